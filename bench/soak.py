@@ -50,7 +50,7 @@ QUEUES = ("--hours", "0.25", "--nodes", "12", "--load", "0.9", "--workload", "qu
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Exit code 1 when a check was violated, an act failed or, of all together, a mark was not reached."""
+    """Exit code 1 when a check was violated, an act failed or, of all together, a coverage point was not reached."""
     asked = _asked(arguments)
     is_plain = asked.workload == "plain"
     settings, shares = (PLAIN, FAULTS) if is_plain else (QUEUES, {"all": 1})
@@ -61,8 +61,8 @@ def main(arguments: list[str] | None = None) -> int:
         drills = _drills(asked.every, asked.jobs) if is_plain else []
     with _timed("more plans", minutes):
         drills += _more_drills(asked.every, asked.jobs) if is_plain else []
-    marks = added(each["marks"] for each in (*seeds, *drills))
-    unreached = missing(marks)
+    coverage = added(each["coverage"] for each in (*seeds, *drills))
+    unreached = missing(coverage)
     _tell(seeds, drills, unreached, minutes)
     result = {
         "processes": asked.jobs,
@@ -70,7 +70,7 @@ def main(arguments: list[str] | None = None) -> int:
         "seeds": seeds,
         "drills": drills,
         "marksNotReached": unreached,
-        "accessNotUsed": [f"{verb} {resource}" for verb, _, resource in unused_access(marks)],
+        "accessNotUsed": [f"{verb} {resource}" for verb, _, resource in unused_access(coverage)],
     }
     name = "soak" if is_plain else "soak_queues"
     record(RESULTS / f"{name}.json", result)
@@ -138,7 +138,7 @@ def _tell(seeds: list[Any], drills: list[Any], unreached: list[str], minutes: di
         print(f"violations under {each['profile']}: {each['violationCount']} in {each['seeds']} seeds")
     for drill in drills:
         print(f"{drill['drill']}: {drill['played']} plans, {len(drill['failed'])} failed")
-    print(f"marks not reached: {', '.join(unreached) or 'none'}")
+    print(f"coverage points not reached: {', '.join(unreached) or 'none'}")
 
 
 if __name__ == "__main__":

@@ -133,8 +133,8 @@ class ControlPlane:
     def tail_logs(self, lines: int = 20) -> str:
         """The last lines of each component's log, for a failing test's message."""
         parts = [
-            f"--- {name} ({'runs' if each.running else 'has ended'}; {each.log})\n{each.tail(lines)}"
-            for name, each in self._processes.items()
+            f"--- {name} ({'runs' if process.running else 'has ended'}; {process.log})\n{process.tail(lines)}"
+            for name, process in self._processes.items()
         ]
         return "\n".join(parts)
 

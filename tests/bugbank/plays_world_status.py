@@ -99,7 +99,7 @@ def who_waits_is_told_once() -> str | None:
         sent: list[str] = []
 
         def hear(exchange: Exchange) -> None:
-            is_new = exchange.landed_at is None and exchange.told is None
+            is_new = exchange.landed_at is None and exchange.outcome is None
             if is_new and exchange.method in ("POST", "PATCH", "PUT") and "/leases" not in exchange.path:
                 sent.append(exchange.path)
 

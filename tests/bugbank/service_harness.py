@@ -40,7 +40,7 @@ class Stage:
         world.observe(self._hear)
 
     def _hear(self, exchange: Exchange) -> None:
-        if exchange.landed_at is not None or exchange.told is not None:
+        if exchange.landed_at is not None or exchange.outcome is not None:
             return
         self.sent.append(exchange)
         if exchange.path.endswith("/binding"):

@@ -11,7 +11,8 @@ from phalanx.ports import OutcomeUnknown, RequestNotSent
 from phalanx_simulator.embedded.apiserver.server import ApiServer
 from phalanx_simulator.hosts.event_loop import VirtualLoop
 from phalanx_simulator.hosts.host import Host, WorldClock
-from phalanx_simulator.hosts.network import WATCH, Effect, Exchange, Network, Rule, SimTransport
+from phalanx_simulator.hosts.network import WATCH, Effect, Exchange, Network, Rule
+from phalanx_simulator.hosts.transport import SimTransport
 
 from tests.sim_engine.running import in_virtual_time
 
@@ -30,8 +31,8 @@ class Line:
         self.network.observer = self._hear
 
     def _hear(self, exchange: Exchange) -> None:
-        if exchange.told is not None:
-            self.exchanges.append((exchange.told, exchange.landed_at))
+        if exchange.outcome is not None:
+            self.exchanges.append((exchange.outcome, exchange.landed_at))
 
     async def create(self, name: str, *, timeout: float = 5.0) -> int:
         body = json.dumps({"metadata": {"name": name}}).encode()
@@ -231,7 +232,7 @@ def test_how_far_a_host_has_heard_is_known() -> None:
         await asyncio.sleep(1)
         await line.create("a")
         await asyncio.sleep(1)
-        assert line.network.hearing.versions["configmaps"] == line.server.store.revision
+        assert line.network.received.versions["configmaps"] == line.server.store.revision
         line.network.cut_watches()
         await follow
 

@@ -33,7 +33,8 @@ from phalanx_simulator.embedded.client import Client
 from phalanx_simulator.embedded.store import Key, Object
 from phalanx_simulator.hosts.event_loop import VirtualLoop
 from phalanx_simulator.hosts.host import Host, HostClock, State, WorldClock
-from phalanx_simulator.hosts.network import Network, SimTransport
+from phalanx_simulator.hosts.network import Network
+from phalanx_simulator.hosts.transport import SimTransport
 from phalanx_simulator.invariants.check import Check, CheckContext, Checks, Coverage, Violation, Violations
 
 RESOURCES = {
@@ -61,18 +62,18 @@ class Stage:
         self.server = ApiServer(clock=self.clock)
         self.client = Client(self.server)
         self.found = Violations()
-        self.marks = Coverage()
+        self.coverage = Coverage()
         self.hosts = tuple(Actor(f"p{number}", self) for number in range(2))
-        scene = CheckContext(
+        context = CheckContext(
             store=self.server.store,
             clock=self.clock,
             replicas=self.hosts,  # type: ignore[arg-type]
-            marks=self.marks,
+            coverage=self.coverage,
             report=self.found.take,
             single_writer=single_writer,
         )
-        self.scene = scene
-        self.checks = Checks(scene, kinds)
+        self.context = context
+        self.checks = Checks(context, kinds)
 
     def create(self, *manifests: Object) -> None:
         """Create objects; nodes without the taint that a new one has until its kubelet is heard."""
@@ -115,7 +116,7 @@ class Stage:
         """The first host, which has the Lease and knows everything."""
         host = self.hosts[0]
         await host.take_lease()
-        await host.hear()
+        await host.receive()
         return host
 
 
@@ -142,12 +143,12 @@ class Actor:
             host=host, network=network, cache=self.cache, scheduler=scheduler, task=task
         )
 
-    async def hear(self, *plurals: str) -> None:
+    async def receive(self, *plurals: str) -> None:
         """From half a second ago it knows everything, or all of these kinds."""
         for kind in WATCHED_KINDS:
             plural = KINDS[kind].plural
             if not plurals or plural in plurals:
-                self.network.hearing.up_to(plural, self._stage.server.store.revision)
+                self.network.received.update(plural, self._stage.server.store.revision)
                 self._relist(kind)
         await asyncio.sleep(0.5)
 

@@ -6,7 +6,7 @@ import pytest
 from phalanx_simulator.embedded.manifests import node, pod, pod_group
 from phalanx_simulator.embedded.store import Object
 from phalanx_simulator.hosts.network import Effect, Rule
-from phalanx_simulator.invariants.binds import NodeMayTakePod, OneBindPerPod, RoomOnNodes
+from phalanx_simulator.invariants.binds import NodeAllowsPod, NodeCapacityIsRespected, OneBindPerPod
 
 from tests.sim_invariants.stage import Stage, violations
 
@@ -18,7 +18,7 @@ def test_a_bind_for_a_pod_known_to_be_bound() -> None:
         stage.create(node("n1"), pod("a"))
         host = await stage.leader()
         await host.bind("a", "n1")
-        await host.hear()
+        await host.receive()
         await host.bind("a", "n1")
 
     assert violations(history, OneBindPerPod) == ["S1"]
@@ -48,8 +48,8 @@ def test_a_server_that_binds_twice() -> None:
     assert violations(history, OneBindPerPod) == ["S1"]
 
 
-@pytest.mark.parametrize("heard", [True, False])
-def test_a_bind_for_a_pod_that_is_being_deleted(heard: bool) -> None:
+@pytest.mark.parametrize("known_to_sender", [True, False])
+def test_a_bind_for_a_pod_that_is_being_deleted(known_to_sender: bool) -> None:
     async def history(stage: Stage) -> None:
         stage.create(node("n1"), pod("a"))
         stage.client.update(
@@ -57,11 +57,11 @@ def test_a_bind_for_a_pod_that_is_being_deleted(heard: bool) -> None:
         )
         host = await stage.leader()
         stage.delete("a")
-        if heard:
-            await host.hear()
+        if known_to_sender:
+            await host.receive()
         await host.bind("a", "n1")
 
-    assert violations(history, OneBindPerPod) == ["S1"] * heard
+    assert violations(history, OneBindPerPod) == ["S1"] * known_to_sender
 
 
 def test_a_bind_for_a_foreign_pod() -> None:
@@ -80,7 +80,7 @@ def test_too_many_on_one_node() -> None:
         await host.bind("a", "n1")
         await host.bind("b", "n1")
 
-    assert violations(history, RoomOnNodes) == ["S2", "S2"]
+    assert violations(history, NodeCapacityIsRespected) == ["S2", "S2"]
 
 
 def test_too_many_at_the_same_time() -> None:
@@ -91,7 +91,7 @@ def test_too_many_at_the_same_time() -> None:
         host = await stage.leader()
         await asyncio.gather(host.bind("a", "n1"), host.bind("b", "n1"))
 
-    assert violations(history, RoomOnNodes) == ["S2", "S2"]
+    assert violations(history, NodeCapacityIsRespected) == ["S2", "S2"]
 
 
 @pytest.mark.parametrize(("index", "found"), [("1", []), ("0", ["S2"])])
@@ -110,7 +110,7 @@ def test_too_much_of_one_gpu(index: str, found: list[str]) -> None:
         await host.bind("a", "n1", gpu_index="0")
         await host.bind("b", "n1", gpu_index=index)
 
-    assert violations(history, RoomOnNodes) == found
+    assert violations(history, NodeCapacityIsRespected) == found
 
 
 def test_the_room_of_a_pod_that_has_ended_is_free() -> None:
@@ -119,10 +119,10 @@ def test_the_room_of_a_pod_that_has_ended_is_free() -> None:
         host = await stage.leader()
         await host.bind("a", "n1")
         stage.status("a", phase="Succeeded")
-        await host.hear()
+        await host.receive()
         await host.bind("b", "n1")
 
-    assert violations(history, RoomOnNodes) == []
+    assert violations(history, NodeCapacityIsRespected) == []
 
 
 @pytest.mark.parametrize("single_writer", [True, False])
@@ -135,7 +135,7 @@ def test_a_foreign_pod_comes_in_between(single_writer: bool) -> None:
         stage.create(pod("rival", scheduler="default-scheduler", requests=GPUS8, nodeName="n1"))
         await host.bind("a", "n1")
 
-    assert violations(history, RoomOnNodes, single_writer=single_writer) == ["S2"] * single_writer
+    assert violations(history, NodeCapacityIsRespected, single_writer=single_writer) == ["S2"] * single_writer
 
 
 def test_the_node_offers_less_and_that_was_heard() -> None:
@@ -143,10 +143,10 @@ def test_the_node_offers_less_and_that_was_heard() -> None:
         stage.create(node("n1"), pod("a", requests=GPUS8))
         host = await stage.leader()
         stage.status("n1", "nodes", allocatable={"nvidia.com/gpu": "7", "cpu": "64", "pods": "110"})
-        await host.hear()
+        await host.receive()
         await host.bind("a", "n1")
 
-    assert violations(history, RoomOnNodes) == ["S2", "S2"]
+    assert violations(history, NodeCapacityIsRespected) == ["S2", "S2"]
 
 
 def test_the_node_offers_less_and_nobody_has_heard() -> None:
@@ -156,7 +156,7 @@ def test_the_node_offers_less_and_nobody_has_heard() -> None:
         stage.status("n1", "nodes", allocatable={"nvidia.com/gpu": "7", "cpu": "64", "pods": "110"})
         await host.bind("a", "n1")
 
-    assert violations(history, RoomOnNodes) == []
+    assert violations(history, NodeCapacityIsRespected) == []
 
 
 def test_a_bind_that_lands_late() -> None:
@@ -168,7 +168,7 @@ def test_a_bind_that_lands_late() -> None:
         await host.bind("b", "n1")
         await asyncio.sleep(5.0)
 
-    assert violations(history, RoomOnNodes) == []
+    assert violations(history, NodeCapacityIsRespected) == []
 
 
 @pytest.mark.parametrize(
@@ -183,17 +183,17 @@ def test_a_bind_that_lands_late() -> None:
     ],
     ids=["not-ready", "fatal", "other-polarity", "cordoned", "tainted", "gone"],
 )
-@pytest.mark.parametrize("heard", [True, False])
-def test_a_node_that_may_not_take_it(spoil: object, heard: bool) -> None:
+@pytest.mark.parametrize("known_to_sender", [True, False])
+def test_a_node_that_may_not_take_it(spoil: object, known_to_sender: bool) -> None:
     async def history(stage: Stage) -> None:
         stage.create(node("n1"), pod("a"))
         host = await stage.leader()
         spoil(stage)  # type: ignore[operator]
-        if heard:
-            await host.hear()
+        if known_to_sender:
+            await host.receive()
         await host.bind("a", "n1")
 
-    assert violations(history, NodeMayTakePod) == ["S4"] * heard
+    assert violations(history, NodeAllowsPod) == ["S4"] * known_to_sender
 
 
 @pytest.mark.parametrize(
@@ -214,7 +214,7 @@ def test_a_node_that_may_take_it(spoil: object) -> None:
         host = await stage.leader()
         await host.bind("a", "n1")
 
-    assert violations(history, NodeMayTakePod) == []
+    assert violations(history, NodeAllowsPod) == []
 
 
 def test_a_node_of_unknown_place_for_a_gang_that_needs_one() -> None:
@@ -226,4 +226,4 @@ def test_a_node_of_unknown_place_for_a_gang_that_needs_one() -> None:
         host = await stage.leader()
         await host.bind("a", "n1")
 
-    assert violations(history, NodeMayTakePod) == ["S4"]
+    assert violations(history, NodeAllowsPod) == ["S4"]

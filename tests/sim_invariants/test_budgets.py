@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from phalanx.model.decisions import CycleResult, Evict, EvictionReason
 from phalanx_simulator.embedded.manifests import node, pod
-from phalanx_simulator.invariants.preemptions import BUDGETS, BudgetsHold
+from phalanx_simulator.invariants.preemptions import BUDGETS, BudgetsAreRespected
 
 from tests.sim_invariants.stage import Actor, Stage, violations
 
@@ -50,7 +50,7 @@ def test_more_go_than_a_budget_allows(allowed: int, expected: list[str]) -> None
     async def history(stage: Stage) -> None:
         choose(stage, await guarded(stage, allowed), "a0", "a1")
 
-    assert violations(history, BudgetsHold) == expected
+    assert violations(history, BudgetsAreRespected) == expected
 
 
 @pytest.mark.parametrize(("is_counted", "expected"), [(False, ["S24"]), (True, [])])
@@ -64,11 +64,11 @@ def test_one_after_the_other(is_counted: bool, expected: list[str]) -> None:
         if is_counted:
             allow(stage, 0)
             allow(stage, 1)
-        await host.hear()
+        await host.receive()
         await stage.pass_time(4)
         choose(stage, host, "a1")
 
-    assert violations(history, BudgetsHold) == expected
+    assert violations(history, BudgetsAreRespected) == expected
 
 
 def test_one_that_was_decided_twice_counts_once() -> None:
@@ -77,7 +77,7 @@ def test_one_that_was_decided_twice_counts_once() -> None:
         choose(stage, host, "a0")
         choose(stage, host, "a0")
 
-    assert violations(history, BudgetsHold) == []
+    assert violations(history, BudgetsAreRespected) == []
 
 
 @pytest.mark.parametrize(("ago_s", "expected"), [(1, []), (4, ["S24"])])
@@ -85,22 +85,22 @@ def test_a_budget_that_shrank_while_it_was_decided(ago_s: float, expected: list[
     async def history(stage: Stage) -> None:
         host = await guarded(stage, 1)
         allow(stage, 0)
-        await host.hear()
+        await host.receive()
         await stage.pass_time(ago_s)
         choose(stage, host, "a0")
 
-    assert violations(history, BudgetsHold) == expected
+    assert violations(history, BudgetsAreRespected) == expected
 
 
 def test_pods_that_do_not_run_are_in_no_budget() -> None:
     async def history(stage: Stage) -> None:
         choose(stage, await guarded(stage, 0, phase="Pending"), "a0")
 
-    assert violations(history, BudgetsHold) == []
+    assert violations(history, BudgetsAreRespected) == []
 
 
 def test_a_release_asks_no_budget() -> None:
     async def history(stage: Stage) -> None:
         choose(stage, await guarded(stage, 0), "a0", beneficiary="")
 
-    assert violations(history, BudgetsHold) == []
+    assert violations(history, BudgetsAreRespected) == []

@@ -11,7 +11,7 @@ from phalanx_simulator.invariants.evictions import (
     EvictionsAreJustified,
     EvictionsNotCountedByJobs,
     FailedNodesAvoided,
-    LostMembersGo,
+    LostMembersAreEvicted,
 )
 
 from tests.sim_invariants.stage import Actor, Stage, violations
@@ -39,7 +39,7 @@ async def bound(
         await host.bind(f"a{number}", f"n{number}")
     if count >= min_member and on_record:
         stage.status("g", GROUPS, startedAt="2026-01-01T00:00:00Z")
-    await host.hear()
+    await host.receive()
     await stage.pass_time(40)
     return host
 
@@ -176,10 +176,10 @@ def test_a_member_that_has_just_moved_to_another_gang(ago_s: float, expected: li
         stage.status("b0", phase="Succeeded")
         stage.condition("n0", "Ready", "Unknown")
         choose(stage, host, "a0", "a1", "a2")
-        await host.hear()
+        await host.receive()
         stage.client.update(stage.key("a2"), moved)
         if ago_s:
-            await host.hear()
+            await host.receive()
             await stage.pass_time(ago_s)
         await host.evict("a2")
 
@@ -191,7 +191,7 @@ def test_a_gang_that_is_finishing() -> None:
         host = await bound(stage, 3, recovery=RESTART)
         stage.status("a2", phase="Succeeded")
         stage.condition("n0", "Ready", "Unknown")
-        await host.hear()
+        await host.receive()
         await evict(stage, host, "a0", "a1")
 
     assert violations(history, EvictionsAreJustified) == ["S7", "S7"]
@@ -448,7 +448,7 @@ def test_a_member_stays_on_a_lost_node(recovery: dict[str, str], lost_s: float, 
         stage.condition("n0", "Ready", "Unknown")
         await stage.pass_time(lost_s)
 
-    assert violations(history, LostMembersGo) == expected
+    assert violations(history, LostMembersAreEvicted) == expected
 
 
 @pytest.mark.parametrize("is_well_between", [True, False])
@@ -465,4 +465,4 @@ def test_a_node_that_flaps_is_not_lost_all_the_while(is_well_between: bool) -> N
             stage.condition("n0", "Ready", "Unknown")
             await stage.pass_time(5)
 
-    assert violations(history, LostMembersGo) == ([] if is_well_between else ["L10"])
+    assert violations(history, LostMembersAreEvicted) == ([] if is_well_between else ["L10"])

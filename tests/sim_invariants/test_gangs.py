@@ -61,7 +61,7 @@ def test_a_decision_that_completes_a_gang() -> None:
         host = await stage.leader()
         host.decide(a_0="n1", a_1="n1", a_2="n2")
         await host.bind("a-0", "n1")
-        await host.hear()
+        await host.receive()
         host.decide(a_1="n1", a_2="n2")
 
     assert violations(history, WholeGangs) == []
@@ -104,7 +104,7 @@ def test_a_member_that_left_long_ago_and_is_deleted_now_was_counted_by_nobody() 
         host.decide(a_0="n1", a_1="n1", a_2="n2")
         await host.bind("a-2", "n2")
         stage.client.update(stage.key("a-2"), into("h"))
-        await host.hear()
+        await host.receive()
         await stage.pass_time(60.0)
         stage.delete("a-2")
         host.decide(a_0="n1", a_1="n1")
@@ -114,10 +114,10 @@ def test_a_member_that_left_long_ago_and_is_deleted_now_was_counted_by_nobody() 
 
 async def lose(stage: Stage, host: Actor, name: str, ago_s: float) -> None:
     """A pod that the host has long known is deleted, and it hears of that; so long ago."""
-    await host.hear()
+    await host.receive()
     await stage.pass_time(4.0)
     stage.delete(name)
-    await host.hear()
+    await host.receive()
     await stage.pass_time(ago_s)
 
 
@@ -138,7 +138,7 @@ def test_min_member_was_raised_unheard() -> None:
         await stage.pass_time(3.0)
         stage.change("g", "podgroups.scheduling.phalanx.dev", minMember=3)
         host.decide(a_0="n1", a_1="n1")
-        await host.hear()
+        await host.receive()
         await stage.pass_time(3.0)
         host.decide(a_0="n1", a_1="n1")
 
@@ -199,7 +199,7 @@ def test_a_later_subgroup_begins_whole(later: tuple[str, ...], expected: list[st
         host.decide(a_0="n1", a_1="n1", b_0="n1", b_1="n1")
         for name in ("a-0", "a-1", "b-0", "b-1"):
             await host.bind(name, "n1")
-        await host.hear()
+        await host.receive()
         host.place(dict.fromkeys(later, "n2"), cause="surplus")
 
     assert sorted({*violations(history, WholeGangs)}) == expected
@@ -325,7 +325,7 @@ def test_a_pod_that_is_moved_into_the_gang(before_s: float, expected: list[str])
             stage.key("c"),
             lambda it: {**it, "metadata": {**it["metadata"], "labels": {LABEL_POD_GROUP: "g"}}},
         )
-        await host.hear("pods", "nodes", "podgroups")
+        await host.receive("pods", "nodes", "podgroups")
         await stage.pass_time(before_s)
         await host.bind("a", "n2")
 

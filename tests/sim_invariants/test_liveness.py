@@ -12,8 +12,8 @@ from phalanx_simulator.embedded.manifests import gang, node, pod, pod_group, pri
 from phalanx_simulator.invariants.cached_state import CacheMatchesApi, NothingIsLeaked
 from phalanx_simulator.invariants.liveness import (
     FeasibleGangsRun,
-    NobodyStarves,
     NoEndlessEvictions,
+    NoStarvation,
     WaitingIsExplained,
 )
 
@@ -217,7 +217,7 @@ def test_a_gang_that_starves_beside_room_that_is_kept_for_ever() -> None:
             host.decided(CycleResult(cycle=0, memory=memory))
             await stage.pass_time(10)
 
-    assert violations(history, NobodyStarves)[:1] == ["L3"]
+    assert violations(history, NoStarvation)[:1] == ["L3"]
 
 
 @pytest.mark.parametrize("spoil", ["cordon", "fault", "foreign"])
@@ -261,7 +261,7 @@ def test_starving(cycles: int, expected: list[str]) -> None:
             host.decided(CycleResult(cycle=0))
         await stage.pass_time(30)
 
-    assert violations(history, NobodyStarves) == expected
+    assert violations(history, NoStarvation) == expected
 
 
 @pytest.mark.parametrize(("bad", "expected"), [(0, ["L3"]), (2, [])], ids=["idle", "held-back"])
@@ -276,7 +276,7 @@ def test_a_gang_that_no_cycle_looks_at(bad: int, expected: list[str]) -> None:
             stage.condition(f"n{number}", "IBLinksProblem", "True")
         await stage.pass_time(85)
 
-    assert violations(history, NobodyStarves) == expected
+    assert violations(history, NoStarvation) == expected
 
 
 @pytest.mark.parametrize(("at_s", "expected"), [(300, []), (1, ["L3"])], ids=["lately", "long-ago"])
@@ -293,7 +293,7 @@ def test_cycles_while_the_breaker_may_be_open(at_s: float, expected: list[str]) 
             host.decided(CycleResult(cycle=0))
             await stage.pass_time(15)
 
-    assert violations(history, NobodyStarves)[:1] == expected
+    assert violations(history, NoStarvation)[:1] == expected
 
 
 def test_a_leader_that_hears_nothing_starves_nobody() -> None:
@@ -307,7 +307,7 @@ def test_a_leader_that_hears_nothing_starves_nobody() -> None:
             host.decided(CycleResult(cycle=0))
             await stage.pass_time(30)
 
-    assert violations(history, NobodyStarves) == []
+    assert violations(history, NoStarvation) == []
 
 
 @pytest.mark.parametrize(("runs", "expected"), [(False, ["L4"]), (True, [])])
@@ -418,7 +418,7 @@ def test_cycles_in_vain(changes: str, expected: list[str]) -> None:
 
 async def know_all(stage: Stage) -> None:
     for host in stage.hosts:
-        await host.hear()
+        await host.receive()
 
 
 def relabel(stage: Stage) -> None:
@@ -475,7 +475,7 @@ def test_a_cache_that_missed_something(missed: str) -> None:
         if told is not None:
             await told  # type: ignore[misc]
         await stage.pass_time(4)
-        await stage.hosts[0].hear()
+        await stage.hosts[0].receive()
         await at_rest(stage)
         assert stage.found.count == 0, "too early to tell"
         await stage.pass_time(25)
@@ -508,7 +508,7 @@ def test_something_is_kept() -> None:
         stage.create(pod("a"))
         await know_all(stage)
         stage.delete("a")
-        await stage.hosts[1].hear()
+        await stage.hosts[1].receive()
         stage.checks.at_end()
 
     assert violations(history, NothingIsLeaked) == ["S18"]

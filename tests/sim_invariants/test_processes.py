@@ -10,10 +10,10 @@ from phalanx_simulator.embedded.manifests import node, pod
 from phalanx_simulator.hosts.host import State
 from phalanx_simulator.hosts.network import Effect, Rule
 from phalanx_simulator.invariants.processes import (
-    KnowsAllBeforeDeciding,
-    NobodyExits,
-    RefusedBindsRest,
-    SomebodyLeads,
+    LeaderExists,
+    NoProcessExits,
+    RefusedBindsBackOff,
+    SyncedBeforeDeciding,
 )
 from phalanx_simulator.invariants.writes import LeastPrivilege, shipped_access, unused_access
 
@@ -37,14 +37,14 @@ def test_a_process_that_ends(error: Exception | None, state: State, expected: li
         process.task = SimpleNamespace(done=lambda: True, cancelled=lambda: False, exception=lambda: error)
         await stage.pass_time(3)
 
-    assert violations(history, NobodyExits) == expected
+    assert violations(history, NoProcessExits) == expected
 
 
 def test_nobody_leads() -> None:
     async def history(stage: Stage) -> None:
         await stage.pass_time(30)
 
-    assert violations(history, SomebodyLeads) == ["L6"]
+    assert violations(history, LeaderExists) == ["L6"]
 
 
 def test_nobody_leads_and_nobody_could() -> None:
@@ -53,7 +53,7 @@ def test_nobody_leads_and_nobody_could() -> None:
             host.network.partition()
         await stage.pass_time(60)
 
-    assert violations(history, SomebodyLeads) == []
+    assert violations(history, LeaderExists) == []
 
 
 def test_the_leader_is_cut_off_and_the_other_takes_over_in_time() -> None:
@@ -68,7 +68,7 @@ def test_the_leader_is_cut_off_and_the_other_takes_over_in_time() -> None:
         stage.hosts[1].decided(CycleResult(cycle=1))
         await stage.pass_time(60)
 
-    assert violations(history, SomebodyLeads) == []
+    assert violations(history, LeaderExists) == []
 
 
 @pytest.mark.parametrize(("slow_s", "expected"), [(0.0, ["L6"]), (20.0, [])])
@@ -81,7 +81,7 @@ def test_a_renewal_that_lands_after_its_sender_has_given_up(slow_s: float, expec
         host.process.scheduler.is_leading = False
         await stage.pass_time(40)
 
-    assert violations(history, SomebodyLeads) == expected
+    assert violations(history, LeaderExists) == expected
 
 
 def test_a_leader_that_decides_nothing() -> None:
@@ -90,7 +90,7 @@ def test_a_leader_that_decides_nothing() -> None:
         await stage.leader()
         await stage.pass_time(30)
 
-    assert violations(history, SomebodyLeads) == ["L6"]
+    assert violations(history, LeaderExists) == ["L6"]
 
 
 @pytest.mark.parametrize("missing", ["", "nodes", "queues"])
@@ -98,16 +98,16 @@ def test_deciding_before_all_is_listed(missing: str) -> None:
     async def history(stage: Stage) -> None:
         host = stage.hosts[0]
         for kind in WATCHED_KINDS:
-            host.network.hearing.listed(KINDS[kind].plural)
+            host.network.received.note_list(KINDS[kind].plural)
         await stage.pass_time(3)
         await host.take_lease()
         for kind in WATCHED_KINDS:
             if KINDS[kind].plural != missing:
-                host.network.hearing.listed(KINDS[kind].plural)
+                host.network.received.note_list(KINDS[kind].plural)
         host.decided(CycleResult(cycle=1))
         host.decided(CycleResult(cycle=2))
 
-    assert violations(history, KnowsAllBeforeDeciding) == ["L7"] * bool(missing)
+    assert violations(history, SyncedBeforeDeciding) == ["L7"] * bool(missing)
 
 
 @pytest.mark.parametrize(("pause_s", "expected"), [(1.0, ["L8"]), (6.0, [])])
@@ -119,7 +119,7 @@ def test_a_bind_that_is_refused_again_and_again(pause_s: float, expected: list[s
             assert await host.bind("a", "n1", uid="another") == 409
             await stage.pass_time(pause_s)
 
-    assert violations(history, RefusedBindsRest) == expected
+    assert violations(history, RefusedBindsBackOff) == expected
 
 
 def test_what_no_role_allows() -> None:
@@ -144,7 +144,7 @@ def test_what_was_not_used() -> None:
         await host.request("GET", LEASE)
         await stage.pass_time(1)
 
-    unused = unused_access(play(history, LeastPrivilege).marks.counts)
+    unused = unused_access(play(history, LeastPrivilege).coverage.counts)
     assert len(shipped_access()) > 20
     assert ("delete", "", "pods") in unused
     assert not {("create", "", "pods/binding"), ("watch", "", "nodes")} & set(unused)

@@ -176,7 +176,7 @@ def test_a_restart_that_was_begun_may_be_finished_later(is_told: bool) -> None:
         host = await running(stage, recovery=RESTART)
         if is_told:
             tell(stage, "a0")
-        await host.hear()
+        await host.receive()
         choose(stage, host, "a0", "a1")
         await host.evict("a0")
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from phalanx.model.decisions import CycleResult
 from phalanx_simulator.embedded.manifests import gang, node, pod_group, queue
-from phalanx_simulator.invariants.statuses import QueuesAddUp, StatusIsTrue
+from phalanx_simulator.invariants.statuses import QueueUsageIsCorrect, StatusIsCorrect
 
 from tests.sim_invariants.stage import Stage, violations
 
@@ -29,7 +29,7 @@ def test_a_queue_beyond_its_limit(count: int, expected: list[str]) -> None:
         stage.create(queue("q", limit={"nvidia.com/gpu": "4"}))
         await use(stage, count)
 
-    assert violations(history, QueuesAddUp) == expected
+    assert violations(history, QueueUsageIsCorrect) == expected
 
 
 def test_a_parent_beyond_its_limit() -> None:
@@ -37,7 +37,7 @@ def test_a_parent_beyond_its_limit() -> None:
         stage.create(queue("top", limit={"nvidia.com/gpu": "4"}), queue("q", parent="top"))
         await use(stage, 5)
 
-    assert violations(history, QueuesAddUp) == ["S6"]
+    assert violations(history, QueueUsageIsCorrect) == ["S6"]
 
 
 @pytest.mark.parametrize(("ago_s", "expected"), [(1, []), (4, ["S6"])])
@@ -51,7 +51,7 @@ def test_a_limit_that_was_lowered_while_it_was_decided(ago_s: float, expected: l
         for number in range(3):
             await host.bind(f"g-w-{number}", "n1")
 
-    assert violations(history, QueuesAddUp) == expected
+    assert violations(history, QueueUsageIsCorrect) == expected
 
 
 def test_a_limit_that_was_lowered_between_a_decision_and_its_slow_writes() -> None:
@@ -61,12 +61,12 @@ def test_a_limit_that_was_lowered_between_a_decision_and_its_slow_writes() -> No
         host = await stage.leader()
         host.decide(g_w_0="n1", g_w_1="n1")
         stage.change("q", QUEUES, limit={"nvidia.com/gpu": "0"})
-        await host.hear()
+        await host.receive()
         await stage.pass_time(10)
         for number in range(2):
             await host.bind(f"g-w-{number}", "n1")
 
-    assert violations(history, QueuesAddUp) == []
+    assert violations(history, QueueUsageIsCorrect) == []
 
 
 @pytest.mark.parametrize(("ago_s", "expected"), [(1, []), (4, ["S6"])])
@@ -80,7 +80,7 @@ def test_a_queue_that_was_moved_while_it_was_decided(ago_s: float, expected: lis
         for number in range(3):
             await host.bind(f"g-w-{number}", "n1")
 
-    assert violations(history, QueuesAddUp) == expected
+    assert violations(history, QueueUsageIsCorrect) == expected
 
 
 def test_a_limit_that_was_lowered_unheard() -> None:
@@ -92,7 +92,7 @@ def test_a_limit_that_was_lowered_unheard() -> None:
         for number in range(4):
             await host.bind(f"g-w-{number}", "n1")
 
-    assert violations(history, QueuesAddUp) == []
+    assert violations(history, QueueUsageIsCorrect) == []
 
 
 @pytest.mark.parametrize(("told", "expected"), [("3", []), ("2", ["S6"])])
@@ -105,7 +105,7 @@ def test_a_queue_that_tells_another_usage(name: str, told: str, expected: list[s
         await stage.pass_time(30)
         stage.checks.at_rest()
 
-    assert violations(history, QueuesAddUp) == expected
+    assert violations(history, QueueUsageIsCorrect) == expected
 
 
 RIGHT = {"total": 3, "pending": 0, "bound": 2, "running": 1, "succeeded": 0, "failed": 0}
@@ -123,7 +123,7 @@ def test_counts(changes: dict[str, int], expected: list[str]) -> None:
         await stage.pass_time(30)
         stage.checks.at_rest()
 
-    assert violations(history, StatusIsTrue) == expected
+    assert violations(history, StatusIsCorrect) == expected
 
 
 async def go_on(stage: Stage, seconds: float) -> None:
@@ -146,7 +146,7 @@ def test_counts_that_are_told_late(seconds: float, expected: list[str]) -> None:
         stage.status("g", GROUPS, counts={**RIGHT, "running": 2, "bound": 1})
         await go_on(stage, 40)
 
-    assert violations(history, StatusIsTrue) == expected
+    assert violations(history, StatusIsCorrect) == expected
 
 
 def test_counts_that_a_leader_cannot_know() -> None:
@@ -159,7 +159,7 @@ def test_counts_that_a_leader_cannot_know() -> None:
         stage.status("g", GROUPS, counts={**RIGHT, "running": 0, "bound": 3})
         await go_on(stage, 40)
 
-    assert violations(history, StatusIsTrue) == []
+    assert violations(history, StatusIsCorrect) == []
 
 
 def test_many_counts_take_their_time() -> None:
@@ -172,7 +172,7 @@ def test_many_counts_take_their_time() -> None:
         stage.status("g", GROUPS, counts={**RIGHT, "running": 0, "bound": 3})
         await go_on(stage, 40)
 
-    assert violations(history, StatusIsTrue) == []
+    assert violations(history, StatusIsCorrect) == []
 
 
 def test_counts_of_a_moment_ago() -> None:
@@ -183,7 +183,7 @@ def test_counts_of_a_moment_ago() -> None:
         await stage.pass_time(2)
         stage.checks.at_rest()
 
-    assert violations(history, StatusIsTrue) == []
+    assert violations(history, StatusIsCorrect) == []
 
 
 @pytest.mark.parametrize(("bound", "expected"), [(1, ["S13"]), (2, [])])
@@ -196,7 +196,7 @@ def test_success_before_it_is_there(bound: int, expected: list[str]) -> None:
         fields: dict[str, Any] = {"startedAt": "2026-01-01T00:00:00Z"}
         stage.status("g", GROUPS, **fields)
 
-    assert violations(history, StatusIsTrue) == expected
+    assert violations(history, StatusIsCorrect) == expected
 
 
 @pytest.mark.parametrize(("later_s", "expected"), [(1, []), (20, ["S13"])])
@@ -214,7 +214,7 @@ def test_success_by_a_minimum_that_was_raised_a_moment_ago(later_s: float, expec
         fields: dict[str, Any] = {"startedAt": "2026-01-01T00:00:00Z"}
         stage.status("g", GROUPS, **fields)
 
-    assert violations(history, StatusIsTrue) == expected
+    assert violations(history, StatusIsCorrect) == expected
 
 
 @pytest.mark.parametrize(
@@ -240,4 +240,4 @@ def test_an_event_of_a_bind(reason: str, to: str, is_gone: bool, expected: list[
             stage.delete("g-w-0")
         assert await stage.hosts[0].request("POST", EVENTS, body) == 201
 
-    assert violations(history, StatusIsTrue) == expected
+    assert violations(history, StatusIsCorrect) == expected

@@ -49,13 +49,13 @@ class DecisionCoverage(Check):
     name = "coverage of decisions"
 
     def on_cycle(self, host: str, snapshot: Snapshot, result: CycleResult) -> None:
-        saw = self.scene.marks.saw
+        reached = self.scene.coverage.reached
         for verdict in result.verdicts:
-            saw(f"verdict {verdict.reason}")
+            reached(f"verdict {verdict.reason}")
         for eviction in result.evictions:
-            saw(f"eviction {eviction.reason}")
+            reached(f"eviction {eviction.reason}")
         for placement in result.placements:
-            saw(f"placement {placement.cause}")
+            reached(f"placement {placement.cause}")
 
 
 def selection() -> Selection:
@@ -77,4 +77,4 @@ def run(seed: int) -> Summary:
 
 def points_of(summary: Summary) -> frozenset[str]:
     """Return the coverage points of a run: rare paths, API access, faults, decisions, the profile."""
-    return frozenset((*summary.marks, f"profile {profile_of(summary.seed)}"))
+    return frozenset((*summary.coverage, f"profile {profile_of(summary.seed)}"))

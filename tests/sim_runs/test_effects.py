@@ -36,7 +36,7 @@ def sent() -> frozenset[tuple[str, str]]:
         def at_rest(self) -> None:
             for replica in self.scene.replicas:
                 assert replica.process is not None
-                found.update(("WATCH", f"/{kind}") for kind in replica.process.network.hearing.versions)
+                found.update(("WATCH", f"/{kind}") for kind in replica.process.network.received.versions)
 
     async def play(world: World) -> None:
         await ACT.prepare(world)

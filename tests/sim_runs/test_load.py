@@ -27,10 +27,10 @@ async def nothing(world: World, load: Load) -> None:
     """No fault."""
 
 
-def problem_of_racks(program: Program = nothing, *, max_wait_s: float = 60.0, mark: str = "") -> str:
+def problem_of_racks(program: Program = nothing, *, max_wait_s: float = 60.0, point: str = "") -> str:
     """What the drill says of ten gangs that come at once, with one fault and hardly any check."""
     make = partial(Burst, SMALLEST, members=10, level="rack")
-    fault = LoadFault("by hand", program, max_wait_s, mark)
+    fault = LoadFault("by hand", program, max_wait_s, point)
     plan = LoadPlan("racks", 1, lambda patience: make(max_wait_s=patience), fault)
     return plan.outcome((ProcessCoverage,)).problem or ""
 
@@ -99,7 +99,7 @@ def test_cycles_that_wait_for_silence_are_found(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_fault_that_misses_is_found() -> None:
-    assert "relisted was not reached" in problem_of_racks(mark="relisted")
+    assert "relisted was not reached" in problem_of_racks(point="relisted")
 
     async def wait(world: World, load: Load) -> None:
         await asyncio.Event().wait()

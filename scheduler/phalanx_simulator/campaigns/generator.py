@@ -123,7 +123,7 @@ def _of_node(arrival: _Arrival, site: Site, random: Random) -> list[Fault]:
         return [_correlated(arrival, site, random)]
     if lot < CORRELATED + FALSE_POSITIVE:
         return [_false_positive(arrival, random)]
-    cause = random.choices(CAUSES, [one.count for one in CAUSES])[0]
+    cause = random.choices(CAUSES, [known.count for known in CAUSES])[0]
     fault = _of_cause(arrival, cause, random)
     if fault.seconds > 0 and random.random() < FLAP:
         return [fault, _flap(fault, random)]

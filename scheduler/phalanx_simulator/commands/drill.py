@@ -33,7 +33,7 @@ class Tally(Struct):
     drill: str
     played: int = 0
     failed: dict[str, str] = {}
-    marks: dict[str, int] = {}
+    coverage: dict[str, int] = {}
 
 
 class _Share(Struct, frozen=True):
@@ -113,7 +113,7 @@ def drill(
 def _check_acts(acts: tuple[str, ...], drills: tuple[str, ...]) -> None:
     from phalanx_simulator.drills.catalogue import ALL_OPERATIONS
 
-    names = [each.name for each in ALL_OPERATIONS]
+    names = [operation.name for operation in ALL_OPERATIONS]
     for act in acts:
         if act not in names:
             raise BadInput(f"--act: expected one of {', '.join(names)}, found {act}")
@@ -131,11 +131,11 @@ def _played(whole: _Share) -> Tally:
     ):
         shares = [pool.submit(_play_share, replace(whole, part=part)) for part in range(whole.jobs)]
         _watch(shares, lambda: advance(played.value))
-        for each in shares:
-            share = each.result()
+        for pending in shares:
+            share = pending.result()
             tally.played += share.played
             tally.failed.update(share.failed)
-            tally.marks = added((tally.marks, share.marks))
+            tally.coverage = added((tally.coverage, share.coverage))
     return tally
 
 
@@ -176,7 +176,7 @@ def _play_share(share: _Share) -> Tally:
     def take(plan: "Playable", outcome: "Outcome") -> None:
         tally.played += 1
         _count_one()
-        tally.marks = added((tally.marks, outcome.marks))
+        tally.coverage = added((tally.coverage, outcome.coverage))
         if outcome.problem is not None:
             tally.failed[plan.name] = outcome.problem
             print(f"{plan.name}: {outcome.problem}", file=sys.stderr)
@@ -184,7 +184,7 @@ def _play_share(share: _Share) -> Tally:
             print(f"  again: {again}", file=sys.stderr)
 
     own = islice(plans, share.part * share.every, None, share.every * share.jobs)
-    wanted = (each for each in own if share.plan in (None, each.name))
+    wanted = (plan for plan in own if share.plan in (None, plan.name))
     play_each(wanted, checks=ALL_CHECKS, take=take)
     return tally
 

@@ -243,7 +243,7 @@ def _text(summary: "Summary") -> str:
         f"GPU hours   {out.gpu_hours_held} held, {out.gpu_hours_lost} lost, goodput {out.goodput}",
         pods_in_words(out),
         *_twin(summary),
-        f"reached     {', '.join(summary.marks) or 'no rare path'}",
+        f"reached     {', '.join(summary.coverage) or 'no rare path'}",
         f"violations  {summary.violation_count}",
     ]
     violations = (

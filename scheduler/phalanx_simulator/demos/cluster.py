@@ -147,12 +147,12 @@ class DemoCluster:
     # --- following -----------------------------------------------------------------------------------------
 
     def _of(self, struct: type[T]) -> list[T]:
-        return [one for one in self._objects.get(struct.__name__, {}).values() if isinstance(one, struct)]
+        return [item for item in self._objects.get(struct.__name__, {}).values() if isinstance(item, struct)]
 
     def _take(self, event: Applied | Deleted | Relisted) -> None:
         match event:
             case Relisted():
-                self._objects[event.kind] = {_name(one): one for one in event.objects}
+                self._objects[event.kind] = {_name(item): item for item in event.objects}
             case Applied():
                 self._objects[type(event.object).__name__][_name(event.object)] = event.object
             case Deleted():

@@ -121,8 +121,12 @@ def _use_of(pods: Iterable[Pod], *, gang: str) -> NodeUse:
 
 
 def _gpus(pod: Pod) -> int:
-    asked = (one.resources.requests.get(GPU, 0) for one in pod.spec.containers if one.resources is not None)
-    return sum(int(each) for each in asked)
+    asked = (
+        container.resources.requests.get(GPU, 0)
+        for container in pod.spec.containers
+        if container.resources is not None
+    )
+    return sum(int(amounts) for amounts in asked)
 
 
 FREE: Final = "·"

@@ -100,7 +100,7 @@ class Panel(Struct, frozen=True):
 
 def scale_for(end: float, *, columns: int) -> Scale:
     """The finest scale on which `end` seconds fit."""
-    seconds = next((each for each in _BUCKETS if end <= each * columns), _BUCKETS[-1])
+    seconds = next((step for step in _BUCKETS if end <= step * columns), _BUCKETS[-1])
     return Scale(seconds=seconds, columns=columns)
 
 
@@ -129,7 +129,7 @@ def letters(history: SlotHistory, *, end: float, scale: Scale) -> list[str]:
 def axis(scale: Scale) -> str:
     """The seconds below the chart."""
     per_second = 1 / scale.seconds
-    tick = next((each for each in _TICKS if each * per_second >= _TICK_COLUMNS_MIN), _TICKS[-1])
+    tick = next((step for step in _TICKS if step * per_second >= _TICK_COLUMNS_MIN), _TICKS[-1])
     line = ""
     for second in range(0, int(scale.columns * scale.seconds) + 1, tick):
         longer = f"{line:<{round(second * per_second)}}{second} s"

@@ -173,7 +173,10 @@ def _pod_group(job: str) -> Manifest:
 
 
 def _is_refused(pod: Pod) -> bool:
-    return any(one.type == "PodScheduled" and one.status == "False" for one in pod.status.conditions)
+    return any(
+        condition.type == "PodScheduled" and condition.status == "False"
+        for condition in pod.status.conditions
+    )
 
 
 TITLE = "Five training jobs on nine slots"

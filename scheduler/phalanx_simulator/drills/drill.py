@@ -27,13 +27,13 @@ class Outcome(Struct, frozen=True):
     """Result of one run.
 
     `steps` and `requests` (method, path) are those of the process that led when the act began, during it;
-    `marks` are rare paths, with the times that they were reached.
+    `coverage` are rare paths, with the times that they were reached.
     """
 
     problem: str | None
     steps: int
     requests: tuple[tuple[str, str], ...]
-    marks: Mapping[str, int]
+    coverage: Mapping[str, int]
 
 
 Missed = Callable[[], str | None]
@@ -84,7 +84,7 @@ def play_one_of(
     if world.violations.kept:
         first = world.violations.kept[0]
         problem = f"{first.check} {first.subject}: {first.message}"
-    return Outcome(problem, performance.steps, tuple(performance.requests), world.marks.counts)
+    return Outcome(problem, performance.steps, tuple(performance.requests), world.coverage.counts)
 
 
 class _Performance:
@@ -140,7 +140,7 @@ class _Performance:
 
     def _hear(self, host: str) -> Callable[[Exchange], None]:
         def hear(exchange: Exchange) -> None:
-            if exchange.host == host and exchange.landed_at is None and exchange.told is None:
+            if exchange.host == host and exchange.landed_at is None and exchange.outcome is None:
                 self.requests.append((exchange.method, exchange.path))
 
         return hear

@@ -34,14 +34,13 @@ Program = Callable[[World, Load], Coroutine[Any, Any, None]]
 class LoadFault(Struct, frozen=True):
     """A fault that runs beside a load.
 
-    `program` comes to its end if the fault has hit; `mark` is the rare path that is reached then, if there is
-    a mark for it.
+    `program` ends if the fault has had an effect. `coverage_point` is reached then, if there is one for it.
     """
 
     name: str
     program: Program
     max_wait_s: float
-    mark: str = ""
+    coverage_point: str = ""
 
 
 async def _nothing(world: World, load: Load) -> None:
@@ -79,8 +78,8 @@ async def _let_pages_expire(world: World, load: Load) -> None:
         network.rules.extend((no_watch_list, slow))
 
     _new_processes(world, act)
-    pages = _Seen(world, lambda exchange: _is_page(exchange) and exchange.told == "200")
-    expired = _Seen(world, lambda exchange: _is_page(exchange) and exchange.told == "410")
+    pages = _Seen(world, lambda exchange: _is_page(exchange) and exchange.outcome == "200")
+    expired = _Seen(world, lambda exchange: _is_page(exchange) and exchange.outcome == "410")
     await _new_leader(world)
     while not pages.count:
         await asyncio.sleep(_LOOK_S)
@@ -207,7 +206,7 @@ class _Seen:
         world.observe(self._hear)
 
     def _hear(self, exchange: Exchange) -> None:
-        self.count += exchange.told is not None and self._fits(exchange)
+        self.count += exchange.outcome is not None and self._fits(exchange)
 
 
 def _is_page(exchange: Exchange) -> bool:
@@ -312,8 +311,10 @@ class LoadPlan(Struct, frozen=True):
             load.meet(world.go(self.fault.program(world, load)))
 
         outcome = play(act, seed=self.seed, fault=Fault(strike), checks=checks)
-        if outcome.problem is None and checks and self.fault.mark not in ("", *outcome.marks):
-            return replace(outcome, problem=f"the fault has missed: {self.fault.mark} was not reached")
+        if outcome.problem is None and checks and self.fault.coverage_point not in ("", *outcome.coverage):
+            return replace(
+                outcome, problem=f"the fault has missed: {self.fault.coverage_point} was not reached"
+            )
         return outcome
 
 

@@ -63,7 +63,7 @@ def holdings(process: Process, loop: VirtualLoop, *, into_elements: bool) -> dic
         elif isinstance(item, _CONTAINERS):
             found[path] = found.get(path, 0) + len(item)
             if into_elements:
-                todo.extend((f"{path}[]", one) for one in _elements(item) if _may_hold(one))
+                todo.extend((f"{path}[]", element) for element in _elements(item) if _may_hold(element))
         else:
             todo.extend((f"{path}.{name}", value) for name, value in _attributes(item) if _may_hold(value))
     return found
@@ -321,4 +321,4 @@ def _jobs(world: World) -> list[Object]:
 
 def _is_complete(whole: Object) -> bool:
     conditions = whole.get("status", {}).get("conditions", [])
-    return any(one["type"] == "Complete" and one["status"] == "True" for one in conditions)
+    return any(condition["type"] == "Complete" and condition["status"] == "True" for condition in conditions)

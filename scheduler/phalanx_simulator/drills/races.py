@@ -117,7 +117,7 @@ class _HeldUp:
                 return
             if exchange.landed_at is not None:
                 self._look(world, exchange)
-            if exchange.landed_at is not None or exchange.told is not None:
+            if exchange.landed_at is not None or exchange.outcome is not None:
                 return
             if not self._left:
                 self._exchange, self._seen = exchange, "the bind never landed"

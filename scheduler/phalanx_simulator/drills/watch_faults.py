@@ -55,15 +55,15 @@ def _disturb(begin: Disturb, end: Disturb, part: str, at_s: float, lasts_s: floa
     def strike(world: World) -> None:
         networks = [replica.process.network for replica in world.replicas if replica.process is not None]
 
-        def each(act: Disturb) -> Callable[[], None]:
+        def on_all(act: Disturb) -> Callable[[], None]:
             def run() -> None:
                 for network in networks:
                     act(network, part, world)
 
             return run
 
-        world.loop.outside(world.loop.call_later, at_s, each(begin))
-        world.loop.outside(world.loop.call_later, at_s + lasts_s, each(end))
+        world.loop.outside(world.loop.call_later, at_s, on_all(begin))
+        world.loop.outside(world.loop.call_later, at_s + lasts_s, on_all(end))
 
     return strike
 

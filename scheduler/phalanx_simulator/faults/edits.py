@@ -79,7 +79,7 @@ def put_condition(client: Client, node: str, *, type_: str, status: str, reason:
 def condition_of(node: Object, type_: str) -> Object:
     """A condition of a node, empty where it has none of this type."""
     conditions = node.get("status", {}).get("conditions", [])
-    return next((one for one in conditions if one.get("type") == type_), {})
+    return next((condition for condition in conditions if condition.get("type") == type_), {})
 
 
 def with_metadata(item: Object, field: str, **changes: str | None) -> Object:

@@ -77,7 +77,7 @@ class InjectedEffects:
         self._recent = [blow for blow in self._recent if not self._is_old(blow)]
         for blow in old:
             for key in blow.began_s:
-                left = [one for one in self._by_key[key] if one is not blow]
+                left = [known for known in self._by_key[key] if known is not blow]
                 if left:
                     self._by_key[key] = left
                 else:

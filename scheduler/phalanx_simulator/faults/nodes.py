@@ -93,7 +93,7 @@ def _with_taint(node: Object, taint: Object) -> Object:
 def _without_taint(node: Object, taint: Object) -> Object:
     same_taint = (taint["key"], taint["effect"])
     old = node.get("spec", {}).get("taints", [])
-    left = [one for one in old if (one["key"], one["effect"]) != same_taint]
+    left = [taint for taint in old if (taint["key"], taint["effect"]) != same_taint]
     return with_spec(node, taints=left or None)
 
 

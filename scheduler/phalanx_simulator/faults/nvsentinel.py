@@ -129,13 +129,13 @@ async def _walk(fault: Fault, context: FaultContext) -> None:
     for state in states:
         if not await pause(context, fault.seconds / (len(states) + 1)):
             break
-        held = [one for one in held if not _is_cancelled(one, fault, context)]
-        for one in held:
-            drain(context, one.node, mode, is_late=state != "draining")
-            show_state(context, one.node, state)
+        held = [held_node for held_node in held if not _is_cancelled(held_node, fault, context)]
+        for held_node in held:
+            drain(context, held_node.node, mode, is_late=state != "draining")
+            show_state(context, held_node.node, state)
     await context.sleep(fault.seconds / (len(states) + 1))
-    for one in held:
-        give_back(one, context)
+    for held_node in held:
+        give_back(held_node, context)
 
 
 def _is_cancelled(held: Held, fault: Fault, context: FaultContext) -> bool:

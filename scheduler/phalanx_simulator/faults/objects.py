@@ -147,8 +147,8 @@ def _queue_loop(_fault: Fault, context: FaultContext, key: Key) -> Undo:
     )
 
     def undo() -> None:
-        for one in undos:
-            one()
+        for undo in undos:
+            undo()
 
     return undo
 

@@ -166,8 +166,8 @@ async def _rejected(fault: Fault, context: FaultContext) -> None:
         nodes = fault.targets or (() if pod is None else (pod["spec"]["nodeName"],))
         foreign = [made for node in nodes for made in fill(context, node)]
         await context.sleep(fault.seconds)
-        for one in foreign:
-            delete(context.client, one)
+        for filler in foreign:
+            delete(context.client, filler)
 
 
 async def _stuck(fault: Fault, context: FaultContext) -> None:

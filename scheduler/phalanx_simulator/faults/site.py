@@ -38,7 +38,7 @@ class Site(Struct, frozen=True):
     def depth_of(self, *names: str) -> int:
         """The level whose label contains the first of these names; -1 if none does."""
         words = [_words_of(key) for key in self.levels]
-        found = (depth for name in names for depth, each in enumerate(words) if name in each)
+        found = (depth for name in names for depth, found_words in enumerate(words) if name in found_words)
         return next(found, -1)
 
     def domain_of(self, node: str, depth: int) -> tuple[str, ...]:
@@ -58,7 +58,7 @@ def site_of(nodes: Iterable[Object]) -> Site:
     found = list(nodes)
     names = tuple(node["metadata"]["name"] for node in found)
     labels = [node["metadata"].get("labels") or {} for node in found]
-    keys = sorted({key: None for one in labels for key in one if _rank(key) < len(_LEVELS)}, key=_order)
+    keys = sorted({key: None for own in labels for key in own if _rank(key) < len(_LEVELS)}, key=_order)
     levels = {key: _domains(keys[: depth + 1], names, labels) for depth, key in enumerate(keys)}
     return Site(names, levels)
 

@@ -105,8 +105,8 @@ async def _domain_quarantined(fault: Fault, context: FaultContext) -> None:
     fault = msgspec.structs.replace(fault, settings=settings)
     held = [one for node in fault.targets if (one := quarantine(fault, context, node)) is not None]
     await context.sleep(fault.seconds)
-    for one in held:
-        give_back(one, context)
+    for held_node in held:
+        give_back(held_node, context)
 
 
 async def _node_out(fault: Fault, context: FaultContext) -> None:
@@ -115,13 +115,13 @@ async def _node_out(fault: Fault, context: FaultContext) -> None:
     settings = {**fault.settings, "type": "SysLogsXIDError", "message": _message(fault, action)}
     fault = msgspec.structs.replace(fault, settings=settings)
     held = [one for node in fault.targets if (one := quarantine(fault, context, node)) is not None]
-    for one in held:
-        drain(context, one.node, "Immediate", is_late=False)
-        context.kubelets.lose(one.node)
+    for held_node in held:
+        drain(context, held_node.node, "Immediate", is_late=False)
+        context.kubelets.lose(held_node.node)
     await context.sleep(fault.seconds)
-    for one in held:
-        context.kubelets.find(one.node, restarted=True)
-        give_back(one, context)
+    for held_node in held:
+        context.kubelets.find(held_node.node, restarted=True)
+        give_back(held_node, context)
 
 
 async def _overridden(fault: Fault, context: FaultContext) -> None:

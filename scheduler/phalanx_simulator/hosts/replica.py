@@ -18,7 +18,8 @@ from phalanx.service.scheduler import Identity, Scheduler, SchedulerDependencies
 from phalanx_simulator.embedded.apiserver.server import ApiServer
 from phalanx_simulator.hosts.event_loop import VirtualLoop
 from phalanx_simulator.hosts.host import Host, HostClock, State, WorldClock
-from phalanx_simulator.hosts.network import Network, Observer, SimTransport
+from phalanx_simulator.hosts.network import Network, Observer
+from phalanx_simulator.hosts.transport import SimTransport
 
 RESTART_FIRST_S = 1.0
 RESTART_LONGEST_S = 10.0

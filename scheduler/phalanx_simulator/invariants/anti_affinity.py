@@ -21,14 +21,14 @@ class AntiAffinityHolds(Check):
 
     name = "S23"
 
-    def __init__(self, scene: CheckContext, truth: Truth) -> None:
-        super().__init__(scene, truth)
+    def __init__(self, context: CheckContext, truth: Truth) -> None:
+        super().__init__(context, truth)
         self._sent: dict[str, Call] = {}
         self._avoiding: dict[str, None] = {}
 
     def on_change(self, change: Change) -> None:
         changed = self.truth.changed_pod
-        if changed is not None and changed.pod.avoids:
+        if changed is not None and changed.pod.anti_affinity:
             self._avoiding[changed.pod.uid] = None
 
     def on_call(self, call: Call) -> None:
@@ -39,26 +39,26 @@ class AntiAffinityHolds(Check):
             self._sent[call.uid] = call
         if pod is None:
             return
-        if call.stage is Stage.SENT and pod.waits:
+        if call.stage is Stage.SENT and pod.is_waiting:
             self._compare(call, pod, f"{call.host} knew that it is not apart from")
         elif call.stage is Stage.LANDED and call.succeeded and self._is_alone_and_in_time(call):
             self._compare(call, pod, "bound near")
 
     def _is_alone_and_in_time(self, call: Call) -> bool:
-        return self.scene.single_writer and self.now - call.exchange.sent_at <= LATE_LANDING_S
+        return self.context.single_writer and self.now - call.exchange.sent_at <= LATE_LANDING_S
 
     def _compare(self, call: Call, pod: PodFact, words: str) -> None:
-        heard = self.truth.heard(call, "nodes")
+        revision = self.truth.known_to_sender(call, "nodes")
         for other, node in self._others(call, pod):
             for term in [*_wants(pod, other), *_wants(other, pod)]:
                 key = term.get("topologyKey", "")
-                if self._is_near(call.node, node, key, heard):
+                if self._is_near(call.node, node, key, revision):
                     self.violated(pod, f"{words} {other} by {key}")
 
     def _others(self, call: Call, pod: PodFact) -> Iterator[tuple[PodFact, str]]:
         """Other pods and their nodes: all in fact, or those that the sender knows."""
-        heard = self.truth.heard(call, "pods")
-        for uid in list(self.truth.pods) if pod.avoids else list(self._avoiding):
+        revision = self.truth.known_to_sender(call, "pods")
+        for uid in list(self.truth.pods) if pod.anti_affinity else list(self._avoiding):
             other = self.truth.pods.get(uid)
             if other is None:
                 self._avoiding.pop(uid, None)
@@ -67,18 +67,18 @@ class AntiAffinityHolds(Check):
             is_own = sent is not None and sent.host == call.host
             if uid == call.uid:
                 continue
-            if other.holds:
-                known = self.truth.pod_at(uid, heard)
+            if other.holds_node:
+                known = self.truth.pod_at(uid, revision)
                 has_heard = isinstance(known, PodFact) and known.node == other.node
                 if has_heard or is_own or call.stage is Stage.LANDED:
                     yield other, other.node
-            elif sent is not None and is_own and other.waits and sent.stage is Stage.SENT:
+            elif sent is not None and is_own and other.is_waiting and sent.stage is Stage.SENT:
                 yield other, sent.node
 
-    def _is_near(self, one: str, other: str, key: str, heard: int) -> bool:
+    def _is_near(self, one: str, other: str, key: str, revision: int) -> bool:
         nodes = [self.truth.nodes.get(name) for name in (one, other)]
         values = [node.labels.get(key) for node in nodes if node is not None]
-        moved = any(self.truth.node_changed_at(name) > heard for name in (one, other))
+        moved = any(self.truth.node_changed_at(name) > revision for name in (one, other))
         return len(values) == 2 and values[0] is not None and values[0] == values[1] and not moved
 
 
@@ -88,7 +88,7 @@ def _wants(pod: PodFact, other: PodFact) -> Iterator[Any]:
     Terms with a namespace selector are left out.
     """
     item = {"metadata": {"labels": other.labels}}
-    for term in pod.avoids:
+    for term in pod.anti_affinity:
         try:
             spaces = term.get("namespaces") or [pod.namespace]
             if other.namespace in spaces and label_selector(term.get("labelSelector"))(item):

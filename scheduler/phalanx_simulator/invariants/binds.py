@@ -17,8 +17,8 @@ class OneBindPerPod(Check):
 
     name = "S1"
 
-    def __init__(self, scene: CheckContext, truth: Truth) -> None:
-        super().__init__(scene, truth)
+    def __init__(self, context: CheckContext, truth: Truth) -> None:
+        super().__init__(context, truth)
         self._bound: dict[str, str] = {}
 
     def on_call(self, call: Call) -> None:
@@ -30,14 +30,14 @@ class OneBindPerPod(Check):
             self._landed(call)
 
     def _sent(self, call: Call) -> None:
-        pod = self.truth.pod_at(call.uid, self.truth.heard(call, "pods"))
+        pod = self.truth.pod_at(call.uid, self.truth.known_to_sender(call, "pods"))
         if pod is None or isinstance(pod, Unknown):
             return
         if not pod.is_ours:
             self.violated(pod, f"bind sent for a pod of scheduler {pod.scheduler!r}")
         elif pod.node:
             self.violated(pod, f"bind sent although {call.host} knew that it is bound to {pod.node}")
-        elif pod.is_deleting or pod.is_over:
+        elif pod.is_deleting or pod.is_finished:
             self.violated(pod, f"bind sent although {call.host} knew that it is going or gone")
 
     def _landed(self, call: Call) -> None:
@@ -47,7 +47,7 @@ class OneBindPerPod(Check):
         self._bound[call.uid] = call.node
 
 
-class RoomOnNodes(Check):
+class NodeCapacityIsRespected(Check):
     """S2: no bind exceeds a node's allocatable, by its sender's knowledge and in fact.
 
     The sender knew the pods that it had heard of and all binds that it had sent itself. In truth a bind may
@@ -57,9 +57,9 @@ class RoomOnNodes(Check):
 
     name = "S2"
 
-    def __init__(self, scene: CheckContext, truth: Truth) -> None:
-        super().__init__(scene, truth)
-        self._flying: dict[str, dict[str, Call]] = {}
+    def __init__(self, context: CheckContext, truth: Truth) -> None:
+        super().__init__(context, truth)
+        self._in_flight: dict[str, dict[str, Call]] = {}
         self._bound_by: dict[str, str] = {}
 
     def on_call(self, call: Call) -> None:
@@ -67,56 +67,56 @@ class RoomOnNodes(Check):
             return
         if call.stage is Stage.SENT:
             self._sent(call)
-            self._flying.setdefault(call.node, {})[call.uid] = call
+            self._in_flight.setdefault(call.node, {})[call.uid] = call
         elif call.stage is Stage.ANSWERED:
-            self._flying.get(call.node, {}).pop(call.uid, None)
+            self._in_flight.get(call.node, {}).pop(call.uid, None)
         elif call.succeeded:
             self._bound_by[call.uid] = call.host
             self._landed(call)
 
     def _sent(self, call: Call) -> None:
-        node = self.truth.node_at(call.node, self.truth.heard(call, "nodes"))
+        node = self.truth.node_at(call.node, self.truth.known_to_sender(call, "nodes"))
         pod = self.truth.pods.get(call.uid)
-        heard = self.truth.heard(call, "pods")
-        if node is None or isinstance(node, Unknown) or pod is None or not heard or not pod.takes:
+        revision = self.truth.known_to_sender(call, "pods")
+        if node is None or isinstance(node, Unknown) or pod is None or not revision or not pod.used:
             return
         offered = self._most_offered(call)
         used: dict[str, int] = {}
-        for other in self._known_on(call, heard):
-            _add(used, other.takes)
-        _add(used, pod.takes)
-        for resource, short in _excess(pod.takes, used, offered):
+        for other in self._known_on(call, revision):
+            _add(used, other.used)
+        _add(used, pod.used)
+        for resource, short in _excess(pod.used, used, offered):
             self.violated(pod, f"{call.host} knew that {call.node} lacks {short} of {resource} for it")
 
-    def _known_on(self, call: Call, heard: int) -> Iterator[PodFact]:
+    def _known_on(self, call: Call, revision: int) -> Iterator[PodFact]:
         """The other pods that the sender must count on the node."""
-        for uid in self.truth.around_node(call.node):
+        for uid in self.truth.recent_pods_on(call.node):
             now = self.truth.pods.get(uid)
-            if now is None or not now.holds or now.node != call.node or uid == call.uid:
+            if now is None or not now.holds_node or now.node != call.node or uid == call.uid:
                 continue
-            pod = self.truth.pod_at(uid, heard)
+            pod = self.truth.pod_at(uid, revision)
             has_heard = isinstance(pod, PodFact) and pod.node == call.node
             if has_heard or self._bound_by.get(uid) == call.host:
                 yield now
-        for uid, other in self._flying.get(call.node, {}).items():
+        for uid, other in self._in_flight.get(call.node, {}).items():
             sent = self.truth.pods.get(uid)
-            waits = sent is not None and sent.waits and uid != call.uid
+            waits = sent is not None and sent.is_waiting and uid != call.uid
             if sent is not None and waits and other.host == call.host:
                 yield sent
 
     def _landed(self, call: Call) -> None:
         pod = self.truth.pods.get(call.uid)
         late_s = self.now - call.exchange.sent_at
-        if late_s > LATE_LANDING_S or not self.scene.single_writer or pod is None or not pod.takes:
+        if late_s > LATE_LANDING_S or not self.context.single_writer or pod is None or not pod.used:
             return
         used = self.truth.used.get(call.node, {})
-        for resource, short in _excess(pod.takes, used, self._most_offered(call)):
+        for resource, short in _excess(pod.used, used, self._most_offered(call)):
             self.violated(pod, f"bound to {call.node}, which lacks {short} of {resource}")
 
     def _most_offered(self, call: Call) -> Resources:
         """The largest amount of each resource that the node offered since the sender's state."""
         most: dict[str, int] = {}
-        for node in self.truth.nodes_since(call.node, self.truth.heard(call, "nodes")):
+        for node in self.truth.nodes_since(call.node, self.truth.known_to_sender(call, "nodes")):
             for resource, amount in (node.allocatable if node is not None else {}).items():
                 most[resource] = max(amount, most.get(resource, 0))
         return most
@@ -135,7 +135,7 @@ def _excess(asked: Resources, used: Resources, offered: Resources) -> Iterator[t
             yield resource, short
 
 
-class NodeMayTakePod(Check):
+class NodeAllowsPod(Check):
     """S4: no bind to a node known to be absent, not ready, cordoned, tainted, faulty or of unknown place."""
 
     name = "S4"
@@ -143,21 +143,21 @@ class NodeMayTakePod(Check):
     def on_call(self, call: Call) -> None:
         if not call.is_bind or call.stage is not Stage.SENT:
             return
-        heard = self.truth.heard(call, "nodes")
+        revision = self.truth.known_to_sender(call, "nodes")
         pod = self.truth.pods.get(call.uid)
-        if not heard or pod is None:
+        if not revision or pod is None:
             return
-        versions = self.truth.nodes_since(call.node, heard)
+        versions = self.truth.nodes_since(call.node, revision)
         problems = [self._problem(node, pod) for node in versions]
         if all(problems):
             self.violated(pod, f"{call.host} sent it to {call.node} and knew: {problems[0]}")
         elif any(problems):
-            self.saw("node-spoilt-before-bind")
+            self.reached("node-spoilt-before-bind")
 
     def _problem(self, node: NodeFact | None, pod: PodFact) -> str:
         if node is None:
             return "the node is gone"
-        why = node.why_not(pod.tolerations)
+        why = node.refusal(pod.tolerations)
         if why or node.conditions.get(TOPOLOGY_UNKNOWN) != "True":
             return why
         group = self.truth.group_of(pod.gang)

@@ -10,7 +10,7 @@ VERSIONS_KEPT: Final = 256
 GONE_KEPT_S: Final = 300.0
 """Seconds that something gone is remembered: events may be two minutes late."""
 
-HEARD_MARGIN_S: Final = 0.2
+RECEIVED_MARGIN_S: Final = 0.2
 """Seconds before a write within which an event may have come too late for it."""
 
 DECIDED_S: Final = 2.0
@@ -25,7 +25,7 @@ PARTIAL_S: Final = 10.0
 PARTIAL_SLACK_S: Final = 5.0
 """Seconds on top: the grace begins when a cycle sees the gang, and each eviction takes two requests."""
 
-TROUBLE_S: Final = LEASE_DURATION_S + PARTIAL_S
+DISTURBANCE_S: Final = LEASE_DURATION_S + PARTIAL_S
 """Seconds that trouble may lengthen what should be short: one Lease, and what is allowed without trouble."""
 
 LATE_LANDING_S: Final = 5.0
@@ -78,7 +78,7 @@ EVICTED_BESIDE_MAX: Final = 128
 CYCLES_AT_REST_MAX: Final = 30
 """Cycles in a minute without any change: holds and grace periods end, each of which wakes one."""
 
-CLAIM_S: Final = 690.0
+LOST_MEMBER_HOLD_S: Final = 690.0
 """Seconds that room may be kept for members that are gone: the scheduler's 600 by a clock that runs a tenth
 too slow, and until the next cycle."""
 
@@ -104,10 +104,10 @@ NEW_NODE_S: Final = 150.0
 CLOCK_RIGHT_MS: Final = 5000
 """Milliseconds by which a process may be wrong about the time and still know how old things are."""
 
-TOLD_S: Final = 2.0
+REPORTED_S: Final = 2.0
 """Seconds between a node's turning bad and the time that its condition tells: whole seconds are written."""
 
-MASS_HEARD_S: Final = 2.0
+MASS_RECEIVED_S: Final = 2.0
 """Seconds that a mass flip may take until a cycle has seen it."""
 
 FAILOVER_S: Final = LEASE_DURATION_S + 10.0

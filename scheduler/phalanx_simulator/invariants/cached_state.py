@@ -36,8 +36,8 @@ class CacheMatchesApi(Check):
 
     name = "L5"
 
-    def __init__(self, scene: CheckContext, truth: Truth) -> None:
-        super().__init__(scene, truth)
+    def __init__(self, context: CheckContext, truth: Truth) -> None:
+        super().__init__(context, truth)
         self._next = CACHE_PERIOD_S
         self._gone: dict[Key, int] = {}
 
@@ -68,9 +68,9 @@ class CacheMatchesApi(Check):
 
     def _in_touch(self) -> Iterator[Process]:
         """Processes that have received every change older than CONVERGED_S."""
-        for replica in self.scene.replicas:
+        for replica in self.context.replicas:
             process = replica.process
-            if process is not None and self.truth.undisturbed_s(process.host.name) > HEALED_S:
+            if process is not None and self.truth.healthy_s(process.host.name) > HEALED_S:
                 yield process
 
     def _problems(self, snapshot: Snapshot, before: int) -> Iterator[str]:
@@ -96,7 +96,7 @@ class CacheMatchesApi(Check):
 
     def _is_busy(self, node: str, before: int) -> bool:
         """Whether pods arrived, left or finished there recently."""
-        return any(self.truth.pod_changed_at(uid) > before for uid in self.truth.around_node(node))
+        return any(self.truth.pod_changed_at(uid) > before for uid in self.truth.recent_pods_on(node))
 
     def _of_pods(self, snapshot: Snapshot, before: int) -> Iterator[str]:
         believed: set[str] = set()
@@ -135,12 +135,14 @@ class CacheMatchesApi(Check):
                 yield from self._of_priority(gang, group, before)
 
     def _of_priority(self, gang: Gang, group: GroupFact, before: int) -> Iterator[str]:
-        entry = self.scene.store.get(Key(PRIORITY_CLASSES, "", group.spec.get("priorityClassName") or ""))
+        entry = self.context.store.get(Key(PRIORITY_CLASSES, "", group.spec.get("priorityClassName") or ""))
         if entry is not None and entry.revision <= before and gang.priority != entry.data["value"]:
             yield f"gang {gang} has the priority {entry.data['value']}, it believes {gang.priority}"
 
     def _of_queues(self, snapshot: Snapshot, before: int) -> Iterator[str]:
-        written = {entry.key.name: entry.data.get("spec") or {} for entry in self.scene.store.entries(QUEUES)}
+        written = {
+            entry.key.name: entry.data.get("spec") or {} for entry in self.context.store.entries(QUEUES)
+        }
         for name in sorted(written.keys() | snapshot.queues.keys()):
             key, queue, spec = Key(QUEUES, "", name), snapshot.queues.get(QueueName(name)), written.get(name)
             if self._changed(key, before) or self._gone.get(key, 0) > before:
@@ -151,7 +153,7 @@ class CacheMatchesApi(Check):
                 yield f"queue {name} {wrong}"
 
     def _changed(self, key: Key, before: int) -> bool:
-        entry = self.scene.store.get(key)
+        entry = self.context.store.get(key)
         return entry is not None and entry.revision > before
 
 
@@ -166,7 +168,7 @@ class NothingIsLeaked(Check):
     def at_end(self) -> None:
         if any(pod.is_ours for pod in self.truth.pods.values()):
             return
-        for replica in self.scene.replicas:
+        for replica in self.context.replicas:
             process = replica.process
             if process is None or process.host.state is not State.RUNNING or process.task.done():
                 continue
@@ -194,7 +196,9 @@ def of_node(node: Node, true: NodeFact) -> str:
         return "is another one"
     if node.unschedulable != true.is_cordoned:
         return f"is {'' if true.is_cordoned else 'not '}cordoned"
-    if taints != {(one.get("key", ""), one.get("value", ""), one.get("effect", "")) for one in true.taints}:
+    if taints != {
+        (taint.get("key", ""), taint.get("value", ""), taint.get("effect", "")) for taint in true.taints
+    }:
         return "has other taints"
     if dict(node.labels) != dict(true.labels):
         return "has other labels"

@@ -19,7 +19,7 @@ class Stage(StrEnum):
 
     SENT = "sent"
     LANDED = "landed"
-    ANSWERED = "told"
+    ANSWERED = "answered"
 
 
 class Call:
@@ -84,7 +84,7 @@ class Call:
     @property
     def answered_ok(self) -> bool:
         """Whether the sender knows that it was applied."""
-        return (self.exchange.told or "").startswith("2")
+        return (self.exchange.outcome or "").startswith("2")
 
 
 def _precondition(options: Any) -> str:

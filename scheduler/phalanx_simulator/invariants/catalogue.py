@@ -3,7 +3,7 @@
 from typing import Final
 
 from phalanx_simulator.invariants.anti_affinity import AntiAffinityHolds
-from phalanx_simulator.invariants.binds import NodeMayTakePod, OneBindPerPod, RoomOnNodes
+from phalanx_simulator.invariants.binds import NodeAllowsPod, NodeCapacityIsRespected, OneBindPerPod
 from phalanx_simulator.invariants.cached_state import CacheMatchesApi, NothingIsLeaked
 from phalanx_simulator.invariants.check import Check
 from phalanx_simulator.invariants.coverage import (
@@ -18,43 +18,43 @@ from phalanx_simulator.invariants.evictions import (
     EvictionsAreJustified,
     EvictionsNotCountedByJobs,
     FailedNodesAvoided,
-    LostMembersGo,
+    LostMembersAreEvicted,
 )
 from phalanx_simulator.invariants.gangs import OneDomain, OwnMembersOnly, SubgroupsInOneDomain, WholeGangs
 from phalanx_simulator.invariants.held_capacity import HeldCapacityIsRespected
 from phalanx_simulator.invariants.liveness import (
     FeasibleGangsRun,
-    NobodyStarves,
     NoEndlessEvictions,
+    NoStarvation,
     WaitingIsExplained,
 )
-from phalanx_simulator.invariants.preemptions import BudgetsHold, PreemptionsAreValid
+from phalanx_simulator.invariants.preemptions import BudgetsAreRespected, PreemptionsAreValid
 from phalanx_simulator.invariants.processes import (
-    KnowsAllBeforeDeciding,
-    NobodyExits,
-    RefusedBindsRest,
-    SomebodyLeads,
+    LeaderExists,
+    NoProcessExits,
+    RefusedBindsBackOff,
+    SyncedBeforeDeciding,
 )
 from phalanx_simulator.invariants.restarts import RestartsComplete
-from phalanx_simulator.invariants.statuses import QueuesAddUp, StatusIsTrue
+from phalanx_simulator.invariants.statuses import QueueUsageIsCorrect, StatusIsCorrect
 from phalanx_simulator.invariants.writes import Fencing, LeastPrivilege, Preconditions
 
 ALL_CHECKS: Final[tuple[type[Check], ...]] = (
     OneBindPerPod,
-    RoomOnNodes,
+    NodeCapacityIsRespected,
     WholeGangs,
-    NodeMayTakePod,
+    NodeAllowsPod,
     OneDomain,
-    QueuesAddUp,
+    QueueUsageIsCorrect,
     EvictionsAreJustified,
     Fencing,
     Preconditions,
     OwnMembersOnly,
-    NobodyExits,
-    StatusIsTrue,
+    NoProcessExits,
+    StatusIsCorrect,
     SubgroupsInOneDomain,
     PreemptionsAreValid,
-    BudgetsHold,
+    BudgetsAreRespected,
     HeldCapacityIsRespected,
     AntiAffinityHolds,
     EvictionsNotCountedByJobs,
@@ -63,13 +63,13 @@ ALL_CHECKS: Final[tuple[type[Check], ...]] = (
     NothingIsLeaked,
     LeastPrivilege,
     FeasibleGangsRun,
-    NobodyStarves,
+    NoStarvation,
     NoEndlessEvictions,
     CacheMatchesApi,
-    SomebodyLeads,
-    KnowsAllBeforeDeciding,
-    RefusedBindsRest,
-    LostMembersGo,
+    LeaderExists,
+    SyncedBeforeDeciding,
+    RefusedBindsBackOff,
+    LostMembersAreEvicted,
     WaitingIsExplained,
     RestartsComplete,
     BindCoverage,
@@ -78,4 +78,4 @@ ALL_CHECKS: Final[tuple[type[Check], ...]] = (
     NodeCoverage,
     ProcessCoverage,
 )
-"""Every check that a run can make, and the marks of rare paths."""
+"""All checks, and the recorders of coverage points."""

@@ -36,9 +36,9 @@ class Coverage:
     def __init__(self) -> None:
         self.counts: dict[str, int] = {}
 
-    def saw(self, mark: str) -> None:
+    def reached(self, point: str) -> None:
         """Count an event."""
-        self.counts[mark] = self.counts.get(mark, 0) + 1
+        self.counts[point] = self.counts.get(point, 0) + 1
 
 
 class CheckContext(Struct, frozen=True):
@@ -52,7 +52,7 @@ class CheckContext(Struct, frozen=True):
     store: Store
     clock: WorldClock
     replicas: tuple[Replica, ...]
-    marks: Coverage
+    coverage: Coverage
     report: Callable[[Violation], None]
     single_writer: bool = True
 
@@ -65,8 +65,8 @@ class Check:
 
     name: ClassVar[str]
 
-    def __init__(self, scene: CheckContext, truth: Truth) -> None:
-        self.scene = scene
+    def __init__(self, context: CheckContext, truth: Truth) -> None:
+        self.context = context
         self.truth = truth
 
     def on_change(self, change: Change) -> None:
@@ -93,20 +93,20 @@ class Check:
     @property
     def now(self) -> float:
         """True seconds since the simulation began."""
-        return self.scene.clock.monotonic()
+        return self.context.clock.monotonic()
 
     def violated(self, subject: object, message: str, *, check: str = "") -> None:
         """Report a violation; `check` where this class implements several."""
-        self.scene.report(Violation(check or self.name, round(self.now, 3), str(subject), message))
+        self.context.report(Violation(check or self.name, round(self.now, 3), str(subject), message))
 
-    def saw(self, mark: str) -> None:
+    def reached(self, point: str) -> None:
         """Count a coverage point.
 
         Raises KeyError for one that is not in COVERAGE_POINTS.
         """
-        if mark not in COVERAGE_POINTS and not mark.startswith(ACCESS_POINT_PREFIX):
-            raise KeyError(mark)
-        self.scene.marks.saw(mark)
+        if point not in COVERAGE_POINTS and not point.startswith(ACCESS_POINT_PREFIX):
+            raise KeyError(point)
+        self.context.coverage.reached(point)
 
 
 class Checks:
@@ -115,9 +115,9 @@ class Checks:
     They share one Truth and are called only for hooks that they override.
     """
 
-    def __init__(self, scene: CheckContext, kinds: Iterable[type[Check]]) -> None:
-        self.truth = Truth(scene.store, scene.clock, scene.replicas)
-        checks = [kind(scene, self.truth) for kind in kinds]
+    def __init__(self, context: CheckContext, kinds: Iterable[type[Check]]) -> None:
+        self.truth = Truth(context.store, context.clock, context.replicas)
+        checks = [kind(context, self.truth) for kind in kinds]
         self._changes = [check.on_change for check in checks if _overrides(check, "on_change")]
         self._calls = [check.on_call for check in checks if _overrides(check, "on_call")]
         self._cycles = [check.on_cycle for check in checks if _overrides(check, "on_cycle")]
@@ -125,7 +125,7 @@ class Checks:
         self._checks = checks
         self._open: dict[int, Call] = {}
         if checks:
-            scene.store.subscribe(None, self._on_change)
+            context.store.subscribe(None, self._on_change)
 
     def on_exchange(self, exchange: Exchange) -> None:
         """A scheduler's request has left, landed, or been answered."""
@@ -133,7 +133,7 @@ class Checks:
             return
         call = self._call_of(exchange)
         if call.stage is Stage.ANSWERED:
-            self.truth.hear(call)
+            self.truth.note_list_response(call)
         for on_call in self._calls:
             on_call(call)
 
@@ -175,7 +175,7 @@ class Checks:
             return call
         call.stage = Stage.ANSWERED if call.has_landed or exchange.landed_at is None else Stage.LANDED
         call.has_landed = call.has_landed or call.stage is Stage.LANDED
-        if exchange.told is not None and (call.has_landed or exchange.told != "unknown"):
+        if exchange.outcome is not None and (call.has_landed or exchange.outcome != "unknown"):
             del self._open[id(exchange)]
         return call
 

@@ -21,10 +21,10 @@ _LOOK_S = 5.0
 class BindCoverage(Check):
     """Coverage points of binds."""
 
-    name = "marks of binds"
+    name = "coverage of binds"
 
-    def __init__(self, scene: CheckContext, truth: Truth) -> None:
-        super().__init__(scene, truth)
+    def __init__(self, context: CheckContext, truth: Truth) -> None:
+        super().__init__(context, truth)
         self._unknown: dict[str, str] = {}
         self._sent_at: dict[str, int] = {}
         self._holder = ""
@@ -32,7 +32,7 @@ class BindCoverage(Check):
     def on_call(self, call: Call) -> None:
         if call.is_bind:
             if call.stage is Stage.SENT:
-                self._sent_at[call.uid] = self.scene.store.revision
+                self._sent_at[call.uid] = self.context.store.revision
             elif call.stage is Stage.LANDED:
                 self._landed(call)
             else:
@@ -43,41 +43,41 @@ class BindCoverage(Check):
             self._holder = (call.body.get("spec") or {}).get("holderIdentity") or self._holder
 
     def _told(self, call: Call) -> None:
-        told = call.exchange.told or ""
-        if told == "unknown":
+        outcome = call.exchange.outcome or ""
+        if outcome == "unknown":
             self._unknown[call.uid] = call.host
-        elif told == "409":
-            self.saw("bind-conflict")
-        elif told == "429":
-            self.saw("bind-throttled")
-        elif told.startswith("4"):
-            self.saw("bind-refused")
-        elif told.startswith("5"):
+        elif outcome == "409":
+            self.reached("bind-conflict")
+        elif outcome == "429":
+            self.reached("bind-throttled")
+        elif outcome.startswith("4"):
+            self.reached("bind-refused")
+        elif outcome.startswith("5"):
             self._unknown[call.uid] = call.host
-            self.saw("bind-server-error")
+            self.reached("bind-server-error")
             if call.succeeded:
-                self.saw("bind-applied-but-refused")
+                self.reached("bind-applied-but-refused")
 
     def _read_back(self, call: Call) -> None:
         for uid, host in self._unknown.items():
             pod = self.truth.pods.get(uid)
             if host == call.host and pod is not None and self.truth.key_of(pod) == call.key:
                 if call.answered_ok:
-                    self.saw(f"unknown-bind-read-back-{'bound' if pod.node else 'free'}")
+                    self.reached(f"unknown-bind-read-back-{'bound' if pod.node else 'free'}")
                     del self._unknown[uid]
                 return
 
     def _landed(self, call: Call) -> None:
         if self.now - call.exchange.sent_at > LATE_LANDING_S:
-            self.saw("bind-landed-late")
+            self.reached("bind-landed-late")
         if self._holder not in ("", call.host):
-            self.saw("bind-landed-after-failover")
+            self.reached("bind-landed-after-failover")
         before = self._sent_at.pop(call.uid, 0)
         pod, then = self.truth.pods.get(call.uid), self.truth.pod_at(call.uid, before)
         if isinstance(then, PodFact) and not then.is_deleting and (pod is None or pod.is_deleting):
-            self.saw("pod-deleted-while-binding")
+            self.reached("pod-deleted-while-binding")
         if pod is not None and pod.node and not call.succeeded and self._was_free(then):
-            self.saw("pod-bound-by-another-while-binding")
+            self.reached("pod-bound-by-another-while-binding")
         self._look_at_node(call, before)
 
     def _was_free(self, then: PodFact | Unknown | None) -> bool:
@@ -89,39 +89,39 @@ class BindCoverage(Check):
         if not isinstance(then, NodeFact) or pod is None:
             return
         if node is None:
-            self.saw("node-gone-while-binding")
-        elif node.why_not(pod.tolerations) and not then.why_not(pod.tolerations):
-            self.saw("node-spoilt-while-binding")
+            self.reached("node-gone-while-binding")
+        elif node.refusal(pod.tolerations) and not then.refusal(pod.tolerations):
+            self.reached("node-spoilt-while-binding")
         elif call.succeeded and any(amount < 0 for amount in self.truth.free(node).values()):
-            self.saw("foreign-over-commit")
+            self.reached("foreign-over-commit")
 
 
 class WriteCoverage(Check):
     """Coverage points of other writes and of the Lease."""
 
-    name = "marks of writes"
+    name = "coverage of writes"
 
     def on_call(self, call: Call) -> None:
         if call.stage is not Stage.ANSWERED or not call.is_write or call.answered_ok or call.is_bind:
             return
-        told = call.exchange.told or ""
+        outcome = call.exchange.outcome or ""
         if call.is_lease:
-            self.saw("lease-renewal-failed")
-            if told == "409":
-                self.saw("two-candidates-raced")
+            self.reached("lease-renewal-failed")
+            if outcome == "409":
+                self.reached("two-candidates-raced")
         elif call.is_eviction:
-            self.saw("eviction-throttled" if told == "429" else "eviction-failed")
-        elif call.resource.endswith("/status") and told == "409":
-            self.saw("status-conflict")
+            self.reached("eviction-throttled" if outcome == "429" else "eviction-failed")
+        elif call.resource.endswith("/status") and outcome == "409":
+            self.reached("status-conflict")
 
 
 class GangCoverage(Check):
     """Coverage points of gangs."""
 
-    name = "marks of gangs"
+    name = "coverage of gangs"
 
-    def __init__(self, scene: CheckContext, truth: Truth) -> None:
-        super().__init__(scene, truth)
+    def __init__(self, context: CheckContext, truth: Truth) -> None:
+        super().__init__(context, truth)
         self._broken: dict[GangKey, set[str]] = {}
         self._partial: dict[GangKey, float] = {}
         self._evicted: dict[str, None] = {}
@@ -145,30 +145,32 @@ class GangCoverage(Check):
         gang = self.truth.gangs.get(pod.gang) if pod is not None else None
         if gang is not None and not gang.has_started and gang.uid not in self._evicted:
             self._evicted[gang.uid] = None
-            self.saw("gang-released")
+            self.reached("gang-released")
 
     def on_tick(self) -> None:
         for key, gang in self.truth.partial.items():
             since = gang.partial_since
             if since is not None and self.now - since > PARTIAL_S and self._partial.get(key) != since:
                 self._partial[key] = since
-                self.saw("gang-partly-bound")
+                self.reached("gang-partly-bound")
 
     def _note_gone(self, moved: PodChange) -> None:
         """Note members of a broken gang that have stopped counting."""
         before, after = moved.before, moved.after
         if before is None or before.gang not in self._broken:
             return
-        if after is None or after.gang != before.gang or not after.counts:
+        if after is None or after.gang != before.gang or not after.counts_for_gang:
             self._broken[before.gang].discard(before.uid)
 
     def _wholeness(self, gang: GangFact) -> None:
         if gang.key in self.truth.broken:
             if gang.key not in self._broken:
-                self.saw("gang-broken")
-                self._broken[gang.key] = {pod.uid for pod in self.truth.members(gang.key) if pod.counts}
+                self.reached("gang-broken")
+                self._broken[gang.key] = {
+                    pod.uid for pod in self.truth.members(gang.key) if pod.counts_for_gang
+                }
         elif gang.key in self._broken and gang.active >= self.truth.min_member(gang.key) > 0:
-            self.saw("gang-repaired" if self._broken.pop(gang.key) else "gang-restarted")
+            self.reached("gang-repaired" if self._broken.pop(gang.key) else "gang-restarted")
 
     def _member(self, change: Change, moved: PodChange, gang: GangFact) -> None:
         before, after = moved.before, moved.after
@@ -177,9 +179,9 @@ class GangCoverage(Check):
         if after.phase == "Failed":
             reason = str((change.entry.data.get("status") or {}).get("reason") or "")
             refused = reason.startswith(("OutOf", "UnexpectedAdmission", "NodeAffinity", "TaintToleration"))
-            self.saw("kubelet-rejection" if refused else "member-failed")
-        elif after.phase == "Succeeded" and any(not pod.is_over for pod in self.truth.members(gang.key)):
-            self.saw("member-succeeded-early")
+            self.reached("kubelet-rejection" if refused else "member-failed")
+        elif after.phase == "Succeeded" and any(not pod.is_finished for pod in self.truth.members(gang.key)):
+            self.reached("member-succeeded-early")
 
     def _group(self, change: Change) -> None:
         key = GangKey("group", change.entry.key.namespace, change.entry.key.name)
@@ -188,11 +190,11 @@ class GangCoverage(Check):
             return
         if change.type is ChangeType.ADDED:
             if any(pod.node for pod in self.truth.members(key)):
-                self.saw("pod-group-recreated")
+                self.reached("pod-group-recreated")
         elif change.type is ChangeType.MODIFIED and change.previous is not None and not gang.has_started:
             now, before = _min_member(change.entry.data), _min_member(change.previous.data)
             if now != before:
-                self.saw("gang-grown-mid-flight" if now > before else "gang-shrunk-mid-flight")
+                self.reached("gang-grown-mid-flight" if now > before else "gang-shrunk-mid-flight")
 
 
 def _min_member(group: dict[str, object]) -> int:
@@ -204,10 +206,10 @@ def _min_member(group: dict[str, object]) -> int:
 class NodeCoverage(Check):
     """Coverage points of nodes."""
 
-    name = "marks of nodes"
+    name = "coverage of nodes"
 
-    def __init__(self, scene: CheckContext, truth: Truth) -> None:
-        super().__init__(scene, truth)
+    def __init__(self, context: CheckContext, truth: Truth) -> None:
+        super().__init__(context, truth)
         self._lost: dict[str, None] = {}
         self._was_mass = False
 
@@ -220,29 +222,29 @@ class NodeCoverage(Check):
         if node is None or not any(used.values()):
             return
         if change.type is ChangeType.ADDED:
-            self.saw("node-recreated")
+            self.reached("node-recreated")
         if node.conditions.get("Ready", "True") == "True":
             self._lost.pop(name, None)
         elif name not in self._lost:
             self._lost[name] = None
-            self.saw("node-lost")
+            self.reached("node-lost")
         if any(amount < 0 for amount in self.truth.free(node).values()):
-            self.saw("allocatable-below-use")
+            self.reached("allocatable-below-use")
 
     def on_tick(self) -> None:
         is_mass = 2 * len(self.truth.bad_nodes) > len(self.truth.nodes) > 0
         if is_mass and not self._was_mass:
-            self.saw("mass-fault")
+            self.reached("mass-fault")
         self._was_mass = is_mass
 
 
 class ProcessCoverage(Check):
     """Coverage points of processes and of the events that they receive."""
 
-    name = "marks of processes"
+    name = "coverage of processes"
 
-    def __init__(self, scene: CheckContext, truth: Truth) -> None:
-        super().__init__(scene, truth)
+    def __init__(self, context: CheckContext, truth: Truth) -> None:
+        super().__init__(context, truth)
         self._ended: dict[str, None] = {}
         self._listed: dict[str, dict[str, float]] = {}
         self._led = ""
@@ -250,7 +252,7 @@ class ProcessCoverage(Check):
 
     def on_tick(self) -> None:
         leader = ""
-        for replica in self.scene.replicas:
+        for replica in self.context.replicas:
             process = replica.process
             if process is None:
                 continue
@@ -259,23 +261,23 @@ class ProcessCoverage(Check):
             elif process.scheduler.is_leading and process.host.state is State.RUNNING:
                 leader = "" if process.network.partitioned else process.host.name
         if self._led and leader != self._led and self.truth.partial:
-            self.saw("leader-lost-mid-gang")
+            self.reached("leader-lost-mid-gang")
         self._led = leader
         if self.now >= self._next:
             self._next = self.now + _LOOK_S
-            self._look_at_ears()
+            self._look_at_connections()
 
-    def _look_at_ears(self) -> None:
-        for replica in self.scene.replicas:
+    def _look_at_connections(self) -> None:
+        for replica in self.context.replicas:
             process = replica.process
             if process is None:
                 continue
             if process.host.name == self._led:
-                self._look_at_lists(self._led, process.network.hearing.listed_at)
+                self._look_at_lists(self._led, process.network.received.listed_at)
             if process.network.has_silent_watch:
-                self.saw("half-open-watch")
-            if self._is_late(process.network.hearing.versions.get("pods", 0)):
-                self.saw("events-late")
+                self.reached("half-open-watch")
+            if self._is_late(process.network.received.versions.get("pods", 0)):
+                self.reached("events-late")
 
     def _look_at_end(self, process: Process) -> None:
         if process.host.name in self._ended:
@@ -283,12 +285,12 @@ class ProcessCoverage(Check):
         self._ended[process.host.name] = None
         error = None if process.task.cancelled() else process.task.exception()
         if error is not None and is_lost_lease(error):
-            self.saw("process-ended-by-lost-lease")
+            self.reached("process-ended-by-lost-lease")
 
     def _look_at_lists(self, name: str, listed_at: dict[str, float]) -> None:
         before = self._listed.get(name)
         if before is not None and any(at != before.get(kind, at) for kind, at in listed_at.items()):
-            self.saw("relisted")
+            self.reached("relisted")
         self._listed = {name: dict(listed_at)}
 
     def _is_late(self, delivered: int) -> bool:

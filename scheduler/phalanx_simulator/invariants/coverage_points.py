@@ -36,7 +36,7 @@ COVERAGE_POINTS: Final[Mapping[str, str]] = {
     "gang-preempted": "a gang was evicted so that another one can start",
     "gang-reclaimed": "a gang was evicted for one of another queue",
     "gang-moved": "a gang was evicted to start again elsewhere, so that another one can start",
-    "room-made": "a gang was bound for which others had been evicted",
+    "capacity-freed": "a gang was bound for which others had been evicted",
     "gang-broken": "a gang that had started fell below its minimum",
     "gang-repaired": "a broken gang became whole again, with members that had never gone",
     "gang-restarted": "a broken gang became whole again with new members only",
@@ -60,9 +60,9 @@ COVERAGE_POINTS: Final[Mapping[str, str]] = {
 """By name, what it means."""
 
 ACCESS_POINT_PREFIX: Final = "rbac "
-"""What the marks of access.py begin with: a verb and a resource follow."""
+"""Prefix of the points of `writes.Access`: a verb and a resource follow."""
 
 
 def missing(seen: Mapping[str, int]) -> list[str]:
     """The coverage points that no run has reached."""
-    return [mark for mark in COVERAGE_POINTS if mark not in seen]
+    return [point for point in COVERAGE_POINTS if point not in seen]

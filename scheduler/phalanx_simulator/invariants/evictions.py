@@ -18,22 +18,22 @@ from phalanx_simulator.invariants.bounds import (
     CLOCK_RIGHT_MS,
     CONVERGED_S,
     DECIDED_S,
+    DISTURBANCE_S,
     HEALED_S,
     LOST_MEMBERS_S,
-    MASS_HEARD_S,
     MASS_NODES_MIN,
+    MASS_RECEIVED_S,
     MASS_S,
     NEW_NODE_S,
-    TOLD_S,
-    TROUBLE_S,
+    REPORTED_S,
 )
 from phalanx_simulator.invariants.calls import Call, Stage
 from phalanx_simulator.invariants.check import Check, CheckContext
 from phalanx_simulator.invariants.facts import GangKey, NodeFact, PodFact
 from phalanx_simulator.invariants.held_capacity import HeldNodes
-from phalanx_simulator.invariants.liveness import any_claim
+from phalanx_simulator.invariants.liveness import any_hold
 from phalanx_simulator.invariants.oracle import Oracle
-from phalanx_simulator.invariants.restarts import is_told_to_restart
+from phalanx_simulator.invariants.restarts import has_restart_condition
 from phalanx_simulator.invariants.truth import GROUPS, NODES, GangFact, Truth
 
 _FOR_ANOTHER: Final = "Preempted"
@@ -69,8 +69,8 @@ class EvictionsAreJustified(Check):
 
     name = "S7"
 
-    def __init__(self, scene: CheckContext, truth: Truth) -> None:
-        super().__init__(scene, truth)
+    def __init__(self, context: CheckContext, truth: Truth) -> None:
+        super().__init__(context, truth)
         self._broken_at: dict[GangKey, float] = {}
         self._decided: dict[tuple[str, str], Evict] = {}
         self._chosen: set[GangKey] = set()
@@ -107,9 +107,11 @@ class EvictionsAreJustified(Check):
         """All members with nodes are evicted, or, with Replace, those on lost nodes."""
         if "Replace" in self._recovery(pod.gang) and is_lost(pod, self._versions(pod)):
             return
-        before = self.truth.revision_before(TROUBLE_S)
+        before = self.truth.revision_before(DISTURBANCE_S)
         for other in self.truth.members(pod.gang):
-            stays = other.holds and not other.is_deleting and other.controller and other.uid not in chosen
+            stays = (
+                other.holds_node and not other.is_deleting and other.controller and other.uid not in chosen
+            )
             if stays and 0 < self.truth.pod_changed_at(other.uid) <= before:
                 self.violated(pod, f"evicted without {other.name}, another member that holds a node")
                 return
@@ -131,7 +133,7 @@ class EvictionsAreJustified(Check):
 
     def _gangs_of(self, call: Call, pod: PodFact) -> list[GangFact]:
         """The pod's gangs since the decision that still have pods."""
-        decided = self.truth.heard(call, "pods", before_s=DECIDED_S)
+        decided = self.truth.known_to_sender(call, "pods", before_s=DECIDED_S)
         versions = self.truth.pod_since(pod.uid, decided)
         keys = dict.fromkeys([pod.gang, *(version.gang for version in versions if version is not None)])
         return [self.truth.gangs[key] for key in keys if key in self.truth.gangs]
@@ -139,9 +141,9 @@ class EvictionsAreJustified(Check):
     def _why_not(self, call: Call, pod: PodFact, gang: GangFact) -> str:
         if not pod.controller:
             return "nobody would make it again"
-        heard = self.truth.heard(call, "pods")
+        revision = self.truth.known_to_sender(call, "pods")
         for other in self.truth.members(gang.key):
-            known = self.truth.pod_at(other.uid, heard)
+            known = self.truth.pod_at(other.uid, revision)
             if isinstance(known, PodFact) and known.phase == "Succeeded":
                 return f"{other.name} has succeeded: the gang is finishing"
         is_broken = gang.key in self.truth.partial or self._broke_lately(gang)
@@ -150,23 +152,26 @@ class EvictionsAreJustified(Check):
         if not gang.has_started:
             return "nothing is wrong with its gang"
         answers = self._recovery(gang.key)
-        told = min(self.truth.heard(call, NODES, before_s=DECIDED_S), self.truth.revision_before(TROUBLE_S))
-        if "Restart" in answers and (self._broke_lately(gang) or self._any_lost(gang, told)):
+        since = min(
+            self.truth.known_to_sender(call, NODES, before_s=DECIDED_S),
+            self.truth.revision_before(DISTURBANCE_S),
+        )
+        if "Restart" in answers and (self._broke_lately(gang) or self._any_lost(gang, since)):
             return ""
         if "Restart" in answers and self._is_being_restarted(gang):
             return ""
-        if "Replace" in answers and is_lost(pod, self.truth.nodes_since(pod.node, told)):
+        if "Replace" in answers and is_lost(pod, self.truth.nodes_since(pod.node, since)):
             return ""
         return "its gang has started and asks for no such recovery"
 
     def _is_being_restarted(self, gang: GangFact) -> bool:
         """Whether members carry the restart condition."""
-        entries = [self.scene.store.get(self.truth.key_of(pod)) for pod in self.truth.members(gang.key)]
-        return any(is_told_to_restart(entry.data) for entry in entries if entry is not None)
+        entries = [self.context.store.get(self.truth.key_of(pod)) for pod in self.truth.members(gang.key)]
+        return any(has_restart_condition(entry.data) for entry in entries if entry is not None)
 
     def _is_on_record(self, gang: GangFact) -> bool:
         """Whether a new leader can know that the gang has started."""
-        entry = self.scene.store.get(Key(GROUPS, gang.key.namespace, gang.key.name))
+        entry = self.context.store.get(Key(GROUPS, gang.key.namespace, gang.key.name))
         return entry is not None and bool((entry.data.get("status") or {}).get("startedAt"))
 
     def _recovery(self, key: GangKey) -> list[str]:
@@ -186,7 +191,7 @@ class EvictionsAreJustified(Check):
         return any(is_lost(pod, self.truth.nodes_since(pod.node, since)) for pod in members)
 
     def _versions(self, pod: PodFact) -> list[NodeFact | None]:
-        return self.truth.nodes_since(pod.node, self.truth.revision_before(TROUBLE_S))
+        return self.truth.nodes_since(pod.node, self.truth.revision_before(DISTURBANCE_S))
 
 
 class EvictionsNotCountedByJobs(Check):
@@ -198,14 +203,14 @@ class EvictionsNotCountedByJobs(Check):
 
     name = "S15"
 
-    def __init__(self, scene: CheckContext, truth: Truth) -> None:
-        super().__init__(scene, truth)
+    def __init__(self, context: CheckContext, truth: Truth) -> None:
+        super().__init__(context, truth)
         self._own: dict[str, set[str]] = {}
 
     def on_call(self, call: Call) -> None:
         if not call.is_eviction or call.stage is not Stage.SENT or call.uid not in self.truth.pods:
             return
-        entry = self.scene.store.get(call.key)
+        entry = self.context.store.get(call.key)
         if entry is not None and entry.data["metadata"]["uid"] == call.uid and not _is_target(entry.data):
             self.violated(call.key.path, "evicted without the DisruptionTarget condition")
 
@@ -219,7 +224,7 @@ class EvictionsNotCountedByJobs(Check):
             self._own.setdefault(pod.controller, set()).add(pod.uid)
 
     def at_rest(self) -> None:
-        for entry in self.scene.store.entries("jobs.batch"):
+        for entry in self.context.store.entries("jobs.batch"):
             job = entry.data
             failed = (job.get("status") or {}).get("failed") or 0
             own = len(self._own.get(job["metadata"]["uid"], ()))
@@ -229,14 +234,17 @@ class EvictionsNotCountedByJobs(Check):
 
 def _is_target(pod: Object) -> bool:
     conditions = (pod.get("status") or {}).get("conditions") or ()
-    return any(one.get("type") == "DisruptionTarget" and one.get("status") == "True" for one in conditions)
+    return any(
+        condition.get("type") == "DisruptionTarget" and condition.get("status") == "True"
+        for condition in conditions
+    )
 
 
 def _ignores_disruption(job: Object) -> bool:
     rules = (job["spec"].get("podFailurePolicy") or {}).get("rules") or []
     return any(
         rule.get("action") == "Ignore"
-        and any(one.get("type") == "DisruptionTarget" for one in rule.get("onPodConditions") or ())
+        and any(pattern.get("type") == "DisruptionTarget" for pattern in rule.get("onPodConditions") or ())
         for rule in rules
     )
 
@@ -256,17 +264,17 @@ class FailedNodesAvoided(Check):
 
     name = "S16"
 
-    def __init__(self, scene: CheckContext, truth: Truth) -> None:
-        super().__init__(scene, truth)
-        self._oracle = Oracle(scene.store, truth)
-        self._keeping = HeldNodes(truth, scene.clock.monotonic)
+    def __init__(self, context: CheckContext, truth: Truth) -> None:
+        super().__init__(context, truth)
+        self._oracle = Oracle(context.store, truth)
+        self._held_nodes = HeldNodes(truth, context.clock.monotonic)
         self._failed: dict[GangKey, dict[str, float]] = {}
         self._suspected: dict[GangKey, set[str]] = {}
         self._began: dict[str, float] = {}
 
     def on_change(self, change: Change) -> None:
         moved = self.truth.changed_pod
-        if moved is None or moved.before is None or not moved.before.holds or moved.before.is_deleting:
+        if moved is None or moved.before is None or not moved.before.holds_node or moved.before.is_deleting:
             return
         if self.truth.breaker_may_be_open:
             return
@@ -282,7 +290,7 @@ class FailedNodesAvoided(Check):
 
     def on_cycle(self, host: str, snapshot: Snapshot, result: CycleResult) -> None:
         began = self._began.setdefault(host, self.now)
-        self._keeping.take(host, result)
+        self._held_nodes.take(host, result)
         if 3 * len(self.truth.bad_nodes) > len(self.truth.nodes):
             return
         for placement in result.placements:
@@ -299,14 +307,14 @@ class FailedNodesAvoided(Check):
             }
             used = sorted(avoided & {bind.node for bind in placement.binds})
             has_capacity_appeared = self.truth.has_capacity_appeared(DECIDED_S, but=avoided)
-            if used and (has_capacity_appeared or any_claim(self.truth, self.now, but=gang.key)):
+            if used and (has_capacity_appeared or any_hold(self.truth, self.now, but=gang.key)):
                 continue
-            kept = self._keeping.nodes(but=gang, by_the_last_too=True)
+            kept = self._held_nodes.nodes(but=gang, by_the_last_too=True)
             others = avoided | self._suspected.get(gang.key, set()) | kept
-            if used and self._oracle.why_fits(gang, without=others):
+            if used and self._oracle.where_it_fits(gang, without=others):
                 self.violated(gang, f"sent back to {used[0]}, which failed it")
             elif avoided:
-                self.saw("node-avoided" if not used else "failed-node-was-the-only-one")
+                self.reached("node-avoided" if not used else "failed-node-was-the-only-one")
 
     def _is_gone_unseen(self, node: str, snapshot: Snapshot) -> bool:
         return node not in self.truth.nodes and NodeName(node) in snapshot.nodes
@@ -323,34 +331,34 @@ class Breaker(Check):
 
     name = "S17"
 
-    def __init__(self, scene: CheckContext, truth: Truth) -> None:
-        super().__init__(scene, truth)
+    def __init__(self, context: CheckContext, truth: Truth) -> None:
+        super().__init__(context, truth)
         self._began: dict[str, float] = {}
-        self._told: dict[str, dict[str, float]] = {}
+        self._reported: dict[str, dict[str, float]] = {}
         self._decided: dict[tuple[str, str], Evict] = {}
 
     def on_call(self, call: Call) -> None:
         decided = self._decided.get((call.host, call.uid)) if call.is_eviction else None
         if decided is None or call.stage is not Stage.SENT or decided.reason in _FOR_OTHERS:
             return
-        if self.truth.undisturbed_s(call.host) >= HEALED_S and self._is_open(call.host):
+        if self.truth.healthy_s(call.host) >= HEALED_S and self._is_open(call.host):
             self.violated(call.key.path, f"{call.host} still evicts it while most nodes turned bad")
 
     def on_cycle(self, host: str, snapshot: Snapshot, result: CycleResult) -> None:
         if host not in self._began:
             self._began[host] = self.now
-            is_right = abs(snapshot.now - self.scene.clock.now_ms()) <= CLOCK_RIGHT_MS
-            self._told[host] = self._told_turns() if is_right else {}
-        self._decided.update({(host, each.pod): each for each in result.evictions})
+            is_right = abs(snapshot.now - self.context.clock.now_ms()) <= CLOCK_RIGHT_MS
+            self._reported[host] = self._reported_turns() if is_right else {}
+        self._decided.update({(host, eviction.pod): eviction for eviction in result.evictions})
         if not result.evictions and not result.placements:
             return
-        if self.truth.undisturbed_s(host) < HEALED_S or not self._is_open(host):
+        if self.truth.healthy_s(host) < HEALED_S or not self._is_open(host):
             return
-        self.saw("breaker-had-to-be-open")
+        self.reached("breaker-had-to-be-open")
         if result.evictions:
             self.violated(host, f"evicts {len(result.evictions)} pods while most nodes turned bad")
-        last = self.now - MASS_HEARD_S
-        first = max(self._first(last), self._began[host] + MASS_HEARD_S)
+        last = self.now - MASS_RECEIVED_S
+        first = max(self._first(last), self._began[host] + MASS_RECEIVED_S)
         for placement in result.placements:
             for bind in placement.binds:
                 if first < self.truth.good_nodes.get(bind.node, 0.0) <= last:
@@ -358,11 +366,15 @@ class Breaker(Check):
                     return
 
     def _is_open(self, host: str) -> bool:
-        last, began, told = self.now - MASS_HEARD_S, self._began[host] + MASS_HEARD_S, self._told[host]
+        last, began, reported = (
+            self.now - MASS_RECEIVED_S,
+            self._began[host] + MASS_RECEIVED_S,
+            self._reported[host],
+        )
         turned = [
             name
             for name, since in self.truth.bad_nodes.items()
-            if self._first(last) < since <= last and (since > began or told.get(name) == since)
+            if self._first(last) < since <= last and (since > began or reported.get(name) == since)
         ]
         nodes = len(self.truth.nodes)
         return nodes >= MASS_NODES_MIN and 2 * sum(map(self._was_well, turned)) > nodes
@@ -372,28 +384,30 @@ class Breaker(Check):
 
         A node that joins or is recreated bad has not turned bad.
         """
-        entry = self.scene.store.get(Key(NODES, "", name))
-        return entry is not None and self.truth.bad_nodes[name] > _joined(entry) + TOLD_S
+        entry = self.context.store.get(Key(NODES, "", name))
+        return entry is not None and self.truth.bad_nodes[name] > _joined(entry) + REPORTED_S
 
     def _first(self, last: float) -> float:
         """The earliest time at which a node must have turned bad to count."""
-        return last - MASS_S + 2 * MASS_HEARD_S
+        return last - MASS_S + 2 * MASS_RECEIVED_S
 
-    def _told_turns(self) -> dict[str, float]:
+    def _reported_turns(self) -> dict[str, float]:
         """Bad nodes whose conditions report the correct transition time."""
         bad = self.truth.bad_nodes.items()
-        return {name: at for name, at in bad if at <= self.now - MASS_HEARD_S and self._tells(name, at)}
+        return {name: at for name, at in bad if at <= self.now - MASS_RECEIVED_S and self._reports(name, at)}
 
-    def _tells(self, name: str, at: float) -> bool:
-        entry, fact = self.scene.store.get(Key(NODES, "", name)), self.truth.nodes.get(name)
+    def _reports(self, name: str, at: float) -> bool:
+        entry, fact = self.context.store.get(Key(NODES, "", name)), self.truth.nodes.get(name)
         if entry is None or fact is None:
             return False
-        conditions = {one["type"]: one for one in entry.data["status"].get("conditions", ())}
-        told = [conditions[type_].get("lastTransitionTime") for type_ in fact.faulty_conditions]
-        if not told or not all(told):
+        conditions = {
+            condition["type"]: condition for condition in entry.data["status"].get("conditions", ())
+        }
+        reported = [conditions[type_].get("lastTransitionTime") for type_ in fact.faulty_conditions]
+        if not reported or not all(reported):
             return False
-        since = min(map(_moment, told))
-        return since > _joined(entry) + NEW_NODE_S and abs(since - at) <= TOLD_S
+        since = min(map(_moment, reported))
+        return since > _joined(entry) + NEW_NODE_S and abs(since - at) <= REPORTED_S
 
 
 def _joined(node: Entry) -> float:
@@ -405,7 +419,7 @@ def _moment(written: str) -> float:
     return seconds_of(written) - EPOCH_MS / 1000
 
 
-class LostMembersGo(Check):
+class LostMembersAreEvicted(Check):
     """L10: with `recovery`, members on a lost node are evicted within the grace period and LOST_MEMBERS_S.
 
     For the others Kubernetes' own policy holds, at which the embedded controllers are tested. Not judged
@@ -416,8 +430,8 @@ class LostMembersGo(Check):
 
     name = "L10"
 
-    def __init__(self, scene: CheckContext, truth: Truth) -> None:
-        super().__init__(scene, truth)
+    def __init__(self, context: CheckContext, truth: Truth) -> None:
+        super().__init__(context, truth)
         self._lost: dict[str, float] = {}
         self._looked = 0
         self._next = 10.0
@@ -433,14 +447,14 @@ class LostMembersGo(Check):
         still: dict[str, float] = {}
         is_calm = 3 * len(self.truth.bad_nodes) < len(self.truth.nodes)
         for name in self.truth.bad_nodes if is_calm else ():
-            for uid in self.truth.around_node(name):
+            for uid in self.truth.recent_pods_on(name):
                 pod = self.truth.pods.get(uid)
                 if pod is not None and self._is_stuck(pod):
                     known = self._lost.get(uid, self.now)
                     still[uid] = self.now if self._was_well(pod) else known
                     self._judge(pod, self.now - still[uid])
         self._lost = still
-        self._looked = self.scene.store.revision
+        self._looked = self.context.store.revision
 
     def _was_well(self, pod: PodFact) -> bool:
         """Whether its node was healthy at some moment since the last look."""
@@ -452,13 +466,13 @@ class LostMembersGo(Check):
         group = self.truth.group_of(pod.gang)
         wish = (group.spec.get("recovery") or {}) if group is not None else {}
         is_asked = wish.get("onNodeLoss") in _ANSWERS and gang.has_started and bool(pod.controller)
-        holds = pod.is_ours and pod.holds and not pod.is_deleting
+        holds = pod.is_ours and pod.holds_node and not pod.is_deleting
         if not is_asked or not holds or not is_lost(pod, [self.truth.nodes.get(pod.node)]):
             return False
         members = list(self.truth.members(pod.gang))
         if any(not other.controller or other.phase == "Succeeded" for other in members):
             return False
-        return self.truth.undisturbed_s(self._host) > LOST_MEMBERS_S
+        return self.truth.healthy_s(self._host) > LOST_MEMBERS_S
 
     def _judge(self, pod: PodFact, lost_s: float) -> None:
         group = self.truth.group_of(pod.gang)

@@ -77,18 +77,18 @@ class PodFact(Struct, frozen=True, gc=False):
     device: Resources
     tolerations: tuple[Any, ...]
     labels: Mapping[str, str]
-    avoids: tuple[Any, ...]
+    anti_affinity: tuple[Any, ...]
 
     @property
-    def asks(self) -> Resources | None:
+    def charged(self) -> Resources | None:
         """Resources charged to its queue; None if they are invalid."""
         return {**self.requests, **self.share} if self.requests and self.share else self.requests
 
     @property
-    def takes(self) -> Resources | None:
+    def used(self) -> Resources | None:
         """Resources used on its node."""
-        asks = self.asks
-        return {**asks, **self.device} if asks and self.device else asks
+        charged = self.charged
+        return {**charged, **self.device} if charged and self.device else charged
 
     @property
     def is_ours(self) -> bool:
@@ -96,26 +96,26 @@ class PodFact(Struct, frozen=True, gc=False):
         return self.scheduler == DEFAULT_SCHEDULER_NAME
 
     @property
-    def is_over(self) -> bool:
+    def is_finished(self) -> bool:
         """Whether it has finished."""
         return self.phase in FINISHED
 
     @property
-    def holds(self) -> bool:
+    def holds_node(self) -> bool:
         """Whether it uses capacity of a node."""
-        return bool(self.node) and not self.is_over
+        return bool(self.node) and not self.is_finished
 
     @property
-    def counts(self) -> bool:
+    def counts_for_gang(self) -> bool:
         """Whether it counts towards minMember."""
         if self.phase == "Succeeded":
             return True
         return bool(self.node) and not self.is_deleting and self.phase != "Failed"
 
     @property
-    def waits(self) -> bool:
+    def is_waiting(self) -> bool:
         """Whether it needs a node."""
-        return not self.node and not self.is_deleting and not self.is_over
+        return not self.node and not self.is_deleting and not self.is_finished
 
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name}"
@@ -147,7 +147,7 @@ class NodeFact(Struct, frozen=True, gc=False):
         known = [type_ for type_ in self.conditions if type_ in HEALTHY_STATUS and type_ not in _JUDGED_APART]
         return [*ready, *(type_ for type_ in known if self.conditions[type_] == faulty(type_))]
 
-    def why_not(self, tolerations: tuple[Any, ...]) -> str:
+    def refusal(self, tolerations: tuple[Any, ...]) -> str:
         """Reason why a pod with these tolerations may not run here; empty if it may."""
         if self.fault:
             return self.fault
@@ -198,7 +198,7 @@ def pod_fact(pod: Object, before: PodFact | None, same_containers: bool) -> PodF
     meta, spec = pod["metadata"], pod.get("spec") or {}
     labels = meta.get("labels") or {}
     owners = meta.get("ownerReferences") or []
-    controller = next((one.get("uid", "") for one in owners if one.get("controller")), "")
+    controller = next((owner.get("uid", "") for owner in owners if owner.get("controller")), "")
     min_member = _whole(labels.get(LABEL_MIN_MEMBER))
     known = before is not None and same_containers
     return PodFact(
@@ -215,14 +215,14 @@ def pod_fact(pod: Object, before: PodFact | None, same_containers: bool) -> PodF
         min_member=min_member,
         queue=labels.get(LABEL_QUEUE, ""),
         controller=controller,
-        owners=tuple(one.get("uid", "") for one in owners),
+        owners=tuple(owner.get("uid", "") for owner in owners),
         is_gated=bool(spec.get("schedulingGates")),
         requests=before.requests if known and before is not None else _requests(pod),
         share=_sensible(share_of, pod),
         device=_sensible(device_of, pod) if spec.get("nodeName") else {},
         tolerations=tuple(spec.get("tolerations") or ()),
         labels=labels,
-        avoids=_avoids(spec),
+        anti_affinity=_anti_affinity(spec),
     )
 
 
@@ -237,7 +237,10 @@ def node_fact(node: Object) -> NodeFact:
         taints=tuple(spec.get("taints") or ()),
         is_cordoned=bool(spec.get("unschedulable")),
         allocatable={**_allocatable(node), **_sensible(devices_of, node)},
-        conditions={one.get("type", ""): one.get("status", "") for one in status.get("conditions") or ()},
+        conditions={
+            condition.get("type", ""): condition.get("status", "")
+            for condition in status.get("conditions") or ()
+        },
     )
 
 
@@ -254,7 +257,7 @@ def group_fact(group: Object) -> GroupFact:
         queue=spec.get("queue") or "",
         topology=wish.get("name") or "",
         required=wish.get("required") or "",
-        controller=next((one.get("uid", "") for one in owners if one.get("controller")), ""),
+        controller=next((owner.get("uid", "") for owner in owners if owner.get("controller")), ""),
         subgroups=tuple(
             SubgroupFact(part.get("name", ""), _whole(part.get("minMember")), part.get("parent") or "")
             for part in spec.get("subGroups") or ()
@@ -274,7 +277,7 @@ def _gang_key(meta: Object, labels: Object, controller: str, min_member: int) ->
     return GangKey("pod", namespace, meta["uid"])
 
 
-def _avoids(spec: Object) -> tuple[Any, ...]:
+def _anti_affinity(spec: Object) -> tuple[Any, ...]:
     try:
         apart = (spec.get("affinity") or {}).get("podAntiAffinity") or {}
         return tuple(apart.get("requiredDuringSchedulingIgnoredDuringExecution") or ())
@@ -311,7 +314,7 @@ def _allocatable(node: Object) -> Resources:
         return {}
 
 
-def short_of(group: GroupFact, members: Sequence[str]) -> str:
+def missing_for_start(group: GroupFact, members: Sequence[str]) -> str:
     """What these members lack for a start; empty if they are enough.
 
     Roles are not checked.
@@ -319,23 +322,25 @@ def short_of(group: GroupFact, members: Sequence[str]) -> str:
     outer = _outer(group)
     short = _short(group, members)
     names = [part.name for part in group.subgroups if not part.parent]
-    whole = [name for name in names if not any(outer[one] == name for one in short)]
+    whole = [name for name in names if not any(outer[subgroup] == name for subgroup in short)]
     needed = group.min_subgroups or len(names)
     if len(whole) < needed:
         return f"{len(whole)} of {needed} subgroups"
-    inside = [one for one in members if not group.min_subgroups or outer.get(one, "") in (*whole, "")]
+    inside = [
+        subgroup for subgroup in members if not group.min_subgroups or outer.get(subgroup, "") in (*whole, "")
+    ]
     missing = len(inside) < group.min_member
     return f"{len(inside)} of {group.min_member} members" if missing else ""
 
 
-def begun_in_part(group: GroupFact, planned: Sequence[str], there: Iterable[str]) -> str:
+def partial_subgroup(group: GroupFact, planned: Sequence[str], there: Iterable[str]) -> str:
     """A subgroup that gets its first members but not its minimum.
 
     Only for gangs that need some of their subgroups.
     """
     outer = _outer(group)
-    begun = {outer.get(one, "") for one in there}
-    for name in dict.fromkeys(outer.get(one, "") for one in planned) if group.min_subgroups else ():
+    begun = {outer.get(subgroup, "") for subgroup in there}
+    for name in dict.fromkeys(outer.get(subgroup, "") for subgroup in planned) if group.min_subgroups else ():
         if name and name not in begun:
             for inner, lacking in _short(group, planned).items():
                 if outer[inner] == name:
@@ -363,7 +368,7 @@ def _short(group: GroupFact, members: Iterable[str]) -> dict[str, int]:
     """How many members each subgroup lacks, those that lack some only."""
     around = _around(group)
     missing = {part.name: part.min_member for part in group.subgroups}
-    for one in members:
-        for name in around.get(one, ()):
+    for subgroup in members:
+        for name in around.get(subgroup, ()):
             missing[name] -= 1
     return {name: count for name, count in missing.items() if count > 0}

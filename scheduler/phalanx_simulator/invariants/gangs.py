@@ -10,10 +10,17 @@ from phalanx.model.snapshot import Snapshot
 
 from phalanx_simulator.embedded.store import Change
 from phalanx_simulator.hosts.host import State
-from phalanx_simulator.invariants.bounds import DECIDED_S, PARTIAL_S, PARTIAL_SLACK_S, TROUBLE_S
+from phalanx_simulator.invariants.bounds import DECIDED_S, DISTURBANCE_S, PARTIAL_S, PARTIAL_SLACK_S
 from phalanx_simulator.invariants.calls import Call, Stage
 from phalanx_simulator.invariants.check import Check, CheckContext
-from phalanx_simulator.invariants.facts import GangKey, GroupFact, NodeFact, PodFact, begun_in_part, short_of
+from phalanx_simulator.invariants.facts import (
+    GangKey,
+    GroupFact,
+    NodeFact,
+    PodFact,
+    missing_for_start,
+    partial_subgroup,
+)
 from phalanx_simulator.invariants.truth import GangFact, Truth
 
 _THINKING_S = 2.0
@@ -37,16 +44,16 @@ class WholeGangs(Check):
 
     name = "S3"
 
-    def __init__(self, scene: CheckContext, truth: Truth) -> None:
-        super().__init__(scene, truth)
+    def __init__(self, context: CheckContext, truth: Truth) -> None:
+        super().__init__(context, truth)
         self._planned: dict[tuple[str, str], Placement] = {}
         self._targets: dict[tuple[str, str], str] = {}
         self._decided: dict[tuple[str, str], list[str]] = {}
         self._left: dict[GangKey, dict[str, None]] = {}
-        self._trouble_of: dict[GangKey, float] = {}
-        self._trouble = 0.0
+        self._disturbed_at_by_gang: dict[GangKey, float] = {}
+        self._disturbed_at = 0.0
         self._leader = ""
-        self._told: set[GangKey] = set()
+        self._reported: set[GangKey] = set()
 
     def on_change(self, change: Change) -> None:
         """Note members that left the gang; a running cycle may have counted them."""
@@ -93,10 +100,10 @@ class WholeGangs(Check):
         if len(planned) < len(known) or not all(group.subgroups for group in groups):
             return
         where = f"in cycle {placement.cycle} of {host}"
-        short = [short_of(group, [*planned, *there]) for group in groups]
+        short = [missing_for_start(group, [*planned, *there]) for group in groups]
         if placement.cause == "start" and short and all(short):
             self.violated(placement.group, f"starts with {short[0]} {where}")
-        halves = [begun_in_part(group, planned, there) for group in groups]
+        halves = [partial_subgroup(group, planned, there) for group in groups]
         if halves and all(halves):
             self.violated(placement.group, f"{halves[0]} {where}")
 
@@ -110,18 +117,18 @@ class WholeGangs(Check):
         """Versions of the PodGroup that the cycle may have seen."""
         if key.kind != "group":
             return []
-        versions = self.truth.groups_since(key, self._heard(host, "podgroups"))
+        versions = self.truth.groups_since(key, self._received(host, "podgroups"))
         return [group for group in versions if group is not None]
 
     def _others(self, host: str, key: GangKey, planned: Iterable[str]) -> list[PodFact]:
         """Members beside the planned ones that the cycle may have counted."""
-        heard, skip = self._heard(host, "pods"), set(planned)
+        revision, skip = self._received(host, "pods"), set(planned)
         found = []
         for pod in self.truth.members(key):
-            then = self.truth.pod_at(pod.uid, heard)
-            counted = pod.counts or (isinstance(then, PodFact) and then.counts)
-            is_news = self.truth.pod_changed_at(pod.uid) > heard
-            assumed = (pod.waits or is_news) and (host, pod.uid) in self._planned
+            then = self.truth.pod_at(pod.uid, revision)
+            counted = pod.counts_for_gang or (isinstance(then, PodFact) and then.counts_for_gang)
+            is_news = self.truth.pod_changed_at(pod.uid) > revision
+            assumed = (pod.is_waiting or is_news) and (host, pod.uid) in self._planned
             if pod.uid not in skip and (counted or assumed):
                 found.append(pod)
         return found
@@ -130,25 +137,27 @@ class WholeGangs(Check):
         self, host: str, key: GangKey, placement: Placement, planned: Iterable[str]
     ) -> list[PodFact]:
         """Members with nodes that left while the cycle was running."""
-        heard, skip = self._heard(host, "pods"), set(planned)
+        revision, skip = self._received(host, "pods"), set(planned)
         decided = [
             uid
             for uid in self._decided.get((host, placement.gang), ())
-            if uid not in self.truth.pods and self.truth.pod_changed_at(uid) > heard
+            if uid not in self.truth.pods and self.truth.pod_changed_at(uid) > revision
         ]
         found: list[PodFact] = []
         for uid in dict.fromkeys((*decided, *self._left.get(key, ()))):
             now = self.truth.pods.get(uid)
             if uid not in skip and (now is None or now.gang != key):
                 seen = [
-                    pod for pod in self.truth.pod_since(uid, heard) if pod is not None and pod.gang == key
+                    pod for pod in self.truth.pod_since(uid, revision) if pod is not None and pod.gang == key
                 ]
-                found += [pod for pod in seen if pod.counts or uid in decided][-1:]
+                found += [pod for pod in seen if pod.counts_for_gang or uid in decided][-1:]
         return found
 
-    def _heard(self, host: str, plural: str) -> int:
+    def _received(self, host: str, plural: str) -> int:
         process = self.truth.process_of(host)
-        return process.network.hearing.by(plural, self.now - _THINKING_S) if process is not None else 0
+        return (
+            process.network.received.version_at(plural, self.now - _THINKING_S) if process is not None else 0
+        )
 
     # --- binds ---------------------------------------------------------------------------------------------
 
@@ -156,7 +165,7 @@ class WholeGangs(Check):
         if call.is_bind and call.stage is Stage.SENT:
             self._check_planned(call)
         if call.is_write and call.stage is Stage.ANSWERED and not call.answered_ok:
-            self._note_trouble(call)
+            self._note_disturbance(call)
 
     def _check_planned(self, call: Call) -> None:
         target = self._targets.get((call.host, call.uid))
@@ -164,35 +173,35 @@ class WholeGangs(Check):
             decided = f"decided {target}" if target else "decided nothing"
             self.violated(call.key.path, f"{call.host} binds it to {call.node} and has {decided}")
 
-    def _note_trouble(self, call: Call) -> None:
+    def _note_disturbance(self, call: Call) -> None:
         key = GangKey("group", call.key.namespace, call.key.name)
         if call.plural == "pods":
             pod = self.truth.pods.get(call.uid)
             if pod is None:
                 return
             key = pod.gang
-        gang, known = self.truth.gangs.get(key), self._trouble_of.get(key)
+        gang, known = self.truth.gangs.get(key), self._disturbed_at_by_gang.get(key)
         began = gang.partial_since if gang is not None else None
         if known is None or began is None or known < began:
-            self._trouble_of[key] = self.now
+            self._disturbed_at_by_gang[key] = self.now
 
     # --- how long it takes ---------------------------------------------------------------------------------
 
     def on_tick(self) -> None:
-        if self._is_troubled():
-            self._trouble = self.now
+        if self._is_disturbed():
+            self._disturbed_at = self.now
         for gang in list(self.truth.partial.values()):
             self._check_partial(gang)
 
     def _check_partial(self, gang: GangFact) -> None:
         began = gang.partial_since
-        if began is None or gang.key in self._told or not self._could_act(gang):
+        if began is None or gang.key in self._reported or not self._could_act(gang):
             return
-        since = max(self._trouble, self._trouble_of.get(gang.key, 0.0))
-        troubled = since > 0.0 and since + TROUBLE_S > began
-        end = max(began, since) + TROUBLE_S if troubled else began + PARTIAL_S
+        since = max(self._disturbed_at, self._disturbed_at_by_gang.get(gang.key, 0.0))
+        troubled = since > 0.0 and since + DISTURBANCE_S > began
+        end = max(began, since) + DISTURBANCE_S if troubled else began + PARTIAL_S
         if self.now > end + PARTIAL_SLACK_S:
-            self._told.add(gang.key)
+            self._reported.add(gang.key)
             needed = self.truth.min_member(gang.key)
             self.violated(gang, f"{gang.active} of {needed} members bound for {self.now - began:.0f} s")
 
@@ -204,10 +213,10 @@ class WholeGangs(Check):
         members = list(self.truth.members(gang.key))
         if any(pod.phase == "Succeeded" for pod in members):
             return False
-        bound = [pod for pod in members if pod.node and pod.counts and not pod.is_over]
+        bound = [pod for pod in members if pod.node and pod.counts_for_gang and not pod.is_finished]
         return all(pod.is_ours for pod in members) and bool(bound) and all(pod.controller for pod in bound)
 
-    def _is_troubled(self) -> bool:
+    def _is_disturbed(self) -> bool:
         leader = self._leading()
         changed = leader != self._leader
         self._leader = leader
@@ -220,7 +229,7 @@ class WholeGangs(Check):
         return network.partitioned or network.is_faulty
 
     def _leading(self) -> str:
-        for replica in self.scene.replicas:
+        for replica in self.context.replicas:
             if replica.process is not None and replica.process.scheduler.is_leading:
                 return replica.process.host.name
         return ""
@@ -248,18 +257,21 @@ class OneDomain(Check):
         group = self.truth.group_of(pod.gang) if pod is not None else None
         if pod is None or group is None or not self._still_required(call, pod.gang):
             return
-        heard, decided = self.truth.heard(call, "nodes"), self.truth.heard(call, "pods", before_s=DECIDED_S)
-        here = self._domains(call.node, heard, group.topology, group.required)
+        revision, decided = (
+            self.truth.known_to_sender(call, "nodes"),
+            self.truth.known_to_sender(call, "pods", before_s=DECIDED_S),
+        )
+        here = self._domains(call.node, revision, group.topology, group.required)
         if here is None:
             return
         seen: set[str] = set()
         for other in self.truth.members(pod.gang):
-            if other.uid == pod.uid or not other.counts or other.is_over or other.node in seen:
+            if other.uid == pod.uid or not other.counts_for_gang or other.is_finished or other.node in seen:
                 continue
             seen.add(other.node)
             if any(known and known.gang != pod.gang for known in self.truth.pod_since(other.uid, decided)):
                 continue
-            there = self._domains(other.node, heard, group.topology, group.required)
+            there = self._domains(other.node, revision, group.topology, group.required)
             if there and not here & there:
                 self.violated(
                     pod, f"bound to {call.node} outside the {group.required} of {other.name} on {other.node}"
@@ -268,17 +280,21 @@ class OneDomain(Check):
 
     def _still_required(self, call: Call, key: GangKey) -> bool:
         """Whether the level was required continuously since the sender's state."""
-        groups = self.truth.groups_since(key, self.truth.heard(call, "podgroups"))
+        groups = self.truth.groups_since(key, self.truth.known_to_sender(call, "podgroups"))
         wishes = {(group.topology, group.required) if group is not None else ("", "") for group in groups}
         return len(wishes) == 1 and all(required for _, required in wishes)
 
-    def _domains(self, node: str, heard: int, topology: str, level: str) -> set[tuple[str, ...]] | None:
+    def _domains(self, node: str, revision: int, topology: str, level: str) -> set[tuple[str, ...]] | None:
         """The domains that contain or contained the node; None if unknown."""
         labels = self.truth.trees.of(topology).labels_down_to(level)
         if labels is None:
             return None
-        versions: list[NodeFact | None] = self.truth.nodes_since(node, heard)
-        paths = [tuple(one.labels.get(label, "") for label in labels) for one in versions if one is not None]
+        versions: list[NodeFact | None] = self.truth.nodes_since(node, revision)
+        paths = [
+            tuple(version.labels.get(label, "") for label in labels)
+            for version in versions
+            if version is not None
+        ]
         return {path for path in paths if all(path)}
 
 
@@ -330,7 +346,7 @@ class SubgroupsInOneDomain(Check):
     def _check(
         self, snapshot: Snapshot, gang: Gang, part: SubgroupSpec, targets: dict[PodUid, NodeName]
     ) -> None:
-        added, lying = _lying(snapshot, gang, part, targets)
+        added, lying = _members_by_domain(snapshot, gang, part, targets)
         what = f"{part.name} of {gang}"
         if any(not all(domain) for domain in added):
             self.violated(what, f"a member is placed in no {part.required}")
@@ -342,7 +358,7 @@ class SubgroupsInOneDomain(Check):
             self.violated(what, f"lies in {len(lying)} domains of level {part.required}")
 
 
-def _lying(
+def _members_by_domain(
     snapshot: Snapshot, gang: Gang, part: SubgroupSpec, targets: dict[PodUid, NodeName]
 ) -> tuple[set[Domain], Counter[Domain]]:
     """Domains that get members of the subgroup, and its members by domain."""

@@ -18,7 +18,7 @@ from phalanx.model.numa import is_numa_resource
 from phalanx.model.resources import NONE, Resources, add, subtract
 from phalanx.model.snapshot import Snapshot
 
-from phalanx_simulator.invariants.bounds import CLAIM_S, CONVERGED_S, NOMINATION_S
+from phalanx_simulator.invariants.bounds import CONVERGED_S, LOST_MEMBER_HOLD_S, NOMINATION_S
 from phalanx_simulator.invariants.check import Check
 from phalanx_simulator.invariants.facts import GangKey
 from phalanx_simulator.invariants.truth import GangFact, Truth
@@ -53,21 +53,23 @@ class HeldNodes:
             self._host, self._since = host, {}
         self._before, self._kept = self._kept, list(_kept_by(result.memory))
         now = self._now()
-        self._since = {each.why: self._since.get(each.why, now) for each in self._kept}
+        self._since = {hold.why: self._since.get(hold.why, now) for hold in self._kept}
 
     def nodes(self, *, but: GangFact, by_the_last_too: bool = False) -> frozenset[str]:
         """The held nodes, except those held only for this gang."""
         own = but.key.name if but.key.kind == "pod" else but.uid
         kept = [*self._kept, *(self._before if by_the_last_too else ())]
         return frozenset(
-            name for each in kept if each.why[1] != own and self._may_be(each) for name in each.nodes
+            name for hold in kept if hold.why[1] != own and self._may_be_valid(hold) for name in hold.nodes
         )
 
-    def _may_be(self, kept: _Kept) -> bool:
+    def _may_be_valid(self, kept: _Kept) -> bool:
         since = self._since.get(kept.why, self._now())
-        return self._now() - since <= kept.seconds and (kept.comes_back_as_another or self._is(kept.why[1]))
+        return self._now() - since <= kept.seconds and (
+            kept.comes_back_as_another or self._exists(kept.why[1])
+        )
 
-    def _is(self, gang: GangId) -> bool:
+    def _exists(self, gang: GangId) -> bool:
         """Whether the beneficiary exists, or did until a moment ago.
 
         Gangs by label are assumed to exist.
@@ -88,7 +90,7 @@ def _kept_by(memory: Memory) -> Iterator[_Kept]:
     for gang, promise in memory.reserved_starts.items():
         yield _Kept(("promise", gang, None), tuple(promise.seats), inf)
     for gang, seated in memory.seated.items():
-        yield _Kept(("claim", gang, seated.since), tuple(seated.room), CLAIM_S)
+        yield _Kept(("claim", gang, seated.since), tuple(seated.room), LOST_MEMBER_HOLD_S)
 
 
 Kept = Nomination | Move
@@ -110,13 +112,13 @@ class HeldCapacityIsRespected(Check):
         if not kept or not result.placements:
             return
         wanted: dict[NodeName, Resources] = {}
-        for gang, each in kept.items():
-            for node, amounts in _still_wanted(gang, each, snapshot, result).items():
+        for gang, hold in kept.items():
+            for node, amounts in _still_held(gang, hold, snapshot, result).items():
                 wanted[node] = add(wanted.get(node, NONE), amounts)
         room = _room(snapshot, kept)
-        given = _given(snapshot, result, kept)
+        given = _given_to_others(snapshot, result, kept)
         for placement in result.placements:
-            if placement.gang in kept or _may_take(placement, kept, snapshot):
+            if placement.gang in kept or _may_preempt_it(placement, kept, snapshot):
                 continue
             for node in dict.fromkeys(bind.node for bind in placement.binds if bind.node in wanted):
                 self._judge(placement, node, wanted[node], subtract(room.get(node, NONE), given[node]))
@@ -138,23 +140,23 @@ def _kept(snapshot: Snapshot, result: CycleResult) -> dict[GangId, Kept]:
     """Holds that existed before the cycle and still exist."""
     before, after = snapshot.memory, result.memory
     kept: dict[GangId, Kept] = {
-        gang: each
-        for gang, each in after.nominations.items()
-        if each.seats and _decided(before.nominations.get(gang)) == _decided(each)
+        gang: nomination
+        for gang, nomination in after.nominations.items()
+        if nomination.seats and _decided(before.nominations.get(gang)) == _decided(nomination)
     }
     moves = after.moves.items()
-    kept.update({gang: each for gang, each in moves if not each.controller and gang in before.moves})
-    return {gang: each for gang, each in kept.items() if gang in snapshot.gangs}
+    kept.update({gang: move for gang, move in moves if not move.controller and gang in before.moves})
+    return {gang: hold for gang, hold in kept.items() if gang in snapshot.gangs}
 
 
-def _still_wanted(
+def _still_held(
     gang: GangId, kept: Kept, snapshot: Snapshot, result: CycleResult
 ) -> Mapping[NodeName, Resources]:
     """Its assignments, less those that members of a moved gang already have or get now."""
     if isinstance(kept, Nomination):
         return kept.seats
     wanted = dict(kept.seats)
-    binds = (bind for each in result.placements if each.gang == gang for bind in each.binds)
+    binds = (bind for placement in result.placements if placement.gang == gang for bind in placement.binds)
     nodes: dict[PodUid, NodeName] = {bind.pod: bind.node for bind in binds}
     for pod in snapshot.gangs[gang].members:
         if pod.node is not None and pod.holds_node and not pod.deleting and pod.uid not in kept.pods:
@@ -168,7 +170,7 @@ def _still_wanted(
 def _room(snapshot: Snapshot, kept: Mapping[GangId, Kept]) -> dict[NodeName, Resources]:
     """Capacity that is free, or will be when terminating pods and victims have ended."""
     going = {
-        pod for each in kept.values() for pod in (each.victims if isinstance(each, Nomination) else each.pods)
+        pod for hold in kept.values() for pod in (hold.victims if isinstance(hold, Nomination) else hold.pods)
     }
     room = {name: state.free for name, state in snapshot.nodes.items()}
     for gang in snapshot.gangs.values():
@@ -178,7 +180,9 @@ def _room(snapshot: Snapshot, kept: Mapping[GangId, Kept]) -> dict[NodeName, Res
     return room
 
 
-def _given(snapshot: Snapshot, result: CycleResult, kept: Mapping[GangId, Kept]) -> dict[NodeName, Resources]:
+def _given_to_others(
+    snapshot: Snapshot, result: CycleResult, kept: Mapping[GangId, Kept]
+) -> dict[NodeName, Resources]:
     """Capacity that this cycle gives to other pods than the beneficiaries."""
     given: dict[NodeName, Resources] = {}
     for placement in result.placements:
@@ -190,7 +194,7 @@ def _given(snapshot: Snapshot, result: CycleResult, kept: Mapping[GangId, Kept])
     return given
 
 
-def _may_take(placement: Placement, kept: Mapping[GangId, Kept], snapshot: Snapshot) -> bool:
+def _may_preempt_it(placement: Placement, kept: Mapping[GangId, Kept], snapshot: Snapshot) -> bool:
     """Whether it has a higher priority than a beneficiary of its queue."""
     gang = snapshot.gangs.get(placement.gang)
     return gang is not None and any(_is_below(gang, snapshot.gangs[other]) for other in kept)

@@ -31,10 +31,10 @@ from phalanx_simulator.invariants.truth import GROUPS, NODES, GangFact, Truth
 _REASONS: Final = frozenset(reason.value for reason in Reason)
 _ONE_EVICTION_S: Final = 10.0
 _RELEVANT: Final = ("pods", NODES, GROUPS)
-_TOLD_S: Final = 10.0
+_REPORTED_S: Final = 10.0
 
 
-def any_claim(truth: Truth, now: float, *, but: GangKey | None = None, led_since: float = 0.0) -> bool:
+def any_hold(truth: Truth, now: float, *, but: GangKey | None = None, led_since: float = 0.0) -> bool:
     """Whether another broken gang may hold capacity that looks free.
 
     To a new leader every claim begins anew.
@@ -51,27 +51,27 @@ class FeasibleGangsRun(Check):
 
     name = "L1"
 
-    def __init__(self, scene: CheckContext, truth: Truth) -> None:
-        super().__init__(scene, truth)
-        self._oracle = Oracle(scene.store, truth)
-        self._keeping = HeldNodes(truth, scene.clock.monotonic)
+    def __init__(self, context: CheckContext, truth: Truth) -> None:
+        super().__init__(context, truth)
+        self._oracle = Oracle(context.store, truth)
+        self._held_nodes = HeldNodes(truth, context.clock.monotonic)
 
     def on_cycle(self, host: str, snapshot: Snapshot, result: CycleResult) -> None:
-        self._keeping.take(host, result)
+        self._held_nodes.take(host, result)
 
     def at_rest(self) -> None:
         if self.truth.has_capacity_appeared(CONVERGED_S):
             return
-        is_claimed = any_claim(self.truth, self.now)
-        for gang in self.truth.ours():
+        is_claimed = any_hold(self.truth, self.now)
+        for gang in self.truth.our_gangs():
             is_broken = gang.has_started or gang.active > 0
-            kept = self._keeping.nodes(but=gang)
-            why = "" if is_claimed and not is_broken else self._oracle.why_fits(gang, without=kept)
+            kept = self._held_nodes.nodes(but=gang)
+            why = "" if is_claimed and not is_broken else self._oracle.where_it_fits(gang, without=kept)
             if why:
                 self.violated(gang, f"waits although {why}", check="L2" if is_broken else "")
 
 
-class NobodyStarves(Check):
+class NoStarvation(Check):
     """L3, L9: a gang that certainly fits is bound within STARVING_CYCLES cycles of an undisturbed leader.
 
     Looked at each STARVING_PERIOD_S for the STARVING_GANGS that have waited longest: one that fits in two
@@ -84,10 +84,10 @@ class NobodyStarves(Check):
 
     name = "L3"
 
-    def __init__(self, scene: CheckContext, truth: Truth) -> None:
-        super().__init__(scene, truth)
-        self._oracle = Oracle(scene.store, truth)
-        self._keeping = HeldNodes(truth, scene.clock.monotonic)
+    def __init__(self, context: CheckContext, truth: Truth) -> None:
+        super().__init__(context, truth)
+        self._oracle = Oracle(context.store, truth)
+        self._held_nodes = HeldNodes(truth, context.clock.monotonic)
         self._next = STARVING_PERIOD_S
         self._fitted: dict[GangKey, tuple[int, float]] = {}
         self._cycles = 0
@@ -100,20 +100,20 @@ class NobodyStarves(Check):
             self._led_since = self.now
             self._fitted = {}
         self._cycles += 1
-        self._keeping.take(host, result)
+        self._held_nodes.take(host, result)
 
     def on_tick(self) -> None:
         if self.now < self._next:
             return
         self._next = self.now + STARVING_PERIOD_S
         before, self._fitted = self._fitted, {}
-        if self.truth.undisturbed_s(self._leader) < HEALED_S or self.truth.breaker_may_be_open:
+        if self.truth.healthy_s(self._leader) < HEALED_S or self.truth.breaker_may_be_open:
             return
         for gang in self._longest_waiting():
-            is_claimed = any_claim(self.truth, self.now, but=gang.key, led_since=self._led_since)
+            is_claimed = any_hold(self.truth, self.now, but=gang.key, led_since=self._led_since)
             is_held = is_claimed or (gang.has_started and self._restarts(gang))
-            kept = self._keeping.nodes(but=gang)
-            why = "" if is_held else self._oracle.why_fits(gang, without=kept)
+            kept = self._held_nodes.nodes(but=gang)
+            why = "" if is_held else self._oracle.where_it_fits(gang, without=kept)
             if not why:
                 continue
             first = self._fitted[gang.key] = before.get(gang.key, (self._cycles, self.now))
@@ -150,22 +150,22 @@ class NoEndlessEvictions(Check):
 
     name = "L4"
 
-    def __init__(self, scene: CheckContext, truth: Truth) -> None:
-        super().__init__(scene, truth)
+    def __init__(self, context: CheckContext, truth: Truth) -> None:
+        super().__init__(context, truth)
         self._evicted: dict[GangKey, list[float]] = {}
         self._pods: set[str] = set()
-        self._gone_for: dict[GangId, set[PodUid]] = {}
+        self._evicted_for: dict[GangId, set[PodUid]] = {}
 
     def on_cycle(self, host: str, snapshot: Snapshot, result: CycleResult) -> None:
         for placement in result.placements:
-            self._gone_for.pop(placement.gang, None)
+            self._evicted_for.pop(placement.gang, None)
         helped = {str(gang): gang for gang in snapshot.gangs.values()} if result.evictions else {}
-        for each in result.evictions:
-            gang = helped.get(each.beneficiary)
+        for eviction in result.evictions:
+            gang = helped.get(eviction.beneficiary)
             if gang is None:
                 continue
-            gone = self._gone_for.setdefault(gang.id, set())
-            gone.add(each.pod)
+            gone = self._evicted_for.setdefault(gang.id, set())
+            gone.add(eviction.pod)
             if len(gone) > gang.min_member * EVICTED_PER_MEMBER_MAX + EVICTED_BESIDE_MAX:
                 self.violated(gang, f"{len(gone)} pods were evicted for its {gang.min_member}, and it waits")
 
@@ -205,8 +205,8 @@ class WaitingIsExplained(Check):
 
     name = "L11"
 
-    def __init__(self, scene: CheckContext, truth: Truth) -> None:
-        super().__init__(scene, truth)
+    def __init__(self, context: CheckContext, truth: Truth) -> None:
+        super().__init__(context, truth)
         self._changed_at = 0.0
         self._in_vain: list[float] = []
 
@@ -216,7 +216,7 @@ class WaitingIsExplained(Check):
             self._in_vain.clear()
 
     def on_cycle(self, host: str, snapshot: Snapshot, result: CycleResult) -> None:
-        if self.now < self._changed_at + _TOLD_S:
+        if self.now < self._changed_at + _REPORTED_S:
             return
         self._in_vain = [at for at in self._in_vain if at > self.now - 60.0]
         self._in_vain.append(self.now)
@@ -225,20 +225,20 @@ class WaitingIsExplained(Check):
             self._in_vain.clear()
 
     def at_rest(self) -> None:
-        for gang in self.truth.ours():
-            waiting = [pod for pod in self.truth.members(gang.key) if pod.waits and not pod.is_gated]
+        for gang in self.truth.our_gangs():
+            waiting = [pod for pod in self.truth.members(gang.key) if pod.is_waiting and not pod.is_gated]
             if waiting and all(pod.is_ours for pod in waiting) and self._is_old(waiting):
                 self._check(gang, waiting)
 
     def _is_old(self, waiting: list[PodFact]) -> bool:
-        before = self.truth.revision_before(_TOLD_S)
+        before = self.truth.revision_before(_REPORTED_S)
         return all(self.truth.pod_created_at(pod.uid) <= before for pod in waiting)
 
     def _check(self, gang: GangFact, waiting: list[PodFact]) -> None:
         reasons = [self._reason_of(pod) for pod in waiting]
         group = self.truth.group_of(gang.key)
         if group is not None and any(_is_member(pod, group) for pod in waiting):
-            entry = self.scene.store.get(Key(GROUPS, group.namespace, group.name))
+            entry = self.context.store.get(Key(GROUPS, group.namespace, group.name))
             status = (entry.data.get("status") or {}) if entry is not None else {}
             reasons.append(status.get("reason") or "")
         for reason in reasons:
@@ -248,11 +248,11 @@ class WaitingIsExplained(Check):
 
     def _reason_of(self, pod: PodFact) -> str:
         """The reason in the pod's condition: its message begins with it."""
-        entry = self.scene.store.get(self.truth.key_of(pod))
+        entry = self.context.store.get(self.truth.key_of(pod))
         status = (entry.data.get("status") or {}) if entry is not None else {}
-        for one in status.get("conditions") or ():
-            if one.get("type") == "PodScheduled" and one.get("status") == "False":
-                return str(one.get("message") or "").partition(":")[0]
+        for condition in status.get("conditions") or ():
+            if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
+                return str(condition.get("message") or "").partition(":")[0]
         return ""
 
 

@@ -41,13 +41,13 @@ Path = tuple[str, ...]
 
 
 class Oracle:
-    """Finds out whether a plain gang certainly fits; see `why_fits`."""
+    """Finds out whether a plain gang certainly fits; see `where_it_fits`."""
 
     def __init__(self, store: Store, truth: Truth) -> None:
         self._store = store
         self._truth = truth
 
-    def why_fits(self, gang: GangFact, *, without: Collection[str] = ()) -> str:
+    def where_it_fits(self, gang: GangFact, *, without: Collection[str] = ()) -> str:
         """Where the missing part of its minimum certainly fits; empty if unknown.
 
         `without`: nodes that are left out, as they may be kept for others. Then nothing is said of gangs of
@@ -57,8 +57,8 @@ class Oracle:
         group = self._truth.group_of(gang.key)
         if group is None and gang.key.kind == "group":
             return ""
-        ready = [pod for pod in members if pod.waits and not pod.is_gated]
-        missing = self._truth.min_member(gang.key) - sum(pod.counts for pod in members)
+        ready = [pod for pod in members if pod.is_waiting and not pod.is_gated]
+        missing = self._truth.min_member(gang.key) - sum(pod.counts_for_gang for pod in members)
         if not 0 < missing <= len(ready) or not self._is_plain(gang, group, members, ready):
             return ""
         if not self._is_within_limits(self.queue_of(group, members), ready[:missing], is_alone=not without):
@@ -128,7 +128,7 @@ class Oracle:
             limit = amounts_of(queues[name].get("limit") or {})
             used = self.usage_of(name, queues) if limit else {}
             for resource, most in limit.items():
-                asked = sum((pod.asks or {}).get(resource, 0) for pod in pods)
+                asked = sum((pod.charged or {}).get(resource, 0) for pod in pods)
                 if asked and (not is_alone or used.get(resource, 0) + asked > most):
                     return False
         return True
@@ -143,7 +143,7 @@ class Oracle:
             ):
                 continue
             for pod in members:
-                for resource, amount in (pod.asks or {}).items() if pod.holds else ():
+                for resource, amount in (pod.charged or {}).items() if pod.holds_node else ():
                     used[resource] = used.get(resource, 0) + amount
         return used
 
@@ -171,22 +171,22 @@ class Oracle:
         if labels is None:
             return ""
         selector = self._spec_of(pod).get("nodeSelector") or {}
-        rooms: dict[Path, int] = {}
-        for node, count in self._rooms(pod, selector):
+        fitting: dict[Path, int] = {}
+        for node, count in self._fitting_pods(pod, selector):
             path = _path(node, labels)
             if path is not None and node.name not in without:
-                rooms[path] = rooms.get(path, 0) + count
+                fitting[path] = fitting.get(path, 0) + count
         bound = self._domains_of(members, labels)
-        for path, room in rooms.items():
+        for path, room in fitting.items():
             if room >= missing and bound <= {path}:
                 where = "/".join(path) or "the cluster"
                 return f"{missing} members of {dict(pod.requests or {})} fit into {where}, which takes {room}"
         return ""
 
-    def _rooms(self, pod: PodFact, selector: Object) -> Iterator[tuple[NodeFact, int]]:
+    def _fitting_pods(self, pod: PodFact, selector: Object) -> Iterator[tuple[NodeFact, int]]:
         """The nodes that may take the pod, and how many such pods fit on each."""
         for node in self._truth.nodes.values():
-            if node.why_not(pod.tolerations):
+            if node.refusal(pod.tolerations):
                 continue
             if any(node.labels.get(label) != value for label, value in selector.items()):
                 continue
@@ -196,7 +196,7 @@ class Oracle:
 
     def _domains_of(self, members: list[PodFact], labels: list[str]) -> set[Path]:
         """The domains of the bound members: the rest must go there too."""
-        nodes = [self._truth.nodes.get(pod.node) for pod in members if pod.holds]
+        nodes = [self._truth.nodes.get(pod.node) for pod in members if pod.holds_node]
         return {tuple(node.labels.get(label, "") for label in labels) for node in nodes if node is not None}
 
 

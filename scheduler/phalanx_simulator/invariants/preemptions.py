@@ -43,31 +43,31 @@ class PreemptionsAreValid(Check):
     name = "S22"
 
     def on_cycle(self, host: str, snapshot: Snapshot, result: CycleResult) -> None:
-        if any(each.gang in snapshot.memory.nominations for each in result.placements):
-            self.saw("room-made")
-        preempting = [each for each in result.evictions if each.beneficiary]
-        gone = {each.pod for each in result.evictions}
+        if any(placement.gang in snapshot.memory.nominations for placement in result.placements):
+            self.reached("capacity-freed")
+        preempting = [eviction for eviction in result.evictions if eviction.beneficiary]
+        gone = {eviction.pod for eviction in result.evictions}
         for eviction in preempting:
             self._check_victim(eviction, snapshot, result)
-        for gang_id in dict.fromkeys(each.gang for each in preempting):
+        for gang_id in dict.fromkeys(eviction.gang for eviction in preempting):
             gang = snapshot.gangs.get(gang_id)
             if gang is not None:
                 self._check_rest(gang, gone)
         if preempting:
             self._mark(preempting, snapshot)
             self._check_room(snapshot, result, gone)
-            lost = [each for each in preempting if each.reason != MOVED]
+            lost = [eviction for eviction in preempting if eviction.reason != MOVED]
             self._check_guarantees(snapshot, result, lost)
 
     def _mark(self, preempting: Sequence[Evict], snapshot: Snapshot) -> None:
-        self.saw("gang-preempted")
+        self.reached("gang-preempted")
         queues = {str(gang): gang.queue for gang in snapshot.gangs.values()}
-        for each in preempting:
-            victim = snapshot.gangs.get(each.gang)
-            if each.reason == MOVED:
-                self.saw("gang-moved")
-            elif victim is not None and queues.get(each.beneficiary) != victim.queue:
-                self.saw("gang-reclaimed")
+        for eviction in preempting:
+            victim = snapshot.gangs.get(eviction.gang)
+            if eviction.reason == MOVED:
+                self.reached("gang-moved")
+            elif victim is not None and queues.get(eviction.beneficiary) != victim.queue:
+                self.reached("gang-reclaimed")
 
     def _check_victim(self, eviction: Evict, snapshot: Snapshot, result: CycleResult) -> None:
         victim = snapshot.gangs.get(eviction.gang)
@@ -92,17 +92,17 @@ class PreemptionsAreValid(Check):
             self.violated(str(gang), f"{len(stay)} members stay, which are no minimum")
 
     def _check_room(self, snapshot: Snapshot, result: CycleResult, gone: set[PodUid]) -> None:
-        known, told = snapshot.memory, result.memory
+        before, after = snapshot.memory, result.memory
         new: dict[GangId, Nomination | Move] = {
-            gang: each
-            for gang, each in told.nominations.items()
-            if each.decided == snapshot.now and each != known.nominations.get(gang)
+            gang: nomination
+            for gang, nomination in after.nominations.items()
+            if nomination.decided == snapshot.now and nomination != before.nominations.get(gang)
         }
-        started = {gang: each for gang, each in told.moves.items() if gang not in known.moves}
+        started = {gang: move for gang, move in after.moves.items() if gang not in before.moves}
         new.update(started)
-        going = {pod for each in told.nominations.values() for pod in each.victims}
+        going = {pod for nomination in after.nominations.values() for pod in nomination.victims}
         back = _given_back(snapshot, gone | going)
-        taken = _taken(snapshot, result, [*told.nominations.values(), *started.values()])
+        taken = _taken(snapshot, result, [*after.nominations.values(), *started.values()])
         for gang, nomination in new.items():
             for node, amounts in nomination.seats.items():
                 state = snapshot.nodes.get(node)
@@ -114,10 +114,12 @@ class PreemptionsAreValid(Check):
     def _check_guarantees(self, snapshot: Snapshot, result: CycleResult, preempting: Sequence[Evict]) -> None:
         """Other queues keep their guarantees without the victims and the terminating pods."""
         placed = {bind.pod for placement in result.placements for bind in placement.binds}
-        gone = {each.pod for each in preempting}
+        gone = {eviction.pod for eviction in preempting}
         helped = {str(gang): gang.queue for gang in snapshot.gangs.values()}
         spared = {
-            name for each in preempting for name in _path(helped.get(each.beneficiary), snapshot.queues)
+            name
+            for eviction in preempting
+            for name in _path(helped.get(eviction.beneficiary), snapshot.queues)
         }
         left: dict[QueueName, Resources] = {}
         lost: dict[QueueName, Resources] = {}
@@ -184,7 +186,7 @@ def _members(gangs: Iterable[Gang]) -> list[Pod]:
 BUDGETS: Final = "poddisruptionbudgets.policy"
 
 
-class _Told(Struct, frozen=True):
+class _BudgetStatus(Struct, frozen=True):
     """A budget's status at a revision of the store."""
 
     revision: int
@@ -196,7 +198,7 @@ class _Told(Struct, frozen=True):
         return label_selector(self.selector)({"metadata": {"labels": dict(pod.labels)}})
 
 
-class BudgetsHold(Check):
+class BudgetsAreRespected(Check):
     """S24: a process evicts no more running pods of a budget for other gangs than it allows.
 
     It allows what its status said at some moment since what the process had heard of when it decided, less
@@ -206,9 +208,9 @@ class BudgetsHold(Check):
 
     name = "S24"
 
-    def __init__(self, scene: CheckContext, truth: Truth) -> None:
-        super().__init__(scene, truth)
-        self._budgets: dict[Key, History[_Told]] = {}
+    def __init__(self, context: CheckContext, truth: Truth) -> None:
+        super().__init__(context, truth)
+        self._budgets: dict[Key, History[_BudgetStatus]] = {}
         self._decided: dict[str, dict[str, float]] = {}
 
     def on_change(self, change: Change) -> None:
@@ -216,41 +218,44 @@ class BudgetsHold(Check):
         if key.resource != BUDGETS:
             return
         gone = change.type is ChangeType.DELETED
-        told = None if gone else _told(change.entry.revision, change.entry.data)
-        self._budgets.setdefault(key, History()).add(change.entry.revision, told)
+        status = None if gone else _budget_status(change.entry.revision, change.entry.data)
+        self._budgets.setdefault(key, History()).add(change.entry.revision, status)
 
     def on_cycle(self, host: str, snapshot: Snapshot, result: CycleResult) -> None:
-        chosen = [each.pod for each in result.evictions if each.beneficiary]
+        chosen = [eviction.pod for eviction in result.evictions if eviction.beneficiary]
         if not chosen:
             return
         known = self._decided.get(host, {})
         earlier = {uid: at for uid, at in known.items() if at > self.now - GONE_KEPT_S}
         new = [uid for uid in chosen if uid not in earlier]
         self._decided[host] = {**earlier, **dict.fromkeys(new, self.now)}
-        heard = self.truth.known(host, "poddisruptionbudgets", before_s=DECIDED_S)
+        revision = self.truth.received(host, "poddisruptionbudgets", before_s=DECIDED_S)
         for key, history in self._budgets.items():
-            self._judge(key, history.since(heard), new, list(earlier))
+            self._judge(key, history.since(revision), new, list(earlier))
 
     def _judge(
-        self, key: Key, versions: Sequence[_Told | None], new: Sequence[str], earlier: Sequence[str]
+        self, key: Key, versions: Sequence[_BudgetStatus | None], new: Sequence[str], earlier: Sequence[str]
     ) -> None:
         """Check a budget, unless it was created since the snapshot."""
-        least: tuple[int, _Told] | None = None
-        for told in versions:
-            if told is None:
+        least: tuple[int, _BudgetStatus] | None = None
+        for status in versions:
+            if status is None:
                 return
-            going = [*self._protected(key, told, new), *self._deleted(self._protected(key, told, earlier))]
-            beyond = len(going) - told.allowed if self._protected(key, told, new) else 0
+            going = [
+                *self._protected(key, status, new),
+                *self._deleted(self._protected(key, status, earlier)),
+            ]
+            beyond = len(going) - status.allowed if self._protected(key, status, new) else 0
             if least is None or beyond < least[0]:
-                least = beyond, told
+                least = beyond, status
         if least is not None and least[0] > 0:
-            beyond, told = least
-            allowed = f"it allows {told.allowed}"
+            beyond, status = least
+            allowed = f"it allows {status.allowed}"
             self.violated(f"budget {key.namespace}/{key.name}", f"{beyond} pods too many go, {allowed}")
 
-    def _protected(self, key: Key, told: _Told, pods: Iterable[str]) -> list[str]:
+    def _protected(self, key: Key, status: _BudgetStatus, pods: Iterable[str]) -> list[str]:
         """Pods of the budget that ran and were not being deleted at that revision."""
-        found = [(uid, self.truth.pod_at(uid, told.revision)) for uid in pods]
+        found = [(uid, self.truth.pod_at(uid, status.revision)) for uid in pods]
         return [
             uid
             for uid, pod in found
@@ -258,7 +263,7 @@ class BudgetsHold(Check):
             and pod.namespace == key.namespace
             and pod.phase == "Running"
             and not pod.is_deleting
-            and told.is_about(pod)
+            and status.is_about(pod)
         ]
 
     def _deleted(self, pods: Iterable[str]) -> list[str]:
@@ -267,8 +272,8 @@ class BudgetsHold(Check):
         return [uid for uid, pod in found if pod is None or pod.is_deleting]
 
 
-def _told(revision: int, budget: Object) -> _Told:
+def _budget_status(revision: int, budget: Object) -> _BudgetStatus:
     status = budget.get("status") or {}
     is_old = status.get("observedGeneration", 0) < budget["metadata"].get("generation", 0)
     allowed = 0 if is_old else int(status.get("disruptionsAllowed") or 0)
-    return _Told(revision, budget["spec"].get("selector"), allowed)
+    return _BudgetStatus(revision, budget["spec"].get("selector"), allowed)

@@ -18,20 +18,20 @@ from phalanx_simulator.invariants.truth import Truth
 _MINUTE_S = 60.0
 
 
-class NobodyExits(Check):
+class NoProcessExits(Check):
     """S11: a process ends only when killed, stopped, or after losing its Lease."""
 
     name = "S11"
 
-    def __init__(self, scene: CheckContext, truth: Truth) -> None:
-        super().__init__(scene, truth)
-        self._told: dict[str, None] = {}
+    def __init__(self, context: CheckContext, truth: Truth) -> None:
+        super().__init__(context, truth)
+        self._reported: dict[str, None] = {}
 
     def on_tick(self) -> None:
-        for replica in self.scene.replicas:
+        for replica in self.context.replicas:
             process = replica.process
-            if process is not None and process.task.done() and process.host.name not in self._told:
-                self._told[process.host.name] = None
+            if process is not None and process.task.done() and process.host.name not in self._reported:
+                self._reported[process.host.name] = None
                 self._judge(process)
 
     def _judge(self, process: Process) -> None:
@@ -39,23 +39,23 @@ class NobodyExits(Check):
             return
         error = process.task.exception()
         if error is not None and not is_lost_lease(error):
-            self.violated(process.host.name, f"ended with {_told(error)}")
+            self.violated(process.host.name, f"ended with {_reported(error)}")
 
 
 def is_lost_lease(error: BaseException) -> bool:
     """Whether a process ended only because it lost its Lease."""
     if isinstance(error, BaseExceptionGroup):
-        return all(is_lost_lease(one) for one in error.exceptions)
+        return all(is_lost_lease(cause) for cause in error.exceptions)
     return isinstance(error, LostLease)
 
 
-def _told(error: BaseException) -> str:
+def _reported(error: BaseException) -> str:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return f"{type(error).__name__}: {error}"
 
 
-class SomebodyLeads(Check):
+class LeaderExists(Check):
     """L6: after a leader is lost another one leads within FAILOVER_S and decides FIRST_CYCLE_S later.
 
     Asked only for a candidate, or a leader, that was running and undisturbed for all of that time. The time
@@ -65,8 +65,8 @@ class SomebodyLeads(Check):
 
     name = "L6"
 
-    def __init__(self, scene: CheckContext, truth: Truth) -> None:
-        super().__init__(scene, truth)
+    def __init__(self, context: CheckContext, truth: Truth) -> None:
+        super().__init__(context, truth)
         self._led_at = 0.0
         self._leader = ""
         self._since = 0.0
@@ -97,13 +97,13 @@ class SomebodyLeads(Check):
         if leader != self._leader:
             self._leader, self._since = leader, self.now
         led_s = self.now - self._since
-        calm_s = self.truth.undisturbed_s(leader)
+        calm_s = self.truth.healthy_s(leader)
         if leader not in self._decided and led_s > FIRST_CYCLE_S and calm_s >= led_s:
             self._decided[leader] = None
             self.violated(leader, f"leads for {led_s:.0f} s and has decided nothing")
 
     def _present_leader(self) -> str:
-        for replica in self.scene.replicas:
+        for replica in self.context.replicas:
             process = replica.process
             if process is None or process.host.state is not State.RUNNING or process.task.done():
                 continue
@@ -112,14 +112,14 @@ class SomebodyLeads(Check):
         return ""
 
     def _any_candidate(self, seconds: float) -> bool:
-        processes = [replica.process for replica in self.scene.replicas]
+        processes = [replica.process for replica in self.context.replicas]
         return any(
-            process is not None and self.truth.undisturbed_s(process.host.name) >= seconds
+            process is not None and self.truth.healthy_s(process.host.name) >= seconds
             for process in processes
         )
 
 
-class KnowsAllBeforeDeciding(Check):
+class SyncedBeforeDeciding(Check):
     """L7: a leader's first cycle comes after a complete list since it got the Lease.
 
     Kinds of other projects, which may not be served, are not asked for.
@@ -127,8 +127,8 @@ class KnowsAllBeforeDeciding(Check):
 
     name = "L7"
 
-    def __init__(self, scene: CheckContext, truth: Truth) -> None:
-        super().__init__(scene, truth)
+    def __init__(self, context: CheckContext, truth: Truth) -> None:
+        super().__init__(context, truth)
         self._leads_since: dict[str, float] = {}
 
     def on_call(self, call: Call) -> None:
@@ -143,7 +143,7 @@ class KnowsAllBeforeDeciding(Check):
         if since is None or process is None:
             return
         plurals = [KINDS[kind].plural for kind in WATCHED_KINDS if not KINDS[kind].optional]
-        late = [plural for plural in plurals if process.network.hearing.listed_at.get(plural, -1.0) < since]
+        late = [plural for plural in plurals if process.network.received.listed_at.get(plural, -1.0) < since]
         if late:
             self.violated(host, f"decided before it had listed {', '.join(late)}")
 
@@ -152,22 +152,22 @@ _NOT_FOR_GOOD = ("401", "429")
 """A credential is renewed, and a busy server asks for patience: both are asked again, with backoff."""
 
 
-class RefusedBindsRest(Check):
+class RefusedBindsBackOff(Check):
     """L8: a permanently refused bind is sent at most REFUSED_BINDS_MAX times a minute."""
 
     name = "L8"
 
-    def __init__(self, scene: CheckContext, truth: Truth) -> None:
-        super().__init__(scene, truth)
+    def __init__(self, context: CheckContext, truth: Truth) -> None:
+        super().__init__(context, truth)
         self._refused: dict[str, deque[float]] = {}
 
     def on_call(self, call: Call) -> None:
         if not call.is_bind or call.stage is not Stage.ANSWERED:
             return
-        told = call.exchange.told or ""
-        if told.startswith("2"):
+        outcome = call.exchange.outcome or ""
+        if outcome.startswith("2"):
             self._refused.pop(call.uid, None)
-        if not told.startswith("4") or told in _NOT_FOR_GOOD:
+        if not outcome.startswith("4") or outcome in _NOT_FOR_GOOD:
             return
         times = self._refused.setdefault(call.uid, deque(maxlen=REFUSED_BINDS_MAX))
         if len(times) == REFUSED_BINDS_MAX and times[0] > self.now - _MINUTE_S:

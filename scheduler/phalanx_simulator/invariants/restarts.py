@@ -41,11 +41,11 @@ class RestartsComplete(Check):
 
     name = "L13"
 
-    def __init__(self, scene: CheckContext, truth: Truth) -> None:
-        super().__init__(scene, truth)
+    def __init__(self, context: CheckContext, truth: Truth) -> None:
+        super().__init__(context, truth)
         self._chosen: dict[str, _Chosen] = {}
-        self._trouble_of: dict[GangKey, float] = {}
-        self._trouble = 0.0
+        self._disturbed_at_by_gang: dict[GangKey, float] = {}
+        self._disturbed_at = 0.0
         self._host = ""
         self._next = _LOOK_S
 
@@ -60,9 +60,9 @@ class RestartsComplete(Check):
         if moved is None:
             return
         pod, known = moved.pod, self._chosen.get(moved.pod.uid)
-        if moved.after is None or not pod.holds or pod.is_deleting:
+        if moved.after is None or not pod.holds_node or pod.is_deleting:
             self._chosen.pop(pod.uid, None)
-        elif is_told_to_restart(change.entry.data):
+        elif has_restart_condition(change.entry.data):
             group = self.truth.group_of(pod.gang)
             if group is not None and (known is None or known.host):
                 self._chosen[pod.uid] = _Chosen(self.now, group.uid)
@@ -73,11 +73,11 @@ class RestartsComplete(Check):
         if call.is_write and call.stage is Stage.ANSWERED and not call.answered_ok and call.plural == "pods":
             pod = self.truth.pods.get(call.uid)
             if pod is not None:
-                self._trouble_of[pod.gang] = self.now
+                self._disturbed_at_by_gang[pod.gang] = self.now
 
     def on_tick(self) -> None:
-        if self.truth.breaker_may_be_open or not self.truth.undisturbed_s(self._host):
-            self._trouble = self.now
+        if self.truth.breaker_may_be_open or not self.truth.healthy_s(self._host):
+            self._disturbed_at = self.now
         if self.now < self._next:
             return
         self._next = self.now + _LOOK_S
@@ -91,15 +91,15 @@ class RestartsComplete(Check):
 
     def _is_known(self, pod: PodFact, chosen: _Chosen) -> bool:
         """Whether a new leader can see it, or the one that chose it was never disturbed."""
-        has_failed = self._trouble_of.get(pod.gang, 0.0) > chosen.at
-        is_calm = self.truth.undisturbed_s(chosen.host) > self.now - chosen.at and not has_failed
+        has_failed = self._disturbed_at_by_gang.get(pod.gang, 0.0) > chosen.at
+        is_calm = self.truth.healthy_s(chosen.host) > self.now - chosen.at and not has_failed
         return not chosen.host or is_calm
 
     def _must_be_gone(self, pod: PodFact, chosen: _Chosen) -> bool:
         group = self.truth.group_of(pod.gang)
         if group is None or group.uid != chosen.group or not self._is_asked_for(pod, group):
             return False
-        since = max(chosen.at, self._trouble, self._trouble_of.get(pod.gang, 0.0))
+        since = max(chosen.at, self._disturbed_at, self._disturbed_at_by_gang.get(pod.gang, 0.0))
         return self.now - since > RESTART_ENDS_S
 
     def _is_asked_for(self, pod: PodFact, group: GroupFact) -> bool:
@@ -107,16 +107,16 @@ class RestartsComplete(Check):
         if _RESTART not in (wish.get("onMemberFailure"), wish.get("onNodeLoss")):
             return False
         members = list(self.truth.members(pod.gang))
-        is_held = any(other.holds and not other.controller for other in members)
+        is_held = any(other.holds_node and not other.controller for other in members)
         return not is_held and not any(other.phase == "Succeeded" for other in members)
 
 
-def is_told_to_restart(pod: Object) -> bool:
+def has_restart_condition(pod: Object) -> bool:
     """Whether the pod carries the condition of a restart."""
     conditions = (pod.get("status") or {}).get("conditions") or ()
     return any(
-        one.get("type") == "DisruptionTarget"
-        and one.get("status") == "True"
-        and one.get("reason") == RESTARTED
-        for one in conditions
+        condition.get("type") == "DisruptionTarget"
+        and condition.get("status") == "True"
+        and condition.get("reason") == RESTARTED
+        for condition in conditions
     )

@@ -24,7 +24,7 @@ from phalanx_simulator.invariants.oracle import Oracle, amounts_of, path_of
 from phalanx_simulator.invariants.truth import GROUPS, QUEUES, GangFact, Truth
 
 
-class QueuesAddUp(Check):
+class QueueUsageIsCorrect(Check):
     """S6: no bind exceeds a queue's limit, and at rest its status matches the usage.
 
     A limit counts as the highest since what the sender had heard of when it decided: its slow writes may lie
@@ -34,12 +34,12 @@ class QueuesAddUp(Check):
 
     name = "S6"
 
-    def __init__(self, scene: CheckContext, truth: Truth) -> None:
-        super().__init__(scene, truth)
-        self._oracle = Oracle(scene.store, truth)
+    def __init__(self, context: CheckContext, truth: Truth) -> None:
+        super().__init__(context, truth)
+        self._oracle = Oracle(context.store, truth)
         self._specs: dict[str, History[Object]] = {}
         self._decided_with: dict[tuple[str, str], tuple[float, int]] = {}
-        for entry in scene.store.entries(QUEUES):
+        for entry in context.store.entries(QUEUES):
             spec = entry.data.get("spec") or {}
             self._specs.setdefault(entry.key.name, History()).add(entry.revision, spec)
 
@@ -51,31 +51,33 @@ class QueuesAddUp(Check):
                 history.add(change.entry.revision, spec)
 
     def on_cycle(self, host: str, snapshot: Snapshot, result: CycleResult) -> None:
-        heard = self.truth.known(host, "queues", before_s=DECIDED_S)
+        revision = self.truth.received(host, "queues", before_s=DECIDED_S)
         for placement in result.placements:
-            self._decided_with.update(((host, bind.pod), (self.now, heard)) for bind in placement.binds)
+            self._decided_with.update(((host, bind.pod), (self.now, revision)) for bind in placement.binds)
 
     def on_call(self, call: Call) -> None:
         if not call.is_bind or call.stage is not Stage.LANDED or not call.succeeded or not self._any_limit():
             return
         pod = self.truth.pods.get(call.uid)
-        if pod is None or not pod.asks:
+        if pod is None or not pod.charged:
             return
-        decided_at, heard = self._decided_with.get((call.host, call.uid), (-inf, 0))
+        decided_at, revision = self._decided_with.get((call.host, call.uid), (-inf, 0))
         if self.now - decided_at > SLOW_WRITES_S:
-            heard = self.truth.heard(call, "queues", before_s=DECIDED_S)
-        if self._has_moved(heard):
+            revision = self.truth.known_to_sender(call, "queues", before_s=DECIDED_S)
+        if self._has_moved(revision):
             return
         name = self._queue_of(pod)
         for queue in path_of(name, self._now()):
-            limits = [amounts_of((spec or {}).get("limit") or {}) for spec in self._specs[queue].since(heard)]
+            limits = [
+                amounts_of((spec or {}).get("limit") or {}) for spec in self._specs[queue].since(revision)
+            ]
             self._check_limit(pod, queue, limits)
 
     def _check_limit(self, pod: PodFact, queue: str, limits: Sequence[Resources]) -> None:
         if not all(limits):
             return
         used = self._oracle.usage_of(queue, self._now())
-        for resource in pod.asks or {}:
+        for resource in pod.charged or {}:
             bounds = [limit.get(resource) for limit in limits]
             known = [bound for bound in bounds if bound is not None]
             if len(known) == len(bounds) and used.get(resource, 0) > max(known):
@@ -83,26 +85,29 @@ class QueuesAddUp(Check):
                 self.violated(f"queue {queue}", f"uses {uses}, its limit is {max(known)}")
 
     def at_rest(self) -> None:
-        for entry in self.scene.store.entries(QUEUES):
+        for entry in self.context.store.entries(QUEUES):
             status = entry.data.get("status") or {}
             if "allocated" not in status:
                 continue
-            told, used = amounts_of(status["allocated"]), self._oracle.usage_of(entry.key.name, self._now())
-            names = sorted(told.keys() | used.keys())
-            wrong = [name for name in names if told.get(name, 0) != used.get(name, 0)]
+            reported, used = (
+                amounts_of(status["allocated"]),
+                self._oracle.usage_of(entry.key.name, self._now()),
+            )
+            names = sorted(reported.keys() | used.keys())
+            wrong = [name for name in names if reported.get(name, 0) != used.get(name, 0)]
             if wrong and not self._is_busy():
                 name = wrong[0]
-                why = f"says {told.get(name, 0)} of {name} are used, it is {used.get(name, 0)}"
+                why = f"says {reported.get(name, 0)} of {name} are used, it is {used.get(name, 0)}"
                 self.violated(f"queue {entry.key.name}", why)
 
     def _is_busy(self) -> bool:
         before = self.truth.revision_before(CONVERGED_S)
         return any(self.truth.pod_changed_at(pod.uid) > before for pod in self.truth.pods.values())
 
-    def _has_moved(self, heard: int) -> bool:
+    def _has_moved(self, revision: int) -> bool:
         """Whether some queue had another parent since then."""
         return any(
-            len({(spec or {}).get("parent") or "" for spec in history.since(heard)}) > 1
+            len({(spec or {}).get("parent") or "" for spec in history.since(revision)}) > 1
             for history in self._specs.values()
         )
 
@@ -118,7 +123,7 @@ class QueuesAddUp(Check):
         return self._oracle.queue_of(self.truth.group_of(pod.gang), members)
 
 
-class StatusIsTrue(Check):
+class StatusIsCorrect(Check):
     """S13: a PodGroup's counts match its pods, and Scheduled is set only after a start.
 
     STATUS_S after the last change of its pods, where it and all pods' changes before it are told at
@@ -129,20 +134,20 @@ class StatusIsTrue(Check):
 
     name = "S13"
 
-    def __init__(self, scene: CheckContext, truth: Truth) -> None:
-        super().__init__(scene, truth)
-        self._untold: dict[GangKey, float] = {}
-        self._all_told_at = 0.0
+    def __init__(self, context: CheckContext, truth: Truth) -> None:
+        super().__init__(context, truth)
+        self._unreported: dict[GangKey, float] = {}
+        self._all_reported_at = 0.0
         self._leader = ""
         self._led_since = 0.0
 
     def on_change(self, change: Change) -> None:
         changed = self.truth.changed_pod
         if changed is not None:
-            self._all_told_at = max(self._all_told_at, self.now) + 1 / STATUS_CHANGES_PER_S
+            self._all_reported_at = max(self._all_reported_at, self.now) + 1 / STATUS_CHANGES_PER_S
             for pod in (changed.before, changed.after):
                 if pod is not None and pod.gang.kind == "group":
-                    self._untold[pod.gang] = self._all_told_at
+                    self._unreported[pod.gang] = self._all_reported_at
         if change.entry.key.resource != GROUPS or change.type is ChangeType.DELETED:
             return
         now = change.entry.data.get("status") or {}
@@ -150,7 +155,7 @@ class StatusIsTrue(Check):
         place = change.entry.key
         key = GangKey("group", place.namespace, place.name)
         if change.type is ChangeType.ADDED:
-            self._untold[key] = max(self._all_told_at, self.now)
+            self._unreported[key] = max(self._all_reported_at, self.now)
         gang = self.truth.gangs.get(key)
         if now.get("startedAt") and not before.get("startedAt") and gang is not None and not gang.has_started:
             needed = self.truth.min_member(gang.key)
@@ -169,21 +174,21 @@ class StatusIsTrue(Check):
         versions = self.truth.pod_since(uid, 0)
         is_known = any(pod is not None for pod in versions)
         if is_known and all(pod is None or pod.node != node for pod in versions):
-            self.violated(call.body["regarding"]["name"], f"told that it was assigned to {node}")
+            self.violated(call.body["regarding"]["name"], f"the event says that it was assigned to {node}")
 
     def on_tick(self) -> None:
-        if min(self.now - self._led_since, self.truth.undisturbed_s(self._leader)) <= HEALED_S:
+        if min(self.now - self._led_since, self.truth.healthy_s(self._leader)) <= HEALED_S:
             return
-        for key, at in list(self._untold.items()):
+        for key, at in list(self._unreported.items()):
             if self.now - at > STATUS_S:
-                del self._untold[key]
+                del self._unreported[key]
                 gang = self.truth.gangs.get(key)
                 if gang is not None:
                     self._judge(gang)
 
     def at_rest(self) -> None:
         before = self.truth.revision_before(CONVERGED_S)
-        for gang in self.truth.ours():
+        for gang in self.truth.our_gangs():
             if all(self.truth.pod_changed_at(pod.uid) <= before for pod in self.truth.members(gang.key)):
                 self._judge(gang)
 
@@ -195,13 +200,15 @@ class StatusIsTrue(Check):
             self._compare(gang, members)
 
     def _compare(self, gang: GangFact, members: list[PodFact]) -> None:
-        entry = self.scene.store.get(Key(GROUPS, gang.key.namespace, gang.key.name))
+        entry = self.context.store.get(Key(GROUPS, gang.key.namespace, gang.key.name))
         status = (entry.data.get("status") or {}) if entry is not None else {}
-        told, true = status.get("counts") or {}, _counts(members)
-        wrong = [name for name, count in true.items() if told.get(name) != count]
+        reported, true = status.get("counts") or {}, _counts(members)
+        wrong = [name for name, count in true.items() if reported.get(name) != count]
         if wrong:
-            self.violated(gang, f"says {wrong[0]}: {told.get(wrong[0])}, it is {true[wrong[0]]}")
-        says = {one.get("type"): one.get("status") for one in status.get("conditions") or ()}
+            self.violated(gang, f"says {wrong[0]}: {reported.get(wrong[0])}, it is {true[wrong[0]]}")
+        says = {
+            condition.get("type"): condition.get("status") for condition in status.get("conditions") or ()
+        }
         if says.get("Scheduled") == "True" and not gang.has_started:
             self.violated(gang, f"says that it is scheduled with {gang.active} members")
 
@@ -216,7 +223,7 @@ def _counts(members: list[PodFact]) -> dict[str, int]:
 
 
 def _state(pod: PodFact) -> str:
-    if pod.is_over:
+    if pod.is_finished:
         return pod.phase.lower()
     if not pod.node:
         return "pending"

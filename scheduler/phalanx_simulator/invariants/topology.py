@@ -55,7 +55,7 @@ class Trees:
         if chosen is None and not name and objects:
             chosen = objects[min(objects)]
         if chosen is not None:
-            return tuple(_level(one) for one in chosen["spec"].get("levels") or ())
+            return tuple(_level(level) for level in chosen["spec"].get("levels") or ())
         return () if name else _implied(self._store)
 
     def _on_node(self, change: Change) -> None:

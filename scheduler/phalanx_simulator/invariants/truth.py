@@ -12,7 +12,7 @@ from phalanx.model.resources import Resources, subtract
 from phalanx_simulator.embedded.store import Change, ChangeType, Key, Store
 from phalanx_simulator.hosts.host import State, WorldClock
 from phalanx_simulator.hosts.replica import Process, Replica
-from phalanx_simulator.invariants.bounds import BREAKER_OPEN_S, CONVERGED_S, GONE_KEPT_S, HEARD_MARGIN_S
+from phalanx_simulator.invariants.bounds import BREAKER_OPEN_S, CONVERGED_S, GONE_KEPT_S, RECEIVED_MARGIN_S
 from phalanx_simulator.invariants.calls import Call
 from phalanx_simulator.invariants.facts import (
     GangKey,
@@ -20,9 +20,9 @@ from phalanx_simulator.invariants.facts import (
     NodeFact,
     PodFact,
     group_fact,
+    missing_for_start,
     node_fact,
     pod_fact,
-    short_of,
 )
 from phalanx_simulator.invariants.history import UNKNOWN, History, Unknown
 from phalanx_simulator.invariants.topology import Trees
@@ -60,7 +60,7 @@ class GangFact:
 
         Counting all of them each time would be too slow.
         """
-        self.active += times * pod.counts
+        self.active += times * pod.counts_for_gang
         self.succeeded += times * (pod.phase == "Succeeded")
 
     def __str__(self) -> str:
@@ -105,7 +105,7 @@ class Truth:
         self._started: dict[str, None] = {}
         self.used: dict[str, dict[str, int]] = {}
         self.changed_pod: PodChange | None = None
-        self._room_came: dict[str, float] = {}
+        self._capacity_appeared: dict[str, float] = {}
         self._clock = clock
         self._replicas = replicas
         self._pod_histories: dict[str, History[PodFact]] = {}
@@ -147,7 +147,7 @@ class Truth:
             pod = self.pods.get(uid)
             if pod is None:
                 self._pod_histories.pop(uid, None)
-            if pod is None or not pod.holds or pod.node != node:
+            if pod is None or not pod.holds_node or pod.node != node:
                 self._on_node.get(node, {}).pop(uid, None)
 
     def _look_at_replica(self, replica: Replica, now: float) -> None:
@@ -171,20 +171,20 @@ class Truth:
         else:
             self.pods[uid] = after
         self._pod_histories.setdefault(uid, History()).add(change.entry.revision, after)
-        self._move_room(before, after)
+        self._move_usage(before, after)
         self._move_gang(before, after)
         if after is None:
             self._left.append((self._clock.monotonic(), uid, before.node if before is not None else ""))
 
-    def _move_room(self, before: PodFact | None, after: PodFact | None) -> None:
-        held = before if before is not None and before.holds else None
-        holds = after if after is not None and after.holds else None
-        if held is not None and (holds is None or holds.node != held.node or holds.takes != held.takes):
-            self._add(held.node, held.takes, -1)
-            self._room_came[held.node] = self._clock.monotonic()
+    def _move_usage(self, before: PodFact | None, after: PodFact | None) -> None:
+        held = before if before is not None and before.holds_node else None
+        holds = after if after is not None and after.holds_node else None
+        if held is not None and (holds is None or holds.node != held.node or holds.used != held.used):
+            self._add(held.node, held.used, -1)
+            self._capacity_appeared[held.node] = self._clock.monotonic()
             self._left.append((self._clock.monotonic(), held.uid, held.node))
-        if holds is not None and (held is None or holds.node != held.node or holds.takes != held.takes):
-            self._add(holds.node, holds.takes, 1)
+        if holds is not None and (held is None or holds.node != held.node or holds.used != held.used):
+            self._add(holds.node, holds.used, 1)
             self._on_node.setdefault(holds.node, {})[holds.uid] = None
 
     def _add(self, node: str, requests: Resources | None, times: int) -> None:
@@ -234,8 +234,8 @@ class Truth:
     def _lacks_subgroups(self, gang: GangFact, group: GroupFact) -> bool:
         if not group.subgroups:
             return False
-        counted = [self.pods[uid].subgroup for uid in gang.pods if self.pods[uid].counts]
-        return bool(short_of(group, counted))
+        counted = [self.pods[uid].subgroup for uid in gang.pods if self.pods[uid].counts_for_gang]
+        return bool(missing_for_start(group, counted))
 
     def _look_whether_broken(self, gang: GangFact, *, is_short: bool) -> None:
         is_below = gang.has_started and is_short
@@ -257,7 +257,7 @@ class Truth:
         else:
             self.nodes[name] = fact
         history.add(change.entry.revision, fact)
-        self._room_came[name] = self._clock.monotonic()
+        self._capacity_appeared[name] = self._clock.monotonic()
         if fact is None or fact.fault:
             self.good_nodes.pop(name, None)
             self.bad_nodes.setdefault(name, self._clock.monotonic())
@@ -271,7 +271,7 @@ class Truth:
         fact = None if change.type is ChangeType.DELETED else group_fact(change.entry.data)
         gang = self.gangs.get(GangKey("group", *place))
         if gang is not None and fact is not None and (change.entry.data.get("status") or {}).get("startedAt"):
-            self._believe_start(gang)
+            self._accept_reported_start(gang)
         if fact is None:
             self.groups.pop(place, None)
         elif fact == self.groups.get(place):
@@ -283,7 +283,7 @@ class Truth:
         if gang is not None:
             self._look_at(gang)
 
-    def _believe_start(self, gang: GangFact) -> None:
+    def _accept_reported_start(self, gang: GangFact) -> None:
         """Accept a reported start.
 
         The reporter may not have received a recent increase of minMember.
@@ -324,13 +324,13 @@ class Truth:
         """Free resources of a node; negative where it is overcommitted."""
         return dict(subtract(node.allocatable, self.used.get(node.name, {})))
 
-    def ours(self) -> Iterable[GangFact]:
+    def our_gangs(self) -> Iterable[GangFact]:
         """Every gang with a pod that names our scheduler."""
         return [gang for gang in self.gangs.values() if any(self.pods[uid].is_ours for uid in gang.pods)]
 
     # --- what hosts hear -----------------------------------------------------------------------------------
 
-    def hear(self, call: Call) -> None:
+    def note_list_response(self, call: Call) -> None:
         """Record that the last page of a list brings its reader up to its version."""
         response = call.exchange.response
         if call.verb != "list" or response is None or not call.answered_ok:
@@ -338,25 +338,29 @@ class Truth:
         meta = _decode_page(response.body).metadata
         process = self.process_of(call.host)
         if process is not None and not meta.continue_token and meta.resource_version.isdecimal():
-            process.network.hearing.up_to(call.plural, int(meta.resource_version))
-            process.network.hearing.listed(call.plural)
+            process.network.received.update(call.plural, int(meta.resource_version))
+            process.network.received.note_list(call.plural)
 
     # --- earlier -------------------------------------------------------------------------------------------
 
-    def heard(self, call: Call, plural: str, *, before_s: float = 0.0) -> int:
+    def known_to_sender(self, call: Call, plural: str, *, before_s: float = 0.0) -> int:
         """The revision of a kind that the sender must have known when it sent the call; 0 if unknown.
 
         `before_s`: so long before it sent it.
         """
-        return self._known_by(call.host, plural, call.exchange.sent_at - before_s)
+        return self._received_by(call.host, plural, call.exchange.sent_at - before_s)
 
-    def known(self, host: str, plural: str, *, before_s: float = 0.0) -> int:
+    def received(self, host: str, plural: str, *, before_s: float = 0.0) -> int:
         """The revision of a kind that a process must have known `before_s` ago; 0 if unknown."""
-        return self._known_by(host, plural, self._clock.monotonic() - before_s)
+        return self._received_by(host, plural, self._clock.monotonic() - before_s)
 
-    def _known_by(self, host: str, plural: str, at_s: float) -> int:
+    def _received_by(self, host: str, plural: str, at_s: float) -> int:
         process = self.process_of(host)
-        return process.network.hearing.by(plural, at_s - HEARD_MARGIN_S) if process is not None else 0
+        return (
+            process.network.received.version_at(plural, at_s - RECEIVED_MARGIN_S)
+            if process is not None
+            else 0
+        )
 
     def process_of(self, host: str) -> Process | None:
         """The process of that name, if it is still a replica's latest."""
@@ -373,7 +377,7 @@ class Truth:
     def has_capacity_appeared(self, within_s: float, *, but: Collection[str] = ()) -> bool:
         """Whether a pod freed capacity or a node changed recently, except on these nodes."""
         since = self._clock.monotonic() - within_s
-        return any(at > since for node, at in self._room_came.items() if node not in but)
+        return any(at > since for node, at in self._capacity_appeared.items() if node not in but)
 
     @property
     def breaker_may_be_open(self) -> bool:
@@ -382,7 +386,7 @@ class Truth:
         turned = sum(since > lately for since in self.bad_nodes.values())
         return 3 * turned > len(self.nodes)
 
-    def undisturbed_s(self, host: str) -> float:
+    def healthy_s(self, host: str) -> float:
         """Seconds for which this process has run with a healthy connection to the API server."""
         replica = self.replica_of(host)
         if replica is None:
@@ -434,7 +438,7 @@ class Truth:
         history = self._group_histories.get((key.namespace, key.name))
         return history.since(revision) if history is not None else [None]
 
-    def around_node(self, name: str) -> list[str]:
+    def recent_pods_on(self, name: str) -> list[str]:
         """UIDs of all pods that use a node's capacity or did so recently."""
         return list(self._on_node.get(name, ()))
 

@@ -27,8 +27,8 @@ class Fencing(Check):
 
     name = "S8"
 
-    def __init__(self, scene: CheckContext, truth: Truth) -> None:
-        super().__init__(scene, truth)
+    def __init__(self, context: CheckContext, truth: Truth) -> None:
+        super().__init__(context, truth)
         self._deadlines: dict[str, float] = {}
         self._holder = ""
         self._written_by_holder = True
@@ -56,7 +56,7 @@ class Fencing(Check):
             self._written_by_holder = True
             if "holderIdentity" in spec:
                 self._holder = str(spec["holderIdentity"] or "")
-                self.saw("lease-taken" if self._holder else "lease-given-back")
+                self.reached("lease-taken" if self._holder else "lease-given-back")
 
     def _write(self, call: Call) -> None:
         what = f"{call.verb} {call.resource} {call.key.path}"
@@ -124,13 +124,13 @@ def _accesses(rules: Iterable[Any]) -> Iterable[Access]:
 class LeastPrivilege(Check):
     """S20: every (verb, resource) that is seen is in the roles of deploy/base.
 
-    What is seen becomes a mark; `unused_access` tells after a campaign what the roles allow for nothing.
+    What is seen becomes a coverage point; `unused_access` lists the permissions that no run has used.
     """
 
     name = "S20"
 
-    def __init__(self, scene: CheckContext, truth: Truth) -> None:
-        super().__init__(scene, truth)
+    def __init__(self, context: CheckContext, truth: Truth) -> None:
+        super().__init__(context, truth)
         self._seen: set[Access] = set()
         self._allowed = shipped_access()
         self._next = 0.0
@@ -144,24 +144,24 @@ class LeastPrivilege(Check):
         if self.now < self._next:
             return
         self._next = self.now + _LOOK_S
-        for replica in self.scene.replicas:
+        for replica in self.context.replicas:
             if replica.process is not None:
-                for plural in sorted(replica.process.network.hearing.versions.keys() & _GROUPS.keys()):
+                for plural in sorted(replica.process.network.received.versions.keys() & _GROUPS.keys()):
                     self._see(("watch", _GROUPS[plural], plural))
 
     def _see(self, access: Access) -> None:
         if access in self._seen:
             return
         self._seen.add(access)
-        self.saw(_mark_of(access))
+        self.reached(_mark_of(access))
         if self._allowed and access not in self._allowed:
             verb, group, resource = access
             self.violated(f"{resource}.{group}" if group else resource, f"{verb}: no shipped role allows it")
 
 
-def unused_access(marks: Mapping[str, int]) -> list[Access]:
+def unused_access(coverage: Mapping[str, int]) -> list[Access]:
     """Permissions that no run with these coverage counts has used."""
-    return sorted(access for access in shipped_access() if _mark_of(access) not in marks)
+    return sorted(access for access in shipped_access() if _mark_of(access) not in coverage)
 
 
 def _mark_of(access: Access) -> str:

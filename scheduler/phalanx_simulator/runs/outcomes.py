@@ -28,16 +28,16 @@ Histogram = Mapping[int, int]
 def histogram(seconds: Iterable[float]) -> Histogram:
     """Count these durations."""
     counts = dict.fromkeys(AT_MOST_S, 0)
-    for each in seconds:
-        counts[AT_MOST_S[min(bisect_left(AT_MOST_S, each), len(AT_MOST_S) - 1)]] += 1
+    for duration in seconds:
+        counts[AT_MOST_S[min(bisect_left(AT_MOST_S, duration), len(AT_MOST_S) - 1)]] += 1
     return _without_zeros(counts)
 
 
 def added(histograms: Iterable[Histogram]) -> Histogram:
     """The sum of the histograms."""
     counts = dict.fromkeys(AT_MOST_S, 0)
-    for one in histograms:
-        for bound, count in one.items():
+    for counted in histograms:
+        for bound, count in counted.items():
             counts[bound] += count
     return _without_zeros(counts)
 
@@ -190,8 +190,8 @@ class OutcomeTracker:
     def _on_job(self, change: Change) -> None:
         job = change.entry.data
         done = any(
-            one["type"] == "Complete" and one["status"] == "True"
-            for one in job.get("status", {}).get("conditions", [])
+            condition["type"] == "Complete" and condition["status"] == "True"
+            for condition in job.get("status", {}).get("conditions", [])
         )
         uid = job["metadata"]["uid"]
         self._jobs[uid] = self._jobs.get(uid, False) or done

@@ -134,7 +134,7 @@ def _with_queues(request: Request, checks: tuple[type[Check], ...]) -> Scenario:
         seed=request.seed,
         seconds=request.hours * 3600,
         cluster=(*nodes, fabric, *queue_tree.priority_classes(), *queues, *queue_tree.budgets()),
-        submissions=tuple(Submission(each.at_s, each.manifests) for each in arrivals),
+        submissions=tuple(Submission(arrival.at_s, arrival.manifests) for arrival in arrivals),
         faults=faults,
         checks=checks,
         config=queue_tree.config(_random(request, "config")),
@@ -229,7 +229,7 @@ def _in_company(made: tuple[Object, ...], wish: str) -> tuple[Object, ...]:
 
 
 def _wishing(job: TraceJob, random: Random) -> tuple[Object, ...]:
-    made = tuple(_with_wishes(one, random) for one in manifests(job))
+    made = tuple(_with_wishes(manifest, random) for manifest in manifests(job))
     in_pairs = job.pods > 1 and job.pods % 2 == 0 and random.random() < _IN_PAIRS
     return tuple(map(_in_pairs, made)) if in_pairs else made
 

@@ -85,7 +85,7 @@ class Summary(Struct, frozen=True, rename="camel"):
     violations: tuple[Violation, ...]
     violation_count: int
     faults: Mapping[str, int]
-    marks: Mapping[str, int]
+    coverage: Mapping[str, int]
     outcomes: Outcomes
     cycles: int
     simulated_hours: float
@@ -122,7 +122,7 @@ def simulate(
         violations=tuple(world.violations.kept),
         violation_count=world.violations.count,
         faults=dict(sorted(run.faults.items())),
-        marks=dict(sorted(world.marks.counts.items())),
+        coverage=dict(sorted(world.coverage.counts.items())),
         outcomes=run.outcomes,
         cycles=world.log.cycles,
         simulated_hours=round(world.loop.time() / 3600, 3),
@@ -187,7 +187,7 @@ class _Run:
             has_hit = await self._strike(fault, world)
         if has_hit:
             self.faults[fault.family] = self.faults.get(fault.family, 0) + 1
-            world.marks.saw(f"fault {fault.kind}")
+            world.coverage.reached(f"fault {fault.kind}")
         else:
             self._tell(world.loop.time(), f"{fault.family} {fault.kind} of {fault.at_s:.0f} s has hit nobody")
 
@@ -257,7 +257,10 @@ async def _remove_ended_jobs(world: World) -> None:
 
 def _has_ended(job: Object) -> bool:
     conditions = job.get("status", {}).get("conditions", [])
-    return any(one["type"] in ("Complete", "Failed") and one["status"] == "True" for one in conditions)
+    return any(
+        condition["type"] in ("Complete", "Failed") and condition["status"] == "True"
+        for condition in conditions
+    )
 
 
 def delete_everything(world: World) -> None:

@@ -36,7 +36,7 @@ class Totals(Struct, frozen=True, rename="camel"):
     violation_count: int
     violations: tuple[SeedViolation, ...]
     faults: Mapping[str, int]
-    marks: Mapping[str, int]
+    coverage: Mapping[str, int]
     jobs_submitted: int
     jobs_finished: int
     gangs_broken: int
@@ -59,7 +59,7 @@ class Totals(Struct, frozen=True, rename="camel"):
     def text(self) -> str:
         """The totals as text for a terminal."""
         faults = ", ".join(f"{family} {count}" for family, count in self.faults.items()) or "none"
-        marks = ", ".join(f"{mark} {count}" for mark, count in self.marks.items()) or "none"
+        coverage = ", ".join(f"{point} {count}" for point, count in self.coverage.items()) or "none"
         return "\n".join(
             [
                 f"{self.seeds} seeds, {self.simulated_hours:.1f} simulated hours, {self.cycles} cycles",
@@ -71,9 +71,12 @@ class Totals(Struct, frozen=True, rename="camel"):
                     f"GPU hours   {self.gpu_hours_held:.1f} held, {self.gpu_hours_lost:.1f} lost, "
                     f"goodput {self.goodput}"
                 ),
-                f"reached     {marks}",
+                f"reached     {coverage}",
                 f"violations  {self.violation_count}",
-                *(f"  seed {one.seed}: {one.check} {one.subject}: {one.message}" for one in self.violations),
+                *(
+                    f"  seed {violation.seed}: {violation.check} {violation.subject}: {violation.message}"
+                    for violation in self.violations
+                ),
             ]
         )
 
@@ -112,11 +115,11 @@ class Adder:
         """Of all so far."""
         runs = self._summaries
         outcomes = [run.outcomes for run in runs]
-        held = sum(one.gpu_hours_held for one in outcomes)
-        lost = sum(one.gpu_hours_lost for one in outcomes)
-        after_fault = added_histograms(one.whole_after_fault for one in outcomes)
-        after_loss = added_histograms(one.whole_again for one in outcomes)
-        counts = {name: sum(getattr(one, name) for one in outcomes) for name in _COUNTS}
+        held = sum(outcome.gpu_hours_held for outcome in outcomes)
+        lost = sum(outcome.gpu_hours_lost for outcome in outcomes)
+        after_fault = added_histograms(outcome.whole_after_fault for outcome in outcomes)
+        after_loss = added_histograms(outcome.whole_again for outcome in outcomes)
+        counts = {name: sum(getattr(outcome, name) for outcome in outcomes) for name in _COUNTS}
         return Totals(
             seeds=len(runs),
             simulated_hours=round(sum(run.simulated_hours for run in runs), 3),
@@ -124,7 +127,7 @@ class Adder:
             violation_count=sum(run.violation_count for run in runs),
             violations=_first_violations(runs),
             faults=added(run.faults for run in runs),
-            marks=added(run.marks for run in runs),
+            coverage=added(run.coverage for run in runs),
             **counts,
             restarts_per_fault=per_fault(counts["restarts"], counts["faults_met"]),
             whole_after_fault_p50_s=percentile(after_fault, 50),
@@ -163,7 +166,7 @@ def _first_violations(runs: list[Summary]) -> tuple[SeedViolation, ...]:
 def added(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
     """Counts by name, summed up, in the order of the names."""
     total: dict[str, int] = {}
-    for one in counts:
-        for name, count in one.items():
+    for counted in counts:
+        for name, count in counted.items():
             total[name] = total.get(name, 0) + count
     return dict(sorted(total.items()))

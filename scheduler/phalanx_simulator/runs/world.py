@@ -75,7 +75,7 @@ class World:
         self.client = Client(self.server)
         self.controllers = Controllers(self.server)
         self.log = DecisionLog()
-        self.marks = Coverage()
+        self.coverage = Coverage()
         self.violations = Violations()
         self._seed = settings.seed
         around = ReplicaEnvironment(
@@ -94,7 +94,7 @@ class World:
                 store=self.server.store,
                 clock=self.clock,
                 replicas=self.replicas,
-                marks=self.marks,
+                coverage=self.coverage,
                 report=self.violations.take,
                 single_writer=settings.single_writer,
             ),

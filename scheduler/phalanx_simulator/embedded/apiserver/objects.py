@@ -75,7 +75,7 @@ def disruption_target(reason: str, message: str, *, now: str) -> Object:
 def is_ready(item: Object) -> bool:
     """Whether the condition Ready is True."""
     conditions = item["status"].get("conditions", [])
-    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+    return any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
 
 
 def is_deleting(item: Object) -> bool:

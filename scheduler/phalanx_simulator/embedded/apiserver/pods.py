@@ -105,12 +105,13 @@ def _complete_container(container: Object) -> None:
 def qos_class(spec: Object) -> str:
     """BestEffort, Burstable or Guaranteed, from the CPU and memory of the containers."""
     resources = [container.get("resources", {}) for container in spec.get("containers", [])]
-    asked = [{**one.get("limits", {}), **one.get("requests", {})} for one in resources]
-    if not any(name in one for one in asked for name in ("cpu", "memory")):
+    asked = [{**resource.get("limits", {}), **resource.get("requests", {})} for resource in resources]
+    if not any(name in amounts for amounts in asked for name in ("cpu", "memory")):
         return "BestEffort"
     whole = all(
-        name in one.get("limits", {}) and one["limits"][name] == one.get("requests", {}).get(name)
-        for one in resources
+        name in resource.get("limits", {})
+        and resource["limits"][name] == resource.get("requests", {}).get(name)
+        for resource in resources
         for name in ("cpu", "memory")
     )
     return "Guaranteed" if whole else "Burstable"

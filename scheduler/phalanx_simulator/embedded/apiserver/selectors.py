@@ -77,7 +77,7 @@ def label_selector(wanted: Object | None) -> Match:
     if wanted is None:
         return lambda _: False
     matches = [_equal(key, value) for key, value in (wanted.get("matchLabels") or {}).items()]
-    matches += [_expression(one) for one in wanted.get("matchExpressions") or []]
+    matches += [_expression(term) for term in wanted.get("matchExpressions") or []]
     return lambda item: all(match(item) for match in matches)
 
 

@@ -370,12 +370,12 @@ def _unfit(kind: str, version: str, error: Exception) -> ApiError:
 def _quantities(item: _Any) -> list[tuple[str, Any]]:
     amounts: list[dict[str, Any]] = []
     if isinstance(item, _Pod):
-        resources = [one.resources for one in (*item.spec.containers, *item.spec.init_containers)]
+        resources = [container.resources for container in (*item.spec.containers, *item.spec.init_containers)]
         amounts = [
             item.spec.overhead,
-            *(one.requests for one in resources),
-            *(one.limits for one in resources),
+            *(resource.requests for resource in resources),
+            *(resource.limits for resource in resources),
         ]
     elif isinstance(item, _Node):
         amounts = [item.status.capacity, item.status.allocatable]
-    return [pair for one in amounts for pair in one.items()]
+    return [pair for part in amounts for pair in part.items()]

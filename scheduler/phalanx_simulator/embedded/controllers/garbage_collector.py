@@ -93,5 +93,5 @@ def _without_owner(item: Object, uid: str) -> Object:
 
 
 def _without_finalizer(item: Object, name: str) -> Object:
-    left = [one for one in item["metadata"].get("finalizers", []) if one != name]
+    left = [finalizer for finalizer in item["metadata"].get("finalizers", []) if finalizer != name]
     return {**item, "metadata": {**item["metadata"], "finalizers": left}}

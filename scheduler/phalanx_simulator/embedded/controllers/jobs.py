@@ -50,7 +50,7 @@ def _matched(rule: Object, pod: Object) -> str:
     if rule.get("onExitCodes"):
         container, code = _exit_code(rule["onExitCodes"], pod["status"])
         return f"Container {container} for pod {name} failed with exit code {code}" if container else ""
-    statuses = {one["type"]: one["status"] for one in pod["status"].get("conditions", [])}
+    statuses = {condition["type"]: condition["status"] for condition in pod["status"].get("conditions", [])}
     for pattern in rule.get("onPodConditions") or []:
         if statuses.get(pattern["type"]) == pattern.get("status", "True"):
             return f"Pod {name} has condition {pattern['type']}"
@@ -195,7 +195,7 @@ def _restarts_in_place(spec: Object) -> bool:
 
 
 def _restarts(pod: Object) -> int:
-    return sum(one.get("restartCount", 0) for one in pod["status"].get("containerStatuses", []))
+    return sum(status.get("restartCount", 0) for status in pod["status"].get("containerStatuses", []))
 
 
 def _conclude(spec: Object, status: Object, now: str, *, restarts: int, verdict: str) -> None:
@@ -252,7 +252,7 @@ def _copy(item: Any) -> Any:
 
 def _owner(pod: Object) -> Object | None:
     owners = pod.get("metadata", {}).get("ownerReferences", [])
-    return next((one for one in owners if one.get("controller") and one["kind"] == "Job"), None)
+    return next((owner for owner in owners if owner.get("controller") and owner["kind"] == "Job"), None)
 
 
 def _has_ended(pod: Object) -> bool:

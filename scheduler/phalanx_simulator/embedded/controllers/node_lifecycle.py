@@ -84,7 +84,7 @@ class NodeLifecycle:
 
     def _declare_lost(self, key: Key, node: Object) -> None:
         now, conditions = self._client.now(), node["status"].get("conditions", [])
-        known = {one["type"] for one in conditions}
+        known = {condition["type"] for condition in conditions}
         for type_ in _FROM_KUBELET:
             conditions = set_condition(conditions, _unknown(type_, is_known=type_ in known, now=now))
         self._client.update_status(key, conditions=conditions)
@@ -94,7 +94,7 @@ class NodeLifecycle:
     def _mark_not_ready(self, key: Key, now: str) -> None:
         pod = self._client.get(key)
         conditions = [] if pod is None else pod["status"].get("conditions", [])
-        if any(one["type"] == "Ready" and one["status"] == "True" for one in conditions):
+        if any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions):
             not_ready = {"type": "Ready", "status": "False", "lastProbeTime": None, "lastTransitionTime": now}
             self._client.update_status(key, condition=not_ready)
 
@@ -102,7 +102,7 @@ class NodeLifecycle:
 def _ready(node: Object) -> str | None:
     """The status of the condition Ready; None before its first report."""
     conditions = node["status"].get("conditions", [])
-    return next((one["status"] for one in conditions if one["type"] == "Ready"), None)
+    return next((condition["status"] for condition in conditions if condition["type"] == "Ready"), None)
 
 
 def _unknown(type_: str, *, is_known: bool, now: str) -> Object:
@@ -128,7 +128,7 @@ def _wanted_taints(node: Object, now: str) -> list[Any]:
 
 
 def _own_taints(node: Object) -> list[_Taint]:
-    statuses = {one["type"]: one["status"] for one in node["status"].get("conditions", [])}
+    statuses = {condition["type"]: condition["status"] for condition in node["status"].get("conditions", [])}
     wanted = [(UNSCHEDULABLE, "NoSchedule")] if node["spec"].get("unschedulable") else []
     wanted += [(taint, "NoSchedule") for type_, taint in _PRESSURES.items() if statuses.get(type_) == "True"]
     key = _READY_TAINTS.get(statuses.get("Ready", ""))

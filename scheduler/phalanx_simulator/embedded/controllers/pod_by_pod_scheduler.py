@@ -215,7 +215,11 @@ class PodByPodScheduler:
         total = len(self._view.nodes)
         reasons = ", ".join(f"{count} {why}" for why, count in sorted(refusals.items()))
         message = f"0/{total} nodes are available: {reasons or 'no nodes'}."
-        old = [one for one in pod["status"].get("conditions", []) if one["type"] == "PodScheduled"]
+        old = [
+            condition
+            for condition in pod["status"].get("conditions", [])
+            if condition["type"] == "PodScheduled"
+        ]
         if old and old[0].get("message") == message:
             return
         condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}

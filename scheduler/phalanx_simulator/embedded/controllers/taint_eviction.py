@@ -95,5 +95,7 @@ def _patience_s(pod: Object, taints: list[Object]) -> int | None:
         answers = answering(taint, tolerations)
         if not answers:
             return 0
-        limits += [one["tolerationSeconds"] for one in answers if "tolerationSeconds" in one]
+        limits += [
+            toleration["tolerationSeconds"] for toleration in answers if "tolerationSeconds" in toleration
+        ]
     return max(0, min(limits)) if limits else None

@@ -359,7 +359,7 @@ def _init_end(pod: Object) -> End | None:
 
 def _is_registered(node: Object) -> bool:
     conditions = node.get("status", {}).get("conditions", [])
-    return any(one["type"] == "Ready" for one in conditions)
+    return any(condition["type"] == "Ready" for condition in conditions)
 
 
 def _own_conditions(conditions: list[Any], now: str) -> list[Any]:

@@ -129,10 +129,11 @@ def _has_affinity(pod: Object, node: Object) -> bool:
 
 
 def _holds(term: Object, node: Object) -> bool:
-    expressions = [one for one in term.get("matchExpressions", []) if one["operator"] not in ("Gt", "Lt")]
-    names = [one for one in term.get("matchFields", []) if one["key"] == "metadata.name"]
+    comparisons = ("Gt", "Lt")
+    expressions = [rule for rule in term.get("matchExpressions", []) if rule["operator"] not in comparisons]
+    names = [rule for rule in term.get("matchFields", []) if rule["key"] == "metadata.name"]
     named = all(
-        (node["metadata"]["name"] in one.get("values", [])) == (one["operator"] == "In") for one in names
+        (node["metadata"]["name"] in term.get("values", [])) == (term["operator"] == "In") for term in names
     )
     return named and label_selector({"matchExpressions": expressions})(node)
 

@@ -36,12 +36,12 @@ Taken = tuple[tuple[str, Resources], ...]
 
 def find_zones(pod: Object, topology: Object | None, guests: Sequence[Taken]) -> Taken | None:
     """The zones of a pod beside those in use; None where it is rejected."""
-    settings = {one["name"]: one["value"] for one in (topology or {}).get("attributes", [])}
+    settings = {attribute["name"]: attribute["value"] for attribute in (topology or {}).get("attributes", [])}
     if topology is None or settings.get("topologyManagerPolicy") != "single-numa-node":
         return ()
     left = {zone["name"]: _allocatable(zone) for zone in topology["zones"] if zone["type"] == "Node"}
     listed = {name for zone in left.values() for name in zone}
-    for name, amounts in (one for taken in guests for one in taken):
+    for name, amounts in (zone_amounts for taken in guests for zone_amounts in taken):
         left[name] = subtract(left.get(name, {}), amounts)
     found: list[tuple[str, Resources]] = []
     for wanted in _wanted(pod, by_container=settings.get("topologyManagerScope") != "pod"):
@@ -55,19 +55,22 @@ def find_zones(pod: Object, topology: Object | None, guests: Sequence[Taken]) ->
 
 
 def _allocatable(zone: Object) -> Resources:
-    return {one["name"]: capacity_amount(one["name"], one["allocatable"]) for one in zone["resources"]}
+    return {
+        resource["name"]: capacity_amount(resource["name"], resource["allocatable"])
+        for resource in zone["resources"]
+    }
 
 
 def _wanted(pod: Object, *, by_container: bool) -> list[Resources]:
     main, init = pod["spec"]["containers"], pod["spec"].get("initContainers") or []
     guaranteed = all(_is_firm(container) for container in (*main, *init))
-    each = [_aligned(container, guaranteed=guaranteed) for container in (*init, *main)]
+    aligned = [_aligned(container, guaranteed=guaranteed) for container in (*init, *main)]
     if by_container:
-        return each
+        return aligned
     total: Resources = {}
-    for amounts in each[len(init) :]:
+    for amounts in aligned[len(init) :]:
         total = add(total, amounts)
-    for amounts in each[: len(init)]:
+    for amounts in aligned[: len(init)]:
         total = {name: max(total.get(name, 0), amounts.get(name, 0)) for name in {**total, **amounts}}
     return [total]
 

@@ -20,7 +20,9 @@ def starting_status(pod: Object, *, now: str) -> dict[str, Any]:
         "startTime": now,
         **_HOST,
         "conditions": _conditions(pod, now, ready="False", reason="ContainersNotReady"),
-        "containerStatuses": [_container(pod, one, ready=False, state=waiting) for one in _containers(pod)],
+        "containerStatuses": [
+            _container(pod, container, ready=False, state=waiting) for container in _containers(pod)
+        ],
     }
 
 
@@ -38,8 +40,8 @@ def running_status(pod: Object, *, now: str, number: int) -> dict[str, Any]:
         "podIPs": [{"ip": address}],
         "conditions": _conditions(pod, now, ready="True"),
         "containerStatuses": [
-            _container(pod, one, ready=True, state={"running": {"startedAt": now}})
-            for one in _containers(pod)
+            _container(pod, container, ready=True, state={"running": {"startedAt": now}})
+            for container in _containers(pod)
         ],
     }
     if _init_containers(pod):
@@ -74,7 +76,9 @@ def ended_status(pod: Object, end: End, *, now: str) -> dict[str, Any]:
     return {
         "phase": phase,
         "conditions": _conditions(pod, now, ready="False", reason=unready),
-        "containerStatuses": [_container(pod, one, ready=False, state=state) for one in _containers(pod)],
+        "containerStatuses": [
+            _container(pod, container, ready=False, state=state) for container in _containers(pod)
+        ],
     }
 
 
@@ -87,7 +91,9 @@ def init_failed_status(pod: Object, end: End, *, now: str) -> dict[str, Any]:
         "phase": "Failed",
         "conditions": set_condition(conditions, {**uninitialized, "lastTransitionTime": now}),
         "initContainerStatuses": _init_statuses(pod, end, now),
-        "containerStatuses": [_container(pod, one, ready=False, state=waiting) for one in _containers(pod)],
+        "containerStatuses": [
+            _container(pod, container, ready=False, state=waiting) for container in _containers(pod)
+        ],
     }
 
 
@@ -118,7 +124,7 @@ def _init_containers(pod: Object) -> list[Object]:
 def _init_statuses(pod: Object, end: End, now: str) -> list[Object]:
     state = {"terminated": _terminated(pod, end, now)}
     ready = end.exit_code == 0
-    return [_container(pod, one, ready=ready, state=state) for one in _init_containers(pod)]
+    return [_container(pod, container, ready=ready, state=state) for container in _init_containers(pod)]
 
 
 def _conditions(pod: Object, now: str, *, ready: str, reason: str = "") -> list[Any]:
@@ -134,7 +140,7 @@ def _conditions(pod: Object, now: str, *, ready: str, reason: str = "") -> list[
 
 def _container(pod: Object, container: Object, *, ready: bool, state: Object) -> Object:
     known = pod["status"].get("containerStatuses") or []
-    old: Object = next((one for one in known if one.get("name") == container["name"]), {})
+    old: Object = next((status for status in known if status.get("name") == container["name"]), {})
     return {
         "name": container["name"],
         "image": container["image"],

@@ -21,7 +21,7 @@ POD = "/api/v1/namespaces/default/pods/a"
 
 
 def seen(history: History) -> set[str]:
-    return set(play(history, *MARKERS).marks.counts)
+    return set(play(history, *MARKERS).coverage.counts)
 
 
 @pytest.mark.parametrize(("effect", "end"), [(Effect.APPLIED_BUT_LOST, "bound"), (Effect.LOST, "free")])
@@ -140,7 +140,7 @@ def test_what_becomes_of_nodes() -> None:
 def test_a_mark_that_is_not_listed() -> None:
     async def history(stage: Stage) -> None:
         with pytest.raises(KeyError):
-            BindCoverage(stage.scene, stage.checks.truth).saw("something-else")
+            BindCoverage(stage.context, stage.checks.truth).reached("something-else")
 
     play(history, BindCoverage)
 
@@ -152,5 +152,5 @@ def test_those_that_were_not_reached_are_named() -> None:
 
 
 def test_every_invariant_has_one_check() -> None:
-    names = [check.name for check in ALL_CHECKS if not check.name.startswith("marks")]
+    names = [check.name for check in ALL_CHECKS if not check.name.startswith("coverage")]
     assert len(names) == len(set(names))

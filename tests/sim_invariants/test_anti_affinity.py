@@ -70,7 +70,7 @@ def test_a_pod_of_which_the_sender_has_not_heard() -> None:
     async def history(stage: Stage) -> None:
         host = await stage.leader()
         stage.create(node("n1"), labelled("a", "x", avoids="x"))
-        await host.hear()
+        await host.receive()
         stage.create(labelled("b", "x", scheduler="other", nodeName="n1"))
         await host.bind("a", "n1")
 
@@ -83,7 +83,7 @@ def test_a_node_that_has_moved_since() -> None:
         stage.create(labelled("a", "x", avoids="x", key="rack"), labelled("b", "x"))
         host = await stage.leader()
         await host.bind("b", "n1")
-        await host.hear()
+        await host.receive()
         moved = {"rack": "r", HOST: "n2"}
         stage.client.update(
             stage.key("n2", "nodes"), lambda it: {**it, "metadata": {**it["metadata"], "labels": moved}}
