@@ -99,7 +99,7 @@ def _asked_for(budget: DisruptionBudget) -> list[tuple[str, str]] | None:
     """Labels of which each pod of the budget has exactly one; None without such labels."""
     if budget.fault or budget.selector is None:
         return None if budget.fault else []
-    for each in budget.selector.requirements:
-        if each.operator == "In":
-            return [(each.key, value) for value in each.values]
+    for requirement in budget.selector.requirements:
+        if requirement.operator == "In":
+            return [(requirement.key, value) for value in requirement.values]
     return None

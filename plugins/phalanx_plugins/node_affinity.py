@@ -24,7 +24,7 @@ class NodeAffinity(Plugin):
     def node_cost(self, pod: PodView, view: SessionView) -> NodeCost | None:
         """The weights of the preferred terms that do not match."""
         preferred = pod.shape.preferred_affinity
-        return _preferred_price(preferred) if preferred else None
+        return _preferred_cost(preferred) if preferred else None
 
 
 def _required_filter(shape: PodShape) -> NodeFilter:
@@ -38,8 +38,8 @@ def _required_filter(shape: PodShape) -> NodeFilter:
     return check
 
 
-def _preferred_price(preferred: tuple[WeightedTerm, ...]) -> NodeCost:
+def _preferred_cost(preferred: tuple[WeightedTerm, ...]) -> NodeCost:
     def cost(node: Node) -> int:
-        return sum(each.weight for each in preferred if not node_matches(node, each.term))
+        return sum(preference.weight for preference in preferred if not node_matches(node, preference.term))
 
     return cost

@@ -14,8 +14,8 @@ from phalanx.framework.view import SessionView
 from phalanx.model.names import NodeName
 from phalanx.model.nodes import Node
 
-PRICE_PER_FAILURE: Final = 20
-PRICE_MAX: Final = 200
+COST_PER_FAILURE: Final = 20
+COST_MAX: Final = 200
 """Twice the strongest preference of a pod: ten failures outweigh preferences, but no requirement."""
 
 SCORE_OF_ONE: Final = 1000
@@ -27,15 +27,15 @@ class NodeFailureHistory(Plugin):
     name = "node-failure-history"
 
     def __init__(self) -> None:
-        self._prices: dict[NodeName, int] = {}
+        self._costs: dict[NodeName, int] = {}
 
     def open(self, view: SessionView) -> None:
         """Let the scores of the last cycle decay until now."""
         now, half_life = view.now, view.config.tolerance.failure_half_life_ms
-        for name, each in view.memory.scores.items():
-            failures = (decayed(each.score, now - each.at, half_life) + SCORE_OF_ONE // 2) // SCORE_OF_ONE
+        for name, score in view.memory.scores.items():
+            failures = (decayed(score.score, now - score.at, half_life) + SCORE_OF_ONE // 2) // SCORE_OF_ONE
             if failures:
-                self._prices[name] = min(PRICE_MAX, PRICE_PER_FAILURE * failures)
+                self._costs[name] = min(COST_MAX, COST_PER_FAILURE * failures)
 
     def valid_until(self, view: SessionView) -> int | None:
         """Costs decay continuously, but they forbid no node, so no gang waits for it."""
@@ -43,7 +43,7 @@ class NodeFailureHistory(Plugin):
 
     def node_cost(self, pod: PodView, view: SessionView) -> NodeCost | None:
         """The same for all pods."""
-        return self._price if self._prices else None
+        return self._cost if self._costs else None
 
-    def _price(self, node: Node) -> int:
-        return self._prices.get(node.name, 0)
+    def _cost(self, node: Node) -> int:
+        return self._costs.get(node.name, 0)

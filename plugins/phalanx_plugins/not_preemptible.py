@@ -41,7 +41,7 @@ class NotPreemptible(Plugin):
         if gang.disruption.is_preemptible or _gets_members_back(gang, view):
             return ()
         path = view.queues.path(gang.queue)
-        if not any(queue.guarantee or any(each.guarantee for each in queue.flavors) for queue in path):
+        if not any(queue.guarantee or any(flavor.guarantee for flavor in queue.flavors) for queue in path):
             return ()
         used = self._used(gang, view)
         return tuple(rule for queue in path for rule in _budgets_of(queue, used, view))
@@ -113,9 +113,9 @@ def _nominated(gang: Gang, view: SessionView) -> Iterator[Use]:
     nominations = view.memory.nominations
     if gang.id in nominations:
         return
-    for gang_id, each in nominations.items():
+    for gang_id, nomination in nominations.items():
         other = view.gangs.get(gang_id)
         if other is None or other.disruption.is_preemptible or view.assigned_nodes(other):
             continue
-        for node, amounts in each.seats.items() if other.priority >= gang.priority else ():
+        for node, amounts in nomination.seats.items() if other.priority >= gang.priority else ():
             yield other.queue, node, amounts

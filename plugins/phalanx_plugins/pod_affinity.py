@@ -74,9 +74,9 @@ class PodAffinity(Plugin):
     def _affinity_rules(
         self, shapes: Shapes, gang: Gang, view: SessionView, affinity_index: AffinityIndex
     ) -> Iterator[Rule]:
-        for number in sorted({each.affinity for each in shapes.values() if each.affinity is not None}):
-            owners = tuple(key for key, each in shapes.items() if each.affinity == number)
-            meant = tuple(key for key, each in shapes.items() if number in each.matched_by)
+        for number in sorted({state.affinity for state in shapes.values() if state.affinity is not None}):
+            owners = tuple(key for key, state in shapes.items() if state.affinity == number)
+            meant = tuple(key for key, state in shapes.items() if number in state.matched_by)
             others = tuple(key for key in meant if key not in owners)
             begin = tuple(key for key in meant if key in owners)
             values_by_term = affinity_index.values_with_matches(number)
@@ -120,7 +120,7 @@ def _waiting(gang: Gang) -> Shapes:
 def _required_shapes(shape: ShapeKey, shapes: Shapes) -> list[ShapeKey]:
     """The shapes that the affinity of this one selects, without shapes that have the same affinity."""
     near = shapes[shape].affinity
-    return [other for other, each in shapes.items() if near in each.matched_by and near != each.affinity]
+    return [other for other, state in shapes.items() if near in state.matched_by and near != state.affinity]
 
 
 def _is_all(owners: Sequence[ShapeKey], gang: Gang) -> bool:
@@ -142,9 +142,9 @@ def _as_level(key: str, topology: Topology, view: SessionView) -> str:
 
 
 def _anti_affinity_rules(shapes: Shapes, affinity_index: AffinityIndex) -> Iterator[Rule]:
-    for number in sorted({number for each in shapes.values() for number in each.anti_affinity}):
-        owners = tuple(shape for shape, each in shapes.items() if number in each.anti_affinity)
-        others = tuple(shape for shape, each in shapes.items() if number in each.matched_by)
+    for number in sorted({number for state in shapes.values() for number in state.anti_affinity}):
+        owners = tuple(shape for shape, state in shapes.items() if number in state.anti_affinity)
+        others = tuple(shape for shape, state in shapes.items() if number in state.matched_by)
         key = affinity_index.terms[number][0].topology_key
         if others:
             yield PodAntiAffinityRule(

@@ -33,15 +33,15 @@ class SpreadEvictions(Plugin):
 
     def __init__(self, arguments: SpreadEvictionsArguments) -> None:
         self._most = arguments.most
-        self._prices: dict[QueueName, int] = {}
+        self._costs: dict[QueueName, int] = {}
 
     def eviction_cost(self, gang: Gang, pods: Sequence[Pod], view: SessionView) -> int:
         """The cost of an eviction in the gang's queue."""
-        if not self._prices:
+        if not self._costs:
             beyond = {queue.name: _beyond(queue.name, view) for queue in view.queues}
             furthest = max(beyond.values())
-            self._prices = {name: self._most * (furthest - part) // _WHOLE for name, part in beyond.items()}
-        return self._prices.get(gang.queue, 0)
+            self._costs = {name: self._most * (furthest - part) // _WHOLE for name, part in beyond.items()}
+        return self._costs.get(gang.queue, 0)
 
 
 def _beyond(queue: QueueName, view: SessionView) -> int:

@@ -15,7 +15,7 @@ from phalanx.model.nodes import Node, Taint, TaintEffect
 
 HARD: Final = frozenset({TaintEffect.NO_SCHEDULE.value, TaintEffect.NO_EXECUTE.value})
 
-PRICE_PER_TAINT: Final = 100
+COST_PER_TAINT: Final = 100
 """As much as the strongest preferred node affinity, as in kube-scheduler."""
 
 
@@ -30,7 +30,7 @@ class Taints(Plugin):
 
     def node_cost(self, pod: PodView, view: SessionView) -> NodeCost | None:
         """Add a cost for every soft taint that the pod does not tolerate."""
-        return _soft_price(_intolerance(pod)) if view.facts.any_taint else None
+        return _soft_cost(_intolerance(pod)) if view.facts.any_taint else None
 
 
 def _intolerance(pod: PodView) -> Callable[[Taint], bool]:
@@ -48,9 +48,9 @@ def _hard_filter(bothers: Callable[[Taint], bool]) -> NodeFilter:
     return check
 
 
-def _soft_price(bothers: Callable[[Taint], bool]) -> NodeCost:
+def _soft_cost(bothers: Callable[[Taint], bool]) -> NodeCost:
     def cost(node: Node) -> int:
         soft = [taint for taint in node.taints if taint.effect == TaintEffect.PREFER_NO_SCHEDULE]
-        return PRICE_PER_TAINT * sum(1 for taint in soft if bothers(taint))
+        return COST_PER_TAINT * sum(1 for taint in soft if bothers(taint))
 
     return cost

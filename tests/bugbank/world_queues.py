@@ -22,8 +22,8 @@ QUEUES: Final[tuple[Mutant, ...]] = (
         issues=("Kueue #4165",),
         module="phalanx.framework.queues.ledger",
         edits={
-            "self._totals[queue] = tuple((each.name, None) for each in path)": (
-                "self._totals[queue] = tuple((each.name, None) for each in path[:1])"
+            "self._totals[queue] = tuple((ancestor.name, None) for ancestor in path)": (
+                "self._totals[queue] = tuple((ancestor.name, None) for ancestor in path[:1])"
             )
         },
         caught_by=Played("plays_world_queues:a_parent_limits_all_its_children"),

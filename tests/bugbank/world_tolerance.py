@@ -68,7 +68,7 @@ TOLERANCE: Final[tuple[Mutant, ...]] = (
         name="nobody remembers which nodes fail",
         issues=("lemon nodes (arXiv 2410.21680)",),
         module="phalanx_plugins.node_failure_history",
-        edits={"return self._price if self._prices else None": "return None"},
+        edits={"return self._cost if self._costs else None": "return None"},
         caught_by=Played("plays_world_tolerance:work_goes_where_less_has_failed"),
     ),
     Mutant(

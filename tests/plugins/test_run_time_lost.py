@@ -16,7 +16,7 @@ NOW = 60_000_000_000
 HOUR = 3600
 
 
-def price(scenario: Scenario, name: str = "g") -> int:
+def cost(scenario: Scenario, name: str = "g") -> int:
     session = Session(scenario.snapshot(), SchedulerConfig())
     gang = session.gangs[GangId(f"gang-{name}")]
     return RunTimeLost(RunTimeLostArguments(per_eviction=0)).eviction_cost(gang, gang.members, session)
@@ -47,27 +47,27 @@ def running(hours: int = 1, *, checkpointed: int = 0, device: Device | None = No
     ],
 )
 def test_eight_a_device_and_one_a_core(asked: dict[str, Any], size: int) -> None:
-    assert price(running(0, **asked)) == size
+    assert cost(running(0, **asked)) == size
 
 
 def test_a_pod_that_does_not_run_yet_has_nothing_to_lose() -> None:
     """One that is bound and still pulls its images goes before one that has run for a moment."""
     scenario = running(0, gpu=2)
     (pod,) = scenario.members("g")
-    assert price(scenario.change("g", members=(replace(pod, phase=PodPhase.PENDING),))) == 0
+    assert cost(scenario.change("g", members=(replace(pod, phase=PodPhase.PENDING),))) == 0
 
 
 def test_run_time_counts_in_minutes_up_to_a_week() -> None:
-    assert price(running(1, gpu=1)) == 60 * 9
-    assert price(running(24 * 30, gpu=1)) == 7 * 24 * 60 * 9
+    assert cost(running(1, gpu=1)) == 60 * 9
+    assert cost(running(24 * 30, gpu=1)) == 7 * 24 * 60 * 9
 
 
 @pytest.mark.parametrize(("ago", "minutes"), [(1800, 30), (0, 1), (-600, 1), (7 * HOUR, 60)])
 def test_what_was_saved_is_not_lost(ago: int, minutes: int) -> None:
     """A checkpoint from before it ran counts for nothing, one of the future as if it were of now."""
     saved = NOW // 1000 - ago
-    assert price(running(1, gpu=1, checkpointed=saved)) == minutes * 9
-    assert price(running(1, gpu=1).change("g", checkpointed=saved)) == minutes * 9
+    assert cost(running(1, gpu=1, checkpointed=saved)) == minutes * 9
+    assert cost(running(1, gpu=1).change("g", checkpointed=saved)) == minutes * 9
 
 
 def test_who_was_saved_lately_goes_first() -> None:

@@ -20,24 +20,24 @@ def tenants(first: int, second: int) -> Scenario:
     return scenario.queue("c").gang("c", 4, gpu=1, queue="c")
 
 
-def price(scenario: Scenario, gang: str) -> int:
+def cost(scenario: Scenario, gang: str) -> int:
     session = Session(scenario.snapshot(), SchedulerConfig())
     found = session.gangs[GangId(f"gang-{gang}")]
     return SpreadEvictions(SpreadEvictionsArguments(most=600)).eviction_cost(found, found.members, session)
 
 
 @pytest.mark.parametrize(
-    ("first", "second", "prices"), [(6, 6, (0, 0)), (8, 4, (0, 300)), (4, 8, (300, 0)), (5, 7, (136, 0))]
+    ("first", "second", "costs"), [(6, 6, (0, 0)), (8, 4, (0, 300)), (4, 8, (300, 0)), (5, 7, (136, 0))]
 )
-def test_by_the_part_that_is_beyond_the_share(first: int, second: int, prices: tuple[int, int]) -> None:
+def test_by_the_part_that_is_beyond_the_share(first: int, second: int, costs: tuple[int, int]) -> None:
     scenario = tenants(first, second)
-    assert (price(scenario, "a0"), price(scenario, "b0")) == prices
+    assert (cost(scenario, "a0"), cost(scenario, "b0")) == costs
 
 
 def test_where_nothing_is_short_nobody_pays() -> None:
     scenario = tenants(3, 5)
     del scenario._gangs["c"]
-    assert (price(scenario, "a0"), price(scenario, "b0")) == (0, 0)
+    assert (cost(scenario, "a0"), cost(scenario, "b0")) == (0, 0)
 
 
 def test_who_borrowed_most_gives_back_first() -> None:

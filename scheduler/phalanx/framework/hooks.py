@@ -70,12 +70,12 @@ class Hooks:
         ends = {plugin.name: plugin.valid_until(view) for plugin, view in self._with("valid_until")}
         keys = {plugin.name: plugin.retry_key(view) for plugin, view in self._with("retry_key")}
         found = [(name, ends.get(name), keys.get(name)) for name in {**ends, **keys}]
-        return tuple([each for each in found if each[1:] != (None, None)])
+        return tuple([entry for entry in found if entry[1:] != (None, None)])
 
     def wake_at(self, now: int) -> int | None:
         """When (ms) the first of the answers given so far ends by time alone."""
         ends = [plugin.valid_until(view) for plugin, view in self._with("valid_until")]
-        ends += [each.until for each in self._objections.values() if each is not None]
+        ends += [objection.until for objection in self._objections.values() if objection is not None]
         return min((end for end in ends if end is not None and end > now), default=None)
 
     # --- gangs --------------------------------------------------------------------------------------------
@@ -89,7 +89,7 @@ class Hooks:
     def check_gang(self, gang: Gang) -> Objection | None:
         """The first objection to a gang that may differ from that of the session."""
         answers = (plugin.check_gang(gang, view) for plugin, view in self._check_gang)
-        return next((each for each in answers if each is not None), None)
+        return next((objection for objection in answers if objection is not None), None)
 
     def rules(self, gang: Gang) -> tuple[Rule, ...]:
         """What must hold for the pods of one placement of the gang now."""
@@ -101,13 +101,13 @@ class Hooks:
         """The filters of all plugins for pods of this class."""
         entries = self._with("node_filter")
         answers = (plugin.node_filter(PodView(pod, type(plugin)), view) for plugin, view in entries)
-        return [each for each in answers if each is not None]
+        return [answer for answer in answers if answer is not None]
 
     def node_costs(self, pod: Pod) -> list[NodeCost]:
         """The costs of all plugins for pods of this class."""
         entries = self._with("node_cost")
         answers = (plugin.node_cost(PodView(pod, type(plugin)), view) for plugin, view in entries)
-        return [each for each in answers if each is not None]
+        return [answer for answer in answers if answer is not None]
 
     @property
     def node_faults(self) -> list[NodeFilter]:
@@ -157,12 +157,14 @@ class Hooks:
     def queue_eviction_limits(self, beneficiary: Beneficiary) -> list[QueueEvictionLimit]:
         """How much of which queues may be evicted for the beneficiary."""
         entries = self._with("queue_eviction_limits")
-        return [each for plugin, view in entries for each in plugin.queue_eviction_limits(beneficiary, view)]
+        return [
+            limit for plugin, view in entries for limit in plugin.queue_eviction_limits(beneficiary, view)
+        ]
 
     def pod_eviction_limits(self) -> list[PodEvictionLimit]:
         """How many of which pods may be evicted in all."""
         entries = self._with("pod_eviction_limits")
-        return [each for plugin, view in entries for each in plugin.pod_eviction_limits(view)]
+        return [limit for plugin, view in entries for limit in plugin.pod_eviction_limits(view)]
 
     def protected_until(self, victim: Gang, beneficiary: Gang) -> int:
         """Until when (ms) the victim may not be evicted for the beneficiary; 0 for now."""
@@ -177,7 +179,7 @@ class Hooks:
 def _may_not_read_time(plugin: Plugin, hook: str) -> bool:
     """Whether a time that the hook reads would make a lasting answer that nobody knows to end."""
     kind = type(plugin)
-    lasting = any(overrides(kind, each) for each in LASTING_HOOKS)
+    lasting = any(overrides(kind, lasting_hook) for lasting_hook in LASTING_HOOKS)
     return hook in (*LASTING_HOOKS, "open") and lasting and not overrides(kind, "valid_until")
 
 

@@ -102,11 +102,12 @@ class PodClasses:
 
     def __init__(self, reads: DeclaredReads) -> None:
         self._reads = reads
+        self._is_needed = reads.extends_shapes
         self._shapes: dict[tuple[ShapeKey, DeclaredFields], PodShape] = {}
 
     def with_fields(self, gang: Gang) -> Gang:
         """The gang with the declared fields of each member in its shape."""
-        if not self._reads.extends_shapes:
+        if not self._is_needed:
             return gang
         namespace = gang.namespace if self._reads.pod_namespace else ""
         members = tuple([self.pod_with_fields(pod) for pod in gang.members])
@@ -120,7 +121,7 @@ class PodClasses:
 
     def pod_with_fields(self, pod: Pod) -> Pod:
         """The same for one pod; itself where no plugin declares anything."""
-        if not self._reads.extends_shapes or pod.shape.declared is not None:
+        if not self._is_needed or pod.shape.declared is not None:
             return pod
         fields = DeclaredFields(
             namespace=pod.namespace if self._reads.pod_namespace else "",

@@ -212,7 +212,7 @@ class Session:
         """Give up on the gang for this cycle, or on what it has left to place; say what of it was ignored."""
         check_gang_transition(gang, self.gang_state(gang), GangState.REFUSED)
         self._changes.gangs[gang.id] = GangState.REFUSED
-        ignored = [Evidence(subject="ignored", finding=each) for each in gang.ignored]
+        ignored = [Evidence(subject="ignored", finding=hint) for hint in gang.ignored]
         if ignored:
             verdict = replace(verdict, evidence=(*verdict.evidence, *ignored))
         self._verdicts[gang.id] = verdict

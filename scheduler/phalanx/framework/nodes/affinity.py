@@ -93,7 +93,7 @@ class AffinityIndex:
         """Equal while no pod came or went that changes which nodes these pods may use."""
         near = () if state.affinity is None else (state.affinity,)
         return tuple(
-            [self.versions.get(each, 0) for each in (*near, *state.anti_affinity, *state.matched_by)]
+            [self.versions.get(number, 0) for number in (*near, *state.anti_affinity, *state.matched_by)]
         )
 
     def changes(
@@ -104,7 +104,9 @@ class AffinityIndex:
         A pod that `is_absent` does not exist yet: it repels pods by anti-affinity, but attracts none by
         affinity.
         """
-        matches = [each for each in state.matched_by if not is_absent or each not in self._affinity_terms]
+        matches = [
+            number for number in state.matched_by if not is_absent or number not in self._affinity_terms
+        ]
         for table, value in self._tables(matches, state.anti_affinity, node):
             yield table, value, table.get(value, 0) + by
         for number in (*matches, *state.anti_affinity):
@@ -167,7 +169,9 @@ class AffinityIndex:
         known = self._shapes.get(state)
         if known is None:
             near = () if state.affinity is None else self.terms[state.affinity]
-            others = [[self.terms[each] for each in some] for some in (state.anti_affinity, state.matched_by)]
+            others = [
+                [self.terms[number] for number in some] for some in (state.anti_affinity, state.matched_by)
+            ]
             content = repr((near, others, state.is_in_gang, state.can_start)).encode()
             digest = blake2b(content, digest_size=_KEY_BYTES).hexdigest()
             known = replace(shape, key=ShapeKey(f"{shape.key}+{digest}"), affinity_state=state)
@@ -180,16 +184,16 @@ class AffinityIndex:
         if found is None:
             pairs = dict((*labels.pairs, *own.pairs))
             selected = {
-                each.number
+                selection.number
                 for key in [None, *pairs.items()]
-                for each in self._index.get(key, ())
-                if each.selects(namespace, pairs)
+                for selection in self._index.get(key, ())
+                if selection.selects(namespace, pairs)
             }
             found = self._known[namespace, labels, own] = tuple(sorted(selected))
         return found
 
     def _numbers_of(self, terms: Iterable[AffinityTerms]) -> tuple[int, ...]:
-        return tuple(sorted({self._numbers[each] for each in terms if each in self._numbers}))
+        return tuple(sorted({self._numbers[term] for term in terms if term in self._numbers}))
 
     def _tables(
         self, matches: Sequence[int], avoids: Sequence[int], node: NodeName
@@ -211,10 +215,10 @@ def _indexed(
 ) -> dict[tuple[str, str] | None, list[_Selection]]:
     """All terms by a label that selected pods must have; under None those that require no certain label."""
     index: dict[tuple[str, str] | None, list[_Selection]] = {}
-    for number, each in enumerate(terms):
-        where = tuple(_namespaces(term.namespaces, term.namespace_selector, namespaces) for term in each)
-        selection = _Selection(number, each, where)
-        for key in required_label_pairs(each):
+    for number, group in enumerate(terms):
+        where = tuple(_namespaces(term.namespaces, term.namespace_selector, namespaces) for term in group)
+        selection = _Selection(number, group, where)
+        for key in required_label_pairs(group):
             index.setdefault(key, []).append(selection)
     return index
 

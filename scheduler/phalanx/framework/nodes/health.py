@@ -106,8 +106,10 @@ def _with_breaker(
     config: ToleranceConfig,
 ) -> HealthState:
     window = config.breaker_window_ms
-    recent = {name: each for name, each in records.items() if each.since and each.since > now - window}
-    bad = [name for name, each in recent.items() if not each.good]
+    recent = {
+        name: record for name, record in records.items() if record.since and record.since > now - window
+    }
+    bad = [name for name, record in recent.items() if not record.good]
     is_large = len(records) >= config.breaker_nodes_min
     if not is_large or len(bad) * 100 <= config.breaker_percent * len(records):
         return HealthState(records=records, became_faulty=became_faulty)
@@ -116,7 +118,7 @@ def _with_breaker(
     return HealthState(
         records=records,
         became_faulty=became_faulty,
-        distrusted={name: distrust for name, each in recent.items() if each.good},
+        distrusted={name: distrust for name, record in recent.items() if record.good},
         open_reason=why,
         wake_at=min(recent[name].since for name in bad) + window,
     )

@@ -119,7 +119,8 @@ class _Division:
                 participant.limit,
             ),
             guarantee={
-                each: min(amount, participant.limit.get(each, amount)) for each, amount in guarantee.items()
+                resource: min(amount, participant.limit.get(resource, amount))
+                for resource, amount in guarantee.items()
             },
         )
 
@@ -128,10 +129,10 @@ class _Division:
         total = sum_of(self._totals[name].guarantee for name in names)
         return {
             name: {
-                each: amount * exists.get(each, 0) // total[each]
-                if total[each] > exists.get(each, 0)
+                resource: amount * exists.get(resource, 0) // total[resource]
+                if total[resource] > exists.get(resource, 0)
                 else amount
-                for each, amount in self._totals[name].guarantee.items()
+                for resource, amount in self._totals[name].guarantee.items()
             }
             for name in names
         }
@@ -205,8 +206,8 @@ def _beyond(bundles: Bundles, entitled: Resources) -> list[Resources]:
         begun = {name: floor(amount * part) for name, amount in amounts.items()}
         beyond.append({name: begun[name] - covered[name] for name in amounts})
         beyond.append({name: amounts[name] - begun[name] for name in amounts})
-    positive = ({name: amount for name, amount in each.items() if amount} for each in beyond)
-    return [each for each in positive if each]
+    positive = ({name: amount for name, amount in amounts.items() if amount} for amounts in beyond)
+    return [amounts for amounts in positive if amounts]
 
 
 def _within(bundles: Bundles, limit: Resources) -> Bundles:
@@ -215,7 +216,7 @@ def _within(bundles: Bundles, limit: Resources) -> Bundles:
     over = {name: Fraction(limit[name], total[name]) for name in limit if total.get(name, 0) > limit[name]}
     if not over:
         return bundles
-    parts = {names: min((over[each] for each in names if each in over), default=1) for names in bundles}
+    parts = {names: min((over[name] for name in names if name in over), default=1) for names in bundles}
     return {
         names: {name: floor(amount * parts[names]) for name, amount in amounts.items()}
         for names, amounts in bundles.items()

@@ -94,7 +94,7 @@ class FairShares:
         """
         if resource in IGNORED:
             return False
-        path = [each.name for each in self._session.queues.path(queue)]
+        path = [ancestor.name for ancestor in self._session.queues.path(queue)]
         return any(self._is_scarce(resource, above) for above in (None, *path))
 
     def _is_scarce(self, resource: str, above: QueueName | None) -> bool:
@@ -103,7 +103,7 @@ class FairShares:
             queues = self._session.queues
             if above is None:
                 most = self.capacity.get(resource, 0)
-                roots = [each.name for each in queues if _parent(each, self._session) is None]
+                roots = [root.name for root in queues if _parent(root, self._session) is None]
             else:
                 most, roots = queues.path(above)[0].limit.get(resource, AMOUNT_MAX), [above]
             demand = sum(self.of(name).demand.get(resource, 0) for name in roots)
@@ -146,8 +146,8 @@ class FairShares:
         return Participant(
             parent=_parent(queue, self._session),
             weight=queue.weight,
-            guarantee=_combined(max, [each.guarantee for each in own]),
-            limit=_combined(min, [each.limit for each in own]),
+            guarantee=_combined(max, [source.guarantee for source in own]),
+            limit=_combined(min, [source.limit for source in own]),
             used=self._used(queue.name, partition, capacity),
             waiting=merged(self._waiting(queue.name, partition)),
         )
@@ -266,7 +266,7 @@ def _pods_to_minimum(gang: Gang) -> list[Pod]:
 def _parent(queue: Queue, session: _Session) -> QueueName | None:
     """The parent; None for a root and for a queue in a circle, so that parents form a tree."""
     above = session.queues.path(queue.parent) if queue.parent is not None else ()
-    return None if not above or queue.name in [each.name for each in above] else queue.parent
+    return None if not above or queue.name in [ancestor.name for ancestor in above] else queue.parent
 
 
 def _combined(choose: Callable[[int, int], int], parts: Iterable[Resources]) -> Resources:

@@ -13,8 +13,8 @@ from phalanx.model.queues import Queue, Selector
 
 def below_common_ancestor(queue: QueueName, other: QueueName, view: SessionView) -> list[Queue]:
     """The queue and its ancestors that are not ancestors of the other queue."""
-    shared = {each.name for each in view.queues.path(other)}
-    return [each for each in view.queues.path(queue) if each.name not in shared]
+    shared = {ancestor.name for ancestor in view.queues.path(other)}
+    return [ancestor for ancestor in view.queues.path(queue) if ancestor.name not in shared]
 
 
 def are_within_guarantees(queues: Iterable[Queue], beneficiary: Beneficiary, view: SessionView) -> bool:

@@ -30,7 +30,9 @@ class Ledger:
         self._totals: dict[QueueName, tuple[Account, ...]] = {}
         self._flavored: dict[QueueName, tuple[tuple[Account, frozenset[NodeName]], ...]] = {}
         selectors = {flavor.node_selector for queue in tree for flavor in queue.flavors}
-        self._nodes = {each: _nodes_with_labels(snapshot.nodes, each) for each in sorted(selectors)}
+        self._nodes = {
+            selector: _nodes_with_labels(snapshot.nodes, selector) for selector in sorted(selectors)
+        }
         self._selectors = _selectors(tree, lambda flavor: True)
         self._guaranteed = _selectors(tree, lambda flavor: any(flavor.guarantee.values()))
         for queue in tree:
@@ -59,11 +61,11 @@ class Ledger:
 
     def _list_accounts(self, queue: QueueName, tree: QueueTree) -> None:
         path = tree.path(queue)
-        self._totals[queue] = tuple((each.name, None) for each in path)
+        self._totals[queue] = tuple((ancestor.name, None) for ancestor in path)
         self._flavored[queue] = tuple(
-            ((each.name, selector), self._nodes[selector])
-            for each in path
-            for selector in self._selectors[each.name]
+            ((ancestor.name, selector), self._nodes[selector])
+            for ancestor in path
+            for selector in self._selectors[ancestor.name]
         )
 
     def _sum_up(
@@ -77,7 +79,7 @@ class Ledger:
             for node, amounts in usage[queue].items() if self._flavored[queue] else ():
                 for account in self._of_flavors(queue, node):
                     booked.setdefault(account, []).append(amounts)
-        return {account: sum_of(each) for account, each in booked.items()}
+        return {account: sum_of(amounts) for account, amounts in booked.items()}
 
 
 def _selectors(tree: QueueTree, counts: Callable[[Flavor], bool]) -> dict[QueueName, tuple[Selector, ...]]:
