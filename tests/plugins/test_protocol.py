@@ -5,14 +5,20 @@ from typing import ClassVar
 
 import pytest
 from msgspec.structs import replace
+from phalanx.cache.events import Applied
+from phalanx.cycle import Engine
+from phalanx.deciders.port import new_cache
 from phalanx.framework.config import ConfigError, PluginConfig, SchedulerConfig
 from phalanx.framework.plugin import GangOrder, NodeFilter, Plugin, PluginError, PodView, SessionView
 from phalanx.framework.pod_view import UndeclaredField
 from phalanx.framework.session import Session
+from phalanx.model.decisions import CycleResult
 from phalanx.model.gangs import Gang
+from phalanx.model.memory import Memory
 from phalanx.model.reasons import Objection, Reason
 
 from tests.builders import Scenario
+from tests.model.written import node, pod
 from tests.plugins.foreign.closed_until import CLOSED_UNTIL, ClosedUntil
 from tests.plugins.installed import installed
 
@@ -204,6 +210,27 @@ def test_a_snapshot_without_the_annotations_of_a_plugin_is_refused() -> None:
     Session(replace(snapshot, pod_annotations=("needs", "other")), config("by-annotation"))
     with pytest.raises(ConfigError, match="lacks: needs"):
         Session(replace(snapshot, pod_annotations=()), config("by-annotation"))
+
+
+def test_a_gang_is_tried_again_when_a_declared_annotation_changes() -> None:
+    by_annotation = config("by-annotation")
+    cache, engine = new_cache(by_annotation), Engine(by_annotation)
+
+    def decided(memory: Memory) -> CycleResult:
+        return engine.decide(cache.snapshot(now=1, seed=1, memory=memory))
+
+    def waiting_for(zone: str, version: str) -> Applied:
+        meta = {"annotations": {"needs": zone, "other": "dropped"}, "resourceVersion": version}
+        return Applied(pod("p", meta=meta))
+
+    cache.apply_all([Applied(node("n", labels={"zone": "a"})), waiting_for("b", "1")])
+    refused = decided(Memory())
+    (gang,) = cache.snapshot(now=1, seed=1, memory=Memory()).gangs.values()
+    assert (gang.members[0].annotations, refused.placements) == ((("needs", "b"),), ())
+    assert not decided(refused.memory).placements
+    cache.apply(waiting_for("a", "2"))
+    (placement,) = decided(refused.memory).placements
+    assert [bind.node for bind in placement.binds] == ["n"]
 
 
 # --- how long answers hold --------------------------------------------------------------------------------
