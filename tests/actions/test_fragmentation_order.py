@@ -80,7 +80,7 @@ def test_the_rarest_shapes_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None
     assert [(pods.gpus, pods.count) for pods in typical_of(scenario).pods] == [(2, 5), (4, 3)]
 
 
-@pytest.mark.parametrize(("bound", "most"), [("TYPICAL_WISHES_MAX", 2), ("NODE_KINDS_MAX", 2)])
+@pytest.mark.parametrize(("bound", "most"), [("TYPICAL_REQUIREMENTS_MAX", 2), ("NODE_KINDS_MAX", 2)])
 def test_the_rarest_wishes_are_left_out(monkeypatch: pytest.MonkeyPatch, bound: str, most: int) -> None:
     monkeypatch.setattr(fragmentation, bound, most)
     scenario = Scenario().nodes("a", gpu=8).nodes("b", gpu=8).nodes("c", gpu=8)

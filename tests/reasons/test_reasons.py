@@ -36,33 +36,33 @@ def verdict(scenario: Scenario, gang: str = "g") -> Verdict:
     return found
 
 
-def roomy() -> Scenario:
+def racks() -> Scenario:
     return Scenario("zone", "rack").nodes("n", 2, gpu=8, within="z/r1").nodes("m", 2, gpu=8, within="z/r2")
 
 
 @pytest.mark.parametrize("reason", FOUND_WHILE_READING)
-def test_what_was_found_while_reading_is_told_as_it_is(reason: Reason) -> None:
+def test_problems_found_while_decoding_are_reported_as_they_are(reason: Reason) -> None:
     problem = Objection(reason=reason, message="spec.x: is wrong", next_step="Correct spec.x")
-    found = verdict(roomy().gang("g", 1, problems=(problem, Objection(Reason.INVALID_OBJECT, "second"))))
+    found = verdict(racks().gang("g", 1, problems=(problem, Objection(Reason.INVALID_OBJECT, "second"))))
     assert (found.reason, found.message, found.next_step) == (reason, problem.message, problem.next_step)
     assert found.group == "team/g"
 
 
 def test_scheduling_gated() -> None:
-    found = verdict(roomy().gang("g", 2, gated=True))
+    found = verdict(racks().gang("g", 2, gated=True))
     assert found.reason is Reason.SCHEDULING_GATED
     assert "2 of 2 waiting pods" in found.message
 
 
 def test_scheduling_gated_when_only_gated_members_are_left() -> None:
-    scenario = roomy().gang("g", 2, min=2, gpu=1, bound=2).role("g", 1, gated=True)
+    scenario = racks().gang("g", 2, min=2, gpu=1, bound=2).role("g", 1, gated=True)
     assert verdict(scenario).reason is Reason.SCHEDULING_GATED
 
 
 @pytest.mark.parametrize("gated", [True, False])
 def test_scheduling_gated_while_a_subgroup_that_is_needed_has_gates(gated: bool) -> None:
     """As many are ready as the gang needs, but not of two subgroups."""
-    scenario = roomy().gang("g", 4, min=4).role("g", 2, gated=gated)
+    scenario = racks().gang("g", 4, min=4).role("g", 2, gated=gated)
     parts = tuple(SubgroupSpec(name, 2) for name in "ab")
     named = zip(scenario.members("g"), "aaaabb", strict=True)
     members = tuple(replace(pod, subgroup=name) for pod, name in named)
@@ -71,38 +71,38 @@ def test_scheduling_gated_while_a_subgroup_that_is_needed_has_gates(gated: bool)
 
 
 def test_gates_are_not_to_blame_where_their_pods_would_not_help() -> None:
-    scenario = roomy().gang("g", 1, min=3, role="ps").role("g", 2, gated=True, role="ps")
+    scenario = racks().gang("g", 1, min=3, role="ps").role("g", 2, gated=True, role="ps")
     assert verdict(scenario.role("g", 0, min=1, role="chief")).reason is Reason.MEMBERS_MISSING
 
 
 def test_members_missing() -> None:
-    found = verdict(roomy().gang("g", 3, min=4))
+    found = verdict(racks().gang("g", 3, min=4))
     assert found.reason is Reason.MEMBERS_MISSING
     assert found.message == "3 of 4 required pods exist, 1 missing"
 
 
 def test_members_missing_of_a_role() -> None:
-    scenario = roomy().gang("g", 1, min=3, role="ps").role("g", 2, min=2, role="worker")
+    scenario = racks().gang("g", 1, min=3, role="ps").role("g", 2, min=2, role="worker")
     found = verdict(scenario.role("g", 0, min=1, role="chief"))
     assert found.reason is Reason.MEMBERS_MISSING
     assert found.message == "role chief needs 1 more pod, 0 exist"
 
 
 def test_queue_not_found() -> None:
-    found = verdict(roomy().queue("vision").gang("g", 1, queue="vison"))
+    found = verdict(racks().queue("vision").gang("g", 1, queue="vison"))
     assert found.reason is Reason.QUEUE_NOT_FOUND
     assert "vison" in found.message
     assert "default, vision" in found.next_step
 
 
 def test_queue_not_leaf() -> None:
-    found = verdict(roomy().queue("all").queue("part", parent="all").gang("g", 1, queue="all"))
+    found = verdict(racks().queue("all").queue("part", parent="all").gang("g", 1, queue="all"))
     assert found.reason is Reason.QUEUE_NOT_LEAF
 
 
 def test_queue_invalid() -> None:
     problem = Objection(Reason.QUEUE_INVALID, "spec.parent: it is its own ancestor", "Break the circle")
-    scenario = roomy().queue("bad", problems=(problem,)).queue("below", parent="bad").queue("good")
+    scenario = racks().queue("bad", problems=(problem,)).queue("below", parent="bad").queue("good")
     scenario.gang("g", 1, queue="below").gang("other", 1, queue="good")
     found = verdict(scenario)
     assert found.reason is Reason.QUEUE_INVALID
@@ -112,12 +112,12 @@ def test_queue_invalid() -> None:
 
 def test_namespace_not_allowed() -> None:
     selector = Term((Requirement("team", "In", ("vision",)),))
-    found = verdict(roomy().queue("q", namespace_selector=selector).gang("g", 1, queue="q"))
+    found = verdict(racks().queue("q", namespace_selector=selector).gang("g", 1, queue="q"))
     assert found.reason is Reason.NAMESPACE_NOT_ALLOWED
 
 
 def test_queue_limit() -> None:
-    scenario = roomy().queue("q", limit={GPU: 8}).gang("old", 6, gpu=1, bound=6, queue="q")
+    scenario = racks().queue("q", limit={GPU: 8}).gang("old", 6, gpu=1, bound=6, queue="q")
     found = verdict(scenario.gang("g", 4, gpu=1, queue="q"))
     assert found.reason is Reason.QUEUE_LIMIT
     assert found.reason.category is Category.WAITING
@@ -132,7 +132,7 @@ def test_queue_limit() -> None:
 
 
 def test_above_queue_limit() -> None:
-    scenario = roomy().queue("q", limit={GPU: 8}).gang("old", 6, gpu=1, bound=6, queue="q")
+    scenario = racks().queue("q", limit={GPU: 8}).gang("old", 6, gpu=1, bound=6, queue="q")
     found = verdict(scenario.gang("g", 9, gpu=1, queue="q"))
     assert found.reason is Reason.ABOVE_QUEUE_LIMIT
     assert found.reason.category is Category.IMPOSSIBLE
@@ -141,16 +141,16 @@ def test_above_queue_limit() -> None:
 
 
 def test_topology_not_found() -> None:
-    found = verdict(roomy().gang("g", 2, required="spine"))
+    found = verdict(racks().gang("g", 2, required="spine"))
     assert found.reason is Reason.TOPOLOGY_NOT_FOUND
     assert "zone, rack" in found.message
-    found = verdict(roomy().gang("g", 2, wish=TopologyRequest(name="fabric", required="rack")))
+    found = verdict(racks().gang("g", 2, wish=TopologyRequest(name="fabric", required="rack")))
     assert found.reason is Reason.TOPOLOGY_NOT_FOUND
     assert "fabric" in found.message
 
 
 def test_volume_not_bound() -> None:
-    scenario = roomy().gang("g", 2, claims=["data"]).gang("lost", 1, claims=["none"])
+    scenario = racks().gang("g", 2, claims=["data"]).gang("lost", 1, claims=["none"])
     scenario.claims["team/data"] = VolumeClaim(why_unusable="it is not bound to a volume yet")
     found = verdict(scenario)
     assert found.reason is Reason.VOLUME_NOT_BOUND
@@ -160,7 +160,7 @@ def test_volume_not_bound() -> None:
 
 
 def test_no_eligible_node() -> None:
-    scenario = roomy().nodes("c", 3, gpu=4, cordoned=True).gang("g", 1, selector={"group": "x"})
+    scenario = racks().nodes("c", 3, gpu=4, cordoned=True).gang("g", 1, selector={"group": "x"})
     found = verdict(scenario)
     assert found.reason is Reason.NO_ELIGIBLE_NODE
     assert found.reason.category is Category.IMPOSSIBLE
@@ -192,12 +192,12 @@ def test_nodes_unavailable() -> None:
 
 
 def test_a_gang_that_may_use_only_cordoned_nodes_waits_for_them() -> None:
-    scenario = roomy().nodes("c", 3, gpu=8, cordoned=True).gang("g", 1, selector={"group": "c"})
+    scenario = racks().nodes("c", 3, gpu=8, cordoned=True).gang("g", 1, selector={"group": "c"})
     assert verdict(scenario).reason is Reason.NODES_UNAVAILABLE
 
 
-def test_what_fits_the_nodes_that_are_in_service_waits_for_room_not_for_nodes() -> None:
-    scenario = roomy().nodes("c", 3, gpu=8, cordoned=True).gang("old", 4, gpu=8, bound=4)
+def test_a_gang_that_fits_available_nodes_waits_for_capacity_not_for_nodes() -> None:
+    scenario = racks().nodes("c", 3, gpu=8, cordoned=True).gang("old", 4, gpu=8, bound=4)
     found = verdict(scenario.gang("g", 1, gpu=8))
     assert found.reason is Reason.INSUFFICIENT_CAPACITY
     assert Evidence("nodes", "cordoned", 3) in found.evidence
@@ -208,7 +208,7 @@ def test_no_eligible_node_in_an_empty_cluster() -> None:
 
 
 def test_insufficient_capacity() -> None:
-    found = verdict(roomy().gang("old", 20, gpu=1, bound=20).gang("g", 16, gpu=1))
+    found = verdict(racks().gang("old", 20, gpu=1, bound=20).gang("g", 16, gpu=1))
     assert found.reason is Reason.INSUFFICIENT_CAPACITY
     assert found.message.startswith("12 of 16 pods fit now")
     assert found.next_step == (
@@ -221,27 +221,27 @@ def test_insufficient_capacity() -> None:
 
 
 def test_insufficient_capacity_in_pieces() -> None:
-    scenario = roomy().gang("old", 4, gpu=1, on=["n-0", "n-1", "m-0", "m-1"]).gang("g", 1, gpu=8)
+    scenario = racks().gang("old", 4, gpu=1, on=["n-0", "n-1", "m-0", "m-1"]).gang("g", 1, gpu=8)
     found = verdict(scenario)
     assert found.reason is Reason.INSUFFICIENT_CAPACITY
     assert "fragmented across nodes" in found.message
 
 
 def test_above_cluster_capacity() -> None:
-    found = verdict(roomy().gang("g", 33, gpu=1))
+    found = verdict(racks().gang("g", 33, gpu=1))
     assert found.reason is Reason.ABOVE_CLUSTER_CAPACITY
     assert found.next_step == ("Lower minMember to 32, or add nodes with 1 cpu, 1Gi memory, 1 nvidia.com/gpu")
 
 
 def test_above_cluster_capacity_of_one_pod() -> None:
-    found = verdict(roomy().gang("g", 1, gpu=9))
+    found = verdict(racks().gang("g", 1, gpu=9))
     assert found.reason is Reason.ABOVE_CLUSTER_CAPACITY
     assert "requests 9 nvidia.com/gpu, but the largest eligible node has 8" in found.message
 
 
 def test_no_domain_fits() -> None:
     scenario = (
-        roomy()
+        racks()
         .gang("old", 1, gpu=5, on=["n-0"])
         .gang("too", 1, gpu=4, on=["m-0"])
         .gang("g", 16, gpu=1, required="rack")
@@ -253,7 +253,7 @@ def test_no_domain_fits() -> None:
 
 
 def test_above_domain_capacity() -> None:
-    found = verdict(roomy().gang("g", 17, gpu=1, required="rack"))
+    found = verdict(racks().gang("g", 17, gpu=1, required="rack"))
     assert found.reason is Reason.ABOVE_DOMAIN_CAPACITY
     assert "the largest fits 16" in found.message
     assert found.next_step.startswith("Require zone instead of rack, or lower minMember to 16, or add nodes")
@@ -261,13 +261,13 @@ def test_above_domain_capacity() -> None:
 
 
 def test_above_domain_capacity_with_no_wider_level() -> None:
-    found = verdict(roomy().nodes("far", 4, gpu=8, within="y/r1").gang("g", 40, gpu=1, required="zone"))
+    found = verdict(racks().nodes("far", 4, gpu=8, within="y/r1").gang("g", 40, gpu=1, required="zone"))
     assert found.reason is Reason.ABOVE_DOMAIN_CAPACITY
     assert found.next_step.startswith("Prefer zone instead of requiring it, or lower")
 
 
 def test_not_tried_yet() -> None:
-    scenario = roomy()
+    scenario = racks()
     for size in range(CYCLE_EXPLANATIONS_MAX + 3):
         scenario.gang(f"g{size}", 40 + size, gpu=1)
     first = scenario.decide()
@@ -280,7 +280,7 @@ def test_not_tried_yet() -> None:
 
 
 def test_everybody_is_explained_in_turn_though_every_cycle_changes_the_cluster() -> None:
-    scenario = roomy()
+    scenario = racks()
     gangs = [f"g{size}" for size in range(CYCLE_EXPLANATIONS_MAX + 3)]
     for size, gang in enumerate(gangs):
         scenario.gang(gang, 40 + size, gpu=1)
@@ -294,7 +294,7 @@ def test_everybody_is_explained_in_turn_though_every_cycle_changes_the_cluster()
 
 
 def test_room_that_is_kept_is_told_where_others_were_placed_in_the_same_cycle() -> None:
-    """What is due to queues is asked anew for the answer, of a cluster on which they are placed."""
+    """Fair shares are computed again for the explanation, on the cluster with all placements."""
     scenario = Scenario().nodes("n", 5, gpu=8).queue("a", guarantee={GPU: 16}).queue("b", guarantee={GPU: 24})
     scenario.gang("broken", 1, min=2, gpu=8, bound=1, started=True, queue="a")
     scenario.gang("early", 3, gpu=8, queue="a", priority=5)
@@ -304,8 +304,8 @@ def test_room_that_is_kept_is_told_where_others_were_placed_in_the_same_cycle() 
     assert decided.verdict("g").reason is Reason.CAPACITY_RESERVED
 
 
-def test_what_was_told_stays_in_sight_until_it_is_explained_anew() -> None:
-    scenario = roomy()
+def test_the_last_message_is_repeated_until_a_new_explanation() -> None:
+    scenario = racks()
     for size in range(2 * CYCLE_EXPLANATIONS_MAX + 1):
         scenario.gang(f"g{size}", 40 + size, gpu=1)
     for _ in range(3):
@@ -325,7 +325,7 @@ def test_what_was_told_stays_in_sight_until_it_is_explained_anew() -> None:
 
 
 def test_backoff_after_failure() -> None:
-    scenario = roomy().gang("g", 2)
+    scenario = racks().gang("g", 2)
     first, second = scenario.members("g")
     failed = BindBackoff(until=scenario.now + 1, failures=2, why="denied by a webhook")
     scenario.change("g", members=(first, replace(second, bind_backoff=failed)))
@@ -333,7 +333,7 @@ def test_backoff_after_failure() -> None:
 
 
 def test_unmanaged_pods() -> None:
-    scenario = roomy().gang("other", 3, gpu=8, on=["n-1", "m-0", "m-1"])
+    scenario = racks().gang("other", 3, gpu=8, on=["n-1", "m-0", "m-1"])
     scenario.gang("g", 2, gpu=8, bound=1, controller=None)
     scenario.take(scenario.decide())
     scenario.now += PARTIAL_GANG_GRACE_MS
@@ -346,7 +346,7 @@ def test_unmanaged_pods() -> None:
 
 
 def test_recovering() -> None:
-    scenario = roomy().gang("g", 2, gpu=1, bound=2, recovery=Recovery(on_member_failure=RecoveryMode.RESTART))
+    scenario = racks().gang("g", 2, gpu=1, bound=2, recovery=Recovery(on_member_failure=RecoveryMode.RESTART))
     kept, lost = scenario.members("g")
     failed = replace(lost, phase=PodPhase.FAILED, ended=1)
     scenario.change(
@@ -358,13 +358,13 @@ def test_recovering() -> None:
 
 
 def test_queue_closed() -> None:
-    found = verdict(roomy().queue("q", state=QueueState.CLOSED).gang("g", 1, queue="q"))
+    found = verdict(racks().queue("q", state=QueueState.CLOSED).gang("g", 1, queue="q"))
     assert found.reason is Reason.QUEUE_CLOSED
     assert found.next_step == "Submit to another queue"
 
 
 def test_queue_held() -> None:
-    found = verdict(roomy().queue("q", state=QueueState.HELD).gang("g", 1, queue="q"))
+    found = verdict(racks().queue("q", state=QueueState.HELD).gang("g", 1, queue="q"))
     assert found.reason is Reason.QUEUE_HELD
     assert found.message == "queue q is held: it starts no work for now"
 
@@ -395,7 +395,7 @@ def test_capacity_reserved() -> None:
 
 def test_reservation_expired() -> None:
     declared = RoleSpec("worker", 2, 2, shape_of_requests({GPU: 1}))
-    scenario = roomy().gang("g", 1, min=2, gpu=1, role="worker", reserves=True, roles=(declared,))
+    scenario = racks().gang("g", 1, min=2, gpu=1, role="worker", reserves=True, roles=(declared,))
     scenario.take(scenario.decide())
     scenario.now += CAPACITY_HOLD_MS
     found = verdict(scenario)
@@ -446,9 +446,9 @@ def test_breaker_open() -> None:
     assert "9 of 15 nodes failed within 300 s" in found.message
 
 
-def test_the_budget_of_a_flavor_is_told_with_the_room_it_leaves() -> None:
+def test_the_limit_of_a_flavor_is_reported_with_what_it_leaves() -> None:
     flavor = Flavor("n", (("group", "n"),), {GPU: 4})
-    scenario = roomy().queue("q", flavors=[flavor]).gang("g", 8, gpu=1, queue="q", selector={"group": "n"})
+    scenario = racks().queue("q", flavors=[flavor]).gang("g", 8, gpu=1, queue="q", selector={"group": "n"})
     found = verdict(scenario)
     assert found.reason is Reason.ABOVE_QUEUE_LIMIT
     assert found.next_step.startswith("Raise the limit of queue q for flavor n by 4 nvidia.com/gpu, or allow")

@@ -32,7 +32,7 @@ TYPICAL_SHAPES_MAX: Final = 512
 """Shapes of pods by which fragmentation is measured, the most frequent: a large GPU cluster has 151, and 447
 where a third of its pods ask for certain models."""
 
-TYPICAL_WISHES_MAX: Final = 32
+TYPICAL_REQUIREMENTS_MAX: Final = 32
 """Different selectors, tolerations and the like among these pods: each is asked of every node, 10 ms on
 10,000 of them."""
 

@@ -123,7 +123,7 @@ class CompletionBounds:
 
     def _count(self, node: NodeName) -> None:
         domain = self._domains.get(node)
-        if domain is None or all(node in each.rejected for each in self._eligibilities):
+        if domain is None or all(node in found.rejected for found in self._eligibilities):
             return
         fit = self._fitting(node, NONE)
         self._fit[node] = tuple(count for count, _ in fit)
@@ -161,7 +161,7 @@ class CompletionBounds:
         if not self._over:
             return True
         mine = [holder.total_booked for holder in ended if self.shares_limits(holder)]
-        return all(sum(each.get(name, 0) for each in mine) >= over for name, over in self._over.items())
+        return all(sum(amounts.get(name, 0) for amounts in mine) >= over for name, over in self._over.items())
 
     def _gains(self, ended: Sequence[CapacityHolder]) -> dict[Path, list[int]]:
         """For each domain in which these hold capacity, the further pods that fit, per batch."""

@@ -61,9 +61,9 @@ class CompletionSearch:
     @cached_property
     def _by_node(self) -> dict[NodeName, list[CapacityHolder]]:
         found: dict[NodeName, list[CapacityHolder]] = {}
-        for each in self._holders:
-            for node in each.used:
-                found.setdefault(node, []).append(each)
+        for holder in self._holders:
+            for node in holder.used:
+                found.setdefault(node, []).append(holder)
         return found
 
     def find(
@@ -88,14 +88,16 @@ class _Candidates:
         protected: frozenset[GangId],
     ) -> None:
         """`by_node` has protected holders too."""
-        self.holders = [each for each in holders if each.gang not in protected] if protected else holders
+        self.holders = (
+            [holder for holder in holders if holder.gang not in protected] if protected else holders
+        )
         self._by_node = by_node
         self._protected = protected
 
     def on(self, nodes: Iterable[NodeName]) -> list[CapacityHolder]:
         """The holders on these nodes, each once."""
-        found = {each.key: each for node in nodes for each in self._by_node.get(node, ())}
-        return [each for each in found.values() if each.gang not in self._protected]
+        found = {holder.key: holder for node in nodes for holder in self._by_node.get(node, ())}
+        return [holder for holder in found.values() if holder.gang not in self._protected]
 
 
 class _Search:
@@ -114,8 +116,8 @@ class _Search:
         self._demand = demand
         self._candidates = candidates
         self._bounds = CompletionBounds(session, demand)
-        kinds = {each.kind: each for each in candidates.holders}
-        self._reach = {kind: self._bounds.reach(each) for kind, each in kinds.items()}
+        kinds = {holder.kind: holder for holder in candidates.holders}
+        self._reach = {kind: self._bounds.reach(holder) for kind, holder in kinds.items()}
         self._most: dict[Path, list[CapacityHolder]] = {}
         self._oracle = oracle
 
@@ -124,14 +126,14 @@ class _Search:
         domain = missing.domain if missing is not None else ()
         able = {kind for kind, reach in self._reach.items() if self._bounds.is_enough(reach)}
         singles = [
-            each
-            for each in self._candidates.holders
-            if each.kind in able and self._bounds.may_gain(each) and self._bounds.allow([each])
+            holder
+            for holder in self._candidates.holders
+            if holder.kind in able and self._bounds.may_gain(holder) and self._bounds.allow([holder])
         ]
-        singles.sort(key=lambda each: (each.cost[0], not self._is_in(each, domain), each.cost))
-        for each in singles[:ENDINGS_TRIED_MAX]:
-            if self._fits_without([each]):
-                return (each,)
+        singles.sort(key=lambda holder: (holder.cost[0], not self._is_in(holder, domain), holder.cost))
+        for holder in singles[:ENDINGS_TRIED_MAX]:
+            if self._fits_without([holder]):
+                return (holder,)
         for pair in islice(self._pairs(), ENDING_PAIRS_TRIED_MAX):
             if self._fits_without(pair):
                 return pair
@@ -139,7 +141,7 @@ class _Search:
 
     def _may_suffice(self, *ended: CapacityHolder) -> bool:
         """Whether the bounds allow that the end of these is enough."""
-        reaches = [self._reach[each.kind] for each in ended]
+        reaches = [self._reach[holder.kind] for holder in ended]
         return self._bounds.is_enough(*reaches) and self._bounds.allow(ended)
 
     def _is_in(self, holder: CapacityHolder, domain: Path) -> bool:
@@ -148,8 +150,8 @@ class _Search:
     def _fits_without(self, ended: Sequence[CapacityHolder]) -> bool:
         """Whether a placement exists after these have ended."""
         with self._session.statement() as statement:
-            for each in ended:
-                statement.assume_ended(queue=each.queue, used=each.used, booked=each.booked)
+            for holder in ended:
+                statement.assume_ended(queue=holder.queue, used=holder.used, booked=holder.booked)
             problem = self._builder.build_problem(self._demand).problem
             statement.roll_back()
         return self._oracle.fits(feasibility_problem(problem)) is True
@@ -163,16 +165,16 @@ class _Search:
         likely = [
             pair
             for pair in pairs.values()
-            if self._bounds.is_enough(*(self._reach[each.kind] for each in pair))
+            if self._bounds.is_enough(*(self._reach[holder.kind] for holder in pair))
         ]
-        likely.sort(key=lambda pair: (sum(each.cost[0] for each in pair), pair[0].cost, pair[1].cost))
+        likely.sort(key=lambda pair: (sum(holder.cost[0] for holder in pair), pair[0].cost, pair[1].cost))
         return (pair for pair in likely[:ENDING_PAIRS_COUNTED_MAX] if self._bounds.allow(pair))
 
     def _paired(self) -> Iterator[list[CapacityHolder]]:
         """Holders to pair: users of the exceeded limits, and those that free most in the best domains."""
         if self._bounds.over:
             yield self._by_limits()[:ENDING_PAIRED_MAX]
-        counts = Counter(each.kind for each in self._candidates.holders)
+        counts = Counter(holder.kind for holder in self._candidates.holders)
         two_each = [reach for kind, reach in self._reach.items() for _ in range(min(2, counts[kind]))]
         most = [sorted(reaches)[-2:] for reaches in zip(*two_each, strict=True)]
         if not self._bounds.is_enough(*zip(*most, strict=True)):
@@ -185,23 +187,25 @@ class _Search:
         if domain not in self._most:
             there = self._candidates.on(self._bounds.nodes_in(domain))
             sums = {kind: sum(reach) for kind, reach in self._reach.items()}
-            some = nsmallest(2 * ENDING_PAIRED_MAX, there, key=lambda each: (-sums[each.kind], each.cost))
-            self._most[domain] = sorted(some, key=lambda each: (-self._bounds.gain(each, domain), each.cost))
+            some = nsmallest(
+                2 * ENDING_PAIRED_MAX, there, key=lambda holder: (-sums[holder.kind], holder.cost)
+            )
+            self._most[domain] = sorted(
+                some, key=lambda holder: (-self._bounds.gain(holder, domain), holder.cost)
+            )
         return self._most[domain]
 
     def _by_limits(self) -> list[CapacityHolder]:
         """Holders that use the exceeded limits, the largest users first."""
-        sharing = [each for each in self._candidates.holders if self._bounds.shares_limits(each)]
+        sharing = [holder for holder in self._candidates.holders if self._bounds.shares_limits(holder)]
         over = self._bounds.over
-        return sorted(
-            sharing,
-            key=lambda each: (
-                -sum(
-                    _SHARE * min(each.total_booked.get(name, 0), more) // more for name, more in over.items()
-                ),
-                each.cost,
-            ),
-        )
+
+        def key(holder: CapacityHolder) -> tuple[int, Cost]:
+            booked = holder.total_booked
+            used = sum(_SHARE * min(booked.get(name, 0), more) // more for name, more in over.items())
+            return (-used, holder.cost)
+
+        return sorted(sharing, key=key)
 
     def _sufficient_set(self, missing: Relaxation | None) -> Completions:
         """A sufficient set, without the holders that turn out to be unnecessary."""
@@ -222,7 +226,7 @@ class _Search:
             *(_cover(self._candidates, missing.capacity) if missing is not None else ()),
         ]
         for domain in self._bounds.nearest_domains(ENDING_DOMAINS_MAX):
-            order = {each.key: each for each in (*first, *self._freeing_most(domain))}
+            order = {holder.key: holder for holder in (*first, *self._freeing_most(domain))}
             yield list(order.values())[:ENDINGS_NEEDED_MAX]
 
     def _first_sufficient(self, order: Sequence[CapacityHolder]) -> Completions:
@@ -237,8 +241,8 @@ class _Search:
         )
 
     def _without_unnecessary(self, chosen: Completions) -> Completions:
-        for each in sorted(chosen, key=_cost, reverse=True):
-            fewer = tuple(one for one in chosen if one is not each)
+        for holder in sorted(chosen, key=_cost, reverse=True):
+            fewer = tuple(one for one in chosen if one is not holder)
             if self._may_suffice(*fewer) and self._fits_without(fewer):
                 chosen = fewer
         return tuple(sorted(chosen, key=_cost))
@@ -249,7 +253,7 @@ def _cover(candidates: _Candidates, capacity: Sequence[NodeCapacity]) -> list[Ca
     missing = {(found.node, name): amount for found in capacity for name, amount in found.amounts.items()}
     wanted = {found.node: found.amounts for found in capacity}
     holders = sorted(candidates.on(wanted), key=_cost)
-    held = {index: _of_wanted(each, wanted) for index, each in enumerate(holders)}
+    held = {index: _of_wanted(holder, wanted) for index, holder in enumerate(holders)}
     chosen: list[CapacityHolder] = []
     while missing and held and len(chosen) < ENDINGS_NEEDED_MAX:
         best = max(held, key=lambda index: _covered(held[index], missing))

@@ -18,9 +18,9 @@ from msgspec import Struct
 from phalanx.actions.limits import (
     FRAGMENT_CORES_MAX,
     FRAGMENT_DEVICES_MAX,
+    TYPICAL_REQUIREMENTS_MAX,
     TYPICAL_SHAPES_MAX,
     TYPICAL_WEIGHT_MAX,
-    TYPICAL_WISHES_MAX,
 )
 from phalanx.actions.nodes.fullness import Fullness, Vector
 from phalanx.framework.session import Session
@@ -136,7 +136,9 @@ def _eligible(session: Session, groups: Sequence[_Group]) -> tuple[dict[Hashable
     number = {node: index for index, node in enumerate(session.nodes)}
     kind: Integers = np.zeros(len(number), dtype=np.int64)
     eligible: dict[Hashable, Flags] = {}
-    for requirements in sorted(count, key=lambda requirements: -count[requirements])[:TYPICAL_WISHES_MAX]:
+    for requirements in sorted(count, key=lambda requirements: -count[requirements])[
+        :TYPICAL_REQUIREMENTS_MAX
+    ]:
         flags = _flags(session, first[requirements], number)
         found, finer = np.unique(2 * kind + flags, return_inverse=True)
         if len(found) <= NODE_KINDS_MAX:

@@ -138,7 +138,10 @@ def _subgroup_anchors(session: Session, gang: Gang, topology: Topology) -> tuple
 
 def _assigned_members(session: Session, gang: Gang) -> Iterator[tuple[Pod, NodeName]]:
     placed = {
-        bind.pod: bind.node for each in session.placements if each.gang == gang.id for bind in each.binds
+        bind.pod: bind.node
+        for placement in session.placements
+        if placement.gang == gang.id
+        for bind in placement.binds
     }
     for pod in gang.members:
         if pod.node is not None and pod.holds_node and not pod.deleting:

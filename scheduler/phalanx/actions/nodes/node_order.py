@@ -139,7 +139,7 @@ class _FullestDomainFirst:
         domains = [
             self._keys[path[: depth + 1]] if depth < len(path) else (*own, 0) for depth in range(self._levels)
         ]
-        return tuple([part for each in (*domains, own) for part in each])
+        return tuple([amount for key in (*domains, own) for amount in key])
 
 
 def _keys_by_domain(

@@ -60,8 +60,8 @@ def _of_batches(resources: Sequence[str], requests: Sequence[Vector], at_most: V
 
 def used_together(requests: Sequence[Vector], counts: Sequence[int]) -> Vector:
     """The total of these numbers of pods, per resource."""
-    each = [[count * need for need in request] for request, count in zip(requests, counts, strict=True)]
-    return tuple([sum(column) for column in zip(*each, strict=True)])
+    used = [[count * need for need in request] for request, count in zip(requests, counts, strict=True)]
+    return tuple([sum(column) for column in zip(*used, strict=True)])
 
 
 def capped(amounts: Sequence[int], caps: Sequence[int]) -> Vector:

@@ -57,13 +57,13 @@ class ShareProjection(Struct, frozen=True):
         if self.mixed:
             return {**requests, LARGEST: 1}
         size = requests.get(GPU_SHARE, 0)
-        return {**requests, **{_unit(each): size for each in self._larger if each <= size}}
+        return {**requests, **{_unit(unit): size for unit in self._larger if unit <= size}}
 
     def free(self, session: Session, node: NodeName) -> Resources:
         """The free amounts of the node now, reduced to what pods can use."""
         state, free = session.nodes[node], session.free(node)
         devices = free_devices(state, free)
-        sizes = [share_on_node(each, state.node.allocatable) for each in self.shares]
+        sizes = [share_on_node(share, state.node.allocatable) for share in self.shares]
         if self.mixed:
             return {**free, LARGEST: _count(devices, max(sizes))}
         larger = {_unit(size): size * _count(devices, size) for size in self._larger}
@@ -73,13 +73,13 @@ class ShareProjection(Struct, frozen=True):
 
     @property
     def _larger(self) -> list[int]:
-        return [each[GPU_SHARE] for each in self.shares[1:]]
+        return [share[GPU_SHARE] for share in self.shares[1:]]
 
 
 def share_projection(pods: Sequence[Pod]) -> ShareProjection | None:
     """The projection for these pods; None if none requests a share."""
     asked = [pod.shape.requests for pod in pods]
-    shares = sorted({share for each in asked if (share := share_of(each)) is not None})
+    shares = sorted({share for requests in asked if (share := share_of(requests)) is not None})
     if not shares:
         return None
     return ShareProjection(
@@ -119,7 +119,7 @@ class ZoneProjection(Struct, frozen=True):
         kind = pod.shape.numa
         if not kind:
             return {}
-        costs = {_COMMON + each: self._cost(each, kind) for each in self.kinds} if self._is_mixed else {}
+        costs = {_COMMON + other: self._cost(other, kind) for other in self.kinds if self._is_mixed}
         return {NUMA_SLOT + kind: 1, **{name: cost for name, cost in costs.items() if cost}}
 
     def free(self, node: Node, free: Resources) -> Resources:

@@ -69,32 +69,32 @@ def find_capacity_holders(session: Session) -> list[CapacityHolder]:
     others = session.snapshot.foreign.items()
     foreign = [_made(name, None, _NO_QUEUE, used, {}, kinds) for name, used in others]
     ours = gangs_holding(session, session.gangs.values(), kinds)
-    return sorted([*ours, *foreign], key=lambda each: each.cost)
+    return sorted([*ours, *foreign], key=lambda holder: holder.cost)
 
 
 def gangs_holding(session: Session, gangs: Collection[Gang], kinds: Kinds) -> list[CapacityHolder]:
     """The gangs that hold capacity after the placements so far, capacity held for lost members included."""
     wanted = {gang.id for gang in gangs}
     placements = [placement for placement in session.placements if placement.gang in wanted]
-    seats = {bind.pod: bind for placement in placements for bind in placement.binds}
-    kept: dict[GangId, list[CapacityHold]] = {}
-    for each in session.capacity_holds:
-        kept.setdefault(each.gang.id, []).append(each)
+    binds = {bind.pod: bind for placement in placements for bind in placement.binds}
+    holds: dict[GangId, list[CapacityHold]] = {}
+    for hold in session.capacity_holds:
+        holds.setdefault(hold.gang.id, []).append(hold)
     return [
-        _holder(gang, holding, kept.get(gang.id, ()), session, kinds)
+        _holder(gang, holding, holds.get(gang.id, ()), session, kinds)
         for gang in gangs
-        if (holding := _holding(gang, seats)) or gang.id in kept
+        if (holding := _holding(gang, binds)) or gang.id in holds
     ]
 
 
 def _holder(
     gang: Gang,
     holding: Sequence[AssignedPod],
-    kept: Sequence[CapacityHold],
+    holds: Sequence[CapacityHold],
     session: Session,
     kinds: Kinds,
 ) -> CapacityHolder:
-    ours = [each for each in holding if each.pod.scheduler_name == session.config.scheduler_name]
+    ours = [assigned for assigned in holding if assigned.pod.scheduler_name == session.config.scheduler_name]
     booked = usage_of(ours)
     plain = (
         len(ours) == len(holding)
@@ -102,12 +102,12 @@ def _holder(
         and not any(map(requests_share, booked.values()))
     )
     used = booked if plain else usage_of(holding, with_devices=True)
-    if kept and plain:
+    if holds and plain:
         used = dict(booked)
-    for each in kept:
-        for node, pods in each.assignments:
+    for hold in holds:
+        for node, pods in hold.assignments:
             booked[node] = add(booked.get(node, NONE), total_requests(pods))
-            used[node] = add(used.get(node, NONE), total_usage(pods, each.devices))
+            used[node] = add(used.get(node, NONE), total_usage(pods, hold.devices))
     what = "pod" if gang.kind is GangKind.POD else "gang"
     return _made(f"{what} {gang}", gang.id, gang.queue, used, booked, kinds)
 
@@ -122,11 +122,11 @@ def _made(
     return CapacityHolder(name, gang, queue, used, booked, total, total_booked, cost, kind)
 
 
-def _holding(gang: Gang, seats: Mapping[PodUid, Bind]) -> list[AssignedPod]:
+def _holding(gang: Gang, binds: Mapping[PodUid, Bind]) -> list[AssignedPod]:
     """Members with a node, including those placed in this cycle."""
     holding = []
     for pod in gang.members:
-        bind = seats.get(pod.uid)
+        bind = binds.get(pod.uid)
         if pod.node is not None and pod.holds_node:
             holding.append(AssignedPod(pod, pod.node, pod.device))
         elif bind is not None:
@@ -139,15 +139,15 @@ def assigned_pods(pods: Iterable[Pod]) -> list[AssignedPod]:
     return [AssignedPod(pod, pod.node, pod.device) for pod in pods if pod.node is not None]
 
 
-def usage_of(seated: Sequence[AssignedPod], *, with_devices: bool = False) -> dict[NodeName, Resources]:
+def usage_of(assigned: Sequence[AssignedPod], *, with_devices: bool = False) -> dict[NodeName, Resources]:
     """The usage of these pods on each node, optionally with the devices of GPU shares."""
-    if len(seated) == 1 and not with_devices:
-        return {seated[0].node: seated[0].pod.shape.requests}
+    if len(assigned) == 1 and not with_devices:
+        return {assigned[0].node: assigned[0].pod.shape.requests}
     counts: Counter[tuple[NodeName, ShapeKey, Device | None, bool]] = Counter()
     shapes: dict[ShapeKey, PodShape] = {}
-    for each in seated:
-        shape, runs = each.pod.shape, with_devices and each.pod.phase is not PodPhase.PENDING
-        counts[each.node, shape.key, each.device if with_devices else None, runs] += 1
+    for found in assigned:
+        shape, runs = found.pod.shape, with_devices and found.pod.phase is not PodPhase.PENDING
+        counts[found.node, shape.key, found.device if with_devices else None, runs] += 1
         shapes[shape.key] = shape
     usage: dict[NodeName, Resources] = {}
     for (node, key, device, runs), count in counts.items():

@@ -78,7 +78,9 @@ def joint_problem(
         classes=table.classes(sum(demand.count for demand in demands)),
         seed=session.snapshot.seed,
     )
-    return WarmStartedProblem(problem, {index: _assignments(each) for index, each in enumerate(placed)})
+    return WarmStartedProblem(
+        problem, {index: _assignments(placement) for index, placement in enumerate(placed)}
+    )
 
 
 def topology_of(session: Session, demand: Demand) -> str | None:
@@ -169,7 +171,7 @@ def with_devices(session: Session, placements: Sequence[DemandPlacement]) -> lis
             devices = statement.choose_devices(assignments, NO_DEVICES)
     except DoesNotFit:
         return None
-    return [replace(each, devices=_own(each, devices)) for each in placements]
+    return [replace(placement, devices=_own(placement, devices)) for placement in placements]
 
 
 def _own(placement: DemandPlacement, devices: Devices) -> dict[PodUid, Device]:

@@ -31,7 +31,7 @@ class Role(Struct, frozen=True):
 
 
 def assign_pods(session: Session, demand: Demand, assignments: Sequence[Assignment]) -> Assignments:
-    """Assign pods by rank to nodes in network order, so that neighbours in rank are close."""
+    """Assign pods by rank to nodes in network order, so that pods of adjacent ranks are close."""
     topology = session.topologies.of(demand.gang) if len(assignments) > 1 else None
     paths = session.topologies.paths(topology) if topology is not None else {}
     ordered = sorted(assignments, key=lambda found: (found.role, paths.get(found.node, ()), found.node))
