@@ -61,10 +61,10 @@ class Placement(Struct, frozen=True):
     domain: str = ""
     """The narrowest domain that holds the whole gang; empty without a topology."""
 
-    within: Mapping[str, str] = {}
+    domain_labels: Mapping[str, str] = {}
     """Labels of the required domain. A node without them is not allowed."""
 
-    homes: Mapping[NodeName, Mapping[str, str]] = {}
+    node_labels: Mapping[NodeName, Mapping[str, str]] = {}
     """The same per node, for levels that subgroups require."""
 
 

@@ -221,7 +221,7 @@ class Gang(Struct, frozen=True, dict=True):
         return frozenset(pod.node for pod in self.members if pod.node is not None and pod.holds_node)
 
     @cached_property
-    def parts(self) -> tuple[MemberCount, ...]:
+    def composition(self) -> tuple[MemberCount, ...]:
         """Members by kind."""
         return count_members(self.members)
 

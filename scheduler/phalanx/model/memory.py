@@ -20,7 +20,7 @@ class Move(Struct, frozen=True):
 
     queue: QueueName
     namespace: str
-    seats: Mapping[NodeName, Resources]
+    usage: Mapping[NodeName, Resources]
     """Held capacity per node."""
 
     pods: tuple[PodUid, ...]
@@ -71,13 +71,13 @@ class Refusal(Struct, frozen=True):
 
     fingerprint: str
     verdict: Verdict
-    due: int | None = None
+    unexplained_since: int | None = None
     """The cycle since which the explanation is missing because earlier ones had used up the budget."""
 
     @property
     def explained(self) -> bool:
         """Whether the verdict explains the reason."""
-        return self.due is None
+        return self.unexplained_since is None
 
 
 class LossKind(StrEnum):
@@ -93,7 +93,7 @@ class LossKind(StrEnum):
 class FailedPod(Struct, frozen=True):
     """A failed pod, as it was when the scheduler first saw the failure."""
 
-    youngest: int
+    newest_member: int
     """Creation (s) of the newest member that held a node then."""
 
     before_start: bool
@@ -103,11 +103,11 @@ class FailedPod(Struct, frozen=True):
 class GangComposition(Struct, frozen=True):
     """Members of a complete started gang, by kind. It shows later which members are missing."""
 
-    parts: tuple[MemberCount, ...]
+    members: tuple[MemberCount, ...]
     since: int = 0
     """Since when the gang is incomplete, 0 while it is complete."""
 
-    room: Mapping[NodeName, tuple[MemberCount, ...]] = {}
+    held: Mapping[NodeName, tuple[MemberCount, ...]] = {}
     """Where capacity was last held for missing members."""
 
 
@@ -122,7 +122,7 @@ class Avoided(Struct, frozen=True):
 class Nomination(Struct, frozen=True):
     """Capacity that is being freed for a gang by evictions."""
 
-    seats: Mapping[NodeName, Resources]
+    usage: Mapping[NodeName, Resources]
     """Usage of the gang per node, including devices and NUMA zones. Empty for a record of past attempts."""
 
     victims: tuple[PodUid, ...]
@@ -169,14 +169,14 @@ class NodeRecord(Struct, frozen=True):
 class ReservedStart(Struct, frozen=True):
     """The planned start of a waiting gang, as in EASY backfill."""
 
-    given: tuple[int, int]
+    reserved_in: tuple[int, int]
     """Number of the cycle that reserved it first, and its position there. Earlier reservations go first."""
 
     start: int
     held_from: int
     """The earliest start that was ever reserved for the gang; its capacity is held from then on."""
 
-    seats: Mapping[NodeName, Resources]
+    usage: Mapping[NodeName, Resources]
     """Usage of the gang per node."""
 
 
@@ -198,7 +198,7 @@ class Memory(Struct, frozen=True):
     member_losses: Mapping[GangId, Mapping[LossKind, int]] = {}
     """Since when a started gang lacks members and wants recovery. Rebuilt; its grace period starts again."""
 
-    seated: Mapping[GangId, GangComposition] = {}
+    compositions: Mapping[GangId, GangComposition] = {}
     """Composition of started gangs. Rebuilt; missing members of an incomplete gang are assumed to be like its
     other members, or as its roles declare, and their capacity hold starts again."""
 
@@ -214,7 +214,7 @@ class Memory(Struct, frozen=True):
     candidate_queues: Mapping[GangId, CandidateQueues] = {}
     """For gangs without victims. Lost: they search once more."""
 
-    postponed: Mapping[GangId, int] = {}
+    preemption_retry_at: Mapping[GangId, int] = {}
     """When a gang may search for victims again without a change, or since when its search is due."""
 
     moves: Mapping[GangId, Move] = {}
@@ -229,7 +229,7 @@ class Memory(Struct, frozen=True):
     failed: Mapping[PodUid, FailedPod] = {}
     """Failed pods that were seen. Rebuilt."""
 
-    leaving: Mapping[PodUid, int] = {}
+    deleting_members: Mapping[PodUid, int] = {}
     """Terminating members, and the creation (s) of the newest member that held a node when that was first
     seen. Rebuilt."""
 

@@ -282,7 +282,7 @@ class Pod(Struct, frozen=True, gc=False):
         return self.holds_node and not self.assumed and not self.deleting and not self.disruption
 
     @property
-    def part(self) -> int | None:
+    def group_index(self) -> int | None:
         """Index of its group inside the workload; None without a rank."""
         return None if self.index is None else self.index // GROUP_INDEX_STRIDE
 

@@ -78,9 +78,9 @@ class PodAffinityRule(Struct, frozen=True, tag="pod-affinity"):
     """Nodes with the same value of this label are near each other."""
     owners: tuple[ShapeKey, ...]
     others: tuple[ShapeKey, ...]
-    homes: tuple[str, ...] = ()
+    existing_values: tuple[str, ...] = ()
     """Values of `key` where matching pods outside the gang already are."""
-    begin: tuple[ShapeKey, ...] = ()
+    starters: tuple[ShapeKey, ...] = ()
     """Shapes that match the term themselves: with one of them, `owners` may start one more domain."""
 
 

@@ -82,13 +82,13 @@ class HeldNodes:
 
 def _kept_by(memory: Memory) -> Iterator[_Kept]:
     for gang, made in memory.nominations.items():
-        yield _Kept(("nomination", gang, made.victims), tuple(made.seats), NOMINATION_S)
+        yield _Kept(("nomination", gang, made.victims), tuple(made.usage), NOMINATION_S)
     for gang, move in memory.moves.items():
-        yield _Kept(("move", gang, move.pods), tuple(move.seats), NOMINATION_S, bool(move.controller))
+        yield _Kept(("move", gang, move.pods), tuple(move.usage), NOMINATION_S, bool(move.controller))
     for gang, promise in memory.reserved_starts.items():
-        yield _Kept(("promise", gang, None), tuple(promise.seats), inf)
-    for gang, seated in memory.seated.items():
-        yield _Kept(("claim", gang, seated.since), tuple(seated.room), CLAIM_S)
+        yield _Kept(("promise", gang, None), tuple(promise.usage), inf)
+    for gang, seated in memory.compositions.items():
+        yield _Kept(("claim", gang, seated.since), tuple(seated.held), CLAIM_S)
 
 
 Kept = Nomination | Move
@@ -140,7 +140,7 @@ def _kept(snapshot: Snapshot, result: CycleResult) -> dict[GangId, Kept]:
     kept: dict[GangId, Kept] = {
         gang: each
         for gang, each in after.nominations.items()
-        if each.seats and _decided(before.nominations.get(gang)) == _decided(each)
+        if each.usage and _decided(before.nominations.get(gang)) == _decided(each)
     }
     moves = after.moves.items()
     kept.update({gang: each for gang, each in moves if not each.controller and gang in before.moves})
@@ -152,8 +152,8 @@ def _still_wanted(
 ) -> Mapping[NodeName, Resources]:
     """Its assignments, less those that members of a moved gang already have or get now."""
     if isinstance(kept, Nomination):
-        return kept.seats
-    wanted = dict(kept.seats)
+        return kept.usage
+    wanted = dict(kept.usage)
     binds = (bind for each in result.placements if each.gang == gang for bind in each.binds)
     nodes: dict[PodUid, NodeName] = {bind.pod: bind.node for bind in binds}
     for pod in snapshot.gangs[gang].members:
