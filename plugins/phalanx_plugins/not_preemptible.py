@@ -117,5 +117,5 @@ def _nominated(gang: Gang, view: SessionView) -> Iterator[Use]:
         other = view.gangs.get(gang_id)
         if other is None or other.disruption.is_preemptible or view.assigned_nodes(other):
             continue
-        for node, amounts in nomination.seats.items() if other.priority >= gang.priority else ():
+        for node, amounts in nomination.usage.items() if other.priority >= gang.priority else ():
             yield other.queue, node, amounts

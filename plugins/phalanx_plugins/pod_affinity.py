@@ -97,8 +97,8 @@ class PodAffinity(Plugin):
                         key=term.topology_key,
                         owners=owners,
                         others=others,
-                        homes=tuple(sorted(map(quoted_value, values))),
-                        begin=begin,
+                        existing_values=tuple(sorted(map(quoted_value, values))),
+                        starters=begin,
                     )
 
     def _as_level(self, key: str, gang: Gang, view: SessionView) -> str:

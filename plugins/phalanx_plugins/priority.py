@@ -58,7 +58,7 @@ class Priority(Plugin):
         """The time, and the gangs with nominated capacity."""
         self._now = view.now // 1000
         nominations = view.memory.nominations
-        self._nominated = frozenset(gang for gang, nomination in nominations.items() if nomination.seats)
+        self._nominated = frozenset(gang for gang, nomination in nominations.items() if nomination.usage)
 
     def gang_order(self, gang: Gang, view: SessionView) -> GangOrder:
         """Higher priority first; with ageing, the priority as which the gang is served."""

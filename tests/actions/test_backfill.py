@@ -284,7 +284,7 @@ def test_a_start_that_is_late_keeps_its_seats() -> None:
     """On those of a gang that may end before, somebody else may be wrong next."""
     timeline = late(nodes=3)
     timeline.step()
-    assert sorted(timeline.promise("big").seats) == ["n-0", "n-1"]
+    assert sorted(timeline.promise("big").usage) == ["n-0", "n-1"]
     assert minute_of(timeline.promise("big")) == 50
 
 
@@ -292,7 +292,7 @@ def test_where_its_seats_are_gone_others_are_found() -> None:
     timeline = late()
     timeline.scenario.nodes("n", 2, gpu=8, cordoned=True).nodes("m", 2, gpu=8)
     timeline.add(Work("here", 2, 8, arrives=20, max=15, on=("m-0", "m-1"), priority=1)).step()
-    assert sorted(timeline.promise("big").seats) == ["m-0", "m-1"]
+    assert sorted(timeline.promise("big").usage) == ["m-0", "m-1"]
     assert minute_of(timeline.promise("big")) == 35
 
 
@@ -320,7 +320,7 @@ def test_shares_of_devices_are_reserved_too() -> None:
     assert decided.placed() == ["run", "thin"]
     assert decided.verdict("wide").reason is Reason.WOULD_DELAY_RESERVATION
     (promise,) = decided.result.memory.reserved_starts.values()
-    assert [promise.seats["n-0"][f"gpu[{index}]"] for index in range(2)] == [900, 900]
+    assert [promise.usage["n-0"][f"gpu[{index}]"] for index in range(2)] == [900, 900]
 
 
 @pytest.mark.parametrize("mode", [None, EASY])

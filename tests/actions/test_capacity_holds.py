@@ -44,7 +44,7 @@ def test_the_replacement_gets_the_room() -> None:
     decided = scenario.change("g", members=(kept, fresh)).decide()
     assert (decided.nodes("g"), decided.nodes("filler")) == (["n-1"], [])
     assert decided.verdict("filler").reason is Reason.INSUFFICIENT_CAPACITY
-    assert scenario.take(decided).decide().result.memory.seated["gang-g"].since == 0
+    assert scenario.take(decided).decide().result.memory.compositions["gang-g"].since == 0
 
 
 @pytest.mark.parametrize(("priority", "placed"), [(-1, []), (0, []), (1, ["n-1"])])

@@ -301,7 +301,7 @@ def test_room_that_is_reserved_for_others_is_no_room() -> None:
     """What a nomination of an earlier cycle holds is not planned with."""
     scenario = scattered()
     scenario.memory = scenario.decide(ON).result.memory
-    assert scenario.memory.nominations[GangId("gang-large")].seats == {
+    assert scenario.memory.nominations[GangId("gang-large")].usage == {
         NodeName("a-0"): {GPU: 8, "cpu": 1000, "memory": 1 << 30, "pods": 1}
     }
     scenario.gang("second", 1, gpu=8)

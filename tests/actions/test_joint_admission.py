@@ -35,7 +35,7 @@ def test_what_blocks_two_racks_is_moved_out_of_their_way() -> None:
     (placement,) = result.placements("left")
     assert (placement.cause, placement.level) == ("start", "rack")
     assert placement.certificate.proven
-    assert placement.within.keys() == {"test/spine", "test/rack"}
+    assert placement.domain_labels.keys() == {"test/spine", "test/rack"}
 
 
 def test_whoever_was_placed_stays_placed_although_others_are_worth_more() -> None:
@@ -109,8 +109,8 @@ def test_by_value_whoever_is_of_lower_rank_is_not_left_out_for_a_better_use_abov
 
 def test_by_value_whoever_was_promised_a_start_or_had_room_made_is_not_left_out() -> None:
     first = GangId("gang-first")
-    promise = ReservedStart(given=(1, 0), start=0, held_from=0, seats={})
-    nomination = Nomination(seats={}, victims=(), until=1 << 60, attempts=1)
+    promise = ReservedStart(reserved_in=(1, 0), start=0, held_from=0, usage={})
+    nomination = Nomination(usage={}, victims=(), until=1 << 60, attempts=1)
     for memory in (Memory(reserved_starts={first: promise}), Memory(nominations={first: nomination})):
         scenario = one_or_four(admission=Admission.MOST_VALUE)
         scenario.memory = memory

@@ -248,4 +248,4 @@ def test_amounts_that_add_up_are_never_more_than_what_a_statement_takes(
             added[pod.shape.numa] += count
         if fits(asked, offers):
             assert room is not None
-            assert room.takes({kind: count for kind, count in added.items() if count}), added
+            assert room.fits({kind: count for kind, count in added.items() if count}), added

@@ -33,7 +33,7 @@ def pods(role: str, parts: list[int], inside: int) -> list[Pod]:
 
 def closeness(leaders: list[Pod], nodes: list[str], workers: list[str]) -> list[int]:
     """How many leaders are on the node of their worker, in its rack at least, in its spine at least."""
-    pairs = [(node, workers[leader.part or 0]) for leader, node in zip(leaders, nodes, strict=True)]
+    pairs = [(node, workers[leader.group_index or 0]) for leader, node in zip(leaders, nodes, strict=True)]
     return [sum(one == other for one, other in pairs), sum(one[0] == other[0] for one, other in pairs)]
 
 

@@ -249,7 +249,7 @@ def test_an_eviction_that_was_lost_is_not_decided_again_for_whom_it_may_not_be(e
     scenario.now += EVICTION_CHECK_MS
     second = scenario.decide()
     assert second.evicted() == []
-    assert second.result.memory.nominations[GangId("gang-high")].seats == {}
+    assert second.result.memory.nominations[GangId("gang-high")].usage == {}
     assert second.result.memory.preempted == {}
     assert second.reasons()["high"] is Reason.INSUFFICIENT_CAPACITY
     assert second.result.wake_at == scenario.now
@@ -411,7 +411,7 @@ def test_all_roles_that_share_a_node_have_their_room_kept() -> None:
     scenario = Scenario().nodes("a", 1, gpu=8).gang("low", 4, gpu=2, on=["a-0"] * 4)
     scenario.gang("high", 2, gpu=3, priority=10, min=3, role="worker").role("high", 1, gpu=2, role="leader")
     (kept,) = scenario.decide().result.memory.nominations.values()
-    assert kept.seats["a-0"][GPU] == 8
+    assert kept.usage["a-0"][GPU] == 8
     assert {node: sorted(pods) for node, pods in kept.members.items()} == {
         "a-0": sorted(pod.uid for pod in scenario.members("high"))
     }
@@ -420,7 +420,7 @@ def test_all_roles_that_share_a_node_have_their_room_kept() -> None:
 def test_when_room_is_given_up_others_are_tried_at_once() -> None:
     """Nobody is evicted for `high` any more, and it still does not fit: in this cycle the room was kept."""
     scenario = Scenario().nodes("n", 1, gpu=8).gang("high", 2, gpu=8, priority=5).gang("small", 1, gpu=1)
-    kept = Nomination(seats={NodeName("n-0"): {GPU: 8}}, victims=(), until=scenario.now + 60_000, attempts=1)
+    kept = Nomination(usage={NodeName("n-0"): {GPU: 8}}, victims=(), until=scenario.now + 60_000, attempts=1)
     scenario.memory = Memory(nominations={GangId("gang-high"): kept})
     decided = scenario.decide()
     assert decided.placed() == []

@@ -127,7 +127,7 @@ def room_made_for(scenario: Scenario, gang: str, *victims: str, **seats: int) ->
     """The gang is to have so many GPUs of these nodes (dashes as underscores) when the victims have ended."""
     pods = tuple(pod.uid for victim in victims for pod in scenario.members(victim))
     amounts = {NodeName(node.replace("_", "-")): {GPU: count} for node, count in seats.items()}
-    made = Nomination(seats=amounts, victims=pods, until=scenario.now + NOMINATION_MS, attempts=1)
+    made = Nomination(usage=amounts, victims=pods, until=scenario.now + NOMINATION_MS, attempts=1)
     nominations = {**scenario.memory.nominations, GangId(f"gang-{gang}"): made}
     scenario.memory = Memory(nominations=nominations)
 

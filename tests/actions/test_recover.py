@@ -183,7 +183,7 @@ def test_members_made_before_the_last_old_one_was_deleted_are_young_enough() -> 
     young = fresh(first, node=NodeName("n-0"), phase=PodPhase.RUNNING)
     also = fresh(stuck, node=NodeName("n-2"), phase=PodPhase.RUNNING, created=NOW_S + 20)
     assert scenario.change("g", members=(stuck, young, also)).decide().evicted() == []
-    scenario.memory = replace(scenario.memory, leaving={})
+    scenario.memory = replace(scenario.memory, deleting_members={})
     assert scenario.decide().evicted() == ["g-0", "g-1"]
 
 

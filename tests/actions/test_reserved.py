@@ -107,7 +107,7 @@ def test_the_executors_take_the_room_and_more_where_there_is_some() -> None:
     decided = scenario.decide()
     assert decided.nodes("g") == ["n-0", "n-0"]
     assert len(scenario.take(decided).members("filler")) == 9
-    assert scenario.decide().result.memory.seated[GangId("gang-g")].since == 0
+    assert scenario.decide().result.memory.compositions[GangId("gang-g")].since == 0
 
 
 def test_room_is_held_for_those_that_have_not_come_yet() -> None:
@@ -183,7 +183,7 @@ def test_room_that_cannot_be_had_any_more_is_looked_for_anew() -> None:
     scenario = Scenario().nodes("n", 3, cpu=2).queue("a").queue("b")
     scenario.take(submit(scenario, "g", queue="a").decide())
     (driver,) = scenario.members("g")
-    room = scenario.memory.seated[GangId("gang-g")].room
+    room = scenario.memory.compositions[GangId("gang-g")].held
     lost = next(name for name in sorted(room) if name != driver.node)
     scenario.gang("other", 1, cpu=2, on=(lost,))
     assert filler(scenario, cpu=2).decide().nodes("filler") == []
@@ -213,7 +213,7 @@ def test_no_room_is_kept_beyond_the_limit_of_the_queue() -> None:
     scenario.remove("filler").gang("other", 3, cpu=1, queue="a", priority=1)
     decided = filler(scenario).decide()
     assert (len(decided.nodes("other")), len(decided.nodes("filler"))) == (3, 3)
-    (parts,) = decided.result.memory.seated[GangId("gang-g")].room.values()
+    (parts,) = decided.result.memory.compositions[GangId("gang-g")].held.values()
     assert [part.count for part in parts] == [1]
 
 
@@ -226,7 +226,7 @@ def test_members_that_turn_out_to_be_larger_do_not_take_what_is_kept_for_others(
     larger = replace(executor, shape=shape_of_requests({CPU: 2000, MEMORY: GI}))
     scenario.change("g", members=(driver, larger))
     scenario.take(scenario.decide())
-    kept = scenario.memory.seated[GangId("gang-h")].room["n-0"]
+    kept = scenario.memory.compositions[GangId("gang-h")].held["n-0"]
     assert [(part.count, part.shape.requests[CPU]) for part in kept] == [(2, 1000)]
 
 

@@ -74,7 +74,7 @@ EVICTIONS: Final[tuple[Mutant, ...]] = (
         name="a nomination never ends",
         issues=("kubernetes #106780",),
         module="phalanx.actions.preemption.nominations",
-        edits={"each.seats and now < each.until": "each.seats"},
+        edits={"each.usage and now < each.until": "each.usage"},
         caught_by=_play("room_that_never_comes_is_looked_for_elsewhere"),
     ),
     Mutant(

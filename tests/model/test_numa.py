@@ -131,7 +131,7 @@ def test_what_is_taken_finds_zones_whatever_the_kubelet_did_and_does(
     counts: dict[str, int] = {}
     for pod in added:
         counts[named(pod)] = counts.get(named(pod), 0) + 1
-    if room.takes(counts):
+    if room.fits(counts):
         new = [pod if by_container else whole(pod) for pod in added]
         assert not may_reject(left, (*pending, *new), {})
 
@@ -185,59 +185,59 @@ def running(**counts: int) -> dict[str, int]:
 
 def test_running_pods_of_unknown_zones_cost_what_they_could() -> None:
     room = ZoneCapacity(numa(HALF, HALF), running(one=2))
-    assert room.room(FOUR, (FOUR,)) == 0
-    assert room.room(ONE, (ONE,)) == 6
+    assert room.max_additional(FOUR, (FOUR,)) == 0
+    assert room.max_additional(ONE, (ONE,)) == 6
 
 
 def test_published_zones_tell_where_running_pods_are() -> None:
     half = numa(HALF, HALF, free=[{CPU: 24000, GPU: 2}, HALF])
-    assert ZoneCapacity(half, running(one=2)).room(FOUR, (FOUR,)) == 1
+    assert ZoneCapacity(half, running(one=2)).max_additional(FOUR, (FOUR,)) == 1
 
 
 def test_what_runs_beyond_what_is_published_may_be_anywhere() -> None:
     half = numa(HALF, HALF, free=[{CPU: 24000, GPU: 2}, HALF])
-    assert ZoneCapacity(half, running(one=3)).room(FOUR, (FOUR,)) == 0
+    assert ZoneCapacity(half, running(one=3)).max_additional(FOUR, (FOUR,)) == 0
 
 
 def test_what_is_published_of_pods_that_ended_takes_no_more_than_what_runs() -> None:
     empty: Resources = {CPU: 0, GPU: 0}
     half = numa(HALF, HALF, free=[empty, empty])
-    assert ZoneCapacity(half, running(four=1)).room(FOUR, (FOUR,)) == 1
+    assert ZoneCapacity(half, running(four=1)).max_additional(FOUR, (FOUR,)) == 1
 
 
 def test_pods_without_a_zone_yet_keep_theirs() -> None:
     """Small pods that come first could take both zones, so that the large one finds none."""
     room = ZoneCapacity(numa(HALF, HALF), {FOUR: -1})
-    assert room.room(ONE, (ONE,)) == 1
-    assert room.takes({ONE: 1})
-    assert not room.takes({ONE: 2})
-    assert room.holds(FOUR)
-    assert not ZoneCapacity(numa(HALF, HALF), {FOUR: -3}).holds(FOUR)
+    assert room.max_additional(ONE, (ONE,)) == 1
+    assert room.fits({ONE: 1})
+    assert not room.fits({ONE: 2})
+    assert room.keeps_zone(FOUR)
+    assert not ZoneCapacity(numa(HALF, HALF), {FOUR: -3}).keeps_zone(FOUR)
 
 
 def test_kinds_that_are_added_together_share_what_they_leave_to_those_that_come() -> None:
     two = aligned({CPU: 8000, GPU: 2})
     room = ZoneCapacity(numa(HALF, HALF), {FOUR: -1})
-    assert room.room(ONE, (ONE,)) == room.room(two, (two,)) == 1
-    assert room.room(ONE, (ONE, two)) == room.room(two, (ONE, two)) == 0
+    assert room.max_additional(ONE, (ONE,)) == room.max_additional(two, (two,)) == 1
+    assert room.max_additional(ONE, (ONE, two)) == room.max_additional(two, (ONE, two)) == 0
 
 
 def test_each_container_of_a_pod_may_lie_in_a_zone_of_its_own() -> None:
     pair = aligned({GPU: 1}, {GPU: 1})
     assert displaced(layout(HALF, HALF, by_container=True), FOUR, pair) == 2
     by_container = ZoneCapacity(numa(HALF, HALF, by_container=True), {as_running_resource(pair): -1})
-    assert by_container.room(FOUR, (FOUR,)) == 0
-    assert ZoneCapacity(numa(HALF, HALF), {as_running_resource(pair): -1}).room(FOUR, (FOUR,)) == 1
+    assert by_container.max_additional(FOUR, (FOUR,)) == 0
+    assert ZoneCapacity(numa(HALF, HALF), {as_running_resource(pair): -1}).max_additional(FOUR, (FOUR,)) == 1
 
 
 def test_several_kinds_share_what_they_could_spoil() -> None:
     room = ZoneCapacity(numa(HALF, HALF), {})
-    assert room.room(FOUR, (FOUR, ONE)) == room.common(FOUR) == 2
-    assert room.common(aligned({GPU: 5})) is None, "none fits: nothing to spoil"
+    assert room.max_additional(FOUR, (FOUR, ONE)) == room.max_displaced(FOUR) == 2
+    assert room.max_displaced(aligned({GPU: 5})) is None, "none fits: nothing to spoil"
     assert displaced(EVEN, FOUR, ONE) == 1
     assert displaced(EVEN, ONE, FOUR) == 4
-    assert room.takes({FOUR: 1, ONE: 1})
-    assert not room.takes({FOUR: 1, ONE: 2})
+    assert room.fits({FOUR: 1, ONE: 1})
+    assert not room.fits({FOUR: 1, ONE: 2})
 
 
 def restricted(**bound: int) -> ZoneLayout:
@@ -258,7 +258,7 @@ def test_what_no_zone_could_hold_may_span_where_the_kubelet_is_only_restricted()
 def test_what_spans_zones_may_spoil_every_place() -> None:
     zones = restricted(cpu=32000)
     room = ZoneCapacity(Numa(zones, zones.zones, ()), {aligned({CPU: 48000}): -1})
-    assert room.room(ONE, (ONE,)) == 0
+    assert room.max_additional(ONE, (ONE,)) == 0
 
 
 def test_a_kubelet_counts_cores_that_pods_never_get_when_it_asks_whether_a_zone_could_do() -> None:

@@ -111,7 +111,7 @@ def test_age_takes_no_room_that_is_being_made_for_another() -> None:
     scenario = waits(slots(), "old", 999)
     waits(scenario, "urgent", 0, priority=5)
     seats = {NodeName("n-0"): {GPU: 1, "cpu": 1000}}
-    nomination = Nomination(seats=seats, victims=(), until=NOW_S * 1000 + 1, attempts=1)
+    nomination = Nomination(usage=seats, victims=(), until=NOW_S * 1000 + 1, attempts=1)
     scenario.memory = Memory(nominations={GangId("gang-urgent"): nomination})
     assert scenario.decide(ageing()).placed() == ["urgent"]
 

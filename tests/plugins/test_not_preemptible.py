@@ -147,7 +147,7 @@ def test_room_that_is_being_made_is_as_good_as_taken() -> None:
     scenario = guaranteed()
     lasting(lasting(scenario, "waits", 4, gpu=2), "next", 4)
     seats = {NodeName("n-0"): {GPU: 4}}
-    nomination = Nomination(seats=seats, victims=(), until=scenario.now + 1, attempts=1)
+    nomination = Nomination(usage=seats, victims=(), until=scenario.now + 1, attempts=1)
     scenario.memory = Memory(nominations={GangId("gang-waits"): nomination})
     assert scenario.decide().reasons()["next"] is LIMIT
     scenario.change("next", priority=1)

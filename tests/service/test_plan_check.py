@@ -204,7 +204,7 @@ def test_a_node_of_a_subgroup_is_looked_at_again(rack: str, said: str | None) ->
     snapshot = cache.snapshot(now=0, seed=0, memory=Memory())
     snapshot = replace(snapshot, topologies={"": Topology("", (Level("rack", "rack"),))})
     (placement,) = decide(snapshot, config).placements
-    assert (placement.within, placement.homes) == ({}, {"n": {"rack": "r"}})
+    assert (placement.domain_labels, placement.node_labels) == ({}, {"n": {"rack": "r"}})
     cache.apply(Assumed(placement.binds[0].pod, placement.binds[0].node))
     cache.apply(Applied(node("n", labels={"rack": rack}, status=ROOM)))
     found = CachePlacementCheck(cache, config).gang(placement)

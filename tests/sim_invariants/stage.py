@@ -234,7 +234,7 @@ class Actor:
         self._cycle += 1
         placement = Placement(gang, "default/g", self._cycle, cause, binds, _CERTIFICATE)  # type: ignore[arg-type]
         room = {NodeName("n1"): (MemberCount("", PodShape(ShapeKey(""), {}), kept),)} if kept else {}
-        memory = Memory(seated={GangId(gang): GangComposition((), room=room)})
+        memory = Memory(compositions={GangId(gang): GangComposition((), held=room)})
         self.decided(CycleResult(cycle=self._cycle, placements=(placement,), memory=memory), known=known)
 
     def decided(self, result: CycleResult, *, known: Sequence[str] = ()) -> None:

@@ -38,7 +38,7 @@ def verdicts(scenario: Scenario, before: Memory, after: Memory, *, gang: str = "
 
 def nominated(gpus: int, *, victims: tuple[str, ...] = ("low-0",), scenario: Scenario) -> Memory:
     uids = tuple(pod.uid for pod in scenario.members("low")) if victims else ()
-    made = Nomination(seats={NODE: {GPU: gpus}}, victims=uids, until=1, attempts=1)
+    made = Nomination(usage={NODE: {GPU: gpus}}, victims=uids, until=1, attempts=1)
     return Memory(nominations={HIGH: made})
 
 

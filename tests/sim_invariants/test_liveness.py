@@ -32,7 +32,7 @@ SEAT = {NodeName("n0"): {GPU: 1}}
 def made_for(gang_id: str, *nodes: str) -> Memory:
     """Room is made on these nodes."""
     seats = {NodeName(name): {GPU: 1} for name in nodes}
-    return Memory(nominations={GangId(gang_id): Nomination(seats=seats, victims=(), until=1, attempts=1)})
+    return Memory(nominations={GangId(gang_id): Nomination(usage=seats, victims=(), until=1, attempts=1)})
 
 
 def two_blocks(stage: Stage) -> None:
@@ -166,10 +166,10 @@ def test_room_that_is_kept_for_ever(sort: str, seconds: int, expected: list[str]
         stage.create(pod_group("other", min_member=1))
         host = await stage.leader()
         gang_id = GangId(stage.uid("other", GROUPS))
-        move = Move(queue=QueueName("q"), namespace="default", seats=SEAT, pods=(), until=1)
+        move = Move(queue=QueueName("q"), namespace="default", usage=SEAT, pods=(), until=1)
         memory = {
             "nomination": made_for(gang_id, "n0"),
-            "claim": Memory(seated={gang_id: GangComposition((), since=1, room={NodeName("n0"): ()})}),
+            "claim": Memory(compositions={gang_id: GangComposition((), since=1, held={NodeName("n0"): ()})}),
             "move": Memory(moves={gang_id: move}),
         }[sort]
         for _ in range(seconds // 100):

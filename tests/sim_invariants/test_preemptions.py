@@ -55,7 +55,7 @@ def verdicts(
     )
     victims = tuple(each.pod for each in evictions)
     made = Nomination(
-        seats={NodeName("n-0"): {GPU: gpus}}, victims=victims, decided=snapshot.now, until=1, attempts=1
+        usage={NodeName("n-0"): {GPU: gpus}}, victims=victims, decided=snapshot.now, until=1, attempts=1
     )
     seats = {NodeName("n-0"): {GPU: again}}
     moves = {low.id: Move(low.queue, "team", seats, victims, until=1)} if again else {}
@@ -83,7 +83,7 @@ def test_room_that_is_being_made_for_others_counts_with_what_they_take() -> None
     scenario.gang("other", 1, gpu=6, on=["n-0"]).gang("high", 1, gpu=4, priority=1).gang("third", 1, gpu=4)
     victims = tuple(pod.uid for pod in scenario.members("other"))
     for gpus, expected in ((4, []), (6, ["S22"])):
-        third = Nomination(seats={NodeName("n-0"): {GPU: gpus}}, victims=victims, until=1, attempts=1)
+        third = Nomination(usage={NodeName("n-0"): {GPU: gpus}}, victims=victims, until=1, attempts=1)
         assert verdicts(scenario, 0, known={GangId("gang-third"): third}) == expected
 
 

@@ -115,8 +115,8 @@ def _can_come_one_by_one(problem: PlacementProblem, placement: Placement, rule: 
     pods = _pods(problem, placement, rule.key)
     if any(shape in rule.owners and not spot for shape, spot in pods):
         return False
-    firsts = [spot for shape, spot in pods if shape in rule.begin] if not rule.homes else []
-    for start in [{*rule.homes}, *({first} for first in firsts)]:
+    firsts = [spot for shape, spot in pods if shape in rule.starters] if not rule.existing_values else []
+    for start in [{*rule.existing_values}, *({first} for first in firsts)]:
         there = {*start, *(spot for shape, spot in pods if shape in rule.others)} - {""}
         if all(spot in there for shape, spot in pods if shape in rule.owners):
             return True

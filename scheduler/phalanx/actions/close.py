@@ -37,10 +37,10 @@ def result_of(cycle: Cycle) -> CycleResult:
         queues=_reports(session, reported),
         memory=replace(
             cycle.memory,
-            seated=dict(sorted(holds.seated.items())),
+            compositions=dict(sorted(holds.seated.items())),
             avoided=cycle.node_failures.avoided,
             failed=cycle.node_failures.failed,
-            leaving=cycle.node_failures.leaving,
+            deleting_members=cycle.node_failures.leaving,
             scores=cycle.node_failures.scores,
             reserved_starts=reserved_starts_of(cycle.outcome.reserved),
             nodes=session.health.records,

@@ -194,7 +194,7 @@ class _Consolidation:
         return Move(
             queue=gang.queue,
             namespace=gang.namespace,
-            seats=moved.usage,
+            usage=moved.usage,
             pods=tuple(pod.uid for pod in moved.unit.pods),
             until=self._now + self._session.config.retry.nomination_ms,
             controller=controller,
@@ -205,7 +205,7 @@ class _Consolidation:
         """The capacity that the moves free is held for the gang, as after a preemption."""
         cycle, gang = self._cycle, demand.gang.id
         nomination = Nomination(
-            seats=made.usage,
+            usage=made.usage,
             victims=tuple(pod.uid for moved in made.moved for pod in moved.unit.pods),
             decided=self._now,
             until=self._now + self._session.config.retry.nomination_ms,

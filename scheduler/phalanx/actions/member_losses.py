@@ -135,9 +135,9 @@ def _is_younger(pod: Pod, cause: Pod, memory: Memory) -> bool:
         seen = memory.failed.get(cause.uid)
         if seen is None:
             return False
-        if pod.created > seen.youngest or not seen.before_start:
-            return pod.created > seen.youngest
-    if cause.deleting and pod.created > memory.leaving.get(cause.uid, pod.created):
+        if pod.created > seen.newest_member or not seen.before_start:
+            return pod.created > seen.newest_member
+    if cause.deleting and pod.created > memory.deleting_members.get(cause.uid, pod.created):
         return True
     return pod.created > cause.created and pod.created >= cause.ended
 

@@ -59,7 +59,7 @@ def find(session: Session) -> NodeFailures:
     for gang in session.incomplete:
         for pod in [pod for pod in gang.members if pod.node is not None]:
             if pod.deleting and pod.holds_node:
-                leaving[pod.uid] = memory.leaving.get(pod.uid) or _youngest(gang, pod)
+                leaving[pod.uid] = memory.deleting_members.get(pod.uid) or _youngest(gang, pod)
             if pod.phase is PodPhase.FAILED:
                 failed[pod.uid] = known.get(pod.uid) or FailedPod(
                     _youngest(gang, pod), before_start=not memory.cycle

@@ -161,7 +161,7 @@ class _Preemption:
         for gang_id, decision in self._made.items():
             made = decision.made
             nominations[gang_id] = Nomination(
-                seats=made.usage,
+                usage=made.usage,
                 members={node: tuple(pod.uid for pod in pods) for node, pods in made.members.items()},
                 victims=tuple(pod.uid for victim in made.victims for pod in victim.pods),
                 decided=now,
@@ -178,7 +178,7 @@ class _Preemption:
             cycle.memory,
             nominations=dict(sorted({**nominations, **cycle.memory.nominations}.items())),
             preempted=dict(sorted({**preempted, **cycle.memory.preempted}.items())),
-            postponed=dict(sorted(self._postponed.items())),
+            preemption_retry_at=dict(sorted(self._postponed.items())),
             candidate_queues=dict(sorted(self._prey.items())),
         )
         cycle.nominated = (*self._nominated(), *cycle.nominated)
@@ -191,11 +191,11 @@ class _Preemption:
         At once where room was kept in this cycle and is no more: others may have been refused for it.
         """
         now, before = self._session.snapshot.now, self._session.snapshot.memory.nominations
-        if any(before[gang].seats and not each.seats for gang, each in nominations.items() if gang in before):
+        if any(before[gang].usage and not each.usage for gang, each in nominations.items() if gang in before):
             yield now
         yield from self._postponed.values()
         for each in nominations.values():
-            if each.seats:
+            if each.usage:
                 yield each.until
                 check = _checked_at(each)
                 yield check if check > now else each.until
@@ -206,7 +206,7 @@ class _Preemption:
         """Whether its victims have not ended and may go still, or others leave its seats anyway."""
         if self._known.victims_left(gang_id):
             return gang_id not in self._withdrawn
-        seats = self._known.open[gang_id].seats
+        seats = self._known.open[gang_id].usage
         return any(not each.used.keys().isdisjoint(seats) for each in going)
 
     def _may_all_go(self, gang_id: GangId) -> bool:
@@ -276,7 +276,7 @@ class _Preemption:
 
     def _due_since(self, gang: GangId) -> int:
         now = self._session.snapshot.now
-        return min(now, self._session.snapshot.memory.postponed.get(gang, now))
+        return min(now, self._session.snapshot.memory.preemption_retry_at.get(gang, now))
 
     def _in_turn(self, waiting: Sequence[Failure]) -> Sequence[Failure]:
         """Where more of them wait than a cycle tries, half of the tries go to those who are due longest."""
@@ -290,12 +290,15 @@ class _Preemption:
         """From when on (ms) victims are looked for, None while nothing is new since it found none."""
         gang, memory = failure.demand.gang.id, self._session.snapshot.memory
         before = memory.nominations.get(gang)
-        lost_its_room = before is not None and bool(before.seats)
+        lost_its_room = before is not None and bool(before.usage)
         if failure.remembered is None or lost_its_room:
             self._prey[gang] = candidate_queues
             return 0
         known = memory.candidate_queues.get(gang, candidate_queues)
-        dues = [memory.postponed.get(gang), self._retry.next_victim_search_at(candidate_queues, known)]
+        dues = [
+            memory.preemption_retry_at.get(gang),
+            self._retry.next_victim_search_at(candidate_queues, known),
+        ]
         due = min((each for each in dues if each is not None), default=None)
         is_due = due is not None and due <= self._session.snapshot.now
         self._prey[gang] = candidate_queues if is_due else known
@@ -308,7 +311,7 @@ class _Preemption:
         now = self._session.snapshot.now
         return {
             gang: Nomination(
-                {}, (), until=min(each.until, now) if each.seats else each.until, attempts=each.attempts
+                {}, (), until=min(each.until, now) if each.usage else each.until, attempts=each.attempts
             )
             for gang, each in memory.items()
             if gang in failed and gang not in self._made and gang not in self._still_nominated()

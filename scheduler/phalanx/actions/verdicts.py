@@ -66,7 +66,11 @@ class _Explanations:
     def _due(self, failure: Failure) -> int:
         """The cycle since which the gang waits for an explanation."""
         before = self._before.get(failure.demand.gang.id)
-        return self._session.cycle if before is None or before.due is None else before.due
+        return (
+            self._session.cycle
+            if before is None or before.unexplained_since is None
+            else before.unexplained_since
+        )
 
     def _explain(self, failure: Failure) -> Refusal:
         gang = failure.demand.gang
@@ -75,7 +79,7 @@ class _Explanations:
         if failure.remembered is not None and failure.remembered.explained:
             return failure.remembered
         if not failure.tried:
-            return Refusal(fingerprint="", verdict=_not_tried(gang), due=self._due(failure))
+            return Refusal(fingerprint="", verdict=_not_tried(gang), unexplained_since=self._due(failure))
         known, may_solve = len(self._outcome.errors), self._explainer.count < CYCLE_EXPLANATIONS_MAX
         diagnosis = self._outcome.isolate_errors(
             lambda: self._explainer.explain(failure.demand, may_solve=may_solve), about=f"why {gang} waits"
@@ -88,7 +92,7 @@ class _Explanations:
         return Refusal(
             fingerprint=self._retry_keys.fingerprint(gang, failure.demand.cause),
             verdict=verdict,
-            due=None if diagnosis is not None or has_failed else self._due(failure),
+            unexplained_since=None if diagnosis is not None or has_failed else self._due(failure),
         )
 
 

@@ -150,8 +150,8 @@ class Statement:
                 certificate=certificate,
                 level=level,
                 domain=domain,
-                within=within,
-                homes=homes,
+                domain_labels=within,
+                node_labels=homes,
             )
         )
 
@@ -321,7 +321,7 @@ class Statement:
                 added.setdefault(node, Counter()).update(kinds)
         for node, counts in added.items():
             zones = zone_capacity(self._session.nodes[node].node, self._session.free(node))
-            if zones is not None and not zones.takes(counts):
+            if zones is not None and not zones.fits(counts):
                 raise DoesNotFit(f"the NUMA zones of node {node} have no capacity for {counts.total()} pods")
 
     def _devices_on(self, node: NodeName, pods: Sequence[Pod], chosen: Devices) -> Devices:

@@ -1,4 +1,4 @@
-"""Pure data: quantities, wire structs, nodes, pods, gangs, queues, topology, reasons, decisions, snapshot.
+"""Data of the scheduler: frozen structs and pure functions of them. No I/O, no clock, no policy.
 
-Everything here is a frozen struct or a pure function of frozen structs. No I/O, no clock, no policy.
+`api/` has the structs of API objects, `conversion/` turns them into the structs of this folder.
 """

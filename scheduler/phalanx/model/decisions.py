@@ -1,4 +1,7 @@
-"""How good a placement is: the objective reached, the bound proven, and who proved it."""
+"""Decisions of a cycle: binds, evictions, nominations, verdicts, and their certificates.
+
+Every decision carries the cycle that took it and its cause.
+"""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -13,49 +16,56 @@ from phalanx.model.reasons import Objection, Verdict
 
 
 class Certificate(Struct, frozen=True):
-    """Objective and bound per term of a lexicographic objective, in the order of `terms`; smaller is better.
-
-    `proven` only when the objective of the placement that was split onto nodes and checked equals the bound.
-    `by` names the backend that gave the bound; `fingerprint` identifies the problem that was solved.
-    """
+    """Quality of a placement: a lexicographic objective and its proven lower bound; smaller is better."""
 
     terms: tuple[str, ...]
+    """Names of the terms, the most important first."""
+
     objective: tuple[int, ...]
     bound: tuple[int, ...]
     proven: bool
+    """Whether the objective of the checked placement equals the bound."""
+
     by: str
+    """The backend that proved the bound."""
+
     fingerprint: str = ""
+    """Identifies the problem that was solved."""
 
 
 class Bind(Struct, frozen=True, gc=False):
-    """Bind this pod, by UID, to this node, and its share of a GPU, if it has one, to this device there."""
+    """Bind a pod, by UID, to a node."""
 
     pod: PodUid
     namespace: str
     name: str
     node: NodeName
     device: Device | None = None
+    """For a pod with a GPU share: its device on the node."""
 
 
 class Placement(Struct, frozen=True):
-    """The complete placement of (the missing part of) one gang: all of its binds, or none, are to be sent.
-
-    `cause` says why now: "start", "replace" or "surplus". `level` and `domain` name the tightest domain that
-    holds all of the gang, empty without a topology. `within`: the labels, with their values, that nodes of
-    the required domain have; a node that lacks one is no place for this gang. `homes`: the same for single
-    nodes, where subgroups require a level.
-    """
+    """Complete placement of a gang, or of its missing members. Its binds are sent together or not at all."""
 
     gang: GangId
     group: str
     cycle: int
     cause: str
+    """Why now: "start", "replace" or "surplus"."""
+
     binds: tuple[Bind, ...]
     certificate: Certificate
     level: str = ""
+    """Level of `domain`."""
+
     domain: str = ""
-    within: Mapping[str, str] = {}
-    homes: Mapping[NodeName, Mapping[str, str]] = {}
+    """The narrowest domain that holds the whole gang; empty without a topology."""
+
+    domain_labels: Mapping[str, str] = {}
+    """Labels of the required domain. A node without them is not allowed."""
+
+    node_labels: Mapping[NodeName, Mapping[str, str]] = {}
+    """The same per node, for levels that subgroups require."""
 
 
 class EvictionReason(StrEnum):
@@ -74,7 +84,7 @@ class EvictionReason(StrEnum):
 
 
 class Evict(Struct, frozen=True):
-    """Delete this pod, by UID, for this reason, in favour of `beneficiary` (a gang's name, may be empty)."""
+    """Delete a pod, by UID."""
 
     pod: PodUid
     namespace: str
@@ -84,10 +94,11 @@ class Evict(Struct, frozen=True):
     reason: EvictionReason
     message: str
     beneficiary: str = ""
+    """Name of the gang that needs the capacity; may be empty."""
 
 
 class Nominate(Struct, frozen=True):
-    """A pod that will go to this node once the room that was made for it is free."""
+    """Nominate a node for a pod: it is bound there once the victims have released the capacity."""
 
     pod: PodUid
     namespace: str
@@ -97,54 +108,54 @@ class Nominate(Struct, frozen=True):
 
 
 class QueueReport(Struct, frozen=True):
-    """What a cycle saw of one queue: for the Queue's status and the metrics.
-
-    `guarantee`: as far as it can be kept; `unkept` says what cannot, and stops nobody. `fair_share`: what the
-    queue was due when the cycle began. `past`: what it used lately on average, renewed only from time
-    to time.
-    """
+    """State of one queue in a cycle, for the status of the Queue and the metrics."""
 
     allocated: Mapping[str, int]
     pending_gangs: int
     pending_pods: int
     problems: tuple[Objection, ...] = ()
     guarantee: Mapping[str, int] = {}
+    """As far as it can be met."""
+
     fair_share: Mapping[str, int] = {}
+    """At the start of the cycle."""
+
     unmet_guarantees: tuple[Objection, ...] = ()
+    """Guarantees that cannot be met. They block nothing."""
+
     past: PastUsage | None = None
+    """Average usage; updated from time to time."""
 
     @property
     def borrowed(self) -> dict[str, int]:
-        """What is allocated beyond the guarantee, by resource."""
+        """Allocated beyond the guarantee, by resource."""
         return {name: max(0, used - self.guarantee.get(name, 0)) for name, used in self.allocated.items()}
 
 
 class CycleStats(Struct, frozen=True):
-    """Counts of one cycle, for logs and metrics.
-
-    `solves` counts by backend. `defects` are answers of backends that failed the check and were dropped:
-    bugs, to be logged and kept with their snapshot. `inconclusive`: questions to which the solver found
-    neither a placement nor a proof that there is none. `breaker` says why the breaker is open, empty while
-    it is closed. `failure_scores` are in thousandths of a failure, of nodes that have any.
-    """
+    """Counts of one cycle, for logs and metrics."""
 
     gangs_tried: int = 0
     gangs_placed: int = 0
     pods_placed: int = 0
     solves: Mapping[str, int] = {}
+    """Number of solves by backend."""
+
     errors: tuple[str, ...] = ()
+    """Results of backends that failed the check and were dropped. They are bugs: logged and recorded."""
+
     inconclusive: int = 0
+    """Solves that found neither a placement nor a proof that there is none."""
+
     breaker: str = ""
+    """Why the circuit breaker is open; empty while it is closed."""
+
     failure_scores: Mapping[NodeName, int] = {}
+    """Thousandths of a failure, for nodes that have any."""
 
 
 class CycleResult(Struct, frozen=True):
-    """Everything one cycle decided. Logs, events, conditions, metrics and pages are derived from it.
-
-    `verdicts`: of what was tried, in the order in which it was, then of the other gangs that wait.
-    `wake_at` is in milliseconds since the epoch: the next moment when time alone could change a decision or a
-    verdict.
-    """
+    """All decisions of one cycle. Logs, events, conditions, metrics and pages are derived from it."""
 
     cycle: int
     placements: tuple[Placement, ...] = ()
@@ -152,7 +163,11 @@ class CycleResult(Struct, frozen=True):
     nominations: tuple[Nominate, ...] = ()
     plans: tuple[MovePlan, ...] = ()
     verdicts: tuple[Verdict, ...] = ()
+    """Verdicts on the gangs that were tried, in this order, then on the other waiting gangs."""
+
     queues: Mapping[str, QueueReport] = {}
     memory: Memory = Memory()
     wake_at: int | None = None
+    """Milliseconds since the epoch: when time alone can change a decision or a verdict."""
+
     stats: CycleStats = CycleStats()

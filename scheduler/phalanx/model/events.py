@@ -1,4 +1,4 @@
-"""What the API tells about objects of any kind: the messages from a reflector (or a file) to the cache."""
+"""Changes of API objects: messages from a reflector or a manifest file to the cache."""
 
 from msgspec import Struct
 
@@ -6,27 +6,25 @@ from phalanx.model.api.kinds import KubeObject
 
 
 class Applied(Struct, frozen=True):
-    """An object was added or modified. Its kind is its struct's name."""
+    """An object was added or modified. Its kind is the name of its struct."""
 
     object: KubeObject
 
 
 class Deleted(Struct, frozen=True):
-    """An object is gone. With an empty `uid` whatever has this name, otherwise only that very object."""
+    """An object was deleted."""
 
     kind: str
     namespace: str
     name: str
     uid: str = ""
+    """Only this object is meant; with an empty UID, any object of this name."""
 
 
 class Relisted(Struct, frozen=True):
-    """All objects of a kind, as one list from the API: what is not among them is gone.
-
-    `unreadable` names, as (namespace, name), objects that exist but could not be decoded: what was known of
-    them stays as it is.
-    """
+    """All objects of a kind, from a list request. Objects that are not in it are gone."""
 
     kind: str
     objects: tuple[KubeObject, ...]
     unreadable: tuple[tuple[str, str], ...] = ()
+    """(namespace, name) of objects that could not be decoded: their last known state stays."""

@@ -1,4 +1,4 @@
-"""What a set of members consists of, when pods of one kind are counted instead of listed."""
+"""Gangs: pods that start together or not at all."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -14,11 +14,11 @@ from phalanx.model.pods import Pod, PodPhase, PodShape, without_affinity_state
 from phalanx.model.reasons import Objection
 
 Kind = tuple[str, str, ShapeKey]
-"""Role, subgroup and shape: what makes two members alike."""
+"""Role, subgroup and shape key of a member."""
 
 
 class MemberCount(Struct, frozen=True):
-    """So many members of one role, subgroup and shape."""
+    """Number of members of one role, subgroup and shape."""
 
     role: str
     shape: PodShape
@@ -32,7 +32,7 @@ def kind_of(pod: Pod) -> Kind:
 
 
 def count_members(pods: Iterable[Pod]) -> tuple[MemberCount, ...]:
-    """What these members consist of, in the order of their kinds."""
+    """Members by kind, sorted by kind."""
     shapes: dict[Kind, PodShape] = {}
     counts: Counter[Kind] = Counter()
     for pod in pods:
@@ -46,7 +46,7 @@ def count_members(pods: Iterable[Pod]) -> tuple[MemberCount, ...]:
 
 
 class GangKind(StrEnum):
-    """Where a gang comes from."""
+    """What defines a gang: a PodGroup, the label min-member, or a single pod."""
 
     POD_GROUP = "PodGroup"
     LABEL = "Label"
@@ -54,45 +54,43 @@ class GangKind(StrEnum):
 
 
 class RoleSpec(Struct, frozen=True):
-    """A role as its PodGroup declares it: how many pods it has and how many of them must start.
-
-    `shape` is that of members which do not exist yet; None where the PodGroup does not tell their requests.
-    """
+    """A role that a PodGroup declares."""
 
     name: str
     count: int
+    """Members of the complete gang."""
     min_member: int
+    """Members that must start."""
     shape: PodShape | None = None
+    """Shape of members that do not exist yet; None without declared requests."""
 
 
 class SubgroupSpec(Struct, frozen=True):
-    """A named part of a gang. `min_member` of its members, those of parts inside it included, start together.
-
-    `required` is a level: all of its members lie in one domain of it, or, with a `segment` above 0, each
-    domain holds a multiple of so many of them. `preferred`: in the fewest domains down to it. `parent` is the
-    part around it, empty for none.
-    """
+    """A subgroup that a PodGroup declares."""
 
     name: str
     min_member: int
+    """Members that start together, including those of nested subgroups."""
     parent: str = ""
+    """The subgroup that contains this one, empty for none."""
     required: str | None = None
+    """All members are in one domain of this level."""
     segment: int = 0
+    """If above 0: each domain of the required level holds a multiple of so many members instead."""
     preferred: str | None = None
+    """The members are in as few domains as possible down to this level."""
 
 
 class Minimum(Struct, frozen=True):
-    """How many members are enough to start: in all, of each role, and of each subgroup.
-
-    With `of_subgroups` above 0 so many outer subgroups are enough. Members of those that lack some of their
-    own minimum then count for nothing. `reserves`: room may be kept for those that do not exist yet.
-    """
+    """Members that a gang needs to start: in all, per role, and per subgroup."""
 
     members: int
     roles: tuple[RoleSpec, ...] = ()
     subgroups: tuple[SubgroupSpec, ...] = ()
     of_subgroups: int = 0
+    """If above 0: so many outer subgroups are enough, and members of incomplete ones do not count."""
     reserves: bool = False
+    """Capacity may be reserved for members that do not exist yet."""
 
     def is_reached(self, counted: Sequence[Pod]) -> bool:
         """Whether these members are enough."""
@@ -103,9 +101,10 @@ class Minimum(Struct, frozen=True):
         return len(whole) >= self.of_subgroups and self._has_members(inside)
 
     def has_started_with(self, counted: Sequence[Pod]) -> bool:
-        """Whether a gang of which these members have nodes has started.
+        """Whether a gang has started when these members have nodes.
 
-        Where room is kept for those that do not exist yet, no member gets a node without that.
+        A gang that reserves capacity has started with its first member: none gets a node without the
+        reservation.
         """
         return self.is_reached(counted) or (self.reserves and bool(counted))
 
@@ -120,21 +119,9 @@ _NO_RUNTIME: Final = Runtime()
 
 
 class Gang(Struct, frozen=True, dict=True):
-    """One gang with all its known members (waiting, bound, running, ended).
+    """A gang with all its known members: waiting, bound, running and finished.
 
-    `members` are in the order in which they count: higher priority, lower index, older, name. `roles` is
-    empty when the PodGroup declares none. `min_subgroups` of the subgroups without a parent must start
-    together, 0 for all of them. `priority` is the PodGroup's, or else the lowest of its members.
-    `created` is in seconds since the epoch: the PodGroup's, or the oldest member's. `started` tells whether
-    minMember was reached once in the API; such a gang stays started while some member counts. With none left
-    it begins anew (`starts_over`), whole as the first time. One that `reserves` starts with the members that
-    exist, when there is room for those that its roles declare besides. `start_by`: when it should have
-    started for the first time, in milliseconds since the epoch; None for no such wish. `problems` make the
-    gang unplaceable until its objects change; those of its waiting members are among them. `checkpointed`:
-    when the work of all members was last saved, in seconds since the epoch, 0 when nobody tells. `ignored`:
-    hints that count for nothing.
-
-    What follows from the members is worked out once: from one cycle to the next most gangs do not change.
+    Properties of the members are computed once: most gangs do not change from one cycle to the next.
     """
 
     id: GangId
@@ -144,18 +131,29 @@ class Gang(Struct, frozen=True, dict=True):
     queue: QueueName
     min_member: int
     priority: int
+    """Of its PodGroup, else the lowest of its members."""
     created: int
+    """Seconds since the epoch: of its PodGroup, else of its oldest member."""
     members: tuple[Pod, ...]
+    """In the order in which they count: higher priority, lower index, older, name."""
     spec: PodGroupSpec = PodGroupSpec(min_member=1)
+    """Spec of its PodGroup as it is. The fields around it are resolved from several objects."""
     roles: tuple[RoleSpec, ...] = ()
+    """Empty if the PodGroup declares none."""
     subgroups: tuple[SubgroupSpec, ...] = ()
     started: bool = False
+    """Whether minMember was reached once in the API. It stays true while a member counts."""
     starts_over: bool = False
+    """Whether it had started and lost all members: it starts again as a whole."""
     preemption_policy: str = "PreemptLowerPriority"
     resource_version: str = ""
     problems: tuple[Objection, ...] = ()
+    """Errors that make the gang unschedulable until an object changes, including those of its waiting
+    members."""
     checkpointed: int = 0
+    """When the work of all members was last saved, in seconds since the epoch, 0 if unknown."""
     ignored: tuple[str, ...] = ()
+    """Errors of hints that are ignored."""
 
     @property
     def topology(self) -> TopologyRequest:
@@ -189,53 +187,53 @@ class Gang(Struct, frozen=True, dict=True):
 
     @property
     def may_preempt(self) -> bool:
-        """Whether others may be evicted for it at all."""
+        """Whether other gangs may be evicted for it."""
         return self.preemption_policy != "Never"
 
     @property
     def minimum(self) -> Minimum:
-        """What it takes to start."""
+        """Members that it needs to start."""
         return Minimum(self.min_member, self.roles, self.subgroups, self.min_subgroups, self.reserves)
 
     @cached_property
     def active(self) -> int:
-        """Members that count towards minMember now."""
+        """Number of members that count towards minMember."""
         return sum(1 for pod in self.members if pod.counts_for_gang)
 
     @property
     def is_satisfied(self) -> bool:
-        """Whether minMember is reached now."""
+        """Whether minMember is reached."""
         return self.active >= self.min_member
 
     @property
     def deadline(self) -> int | None:
-        """The time by which a gang that has never started should start, in milliseconds; else None."""
+        """The time (ms) by which it should start for the first time; None without one or after it."""
         return None if self.started or self.starts_over else self.spec.start_by_ms
 
     @cached_property
     def has_waiting(self) -> bool:
-        """Whether a member still needs a node."""
+        """Whether a member needs a node."""
         return any(pod.is_waiting for pod in self.members)
 
     @cached_property
     def nodes(self) -> frozenset[NodeName]:
-        """Where members take room."""
+        """Nodes on which members hold capacity."""
         return frozenset(pod.node for pod in self.members if pod.node is not None and pod.holds_node)
 
     @cached_property
-    def parts(self) -> tuple[MemberCount, ...]:
-        """What the members consist of."""
+    def composition(self) -> tuple[MemberCount, ...]:
+        """Members by kind."""
         return count_members(self.members)
 
     @cached_property
     def is_stable(self) -> bool:
-        """Whether each member is bound to its node, none is to leave it, and they are enough."""
+        """Whether all members are bound and stay, and they are enough."""
         is_stable = all(pod.is_stable for pod in self.members)
         return is_stable and self.minimum.is_reached(self.members)
 
     @cached_property
     def is_finishing(self) -> bool:
-        """Whether a member has succeeded: others that are missing then may be missing for good."""
+        """Whether a member has succeeded. Missing members may then never be created again."""
         return any(pod.phase is PodPhase.SUCCEEDED for pod in self.members)
 
     def __str__(self) -> str:
@@ -243,7 +241,7 @@ class Gang(Struct, frozen=True, dict=True):
 
 
 def missing_by_role(counted: Iterable[Pod], roles: Iterable[RoleSpec]) -> dict[str, int]:
-    """How many members each declared role lacks to its own minimum when these count; only those that lack."""
+    """Missing members per declared role, if these members count; only roles that miss some."""
     missing = {role.name: role.min_member for role in roles}
     for pod in counted:
         if pod.role in missing:
@@ -252,7 +250,7 @@ def missing_by_role(counted: Iterable[Pod], roles: Iterable[RoleSpec]) -> dict[s
 
 
 def missing_by_subgroup(counted: Iterable[Pod], subgroups: Sequence[SubgroupSpec]) -> dict[str, int]:
-    """How many members each subgroup lacks to its own minimum when these count; only those that lack."""
+    """Missing members per subgroup, if these members count; only subgroups that miss some."""
     missing = {subgroup.name: subgroup.min_member for subgroup in subgroups}
     around = ancestor_chains(subgroups)
     for pod in counted:
@@ -262,7 +260,7 @@ def missing_by_subgroup(counted: Iterable[Pod], subgroups: Sequence[SubgroupSpec
 
 
 def ancestor_chains(subgroups: Sequence[SubgroupSpec]) -> dict[str, tuple[str, ...]]:
-    """Per subgroup its own name and those around it, innermost first; a circle ends where it began."""
+    """Per subgroup its name and those of its ancestors, innermost first. A cycle ends where it starts."""
     parents = {subgroup.name: subgroup.parent for subgroup in subgroups}
     found: dict[str, tuple[str, ...]] = {}
     for subgroup in subgroups:
@@ -276,18 +274,18 @@ def ancestor_chains(subgroups: Sequence[SubgroupSpec]) -> dict[str, tuple[str, .
 
 
 def outer_subgroups(subgroups: Sequence[SubgroupSpec]) -> dict[str, str]:
-    """Per subgroup the one without a parent in which it lies: itself for an outer one."""
+    """Per subgroup its outermost ancestor; an outer subgroup is its own."""
     return {name: around[-1] for name, around in ancestor_chains(subgroups).items()}
 
 
 def complete_subgroups(counted: Iterable[Pod], subgroups: Sequence[SubgroupSpec]) -> tuple[str, ...]:
-    """The outer subgroups that have their minimum, and those inside them theirs, when these count."""
+    """Outer subgroups that reach their minimum, nested ones included, if these members count."""
     outer = outer_subgroups(subgroups)
     lacking = [outer[name] for name in missing_by_subgroup(counted, subgroups)]
     return tuple(part.name for part in subgroups if not part.parent and part.name not in lacking)
 
 
 def members_within(pods: Iterable[Pod], subgroups: Sequence[SubgroupSpec], names: Iterable[str]) -> list[Pod]:
-    """Those of the pods that lie in one of these outer subgroups, or in no subgroup at all."""
+    """Pods that are in one of these outer subgroups or in no subgroup."""
     outer, known = outer_subgroups(subgroups), frozenset(names)
     return [pod for pod in pods if outer.get(pod.subgroup) in known or pod.subgroup not in outer]

@@ -1,4 +1,7 @@
-"""Moves: gangs that are evicted and start again elsewhere, so that another one finds room."""
+"""State that one cycle passes to the next, and how it survives a restart of the scheduler.
+
+Times are in milliseconds since the epoch unless a field says otherwise.
+"""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -13,24 +16,28 @@ from phalanx.model.resources import Resources
 
 
 class Move(Struct, frozen=True):
-    """A gang that is on its way: room is kept for it until it is there again, or until then (ms).
-
-    `seats`: what it will use per node. `pods`: those that were evicted. A pod without a group comes back as
-    another gang: the next one in its namespace that has the same `controller` (its UID) and `shape`; both are
-    empty for a gang that comes back as itself.
-    """
+    """A gang that was evicted and starts again on other nodes; capacity is held for it there."""
 
     queue: QueueName
     namespace: str
-    seats: Mapping[NodeName, Resources]
+    usage: Mapping[NodeName, Resources]
+    """Held capacity per node."""
+
     pods: tuple[PodUid, ...]
+    """The evicted pods."""
+
     until: int
+    """When the capacity is released at the latest."""
+
     controller: str = ""
+    """For a pod without a group: the UID of its controller. Its next pod of this shape continues the move."""
+
     shape: ShapeKey = ShapeKey("")
+    """For a pod without a group."""
 
 
 class MovedGang(Struct, frozen=True):
-    """One gang of a plan: how many pods go to each node."""
+    """One gang of a move plan: the number of pods per target node."""
 
     gang: GangId
     group: str
@@ -39,186 +46,204 @@ class MovedGang(Struct, frozen=True):
 
 
 class MovePlan(Struct, frozen=True):
-    """Which gangs are moved so that `gang` can start.
-
-    No plan moves fewer pods than `pods_bound`; none that moves as few costs less than `cost_bound`.
-    `is_executed` is False where the configuration only asks for a report.
-    """
+    """Moves that let a gang start."""
 
     gang: GangId
+    """The gang that can start after the moves."""
+
     group: str
     cycle: int
     moves: tuple[MovedGang, ...]
     pods: int
     pods_bound: int
+    """Lower bound: no plan moves fewer pods."""
+
     cost: int
     cost_bound: int
+    """Lower bound: no plan that moves as few pods costs less."""
+
     is_executed: bool
+    """False in a dry run."""
 
 
 class Refusal(Struct, frozen=True):
-    """A negative result: not solved again while `fingerprint` stays the same. Rebuilt from the cluster.
-
-    `due`: number of the cycle since which the verdict should tell the reason and does not, because each cycle
-    had explained enough; None where it tells it.
-    """
+    """A negative result. The gang is not solved again while the fingerprint stays the same."""
 
     fingerprint: str
     verdict: Verdict
-    due: int | None = None
+    unexplained_since: int | None = None
+    """The cycle since which the explanation is missing because earlier ones had used up the budget."""
 
     @property
     def explained(self) -> bool:
-        """Whether the verdict tells the reason."""
-        return self.due is None
+        """Whether the verdict explains the reason."""
+        return self.unexplained_since is None
 
 
 class LossKind(StrEnum):
-    """How a started gang lost members. RESTART: it is being restarted, for whatever reason."""
+    """How a started gang lost members."""
 
     RESTART = "Restart"
+    """The gang is being restarted, for any reason."""
+
     NODE_LOSS = "NodeLoss"
     MEMBER_FAILURE = "MemberFailure"
 
 
 class FailedPod(Struct, frozen=True):
-    """A failed pod. `youngest`: when (s) the last of the members was created that held nodes at first sight.
+    """A failed pod, as it was when the scheduler first saw the failure."""
 
-    `before_start`: it had failed before the scheduler started, so some of these may be younger than its
-    failure.
-    """
+    newest_member: int
+    """Creation (s) of the newest member that held a node then."""
 
-    youngest: int
     before_start: bool
+    """Whether it failed before the scheduler started; newer members may then be replacements."""
 
 
 class GangComposition(Struct, frozen=True):
-    """What a started gang consists of when it is whole. `since`: when (ms) it was not any more, else 0.
+    """Members of a complete started gang, by kind. It shows later which members are missing."""
 
-    `room`: where room was kept last for members that do not exist.
-    """
-
-    parts: tuple[MemberCount, ...]
+    members: tuple[MemberCount, ...]
     since: int = 0
-    room: Mapping[NodeName, tuple[MemberCount, ...]] = {}
+    """Since when the gang is incomplete, 0 while it is complete."""
+
+    held: Mapping[NodeName, tuple[MemberCount, ...]] = {}
+    """Where capacity was last held for missing members."""
 
 
 class Avoided(Struct, frozen=True):
-    """Until when (ms) a gang avoids a node, and how often it failed there in a row."""
+    """A node that a gang avoids."""
 
     until: int
     failures: int
+    """Failures of the gang there in a row."""
 
 
 class Nomination(Struct, frozen=True):
-    """Room that is being made for a gang by evicting others.
+    """Capacity that is being freed for a gang by evictions."""
 
-    `seats`: what the gang will hold per node, devices of shares and NUMA zones among it; `members`: which of
-    its pods will be there. `victims`: the pods that were evicted for it. It was `decided` then (ms) and holds
-    until then (ms); one without seats holds nothing, and only tells of the past. `attempts`: how often room
-    was made for the gang since it waits. `causes`: why each gang that loses some may. `passed`: gangs whose
-    promised starts it need not respect.
-    """
+    usage: Mapping[NodeName, Resources]
+    """Usage of the gang per node, including devices and NUMA zones. Empty for a record of past attempts."""
 
-    seats: Mapping[NodeName, Resources]
     victims: tuple[PodUid, ...]
     until: int
     attempts: int
+    """How often capacity was freed for the gang while it waited."""
+
     members: Mapping[NodeName, tuple[PodUid, ...]] = {}
+    """Pods that will run on each node."""
+
     decided: int = 0
     causes: Mapping[GangId, str] = {}
+    """Why each gang with victims may be evicted."""
+
     passed: tuple[GangId, ...] = ()
+    """Gangs whose reserved starts it may delay."""
 
 
 class CandidateQueues(Struct, frozen=True):
-    """Other queues of which some gang might have been evicted, when that was last looked at (ms).
-
-    `beyond`: per such queue, and those above it, what it used beyond its guarantee and its fair share then.
-    """
+    """Other queues with gangs that might have been evicted for a gang, at the last search."""
 
     queues: tuple[QueueName, ...] = ()
     beyond: Mapping[QueueName, tuple[int, ...]] = {}
+    """Usage beyond guarantee and fair share, per queue and its ancestors."""
+
     at: int = 0
 
 
 class NodeScore(Struct, frozen=True):
-    """Thousandths of a failure at this time (ms); it decays from then on."""
+    """Failure score of a node, in thousandths of a failure; it decays."""
 
     score: int
     at: int
 
 
 class NodeRecord(Struct, frozen=True):
-    """Whether a node is good, and since when (ms); 0 when it was so before anybody looked."""
+    """Health of a node."""
 
     good: bool
     since: int
+    """0 if it was so when the scheduler first saw the node."""
 
 
 class ReservedStart(Struct, frozen=True):
-    """When (ms) and where a gang that waits is to start: what `seats` says it then takes of each node.
+    """The planned start of a waiting gang, as in EASY backfill."""
 
-    `given`: the number of the cycle that promised it first, and its place among those of that cycle: whoever
-    was promised first comes first. `held_from`: the earliest start that it was ever promised.
-    """
+    reserved_in: tuple[int, int]
+    """Number of the cycle that reserved it first, and its position there. Earlier reservations go first."""
 
-    given: tuple[int, int]
     start: int
     held_from: int
-    seats: Mapping[NodeName, Resources]
+    """The earliest start that was ever reserved for the gang; its capacity is held from then on."""
+
+    usage: Mapping[NodeName, Resources]
+    """Usage of the gang per node."""
 
 
 class Memory(Struct, frozen=True):
-    """`cycle`: number of the last cycle. `refusals`: negative results by gang.
+    """State that one cycle passes to the next. Unless stated otherwise it is lost at a restart.
 
-    `partial_since`: when (ms) a gang that has not started was first seen with some but too few members bound;
-    rebuilt from the cluster, the grace period then starts anew.
-
-    `troubles`: since when (ms) a started gang lacks members in a way that its `recovery` answers; rebuilt
-    from the cluster, the grace period then starts anew.
-
-    `seated`: what started gangs consist of; of one that is not whole when the scheduler starts, members that
-    are gone count as alike to those that are there, or are what its roles declare, the time of its claim
-    begins anew, and so does the search for the room.
-
-    `nominations`: for whom room is being made; lost, whoever is first in order takes what becomes free.
-    `preempted`: gangs that were evicted, and for which one; until they are placed again they claim nothing.
-    `prey`: for gangs that found no victims, whose they might have been; lost, they look once more.
-    `postponed`: from when on (ms) a gang may look for victims again though nothing changed, or since when its
-    turn to look has not come. Lost, a gang at
-    worst claims room that it need not, or looks in vain.
-
-    `moves`: gangs that are on their way, by the gang that was evicted; lost, anybody may take their room.
-    `sought`: when (ms) moves may be looked for again for a gang. `proposed`: plans that are only told, while
-    they are not looked for again. Lost, they are worked out anew.
-
-    `avoided`: nodes that failed a gang; rebuilt from the failed pods that still exist. `failed`: the failed
-    pods that were seen already; rebuilt from the cluster. `leaving`: members that are being deleted, and when
-    (s) the youngest was created that held a node when that was seen first; rebuilt from the cluster.
-    `scores`: failures of nodes; lost, they begin anew.
-    `promised`: starts that were promised to gangs which wait; lost, they are worked out anew, from then on.
-    `nodes`: since when nodes are good or bad; rebuilt from the cluster, as if none had ever changed.
-    `past_usage`: what queues used on average; read again from their status, where it is written from time to
-    time: `reported_usage` is what it says.
+    "Rebuilt" means: from the cluster, in the first cycle after a restart.
     """
 
     cycle: int = 0
+    """Number of the last cycle."""
+
     refusals: Mapping[GangId, Refusal] = {}
+    """Negative results. Rebuilt."""
+
     partial_since: Mapping[GangId, int] = {}
+    """Since when a gang that has not started is partially bound. Rebuilt; its grace period starts again."""
+
     member_losses: Mapping[GangId, Mapping[LossKind, int]] = {}
-    seated: Mapping[GangId, GangComposition] = {}
+    """Since when a started gang lacks members and wants recovery. Rebuilt; its grace period starts again."""
+
+    compositions: Mapping[GangId, GangComposition] = {}
+    """Composition of started gangs. Rebuilt; missing members of an incomplete gang are assumed to be like its
+    other members, or as its roles declare, and their capacity hold starts again."""
+
     avoided: Mapping[GangId, Mapping[NodeName, Avoided]] = {}
+    """Nodes on which a gang failed. Rebuilt from failed pods that still exist."""
+
     nominations: Mapping[GangId, Nomination] = {}
+    """Capacity that is being freed. Lost: the first gang in the order takes what becomes free."""
+
     preempted: Mapping[GangId, GangId] = {}
+    """Evicted gangs, and the gang that benefits. No capacity is held for them until they are placed again."""
+
     candidate_queues: Mapping[GangId, CandidateQueues] = {}
-    postponed: Mapping[GangId, int] = {}
+    """For gangs without victims. Lost: they search once more."""
+
+    preemption_retry_at: Mapping[GangId, int] = {}
+    """When a gang may search for victims again without a change, or since when its search is due."""
+
     moves: Mapping[GangId, Move] = {}
+    """Moves in progress, by the evicted gang. Lost: other gangs may take the capacity."""
+
     next_move_search: Mapping[GangId, int] = {}
+    """When moves may be searched again for a gang."""
+
     proposed_plans: Mapping[GangId, MovePlan] = {}
+    """Plans of a dry run, until the next search."""
+
     failed: Mapping[PodUid, FailedPod] = {}
-    leaving: Mapping[PodUid, int] = {}
+    """Failed pods that were seen. Rebuilt."""
+
+    deleting_members: Mapping[PodUid, int] = {}
+    """Terminating members, and the creation (s) of the newest member that held a node when that was first
+    seen. Rebuilt."""
+
     scores: Mapping[NodeName, NodeScore] = {}
+    """Failure scores of nodes."""
+
     reserved_starts: Mapping[GangId, ReservedStart] = {}
+    """Reserved starts of waiting gangs. Lost: they are computed again and count from then on."""
+
     nodes: Mapping[NodeName, NodeRecord] = {}
+    """Health of nodes. Rebuilt as if no node had ever changed."""
+
     past_usage: Mapping[QueueName, PastUsage] = {}
+    """Average usage of queues. Read again from the status of the queues."""
+
     reported_usage: Mapping[QueueName, PastUsage] = {}
+    """Average usage that the status of the queues shows."""

@@ -1,4 +1,4 @@
-"""The identifiers that travel between rooms, as distinct types, and the label keys that users write."""
+"""Identifiers as distinct types, and the label and annotation keys of the API."""
 
 from typing import NewType
 
@@ -10,7 +10,7 @@ GangId = NewType("GangId", str)
 Pods of a PodGroup that does not exist: "missing:namespace/name"."""
 
 ShapeKey = NewType("ShapeKey", str)
-"""Digest of everything that makes two pods interchangeable to the scheduler."""
+"""Digest of the fields of a pod that matter for its placement. Equal keys: interchangeable pods."""
 
 API_GROUP = "scheduling.phalanx.dev"
 API_VERSION = "scheduling.phalanx.dev/v1alpha1"
@@ -28,8 +28,7 @@ ANNOTATION_GPU_SHARE = f"{API_GROUP}/gpu-share"
 ANNOTATION_GPU_MEMORY = f"{API_GROUP}/gpu-memory"
 ANNOTATION_GPU_INDEX = f"{API_GROUP}/gpu-index"
 ANNOTATION_GPU_TAKEN = f"{API_GROUP}/gpu-taken"
-"""Users write the first two, which are also the names of the resources that they ask for; we write
-the others."""
+"""Users set the first two, which are also names of requested resources; the scheduler writes the others."""
 
 ANNOTATION_LAST_CHECKPOINT = f"{API_GROUP}/last-checkpoint"
 

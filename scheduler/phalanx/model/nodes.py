@@ -1,4 +1,4 @@
-"""A node as the scheduler sees it, and what is used and free on it."""
+"""Nodes, their NUMA zones, and their free capacity."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -12,18 +12,18 @@ from phalanx.model.reasons import Objection
 from phalanx.model.resources import NONE, Resources
 
 READY: Final = "Ready"
-"""The condition in which the node's kubelet, or the lack of it, shows."""
+"""Condition that its kubelet reports, or the node controller if the kubelet is silent."""
 
 TOPOLOGY_UNKNOWN: Final = "NodeNotInNWTopologyCM"
-"""The condition that is True while the node's place in the network is not known."""
+"""Condition that is True while the network position of the node is unknown."""
 
 
 STATE_TAINTS: Final = "node.kubernetes.io/"
-"""How the keys of taints begin by which Kubernetes says what is wrong with a node, a cordon included."""
+"""Prefix of the taints by which Kubernetes marks the state of a node, including a cordon."""
 
 
 class TaintEffect(StrEnum):
-    """What a taint does to pods that do not tolerate it."""
+    """Effect of a taint on pods that do not tolerate it."""
 
     NO_SCHEDULE = "NoSchedule"
     PREFER_NO_SCHEDULE = "PreferNoSchedule"
@@ -31,7 +31,7 @@ class TaintEffect(StrEnum):
 
 
 class Taint(Struct, frozen=True, gc=False):
-    """One taint of a node."""
+    """One taint."""
 
     key: str
     effect: str
@@ -39,41 +39,32 @@ class Taint(Struct, frozen=True, gc=False):
 
 
 Amounts = tuple[tuple[str, int], ...]
-"""Resources and how much of each, sorted by name: Resources that can be compared and kept by value."""
+"""Resources as sorted (name, amount) pairs: hashable and comparable."""
 
 
 class ZoneLayout(Struct, frozen=True, gc=False):
-    """What the NUMA zones of a node offer pods, and what its kubelet insists to find in one of them.
-
-    `bound` has each resource that some zone lists, and how much of it must lie in one zone: a larger amount
-    may span several. `by_container`: each container needs a zone, else the pod as a whole.
-    """
+    """NUMA zones of a node, and the requests that its kubelet aligns to one zone."""
 
     zones: tuple[Amounts, ...]
+    """Amounts per zone."""
     bound: Amounts
+    """Largest request per resource that must be in one zone; a larger one may span zones."""
     by_container: bool
+    """Whether each container needs a zone, else the pod as a whole."""
 
 
 class Numa(Struct, frozen=True, gc=False):
-    """The NUMA zones of a node whose kubelet rejects pods that do not fit them.
-
-    `available`: what of each zone the node last published as not in use, at most what it offers. `published`:
-    what it published as used, in all zones together.
-    """
+    """NUMA zones of a node whose kubelet rejects pods that do not fit them."""
 
     layout: ZoneLayout
     available: tuple[Amounts, ...]
+    """Amounts per zone that the node last published as unused, at most what it offers."""
     published: Amounts
+    """Amounts that it published as used, in all zones together."""
 
 
 class Node(Struct, frozen=True, dict=True):
-    """The static side of a node; replaced as a whole when the API object changes in a way that matters.
-
-    An amount that cannot be read counts as nothing and is named in `problems`. `conditions` has the status of
-    each condition by its type, and nothing that a heartbeat changes. `turned` has since when (seconds since
-    the epoch), but for those that have their status since the node joined. `numa` is there where its kubelet
-    rejects pods that do not fit its NUMA zones.
-    """
+    """The static part of a node. It is replaced when the API object changes in a relevant way."""
 
     name: NodeName
     uid: str
@@ -82,36 +73,40 @@ class Node(Struct, frozen=True, dict=True):
     unschedulable: bool = False
     allocatable: Resources = NONE
     problems: tuple[Objection, ...] = ()
+    """Errors. An invalid amount counts as zero."""
     conditions: Mapping[str, str] = {}
+    """Status by condition type; changes by heartbeats are left out."""
     numa: Numa | None = None
+    """None unless its kubelet rejects pods that do not fit its NUMA zones."""
     turned: Mapping[str, int] = {}
+    """When (s) each condition last changed, except for changes while the node joined."""
     annotations: Mapping[str, str] = {}
     """Those that an enabled plugin reads."""
 
     @property
     def is_ready(self) -> bool:
-        """Whether its kubelet is heard and says that all is well; a node that says nothing of it is ready."""
+        """Whether its kubelet reports that it is ready. A node without the condition is ready."""
         return self.conditions.get(READY, "True") == "True"
 
     @cached_property
     def may_lose_pods(self) -> bool:
-        """Whether some pod may be lost there: it is not ready, or has a taint that may evict pods."""
+        """Whether pods may be lost there: it is not ready, or a NoExecute taint may evict pods."""
         return not self.is_ready or any(taint.effect == TaintEffect.NO_EXECUTE for taint in self.taints)
 
     @property
     def as_available(self) -> "Node":
-        """The same node as if nobody had cordoned it and nothing were wrong with it."""
+        """The same node without cordon, bad conditions and state taints."""
         taints = tuple(taint for taint in self.taints if not taint.key.startswith(STATE_TAINTS))
         return structs.replace(self, unschedulable=False, conditions={}, turned={}, taints=taints)
 
     @property
     def has_unknown_topology(self) -> bool:
-        """Whether the network's own records do not have it: its labels do not tell where it is then."""
+        """Whether its network position is unknown, so that its labels may be wrong."""
         return self.conditions.get(TOPOLOGY_UNKNOWN) == "True"
 
 
 class NodeState(Struct, frozen=True, gc=False):
-    """A node with what its pods use: bound, running and assumed ones, ours and foreign alike."""
+    """A node and the usage of all its pods: bound, running and assumed, of any scheduler."""
 
     node: Node
     used: Resources = NONE

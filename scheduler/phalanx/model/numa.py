@@ -143,12 +143,12 @@ class ZoneCapacity:
             for name, count in held.items()
             if name.startswith(_RUNNING)
         }
-        self.coming: Mapping[str, int] = {
+        self.pending: Mapping[str, int] = {
             name: count for name, count in held.items() if name.startswith(_COMING)
         }
         self._left: dict[tuple[str, bool], int | None] = {}
 
-    def room(self, name: str, kinds: Collection[str]) -> int | None:
+    def max_additional(self, name: str, kinds: Collection[str]) -> int | None:
         """How many pods of one kind can be added; of several kinds, as far as that is each one's own affair.
 
         They leave what is coming its zones, whatever part of these is added together. None: any number.
@@ -160,21 +160,21 @@ class ZoneCapacity:
         limits += [beside] if beside is not None else []
         return max(0, min(limits)) if limits else None
 
-    def common(self, name: str) -> int | None:
+    def max_displaced(self, name: str) -> int | None:
         """How many places for this kind pods of all kinds may spoil together; None: any number."""
         left = self._count(name, stretched=True)
-        if left is None or (left <= 0 and name not in self.coming):
+        if left is None or (left <= 0 and name not in self.pending):
             return None
         return max(0, left)
 
-    def takes(self, added: Mapping[str, int]) -> bool:
+    def fits(self, added: Mapping[str, int]) -> bool:
         """Whether all of these, and all that is coming, find zones whatever the kubelet does."""
         return all(
             any(self._leaves(name, added, stretched=each) for each in (True, False))
-            for name in dict.fromkeys((*added, *self.coming))
+            for name in dict.fromkeys((*added, *self.pending))
         )
 
-    def holds(self, name: str) -> bool:
+    def keeps_zone(self, name: str) -> bool:
         """Whether a pod of this kind that is coming still finds a zone, whatever the kubelet does."""
         counts = [self._count(name, stretched=each) for each in (True, False)]
         return any(left is None or left >= 0 for left in counts)
@@ -189,7 +189,7 @@ class ZoneCapacity:
     def _beside(self, name: str, kinds: Collection[str]) -> int | None:
         """How many of a kind leave those their zones that are coming and of no such kind."""
         limits = []
-        for other in self.coming:
+        for other in self.pending:
             if other not in kinds:
                 stretched = (self._count(other, stretched=True) or 0) > 0
                 left = self._count(other, stretched=stretched)
@@ -221,7 +221,7 @@ class ZoneCapacity:
         best = _most(self._offered, sizes, measured) - spoilt(self._running)
         for zones in self._estimates:
             best = max(best, _most(zones, sizes, measured))
-        return best - spoilt(self.coming)
+        return best - spoilt(self.pending)
 
     @cached_property
     def _offered(self) -> list[Resources]:

@@ -1,4 +1,4 @@
-"""A pod as the scheduler sees it, and the shape that makes pods interchangeable."""
+"""Pods, and the shape that makes pods interchangeable."""
 
 from enum import StrEnum
 from typing import Final
@@ -11,7 +11,7 @@ from phalanx.model.resources import Resources
 
 
 class PodPhase(StrEnum):
-    """Kubernetes' pod phases."""
+    """Pod phases of Kubernetes."""
 
     PENDING = "Pending"
     RUNNING = "Running"
@@ -21,21 +21,23 @@ class PodPhase(StrEnum):
 
 
 class PodFailure(StrEnum):
-    """Why a pod failed. Rejected: its kubelet did not take it. NodeLost: its node was lost, or shut down."""
+    """Why a pod failed."""
 
     REJECTED = "Rejected"
+    """Its kubelet did not admit it."""
     NODE_LOST = "NodeLost"
+    """Its node was lost or shut down."""
     INIT_CONTAINER = "InitContainerFailed"
     CONTAINER = "ContainerFailed"
 
     @property
     def is_of_infrastructure(self) -> bool:
-        """Whether the node is to blame, not the work. A preflight check is an init container."""
+        """Whether the node caused it, not the work. A preflight check is an init container."""
         return self is not PodFailure.CONTAINER
 
 
 class Requirement(Struct, frozen=True, gc=False):
-    """One label or field requirement of a node selector term. Operators are Kubernetes' own."""
+    """A requirement on a label or field, with the operators of Kubernetes."""
 
     key: str
     operator: str
@@ -44,38 +46,40 @@ class Requirement(Struct, frozen=True, gc=False):
 
 
 class Term(Struct, frozen=True, gc=False):
-    """A node selector term: all its requirements hold. An empty term matches no node."""
+    """Requirements that all hold. As a node selector term, an empty one matches no node."""
 
     requirements: tuple[Requirement, ...] = ()
 
 
 class WeightedTerm(Struct, frozen=True, gc=False):
-    """A preferred node affinity term with its weight, 1 to 100."""
+    """A preferred node affinity term."""
 
     weight: int
+    """1 to 100."""
     term: Term
 
 
 class AffinityTerm(Struct, frozen=True, gc=False):
-    """One required term of pod affinity or anti-affinity: which pods it is about, and what is near them.
+    """A required term of pod affinity or anti-affinity.
 
-    Near a pod are the nodes that have the same value of the label `topology_key` as its own node. `selector`
-    None matches no pod, one without requirements every pod. `namespaces` are the pods' own where the term
-    names none; `namespace_selector` adds those whose labels match, one without requirements all.
+    Two nodes are near each other if they have the same value of the label `topology_key`.
     """
 
     topology_key: str
     selector: Term | None = None
+    """Labels of the pods it matches. None matches no pod; without requirements it matches all."""
     namespaces: tuple[str, ...] = ()
+    """Namespaces of these pods; the namespace of the pod itself if it names none."""
     namespace_selector: Term | None = None
+    """Adds namespaces by label; without requirements it adds all."""
 
 
 AffinityTerms = tuple[AffinityTerm, ...]
-"""Pods that match all of these. The terms of anti-affinity stand alone, those of affinity together."""
+"""Terms of affinity that apply together, or a single term of anti-affinity."""
 
 
 class PodLabels(Struct, frozen=True, weakref=True, cache_hash=True):
-    """The labels of a pod as (key, value), sorted; one object for pods with the same."""
+    """Labels of a pod as sorted (key, value) pairs; pods with equal labels share the object."""
 
     pairs: tuple[tuple[str, str], ...] = ()
 
@@ -83,7 +87,7 @@ class PodLabels(Struct, frozen=True, weakref=True, cache_hash=True):
 NO_LABELS: Final = PodLabels()
 
 GROUP_INDEX_STRIDE: Final = 10**9
-"""Indices in one part of a workload, such as a leader with its workers: more than a label can say."""
+"""Rank numbers reserved for one group of pods of a workload; no label has a larger index."""
 
 
 class AffinityState(Struct, frozen=True, gc=False):
@@ -104,7 +108,7 @@ class AffinityState(Struct, frozen=True, gc=False):
 
 
 class Toleration(Struct, frozen=True, gc=False):
-    """One toleration; an empty key with Exists tolerates everything, an empty effect means every effect."""
+    """One toleration. An empty key with Exists matches all taints, an empty effect all effects."""
 
     key: str = ""
     operator: str = "Equal"
@@ -113,10 +117,12 @@ class Toleration(Struct, frozen=True, gc=False):
 
 
 class Device(Struct, frozen=True, gc=False):
-    """A GPU of a node, by its index from 0, and how much of it a pod takes, in thousandths, 1 to 1000."""
+    """A GPU of a node, and the part of it that a pod has."""
 
     index: int
+    """From 0."""
     taken: int
+    """Thousandths, 1 to 1000."""
 
 
 class DeclaredFields(Struct, frozen=True, gc=False):
@@ -128,32 +134,27 @@ class DeclaredFields(Struct, frozen=True, gc=False):
 
 
 class PodShape(Struct, frozen=True, weakref=True):
-    """What the scheduler must know to choose a node for a pod. Pods of equal `key` are interchangeable.
-
-    `requests` counts init containers, sidecars and overhead as Kubernetes does and holds `pods: 1`.
-    `required_affinity` terms are alternatives; empty means no requirement. `claims` are PVC names in the
-    pod's namespace, which is part of the key when there are any. `unsupported` names the fields that this
-    scheduler does not honour yet, as paths such as `spec.resourceClaims`; `invalid` says which fields make no
-    sense, as "path: what is wrong". Either refuses a waiting pod; an unreadable amount counts as the largest
-    there is. `affinity` and `anti_affinity` are the required terms about other pods. `affinity_state` is
-    there only within a session, for pods that such a term of theirs, or of others, is about. `numa` names
-    what of the pod a kubelet may insist to find in one NUMA zone, as `phalanx.model.numa` reads it; empty for
-    nothing.
-    """
+    """The fields of a pod that matter for its placement. Pods with equal keys are interchangeable."""
 
     key: ShapeKey
     requests: Resources
+    """As Kubernetes counts them, with init containers, sidecars, overhead, and `pods: 1`."""
     node_selector: tuple[tuple[str, str], ...] = ()
     required_affinity: tuple[Term, ...] = ()
+    """Alternatives; empty for no requirement."""
     preferred_affinity: tuple[WeightedTerm, ...] = ()
     tolerations: tuple[Toleration, ...] = ()
     claims: tuple[str, ...] = ()
+    """Names of PersistentVolumeClaims. The namespace is then part of the key."""
     unsupported: tuple[str, ...] = ()
+    """Paths of fields that are not supported, such as `spec.resourceClaims`. They refuse a waiting pod."""
     invalid: tuple[str, ...] = ()
+    """Errors as "path: error". They refuse a waiting pod; an invalid amount counts as the largest one."""
     affinity: AffinityTerms = ()
     anti_affinity: AffinityTerms = ()
     affinity_state: AffinityState | None = None
     numa: str = ""
+    """Resource name for what a kubelet may align to a NUMA zone (`phalanx.model.numa`); empty for nothing."""
     declared: DeclaredFields | None = None
     """Set within a session where a plugin declares that it reads such fields; then it is part of the key."""
 
@@ -166,7 +167,7 @@ def without_affinity_state(shape: PodShape) -> PodShape:
 
 
 class Controller(Struct, frozen=True, gc=False):
-    """The owner reference marked as controller."""
+    """The owner reference that is marked as controller."""
 
     kind: str
     name: str
@@ -174,7 +175,7 @@ class Controller(Struct, frozen=True, gc=False):
 
 
 class Scheduled(Struct, frozen=True, gc=False):
-    """The PodScheduled condition as last seen in the API, so that an equal one is not written again."""
+    """The PodScheduled condition in the API. An equal one is not written again."""
 
     status: str
     reason: str = ""
@@ -182,31 +183,17 @@ class Scheduled(Struct, frozen=True, gc=False):
 
 
 class BindBackoff(Struct, frozen=True, gc=False):
-    """A bind of the pod failed: it is left alone until `until` (ms). `failures` counts those in a row."""
+    """A bind of the pod failed: its gang is not tried again before a time."""
 
     until: int
+    """Milliseconds since the epoch."""
     failures: int
+    """Failed binds in a row."""
     why: str
 
 
 class Pod(Struct, frozen=True, gc=False):
-    """One pod. `node` is set once it is bound in the API or assumed by us (`assumed` tells which).
-
-    `created` is in seconds since the epoch. `min_member` is the label's value, None without the label.
-    `owners` are the UIDs of all owner references. `problems` are those of its labels and metadata. `ended` is
-    when it failed or began to be deleted, and `running_since` when a running one was taken by its kubelet, in
-    seconds since the epoch, 0 when nobody tells. `grace`: seconds that it then has to end, if it is deleted.
-    `is_placeholder`: it does not exist; room is kept for one like it. `ran` is when one that has succeeded
-    began
-    and ended, in seconds too, None when nobody tells. `disruption` is the reason of its condition
-    DisruptionTarget where that is true: it is to be deleted; `disrupted` is when it became so, in seconds
-    too, 0 when nobody tells. `device` is where its share of a GPU is, on its node; None while it has
-    neither, or when nobody tells. `labels` are those that it may share with the others of its workload,
-    `per_pod_labels` those that tell it from them. `checkpointed` is when its work was last saved,
-    in seconds too, 0 when nobody tells. `ignored` says what is wrong with a hint that counts for nothing.
-    `restarts_always`: its
-    kubelet restarts it whenever it ends.
-    """
+    """A pod. Times are in seconds since the epoch, 0 if unknown."""
 
     uid: PodUid
     namespace: str
@@ -215,7 +202,9 @@ class Pod(Struct, frozen=True, gc=False):
     scheduler_name: str
     created: int
     node: NodeName | None = None
+    """Set once it is bound in the API or assumed."""
     assumed: bool = False
+    """Whether the scheduler has decided the bind and the API does not show it yet."""
     phase: PodPhase = PodPhase.PENDING
     deleting: bool = False
     gated: bool = False
@@ -225,64 +214,81 @@ class Pod(Struct, frozen=True, gc=False):
     role: str = ""
     subgroup: str = ""
     min_member: int | None = None
+    """Value of the label; None without the label."""
     queue: str | None = None
     controller: Controller | None = None
     owners: tuple[str, ...] = ()
+    """UIDs of all owner references."""
     index: int | None = None
+    """Rank in its workload."""
     scheduled: Scheduled | None = None
     bind_backoff: BindBackoff | None = None
     failure: PodFailure | None = None
     disruption: str = ""
+    """Reason of a true DisruptionTarget condition: the pod is to be deleted."""
     disrupted: int = 0
+    """When that condition became true."""
     ended: int = 0
+    """When it failed or its deletion started."""
     grace: int = 0
+    """Grace period of its deletion, in seconds."""
     running_since: int = 0
+    """When the kubelet started a running pod."""
     ran: tuple[int, int] | None = None
+    """Start and end of a succeeded pod; None if unknown."""
     device: Device | None = None
+    """Device of its GPU share on its node; None without a share, without a node, or if unknown."""
     problems: tuple[Objection, ...] = ()
+    """Errors of its labels and metadata."""
     labels: PodLabels = NO_LABELS
+    """Labels without the per-pod ones."""
     per_pod_labels: PodLabels = NO_LABELS
+    """Labels that distinguish the pods of a workload."""
     annotations: tuple[tuple[str, str], ...] = ()
     """Those that an enabled plugin reads, as (key, value), sorted."""
 
     checkpointed: int = 0
+    """When its work was last saved."""
     ignored: str = ""
+    """Error of a hint that is ignored."""
     restarts_always: bool = False
+    """Its kubelet restarts it whenever it ends."""
     is_placeholder: bool = False
+    """Whether it stands for a missing member, for which capacity is held."""
 
     @property
     def all_labels(self) -> tuple[tuple[str, str], ...]:
-        """Every label of the pod."""
+        """All labels of the pod."""
         return (*self.labels.pairs, *self.per_pod_labels.pairs)
 
     @property
     def is_finished(self) -> bool:
-        """Whether it has ended and holds nothing any more."""
+        """Whether it has ended and holds no capacity."""
         return self.phase in (PodPhase.SUCCEEDED, PodPhase.FAILED)
 
     @property
     def holds_node(self) -> bool:
-        """Whether it takes room on its node: bound or assumed, and not finished. Deleting pods still do."""
+        """Whether it holds capacity on its node: bound or assumed, and not finished. Terminating pods do."""
         return self.node is not None and not self.is_finished
 
     @property
     def is_waiting(self) -> bool:
-        """Whether it still needs a node."""
+        """Whether it needs a node."""
         return self.node is None and not self.deleting and not self.is_finished
 
     @property
     def is_stable(self) -> bool:
-        """Whether it is bound in the API, has not ended, and is not told to go."""
+        """Whether it is bound in the API and neither finished, terminating nor disrupted."""
         return self.holds_node and not self.assumed and not self.deleting and not self.disruption
 
     @property
-    def part(self) -> int | None:
-        """The number of the part of its workload in which it is; None without an index."""
+    def group_index(self) -> int | None:
+        """Index of its group inside the workload; None without a rank."""
         return None if self.index is None else self.index // GROUP_INDEX_STRIDE
 
     @property
     def counts_for_gang(self) -> bool:
-        """Whether it counts towards minMember: assumed, bound, running, succeeded; not failed or deleting."""
+        """Whether it counts towards minMember: assumed, bound, running or succeeded, and not terminating."""
         if self.phase is PodPhase.SUCCEEDED:
             return True
         return self.node is not None and not self.deleting and self.phase is not PodPhase.FAILED

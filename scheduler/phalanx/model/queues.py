@@ -1,4 +1,4 @@
-"""Queues: where a tenant's gangs wait, with limits per flavor."""
+"""Queues: quota and policies of tenants."""
 
 from enum import StrEnum
 
@@ -11,7 +11,7 @@ from phalanx.model.resources import CPU, NONE, Resources
 
 
 class Objective(StrEnum):
-    """Which of equally good placements is taken."""
+    """Which of equally good placements is used."""
 
     PACK = "Pack"
     SPREAD = "Spread"
@@ -20,37 +20,37 @@ class Objective(StrEnum):
 
 
 class Ordering(StrEnum):
-    """Who is next in a queue.
-
-    PRIORITY_FIFO: the highest priority, then the oldest. STRICT_FIFO: the oldest, and nobody passes it.
-    FAIR_USERS: the user who holds least, then as in PRIORITY_FIFO.
-    """
+    """Order of the gangs in a queue."""
 
     PRIORITY_FIFO = "PriorityFIFO"
+    """The highest priority, then the oldest."""
     STRICT_FIFO = "StrictFIFO"
+    """The oldest; no gang overtakes it."""
     FAIR_USERS = "FairUsers"
+    """The user with the smallest share, then as PRIORITY_FIFO."""
 
 
 class Admission(StrEnum):
-    """Which gangs start when not all find room, of those of equal rank that start at once.
-
-    IN_ORDER: whoever comes first. MOST_VALUE: those that together take most of the cluster.
-    """
+    """Which gangs of equal rank start in a cycle if not all fit."""
 
     IN_ORDER = "InOrder"
+    """The first in the order."""
     MOST_VALUE = "MostValue"
+    """The set that takes most of the cluster."""
 
 
 class QueueState(StrEnum):
-    """HELD: work waits and none is started. CLOSED: the same, and for good. What runs goes on in both."""
+    """Whether a queue starts gangs. Running gangs continue in every state."""
 
     OPEN = "Open"
     HELD = "Held"
+    """Nothing is started until it is open again."""
     CLOSED = "Closed"
+    """Nothing is started any more."""
 
 
 class Backfill(StrEnum):
-    """Whom nobody may delay by going first: no gang, the first in line that waits, or each that waits."""
+    """Which waiting gangs must not be delayed: none, the first one, or each of the first ones."""
 
     NONE = "None"
     EASY = "Easy"
@@ -58,28 +58,27 @@ class Backfill(StrEnum):
 
 
 class PastUsage(Struct, frozen=True):
-    """What a queue and its descendants used lately on average, at this time (ms).
-
-    In thousandths of cores, bytes and devices, so that a small share of one is not lost. `using`: what it
-    used from then on, in the usual units; None when nobody knows.
-    """
+    """Decaying average usage of a queue and its descendants."""
 
     amounts: Resources
+    """In thousandths of cores, bytes and devices."""
     at: int
+    """Milliseconds since the epoch."""
     using: Resources | None = None
+    """Usage from then on, in the usual units; None if unknown."""
 
 
 def past_unit(resource: str) -> int:
-    """How many thousandths one unit of the resource is."""
+    """Units of PastUsage per unit of the resource."""
     return 1 if resource == CPU else 1000
 
 
 Selector = tuple[tuple[str, str], ...]
-"""Labels with their values, sorted, all of which a node carries."""
+"""Labels with their values, sorted; a node has all of them."""
 
 
 class Flavor(Struct, frozen=True):
-    """A part of the cluster that a queue accounts for separately: the nodes that carry these labels."""
+    """Nodes, selected by labels, for which a queue has its own quota."""
 
     name: str
     node_selector: Selector = ()
@@ -88,40 +87,41 @@ class Flavor(Struct, frozen=True):
 
 
 class Cell(Struct, frozen=True):
-    """So many whole domains of this level that are guaranteed; `topology` empty for the default one."""
+    """Guaranteed whole domains of a level."""
 
     level: str
     count: int
     topology: str = ""
+    """Empty for the default topology."""
 
 
 class Queue(Struct, frozen=True):
-    """One queue. `guarantee` and `limit` count over all nodes, a flavor's over its nodes, with descendants.
-
-    `namespace_selector` None allows every namespace. `problems` (cycle, unknown parent, a field that is not
-    implemented yet) stop this queue's gangs and no others; a queue whose parent is unknown, or that is part
-    of a cycle, has no parent, so that walking up always ends. `objective`, `admission` and `backfill` None:
-    those of its parent. `user_label`: the label of pods that names their user. `past`: what its status told.
-    """
+    """One queue. Its quota counts with all descendants."""
 
     name: QueueName
     parent: QueueName | None = None
+    """None for a root, an unknown parent, or a member of a cycle: walking up always ends."""
     weight: int = 1
     priority: int = 0
     namespace_selector: Term | None = None
+    """None allows all namespaces."""
     guarantee: Resources = NONE
     limit: Resources = NONE
     flavors: tuple[Flavor, ...] = ()
     cells: tuple[Cell, ...] = ()
     objective: Objective | None = None
+    """None: that of the parent. The same holds for admission and backfill."""
     admission: Admission | None = None
     ordering: Ordering = Ordering.PRIORITY_FIFO
     user_label: str = ""
+    """Pod label that names the user."""
     state: QueueState = QueueState.OPEN
     reclaim_min_runtime_ms: int = 0
     backfill: Backfill | None = None
     past: PastUsage | None = None
+    """Average usage as its status shows it."""
     problems: tuple[Objection, ...] = ()
+    """Errors. They stop the gangs of this queue and no others."""
 
 
 DEFAULT = Queue(name=DEFAULT_QUEUE)

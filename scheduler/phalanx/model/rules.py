@@ -1,4 +1,5 @@
-"""Rules that join several pods, as data. Plugins emit them; solver backends interpret or decline them."""
+"""Constraints and preferences over several pods, as data. Plugins emit them; solver backends interpret or
+decline them."""
 
 from msgspec import Struct
 
@@ -7,25 +8,23 @@ from phalanx.model.resources import Resources
 
 
 class SameDomain(Struct, frozen=True, tag="same-domain"):
-    """All pods of the gang, and its members that already run, lie in one domain of this level.
-
-    `fixed`: what asks for it cannot ask for less, such as a wider level.
-    """
+    """All pods of the gang, including running members, are in one domain of this level."""
 
     name: str
     level: str
     fixed: bool = False
+    """Whether no wider level would do instead."""
 
 
 class FewestDomains(Struct, frozen=True, tag="fewest-domains"):
-    """A wish: as few domains as possible, the widest level first, down to this level."""
+    """Preference: as few domains as possible, the widest level first, down to this level."""
 
     name: str
     level: str
 
 
 class SubgroupDomain(Struct, frozen=True, tag="subgroup-domain"):
-    """All pods of this subgroup, and its members that already run, lie in one domain of this level."""
+    """All pods of this subgroup, including running members, are in one domain of this level."""
 
     name: str
     subgroup: str
@@ -33,7 +32,7 @@ class SubgroupDomain(Struct, frozen=True, tag="subgroup-domain"):
 
 
 class SubgroupSegments(Struct, frozen=True, tag="subgroup-segments"):
-    """Each domain of this level that gets pods of the subgroup then holds a multiple of `size` of them."""
+    """Each domain of this level with pods of the subgroup holds a multiple of `size` of them."""
 
     name: str
     subgroup: str
@@ -42,10 +41,7 @@ class SubgroupSegments(Struct, frozen=True, tag="subgroup-segments"):
 
 
 class SubgroupFewest(Struct, frozen=True, tag="subgroup-fewest"):
-    """A wish: this subgroup, with its members that already run, in as few domains as possible.
-
-    The widest level first, down to this level.
-    """
+    """Preference: this subgroup, with its running members, is in as few domains as possible."""
 
     name: str
     subgroup: str
@@ -53,51 +49,48 @@ class SubgroupFewest(Struct, frozen=True, tag="subgroup-fewest"):
 
 
 class Budget(Struct, frozen=True, tag="budget"):
-    """The pods placed on these nodes together use at most this much. `nodes` None means every node.
-
-    A resource that is absent from `remaining` is not limited. A negative amount forbids any further use.
-    `queue`: on whose account it is, descendants included; None where no eviction gives anything back to it.
-    """
+    """Pods placed on these nodes together use at most this much."""
 
     name: str
     remaining: Resources
+    """A resource that is absent is not limited. A negative amount forbids any further use."""
     nodes: frozenset[NodeName] | None = None
+    """None for all nodes."""
     queue: QueueName | None = None
+    """The charged queue, with its descendants; None if evictions do not give anything back."""
 
 
-class PodAntiAffinityRule(Struct, frozen=True, tag="apart"):
-    """No pod of a shape in `owners` is near another pod of a shape in `others`: anti-affinity in a gang.
-
-    Near are nodes with the same value of the label `key`; those without the label are near nothing.
-    """
+class PodAntiAffinityRule(Struct, frozen=True, tag="pod-anti-affinity"):
+    """No pod of a shape in `owners` is near another pod of a shape in `others`."""
 
     name: str
     key: str
+    """Nodes with the same value of this label are near each other; nodes without it are near none."""
     owners: tuple[ShapeKey, ...]
     others: tuple[ShapeKey, ...]
 
 
-class PodAffinityRule(Struct, frozen=True, tag="beside"):
-    """Pods of the shapes in `owners` are near pods of `others`, or have a value of `key` in `homes`.
-
-    In one more domain of the key they may be among themselves, if a pod of a shape in `begin` is there.
-    """
+class PodAffinityRule(Struct, frozen=True, tag="pod-affinity"):
+    """Pods of the shapes in `owners` are near pods of `others`."""
 
     name: str
     key: str
+    """Nodes with the same value of this label are near each other."""
     owners: tuple[ShapeKey, ...]
     others: tuple[ShapeKey, ...]
-    homes: tuple[str, ...] = ()
-    begin: tuple[ShapeKey, ...] = ()
+    existing_values: tuple[str, ...] = ()
+    """Values of `key` where matching pods outside the gang already are."""
+    starters: tuple[ShapeKey, ...] = ()
+    """Shapes that match the term themselves: with one of them, `owners` may start one more domain."""
 
 
 AffinityRule = PodAntiAffinityRule | PodAffinityRule
-"""What pods of a gang ask of each other."""
+"""Affinity between pods of one gang."""
 
 SubgroupRule = SubgroupDomain | SubgroupSegments
-"""What must hold for a named part of a gang, those inside it included."""
+"""Hard constraint on a subgroup, including nested ones."""
 
 Preference = FewestDomains | SubgroupFewest
-"""What a placement is judged by, and never fails for."""
+"""Part of the objective; a placement never fails because of it."""
 
 Rule = SameDomain | SubgroupRule | AffinityRule | Preference | Budget

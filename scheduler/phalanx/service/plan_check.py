@@ -52,7 +52,7 @@ class CachePlacementCheck:
         rejected = self._rejection(pod, state)
         if rejected is not None:
             return f"node {name}: {rejected}"
-        labels = {**placement.within, **placement.homes.get(name, {})}
+        labels = {**placement.domain_labels, **placement.node_labels.get(name, {})}
         if labels and state.node.has_unknown_topology:
             return f"node {name}: its place in the network is unknown"
         if not _has(state.node, labels):
@@ -78,7 +78,7 @@ class CachePlacementCheck:
             if other is not None and other.holds_node and other.shape.numa:
                 taken = {name: n for name, n in pod_usage(other).items() if is_numa_resource(name)}
                 free = subtract(add(free, taken), {other.shape.numa: 1})
-        return ZoneCapacity(state.node.numa, free).holds(kind)
+        return ZoneCapacity(state.node.numa, free).keeps_zone(kind)
 
     def _rejection(self, pod: Pod, state: NodeState) -> str | None:
         name, key = state.node.name, pod.shape.key
@@ -94,11 +94,11 @@ class CachePlacementCheck:
 
     def _strayed(self, placement: Placement) -> str | None:
         """A member that stands already, and whose node has left the domain in which the plan puts others."""
-        gang = self._cache.gang(placement.gang) if placement.within else None
+        gang = self._cache.gang(placement.gang) if placement.domain_labels else None
         for pod in gang.members if gang is not None else ():
             node = pod.node if pod.holds_node and not pod.deleting else None
             state = self._cache.node_state(node) if node is not None else None
-            if state is not None and not _has(state.node, placement.within):
+            if state is not None and not _has(state.node, placement.domain_labels):
                 return f"pod {pod} is not in the domain of the plan any more"
         return None
 

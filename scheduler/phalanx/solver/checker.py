@@ -220,9 +220,9 @@ def _affinity_violations(
             continue
         if not label_value:
             yield f"{rule.name}: a pod on a node without {rule.key}"
-        elif label_value not in rule.homes and there.keys().isdisjoint(rule.others):
+        elif label_value not in rule.existing_values and there.keys().isdisjoint(rule.others):
             started.append(label_value)
-            if there.keys().isdisjoint(rule.begin):
+            if there.keys().isdisjoint(rule.starters):
                 yield f"{rule.name}: pods in {label_value}, where none is that they ask for"
     if len(started) > 1:
         yield f"{rule.name}: pods in {len(started)} domains of {rule.key}"

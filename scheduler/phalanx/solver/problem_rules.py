@@ -183,7 +183,7 @@ def _affinity_constraints(problem: PlacementProblem) -> Iterator[AffinityConstra
                 key=problem.keys.index(rule.key) if rule.key in problem.keys else UNIQUE_PER_NODE,
                 owners=roles_with_shapes(problem, rule.owners),
                 others=roles_with_shapes(problem, rule.others),
-                begin=roles_with_shapes(problem, rule.begin) if isinstance(rule, PodAffinityRule) else (),
+                begin=roles_with_shapes(problem, rule.starters) if isinstance(rule, PodAffinityRule) else (),
             )
 
 

@@ -237,8 +237,8 @@ class WholeGangs(Check):
 
 def _kept(result: CycleResult, placement: Placement) -> int:
     """Number of members of its gang for which the cycle holds capacity."""
-    seated = result.memory.seated.get(placement.gang)
-    return sum(part.count for parts in seated.room.values() for part in parts) if seated is not None else 0
+    seated = result.memory.compositions.get(placement.gang)
+    return sum(part.count for parts in seated.held.values() for part in parts) if seated is not None else 0
 
 
 class OneDomain(Check):

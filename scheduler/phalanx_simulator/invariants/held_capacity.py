@@ -84,13 +84,13 @@ class HeldNodes:
 
 def _kept_by(memory: Memory) -> Iterator[_Kept]:
     for gang, made in memory.nominations.items():
-        yield _Kept(("nomination", gang, made.victims), tuple(made.seats), NOMINATION_S)
+        yield _Kept(("nomination", gang, made.victims), tuple(made.usage), NOMINATION_S)
     for gang, move in memory.moves.items():
-        yield _Kept(("move", gang, move.pods), tuple(move.seats), NOMINATION_S, bool(move.controller))
+        yield _Kept(("move", gang, move.pods), tuple(move.usage), NOMINATION_S, bool(move.controller))
     for gang, promise in memory.reserved_starts.items():
-        yield _Kept(("promise", gang, None), tuple(promise.seats), inf)
-    for gang, seated in memory.seated.items():
-        yield _Kept(("claim", gang, seated.since), tuple(seated.room), LOST_MEMBER_HOLD_S)
+        yield _Kept(("promise", gang, None), tuple(promise.usage), inf)
+    for gang, seated in memory.compositions.items():
+        yield _Kept(("claim", gang, seated.since), tuple(seated.held), LOST_MEMBER_HOLD_S)
 
 
 Kept = Nomination | Move
@@ -142,7 +142,7 @@ def _kept(snapshot: Snapshot, result: CycleResult) -> dict[GangId, Kept]:
     kept: dict[GangId, Kept] = {
         gang: nomination
         for gang, nomination in after.nominations.items()
-        if nomination.seats and _decided(before.nominations.get(gang)) == _decided(nomination)
+        if nomination.usage and _decided(before.nominations.get(gang)) == _decided(nomination)
     }
     moves = after.moves.items()
     kept.update({gang: move for gang, move in moves if not move.controller and gang in before.moves})
@@ -154,8 +154,8 @@ def _still_held(
 ) -> Mapping[NodeName, Resources]:
     """Its assignments, less those that members of a moved gang already have or get now."""
     if isinstance(kept, Nomination):
-        return kept.seats
-    wanted = dict(kept.seats)
+        return kept.usage
+    wanted = dict(kept.usage)
     binds = (bind for placement in result.placements if placement.gang == gang for bind in placement.binds)
     nodes: dict[PodUid, NodeName] = {bind.pod: bind.node for bind in binds}
     for pod in snapshot.gangs[gang].members:

@@ -104,7 +104,7 @@ class PreemptionsAreValid(Check):
         back = _given_back(snapshot, gone | going)
         taken = _taken(snapshot, result, [*after.nominations.values(), *started.values()])
         for gang, nomination in new.items():
-            for node, amounts in nomination.seats.items():
+            for node, amounts in nomination.usage.items():
                 state = snapshot.nodes.get(node)
                 room = add(state.free, back.get(node, NONE)) if state is not None else NONE
                 counted = [name for name in amounts if amounts[name] and not is_numa_resource(name)]
@@ -170,7 +170,7 @@ def _taken(
     """Resources per node of pods bound now and of beneficiaries."""
     taken: dict[NodeName, Resources] = {}
     for nomination in nominations:
-        for node, amounts in nomination.seats.items():
+        for node, amounts in nomination.usage.items():
             taken[node] = add(taken.get(node, NONE), amounts)
     targets = {bind.pod: bind.node for placement in result.placements for bind in placement.binds}
     for pod in _members(snapshot.gangs.values()):

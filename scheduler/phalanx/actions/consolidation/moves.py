@@ -90,7 +90,7 @@ class Moves:
         with self._session.statement() as statement:
             for gang, queue, wanted in [
                 (beneficiary.id, beneficiary.queue, seats),
-                *((gang, move.queue, move.seats) for gang, move in moved.items()),
+                *((gang, move.queue, move.usage) for gang, move in moved.items()),
             ]:
                 statement.nominate(queue=queue, usage=beyond(wanted, coming), booked={})
                 rest = beyond(coming, wanted)
@@ -159,7 +159,7 @@ class Moves:
         rooms: dict[GangId, tuple[Usage, Usage]] = {}
         for gang, move in self.open.items():
             fresh = _fresh(self._session.gangs.get(self._origins[gang]), move)
-            needed = beyond(move.seats, usage_of(assigned_pods(fresh)))
+            needed = beyond(move.usage, usage_of(assigned_pods(fresh)))
             owed = _owed(needed, usage_of(assigned_pods(holders[gang])))
             rooms[gang] = beyond(needed, coming), owed
             rest = beyond(coming, needed)
@@ -170,7 +170,7 @@ class Moves:
     def _meant_for(self, gang: GangId, nomination: Nomination, nominations: Nominations) -> Usage:
         """What of the room of its victims is for the gang for which they go."""
         held = usage_of(assigned_pods(nominations.victims_left(gang)))
-        return beyond(held, beyond(held, nomination.seats))
+        return beyond(held, beyond(held, nomination.usage))
 
     def _holders(self) -> dict[GangId, list[Pod]]:
         """The pods that were evicted and still hold their nodes, by the gang that comes back."""

@@ -168,8 +168,12 @@ def _held(free: Resources) -> tuple[tuple[str, int], ...]:
 def _slots(numa: Numa, held: tuple[tuple[str, int], ...], kinds: tuple[str, ...]) -> Resources:
     """The slots of each kind beside what is held; equal nodes share the result."""
     capacity = ZoneCapacity(numa, dict(held))
-    own = {NUMA_SLOT + kind: count for kind in kinds if (count := capacity.room(kind, kinds)) is not None}
-    common = {_COMMON + kind: count for kind in kinds if (count := capacity.common(kind)) is not None}
+    own = {
+        NUMA_SLOT + kind: count
+        for kind in kinds
+        if (count := capacity.max_additional(kind, kinds)) is not None
+    }
+    common = {_COMMON + kind: count for kind in kinds if (count := capacity.max_displaced(kind)) is not None}
     return {**_plenty(kinds), **own, **common}
 
 

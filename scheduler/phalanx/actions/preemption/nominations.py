@@ -35,7 +35,7 @@ class Nominations:
         self.open: Mapping[GangId, Nomination] = {
             gang: each
             for gang, each in session.snapshot.memory.nominations.items()
-            if each.seats and now < each.until and gang in session.gangs and self._is_of_use(each)
+            if each.usage and now < each.until and gang in session.gangs and self._is_of_use(each)
         }
 
     def _is_of_use(self, nomination: Nomination) -> bool:
@@ -43,8 +43,8 @@ class Nominations:
         session = self._session
         if session.health.is_open:
             return True
-        states = [session.nodes.get(name) for name in nomination.seats]
-        return session.faults.keys().isdisjoint(nomination.seats) and all(
+        states = [session.nodes.get(name) for name in nomination.usage]
+        return session.faults.keys().isdisjoint(nomination.usage) and all(
             state is not None and state.node.is_ready and not state.node.unschedulable for state in states
         )
 
@@ -100,7 +100,7 @@ class Nominations:
         """What is free already of the room of these gangs, as negative changes."""
         room: dict[NodeName, Resources] = {}
         for gang in gangs:
-            for node, amounts in beyond(self.open[gang].seats, _held_by(self.victims_left(gang))).items():
+            for node, amounts in beyond(self.open[gang].usage, _held_by(self.victims_left(gang))).items():
                 room[node] = subtract(room.get(node, NONE), amounts)
         return room
 
@@ -118,7 +118,7 @@ class Nominations:
     def _part(self, gang: Gang, part: Callable[[Usage, Usage], Usage]) -> tuple[Usage, Usage]:
         left = self.victims_left(gang.id)
         own = _held_by(pod for pod in left if self.gang_of(pod).queue == gang.queue)
-        seats = self.open[gang.id].seats
+        seats = self.open[gang.id].usage
         return part(seats, _held_by(left)), charged(part(seats, own))
 
     @cached_property

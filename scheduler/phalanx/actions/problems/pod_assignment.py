@@ -46,13 +46,13 @@ def assign_pods(session: Session, demand: Demand, assignments: Sequence[Assignme
 def in_rank_order(roles: Sequence[Role], paths: Mapping[NodeName, Path]) -> list[list[Pod]]:
     """For each role its pods in the order of its nodes. There may be fewer nodes than pods."""
     taken = [list(role.pods[: len(role.nodes)]) for role in roles]
-    if len(roles) < 2 or len({pod.part for pods in taken for pod in pods} - {None}) < 2:
+    if len(roles) < 2 or len({pod.group_index for pods in taken for pod in pods} - {None}) < 2:
         return taken
     leading = max(range(len(roles)), key=lambda index: len(taken[index]))
     first: dict[int | None, Slot] = {}
     for pod, node in zip(taken[leading], roles[leading].nodes, strict=True):
-        if pod.part is not None:
-            first.setdefault(pod.part, _slot(node, paths))
+        if pod.group_index is not None:
+            first.setdefault(pod.group_index, _slot(node, paths))
     return [
         pods if index == leading else _near_their_parts(pods, role.nodes, first, paths)
         for index, (role, pods) in enumerate(zip(roles, taken, strict=True))
@@ -78,7 +78,7 @@ def _near_their_parts(
             if number not in assigned and len(slot) >= depth:
                 free.setdefault(slot[:depth], deque()).append(number)
         for rank, pod in list(waiting.items()):
-            near = free.get(preferred.get(pod.part, ())[:depth])
+            near = free.get(preferred.get(pod.group_index, ())[:depth])
             if near:
                 assigned[near.popleft()] = waiting.pop(rank)
     return [assigned[number] for number in range(len(slots))]

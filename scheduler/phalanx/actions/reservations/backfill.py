@@ -243,14 +243,14 @@ def _promised_before(session: Session, run_times: RunTimeForecast) -> dict[GangI
             gang=gang_id,
             name=f"gang {gang}",
             queue=gang.queue,
-            precedence=(rank_of(gang, session), promise.given),
-            given=promise.given,
+            precedence=(rank_of(gang, session), promise.reserved_in),
+            given=promise.reserved_in,
             start=promise.start,
             held_from=promise.held_from,
             end=run_times.end_after(gang, promise.start),
-            seats=promise.seats,
-            cells=capacity_delta(gang.queue, promise.seats, charged(promise.seats), session.ledger),
-            wants=_wants(gang, promise.seats),
+            seats=promise.usage,
+            cells=capacity_delta(gang.queue, promise.usage, charged(promise.usage), session.ledger),
+            wants=_wants(gang, promise.usage),
         )
     return found
 
@@ -272,7 +272,7 @@ def reserved_starts_of(reservations: Collection[Reservation]) -> dict[GangId, Re
     """What the next cycle should know of these."""
     promises = {
         each.gang: ReservedStart(
-            given=each.given, start=each.start, held_from=each.held_from, seats=each.seats
+            reserved_in=each.given, start=each.start, held_from=each.held_from, usage=each.seats
         )
         for each in reservations
     }

@@ -50,7 +50,7 @@ def find(session: Session) -> CapacityHolds:
         if gang.kind is GangKind.POD or gang.id in session.preempted:
             continue
         if _has_begun(gang) and not _is_ending(gang):
-            seated[gang.id] = _review(gang, session.snapshot.memory.seated.get(gang.id), now)
+            seated[gang.id] = _review(gang, session.snapshot.memory.compositions.get(gang.id), now)
     ends = {gang: each.since + _claim_ms(session.gangs[gang]) for gang, each in seated.items() if each.since}
     return CapacityHolds(
         seated=seated,
@@ -67,11 +67,11 @@ def after(session: Session, claims: CapacityHolds) -> CapacityHolds:
     now, room = session.snapshot.now, room_of(session.capacity_holds)
     started = {placement.gang for placement in session.placements if placement.cause == START}
     new = {
-        each.gang.id: GangComposition(parts=each.gang.parts, since=now, room=room[each.gang.id])
+        each.gang.id: GangComposition(members=each.gang.composition, since=now, held=room[each.gang.id])
         for each in session.capacity_holds
         if each.gang.reserves and each.gang.id in started
     }
-    again = {gang: replace(claims.seated[gang], room=room[gang]) for gang in claims.open if gang in room}
+    again = {gang: replace(claims.seated[gang], held=room[gang]) for gang in claims.open if gang in room}
     ends = [claims.wake_at, *(now + CAPACITY_HOLD_MS for _ in new)]
     return replace(
         claims,
@@ -103,31 +103,31 @@ def _is_ending(gang: Gang) -> bool:
 def _review(gang: Gang, known: GangComposition | None, now: int) -> GangComposition:
     """A whole gang is taken stock of; one that is not keeps what is known of it, and since when."""
     if gang.is_stable:
-        return _whole(gang.parts, known)
+        return _whole(gang.composition, known)
     counted = [pod for pod in gang.members if pod.counts_for_gang]
     if gang.minimum.is_reached(counted):
         return _whole(count_members(counted), known)
     if known is None:
-        return GangComposition(parts=gang.parts, since=now)
+        return GangComposition(members=gang.composition, since=now)
     return known if known.since else replace(known, since=now)
 
 
 def _whole(parts: tuple[MemberCount, ...], known: GangComposition | None) -> GangComposition:
     """What is known where it says just that: the next cycle then compares nothing."""
-    if known is None or known.since or known.room:
-        return GangComposition(parts=parts)
-    return known if known.parts is parts or known.parts == parts else GangComposition(parts=parts)
+    if known is None or known.since or known.held:
+        return GangComposition(members=parts)
+    return known if known.members is parts or known.members == parts else GangComposition(members=parts)
 
 
 def demand_of(gang: Gang, seated: GangComposition, demanded: Iterable[Pod]) -> Demand | None:
     """Stand-ins for what the gang lacks to its minimum beyond the pods that are demanded for it already."""
-    lacking = placeholders(gang, _there(gang, demanded), seated.parts)
+    lacking = placeholders(gang, _there(gang, demanded), seated.members)
     return Demand(gang, Stage.REPAIR, CAUSE, batches_of(lacking, whole=False)) if lacking else None
 
 
 def expiry_objection(gang: Gang, seated: GangComposition) -> Objection | None:
     """That the room which the gang reserved was given back; None where it lacks nothing that it had kept."""
-    lacking = placeholders(gang, _there(gang, ()), seated.parts)
+    lacking = placeholders(gang, _there(gang, ()), seated.members)
     if not lacking:
         return None
     roles = ", ".join(dict.fromkeys(f"role {pod.role}" for pod in lacking if pod.role))

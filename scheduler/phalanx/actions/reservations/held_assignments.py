@@ -153,7 +153,7 @@ def room_of(kept: Iterable[CapacityHold]) -> dict[GangId, dict[NodeName, tuple[M
 
 def _seats_of(seated: GangComposition, session: Session) -> Iterator[_Seat]:
     """Those that may be taken again without looking closer: no shares of devices, no NUMA zones."""
-    for node, parts in seated.room.items():
+    for node, parts in seated.held.items():
         for part in parts if node in session.nodes else ():
             is_plain = not requests_share(part.shape.requests) and not (
                 session.facts.numa_layouts and part.shape.numa

@@ -143,7 +143,7 @@ def beside(model: CountingModel) -> None:
         started = []
         for label_value, groups in _groups_by_label_value(model, affinity.key):
             pods = _pods_of_roles(model, affinity.owners, groups)
-            if not pods or label_value in rule.homes:
+            if not pods or label_value in rule.existing_values:
                 continue
             allowed = []
             for roles in (affinity.others, affinity.begin) if label_value else ():

@@ -146,7 +146,9 @@ def _mask(table: NodeTable, nodes: IntArray, role: int, chosen: _ChosenValues) -
     mask = np.ones(len(nodes), dtype=np.bool_)
     for affinity, label_value in chosen:
         rule = affinity.rule
-        allowed_values = rule.homes if isinstance(rule, PodAffinityRule) and role in affinity.owners else ()
+        allowed_values = (
+            rule.existing_values if isinstance(rule, PodAffinityRule) and role in affinity.owners else ()
+        )
         if role in (*affinity.owners, *affinity.others):
             mask &= _has_label_value(table, nodes, affinity.key, {label_value, *allowed_values})
     return mask
