@@ -140,7 +140,7 @@ def test_single_pods_are_of_a_kind_when_their_controllers_are() -> None:
 
 
 def leaving(at: int, amount: int) -> EndingGang:
-    return EndingGang("gang g", End(at, at, at, method=Method.MAXIMUM), nodes={}, cells={CELL: amount})
+    return EndingGang("gang g", End(at, at, at, method=Method.MAXIMUM), usage={}, delta={CELL: amount})
 
 
 GANG = Scenario().gang("g", 1).snapshot().gangs[GangId("gang-g")]
@@ -152,13 +152,13 @@ def reserved(start: int, amount: int, end: int | None) -> Reservation:
         name="gang g",
         queue=QueueName("q"),
         precedence=(),
-        given=(1, 0),
+        reserved_in=(1, 0),
         start=start,
         held_from=start,
         end=end,
-        seats={},
-        cells={CELL: amount},
-        wants=Beneficiary(GANG, {}),
+        usage={},
+        delta={CELL: amount},
+        request=Beneficiary(GANG, {}),
     )
 
 

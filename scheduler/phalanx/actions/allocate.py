@@ -196,7 +196,7 @@ class _Attempts:
 
     def _bound_in_turn(self, demand: Demand) -> Iterator[Sequence[Reservation]]:
         nomination = self._nominations.open.get(demand.gang.id)
-        return self.reservations.in_turn(demand, nomination.passed if nomination is not None else None)
+        return self.reservations.alternatives(demand, nomination.passed if nomination is not None else None)
 
     def _build_problem(
         self, demand: Demand, bound: Sequence[Reservation], avoiding: frozenset[NodeName]

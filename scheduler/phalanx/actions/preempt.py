@@ -43,8 +43,7 @@ from phalanx.actions.preemption.victims import (
     victim_of,
 )
 from phalanx.actions.problems.capacity_holders import charged
-from phalanx.actions.reservations.precedence import binding, in_turn
-from phalanx.actions.reservations.reservations import Reservation
+from phalanx.actions.reservations.reservations import Reservation, alternatives, binding
 from phalanx.framework.evictions import Beneficiary, is_marked_for_eviction
 from phalanx.framework.retry import EVICTION_CHECK_MS
 from phalanx.framework.statement import Statement
@@ -368,7 +367,7 @@ class _Preemption:
         self, demand: Demand, search: VictimCandidates, maker: VictimSearch, bound: Sequence[Reservation]
     ) -> SearchResult | None:
         return self._outcome.isolate_errors(
-            lambda: maker.make_beside(list(in_turn(bound, demand, self._session)), demand, search),
+            lambda: maker.make_beside(list(alternatives(bound, demand, self._session)), demand, search),
             about=f"victims for {demand.gang}",
         )
 

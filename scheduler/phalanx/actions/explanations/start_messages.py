@@ -44,7 +44,7 @@ def with_start(verdict: Verdict, reservation: Reservation | None) -> Verdict:
         verdict,
         start=start,
         message=f"{message}{_between(forecast)} ({forecast.method})",
-        evidence=(*verdict.evidence, *(_ends_before(gang) for gang in forecast.leaving)),
+        evidence=(*verdict.evidence, *(_ends_before(gang) for gang in forecast.ending)),
     )
 
 
@@ -83,7 +83,7 @@ def would_delay(gang: Gang, blocked_by: BlockingReservations, now: int) -> Verdi
 
 
 def _starts(reservation: Reservation) -> Evidence:
-    count = len(reservation.seats)
+    count = len(reservation.usage)
     nodes = "1 node" if count == 1 else f"{count} nodes"
     return Evidence(reservation.name, f"starts at {formatting.moment(reservation.start)} on {nodes}")
 

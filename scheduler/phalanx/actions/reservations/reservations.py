@@ -1,8 +1,9 @@
-"""Starts that are reserved for gangs which wait, and the room that ends and reserved starts leave over time.
+"""Reservations of waiting gangs, as in EASY backfill, and the capacity profile over time that they leave.
 
-All room is counted in cells: a resource of a node, or of an account of the ledger. What is said here is about
-changes against now: a gang that ends gives its cells back, a reserved start takes its own and gives them back
-when that gang has run as long as it may.
+Capacity is counted per resource of a node and per resource of an account of the ledger, as a difference from
+now: a gang that ends frees its part, a reserved start takes its part and frees it when the gang has run as
+long as it may. A profile is a sorted list of such changes; the least capacity between two times takes one
+pass over it.
 """
 
 from bisect import bisect_left, bisect_right
@@ -11,157 +12,234 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from phalanx.actions.demands.demand import Demand, Stage, beneficiary_of
+from phalanx.actions.demands.demand_queue import rank_of
 from phalanx.framework.evictions import Beneficiary
+from phalanx.framework.queues import guarantees
 from phalanx.framework.queues.ledger import Account, Ledger
 from phalanx.framework.run_times import End, Method
+from phalanx.framework.session import Session
 from phalanx.framework.statement import Statement, Usage
 from phalanx.model.names import GangId, NodeName, QueueName
 from phalanx.model.resources import Resources
 
 CapacityKey = tuple[NodeName | Account, str]
-"""A resource of a node (its name), or of an account."""
+"""A resource of a node (by name) or of an account."""
 
 CapacityDelta = Mapping[CapacityKey, int]
+"""Amounts that a start takes or an end frees."""
 
 Precedence = tuple[Any, ...]
-"""Rank, then who was promised first; smaller comes first."""
+"""Rank, then the order in which starts were reserved. The smaller one comes first."""
 
 NOT_RESERVED: Final = (1 << 62, 0)
-"""After all cycles that promised something."""
+"""The position of a gang without a reservation: after all reservations."""
 
 
 class EndingGang(Struct, frozen=True):
-    """A gang that holds room and is expected to end."""
+    """A gang that holds capacity and is expected to end."""
 
     name: str
     end: End
-    nodes: Usage
-    cells: CapacityDelta
+    usage: Usage
+    """What it holds per node."""
+    delta: CapacityDelta
+    """What its end frees."""
 
 
 class Forecast(Struct, frozen=True):
-    """How a reserved start was worked out: between which times it lies, and some of those who end before.
-
-    `leaving` has the last ones first; nobody where it is reserved starts that must be over.
-    """
+    """Bounds of a reserved start, and what they are based on."""
 
     earliest: int
     latest: int
     method: Method
-    leaving: tuple[EndingGang, ...] = ()
+    ending: tuple[EndingGang, ...] = ()
+    """Some gangs that must end before, last ones first; empty if the start waits for other reservations."""
 
 
 class Reservation(Struct, frozen=True):
-    """The start of a waiting gang: when, and what it then takes of each node (`seats`).
-
-    Its room is kept from `held_from`, the earliest start that it was ever promised: nobody who says that it
-    ends before may be wrong again. `end` is when it has run as long as it may; None: never. `wants`: what it
-    asks for. `forecast` is None for a promise of an earlier cycle that this one has not come to.
-    """
+    """The reserved start of a waiting gang. Times are in milliseconds since the epoch."""
 
     gang: GangId
     name: str
     queue: QueueName
     precedence: Precedence
-    given: tuple[int, int]
+    reserved_in: tuple[int, int]
+    """The cycle that reserved it first, and the position within that cycle."""
     start: int
     held_from: int
+    """The earliest start that was ever reserved for it. From then on no gang may use the capacity, even if it
+    claims to end in time."""
     end: int | None
-    seats: Usage
-    cells: CapacityDelta
-    wants: Beneficiary
+    """End of its longest run; None without a maximum."""
+    usage: Usage
+    """What it will use per node."""
+    delta: CapacityDelta
+    """What its start takes."""
+    request: Beneficiary
+    """What it requests."""
     forecast: Forecast | None = None
+    """None for a reservation of an earlier cycle that this cycle has not reached yet."""
 
 
-def hold(reserved: Iterable[Reservation], statement: Statement) -> None:
-    """Take the room of these starts."""
-    for each in reserved:
-        statement.nominate(queue=each.queue, usage=each.seats, booked={})
+def hold(reservations: Iterable[Reservation], statement: Statement) -> None:
+    """Take the capacity of these starts."""
+    for reservation in reservations:
+        statement.nominate(queue=reservation.queue, usage=reservation.usage, booked={})
 
 
 class BlockingReservations(Struct, frozen=True):
-    """Why a demand must leave room alone: free until then (ms), used longer it would delay these starts."""
+    """Reservations that keep a demand from free capacity."""
 
     delayed: tuple[Reservation, ...]
+    """The reservations that the demand would delay."""
     free_until: int
+    """Time (ms) until which the capacity is free."""
 
 
 def capacity_delta(queue: QueueName, used: Usage, booked: Usage, ledger: Ledger) -> CapacityDelta:
-    """What this use of nodes, of which `booked` is on the queue's account, takes of nodes and accounts."""
-    cells: dict[CapacityKey, int] = {}
+    """What this usage takes of nodes, and its `booked` part of the accounts of the queue."""
+    delta: dict[CapacityKey, int] = {}
     for node, amounts in used.items():
-        _add(cells, node, amounts)
+        _add(delta, node, amounts)
     for node, amounts in booked.items():
         for account in ledger.accounts(queue, node):
-            _add(cells, account, amounts)
-    return cells
+            _add(delta, account, amounts)
+    return delta
 
 
-def _add(cells: dict[CapacityKey, int], place: NodeName | Account, amounts: Resources) -> None:
+def _add(delta: dict[CapacityKey, int], place: NodeName | Account, amounts: Resources) -> None:
     for name, amount in amounts.items():
-        cells[place, name] = cells.get((place, name), 0) + amount
+        delta[place, name] = delta.get((place, name), 0) + amount
 
 
-def split(cells: CapacityDelta) -> tuple[dict[NodeName, dict[str, int]], dict[Account, dict[str, int]]]:
-    """By node and by account."""
-    nodes: dict[NodeName, dict[str, int]] = {}
+def split(delta: CapacityDelta) -> tuple[dict[NodeName, dict[str, int]], dict[Account, dict[str, int]]]:
+    """The parts of nodes and of accounts."""
+    usage: dict[NodeName, dict[str, int]] = {}
     accounts: dict[Account, dict[str, int]] = {}
-    for (place, name), amount in cells.items():
+    for (place, name), amount in delta.items():
         if isinstance(place, tuple):
             accounts.setdefault(place, {})[name] = amount
         else:
-            nodes.setdefault(place, {})[name] = amount
-    return nodes, accounts
+            usage.setdefault(place, {})[name] = amount
+    return usage, accounts
 
 
 def least_capacity(
-    leaving: Iterable[EndingGang],
-    reserved: Sequence[Reservation],
+    ending: Iterable[EndingGang],
+    reservations: Sequence[Reservation],
     *,
     since: int,
     until: int | None,
     only: Collection[CapacityKey] | None = None,
 ) -> dict[CapacityKey, int]:
-    """Per cell, the least by which its room differs from now between two times, the second excluded.
+    """The least change of capacity against now in [since, until), per key; absent keys do not change.
 
-    Cells that are absent differ by nothing. `until` None means for ever; `only`: no other cells count.
+    `until` None means for ever. `only` restricts the keys.
     """
-    changes = sorted(_changes(leaving, reserved), key=lambda change: change[:2])
+    changes = sorted(_changes(ending, reservations), key=lambda change: change[:2])
     if until is not None:
         changes = changes[: bisect_left(changes, until, key=lambda change: change[0])]
     first = bisect_right(changes, since, key=lambda change: change[0])
-    room: dict[CapacityKey, int] = {}
-    for _, _, sign, cells in changes[:first]:
-        for cell, amount in _those(cells, only):
-            room[cell] = room.get(cell, 0) + sign * amount
-    least = dict(room)
-    # What only comes back from then on makes nothing less.
+    capacity: dict[CapacityKey, int] = {}
+    for _, _, sign, delta in changes[:first]:
+        for key, amount in _only(delta, only):
+            capacity[key] = capacity.get(key, 0) + sign * amount
+    least = dict(capacity)
+    # After the last start only ends follow, which make nothing less.
     last = max((index for index, change in enumerate(changes) if change[2] < 0), default=-1)
-    for _, _, sign, cells in changes[first : last + 1]:
-        for cell, amount in _those(cells, only):
-            room[cell] = left = room.get(cell, 0) + sign * amount
-            if left < least.get(cell, 0):
-                least[cell] = left
+    for _, _, sign, delta in changes[first : last + 1]:
+        for key, amount in _only(delta, only):
+            capacity[key] = left = capacity.get(key, 0) + sign * amount
+            if left < least.get(key, 0):
+                least[key] = left
     return least
 
 
-def _those(cells: CapacityDelta, only: Collection[CapacityKey] | None) -> Iterable[tuple[CapacityKey, int]]:
-    return cells.items() if only is None else [(cell, cells[cell]) for cell in cells if cell in only]
+def _only(delta: CapacityDelta, only: Collection[CapacityKey] | None) -> Iterable[tuple[CapacityKey, int]]:
+    return delta.items() if only is None else [(key, delta[key]) for key in delta if key in only]
 
 
 def _changes(
-    leaving: Iterable[EndingGang], reserved: Iterable[Reservation]
+    ending: Iterable[EndingGang], reservations: Iterable[Reservation]
 ) -> Iterator[tuple[int, int, int, CapacityDelta]]:
-    """When, first (0) or last (1) at that time, +1 for room that comes or -1 for room that goes."""
-    for gone in leaving:
-        yield gone.end.at, 0, 1, gone.cells
-    for each in reserved:
-        yield each.held_from, 1, -1, each.cells
+    """Time, order at that time (0 before 1), +1 for freed or -1 for taken capacity, and how much."""
+    for gang in ending:
+        yield gang.end.at, 0, 1, gang.delta
+    for each in reservations:
+        yield each.held_from, 1, -1, each.delta
         if each.end is not None:
-            yield each.end, 0, 1, each.cells
+            yield each.end, 0, 1, each.delta
 
 
-def moments(leaving: Iterable[EndingGang], reserved: Iterable[Reservation], *, now: int) -> list[int]:
-    """The times after now at which room is given back, in order."""
-    ends = {gone.end.at for gone in leaving} | {each.end for each in reserved if each.end is not None}
+def moments(ending: Iterable[EndingGang], reservations: Iterable[Reservation], *, now: int) -> list[int]:
+    """The times after now at which capacity is freed, in order."""
+    ends = {gang.end.at for gang in ending} | {each.end for each in reservations if each.end is not None}
     return sorted(end for end in ends if end > now)
+
+
+# --- which reservations bind a demand ---------------------------------------------------------------------
+
+
+def binding(reservations: Iterable[Reservation], demand: Demand, session: Session) -> tuple[Reservation, ...]:
+    """The reservations that a demand must not delay: of higher precedence; none for a repair.
+
+    Queues of higher priority are served first, whatever is reserved for others.
+    """
+    reservations = tuple(reservations)
+    if not reservations or demand.stage is Stage.REPAIR:
+        return ()
+    own = next((each.precedence for each in reservations if each.gang == demand.gang.id), None)
+    precedence = own or (rank_of(demand.gang, session), NOT_RESERVED)
+    return tuple(
+        each
+        for each in reservations
+        if each.precedence < precedence and not _is_served_before(session, demand.gang.queue, each.queue)
+    )
+
+
+def alternatives(
+    bound: Sequence[Reservation],
+    demand: Demand,
+    session: Session,
+    *,
+    passed: Collection[GangId] | None = None,
+) -> Iterator[Sequence[Reservation]]:
+    """The sets of reservations to respect, in the order to try: all; then those that bind a guarantee too.
+
+    `passed`: the gangs whose reservations did not bind it when capacity was nominated for it.
+    """
+    yield bound
+    if passed is None:
+        hard = _hard(bound, demand, session)
+    else:
+        hard = [each for each in bound if each.gang not in passed]
+    if len(hard) < len(bound):
+        yield hard
+
+
+def _hard(bound: Sequence[Reservation], demand: Demand, session: Session) -> list[Reservation]:
+    """The reservations that bind it even if its request is within the guarantee of its queue."""
+    queue = session.queues.get(demand.gang.queue) if bound else None
+    beneficiary = beneficiary_of(demand)
+    if queue is None or not guarantees.are_within_guarantees((queue,), beneficiary, session):
+        return list(bound)
+    return [each for each in bound if not _is_guaranteed_before(beneficiary, each, session)]
+
+
+def _is_served_before(session: Session, queue: QueueName, other: QueueName) -> bool:
+    """Whether the queue has a higher priority than the other one at their lowest common ancestor."""
+    paths = zip(reversed(session.queues.path(queue)), reversed(session.queues.path(other)), strict=False)
+    return next((own.priority > others.priority for own, others in paths if own.name != others.name), False)
+
+
+def _is_guaranteed_before(beneficiary: Beneficiary, reservations: Reservation, session: Session) -> bool:
+    """Whether it stays within its guarantee, and the reserved start does not."""
+    queue, other = beneficiary.gang.queue, reservations.queue
+    own, others = (
+        guarantees.below_common_ancestor(queue, other, session),
+        guarantees.below_common_ancestor(other, queue, session),
+    )
+    if not own or not others or not guarantees.are_within_guarantees(own, beneficiary, session):
+        return False
+    return not guarantees.are_within_guarantees(others, reservations.request, session)

@@ -27,7 +27,7 @@ from phalanx.actions.reservations.reservations import (
     moments,
     split,
 )
-from phalanx.framework.run_times import Method, RunTimeForecast
+from phalanx.framework.run_times import Method
 from phalanx.framework.session import Session
 from phalanx.framework.statement import Statement, Usage
 from phalanx.limits import EXPLANATION_DETERMINISTIC_LIMIT
@@ -48,41 +48,40 @@ class Start(Struct, frozen=True):
 
     at: int
     end: int | None
-    seats: Usage
-    cells: CapacityDelta
+    usage: Usage
+    delta: CapacityDelta
     forecast: Forecast
 
 
 class StartSearch:
     """The searches of one session."""
 
-    def __init__(self, session: Session, run_times: RunTimeForecast, answers: AnswerCache) -> None:
-        self._session = session
-        self._run_times = run_times
-        self._answers = answers
+    def __init__(self, session: Session, answers: AnswerCache) -> None:
+        self.session = session
+        self.answers = answers
         self._never: set[Hashable] = set()
 
     @cached_property
-    def _problems(self) -> ProblemBuilder:
-        return ProblemBuilder(self._session, may_grow=True)
+    def problems(self) -> ProblemBuilder:
+        """Builds problems in which more is free than now."""
+        return ProblemBuilder(self.session, may_grow=True)
 
     def find(
         self,
         demand: Demand,
-        leaving: Sequence[EndingGang],
-        reserved: Sequence[Reservation],
+        ending: Sequence[EndingGang],
+        reservations: Sequence[Reservation],
         before: Reservation | None,
     ) -> Start | None:
-        """The earliest start that is found as these leave, without delaying what is reserved.
+        """The earliest start as these gangs end, without delaying these reservations.
 
-        One that was promised before and is late keeps its seats, as long as they can be had at some time.
+        A gang with a late reservation keeps its nodes, as long as they become free at some time.
         """
-        oracle = FeasibilityOracle(self._answers, _LIMITS, solves=RESERVATION_SOLVES_MAX)
-        search = _Search(self._session, self._problems, self._run_times, oracle, demand, leaving, reserved)
-        is_late = before is not None and before.held_from <= self._session.snapshot.now
-        if before is not None and is_late and (start := search.find_on(before.seats)) is not None:
+        search = _Search(self, demand, ending, reservations)
+        is_late = before is not None and before.held_from <= self.session.snapshot.now
+        if before is not None and is_late and (start := search.find_on(before.usage)) is not None:
             return start
-        key = (self._problems.key(demand), tuple(each.gang for each in reserved))
+        key = (self.problems.key(demand), tuple(reservation.gang for reservation in reservations))
         if key in self._never:
             return None
         found = search.find(before.start if before is not None else None)
@@ -96,25 +95,21 @@ class _Search:
 
     def __init__(
         self,
-        session: Session,
-        problems: ProblemBuilder,
-        run_times: RunTimeForecast,
-        oracle: FeasibilityOracle,
+        searches: StartSearch,
         demand: Demand,
-        leaving: Sequence[EndingGang],
-        reserved: Sequence[Reservation],
+        ending: Sequence[EndingGang],
+        reservations: Sequence[Reservation],
     ) -> None:
-        self._session = session
-        self._problems = problems
-        self._run_times = run_times
+        self._session = searches.session
+        self._searches = searches
         self._demand = demand
-        self._leaving = leaving
-        self._reserved = reserved
-        self._oracle = oracle
+        self._ending = ending
+        self._reserved = reservations
+        self._oracle = FeasibilityOracle(searches.answers, _LIMITS, solves=RESERVATION_SOLVES_MAX)
 
     def find(self, likely: int | None) -> Start | None:
         """The answer. `likely` is tried first."""
-        times = moments(self._leaving, self._reserved, now=self._session.snapshot.now)
+        times = moments(self._ending, self._reserved, now=self._session.snapshot.now)
         surest, assignments = self._first_for_ever(times, likely)
         for at in times[:surest][:RESERVATION_GAPS_MAX] if self._reserved else ():
             end = self._end(at)
@@ -122,31 +117,31 @@ class _Search:
                 return self._start(at, end, earlier)
         return self._start(times[surest], None, assignments) if assignments is not None else None
 
-    def find_on(self, seats: Usage) -> Start | None:
+    def find_on(self, usage: Usage) -> Start | None:
         """The earliest start on exactly these seats; None where they are none for it any more."""
         judged = [self._session.eligibility(batch.pods[0]) for batch in self._demand.batches]
         is_out = any(
-            node not in self._session.nodes or node in each.rejected or self._is_in_zones(node, seats)
-            for node in seats
+            node not in self._session.nodes or node in each.rejected or self._is_in_zones(node, usage)
+            for node in usage
             for each in judged
         )
-        if is_out or total_of(charged(seats)) != requested(self._demand):
+        if is_out or total_of(charged(usage)) != requested(self._demand):
             return None
-        times = moments(self._leaving, self._reserved, now=self._session.snapshot.now)
-        index = bisect_left(times, True, key=lambda at: self._are_free(seats, at))
-        return self._start_on(seats, times[index]) if index < len(times) else None
+        times = moments(self._ending, self._reserved, now=self._session.snapshot.now)
+        index = bisect_left(times, True, key=lambda at: self._are_free(usage, at))
+        return self._start_on(usage, times[index]) if index < len(times) else None
 
-    def _is_in_zones(self, node: NodeName, seats: Usage) -> bool:
+    def _is_in_zones(self, node: NodeName, usage: Usage) -> bool:
         """Whether its kubelet would have to find NUMA zones: which ones will be free then nobody knows."""
-        return self._session.nodes[node].node.numa is not None and any(map(is_numa_resource, seats[node]))
+        return self._session.nodes[node].node.numa is not None and any(map(is_numa_resource, usage[node]))
 
-    def _are_free(self, seats: Usage, at: int) -> bool:
+    def _are_free(self, usage: Usage, at: int) -> bool:
         """Whether these seats are free, and within all limits, from then on for ever."""
         with self._session.statement() as statement:
             self._suppose(statement, at, None)
             rules = constraints_of(self._session, self._demand.gang).rules
-            are_free = not any(self._is_too_full(node, seats) for node in seats) and all(
-                _is_within(rule, seats) for rule in rules if isinstance(rule, Budget)
+            are_free = not any(self._is_too_full(node, usage) for node in usage) and all(
+                _is_within(rule, usage) for rule in rules if isinstance(rule, Budget)
             )
             statement.roll_back()
         return are_free
@@ -171,19 +166,19 @@ class _Search:
         return high, found
 
     def _end(self, start: int) -> int | None:
-        return self._run_times.end_after(self._demand.gang, start)
+        return self._session.run_times.end_after(self._demand.gang, start)
 
     def _fits(self, since: int, until: int | None) -> Sequence[Assignment] | None:
         """Where it fits, all of this time long."""
         with self._session.statement() as statement:
             self._suppose(statement, since, until)
-            problem = self._problems.build_problem(self._demand).problem
+            problem = self._searches.problems.build_problem(self._demand).problem
             statement.roll_back()
         answer = self._oracle.answer(feasibility_problem(problem))
         return answer.assignments if isinstance(answer, Placed) and answer.assignments else None
 
     def _suppose(self, statement: Statement, since: int, until: int | None) -> None:
-        least = least_capacity(self._leaving, self._reserved, since=since, until=until)
+        least = least_capacity(self._ending, self._reserved, since=since, until=until)
         room, budgets = split(least)
         statement.assume_free(usage=room, budgets=budgets)
 
@@ -196,25 +191,25 @@ class _Search:
             )
             kept = self._session.capacity_holds[-1]
             statement.roll_back()
-        seats: dict[NodeName, Resources] = {}
+        usage: dict[NodeName, Resources] = {}
         for node, pods in kept.assignments:
-            seats[node] = add(seats.get(node, NONE), total_usage(pods, kept.devices))
-        return self._start_on(seats, at)
+            usage[node] = add(usage.get(node, NONE), total_usage(pods, kept.devices))
+        return self._start_on(usage, at)
 
-    def _start_on(self, seats: Usage, at: int) -> Start:
-        cells = capacity_delta(self._demand.gang.queue, seats, charged(seats), self._session.ledger)
+    def _start_on(self, usage: Usage, at: int) -> Start:
+        delta = capacity_delta(self._demand.gang.queue, usage, charged(usage), self._session.ledger)
         return Start(
-            at=at, end=self._end(at), seats=seats, cells=cells, forecast=self._forecast(at, seats, cells)
+            at=at, end=self._end(at), usage=usage, delta=delta, forecast=self._forecast(at, usage, delta)
         )
 
-    def _forecast(self, at: int, seats: Usage, cells: CapacityDelta) -> Forecast:
+    def _forecast(self, at: int, usage: Usage, delta: CapacityDelta) -> Forecast:
         """Whose ends it waits for: of gangs on its nodes that are too full now, else in its queues."""
-        full = {node for node in seats if self._is_too_full(node, seats)}
-        before = [each for each in self._leaving if each.end.at <= at]
-        first = [each for each in before if any(node in full for node in each.nodes)] or [
+        full = {node for node in usage if self._is_too_full(node, usage)}
+        before = [each for each in self._ending if each.end.at <= at]
+        first = [each for each in before if any(node in full for node in each.usage)] or [
             each
             for each in before
-            if any(isinstance(cell[0], tuple) and cell in cells for cell in each.cells)
+            if any(isinstance(cell[0], tuple) and cell in delta for cell in each.delta)
         ]
         first.sort(key=lambda each: (-each.end.at, each.name))
         if not first or first[0].end.at < at:
@@ -223,20 +218,20 @@ class _Search:
             earliest=max(each.end.likely for each in first),
             latest=max(each.end.latest for each in first),
             method=max((each.end.method for each in first), key=list(Method).index),
-            leaving=tuple(first[:RESERVATION_ENDS_SHOWN_MAX]),
+            ending=tuple(first[:RESERVATION_ENDS_SHOWN_MAX]),
         )
 
-    def _is_too_full(self, node: NodeName, seats: Usage) -> bool:
+    def _is_too_full(self, node: NodeName, usage: Usage) -> bool:
         free = self._session.free(node)
         return any(
             amount > max(0, free.get(name, 0))
-            for name, amount in seats[node].items()
+            for name, amount in usage[node].items()
             if not is_numa_resource(name)
         )
 
 
-def _is_within(budget: Budget, seats: Usage) -> bool:
-    counted = [amounts for node, amounts in seats.items() if budget.nodes is None or node in budget.nodes]
+def _is_within(budget: Budget, usage: Usage) -> bool:
+    counted = [amounts for node, amounts in usage.items() if budget.nodes is None or node in budget.nodes]
     return all(
         sum(amounts.get(name, 0) for amounts in counted) <= max(0, left)
         for name, left in budget.remaining.items()
