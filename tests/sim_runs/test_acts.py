@@ -54,7 +54,7 @@ def test_a_restart_that_a_dead_leader_left_half_done_is_finished(
     monkeypatch: pytest.MonkeyPatch, is_finished: bool
 ) -> None:
     if not is_finished:
-        monkeypatch.setattr(member_losses, "_is_told_to_restart", lambda _pod, _gang: False)
+        monkeypatch.setattr(member_losses, "_is_marked_for_restart", lambda _pod, _gang: False)
     problem = outcome("failed-member-removed", Fault(die_at_the_first_deletion)).problem
     assert (problem is None) is is_finished
 

@@ -24,7 +24,7 @@ HELD_DESPITE: Final = (
     Reason.SCHEDULING_GATED,
     Reason.VOLUME_NOT_BOUND,
 )
-"""What a gang soon overcomes; any other objection means that it does not come back as it is."""
+"""Objections that usually end soon. Any other one ends the capacity hold: the gang will change first."""
 
 
 def execute(cycle: Cycle) -> None:
@@ -49,52 +49,52 @@ def _demands(cycle: Cycle) -> Iterator[Demand]:
     session, holds = cycle.session, cycle.capacity_holds
     concerned = {gang.id for gang in session.waiting} | holds.open.keys() | holds.ended.keys()
     for gang in [session.gangs[name] for name in sorted(concerned)]:
-        claim = holds.open.get(gang.id)
+        hold = holds.open.get(gang.id)
         found: Objection | tuple[Demand, ...] = ()
         if gang.has_waiting:
             found = (
                 session.objection(gang)
-                or _eviction(gang, session)
-                or _restart(gang, cycle.member_losses)
+                or _eviction_objection(gang, session)
+                or _restart_objection(gang, cycle.member_losses)
                 or demands_of(gang)
             )
         if isinstance(found, Objection):
             session.refuse(gang, verdict_of(gang, found))
-            if claim is not None and found.reason in HELD_DESPITE:
-                yield from _claim(gang, claim, ())
-        elif claim is None:
+            if hold is not None and found.reason in HELD_DESPITE:
+                yield from _hold_demand(gang, hold, ())
+        elif hold is None:
             if not found and gang.id in holds.ended:
-                _tell_ended(gang, holds.ended[gang.id], session)
+                _report_expired(gang, holds.ended[gang.id], session)
             yield from found
         else:
-            minimum = [_ahead(demand) for demand in found if demand.stage is not Stage.SURPLUS]
+            minimum = [_as_repair(demand) for demand in found if demand.stage is not Stage.SURPLUS]
             yield from minimum
-            yield from _claim(gang, claim, minimum)
+            yield from _hold_demand(gang, hold, minimum)
             yield from (demand for demand in found if demand.stage is Stage.SURPLUS)
 
 
-def _tell_ended(gang: Gang, seated: GangComposition, session: Session) -> None:
-    problem = capacity_holds.expiry_objection(gang, seated)
-    if problem is not None:
-        session.refuse(gang, verdict_of(gang, problem))
+def _report_expired(gang: Gang, composition: GangComposition, session: Session) -> None:
+    objection = capacity_holds.expiry_objection(gang, composition)
+    if objection is not None:
+        session.refuse(gang, verdict_of(gang, objection))
 
 
-def _ahead(demand: Demand) -> Demand:
-    """What a claim is for goes where repairs go, be it all that the gang has."""
+def _as_repair(demand: Demand) -> Demand:
+    """Demands of a gang with held capacity are ordered like repairs, even if nothing of it is left."""
     return replace(demand, stage=Stage.REPAIR)
 
 
-def _claim(gang: Gang, claim: GangComposition, demands: Iterable[Demand]) -> Iterator[Demand]:
+def _hold_demand(gang: Gang, hold: GangComposition, demands: Iterable[Demand]) -> Iterator[Demand]:
     demanded = [pod for demand in demands for batch in demand.batches for pod in batch.pods]
-    demand = capacity_holds.demand_of(gang, claim, demanded)
+    demand = capacity_holds.demand_of(gang, hold, demanded)
     if demand is not None:
         yield demand
 
 
-def _eviction(gang: Gang, session: Session) -> Objection | None:
-    """What is made anew of a gang that was evicted waits until all of the old one is being deleted.
+def _eviction_objection(gang: Gang, session: Session) -> Objection | None:
+    """New pods of an evicted gang wait until all its old pods are being deleted.
 
-    Whoever wants new pods only when the old ones have ended makes them then; some never end.
+    They do not wait until those have terminated, since some never do.
     """
     by = session.preempted.get(gang.id)
     old = [pod for pod in gang.members if pod.holds_node] if by is not None else []
@@ -110,8 +110,8 @@ def _eviction(gang: Gang, session: Session) -> Objection | None:
     )
 
 
-def _restart(gang: Gang, member_losses: MemberLosses) -> Objection | None:
-    """What is made anew waits until all is: else old and new members would mix."""
+def _restart_objection(gang: Gang, member_losses: MemberLosses) -> Objection | None:
+    """New pods wait until the whole gang is restarted: otherwise old and new members would mix."""
     loss = pending_restart(member_losses, gang)
     if loss is None:
         return None
@@ -129,12 +129,12 @@ def _restart(gang: Gang, member_losses: MemberLosses) -> Objection | None:
     )
 
 
-def verdict_of(gang: Gang, problem: Objection) -> Verdict:
-    """The verdict on a gang whose objects, or whose queue's, do not let it be tried."""
+def verdict_of(gang: Gang, objection: Objection) -> Verdict:
+    """The verdict on a gang that is not tried because of this objection."""
     return Verdict(
         gang=gang.id,
         group=str(gang),
-        reason=problem.reason,
-        message=problem.message,
-        next_step=problem.next_step,
+        reason=objection.reason,
+        message=objection.message,
+        next_step=objection.next_step,
     )

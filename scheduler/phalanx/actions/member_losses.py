@@ -1,13 +1,14 @@
-"""Which started gangs have lost members in a way that their `recovery` answers, and what is to be done.
+"""Losses of members of started gangs to which their `recovery` responds.
 
-All of it is read from the cluster in each cycle, so that a new leader goes on where the last one was. Memory
-adds since when a trouble lasts, and keeps one in mind whose traces are gone: a failed pod that was deleted.
+Everything is derived from the cluster in each cycle, so that a new leader continues where the last one
+stopped. Memory adds since when a loss lasts, and remembers one whose traces are gone: a failed pod that was
+deleted.
 
-A trouble is answered when every member that holds a node was created after it: a gang that was restarted is
-not restarted again for a failed pod of the time before, or for one stuck in deletion on a lost node.
+A loss is recovered when every member that holds a node was created after it: a restarted gang is not
+restarted again for a failed pod of the time before, or for a pod whose deletion hangs on a lost node.
 
-All members of a gang that is restarted are told so before the first one is deleted (`kube/evictor.py`). What
-was begun is seen on those that are left, and is finished, though its cause be gone or over by then.
+All members of a restarted gang get a condition before the first one is deleted (`kube/evictor.py`). An
+unfinished restart is visible on the members that are left, and is finished even if its cause is gone.
 """
 
 from collections.abc import Iterable, Mapping
@@ -26,110 +27,117 @@ from phalanx.model.pods import Pod, PodFailure, PodPhase
 
 
 class MemberLoss(Struct, frozen=True):
-    """What befell a gang, since when and until when (ms) it is left alone, and who is to be evicted then."""
+    """A loss of members, and the recovery from it."""
 
     kind: LossKind
     mode: RecoveryMode
     since: int
     due: int
+    """End (ms) of the grace period."""
     victims: tuple[Pod, ...]
+    """The pods to evict then."""
     cause: str
+    """A noun phrase for messages."""
 
 
 MemberLosses = Mapping[GangId, tuple[MemberLoss, ...]]
-"""The troubles of each gang that has any, worst first: a restart makes all else needless."""
+"""By gang, the worst loss first: a restart makes all others irrelevant."""
 
 
 def find(session: Session) -> MemberLosses:
-    """All troubles of gangs that ask for help."""
+    """All losses of gangs that request recovery."""
     found: dict[GangId, tuple[MemberLoss, ...]] = {}
     for gang in session.incomplete:
-        if gang.started and _asks_for_help(gang) and not gang.is_finishing:
-            member_losses = tuple(_of(gang, session))
+        if gang.started and _requests_recovery(gang) and not gang.is_finishing:
+            member_losses = tuple(_losses_of(gang, session))
             if member_losses:
                 found[gang.id] = member_losses
     return found
 
 
 def pending_restart(member_losses: MemberLosses, gang: Gang) -> MemberLoss | None:
-    """The trouble for which the whole gang is restarted, or will be: until then it gets no nodes."""
+    """The loss for which the whole gang is or will be restarted: until then it gets no nodes."""
     first = next(iter(member_losses.get(gang.id, ())), None)
     return first if first is not None and first.mode is RecoveryMode.RESTART else None
 
 
-def _asks_for_help(gang: Gang) -> bool:
-    wish = gang.recovery
-    return wish.node_loss_mode is not RecoveryMode.WAIT or wish.member_failure_mode is RecoveryMode.RESTART
+def _requests_recovery(gang: Gang) -> bool:
+    recovery = gang.recovery
+    return (
+        recovery.node_loss_mode is not RecoveryMode.WAIT
+        or recovery.member_failure_mode is RecoveryMode.RESTART
+    )
 
 
-def _of(gang: Gang, session: Session) -> Iterable[MemberLoss]:
+def _losses_of(gang: Gang, session: Session) -> Iterable[MemberLoss]:
     now, memory = session.snapshot.now, session.snapshot.memory
     holders = [pod for pod in gang.members if pod.holds_node and not pod.deleting]
     known = memory.member_losses.get(gang.id, {})
     causes = _causes(gang, holders, session)
     still_open = {
-        kind: [pod for pod in pods if not _is_answered(pod, holders, memory)] for kind, pods in causes.items()
+        kind: [pod for pod in pods if not _is_recovered(pod, holders, memory)]
+        for kind, pods in causes.items()
     }
-    for kind, wish, grace in _wishes(gang):
+    for kind, mode, grace in _modes(gang):
         is_open, since = bool(still_open[kind]), known.get(kind)
-        victims = _victims(gang, wish, causes[kind], holders, is_open=is_open, goes_on=since is not None)
+        victims = _victims(gang, mode, causes[kind], holders, is_open=is_open, goes_on=since is not None)
         if victims:
             began = min(now, now if since is None else since)
             cause = _cause(kind, still_open if is_open else causes)
-            yield MemberLoss(kind, wish, began, began + grace, tuple(victims), cause)
-            if wish is RecoveryMode.RESTART:
+            yield MemberLoss(kind, mode, began, began + grace, tuple(victims), cause)
+            if mode is RecoveryMode.RESTART:
                 return
 
 
 def _causes(gang: Gang, holders: list[Pod], session: Session) -> Mapping[LossKind, list[Pod]]:
-    """The members for which something may have to be done, open or answered."""
+    """The lost members by kind of loss, recovered or not."""
     lost = [pod for pod in gang.members if is_on_lost_node(pod, session)]
     failed = [pod for pod in gang.members if pod.phase is PodPhase.FAILED and not pod.deleting]
     return {
-        LossKind.RESTART: [pod for pod in holders if _is_told_to_restart(pod, gang)],
+        LossKind.RESTART: [pod for pod in holders if _is_marked_for_restart(pod, gang)],
         LossKind.MEMBER_FAILURE: [pod for pod in failed if pod.failure is not PodFailure.NODE_LOST],
         LossKind.NODE_LOSS: [*lost, *(pod for pod in failed if pod.failure is PodFailure.NODE_LOST)],
     }
 
 
-def _wishes(gang: Gang) -> Iterable[tuple[LossKind, RecoveryMode, int]]:
-    """What the gang asks for in each kind of trouble, and the grace (ms), which a restart has had already."""
-    wish = gang.recovery
-    if RecoveryMode.RESTART in (wish.member_failure_mode, wish.node_loss_mode):
+def _modes(gang: Gang) -> Iterable[tuple[LossKind, RecoveryMode, int]]:
+    """The requested mode and the grace period (ms) by kind of loss; an unfinished restart has had its own."""
+    recovery = gang.recovery
+    if RecoveryMode.RESTART in (recovery.member_failure_mode, recovery.node_loss_mode):
         yield LossKind.RESTART, RecoveryMode.RESTART, 0
     for kind, mode, usual in (
-        (LossKind.MEMBER_FAILURE, wish.member_failure_mode, MEMBER_FAILURE_GRACE_MS),
-        (LossKind.NODE_LOSS, wish.node_loss_mode, NODE_LOSS_GRACE_MS),
+        (LossKind.MEMBER_FAILURE, recovery.member_failure_mode, MEMBER_FAILURE_GRACE_MS),
+        (LossKind.NODE_LOSS, recovery.node_loss_mode, NODE_LOSS_GRACE_MS),
     ):
-        yield kind, mode, usual if wish.grace_ms is None else wish.grace_ms
+        yield kind, mode, usual if recovery.grace_ms is None else recovery.grace_ms
 
 
-def _is_told_to_restart(pod: Pod, gang: Gang) -> bool:
-    """Whether it was told so as a member of this gang, and not of one that had the PodGroup's name before."""
+def _is_marked_for_restart(pod: Pod, gang: Gang) -> bool:
+    """Whether its condition is of this gang, and not of an earlier one with the same PodGroup name."""
     is_of_this = pod.created >= gang.created or pod.disrupted >= gang.created
     return pod.disruption == EvictionReason.GANG_RESTARTED and is_of_this
 
 
 def _victims(
-    gang: Gang, wish: RecoveryMode, causes: list[Pod], holders: list[Pod], *, is_open: bool, goes_on: bool
+    gang: Gang, mode: RecoveryMode, causes: list[Pod], holders: list[Pod], *, is_open: bool, goes_on: bool
 ) -> list[Pod]:
-    if wish is RecoveryMode.REPLACE:
+    if mode is RecoveryMode.REPLACE:
         return [pod for pod in causes if pod.holds_node and not pod.deleting]
-    if wish is RecoveryMode.WAIT:
+    if mode is RecoveryMode.WAIT:
         return []
     return holders if is_open or (goes_on and not gang.minimum.is_reached(holders)) else []
 
 
-def _is_answered(cause: Pod, holders: list[Pod], memory: Memory) -> bool:
+def _is_recovered(cause: Pod, holders: list[Pod], memory: Memory) -> bool:
     if cause.holds_node and not cause.deleting:
         return False
     return all(_is_younger(pod, cause, memory) for pod in holders)
 
 
 def _is_younger(pod: Pod, cause: Pod, memory: Memory) -> bool:
-    """Whether it was created after the trouble.
+    """Whether it was created after the loss.
 
-    Whoever saw a failure come knows who held nodes then. Who did not has times to go by, for those of then.
+    If this leader saw the failure, it knows which members held nodes then; otherwise times decide.
     """
     if cause.phase is PodPhase.FAILED and cause.node is not None and memory.cycle:
         seen = memory.failed.get(cause.uid)
@@ -145,7 +153,7 @@ def _is_younger(pod: Pod, cause: Pod, memory: Memory) -> bool:
 def _cause(kind: LossKind, causes: Mapping[LossKind, list[Pod]]) -> str:
     """The cause of the loss, as a noun phrase that fits after "after"."""
     if kind is LossKind.RESTART:
-        seen = [each for each in causes if each is not kind and causes[each]]
+        seen = [other for other in causes if other is not kind and causes[other]]
         return _cause(seen[0], causes) if seen else "an unfinished restart"
     if not causes[kind]:
         return "the loss of members" if kind is LossKind.NODE_LOSS else "the failure of a member"

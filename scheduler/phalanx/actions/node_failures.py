@@ -1,14 +1,13 @@
-"""What failed on which node: nodes that a gang avoids on its next try, and a score of failures per node.
+"""Failures of members by node: the nodes that a gang avoids on its next try, and a failure score per node.
 
-A gang avoids a node on which a member failed, for whatever reason, or which was lost or turned bad under it.
-Each further failure there doubles the time. The score counts what the node is to blame for: members that
-failed for a reason of infrastructure, and the node's own turns to the bad. It halves with time, in whole
-numbers.
+A gang avoids a node on which a member failed, for whatever reason, and a node that was lost or became faulty
+while it ran there. Each further failure there doubles the time. The score counts the failures that the node
+caused: members that failed because of infrastructure, and transitions of the node to faulty. It decays with a
+half-life, in integers.
 
-A failed pod counts once, when it is first seen. When the scheduler has just started, the nodes of those that
-exist are avoided by the time of their failure, and do not count for the score. For whoever asks later which
-members are younger than a failure, or than the deletion of one, that is told by the youngest that held a node
-when it was first seen.
+A failed pod counts once, when it is first seen. After a start of the scheduler the nodes of existing failed
+pods are avoided by the time of their failure, and do not count for the score. The newest member that held a
+node at first sight tells later which members are newer than a failure or a deletion.
 """
 
 from collections.abc import Iterable, Mapping
@@ -36,7 +35,7 @@ AvoidedNodes = Mapping[NodeName, Avoided]
 
 
 class NodeFailures(Struct, frozen=True):
-    """All of it for the next cycle; `avoided` is for this one too."""
+    """What the next cycle remembers; `avoided` is for this cycle too."""
 
     avoided: Mapping[GangId, AvoidedNodes]
     failed: Mapping[PodUid, FailedPod]
@@ -44,12 +43,12 @@ class NodeFailures(Struct, frozen=True):
     scores: Mapping[NodeName, NodeScore]
 
     def nodes_to_avoid(self, gang: GangId) -> frozenset[NodeName]:
-        """Where this gang goes only if it can go nowhere else."""
+        """Nodes that this gang uses only if it fits nowhere else."""
         return frozenset(self.avoided.get(gang, {}))
 
 
 def find(session: Session) -> NodeFailures:
-    """What this cycle sees, on top of what the last one knew."""
+    """The failures that this cycle sees, added to those of the last one."""
     now, memory = session.snapshot.now, session.snapshot.memory
     known = memory.failed
     avoided = {gang: _still_avoided(nodes, now) for gang, nodes in memory.avoided.items()}
@@ -59,10 +58,10 @@ def find(session: Session) -> NodeFailures:
     for gang in session.incomplete:
         for pod in [pod for pod in gang.members if pod.node is not None]:
             if pod.deleting and pod.holds_node:
-                leaving[pod.uid] = memory.deleting_members.get(pod.uid) or _youngest(gang, pod)
+                leaving[pod.uid] = memory.deleting_members.get(pod.uid) or _newest_member(gang, pod)
             if pod.phase is PodPhase.FAILED:
                 failed[pod.uid] = known.get(pod.uid) or FailedPod(
-                    _youngest(gang, pod), before_start=not memory.cycle
+                    _newest_member(gang, pod), before_start=not memory.cycle
                 )
                 if pod.uid not in known:
                     _avoid(avoided.setdefault(gang.id, {}), pod, now, session.config.retry)
@@ -77,18 +76,18 @@ def find(session: Session) -> NodeFailures:
     )
 
 
-def _youngest(gang: Gang, lost: Pod) -> int:
-    """When the last of those that hold nodes, and of this one, was created, in seconds."""
+def _newest_member(gang: Gang, lost: Pod) -> int:
+    """Creation time (s) of the newest member that holds a node or is this one."""
     return max(pod.created for pod in gang.members if pod.holds_node or pod is lost)
 
 
 def _is_on_faulty_node(pod: Pod, session: Session) -> bool:
-    """Whoever reports the fault may drain the node before anything on it fails."""
+    """The reporter of a fault may drain the node before anything on it fails."""
     return pod.node in session.faults and not session.health.is_open
 
 
 def _still_avoided(nodes: AvoidedNodes, now: int) -> dict[NodeName, Avoided]:
-    return {node: each for node, each in nodes.items() if each.until > now}
+    return {node: avoided for node, avoided in nodes.items() if avoided.until > now}
 
 
 def _avoid(nodes: dict[NodeName, Avoided], pod: Pod, now: int, retry: RetryConfig) -> None:
@@ -113,10 +112,10 @@ def _blame(pod: Pod) -> Iterable[NodeName]:
 
 
 def _bounded(avoided: Mapping[GangId, AvoidedNodes]) -> dict[GangId, AvoidedNodes]:
-    """Those that last longest, where there are too many."""
+    """The longest ones, if there are too many."""
     longest = {gang: _longest(nodes) for gang, nodes in avoided.items() if nodes}
     if len(longest) > AVOIDED_GANGS_MAX:
-        order = sorted(longest, key=lambda gang: (-max(each.until for each in longest[gang].values()), gang))
+        order = sorted(longest, key=lambda gang: (-max(node.until for node in longest[gang].values()), gang))
         longest = {gang: longest[gang] for gang in order[:AVOIDED_GANGS_MAX]}
     return dict(sorted(longest.items()))
 
@@ -133,7 +132,7 @@ def _scores(session: Session, blamed: Iterable[NodeName]) -> dict[NodeName, Node
         before = scores.get(node)
         rest = decayed(before.score, now - before.at, half_life) if before is not None else 0
         scores[node] = NodeScore(score=rest + ONE_FAILURE, at=now)
-    left = {node: decayed(each.score, now - each.at, half_life) for node, each in scores.items()}
+    left = {node: decayed(score.score, now - score.at, half_life) for node, score in scores.items()}
     kept = [node for node in scores if left[node] >= FAILURE_SCORE_MIN]
     worst = sorted(kept, key=lambda node: (-left[node], node))[:SCORED_NODES_MAX]
     return {node: scores[node] for node in sorted(worst)}

@@ -1,4 +1,4 @@
-"""What trying demands led to: what was placed, what failed, and what it cost."""
+"""What trying demands led to: placements, failures, and the effort of the solver."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -19,57 +19,56 @@ from phalanx.model.reasons import Objection
 T = TypeVar("T")
 
 EXACT_BACKEND: Final = "cp-sat"
-"""The backend whose answers take long: what it answers is counted by itself."""
+"""The backend whose answers take long; they are counted separately."""
 
 
 class Failure(Struct, frozen=True):
-    """A demand that found no place. `carried` is what an earlier cycle said of exactly this, if it did.
-
-    `tried` is False when this cycle had solved as much as it may before it came to this demand. `because`:
-    why it was not its turn. `blocked_by`: what it had taken instead, were it not for reserved starts.
-    """
+    """A demand that was not placed."""
 
     demand: Demand
     remembered: Refusal | None = None
+    """The refusal of an earlier cycle, if nothing has changed since."""
     tried: bool = True
+    """False if the cycle had reached its limit of solves before."""
     objection: Objection | None = None
+    """The reason why it was not its turn."""
     blocked_by: BlockingReservations | None = None
+    """Reservations without which it would fit."""
 
     @property
     def is_new(self) -> bool:
-        """Whether it was tried in this cycle."""
+        """Whether this cycle tried it."""
         return self.tried and self.remembered is None and self.objection is None
 
 
 class Outcome:
-    """What step 3 did: at most one failure per gang, in the order of the agenda, and what it cost.
-
-    Those that admission by value left out come before all others.
-
-    `steps`: what was placed, in order, each with the statement that did it. `reserved`: the starts that are
-    promised to those which wait. `with_other_subgroups`: gangs that started with other subgroups than the
-    first ones.
-    `unsettled`: questions to which the solver found neither a placement nor a proof that there is none.
-    """
+    """What allocation did in this cycle."""
 
     def __init__(self) -> None:
         self.failures: dict[GangId, Failure] = {}
+        """At most one per gang, in the order of the demands; gangs that admission by value left out first."""
         self.steps: list[tuple[DemandPlacement, Statement]] = []
+        """The placements in order, each with the statement that applied it."""
         self.reserved: tuple[Reservation, ...] = ()
+        """The reserved starts of waiting gangs."""
         self.with_other_subgroups: set[GangId] = set()
+        """Gangs that started with other subgroups than the first ones."""
         self.tried = 0
         self.solves: Counter[str] = Counter()
+        """Solves by backend."""
         self.errors: list[str] = []
+        """Errors of the solver or of the scheduler that were isolated."""
         self.inconclusive = 0
+        """Solves that ended with neither a placement nor a proof that there is none."""
 
     @property
     def blocked_gangs(self) -> list[Gang]:
-        """Those for whom there is room that is kept for others: of a higher rank they need not wait."""
-        return [each.demand.gang for each in self.failures.values() if each.blocked_by is not None]
+        """Gangs that reservations of others block: with a higher rank they would not wait."""
+        return [failure.demand.gang for failure in self.failures.values() if failure.blocked_by is not None]
 
     def reserved_for_others(self, gang: GangId) -> list[Reservation]:
-        """The starts that are promised to others than this gang."""
-        return [each for each in self.reserved if each.gang != gang]
+        """The reservations of other gangs."""
+        return [reservation for reservation in self.reserved if reservation.gang != gang]
 
     def isolate_errors(self, question: Callable[[], T], *, about: str) -> T | None:
         """Answer a question about one gang; None after an error, which must not stop the other gangs.
@@ -85,5 +84,5 @@ class Outcome:
 
     @property
     def is_exhausted(self) -> bool:
-        """Whether this cycle has solved as much as it may."""
+        """Whether the cycle has reached its limit of solves."""
         return self.solves.total() >= CYCLE_SOLVES_MAX or self.solves[EXACT_BACKEND] >= CYCLE_SEARCHES_MAX

@@ -1,8 +1,8 @@
-"""Demands that are not tried now, though they might find room: by the ordering of their queue, or its state.
+"""Demands that are not tried because of the ordering or the state of their queue.
 
-In a queue that is a strict FIFO nothing new is placed once a start has found no room; repairs of what runs
-are. A gang that this cluster could never hold, as an earlier cycle has proven, keeps nobody waiting. In a
-queue that is held or closed no surplus is placed; starts do not come this far.
+In a strict FIFO queue nothing new is placed after a start that does not fit; repairs are. A gang that was
+proven not to fit this cluster at all blocks no other gang. In a held or closed queue no surplus is placed;
+starts of such a queue are refused before.
 """
 
 from phalanx.actions.demands.demand import Demand, Stage
@@ -15,29 +15,29 @@ from phalanx.model.reasons import Category, Objection, Reason
 
 
 class QueueGates:
-    """What it is told of failures holds for all that is asked afterwards."""
+    """The gates of one cycle: each failure counts for the demands after it."""
 
     def __init__(self, session: Session) -> None:
         self._queues = session.queues
-        self._first: dict[QueueName, Gang] = {}
+        self._heads: dict[QueueName, Gang] = {}
 
     def objection(self, demand: Demand) -> Objection | None:
-        """Why the demand is not tried; None where it may be."""
+        """The objection to trying the demand; None if there is none."""
         if demand.stage is Stage.REPAIR:
             return None
-        growth = self._does_not_grow(demand.gang) if demand.stage is Stage.SURPLUS else None
-        return growth or self._is_behind(demand.gang)
+        growth = self._surplus_objection(demand.gang) if demand.stage is Stage.SURPLUS else None
+        return growth or self._head_objection(demand.gang)
 
     def failed(self, failure: Failure) -> None:
-        """A demand found no room."""
+        """Note that a demand failed."""
         gang = failure.demand.gang
         queue = self._queues.get(gang.queue)
         is_strict = queue is not None and queue.ordering is Ordering.STRICT_FIFO
         is_start = failure.demand.stage is Stage.START and failure.objection is None
-        if is_strict and is_start and not _is_hopeless(failure):
-            self._first.setdefault(gang.queue, gang)
+        if is_strict and is_start and not _is_impossible(failure):
+            self._heads.setdefault(gang.queue, gang)
 
-    def _does_not_grow(self, gang: Gang) -> Objection | None:
+    def _surplus_objection(self, gang: Gang) -> Objection | None:
         queue = self._queues.not_open(gang.queue)
         if queue is None:
             return None
@@ -48,18 +48,20 @@ class QueueGates:
             "Submit to another queue" if is_closed else "Wait until an administrator opens the queue",
         )
 
-    def _is_behind(self, gang: Gang) -> Objection | None:
-        first = self._first.get(gang.queue)
-        if first is None or first.id == gang.id:
+    def _head_objection(self, gang: Gang) -> Objection | None:
+        head = self._heads.get(gang.queue)
+        if head is None or head.id == gang.id:
             return None
         return Objection(
             Reason.BLOCKED_BY_QUEUE_HEAD,
-            f"gang {first} is at the head of strict FIFO queue {gang.queue} and does not fit yet",
-            f"Wait until {first} starts; see its verdict for the reason",
+            f"gang {head} is at the head of strict FIFO queue {gang.queue} and does not fit yet",
+            f"Wait until {head} starts; see its verdict for the reason",
         )
 
 
-def _is_hopeless(failure: Failure) -> bool:
-    """Whether an earlier cycle has proven that this cluster could never hold it."""
-    known = failure.remembered
-    return known is not None and known.explained and known.verdict.reason.category is Category.IMPOSSIBLE
+def _is_impossible(failure: Failure) -> bool:
+    """Whether an earlier cycle proved that it does not fit this cluster at all."""
+    refusal = failure.remembered
+    return (
+        refusal is not None and refusal.explained and refusal.verdict.reason.category is Category.IMPOSSIBLE
+    )

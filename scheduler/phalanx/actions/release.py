@@ -1,9 +1,9 @@
-"""Step 4: give back the nodes of gangs that never started and stay broken.
+"""Release the nodes of gangs that never started and stay incomplete.
 
-A gang is broken while some of its members hold a node, but fewer than its minimum or that of a role, and it
-never started: binds failed for good, or a node went away before the others arrived. It keeps its nodes for a
-grace period, in which its missing members go ahead of other work. Then its members are evicted. One without a
-controller is not, since nobody would make it again: it is held, and the verdict says so.
+Such a gang has members on nodes, but fewer than its minimum or that of a role: binds failed for good, or a
+node was lost before the other members arrived. It keeps its nodes for a grace period in which its missing
+members go ahead of other work. Then its members are evicted. A member without a controller is not, since
+nothing would create it again: the verdict says so.
 """
 
 from msgspec.structs import replace
@@ -19,24 +19,24 @@ from phalanx.model.reasons import Evidence, Reason, Verdict
 
 
 def execute(cycle: Cycle) -> None:
-    """Evict the members of broken gangs whose grace period is over."""
+    """Evict the members of incomplete gangs whose grace period is over."""
     session, now = cycle.session, cycle.session.snapshot.now
     known = session.snapshot.memory.partial_since
-    broken = [gang for gang in session.incomplete if _is_broken(gang)]
-    since = {gang.id: min(now, known.get(gang.id, now)) for gang in broken}
-    ends = [since[gang.id] + PARTIAL_GANG_GRACE_MS for gang in broken]
-    for gang, end in zip(broken, ends, strict=True):
+    incomplete = [gang for gang in session.incomplete if _is_incomplete(gang)]
+    since = {gang.id: min(now, known.get(gang.id, now)) for gang in incomplete}
+    ends = [since[gang.id] + PARTIAL_GANG_GRACE_MS for gang in incomplete]
+    for gang, end in zip(incomplete, ends, strict=True):
         if end <= now and session.may_evict and not _is_being_completed(gang, session):
             _release(gang, session)
     cycle.memory = replace(cycle.memory, partial_since=dict(sorted(since.items())))
     cycle.wake_at(min((end for end in ends if end > now), default=None))
 
 
-def _is_broken(gang: Gang) -> bool:
+def _is_incomplete(gang: Gang) -> bool:
     """Whether it holds nodes without having started.
 
-    Members that are only assumed do not count: a gang whose binds fail again and again, each time after a
-    complete placement, is broken all the while. One with a member that has succeeded is finishing.
+    Members that are only assumed do not count: a gang whose binds fail again after each complete placement
+    is incomplete all the time. A gang with a member that has succeeded is finishing.
     """
     bound = [pod for pod in gang.members if pod.counts_for_gang and not pod.assumed]
     is_enough = gang.minimum.is_reached(bound)
@@ -44,7 +44,7 @@ def _is_broken(gang: Gang) -> bool:
 
 
 def _is_being_completed(gang: Gang, session: Session) -> bool:
-    """Whether binds are under way, or were decided in this cycle."""
+    """Whether binds are in flight, or were decided in this cycle."""
     decided = session.gang_state(gang) is GangState.PLACED
     return decided or any(pod.assumed for pod in gang.members)
 
@@ -53,28 +53,28 @@ def _release(gang: Gang, session: Session) -> None:
     counted = [pod for pod in gang.members if pod.counts_for_gang]
     holders = [pod for pod in counted if session.pod_state(pod) is PodState.BOUND]
     evictable = [pod for pod in holders if pod.controller is not None]
-    held = [pod for pod in holders if pod.controller is None]
-    if held and gang.id not in session.verdicts:
-        session.refuse(gang, _held_verdict(gang, held))
+    unmanaged = [pod for pod in holders if pod.controller is None]
+    if unmanaged and gang.id not in session.verdicts:
+        session.refuse(gang, _unmanaged_verdict(gang, unmanaged))
     if evictable:
         message = f"only {_reached(gang)} of {gang} got nodes"
         with session.statement() as statement:
             statement.evict(gang=gang, pods=evictable, reason=EvictionReason.GANG_INCOMPLETE, message=message)
 
 
-def _held_verdict(gang: Gang, held: list[Pod]) -> Verdict:
+def _unmanaged_verdict(gang: Gang, unmanaged: list[Pod]) -> Verdict:
     return Verdict(
         gang=gang.id,
         group=str(gang),
         reason=Reason.UNMANAGED_PODS,
-        message=f"{_reached(gang)} hold nodes, the others do not fit; {len(held)} without controller remain",
-        evidence=tuple(Evidence(subject=str(pod), finding=f"holds node {pod.node}") for pod in held),
+        message=f"{_reached(gang)} hold nodes, the others do not fit; {len(unmanaged)} without controller remain",
+        evidence=tuple(Evidence(subject=str(pod), finding=f"holds node {pod.node}") for pod in unmanaged),
         next_step="Delete these pods to release their nodes, or free capacity for the missing members",
     )
 
 
 def _reached(gang: Gang) -> str:
-    """How far the gang got: in all, or, where that would do, of the first part that lacks members."""
+    """How far the gang got: in total, or, if that is enough, in the first part that lacks members."""
     counted = [pod for pod in gang.members if pod.counts_for_gang]
     if gang.min_subgroups:
         whole = len(complete_subgroups(counted, gang.subgroups))
