@@ -80,7 +80,7 @@ async def test_a_pod_that_asks_for_resources_without_end_is_told_so() -> None:
     requests = {f"example.com/{index}": "1" for index in range(5000)}
     _, _, result = await decided([pod("p", requests)])
     assert misconfigured(result) == {Reason.INVALID_OBJECT: 1}
-    told = "pod p: spec: asks for 5000 resources, expected at most 256"
+    told = "pod p: spec: requests 5000 resources, expected at most 256"
     assert [verdict.message for verdict in result.verdicts] == [told]
 
 

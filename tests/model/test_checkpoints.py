@@ -59,5 +59,5 @@ def test_the_group_and_its_members_each_have_theirs_and_that_wakes_nobody() -> N
     (gang,) = take_snapshot(cache).gangs.values()
     assert (gang.checkpointed, gang.members[0].checkpointed) == (SECONDS, 0)
     path = f"metadata.annotations[{ANNOTATION_LAST_CHECKPOINT}]"
-    assert gang.ignored == (f"pod p: {path}: 'yesterday' is no time such as 2026-11-01T10:00:00Z",)
+    assert gang.ignored == (f"pod p: {path}: 'yesterday' is not a time such as 2026-11-01T10:00:00Z",)
     assert gang.problems == ()

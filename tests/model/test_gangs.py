@@ -379,12 +379,12 @@ PROBLEMS: list[tuple[dict[str, Any], Reason, str]] = [
     (
         {"subGroups": [{"name": "a", "minMember": 1}, {"name": "a", "minMember": 1}], "minMember": 2},
         Reason.INCONSISTENT_GANG,
-        "spec.subGroups[1].name: 'a' is there twice",
+        "spec.subGroups[1].name: 'a' is not unique",
     ),
     (
         {"minMember": 4, "subGroups": [{"name": "a", "minMember": 4, "segmentSize": 2}]},
         Reason.INCONSISTENT_GANG,
-        "spec.subGroups[0].segmentSize: 2 without topology.required",
+        "spec.subGroups[0].segmentSize: 2 needs topology.required",
     ),
     (
         {
@@ -392,7 +392,7 @@ PROBLEMS: list[tuple[dict[str, Any], Reason, str]] = [
             "subGroups": [{"name": "a", "minMember": 4, "segmentSize": 3, "topology": {"required": "rack"}}],
         },
         Reason.INCONSISTENT_GANG,
-        "spec.subGroups[0].minMember: 4 is no multiple of segmentSize 3",
+        "spec.subGroups[0].minMember: 4 is not a multiple of segmentSize 3",
     ),
     (
         {"minSubGroups": 1},
@@ -433,7 +433,7 @@ PROBLEMS: list[tuple[dict[str, Any], Reason, str]] = [
             "roles": [{"name": "worker", "count": 20000, "minMember": 0, "requests": {"cpu": 1}}],
         },
         Reason.INVALID_OBJECT,
-        "spec.startWhen: room cannot be reserved in gangs of more than 10000 members",
+        "spec.startWhen: capacity cannot be reserved in gangs of more than 10000 members",
     ),
     ({"startWhen": "Eventually"}, Reason.INVALID_OBJECT, "spec.startWhen: expected one of Arrived, Reserved"),
     (
@@ -465,7 +465,7 @@ PROBLEMS: list[tuple[dict[str, Any], Reason, str]] = [
     (
         {"roles": [{"name": "worker", "count": 1, "requests": {f"x/{n}": 1 for n in range(257)}}]},
         Reason.INVALID_OBJECT,
-        "spec.roles[worker].requests: asks for 257 resources, expected at most 256",
+        "spec.roles[worker].requests: requests 257 resources, expected at most 256",
     ),
 ]
 

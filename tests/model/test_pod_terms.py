@@ -60,15 +60,15 @@ def test_a_key_of_the_pods_own_labels_becomes_a_requirement_on_its_value(field: 
         ({}, f"{PATH}.topologyKey: is empty"),
         (
             {"topologyKey": "k", "labelSelector": {"matchExpressions": [{"key": "a", "operator": "Gt"}]}},
-            f"{PATH}.labelSelector.matchExpressions[0].operator: 'Gt' is not an operator here",
+            f"{PATH}.labelSelector.matchExpressions[0].operator: 'Gt' is not a valid operator",
         ),
         (
             {"topologyKey": "k", "labelSelector": {"matchExpressions": [{"key": "a", "operator": "In"}]}},
-            f"{PATH}.labelSelector.matchExpressions[0].values: 0 values do not go with In",
+            f"{PATH}.labelSelector.matchExpressions[0].values: 0 values do not match operator In",
         ),
         (
             {"topologyKey": "k", "namespaceSelector": {"matchExpressions": [{"key": "a", "operator": "x"}]}},
-            f"{PATH}.namespaceSelector.matchExpressions[0].operator: 'x' is not an operator here",
+            f"{PATH}.namespaceSelector.matchExpressions[0].operator: 'x' is not a valid operator",
         ),
         ({"topologyKey": "k", "matchLabelKeys": ["a"]}, f"{PATH}.matchLabelKeys: needs a labelSelector"),
     ],

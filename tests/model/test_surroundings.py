@@ -126,7 +126,7 @@ def test_a_selector_that_makes_no_sense_protects_everybody_and_says_so() -> None
     status = {"disruptionsAllowed": 3, "observedGeneration": 1}
     found = budget(status, selector={"matchExpressions": [{"key": "app", "operator": "Like"}]})
     assert found.allowed == 0
-    assert found.fault == "spec.selector.matchExpressions[0].operator: 'Like' is not an operator here"
+    assert found.fault == "spec.selector.matchExpressions[0].operator: 'Like' is not a valid operator"
 
 
 # --- topologies ---------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Why a gang is not placed: a closed list of reasons, and the one form in which everything refuses."""
+"""Verdicts on waiting gangs: the closed list of reasons, and the objections that lead to them."""
 
 from enum import StrEnum
 from typing import Final
@@ -8,11 +8,11 @@ from msgspec import Struct
 from phalanx.model.names import GangId
 
 NODES: Final = "nodes"
-"""How the subject of evidence about nodes begins: its `count` says how many they are."""
+"""The prefix of the subject of evidence about nodes; its `count` is the number of nodes."""
 
 
 class Category(StrEnum):
-    """What the reader should do about a reason: wait, correct the object, or ask for another cluster."""
+    """The kind of reaction to a reason: wait, correct an object, or change the gang or the cluster."""
 
     WAITING = "Waiting"
     MISCONFIGURED = "Misconfigured"
@@ -20,7 +20,7 @@ class Category(StrEnum):
 
 
 class Reason(StrEnum):
-    """The dominant reason of a verdict. The value is what users read in conditions, events and metrics."""
+    """The dominant reason of a verdict. Conditions, events and metrics show its value."""
 
     SCHEDULING_GATED = "SchedulingGated"
     MEMBERS_MISSING = "MembersMissing"
@@ -61,7 +61,7 @@ class Reason(StrEnum):
 
     @property
     def category(self) -> Category:
-        """Whether a user waits, corrects something, or can never be served by this cluster."""
+        """The category of the reason."""
         return _STANDING.get(self, Category.WAITING)
 
 
@@ -86,7 +86,7 @@ _STANDING = {
 
 
 class Evidence(Struct, frozen=True):
-    """One fact behind a verdict: what was looked at, and what was found there."""
+    """One fact behind a verdict: a subject and the finding about it."""
 
     subject: str
     finding: str
@@ -94,7 +94,7 @@ class Evidence(Struct, frozen=True):
 
 
 class ExpectedStart(Struct, frozen=True):
-    """When a gang that waits is to start: milliseconds since the epoch, and in words what they rest on."""
+    """The expected start of a waiting gang, in milliseconds since the epoch, and its method."""
 
     at: int
     earliest: int
@@ -103,10 +103,7 @@ class ExpectedStart(Struct, frozen=True):
 
 
 class Verdict(Struct, frozen=True):
-    """Why a gang waits: one dominant reason in plain words, its evidence, and what would change it.
-
-    `start` is set for a gang that is promised one.
-    """
+    """Why a gang waits: a dominant reason, a message, evidence, and the next step."""
 
     gang: GangId
     group: str
@@ -118,7 +115,7 @@ class Verdict(Struct, frozen=True):
 
 
 class Objection(Struct, frozen=True):
-    """Something wrong with an object itself, found while reading it; it becomes the gang's verdict."""
+    """A reason not to try a gang; it becomes the verdict of the gang."""
 
     reason: Reason
     message: str

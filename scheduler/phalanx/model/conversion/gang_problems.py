@@ -68,7 +68,7 @@ def _differ(field: str, by_value: Mapping[str, Pod]) -> Iterator[Objection]:
         yield Objection(
             Reason.INCONSISTENT_GANG,
             f"the members differ in {field}: {one!r} in pod {first.name}, {other!r} in pod {second.name}",
-            "Give all pods of the gang the same value",
+            "Set the same value in all pods of the gang",
         )
 
 
@@ -109,8 +109,8 @@ def _share_problems(active: list[Pod]) -> Iterator[Objection]:
         one, other = (f"{name} {amount} in pod {shares[name, amount]}" for name, amount in pair)
         yield Objection(
             Reason.UNSUPPORTED_FIELD,
-            f"the annotations of members ask for shares that do not go together yet: {one}, {other}",
-            "Give the members one share, or shares of which one is a multiple of the other",
+            f"the members request incompatible GPU shares: {one}, {other}",
+            "Set one share in all members, or shares that are multiples of each other",
         )
 
 

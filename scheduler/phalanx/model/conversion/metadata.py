@@ -65,4 +65,4 @@ def read_checkpoint(annotations: Mapping[str, str]) -> tuple[int, str]:
     if at is not None:
         return at, ""
     path = f"metadata.annotations[{ANNOTATION_LAST_CHECKPOINT}]"
-    return 0, f"{path}: {text[:_SHOWN_CHARACTERS]!r} is no time such as 2026-11-01T10:00:00Z"
+    return 0, f"{path}: {text[:_SHOWN_CHARACTERS]!r} is not a time such as 2026-11-01T10:00:00Z"

@@ -148,9 +148,9 @@ def _reservation_errors(spec: PodGroupSpec) -> Iterator[str]:
     if spec.start_when is not None and spec.start_when not in START_MODES:
         yield f"spec.startWhen: expected one of {', '.join(START_MODES)}"
     if spec.start_when == RESERVED and not any(role.requests for role in spec.roles):
-        yield "spec.startWhen: Reserved needs spec.roles with requests, to know for what room is reserved"
+        yield "spec.startWhen: Reserved needs spec.roles with requests, for which capacity is reserved"
     if spec.start_when == RESERVED and spec.min_member > PLACEHOLDERS_MAX:
-        yield f"spec.startWhen: room cannot be reserved in gangs of more than {PLACEHOLDERS_MAX} members"
+        yield f"spec.startWhen: capacity cannot be reserved in gangs of more than {PLACEHOLDERS_MAX} members"
     for role in spec.roles:
         path, wrong = f"spec.roles[{role.name}].requests", list[str]()
         amounts = read_amounts(role.requests, path, wrong)
@@ -207,7 +207,7 @@ def _role_errors(roles: tuple[Role, ...]) -> Iterator[str]:
     seen: set[str] = set()
     for index, role in enumerate(roles):
         if role.name in seen:
-            yield f"spec.roles[{index}].name: {role.name!r} is there twice"
+            yield f"spec.roles[{index}].name: {role.name!r} is not unique"
         seen.add(role.name)
         if role.count < 1:
             yield f"spec.roles[{index}].count: {role.count} is not at least 1"
@@ -223,16 +223,16 @@ def _subgroup_errors(spec: PodGroupSpec) -> Iterator[str]:
     for index, part in enumerate(parts):
         path = f"spec.subGroups[{index}]"
         if part.name in seen:
-            yield f"{path}.name: {part.name!r} is there twice"
+            yield f"{path}.name: {part.name!r} is not unique"
         seen.add(part.name)
         if part.parent and part.parent not in around:
             yield f"{path}.parent: there is no subgroup {part.parent!r}"
         elif part.parent and part.name in around[part.parent]:
             yield f"{path}.parent: {part.name!r} lies inside itself"
         if part.segment and part.required is None:
-            yield f"{path}.segmentSize: {part.segment} without topology.required, the level that it is about"
+            yield f"{path}.segmentSize: {part.segment} needs topology.required"
         elif part.segment and part.min_member % part.segment:
-            yield f"{path}.minMember: {part.min_member} is no multiple of segmentSize {part.segment}"
+            yield f"{path}.minMember: {part.min_member} is not a multiple of segmentSize {part.segment}"
     outer = sorted(part.min_member for part in parts if not part.parent)
     some = spec.min_sub_groups
     if some is not None and not 1 <= some <= len(outer):

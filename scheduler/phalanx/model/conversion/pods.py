@@ -135,7 +135,7 @@ def _group_label_problems(labels: Mapping[str, str]) -> Iterator[Objection]:
         yield Objection(
             Reason.INCONSISTENT_GANG,
             f"labels {LABEL_POD_GROUP} and {LABEL_MIN_MEMBER} are both set",
-            "Leave one of them out: a PodGroup has its own minMember",
+            "Remove one of them: a PodGroup has its own minMember",
         )
 
 

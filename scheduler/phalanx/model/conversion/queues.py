@@ -143,7 +143,7 @@ def _namespaces(selector: LabelSelector | None, problems: list[Objection]) -> Te
         if expression.operator not in ("In", "NotIn", "Exists", "DoesNotExist"):
             path = f"spec.namespaceSelector.matchExpressions[{index}].operator"
             problems.append(
-                Objection(Reason.INVALID_OBJECT, f"{path}: {expression.operator!r} is not an operator here")
+                Objection(Reason.INVALID_OBJECT, f"{path}: {expression.operator!r} is not a valid operator")
             )
         requirements.append(
             Requirement(key=expression.key, operator=expression.operator, values=expression.values)

@@ -89,7 +89,7 @@ def too_many(amounts: Resources, path: str) -> list[str]:
     """What is wrong where more resources are asked for than a pod may."""
     if len(amounts) <= POD_RESOURCES_MAX:
         return []
-    return [f"{path}: asks for {len(amounts)} resources, expected at most {POD_RESOURCES_MAX}"]
+    return [f"{path}: requests {len(amounts)} resources, expected at most {POD_RESOURCES_MAX}"]
 
 
 def aggregate(main: Iterable[Resources], init: Sequence[Resources], sidecar: Sequence[bool]) -> Resources:
@@ -209,7 +209,7 @@ def add_gpu_share(requests: Resources, annotations: Mapping[str, str], wrong: li
     What makes no sense is appended to `wrong`, with the annotation named, and counts as a whole device.
     """
     wrong.extend(
-        f"resource {name}: is nothing to ask for in a container; shares of GPUs are asked for by annotation"
+        f"resource {name}: cannot be requested in a container; request GPU shares by annotation"
         for name in requests
         if _is_ours(name)
     )

@@ -76,11 +76,11 @@ def _fault(requirement: core.NodeSelectorRequirement, *, on_field: bool) -> str:
     operator, values = requirement.operator, requirement.values
     fewest, most = _VALUE_COUNTS.get(operator, (_ANY, 0))
     if fewest == _ANY or (on_field and operator not in ("In", "NotIn")):
-        return f"operator: {operator!r} is not an operator here"
+        return f"operator: {operator!r} is not a valid operator"
     if on_field and requirement.key != _FIELD:
         return f"key: {requirement.key!r} is not a field that can be selected, expected {_FIELD}"
     if not fewest <= len(values) <= (1 if on_field else most):
-        return f"values: {len(values)} values do not go with {operator}"
+        return f"values: {len(values)} values do not match operator {operator}"
     if operator in ("Gt", "Lt") and not _is_integer(values[0]):
         return f"values[0]: {values[0]!r} is not an integer"
     return ""
@@ -101,11 +101,11 @@ def read_tolerations(
         if toleration.operator in ("Lt", "Gt"):
             unsupported.append(f"{path}.operator")
         elif toleration.operator not in ("", "Equal", "Exists"):
-            wrong.append(f"{path}.operator: {toleration.operator!r} is not an operator here")
+            wrong.append(f"{path}.operator: {toleration.operator!r} is not a valid operator")
         elif not toleration.key and toleration.operator != "Exists":
             wrong.append(f"{path}.operator: must be Exists where there is no key")
         if toleration.effect not in _EFFECTS:
-            wrong.append(f"{path}.effect: {toleration.effect!r} is not an effect")
+            wrong.append(f"{path}.effect: {toleration.effect!r} is not a valid effect")
     each = {(t.key, t.operator or "Equal", t.value, t.effect) for t in tolerations}
     return tuple(Toleration(*toleration) for toleration in sorted(each))
 
@@ -181,10 +181,10 @@ def read_label_selector(selector: LabelSelector | None, path: str, wrong: list[s
         at = f"{path}.matchExpressions[{index}]"
         takes_values = _VALUES.get(requirement.operator)
         if takes_values is None:
-            wrong.append(f"{at}.operator: {requirement.operator!r} is not an operator here")
+            wrong.append(f"{at}.operator: {requirement.operator!r} is not a valid operator")
         elif takes_values != bool(requirement.values):
             wrong.append(
-                f"{at}.values: {len(requirement.values)} values do not go with {requirement.operator}"
+                f"{at}.values: {len(requirement.values)} values do not match operator {requirement.operator}"
             )
     equal = (Requirement(key, "In", (value,)) for key, value in selector.match_labels.items())
     others = (
