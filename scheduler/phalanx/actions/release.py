@@ -67,7 +67,8 @@ def _unmanaged_verdict(gang: Gang, unmanaged: list[Pod]) -> Verdict:
         gang=gang.id,
         group=str(gang),
         reason=Reason.UNMANAGED_PODS,
-        message=f"{_reached(gang)} hold nodes, the others do not fit; {len(unmanaged)} without controller remain",
+        message=f"{_reached(gang)} hold nodes, the others do not fit; "
+        f"{len(unmanaged)} without controller remain",
         evidence=tuple(Evidence(subject=str(pod), finding=f"holds node {pod.node}") for pod in unmanaged),
         next_step="Delete these pods to release their nodes, or free capacity for the missing members",
     )
