@@ -12,12 +12,10 @@ import time
 from collections.abc import Awaitable, Callable, Iterator
 
 import msgspec
-from phalanx.clock import SystemClock, seeded_random
-from phalanx.kube.bind_outcomes import BindOutcome, Bound
 from phalanx.kube.binder import Binder
+from phalanx.kube.binding import BinderCallbacks, BindOutcome, Bound
 from phalanx.kube.client import Client
 from phalanx.kube.connect import connect
-from phalanx.kube.fence import Unfenced
 from phalanx.limits import WRITE_CONCURRENCY, WRITE_TIMEOUT_S
 from phalanx.model.decisions import Bind, Certificate, Placement
 from phalanx.model.names import GangId, NodeName, PodUid
@@ -27,6 +25,7 @@ from phalanx.ports import Transport
 from phalanx_controlplane.controlplane import ControlPlane
 
 from tests.fake_objects import create_many, fake_node, fake_pod, namespace
+from tests.write_context import write_context
 
 NODES = 100
 Run = Callable[[Transport, list[Bind]], Awaitable[None]]
@@ -117,13 +116,7 @@ async def through_the_client(transport: Transport, binds: list[Bind]) -> None:
 
     async def work() -> None:
         for bind in waiting:
-            await client.bind(
-                namespace=bind.namespace,
-                name=bind.name,
-                uid=bind.pod,
-                node=bind.node,
-                timeout=WRITE_TIMEOUT_S,
-            )
+            await client.bind(bind, timeout=WRITE_TIMEOUT_S)
 
     await asyncio.gather(*(work() for _ in range(WRITE_CONCURRENCY)))
 
@@ -136,13 +129,8 @@ async def through_the_binder(transport: Transport, binds: list[Bind], *, gang: i
         bound += isinstance(outcome, Bound)
 
     binder = Binder(
-        client=Client(transport),
-        fence=Unfenced(),
-        check=EveryPlanHolds(),
-        on_outcome=note,
-        reports=Metrics(),
-        clock=SystemClock(),
-        jitter=seeded_random(0).random,
+        write_context(transport, reports=Metrics()),
+        BinderCallbacks(check=EveryPlanHolds(), on_outcome=note),
     )
     task = asyncio.create_task(binder.run())
     for placement in placements(binds, gang=gang):

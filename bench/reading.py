@@ -21,7 +21,7 @@ import msgspec
 from phalanx.cache.cache import Cache
 from phalanx.cache.events import Applied, Assumed, Relisted
 from phalanx.kube.decode import KindDecoder, ObjectEvent
-from phalanx.kube.garbage_collection import gc_paused
+from phalanx.kube.garbage_collection import GarbageCollection
 from phalanx.model.api.kinds import KINDS
 from phalanx.model.memory import Memory
 from phalanx.model.names import NodeName, PodUid
@@ -57,7 +57,7 @@ def measure(folder: Path) -> None:
     gc.collect()
     before = rss()
     cache = Cache(scheduler_name="phalanx")
-    with gc_paused():
+    with GarbageCollection().paused():
         nodes = read_list(cache, "Node", lists)
         read_list(cache, "PodGroup", lists)
         pods = read_list(cache, "Pod", lists)

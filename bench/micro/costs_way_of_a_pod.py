@@ -15,13 +15,11 @@ import phalanx
 import pytest
 from phalanx.cache.cache import Cache
 from phalanx.cache.events import Applied, Assumed, Relisted
-from phalanx.clock import SystemClock, seeded_random
 from phalanx.cycle import Engine
 from phalanx.framework.config import SchedulerConfig
 from phalanx.kube.binder import Binder
-from phalanx.kube.client import Client
+from phalanx.kube.binding import BinderCallbacks
 from phalanx.kube.decode import KindDecoder
-from phalanx.kube.fence import Unfenced
 from phalanx.model.api.core import Pod
 from phalanx.model.api.kinds import KINDS, KubeObject
 from phalanx.model.decisions import Bind
@@ -38,6 +36,7 @@ from bench.micro import api
 from bench.micro.api import Load, QuickApi
 from bench.micro.conftest import Measure
 from bench.micro.scheduler import all_bound
+from tests.write_context import write_context
 
 LOAD = Load(nodes=200, gangs=20, size=100)
 NODES = [NodeName(node["metadata"]["name"]) for node in api.nodes(LOAD)]
@@ -150,13 +149,8 @@ def test_bind(measure: Measure) -> None:
 
     async def bind_all(server: QuickApi) -> None:
         binder = Binder(
-            client=Client(server),
-            fence=Unfenced(),
-            check=EveryPlanHolds(),
-            on_outcome=lambda placement, outcome: None,
-            reports=Metrics(),
-            clock=SystemClock(),
-            jitter=seeded_random(0).random,
+            write_context(server, reports=Metrics()),
+            BinderCallbacks(check=EveryPlanHolds(), on_outcome=lambda placement, outcome: None),
             per_second=float("inf"),
         )
         running = asyncio.create_task(binder.run())

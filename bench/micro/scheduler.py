@@ -8,10 +8,11 @@ from phalanx.clock import SystemClock
 from phalanx.deciders.inline import InlineDecider
 from phalanx.framework.config import SchedulerConfig
 from phalanx.kube.client import Client
-from phalanx.kube.garbage_collection import freeze
+from phalanx.kube.garbage_collection import GarbageCollection
+from phalanx.kube.leader_election import Identity
 from phalanx.observe.logs import configure_logs
 from phalanx.observe.metrics import Metrics
-from phalanx.service.scheduler import Identity, Scheduler, SchedulerDependencies
+from phalanx.service.scheduler import Scheduler, SchedulerDependencies
 
 from bench.micro.api import QuickApi
 
@@ -39,7 +40,7 @@ async def all_bound(server: QuickApi) -> None:
             identity=Identity(name="micro", lease_namespace="micro"),
             controller=config.scheduler_name,
             config=config,
-            on_synced=freeze,
+            on_synced=GarbageCollection().freeze,
         )
     )
     running = asyncio.create_task(scheduler.run(asyncio.Event()))

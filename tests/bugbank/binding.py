@@ -12,7 +12,7 @@ BINDING: Final[tuple[Mutant, ...]] = (
         edits={
             "        except _PERHAPS_APPLIED as error:\n            self._retry(pod, error)": (
                 "        except _PERHAPS_APPLIED as error:\n"
-                "            self._settle(pod, BindAborted(bind, str(error)))"
+                "            self._finish(pod, BindAborted(bind, str(error)))"
             )
         },
         caught_by=Played("named:kubernetes_106361"),
@@ -22,10 +22,11 @@ BINDING: Final[tuple[Mutant, ...]] = (
         issues=("kubernetes #106361",),
         module="phalanx.kube.binder",
         edits={
-            '            pod.gang.log.info("read back again", pod=pod.name, why=str(error))\n': (
+            '            pod.gang.log.info("reading the pod failed, retrying", '
+            "pod=pod.name, error=str(error))\n": (
                 "            pod.attempts += 1\n"
                 "            if pod.attempts > 3:\n"
-                '                self._settle(pod, BindRefused(bind, "GaveUp", str(error)))\n'
+                '                self._finish(pod, BindRefused(bind, "GaveUp", str(error)))\n'
                 "                return\n"
             )
         },
@@ -44,14 +45,14 @@ BINDING: Final[tuple[Mutant, ...]] = (
         name="binds without the pod's UID",
         issues=("kubernetes #28883",),
         module="phalanx.kube.client",
-        edits={"_ObjectName(name, namespace, uid,": '_ObjectName(name, namespace, "",'},
+        edits={"bind.namespace, bind.pod, annotations)": 'bind.namespace, "", annotations)'},
         caught_by=Drilled("views", "bind", most=1),
     ),
     Mutant(
         name="a pod that cannot be bound stays assumed for ever",
         issues=("kubernetes #49314", "scheduler-plugins #713"),
         module="phalanx.service.dispatcher",
-        edits={"        self._view.take(Forgotten(bind.pod, hold))\n": ""},
+        edits={"        self._state.apply(Forgotten(bind.pod, backoff))\n": ""},
         caught_by=Played("named:kai_2075"),
     ),
     Mutant(
@@ -94,8 +95,8 @@ BINDING: Final[tuple[Mutant, ...]] = (
         issues=("Volcano #4383",),
         module="phalanx.kube.binder",
         edits={
-            "            pod.refusal = error\n            await self._read_back(pod)\n": (
-                "            self._settle(pod, Bound(bind))\n"
+            "            pod.refusal = error\n            await self._read(pod)\n": (
+                "            self._finish(pod, Bound(bind))\n"
             )
         },
         caught_by=Played("plays_binding:refused_for_ever"),
@@ -118,7 +119,7 @@ BINDING: Final[tuple[Mutant, ...]] = (
         name="a rejected bind is tried in every cycle",
         issues=("KAI #2075",),
         module="phalanx.service.dispatcher",
-        edits={"Forgotten(bind.pod, hold)": "Forgotten(bind.pod)"},
+        edits={"Forgotten(bind.pod, backoff)": "Forgotten(bind.pod)"},
         caught_by=Played("named:kai_2075"),
     ),
     Mutant(
@@ -134,7 +135,7 @@ BINDING: Final[tuple[Mutant, ...]] = (
         module="phalanx.kube.binder",
         edits={
             "        asyncio.get_running_loop().call_later(delay, self._put, pod)\n": (
-                "        self._pace.hold(delay)\n        self._put(pod)\n"
+                "        self._rate_limiter.pause(delay)\n        self._put(pod)\n"
             )
         },
         caught_by=Played("plays_binding:one_in_trouble"),
@@ -149,7 +150,7 @@ BINDING: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="pods are not looked at again before they are bound",
         issues=("YuniKorn-1622",),
-        module="phalanx.service.plan_check",
+        module="phalanx.service.write_checks",
         edits={
             "        if not pod.assumed or pod.node != bind.node:\n": "        if False:\n",
             "        if pod.deleting:\n": "        if False:\n",
@@ -159,15 +160,15 @@ BINDING: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="a node is not looked at again before pods are bound to it",
         issues=("Volcano #4888", "kubernetes #76772"),
-        module="phalanx.service.plan_check",
+        module="phalanx.service.write_checks",
         edits={"        rejected = self._rejection(pod, state)\n": "        rejected = None\n"},
         caught_by=Played("plays_binding:node_cordoned_before_binds"),
     ),
     Mutant(
         name="room is not looked at again before pods are bound",
         issues=("kubernetes #72043", "kubernetes #106884"),
-        module="phalanx.service.plan_check",
-        edits={"if amount < 0 < asked.get(each, 0)]": "if False]"},
+        module="phalanx.service.write_checks",
+        edits={"if free < 0 < requests.get(resource, 0)]": "if False]"},
         caught_by=Played("plays_binding:foreign_pod_before_binds"),
     ),
     Mutant(
@@ -190,7 +191,7 @@ BINDING: Final[tuple[Mutant, ...]] = (
         name="evictions are told to whoever has the name",
         issues=("kubernetes #31968",),
         module="phalanx.kube.evictor",
-        edits={'{"metadata": {"uid": eviction.pod}, "status"': '{"status"'},
+        edits={'{"metadata": {"uid": evict.pod}, "status"': '{"status"'},
         caught_by=Played("plays_binding:half_refused"),
     ),
 )

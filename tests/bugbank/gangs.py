@@ -145,7 +145,7 @@ GANGS: Final[tuple[Mutant, ...]] = (
         name="a gang without its own reason for waiting",
         issues=("Kueue #11502",),
         module="phalanx.service.reporter",
-        edits={"            if told != self._told.get(gang.id):\n": "            if False:\n"},
+        edits={"            if report != self._reports.get(gang.id):\n": "            if False:\n"},
         caught_by=Played("named:scheduler_plugins_930"),
     ),
     Mutant(

@@ -63,7 +63,7 @@ LEADERS: Final[tuple[Mutant, ...]] = (
         name="a Lease that is held is taken",
         issues=("kubernetes #67651", "cilium #42920"),
         module="phalanx.kube.leader_election",
-        edits={"if lease.spec.holder_identity and not self._has_run_out(lease.spec):": "if False:"},
+        edits={"if lease.spec.holder_identity and not self._has_expired(lease.spec):": "if False:"},
         caught_by=Played("plays_leaders:both_begin_at_once"),
     ),
     Mutant(
@@ -106,15 +106,17 @@ LEADERS: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="the term is not written with a placement",
         issues=("cilium #42920", "Kueue #4653"),
-        module="phalanx.kube.bind_plan",
-        edits={', "placementEpoch": whose}': "}"},
+        module="phalanx.kube.binding",
+        edits={', "placementEpoch": decided_by}': "}"},
         caught_by=Played("plays_binding:placement_is_written_first"),
     ),
     Mutant(
         name="a gang is bound before its placement is written",
         issues=("Kueue #5276",),
         module="phalanx.kube.binder",
-        edits={"        self.written = pod_group is None\n": "        self.written = True\n"},
+        edits={
+            "        self.placement_written = pod_group is None\n": "        self.placement_written = True\n"
+        },
         caught_by=Played("plays_binding:placement_is_written_first"),
     ),
 )

@@ -132,7 +132,9 @@ def nothing_is_left_of_what_is_gone() -> str | None:
         world.at_end()
         processes = [replica.process for replica in world.replicas if replica.process is not None]
         reporters: list[Any] = [process.scheduler._reporter for process in processes]
-        left = [gang for reporter in reporters for gang in (*reporter._told, *reporter._waiting_pods.gangs)]
+        left = [
+            gang for reporter in reporters for gang in (*reporter._reports, *reporter._pod_messages.gangs)
+        ]
         return f"it is still known what was told about {left}" if left else None
 
     return watched(act)

@@ -9,13 +9,13 @@ REPLIES: Final[tuple[Mutant, ...]] = (
         name="a server that asks for a pause is asked again at once",
         issues=("Volcano #3966",),
         module="phalanx.kube.binder",
-        edits={"self._later(pod, pod.backoff.next(at_least=wait))": "self._later(pod, pod.backoff.next())"},
+        edits={"(pod, pod.backoff.next(at_least=wait))": "(pod, pod.backoff.next())"},
         caught_by=Played("plays_binding:one_in_trouble"),
     ),
     Mutant(
         name="a bind that fails is sent again without a pause",
         issues=("Volcano #3966", "Kueue #12002"),
-        module="phalanx.kube.backoff",
+        module="phalanx.kube.flow_control",
         edits={
             "        delay = self._delay * (0.5 + 0.5 * self._jitter())\n": "        delay = 0.001\n",
         },
@@ -32,7 +32,7 @@ REPLIES: Final[tuple[Mutant, ...]] = (
         name="a gang whose status met a conflict is not bound",
         issues=("KAI #676",),
         module="phalanx.kube.binder",
-        edits={"            self._begin_later(gang, error)\n": ""},
+        edits={"            self._start_later(gang, error)\n": ""},
         caught_by=Played("plays_binding:status_conflict"),
     ),
     Mutant(
@@ -40,7 +40,7 @@ REPLIES: Final[tuple[Mutant, ...]] = (
         issues=("kubernetes #47899", "CloudNativePG #10918"),
         module="phalanx.kube.leader_election",
         edits={
-            '                self._log.warning("lease not renewed", why=str(error))\n': (
+            '                self._log.warning("lease not renewed", error=str(error))\n': (
                 '                raise LostLease("not renewed") from error\n'
             )
         },
@@ -51,9 +51,9 @@ REPLIES: Final[tuple[Mutant, ...]] = (
         issues=("kubernetes #47899",),
         module="phalanx.kube.leader_election",
         edits={
-            '                self._log.warning("lease not renewed", why=str(error))\n'
+            '                self._log.warning("lease not renewed", error=str(error))\n'
             '                self._version = ""\n': (
-                '                self._log.warning("lease not renewed", why=str(error))\n'
+                '                self._log.warning("lease not renewed", error=str(error))\n'
             )
         },
         caught_by=Played("plays_leaders:one_renewal_fails"),

@@ -43,7 +43,7 @@ VIEWS: Final[tuple[Mutant, ...]] = (
         name="a forgotten version is asked for again and again (410)",
         issues=("kubernetes-client/python-base #57", "kubernetes_asyncio #327"),
         module="phalanx.kube.reflector",
-        edits={"isinstance(problem, (Gone, NotFound, BadRequest))": "isinstance(problem, BadRequest)"},
+        edits={"isinstance(error, (Gone, NotFound, BadRequest))": "isinstance(error, BadRequest)"},
         caught_by=Played("plays_views:history_is_forgotten"),
     ),
     Mutant(
@@ -58,8 +58,8 @@ VIEWS: Final[tuple[Mutant, ...]] = (
         issues=("kubernetes-client/python #728", "kubernetes_asyncio #325"),
         module="phalanx.kube.reflector",
         edits={
-            "= idle_timeout\n": "= 1e9 + idle_timeout\n",
-            "int(WATCH_SECONDS_MIN * (1 + self._jitter()))": "1_000_000",
+            "= self._context.idle_timeout\n": "= 1e9 + self._context.idle_timeout\n",
+            "int(WATCH_SECONDS_MIN * (1 + self._context.jitter()))": "1_000_000",
         },
         caught_by=Played("plays_views:watches_fall_silent"),
     ),
@@ -97,7 +97,7 @@ VIEWS: Final[tuple[Mutant, ...]] = (
         name="a new leader believes what it knew as a follower",
         issues=("Kueue #10518", "Kueue #5276"),
         module="phalanx.service.scheduler",
-        edits={"        await self._following.restart_and_sync(tasks)\n": ""},
+        edits={"        await self._watcher.restart_and_sync(tasks)\n": ""},
         caught_by=Played("plays_views:follower_is_late"),
     ),
     Mutant(
@@ -135,8 +135,8 @@ VIEWS: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="less than nothing of one resource shuts the node to all",
         issues=("Volcano #2999", "Volcano #2965"),
-        module="phalanx.service.plan_check",
-        edits={"if amount < 0 < asked.get(each, 0)]": "if amount < 0 and asked]"},
+        module="phalanx.service.write_checks",
+        edits={"if free < 0 < requests.get(resource, 0)]": "if free < 0 and requests]"},
         caught_by=Played("plays_views:capacity_shrinks"),
     ),
     Mutant(

@@ -23,8 +23,8 @@ STATUS: Final[tuple[Mutant, ...]] = (
         issues=("Volcano #4383",),
         module=_HAND_OVER,
         edits={
-            "            self._view.take(Assumed(bind.pod, bind.node, bind.device))\n": (
-                "            self._view.take(Assumed(bind.pod, bind.node, bind.device))\n"
+            "            self._state.apply(Assumed(bind.pod, bind.node, bind.device))\n": (
+                "            self._state.apply(Assumed(bind.pod, bind.node, bind.device))\n"
                 "            self._reporter.bound(bind)\n"
             )
         },
@@ -62,7 +62,7 @@ STATUS: Final[tuple[Mutant, ...]] = (
         name="what gangs were told is kept after they are gone",
         issues=("KAI #1646", "Kueue #5587"),
         module="phalanx.service.reporter",
-        edits={"                self._told.pop(gang_id, None)\n": ""},
+        edits={"                self._reports.pop(gang_id, None)\n": ""},
         caught_by=_LEFT,
     ),
     Mutant(

@@ -76,14 +76,14 @@ USAGE: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="a bind is not checked against what others have bound since",
         issues=("Kueue #9211", "kubernetes #106884"),
-        module="phalanx.service.plan_check",
+        module="phalanx.service.write_checks",
         edits={"        if short:\n": "        if short and pod.deleting:\n"},
         caught_by=Played("plays_world_usage:another_scheduler_is_faster"),
     ),
     Mutant(
         name="a bind is sent to a node that is gone",
         issues=("kubernetes #38105", "YuniKorn-2171"),
-        module="phalanx.service.plan_check",
+        module="phalanx.service.write_checks",
         edits={'            return f"node {bind.node} is gone"\n': "            return None\n"},
         caught_by=Played("plays_world_usage:a_node_vanishes_after_the_decision"),
     ),

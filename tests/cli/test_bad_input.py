@@ -289,7 +289,7 @@ def test_a_port_that_is_taken(flag: str, tmp_path: Path) -> None:
         ]
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 2
-    assert f"--{flag}: cannot listen there: " in done.stderr
+    assert f"--{flag}: cannot listen on this address: " in done.stderr
     assert "Traceback" not in done.stderr
 
 

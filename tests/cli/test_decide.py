@@ -80,7 +80,7 @@ def test_exit_code_3_when_cycles_run_out(phalanx: Phalanx, monkeypatch: pytest.M
     done = phalanx("decide", "-f", SCENARIOS / "swap.yaml")
     assert done.code == 3
     assert len(done.binds) == 2
-    assert done.err == "not settled after 100 cycles\n"
+    assert done.err == "decide did not converge after 100 cycles\n"
 
 
 def test_time_is_the_latest_in_the_input_or_as_told(
@@ -126,10 +126,10 @@ def test_the_table_says_what_went_where_and_what_waits(phalanx: Phalanx) -> None
     done = phalanx("decide", "-o", "table", "-f", SCENARIOS / "foreign-pods-count.yaml")
     assert done.code == 0
     assert "default/train" in done.out
-    assert "proven best" in done.out
-    assert "1 waiting pods left to scheduler default-scheduler" in done.out
-    assert "1 waiting pods left to scheduler volcano" in done.out
+    assert "proven optimal" in done.out
+    assert "1 waiting pods belong to scheduler default-scheduler" in done.out
+    assert "1 waiting pods belong to scheduler volcano" in done.out
     waits = phalanx("decide", "-o", "table", "-f", SCENARIOS / "required-rack-too-small.yaml")
     assert "AboveDomainCapacity" in waits.out
     nothing = phalanx("decide", "-o", "table", "-f", "-", stdin="{kind: List, apiVersion: v1, items: []}")
-    assert nothing.out == "Nothing to decide: no pod that waits names this scheduler.\n"
+    assert nothing.out == "Nothing to decide: no waiting pod has the name of this scheduler.\n"

@@ -127,7 +127,7 @@ def test_other_kinds_are_left_out_and_told(phalanx: Phalanx) -> None:
     assert done.code == 0
     assert done.binds == {"default/a": "n1"}
     assert done.err == (
-        "note: -: left out, because no decision depends on it: 2 Deployment (apps/v1), "
+        "note: -: ignored, because no decision depends on it: 2 Deployment (apps/v1), "
         "1 Queue (scheduling.volcano.sh/v1beta1), 1 PodGroup (scheduling.x-k8s.io/v1alpha1)\n"
     )
 

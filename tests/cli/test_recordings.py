@@ -52,7 +52,7 @@ def endpoint(recording: Recording) -> Iterator[str]:
         return None
 
     async def serve() -> None:
-        app = debug_app(last=content, defect=none, unsettled=none)
+        app = debug_app(last=content, last_error=none, last_inconclusive=none)
         async with serving(app, host="127.0.0.1", port=0) as bound:
             port.append(bound)
             ready.set()
@@ -85,16 +85,16 @@ def test_a_snapshot_comes_from_the_debug_endpoint(
     assert phalanx("replay", file).code == 0
 
 
-def test_without_a_defect_there_is_nothing_to_save(endpoint: str, phalanx: Phalanx, tmp_path: Path) -> None:
-    done = phalanx("snapshot", "--defect", "--url", endpoint, "-o", tmp_path / "cycle.gz")
+def test_without_an_error_there_is_nothing_to_save(endpoint: str, phalanx: Phalanx, tmp_path: Path) -> None:
+    done = phalanx("snapshot", "--error", "--url", endpoint, "-o", tmp_path / "cycle.gz")
     assert done.code == 1
-    assert done.err == f"snapshot: {endpoint}: no answer of the solver has failed its check\n"
+    assert done.err == f"snapshot: {endpoint}: no cycle had a solver error\n"
 
 
 def test_of_the_other_cycles_one_is_asked_for(endpoint: str, phalanx: Phalanx, tmp_path: Path) -> None:
-    done = phalanx("snapshot", "--unsettled", "--url", endpoint, "-o", tmp_path / "cycle.gz")
-    assert done.err == f"snapshot: {endpoint}: the solver has settled every question\n"
-    done = phalanx("snapshot", "--unsettled", "--defect", "--url", endpoint, "-o", tmp_path / "cycle.gz")
+    done = phalanx("snapshot", "--inconclusive", "--url", endpoint, "-o", tmp_path / "cycle.gz")
+    assert done.err == f"snapshot: {endpoint}: no cycle had an inconclusive solver run\n"
+    done = phalanx("snapshot", "--inconclusive", "--error", "--url", endpoint, "-o", tmp_path / "cycle.gz")
     assert (done.code, "expected one of them" in done.err) == (2, True)
 
 
@@ -152,11 +152,11 @@ def test_what_is_no_recording(recording: Recording, phalanx: Phalanx, tmp_path: 
     file.write_bytes(b"text")
     assert phalanx("replay", file).code == 2
     file.write_bytes(gzip.compress(b"{}"))
-    assert phalanx("replay", file).err.startswith(f"{file}: expected what `phalanx snapshot` writes")
+    assert phalanx("replay", file).err.startswith(f"{file}: expected a file written by `phalanx snapshot`")
     file.write_bytes(encode(recording)[:100])
     assert phalanx("replay", file).code == 2
     file.write_bytes(encode(replace(recording, format=7)))
-    assert phalanx("replay", file).err == f"{file}: expected form 1 of the file, found 7\n"
+    assert phalanx("replay", file).err == f"{file}: expected file format 1, found 7\n"
 
 
 def test_nobody_answers(phalanx: Phalanx, tmp_path: Path) -> None:

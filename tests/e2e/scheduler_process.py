@@ -76,7 +76,7 @@ class Scheduler(Process):
     def knew(self) -> dict[str, int]:
         """By pod: the resourceVersion up to which it knew pods when it last sent that bind (debug logs)."""
         lines = [json.loads(line) for line in self.log.read_text().splitlines() if "bind sent" in line]
-        return {line["pod"]: int(line["seen"]) for line in lines if line["event"] == "bind sent"}
+        return {line["pod"]: int(line["pods_version"]) for line in lines if line["event"] == "bind sent"}
 
     async def answer(self, path: str) -> tuple[int, str]:
         """Status and body of one of its public pages; status 0 while nobody listens."""

@@ -19,7 +19,7 @@ from phalanx.cycle import Engine
 from phalanx.deciders.inline import InlineDecider
 from phalanx.framework.config import SchedulerConfig
 from phalanx.kube import reflector as reflector_module
-from phalanx.kube.reflector import Reflector
+from phalanx.kube.reflector import Reflector, WatchContext
 from phalanx.limits import AMOUNT_MAX, POD_REQUEST_MAX
 from phalanx.model.api.kinds import KINDS, WATCHED_KINDS
 from phalanx.model.decisions import CycleResult
@@ -46,7 +46,7 @@ class _Silent:
     """Reports of a watch, to nobody."""
 
     def watch_event_received(self, kind: str) -> None: ...
-    def watch_failed(self, kind: str, *, why: str) -> None: ...
+    def watch_failed(self, kind: str, *, error: str) -> None: ...
     def relisted(self, kind: str, *, objects: int) -> None: ...
     def object_unreadable(self, kind: str) -> None: ...
 
@@ -129,7 +129,7 @@ class Cluster:
 
     def __init__(self) -> None:
         self.cache = Cache(scheduler_name=CONFIG.scheduler_name)
-        self.view = ClusterState(cache=self.cache, decider=InlineDecider(cache=self.cache, config=CONFIG))
+        self.state = ClusterState(cache=self.cache, decider=InlineDecider(cache=self.cache, config=CONFIG))
         self.memory = Memory()
         self._engine = Engine(CONFIG)
         self.deciding_s = 0.0
@@ -140,9 +140,7 @@ class Cluster:
 
     def _reflector(self, kind: str) -> Reflector:
         server: Any = self.servers[kind]
-        return Reflector(
-            kind=KINDS[kind], client=server, sink=self.view.take, reports=_Silent(), jitter=lambda: 0.5
-        )
+        return Reflector(KINDS[kind], self.state.apply, WatchContext(server, _Silent(), lambda: 0.5))
 
     # --- the API server's side -----------------------------------------------------------------------------
 
@@ -177,7 +175,7 @@ class Cluster:
             problem: Exception | None = None
             try:
                 await reflector._follow()
-            except reflector_module._AGAIN as error:
+            except reflector_module._RETRIED as error:
                 problem = error
             if problem is not None:
                 await reflector._pause(problem)
@@ -204,7 +202,7 @@ class Cluster:
         """What would be written about gangs and queues can be computed and sent."""
         verdicts = {verdict.gang: verdict for verdict in result.verdicts}
         for gang in snapshot.gangs.values():
-            written = self.view.objects.pod_group(gang)
+            written = self.state.objects.pod_group(gang)
             if written is not None:
                 told = GangReport(verdict=verdicts.get(gang.id))
                 msgspec.json.encode(

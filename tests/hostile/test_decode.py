@@ -4,9 +4,8 @@ import json
 from typing import Any
 
 import pytest
-from phalanx.kube.decode import KindDecoder, ObjectEvent, Unreadable, WatchLine
+from phalanx.kube.decode import KindDecoder, ObjectEvent, Undecodable, Unreadable, WatchLine
 from phalanx.kube.errors import error_of, error_of_status
-from phalanx.kube.mend import Undecodable
 from phalanx.limits import RETRY_AFTER_MAX_S
 from phalanx.model.api.core import Pod
 from phalanx.model.api.kinds import KINDS
@@ -51,7 +50,7 @@ def test_nesting_without_end_is_a_wrong_value_where_somebody_looks() -> None:
     found = line(pod(b'"spec":{"nodeName":' + DEEP[2] + b"}"))
     assert isinstance(found, Unreadable)
     assert (found.namespace, found.name, found.version) == ("n", "p", "5")
-    assert "$.object.spec.nodeName" in found.why
+    assert "$.object.spec.nodeName" in found.error
 
 
 @pytest.mark.parametrize(
@@ -76,7 +75,7 @@ def test_what_is_no_number_is_named(written: bytes) -> None:
     for body in (b'"spec":{"priority":', b'"spec":{"overhead":{"cpu":1},"priority":'):
         found = line(pod(body + written + b"}"))
         assert isinstance(found, Unreadable)
-        assert "$.object.spec.priority" in found.why
+        assert "$.object.spec.priority" in found.error
         assert found.name == "p"
 
 
@@ -84,14 +83,14 @@ def test_what_is_no_number_is_named(written: bytes) -> None:
 def test_numbers_beyond_what_kubernetes_has_are_named(number: int) -> None:
     found = line(pod(b'"spec":{"priority":%d}' % number))
     assert isinstance(found, Unreadable)
-    assert "spec.priority" in found.why
+    assert "spec.priority" in found.error
 
 
 def test_an_amount_beyond_64_bits_is_named() -> None:
     """It could not be encoded again, which is how shapes are told apart: an OverflowError from the cache."""
     found = line(pod(b'"spec":{"overhead":{"cpu":%d}}' % 10**30))
     assert isinstance(found, Unreadable)
-    assert "spec.overhead" in found.why
+    assert "spec.overhead" in found.error
 
 
 @pytest.mark.parametrize(

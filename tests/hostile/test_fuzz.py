@@ -88,7 +88,7 @@ async def test_an_object_that_is_sent_often_is_named_once() -> None:
     await cluster.hear()
     await cluster.hear()
     assert cluster.logs == {("Pod", "n", "bad"): 1}
-    assert "spec.priority" in cluster.why[0]["why"]
+    assert "spec.priority" in cluster.why[0]["error"]
 
 
 @pytest.mark.parametrize("nonsense", events.NONSENSE, ids=lambda line: line[:40].decode(errors="replace"))

@@ -60,8 +60,8 @@ async def test_what_becomes_of_it(case: dict[str, Any]) -> None:
     said = {
         "verdict": [f"{verdict.reason}: {verdict.message}" for verdict in result.verdicts],
         "queue": [problem.message for report in result.queues.values() for problem in report.problems],
-        "log": [line["why"] for line in cluster.why if line["event"] == "object skipped"],
-        "note": [line["why"] for line in cluster.why if line["event"] != "object skipped"],
+        "log": [line["error"] for line in cluster.why if line["event"] == "object skipped"],
+        "note": [line["error"] for line in cluster.why if line["event"] != "object skipped"],
     }
     wanted = case["fate"]
     assert [fate for fate in said if said[fate]] == ([] if wanted == "harmless" else [wanted]), said

@@ -30,8 +30,8 @@ class Reports:
     def watch_event_received(self, kind: str) -> None:
         self._note("heard", kind)
 
-    def watch_failed(self, kind: str, *, why: str) -> None:
-        self._note("failed", why)
+    def watch_failed(self, kind: str, *, error: str) -> None:
+        self._note("failed", error)
 
     def relisted(self, kind: str, *, objects: int) -> None:
         self._note("relisted", kind)
@@ -40,20 +40,20 @@ class Reports:
         self._note("unreadable", kind)
 
     def bind_finished(self, outcome: str, *, seconds: float) -> None:
-        self._note("settled", outcome)
+        self._note("bind", outcome)
 
-    def bind_retried(self, why: str) -> None:
-        self._note("retried", why)
+    def bind_retried(self, error: str) -> None:
+        self._note("retried", error)
 
-    def written(self, what: str, outcome: str) -> None:
-        self._note(what, outcome)
+    def write_finished(self, write_type: str, outcome: str) -> None:
+        self._note(write_type, outcome)
 
-    def waiting(self, what: str, count: int) -> None:
-        self.depths[what] = count
+    def writes_pending(self, write_type: str, count: int) -> None:
+        self.depths[write_type] = count
 
-    def lease_renewed(self, *, late_s: float) -> None:
-        self.lateness.append(late_s)
+    def lease_renewed(self, *, delay_s: float) -> None:
+        self.lateness.append(delay_s)
         self._note("renewed")
 
-    def leading(self, yes: bool) -> None:
-        self._note("leading" if yes else "not leading")
+    def leadership_changed(self, *, leading: bool) -> None:
+        self._note("leading" if leading else "not leading")

@@ -5,14 +5,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 import pytest
-from phalanx.clock import SystemClock, seeded_random
-from phalanx.kube.background_writer import BackgroundWriter, Bounds
-from phalanx.kube.fence import Unfenced
-from phalanx.kube.pace import RateLimiter
+from phalanx.kube.background_writer import BackgroundWriter, WriteQueue
 from phalanx.limits import BACKGROUND_ATTEMPTS_MAX
 from phalanx.ports import RequestNotSent
 
 from tests.kube.reports import Reports
+from tests.write_context import NoTransport, write_context
 
 
 @asynccontextmanager
@@ -22,15 +20,8 @@ async def writing(
     idle = binds_idle or asyncio.Event()
     if binds_idle is None:
         idle.set()
-    writer = BackgroundWriter(
-        what="status",
-        bounds=Bounds(concurrency=3, waiting=100, limit="STATUS_WAITING_MAX"),
-        pace=RateLimiter(per_second=1000, burst=100, clock=SystemClock()),
-        fence=Unfenced(),
-        binds_idle=idle,
-        reports=reports,
-        jitter=seeded_random(1).random,
-    )
+    queue = WriteQueue("status", 3, 100, "STATUS_WAITING_MAX", per_second=1000, burst=100)
+    writer = BackgroundWriter(write_context(NoTransport(), reports=reports), queue, binds_idle=idle)
     task = asyncio.create_task(writer.run())
     try:
         yield writer

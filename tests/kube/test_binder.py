@@ -1,18 +1,23 @@
 """Gangs are bound whole or given back whole, and every bind is settled with the truth."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
 import msgspec
 import pytest
 from msgspec.structs import replace
-from phalanx.clock import SystemClock, seeded_random
-from phalanx.kube.bind_outcomes import BindAborted, BindOutcome, BindRefused, Bound, LeadershipLost
-from phalanx.kube.bind_plan import PodGroupRef
 from phalanx.kube.binder import Binder
-from phalanx.kube.client import Client
+from phalanx.kube.binding import (
+    BindAborted,
+    BinderCallbacks,
+    BindOutcome,
+    BindRefused,
+    Bound,
+    LeadershipLost,
+    PodGroupRef,
+)
 from phalanx.limits import BIND_ATTEMPTS_MAX
 from phalanx.model.decisions import Bind, Certificate, Placement
 from phalanx.model.names import GangId, NodeName, PodUid
@@ -21,6 +26,7 @@ from phalanx.model.pods import Device
 from tests.kube.faults import FaultyTransport, answer, applied_but_lost, held_until, lost, not_sent
 from tests.kube.reports import Reports
 from tests.kube.world import World
+from tests.write_context import write_context
 
 CERTIFICATE = Certificate(terms=(), objective=(), bound=(), proven=True, by="test")
 
@@ -58,7 +64,14 @@ class Plans:
 class Bench:
     """A binder at work, and what it has said."""
 
-    def __init__(self, world: World, transport: FaultyTransport, **options: Any) -> None:
+    def __init__(
+        self,
+        world: World,
+        transport: FaultyTransport,
+        *,
+        try_acquire: Callable[[PodUid], bool] = lambda _: True,
+        **options: Any,
+    ) -> None:
         self.world = world
         self.fence = SwitchFence()
         self.plans = Plans()
@@ -67,14 +80,13 @@ class Bench:
         self.order: list[str] = []
         self.versions: dict[str, str] = {}
         self.binder = Binder(
-            client=Client(transport),
-            fence=self.fence,
-            check=self.plans,
-            on_outcome=self._note,
-            reports=self.reports,
-            clock=SystemClock(),
-            jitter=seeded_random(1).random,
-            newest=lambda group: self.versions.get(group.uid, ""),
+            write_context(transport, reports=self.reports, fence=self.fence),
+            BinderCallbacks(
+                check=self.plans,
+                on_outcome=self._note,
+                pod_group_version=lambda group: self.versions.get(group.uid, ""),
+                try_acquire=try_acquire,
+            ),
             **options,
         )
 
@@ -213,7 +225,7 @@ async def test_a_podgroup_that_is_gone_gives_the_gang_back(world: World, transpo
         await bench.settled()
         outcome = bench.outcomes["a"]
         assert isinstance(outcome, BindAborted)
-        assert "NotFound" in outcome.why
+        assert "NotFound" in outcome.reason
 
 
 async def test_the_placement_is_written_again_after_passing_trouble(
@@ -290,7 +302,7 @@ async def test_one_throttled_pod_holds_nobody_else(world: World, transport: Faul
     transport.fault("POST", "/pods/b/binding", answer(429, b"{}", retry_after="3600"))
     async with binding(world, transport, concurrency=1) as bench:
         bench.binder.submit(await bench.gang("a", "b", "c"))
-        await bench.reports.until("settled bound", 2)
+        await bench.reports.until("bind bound", 2)
         assert bench.order == ["a", "c"]
 
 

@@ -6,46 +6,28 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from phalanx.clock import SystemClock, seeded_random
-from phalanx.kube.background_writer import BackgroundWriter, Bounds
-from phalanx.kube.client import Client
-from phalanx.kube.events import PodEvents, PodRef
-from phalanx.kube.fence import Unfenced
-from phalanx.kube.pace import RateLimiter
+from phalanx.kube.background_writer import BackgroundWriter, WriteQueue
+from phalanx.kube.events import EventSource, PodEvents, PodRef
 
 from tests.kube.faults import FaultyTransport, answer, applied_but_lost, not_sent
 from tests.kube.reports import Reports
 from tests.kube.world import World
+from tests.write_context import write_context
 
 
 class Office:
     """Events being written."""
 
     def __init__(self, world: World, transport: FaultyTransport, *, waiting: int, period: float) -> None:
-        clock = SystemClock()
         self.world = world
         self.reports = Reports()
         self.binds_idle = asyncio.Event()
         self.binds_idle.set()
-        self.writer = BackgroundWriter(
-            what="event",
-            bounds=Bounds(concurrency=2, waiting=waiting, limit="EVENTS_WAITING_MAX"),
-            pace=RateLimiter(per_second=1000, burst=100, clock=clock),
-            fence=Unfenced(),
-            binds_idle=self.binds_idle,
-            reports=self.reports,
-            jitter=seeded_random(1).random,
-        )
-        self.events = PodEvents(
-            client=Client(transport),
-            writer=self.writer,
-            fence=Unfenced(),
-            clock=clock,
-            reports=self.reports,
-            controller="phalanx",
-            instance="phalanx-one",
-            repeat_period=period,
-        )
+        context = write_context(transport, reports=self.reports)
+        queue = WriteQueue("event", 2, waiting, "EVENTS_WAITING_MAX", per_second=1000, burst=100)
+        self.writer = BackgroundWriter(context, queue, binds_idle=self.binds_idle)
+        source = EventSource(controller="phalanx", instance="phalanx-one")
+        self.events = PodEvents(context, writer=self.writer, source=source, repeat_period=period)
 
     async def pod(self, name: str) -> PodRef:
         return PodRef(self.world.namespace, name, await self.world.pod(name))

@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from phalanx.clock import SystemClock, seeded_random
 from phalanx.kube import evictor as evictor_module
-from phalanx.kube.client import Client
 from phalanx.kube.errors import NotFound
-from phalanx.kube.evictor import Evictor
-from phalanx.kube.limits import EVICT_ATTEMPTS_MAX, EVICT_CONCURRENCY, EVICT_CONCURRENCY_OF_NAMESPACE
+from phalanx.kube.evictor import (
+    EVICT_ATTEMPTS_MAX,
+    EVICT_CONCURRENCY,
+    EVICT_CONCURRENCY_PER_NAMESPACE,
+    Evictor,
+)
 from phalanx.model.decisions import Evict, EvictionReason
 from phalanx.model.names import GangId, PodUid
 from phalanx.ports import Response
@@ -22,6 +24,7 @@ from tests.kube.faults import FaultyTransport, Send, answer, applied_but_lost, h
 from tests.kube.reports import Reports
 from tests.kube.test_binder import SwitchFence
 from tests.kube.world import World
+from tests.write_context import write_context
 
 _numbers = itertools.count()
 
@@ -31,14 +34,8 @@ async def evicting(
     transport: FaultyTransport, fence: SwitchFence | None = None, *, objection: str | None = None
 ) -> AsyncIterator[tuple[Evictor, Reports]]:
     reports = Reports()
-    evictor = Evictor(
-        client=Client(transport),
-        fence=fence or SwitchFence(),
-        reports=reports,
-        clock=SystemClock(),
-        jitter=seeded_random(1).random,
-        why_not=lambda _eviction: objection,
-    )
+    context = write_context(transport, reports=reports, fence=fence or SwitchFence())
+    evictor = Evictor(context, objection=lambda _eviction: objection)
     task = asyncio.create_task(evictor.run())
     try:
         yield evictor, reports
@@ -209,7 +206,7 @@ async def test_requests_that_hang_hold_up_no_other_namespace(
         evictor.submit([await eviction(other, "good")])
         await reports.until("eviction written")
         assert await is_gone(other, "good")
-        assert transport.count("PATCH", "/pods/bad-") == EVICT_CONCURRENCY_OF_NAMESPACE
+        assert transport.count("PATCH", "/pods/bad-") == EVICT_CONCURRENCY_PER_NAMESPACE
         released.set()
         await reports.until("eviction written", EVICT_CONCURRENCY + 1)
 
@@ -239,9 +236,9 @@ async def test_whoever_stops_ends_what_was_begun_and_drops_the_rest(
         response: Response = await send()
         return response
 
-    transport.fault("PATCH", "/pods/begun-", *[held] * EVICT_CONCURRENCY_OF_NAMESPACE)
+    transport.fault("PATCH", "/pods/begun-", *[held] * EVICT_CONCURRENCY_PER_NAMESPACE)
     async with evicting(transport) as (evictor, reports):
-        names = [f"begun-{index}" for index in range(EVICT_CONCURRENCY_OF_NAMESPACE)]
+        names = [f"begun-{index}" for index in range(EVICT_CONCURRENCY_PER_NAMESPACE)]
         evictor.submit([await eviction(world, name) for name in names])
         evictor.submit([await eviction(world, "late")])
         await is_sent.wait()

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from phalanx.clock import SystemClock, seeded_random
 from phalanx.kube.client import Client
-from phalanx.kube.leader_election import Leadership, LeaseTimes, LostLease
+from phalanx.kube.leader_election import Identity, Leadership, LeaseTimes, LostLease
 
 from tests.kube.faults import FaultyTransport, answer, applied_but_lost, lost, not_sent
 from tests.kube.reports import Reports
@@ -39,9 +39,7 @@ class Candidate:
         self.transport = transport
         self.leadership = Leadership(
             client=Client(transport),
-            namespace=world.namespace,
-            name="phalanx",
-            identity=identity,
+            identity=Identity(name=identity, lease_namespace=world.namespace),
             clock=self.clock,
             reports=self.reports,
             jitter=seeded_random(1).random,
@@ -52,7 +50,7 @@ class Candidate:
         self.work_cancelled = False
         self.led_while_cancelled = False
         self.waits = 0
-        self.task = asyncio.create_task(self.leadership.run(self._work, meanwhile=self._waits))
+        self.task = asyncio.create_task(self.leadership.run(self._work, on_waiting=self._waits))
 
     async def _work(self) -> None:
         try:

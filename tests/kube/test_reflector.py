@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from phalanx.clock import seeded_random
 from phalanx.kube.client import Client
-from phalanx.kube.reflector import Reflector
+from phalanx.kube.reflector import Reflector, WatchContext
 from phalanx.model.api.kinds import KINDS
 from phalanx.model.events import Applied, Deleted, Relisted
 
@@ -60,14 +60,8 @@ async def reflecting(
     world: World, transport: FaultyTransport, *, kind: str = "Pod", **options: Any
 ) -> AsyncIterator[tuple[Mirror, Reflector, Reports]]:
     mirror, reports = Mirror(world.namespace), Reports()
-    reflector = Reflector(
-        kind=KINDS[kind],
-        client=Client(transport),
-        sink=mirror,
-        reports=reports,
-        jitter=seeded_random(1).random,
-        **options,
-    )
+    context = WatchContext(Client(transport), reports, seeded_random(1).random, **options)
+    reflector = Reflector(KINDS[kind], mirror, context)
     task = asyncio.create_task(reflector.run())
     try:
         yield mirror, reflector, reports
@@ -219,7 +213,7 @@ async def test_a_malformed_object_in_a_page_is_skipped(world: World, transport: 
         return type(response)(response.status, response.body.replace(b'"colour":"blue"', b'"colour":7'))
 
     transport.fault("GET", "/pods", spoil)
-    async with reflecting(world, transport, watch_list=False) as (mirror, reflector, _):
+    async with reflecting(world, transport, use_watch_list=False) as (mirror, reflector, _):
         await reflector.synced.wait()
         assert set(mirror.objects) == {"good"}
         assert mirror.events[0].unreadable == ((world.namespace, "bad"),)  # type: ignore[union-attr]

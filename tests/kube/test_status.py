@@ -7,10 +7,8 @@ from typing import Any
 
 import msgspec
 import pytest
-from phalanx.clock import SystemClock, seeded_random
-from phalanx.kube.background_writer import BackgroundWriter, Bounds
-from phalanx.kube.client import Client, Patch
-from phalanx.kube.pace import RateLimiter
+from phalanx.kube.background_writer import BackgroundWriter, WriteQueue
+from phalanx.kube.client import Patch
 from phalanx.kube.status import StatusWriter
 from phalanx.model.api.meta import Condition
 from phalanx.model.api.pod_groups import Counts, PlacementStatus, PodGroup, PodGroupStatus
@@ -22,6 +20,7 @@ from tests.kube.faults import FaultyTransport, answer, held_until
 from tests.kube.reports import Reports
 from tests.kube.test_binder import SwitchFence
 from tests.kube.world import TIMEOUT, World
+from tests.write_context import write_context
 
 LONG_AGO = "2020-01-01T00:00:00Z"
 NOW = "2026-01-01T00:00:00Z"
@@ -31,24 +30,15 @@ class Office:
     """A status writer at work."""
 
     def __init__(self, world: World, transport: FaultyTransport) -> None:
-        clock = SystemClock()
         idle = asyncio.Event()
         idle.set()
         self.world = world
         self.reports = Reports()
         self.fence = SwitchFence()
-        self.writer = BackgroundWriter(
-            what="status",
-            bounds=Bounds(concurrency=2, waiting=100, limit="STATUS_WAITING_MAX"),
-            pace=RateLimiter(per_second=1000, burst=100, clock=clock),
-            fence=self.fence,
-            binds_idle=idle,
-            reports=self.reports,
-            jitter=seeded_random(1).random,
-        )
-        self.status = StatusWriter(
-            client=Client(transport), writer=self.writer, fence=self.fence, clock=clock
-        )
+        context = write_context(transport, reports=self.reports, fence=self.fence)
+        queue = WriteQueue("status", 2, 100, "STATUS_WAITING_MAX", per_second=1000, burst=100)
+        self.writer = BackgroundWriter(context, queue, binds_idle=idle)
+        self.status = StatusWriter(context, writer=self.writer)
 
     async def pod(self, name: str) -> Pod:
         uid = PodUid(await self.world.pod(name))

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 
 import pytest
-from phalanx.kube.connect import Cluster, plain_cluster
+from phalanx.kube.connect import Cluster
 from phalanx.kube.transport import USER_AGENT, Credential, HttpTransport
 from phalanx.ports import OutcomeUnknown, RequestNotSent
 
@@ -33,7 +33,7 @@ async def listening(serve: Serve) -> AsyncIterator[Cluster]:
     server = await asyncio.start_server(accept, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
     try:
-        yield plain_cluster(f"http://127.0.0.1:{port}")
+        yield Cluster(base_url=f"http://127.0.0.1:{port}", tls=None, credential=Credential())
     finally:
         server.close()
         await asyncio.gather(*tasks, return_exceptions=True)

@@ -7,6 +7,8 @@ import msgspec
 from phalanx.kube.client import Client, Patch
 from phalanx.kube.errors import AlreadyExists, ApiError, NotFound
 from phalanx.model.api.kinds import KINDS
+from phalanx.model.decisions import Bind
+from phalanx.model.names import NodeName, PodUid
 from phalanx.ports import Transport
 from phalanx.resources import data_dir
 
@@ -58,7 +60,8 @@ class World:
 
     async def bind_elsewhere(self, name: str, node: str) -> None:
         uid = (await self.get_pod(name))["metadata"]["uid"]
-        await self.client.bind(namespace=self.namespace, name=name, uid=uid, node=node, timeout=TIMEOUT)
+        bind = Bind(PodUid(uid), self.namespace, name, NodeName(node))
+        await self.client.bind(bind, timeout=TIMEOUT)
 
     async def delete_pod(self, name: str) -> None:
         """At once, without a grace period."""

@@ -29,11 +29,11 @@ def test_one_json_object_a_line() -> None:
     out = io.StringIO()
     configure_logs(stream=out)
     log = structlog.get_logger("phalanx.kube.binder").bind(gang="ns/g", cycle=3)
-    log.info("gang given back", why="node n1 is gone")
+    log.info("gang binding aborted", reason="node n1 is gone")
     log.debug("not shown")
     (line,) = out.getvalue().splitlines()
     entry = json.loads(line)
-    assert entry["event"] == "gang given back"
+    assert entry["event"] == "gang binding aborted"
     assert (entry["level"], entry["gang"], entry["cycle"]) == ("info", "ns/g", 3)
     assert entry["timestamp"].endswith("Z")
 

@@ -60,37 +60,37 @@ def test_what_waits_no_more_is_not_shown_any_more() -> None:
 def test_writes() -> None:
     metrics = Metrics()
     metrics.bind_finished("bound", seconds=0.02)
-    metrics.bind_finished("given-back", seconds=0.0)
+    metrics.bind_finished("aborted", seconds=0.0)
     metrics.bind_retried("ServerError")
-    metrics.written("event", "refused")
-    metrics.waiting("bind", 7)
+    metrics.write_finished("event", "refused")
+    metrics.writes_pending("bind", 7)
     metrics.limit_hit("EVENTS_WAITING_MAX")
     assert value(metrics, "phalanx_binds_total", outcome="bound") == 1
-    assert value(metrics, "phalanx_binds_total", outcome="given-back") == 1
+    assert value(metrics, "phalanx_binds_total", outcome="aborted") == 1
     assert value(metrics, "phalanx_bind_duration_seconds_count") == 1
-    assert value(metrics, "phalanx_bind_retries_total", why="ServerError") == 1
-    assert value(metrics, "phalanx_background_writes_total", what="event", outcome="refused") == 1
-    assert value(metrics, "phalanx_writes_pending", what="bind") == 7
+    assert value(metrics, "phalanx_bind_retries_total", error="ServerError") == 1
+    assert value(metrics, "phalanx_background_writes_total", type="event", outcome="refused") == 1
+    assert value(metrics, "phalanx_writes_pending", type="bind") == 7
     assert value(metrics, "phalanx_limit_hits_total", limit="EVENTS_WAITING_MAX") == 1
 
 
 def test_watches_and_leadership() -> None:
     metrics = Metrics(clock=ManualClock())
     metrics.watch_event_received("Pod")
-    metrics.watch_failed("Pod", why="Gone")
+    metrics.watch_failed("Pod", error="Gone")
     metrics.relisted("Pod", objects=12)
     metrics.object_unreadable("Node")
-    metrics.leading(True)
-    metrics.lease_renewed(late_s=0.004)
+    metrics.leadership_changed(leading=True)
+    metrics.lease_renewed(delay_s=0.004)
     assert value(metrics, "phalanx_watch_last_event_timestamp_seconds", kind="Pod") == 1_700_000_000
-    assert value(metrics, "phalanx_watch_failures_total", kind="Pod", why="Gone") == 1
+    assert value(metrics, "phalanx_watch_failures_total", kind="Pod", error="Gone") == 1
     assert value(metrics, "phalanx_relists_total", kind="Pod") == 1
     assert value(metrics, "phalanx_listed_objects", kind="Pod") == 12
     assert value(metrics, "phalanx_unreadable_objects_total", kind="Node") == 1
     assert value(metrics, "phalanx_leader") == 1
-    metrics.leading(False)
+    metrics.leadership_changed(leading=False)
     assert value(metrics, "phalanx_leader") == 0
-    assert value(metrics, "phalanx_lease_late_seconds_bucket", le="0.01") == 1
+    assert value(metrics, "phalanx_lease_renewal_delay_seconds_bucket", le="0.01") == 1
 
 
 def test_two_schedulers_in_one_process_do_not_share_metrics() -> None:

@@ -11,8 +11,9 @@ from phalanx.clock import SystemClock
 from phalanx.deciders.inline import InlineDecider
 from phalanx.framework.config import SchedulerConfig
 from phalanx.kube.client import Client
+from phalanx.kube.leader_election import Identity
 from phalanx.observe.metrics import Metrics
-from phalanx.service.scheduler import Identity, Scheduler, SchedulerDependencies
+from phalanx.service.scheduler import Scheduler, SchedulerDependencies
 from phalanx_simulator.embedded.apiserver.requests import Request
 from phalanx_simulator.embedded.apiserver.server import ApiServer
 

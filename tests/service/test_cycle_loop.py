@@ -12,7 +12,7 @@ from phalanx.model.snapshot import Snapshot
 from phalanx.observe.metrics import Metrics
 from phalanx.service.cluster_state import ClusterState
 from phalanx.service.cycle_loop import CycleLoop
-from phalanx.service.cycle_reason import CycleTrigger
+from phalanx.service.cycle_trigger import CycleTrigger
 
 from tests.manual_clock import ManualClock
 
@@ -26,13 +26,13 @@ class SlowDecider(InlineDecider):
         self.go = asyncio.Event()
         self.wake_at: int | None = None
         self.errors: tuple[str, ...] = ()
-        self.unsettled = 0
+        self.inconclusive = 0
 
     async def decide(self, *, now_ms: int) -> CycleResult:
         self.asked.set()
         await self.go.wait()
-        self.unsettled += bool(self.unsettled)
-        stats = CycleStats(errors=self.errors, unsettled=self.unsettled)
+        self.inconclusive += bool(self.inconclusive)
+        stats = CycleStats(errors=self.errors, inconclusive=self.inconclusive)
         self.result = CycleResult(cycle=1, wake_at=self.wake_at, stats=stats)
         return self.result
 
@@ -43,30 +43,32 @@ class SlowDecider(InlineDecider):
 def cycles_of(
     decider: SlowDecider, clock: ManualClock, results: list[CycleResult]
 ) -> tuple[CycleLoop, ClusterState]:
-    view = ClusterState(cache=Cache(scheduler_name="phalanx"), decider=decider)
-    cycles = CycleLoop(view=view, decider=decider, dispatch=results.append, clock=clock, reports=Metrics())
-    return cycles, view
+    state = ClusterState(cache=Cache(scheduler_name="phalanx"), decider=decider)
+    cycles = CycleLoop(
+        trigger=state.trigger, decider=decider, dispatch=results.append, clock=clock, reports=Metrics()
+    )
+    return cycles, state
 
 
 async def test_a_cycle_that_takes_too_long_is_told() -> None:
     decider, clock = SlowDecider(), ManualClock()
     cycles, _ = cycles_of(decider, clock, [])
-    assert cycles.why_stuck() is None
+    assert cycles.liveness_error() is None
     task = asyncio.create_task(cycles.run())
     await decider.asked.wait()
-    assert cycles.why_stuck() is None
+    assert cycles.liveness_error() is None
     clock.seconds = CYCLE_STUCK_S + 1
-    assert cycles.why_stuck() == "a cycle has been deciding for 121 s"
+    assert cycles.liveness_error() == "a cycle has been running for 121 s"
     decider.go.set()
     await asyncio.sleep(0.001)
-    assert cycles.why_stuck() is None
+    assert cycles.liveness_error() is None
     task.cancel()
 
 
 async def test_the_next_cycle_runs_for_a_reason_or_when_its_time_has_come() -> None:
     results: list[CycleResult] = []
     decider, clock = SlowDecider(), ManualClock()
-    cycles, view = cycles_of(decider, clock, results)
+    cycles, state = cycles_of(decider, clock, results)
     decider.go.set()
     task = asyncio.create_task(cycles.run())
     async with asyncio.timeout(10):
@@ -76,7 +78,7 @@ async def test_the_next_cycle_runs_for_a_reason_or_when_its_time_has_come() -> N
         await asyncio.sleep(0.05)
         assert not decider.asked.is_set(), "a cycle without a reason"
         decider.wake_at = 0
-        view.reason.set()
+        state.trigger.set()
         while len(results) < 4:
             await asyncio.sleep(0.001)
     task.cancel()
@@ -85,16 +87,16 @@ async def test_the_next_cycle_runs_for_a_reason_or_when_its_time_has_come() -> N
 async def test_a_hint_waits_for_more_and_a_reason_does_not() -> None:
     reason, loop = CycleTrigger(), asyncio.get_running_loop()
     async with asyncio.timeout(10):
-        reason.hint()
+        reason.set_delayed()
         began = loop.time()
         await reason.wait()
         assert loop.time() - began >= VERDICT_DELAY_S
         await reason.wait()
         reason.clear()
         waits = asyncio.create_task(reason.wait())
-        reason.hint()
+        reason.set_delayed()
         await asyncio.sleep(0)
-        reason.hint()
+        reason.set_delayed()
         await asyncio.sleep(0)
         assert not waits.done()
         began = loop.time()
@@ -105,13 +107,13 @@ async def test_a_hint_waits_for_more_and_a_reason_does_not() -> None:
 
 async def test_a_cycle_is_followed_by_as_long_a_rest() -> None:
     decider, clock = SlowDecider(), ManualClock()
-    cycles, view = cycles_of(decider, clock, [])
+    cycles, state = cycles_of(decider, clock, [])
     task = asyncio.create_task(cycles.run())
     async with asyncio.timeout(10):
         await decider.asked.wait()
         clock.seconds = CYCLE_PAUSE_MAX_S / 2
         decider.asked.clear()
-        view.reason.set()
+        state.trigger.set()
         began = asyncio.get_running_loop().time()
         decider.go.set()
         await decider.asked.wait()
@@ -122,7 +124,7 @@ async def test_a_cycle_is_followed_by_as_long_a_rest() -> None:
 async def test_a_cycle_with_a_wrong_answer_is_kept_and_the_next_good_one_does_not_replace_it() -> None:
     results: list[CycleResult] = []
     decider = SlowDecider()
-    cycles, view = cycles_of(decider, ManualClock(), results)
+    cycles, state = cycles_of(decider, ManualClock(), results)
     decider.go.set()
     decider.errors = ("cp-sat: 9 cpu on n1, where 8 is free",)
     task = asyncio.create_task(cycles.run())
@@ -130,19 +132,19 @@ async def test_a_cycle_with_a_wrong_answer_is_kept_and_the_next_good_one_does_no
         while len(results) < 1:
             await asyncio.sleep(0.001)
         decider.errors = ()
-        view.reason.set()
+        state.trigger.set()
         while len(results) < 2:
             await asyncio.sleep(0.001)
     task.cancel()
-    assert cycles.defect == (Snapshot(now=0, seed=0), results[0])
+    assert cycles.last_error == (Snapshot(now=0, seed=0), results[0])
 
 
 async def test_a_cycle_without_an_answer_is_kept_for_a_while() -> None:
     results: list[CycleResult] = []
     decider, clock = SlowDecider(), ManualClock()
-    cycles, view = cycles_of(decider, clock, results)
+    cycles, state = cycles_of(decider, clock, results)
     decider.go.set()
-    decider.unsettled = 1
+    decider.inconclusive = 1
     task = asyncio.create_task(cycles.run())
     kept = []
     async with asyncio.timeout(10):
@@ -150,8 +152,8 @@ async def test_a_cycle_without_an_answer_is_kept_for_a_while() -> None:
             while len(results) <= len(kept):
                 await asyncio.sleep(0.001)
             await asyncio.sleep(0.001)
-            kept.append(cycles.unsettled)
+            kept.append(cycles.last_inconclusive)
             clock.seconds = seconds
-            view.reason.set()
+            state.trigger.set()
     task.cancel()
     assert kept == [(Snapshot(now=0, seed=0), results[at]) for at in (0, 0, 2)]

@@ -5,7 +5,7 @@ from phalanx.cache.cache import Cache
 from phalanx.cache.events import Applied, Deleted
 from phalanx.model.decisions import Evict, EvictionReason
 from phalanx.model.names import GangId, PodUid
-from phalanx.service.eviction_check import CacheEvictionCheck
+from phalanx.service.write_checks import CacheEvictionCheck
 
 from tests.model.written import label, node, pod, pod_group
 
@@ -16,8 +16,8 @@ def evict(gang: GangId, reason: str = "Preempted", beneficiary: str = "") -> Evi
     return Evict(PodUid(name), "team", name, gang, 1, EvictionReason(reason), "m", beneficiary)
 
 
-def why_not(cache: Cache, eviction: Evict, *, breaker: str = "") -> str | None:
-    return CacheEvictionCheck(cache, lambda: breaker).why_not(eviction)
+def objection(cache: Cache, eviction: Evict, *, breaker: str = "") -> str | None:
+    return CacheEvictionCheck(cache, lambda: breaker).objection(eviction)
 
 
 @pytest.mark.parametrize(
@@ -30,11 +30,11 @@ def test_a_gang_that_has_begun_to_succeed_is_left_alone(phase: str, said: str | 
     cache.apply(Applied(pod("b", uid="b", labels=labels, status={"phase": phase})))
     (gang,) = cache.gang_ids()
     eviction = evict(gang)
-    assert why_not(cache, eviction) == said
+    assert objection(cache, eviction) == said
 
 
 @pytest.mark.parametrize(
-    ("name", "said"), [("g", None), ("h", "the pod is no member of gang team/g any more")]
+    ("name", "said"), [("g", None), ("h", "the pod is no longer a member of gang team/g")]
 )
 def test_a_pod_that_has_moved_to_another_gang_is_left_alone(name: str, said: str | None) -> None:
     cache = Cache(scheduler_name="phalanx")
@@ -43,7 +43,7 @@ def test_a_pod_that_has_moved_to_another_gang_is_left_alone(name: str, said: str
     (gang,) = cache.gang_ids()
     cache.apply(Applied(pod("a", uid="a", labels={label("pod-group"): name})))
     eviction = evict(gang)
-    assert why_not(cache, eviction) == said
+    assert objection(cache, eviction) == said
 
 
 def test_a_pod_whose_gang_is_gone_is_left_alone() -> None:
@@ -51,7 +51,7 @@ def test_a_pod_whose_gang_is_gone_is_left_alone() -> None:
     cache.apply(Applied(pod("a", uid="a")))
     (gang,) = cache.gang_ids()
     eviction = evict(gang)
-    assert why_not(Cache(scheduler_name="phalanx"), eviction) == "its gang is gone"
+    assert objection(Cache(scheduler_name="phalanx"), eviction) == "its gang is gone"
 
 
 def test_a_gang_whose_pod_group_was_made_anew_is_left_alone() -> None:
@@ -62,7 +62,7 @@ def test_a_gang_whose_pod_group_was_made_anew_is_left_alone() -> None:
     eviction = evict(gang)
     cache.apply(Deleted("PodGroup", "team", "g", "old"))
     cache.apply(Applied(pod_group("g", uid="new")))
-    assert why_not(cache, eviction) == "its gang is gone"
+    assert objection(cache, eviction) == "its gang is gone"
 
 
 def on_node(*, ready: str = "True", taints: tuple[str, ...] = ()) -> tuple[Cache, GangId]:
@@ -92,14 +92,14 @@ def test_no_fault_is_answered_while_the_breaker_is_open(
 ) -> None:
     cache, gang = on_node(ready="Unknown")
     eviction = evict(gang, reason, beneficiary)
-    assert why_not(cache, eviction) is None
-    assert why_not(cache, eviction, breaker="6 of 11") == said
+    assert objection(cache, eviction) is None
+    assert objection(cache, eviction, breaker="6 of 11") == said
 
 
 @pytest.mark.parametrize(
     ("ready", "taints", "reason", "said"),
     [
-        ("True", (), "MemberReplaced", "node n is back"),
+        ("True", (), "MemberReplaced", "node n is available again"),
         ("Unknown", (), "MemberReplaced", None),
         ("True", ("dead",), "MemberReplaced", None),
         ("True", (), "GangRestarted", None),
@@ -111,10 +111,10 @@ def test_a_member_whose_node_came_back_is_not_replaced(
     ready: str, taints: tuple[str, ...], reason: str, said: str | None
 ) -> None:
     cache, gang = on_node(ready=ready, taints=taints)
-    assert why_not(cache, evict(gang, reason)) == said
+    assert objection(cache, evict(gang, reason)) == said
 
 
 def test_a_member_whose_node_is_gone_is_replaced() -> None:
     cache, gang = on_node()
     cache.apply(Deleted("Node", "", "n"))
-    assert why_not(cache, evict(gang, "MemberReplaced")) is None
+    assert objection(cache, evict(gang, "MemberReplaced")) is None

@@ -6,7 +6,7 @@ from phalanx.model.api.pod_groups import PodGroup
 from phalanx.model.api.queues import Queue
 from phalanx.model.gangs import Gang, GangKind
 from phalanx.model.names import DEFAULT_QUEUE, GangId
-from phalanx.service.own_objects import PhalanxObjects
+from phalanx.service.cluster_state import PhalanxObjects
 
 
 def group(name: str, uid: str) -> PodGroup:
@@ -34,36 +34,36 @@ def gang(name: str, uid: str) -> Gang:
 
 def test_a_recreated_pod_group_is_not_taken_for_the_old_gangs() -> None:
     known = PhalanxObjects()
-    known.take(Applied(group("train", "old")))
+    known.apply(Applied(group("train", "old")))
     assert known.pod_group(gang("train", "old")) is not None
-    known.take(Applied(group("train", "new")))
+    known.apply(Applied(group("train", "new")))
     assert known.pod_group(gang("train", "old")) is None
     assert known.pod_group(gang("train", "new")) is not None
 
 
 def test_a_pod_group_is_found_by_its_uid_too_until_it_is_gone() -> None:
     known = PhalanxObjects()
-    known.take(Applied(group("train", "old")))
-    known.take(Applied(group("train", "new")))
+    known.apply(Applied(group("train", "old")))
+    known.apply(Applied(group("train", "new")))
     assert known.pod_group_of(GangId("old")) is None
     assert known.pod_group_of(GangId("new")) == group("train", "new")
-    known.take(Relisted("PodGroup", (group("other", "o"),)))
+    known.apply(Relisted("PodGroup", (group("other", "o"),)))
     assert known.pod_group_of(GangId("new")) is None
-    known.take(Deleted(kind="PodGroup", namespace="team", name="other"))
+    known.apply(Deleted(kind="PodGroup", namespace="team", name="other"))
     assert known.pod_group_of(GangId("o")) is None
 
 
 def test_what_is_deleted_or_missing_in_a_list_is_gone() -> None:
     known = PhalanxObjects()
     for each in (group("a", "a"), group("b", "b"), queue("q")):
-        known.take(Applied(each))
-    known.take(Deleted(kind="PodGroup", namespace="team", name="a"))
+        known.apply(Applied(each))
+    known.apply(Deleted(kind="PodGroup", namespace="team", name="a"))
     assert known.pod_group(gang("a", "a")) is None
-    known.take(Relisted("PodGroup", (group("c", "c"),), unreadable=(("team", "b"),)))
+    known.apply(Relisted("PodGroup", (group("c", "c"),), unreadable=(("team", "b"),)))
     assert known.pod_group(gang("b", "b")) is not None
-    known.take(Relisted("PodGroup", (group("c", "c"),)))
+    known.apply(Relisted("PodGroup", (group("c", "c"),)))
     assert known.pod_group(gang("b", "b")) is None
     assert known.pod_group(gang("c", "c")) is not None
     assert known.queue("q") is not None
-    known.take(Relisted("Queue", ()))
+    known.apply(Relisted("Queue", ()))
     assert known.queue("q") is None

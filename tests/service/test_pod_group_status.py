@@ -166,7 +166,7 @@ def test_a_gang_that_reserves_has_started_with_its_first_member() -> None:
     started = status(reserving)
     [condition] = started.conditions
     assert (started.phase, started.started_at, condition.status) == ("Running", NOW, "True")
-    assert condition.message.endswith("room for the others was reserved")
+    assert condition.message.endswith("capacity is reserved for the others")
     [condition] = status(msgspec.structs.replace(reserving, min_member=1)).conditions
     assert condition.message == "minMember pods are bound"
 

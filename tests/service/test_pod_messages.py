@@ -4,7 +4,7 @@ import msgspec
 from phalanx.limits import POD_MESSAGE_REPEAT_S
 from phalanx.model.names import PodUid
 from phalanx.model.reasons import Reason, Verdict
-from phalanx.service.pod_messages import WaitingPods
+from phalanx.service.pod_messages import PodMessages
 
 from tests.manual_clock import ManualClock
 from tests.service.members import BOUND, GANG, WAITING, gang
@@ -14,15 +14,15 @@ LIMIT = msgspec.structs.replace(ROOM, reason=Reason.QUEUE_LIMIT)
 
 
 class Desk:
-    """A WaitingPods, its clock, and when it wants to be asked again."""
+    """A PodMessages, its clock, and when it wants to be asked again."""
 
     def __init__(self) -> None:
         self.clock = ManualClock()
         self.asked: list[float] = []
-        self.pods = WaitingPods(self.clock, lambda seconds, _gang: self.asked.append(seconds))
+        self.pods = PodMessages(self.clock, lambda seconds, _gang: self.asked.append(seconds))
 
     def told(self, message: str, *states: dict[str, object], verdict: Verdict = ROOM) -> list[str]:
-        return [pod.name for pod in self.pods.to_tell(gang(*states), verdict, message)]
+        return [pod.name for pod in self.pods.pods_to_update(gang(*states), verdict, message)]
 
 
 def test_all_that_wait_are_told_once() -> None:
@@ -86,8 +86,8 @@ def test_who_was_told_in_vain_is_told_again_after_a_while() -> None:
     desk.told("1 is free", WAITING, WAITING)
     [lost, _] = gang(WAITING, WAITING).members
     desk.clock.seconds = 10
-    desk.pods.lost(lost.uid)
-    desk.pods.lost(PodUid("a queue"))
+    desk.pods.write_lost(lost.uid)
+    desk.pods.write_lost(PodUid("a queue"))
     assert desk.asked == [POD_MESSAGE_REPEAT_S]
     assert desk.told("1 is free", WAITING, WAITING) == []
     desk.clock.seconds = 10 + POD_MESSAGE_REPEAT_S
@@ -100,6 +100,6 @@ def test_who_is_asked_early_asks_again() -> None:
     desk.told("1 is free", WAITING)
     desk.told("2 are free", WAITING)
     desk.clock.seconds = POD_MESSAGE_REPEAT_S - 5
-    desk.pods.due(GANG)
+    desk.pods.report_due(GANG)
     assert desk.told("2 are free", WAITING) == []
     assert desk.asked == [POD_MESSAGE_REPEAT_S, 5]

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from phalanx.kube.timestamps import format_time
+from phalanx.kube.api_fields import format_time
 from phalanx.model.decisions import CycleResult, Evict, EvictionReason
 from phalanx_simulator.embedded.manifests import job, node, pod, pod_group
 from phalanx_simulator.invariants.evictions import (

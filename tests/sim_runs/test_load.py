@@ -6,9 +6,8 @@ from typing import Final
 
 import pytest
 from phalanx.cache.events import Event
-from phalanx.service.cluster_state import ClusterState
+from phalanx.service.cluster_state import ClusterState, PhalanxObjects
 from phalanx.service.cycle_loop import CycleLoop
-from phalanx.service.own_objects import PhalanxObjects
 from phalanx_simulator.drills.load_faults import LoadFault, LoadPlan, Program, load_plans
 from phalanx_simulator.drills.loads import BOUNDS, Burst, Events, Load, Size, holdings
 from phalanx_simulator.invariants.catalogue import ALL_CHECKS
@@ -60,13 +59,13 @@ def test_what_is_kept_of_deleted_objects_is_found(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_queue_that_grows_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    take = ClusterState.take
+    apply = ClusterState.apply
 
     def hoard(self: ClusterState, event: Event) -> None:
         vars(self).setdefault("hoard", []).extend([event] * 10)
-        take(self, event)
+        apply(self, event)
 
-    monkeypatch.setattr(ClusterState, "take", hoard)
+    monkeypatch.setattr(ClusterState, "apply", hoard)
     assert "hoard holds" in problem_of_racks()
 
 
@@ -85,15 +84,15 @@ def test_a_pod_that_starves_is_found() -> None:
 
 
 def test_cycles_that_wait_for_silence_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    wait = CycleLoop._wait_for_a_reason
+    wait = CycleLoop._wait_for_trigger
 
     async def wait_for_silence(self: CycleLoop) -> None:
         await wait(self)
-        while self._view.reason.is_set():
-            self._view.reason.clear()
+        while self._trigger.is_set():
+            self._trigger.clear()
             await asyncio.sleep(1.0)
 
-    monkeypatch.setattr(CycleLoop, "_wait_for_a_reason", wait_for_silence)
+    monkeypatch.setattr(CycleLoop, "_wait_for_trigger", wait_for_silence)
     plan = LoadPlan("events", 1, lambda s: Events(SMALL, max_wait_s=s), LoadFault("none", nothing, 5.0))
     assert (plan.outcome(()).problem or "").startswith("a pod waited")
 

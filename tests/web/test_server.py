@@ -51,31 +51,34 @@ def recording_of(body: bytes | None) -> Callable[[], Awaitable[bytes | None]]:
     return recording
 
 
+def recordings(
+    *, last: bytes | None = None, error: bytes | None = None, inconclusive: bytes | None = None
+) -> web.Application:
+    return debug_app(
+        last=recording_of(last), last_error=recording_of(error), last_inconclusive=recording_of(inconclusive)
+    )
+
+
 async def test_snapshot_is_not_found_before_the_first_cycle() -> None:
-    app = debug_app(last=recording_of(None), defect=recording_of(None), unsettled=recording_of(None))
-    assert await get(app, "/debug/snapshot") == (404, b"no cycle has run yet\n")
-    app = debug_app(last=recording_of(b"file"), defect=recording_of(None), unsettled=recording_of(None))
-    assert await get(app, "/debug/snapshot") == (200, b"file")
+    assert await get(recordings(), "/debug/snapshot") == (404, b"no cycle has run yet\n")
+    assert await get(recordings(last=b"file"), "/debug/snapshot") == (200, b"file")
 
 
-async def test_a_defect_is_not_found_before_there_is_one() -> None:
-    app = debug_app(last=recording_of(b"file"), defect=recording_of(None), unsettled=recording_of(None))
-    assert await get(app, "/debug/defect") == (404, b"no answer of the solver has failed its check\n")
-    app = debug_app(last=recording_of(b"file"), defect=recording_of(b"wrong"), unsettled=recording_of(None))
-    assert await get(app, "/debug/defect") == (200, b"wrong")
+async def test_an_error_is_not_found_before_there_is_one() -> None:
+    app = recordings(last=b"file")
+    assert await get(app, "/debug/error") == (404, b"no cycle had a solver error\n")
+    app = recordings(last=b"file", error=b"wrong")
+    assert await get(app, "/debug/error") == (200, b"wrong")
 
 
-async def test_an_unsettled_cycle_is_not_found_before_there_is_one() -> None:
-    none = recording_of(None)
-    app = debug_app(last=none, defect=none, unsettled=none)
-    assert await get(app, "/debug/unsettled") == (404, b"the solver has settled every question\n")
-    app = debug_app(last=none, defect=none, unsettled=recording_of(b"hard"))
-    assert await get(app, "/debug/unsettled") == (200, b"hard")
+async def test_an_inconclusive_cycle_is_not_found_before_there_is_one() -> None:
+    found = await get(recordings(), "/debug/inconclusive")
+    assert found == (404, b"no cycle had an inconclusive solver run\n")
+    assert await get(recordings(inconclusive=b"hard"), "/debug/inconclusive") == (200, b"hard")
 
 
-async def test_whoever_asks_may_only_read() -> None:
-    none = recording_of(None)
-    app = debug_app(last=none, defect=none, unsettled=none)
+async def test_the_endpoints_are_read_only() -> None:
+    app = recordings()
     async with serving(app, host="127.0.0.1", port=0) as port, aiohttp.ClientSession() as session:
         for method in ("POST", "PUT", "PATCH", "DELETE"):
             async with session.request(method, f"http://127.0.0.1:{port}/debug/snapshot") as answer:

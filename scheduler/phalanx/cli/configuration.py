@@ -1,4 +1,4 @@
-"""The scheduler's configuration file, for every command that decides."""
+"""Read the scheduler's configuration file."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from phalanx.framework.registry import load_plugins
 
 
 def read_config(path: Path | None) -> SchedulerConfig:
-    """All defaults without a file. Raises BadInput, also for a plugin that does not exist."""
+    """Read the configuration; all defaults without a file. Raises BadInput, also for an unknown plugin."""
     try:
         config = parse_config(path.read_text() if path else "")
         load_plugins(config)

@@ -1,4 +1,4 @@
-"""`phalanx decide`: the scheduler's own decisions about the objects in some files."""
+"""`phalanx decide`: decide about the objects in manifest files, as the scheduler would."""
 
 import sys
 from collections.abc import Sequence
@@ -24,20 +24,20 @@ def decide(
     output: Annotated[Literal["json", "table"], Parameter(name=["--output", "-o"])] = "json",
     now: str | None = None,
 ) -> int:
-    """Decide what would happen to the objects in some files, without any cluster.
+    """Decide about the objects in manifest files, without a cluster.
 
-    Cycles run until nothing changes: a bind counts as running, an eviction as gone. Time stands still.
+    Cycles run until nothing changes: bound pods count as running, evicted pods as deleted. Time stands still.
 
     Parameters
     ----------
     filename
         Manifests in YAML or JSON: files, folders, or - for standard input.
     config
-        The scheduler's configuration file.
+        The scheduler's configuration file; default: all defaults.
     output
-        json for programs, table for people.
+        Output format.
     now
-        The time, as RFC 3339; without it the latest time that the manifests mention.
+        The time in RFC 3339; default: the latest time in the manifests.
     """
     settings = read_config(config)
     moment = None if now is None else _time(now)
@@ -46,10 +46,10 @@ def decide(
         print(f"note: {note}", file=sys.stderr)
     now_ms = int((moment or manifests.latest).timestamp() * 1000)
     cluster = StaticCluster(manifests.objects, config=settings, now=now_ms)
-    results, has_settled = run_until_stable(cluster, settings)
+    results, has_converged = run_until_stable(cluster, settings)
     _show(results, cluster, output)
-    if not has_settled:
-        print(f"not settled after {DECIDE_CYCLES_MAX} cycles", file=sys.stderr)
+    if not has_converged:
+        print(f"decide did not converge after {DECIDE_CYCLES_MAX} cycles", file=sys.stderr)
         return Exit.NOT_CONVERGED
     return Exit.OK
 

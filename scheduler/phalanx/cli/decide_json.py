@@ -1,4 +1,4 @@
-"""What `phalanx decide` prints as JSON; `decide.schema.json` says the same for other programs."""
+"""The JSON output of `phalanx decide`; `decide.schema.json` is its schema."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -11,7 +11,7 @@ from phalanx.model.reasons import Evidence, Verdict
 
 
 class BindLine(Struct, frozen=True, rename="camel", omit_defaults=True):
-    """A pod, as namespace/name, its node, and the index of the GPU there of which it gets a share, if any."""
+    """A pod (namespace/name), its node, and the index of the GPU of which it gets a share, if any."""
 
     pod: str
     node: str
@@ -19,7 +19,7 @@ class BindLine(Struct, frozen=True, rename="camel", omit_defaults=True):
 
 
 class EvictionLine(Struct, frozen=True, rename={"beneficiary": "for"}):
-    """A pod that goes, why, and in whose favour (may be empty)."""
+    """An evicted pod, the reason, and the gang for which it is preempted (may be empty)."""
 
     pod: str
     reason: str
@@ -37,7 +37,7 @@ class VerdictLine(Struct, frozen=True, rename="camel"):
 
 
 class CertificateLine(Struct, frozen=True):
-    """How good the placement of a group is; smaller is better in each term, the first one counts most."""
+    """The quality of a placement: smaller is better in each term, terms in lexicographic order."""
 
     group: str
     terms: tuple[str, ...]
@@ -48,7 +48,7 @@ class CertificateLine(Struct, frozen=True):
 
 
 class CycleReport(Struct, frozen=True):
-    """One cycle, in the order in which it was decided."""
+    """One cycle, in the order of its decisions."""
 
     binds: tuple[BindLine, ...]
     evictions: tuple[EvictionLine, ...]
@@ -58,13 +58,13 @@ class CycleReport(Struct, frozen=True):
 
 
 class Report(Struct, frozen=True):
-    """The cycles that decided something and the last one, whose verdicts are those that still hold."""
+    """The cycles that decided something, and the last one, whose verdicts are the current ones."""
 
     cycles: tuple[CycleReport, ...]
 
 
 def report(results: Iterable[CycleResult]) -> bytes:
-    """The report as indented JSON, the same bytes for the same results."""
+    """Encode the report as indented JSON: the same bytes for the same results."""
     cycles = tuple(map(_cycle, results))
     return msgspec.json.format(msgspec.json.encode(Report(cycles)), indent=2)
 
@@ -73,8 +73,8 @@ def _cycle(result: CycleResult) -> CycleReport:
     return CycleReport(
         binds=tuple(_bind(bind) for placement in result.placements for bind in placement.binds),
         evictions=tuple(map(_eviction, result.evictions)),
-        nominations=tuple(BindLine(_name(each), each.node) for each in result.nominations),
-        verdicts=tuple(map(_verdict, sorted(result.verdicts, key=lambda each: each.group))),
+        nominations=tuple(BindLine(_name(item), item.node) for item in result.nominations),
+        verdicts=tuple(map(_verdict, sorted(result.verdicts, key=lambda verdict: verdict.group))),
         certificates=tuple(map(_certificate, result.placements)),
     )
 

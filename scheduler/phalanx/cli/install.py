@@ -30,18 +30,18 @@ def install(
     kubeconfig: Path | None = None,
     context: str | None = None,
 ) -> int:
-    """Install what Phalanx needs in a cluster, or print it for `kubectl apply -f -`.
+    """Install the CRDs in a cluster, or print them for `kubectl apply -f -`.
 
     Parameters
     ----------
     crds
         Create or update the CustomResourceDefinitions and wait until they are served.
     print_
-        Print them instead; no cluster is contacted.
+        Print them instead, without contacting a cluster.
     kubeconfig
-        File that says how to reach the cluster; without it $KUBECONFIG or ~/.kube/config.
+        The kubeconfig file; default: $KUBECONFIG or ~/.kube/config.
     context
-        Context of the kubeconfig, when not the current one.
+        The context in the kubeconfig; default: the current one.
     """
     if not crds and not print_:
         raise BadInput("install: expected --crds or --print, found neither")
@@ -76,7 +76,7 @@ async def _install(*, kubeconfig: str | None, context: str | None) -> int:
 
 
 async def _apply(client: "Client", definition: dict[str, Any]) -> None:
-    """Create it, or make an existing one equal to ours in all that we set."""
+    """Create the CRD, or patch an existing one; then wait until it is served."""
     import msgspec
 
     from phalanx.kube.client import Patch
@@ -96,6 +96,6 @@ async def _apply(client: "Client", definition: dict[str, Any]) -> None:
 
 
 def _is_established(definition: Any) -> bool:
-    """The API server writes null for conditions that it has not looked at yet."""
+    """Whether the CRD is served; conditions are null until the API server has processed it."""
     conditions = (definition.get("status") or {}).get("conditions") or []
-    return any(each["type"] == "Established" and each["status"] == "True" for each in conditions)
+    return any(item["type"] == "Established" and item["status"] == "True" for item in conditions)

@@ -1,4 +1,4 @@
-"""`phalanx replay`: decide a saved cycle again and compare."""
+"""`phalanx replay`: decide a saved cycle again and compare the results."""
 
 import difflib
 import sys
@@ -14,20 +14,20 @@ from phalanx.observe.recording import Recording, RecordingError, decode
 
 
 def replay(file: Path, /) -> int:
-    """Decide a saved cycle again: exit code 0 when every byte is the same, else 1 and the difference.
+    """Decide a saved cycle again: exit code 0 when the results are equal, else 1 and the difference.
 
     Parameters
     ----------
     file
-        What `phalanx snapshot` wrote.
+        A file written by `phalanx snapshot`.
     """
     recording = _read(file)
-    _tell_other_version(recording)
+    _note_other_version(recording)
     again = _decide(file, recording)
     if again == recording.result and _encoded(again) == _encoded(recording.result):
-        print(f"{file}: cycle {recording.result.cycle} decided again, the same {_counts(recording.result)}")
+        print(f"{file}: cycle {again.cycle} replayed with the same result {_counts(again)}")
         return Exit.OK
-    print(f"{file}: cycle {recording.result.cycle} decided again, and differently:")
+    print(f"{file}: cycle {recording.result.cycle} replayed with a different result:")
     print("\n".join(_difference(recording.result, again)))
     return Exit.FAILED
 
@@ -41,11 +41,11 @@ def _read(file: Path) -> Recording:
         raise BadInput(f"{file}: {error}") from error
 
 
-def _tell_other_version(recording: Recording) -> None:
+def _note_other_version(recording: Recording) -> None:
     ours = version_of("phalanx-scheduler")
     if recording.version != ours:
         print(
-            f"note: phalanx {recording.version} decided this cycle and phalanx {ours} decides it again; "
+            f"note: phalanx {recording.version} decided this cycle, phalanx {ours} replays it; "
             "a difference may come from that",
             file=sys.stderr,
         )
@@ -74,7 +74,7 @@ def _counts(result: CycleResult) -> str:
 def _difference(before: CycleResult, after: CycleResult) -> list[str]:
     lines = list(
         difflib.unified_diff(
-            _lines(before), _lines(after), fromfile="decided then", tofile="decided now", lineterm=""
+            _lines(before), _lines(after), fromfile="recorded", tofile="replayed", lineterm=""
         )
     )
     more = len(lines) - DIFFERENCE_LINES_MAX

@@ -1,4 +1,4 @@
-"""`phalanx run`: the scheduler itself."""
+"""`phalanx run`: run the scheduler; here its parts are created and wired."""
 
 import asyncio
 import os
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from phalanx.deciders.port import Decider
     from phalanx.framework.config import SchedulerConfig
     from phalanx.kube.connect import Cluster
-    from phalanx.model.decisions import CycleResult
-    from phalanx.model.snapshot import Snapshot
+    from phalanx.kube.leader_election import Identity
     from phalanx.observe.metrics import Metrics
-    from phalanx.service.scheduler import Identity, Scheduler
+    from phalanx.service.cycle_loop import RecordedCycle
+    from phalanx.service.scheduler import Scheduler
 
 _DEFAULT_NAMESPACE: Final = "phalanx-system"
 
@@ -35,14 +35,14 @@ LogLevel = Literal["debug", "info", "warning", "error"]
 
 
 class Address(Struct, frozen=True):
-    """Where to listen; port 0 asks for a free one."""
+    """An address to listen on; port 0 lets the system choose."""
 
     host: str
     port: int
 
 
 class Settings(Struct, frozen=True):
-    """The command line, checked."""
+    """The validated command line."""
 
     config: "SchedulerConfig"
     identity: "Identity"
@@ -70,29 +70,28 @@ def run(
     Parameters
     ----------
     kubeconfig
-        File that says how to reach the cluster; without it the pod's service account, else $KUBECONFIG or
-        ~/.kube/config.
+        The kubeconfig file; default: the pod's service account, else $KUBECONFIG or ~/.kube/config.
     context
-        Context of the kubeconfig, when not the current one.
+        The context in the kubeconfig; default: the current one.
     config
-        The scheduler's configuration; without it every setting has its default.
+        The scheduler's configuration file; default: all defaults.
     http
         Address of /healthz, /readyz and /metrics.
     debug
-        Address of /debug/snapshot, /debug/defect and /debug/unsettled, which show cluster data: keep it on
+        Address of /debug/snapshot, /debug/error and /debug/inconclusive, which show cluster data: keep it on
         loopback.
     lease_namespace
-        Where the Lease of the replicas lies; $POD_NAMESPACE, else phalanx-system.
+        Namespace of the Lease; default: $POD_NAMESPACE, else phalanx-system.
     identity
-        This replica's name in the Lease; $POD_NAME, else host name and process id.
+        Name of this replica in the Lease; default: $POD_NAME, else host name and process id.
     decider
-        Where cycles run: in a thread beside the event loop, or in a process of their own.
+        Where cycles run: in a thread beside the event loop, or in a separate process.
     log_level
-        The least important messages that are logged; debug tells of every bind.
+        Lowest level that is logged; debug logs every bind.
     """
     from phalanx.cli.configuration import read_config
+    from phalanx.kube.leader_election import Identity
     from phalanx.observe.logs import configure_logs
-    from phalanx.service.scheduler import Identity
 
     settings = Settings(
         config=read_config(config),
@@ -125,7 +124,7 @@ def _address(flag: str, text: str) -> Address:
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """uvloop where it is installed: it needs about a quarter less CPU for the API client."""
+    """Return uvloop's factory where installed: the API client needs about a quarter less CPU with it."""
     if find_spec("uvloop") is None:
         return None
     import uvloop
@@ -138,8 +137,8 @@ async def _until_stopped(settings: Settings) -> int:
     from phalanx.kube.connect import NoCluster, connect
 
     stop = asyncio.Event()
-    for each in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(each, stop.set)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
     try:
         async with AsyncExitStack() as stack:
             cluster = await stack.enter_async_context(
@@ -152,11 +151,11 @@ async def _until_stopped(settings: Settings) -> int:
 
 
 async def _assemble(settings: Settings, cluster: "Cluster", stack: AsyncExitStack) -> "Scheduler":
-    """Everything that a scheduler stands on; `stack` closes it."""
+    """Create the scheduler and its parts; `stack` closes them."""
     from phalanx.clock import SystemClock
     from phalanx.deciders.port import new_cache
     from phalanx.kube.client import Client
-    from phalanx.kube.garbage_collection import freeze
+    from phalanx.kube.garbage_collection import GarbageCollection
     from phalanx.observe.metrics import Metrics
     from phalanx.service.scheduler import Scheduler, SchedulerDependencies
 
@@ -166,7 +165,7 @@ async def _assemble(settings: Settings, cluster: "Cluster", stack: AsyncExitStac
     cache = new_cache(settings.config)
     decider = _decider(settings, cache)
     stack.push_async_callback(decider.close)
-    metrics = Metrics()
+    metrics, garbage_collection = Metrics(), GarbageCollection()
     scheduler = Scheduler(
         SchedulerDependencies(
             client=Client(transport),
@@ -179,7 +178,8 @@ async def _assemble(settings: Settings, cluster: "Cluster", stack: AsyncExitStac
             controller=settings.config.scheduler_name,
             seed=settings.config.seed,
             config=settings.config,
-            on_synced=freeze,
+            garbage_collection=garbage_collection,
+            on_synced=garbage_collection.freeze,
         )
     )
     await _serve(settings, scheduler, decider, metrics, stack)
@@ -187,6 +187,7 @@ async def _assemble(settings: Settings, cluster: "Cluster", stack: AsyncExitStac
 
 
 def _decider(settings: Settings, cache: "Cache") -> "Decider":
+    """Create the decider; one in a thread needs shorter turns of the interpreter in this process."""
     from phalanx.deciders.process import ProcessDecider
     from phalanx.deciders.thread import SWITCH_INTERVAL_S, ThreadDecider
 
@@ -204,7 +205,7 @@ async def _serve(
     from phalanx.observe.recording import Recording, encode
     from phalanx.web.server import debug_app, public_app, serving
 
-    def recorded(cycle: "tuple[Snapshot, CycleResult] | None") -> bytes | None:
+    def recorded(cycle: "RecordedCycle | None") -> bytes | None:
         if cycle is None:
             return None
         config = msgspec.Raw(msgspec.json.encode(settings.config))
@@ -216,28 +217,26 @@ async def _serve(
     async def last() -> bytes | None:
         return recorded(await decider.last())
 
-    async def defect() -> bytes | None:
-        return recorded(scheduler.defect)
+    async def last_error() -> bytes | None:
+        return recorded(scheduler.last_error)
 
-    async def unsettled() -> bytes | None:
-        return recorded(scheduler.unsettled)
+    async def last_inconclusive() -> bytes | None:
+        return recorded(scheduler.last_inconclusive)
 
     public = public_app(
         liveness_error=scheduler.liveness_error,
         readiness_error=scheduler.readiness_error,
         registry=metrics.registry,
     )
+    debug = debug_app(last=last, last_error=last_error, last_inconclusive=last_inconclusive)
     ports = {}
-    for name, app, address in (
-        ("http", public, settings.http),
-        ("debug", debug_app(last=last, defect=defect, unsettled=unsettled), settings.debug),
-    ):
+    for name, app, address in (("http", public, settings.http), ("debug", debug, settings.debug)):
         try:
             server = serving(app, host=address.host, port=address.port)
             ports[name] = await stack.enter_async_context(server)
         except OSError as error:
-            raise BadInput(f"--{name}: cannot listen there: {error.strerror or error}") from error
-    structlog.get_logger(__name__).info("serving", identity=settings.identity.name, **ports)
+            raise BadInput(f"--{name}: cannot listen on this address: {error.strerror or error}") from error
+    structlog.get_logger(__name__).info("HTTP endpoints started", identity=settings.identity.name, **ports)
 
 
 async def _run(scheduler: "Scheduler", stop: asyncio.Event) -> int:
@@ -249,7 +248,7 @@ async def _run(scheduler: "Scheduler", stop: asyncio.Event) -> int:
     try:
         await scheduler.run(stop)
     except* LostLease as lost:
-        log.error("leadership lost; whoever started this process starts it anew", why=str(lost.exceptions[0]))
+        log.error("leadership lost, exiting; the process must be restarted", error=str(lost.exceptions[0]))
         code = Exit.FAILED
-    log.info("stopped")
+    log.info("scheduler stopped")
     return code

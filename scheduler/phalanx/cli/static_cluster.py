@@ -1,4 +1,4 @@
-"""A cluster in which time stands still: what a cycle decides has happened when the next one looks."""
+"""A cluster without time: each decision of a cycle takes effect before the next cycle."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -21,9 +21,10 @@ from phalanx.model.snapshot import Snapshot
 
 
 class StaticCluster:
-    """Objects, and the memory that one cycle hands to the next. `now` is in milliseconds since the epoch."""
+    """Objects in a cache, and the memory that one cycle leaves to the next."""
 
     def __init__(self, objects: Iterable[KubeObject], *, config: SchedulerConfig, now: int) -> None:
+        """`now` is in milliseconds since the epoch."""
         self._now = now
         self._seed = config.seed
         self._cache = new_cache(config)
@@ -31,15 +32,15 @@ class StaticCluster:
         self._pods: dict[PodUid, Pod] = {}
         self._scheduler_name = config.scheduler_name
         objects = tuple(objects)
-        self._pods.update((PodUid(each.metadata.uid), each) for each in objects if isinstance(each, Pod))
+        self._pods.update((PodUid(item.metadata.uid), item) for item in objects if isinstance(item, Pod))
         self._cache.apply_all(map(Applied, objects))
 
     def snapshot(self) -> Snapshot:
-        """What the next cycle may know."""
+        """Return the input of the next cycle."""
         return self._cache.snapshot(now=self._now, seed=self._seed, memory=self.memory)
 
-    def take(self, result: CycleResult) -> None:
-        """Let a bound pod run and an evicted one be gone; nobody makes it anew."""
+    def apply(self, result: CycleResult) -> None:
+        """Let bound pods run and remove evicted ones, which no controller creates again."""
         for placement in result.placements:
             for bind in placement.binds:
                 self._run(bind)
@@ -48,7 +49,7 @@ class StaticCluster:
         self.memory = result.memory
 
     def waiting_for_others(self) -> Counter[str]:
-        """How many pods wait for another scheduler, by its name."""
+        """Count the pods that wait for other schedulers, by scheduler name."""
         return Counter(
             pod.spec.scheduler_name
             for pod in self._pods.values()
@@ -74,22 +75,22 @@ class StaticCluster:
 
 
 def run_until_stable(cluster: StaticCluster, config: SchedulerConfig) -> tuple[tuple[CycleResult, ...], bool]:
-    """Cycle after cycle until one changes nothing, or DECIDE_CYCLES_MAX have run.
+    """Run cycles until one changes nothing, at most DECIDE_CYCLES_MAX.
 
-    Returns the cycles that decided something and the last one, and whether that one decided nothing. A cycle
-    may decide nothing and still change what is remembered: verdicts are worked out over several cycles.
+    Return the cycles that decided something and the last one, and whether that one decided nothing. A cycle
+    without a decision may still change the memory: verdicts are worked out over several cycles.
     """
-    told: list[CycleResult] = []
+    results: list[CycleResult] = []
     nominated: list[tuple[PodUid, NodeName]] = []
     engine = Engine(config)
     for _ in range(DECIDE_CYCLES_MAX):
         memory, before = cluster.memory, nominated
         result = engine.decide(cluster.snapshot())
-        cluster.take(result)
-        nominated = [(each.pod, each.node) for each in result.nominations]
+        cluster.apply(result)
+        nominated = [(nomination.pod, nomination.node) for nomination in result.nominations]
         decided = bool(result.placements or result.evictions) or nominated != before
         if decided:
-            told.append(result)
+            results.append(result)
         elif replace(result.memory, cycle=memory.cycle) == memory:
             break
-    return (tuple(told), False) if decided else ((*told, result), True)
+    return (tuple(results), False) if decided else ((*results, result), True)

@@ -1,1 +1,1 @@
-"""The only code that speaks to the Kubernetes API: client, reflector, binder, lease, events, status."""
+"""Access to the Kubernetes API: client, reflectors, binder, evictor, leader election, events, status."""

@@ -1,7 +1,6 @@
-"""Writes that may wait: at most one per object under way, only the newest kept, binds go first.
+"""Deferrable writes (events, status): at most one per object in flight, only the newest kept, binds first.
 
-Events and status go through here. A write that fails for good is counted and forgotten; whoever wanted it is
-told and may ask again.
+A write that fails for good is counted and dropped; its caller is notified and may put it again.
 """
 
 import asyncio
@@ -10,18 +9,18 @@ from collections.abc import Awaitable, Callable, Hashable
 import structlog
 from msgspec import Struct
 
-from phalanx.kube.backoff import Backoff
-from phalanx.kube.errors import ApiError, ServerError, TooManyRequests, Unauthorized
-from phalanx.kube.fence import Fence
-from phalanx.kube.pace import RateLimiter
+from phalanx.kube.errors import ApiError, ServerError, TooManyRequests, Unauthorized, retry_after
+from phalanx.kube.flow_control import Backoff, RateLimiter
+from phalanx.kube.writing import WriteContext
 from phalanx.limits import (
     BACKGROUND_ATTEMPTS_MAX,
     BACKGROUND_BACKOFF_FIRST_S,
     BACKGROUND_BACKOFF_LONGEST_S,
+    BACKGROUND_BURST,
+    BACKGROUND_WRITES_PER_SECOND,
     BACKGROUND_YIELD_MAX_S,
     THROTTLED_WAIT_S,
 )
-from phalanx.observe.ports import WriteReports
 from phalanx.ports import OutcomeUnknown, RequestNotSent
 
 _log = structlog.get_logger(__name__)
@@ -29,18 +28,22 @@ _log = structlog.get_logger(__name__)
 _TRANSIENT = (TooManyRequests, ServerError, Unauthorized, OutcomeUnknown, RequestNotSent)
 
 Write = Callable[[], Awaitable[None]]
-"""Sends one request; raises ApiError, OutcomeUnknown or RequestNotSent. It may be called again."""
+"""Sends one request and may be called again. Raises ApiError, OutcomeUnknown or RequestNotSent."""
 
 
-class Bounds(Struct, frozen=True):
-    """How much at once. `waiting` counts writes that rest before another attempt too.
+class WriteQueue(Struct, frozen=True):
+    """The bounds of one background writer."""
 
-    `limit` names the constant in limits.py that bounds `waiting`.
-    """
-
+    type: str
+    """What is written, for metrics and logs: event or status."""
     concurrency: int
-    waiting: int
-    limit: str
+    """Requests in flight at once."""
+    pending_max: int
+    """Writes that wait, including those that wait for another attempt."""
+    limit_name: str
+    """The constant in limits.py that sets `pending_max`."""
+    per_second: float = BACKGROUND_WRITES_PER_SECOND
+    burst: int = BACKGROUND_BURST
 
 
 class _Item:
@@ -50,113 +53,101 @@ class _Item:
         self.on_lost = on_lost
         self.backoff = backoff
         self.attempts = 0
-        self.begun = False
-        """Whether a request about it is, or may be, on its way; before that it can still be dropped."""
+        self.sent = False
+        """Whether a request is or may be in flight; before that the write can still be dropped."""
         self.dropped = False
 
 
 class BackgroundWriter:
-    """Takes writes with `put`, works while `run` runs."""
+    """Accepts writes with `put`, works while `run` runs."""
 
-    def __init__(
-        self,
-        *,
-        what: str,
-        bounds: Bounds,
-        pace: RateLimiter,
-        fence: Fence,
-        binds_idle: asyncio.Event,
-        reports: WriteReports,
-        jitter: Callable[[], float],
-    ) -> None:
-        """`what` is for reports. `binds_idle` is set while no bind waits."""
+    def __init__(self, context: WriteContext, queue: WriteQueue, *, binds_idle: asyncio.Event) -> None:
+        """`binds_idle` is set while no bind is pending."""
         self.idle = asyncio.Event()
         self.idle.set()
-        self._what = what
-        self._bounds = bounds
-        self._pace = pace
-        self._fence = fence
+        self._context = context
+        self._queue = queue
+        self._reports = context.reports
+        self._rate_limiter = RateLimiter(per_second=queue.per_second, burst=queue.burst, clock=context.clock)
         self._binds_idle = binds_idle
-        self._reports = reports
-        self._jitter = jitter
-        self._waiting: dict[Hashable, _Item] = {}
-        self._under_way: dict[Hashable, _Item] = {}
-        self._resting: dict[Hashable, _Item] = {}
+        self._pending: dict[Hashable, _Item] = {}
+        self._in_flight: dict[Hashable, _Item] = {}
+        self._backing_off: dict[Hashable, _Item] = {}
         self._wake = asyncio.Event()
 
     def put(self, key: Hashable, write: Write, *, on_lost: Callable[[], None] = lambda: None) -> None:
-        """Ask for a write about `key`; it takes the place of one that still waits.
+        """Queue a write about `key`; it replaces one that is still pending.
 
-        `on_lost` is called when the write is given up, but not when it is replaced or dropped by `drop`.
+        `on_lost` is called when the write is abandoned, but not when it is replaced or dropped by `drop`.
         """
-        backoff = Backoff(
-            first=BACKGROUND_BACKOFF_FIRST_S, longest=BACKGROUND_BACKOFF_LONGEST_S, jitter=self._jitter
+        backoff = self._context.backoff(
+            first=BACKGROUND_BACKOFF_FIRST_S, longest=BACKGROUND_BACKOFF_LONGEST_S
         )
         self._enqueue(_Item(key, write, on_lost, backoff))
-        if len(self._waiting) + len(self._resting) > self._bounds.waiting:
-            self._lose_oldest()
+        if len(self._pending) + len(self._backing_off) > self._queue.pending_max:
+            self._drop_oldest()
 
     def drop(self, key: Hashable) -> bool:
-        """Forget a write that waits; False when one about `key` is being sent just now.
+        """Drop a pending write; False when a request about `key` is in flight.
 
-        One that has its turn but still yields to binds is forgotten too: a bind may be waiting for this.
+        A write that has its turn but still yields to binds is dropped too: a bind may wait for this.
         """
-        self._waiting.pop(key, None)
-        self._resting.pop(key, None)
-        taken = self._under_way.get(key)
-        if taken is not None and not taken.begun:
+        self._pending.pop(key, None)
+        self._backing_off.pop(key, None)
+        taken = self._in_flight.get(key)
+        if taken is not None and not taken.sent:
             taken.dropped = True
-        self._note_idle()
+        self._update_idle()
         return taken is None or taken.dropped
 
     async def run(self) -> None:
         """Work until cancelled."""
         async with asyncio.TaskGroup() as workers:
-            for _ in range(self._bounds.concurrency):
+            for _ in range(self._queue.concurrency):
                 workers.create_task(self._work())
 
     async def _work(self) -> None:
         while True:
             item = await self._take()
             try:
-                await self._do(item)
+                await self._process(item)
             finally:
-                self._under_way.pop(item.key, None)
-                self._note_idle()
+                self._in_flight.pop(item.key, None)
+                self._update_idle()
                 self._wake.set()
 
     async def _take(self) -> _Item:
-        """The oldest waiting write whose object is not being written."""
+        """Take the oldest pending write about an object that is not being written."""
         while True:
-            for key, item in self._waiting.items():
-                if key not in self._under_way:
-                    del self._waiting[key]
-                    self._under_way[key] = item
+            for key, item in self._pending.items():
+                if key not in self._in_flight:
+                    del self._pending[key]
+                    self._in_flight[key] = item
                     return item
             self._wake.clear()
             await self._wake.wait()
 
-    async def _do(self, item: _Item) -> None:
-        item.begun = False
+    async def _process(self, item: _Item) -> None:
+        item.sent = False
         await self._yield_to_binds()
-        await self._pace.turn()
+        await self._rate_limiter.acquire()
         if item.dropped:
             return
-        item.begun = True
-        if not self._fence.may_write():
-            self._lose(item, "fenced", "not leading")
+        item.sent = True
+        if not self._context.fence.may_write():
+            self._abandon(item, "fenced", "leadership has ended")
             return
         try:
             await item.write()
         except _TRANSIENT as error:
             self._retry(item, error)
         except ApiError as error:
-            self._lose(item, "refused", str(error))
+            self._abandon(item, "refused", str(error))
         else:
-            self._reports.written(self._what, "written")
+            self._reports.write_finished(self._queue.type, "written")
 
     async def _yield_to_binds(self) -> None:
-        """Wait for a pause in binding, but not for ever: users look at events and status meanwhile."""
+        """Wait until no bind is pending, but not for ever: users read events and status meanwhile."""
         if self._binds_idle.is_set():
             return
         try:
@@ -168,40 +159,40 @@ class BackgroundWriter:
     def _retry(self, item: _Item, error: Exception) -> None:
         item.attempts += 1
         if item.attempts >= BACKGROUND_ATTEMPTS_MAX:
-            self._lose(item, "gave-up", str(error))
+            self._abandon(item, "gave-up", str(error))
             return
-        wait = error.retry_after if isinstance(error, ApiError) else None
+        wait = retry_after(error)
         if isinstance(error, TooManyRequests):
             wait = wait or THROTTLED_WAIT_S
-        if item.key not in self._waiting:
-            self._resting[item.key] = item
-            asyncio.get_running_loop().call_later(item.backoff.next(at_least=wait), self._again, item)
+        if item.key not in self._pending:
+            self._backing_off[item.key] = item
+            asyncio.get_running_loop().call_later(item.backoff.next(at_least=wait), self._put_again, item)
 
-    def _lose(self, item: _Item, outcome: str, why: str) -> None:
-        self._reports.written(self._what, outcome)
-        _log.info("write lost", what=self._what, key=str(item.key), outcome=outcome, why=why)
+    def _abandon(self, item: _Item, outcome: str, error: str) -> None:
+        self._reports.write_finished(self._queue.type, outcome)
+        _log.info("write abandoned", type=self._queue.type, key=str(item.key), outcome=outcome, error=error)
         item.on_lost()
 
-    def _lose_oldest(self) -> None:
-        """One that rests was asked for before most that wait, and has failed already."""
-        table = self._resting or self._waiting
+    def _drop_oldest(self) -> None:
+        """Drop one that waits for another attempt first: it is older than most others and has failed once."""
+        table = self._backing_off or self._pending
         table.pop(next(iter(table))).on_lost()
-        self._reports.limit_hit(self._bounds.limit)
+        self._reports.limit_hit(self._queue.limit_name)
 
-    def _again(self, item: _Item) -> None:
-        """Unless it was dropped or a newer write took its place meanwhile."""
-        if self._resting.get(item.key) is item:
+    def _put_again(self, item: _Item) -> None:
+        """Queue a failed write again, unless it was dropped or replaced by a newer one meanwhile."""
+        if self._backing_off.get(item.key) is item:
             self._enqueue(item)
 
     def _enqueue(self, item: _Item) -> None:
-        self._waiting[item.key] = item
-        self._resting.pop(item.key, None)
+        self._pending[item.key] = item
+        self._backing_off.pop(item.key, None)
         self.idle.clear()
         self._wake.set()
-        self._note_idle()
+        self._update_idle()
 
-    def _note_idle(self) -> None:
-        count = len(self._waiting) + len(self._under_way) + len(self._resting)
-        self._reports.waiting(self._what, count)
+    def _update_idle(self) -> None:
+        count = len(self._pending) + len(self._in_flight) + len(self._backing_off)
+        self._reports.writes_pending(self._queue.type, count)
         if count == 0:
             self.idle.set()

@@ -1,28 +1,42 @@
-"""Sends whole gangs: the placement to the PodGroup's status first, then one bind per pod, each to its end.
+"""Bind whole gangs: record the placement in the PodGroup's status, then bind every pod.
 
-A gang whose first bind was sent is finished; one that has not begun can be given back whole. All binds share
-one queue: gangs stand in it in the order of their arrival, but the binds of a gang that has begun come before
-any other gang, so that few are partly bound at a time. What must wait (a retry, a read-back) waits outside
-the queue, so that it holds up nobody else.
+A gang whose first bind was sent is completed; a gang that has not started can be aborted as a whole. All
+binds share one priority queue: gangs in the order of submission, but the binds of a started gang before any
+other gang, so that few gangs are partly bound at a time. A retry or a read waits outside the queue and blocks
+no other work.
 """
 
 import asyncio
-from collections.abc import Callable
 from enum import IntEnum
 from typing import Any, Final
 
 import msgspec
 import structlog
 
-from phalanx.clock import Clock
-from phalanx.kube.backoff import Backoff
-from phalanx.kube.bind_outcomes import BindAborted, BindOutcome, BindRefused, Bound, LeadershipLost
-from phalanx.kube.bind_plan import PlacementCheck, PodGroupRef, judge, placement_patch
-from phalanx.kube.client import Client, Patch
+from phalanx.kube.binding import (
+    BindAborted,
+    BinderCallbacks,
+    BindOutcome,
+    BindRefused,
+    Bound,
+    LeadershipLost,
+    PodGroupRef,
+    outcome_of,
+    placement_patch,
+)
+from phalanx.kube.client import Patch
 from phalanx.kube.decode import PartialObject
-from phalanx.kube.errors import ApiError, Conflict, NotFound, ServerError, TooManyRequests, Unauthorized
-from phalanx.kube.fence import Fence, write_timeout
-from phalanx.kube.pace import RateLimiter
+from phalanx.kube.errors import (
+    ApiError,
+    Conflict,
+    NotFound,
+    ServerError,
+    TooManyRequests,
+    Unauthorized,
+    retry_after,
+)
+from phalanx.kube.flow_control import Backoff, RateLimiter
+from phalanx.kube.writing import WriteContext
 from phalanx.limits import (
     BIND_ATTEMPTS_MAX,
     BIND_BACKOFF_FIRST_S,
@@ -38,12 +52,11 @@ from phalanx.model.api.kinds import KINDS
 from phalanx.model.decisions import Bind, Placement
 from phalanx.model.gpu_shares import device_annotations
 from phalanx.model.names import PodUid
-from phalanx.observe.ports import WriteReports
 from phalanx.ports import OutcomeUnknown, RequestNotSent
 
 _log = structlog.get_logger(__name__)
 
-_decode_named: Final = msgspec.json.Decoder(PartialObject).decode
+_decode_partial: Final = msgspec.json.Decoder(PartialObject).decode
 _decode_pod: Final = msgspec.json.Decoder(Pod).decode
 _PERHAPS_APPLIED: Final = (ServerError, OutcomeUnknown)
 _NOT_APPLIED: Final = (TooManyRequests, Unauthorized, RequestNotSent)
@@ -58,10 +71,7 @@ class _Rank(IntEnum):
 
 
 class _Gang:
-    """A placement on its way. `written`: its PodGroup says so, and its binds may follow.
-
-    `reads_version`: a write of that has failed, and what was last seen of the PodGroup may be why.
-    """
+    """The state of one submitted placement."""
 
     def __init__(
         self, placement: Placement, pod_group: PodGroupRef | None, number: int, backoff: Backoff
@@ -72,13 +82,15 @@ class _Gang:
         self.backoff = backoff
         self.attempts = 0
         self.reads_version = False
-        self.written = pod_group is None
-        self.begun = False
+        """Whether to read the PodGroup's version, because a write with the cached one has failed."""
+        self.placement_written = pod_group is None
+        self.started = False
+        """Whether a bind was sent."""
         self.log = _log.bind(gang=placement.group, cycle=placement.cycle, cause=placement.cause)
 
 
 class _Pod:
-    """One bind on its way. `unknown`: a request may have been applied, and nothing has been read since."""
+    """The state of one bind."""
 
     def __init__(self, gang: _Gang, bind: Bind, index: int, backoff: Backoff) -> None:
         self.gang = gang
@@ -87,53 +99,37 @@ class _Pod:
         self.backoff = backoff
         self.attempts = 0
         self.unknown = False
+        """Whether a request may have been applied, and the pod has not been read since."""
         self.refusal: ApiError | None = None
         self.first_sent = 0.0
 
     @property
     def name(self) -> str:
-        """For logs."""
+        """Namespace and name, for logs."""
         return f"{self.bind.namespace}/{self.bind.name}"
 
 
 class Binder:
-    """Takes placements with `submit`, works while `run` runs, reports one Outcome per bind."""
+    """Accepts placements with `submit`, works while `run` runs, reports one BindOutcome per bind."""
 
     def __init__(
         self,
+        context: WriteContext,
+        callbacks: BinderCallbacks,
         *,
-        client: Client,
-        fence: Fence,
-        check: PlacementCheck,
-        on_outcome: Callable[[Placement, BindOutcome], None],
-        reports: WriteReports,
-        clock: Clock,
-        jitter: Callable[[], float],
-        try_acquire: Callable[[PodUid], bool] = lambda _: True,
-        newest: Callable[[PodGroupRef], str] = lambda _: "",
-        seen: Callable[[], str] = lambda: "",
         concurrency: int = WRITE_CONCURRENCY,
         per_second: float = WRITES_PER_SECOND,
     ) -> None:
-        """`try_acquire` asks other writers to leave a pod alone; False while one of them is just writing.
-
-        `newest` is the resourceVersion of a PodGroup as last seen, empty where it is to be read, `seen` the
-        resourceVersion up to which the watch of pods has come, for the log.
-        """
+        """`concurrency` bounds the binds in flight, `per_second` their rate."""
         self.idle = asyncio.Event()
         self.idle.set()
-        self._client = client
-        self._fence = fence
-        self._check = check
-        self._on_outcome = on_outcome
-        self._reports = reports
-        self._clock = clock
-        self._jitter = jitter
-        self._stand_aside = try_acquire
-        self._newest = newest
-        self._seen = seen
+        self._context = context
+        self._client = context.client
+        self._fence = context.fence
+        self._reports = context.reports
+        self._callbacks = callbacks
         self._concurrency = concurrency
-        self._pace = RateLimiter(per_second=per_second, burst=WRITE_BURST, clock=clock)
+        self._rate_limiter = RateLimiter(per_second=per_second, burst=WRITE_BURST, clock=context.clock)
         self._queue: asyncio.PriorityQueue[tuple[int, int, int, Any]] = asyncio.PriorityQueue()
         self._open: dict[PodUid, _Pod] = {}
         self._gangs = 0
@@ -141,36 +137,37 @@ class Binder:
         self._throttled: PodUid | None = None
 
     def submit(self, placement: Placement, *, pod_group: PodGroupRef | None = None) -> None:
-        """Take a gang's binds; `pod_group` where the gang has an object. Returns at once.
+        """Accept the binds of a gang and return at once; `pod_group` where the gang has such an object.
 
-        While a bind of one of its pods is open, the others are given back and the open ones go on.
+        While a bind of one of its pods is open, the other binds are aborted and the open ones continue.
         """
         gang = _Gang(placement, pod_group, self._gangs, self._new_backoff())
         self._gangs += 1
         if any(bind.pod in self._open for bind in placement.binds):
             for bind in placement.binds:
                 if bind.pod not in self._open:
-                    self._on_outcome(placement, BindAborted(bind, "a bind of its gang is not settled yet"))
+                    aborted = BindAborted(bind, "another bind of the gang is still in progress")
+                    self._callbacks.on_outcome(placement, aborted)
             return
         for index, bind in enumerate(placement.binds):
             self._open[bind.pod] = _Pod(gang, bind, index, self._new_backoff())
         if placement.binds:
             self.idle.clear()
-            self._reports.waiting("bind", len(self._open))
+            self._reports.writes_pending("bind", len(self._open))
             self._put_gang(gang)
 
     def is_open(self, pod: PodUid) -> bool:
-        """Whether a bind of this pod is not settled yet: nothing else may touch the pod."""
+        """Whether a bind of this pod is in progress: nothing else may change the pod."""
         return pod in self._open
 
     async def run(self) -> None:
-        """Work until cancelled; requests in flight are cancelled too, so `stop` first."""
+        """Work until cancelled. Requests in flight are cancelled too, so call `stop` first."""
         async with asyncio.TaskGroup() as workers:
             for _ in range(self._concurrency):
                 workers.create_task(self._work())
 
     async def stop(self, *, within: float) -> None:
-        """Finish the gangs that have begun, give back the others, and after `within` seconds the rest."""
+        """Complete the started gangs, abort the others, and after `within` seconds abort the rest."""
         self._stopping = True
         try:
             async with asyncio.timeout(within):
@@ -178,22 +175,22 @@ class Binder:
         except TimeoutError:
             for pod in tuple(self._open.values()):
                 lost = LeadershipLost(pod.bind, sent=True)
-                self._settle(pod, lost if pod.unknown else BindAborted(pod.bind, _STOPPING))
+                self._finish(pod, lost if pod.unknown else BindAborted(pod.bind, _STOPPING))
 
     async def _work(self) -> None:
         while True:
             _, _, _, job = await self._queue.get()
             if isinstance(job, _Gang):
-                await self._begin(job)
+                await self._start(job)
             elif job.bind.pod in self._open:
                 await self._advance(job)
 
     # --- gangs ---------------------------------------------------------------------------------------------
 
-    async def _begin(self, gang: _Gang) -> None:
-        if self._may_not_begin(gang):
+    async def _start(self, gang: _Gang) -> None:
+        if self._is_prevented(gang):
             return
-        if gang.written:
+        if gang.placement_written:
             for pod in self._pods_of(gang):
                 self._put(pod)
             return
@@ -201,58 +198,61 @@ class Binder:
             await self._write_placement(gang)
         except (Conflict, *_PERHAPS_APPLIED, *_NOT_APPLIED, msgspec.MsgspecError) as error:
             gang.reads_version = True
-            self._begin_later(gang, error)
+            self._start_later(gang, error)
             return
         except ApiError as error:
-            self._give_back(gang, f"the PodGroup's status cannot be written: {error}")
+            self._abort(gang, f"the PodGroup's status cannot be written: {error}")
             return
-        gang.written = True
+        gang.placement_written = True
         self._put_gang(gang)
 
-    def _may_not_begin(self, gang: _Gang) -> bool:
-        """Checked before the PodGroup is written and again after, since it may have waited for both."""
+    def _is_prevented(self, gang: _Gang) -> bool:
+        """Check leadership and placement before the PodGroup is written, and again before the first bind.
+
+        The gang may have waited in the queue for both. A gang that must not start is finished here.
+        """
         if not self._fence.may_write():
             for pod in self._pods_of(gang):
-                self._settle(pod, LeadershipLost(pod.bind, sent=False))
+                self._finish(pod, LeadershipLost(pod.bind, sent=False))
             return True
-        why = _STOPPING if self._stopping else self._check.gang(gang.placement)
-        if why is not None:
-            self._give_back(gang, why)
-        return why is not None
+        objection = _STOPPING if self._stopping else self._callbacks.check.gang(gang.placement)
+        if objection is not None:
+            self._abort(gang, objection)
+        return objection is not None
 
     async def _write_placement(self, gang: _Gang) -> None:
         group = gang.pod_group
         if group is None:
             return
-        await self._pace.turn()
-        version = "" if gang.reads_version else self._newest(group)
+        await self._rate_limiter.acquire()
+        version = "" if gang.reads_version else self._callbacks.pod_group_version(group)
         if not version:
             version = await self._read_version(group)
         path = KINDS["PodGroup"].path(namespace=group.namespace, name=group.name, subresource="status")
         body = placement_patch(gang.placement, version=version, epoch=self._fence.epoch)
-        await self._client.patch(path, body, how=Patch.MERGE, timeout=write_timeout(self._fence))
+        await self._client.patch(path, body, how=Patch.MERGE, timeout=self._context.timeout())
 
     async def _read_version(self, group: PodGroupRef) -> str:
-        """Raises NotFound when the name belongs to another PodGroup by now."""
+        """Raises NotFound when the name belongs to another PodGroup now."""
         path = KINDS["PodGroup"].path(namespace=group.namespace, name=group.name)
-        meta = (await self._client.get(path, _decode_named, timeout=write_timeout(self._fence))).metadata
+        meta = (await self._client.get(path, _decode_partial, timeout=self._context.timeout())).metadata
         if meta.uid != group.uid:
             raise NotFound(code=404, reason="NotFound", message="the name belongs to another PodGroup now")
         return meta.resource_version
 
-    def _begin_later(self, gang: _Gang, error: Exception) -> None:
+    def _start_later(self, gang: _Gang, error: Exception) -> None:
         gang.attempts += 1
         if gang.attempts >= BIND_ATTEMPTS_MAX:
-            self._give_back(gang, f"the PodGroup's status cannot be written: {error}")
+            self._abort(gang, f"the PodGroup's status cannot be written: {error}")
             return
-        gang.log.info("gang begins later", why=str(error))
-        delay = gang.backoff.next(at_least=_retry_after(error))
+        gang.log.info("writing the placement failed, retrying", error=str(error))
+        delay = gang.backoff.next(at_least=retry_after(error))
         asyncio.get_running_loop().call_later(delay, self._put_gang, gang)
 
-    def _give_back(self, gang: _Gang, why: str) -> None:
-        gang.log.info("gang given back", why=why)
+    def _abort(self, gang: _Gang, reason: str) -> None:
+        gang.log.info("gang binding aborted", reason=reason)
         for pod in self._pods_of(gang):
-            self._settle(pod, BindAborted(pod.bind, why))
+            self._finish(pod, BindAborted(pod.bind, reason))
 
     def _pods_of(self, gang: _Gang) -> list[_Pod]:
         pods = (self._open.get(bind.pod) for bind in gang.placement.binds)
@@ -261,99 +261,97 @@ class Binder:
     # --- pods ----------------------------------------------------------------------------------------------
 
     async def _advance(self, pod: _Pod) -> None:
-        """The next step of one bind."""
+        """Take the next step of one bind."""
         if pod.unknown:
-            await self._read_back(pod)
+            await self._read(pod)
             return
-        await self._pace.turn()
+        await self._rate_limiter.acquire()
         if not self._fence.may_write():
-            self._settle(pod, LeadershipLost(pod.bind, sent=False))
-        elif self._stopping and not pod.gang.begun:
-            self._settle(pod, BindAborted(pod.bind, _STOPPING))
-        elif (why := self._check.bind(pod.gang.placement, pod.bind)) is not None:
-            self._settle(pod, BindAborted(pod.bind, why))
-        elif not self._stand_aside(pod.bind.pod):
-            self._later(pod, POD_BUSY_RETRY_S)
+            self._finish(pod, LeadershipLost(pod.bind, sent=False))
+        elif self._stopping and not pod.gang.started:
+            self._finish(pod, BindAborted(pod.bind, _STOPPING))
+        elif (objection := self._callbacks.check.bind(pod.gang.placement, pod.bind)) is not None:
+            self._finish(pod, BindAborted(pod.bind, objection))
+        elif not self._callbacks.try_acquire(pod.bind.pod):
+            self._put_later(pod, POD_BUSY_RETRY_S)
         else:
             await self._send(pod)
 
     async def _send(self, pod: _Pod) -> None:
         bind = pod.bind
-        pod.gang.begun = True
+        pod.gang.started = True
         pod.attempts += 1
-        pod.unknown = True  # until an answer says otherwise, also when this task is cancelled
-        pod.first_sent = pod.first_sent or self._clock.monotonic()
-        pod.gang.log.debug("bind sent", pod=pod.name, node=bind.node, seen=self._seen())
+        pod.unknown = True  # until an answer arrives, also when this task is cancelled
+        pod.first_sent = pod.first_sent or self._context.clock.monotonic()
+        pod.gang.log.debug(
+            "bind sent", pod=pod.name, node=bind.node, pods_version=self._callbacks.pods_version()
+        )
         try:
             await self._client.bind(
-                namespace=bind.namespace,
-                name=bind.name,
-                uid=bind.pod,
-                node=bind.node,
-                annotations=device_annotations(bind.device),
-                timeout=write_timeout(self._fence),
+                bind, annotations=device_annotations(bind.device), timeout=self._context.timeout()
             )
         except (Conflict, NotFound) as error:
             pod.refusal = error
-            await self._read_back(pod)
+            await self._read(pod)
         except _NOT_APPLIED as error:
             pod.unknown = False
             self._retry(pod, error)
         except _PERHAPS_APPLIED as error:
             self._retry(pod, error)
         except ApiError as error:
-            self._settle(pod, BindRefused(bind, error.reason, error.message))
+            self._finish(pod, BindRefused(bind, error.reason, error.message))
         else:
             self._throttled = None
-            self._settle(pod, Bound(bind))
+            self._finish(pod, Bound(bind))
 
     def _retry(self, pod: _Pod, error: Exception) -> None:
         self._reports.bind_retried(type(error).__name__)
         if pod.attempts >= BIND_ATTEMPTS_MAX and not pod.unknown:
-            self._settle(pod, BindRefused(pod.bind, "GaveUp", f"after {pod.attempts} attempts: {error}"))
+            message = f"given up after {pod.attempts} attempts: {error}"
+            self._finish(pod, BindRefused(pod.bind, "GaveUp", message))
             return
-        wait = _retry_after(error)
+        wait = retry_after(error)
         if isinstance(error, TooManyRequests):
             wait = wait or THROTTLED_WAIT_S
-            self._hold_all_if_not_alone(pod, wait)
-        pod.gang.log.info("bind again", pod=pod.name, why=str(error))
-        self._later(pod, pod.backoff.next(at_least=wait))
+            self._pause_if_not_alone(pod, wait)
+        pod.gang.log.info("bind failed, retrying", pod=pod.name, error=str(error))
+        self._put_later(pod, pod.backoff.next(at_least=wait))
 
-    def _hold_all_if_not_alone(self, pod: _Pod, wait: float) -> None:
-        """Two pods in a row are throttled: it is about us, not about an object, so all binds wait."""
+    def _pause_if_not_alone(self, pod: _Pod, wait: float) -> None:
+        """Pause all binds when two different pods in a row are throttled: the limit is on this client."""
         if self._throttled not in (None, pod.bind.pod):
-            self._pace.hold(wait)
+            self._rate_limiter.pause(wait)
         self._throttled = pod.bind.pod
 
-    async def _read_back(self, pod: _Pod) -> None:
-        """What the API says about this very pod; asked again until it answers."""
+    async def _read(self, pod: _Pod) -> None:
+        """Read the pod to learn the outcome of its bind; repeated until the API server answers."""
         bind = pod.bind
         if not self._fence.may_write():
-            self._settle(pod, LeadershipLost(bind, sent=True))
+            self._finish(pod, LeadershipLost(bind, sent=True))
             return
         path = KINDS["Pod"].path(namespace=bind.namespace, name=bind.name)
         try:
-            found = await self._client.get(path, _decode_pod, timeout=write_timeout(self._fence))
+            found = await self._client.get(path, _decode_pod, timeout=self._context.timeout())
         except NotFound as error:
-            self._settle(pod, BindRefused(bind, error.reason, error.message))
+            self._finish(pod, BindRefused(bind, error.reason, error.message))
         except (ApiError, OutcomeUnknown, RequestNotSent, msgspec.MsgspecError) as error:
-            pod.gang.log.info("read back again", pod=pod.name, why=str(error))
-            self._later(pod, pod.backoff.next(at_least=_retry_after(error)))
+            pod.gang.log.info("reading the pod failed, retrying", pod=pod.name, error=str(error))
+            self._put_later(pod, pod.backoff.next(at_least=retry_after(error)))
         else:
-            self._judge(pod, found)
+            self._conclude(pod, found)
 
-    def _judge(self, pod: _Pod, found: Pod) -> None:
-        outcome = judge(pod.bind, found, pod.refusal)
+    def _conclude(self, pod: _Pod, found: Pod) -> None:
+        outcome = outcome_of(pod.bind, found, pod.refusal)
         if outcome is not None:
-            self._settle(pod, outcome)
+            self._finish(pod, outcome)
         elif pod.attempts >= BIND_ATTEMPTS_MAX:
             message = f"not bound after {pod.attempts} attempts"
-            self._settle(pod, BindRefused(pod.bind, "GaveUp", message, found))
+            self._finish(pod, BindRefused(pod.bind, "GaveUp", message, found))
         else:
             pod.unknown = False
             self._put(pod)
 
-    def _later(self, pod: _Pod, delay: float) -> None:
+    def _put_later(self, pod: _Pod, delay: float) -> None:
         asyncio.get_running_loop().call_later(delay, self._put, pod)
 
     def _put(self, pod: _Pod) -> None:
@@ -362,41 +360,37 @@ class Binder:
     def _put_gang(self, gang: _Gang) -> None:
         self._queue.put_nowait((_Rank.GANG, gang.number, 0, gang))
 
-    def _settle(self, pod: _Pod, outcome: BindOutcome) -> None:
+    def _finish(self, pod: _Pod, outcome: BindOutcome) -> None:
         if self._open.pop(pod.bind.pod, None) is None:
             return
-        seconds = self._clock.monotonic() - pod.first_sent if pod.first_sent else 0.0
-        self._reports.waiting("bind", len(self._open))
+        seconds = self._context.clock.monotonic() - pod.first_sent if pod.first_sent else 0.0
+        self._reports.writes_pending("bind", len(self._open))
         self._reports.bind_finished(_OUTCOME_NAMES[type(outcome)], seconds=seconds)
         if not isinstance(outcome, Bound):
-            pod.gang.log.info("bind not done", pod=pod.name, node=pod.bind.node, why=_why(outcome))
+            pod.gang.log.info("pod not bound", pod=pod.name, node=pod.bind.node, reason=_reason(outcome))
         if not self._open:
             self.idle.set()
-        self._on_outcome(pod.gang.placement, outcome)
+        self._callbacks.on_outcome(pod.gang.placement, outcome)
 
     def _new_backoff(self) -> Backoff:
-        return Backoff(first=BIND_BACKOFF_FIRST_S, longest=BIND_BACKOFF_LONGEST_S, jitter=self._jitter)
+        return self._context.backoff(first=BIND_BACKOFF_FIRST_S, longest=BIND_BACKOFF_LONGEST_S)
 
 
 _OUTCOME_NAMES: Final[dict[type[BindOutcome], str]] = {
     Bound: "bound",
     BindRefused: "refused",
-    BindAborted: "given-back",
-    LeadershipLost: "lost",
+    BindAborted: "aborted",
+    LeadershipLost: "leadership-lost",
 }
 
 
-def _why(outcome: BindOutcome) -> str:
+def _reason(outcome: BindOutcome) -> str:
     match outcome:
         case BindRefused(reason=reason, message=message):
             return f"{reason}: {message}"
-        case BindAborted(why=why):
-            return why
+        case BindAborted(reason=reason):
+            return reason
         case LeadershipLost(sent=sent):
-            return "leadership lost, sent before" if sent else "leadership lost"
+            return "leadership lost after the bind was sent" if sent else "leadership lost"
         case Bound():
             return ""
-
-
-def _retry_after(error: Exception) -> float | None:
-    return error.retry_after if isinstance(error, ApiError) else None

@@ -1,7 +1,7 @@
-"""The verbs of the API, thin and typed, on any Transport. A status that is not 2xx becomes an ApiError.
+"""The verbs of the Kubernetes API, typed, on any Transport. A status other than 2xx raises an ApiError.
 
-Bodies come in encoded: what is sent often is encoded once. Paths come from `Kind.path`. Nothing is retried
-here; whoever asks knows what a failure means.
+Request bodies are encoded by the caller, who encodes once what it sends often; `Kind.path` returns paths.
+Nothing is retried here, because only the caller knows what a failure means.
 """
 
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -12,10 +12,11 @@ from urllib.parse import quote
 
 import msgspec
 
+from phalanx.kube.decode import decode_leniently
 from phalanx.kube.errors import error_of
-from phalanx.kube.mend import decode_leniently
 from phalanx.limits import LIST_PAGE_OBJECTS, READ_TIMEOUT_S
 from phalanx.model.api.meta import ListMeta
+from phalanx.model.decisions import Bind
 from phalanx.ports import Response, Transport
 
 T = TypeVar("T")
@@ -25,7 +26,7 @@ _NO_ANNOTATIONS: Final[Mapping[str, str]] = {}
 
 
 class Patch(StrEnum):
-    """The kinds of patch. Strategic merge works on built-in kinds only: lists merge by their key."""
+    """The types of patch. Strategic merge works on built-in kinds only: lists merge by their key."""
 
     MERGE = "application/merge-patch+json"
     STRATEGIC = "application/strategic-merge-patch+json"
@@ -58,12 +59,12 @@ class Client:
         self._transport = transport
 
     async def get(self, path: str, decode: Callable[[bytes], T], *, timeout: float = READ_TIMEOUT_S) -> T:
-        """One object, read from the API server's storage, not from its cache."""
+        """Read one object, from the API server's storage and not from its cache."""
         response = await self._transport.request("GET", path, timeout=timeout)
         return decode(_checked(response).body)
 
     async def pages(self, path: str, *, limit: int = LIST_PAGE_OBJECTS) -> AsyncIterator[bytes]:
-        """The pages of a consistent list. Raises Gone when it took so long that the rest is not kept."""
+        """Yield the pages of a consistent list. Raises Gone when the continue token has expired."""
         query = {"limit": str(limit)}
         while True:
             response = await self._transport.request("GET", path, query=query, timeout=READ_TIMEOUT_S)
@@ -77,48 +78,43 @@ class Client:
     def watch(
         self, path: str, *, query: Mapping[str, str], idle_timeout: float
     ) -> AbstractAsyncContextManager[tuple[int, AsyncIterator[bytes]]]:
-        """See Transport.stream."""
+        """Open a watch; see Transport.stream."""
         return self._transport.stream(path, query={"watch": "true", **query}, idle_timeout=idle_timeout)
 
     async def create(self, path: str, body: bytes, *, timeout: float) -> bytes:
-        """POST to a collection or a subresource; the answer's body."""
+        """POST to a collection or a subresource; return the body of the answer."""
         return _checked(await self._transport.request("POST", path, body=body, timeout=timeout)).body
 
     async def patch(self, path: str, body: bytes, *, how: Patch, timeout: float) -> bytes:
-        """The answer's body: the object as it is now."""
+        """PATCH an object; return the object as it is now, encoded."""
         response = await self._transport.request(
             "PATCH", path, body=body, content_type=how.value, timeout=timeout
         )
         return _checked(response).body
 
     async def delete(self, path: str, *, uid: str, timeout: float) -> None:
-        """Delete the object of this UID, with its own grace period; Conflict when the name is another's."""
+        """Delete the object with this UID, with its own grace period. Raises Conflict for another UID."""
         body = _encode({"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": {"uid": uid}})
         _checked(await self._transport.request("DELETE", path, body=body, timeout=timeout))
 
     async def bind(
-        self,
-        *,
-        namespace: str,
-        name: str,
-        uid: str,
-        node: str,
-        annotations: Mapping[str, str] = _NO_ANNOTATIONS,
-        timeout: float,
+        self, bind: Bind, *, annotations: Mapping[str, str] = _NO_ANNOTATIONS, timeout: float
     ) -> None:
-        """Bind the pod of this UID. Conflict when it is bound, deleting, gated or another pod.
+        """Bind the pod with this UID. Raises Conflict when it is bound, deleting, gated or another pod.
 
-        The server writes the annotations on the pod together with the node.
+        The API server writes the annotations on the pod together with the node.
         """
-        body = _encode(_Binding(_ObjectName(name, namespace, uid, annotations), _Target(node)))
-        path = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods/{quote(name, safe='')}/binding"
+        body = _encode(
+            _Binding(_ObjectName(bind.name, bind.namespace, bind.pod, annotations), _Target(bind.node))
+        )
+        path = f"/api/v1/namespaces/{quote(bind.namespace, safe='')}/pods/{quote(bind.name, safe='')}/binding"
         response = await self._transport.request("POST", path, body=body, timeout=timeout)
         if response.status >= 300:
             raise error_of(response)
 
 
 class _Page(msgspec.Struct, frozen=True):
-    """The part of a list that says whether more follows; decoding it skips the items."""
+    """The metadata of a list; decoding it skips the items."""
 
     metadata: ListMeta = ListMeta()
 

@@ -1,7 +1,7 @@
-"""From a kubeconfig or a service account to transports: addresses, TLS, tokens, exec plugins.
+"""Connect to a cluster by a kubeconfig or a service account: addresses, TLS, tokens, exec plugins.
 
-kubernetes-asyncio reads the configuration and runs the plugins; nothing else of it is used. Importing it
-takes 0.25 s and 60 MiB, so that is done only when connecting.
+kubernetes-asyncio reads the configuration and runs the plugins; nothing else of it is used. Its import takes
+0.25 s and 60 MiB, so it is imported when connecting.
 """
 
 import asyncio
@@ -33,11 +33,11 @@ _TOKEN: Final = "BearerToken"
 
 
 class NoCluster(Exception):
-    """There is no usable configuration; the message says what was tried."""
+    """There is no usable configuration; the message names what was tried."""
 
 
 class Cluster:
-    """How to reach one API server: makes independent transports that share one credential."""
+    """The way to one API server: creates independent transports that share one credential."""
 
     def __init__(self, *, base_url: str, tls: ssl.SSLContext | None, credential: Credential) -> None:
         self.base_url = base_url
@@ -47,7 +47,7 @@ class Cluster:
         self._tls = tls
 
     def transport(self, *, connections: int = HTTP_CONNECTIONS_MAX) -> HttpTransport:
-        """A transport with a pool of its own. To be called on the event loop that uses it, and closed."""
+        """Create a transport with its own connection pool for the running event loop; close it after use."""
         connector = aiohttp.TCPConnector(
             limit=connections, ssl=self._tls if self._tls is not None else True, socket_factory=_socket
         )
@@ -65,21 +65,16 @@ class Cluster:
         )
 
 
-def plain_cluster(base_url: str) -> Cluster:
-    """An API server without TLS and without credentials, such as the embedded one."""
-    return Cluster(base_url=base_url, tls=None, credential=Credential())
-
-
 @asynccontextmanager
 async def connect(*, kubeconfig: str | None = None, context: str | None = None) -> AsyncIterator[Cluster]:
-    """The cluster of a kubeconfig, else of the pod's service account, else of $KUBECONFIG or ~/.kube/config.
+    """Connect by the kubeconfig, else the pod's service account, else $KUBECONFIG or ~/.kube/config.
 
-    Its credential is renewed while the context lasts. Raises NoCluster.
+    The credential is renewed while the context lasts. Raises NoCluster.
     """
     cluster = await _load(kubeconfig=kubeconfig, context=context)
     async with AsyncExitStack() as stack:
-        keeper = asyncio.create_task(_keep_fresh(cluster.credential))
-        stack.callback(keeper.cancel)
+        renewal = asyncio.create_task(_keep_renewed(cluster.credential))
+        stack.callback(renewal.cancel)
         yield cluster
 
 
@@ -87,7 +82,7 @@ async def _load(*, kubeconfig: str | None, context: str | None) -> Cluster:
     source = _Source(kubeconfig=kubeconfig, context=context)
     try:
         await source.load()
-    except Exception as error:  # the loader meets bad files with errors of many types
+    except Exception as error:  # the loader raises errors of many types for bad files
         raise NoCluster(f"no cluster to connect to: tried {source.name}: {error}") from error
     configuration = source.configuration
     tls = _tls_of(configuration) if configuration.host.startswith("https") else None
@@ -106,7 +101,7 @@ async def _load(*, kubeconfig: str | None, context: str | None) -> Cluster:
 
 
 class _Source:
-    """Where the configuration comes from, and the library's objects that hold it."""
+    """The source of the configuration, and the objects of the library that hold it."""
 
     def __init__(self, *, kubeconfig: str | None, context: str | None) -> None:
         from kubernetes_asyncio.client import Configuration
@@ -119,16 +114,16 @@ class _Source:
 
     @property
     def name(self) -> str:
-        """For messages."""
+        """The source's name in messages."""
         return "the pod's service account" if self._in_cluster else self._path or "~/.kube/config"
 
     @property
     def header(self) -> str:
-        """The authorization header, empty where a client certificate or nothing is used."""
+        """The authorization header; empty where a client certificate or nothing is used."""
         return str(self.configuration.api_key.get(_TOKEN, "")).strip()
 
     async def load(self) -> None:
-        """Read everything from the start."""
+        """Read the whole configuration."""
         from kubernetes_asyncio import config
 
         if self._in_cluster:
@@ -143,7 +138,7 @@ class _Source:
             )
 
     async def renew(self, *, refused: bool) -> None:
-        """Re-read token files, run exec plugins whose token runs out; load all anew after a refusal."""
+        """Read token files again and run exec plugins; after a refusal read the whole configuration."""
         if refused or self._loader is None:
             await self.load()
         else:
@@ -152,7 +147,7 @@ class _Source:
 
 def _tls_of(configuration: Any) -> ssl.SSLContext:
     tls = ssl.create_default_context(cafile=configuration.ssl_ca_cert)
-    # Certificates of many clusters lack the extensions that Python 3.13 insists on and Go does not.
+    # Certificates of many clusters lack the extensions that Python 3.13 requires and Go does not.
     tls.verify_flags &= ~ssl.VERIFY_X509_STRICT
     if not configuration.verify_ssl:
         tls.check_hostname = False
@@ -162,18 +157,18 @@ def _tls_of(configuration: Any) -> ssl.SSLContext:
     return tls
 
 
-async def _keep_fresh(credential: Credential) -> None:
-    """Renew now and then; when that fails, the old credential stays until the API server refuses it."""
+async def _keep_renewed(credential: Credential) -> None:
+    """Renew the credential periodically; after a failure the old one is used until it is refused."""
     while True:
         await asyncio.sleep(CREDENTIAL_CHECK_PERIOD_S)
         try:
             await credential.renew()
-        except Exception as error:  # a plugin may fail in any way; the next look may succeed
+        except Exception as error:  # a plugin can fail in any way; the next attempt may succeed
             _log.warning("credential not renewed", error=str(error))
 
 
 def _socket(address: Any) -> socket.socket:
-    """A socket that notices a dead peer in about half a minute, also while a watch is silent."""
+    """Create a socket with TCP keepalive, which detects a dead peer in half a minute on an idle watch."""
     family, kind, protocol, _, _ = address
     connection = socket.socket(family=family, type=kind, proto=protocol)
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
@@ -191,7 +186,7 @@ _KEEPALIVE: Final = {
 
 
 def _is_loopback(base_url: str) -> bool:
-    """Compressing for a server on this machine costs more than it saves."""
+    """Whether the server is on this machine, where compression costs more than it saves."""
     host = URL(base_url).host or ""
     try:
         return host == "localhost" or ip_address(host).is_loopback

@@ -1,4 +1,4 @@
-"""What an API server's refusals mean, as types. A caller names the ones it can do something about."""
+"""The errors of the API server as exception types, by HTTP status and reason."""
 
 from collections.abc import Callable
 from functools import lru_cache
@@ -15,7 +15,7 @@ _SECONDS_DIGITS: Final = 9
 
 
 class ApiError(Exception):
-    """The API server answered with an error. `retry_after` is in seconds, None when it did not say."""
+    """The API server answered with an error."""
 
     def __init__(self, *, code: int, reason: str, message: str, retry_after: float | None = None) -> None:
         super().__init__(f"{code} {reason}: {message}")
@@ -23,14 +23,15 @@ class ApiError(Exception):
         self.reason = reason
         self.message = message
         self.retry_after = retry_after
+        """Seconds to wait before the next attempt; None where the server did not say."""
 
 
 class BadRequest(ApiError):
-    """400: the request itself is wrong, or this server does not know a parameter of it."""
+    """400: the request is malformed, or the server does not support one of its parameters."""
 
 
 class Unauthorized(ApiError):
-    """401: the credential is not accepted, even after it was renewed."""
+    """401: the credential is not accepted, also after it was renewed."""
 
 
 class Forbidden(ApiError):
@@ -38,31 +39,31 @@ class Forbidden(ApiError):
 
 
 class NotFound(ApiError):
-    """404: the object, or the whole kind, does not exist."""
+    """404: the object, or its kind, does not exist."""
 
 
 class Conflict(ApiError):
-    """409: a precondition (UID, resourceVersion) failed, or the object is not in a state that allows this."""
+    """409: a precondition (UID, resourceVersion) failed, or the state of the object does not allow this."""
 
 
 class AlreadyExists(Conflict):
-    """409 on creation: an object of this name exists."""
+    """409 on creation: an object with this name exists."""
 
 
 class Gone(ApiError):
-    """410: the resourceVersion or the continue token is too old: list again."""
+    """410: the resourceVersion or the continue token has expired; a new list is needed."""
 
 
 class Invalid(ApiError):
-    """422: the object breaks a validation rule."""
+    """422: the object violates a validation rule."""
 
 
 class TooManyRequests(ApiError):
-    """429: not applied; come back after `retry_after`."""
+    """429: not applied; retry after `retry_after`."""
 
 
 class ServerError(ApiError):
-    """5xx: the server failed. Whether a write was applied is not known."""
+    """5xx: the server failed; a write may have been applied or not."""
 
 
 _BY_CODE: Final[dict[int, type[ApiError]]] = {
@@ -78,20 +79,25 @@ _BY_CODE: Final[dict[int, type[ApiError]]] = {
 
 
 def error_of(response: Response) -> ApiError:
-    """The typed error of an answer whose status is not 2xx."""
+    """Return the typed error of a response whose status is not 2xx."""
     return error_of_status(
         _status_of(response), code=response.status, retry_after=_seconds(response.headers.get("retry-after"))
     )
 
 
 def error_of_status(status: Status, *, code: int = 0, retry_after: float | None = None) -> ApiError:
-    """The typed error of a Status object, as an ERROR event of a watch carries it."""
+    """Return the typed error of a Status object, as in an ERROR event of a watch."""
     code = code or status.code or 500
     if retry_after is None and status.details is not None and status.details.retry_after_seconds:
         retry_after = _bounded(status.details.retry_after_seconds)
     return _type_of(code, status.reason)(
         code=code, reason=status.reason, message=status.message[:_MESSAGE_MAX], retry_after=retry_after
     )
+
+
+def retry_after(error: Exception) -> float | None:
+    """Return the seconds that the server asked to wait, if it did."""
+    return error.retry_after if isinstance(error, ApiError) else None
 
 
 def _type_of(code: int, reason: str) -> type[ApiError]:
@@ -101,7 +107,7 @@ def _type_of(code: int, reason: str) -> type[ApiError]:
 
 
 def _status_of(response: Response) -> Status:
-    """Proxies and load balancers answer with other things than a Status; their text is the message then."""
+    """Decode the Status; the body becomes the message where a proxy answered with something else."""
     try:
         return _status_decoder()(response.body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -114,7 +120,7 @@ def _status_decoder() -> Callable[[bytes], Status]:
 
 
 def _seconds(header: str | None) -> float | None:
-    """Retry-After as Kubernetes sends it: whole seconds. The other form, a date, is not used there."""
+    """Parse Retry-After in whole seconds; Kubernetes does not use the other form, a date."""
     digits = header.strip()[:_SECONDS_DIGITS] if header is not None else ""
     return _bounded(int(digits)) if digits.isdecimal() else None
 

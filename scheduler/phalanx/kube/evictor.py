@@ -1,10 +1,10 @@
-"""Carries out evictions: says in each pod's status who evicts it and why, then deletes those very pods.
+"""Carry out evictions: write the condition DisruptionTarget to each pod, then delete exactly these pods.
 
-The order matters: a pod that is gone cannot be told any more. And of a gang all are told before the first one
-is deleted: whoever leads next finds on the pods that are left what was begun. Both steps
-may be repeated without harm, so an unknown outcome is simply tried again. Where an answer says that the pod
-is gone, or is another one by now, the pod is read before that is believed. What fails waits for its next
-attempt outside the queue, and namespaces have their turns, so that nobody's trouble holds up others.
+The condition comes first, because a deleted pod cannot be patched. All pods of a gang get the condition
+before the first one is deleted: the next leader then recognises a partly executed eviction on the pods that
+are left. Both steps are idempotent, so an unknown outcome is retried. Where an answer suggests that the pod
+is gone or was recreated, the pod is read to confirm it. A failed step waits for its next attempt outside the
+queue, and namespaces take turns, so that failures do not block other evictions.
 """
 
 import asyncio
@@ -15,183 +15,183 @@ from typing import Any, Final
 import msgspec
 import structlog
 
-from phalanx.clock import Clock
-from phalanx.kube.backoff import Backoff
-from phalanx.kube.client import Client, Patch
+from phalanx.kube.api_fields import format_time
+from phalanx.kube.client import Patch
 from phalanx.kube.decode import PartialObject
-from phalanx.kube.errors import ApiError, Conflict, Invalid, NotFound
-from phalanx.kube.fair_queue import FairQueue
-from phalanx.kube.fence import Fence, write_timeout
-from phalanx.kube.limits import (
-    EVICT_ATTEMPTS_MAX,
-    EVICT_BACKOFF_FIRST_S,
-    EVICT_BACKOFF_LONGEST_S,
-    EVICT_CONCURRENCY,
-    EVICT_CONCURRENCY_OF_NAMESPACE,
-)
-from phalanx.kube.timestamps import format_time
+from phalanx.kube.errors import ApiError, Conflict, Invalid, NotFound, retry_after
+from phalanx.kube.flow_control import Backoff, FairQueue
+from phalanx.kube.writing import WriteContext
 from phalanx.model.api.kinds import KINDS
 from phalanx.model.decisions import Evict
 from phalanx.model.names import PodUid
-from phalanx.observe.ports import WriteReports
 from phalanx.ports import OutcomeUnknown, RequestNotSent
 
 _log = structlog.get_logger(__name__)
 
+EVICT_CONCURRENCY: Final = 8
+"""Evictions in flight at once: they are few, and binds go first."""
+
+EVICT_CONCURRENCY_PER_NAMESPACE: Final = 4
+"""Evictions of one namespace in flight at once: where its webhooks hang, other namespaces still progress."""
+
+EVICT_ATTEMPTS_MAX: Final = 8
+"""Attempts for one step of an eviction: about half a minute, then the next cycle decides again."""
+
+EVICT_BACKOFF_FIRST_S: Final = 0.2
+"""Seconds before the second attempt."""
+
+EVICT_BACKOFF_LONGEST_S: Final = 10.0
+"""Seconds between two attempts for one pod at most."""
+
 _encode: Final = msgspec.json.Encoder().encode
 _decode: Final = msgspec.json.Decoder(PartialObject).decode
 _PERHAPS_GONE: Final = (NotFound, Conflict, Invalid)
-"""A UID that is another one: a patch of the status answers 422, a delete 409, as conflicts of writers do."""
-_AGAIN: Final = (ApiError, OutcomeUnknown, RequestNotSent)
+"""Answers for a wrong UID: 422 to a patch of the status, 409 to a delete, as for conflicting writers."""
+_RETRIED: Final = (ApiError, OutcomeUnknown, RequestNotSent)
 
 
 class Evictor:
-    """Takes evictions with `submit`, works while `run` runs. The same pod is never evicted twice at once."""
+    """Accepts evictions with `submit`, works while `run` runs. A pod is never evicted twice at once."""
 
     def __init__(
-        self,
-        *,
-        client: Client,
-        fence: Fence,
-        reports: WriteReports,
-        clock: Clock,
-        jitter: Callable[[], float],
-        why_not: Callable[[Evict], str | None] = lambda _eviction: None,
+        self, context: WriteContext, *, objection: Callable[[Evict], str | None] = lambda _eviction: None
     ) -> None:
-        """`jitter` gives numbers in [0, 1). `why_not` says before each attempt what speaks against it."""
+        """`objection` says before each attempt why an eviction is no longer valid, or None."""
         self.idle = asyncio.Event()
         self.idle.set()
-        self._client = client
-        self._fence = fence
-        self._reports = reports
-        self._clock = clock
-        self._jitter = jitter
-        self._why_not = why_not
+        self._context = context
+        self._client = context.client
+        self._objection = objection
         self._queue: FairQueue[_Eviction] = FairQueue(
-            self._advance, workers=EVICT_CONCURRENCY, of_tenant=EVICT_CONCURRENCY_OF_NAMESPACE
+            self._advance, workers=EVICT_CONCURRENCY, workers_per_tenant=EVICT_CONCURRENCY_PER_NAMESPACE
         )
         self._open: dict[PodUid, _Eviction] = {}
 
     def submit(self, evictions: Iterable[Evict]) -> None:
-        """Take evictions of which none may be carried out before all are told; returns at once."""
-        news = [eviction for eviction in evictions if eviction.pod not in self._open]
-        together = _Together(len(news))
-        for eviction in news:
-            self._open[eviction.pod] = each = _Eviction(eviction, together, self._new_backoff())
-            self._put(each)
-        self._note_open()
+        """Accept the evictions of a gang and return at once.
+
+        No pod is deleted before all of them have the condition.
+        """
+        accepted = [eviction for eviction in evictions if eviction.pod not in self._open]
+        batch = _Batch(len(accepted))
+        for evict in accepted:
+            self._open[evict.pod] = eviction = _Eviction(evict, batch, self._new_backoff())
+            self._put(eviction)
+        self._report_open()
 
     async def run(self) -> None:
         """Work until cancelled."""
         await self._queue.run()
 
     async def stop(self, *, within: float) -> None:
-        """Drop what was not begun, and let the rest go on for so many seconds.
+        """Drop the evictions that have not started, and continue the others for so many seconds.
 
-        What is left then whoever leads next finds on the pods: those that were told say so.
+        The next leader recognises unfinished evictions by the condition of the pods.
         """
-        for each in tuple(self._open.values()):
-            if not each.together.begun:
-                self._drop(each, "the scheduler stops")
+        for eviction in tuple(self._open.values()):
+            if not eviction.batch.started:
+                self._drop(eviction, "the scheduler stops")
         try:
             async with asyncio.timeout(within):
                 await self.idle.wait()
         except TimeoutError:
-            _log.info("evictions are left to the next leader", pods=len(self._open))
+            _log.info("evictions left to the next leader", pods=len(self._open))
 
-    async def _advance(self, each: "_Eviction") -> None:
-        """The next step of one eviction, if it is not settled meanwhile."""
-        if self._open.get(each.evict.pod) is not each:
+    async def _advance(self, eviction: "_Eviction") -> None:
+        """Take the next step of one eviction, unless it is finished meanwhile."""
+        if self._open.get(eviction.evict.pod) is not eviction:
             return
-        if not self._fence.may_write():
-            self._settle(each, _Outcome.FENCED)
+        if not self._context.fence.may_write():
+            self._finish(eviction, _Outcome.FENCED)
             return
-        objection = self._why_not(each.evict)
+        objection = self._objection(eviction.evict)
         if objection is not None:
-            self._drop(each, objection)
+            self._drop(eviction, objection)
         else:
-            await self._send(each)
+            await self._send(eviction)
 
-    async def _send(self, each: "_Eviction") -> None:
-        each.together.begun = True
-        each.attempts += 1
+    async def _send(self, eviction: "_Eviction") -> None:
+        eviction.batch.started = True
+        eviction.attempts += 1
+        evict = eviction.evict
         try:
-            await (self._send_delete(each.evict) if each.is_told else self._send_condition(each.evict))
+            await (self._delete(evict) if eviction.has_condition else self._write_condition(evict))
         except _PERHAPS_GONE as error:
-            if await self._is_gone(each.evict):
-                self._settle(each, _Outcome.GONE)
+            if await self._is_gone(evict):
+                self._finish(eviction, _Outcome.GONE)
             else:
-                self._retry(each, error)
-        except _AGAIN as error:
-            self._retry(each, error)
+                self._retry(eviction, error)
+        except _RETRIED as error:
+            self._retry(eviction, error)
         else:
-            self._has_been_sent(each)
+            self._step_done(eviction)
 
-    def _has_been_sent(self, each: "_Eviction") -> None:
-        if each.is_told:
-            _log_of(each.evict).info("evicted", message=each.evict.message)
-            self._settle(each, _Outcome.WRITTEN)
+    def _step_done(self, eviction: "_Eviction") -> None:
+        if eviction.has_condition:
+            _log_of(eviction.evict).info("pod evicted", message=eviction.evict.message)
+            self._finish(eviction, _Outcome.WRITTEN)
             return
-        each.is_told, each.attempts, each.backoff = True, 0, self._new_backoff()
-        each.together.told.append(each)
-        self._count_told(each.together)
+        eviction.has_condition, eviction.attempts, eviction.backoff = True, 0, self._new_backoff()
+        eviction.batch.with_condition.append(eviction)
+        self._count_condition(eviction.batch)
 
-    def _count_told(self, together: "_Together") -> None:
-        """One more was told, or cannot be."""
-        together.left -= 1
-        if not together.left:
-            for each in together.told:
-                self._put(each)
+    def _count_condition(self, batch: "_Batch") -> None:
+        """Count a pod that has the condition, or cannot get it; after the last one the deletes start."""
+        batch.without_condition -= 1
+        if not batch.without_condition:
+            for eviction in batch.with_condition:
+                self._put(eviction)
 
-    def _retry(self, each: "_Eviction", error: Exception) -> None:
-        _log_of(each.evict).info("evict again", why=str(error))
-        if each.attempts >= EVICT_ATTEMPTS_MAX:
-            self._settle(each, _Outcome.GAVE_UP)
+    def _retry(self, eviction: "_Eviction", error: Exception) -> None:
+        _log_of(eviction.evict).info("eviction failed, retrying", error=str(error))
+        if eviction.attempts >= EVICT_ATTEMPTS_MAX:
+            self._finish(eviction, _Outcome.GAVE_UP)
             return
-        asked = error.retry_after if isinstance(error, ApiError) else None
-        self._queue.put_later(each.evict.namespace, each, delay=each.backoff.next(at_least=asked))
+        delay = eviction.backoff.next(at_least=retry_after(error))
+        self._queue.put_later(eviction.evict.namespace, eviction, delay=delay)
 
-    def _drop(self, each: "_Eviction", why: str) -> None:
-        _log_of(each.evict).info("not evicted", why=why)
-        self._settle(each, _Outcome.DROPPED)
+    def _drop(self, eviction: "_Eviction", reason: str) -> None:
+        _log_of(eviction.evict).info("eviction dropped", reason=reason)
+        self._finish(eviction, _Outcome.DROPPED)
 
-    def _settle(self, each: "_Eviction", outcome: "_Outcome") -> None:
-        del self._open[each.evict.pod]
-        self._reports.written("eviction", _Outcome.WRITTEN if outcome is _Outcome.GONE else outcome)
-        if not each.is_told:
-            self._count_told(each.together)
-        self._note_open()
+    def _finish(self, eviction: "_Eviction", outcome: "_Outcome") -> None:
+        del self._open[eviction.evict.pod]
+        reported = _Outcome.WRITTEN if outcome is _Outcome.GONE else outcome
+        self._context.reports.write_finished("eviction", reported)
+        if not eviction.has_condition:
+            self._count_condition(eviction.batch)
+        self._report_open()
 
-    def _put(self, each: "_Eviction") -> None:
-        self._queue.put(each.evict.namespace, each)
+    def _put(self, eviction: "_Eviction") -> None:
+        self._queue.put(eviction.evict.namespace, eviction)
 
-    def _note_open(self) -> None:
-        self._reports.waiting("eviction", len(self._open))
+    def _report_open(self) -> None:
+        self._context.reports.writes_pending("eviction", len(self._open))
         if self._open:
             self.idle.clear()
         else:
             self.idle.set()
 
     def _new_backoff(self) -> Backoff:
-        return Backoff(first=EVICT_BACKOFF_FIRST_S, longest=EVICT_BACKOFF_LONGEST_S, jitter=self._jitter)
+        return self._context.backoff(first=EVICT_BACKOFF_FIRST_S, longest=EVICT_BACKOFF_LONGEST_S)
 
-    async def _send_condition(self, eviction: Evict) -> None:
-        body = _disruption_target(eviction, now=format_time(self._clock.now_ms()))
-        timeout = write_timeout(self._fence)
-        await self._client.patch(f"{_path(eviction)}/status", body, how=Patch.STRATEGIC, timeout=timeout)
+    async def _write_condition(self, evict: Evict) -> None:
+        body = _disruption_target(evict, now=format_time(self._context.clock.now_ms()))
+        timeout = self._context.timeout()
+        await self._client.patch(f"{_path(evict)}/status", body, how=Patch.STRATEGIC, timeout=timeout)
 
-    async def _send_delete(self, eviction: Evict) -> None:
-        timeout = write_timeout(self._fence)
-        await self._client.delete(_path(eviction), uid=eviction.pod, timeout=timeout)
+    async def _delete(self, evict: Evict) -> None:
+        timeout = self._context.timeout()
+        await self._client.delete(_path(evict), uid=evict.pod, timeout=timeout)
 
-    async def _is_gone(self, eviction: Evict) -> bool:
+    async def _is_gone(self, evict: Evict) -> bool:
         try:
-            found = await self._client.get(_path(eviction), _decode, timeout=write_timeout(self._fence))
+            found = await self._client.get(_path(evict), _decode, timeout=self._context.timeout())
         except NotFound:
             return True
-        except (*_AGAIN, msgspec.MsgspecError):
+        except (*_RETRIED, msgspec.MsgspecError):
             return False
-        return found.metadata.uid != eviction.pod
+        return found.metadata.uid != evict.pod
 
 
 class _Outcome(StrEnum):
@@ -202,46 +202,43 @@ class _Outcome(StrEnum):
     GAVE_UP = "gave-up"
 
 
-class _Together:
-    """Evictions that were submitted together: who was told, and how many are still to be told.
+class _Batch:
+    """Evictions that were submitted together."""
 
-    `begun`: whether some pod may have been told.
-    """
-
-    def __init__(self, left: int) -> None:
-        self.left = left
-        self.told: list[_Eviction] = []
-        self.begun = False
+    def __init__(self, size: int) -> None:
+        self.without_condition = size
+        """Pods that have not got the condition yet."""
+        self.with_condition: list[_Eviction] = []
+        self.started = False
+        """Whether a request was sent."""
 
 
 class _Eviction:
-    """One on its way. Once it `is_told`, its pod is deleted as soon as all of `together` are; attempts and
-    backoff are those of the present step.
-    """
+    """The state of one eviction; attempts and backoff are those of the present step."""
 
-    def __init__(self, evict: Evict, together: _Together, backoff: Backoff) -> None:
+    def __init__(self, evict: Evict, batch: _Batch, backoff: Backoff) -> None:
         self.evict = evict
-        self.together = together
+        self.batch = batch
         self.backoff = backoff
         self.attempts = 0
-        self.is_told = False
+        self.has_condition = False
 
 
-def _log_of(eviction: Evict) -> Any:
-    return _log.bind(pod=f"{eviction.namespace}/{eviction.name}", cause=eviction.reason)
+def _log_of(evict: Evict) -> Any:
+    return _log.bind(pod=f"{evict.namespace}/{evict.name}", cause=evict.reason)
 
 
-def _path(eviction: Evict) -> str:
-    return KINDS["Pod"].path(namespace=eviction.namespace, name=eviction.name)
+def _path(evict: Evict) -> str:
+    return KINDS["Pod"].path(namespace=evict.namespace, name=evict.name)
 
 
-def _disruption_target(eviction: Evict, *, now: str) -> bytes:
-    """With the UID in it the API server refuses the patch when the name belongs to another pod by now."""
+def _disruption_target(evict: Evict, *, now: str) -> bytes:
+    """Encode the patch; its UID makes the API server refuse it when the name belongs to another pod."""
     condition = {
         "type": "DisruptionTarget",
         "status": "True",
-        "reason": eviction.reason,
-        "message": eviction.message,
+        "reason": evict.reason,
+        "message": evict.message,
         "lastTransitionTime": now,
     }
-    return _encode({"metadata": {"uid": eviction.pod}, "status": {"conditions": [condition]}})
+    return _encode({"metadata": {"uid": evict.pod}, "status": {"conditions": [condition]}})

@@ -1,31 +1,33 @@
-"""When Python's garbage collector may look at the many objects of a cluster, which it would do in vain."""
+"""Pause and freeze Python's cyclic garbage collector while the objects of a cluster are loaded."""
 
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-_pauses = 0
 
+class GarbageCollection:
+    """The garbage collector of this process, as its owner sees it. Create one for each scheduler."""
 
-@contextmanager
-def gc_paused() -> Iterator[None]:
-    """No collection while many objects are decoded: it would take most of the time and find nothing.
+    def __init__(self) -> None:
+        self._pauses = 0
 
-    Several pauses may overlap, across tasks too; the last one to end turns collection on again.
-    """
-    global _pauses
-    if _pauses == 0:
-        gc.disable()
-    _pauses += 1
-    try:
-        yield
-    finally:
-        _pauses -= 1
-        if _pauses == 0:
-            gc.enable()
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Collect nothing while many objects are decoded: it takes most of the time and frees nothing.
 
+        Pauses may overlap, also across tasks; the end of the last one enables collection again.
+        """
+        if self._pauses == 0:
+            gc.disable()
+        self._pauses += 1
+        try:
+            yield
+        finally:
+            self._pauses -= 1
+            if self._pauses == 0:
+                gc.enable()
 
-def freeze() -> None:
-    """What is there now lives long: no full collection looks at it any more."""
-    gc.collect()
-    gc.freeze()
+    def freeze(self) -> None:
+        """Exempt all present objects from collection: the objects of a cluster live long."""
+        gc.collect()
+        gc.freeze()

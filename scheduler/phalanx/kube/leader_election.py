@@ -1,9 +1,9 @@
-"""Leadership by a Lease: who holds it works, everybody else waits until it is given up or runs out.
+"""Leader election by a Lease: the holder works, other candidates wait until it is released or expires.
 
-Two rules keep two leaders from writing. A leader stops writing `renew_deadline` after the start of its last
-successful renewal, by its own monotonic clock; others wait `duration`, which is longer, after the last change
-that they saw. Wall-clock times in the Lease are for people. Clocks that run at different rates are covered as
-far as the difference of the two durations goes.
+Two rules prevent two leaders from writing at once. A leader stops writing `renew_deadline` after the start of
+its last successful renewal, by its own monotonic clock; other candidates wait `duration`, which is longer,
+after the last change that they saw. Wall-clock times in the Lease are informative only. The difference of the
+two durations tolerates clocks that run at different rates.
 """
 
 import asyncio
@@ -15,9 +15,9 @@ import structlog
 from msgspec import Struct
 
 from phalanx.clock import Clock
+from phalanx.kube.api_fields import format_micro_time
 from phalanx.kube.client import Client, Patch
 from phalanx.kube.errors import ApiError, Conflict, NotFound
-from phalanx.kube.timestamps import format_micro_time
 from phalanx.limits import (
     LEASE_ATTEMPT_TIMEOUT_S,
     LEASE_DURATION_S,
@@ -39,11 +39,19 @@ _FAILED: Final = (ApiError, OutcomeUnknown, RequestNotSent, msgspec.MsgspecError
 
 
 class LostLease(Exception):
-    """Leadership has ended against our will."""
+    """Leadership was lost while work was still in progress."""
+
+
+class Identity(Struct, frozen=True):
+    """The name of a replica, unique to the process, and the Lease that all replicas share."""
+
+    name: str
+    lease_namespace: str
+    lease_name: str = "phalanx"
 
 
 class LeaseTimes(Struct, frozen=True):
-    """Seconds. `duration` is rounded up to whole seconds in the object, as the API wants it."""
+    """Durations in seconds. `duration` is rounded up to whole seconds in the object, as the API requires."""
 
     duration: float = LEASE_DURATION_S
     renew_deadline: float = LEASE_RENEW_DEADLINE_S
@@ -57,33 +65,34 @@ DEFAULT_TIMES: Final = LeaseTimes()
 
 
 class Leadership:
-    """One candidate. Its client has a connection of its own, so that no storm of binds delays a renewal.
+    """One candidate, and the Fence of all writers.
 
-    `leading` is set while this candidate leads, `lost` once it has led and does not any more. It is the Fence
-    of everything that writes.
+    Its client needs a connection of its own, so that many binds do not delay a renewal.
     """
 
     def __init__(
         self,
         *,
         client: Client,
-        namespace: str,
-        name: str,
-        identity: str,
+        identity: Identity,
         clock: Clock,
         reports: LeaseReports,
         jitter: Callable[[], float],
         times: LeaseTimes = DEFAULT_TIMES,
     ) -> None:
-        """`identity` is unique to this process. `jitter` gives numbers in [0, 1)."""
+        """`jitter` returns random numbers in [0, 1)."""
         self.leading = asyncio.Event()
+        """Set while this candidate leads."""
         self.lost = asyncio.Event()
+        """Set once this candidate has led and leads no more."""
         self.epoch = 0
+        """The number of transitions of the Lease: the leader's term."""
+        namespace, name = identity.lease_namespace, identity.lease_name
         self._client = client
         self._collection = KINDS["Lease"].path(namespace=namespace)
         self._path = KINDS["Lease"].path(namespace=namespace, name=name)
         self._name = name
-        self._identity = identity
+        self._identity = identity.name
         self._clock = clock
         self._reports = reports
         self._jitter = jitter
@@ -92,10 +101,10 @@ class Leadership:
         self._deadline = 0.0
         self._seen: LeaseSpec | None = None
         self._seen_at = 0.0
-        self._log = _log.bind(lease=f"{namespace}/{name}", identity=identity)
+        self._log = _log.bind(lease=f"{namespace}/{name}", identity=identity.name)
 
     def may_write(self) -> bool:
-        """Whether a write may be sent now; there is time for its answer."""
+        """Whether a write may be sent now, with time left for its answer."""
         return self.leading.is_set() and self.remaining() >= self._times.write_margin
 
     def remaining(self) -> float:
@@ -103,15 +112,16 @@ class Leadership:
         return self._deadline - self._clock.monotonic()
 
     async def run(
-        self, work: Callable[[], Awaitable[None]], *, meanwhile: Callable[[], None] = lambda: None
+        self, work: Callable[[], Awaitable[None]], *, on_waiting: Callable[[], None] = lambda: None
     ) -> None:
-        """Wait for leadership, then do `work` while it lasts; the Lease is given back however that ends.
+        """Wait for leadership, then do `work` while it lasts, and release the Lease however that ends.
 
-        `meanwhile` is called once where the Lease cannot be had at once: somebody else may hold it for long.
-        Returns when `work` returns, raises what `work` raises. Raises LostLease after cancelling `work`.
+        `on_waiting` is called once where the Lease cannot be acquired at once: another candidate may hold it
+        for long. Returns when `work` returns, raises what `work` raises. Raises LostLease after cancelling
+        `work`.
         """
         if not await self._attempt():
-            meanwhile()
+            on_waiting()
             await self._campaign()
         self._begin()
         try:
@@ -122,7 +132,7 @@ class Leadership:
 
     async def _lead(self, work: Callable[[], Awaitable[None]]) -> None:
         worker = asyncio.ensure_future(work())
-        renewer = asyncio.create_task(self._keep())
+        renewer = asyncio.create_task(self._keep_renewed())
         try:
             await asyncio.wait((worker, renewer), return_when=asyncio.FIRST_COMPLETED)
             if worker.done():
@@ -137,15 +147,15 @@ class Leadership:
     def _begin(self) -> None:
         self.lost.clear()
         self.leading.set()
-        self._reports.leading(True)
-        self._log.info("leading", epoch=self.epoch)
+        self._reports.leadership_changed(leading=True)
+        self._log.info("became leader", epoch=self.epoch)
 
     def _end(self) -> None:
         if self.leading.is_set():
             self.leading.clear()
             self.lost.set()
-            self._reports.leading(False)
-            self._log.info("not leading any more", epoch=self.epoch)
+            self._reports.leadership_changed(leading=False)
+            self._log.info("stopped leading", epoch=self.epoch)
 
     # --- becoming the leader -------------------------------------------------------------------------------
 
@@ -159,9 +169,9 @@ class Leadership:
         try:
             return await self._try_to_acquire()
         except Conflict:
-            self._log.info("another candidate was faster")
+            self._log.info("lease acquired by another candidate")
         except _FAILED as error:
-            self._log.warning("lease not acquired", why=str(error))
+            self._log.warning("lease not acquired", error=str(error))
         return False
 
     async def _try_to_acquire(self) -> bool:
@@ -175,7 +185,7 @@ class Leadership:
                 started,
             )
             return True
-        if lease.spec.holder_identity and not self._has_run_out(lease.spec):
+        if lease.spec.holder_identity and not self._has_expired(lease.spec):
             return False
         await self._write(
             self._spec(transitions=(lease.spec.lease_transitions or 0) + 1),
@@ -183,8 +193,8 @@ class Leadership:
         )
         return True
 
-    def _has_run_out(self, spec: LeaseSpec) -> bool:
-        """By our clock, since we saw it change: nobody else's clock is asked."""
+    def _has_expired(self, spec: LeaseSpec) -> bool:
+        """Whether the Lease expired: its duration has passed on our monotonic clock since it changed."""
         if spec.holder_identity == self._identity:
             return True
         if spec != self._seen:
@@ -194,35 +204,35 @@ class Leadership:
 
     # --- staying the leader --------------------------------------------------------------------------------
 
-    async def _keep(self) -> None:
-        """Renew until it cannot be done any more. Raises LostLease."""
+    async def _keep_renewed(self) -> None:
+        """Renew the Lease until it cannot be renewed in time. Raises LostLease."""
         planned = self._clock.monotonic() + self._times.retry_period
         while True:
             await asyncio.sleep(min(planned - self._clock.monotonic(), self.remaining()))
             if self.remaining() <= 0:
-                raise LostLease(f"not renewed for {self._times.renew_deadline} s")
+                raise LostLease(f"the lease was not renewed for {self._times.renew_deadline} s")
             try:
                 await self._renew()
             except _FAILED as error:
-                self._log.warning("lease not renewed", why=str(error))
+                self._log.warning("lease not renewed", error=str(error))
                 self._version = ""
                 pause = min(self._times.failed_pause, self._times.retry_period)
             else:
-                self._reports.lease_renewed(late_s=max(0.0, self._clock.monotonic() - planned))
+                self._reports.lease_renewed(delay_s=max(0.0, self._clock.monotonic() - planned))
                 pause = self._times.retry_period
             planned = self._clock.monotonic() + pause
 
     async def _renew(self) -> None:
-        """Reads first when the last answer is not known. Raises LostLease when somebody else holds it."""
+        """Renew once; read first where the last answer is unknown. Raises LostLease when another holds it."""
         if not self._version:
             lease = await self._client.get(self._path, _decode, timeout=self._attempt_timeout())
             if lease.spec.holder_identity != self._identity or lease.spec.lease_transitions != self.epoch:
-                raise LostLease(f"held by {lease.spec.holder_identity or 'nobody'}")
+                raise LostLease(f"the lease is held by {lease.spec.holder_identity or 'no candidate'}")
             self._version = lease.metadata.resource_version
         await self._write({"renewTime": format_micro_time(self._clock.now_ms())}, version=self._version)
 
     async def _release(self) -> None:
-        """Let the next leader begin at once. Whatever goes wrong, the Lease runs out by itself."""
+        """Release the Lease, so that the next leader starts at once; if that fails, the Lease expires."""
         if not self._version:
             return
         spec = {
@@ -235,7 +245,7 @@ class Leadership:
         try:
             await self._client.patch(self._path, body, how=Patch.MERGE, timeout=self._times.attempt_timeout)
         except _FAILED as error:
-            self._log.info("lease not released", why=str(error))
+            self._log.info("lease not released", error=str(error))
 
     # --- both ----------------------------------------------------------------------------------------------
 
@@ -250,7 +260,7 @@ class Leadership:
         }
 
     async def _write(self, spec: dict[str, Any], *, version: str) -> None:
-        """The deadline counts from before the request: the Lease may have been written that early."""
+        """Write the Lease; the deadline counts from before the request, the earliest time it was applied."""
         started = self._clock.monotonic()
         body = _encode({"metadata": {"resourceVersion": version}, "spec": spec})
         timeout = self._attempt_timeout() if self.leading.is_set() else self._times.attempt_timeout
@@ -267,7 +277,7 @@ class Leadership:
 
 
 async def _cancelled(task: "asyncio.Future[Any]") -> None:
-    """End a task and wait for it; its own failure has been reported or does not matter any more."""
+    """Cancel a task and wait for it; its own failure was reported before or no longer matters."""
     task.cancel()
     await asyncio.wait((task,))
     if not task.cancelled():

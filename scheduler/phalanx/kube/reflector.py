@@ -1,9 +1,8 @@
-"""One kind of the cluster, reflected into a sink: the initial list as one event, then every change in order.
+"""Reflect one kind of objects into a sink: the initial list as one event, then every change in order.
 
-A WatchList gives both in one stream; where the server does not serve it, a paged list comes first. The stream
-is cut and opened again for many reasons; the resourceVersion last heard carries over, and only when the
-server has forgotten it (410) everything is listed again. What the sink knows stays while the API cannot be
-reached.
+A WatchList delivers both in one stream; where the server does not support it, a paged list comes first. A
+stream that ends is opened again from the last resourceVersion. Only when the server does not know that
+version any more (410) are all objects listed again. While the API is unreachable, the sink keeps its state.
 """
 
 import asyncio
@@ -12,13 +11,22 @@ from contextlib import asynccontextmanager
 from typing import Final, NoReturn
 
 import structlog
+from msgspec import Struct, field
 
-from phalanx.kube.backoff import Backoff
 from phalanx.kube.client import Client
-from phalanx.kube.decode import Bookmark, KindDecoder, ObjectEvent, Unreadable, WatchFailed
-from phalanx.kube.errors import ApiError, BadRequest, Forbidden, Gone, Invalid, NotFound, error_of
-from phalanx.kube.garbage_collection import gc_paused
-from phalanx.kube.mend import Undecodable
+from phalanx.kube.decode import Bookmark, KindDecoder, ObjectEvent, Undecodable, Unreadable, WatchFailed
+from phalanx.kube.errors import (
+    ApiError,
+    BadRequest,
+    Forbidden,
+    Gone,
+    Invalid,
+    NotFound,
+    error_of,
+    retry_after,
+)
+from phalanx.kube.flow_control import Backoff
+from phalanx.kube.garbage_collection import GarbageCollection
 from phalanx.limits import (
     OPTIONAL_KIND_RETRY_S,
     WATCH_BACKOFF_FIRST_S,
@@ -36,83 +44,87 @@ _log = structlog.get_logger(__name__)
 Sink = Callable[[Applied | Deleted | Relisted], None]
 
 _NO_WATCH_LIST: Final = (BadRequest, Invalid)
-_AGAIN: Final = (ApiError, OutcomeUnknown, RequestNotSent, Undecodable)
-_FROM_THE_FUTURE: Final = "Too large resource version"
-"""An API server says so whose storage was put back to an earlier state."""
+_RETRIED: Final = (ApiError, OutcomeUnknown, RequestNotSent, Undecodable)
+_VERSION_FROM_THE_FUTURE: Final = "Too large resource version"
+"""The message of an API server whose storage was restored to an earlier state."""
+
+
+class WatchContext(Struct, frozen=True):
+    """What all reflectors of a process share."""
+
+    client: Client
+    reports: WatchReports
+    jitter: Callable[[], float]
+    """Random numbers in [0, 1)."""
+    garbage_collection: GarbageCollection = field(default_factory=GarbageCollection)
+    idle_timeout: float = WATCH_IDLE_TIMEOUT_S
+    """Seconds without an event or a bookmark after which a watch counts as dead."""
+    use_watch_list: bool = True
+    """Whether to try a WatchList; otherwise every list is paged."""
 
 
 class Reflector:
-    """Lists and watches one kind for ever. `synced` is set once the sink has had a complete list.
+    """Lists and watches one kind for ever.
 
-    Of an optional kind that is not served that list is empty, and the kind is asked for again now and then.
-
-    `sync_error` is a plain sentence until then, and again when the kind is not served any more.
+    For an optional kind that is not served the list is empty, and the kind is requested again periodically.
     """
 
-    def __init__(
-        self,
-        *,
-        kind: Kind,
-        client: Client,
-        sink: Sink,
-        reports: WatchReports,
-        jitter: Callable[[], float],
-        idle_timeout: float = WATCH_IDLE_TIMEOUT_S,
-        watch_list: bool = True,
-    ) -> None:
-        """`jitter` gives numbers in [0, 1). `idle_timeout` is in seconds. `watch_list` False: pages only."""
+    def __init__(self, kind: Kind, sink: Sink, context: WatchContext) -> None:
         self.kind = kind
         self.synced = asyncio.Event()
+        """Set once the sink has received a complete list."""
         self.sync_error: str | None = f"{kind.plural} are not listed yet"
-        self._client = client
+        """A sentence while there is no complete list, and again when the kind is no longer served."""
+        self._context = context
+        self._client = context.client
         self._sink = sink
-        self._reports = reports
-        self._jitter = jitter
-        self._idle_timeout = idle_timeout
-        self._watch_list_served = watch_list
-        self._initial_was_cut = False
+        self._reports = context.reports
+        self._use_watch_list = context.use_watch_list
+        self._initial_list_was_cut = False
         self._decode = KindDecoder(kind)
-        self._backoff = Backoff(first=WATCH_BACKOFF_FIRST_S, longest=WATCH_BACKOFF_LONGEST_S, jitter=jitter)
+        self._backoff = Backoff(
+            first=WATCH_BACKOFF_FIRST_S, longest=WATCH_BACKOFF_LONGEST_S, jitter=context.jitter
+        )
         self._version = ""
         self._undecodable_after: str | None = None
         self._reported: dict[tuple[str, str], str] = {}
 
     @property
     def version(self) -> str:
-        """The resourceVersion up to which the sink knows everything; empty before the first list."""
+        """The resourceVersion up to which the sink is complete; empty before the first list."""
         return self._version
 
     async def run(self) -> NoReturn:
-        """Reflect until cancelled. Only the sink's own errors come out."""
+        """Reflect until cancelled. Raises only errors of the sink."""
         while True:
             try:
-                heard = await self._follow()
-                problem: Exception | None = None if heard else OutcomeUnknown("the watch brought nothing")
-            except _AGAIN as error:
-                problem = error
-            if problem is not None and not await self._does_without(problem):
-                await self._pause(problem)
+                received = await self._follow()
+                error: Exception | None = None if received else OutcomeUnknown("the watch brought no event")
+            except _RETRIED as failure:
+                error = failure
+            if error is not None and not await self._does_without(error):
+                await self._pause(error)
 
     async def _follow(self) -> bool:
-        """One stream from its beginning to its end; True when it brought anything."""
+        """Read one stream to its end; True when it brought any event."""
         if self._version:
             return await self._watch()
-        if self._initial_was_cut or not self._watch_list_served:
+        if self._initial_list_was_cut or not self._use_watch_list:
             await self._list()
-            self._initial_was_cut = False
+            self._initial_list_was_cut = False
             return await self._watch()
         try:
             return await self._watch_list()
         except _NO_WATCH_LIST as error:
-            _log.info("no WatchList, listing pages instead", kind=self.kind.name, why=str(error))
-            self._watch_list_served = False
+            _log.info("WatchList not supported, listing in pages", kind=self.kind.name, error=str(error))
+            self._use_watch_list = False
             return True
 
     async def _list(self) -> None:
         objects: list[KubeObject] = []
         unreadable: list[Unreadable] = []
         version = ""
-        with gc_paused():
+        with self._context.garbage_collection.paused():
             async for body in self._client.pages(self.kind.path()):
                 page = self._decode.page(body)
                 objects.extend(page.objects)
@@ -123,8 +135,8 @@ class Reflector:
     async def _watch_list(self) -> bool:
         extra = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan", "resourceVersion": ""}
         async with self._stream(extra) as lines:
-            with gc_paused():
-                await self._initial(lines)
+            with self._context.garbage_collection.paused():
+                await self._read_initial_list(lines)
             if self._version:
                 await self._apply(lines)
         return True
@@ -133,11 +145,11 @@ class Reflector:
         async with self._stream({"resourceVersion": self._version}) as lines:
             return await self._apply(lines)
 
-    async def _initial(self, lines: AsyncIterator[bytes]) -> None:
-        """The initial events of a WatchList, up to the bookmark that ends them.
+    async def _read_initial_list(self, lines: AsyncIterator[bytes]) -> None:
+        """Read the initial events of a WatchList, up to the bookmark that ends them.
 
-        An API server closes a watch that reads more slowly than the cluster changes, and would do so again;
-        pages are always finished.
+        An API server closes a watch that is read more slowly than the cluster changes, and would do so again
+        with another WatchList; a paged list always completes.
         """
         objects: dict[tuple[str, str], KubeObject] = {}
         unreadable: dict[tuple[str, str], Unreadable] = {}
@@ -157,11 +169,11 @@ class Reflector:
                     return
                 case Bookmark():
                     raise BadRequest(code=400, reason="", message="bookmark before the initial list's end")
-        self._initial_was_cut = True
-        raise OutcomeUnknown("the initial list was cut")
+        self._initial_list_was_cut = True
+        raise OutcomeUnknown("the initial list is incomplete")
 
     async def _apply(self, lines: AsyncIterator[bytes]) -> bool:
-        heard = False
+        received = False
         async for raw in lines:
             line = self._decode.line(raw)
             if isinstance(line, WatchFailed):
@@ -174,15 +186,16 @@ class Reflector:
             self._version = line.version or self._version
             self._reports.watch_event_received(self.kind.name)
             self._backoff.reset()
-            heard = True
-        return heard
+            received = True
+        return received
 
     @asynccontextmanager
     async def _stream(self, extra: dict[str, str]) -> AsyncIterator[AsyncIterator[bytes]]:
-        """Raises an ApiError when the watch is refused."""
-        seconds = int(WATCH_SECONDS_MIN * (1 + self._jitter()))
+        """Open a watch. Raises an ApiError when it is refused."""
+        seconds = int(WATCH_SECONDS_MIN * (1 + self._context.jitter()))
         query = {"allowWatchBookmarks": "true", "timeoutSeconds": str(seconds), **extra}
-        async with self._client.watch(self.kind.path(), query=query, idle_timeout=self._idle_timeout) as (
+        idle_timeout = self._context.idle_timeout
+        async with self._client.watch(self.kind.path(), query=query, idle_timeout=idle_timeout) as (
             status,
             lines,
         ):
@@ -206,53 +219,52 @@ class Reflector:
         self.synced.set()
 
     def _report(self, line: Unreadable) -> None:
-        """Once per version of an object."""
-        name = (line.namespace, line.name)
-        if self._reported.get(name) == line.version:
+        """Report an object that cannot be decoded, once per version."""
+        namespace, name = line.namespace, line.name
+        if self._reported.get((namespace, name)) == line.version:
             return
-        self._reported[name] = line.version
+        self._reported[namespace, name] = line.version
         self._reports.object_unreadable(self.kind.name)
-        _log.warning("object skipped", kind=self.kind.name, namespace=name[0], name=name[1], why=line.why)
+        _log.warning("object skipped", kind=self.kind.name, namespace=namespace, name=name, error=line.error)
 
-    async def _does_without(self, problem: Exception) -> bool:
-        """Whether the kind is optional and cannot be had; then some time has passed.
+    async def _does_without(self, error: Exception) -> bool:
+        """Whether the kind is optional and not available; returns after some time then.
 
-        Where it is not served nobody has such objects. Where rights are missing the sink keeps what it knows:
-        an installation from before the kind was read goes on without it.
+        Where the kind is not served, no such objects exist. Where rights are missing, the sink keeps its
+        state: the scheduler works with roles from before it read this kind.
         """
-        if not self.kind.optional or not isinstance(problem, NotFound | Forbidden):
+        if not self.kind.optional or not isinstance(error, NotFound | Forbidden):
             return False
-        if isinstance(problem, NotFound):
+        if isinstance(error, NotFound):
             if self._version or not self.synced.is_set():
-                _log.info("not served", kind=self.kind.name)
+                _log.info("optional kind not served", kind=self.kind.name)
             self._deliver((), (), "")
         else:
-            _log.warning("no right to list an optional kind", kind=self.kind.name, why=str(problem))
-            self._reports.watch_failed(self.kind.name, why=type(problem).__name__)
+            _log.warning("no permission to list an optional kind", kind=self.kind.name, error=str(error))
+            self._reports.watch_failed(self.kind.name, error=type(error).__name__)
             self._version, self.sync_error = "", None
             self.synced.set()
         await asyncio.sleep(OPTIONAL_KIND_RETRY_S)
         return True
 
-    async def _pause(self, problem: Exception) -> None:
-        retry_after = problem.retry_after if isinstance(problem, ApiError) else None
-        if self._must_list_anew(problem):
+    async def _pause(self, error: Exception) -> None:
+        if self._needs_new_list(error):
             self._version = ""
-        if isinstance(problem, NotFound):
+        if isinstance(error, NotFound):
             self.sync_error = _not_served(self.kind)
         elif not self.synced.is_set():
-            self.sync_error = f"{self.kind.plural} cannot be listed: {problem}"
-        delay = self._backoff.next(at_least=retry_after)
-        self._reports.watch_failed(self.kind.name, why=type(problem).__name__)
-        _log.info("watch again", kind=self.kind.name, why=str(problem), delay_s=round(delay, 2))
+            self.sync_error = f"{self.kind.plural} cannot be listed: {error}"
+        delay = self._backoff.next(at_least=retry_after(error))
+        self._reports.watch_failed(self.kind.name, error=type(error).__name__)
+        _log.info("watch failed, retrying", kind=self.kind.name, error=str(error), delay_s=round(delay, 2))
         await asyncio.sleep(delay)
 
-    def _must_list_anew(self, problem: Exception) -> bool:
-        """Whether the same watch would fail again: a line that was no JSON twice is no cut connection."""
-        if isinstance(problem, Undecodable):
+    def _needs_new_list(self, error: Exception) -> bool:
+        """Whether the same watch would fail again; a malformed line counts when it is malformed twice."""
+        if isinstance(error, Undecodable):
             again, self._undecodable_after = self._undecodable_after == self._version, self._version
             return again
-        return isinstance(problem, (Gone, NotFound, BadRequest)) or _FROM_THE_FUTURE in str(problem)
+        return isinstance(error, (Gone, NotFound, BadRequest)) or _VERSION_FROM_THE_FUTURE in str(error)
 
 
 def _not_served(kind: Kind) -> str:

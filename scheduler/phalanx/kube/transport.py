@@ -1,8 +1,8 @@
-"""Requests and watches over HTTP with aiohttp: the Transport of production.
+"""Requests and watches over HTTP with aiohttp: the Transport of a real cluster.
 
-What a failed request means is decided here, once: an error before a connection stood is RequestNotSent, every
-error after that is OutcomeUnknown. Only DELETE may be sent twice by aiohttp itself (when a kept connection
-turns out to be closed); with a UID precondition its second answer, 404 or 409, still says the truth.
+The meaning of a failed request is decided here: an error before the connection is established is
+RequestNotSent, every later error is OutcomeUnknown. Only DELETE may be sent twice by aiohttp itself (when a
+pooled connection turns out to be closed); with a UID precondition its second answer, 404 or 409, is correct.
 """
 
 import asyncio
@@ -32,9 +32,9 @@ _UNKNOWN: Final = (aiohttp.ClientError, OSError, asyncio.TimeoutError)
 
 
 class Credential:
-    """The authorization header, and how to renew it: one renewal at a time, however many requests ask.
+    """The authorization header and its renewal: one renewal at a time for all requests.
 
-    The callable is told whether the present header was refused and returns the header to use from now on.
+    The callable receives whether the present header was refused, and returns the header to use from now on.
     """
 
     def __init__(self, header: str = "", renew: Callable[[bool], Awaitable[str]] | None = None) -> None:
@@ -43,7 +43,7 @@ class Credential:
         self._lock = asyncio.Lock()
 
     async def renew(self, *, refused: str | None = None) -> None:
-        """Ask for a new header; where `refused` is given, only if that one is still in use."""
+        """Get a new header; where `refused` is given, only if that header is still in use."""
         if self._renew is None:
             return
         async with self._lock:
@@ -52,7 +52,7 @@ class Credential:
 
 
 class HttpTransport:
-    """One pool of connections to one API server. Closing it closes the pool."""
+    """Requests over one pool of connections to one API server; `close` closes the pool."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class HttpTransport:
         content_type: str = "application/json",
         timeout: float,
     ) -> Response:
-        """See Transport. A 401 renews the credential and, if that gave another one, asks once more."""
+        """See Transport. A 401 renews the credential and repeats the request if the credential changed."""
         used = self._credential.header
         response = await self._send(method, path, query, body, content_type, timeout)
         if response.status != _UNAUTHORIZED:
@@ -119,7 +119,7 @@ class HttpTransport:
     async def stream(
         self, path: str, *, query: Mapping[str, str], idle_timeout: float
     ) -> AsyncIterator[tuple[int, AsyncIterator[bytes]]]:
-        """See Transport. Raises RequestNotSent when no connection stood."""
+        """See Transport. Raises RequestNotSent when no connection was established."""
         used = self._credential.header
         timeout = aiohttp.ClientTimeout(total=None, connect=CONNECT_TIMEOUT_S, sock_read=idle_timeout)
         try:
@@ -144,7 +144,7 @@ class HttpTransport:
             answer.close()
 
     async def close(self) -> None:
-        """Give back every connection."""
+        """Close all connections."""
         await self._session.close()
 
     def _url(self, path: str, query: Mapping[str, str] | None) -> URL:
@@ -152,7 +152,7 @@ class HttpTransport:
         return URL(text, encoded=True)
 
     def _headers_for(self, content_type: str) -> CIMultiDict[str]:
-        """Built once per credential and content type."""
+        """Return the headers, built once per credential and content type."""
         key = (self._credential.header, content_type)
         headers = self._headers.get(key)
         if headers is None:
@@ -166,7 +166,7 @@ class HttpTransport:
         return headers
 
     def _timeout_of(self, seconds: float) -> aiohttp.ClientTimeout:
-        """Connecting gets at most half of the time, so that a connection that hangs is known as not sent."""
+        """Return the aiohttp timeout; connecting gets at most half, so that a hang counts as not sent."""
         timeout = self._timeouts.get(seconds)
         if timeout is None:
             timeout = aiohttp.ClientTimeout(total=seconds, connect=min(CONNECT_TIMEOUT_S, seconds / 2))
@@ -176,7 +176,7 @@ class HttpTransport:
 
 
 async def _lines(content: aiohttp.StreamReader, path: str) -> AsyncGenerator[bytes, None]:
-    """Whole lines without their newline; one wake-up for all lines of a chunk."""
+    """Yield whole lines without their newline, all lines of a chunk in one wake-up."""
     rest = b""
     try:
         while chunk := await content.readany():

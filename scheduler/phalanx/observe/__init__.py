@@ -1,1 +1,1 @@
-"""Metrics, logs and traces, and the ports through which other rooms report."""
+"""Metrics, logs and recorded cycles, and the protocols through which other packages report."""

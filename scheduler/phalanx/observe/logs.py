@@ -1,4 +1,4 @@
-"""Logs: one JSON object a line in a cluster, coloured columns on a terminal. They go to standard error."""
+"""Set up logs on standard error: JSON lines in a cluster, coloured columns on a terminal."""
 
 import logging
 import sys
@@ -14,7 +14,7 @@ _SHARED: Final[tuple[Any, ...]] = (
 
 
 def configure_logs(*, level: str = "info", stream: TextIO | None = None) -> None:
-    """Set up logging of the whole process. `level` is debug, info, warning or error."""
+    """Set up logging for the whole process. `level` is debug, info, warning or error."""
     out = stream if stream is not None else sys.stderr
     renderer = _renderer(out)
     threshold = logging.getLevelNamesMapping()[level.upper()]
@@ -34,7 +34,7 @@ def _renderer(out: TextIO) -> Any:
 
 
 def _configure_libraries(out: TextIO, renderer: Any) -> None:
-    """Warnings of asyncio, aiohttp and the like, in the same form."""
+    """Format the warnings of libraries (asyncio, aiohttp) in the same way."""
     handler = logging.StreamHandler(out)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(

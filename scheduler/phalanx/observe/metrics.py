@@ -1,7 +1,8 @@
-"""Every metric of the scheduler, in a registry of its own; docs/metrics.md says how to read them.
+"""All metrics of the scheduler, in a registry of their own; docs/metrics.md describes them.
 
-One object that implements all the ports of this room. Label sets are closed: kinds, queues, reasons.
-Each child is looked up once, so that a report costs about a microsecond.
+To add a metric, declare it in the `_declare_...` method of its subject, set it in the method of the report
+that it follows from, and add a line to docs/metrics.md. The values of labels come from closed sets (kinds,
+queues, reasons). Children are looked up once, so that a report costs about a microsecond.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,7 +17,7 @@ from phalanx.model.reasons import Reason
 _SYSTEM_CLOCK: Final = SystemClock()
 
 _BUCKETS: Final = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
-"""Seconds; each about three times the one before, from a fast bind to a slow cycle."""
+"""Seconds, each about three times the previous one, from a fast bind to a slow cycle."""
 
 
 _REASONS: Final[tuple[tuple[str, ...], ...]] = tuple((reason.value,) for reason in Reason)
@@ -25,34 +26,34 @@ M = TypeVar("M", Counter, Gauge)
 
 
 class _Family(Generic[M]):
-    """A metric and its children by their labels; without labels it is its own only child."""
+    """A metric and its children by their labels; a metric without labels is its own only child."""
 
     def __init__(self, metric: M) -> None:
         self._metric: M = metric
         self._children: dict[tuple[str, ...], M] = {(): metric}
 
     def of(self, *labels: str) -> M:
-        """The child of these labels."""
+        """Return the child with these labels."""
         child = self._children.get(labels)
         if child is None:
             child = self._children[labels] = self._metric.labels(*labels)
         return child
 
     def forget(self, labels: tuple[str, ...]) -> None:
-        """A child that is not shown any more."""
+        """Remove a child."""
         self._metric.remove(*labels)
         del self._children[labels]
 
 
 class _Gauges(_Family[Gauge]):
-    """A gauge whose children are all told at once."""
+    """A gauge whose children are all set at once."""
 
     def __init__(self, metric: Gauge) -> None:
         super().__init__(metric)
         self._shown: dict[tuple[str, ...], float] = {}
 
     def show(self, values: Mapping[tuple[str, ...], float]) -> None:
-        """These and no others; most of them are what they were."""
+        """Set these children and remove all others; unchanged values cost nothing."""
         for labels in self._shown.keys() - values.keys():
             self.forget(labels)
         for labels, value in values.items():
@@ -62,7 +63,7 @@ class _Gauges(_Family[Gauge]):
 
 
 class Metrics:
-    """Give it to whoever reports; serve `registry`."""
+    """Implements the reports of `observe.ports`; `registry` holds the metrics to serve."""
 
     def __init__(self, clock: Clock = _SYSTEM_CLOCK) -> None:
         self.registry = CollectorRegistry()
@@ -74,12 +75,12 @@ class Metrics:
         self._declare_lease()
         ProcessCollector(registry=self.registry)
 
-    # --- what the scheduler decides ------------------------------------------------------------------------
+    # --- cycles --------------------------------------------------------------------------------------------
 
     def _declare_cycles(self) -> None:
         self._cycle_seconds = Histogram(
             "phalanx_cycle_duration_seconds",
-            "Time of one scheduling cycle, from the question to the answer.",
+            "Duration of a scheduling cycle.",
             buckets=_BUCKETS,
             registry=self.registry,
         )
@@ -89,60 +90,62 @@ class Metrics:
         )
         self._move_plans = self._new_counter(
             "phalanx_move_plans_total",
-            "Plans to move gangs so that another one finds room: carried-out, or proposed in a dry run.",
-            "what",
+            "Defragmentation plans by outcome: executed, or proposed in a dry run.",
+            "outcome",
         )
         self._moved_pods = self._new_counter(
-            "phalanx_moved_pods_total", "Pods of these plans, whether they were moved or not.", "what"
+            "phalanx_moved_pods_total", "Pods of these plans, whether they were moved or not.", "outcome"
         )
         self._pending_gangs = self._new_gauge(
-            "phalanx_pending_gangs", "Gangs that wait, by the dominant reason of their verdict.", "reason"
+            "phalanx_pending_gangs", "Waiting gangs, by the reason of their verdict.", "reason"
         )
         self._queue_gangs = self._new_gauge(
-            "phalanx_queue_pending_gangs", "Gangs that wait, by queue.", "queue"
+            "phalanx_queue_pending_gangs", "Waiting gangs, by queue.", "queue"
         )
-        self._queue_pods = self._new_gauge("phalanx_queue_pending_pods", "Pods that wait, by queue.", "queue")
+        self._queue_pods = self._new_gauge("phalanx_queue_pending_pods", "Waiting pods, by queue.", "queue")
         self._queue_allocated = self._new_gauge(
             "phalanx_queue_allocated",
-            "What a queue uses, descendants included: CPU in thousandths, memory in bytes, else counts.",
+            "Usage of a queue and its descendants: CPU in millicores, memory in bytes, else counts.",
             "queue",
             "resource",
         )
         self._queue_guarantee = self._new_gauge(
             "phalanx_queue_guarantee",
-            "What a queue gets first, as far as that can be kept; units as those of phalanx_queue_allocated.",
+            "Guarantee of a queue, as far as it can be met; units as in phalanx_queue_allocated.",
             "queue",
             "resource",
         )
         self._queue_share = self._new_gauge(
             "phalanx_queue_fair_share",
-            "What a queue was due when the cycle began; units as those of phalanx_queue_allocated.",
+            "Fair share of a queue at the start of the cycle; units as in phalanx_queue_allocated.",
             "queue",
             "resource",
         )
         self._breaker = self._new_gauge(
-            "phalanx_breaker_open", "1 while so many nodes have turned bad at once that nothing is evicted."
+            "phalanx_breaker_open",
+            "1 while so many nodes became unhealthy at once that evictions are stopped.",
         )
         self._node_failures = self._new_gauge(
             "phalanx_node_failure_score",
-            "Failures that a node is to blame for, decayed; only nodes that have any.",
+            "Failures attributed to a node, with exponential decay; only nodes that have any.",
             "node",
         )
 
     def _declare_solver(self) -> None:
         self._solves = self._new_counter(
-            "phalanx_solves_total", "Placement problems solved, by the backend that solved them.", "backend"
+            "phalanx_solves_total", "Solved placement problems, by solver backend.", "backend"
         )
-        self._defects = self._new_counter(
-            "phalanx_solver_errors_total", "Answers of the solver that failed their check and were dropped."
+        self._errors = self._new_counter(
+            "phalanx_solver_errors_total",
+            "Solver answers that failed validation, and errors isolated to one gang.",
         )
-        self._unsettled = self._new_counter(
+        self._inconclusive = self._new_counter(
             "phalanx_solver_inconclusive_total",
-            "Questions to which the solver found neither a placement nor a proof that there is none.",
+            "Problems for which the solver found neither a placement nor a proof that none exists.",
         )
 
     def cycle_finished(self, result: CycleResult, *, seconds: float) -> None:
-        """See CycleReports. Gauges show this cycle: what is not in it any more is gone."""
+        """See CycleReports. Gauges show the values of this cycle only."""
         self._cycle_seconds.observe(seconds)
         self._cycle_number.of().set(result.cycle)
         binds = sum(len(placement.binds) for placement in result.placements)
@@ -151,13 +154,13 @@ class Metrics:
         self._decisions.of("eviction").inc(len(result.evictions))
         self._decisions.of("nomination").inc(len(result.nominations))
         for plan in result.plans:
-            what = "carried-out" if plan.is_executed else "proposed"
-            self._move_plans.of(what).inc()
-            self._moved_pods.of(what).inc(plan.pods)
+            outcome = "executed" if plan.is_executed else "proposed"
+            self._move_plans.of(outcome).inc()
+            self._moved_pods.of(outcome).inc(plan.pods)
         for backend, solves in result.stats.solves.items():
             self._solves.of(backend).inc(solves)
-        self._defects.of().inc(len(result.stats.errors))
-        self._unsettled.of().inc(result.stats.inconclusive)
+        self._errors.of().inc(len(result.stats.errors))
+        self._inconclusive.of().inc(result.stats.inconclusive)
         self._show_pending(result)
         self._show_queues(result)
         self._show_faults(result)
@@ -181,11 +184,13 @@ class Metrics:
         self._queue_guarantee.show(_by_resource((name, report.guarantee) for name, report in reports))
         self._queue_share.show(_by_resource((name, report.fair_share) for name, report in reports))
 
-    # --- what is written -----------------------------------------------------------------------------------
+    # --- writes --------------------------------------------------------------------------------------------
 
     def _declare_writes(self) -> None:
         self._binds = self._new_counter(
-            "phalanx_binds_total", "Settled binds by outcome: bound, refused, given-back, lost.", "outcome"
+            "phalanx_binds_total",
+            "Finished binds by outcome: bound, refused, aborted, leadership-lost.",
+            "outcome",
         )
         self._bind_seconds = Histogram(
             "phalanx_bind_duration_seconds",
@@ -194,21 +199,21 @@ class Metrics:
             registry=self.registry,
         )
         self._bind_retries = self._new_counter(
-            "phalanx_bind_retries_total", "Binds that are tried again, by the kind of failure.", "why"
+            "phalanx_bind_retries_total", "Retried binds, by error type.", "error"
         )
         self._writes = self._new_counter(
             "phalanx_background_writes_total",
-            "Events, status and evictions, by outcome: written, refused, gave-up, fenced, dropped.",
-            "what",
+            "Events, status writes and evictions, by outcome: written, refused, gave-up, fenced, dropped.",
+            "type",
             "outcome",
         )
-        self._waiting = self._new_gauge(
+        self._pending = self._new_gauge(
             "phalanx_writes_pending",
-            "Writes that wait or are under way: bind, eviction, event, status.",
-            "what",
+            "Writes that are queued or in flight: bind, eviction, event, status.",
+            "type",
         )
         self._limits = self._new_counter(
-            "phalanx_limit_hits_total", "Bounds that were hit, by their name in limits.py.", "limit"
+            "phalanx_limit_hits_total", "Bounds that were reached, by their name in limits.py.", "limit"
         )
 
     def bind_finished(self, outcome: str, *, seconds: float) -> None:
@@ -217,51 +222,51 @@ class Metrics:
         if seconds > 0:
             self._bind_seconds.observe(seconds)
 
-    def bind_retried(self, why: str) -> None:
+    def bind_retried(self, error: str) -> None:
         """See WriteReports."""
-        self._bind_retries.of(why).inc()
+        self._bind_retries.of(error).inc()
 
-    def written(self, what: str, outcome: str) -> None:
+    def write_finished(self, write_type: str, outcome: str) -> None:
         """See WriteReports."""
-        self._writes.of(what, outcome).inc()
+        self._writes.of(write_type, outcome).inc()
 
-    def waiting(self, what: str, count: int) -> None:
+    def writes_pending(self, write_type: str, count: int) -> None:
         """See WriteReports."""
-        self._waiting.of(what).set(count)
+        self._pending.of(write_type).set(count)
 
     def limit_hit(self, limit: str) -> None:
         """See LimitReports."""
         self._limits.of(limit).inc()
 
-    # --- how well the cluster is seen ----------------------------------------------------------------------
+    # --- watches -------------------------------------------------------------------------------------------
 
     def _declare_watches(self) -> None:
-        self._heard = self._new_gauge(
+        self._last_event = self._new_gauge(
             "phalanx_watch_last_event_timestamp_seconds",
-            "When the last event or bookmark of a kind arrived; older than two minutes is wrong.",
+            "Time of the last event or bookmark of a kind; more than two minutes ago is a fault.",
             "kind",
         )
         self._watch_failures = self._new_counter(
             "phalanx_watch_failures_total",
-            "Lists and watches that failed, by kind and failure.",
+            "Failed lists and watches, by kind and error type.",
             "kind",
-            "why",
+            "error",
         )
         self._relists = self._new_counter("phalanx_relists_total", "Complete lists, by kind.", "kind")
         self._listed = self._new_gauge(
             "phalanx_listed_objects", "Objects in the last complete list, by kind.", "kind"
         )
         self._unreadable = self._new_counter(
-            "phalanx_unreadable_objects_total", "Versions of objects that did not decode, by kind.", "kind"
+            "phalanx_unreadable_objects_total", "Object versions that could not be decoded, by kind.", "kind"
         )
 
     def watch_event_received(self, kind: str) -> None:
         """See WatchReports."""
-        self._heard.of(kind).set(self._clock.now_ms() / 1000)
+        self._last_event.of(kind).set(self._clock.now_ms() / 1000)
 
-    def watch_failed(self, kind: str, *, why: str) -> None:
+    def watch_failed(self, kind: str, *, error: str) -> None:
         """See WatchReports."""
-        self._watch_failures.of(kind, why).inc()
+        self._watch_failures.of(kind, error).inc()
 
     def relisted(self, kind: str, *, objects: int) -> None:
         """See WatchReports."""
@@ -272,26 +277,26 @@ class Metrics:
         """See WatchReports."""
         self._unreadable.of(kind).inc()
 
-    # --- leadership ----------------------------------------------------------------------------------------
+    # --- leader election -----------------------------------------------------------------------------------
 
     def _declare_lease(self) -> None:
         self._leader = self._new_gauge("phalanx_leader", "1 while this replica leads.")
-        self._lateness = Histogram(
+        self._renewal_delay = Histogram(
             "phalanx_lease_renewal_delay_seconds",
-            "How much later than planned the Lease was renewed: a busy event loop or a slow API server.",
+            "Delay of Lease renewals against the plan: a busy event loop or a slow API server.",
             buckets=_BUCKETS,
             registry=self.registry,
         )
 
-    def leading(self, yes: bool) -> None:
+    def leadership_changed(self, *, leading: bool) -> None:
         """See LeaseReports."""
-        self._leader.of().set(1 if yes else 0)
+        self._leader.of().set(1 if leading else 0)
 
-    def lease_renewed(self, *, late_s: float) -> None:
+    def lease_renewed(self, *, delay_s: float) -> None:
         """See LeaseReports."""
-        self._lateness.observe(late_s)
+        self._renewal_delay.observe(delay_s)
 
-    # --- making and finding --------------------------------------------------------------------------------
+    # --- declaring -----------------------------------------------------------------------------------------
 
     def _new_counter(self, name: str, text: str, *labels: str) -> _Family[Counter]:
         return _Family(Counter(name, text, labels, registry=self.registry))
@@ -300,5 +305,9 @@ class Metrics:
         return _Gauges(Gauge(name, text, labels, registry=self.registry))
 
 
-def _by_resource(told: Iterable[tuple[str, Mapping[str, int]]]) -> dict[tuple[str, ...], float]:
-    return {(queue, resource): amount for queue, amounts in told for resource, amount in amounts.items()}
+def _by_resource(amounts_by_queue: Iterable[tuple[str, Mapping[str, int]]]) -> dict[tuple[str, ...], float]:
+    return {
+        (queue, resource): amount
+        for queue, amounts in amounts_by_queue
+        for resource, amount in amounts.items()
+    }

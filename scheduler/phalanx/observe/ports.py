@@ -1,4 +1,4 @@
-"""What other rooms report while they work, as protocols: they measure, this room decides how to show it."""
+"""What other packages report while they work, as protocols; `Metrics` implements all of them."""
 
 from typing import Protocol
 
@@ -6,68 +6,71 @@ from phalanx.model.decisions import CycleResult
 
 
 class LimitReports(Protocol):
-    """Whoever works under a bound of limits.py says when it is hit."""
+    """Reports of reached bounds."""
 
     def limit_hit(self, limit: str) -> None:
-        """`limit` is the constant's name in limits.py."""
+        """Report a bound that was reached. `limit` is the name of the constant in limits.py."""
         ...
 
 
 class WatchReports(Protocol):
-    """How well the cluster is seen. `kind` is a kind's name."""
+    """Reports of lists and watches. `kind` is the name of the kind."""
 
     def watch_event_received(self, kind: str) -> None:
-        """An event or a bookmark has arrived."""
+        """Report that an event or a bookmark has arrived."""
         ...
 
-    def watch_failed(self, kind: str, *, why: str) -> None:
-        """A list or a watch has failed and will be tried again. `why` is an exception's type."""
+    def watch_failed(self, kind: str, *, error: str) -> None:
+        """Report a failed list or watch, which is retried. `error` is the type of the exception."""
         ...
 
     def relisted(self, kind: str, *, objects: int) -> None:
-        """A complete list has been delivered."""
+        """Report that a complete list was delivered."""
         ...
 
     def object_unreadable(self, kind: str) -> None:
-        """One version of one object could not be decoded."""
+        """Report that one version of one object could not be decoded."""
         ...
 
 
 class WriteReports(LimitReports, Protocol):
-    """What became of writes."""
+    """Reports of writes."""
 
     def bind_finished(self, outcome: str, *, seconds: float) -> None:
-        """`outcome`: bound, refused, given-back or lost. `seconds` from the first send, 0 when never sent."""
+        """Report the outcome of a bind: bound, refused, aborted or leadership-lost.
+
+        `seconds` count from the first request, and are 0 when none was sent.
+        """
         ...
 
-    def bind_retried(self, why: str) -> None:
-        """A bind is tried again. `why` is an exception's type."""
+    def bind_retried(self, error: str) -> None:
+        """Report a bind that is retried. `error` is the type of the exception."""
         ...
 
-    def written(self, what: str, outcome: str) -> None:
-        """`what`: event, status or eviction. `outcome`: written, refused, gave-up, fenced or dropped."""
+    def write_finished(self, write_type: str, outcome: str) -> None:
+        """Report the end of an event, status or eviction: written, refused, gave-up, fenced or dropped."""
         ...
 
-    def waiting(self, what: str, count: int) -> None:
-        """How many writes of this kind wait or are under way: bind, eviction, event, status."""
+    def writes_pending(self, write_type: str, count: int) -> None:
+        """Report how many binds, evictions, events or status writes are queued or in flight."""
         ...
 
 
 class LeaseReports(Protocol):
-    """How leadership goes."""
+    """Reports of leader election."""
 
-    def lease_renewed(self, *, late_s: float) -> None:
-        """Seconds by which the renewal came later than planned."""
+    def lease_renewed(self, *, delay_s: float) -> None:
+        """Report a renewal. `delay_s`: seconds by which it came later than planned."""
         ...
 
-    def leading(self, yes: bool) -> None:
-        """Leadership has begun or ended."""
+    def leadership_changed(self, *, leading: bool) -> None:
+        """Report that this replica started or stopped leading."""
         ...
 
 
 class CycleReports(Protocol):
-    """What the scheduler decides."""
+    """Reports of cycles."""
 
     def cycle_finished(self, result: CycleResult, *, seconds: float) -> None:
-        """`seconds` from the question to the answer."""
+        """Report the result of a cycle and how long it took."""
         ...

@@ -1,6 +1,6 @@
-"""A cycle in a file: what it knew and what it decided, so that it can be decided again elsewhere.
+"""Record a cycle in a file: its snapshot and its result, so that it can be replayed elsewhere.
 
-The file is gzip'd JSON. It holds names, labels and requests of a cluster's pods and nodes, and no secrets.
+The file is gzip-compressed JSON. It holds names, labels and requests of pods and nodes, and no secrets.
 """
 
 import gzip
@@ -14,18 +14,20 @@ from phalanx.model.decisions import CycleResult
 from phalanx.model.snapshot import Snapshot
 
 FORMAT: Final = 1
-"""Number of the file's form; a file of another form is refused."""
+"""Version of the file format; a file of another version is refused."""
 
 
 class RecordingError(ValueError):
-    """The content is not a recording that can be read."""
+    """The content is not a readable recording."""
 
 
 class Recording(Struct, frozen=True):
-    """`version` is that of the scheduler that decided; `config` its configuration, as JSON."""
+    """One cycle."""
 
     version: str
+    """The version of the scheduler that decided it."""
     config: msgspec.Raw
+    """The configuration of the scheduler, as JSON."""
     snapshot: Snapshot
     result: CycleResult
     format: int = FORMAT
@@ -36,17 +38,17 @@ class _Form(Struct):
 
 
 def encode(recording: Recording) -> bytes:
-    """The content of the file: the same bytes for the same recording."""
+    """Encode the content of a file: the same bytes for the same recording."""
     return gzip.compress(msgspec.json.encode(recording), mtime=0)
 
 
 def decode(content: bytes) -> Recording:
-    """Read the content of a file. Raises RecordingError."""
+    """Decode the content of a file. Raises RecordingError."""
     try:
         text = gzip.decompress(content)
         form = msgspec.json.decode(text, type=_Form).format
         if form != FORMAT:
-            raise RecordingError(f"expected form {FORMAT} of the file, found {form}")
+            raise RecordingError(f"expected file format {FORMAT}, found {form}")
         return msgspec.json.decode(text, type=Recording)
     except (OSError, EOFError, zlib.error, msgspec.DecodeError) as error:
-        raise RecordingError(f"expected what `phalanx snapshot` writes, found: {error}") from error
+        raise RecordingError(f"expected a file written by `phalanx snapshot`, found: {error}") from error

@@ -1,1 +1,1 @@
-"""The running scheduler, where all other rooms meet: wires them, runs cycles, carries out decisions."""
+"""The running scheduler: wires all parts, follows the cluster, runs cycles, dispatches decisions, reports."""

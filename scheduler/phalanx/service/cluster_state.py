@@ -1,59 +1,178 @@
-"""What the scheduler knows, in one place: every event comes through here, in one order, for every cache."""
+"""The state of the cluster in one place: every event passes through here, in one order, to every cache."""
 
 import asyncio
+from typing import Final
+
+import structlog
 
 from phalanx.cache.cache import Cache
-from phalanx.cache.events import Event
+from phalanx.cache.events import Applied, Changes, Deleted, Event, Relisted
 from phalanx.deciders.port import Decider
-from phalanx.model.names import GangId
-from phalanx.service.cycle_reason import CycleTrigger
-from phalanx.service.node_problems import NodeProblems
-from phalanx.service.own_objects import PhalanxObjects
+from phalanx.model.api.core import Node, NodeResourceTopology
+from phalanx.model.api.kinds import KubeObject
+from phalanx.model.api.pod_groups import PodGroup
+from phalanx.model.api.queues import Queue
+from phalanx.model.gangs import Gang
+from phalanx.model.names import GangId, NodeName
+from phalanx.model.reasons import Objection
+from phalanx.service.cycle_trigger import CycleTrigger
+
+_log = structlog.get_logger(__name__)
+
+_NODE_KINDS: Final = (Node.__name__, NodeResourceTopology.__name__)
 
 
 class ClusterState:
-    """The cache with its listeners.
-
-    `reason` says whether a cycle is worth running, `news` is set while anything is worth reporting.
-    """
+    """The cache, and what follows the same events: decider, objects for status writers, node error log."""
 
     def __init__(self, *, cache: Cache, decider: Decider) -> None:
         self.cache = cache
         self.objects = PhalanxObjects()
-        self.reason = CycleTrigger()
-        self.news = asyncio.Event()
+        self.trigger = CycleTrigger()
+        """Whether a cycle is worth running."""
+        self.has_changes = asyncio.Event()
+        """Set while a gang has changed and was not reported."""
         self._decider = decider
-        self._node_problems = NodeProblems(cache)
-        self._touched: dict[GangId, None] = {}
+        self._node_errors = NodeErrorLog(cache)
+        self._changed: dict[GangId, None] = {}
         self._reporting = False
 
-    def take(self, event: Event) -> None:
-        """Apply one event, from the API or of our own making."""
-        self.objects.take(event)
+    def apply(self, event: Event) -> None:
+        """Apply one event, from the API or from this scheduler."""
+        self.objects.apply(event)
         changes = self.cache.apply(event)
-        self._node_problems.heard(event, changes)
+        self._node_errors.update(event, changes)
         self._decider.feed((event,))
         for gang in changes.gangs:
-            self.touch(gang)
+            self.mark_changed(gang)
         if changes.may_unblock:
-            self.reason.set()
+            self.trigger.set()
         elif changes.has_new_verdicts:
-            self.reason.hint()
+            self.trigger.set_delayed()
 
     def start_reporting(self) -> None:
-        """From now on somebody takes what was touched; to begin with, every gang is."""
+        """Collect the gangs that change from now on; at first all gangs count as changed."""
         self._reporting = True
         for gang in self.cache.gang_ids():
-            self.touch(gang)
+            self.mark_changed(gang)
 
-    def touch(self, gang: GangId) -> None:
-        """Something about this gang is worth reporting. Without anybody who reports nothing piles up."""
+    def mark_changed(self, gang: GangId) -> None:
+        """Mark a gang whose status may have to be written; ignored until reporting starts."""
         if self._reporting:
-            self._touched[gang] = None
-            self.news.set()
+            self._changed[gang] = None
+            self.has_changes.set()
 
-    def take_touched(self) -> tuple[GangId, ...]:
-        """The gangs that changed since the last call, each once, in the order of their first change."""
-        touched, self._touched = tuple(self._touched), {}
-        self.news.clear()
-        return touched
+    def take_changed(self) -> tuple[GangId, ...]:
+        """Return the gangs that changed since the last call, in the order of their first change."""
+        changed, self._changed = tuple(self._changed), {}
+        self.has_changes.clear()
+        return changed
+
+
+class PhalanxObjects:
+    """PodGroups and Queues as the API returned them, with their status, for comparison by status writers.
+
+    The cache keeps only what decisions need, without the status.
+    """
+
+    def __init__(self) -> None:
+        self._groups: dict[tuple[str, str], PodGroup] = {}
+        self._keys: dict[str, tuple[str, str]] = {}
+        self._queues: dict[str, Queue] = {}
+
+    def apply(self, event: Event) -> None:
+        """Apply one event of any kind."""
+        if isinstance(event, Applied):
+            self._put(event.object)
+        elif isinstance(event, Relisted):
+            self._replace_all(event)
+        elif isinstance(event, Deleted):
+            self._delete(event)
+
+    def pod_group(self, gang: Gang) -> PodGroup | None:
+        """Return the PodGroup of a gang; one that was recreated under its name belongs to another gang."""
+        group = self._groups.get((gang.namespace, gang.name))
+        return group if group is not None and group.metadata.uid == gang.id else None
+
+    def pod_group_of(self, gang: GangId) -> PodGroup | None:
+        """Return the PodGroup with this UID, also while it has no members."""
+        key = self._keys.get(gang)
+        group = self._groups.get(key) if key is not None else None
+        return group if group is not None and group.metadata.uid == gang else None
+
+    def version(self, gang: GangId) -> str:
+        """Return the last seen resourceVersion of the PodGroup with this UID; empty where there is none."""
+        group = self.pod_group_of(gang)
+        return group.metadata.resource_version if group is not None else ""
+
+    def queue(self, name: str) -> Queue | None:
+        """Return the Queue with this name, if there is such an object."""
+        return self._queues.get(name)
+
+    def _put(self, present: KubeObject) -> None:
+        if isinstance(present, PodGroup):
+            key = (present.metadata.namespace, present.metadata.name)
+            self._forget_uid(key)
+            self._groups[key] = present
+            self._keys[present.metadata.uid] = key
+        elif isinstance(present, Queue):
+            self._queues[present.metadata.name] = present
+
+    def _replace_all(self, event: Relisted) -> None:
+        """Replace all objects of a kind; those that exist but are unreadable stay as last seen."""
+        kept = set(event.unreadable)
+        if event.kind == PodGroup.__name__:
+            self._groups = {name: group for name, group in self._groups.items() if name in kept}
+            self._keys = {group.metadata.uid: name for name, group in self._groups.items()}
+        elif event.kind == Queue.__name__:
+            self._queues = {name: queue for name, queue in self._queues.items() if ("", name) in kept}
+        else:
+            return
+        for present in event.objects:
+            self._put(present)
+
+    def _delete(self, event: Deleted) -> None:
+        if event.kind == PodGroup.__name__:
+            self._forget_uid((event.namespace, event.name))
+            self._groups.pop((event.namespace, event.name), None)
+        elif event.kind == Queue.__name__:
+            self._queues.pop(event.name, None)
+
+    def _forget_uid(self, key: tuple[str, str]) -> None:
+        known = self._groups.get(key)
+        if known is not None:
+            self._keys.pop(known.metadata.uid, None)
+
+
+class NodeErrorLog:
+    """Logs what is wrong with a node object, such as an unreadable amount, because no verdict mentions it.
+
+    The reported nodes are remembered, so that a heartbeat does not repeat the message.
+    """
+
+    def __init__(self, cache: Cache) -> None:
+        self._cache = cache
+        self._reported: dict[NodeName, tuple[Objection, ...]] = {}
+
+    def update(self, event: Event, changes: Changes) -> None:
+        """Check the nodes that an event changed in the cache."""
+        if _is_about_nodes(event):
+            for name in changes.nodes:
+                self._check(name)
+
+    def _check(self, name: NodeName) -> None:
+        state = self._cache.node_state(name)
+        errors = state.node.problems if state is not None else ()
+        if errors == self._reported.get(name, ()):
+            return
+        if not errors:
+            del self._reported[name]
+            return
+        self._reported[name] = errors
+        _log.warning("invalid node", kind="Node", name=name, error=errors[0].message, more=len(errors) - 1)
+
+
+def _is_about_nodes(event: Event) -> bool:
+    if isinstance(event, Applied):
+        return isinstance(event.object, Node | NodeResourceTopology)
+    return isinstance(event, Deleted | Relisted) and event.kind in _NODE_KINDS

@@ -1,4 +1,4 @@
-"""When a cycle runs, and what becomes of its result."""
+"""The cycle loop: when a cycle runs, and what is done with its result."""
 
 import asyncio
 from collections.abc import Callable
@@ -16,131 +16,136 @@ from phalanx.limits import (
 from phalanx.model.decisions import CycleResult
 from phalanx.model.snapshot import Snapshot
 from phalanx.observe.ports import CycleReports
-from phalanx.service.cluster_state import ClusterState
+from phalanx.service.cycle_trigger import CycleTrigger
 
 _log = structlog.get_logger(__name__)
 
-CarryOut = Callable[[CycleResult], None]
+RecordedCycle = tuple[Snapshot, CycleResult]
 
 
 class CycleLoop:
-    """Runs a cycle when something changed that could help, or when the last one asked to be woken.
-
-    `defect` is what the last cycle in which an answer of the solver failed its check saw and decided,
-    `unsettled` that of one in which the solver found neither a place nor a proof that there is none, at
-    most one in ten minutes, and `breaker` why the breaker was open in the last one, empty while it is closed.
-    """
+    """Runs a cycle when an event triggers one, or at the time that the last cycle asked for."""
 
     def __init__(
-        self, *, view: ClusterState, decider: Decider, dispatch: CarryOut, clock: Clock, reports: CycleReports
+        self,
+        *,
+        trigger: CycleTrigger,
+        decider: Decider,
+        dispatch: Callable[[CycleResult], None],
+        clock: Clock,
+        reports: CycleReports,
     ) -> None:
-        self._view = view
+        """`dispatch` starts to carry out the decisions of a cycle."""
+        self._trigger = trigger
         self._decider = decider
-        self._carry_out = dispatch
+        self._dispatch = dispatch
         self._clock = clock
         self._reports = reports
         self._wake_at_ms: int | None = None
         self._deciding_since: float | None = None
         self.breaker = ""
-        self.defect: tuple[Snapshot, CycleResult] | None = None
-        self.unsettled: tuple[Snapshot, CycleResult] | None = None
-        self._keeps_unsettled_from = 0.0
+        """Why the breaker was open in the last cycle; empty while it is closed."""
+        self.last_error: RecordedCycle | None = None
+        """The last cycle with a solver answer that failed validation, or with an internal error."""
+        self.last_inconclusive: RecordedCycle | None = None
+        """A recent cycle with an inconclusive solver run; at most one in INCONCLUSIVE_KEPT_S is kept."""
+        self._inconclusive_kept_until = 0.0
 
-    def why_stuck(self) -> str | None:
-        """A plain sentence when the present cycle takes longer than any cycle should."""
+    def liveness_error(self) -> str | None:
+        """Return a sentence when the current cycle takes longer than any cycle should."""
         if self._deciding_since is None:
             return None
         seconds = self._clock.monotonic() - self._deciding_since
-        return f"a cycle has been deciding for {seconds:.0f} s" if seconds > CYCLE_STUCK_S else None
+        return f"a cycle has been running for {seconds:.0f} s" if seconds > CYCLE_STUCK_S else None
 
     async def run(self) -> None:
-        """Until cancelled. The first cycle runs at once.
+        """Run cycles until cancelled, the first one at once.
 
-        Each rests as long as it took: what comes meanwhile is decided together, and who thinks in a thread of
-        this process leaves half of it to reading and binding.
+        The loop pauses after a cycle for as long as the cycle took. Events of the meantime are decided
+        together, and a decider in a thread leaves half of the interpreter's time to reading and binding.
         """
-        self._view.reason.set()
+        self._trigger.set()
         while True:
-            await self._wait_for_a_reason()
+            await self._wait_for_trigger()
             began = self._clock.monotonic()
-            await self._one()
+            await self._run_cycle()
             took = self._clock.monotonic() - began
             await asyncio.sleep(cycle_pause_s(took))
 
-    async def _wait_for_a_reason(self) -> None:
+    async def _wait_for_trigger(self) -> None:
         try:
             async with asyncio.timeout(self._seconds_until_wake()):
-                await self._view.reason.wait()
+                await self._trigger.wait()
         except TimeoutError:
-            _log.debug("cycle woken by time")
+            _log.debug("cycle triggered by time")
 
     def _seconds_until_wake(self) -> float | None:
         if self._wake_at_ms is None:
             return None
         return max(0.0, (self._wake_at_ms - self._clock.now_ms()) / 1000)
 
-    async def _one(self) -> None:
-        self._view.reason.clear()
+    async def _run_cycle(self) -> None:
+        self._trigger.clear()
         began = self._deciding_since = self._clock.monotonic()
         result = await self._decider.decide(now_ms=self._clock.now_ms())
         self._deciding_since = None
         seconds = self._clock.monotonic() - began
         self._wake_at_ms = result.wake_at
         self._reports.cycle_finished(result, seconds=seconds)
-        self._tell_breaker(result.stats.breaker)
+        self._log_breaker(result.stats.breaker)
         if result.stats.errors:
-            await self._keep_defect(result)
-        self._tell_plans(result)
+            await self._keep_error(result)
+        self._log_plans(result)
         _log.info(
-            "cycle",
+            "cycle finished",
             cycle=result.cycle,
-            placed=len(result.placements),
-            pods=sum(len(placement.binds) for placement in result.placements),
-            evicted=len(result.evictions),
-            waiting=len(result.verdicts),
+            gangs_placed=len(result.placements),
+            pods_placed=sum(len(placement.binds) for placement in result.placements),
+            pods_evicted=len(result.evictions),
+            gangs_waiting=len(result.verdicts),
             seconds=round(seconds, 3),
         )
-        self._carry_out(result)
-        if result.stats.inconclusive and self._clock.monotonic() >= self._keeps_unsettled_from:
-            await self._keep_unsettled(result)
+        self._dispatch(result)
+        if result.stats.inconclusive and self._clock.monotonic() >= self._inconclusive_kept_until:
+            await self._keep_inconclusive(result)
 
-    async def _keep_defect(self, result: CycleResult) -> None:
-        """The wrong answer was dropped and another one found; the bug is still to be mended."""
-        self.defect = await self._decider.last()
+    async def _keep_error(self, result: CycleResult) -> None:
+        """Keep the cycle for a bug report; its decisions are valid, since the wrong answer was dropped."""
+        self.last_error = await self._decider.last()
         _log.error(
-            "a wrong answer of the solver was dropped; please report it with `phalanx snapshot --defect`",
+            "solver answer dropped or internal error; run `phalanx snapshot --error` and report the file",
             cycle=result.cycle,
-            wrong=result.stats.errors[:SHOWN_ERRORS],
+            errors=result.stats.errors[:SHOWN_ERRORS],
             count=len(result.stats.errors),
         )
 
-    async def _keep_unsettled(self, result: CycleResult) -> None:
-        """Not with every such cycle: fetching one of a large cluster takes long, and the next is like it."""
-        self._keeps_unsettled_from = self._clock.monotonic() + INCONCLUSIVE_KEPT_S
-        self.unsettled = await self._decider.last()
+    async def _keep_inconclusive(self, result: CycleResult) -> None:
+        """Keep the cycle, but not every one: fetching a large cluster takes long, and the next is similar."""
+        self._inconclusive_kept_until = self._clock.monotonic() + INCONCLUSIVE_KEPT_S
+        self.last_inconclusive = await self._decider.last()
         _log.warning(
-            "the solver found neither a place nor a proof; `phalanx snapshot --unsettled` saves the cycle",
+            "solver found neither placement nor proof; `phalanx snapshot --inconclusive` saves the cycle",
             cycle=result.cycle,
             count=result.stats.inconclusive,
         )
 
-    def _tell_plans(self, result: CycleResult) -> None:
+    def _log_plans(self, result: CycleResult) -> None:
         for plan in result.plans:
             _log.info(
-                "gangs are moved" if plan.is_executed else "gangs could be moved; this is a dry run",
+                "defragmentation plan executed" if plan.is_executed else "defragmentation plan proposed",
                 cycle=plan.cycle,
-                so_that=plan.group,
-                moves={each.group: dict(each.nodes) for each in plan.moves},
+                for_gang=plan.group,
+                moves={move.group: dict(move.nodes) for move in plan.moves},
                 pods=plan.pods,
-                pods_at_least=plan.pods_bound,
+                pods_lower_bound=plan.pods_bound,
                 cost=plan.cost,
             )
 
-    def _tell_breaker(self, open_reason: str) -> None:
-        """Once when it opens, once when it closes."""
+    def _log_breaker(self, open_reason: str) -> None:
+        """Log once when the breaker opens and once when it closes."""
         if open_reason and not self.breaker:
             _log.warning(
-                "breaker opened: nothing is evicted, only well-known nodes are used", why=open_reason
+                "breaker opened: evictions stopped, new pods on healthy nodes only", reason=open_reason
             )
         elif self.breaker and not open_reason:
             _log.warning("breaker closed")

@@ -1,13 +1,12 @@
-"""From a cycle's result to work in progress, and from the outcomes of that work back to the cache."""
+"""Dispatch the decisions of a cycle to binder and evictor, and apply the outcomes of binds to the cache."""
 
 import structlog
 
 from phalanx.cache.events import Applied, Assumed, Forgotten
 from phalanx.clock import Clock
 from phalanx.framework.retry import RetryConfig
-from phalanx.kube.bind_outcomes import BindAborted, BindOutcome, BindRefused, Bound, LeadershipLost
-from phalanx.kube.bind_plan import PodGroupRef
 from phalanx.kube.binder import Binder
+from phalanx.kube.binding import BindAborted, BindOutcome, BindRefused, Bound, LeadershipLost, PodGroupRef
 from phalanx.kube.evictor import Evictor
 from phalanx.model.decisions import Bind, CycleResult, Evict, Placement
 from phalanx.model.gangs import GangKind
@@ -20,19 +19,19 @@ _log = structlog.get_logger(__name__)
 
 
 class Dispatcher:
-    """Gives placements to the binder and evictions to the evictor; hears what became of them."""
+    """Starts what a cycle decided, and handles the outcome of each bind."""
 
     def __init__(
         self,
         *,
-        view: ClusterState,
+        state: ClusterState,
         binder: Binder,
         evictor: Evictor,
         reporter: Reporter,
         clock: Clock,
         retry: RetryConfig,
     ) -> None:
-        self._view = view
+        self._state = state
         self._binder = binder
         self._evictor = evictor
         self._reporter = reporter
@@ -40,10 +39,10 @@ class Dispatcher:
         self._retry = retry
 
     def dispatch(self, result: CycleResult) -> None:
-        """Start everything that the cycle decided.
+        """Start all binds and evictions of a cycle.
 
-        PodGroups are looked up before anything is assumed: each gang that changes is read anew when one is
-        asked for.
+        PodGroups are looked up before anything is assumed, because the cache derives each gang that changed
+        again when it is next asked for.
         """
         self._reporter.cycle_finished(result)
         pod_groups = [self._pod_group(placement.gang) for placement in result.placements]
@@ -55,44 +54,44 @@ class Dispatcher:
         for evictions in by_gang.values():
             self._evictor.submit(evictions)
 
-    def outcome(self, placement: Placement, outcome: BindOutcome) -> None:
-        """One bind is settled. A gang that lost one is completed, or released whole, by the next cycles."""
+    def handle_outcome(self, placement: Placement, outcome: BindOutcome) -> None:
+        """Apply the outcome of one bind. The next cycles complete a gang that lost a bind, or release it."""
         bind = outcome.bind
         match outcome:
             case Bound():
                 self._reporter.bound(bind)
             case BindRefused(reason=reason, message=message, pod=pod):
                 if pod is not None:
-                    self._view.take(Applied(pod))
+                    self._state.apply(Applied(pod))
                 self._forget(bind, f"{reason}: {message}")
-            case BindAborted(why=why):
-                self._forget(bind, why)
+            case BindAborted(reason=reason):
+                self._forget(bind, reason)
             case LeadershipLost(sent=sent):
                 if not sent:
-                    self._view.take(Forgotten(bind.pod))
+                    self._state.apply(Forgotten(bind.pod))
 
-    def _forget(self, bind: Bind, why: str) -> None:
-        """Hold the pod for a while that doubles with each failure in a row."""
-        pod = self._view.cache.pod(bind.pod)
+    def _forget(self, bind: Bind, reason: str) -> None:
+        """End the assumption of a pod, with a backoff that doubles with each failure in a row."""
+        pod = self._state.cache.pod(bind.pod)
         before = pod.bind_backoff.failures if pod is not None and pod.bind_backoff is not None else 0
         until = self._clock.now_ms() + self._retry.bind_backoff_ms(before)
-        hold = BindBackoff(until=until, failures=before + 1, why=why)
-        self._view.take(Forgotten(bind.pod, hold))
+        backoff = BindBackoff(until=until, failures=before + 1, why=reason)
+        self._state.apply(Forgotten(bind.pod, backoff))
 
     def _place(self, placement: Placement, pod_group: PodGroupRef | None) -> None:
-        """The cluster went on while the cycle was thinking: a gang whose pods changed is decided anew."""
-        pods = [self._view.cache.pod(bind.pod) for bind in placement.binds]
+        """Submit a placement, unless a pod of it changed during the cycle; the gang is then decided again."""
+        pods = [self._state.cache.pod(bind.pod) for bind in placement.binds]
         if not all(pod is not None and pod.is_waiting for pod in pods):
-            _log.info("placement is out of date", gang=placement.group, cycle=placement.cycle)
-            self._view.reason.set()
+            _log.info("placement outdated: its pods changed", gang=placement.group, cycle=placement.cycle)
+            self._state.trigger.set()
             return
         for bind in placement.binds:
-            self._view.take(Assumed(bind.pod, bind.node, bind.device))
+            self._state.apply(Assumed(bind.pod, bind.node, bind.device))
         self._binder.submit(placement, pod_group=pod_group)
 
     def _pod_group(self, gang_id: GangId) -> PodGroupRef | None:
-        """The gang's object, if it has one."""
-        gang = self._view.cache.gang(gang_id)
+        """Return the PodGroup object of a gang, if it has one."""
+        gang = self._state.cache.gang(gang_id)
         if gang is None or gang.kind is not GangKind.POD_GROUP:
             return None
         return PodGroupRef(namespace=gang.namespace, name=gang.name, uid=gang.id)

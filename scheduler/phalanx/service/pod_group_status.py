@@ -1,4 +1,4 @@
-"""The status of a PodGroup, computed from what is known of its gang. Pure; somebody else writes it."""
+"""Compute the status of a PodGroup from its gang and the last report. Pure: the reporter writes it."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -6,8 +6,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from phalanx.kube.text import shortened
-from phalanx.kube.timestamps import format_time
+from phalanx.kube.api_fields import format_time, truncate
 from phalanx.limits import CONDITION_MESSAGE_MAX_BYTES
 from phalanx.model.api.meta import Condition
 from phalanx.model.api.pod_groups import (
@@ -29,26 +28,28 @@ SCHEDULED: Final = "Scheduled"
 
 
 class GangReport(Struct, frozen=True):
-    """What the last cycles said about a gang. `position`: its place among the waiting gangs of its queue."""
+    """What the last cycles decided about a gang."""
 
     verdict: Verdict | None = None
     placement: Placement | None = None
     position: int | None = None
+    """Position among the waiting gangs of its queue."""
     releasing: bool = False
+    """Whether its pods are being evicted."""
 
 
-def status_of(gang: Gang, told: GangReport, *, before: PodGroupStatus, now_ms: int) -> PodGroupStatus:
-    """`before` keeps what is only known once: when the gang started, and where it was placed.
+def status_of(gang: Gang, report: GangReport, *, before: PodGroupStatus, now_ms: int) -> PodGroupStatus:
+    """Compute the whole status; the start time and the placement are taken over from `before`.
 
-    A gang that begins anew has not started: its status must say so to the next leader too. One that started
-    and was not whole any more when this was written first has started.
+    A gang that starts over has not started, and its status must tell the next leader. A gang that started and
+    lost members before its first status was written has started.
     """
     counts = _counts(gang.members)
     started_at = None if gang.starts_over else before.started_at
     if started_at is None and (gang.started or _has_started(gang)):
         started_at = format_time(now_ms)
-    phase = _phase(gang, counts, started=started_at is not None, releasing=told.releasing)
-    verdict = told.verdict if counts.pending or _lacks_reserved(gang, told.verdict) else None
+    phase = _phase(gang, counts, started=started_at is not None, releasing=report.releasing)
+    verdict = report.verdict if counts.pending or _lacks_reserved(gang, report.verdict) else None
     return PodGroupStatus(
         phase=phase,
         counts=counts,
@@ -56,16 +57,16 @@ def status_of(gang: Gang, told: GangReport, *, before: PodGroupStatus, now_ms: i
         reason=verdict.reason.value if verdict else None,
         message=verdict.message if verdict else None,
         next_step=(verdict.next_step or None) if verdict else None,
-        placement=_placement(told.placement) or before.placement,
-        certificate=_certificate(told.placement) or before.certificate,
-        queue_position=told.position if verdict else None,
+        placement=_placement(report.placement) or before.placement,
+        certificate=_certificate(report.placement) or before.certificate,
+        queue_position=report.position if verdict else None,
         expected_start=_expected_start(verdict) if verdict else None,
         started_at=started_at,
     )
 
 
 def status_without_members(before: PodGroupStatus, *, now_ms: int) -> PodGroupStatus:
-    """All pods are gone. A gang that has ended stays ended; any other waits for its first pods again."""
+    """Compute the status of a PodGroup without pods: a finished gang stays finished, any other is pending."""
     if before.phase in ("Finished", "Failed"):
         return msgspec.structs.replace(before, counts=Counts())
     waits = Condition(
@@ -79,7 +80,7 @@ def status_without_members(before: PodGroupStatus, *, now_ms: int) -> PodGroupSt
 
 
 def _counts(members: tuple[Pod, ...]) -> Counts:
-    """A member that is being deleted is in `total` only; an assumed one is not bound yet."""
+    """Count members by state; a member that is being deleted counts in `total` only."""
     found = {"pending": 0, "bound": 0, "running": 0, "succeeded": 0, "failed": 0}
     for pod in members:
         if pod.deleting:
@@ -103,7 +104,7 @@ def _has_started(gang: Gang) -> bool:
 
 
 def _lacks_reserved(gang: Gang, verdict: Verdict | None) -> bool:
-    """Whether members for which room was reserved have not come, which no waiting pod tells."""
+    """Whether members with reserved capacity were not created in time; no waiting pod shows this."""
     ended = verdict is not None and verdict.reason is Reason.RESERVATION_EXPIRED
     return ended and not gang.minimum.is_reached(_bound(gang))
 
@@ -133,18 +134,18 @@ _DONE: Final[Mapping[str, str]] = {
 }
 
 
-_RESERVED: Final = "the pods that existed at the start are bound, and room for the others was reserved"
+_RESERVED: Final = "the pods that existed at the start are bound; capacity is reserved for the others"
 
 
 def _scheduled(gang: Gang, phase: str, verdict: Verdict | None, *, started: bool, now_ms: int) -> Condition:
-    """A gang whose members failed before the minimum was reached was never scheduled."""
+    """Compute the condition; a gang whose members failed below the minimum was never scheduled."""
     done = _DONE.get(phase)
     if done is not None and started:
         status, reason, message = "True", phase, done
         if gang.reserves and phase == "Running" and not gang.minimum.is_reached(_bound(gang)):
-            message = _RESERVED if verdict is None else _in_full(verdict)
+            message = _RESERVED if verdict is None else _full_text(verdict)
     elif verdict is not None:
-        status, reason, message = "False", verdict.reason.value, _in_full(verdict)
+        status, reason, message = "False", verdict.reason.value, _full_text(verdict)
     else:
         status, reason, message = "False", phase, done or ""
     return Condition(
@@ -156,15 +157,15 @@ def _scheduled(gang: Gang, phase: str, verdict: Verdict | None, *, started: bool
     )
 
 
-def _in_full(verdict: Verdict) -> str:
-    """What is wrong, then the evidence, findings about one subject together, then what would change it."""
+def _full_text(verdict: Verdict) -> str:
+    """Format message, evidence grouped by subject, and next step as one text."""
     facts: dict[str, list[str]] = {}
-    for each in verdict.evidence:
-        finding = f"{each.count} {each.finding}" if each.subject.startswith(NODES) else each.finding
-        facts.setdefault(each.subject, []).append(finding)
+    for item in verdict.evidence:
+        finding = f"{item.count} {item.finding}" if item.subject.startswith(NODES) else item.finding
+        facts.setdefault(item.subject, []).append(finding)
     evidence = "; ".join(f"{subject}: {', '.join(findings)}" for subject, findings in facts.items())
     whole = ". ".join(filter(None, (verdict.message.rstrip("."), evidence, verdict.next_step)))
-    return shortened(whole, CONDITION_MESSAGE_MAX_BYTES)
+    return truncate(whole, CONDITION_MESSAGE_MAX_BYTES)
 
 
 def _placement(placement: Placement | None) -> PlacementStatus | None:
@@ -177,7 +178,7 @@ def _expected_start(verdict: Verdict) -> StartStatus | None:
     start = verdict.start
     if start is None:
         return None
-    at, earliest, latest = (format_time(each) for each in (start.at, start.earliest, start.latest))
+    at, earliest, latest = (format_time(time) for time in (start.at, start.earliest, start.latest))
     return StartStatus(at=at, earliest=earliest, latest=latest, method=start.method)
 
 

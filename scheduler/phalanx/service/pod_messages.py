@@ -1,7 +1,7 @@
-"""Which waiting pods are to be told why they wait, and when: a reason at once, mere figures now and then.
+"""Which waiting pods get a new message, and when: a new reason at once, new figures at most periodically.
 
-The figures in a verdict change with every pod that comes or goes elsewhere. A gang of a thousand pods must
-not cost two thousand writes each time; its PodGroup always tells the latest.
+The figures in a verdict change with every pod that starts or ends elsewhere. A gang of a thousand pods must
+not cost two thousand writes each time; its PodGroup always shows the latest message.
 """
 
 from collections.abc import Callable
@@ -16,66 +16,68 @@ from phalanx.model.pods import Pod
 from phalanx.model.reasons import Reason, Verdict
 
 
-class _Told(Struct, frozen=True):
-    """What a pod was told, and when (monotonic seconds)."""
+class _Message(Struct, frozen=True):
+    """A message that a pod has."""
 
     reason: Reason
-    message: str
+    text: str
     at: float
+    """Monotonic seconds."""
 
 
-class WaitingPods:
-    """What the pods of every gang were told last. `later(seconds, gang)`: ask for that gang then."""
+class PodMessages:
+    """The last message of each waiting pod, by gang."""
 
-    def __init__(self, clock: Clock, later: Callable[[float, GangId], None]) -> None:
+    def __init__(self, clock: Clock, report_later: Callable[[float, GangId], None]) -> None:
+        """`report_later(seconds, gang)` reports this gang again after so many seconds."""
         self._clock = clock
-        self._later = later
-        self._told: dict[GangId, dict[PodUid, _Told]] = {}
-        self._asked_until: dict[GangId, float] = {}
+        self._report_later = report_later
+        self._messages: dict[GangId, dict[PodUid, _Message]] = {}
+        self._report_planned_until: dict[GangId, float] = {}
 
     @property
     def gangs(self) -> frozenset[GangId]:
-        """Those of which anything is remembered."""
-        return frozenset(self._told)
+        """The gangs of which messages are kept."""
+        return frozenset(self._messages)
 
     def forget(self, gang: GangId) -> None:
-        """It is gone."""
-        self._told.pop(gang, None)
-        self._asked_until.pop(gang, None)
+        """Forget a gang that is gone."""
+        self._messages.pop(gang, None)
+        self._report_planned_until.pop(gang, None)
 
-    def due(self, gang: GangId) -> None:
-        """What was asked for is over, by a clock that may be ahead of ours: then it is asked for again."""
-        self._asked_until.pop(gang, None)
+    def report_due(self, gang: GangId) -> None:
+        """Note that a planned report takes place; the timer's clock may be ahead of ours."""
+        self._report_planned_until.pop(gang, None)
 
-    def lost(self, pod: PodUid) -> None:
-        """What it was told could not be written: it is told again, as late as new figures are."""
-        for gang, told in self._told.items():
-            if pod in told:
+    def write_lost(self, pod: PodUid) -> None:
+        """Write the message of a pod again, with the same delay as new figures."""
+        for gang, messages in self._messages.items():
+            if pod in messages:
                 now = self._clock.monotonic()
-                told[pod] = _Told(told[pod].reason, "", now)
-                self._ask_again(gang, [now])
+                messages[pod] = _Message(messages[pod].reason, "", now)
+                self._plan_report(gang, [now])
                 return
 
-    def to_tell(self, gang: Gang, verdict: Verdict, message: str) -> list[Pod]:
-        """The pods that are to be told `message` now; they count as told."""
+    def pods_to_update(self, gang: Gang, verdict: Verdict, text: str) -> list[Pod]:
+        """Return the pods that get the message now; they count as updated."""
         now = self._clock.monotonic()
-        news = _Told(verdict.reason, message, now)
-        before = self._told.get(gang.id, {})
+        new = _Message(verdict.reason, text, now)
+        before = self._messages.get(gang.id, {})
         waiting = [pod for pod in gang.members if pod.is_waiting and not pod.gated]
-        held = {pod.uid: before[pod.uid] for pod in waiting if _may_wait(before.get(pod.uid), news)}
-        self._told[gang.id] = {pod.uid: held.get(pod.uid, news) for pod in waiting}
-        self._ask_again(gang.id, [told.at for told in held.values() if told.message != message])
-        return [pod for pod in waiting if pod.uid not in held]
+        kept = {pod.uid: before[pod.uid] for pod in waiting if _may_stay(before.get(pod.uid), new)}
+        self._messages[gang.id] = {pod.uid: kept.get(pod.uid, new) for pod in waiting}
+        self._plan_report(gang.id, [message.at for message in kept.values() if message.text != text])
+        return [pod for pod in waiting if pod.uid not in kept]
 
-    def _ask_again(self, gang: GangId, outdated: list[float]) -> None:
-        """When the first of what was told at these times may be told anew; once for all until then."""
+    def _plan_report(self, gang: GangId, outdated_since: list[float]) -> None:
+        """Plan one report for the time at which the oldest outdated message may be replaced."""
         now = self._clock.monotonic()
-        if outdated and self._asked_until.get(gang, now) <= now:
-            due = self._asked_until[gang] = min(outdated) + POD_MESSAGE_REPEAT_S
-            self._later(due - now, gang)
+        if outdated_since and self._report_planned_until.get(gang, now) <= now:
+            due = self._report_planned_until[gang] = min(outdated_since) + POD_MESSAGE_REPEAT_S
+            self._report_later(due - now, gang)
 
 
-def _may_wait(told: _Told | None, news: _Told) -> bool:
-    if told is None or told.reason is not news.reason:
+def _may_stay(message: _Message | None, new: _Message) -> bool:
+    if message is None or message.reason is not new.reason:
         return False
-    return told.message == news.message or news.at < told.at + POD_MESSAGE_REPEAT_S
+    return message.text == new.text or new.at < message.at + POD_MESSAGE_REPEAT_S

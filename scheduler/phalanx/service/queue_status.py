@@ -1,9 +1,9 @@
-"""The status of a Queue, computed from what a cycle saw of it. Pure; somebody else writes it."""
+"""Compute the status of a Queue from the report of a cycle. Pure: the reporter writes it."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from phalanx.kube.timestamps import format_time
+from phalanx.kube.api_fields import format_time
 from phalanx.model.api.meta import Condition
 from phalanx.model.api.queues import QueueStatus
 from phalanx.model.decisions import QueueReport
@@ -12,14 +12,14 @@ from phalanx.model.reasons import Objection
 from phalanx.model.resources import CPU
 
 READY: Final = "Ready"
-"""The condition that is False while the queue contradicts itself or sets a field that is not implemented."""
+"""The condition that is False while the spec is contradictory or sets a field that is not implemented."""
 
 GUARANTEED: Final = "Guaranteed"
-"""The condition that is False while not all that the queue guarantees can be kept; only where it does any."""
+"""The condition that is False while a guarantee cannot be met; only for queues with a guarantee."""
 
 
 def status_of(report: QueueReport, *, now_ms: int) -> QueueStatus:
-    """Amounts as Kubernetes quantities."""
+    """Compute the whole status, with amounts as Kubernetes quantities."""
     return QueueStatus(
         allocated=_quantities(report.allocated),
         guarantee=_quantities(report.guarantee),
@@ -44,16 +44,16 @@ def _thousandths(past: PastUsage | None) -> dict[str, str]:
 def _conditions(report: QueueReport, *, now_ms: int) -> Iterator[Condition]:
     yield _condition(READY, "Accepted", report.problems, now_ms=now_ms)
     if report.guarantee or report.unmet_guarantees:
-        yield _condition(GUARANTEED, "Kept", report.unmet_guarantees, now_ms=now_ms)
+        yield _condition(GUARANTEED, "GuaranteeMet", report.unmet_guarantees, now_ms=now_ms)
 
 
-def _condition(kind: str, otherwise: str, problems: Sequence[Objection], *, now_ms: int) -> Condition:
-    """False because of the first problem; True for the other reason without any."""
+def _condition(kind: str, reason: str, problems: Sequence[Objection], *, now_ms: int) -> Condition:
+    """Return a condition that is False for the first problem, or True for `reason` where there is none."""
     problem = problems[0] if problems else None
     return Condition(
         type=kind,
         status="False" if problem else "True",
-        reason=problem.reason.value if problem else otherwise,
+        reason=problem.reason.value if problem else reason,
         message=problem.message if problem else "",
         last_transition_time=format_time(now_ms),
     )

@@ -1,25 +1,20 @@
-"""Tells the cluster what was decided: conditions and events of pods, status of PodGroups and Queues.
+"""Report decisions to users: conditions and events of pods, status of PodGroups and Queues.
 
-Everything here follows from cycle results and the cache and is written after the binds. What a gang was told
-last is kept while the gang exists, so that the same is not said twice.
+All reports follow from cycle results and the cache, and are written after the binds. The last report of a
+gang is kept while the gang exists, so that it is not written twice.
 """
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import msgspec
 
-from phalanx.clock import Clock
-from phalanx.kube.background_writer import BackgroundWriter, Bounds
-from phalanx.kube.client import Client
-from phalanx.kube.events import PodEvents, PodRef
-from phalanx.kube.fence import Fence
-from phalanx.kube.pace import RateLimiter
+from phalanx.kube.background_writer import BackgroundWriter, WriteQueue
+from phalanx.kube.events import EventSource, PodEvents, PodRef
 from phalanx.kube.status import StatusWriter
+from phalanx.kube.writing import WriteContext
 from phalanx.limits import (
-    BACKGROUND_BURST,
-    BACKGROUND_WRITES_PER_SECOND,
     EVENT_CONCURRENCY,
     EVENTS_WAITING_MAX,
     REPORT_FLUSH_S,
@@ -33,88 +28,58 @@ from phalanx.model.decisions import Bind, CycleResult, Evict, EvictionReason, Qu
 from phalanx.model.gangs import Gang
 from phalanx.model.names import GangId, PodUid
 from phalanx.model.reasons import Category, Reason, Verdict
-from phalanx.observe.metrics import Metrics
 from phalanx.service import pod_group_status, queue_status
 from phalanx.service.cluster_state import ClusterState
 from phalanx.service.pod_group_status import GangReport
-from phalanx.service.pod_messages import WaitingPods
+from phalanx.service.pod_messages import PodMessages
 
-_NOTHING = GangReport()
+_NO_REPORT = GangReport()
 
 
 class Reporter:
-    """Hears results and outcomes at once, writes at its own pace while `run` runs."""
+    """Receives results and outcomes at once, writes at its own rate while `run` runs."""
 
     def __init__(
-        self,
-        *,
-        view: ClusterState,
-        client: Client,
-        fence: Fence,
-        clock: Clock,
-        metrics: Metrics,
-        controller: str,
-        instance: str,
-        binds_idle: asyncio.Event,
-        jitter: Callable[[], float],
+        self, context: WriteContext, *, state: ClusterState, source: EventSource, binds_idle: asyncio.Event
     ) -> None:
-        """`controller` is the scheduler's name, `instance` this process; both are shown with events."""
-        self._view = view
-        self._clock = clock
-        self._told: dict[GangId, GangReport] = {}
+        """`source` is shown with events; `binds_idle` is set while no bind is pending."""
+        self._state = state
+        self._clock = context.clock
+        self._reports: dict[GangId, GangReport] = {}
         self._queues: Mapping[str, QueueReport] = {}
-        self._queues_due = False
-        self._waiting_pods = WaitingPods(clock, self._tell_later)
-
-        def writer(what: str, bounds: Bounds) -> BackgroundWriter:
-            pace = RateLimiter(per_second=BACKGROUND_WRITES_PER_SECOND, burst=BACKGROUND_BURST, clock=clock)
-            return BackgroundWriter(
-                what=what,
-                bounds=bounds,
-                pace=pace,
-                fence=fence,
-                binds_idle=binds_idle,
-                reports=metrics,
-                jitter=jitter,
-            )
-
-        self._status_writer = writer(
-            "status", Bounds(STATUS_CONCURRENCY, STATUS_WAITING_MAX, "STATUS_WAITING_MAX")
+        self._queues_planned = False
+        self._pod_messages = PodMessages(context.clock, self._report_later)
+        self._status_writer = BackgroundWriter(
+            context,
+            WriteQueue("status", STATUS_CONCURRENCY, STATUS_WAITING_MAX, "STATUS_WAITING_MAX"),
+            binds_idle=binds_idle,
         )
-        self._event_writer = writer(
-            "event", Bounds(EVENT_CONCURRENCY, EVENTS_WAITING_MAX, "EVENTS_WAITING_MAX")
+        self._event_writer = BackgroundWriter(
+            context,
+            WriteQueue("event", EVENT_CONCURRENCY, EVENTS_WAITING_MAX, "EVENTS_WAITING_MAX"),
+            binds_idle=binds_idle,
         )
-        self._status = StatusWriter(
-            client=client, writer=self._status_writer, fence=fence, clock=clock, on_lost=self._write_lost
-        )
-        self._events = PodEvents(
-            client=client,
-            writer=self._event_writer,
-            fence=fence,
-            clock=clock,
-            reports=metrics,
-            controller=controller,
-            instance=instance,
-        )
+        self._status = StatusWriter(context, writer=self._status_writer, on_lost=self._write_lost)
+        self._events = PodEvents(context, writer=self._event_writer, source=source)
 
     def try_acquire(self, pod: PodUid) -> bool:
-        """The binder wants this pod; False while its status is being written."""
+        """Drop pending status writes to a pod that is to be bound; False while one is in flight."""
         return self._status.try_acquire(pod)
 
     async def run(self) -> None:
-        """Until cancelled."""
-        self._view.start_reporting()
+        """Write reports until cancelled."""
+        self._state.start_reporting()
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._status_writer.run())
             tasks.create_task(self._event_writer.run())
             while True:
-                await self._view.news.wait()
-                self._report_touched()
+                await self._state.has_changes.wait()
+                self._report_changed()
                 await asyncio.sleep(REPORT_PERIOD_S)
 
     async def flush(self) -> None:
-        """Give what is still to be written a moment."""
-        self._report_touched()
+        """Write what is pending, for a short time."""
+        self._report_changed()
         try:
             async with asyncio.timeout(REPORT_FLUSH_S):
                 await self._status_writer.idle.wait()
@@ -122,108 +87,105 @@ class Reporter:
         except TimeoutError:
             return
 
-    # --- what is heard -------------------------------------------------------------------------------------
+    # --- input ---------------------------------------------------------------------------------------------
 
     def cycle_finished(self, result: CycleResult) -> None:
-        """Verdicts, placements and queues of one cycle."""
+        """Take over placements, evictions, verdicts and queue reports of one cycle."""
         for placement in result.placements:
-            self._told[placement.gang] = GangReport(placement=placement)
-            self._view.touch(placement.gang)
+            self._reports[placement.gang] = GangReport(placement=placement)
+            self._state.mark_changed(placement.gang)
         for eviction in result.evictions:
             if eviction.reason != EvictionReason.MEMBER_REPLACED:
-                self._told[eviction.gang] = self._told_of(eviction.gang, releasing=True)
+                self._reports[eviction.gang] = self._changed_report(eviction.gang, releasing=True)
             self._evicted(eviction)
         self._take_verdicts(result.verdicts)
         self._queues = result.queues
         self._report_queues()
 
     def _report_queues(self) -> None:
-        self._queues_due = False
+        self._queues_planned = False
         for name, report in self._queues.items():
-            written = self._view.objects.queue(name)
-            if written is not None:
+            queue = self._state.objects.queue(name)
+            if queue is not None:
                 status = queue_status.status_of(report, now_ms=self._clock.now_ms())
-                self._status.queue(written, status)
+                self._status.queue(queue, status)
 
     def bound(self, bind: Bind) -> None:
-        """A bind was applied."""
+        """Report that a bind was applied."""
         self._events.scheduled(PodRef(bind.namespace, bind.name, bind.pod), node=bind.node)
 
     def _take_verdicts(self, verdicts: tuple[Verdict, ...]) -> None:
-        """The order of the verdicts is the order in which the gangs were tried."""
-        ahead: Counter[str] = Counter()
+        """Derive queue positions from the order of the verdicts, in which the gangs were tried."""
+        positions: Counter[str] = Counter()
         for verdict in verdicts:
-            gang = self._view.cache.gang(verdict.gang)
+            gang = self._state.cache.gang(verdict.gang)
             if gang is None:
                 continue
             position = None
             if verdict.reason.category is Category.WAITING:
-                ahead[gang.queue] += 1
-                position = ahead[gang.queue]
-            told = self._told_of(gang.id, verdict=verdict, position=position)
-            if told != self._told.get(gang.id):
-                self._told[gang.id] = told
-                self._view.touch(gang.id)
+                positions[gang.queue] += 1
+                position = positions[gang.queue]
+            report = self._changed_report(gang.id, verdict=verdict, position=position)
+            if report != self._reports.get(gang.id):
+                self._reports[gang.id] = report
+                self._state.mark_changed(gang.id)
 
     def _write_lost(self, uid: str) -> None:
-        """A status that met somebody else's write is computed anew; not at once, lest two writers race.
+        """Compute the status again after a conflicting write, with a delay, so that two writers do not race.
 
-        `uid` is a PodGroup's, a Queue's or a pod's.
+        `uid` is the UID of a PodGroup, a Queue or a pod.
         """
-        self._waiting_pods.lost(PodUid(uid))
-        self._touch_later(STATUS_RETRY_S, GangId(uid))
-        if not self._queues_due:
-            self._queues_due = True
+        self._pod_messages.write_lost(PodUid(uid))
+        asyncio.get_running_loop().call_later(STATUS_RETRY_S, self._state.mark_changed, GangId(uid))
+        if not self._queues_planned:
+            self._queues_planned = True
             asyncio.get_running_loop().call_later(STATUS_RETRY_S, self._report_queues)
 
-    def _touch_later(self, seconds: float, gang: GangId) -> None:
-        asyncio.get_running_loop().call_later(seconds, self._view.touch, gang)
+    def _report_later(self, seconds: float, gang: GangId) -> None:
+        asyncio.get_running_loop().call_later(seconds, self._report_again, gang)
 
-    def _tell_later(self, seconds: float, gang: GangId) -> None:
-        asyncio.get_running_loop().call_later(seconds, self._tell_again, gang)
+    def _report_again(self, gang: GangId) -> None:
+        self._pod_messages.report_due(gang)
+        self._state.mark_changed(gang)
 
-    def _tell_again(self, gang: GangId) -> None:
-        self._waiting_pods.due(gang)
-        self._view.touch(gang)
-
-    def _told_of(self, gang: GangId, **changes: object) -> GangReport:
-        return msgspec.structs.replace(self._told.get(gang, _NOTHING), **changes)
+    def _changed_report(self, gang: GangId, **changes: object) -> GangReport:
+        return msgspec.structs.replace(self._reports.get(gang, _NO_REPORT), **changes)
 
     def _evicted(self, eviction: Evict) -> None:
         pod = PodRef(eviction.namespace, eviction.name, eviction.pod)
         self._events.preempted(pod, message=eviction.message)
 
-    # --- what is written -----------------------------------------------------------------------------------
+    # --- output --------------------------------------------------------------------------------------------
 
-    def _report_touched(self) -> None:
-        for gang_id in self._view.take_touched():
-            gang = self._view.cache.gang(gang_id)
+    def _report_changed(self) -> None:
+        for gang_id in self._state.take_changed():
+            gang = self._state.cache.gang(gang_id)
             if gang is None:
-                self._told.pop(gang_id, None)
-                self._waiting_pods.forget(gang_id)
-                self._report_empty(gang_id)
+                self._reports.pop(gang_id, None)
+                self._pod_messages.forget(gang_id)
+                self._report_without_members(gang_id)
             else:
-                self._report(gang, self._told.get(gang_id, _NOTHING))
+                self._report(gang, self._reports.get(gang_id, _NO_REPORT))
 
-    def _report_empty(self, gang: GangId) -> None:
-        """A PodGroup without pods is no gang, but its status must not go on telling of pods."""
-        written = self._view.objects.pod_group_of(gang)
-        if written is not None and written.status.counts not in (None, Counts()):
-            empty = pod_group_status.status_without_members(written.status, now_ms=self._clock.now_ms())
-            self._status.pod_group(written, empty)
+    def _report_without_members(self, gang: GangId) -> None:
+        """Reset the status of a PodGroup whose pods are all gone."""
+        group = self._state.objects.pod_group_of(gang)
+        if group is not None and group.status.counts not in (None, Counts()):
+            status = pod_group_status.status_without_members(group.status, now_ms=self._clock.now_ms())
+            self._status.pod_group(group, status)
 
-    def _report(self, gang: Gang, told: GangReport) -> None:
-        written = self._view.objects.pod_group(gang)
-        if written is not None:
+    def _report(self, gang: Gang, report: GangReport) -> None:
+        group = self._state.objects.pod_group(gang)
+        if group is not None:
             status = pod_group_status.status_of(
-                gang, told, before=written.status, now_ms=self._clock.now_ms()
+                gang, report, before=group.status, now_ms=self._clock.now_ms()
             )
-            self._status.pod_group(written, status)
-        if told.verdict is not None and told.verdict.reason is not Reason.SCHEDULING_GATED:
-            self._tell_waiting_pods(gang, told.verdict)
+            self._status.pod_group(group, status)
+        if report.verdict is not None and report.verdict.reason is not Reason.SCHEDULING_GATED:
+            self._report_waiting_pods(gang, report.verdict)
 
-    def _tell_waiting_pods(self, gang: Gang, verdict: Verdict) -> None:
+    def _report_waiting_pods(self, gang: Gang, verdict: Verdict) -> None:
         message = ". ".join(filter(None, (f"{verdict.reason.value}: {verdict.message}", verdict.next_step)))
-        for pod in self._waiting_pods.to_tell(gang, verdict, message):
+        for pod in self._pod_messages.pods_to_update(gang, verdict, message):
             self._status.pod_unschedulable(pod, message=message)
             self._events.failed_scheduling(PodRef(pod.namespace, pod.name, pod.uid), message=message)

@@ -1,1 +1,1 @@
-"""Read-only endpoints: health, readiness, metrics, debug snapshot."""
+"""The read-only HTTP endpoints: health, readiness, metrics, recorded cycles."""

@@ -1,7 +1,7 @@
-"""The read-only HTTP endpoints of a running scheduler, and how they are served.
+"""The read-only HTTP endpoints of a running scheduler.
 
-Two applications on two sockets: health and metrics for probes and Prometheus, and the debug endpoint, which
-shows cluster data and therefore listens on loopback unless the configuration says otherwise.
+Two applications on two sockets: health and metrics for probes and Prometheus, and the debug endpoints, which
+show cluster data and therefore listen on loopback by default.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -12,14 +12,14 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_l
 
 from phalanx.limits import HTTP_SHUTDOWN_TIMEOUT_S
 
-WhyNot = Callable[[], str | None]
-"""None when all is well, else one plain sentence."""
+Check = Callable[[], str | None]
+"""Returns one sentence about what is wrong, or None."""
 
 
 def public_app(
-    *, liveness_error: WhyNot, readiness_error: WhyNot, registry: CollectorRegistry
+    *, liveness_error: Check, readiness_error: Check, registry: CollectorRegistry
 ) -> web.Application:
-    """`/healthz`, `/readyz`, `/metrics`. A probe that fails answers 503 with the reason as its body."""
+    """Serve `/healthz`, `/readyz` and `/metrics`. A failed probe answers 503 with the reason as its body."""
 
     async def metrics(_: web.Request) -> web.Response:
         return web.Response(body=generate_latest(registry), headers={"Content-Type": CONTENT_TYPE_LATEST})
@@ -31,25 +31,30 @@ def public_app(
     return app
 
 
-Recorded = Callable[[], Awaitable[bytes | None]]
-"""A cycle as a file that `phalanx replay` takes; None while there is none."""
+RecordedCycle = Callable[[], Awaitable[bytes | None]]
+"""Returns a cycle as a file for `phalanx replay`; None while there is none."""
 
 
-def debug_app(*, last: Recorded, defect: Recorded, unsettled: Recorded) -> web.Application:
-    """`/debug/snapshot`: the last cycle. `/debug/defect`: the last with a wrong answer. 404 without one.
+def debug_app(
+    *, last: RecordedCycle, last_error: RecordedCycle, last_inconclusive: RecordedCycle
+) -> web.Application:
+    """Serve recorded cycles; 404 while there is none.
 
-    `/debug/unsettled`: a late one in which the solver found neither a placement nor a proof.
+    `/debug/snapshot`: the last cycle. `/debug/error`: the last cycle with an error of the solver.
+    `/debug/inconclusive`: a recent cycle in which the solver found neither a placement nor a proof.
     """
     app = web.Application()
     app.router.add_get("/debug/snapshot", _file(last, "no cycle has run yet\n"))
-    app.router.add_get("/debug/defect", _file(defect, "no answer of the solver has failed its check\n"))
-    app.router.add_get("/debug/unsettled", _file(unsettled, "the solver has settled every question\n"))
+    app.router.add_get("/debug/error", _file(last_error, "no cycle had a solver error\n"))
+    app.router.add_get(
+        "/debug/inconclusive", _file(last_inconclusive, "no cycle had an inconclusive solver run\n")
+    )
     return app
 
 
 @asynccontextmanager
 async def serving(app: web.Application, *, host: str, port: int) -> AsyncIterator[int]:
-    """Serve while the context lasts; yields the port that was bound (port 0 asks for a free one)."""
+    """Serve while the context lasts; yield the bound port, which port 0 leaves to the system."""
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=HTTP_SHUTDOWN_TIMEOUT_S)
     await runner.setup()
     try:
@@ -59,19 +64,19 @@ async def serving(app: web.Application, *, host: str, port: int) -> AsyncIterato
         await runner.cleanup()
 
 
-def _file(recorded: Recorded, without: str) -> Callable[[web.Request], Awaitable[web.Response]]:
+def _file(recorded: RecordedCycle, missing: str) -> Callable[[web.Request], Awaitable[web.Response]]:
     async def file(_: web.Request) -> web.Response:
         body = await recorded()
         if body is None:
-            raise web.HTTPNotFound(text=without)
+            raise web.HTTPNotFound(text=missing)
         return web.Response(body=body, content_type="application/gzip")
 
     return file
 
 
-def _probe(why_not: WhyNot) -> Callable[[web.Request], Awaitable[web.Response]]:
+def _probe(check: Check) -> Callable[[web.Request], Awaitable[web.Response]]:
     async def probe(_: web.Request) -> web.Response:
-        reason = why_not()
+        reason = check()
         return web.Response(text="ok\n") if reason is None else web.Response(status=503, text=f"{reason}\n")
 
     return probe

@@ -10,7 +10,7 @@ import msgspec
 from phalanx.clock import seeded_random
 from phalanx.kube.client import Client, Patch
 from phalanx.kube.connect import connect
-from phalanx.kube.reflector import Reflector
+from phalanx.kube.reflector import Reflector, WatchContext
 from phalanx.limits import WRITE_TIMEOUT_S
 from phalanx.model.api.core import Node, Pod
 from phalanx.model.api.kinds import KINDS, KubeObject
@@ -47,12 +47,10 @@ class DemoCluster:
 
     async def follow(self) -> None:
         """Watch the cluster until cancelled."""
-        metrics, jitter = Metrics(), seeded_random(0).random
+        context = WatchContext(client=self.client, reports=Metrics(), jitter=seeded_random(0).random)
         async with asyncio.TaskGroup() as tasks:
             for kind in self._objects:
-                reflector = Reflector(
-                    kind=KINDS[kind], client=self.client, sink=self._take, reports=metrics, jitter=jitter
-                )
+                reflector = Reflector(KINDS[kind], self._take, context)
                 tasks.create_task(reflector.run())
 
     # --- reading -------------------------------------------------------------------------------------------

@@ -10,10 +10,11 @@ from phalanx.deciders.inline import InlineDecider
 from phalanx.deciders.port import new_cache
 from phalanx.framework.config import SchedulerConfig
 from phalanx.kube.client import Client
+from phalanx.kube.leader_election import Identity
 from phalanx.model.decisions import CycleResult
 from phalanx.model.snapshot import Snapshot
 from phalanx.observe.metrics import Metrics
-from phalanx.service.scheduler import Identity, Scheduler, SchedulerDependencies
+from phalanx.service.scheduler import Scheduler, SchedulerDependencies
 
 from phalanx_simulator.embedded.apiserver.server import ApiServer
 from phalanx_simulator.hosts.event_loop import VirtualLoop

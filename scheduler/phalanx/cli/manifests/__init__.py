@@ -1,6 +1,5 @@
-"""Manifests as users write them: texts -> documents -> checked objects -> what an API server makes of them.
+"""Manifests: files -> documents -> validated objects -> objects as an API server stores them.
 
-`read.py` is the way through: `sources` finds the texts, `documents` parses them, `inputs` picks the kinds
-that matter, `schemas`, `checker` and `crd_rules` find every mistake, `admission` fills in what an API server
-would.
+`read.py` is the entry: `documents` parses files, `schemas`, `checker` and `crd_rules` find every error,
+`admission` adds what an API server would add.
 """

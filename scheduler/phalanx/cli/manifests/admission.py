@@ -1,7 +1,7 @@
-"""What an API server and its admission add to objects before a scheduler sees them, and what time it is.
+"""Add to objects what an API server and its admission would add, and derive the current time from them.
 
-Namespaces that are mentioned exist. Nothing here looks at a clock: objects without a creationTimestamp come
-after all that have one, in the order of the documents, one second apart.
+Namespaces that are mentioned exist. No clock is read: objects without a creationTimestamp come after all that
+have one, in the order of the documents, one second apart.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -26,7 +26,7 @@ from phalanx.model.resources import PODS
 Item = tuple[Document, KubeObject]
 
 NO_TIME: Final = datetime(2000, 1, 1, tzinfo=timezone.utc)  # noqa: UP017 mypy checks for 3.11, where both exist
-"""The time where the input mentions none."""
+"""The time where the input contains none."""
 
 _DEFAULT_NAMESPACE: Final = "default"
 _DEFAULT_SCHEDULER: Final = "default-scheduler"
@@ -35,29 +35,31 @@ _KUBELET_PODS: Final = 110
 
 
 def latest_time(documents: Iterable[Document]) -> datetime:
-    """The latest time at which anything is said to have happened; what a spec asks for has not happened."""
+    """Return the latest time in the documents outside of specs, whose times may be in the future."""
     observed = (
-        {key: value[key] for key in value if key != "spec"} for value in (each.value for each in documents)
+        {key: value[key] for key in value if key != "spec"}
+        for value in (document.value for document in documents)
     )
     return max(
-        (datetime.fromisoformat(text.upper()) for each in observed for text in _times(each)), default=NO_TIME
+        (datetime.fromisoformat(text.upper()) for fields in observed for text in _times(fields)),
+        default=NO_TIME,
     )
 
 
 def _times(value: Any) -> Iterator[str]:
     if isinstance(value, dict):
-        for key, each in value.items():
-            if isinstance(each, str) and key.lower().endswith(("time", "timestamp", "at")) and is_time(each):
-                yield each
+        for key, item in value.items():
+            if isinstance(item, str) and key.lower().endswith(("time", "timestamp", "at")) and is_time(item):
+                yield item
             else:
-                yield from _times(each)
+                yield from _times(item)
     elif isinstance(value, list):
-        for each in value:
-            yield from _times(each)
+        for item in value:
+            yield from _times(item)
 
 
 def complete_owners(document: Document, *, namespaced: bool) -> None:
-    """Give owner references without a UID the one that their object would get here. Changes the document."""
+    """Set missing UIDs in owner references to those that the owners get here. Changes the document."""
     metadata = document.value.get("metadata")
     owners = metadata.get("ownerReferences") if isinstance(metadata, dict) else None
     namespace = (
@@ -69,7 +71,7 @@ def complete_owners(document: Document, *, namespaced: bool) -> None:
 
 
 def identified(item: KubeObject) -> KubeObject:
-    """With a namespace where the kind has one, and with a UID."""
+    """Return the object with a namespace, where its kind has one, and a UID."""
     kind = type(item).__name__
     metadata = item.metadata
     namespace = (metadata.namespace or _DEFAULT_NAMESPACE) if KINDS[kind].namespaced else ""
@@ -82,10 +84,10 @@ def _derived_uid(kind: str, namespace: str, name: str) -> str:
 
 
 def admit(items: Iterable[Item], *, latest: datetime) -> tuple[KubeObject, ...]:
-    """All objects as a scheduler would see them, the implied ones first. Raises BadInput."""
+    """Return all objects as a scheduler would see them, the implied ones first. Raises BadInput."""
     items = tuple(items)
     classes = {
-        each.metadata.name: read_priority_class(each) for _, each in items if isinstance(each, PriorityClass)
+        item.metadata.name: read_priority_class(item) for _, item in items if isinstance(item, PriorityClass)
     }
     admitted: list[KubeObject] = []
     wrong: list[str] = []
@@ -130,7 +132,7 @@ def _pod(pod: Pod, classes: Mapping[str, PriorityLevel]) -> Pod:
 
 
 def _priority(pod: Pod, classes: Mapping[str, PriorityLevel]) -> PriorityLevel:
-    """As the priority admission plugin does; a class may be missing where the value is given."""
+    """Resolve the priority as the admission plugin does; a class may be missing where the value is given."""
     name, given = pod.spec.priority_class_name, pod.spec.priority
     level = resolve(name, classes)
     if level is None and given is None:
@@ -147,7 +149,7 @@ def _priority(pod: Pod, classes: Mapping[str, PriorityLevel]) -> PriorityLevel:
 
 
 def _node(node: Node) -> Node:
-    """Allocatable defaults to capacity, and a kubelet always reports how many pods it takes."""
+    """Default allocatable to capacity, and the maximum number of pods to that of a kubelet."""
     allocatable = (
         {**node.status.capacity, **node.status.allocatable}
         if node.status.capacity
@@ -165,10 +167,10 @@ def _namespace(namespace: Namespace) -> Namespace:
 
 
 def _implied(items: Iterable[KubeObject]) -> Iterator[KubeObject]:
-    """The namespaces that are mentioned but not given."""
+    """Yield the namespaces that are mentioned but not given."""
     items = tuple(items)
-    given = {each.metadata.name for each in items if isinstance(each, Namespace)}
-    mentioned = dict.fromkeys(each.metadata.namespace for each in items if each.metadata.namespace)
+    given = {item.metadata.name for item in items if isinstance(item, Namespace)}
+    mentioned = dict.fromkeys(item.metadata.namespace for item in items if item.metadata.namespace)
     for name in mentioned:
         if name not in given:
             metadata = ObjectMeta(name=name, uid=_derived_uid("Namespace", "", name))
@@ -176,7 +178,7 @@ def _implied(items: Iterable[KubeObject]) -> Iterator[KubeObject]:
 
 
 def _dated(items: Iterable[KubeObject], latest: datetime) -> Iterator[KubeObject]:
-    """Only the age of pods and PodGroups matters."""
+    """Set missing creation times of pods and PodGroups; no other age matters."""
     youngest = latest
     for item in items:
         if isinstance(item, Pod | PodGroup) and item.metadata.creation_timestamp is None:

@@ -1,4 +1,4 @@
-"""Every mistake of a document against its schema: the part of OpenAPI that structural schemas use."""
+"""Find every error of a document against its schema: the part of OpenAPI that structural schemas use."""
 
 import difflib
 import re
@@ -20,7 +20,7 @@ _TYPES: Final[dict[str, tuple[type, ...]]] = {
     "number": (int, float),
     "boolean": (bool,),
 }
-_WORDS: Final = {
+_TYPE_NAMES: Final = {
     "object": "a map",
     "array": "a list",
     "string": "text",
@@ -40,18 +40,18 @@ _PATTERNS: Final = {
 _UNKNOWN: Final = "a field that does not exist"
 _SIMILAR: Final = 0.6
 _ALMOST_EQUAL: Final = 0.88
-"""Similarity above that of any two fields that Kubernetes' kinds have: "nodeSelektor" must be a mistake."""
+"""Similarity above that of any two fields of Kubernetes' kinds: "nodeSelektor" must be a misspelling."""
 
 _RFC_3339: Final = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
 
 
 def check(value: Any, schema: Schema) -> list[Finding]:
-    """All findings, in the order of the document."""
+    """Return all findings in the order of the document."""
     return list(_Checker(schema).check(value, schema.root, ""))
 
 
 def is_time(text: str) -> bool:
-    """Whether this is a time as RFC 3339 writes it."""
+    """Whether this is a time in RFC 3339 format."""
     if not _RFC_3339.fullmatch(text):
         return False
     try:
@@ -78,7 +78,7 @@ class _Checker:
             return
         type_ = schema.get("type", "")
         if type_ in _TYPES and not _is_a(value, type_):
-            yield Finding(path, _WORDS[type_], shown(value))
+            yield Finding(path, _TYPE_NAMES[type_], shown(value))
             return
         if "enum" in schema and value not in schema["enum"]:
             choices = ", ".join(choice for choice in schema["enum"] if choice)
@@ -95,21 +95,24 @@ class _Checker:
         low, high = schema.get("minProperties", 0), schema.get("maxProperties", len(value))
         if not low <= len(value) <= high:
             found.append(Finding(path, f"{low} to {high} entries", f"{len(value)}"))
-        yield from found or _broken_rules(value, schema, path)
+        yield from found or _violated_rules(value, schema, path)
 
     def _missing(self, value: dict[str, Any], schema: dict[str, Any], path: str) -> Iterator[Finding]:
         for name in schema.get("required", ()):
             if name not in value:
                 wanted = self._schema.resolve(schema.get("properties", {}).get(name, {}))
-                yield Finding(inside(path, name), _WORDS.get(wanted.get("type", ""), "a value"), "nothing")
+                yield Finding(
+                    inside(path, name), _TYPE_NAMES.get(wanted.get("type", ""), "a value"), "nothing"
+                )
 
     def _field(self, key: str, value: Any, schema: dict[str, Any], path: str) -> Iterator[Finding]:
         properties = schema.get("properties", {})
-        its_schema = properties.get(key, schema.get("additionalProperties"))
-        if isinstance(its_schema, dict):
-            yield from self.check(value, its_schema, inside(path, key))
-        elif meant := _meant(key, tuple(properties), _ALMOST_EQUAL if schema.get(OPEN) else _SIMILAR):
-            yield Finding(inside(path, key), meant, _UNKNOWN)
+        field_schema = properties.get(key, schema.get("additionalProperties"))
+        cutoff = _ALMOST_EQUAL if schema.get(OPEN) else _SIMILAR
+        if isinstance(field_schema, dict):
+            yield from self.check(value, field_schema, inside(path, key))
+        elif similar := _similar_field(key, tuple(properties), cutoff):
+            yield Finding(inside(path, key), similar, _UNKNOWN)
         elif not schema.get(OPEN):
             yield Finding(inside(path, key), f"one of {', '.join(properties)}", _UNKNOWN)
 
@@ -120,30 +123,30 @@ class _Checker:
         items = schema.get("items", {})
         found = [
             finding
-            for position, each in enumerate(value)
-            for finding in self.check(each, items, f"{path}[{position}]")
+            for position, item in enumerate(value)
+            for finding in self.check(item, items, f"{path}[{position}]")
         ]
-        yield from found or [*_repeated(value, schema, path), *_broken_rules(value, schema, path)]
+        yield from found or [*_repeated(value, schema, path), *_violated_rules(value, schema, path)]
 
 
 def _is_a(value: Any, type_: str) -> bool:
-    """YAML's true is an integer to Python and to nobody else."""
+    """Whether the value has the type; in Python, and only there, a boolean is an integer."""
     return isinstance(value, _TYPES[type_]) and (type_ == "boolean" or not isinstance(value, bool))
 
 
 @cache
-def _meant(key: str, known: tuple[str, ...], cutoff: float) -> str:
-    """The field that somebody who wrote `key` probably meant, empty when there is none."""
-    by_letters = {each.lower(): each for each in known}
-    close = difflib.get_close_matches(key.lower(), by_letters, n=1, cutoff=cutoff)
-    return by_letters[close[0]] if close else ""
+def _similar_field(key: str, known: tuple[str, ...], cutoff: float) -> str:
+    """Return the known field that is similar to a misspelt `key`; empty when there is none."""
+    by_lower_case = {name.lower(): name for name in known}
+    close = difflib.get_close_matches(key.lower(), by_lower_case, n=1, cutoff=cutoff)
+    return by_lower_case[close[0]] if close else ""
 
 
 def _repeated(value: list[Any], schema: dict[str, Any], path: str) -> Iterator[Finding]:
     keys = schema.get("x-kubernetes-list-map-keys", ())
     seen: set[tuple[Any, ...]] = set()
-    for position, each in enumerate(value):
-        identity = tuple(each.get(key) for key in keys)
+    for position, item in enumerate(value):
+        identity = tuple(item.get(key) for key in keys)
         if keys and identity in seen:
             yield Finding(
                 inside(f"{path}[{position}]", keys[0]),
@@ -153,8 +156,8 @@ def _repeated(value: list[Any], schema: dict[str, Any], path: str) -> Iterator[F
         seen.add(identity)
 
 
-def _broken_rules(value: Any, schema: dict[str, Any], path: str) -> Iterator[Finding]:
-    """A rule is only asked about values whose fields are right."""
+def _violated_rules(value: Any, schema: dict[str, Any], path: str) -> Iterator[Finding]:
+    """Yield the violated rules of a value whose fields are all valid."""
     for rule in schema.get(RULES, ()):
         if not RULES_BY_MESSAGE[rule["message"]](value):
             field = rule.get("fieldPath", "")
@@ -164,7 +167,7 @@ def _broken_rules(value: Any, schema: dict[str, Any], path: str) -> Iterator[Fin
 
 
 def _at(value: Any, field: str) -> str:
-    """What the field of a rule holds, where that says something."""
+    """Format the value of the field of a rule, unless it is a list or a map."""
     for part in filter(None, field.split(".")):
         value = value.get(part)
     return "otherwise" if isinstance(value, dict | list) else shown(value)
@@ -192,7 +195,7 @@ def _number(value: int, schema: dict[str, Any], path: str) -> Iterator[Finding]:
 
 
 def _quantity(value: Any, schema: dict[str, Any], path: str) -> Iterator[Finding]:
-    """Our own kinds take whole numbers and text, Kubernetes' kinds any number."""
+    """Check a quantity; Phalanx's kinds accept whole numbers and text, Kubernetes' kinds any number."""
     fraction_allowed = {"type": "number"} in schema["anyOf"]
     try:
         if isinstance(value, dict | list | bool) or (isinstance(value, float) and not fraction_allowed):

@@ -1,7 +1,6 @@
-"""The rules between fields, in Python: those of `crds/`, which are CEL there, and some of Kubernetes' own.
+"""Rules between fields, in Python: those of `crds/`, which are in CEL there, and some of Kubernetes' own.
 
-A rule is found by the message that it has in the schema; a rule of `crds/` without an entry here is a failing
-test.
+A rule is identified by its message in the schema. A test fails for a rule of `crds/` without an entry here.
 """
 
 import re
@@ -32,7 +31,7 @@ def _min_sub_groups_fit(spec: dict[str, Any]) -> bool:
     return bool(spec.get("minSubGroups", 0) <= len(roots))
 
 
-def _wishes_something(topology: dict[str, Any]) -> bool:
+def _level_is_set(topology: dict[str, Any]) -> bool:
     return "required" in topology or "preferred" in topology
 
 
@@ -112,7 +111,7 @@ def _seconds(duration: str) -> int:
 
 
 def _thousandths(quantity: int | str) -> int:
-    """Amounts in thousandths; one that is no quantity has been found elsewhere and counts as none."""
+    """Convert a quantity to thousandths; an invalid one, which is reported elsewhere, counts as zero."""
     try:
         return capacity_amount(CPU, quantity)
     except InvalidQuantity:
@@ -127,7 +126,7 @@ RULES: Final[Mapping[str, Callable[[Any], bool]]] = {
         _role_minimums_fit
     ),
     "minSubGroups must not be larger than the number of subGroups that have no parent": _min_sub_groups_fit,
-    "set required, preferred or both, or leave topology out": _wishes_something,
+    "set required, preferred or both, or leave topology out": _level_is_set,
     "preferred must be a narrower level than required, not the same one": _levels_differ,
     "without segmentSize, preferred must be a narrower level than required, not the same one": (
         _levels_of_subgroup_differ
@@ -145,4 +144,4 @@ RULES: Final[Mapping[str, Callable[[Any], bool]]] = {
     ONE_NUMBER: _one_number,
     "two levels must not use the same nodeLabel": _labels_differ,
 }
-"""Message of the rule in the schema -> the rule."""
+"""The rules by their message in the schema."""

@@ -1,6 +1,11 @@
-"""Texts in YAML or JSON as documents: one for each object, lists of any kind taken apart, nulls left out."""
+"""Read manifest files into documents: one per object, lists split into their items, null fields removed.
 
-from collections.abc import Hashable, Iterator
+The input is YAML or JSON in files, folders of files, or standard input.
+"""
+
+import sys
+from collections.abc import Hashable, Iterator, Sequence
+from pathlib import Path
 from typing import Any, Final
 
 import msgspec
@@ -8,18 +13,75 @@ import yaml
 from msgspec import Struct
 
 from phalanx.cli.exits import BadInput
-from phalanx.cli.manifests.findings import shortened, shown
-from phalanx.cli.manifests.sources import Source
+from phalanx.cli.manifests.findings import shown, shown_name
 from phalanx.limits import MANIFEST_VALUES_MAX
 
+STDIN: Final = "-"
+_STDIN_NAMES: Final = (STDIN, "/dev/stdin")
+_SUFFIXES: Final = (".yaml", ".yml", ".json")
 _INT64_MIN: Final = -(1 << 63)
 _INT64_MAX: Final = (1 << 63) - 1
 _TIMESTAMP: Final = "tag:yaml.org,2002:timestamp"
 _BaseLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
+class Source(Struct, frozen=True):
+    """A text, and its name in error messages."""
+
+    name: str
+    text: str
+
+
+def read_sources(names: Sequence[str]) -> tuple[Source, ...]:
+    """Read all texts in the given order; a folder stands for its manifests, by name. Raises BadInput."""
+    times = sum(name in _STDIN_NAMES for name in names)
+    if times > 1:
+        raise BadInput(f"{STDIN}: expected standard input once, found it {times} times")
+    sources: list[Source] = []
+    missing: list[str] = []
+    for name in names:
+        try:
+            sources.extend(_sources(name))
+        except BadInput as problem:
+            missing.extend(problem.lines)
+    if missing:
+        raise BadInput(*missing)
+    return tuple(sources)
+
+
+def _sources(name: str) -> Iterator[Source]:
+    if name in _STDIN_NAMES:
+        yield Source(STDIN, _decoded(STDIN, sys.stdin.buffer.read()))
+    elif Path(name).is_dir():
+        yield from _folder(Path(name))
+    else:
+        yield _file(Path(name))
+
+
+def _folder(folder: Path) -> Iterator[Source]:
+    """Yield the manifests directly in the folder, as `kubectl apply -f` does."""
+    paths = sorted(path for path in folder.iterdir() if path.suffix in _SUFFIXES and path.is_file())
+    if not paths:
+        raise BadInput(f"{folder}: expected a folder with {', '.join(_SUFFIXES)} files, found none in it")
+    yield from map(_file, paths)
+
+
+def _file(path: Path) -> Source:
+    try:
+        return Source(str(path), _decoded(str(path), path.read_bytes()))
+    except OSError as error:
+        raise BadInput(f"{path}: expected a readable file, found: {error.strerror}") from error
+
+
+def _decoded(name: str, content: bytes) -> str:
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise BadInput(f"{name}: expected UTF-8 text, found other bytes at offset {error.start}") from error
+
+
 class Document(Struct, frozen=True):
-    """One object as it was written, where it was found, and its place among all documents."""
+    """One object as written, with its source and its place there."""
 
     source: str
     place: str
@@ -27,31 +89,31 @@ class Document(Struct, frozen=True):
 
     @property
     def kind(self) -> str:
-        """The kind as written, empty when there is none."""
+        """The kind as written; empty where there is none."""
         return self.text("kind")
 
     @property
     def api_version(self) -> str:
-        """The API version as written, empty when there is none."""
+        """The API version as written; empty where there is none."""
         return self.text("apiVersion")
 
     def text(self, field: str) -> str:
-        """A top-level field if it is a string."""
+        """Return a top-level field if it is a string, else an empty string."""
         value = self.value.get(field)
         return value if isinstance(value, str) else ""
 
     def __str__(self) -> str:
-        """`FILE: Kind namespace/name`, with as much of it as is known, else which document of the file."""
+        """Format as `FILE: Kind namespace/name`, as far as known, else by the place in the file."""
         metadata = self.value.get("metadata")
         parts = [metadata.get(key) for key in ("namespace", "name")] if isinstance(metadata, dict) else []
-        name = "/".join(shortened(part) for part in parts if isinstance(part, str) and part)
-        kind = shortened(self.kind)
-        who = f"{kind} {name}" if kind and name else f"{self.place}{kind and f' ({kind})'}"
-        return f"{self.source}: {who}"
+        name = "/".join(shown_name(part) for part in parts if isinstance(part, str) and part)
+        kind = shown_name(self.kind)
+        label = f"{kind} {name}" if kind and name else f"{self.place}{kind and f' ({kind})'}"
+        return f"{self.source}: {label}"
 
 
 def parse(source: Source) -> Iterator[Document]:
-    """The objects of one text, in their order. Raises BadInput; a text without any document is bad input."""
+    """Yield the objects of one text in order. Raises BadInput, also for a text without any document."""
     budget = _Budget()
     is_empty = True
     for number, value in enumerate(_values(source), start=1):
@@ -71,7 +133,7 @@ def parse(source: Source) -> Iterator[Document]:
 
 
 def _values(source: Source) -> Iterator[Any]:
-    """JSON is tried first where it could be: it is many times faster to read, and YAML includes it."""
+    """Parse the text; JSON is tried first where possible, because YAML is many times slower."""
     if source.text.lstrip()[:1] in ("{", "["):
         try:
             yield msgspec.json.decode(source.text)
@@ -98,7 +160,7 @@ def _document(source: str, place: str, value: Any) -> Document:
 
 
 def _objects(document: Document) -> Iterator[Document]:
-    """The document itself, or the items of a List; items of a PodList need not say that they are pods."""
+    """Yield the document, or the items of a list; items of a PodList need no kind of their own."""
     items = document.value.get("items")
     if not document.kind.endswith("List") or not isinstance(items, list):
         yield document
@@ -111,30 +173,30 @@ def _objects(document: Document) -> Iterator[Document]:
 
 
 class _Budget:
-    """Bounds what YAML's aliases can blow up: each value counts as often as it is used."""
+    """Bounds the expansion of YAML aliases: each value counts as often as it is used."""
 
     def __init__(self) -> None:
         self._left = MANIFEST_VALUES_MAX
 
     def without_nulls(self, value: Any) -> Any:
-        """A copy in which a field that is null is absent, as the API server reads it.
+        """Return a copy without null fields, as the API server reads it.
 
-        Numbers beyond 64 bits become text: no field holds one, and as amounts both are the same.
+        Numbers beyond 64 bits become text: no field holds one, and as quantities both are equal.
         """
         self._left -= 1
         if self._left < 0:
             raise OverflowError
         if isinstance(value, dict):
-            return {key: self.without_nulls(each) for key, each in value.items() if each is not None}
+            return {key: self.without_nulls(item) for key, item in value.items() if item is not None}
         if isinstance(value, list):
-            return [self.without_nulls(each) for each in value]
+            return [self.without_nulls(item) for item in value]
         if isinstance(value, int) and not _INT64_MIN <= value <= _INT64_MAX:
             return str(value)
         return value
 
 
 class _Loader(_BaseLoader):  # type: ignore[misc]
-    """Reads YAML as Kubernetes does: times stay text, keys are text, a key given twice is an error."""
+    """Loads YAML as Kubernetes does: times stay text, keys are text, a duplicate key is an error."""
 
     yaml_implicit_resolvers: Final = {
         first: [(tag, pattern) for tag, pattern in resolvers if tag != _TIMESTAMP]
@@ -142,7 +204,7 @@ class _Loader(_BaseLoader):  # type: ignore[misc]
     }
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
-        """Check before the base class would keep the last of two equal keys."""
+        """Reject duplicate keys, of which the base class would keep the last one."""
         seen: set[str] = set()
         for key, _ in node.value:
             if not isinstance(key, yaml.ScalarNode):
@@ -155,5 +217,5 @@ class _Loader(_BaseLoader):  # type: ignore[misc]
 
 
 def _as_text(key: Hashable) -> str:
-    """Keys such as 1 and true are numbers and truth values to YAML, and text to Kubernetes."""
+    """Convert a key such as 1 or true, a number or a boolean in YAML, to text as Kubernetes does."""
     return ("false", "true")[key] if isinstance(key, bool) else str(key)

@@ -1,4 +1,4 @@
-"""One thing that is wrong in a manifest, and how values are shown to people."""
+"""An error in a manifest, and how values are shown in messages."""
 
 import json
 import re
@@ -12,9 +12,10 @@ _PLAIN_KEY: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]*", re.ASCII)
 
 
 class Finding(Struct, frozen=True):
-    """`path` is the field, `spec.roles[0].count` say; what was expected there, and what was found."""
+    """What was expected at a field, and what was found there."""
 
     path: str
+    """The field, such as `spec.roles[0].count`."""
     expected: str
     found: str
 
@@ -23,20 +24,20 @@ class Finding(Struct, frozen=True):
 
 
 def inside(path: str, key: str) -> str:
-    """The path of a field of what `path` names; a key that is not a plain word goes into brackets."""
-    key = shortened(key)
+    """Return the path of a field inside `path`; a key that is not a plain word is put in brackets."""
+    key = shown_name(key)
     if not _PLAIN_KEY.fullmatch(key):
         return f"{path}[{key}]"
     return f"{path}.{key}" if path else key
 
 
-def shortened(name: str) -> str:
-    """A name or a key as it is, but not ten thousand characters of it."""
+def shown_name(name: str) -> str:
+    """Format a name or a key, cut at SHOWN_NAME_CHARACTERS."""
     return name if len(name) <= SHOWN_NAME_CHARACTERS else f"{name[:SHOWN_NAME_CHARACTERS]}..."
 
 
 def shown(value: Any) -> str:
-    """A value as one would write it in JSON, shortened; lists and maps by their name only."""
+    """Format a value as JSON, cut at SHOWN_VALUE_CHARACTERS; lists and maps by type only."""
     if value is None:
         return "nothing"
     if isinstance(value, dict):

@@ -1,8 +1,10 @@
-"""From the names of files to the objects that a scheduler would see, or to all that is wrong with them."""
+"""Read manifests into the objects that a scheduler would see, or report every error in them."""
 
+import difflib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
+from typing import Final
 
 import msgspec
 from msgspec import Struct
@@ -10,23 +12,28 @@ from msgspec import Struct
 from phalanx.cli.exits import BadInput
 from phalanx.cli.manifests.admission import Item, admit, complete_owners, identified, latest_time
 from phalanx.cli.manifests.checker import check
-from phalanx.cli.manifests.documents import Document, parse
-from phalanx.cli.manifests.inputs import kind_of
+from phalanx.cli.manifests.documents import Document, parse, read_sources
+from phalanx.cli.manifests.findings import Finding, shown
 from phalanx.cli.manifests.schemas import schema_of
-from phalanx.cli.manifests.sources import read_sources
-from phalanx.model.api.kinds import Kind, KubeObject
+from phalanx.model.api.kinds import KINDS, WATCHED_KINDS, Kind, KubeObject
+from phalanx.model.names import API_GROUP
+
+_CLOSE: Final = 0.84
+"""Similarity from which a kind counts as misspelt: "PodGroups" does, "PodTemplate" and "NodePool" do not."""
 
 
 class Manifests(Struct, frozen=True):
-    """The objects, the latest time that they mention, and remarks for the user about what was left out."""
+    """The result of reading."""
 
     objects: tuple[KubeObject, ...]
     latest: datetime
+    """The latest time in the documents."""
     notes: tuple[str, ...]
+    """Remarks for the user about ignored documents."""
 
 
 def read_manifests(names: Sequence[str]) -> Manifests:
-    """Read files, folders and standard input. Raises BadInput with every mistake that was found."""
+    """Read files, folders and standard input. Raises BadInput with every error that was found."""
     wrong: list[str] = []
     documents = list(_documents(names, wrong))
     inputs: list[tuple[Document, Kind]] = []
@@ -40,7 +47,7 @@ def read_manifests(names: Sequence[str]) -> Manifests:
             inputs.append((document, kind)) if kind else skipped.append(document)
     items = [item for document, kind in inputs for item in _decoded(document, kind, wrong)]
     wrong.extend(_twice(items))
-    wrong.extend(_sharing_uids(items))
+    wrong.extend(_with_equal_uids(items))
     if wrong:
         raise BadInput(*wrong)
     latest = latest_time(document for document, _ in inputs)
@@ -48,7 +55,7 @@ def read_manifests(names: Sequence[str]) -> Manifests:
 
 
 def _documents(names: Sequence[str], wrong: list[str]) -> Iterator[Document]:
-    """A text that cannot be read adds to `wrong`, and the next one is looked at."""
+    """Yield the documents of all texts; the errors of a text are added to `wrong`."""
     for source in read_sources(names):
         try:
             yield from parse(source)
@@ -57,7 +64,7 @@ def _documents(names: Sequence[str], wrong: list[str]) -> Iterator[Document]:
 
 
 def _decoded(document: Document, kind: Kind, wrong: list[str]) -> Iterator[Item]:
-    """One item, or none and its mistakes added to `wrong`."""
+    """Yield the item of a document; its errors are added to `wrong` instead."""
     complete_owners(document, namespaced=kind.namespaced)
     findings = check(document.value, schema_of(kind.name))
     wrong.extend(f"{document}: {finding}" for finding in findings)
@@ -70,7 +77,7 @@ def _decoded(document: Document, kind: Kind, wrong: list[str]) -> Iterator[Item]
 
 
 def _twice(items: Iterable[Item]) -> Iterator[str]:
-    """The same object given twice would make the result depend on which one is taken."""
+    """Yield an error for each object that is given twice, because the result would be ambiguous."""
     first: dict[tuple[str, str, str], Document] = {}
     for document, item in items:
         before = first.setdefault(_key(item), document)
@@ -78,8 +85,8 @@ def _twice(items: Iterable[Item]) -> Iterator[str]:
             yield f"{document}: metadata.name: expected each object once, found it in {before.source} before"
 
 
-def _sharing_uids(items: Iterable[Item]) -> Iterator[str]:
-    """Of two objects with one UID only one would be decided about, and nobody would hear of the other."""
+def _with_equal_uids(items: Iterable[Item]) -> Iterator[str]:
+    """Yield an error for each UID of two objects, of which one would be ignored silently."""
     first: dict[str, Item] = {}
     for document, item in items:
         before, other = first.setdefault(item.metadata.uid, (document, item))
@@ -92,10 +99,50 @@ def _key(item: KubeObject) -> tuple[str, str, str]:
 
 
 def _notes(skipped: Iterable[Document]) -> Iterator[str]:
-    """One line a file: what was in it that no decision depends on."""
+    """Yield one line per file about the documents that no decision depends on."""
     by_source: dict[str, Counter[str]] = {}
     for document in skipped:
         by_source.setdefault(document.source, Counter())[f"{document.kind} ({document.api_version})"] += 1
     for source, counts in by_source.items():
         kinds = ", ".join(f"{count} {kind}" for kind, count in counts.items())
-        yield f"{source}: left out, because no decision depends on it: {kinds}"
+        yield f"{source}: ignored, because no decision depends on it: {kinds}"
+
+
+# --- selecting documents -------------------------------------------------------------------------------
+
+
+def kind_of(document: Document) -> Kind | None:
+    """Return the kind of a document, None if no decision depends on it. Raises BadInput for a misspelling."""
+    if not document.kind:
+        raise _wrong(document, "kind", "a kind such as Pod", shown(document.value.get("kind")))
+    if document.kind in WATCHED_KINDS:
+        return _own_kind(document, KINDS[document.kind])
+    close = [name for name in WATCHED_KINDS if name.lower() == document.kind.lower()]
+    close = close or difflib.get_close_matches(document.kind, WATCHED_KINDS, n=1, cutoff=_CLOSE)
+    if close or _group(document) == API_GROUP:
+        expected = close[0] if close else "PodGroup, Queue or Topology"
+        raise _wrong(document, "kind", expected, shown(document.kind))
+    return None
+
+
+def _own_kind(document: Document, kind: Kind) -> Kind | None:
+    """Return the kind if its API version matches; other projects have kinds with these names too."""
+    if document.api_version == kind.api_version:
+        return kind
+    is_custom = kind.group == API_GROUP
+    if is_custom and _group(document) and not _misspelt(_group(document)):
+        return None
+    raise _wrong(document, "apiVersion", kind.api_version, shown(document.value.get("apiVersion")))
+
+
+def _group(document: Document) -> str:
+    return document.api_version.rpartition("/")[0]
+
+
+def _misspelt(group: str) -> bool:
+    """Whether a group is that of Phalanx or a misspelling of it."""
+    return group == API_GROUP or difflib.SequenceMatcher(None, group, API_GROUP).ratio() > _CLOSE
+
+
+def _wrong(document: Document, field: str, expected: str, found: str) -> BadInput:
+    return BadInput(f"{document}: {Finding(field, expected, found)}")

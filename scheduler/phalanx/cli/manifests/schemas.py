@@ -1,7 +1,7 @@
-"""The schema of each kind: from `crds/` for our own, derived from the wire structs for Kubernetes' kinds.
+"""The schema of each kind: from `crds/` for Phalanx's kinds, from the API structs for Kubernetes' kinds.
 
-The structs hold only the fields that matter here, so their schemas are open: other fields may be there. What
-a struct cannot say (the values of an operator, say) is added in `_DETAILS`.
+The structs hold only the fields that are used here, so their schemas are open: other fields are allowed. What
+a struct cannot express, such as the values of an operator, is added in `_DETAILS`.
 """
 
 from functools import cache
@@ -62,26 +62,26 @@ _RULES: Final = {
 
 
 class Schema(Struct, frozen=True):
-    """A schema and what its `$ref`s point to."""
+    """A schema and the definitions that its `$ref`s refer to."""
 
     root: dict[str, Any]
     definitions: dict[str, dict[str, Any]] = {}
 
     def resolve(self, schema: dict[str, Any]) -> dict[str, Any]:
-        """Follow a reference, and see through `anyOf` with null: nulls are gone from documents."""
-        alternatives = [each for each in schema.get("anyOf", ()) if each.get("type") != "null"]
+        """Follow a reference, and skip the null in `anyOf`, because documents have no null fields."""
+        alternatives = [option for option in schema.get("anyOf", ()) if option.get("type") != "null"]
         if len(alternatives) == 1:
             return self.resolve(alternatives[0])
         if "$ref" in schema:
             return self.definitions[schema["$ref"].rpartition("/")[2]]
-        if len(alternatives) > 1 and any(each.get("type") == "integer" for each in alternatives):
+        if len(alternatives) > 1 and any(option.get("type") == "integer" for option in alternatives):
             return {**schema, QUANTITY: True}
         return schema
 
 
 @cache
 def schema_of(kind: str) -> Schema:
-    """The schema of one of KINDS. Metadata is checked alike everywhere."""
+    """Return the schema of one of KINDS; metadata has the same schema everywhere."""
     if KINDS[kind].api_version != API_VERSION:
         return _derived(KINDS[kind].struct)
     declared = _declared(KINDS[kind].plural)

@@ -2,11 +2,12 @@
 
 import gc
 
-from phalanx.kube.garbage_collection import gc_paused
+from phalanx.kube.garbage_collection import GarbageCollection
 
 
 def test_overlapping_pauses() -> None:
-    one, two = gc_paused(), gc_paused()
+    collection = GarbageCollection()
+    one, two = collection.paused(), collection.paused()
     with one:
         two.__enter__()
     assert not gc.isenabled()
@@ -16,7 +17,7 @@ def test_overlapping_pauses() -> None:
 
 def test_a_failure_ends_the_pause() -> None:
     try:
-        with gc_paused():
+        with GarbageCollection().paused():
             raise ValueError
     except ValueError:
         assert gc.isenabled()

@@ -12,7 +12,7 @@ from phalanx.model.api.core import NodeResourceTopology
 from phalanx.model.memory import Memory
 from phalanx.model.pods import Device
 from phalanx.model.snapshot import Level, Topology
-from phalanx.service.plan_check import CachePlacementCheck
+from phalanx.service.write_checks import CachePlacementCheck
 
 from tests.model.written import label, node, pod, pod_group, written
 from tests.node_topologies import node_topology
@@ -53,10 +53,10 @@ def why(changed: Change | None) -> str | None:
         (with_condition("Ready", "False"), "node n: condition Ready is False"),
         (with_condition("Ready", "Unknown"), "node n: condition Ready is Unknown"),
         (with_condition("GpuXidError", "True"), "node n: condition GpuXidError is True"),
-        ({"labels": {"rack": "another"}}, "node n is not in the domain of the plan any more"),
+        ({"labels": {"rack": "another"}}, "node n has left the domain of the placement"),
         ({"labels": {"zone": "z", "rack": "r"}}, None),
-        ({"labels": {}}, "node n is not in the domain of the plan any more"),
-        (with_condition("NodeNotInNWTopologyCM", "True"), "node n: its place in the network is unknown"),
+        ({"labels": {}}, "node n has left the domain of the placement"),
+        (with_condition("NodeNotInNWTopologyCM", "True"), "node n: its topology is unknown"),
         ({"spec": {"unschedulable": True}}, "node n: cordoned"),
         (
             {"spec": {"taints": [{"key": "k", "effect": "NoExecute"}]}},
@@ -64,7 +64,7 @@ def why(changed: Change | None) -> str | None:
         ),
         (
             {"status": {"allocatable": {"cpu": "0", "pods": "10"}}},
-            "node n has too little cpu since the plan was made",
+            "node n has insufficient cpu since the decision",
         ),
         (with_condition("Ready", "True"), None),
         ({"spec": {"taints": [{"key": "k", "effect": "PreferNoSchedule"}]}}, None),
@@ -103,9 +103,9 @@ def gpu_memory(asked: str) -> dict[str, Any]:
     ("meta", "said"),
     [
         (shares("500", index="0"), None),
-        (shares("500", index="1"), "GPU 1 of node n has too little left since the plan was made"),
+        (shares("500", index="1"), "GPU 1 of node n has insufficient capacity since the decision"),
         (shares("400"), None),
-        (shares("401"), "GPU 1 of node n has too little left since the plan was made"),
+        (shares("401"), "GPU 1 of node n has insufficient capacity since the decision"),
     ],
 )
 def test_a_device_that_somebody_else_took_meanwhile(meta: dict[str, Any], said: str | None) -> None:
@@ -124,7 +124,7 @@ def test_a_device_that_somebody_else_took_meanwhile(meta: dict[str, Any], said: 
     assert CachePlacementCheck(cache, config).gang(placement) == said
 
 
-ASKS_FOR_MORE = "pod team/new asks for more of a GPU since the plan was made"
+ASKS_FOR_MORE = "pod team/new requests more of a GPU since the decision"
 
 
 @pytest.mark.parametrize(
@@ -166,7 +166,7 @@ def test_a_plan_for_a_device_that_the_node_has_not_any_more() -> None:
     cache.apply(Assumed(bind.pod, bind.node, bind.device))
     cache.apply(Applied(node("n", labels={**SHARING, "nvidia.com/gpu.count": "1"}, status=ROOM)))
     said = CachePlacementCheck(cache, config).gang(placement)
-    assert said == "GPU 1 of node n has too little left since the plan was made"
+    assert said == "GPU 1 of node n has insufficient capacity since the decision"
 
 
 def test_a_member_that_stands_holds_the_gang_together() -> None:
@@ -187,12 +187,10 @@ def test_a_member_that_stands_holds_the_gang_together() -> None:
     assert CachePlacementCheck(cache, config).gang(placement) is None
     cache.apply(Applied(node("n1", labels={"rack": "another"}, status=ROOM)))
     said = CachePlacementCheck(cache, config).gang(placement)
-    assert said == "pod team/old is not in the domain of the plan any more"
+    assert said == "running pod team/old is outside the domain of the placement"
 
 
-@pytest.mark.parametrize(
-    ("rack", "said"), [("r", None), ("other", "is not in the domain of the plan any more")]
-)
+@pytest.mark.parametrize(("rack", "said"), [("r", None), ("other", "has left the domain of the placement")])
 def test_a_node_of_a_subgroup_is_looked_at_again(rack: str, said: str | None) -> None:
     config = SchedulerConfig()
     cache = Cache(scheduler_name=config.scheduler_name)
@@ -227,14 +225,14 @@ def test_a_pod_that_must_be_apart_has_come_meanwhile() -> None:
     assert check.gang(placement) is None
     cache.apply(Applied(pod("f", uid="f", nodeName="n", schedulerName="other", labels={"app": "x"})))
     (at_n,) = [bind for bind in placement.binds if bind.node == "n"]
-    assert check.gang(placement) == f"node n: pods there must be apart from pod team/{at_n.name} by rack"
+    assert check.gang(placement) == f"node n: anti-affinity of pod team/{at_n.name} by rack is violated"
 
 
 # --- NUMA zones ---------------------------------------------------------------------------------------------
 
 ZONE = {"example.com/gpu": "4"}
 ZONED = {"allocatable": {"cpu": "64", "pods": "10", "example.com/gpu": "8"}}
-NO_ZONE = "node n may have no NUMA zone for pod team/a since the plan was made"
+NO_ZONE = "node n may have no NUMA zone for pod team/a since the decision"
 
 
 def zoned_cache(*others: Any) -> Cache:

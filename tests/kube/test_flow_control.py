@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from phalanx.kube.fair_queue import FairQueue
+from phalanx.kube.flow_control import FairQueue
 
 
 class Desk:
@@ -51,7 +51,7 @@ def put(queue: FairQueue[str], *works: str) -> None:
 
 async def test_tenants_take_turns_and_each_keeps_its_order() -> None:
     desk = Desk()
-    queue = FairQueue(desk.do, workers=1, of_tenant=1)
+    queue = FairQueue(desk.do, workers=1, workers_per_tenant=1)
     put(queue, "a1", "a2", "a3", "b1", "c1", "b2")
     async with running(queue):
         assert await desk.until(6) == ["a1", "b1", "c1", "a2", "b2", "a3"]
@@ -59,7 +59,7 @@ async def test_tenants_take_turns_and_each_keeps_its_order() -> None:
 
 async def test_nobody_has_all_workers() -> None:
     desk = Desk(at_once=False)
-    queue = FairQueue(desk.do, workers=3, of_tenant=2)
+    queue = FairQueue(desk.do, workers=3, workers_per_tenant=2)
     put(queue, "a1", "a2", "a3")
     async with running(queue):
         assert await desk.until(2) == ["a1", "a2"]
@@ -73,7 +73,7 @@ async def test_nobody_has_all_workers() -> None:
 
 async def test_what_waits_for_another_attempt_is_not_in_the_way() -> None:
     desk = Desk()
-    queue = FairQueue(desk.do, workers=1, of_tenant=1)
+    queue = FairQueue(desk.do, workers=1, workers_per_tenant=1)
     queue.put_later("a", "a1", delay=0.01)
     put(queue, "a2", "a3")
     async with running(queue):

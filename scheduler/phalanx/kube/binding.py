@@ -1,0 +1,123 @@
+"""The pure part of binding: outcomes, the checks before a bind, the patch of a placement.
+
+Exactly one outcome is reported for every bind that the binder accepted.
+"""
+
+from collections.abc import Callable
+from typing import Final, Protocol
+
+import msgspec
+from msgspec import Struct
+
+from phalanx.kube.errors import ApiError
+from phalanx.model.api.core import Pod
+from phalanx.model.decisions import Bind, Placement
+from phalanx.model.names import PodUid
+
+_encode: Final = msgspec.json.Encoder().encode
+
+
+class Bound(Struct, frozen=True):
+    """The API server confirms that the pod is bound to the decided node."""
+
+    bind: Bind
+
+
+class BindRefused(Struct, frozen=True):
+    """The pod is certainly not bound by this scheduler."""
+
+    bind: Bind
+    reason: str
+    """The reason of the API (Conflict, Forbidden, ...), or AlreadyBound, Recreated, Deleting, GaveUp."""
+    message: str
+    pod: Pod | None = None
+    """The pod as read after the refusal, where it was read."""
+
+
+class BindAborted(Struct, frozen=True):
+    """The bind was never sent or certainly not applied, and is not retried.
+
+    The placement is no longer valid, or the scheduler stops.
+    """
+
+    bind: Bind
+    reason: str
+
+
+class LeadershipLost(Struct, frozen=True):
+    """Leadership ended before the outcome of the bind was known."""
+
+    bind: Bind
+    sent: bool
+    """Whether a request was sent: the bind may have been applied, or may still be."""
+
+
+BindOutcome = Bound | BindRefused | BindAborted | LeadershipLost
+
+
+class PodGroupRef(Struct, frozen=True):
+    """The PodGroup object of a gang."""
+
+    namespace: str
+    name: str
+    uid: str
+
+
+class PlacementCheck(Protocol):
+    """Compares a placement with the newest state. Each method returns an objection as text, or None."""
+
+    def gang(self, placement: Placement) -> str | None:
+        """Check the whole placement, right before the first bind of the gang."""
+        ...
+
+    def bind(self, placement: Placement, bind: Bind) -> str | None:
+        """Check one bind, right before it is sent."""
+        ...
+
+
+class BinderCallbacks(Struct, frozen=True):
+    """What the binder needs of the rest of the scheduler."""
+
+    check: PlacementCheck
+    on_outcome: Callable[[Placement, BindOutcome], None]
+    try_acquire: Callable[[PodUid], bool] = lambda _: True
+    """Stop other writes to a pod; False while one of them is in flight."""
+    pod_group_version: Callable[[PodGroupRef], str] = lambda _: ""
+    """The resourceVersion of a PodGroup as last seen; empty where it must be read."""
+    pods_version: Callable[[], str] = lambda: ""
+    """The resourceVersion up to which pods are known, for the log."""
+
+
+def placement_patch(placement: Placement, *, version: str, epoch: int) -> bytes:
+    """Encode the merge patch of a PodGroup's status that records a placement and who decided it.
+
+    The resourceVersion takes the place of a UID precondition: API servers ignore the UID in a patch of a
+    custom resource's status.
+    """
+    where = {"level": placement.level or None, "domain": placement.domain or None}
+    decided_by = {"leader": epoch, "decision": f"cycle-{placement.cycle}"}
+    return _encode(
+        {
+            "metadata": {"resourceVersion": version},
+            "status": {"placement": where, "placementEpoch": decided_by},
+        }
+    )
+
+
+def outcome_of(bind: Bind, found: Pod, refusal: ApiError | None) -> BindOutcome | None:
+    """Derive the outcome of a bind from the pod as read; None when the bind may be sent.
+
+    `refusal` is the error with which the API server answered the bind.
+    """
+    node = found.spec.node_name
+    if found.metadata.uid != bind.pod:
+        return BindRefused(bind, "Recreated", "the name belongs to another pod now", found)
+    if node == bind.node:
+        return Bound(bind)
+    if node:
+        return BindRefused(bind, "AlreadyBound", f"the pod is bound to node {node}", found)
+    if found.metadata.deletion_timestamp is not None:
+        return BindRefused(bind, "Deleting", "the pod is being deleted", found)
+    if refusal is not None:
+        return BindRefused(bind, refusal.reason, refusal.message, found)
+    return None

@@ -1,0 +1,167 @@
+"""Checks right before a write: whether a placement or an eviction is still valid by the newest state."""
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from phalanx.cache.cache import Cache
+from phalanx.framework.config import SchedulerConfig
+from phalanx.framework.nodes.tolerations import is_lost_with
+from phalanx.framework.session import Session
+from phalanx.limits import CHECKED_NODES_KEPT
+from phalanx.model.decisions import Bind, Evict, EvictionReason, Placement
+from phalanx.model.gpu_shares import free_devices, pod_usage, requests_share, share_on_node
+from phalanx.model.names import NodeName, ShapeKey
+from phalanx.model.nodes import Node, NodeState
+from phalanx.model.numa import ZoneCapacity, is_numa_resource
+from phalanx.model.pods import Pod
+from phalanx.model.resources import add, subtract
+
+_REASONS_OF_FAULTS: Final = frozenset(
+    {EvictionReason.GANG_INCOMPLETE, EvictionReason.GANG_RESTARTED, EvictionReason.MEMBER_REPLACED}
+)
+
+
+class CachePlacementCheck:
+    """Compares a placement with the cache, in which its pods are assumed: their requests count as used.
+
+    Nodes are checked by the filter plugins that the cycle used. The answer is kept until the node changes.
+    """
+
+    def __init__(self, cache: Cache, config: SchedulerConfig) -> None:
+        self._cache = cache
+        self._config = config
+        self._rejections: dict[NodeName, tuple[Node, dict[ShapeKey, str | None]]] = {}
+
+    def gang(self, placement: Placement) -> str | None:
+        """Return the first objection to any bind: one invalid bind invalidates the whole placement."""
+        objections = (self.bind(placement, bind) for bind in placement.binds)
+        return next(filter(None, objections), None) or self._member_outside_domain(placement)
+
+    def bind(self, placement: Placement, bind: Bind) -> str | None:
+        """Check that the pod still waits for this node, may run there, and fits as decided."""
+        pod = self._cache.pod(bind.pod)
+        if pod is None:
+            return f"pod {bind.namespace}/{bind.name} is gone"
+        if not pod.assumed or pod.node != bind.node:
+            return f"pod {pod} is no longer assigned to node {bind.node}"
+        if pod.deleting:
+            return f"pod {pod} is being deleted"
+        state = self._cache.node_state(bind.node)
+        if state is None:
+            self._rejections.pop(bind.node, None)
+            return f"node {bind.node} is gone"
+        return self._node_objection(placement, pod, state)
+
+    def _node_objection(self, placement: Placement, pod: Pod, state: NodeState) -> str | None:
+        name = state.node.name
+        rejected = self._rejection(pod, state)
+        if rejected is not None:
+            return f"node {name}: {rejected}"
+        labels = {**placement.domain_labels, **placement.node_labels.get(name, {})}
+        if labels and state.node.has_unknown_topology:
+            return f"node {name}: its topology is unknown"
+        if not _has_labels(state.node, labels):
+            return f"node {name} has left the domain of the placement"
+        key = self._cache.clash(pod)
+        if key:
+            return f"node {name}: anti-affinity of pod {pod} by {key} is violated"
+        requests = pod.shape.requests
+        short = [resource for resource, free in state.free.items() if free < 0 < requests.get(resource, 0)]
+        if short:
+            return f"node {name} has insufficient {short[0]} since the decision"
+        if not self._fits_numa_zone(placement, pod, state):
+            return f"node {name} may have no NUMA zone for pod {pod} since the decision"
+        return _device_objection(pod, state) if requests_share(requests) else None
+
+    def _fits_numa_zone(self, placement: Placement, pod: Pod, state: NodeState) -> bool:
+        """Running pods of the same placement count as assumed, because the published zones lag behind."""
+        kind, free = pod.shape.numa, state.free
+        if not kind or state.node.numa is None:
+            return True
+        for bind in placement.binds:
+            other = self._cache.pod(bind.pod) if bind.node == state.node.name else None
+            if other is not None and other.holds_node and other.shape.numa:
+                used = {name: n for name, n in pod_usage(other).items() if is_numa_resource(name)}
+                free = subtract(add(free, used), {other.shape.numa: 1})
+        return ZoneCapacity(state.node.numa, free).keeps_zone(kind)
+
+    def _rejection(self, pod: Pod, state: NodeState) -> str | None:
+        name, key = state.node.name, pod.shape.key
+        known = self._rejections.get(name)
+        if known is None or known[0] is not state.node:
+            if len(self._rejections) >= CHECKED_NODES_KEPT:
+                self._rejections.clear()
+            known = self._rejections[name] = (state.node, {})
+        if key not in known[1]:
+            session = Session(self._cache.around((name,)), self._config)
+            known[1][key] = session.eligibility(pod).rejected.get(name)
+        return known[1][key]
+
+    def _member_outside_domain(self, placement: Placement) -> str | None:
+        """Find a running member whose node has left the domain in which the placement puts the others."""
+        gang = self._cache.gang(placement.gang) if placement.domain_labels else None
+        for pod in gang.members if gang is not None else ():
+            node = pod.node if pod.holds_node and not pod.deleting else None
+            state = self._cache.node_state(node) if node is not None else None
+            if state is not None and not _has_labels(state.node, placement.domain_labels):
+                return f"running pod {pod} is outside the domain of the placement"
+        return None
+
+
+def _device_objection(pod: Pod, state: NodeState) -> str | None:
+    device = pod.device
+    if device is None or device.taken < share_on_node(pod.shape.requests, state.node.allocatable):
+        return f"pod {pod} requests more of a GPU since the decision"
+    free = free_devices(state, state.free)
+    if device.index < len(free) and free[device.index] >= 0:
+        return None
+    return f"GPU {device.index} of node {state.node.name} has insufficient capacity since the decision"
+
+
+def _has_labels(node: Node, labels: Mapping[str, str]) -> bool:
+    return all(node.labels.get(key) == value for key, value in labels.items())
+
+
+class CacheEvictionCheck:
+    """Compares an eviction with the cache, and with the breaker as it was in the last cycle."""
+
+    def __init__(self, cache: Cache, breaker: Callable[[], str]) -> None:
+        """`breaker` returns why the breaker is open, empty while it is closed."""
+        self._cache = cache
+        self._breaker = breaker
+
+    def objection(self, eviction: Evict) -> str | None:
+        """Return why the eviction is no longer valid, or None.
+
+        Preemption continues whatever happens to nodes: when a part of a gang is gone, the rest of it uses its
+        capacity in vain. An eviction because of a fault is dropped when the fault is gone.
+        """
+        objection = self._gang_objection(eviction)
+        if objection is None and eviction.reason in _REASONS_OF_FAULTS:
+            objection = self._fault_objection(eviction)
+        return objection
+
+    def _gang_objection(self, eviction: Evict) -> str | None:
+        """Check the gang: it may have finished, and the pod may belong to another gang now.
+
+        A recreated PodGroup is another gang. A gang with a succeeded member is finishing and is left alone.
+        """
+        gang = self._cache.gang(eviction.gang)
+        if gang is None:
+            return "its gang is gone"
+        if gang.is_finishing:
+            return f"gang {gang} is finishing"
+        is_member = any(pod.uid == eviction.pod for pod in gang.members)
+        return None if is_member else f"the pod is no longer a member of gang {gang}"
+
+    def _fault_objection(self, eviction: Evict) -> str | None:
+        """Check the fault: the breaker may have opened, or the node of the member may be ready again."""
+        open_reason = self._breaker()
+        if open_reason:
+            return f"the breaker is open: {open_reason}"
+        pod = self._cache.pod(eviction.pod)
+        if eviction.reason != EvictionReason.MEMBER_REPLACED or pod is None or pod.node is None:
+            return None
+        state = self._cache.node_state(pod.node)
+        is_lost = is_lost_with(pod, state.node if state is not None else None)
+        return None if is_lost else f"node {pod.node} is available again"
