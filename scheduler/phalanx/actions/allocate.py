@@ -1,4 +1,4 @@
-"""Step 3: try each demand in order. It is placed whole, or as far as it need not be whole, or not at all."""
+"""Try each demand in order: place it whole, or in part if it need not be whole, or not at all."""
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import Final
@@ -56,7 +56,7 @@ def _held_assignments(cycle: Cycle) -> HeldAssignments:
 
 
 class _Attempts:
-    """The attempts of one cycle and what they learned from each other."""
+    """The attempts of one cycle, and what later ones know from earlier ones."""
 
     def __init__(self, cycle: Cycle) -> None:
         self._session = cycle.session
@@ -66,7 +66,9 @@ class _Attempts:
         self._moves = cycle.moves
         self._held_assignments = _held_assignments(cycle)
         first = cycle.demand_queue.first
-        self._coming = {d.gang.id: d.gang for d in first if d.gang.id in cycle.nominations.open}
+        self._coming = {
+            demand.gang.id: demand.gang for demand in first if demand.gang.id in cycle.nominations.open
+        }
         """Gangs for which capacity is being freed, while they have not been tried."""
         self.problems = ProblemBuilder(cycle.session, kept=cycle.class_tables)
         self.reservations = Reservations(cycle.session, self.problems, cycle.answers)
@@ -77,7 +79,7 @@ class _Attempts:
         """By problem, while nothing is placed: gangs that wait for others are often alike, many in a row."""
 
     def is_held_back(self, demand: Demand) -> bool:
-        """Whether the gang's minimum failed. That one subgroup finds no room keeps no other one waiting."""
+        """Whether the minimum of the gang failed. A subgroup that does not fit holds no other one back."""
         failure = self.outcome.failures.get(demand.gang.id)
         if demand.outer_subgroup and failure is not None:
             return failure.demand.stage < demand.stage
@@ -96,9 +98,9 @@ class _Attempts:
         is_hold = demand.cause == capacity_holds.CAUSE
         refusal = None if is_hold else self._refusals.recall(demand.gang, demand.cause)
         failed_before = demand.gang.id in self.outcome.failures
-        because = self._queue_gates.objection(demand) if demand.gang.id not in self._moves.open else None
-        if because is not None:
-            self._fail(Failure(demand, objection=because))
+        objection = self._queue_gates.objection(demand) if demand.gang.id not in self._moves.open else None
+        if objection is not None:
+            self._fail(Failure(demand, objection=objection))
         elif refusal is not None:
             self._fail(Failure(demand, remembered=refusal))
         elif is_hold:
@@ -111,7 +113,7 @@ class _Attempts:
             self._hold_nominated(demand.gang)
 
     def try_again(self, skipped: Iterable[Demand]) -> None:
-        """Try what failed, and then what was skipped for that, since room is now left elsewhere."""
+        """Try what failed, and then what was skipped for that, since capacity is now free elsewhere."""
         self._known_infeasible.clear()
         self._blocked_by.clear()
         self._queue_gates = QueueGates(self._session)
@@ -126,9 +128,9 @@ class _Attempts:
                 self.attempt(demand)
 
     def _solve(self, demand: Demand) -> None:
-        """First without the nodes that failed the gang, then, for what found no place, with them."""
+        """Place it without the nodes on which the gang failed, then the rest with them."""
         self.outcome.tried += 1
-        self._held_assignments.came(demand)
+        self._held_assignments.release_for(demand)
         rest: Demand | None = demand
         avoided = self._node_failures.nodes_to_avoid(demand.gang.id)
         for avoiding in (avoided, _NOWHERE) if avoided else (_NOWHERE,):
@@ -137,10 +139,10 @@ class _Attempts:
             return
         if demand.subgroup_choices and self.outcome.is_exhausted:
             self._fail(Failure(rest, tried=False))
-        elif not self._starts_with_others(demand):
+        elif not self._starts_with_other_subgroups(demand):
             self._fail(Failure(rest, blocked_by=self._blocking_reservations(rest)))
 
-    def _starts_with_others(self, demand: Demand) -> bool:
+    def _starts_with_other_subgroups(self, demand: Demand) -> bool:
         """Whether the gang starts with other subgroups."""
         found = start_with_other_subgroups(demand, lambda trial: self._solve_beside(trial, _NOWHERE))
         if found is None:
@@ -150,22 +152,22 @@ class _Attempts:
         return True
 
     def _place(self, demand: Demand, avoiding: frozenset[NodeName]) -> Demand | None:
-        """What is left of the demand."""
+        """Place the demand; return what is left of it."""
         answer = self._solve_beside(demand, avoiding)
         return demand if answer is None else self._assign(demand, answer)
 
     def _assign(self, demand: Demand, answer: Placed) -> Demand | None:
-        """What the answer leaves of the demand."""
-        seats = assign_pods(self._session, demand, answer.assignments)
-        devices = self.problems.devices(demand, seats)
-        self._apply(DemandPlacement(demand, seats, answer.certificate, devices))
+        """Apply an answer; return what is left of the demand."""
+        assignments = assign_pods(self._session, demand, answer.assignments)
+        devices = self.problems.devices(demand, assignments)
+        self._apply(DemandPlacement(demand, assignments, answer.certificate, devices))
         if sum(each.count for each in answer.assignments) == demand.count:
             return None
-        return remaining_demand(demand, (pod for _, pods in seats for pod in pods))
+        return remaining_demand(demand, (pod for _, pods in assignments for pod in pods))
 
     def _blocking_reservations(self, demand: Demand) -> BlockingReservations | None:
-        """The reserved starts without which it would find room: those that are in its way by themselves."""
-        *_, bound = self._bound_in_turn(demand)
+        """The reservations without which it would fit: those that block it by themselves."""
+        *_, bound = self._alternatives(demand)
         if not bound:
             return None
         key = (tuple(each.gang for each in bound), self.reservations.key(demand, bound))
@@ -180,28 +182,28 @@ class _Attempts:
         return BlockingReservations(alone or tuple(bound), free_until=min(each.held_from for each in bound))
 
     def _fits_beside(self, demand: Demand, reserved: Reservation) -> bool:
-        posed = self.reservations.build_problem(
+        keyed = self.reservations.build_problem(
             demand, (reserved,), avoiding=_NOWHERE, known_infeasible=self._known_infeasible
         )
-        return posed is not None and self._answer(posed) is not None
+        return keyed is not None and self._answer(keyed) is not None
 
     def _solve_beside(self, demand: Demand, avoiding: frozenset[NodeName]) -> Placed | None:
-        """None when not one pod finds a place on what no reserved start needs."""
-        for bound in self._bound_in_turn(demand):
-            posed = self._build_problem(demand, bound, avoiding)
-            answer = self._answer(posed) if posed is not None else None
+        """None if no pod fits beside the reservations that bind it."""
+        for bound in self._alternatives(demand):
+            keyed = self._build_problem(demand, bound, avoiding)
+            answer = self._answer(keyed) if keyed is not None else None
             if answer is not None:
                 return answer
         return None
 
-    def _bound_in_turn(self, demand: Demand) -> Iterator[Sequence[Reservation]]:
+    def _alternatives(self, demand: Demand) -> Iterator[Sequence[Reservation]]:
         nomination = self._nominations.open.get(demand.gang.id)
         return self.reservations.alternatives(demand, nomination.passed if nomination is not None else None)
 
     def _build_problem(
         self, demand: Demand, bound: Sequence[Reservation], avoiding: frozenset[NodeName]
     ) -> KeyedProblem | None:
-        """Beside seats that are kept for others, and the room of those whose turn is still to come."""
+        """Without capacity that is held for other gangs or nominated for gangs that are tried later."""
         beside, coming = self._held_assignments.beside(demand), self._coming_beside(demand)
         if beside is None and not coming:
             return self.reservations.build_problem(
@@ -209,17 +211,17 @@ class _Attempts:
             )
         with self._session.statement() as statement:
             if beside is not None:
-                statement.assume_free(usage=beside.room, budgets=beside.budgets)
+                statement.assume_free(usage=beside.usage, budgets=beside.budgets)
             statement.assume_free(usage=self._nominations.beside(coming), budgets={})
-            posed = self.reservations.build_problem(
+            keyed = self.reservations.build_problem(
                 demand, bound, avoiding=avoiding, known_infeasible=self._known_infeasible
             )
             statement.roll_back()
         key = beside.key if beside is not None else None
-        return replace(posed, key=(key, coming, posed.key)) if posed is not None else None
+        return replace(keyed, key=(key, coming, keyed.key)) if keyed is not None else None
 
     def _coming_beside(self, demand: Demand) -> tuple[GangId, ...]:
-        """Those for whom room is being made that come later, but those below the demand in its own queue."""
+        """Gangs with nominated capacity that are tried later, except those of lower rank in its queue."""
         gang = demand.gang
         rank = rank_of(gang, self._session) if self._coming else ()
         return tuple(
@@ -228,25 +230,25 @@ class _Attempts:
             if other.queue != gang.queue or rank_of(other, self._session) <= rank
         )
 
-    def _answer(self, posed: KeyedProblem) -> Placed | None:
-        if posed.key in self._known_infeasible:
+    def _answer(self, keyed: KeyedProblem) -> Placed | None:
+        if keyed.key in self._known_infeasible:
             return None
-        answer = place(posed.problem)
+        answer = place(keyed.problem)
         self.outcome.solves[_backend(answer)] += 1
         self.outcome.errors.extend(answer.errors)
         if isinstance(answer, Placed) and answer.assignments:
             return answer
         if isinstance(answer, Unplaceable) and not answer.proven:
             self.outcome.inconclusive += 1
-        self._known_infeasible.add(posed.key)
+        self._known_infeasible.add(keyed.key)
         return None
 
     def _hold(self, demand: Demand) -> None:
-        """As many of the stand-ins as find room; that others do not is nobody's failure."""
-        seats = self._held_assignments.again(demand)
-        if seats:
-            self._apply(DemandPlacement(demand, seats))
-            demand = remaining_demand(demand, (pod for _, pods in seats for pod in pods))
+        """Hold capacity for as many placeholders as fit. That others do not fit is no failure."""
+        assignments = self._held_assignments.hold_again(demand)
+        if assignments:
+            self._apply(DemandPlacement(demand, assignments))
+            demand = remaining_demand(demand, (pod for _, pods in assignments for pod in pods))
         if not demand.batches:
             return
         avoided = self._node_failures.nodes_to_avoid(demand.gang.id)
@@ -257,14 +259,14 @@ class _Attempts:
             self._apply(DemandPlacement(demand, assign_pods(self._session, demand, answer.assignments)))
 
     def _hold_nominated(self, gang: Gang) -> None:
-        """Where room is being made for the gang, nobody else gets what of it is free already."""
+        """Hold the free part of the capacity that is nominated for the gang."""
         if gang.id in self._nominations.open:
             self._blocked_by.clear()
             with self._session.statement() as statement:
                 self._nominations.hold_free_capacity(gang, statement)
 
     def _fail(self, failure: Failure) -> None:
-        """The first failure of a gang counts, but that not all of it was tried must not be forgotten."""
+        """Note a failure. The first one of a gang counts, unless a later one says that not all was tried."""
         self._queue_gates.failed(failure)
         self.reservations.failed(failure)
         known = self.outcome.failures.get(failure.demand.gang.id)

@@ -37,7 +37,7 @@ def result_of(cycle: Cycle) -> CycleResult:
         queues=_reports(session, reported),
         memory=replace(
             cycle.memory,
-            compositions=dict(sorted(holds.seated.items())),
+            compositions=dict(sorted(holds.compositions.items())),
             avoided=cycle.node_failures.avoided,
             failed=cycle.node_failures.failed,
             deleting_members=cycle.node_failures.leaving,

@@ -1,9 +1,9 @@
-"""Where room was kept for members that do not exist yet: there it is kept again, and given to those who come.
+"""Nodes on which capacity is held for members that do not exist yet.
 
-Worked out anew in each cycle, the room of two gangs might be kept in another way, in which the members of one
-of them that come first leave none to the other. So each cycle keeps the seats of the last one, as far as they
-can still be had, and until a gang's turn comes nobody of the same or of lower rank gets them. Who is of
-higher rank may.
+If they were computed again in each cycle, capacity of two gangs might be held in another way, so that the
+first members of one gang leave none to the other. So each cycle holds the assignments of the last one, as far
+as they still fit. Until it is a gang's turn, no gang of the same or of lower rank gets them; a gang of higher
+rank may.
 """
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping
@@ -25,141 +25,145 @@ from phalanx.model.resources import NONE, Resources, add, fits, subtract
 from phalanx.model.rules import Budget
 
 
-class _Seat(Struct, frozen=True):
-    """Room for one member on a node."""
+class _Assignment(Struct, frozen=True):
+    """A node on which capacity for one member is held."""
 
     node: NodeName
-    part: MemberCount
+    member: MemberCount
 
 
 class _Budgets:
-    """What the queues of a gang may still use: less than before, where it went to somebody of higher rank."""
+    """What the queues of a gang may still use; gangs of higher rank may have used some of it."""
 
     def __init__(self, session: Session, gang: Gang) -> None:
         rules = session.plugins.rules(gang)
         self._left = [(rule.nodes, dict(rule.remaining)) for rule in rules if isinstance(rule, Budget)]
 
     def take(self, node: NodeName, requests: Resources) -> bool:
-        """Whether there is so much left for this node; then it is taken."""
+        """Take this much for the node; False if not that much is left."""
         left = [amounts for nodes, amounts in self._left if nodes is None or node in nodes]
-        asked = [(name, need) for name, need in requests.items() if need > 0]
-        if any(need > amounts.get(name, need) for amounts in left for name, need in asked):
+        requested = [(name, need) for name, need in requests.items() if need > 0]
+        if any(need > amounts.get(name, need) for amounts in left for name, need in requested):
             return False
         for amounts in left:
-            amounts.update({name: amounts[name] - need for name, need in asked if name in amounts})
+            amounts.update({name: amounts[name] - need for name, need in requested if name in amounts})
         return True
 
 
-class Beside(Struct, frozen=True):
-    """Seats to leave alone, as negative changes; with an equal `key` they are the same."""
+class WithheldCapacity(Struct, frozen=True):
+    """Held capacity that a demand must not use, as negative changes. Equal keys mean equal changes."""
 
     key: Hashable
-    room: Usage
+    usage: Usage
     budgets: Mapping[Account, Resources]
 
 
 class HeldAssignments:
-    """Those of the last cycle that have not been taken by their gang's members or kept anew in this one."""
+    """The assignments of the last cycle that were neither given to members nor held again in this one."""
 
-    def __init__(self, session: Session, claims: Mapping[GangId, GangComposition]) -> None:
-        """`claims`: who claims room in this cycle, and where it was kept."""
+    def __init__(self, session: Session, holds: Mapping[GangId, GangComposition]) -> None:
+        """`holds`: the gangs for which capacity is held in this cycle, and where it was held."""
         self._session = session
-        self._ranks = {gang: rank_of(session.gangs[gang], session) for gang in claims}
-        self._left: dict[GangId, list[_Seat]] = {}
+        self._ranks = {gang: rank_of(session.gangs[gang], session) for gang in holds}
+        self._left: dict[GangId, list[_Assignment]] = {}
         self._version = 0
-        self._last: Beside | None = None
+        self._last: WithheldCapacity | None = None
         taken: dict[NodeName, Resources] = {}
-        for gang in sorted(claims, key=lambda gang: (self._ranks[gang], gang)):
-            seats = [seat for seat in _seats_of(claims[gang], session) if self._take(seat, taken)]
-            if seats:
-                self._left[gang] = seats
+        for gang in sorted(holds, key=lambda gang: (self._ranks[gang], gang)):
+            assignments = [
+                assignment
+                for assignment in _assignments_of(holds[gang], session)
+                if self._still_fits(assignment, taken)
+            ]
+            if assignments:
+                self._left[gang] = assignments
 
-    def _take(self, seat: _Seat, taken: dict[NodeName, Resources]) -> bool:
-        """Whether the seat can still be had, beside those that are taken."""
-        used = taken.get(seat.node, NONE)
-        free = subtract(self._session.free(seat.node), used)
-        if fits(seat.part.shape.requests, free):
-            taken[seat.node] = add(used, seat.part.shape.requests)
+    def _still_fits(self, assignment: _Assignment, taken: dict[NodeName, Resources]) -> bool:
+        """Whether the assignment still fits beside those that are taken."""
+        used = taken.get(assignment.node, NONE)
+        free = subtract(self._session.free(assignment.node), used)
+        if fits(assignment.member.shape.requests, free):
+            taken[assignment.node] = add(used, assignment.member.shape.requests)
             return True
         return False
 
-    def beside(self, demand: Demand) -> Beside | None:
-        """What this demand must leave alone; None for nothing."""
+    def beside(self, demand: Demand) -> WithheldCapacity | None:
+        """The held capacity that this demand must not use; None for none."""
         if not self._left:
             return None
         rank = rank_of(demand.gang, self._session)
         gangs = [gang for gang in self._left if gang != demand.gang.id and self._ranks[gang] <= rank]
         key = (self._version, tuple(gangs))
         if gangs and (self._last is None or self._last.key != key):
-            self._last = Beside(key, *self._changes(gangs))
+            self._last = WithheldCapacity(key, *self._changes(gangs))
         return self._last if gangs else None
 
     def _changes(self, gangs: Iterable[GangId]) -> tuple[Usage, Mapping[Account, Resources]]:
-        cells: dict[CapacityKey, int] = {}
+        delta: dict[CapacityKey, int] = {}
         for gang in gangs:
             used: dict[NodeName, Resources] = {}
-            for seat in self._left[gang]:
-                used[seat.node] = add(used.get(seat.node, NONE), seat.part.shape.requests)
+            for assignment in self._left[gang]:
+                used[assignment.node] = add(used.get(assignment.node, NONE), assignment.member.shape.requests)
             queue = self._session.gangs[gang].queue
-            for cell, amount in capacity_delta(queue, used, used, self._session.ledger).items():
-                cells[cell] = cells.get(cell, 0) - amount
-        return split(cells)
+            for key, amount in capacity_delta(queue, used, used, self._session.ledger).items():
+                delta[key] = delta.get(key, 0) - amount
+        return split(delta)
 
-    def came(self, demand: Demand) -> None:
-        """Members are about to get nodes: as many seats of their roles are theirs."""
+    def release_for(self, demand: Demand) -> None:
+        """Release as many assignments as members of their roles are about to get nodes."""
         for pod in _pods_of(demand) if demand.gang.id in self._left else ():
             self._pop(demand.gang.id, pod)
 
-    def again(self, demand: Demand) -> Assignments:
-        """The same seats for stand-ins as before, as many as can be had and are enough; none is left over.
+    def hold_again(self, demand: Demand) -> Assignments:
+        """The same nodes for placeholders as before, as far as they fit. Afterwards nothing is left to hold.
 
-        Where members turned out to be larger, there is room for them only beside what is kept for others.
+        Members that turned out to be larger fit only beside what is held for other gangs.
         """
-        seats: dict[NodeName, list[Pod]] = {}
+        assignments: dict[NodeName, list[Pod]] = {}
         free: dict[NodeName, Resources] = {}
         budgets = _Budgets(self._session, demand.gang)
         for pod in _pods_of(demand):
-            seat = self._pop(demand.gang.id, pod)
-            if seat is None or not fits(pod.shape.requests, seat.part.shape.requests):
+            assignment = self._pop(demand.gang.id, pod)
+            if assignment is None or not fits(pod.shape.requests, assignment.member.shape.requests):
                 continue
-            if seat.node in self._session.eligibility(pod).rejected:
+            if assignment.node in self._session.eligibility(pod).rejected:
                 continue
-            left = free.get(seat.node, self._session.free(seat.node))
-            if fits(pod.shape.requests, left) and budgets.take(seat.node, pod.shape.requests):
-                free[seat.node] = subtract(left, pod.shape.requests)
-                seats.setdefault(seat.node, []).append(pod)
+            left = free.get(assignment.node, self._session.free(assignment.node))
+            if fits(pod.shape.requests, left) and budgets.take(assignment.node, pod.shape.requests):
+                free[assignment.node] = subtract(left, pod.shape.requests)
+                assignments.setdefault(assignment.node, []).append(pod)
         self._left.pop(demand.gang.id, None)
         self._version += 1
-        return [(node, tuple(seats[node])) for node in sorted(seats)]
+        return [(node, tuple(assignments[node])) for node in sorted(assignments)]
 
-    def _pop(self, gang: GangId, pod: Pod) -> _Seat | None:
+    def _pop(self, gang: GangId, pod: Pod) -> _Assignment | None:
         left = self._left.get(gang, [])
         self._version += 1
-        for index, seat in enumerate(left):
-            if (seat.part.role, seat.part.subgroup) == (pod.role, pod.subgroup):
+        for index, assignment in enumerate(left):
+            if (assignment.member.role, assignment.member.subgroup) == (pod.role, pod.subgroup):
                 return left.pop(index)
         return None
 
 
-def room_of(kept: Iterable[CapacityHold]) -> dict[GangId, dict[NodeName, tuple[MemberCount, ...]]]:
-    """By gang and node, what was kept."""
+def held_nodes(holds: Iterable[CapacityHold]) -> dict[GangId, dict[NodeName, tuple[MemberCount, ...]]]:
+    """What is held, by gang and node."""
     found: dict[GangId, dict[NodeName, tuple[MemberCount, ...]]] = {}
-    for each in kept:
-        mine = found.setdefault(each.gang.id, {})
-        for node, pods in each.assignments:
-            mine[node] = (*mine.get(node, ()), *count_members(pods))
+    for hold in holds:
+        nodes = found.setdefault(hold.gang.id, {})
+        for node, pods in hold.assignments:
+            nodes[node] = (*nodes.get(node, ()), *count_members(pods))
     return found
 
 
-def _seats_of(seated: GangComposition, session: Session) -> Iterator[_Seat]:
-    """Those that may be taken again without looking closer: no shares of devices, no NUMA zones."""
-    for node, parts in seated.held.items():
-        for part in parts if node in session.nodes else ():
-            is_plain = not requests_share(part.shape.requests) and not (
-                session.facts.numa_layouts and part.shape.numa
+def _assignments_of(composition: GangComposition, session: Session) -> Iterator[_Assignment]:
+    """The assignments that may be held again without a solve: no shares of devices, no NUMA zones."""
+    for node, members in composition.held.items():
+        for member in members if node in session.nodes else ():
+            is_plain = not requests_share(member.shape.requests) and not (
+                session.facts.numa_layouts and member.shape.numa
             )
-            for _ in range(part.count if is_plain else 0):
-                yield _Seat(node, part)
+            for _ in range(member.count if is_plain else 0):
+                yield _Assignment(node, member)
 
 
 def _pods_of(demand: Demand) -> Iterator[Pod]:
