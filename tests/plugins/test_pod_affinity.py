@@ -178,7 +178,7 @@ def test_a_chain_is_none() -> None:
 
 
 def test_nobody_begins_again_where_others_are_there() -> None:
-    """Capacity is in r2; the selected pods run in r0, which is cordoned, and come to r1, which is then full."""
+    """Capacity is in r2. Selected pods run in r0, which is cordoned, and come to r1, which is then full."""
     scenario = racks(1, 1, 1).nodes("r0", cordoned=True, within="r0").stranger("s", "r0-0", **APP)
     scenario.gang("g", 1, role="a", **APP, cpu=4, selector={"group": "r1"})
     scenario.role("g", 1, role="b", **APP, near=[term(RACK, app="x")]).change("g", min_member=2)
