@@ -1,6 +1,6 @@
 """Adds a cost to nodes with recent failures, so that pods prefer other nodes.
 
-A few nodes cause most failures. Each failure that is due to the node counts one, and halves with time
+A few nodes cause most failures. Each failure that the node caused counts one, and halves with time
 (`tolerance.failureHalfLifeMinutes` in the configuration). The metric `phalanx_node_failure_score` shows the
 scores. They are kept in memory and lost at a restart of the scheduler.
 """

@@ -11,7 +11,7 @@ from phalanx.framework.view import SessionView
 from phalanx.model.gangs import Gang
 
 
-class Wishes(Struct, frozen=True, forbid_unknown_fields=True):
+class ForeignArguments(Struct, frozen=True, forbid_unknown_fields=True):
     strength: int = 1
 
 
@@ -19,9 +19,9 @@ class Foreign(Plugin):
     """A plugin from another package."""
 
     name = "foreign"
-    Arguments = Wishes
+    Arguments = ForeignArguments
 
-    def __init__(self, arguments: Wishes) -> None:
+    def __init__(self, arguments: ForeignArguments) -> None:
         self._strength = arguments.strength
 
     def gang_order(self, gang: Gang, view: SessionView) -> GangOrder:

@@ -209,19 +209,19 @@ def test_what_always_holds(case: tuple[dict[QueueName, Participant], Resources])
             assert share.guarantee.get(name, 0) <= parties[queue].limit.get(name, 1000)
 
 
-def leximin(rows: list[tuple[Fraction, Resources]], room: Resources) -> list[float]:
-    """The level of each wish, part / speed: highest smallest level, then who can be above it, and so on.
+def leximin(rows: list[tuple[Fraction, Resources]], capacity: Resources) -> list[float]:
+    """The level of each bundle, part / speed: highest smallest level, then who can be above it, and so on.
 
     Solved as linear programs: maximise the common level of all that are not fixed, then fix those that
     cannot rise above it while the others keep it.
     """
     fixed: dict[int, float] = {}
     while len(fixed) < len(rows):
-        level, _ = _highest(rows, room, fixed, None, 0)
+        level, _ = _highest(rows, capacity, fixed, None, 0)
         stuck = [
             index
             for index in range(len(rows))
-            if index not in fixed and _highest(rows, room, fixed, index, level)[0] <= level + 1e-6
+            if index not in fixed and _highest(rows, capacity, fixed, index, level)[0] <= level + 1e-6
         ]
         assert stuck
         fixed |= dict.fromkeys(stuck, level)
@@ -230,7 +230,7 @@ def leximin(rows: list[tuple[Fraction, Resources]], room: Resources) -> list[flo
 
 def _highest(
     rows: list[tuple[Fraction, Resources]],
-    room: Resources,
+    capacity: Resources,
     fixed: Mapping[int, float],
     rising: int | None,
     level: float,
@@ -240,7 +240,7 @@ def _highest(
     speeds = [float(speed) for speed, _ in rows]
     parts = [solver.NumVar(0, 1, str(index)) for index in range(len(rows))]
     top = solver.NumVar(0, solver.infinity(), "level")
-    for name, amount in room.items():
+    for name, amount in capacity.items():
         solver.Add(sum(parts[i] * each.get(name, 0) for i, (_, each) in enumerate(rows)) <= amount)
     for index, part in enumerate(parts):
         if index in fixed:
@@ -259,43 +259,43 @@ speeds = st.builds(Fraction, st.integers(1, 6), st.integers(1, 6))
 
 @holds(300)
 @given(st.lists(st.tuples(speeds, amounts), min_size=1, max_size=6), some)
-def test_filling_is_leximin(rows: list[tuple[Fraction, Resources]], some_room: Resources) -> None:
-    room = {name: some_room.get(name, 0) for name in NAMES}
-    parts = fill([Bundle(amounts, speed) for speed, amounts in rows], room)
+def test_filling_is_leximin(rows: list[tuple[Fraction, Resources]], some_capacity: Resources) -> None:
+    capacity = {name: some_capacity.get(name, 0) for name in NAMES}
+    parts = fill([Bundle(amounts, speed) for speed, amounts in rows], capacity)
     for name in NAMES:
         used = sum(
             (part * each.get(name, 0) for part, (_, each) in zip(parts, rows, strict=True)), Fraction(0)
         )
-        assert used <= room[name]
+        assert used <= capacity[name]
     levels = [float(part / speed) for part, (speed, _) in zip(parts, rows, strict=True)]
-    assert levels == pytest.approx(leximin(rows, room), abs=1e-4)
+    assert levels == pytest.approx(leximin(rows, capacity), abs=1e-4)
 
 
 @holds(200)
 @given(st.lists(st.tuples(st.integers(1, 5), amounts, some), min_size=1, max_size=5))
-def test_siblings_of_one_wish_each_are_leximin_above_their_guarantees(
+def test_siblings_of_one_bundle_each_are_leximin_above_their_guarantees(
     rows: list[tuple[int, Resources, Resources]],
 ) -> None:
     """One level of the tree, checked from the outside: amounts are at most 1 below those of the program."""
     capacity = {"cpu": 90, "gpu": 50, "memory": 70}
     parties = {
-        QueueName(f"q{index}"): party(wish, weight=weight, guarantee=guarantee)
-        for index, (weight, wish, guarantee) in enumerate(rows)
+        QueueName(f"q{index}"): party(bundle, weight=weight, guarantee=guarantee)
+        for index, (weight, bundle, guarantee) in enumerate(rows)
     }
     found = list(divide(parties, capacity).values())
-    due = [_smaller(wish, share) for (_, wish, _), share in zip(rows, found, strict=True)]
-    room = {name: amount - sum(mine.get(name, 0) for mine in due) for name, amount in capacity.items()}
+    due = [_smaller(bundle, share) for (_, bundle, _), share in zip(rows, found, strict=True)]
+    rest = {name: amount - sum(mine.get(name, 0) for mine in due) for name, amount in capacity.items()}
     program: list[tuple[Fraction, Resources]] = []
-    for (weight, wish, _), mine in zip(rows, due, strict=True):
-        begun = max(Fraction(mine[name], wish[name]) for name in wish)
-        shares = (Fraction(wish[name] - mine[name], capacity[name]) for name in wish)
+    for (weight, bundle, _), mine in zip(rows, due, strict=True):
+        started = max(Fraction(mine[name], bundle[name]) for name in bundle)
+        shares = (Fraction(bundle[name] - mine[name], capacity[name]) for name in bundle)
         speed = weight / (max(shares) or 1)
-        whole = {name: int(amount * begun) for name, amount in wish.items()}
-        program.append((speed, {name: whole[name] - mine[name] for name in wish}))
-        program.append((speed, {name: wish[name] - whole[name] for name in wish}))
+        whole = {name: int(amount * started) for name, amount in bundle.items()}
+        program.append((speed, {name: whole[name] - mine[name] for name in bundle}))
+        program.append((speed, {name: bundle[name] - whole[name] for name in bundle}))
     parts = [
         min(1.0, level * float(speed))
-        for level, (speed, _) in zip(leximin(program, room), program, strict=True)
+        for level, (speed, _) in zip(leximin(program, rest), program, strict=True)
     ]
     for index, share in enumerate(found):
         for name, mine in due[index].items():
@@ -304,8 +304,8 @@ def test_siblings_of_one_wish_each_are_leximin_above_their_guarantees(
             assert -1 - 1e-3 < share.fair_share[name] - exact < 1e-3
 
 
-def _smaller(wish: Resources, share: QueueShare) -> dict[str, int]:
-    return {name: min(amount, share.guarantee.get(name, 0)) for name, amount in wish.items()}
+def _smaller(bundle: Resources, share: QueueShare) -> dict[str, int]:
+    return {name: min(amount, share.guarantee.get(name, 0)) for name, amount in bundle.items()}
 
 
 def test_what_a_guaranteed_device_needs_besides_is_not_cut_with_what_is_above_the_guarantee() -> None:
@@ -317,7 +317,7 @@ def test_what_a_guaranteed_device_needs_besides_is_not_cut_with_what_is_above_th
     assert found == {"a": {"gpu": 7, "cpu": 14}, "b": {"gpu": 1, "cpu": 1}}
 
 
-def test_many_siblings_with_odd_wishes_are_divided_as_well() -> None:
+def test_many_siblings_with_odd_bundles_are_divided_as_well() -> None:
     """Their common denominator has more bits than are kept."""
     parties = {QueueName(f"q{index:03}"): party({"memory": 2**40 + 2 * index + 1}) for index in range(200)}
     found = [each.fair_share["memory"] for each in divide(parties, {"memory": 2**44}).values()]
@@ -344,7 +344,7 @@ def trees_for_devices(draw: st.DrawFn) -> tuple[dict[QueueName, Participant], in
 
 
 class Tree:
-    """What a division among queues is made of, worked out anew from the rules as users are told them."""
+    """What a division among queues is made of, worked out again from the rules as users are reported them."""
 
     def __init__(self, parties: Mapping[QueueName, Participant], capacity: int) -> None:
         self.parties, self.capacity = parties, capacity
@@ -361,10 +361,10 @@ class Tree:
     def demand(self, name: QueueName) -> int:
         return self.own(name) + sum(self.demand(child) for child in self.below(name))
 
-    def wish(self, name: QueueName) -> int:
+    def bundle(self, name: QueueName) -> int:
         """The demand within all limits."""
-        wished = self.own(name) + sum(self.wish(child) for child in self.below(name))
-        return min(wished, self.parties[name].limit.get("gpu", wished))
+        demanded = self.own(name) + sum(self.bundle(child) for child in self.below(name))
+        return min(demanded, self.parties[name].limit.get("gpu", demanded))
 
     def asked(self, name: QueueName) -> int:
         """The guarantee before it is scaled down to what exists."""
@@ -390,7 +390,7 @@ def test_a_tree_is_leximin_above_the_guarantees_at_every_node(
     for parent in [None, *parties]:
         names = tree.below(parent)
         due = {name: min(tree.demand(name), tree.guarantee(name)) for name in names}
-        rows = {name: (parties[name].weight, tree.wish(name) - due[name]) for name in names}
+        rows = {name: (parties[name].weight, tree.bundle(name) - due[name]) for name in names}
         if parent is not None and names:
             rows[QueueName("its own pods")] = (1, tree.used(parent))
         wishing = {name: row for name, row in rows.items() if row[1] > 0}

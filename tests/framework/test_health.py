@@ -55,8 +55,8 @@ def test_nodes_that_were_bad_before_or_join_bad_do_not_count() -> None:
 
 def test_nothing_is_evicted_while_it_is_open() -> None:
     scenario = cluster(5, 6, conditions={"Ready": "Unknown"})
-    wish = Recovery(on_node_loss=RecoveryMode.REPLACE, grace_period="0s")
-    scenario.gang("lost", 1, gpu=8, on=("b-0",), recovery=wish)
+    recovery = Recovery(on_node_loss=RecoveryMode.REPLACE, grace_period="0s")
+    scenario.gang("lost", 1, gpu=8, on=("b-0",), recovery=recovery)
     scenario.gang("torn", 1, min=2, gpu=8, on=("g-0",), started=False)
     first = step(scenario)
     scenario.now += WINDOW_MS - 1

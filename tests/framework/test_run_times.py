@@ -1,4 +1,4 @@
-"""When gangs are expected to end, and what room that leaves over time."""
+"""When gangs are expected to end, and what capacity that leaves over time."""
 
 from typing import Any
 
@@ -47,7 +47,7 @@ def test_ends_of_a_run_that_began_at_0(estimate: int | None, maximum: int | None
     runtime = Runtime(f"{estimate}s" if estimate else None, f"{maximum}s" if maximum else None)
     expected = declared(runtime)
     assert expected is not None
-    found = end_of_run(expected, begun=0, now=now * 1000)
+    found = end_of_run(expected, began=0, now=now * 1000)
     assert found == End(end.at * 1000, end.likely * 1000, end.latest * 1000, end.method)
 
 
@@ -177,17 +177,17 @@ def reserved(start: int, amount: int, end: int | None) -> Reservation:
         (40, None, 6),
     ],
 )
-def test_the_least_room_between_two_times(since: int, until: int | None, least: int) -> None:
+def test_the_least_capacity_between_two_times(since: int, until: int | None, least: int) -> None:
     """4 come at 10, 7 go at 20 and are back at 30, 2 come at 40."""
     ends, starts = [leaving(40, 2), leaving(10, 4)], [reserved(20, 7, 30)]
-    room = least_capacity(ends, starts, since=since, until=until)
-    assert room.get(CELL, 0) == least
+    capacity = least_capacity(ends, starts, since=since, until=until)
+    assert capacity.get(CELL, 0) == least
     assert least_capacity(ends, starts, since=since, until=until, only=[CELL]) == {CELL: least} or not least
     assert least_capacity(ends, starts, since=since, until=until, only=[]) == {}
     assert moments(ends, starts, now=10) == [30, 40]
 
 
-def test_room_that_comes_when_other_room_goes_comes_first() -> None:
+def test_capacity_that_comes_when_other_capacity_goes_comes_first() -> None:
     one, next_one = reserved(10, 7, 20), reserved(20, 7, None)
     for order in ([one, next_one], [next_one, one]):
         assert least_capacity([], order, since=0, until=None) == {CELL: -7}

@@ -1,4 +1,4 @@
-"""Sums that are kept say what adding up anew would."""
+"""Sums that are kept say what adding up again would."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -51,7 +51,7 @@ def state_of(session: Session) -> object:
     )
 
 
-def test_placing_takes_room_and_books_it_on_the_queue_and_its_ancestors() -> None:
+def test_placing_takes_capacity_and_books_it_on_the_queue_and_its_ancestors() -> None:
     session = opened()
     with session.statement() as statement:
         place(statement, gang(session, "new"), 2)
@@ -98,7 +98,7 @@ def test_a_statement_rolls_back_its_own_changes_only() -> None:
     assert state_of(session) == before
 
 
-def test_whoever_follows_the_log_sees_a_node_again_after_a_roll_back() -> None:
+def test_a_reader_of_the_log_sees_a_node_again_after_a_roll_back() -> None:
     session = opened()
     with session.statement() as statement:
         place(statement, gang(session, "new"), 1)
@@ -161,7 +161,7 @@ def test_a_pod_is_placed_once() -> None:
         place(session.statement(), gang(session, "new"), 1)
 
 
-def test_only_bound_pods_are_evicted_and_keep_their_room_until_they_are_gone() -> None:
+def test_only_bound_pods_are_evicted_and_keep_their_capacity_until_they_are_gone() -> None:
     session = opened()
     old, new = gang(session, "old"), gang(session, "new")
     with session.statement() as statement:

@@ -129,7 +129,7 @@ def test_what_a_session_says_does_not_depend_on_the_one_before(cycles: list[list
         cluster.now = replace(cluster.now, memory=memory, now=cluster.now.now + 1000)
 
 
-def test_facts_are_worked_out_anew_only_when_a_node_is_another_one() -> None:
+def test_facts_are_worked_out_again_only_when_a_node_is_another_one() -> None:
     cluster, between = Cluster(), SessionCache()
     facts = Session(cluster.now, CONFIG, cache=between).facts
     cluster.change(1, "used")
@@ -157,7 +157,7 @@ def test_another_configuration_has_facts_of_its_own() -> None:
     assert Session(cluster.now, CONFIG, cache=between).faults
 
 
-def test_whoever_overlooks_faults_leaves_nothing_of_that_behind() -> None:
+def test_who_overlooks_faults_leaves_nothing_of_that_behind() -> None:
     cluster, between = Cluster(), SessionCache()
     cluster.change(1, "faulty")
     assert not Session(cluster.now, CONFIG, cache=between, ignore_faults=True).faults

@@ -30,7 +30,7 @@ def share(scenario: Scenario, queue: str, flavor: Selector | None = None) -> Que
 
 
 def due(scenario: Scenario, *queues: str, flavor: Selector | None = None) -> list[int]:
-    """How many devices each queue is due."""
+    """How many devices each queue is entitled to."""
     return [share(scenario, queue, flavor).fair_share.get(GPU, 0) for queue in queues]
 
 
@@ -87,7 +87,7 @@ def test_what_cannot_be_placed_is_no_demand(fields: dict[str, object]) -> None:
 
 
 def test_what_was_found_to_be_impossible_is_no_demand_any_more() -> None:
-    """Two racks of one node: a gang of both must lie in one."""
+    """Two racks of one node: a gang of both must are in one."""
     scenario = Scenario("rack").nodes("r", 1, gpu=8, within="r1").nodes("s", 1, gpu=8, within="s1")
     scenario.queue("a").queue("b").gang("x", 16, gpu=1, queue="a", required="rack")
     scenario.gang("y", 16, gpu=1, queue="b", created=0)
@@ -201,7 +201,7 @@ def test_a_guarantee_and_a_limit_cut_below_what_is_used_evict_nobody() -> None:
 @given(
     st.lists(st.tuples(st.sampled_from("abc"), st.integers(1, 4), st.integers(0, 3)), min_size=1, max_size=8)
 )
-def test_what_is_booked_step_by_step_is_what_is_counted_anew(gangs: list[tuple[str, int, int]]) -> None:
+def test_what_is_booked_step_by_step_is_what_is_counted_again(gangs: list[tuple[str, int, int]]) -> None:
     """Per queue and flavor, after a cycle has placed what it can and rolled back the rest."""
     scenario = (
         Scenario().nodes("a100", 1, gpu=8).nodes("h100", 1, gpu=8).queue("top", flavors=[Flavor("f", H100)])
@@ -217,7 +217,7 @@ def test_what_is_booked_step_by_step_is_what_is_counted_anew(gangs: list[tuple[s
     enqueue.execute(cycle)
     allocate.execute(cycle)
     scenario.take(Decided(CycleResult(cycle=1, placements=session.placements)))
-    anew = Session(scenario.snapshot(), SchedulerConfig()).ledger
+    again = Session(scenario.snapshot(), SchedulerConfig()).ledger
     for queue in session.queues:
         for selector in (None, *(flavor.node_selector for flavor in queue.flavors)):
-            assert session.ledger.usage(queue.name, selector) == anew.usage(queue.name, selector)
+            assert session.ledger.usage(queue.name, selector) == again.usage(queue.name, selector)

@@ -107,7 +107,7 @@ def test_age_does_not_pass_a_running_gang_that_lacks_members() -> None:
     assert scenario.decide(ageing(evicts=False)).placed() == ["run"]
 
 
-def test_age_takes_no_room_that_is_being_made_for_another() -> None:
+def test_age_takes_no_capacity_that_is_being_made_for_another() -> None:
     scenario = waits(slots(), "old", 999)
     waits(scenario, "urgent", 0, priority=5)
     seats = {NodeName("n-0"): {GPU: 1, "cpu": 1000}}
@@ -116,7 +116,7 @@ def test_age_takes_no_room_that_is_being_made_for_another() -> None:
     assert scenario.decide(ageing()).placed() == ["urgent"]
 
 
-def test_who_passed_by_age_may_be_evicted_like_any_other_and_begins_to_wait_anew() -> None:
+def test_who_passed_by_age_may_be_evicted_like_any_other_and_begins_to_wait_again() -> None:
     """Once in each time that it takes to age, not in each cycle."""
     scenario = waits(slots(), "old", 999)
     waits(scenario, "urgent", 0, priority=5)
@@ -200,7 +200,7 @@ def test_no_stream_of_higher_priority_keeps_a_gang_waiting_for_ever(
 ) -> None:
     """One slot that is free again each minute, and at least one newcomer each minute: never enough for all.
 
-    Whoever waits is served at the latest when it is at the bound by age, and those before it are.
+    The gang that waits is served at the latest when it is at the bound by age, and those before it are.
     """
     scenario = Scenario().nodes("n", 1, gpu=1)
     waits(scenario, "low", 0, priority=low)
@@ -219,7 +219,7 @@ def test_no_stream_of_higher_priority_keeps_a_gang_waiting_for_ever(
 
 
 def test_who_may_evict_does_though_one_of_its_rank_by_age_may_not() -> None:
-    """Both would need the same room; the older one has no right to it."""
+    """Both would need the same capacity; the older one has no right to it."""
     scenario = slots().gang("runs", 1, gpu=1, on=["n-0"], priority=3)
     waits(scenario, "old", 60, priority=1)
     waits(scenario, "important", 0, priority=UP_TO)

@@ -69,7 +69,7 @@ def test_a_bound_volume_binds_its_pod() -> None:
     assert result.where("g") == {"b": 2}
 
 
-def test_a_volume_out_of_reach_is_told() -> None:
+def test_a_volume_out_of_reach_is_reported() -> None:
     scenario = Scenario().nodes("a", labels={"zone": "a"})
     scenario.claims["team/data"] = VolumeClaim(node_affinity=(IN_B,))
     verdict = scenario.gang("g", 1, claims=["data"]).decide().verdict("g")

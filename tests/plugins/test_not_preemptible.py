@@ -125,7 +125,7 @@ def test_surplus_comes_inside_the_guarantee() -> None:
     assert decided.verdict("grows").reason is LIMIT
 
 
-def test_one_that_lost_all_its_members_begins_anew() -> None:
+def test_one_that_lost_all_its_members_begins_again() -> None:
     assert lasting(guaranteed(1), "again", 4, starts_over=True).decide().placed() == ["again"]
 
 
@@ -142,7 +142,7 @@ def test_nobody_is_evicted_for_what_eviction_does_not_help() -> None:
     assert len(scenario.decide().evicted()) == 16
 
 
-def test_room_that_is_being_made_is_as_good_as_taken() -> None:
+def test_capacity_that_is_being_made_is_as_good_as_taken() -> None:
     """Else somebody used the guarantee up elsewhere, and who was evicted went for nothing."""
     scenario = guaranteed()
     lasting(lasting(scenario, "waits", 4, gpu=2), "next", 4)

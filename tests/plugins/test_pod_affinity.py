@@ -177,8 +177,8 @@ def test_a_chain_is_none() -> None:
     assert scenario.change("g", min_member=3).decide().where("g") == {"r1": 3}
 
 
-def test_nobody_begins_anew_where_others_are_there() -> None:
-    """There is room in r2; what is asked for runs in r0, which is cordoned, and comes to r1, then full."""
+def test_nobody_begins_again_where_others_are_there() -> None:
+    """Capacity is in r2. Selected pods run in r0, which is cordoned, and come to r1, which is then full."""
     scenario = racks(1, 1, 1).nodes("r0", cordoned=True, within="r0").stranger("s", "r0-0", **APP)
     scenario.gang("g", 1, role="a", **APP, cpu=4, selector={"group": "r1"})
     scenario.role("g", 1, role="b", **APP, near=[term(RACK, app="x")]).change("g", min_member=2)
@@ -254,7 +254,7 @@ def scenario_of(case: Case) -> Scenario:
     return scenario
 
 
-Seat = tuple[Kind, int]
+Place = tuple[Kind, int]
 """A pod and the index of its node."""
 
 
@@ -267,25 +267,25 @@ def spot(case: Case, key: str, node: int) -> str:
     return str(node) if key == HOST else case.racks[node]
 
 
-def admits(case: Case, kind: Kind, node: int, there: Sequence[Seat]) -> bool:
+def admits(case: Case, kind: Kind, node: int, there: Sequence[Place]) -> bool:
     """Kubernetes' filter for one pod that comes when these are there."""
-    for other, seat in there:
+    for other, place in there:
         for one in kind.apart:
             here = spot(case, one.topology_key, node)
-            if here and means(one, other) and spot(case, one.topology_key, seat) == here:
+            if here and means(one, other) and spot(case, one.topology_key, place) == here:
                 return False
         for one in other.apart:
             here = spot(case, one.topology_key, node)
-            if here and means(one, kind) and spot(case, one.topology_key, seat) == here:
+            if here and means(one, kind) and spot(case, one.topology_key, place) == here:
                 return False
     return is_near(case, kind, node, there)
 
 
-def is_near(case: Case, kind: Kind, node: int, there: Sequence[Seat]) -> bool:
+def is_near(case: Case, kind: Kind, node: int, there: Sequence[Place]) -> bool:
     if not all(spot(case, one.topology_key, node) for one in kind.near):
         return False
-    meant = [seat for other, seat in there if all(means(one, other) for one in kind.near)]
-    found = [{spot(case, one.topology_key, seat) for seat in meant} - {""} for one in kind.near]
+    meant = [place for other, place in there if all(means(one, other) for one in kind.near)]
+    found = [{spot(case, one.topology_key, place) for place in meant} - {""} for one in kind.near]
     if all(spot(case, one.topology_key, node) in some for one, some in zip(kind.near, found, strict=True)):
         return True
     return not any(found) and all(means(one, kind) for one in kind.near)
@@ -313,9 +313,9 @@ def asks_for(one: Kind, other: Kind) -> bool:
     return bool(one.near) and all(means(each, other) for each in one.near)
 
 
-def can_come(case: Case, seats: Sequence[Seat], before: Sequence[Seat]) -> bool:
+def can_come(case: Case, places: Sequence[Place], before: Sequence[Place]) -> bool:
     """Whether there is an order in which Kubernetes lets all of them come to those that came before."""
-    for order in itertools.permutations(seats):
+    for order in itertools.permutations(places):
         there = [*case.there, *before]
         for kind, node in order:
             if not admits(case, kind, node, there):
@@ -326,14 +326,16 @@ def can_come(case: Case, seats: Sequence[Seat], before: Sequence[Seat]) -> bool:
     return False
 
 
-def placements(case: Case, roles: Roles, before: Sequence[Seat]) -> Iterator[list[Seat]]:
+def placements(case: Case, roles: Roles, before: Sequence[Place]) -> Iterator[list[Place]]:
     pods = [kind for kind, count in roles for _ in range(count)]
     for nodes in itertools.product(range(len(case.racks)), repeat=len(pods)):
-        seats = list(zip(pods, nodes, strict=True))
-        together = [*before, *seats]
-        loads = [sum(kind.cpu for kind, seat in together if seat == node) for node in range(len(case.racks))]
+        places = list(zip(pods, nodes, strict=True))
+        together = [*before, *places]
+        loads = [
+            sum(kind.cpu for kind, place in together if place == node) for node in range(len(case.racks))
+        ]
         if max(loads) <= 3:
-            yield seats
+            yield places
 
 
 @settings(max_examples=examples(100), deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -342,18 +344,18 @@ def test_a_gang_starts_iff_kubernetes_could_let_its_pods_come_in_some_order(case
     scenario = scenario_of(case)
     result = scenario.decide()
     assert result.result.stats.errors == ()
-    before: list[Seat] = []
+    before: list[Place] = []
     for number, roles in enumerate(case.gangs):
         name = f"g{number}"
         if result.reasons().get(name) is Reason.UNSUPPORTED_FIELD:
             assert is_circle(roles)
             continue
         if not result.placements(name):
-            found = (seats for seats in placements(case, roles, before) if can_come(case, seats, before))
+            found = (places for places in placements(case, roles, before) if can_come(case, places, before))
             assert may_be_missed(roles) or not any(found)
             continue
         pods = [kind for kind, count in roles for _ in range(count)]
         nodes = [int(result.binds[pod.uid][1]) for pod in scenario.members(name)]
-        seats = list(zip(pods, nodes, strict=True))
-        assert can_come(case, seats, before), seats
-        before += seats
+        places = list(zip(pods, nodes, strict=True))
+        assert can_come(case, places, before), places
+        before += places

@@ -200,9 +200,9 @@ def test_shapes_are_as_they_were_while_no_plugin_declares_anything() -> None:
 def test_a_member_that_does_not_exist_yet_is_of_the_class_of_its_role() -> None:
     scenario = zones().gang("one", 2, labels={"needs": "b"}, bound=1)
     (gang,) = Session(scenario.snapshot(), config("by-label")).gangs.values()
-    (part,) = gang.parts
-    assert part.shape.declared is not None
-    assert part.shape.declared.labels == (("needs", "b"),)
+    (kind,) = gang.composition
+    assert kind.shape.declared is not None
+    assert kind.shape.declared.labels == (("needs", "b"),)
 
 
 def test_a_snapshot_without_the_annotations_of_a_plugin_is_refused() -> None:

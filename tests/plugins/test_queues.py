@@ -235,8 +235,8 @@ def test_a_limit_on_pods_counts_pods() -> None:
 def test_a_namespace_must_be_selected_by_every_queue_above() -> None:
     vision = Term((Requirement("team", "In", ("vision",)),))
     scenario = Scenario().nodes("n", 1).queue("all", namespace_selector=vision).queue("q", parent="all")
-    scenario.namespace("seeing", team="vision").namespace("hearing", team="sound")
-    scenario.gang("in", 1, queue="q", namespace="seeing").gang("out", 1, queue="q", namespace="hearing")
+    scenario.namespace("seeing", team="vision").namespace("listening", team="sound")
+    scenario.gang("in", 1, queue="q", namespace="seeing").gang("out", 1, queue="q", namespace="listening")
     result = scenario.decide()
     assert result.placed() == ["in"]
     assert result.reasons() == {"out": Reason.NAMESPACE_NOT_ALLOWED}

@@ -82,7 +82,7 @@ def test_queues_do_not_pass_each_other_for_it() -> None:
     assert scenario.decide().placed() == ["first"]
 
 
-def test_a_missed_time_is_told_and_the_gang_waits_on() -> None:
+def test_a_missed_time_is_reported_and_the_gang_waits_on() -> None:
     scenario = one_slot().gang("run", 1, gpu=1, on=["n-0"], queue="q")
     scenario.gang("late", 1, gpu=1, queue="q", start_by=NOW + HOUR)
     before = scenario.decide()

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from phalanx.framework.eligibility import NodeCost, NodeFilter
 from phalanx.framework.evictions import Beneficiary, PodEvictionLimit, QueueEvictionLimit
-from phalanx.framework.pod_view import Declarations, PodView
+from phalanx.framework.pod_view import Declarations, PluginError, PodView, UndeclaredField
 from phalanx.framework.view import SessionView
 from phalanx.model.gangs import Gang
 from phalanx.model.nodes import Node
@@ -39,6 +39,7 @@ __all__ = [
     "PodView",
     "QueueEvictionLimit",
     "SessionView",
+    "UndeclaredField",
 ]
 """All that a plugin needs of the framework, in one place."""
 
@@ -47,10 +48,6 @@ NEVER: Final = 1 << 62
 
 Key = Any
 """A value that compares with other keys of the same plugin; smaller comes first."""
-
-
-class PluginError(Exception):
-    """A plugin breaks the protocol; the message names the plugin and what to change."""
 
 
 class GangOrder(Struct, frozen=True):

@@ -18,7 +18,11 @@ from phalanx.model.pods import DeclaredFields, Pod, PodShape
 _KEY_BYTES: Final = 8
 
 
-class UndeclaredField(Exception):
+class PluginError(Exception):
+    """A plugin breaks the protocol. The message names the plugin and what to change."""
+
+
+class UndeclaredField(PluginError):
     """A plugin reads a field of pods that it does not declare."""
 
 

@@ -80,21 +80,21 @@ def declared(runtime: Runtime) -> Expected | None:
     return Expected(runtime.estimate_ms or planned, planned, method)
 
 
-def end_of_run(expected: Expected, *, begun: int, now: int) -> End:
+def end_of_run(expected: Expected, *, began: int, now: int) -> End:
     """The forecast end of a run that began at this time."""
-    at = _next_end(begun, expected.planned_ms, now)
-    likely = min(at, _next_end(begun, expected.likely_ms, now))
+    at = _next_end(began, expected.planned_ms, now)
+    likely = min(at, _next_end(began, expected.likely_ms, now))
     if expected.method is not Method.MAXIMUM:
-        return End(at, likely, at + (at - begun), expected.method)
-    is_over = begun + expected.planned_ms <= now
+        return End(at, likely, at + (at - began), expected.method)
+    is_over = began + expected.planned_ms <= now
     return End(at, likely, at, Method.ESTIMATE if is_over else Method.MAXIMUM)
 
 
-def _next_end(begun: int, run_ms: int, now: int) -> int:
+def _next_end(began: int, run_ms: int, now: int) -> int:
     """The end after the run time, doubled until it is in the future."""
-    while begun + run_ms <= now:
+    while began + run_ms <= now:
         run_ms *= 2
-    return begun + run_ms
+    return began + run_ms
 
 
 class RunTimeForecast:
@@ -129,7 +129,7 @@ class RunTimeForecast:
             return None
         left = [pod for pod in gang.members if pod.holds_node and not pod.deleting]
         known = [pod.running_since * 1000 for pod in left if pod.running_since]
-        return end_of_run(expected, begun=min([self._now, *known]), now=self._now)
+        return end_of_run(expected, began=min([self._now, *known]), now=self._now)
 
     def _assumed_of(self, pods: Sequence[Pod]) -> Expected | None:
         may_end = all(pod.scheduler_name == self._scheduler_name and not pod.restarts_always for pod in pods)

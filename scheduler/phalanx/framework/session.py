@@ -224,7 +224,7 @@ class Session:
 
     @cached_property
     def fair_shares(self) -> FairShares:
-        """What each queue is due, as things stood when the session was opened."""
+        """What each queue is entitled to, as things stood when the session was opened."""
         return FairShares(self)
 
     @cached_property

@@ -203,9 +203,9 @@ def _beyond(bundles: Bundles, entitled: Resources) -> list[Resources]:
         for name in covered:
             left[name] = left.get(name, 0) - covered[name]
         part = max((Fraction(covered[name], amounts[name]) for name in amounts), default=Fraction(0))
-        begun = {name: floor(amount * part) for name, amount in amounts.items()}
-        beyond.append({name: begun[name] - covered[name] for name in amounts})
-        beyond.append({name: amounts[name] - begun[name] for name in amounts})
+        started = {name: floor(amount * part) for name, amount in amounts.items()}
+        beyond.append({name: started[name] - covered[name] for name in amounts})
+        beyond.append({name: amounts[name] - started[name] for name in amounts})
     positive = ({name: amount for name, amount in amounts.items() if amount} for amounts in beyond)
     return [amounts for amounts in positive if amounts]
 
