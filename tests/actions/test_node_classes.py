@@ -128,5 +128,5 @@ def test_following_changes_equals_starting_from_scratch(steps: list[tuple[int, s
         fresh = ProblemBuilder(session)
         for name in ("g", "h"):
             assert following.build_problem(demand(session, name)) == fresh.build_problem(
-                demand(session, each)
+                demand(session, name)
             )
