@@ -50,7 +50,7 @@ def test_the_tightest_domain_counts_members_that_run_already() -> None:
     assert (placement.level, placement.domain) == ("zone", "z")
 
 
-def test_neighbours_in_rank_are_neighbours_in_the_network() -> None:
+def test_adjacent_ranks_are_close_in_the_network() -> None:
     """The names of nodes tell nothing: they run across the racks."""
     scenario = Scenario("zone", "rack")
     for number in range(6):
@@ -180,7 +180,7 @@ def test_equal_gangs_that_cannot_fit_are_solved_once() -> None:
 
 
 def test_what_is_neither_placed_nor_proven_impossible_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Adding up finds room for 14 of 16 GPUs; that pods of 5, 5 and 4 do not fit two nodes takes a search."""
+    """Adding up fits 14 of 16 GPUs; that pods of 5, 5 and 4 do not fit two nodes takes a search."""
     scenario = Scenario().nodes("n", 2, gpu=8).gang("g", 2, gpu=5).role("g", 1, gpu=4, role="small")
     scenario.change("g", min_member=3)
     assert scenario.decide().result.stats.inconclusive == 0

@@ -107,8 +107,8 @@ def put_one(session: Session, index: int) -> None:
     placed = len(session.assigned_nodes(gang))
     if node in session.nodes and fits(gang.members[0].shape.requests, session.free(node)):
         with session.statement() as statement:
-            seats = [(node, [gang.members[placed]])]
-            statement.place(gang=gang, assignments=seats, cause="start", certificate=PROOF)
+            assignments = [(node, [gang.members[placed]])]
+            statement.place(gang=gang, assignments=assignments, cause="start", certificate=PROOF)
             if index % 4 == 0:
                 statement.roll_back()
 
@@ -139,13 +139,13 @@ def test_what_a_table_says_does_not_depend_on_the_sessions_before(
         for index, what in changes:
             cluster.change(index, what)
         session = Session(cluster.now, SchedulerConfig(), cache=between)
-        keeping, anew = ProblemBuilder(session, kept=kept), ProblemBuilder(session)
+        keeping, fresh = ProblemBuilder(session, kept=kept), ProblemBuilder(session)
         for number, index in enumerate((None, *puts)):
             if index is not None:
                 put_one(session, index)
             for each in WAITING if number == len(puts) else [name for name in WAITING if name not in late]:
                 wanted = demand(session, each)
-                assert keeping.build_problem(wanted) == anew.build_problem(wanted)
+                assert keeping.build_problem(wanted) == fresh.build_problem(wanted)
         keeping.give_back()
 
 

@@ -166,8 +166,8 @@ def test_a_gang_is_not_told_to_wait_for_its_own_end() -> None:
 
 
 @pytest.mark.parametrize("name", ["one", "two"])
-def test_gangs_that_wish_for_more_are_not_told_to_wait_for_each_other(name: str) -> None:
-    """Their equal wishes share an explanation, so it must not be about either of them."""
+def test_gangs_that_request_more_do_not_wait_for_each_other(name: str) -> None:
+    """Their equal demands share an explanation, so it must not be about either of them."""
     scenario = Scenario().nodes("n", 1, gpu=8)
     for each in ("one", "two"):
         scenario.gang(each, 3, min=2, gpu=2, on=["n-0", "n-0"])
@@ -175,7 +175,7 @@ def test_gangs_that_wish_for_more_are_not_told_to_wait_for_each_other(name: str)
 
 
 def test_a_gang_that_starts_in_this_cycle_is_not_told_to_wait_for_its_own_end() -> None:
-    """What comes later of it is asked for whole, like a start, but the gang holds room by then."""
+    """What comes later of it is asked for whole, like a start, but the gang holds capacity by then."""
     scenario = Scenario().nodes("n", 1, gpu=3).gang("big", 1, gpu=2, on=["n-0"]).gang("g", 2, min=1, gpu=1)
     first, second = scenario.members("g")
     scenario.change(
@@ -239,8 +239,8 @@ def busy_clusters(draw: st.DrawFn) -> tuple[Scenario, list[str]]:
             gangs.append(f"old{index}")
             queue = draw(st.sampled_from("qr"))
             scenario.gang(gangs[-1], len(on), gpu=devices, on=on, queue=queue)
-    wish: dict[str, Any] = draw(st.sampled_from(({}, {"required": "rack"})))
-    scenario.gang("g", draw(st.integers(1, 3)), gpu=draw(st.integers(1, 3)), queue="q", **wish)
+    topology: dict[str, Any] = draw(st.sampled_from(({}, {"required": "rack"})))
+    scenario.gang("g", draw(st.integers(1, 3)), gpu=draw(st.integers(1, 3)), queue="q", **topology)
     if draw(st.booleans()):
         scenario.role("g", 1, gpu=draw(st.integers(0, 2)), role="other")
         scenario.change("g", min_member=len(scenario.members("g")))

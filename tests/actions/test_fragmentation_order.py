@@ -1,4 +1,4 @@
-"""Which pods are typical, and that costs kept per node are those computed anew."""
+"""Which pods are typical, and that costs kept per node are those computed again."""
 
 from contextlib import suppress
 
@@ -81,7 +81,7 @@ def test_the_rarest_shapes_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @pytest.mark.parametrize(("bound", "most"), [("TYPICAL_REQUIREMENTS_MAX", 2), ("NODE_KINDS_MAX", 2)])
-def test_the_rarest_wishes_are_left_out(monkeypatch: pytest.MonkeyPatch, bound: str, most: int) -> None:
+def test_the_rarest_requirements_are_left_out(monkeypatch: pytest.MonkeyPatch, bound: str, most: int) -> None:
     monkeypatch.setattr(fragmentation, bound, most)
     scenario = Scenario().nodes("a", gpu=8).nodes("b", gpu=8).nodes("c", gpu=8)
     for count, group in ((5, ""), (4, "a"), (3, "b")):
@@ -110,8 +110,8 @@ def _told(fragments: FragmentationOrders, nodes: list[NodeName], pod: Pod) -> li
     steps=st.lists(st.tuples(st.integers(0, len(SHAPES) - 1), st.integers(0, 4), st.booleans()), max_size=8),
     asked=st.lists(st.integers(0, len(SHAPES) - 1), min_size=1, max_size=4),
 )
-def test_costs_kept_are_costs_computed_anew(steps: list[tuple[int, int, bool]], asked: list[int]) -> None:
-    """After room is taken and given back; of some pods they are asked in between, of all at the end."""
+def test_costs_kept_are_costs_computed_again(steps: list[tuple[int, int, bool]], asked: list[int]) -> None:
+    """After capacity is taken and released; of some pods they are asked in between, of all at the end."""
     scenario = Scenario().nodes("a", 2, gpu=4, cpu=32).nodes("s", 2, shared=2, cpu=32).nodes("z", cpu=64)
     for number, shape in enumerate(SHAPES):
         scenario.gang(f"g{number}", 12, min=1, **shape)
@@ -128,9 +128,9 @@ def test_costs_kept_are_costs_computed_anew(steps: list[tuple[int, int, bool]], 
                 statement.roll_back()
         pod = gangs[asked[turn % len(asked)]].members[0]
         assert _told(kept, nodes, pod) == _told(FragmentationOrders(session, Fullness(session)), nodes, pod)
-    anew = FragmentationOrders(session, Fullness(session))
+    fresh = FragmentationOrders(session, Fullness(session))
     for gang in gangs:
-        assert _told(kept, nodes, gang.members[0]) == _told(anew, nodes, gang.members[0])
+        assert _told(kept, nodes, gang.members[0]) == _told(fresh, nodes, gang.members[0])
 
 
 def test_costs_are_computed_for_changed_nodes_only(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Gangs that need only some of their subgroups: which start together, which come later, and what is told."""
+"""Gangs that need only some of their subgroups: which start together, which come later, and the messages."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -100,12 +100,12 @@ def test_a_nested_subgroup_must_be_whole_too() -> None:
     assert told(found)[0] == (Stage.START, True, {"a": 2, "a-lead": 1})
 
 
-def test_a_subgroup_that_has_begun_is_completed_first() -> None:
+def test_a_subgroup_that_has_started_is_completed_first() -> None:
     found = gang({"a": 2, "b": 3, "c": 1}, bound={"c": 1}, minMember=4, minSubGroups=2, subGroups=THREE)
     assert told(found) == [(Stage.REPAIR, True, {"a": 2, "c": 1}), (Stage.SURPLUS, True, {"b": 3})]
 
 
-def test_a_begun_subgroup_gets_back_what_it_lost_and_a_lost_one_comes_whole() -> None:
+def test_a_started_subgroup_gets_back_what_it_lost_and_a_lost_one_comes_whole() -> None:
     """It started with a and b; a lost a member and b all."""
     started = {"started": "2026-01-01T00:00:00Z", "minMember": 4, "minSubGroups": 2, "subGroups": THREE}
     found = gang({"a": 1, "b": 2}, bound={"a": 1}, **started)
@@ -188,7 +188,7 @@ def choice(scenario: Scenario, minimum: int, parts: Mapping[str, tuple[int, int]
     )
 
 
-def test_a_subgroup_of_few_pods_that_leaves_no_room_for_another_is_left_out() -> None:
+def test_a_subgroup_of_few_pods_that_leaves_no_capacity_for_another_is_left_out() -> None:
     """The one pod of `a` takes all GPUs."""
     scenario = choice(Scenario().nodes("n", 1, gpu=8), 3, {"a": (1, 8), "b": (2, 1), "c": (2, 1)})
     binds = scenario.decide().binds
@@ -197,7 +197,7 @@ def test_a_subgroup_of_few_pods_that_leaves_no_room_for_another_is_left_out() ->
 
 
 def test_fewer_subgroups_with_more_members_start_where_not_all_fit() -> None:
-    """`a` and `b` have five members, six are needed; all three are eight, and seven have room."""
+    """`a` and `b` have five members, six are needed; all three are eight, and seven fit."""
     scenario = choice(Scenario().nodes("n", 1, gpu=7), 6, {"a": (2, 1), "b": (3, 1), "c": (3, 1)})
     binds = scenario.decide().binds
     started = {pod.subgroup for pod in scenario.members("g") if pod.uid in binds}

@@ -40,9 +40,9 @@ def facts(*relaxations: Relaxation) -> Explanation:
     )
 
 
-def room(*nodes: str) -> Relaxation:
-    rooms = tuple(NodeCapacity(node=node, amounts={GPU: 1}) for node in nodes)  # type: ignore[arg-type]
-    return Relaxation(RelaxationKind.ADD_CAPACITY, amounts={GPU: len(nodes)}, capacity=rooms)
+def capacity(*nodes: str) -> Relaxation:
+    capacities = tuple(NodeCapacity(node=node, amounts={GPU: 1}) for node in nodes)  # type: ignore[arg-type]
+    return Relaxation(RelaxationKind.ADD_CAPACITY, amounts={GPU: len(nodes)}, capacity=capacities)
 
 
 def waiting(*relaxations: Relaxation) -> str:
@@ -52,20 +52,20 @@ def waiting(*relaxations: Relaxation) -> str:
     return next_steps.while_waiting(demand(scenario), NOTHING, facts(*relaxations), session_of(scenario))
 
 
-def test_room_is_told_with_its_nodes_while_they_are_few() -> None:
-    assert waiting(room("a-0", "b-0")) == "Wait until 2 more nvidia.com/gpu are free on a-0, b-0"
-    many = room("a-0", "b-0", "c-0", "d-0")
+def test_capacity_is_shown_with_its_nodes_while_they_are_few() -> None:
+    assert waiting(capacity("a-0", "b-0")) == "Wait until 2 more nvidia.com/gpu are free on a-0, b-0"
+    many = capacity("a-0", "b-0", "c-0", "d-0")
     assert waiting(many) == "Wait until 4 more nvidia.com/gpu are free on 4 nodes"
     assert waiting(replace(many, pods=2, level="rack", domain=("z", "r"))) == (
         "Wait until nodes in rack z/r fit 2 more pods (at least 4 more nvidia.com/gpu)"
     )
 
 
-def test_of_several_changes_of_a_kind_the_first_is_told() -> None:
-    assert waiting(room("a-0"), room("b-0")) == "Wait until 1 more nvidia.com/gpu are free on a-0"
+def test_of_several_changes_of_a_kind_the_first_is_shown() -> None:
+    assert waiting(capacity("a-0"), capacity("b-0")) == "Wait until 1 more nvidia.com/gpu are free on a-0"
 
 
-def test_every_missing_amount_is_told() -> None:
+def test_every_missing_amount_is_shown() -> None:
     change = Relaxation(
         RelaxationKind.ADD_CAPACITY,
         amounts={GPU: 1, "cpu": 1500, "memory": 1 << 30},
@@ -77,7 +77,7 @@ def test_every_missing_amount_is_told() -> None:
 
 
 def test_a_node_that_is_not_there_is_not_waited_for() -> None:
-    assert waiting(room(NEW_NODE)) == "Wait until running work ends"
+    assert waiting(capacity(NEW_NODE)) == "Wait until running work ends"
 
 
 def test_nothing_known_is_no_reason_to_say_nothing() -> None:
@@ -98,7 +98,7 @@ def test_a_smaller_minimum_is_offered_to_whole_gangs_of_one_shape_only() -> None
     assert "minMember" not in told(Scenario().nodes("n").gang("g", 4, bound=1))
 
 
-def test_whoever_chose_no_nodes_is_not_told_to_choose_more() -> None:
+def test_pods_without_selectors_are_not_advised_to_change_them() -> None:
     """Nodes that nobody may use come back, or do not; a selector can be changed."""
     scenario = Scenario().nodes("full", cpu=4).gang("old", 1, cpu=4, on=("full-0",))
     scenario.nodes("lost", cpu=4, conditions={"Ready": "False"}).gang("g", 1, cpu=4)
@@ -110,7 +110,7 @@ def test_whoever_chose_no_nodes_is_not_told_to_choose_more() -> None:
     assert said in scenario.decide().verdict("g").next_step
 
 
-def test_a_limit_is_told_before_a_level_where_both_are_in_the_way() -> None:
+def test_a_limit_is_named_before_a_level_where_both_are_in_the_way() -> None:
     """Rack r1 is large enough but limited to 4 devices, rack r2 is too small."""
     small = Flavor("r1", (("group", "r1"),), {GPU: 4})
     scenario = Scenario("rack").nodes("r1", 1, gpu=8, within="r1").nodes("r2", 1, gpu=2, within="r2")

@@ -1,4 +1,4 @@
-"""Node classes: what tells nodes apart, and that following changes equals starting anew."""
+"""Node classes: what distinguishes nodes, and that following changes equals starting from scratch."""
 
 from typing import Any
 
@@ -60,7 +60,7 @@ def test_only_as_many_nodes_are_listed_as_could_be_needed_fullest_first() -> Non
     assert one.nodes == ("n6-0", "n5-0", "n7-0")
 
 
-def test_room_beyond_what_the_batch_could_use_does_not_tell_nodes_apart() -> None:
+def test_capacity_beyond_what_the_batch_could_use_does_not_distinguish_nodes() -> None:
     scenario = uneven().gang("old", 1, gpu=5, on=["n0-0"])
     assert len(classes(scenario.gang("g", 3, gpu=1))) == 1
     assert [len(each.nodes) for each in classes(scenario.gang("g", 8, gpu=1))] == [1, 7]
@@ -109,7 +109,7 @@ def test_two_batches_share_what_each_could_use() -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 7), st.sampled_from(["a", "b", "c"])), max_size=20))
-def test_following_changes_equals_starting_anew(steps: list[tuple[int, str]]) -> None:
+def test_following_changes_equals_starting_from_scratch(steps: list[tuple[int, str]]) -> None:
     scenario = uneven().gang("g", 8, gpu=1, required="rack").gang("h", 3, gpu=2, cpu=7)
     for name, gpu in (("a", 1), ("b", 3), ("c", 0)):
         scenario.gang(name, 20, gpu=gpu, cpu=5)
@@ -121,10 +121,12 @@ def test_following_changes_equals_starting_anew(steps: list[tuple[int, str]]) ->
         gang: Gang = session.gangs[f"gang-{name}"]  # type: ignore[index]
         if fits(left[name][0].shape.requests, session.free(node)):
             with session.statement() as statement:
-                seats = [(node, [left[name].pop()])]
-                statement.place(gang=gang, assignments=seats, cause="start", certificate=PROOF)
+                assignments = [(node, [left[name].pop()])]
+                statement.place(gang=gang, assignments=assignments, cause="start", certificate=PROOF)
                 if index == 0:
                     statement.roll_back()
-        anew = ProblemBuilder(session)
-        for each in ("g", "h"):
-            assert following.build_problem(demand(session, each)) == anew.build_problem(demand(session, each))
+        fresh = ProblemBuilder(session)
+        for name in ("g", "h"):
+            assert following.build_problem(demand(session, name)) == fresh.build_problem(
+                demand(session, name)
+            )

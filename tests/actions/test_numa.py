@@ -56,7 +56,7 @@ def test_no_zone_is_large_enough_even_when_nothing_runs() -> None:
     )
 
 
-def test_a_gang_larger_than_all_zones_is_told_so() -> None:
+def test_a_gang_larger_than_all_zones_is_reported() -> None:
     verdict = halves().gang("g", 3, gpu=2, cpu=20, containers=[{CPU: 20000, GPU: 2}]).decide().verdict("g")
     assert verdict.reason is Reason.ABOVE_CLUSTER_CAPACITY
     assert "2 of 3 pods fit" in verdict.message
@@ -109,7 +109,7 @@ def test_a_statement_refuses_what_may_be_rejected() -> None:
 
 
 class Kubelet:
-    """One node's: each container, or pod, gets the first zone that has room, as the real one does."""
+    """One node's: each container, or pod, gets the first zone that fits, as the real one does."""
 
     def __init__(self, zones: Sequence[Resources], *, by_container: bool) -> None:
         self.zones = list(zones)
@@ -239,7 +239,7 @@ def test_amounts_that_add_up_are_never_more_than_what_a_statement_takes(
         name = as_running_resource(name) if runs else name
         free[name] = free.get(name, 0) - 1
     node = session.nodes[NodeName("n0-0")].node
-    offers, room = class_spec.free(node, free), zone_capacity(node, free)
+    offers, capacity = class_spec.free(node, free), zone_capacity(node, free)
     for counts in product(range(3), repeat=len(members)):
         asked: Resources = {}
         added: Counter[str] = Counter()
@@ -247,5 +247,5 @@ def test_amounts_that_add_up_are_never_more_than_what_a_statement_takes(
             asked = add(asked, scale(class_spec.request(pod), count))
             added[pod.shape.numa] += count
         if fits(asked, offers):
-            assert room is not None
-            assert room.fits({kind: count for kind, count in added.items() if count}), added
+            assert capacity is not None
+            assert capacity.fits({kind: count for kind, count in added.items() if count}), added

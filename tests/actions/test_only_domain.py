@@ -1,4 +1,4 @@
-"""A gang that can lie in one domain of the deepest level, and would like to, is posed to the tightest."""
+"""A gang that fits one domain of the deepest level goes to the tightest one."""
 
 from collections import Counter
 
@@ -24,29 +24,29 @@ def _cluster(nodes: Nodes) -> Scenario:
     return scenario
 
 
-def _room(nodes: Nodes, size: int, pods: int) -> Counter[str]:
+def _capacity(nodes: Nodes, size: int, pods: int) -> Counter[str]:
     """How many of so many pods of this size each rack holds; what no node could get does not count."""
-    room: Counter[str] = Counter()
+    capacity: Counter[str] = Counter()
     for rack, free in nodes:
         if "/" in rack:
-            room[rack] += min(pods, free // size)
-    return room
+            capacity[rack] += min(pods, free // size)
+    return capacity
 
 
 @bounded(200)
 @given(nodes=NODES, size=st.integers(1, 2), pods=st.integers(1, 8), must=st.booleans())
-def test_a_gang_lies_in_the_tightest_rack_that_holds_it(
+def test_a_gang_goes_to_the_tightest_rack_that_holds_it(
     nodes: Nodes, size: int, pods: int, must: bool
 ) -> None:
     placed: Counter[str] = Counter()
-    wish = {"required" if must else "preferred": "rack"}
-    outcome = _cluster(nodes).gang("work", pods, gpu=size, **wish).decide()
+    topology = {"required" if must else "preferred": "rack"}
+    outcome = _cluster(nodes).gang("work", pods, gpu=size, **topology).decide()
     for node, count in outcome.where("work").items():
         placed[nodes[int(node[1:])][0]] += count
-    room = _room(nodes, size, pods)
-    enough = [each for each in room.values() if each >= pods]
+    capacity = _capacity(nodes, size, pods)
+    enough = [each for each in capacity.values() if each >= pods]
     if enough:
-        assert [(room[rack], count) for rack, count in placed.items()] == [(min(enough), pods)]
+        assert [(capacity[rack], count) for rack, count in placed.items()] == [(min(enough), pods)]
     else:
         assert not (must and placed)
 

@@ -1,4 +1,4 @@
-"""The room of domains: what nodes offer to a gang's pods, whether the problem lists them or not."""
+"""The capacity of domains in pods, including nodes that the problem does not list."""
 
 from collections import Counter
 
@@ -47,7 +47,7 @@ def test_pods_of_several_kinds_count_by_their_part_of_the_largest_node() -> None
 
 @bounded(200)
 @given(nodes=FREE, pods=st.integers(2, 12), size=st.integers(1, 2), helpers=st.integers(0, 2))
-def test_the_certificate_tells_the_room_of_all_nodes_in_the_racks_that_are_used(
+def test_the_certificate_tells_the_capacity_of_all_nodes_in_the_racks_that_are_used(
     nodes: list[tuple[str, int]], pods: int, size: int, helpers: int
 ) -> None:
     """Helpers ask for the same, so that two kinds of pods count in pods too."""
@@ -56,17 +56,17 @@ def test_the_certificate_tells_the_room_of_all_nodes_in_the_racks_that_are_used(
         scenario.role("g", helpers, role="helper", gpu=size)
     session = opened(scenario)
     answer = place(ProblemBuilder(session).build_problem(demand(session, "g")).problem)
-    room: Counter[str] = Counter()
+    capacity: Counter[str] = Counter()
     for rack, free in nodes:
-        room[rack] += min(pods + helpers, free // size)
+        capacity[rack] += min(pods + helpers, free // size)
     if isinstance(answer, Placed):
         used = {nodes[int(one.node[1:3])][0] for one in answer.assignments}
         assert answer.certificate.terms == ("domains:rack", "tightness:rack")
-        assert answer.certificate.objective == (len(used), sum(room[rack] for rack in used))
+        assert answer.certificate.objective == (len(used), sum(capacity[rack] for rack in used))
         assert answer.certificate.proven
 
 
-def test_nodes_that_are_not_listed_have_room_too() -> None:
+def test_nodes_that_are_not_listed_count_too() -> None:
     (one,) = classes(cluster([("a", 4)] * 9).gang("g", 2, gpu=4, preferred="rack"))
     assert (len(one.nodes), one.left_out, one.capacity) == (2, 7, 1)
 

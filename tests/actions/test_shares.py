@@ -44,7 +44,7 @@ def taken(decided: Decided) -> Counter[tuple[str, int]]:
     return found
 
 
-def test_pods_share_devices_and_each_is_told_its_own() -> None:
+def test_pods_share_devices_and_each_gets_its_own() -> None:
     decided = Scenario().nodes("a", 1, shared=2).gang("g", 4, share=500).decide()
     assert decided.devices("g") == {"g-0": 0, "g-1": 0, "g-2": 1, "g-3": 1}
     assert set(taken(decided).values()) == {1000}
@@ -58,7 +58,7 @@ def test_what_is_left_of_several_devices_is_no_device() -> None:
     assert [each.finding for each in verdict.evidence][-1] == "no GPU with a share of 0.4 free"
 
 
-def test_whole_gpus_elsewhere_are_no_room_for_shares() -> None:
+def test_whole_gpus_elsewhere_are_no_capacity_for_shares() -> None:
     verdict = Scenario().nodes("a", 3, gpu=8).gang("g", 1, share=1).decide().verdict("g")
     assert verdict.reason is Reason.NO_ELIGIBLE_NODE
     assert [(each.finding, each.count) for each in verdict.evidence] == [("do not share GPUs", 3)]
@@ -71,13 +71,13 @@ def test_a_node_that_offers_whole_gpus_shares_none() -> None:
     assert found.finding == "offer whole nvidia.com/gpu, which cannot be shared"
 
 
-def test_the_fullest_device_that_has_room_is_taken() -> None:
+def test_the_fullest_device_that_fits_is_taken() -> None:
     scenario = Scenario().nodes("a", 1, shared=3, used=used(0, 500, 800))
     assert scenario.gang("g", 1, share=300).decide().devices("g") == {"g-0": 1}
 
 
 def test_roles_of_different_shares_are_dealt_together() -> None:
-    """One by one in their order the small ones would take the room of the large ones."""
+    """One by one in their order the small ones would take the capacity of the large ones."""
     scenario = Scenario().nodes("a", 1, shared=2, used=used(250, 500))
     decided = scenario.gang("g", 1, share=250, min=3).role("g", 2, share=500).decide()
     assert set(taken(decided).values()) == {750, 500}
@@ -186,7 +186,7 @@ def test_what_was_placed_counts_in_the_next_cycle() -> None:
     assert taken(first) + taken(second) == {("a-0", 0): 1000, ("a-0", 1): 1000}
 
 
-def test_room_for_a_lost_member_is_kept_on_its_device() -> None:
+def test_capacity_for_a_lost_member_is_held_on_its_device() -> None:
     scenario = Scenario().nodes("a", 1, shared=1).gang("g", 2, share=500)
     scenario.take(scenario.decide()).take(scenario.decide())
     members = scenario.members("g")
@@ -273,7 +273,7 @@ def test_shares_of_several_gangs_are_dealt_together() -> None:
     assert with_devices(session, placings) is None
 
 
-def test_shares_for_which_room_is_kept_are_dealt_together_with_the_others() -> None:
+def test_shares_for_which_capacity_is_held_get_devices_together_with_the_others() -> None:
     """By itself, the member that is still to come would take the half GPU that the second large one needs."""
     scenario = Scenario().nodes("x", 1, shared=2, used=used(500, 250)).gang("driver", 1, reserves=True)
     for name, share in (("small", 250), ("large", 500), ("second", 500)):
@@ -408,7 +408,7 @@ def test_shares_of_multiples_are_placed_exactly_when_they_fit(
 def test_shares_that_do_not_go_together_are_never_placed_wrongly(
     nodes: Nodes, wanted: dict[int, int]
 ) -> None:
-    """Such gangs are refused as they are read, but room may be kept for what they lost."""
+    """Such gangs are refused as they are read, but capacity may be held for what they lost."""
     decided = _decide(cluster(nodes), wanted)
     _check_devices(decided, nodes)
 
