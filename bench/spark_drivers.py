@@ -3,7 +3,8 @@
 Volcano's case (Spark SQL, TPC-DS): 104 drivers at once on 4 nodes of 8 cores, each asks for 5 executors once
 it runs and needs 2 of them to work; all pods want 1 core and 4 GiB. How long a query works, 60 s here, and
 that a driver requests them 2 s after it runs, is assumed. With capacity reserved for 2 executors all queries
-finish; without it drivers take all cores, and none ever gets an executor. Writes bench/results/spark_drivers.json.
+finish; without it drivers take all cores, and none ever gets an executor. Writes
+bench/results/spark_drivers.json.
 """
 
 import argparse

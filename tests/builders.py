@@ -55,7 +55,7 @@ class Scenario:
     """A cluster and its work. Amounts: `gpu` and `cpu` whole, `memory` in Gi."""
 
     def __init__(self, *levels: str) -> None:
-        """`levels`: the default topology's, widest first; nodes lie in it by `within`."""
+        """`levels`: the default topology's, widest first; nodes are in it by `within`."""
         self.levels = levels
         self._engine: Engine | None = None
         self.now = 1_000_000
@@ -161,7 +161,9 @@ class Scenario:
     def gang(self, name: str, count: int, *, min: int | None = None, **fields: Any) -> Self:
         """A PodGroup with `count` members of one role; other fields as those of `_pods` and Gang."""
         pods = self._pods(name, count, fields)
-        wish = TopologyRequest(required=fields.pop("required", None), preferred=fields.pop("preferred", None))
+        request = TopologyRequest(
+            required=fields.pop("required", None), preferred=fields.pop("preferred", None)
+        )
         bound = sum(1 for pod in pods if pod.counts_for_gang)
         wanted = count if min is None else min
         self._gangs[name] = Gang(
@@ -174,7 +176,7 @@ class Scenario:
             priority=fields.pop("priority", 0),
             created=fields.pop("created", len(self._gangs)),
             members=tuple(pods),
-            spec=_spec(PodGroupSpec(wanted, topology=fields.pop("wish", wish)), fields),
+            spec=_spec(PodGroupSpec(wanted, topology=fields.pop("topology", request)), fields),
             started=fields.pop("started", bound >= wanted),
             **fields,
         )
@@ -205,7 +207,7 @@ class Scenario:
         return self
 
     def lose(self, gang: str, count: int = 1) -> Self:
-        """The last members of a gang fail and are made anew."""
+        """The last members of a gang fail and are made again."""
         members = self._gangs[gang].members
         kept, lost = members[:-count], members[-count:]
         fresh = [
@@ -322,7 +324,7 @@ class Scenario:
         return Decided(self._engine.decide(self.snapshot(shuffle)))
 
     def take(self, decided: "Decided") -> Self:
-        """Bound pods run, evicted pods are made anew, memory is kept."""
+        """Bound pods run, evicted pods are made again, memory is kept."""
         binds = {bind.pod: bind for each in decided.result.placements for bind in each.binds}
         evicted = {each.pod for each in decided.result.evictions}
         for name, gang in self._gangs.items():

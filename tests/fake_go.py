@@ -1,4 +1,4 @@
-"""A stand-in for Go: it notes what it is asked, names one module's folder, and only writes empty programs."""
+"""A fake of Go: it notes what it is asked, names one module's folder, and only writes empty programs."""
 
 import stat
 from pathlib import Path

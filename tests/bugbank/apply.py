@@ -23,7 +23,7 @@ class EditMisfit(Exception):
 
 
 class _Editor(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Loads one module from its edited source; whoever imports it later gets the same."""
+    """Loads one module from its edited source; every later import gets the same."""
 
     def __init__(self, mutant: Mutant) -> None:
         self._mutant = mutant

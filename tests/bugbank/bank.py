@@ -1,4 +1,4 @@
-"""Bugs of other schedulers, made anew in our code: what each looks like and which run catches it.
+"""Bugs of other schedulers, made again in our code: what each looks like and which run catches it.
 
 A mutant is a small edit of one module's source, made while a process of its own imports it (`apply.py`);
 nothing in the product knows of it. An edit's old text must occur exactly once in the module, so that the bank

@@ -109,7 +109,7 @@ BINDING: Final[tuple[Mutant, ...]] = (
         caught_by=Played("plays_binding:slow_to_bind"),
     ),
     Mutant(
-        name="nobody is told why a bind failed",
+        name="nobody learns why a bind failed",
         issues=("Volcano #3547",),
         module="phalanx.service.dispatcher",
         edits={'self._forget(bind, f"{reason}: {message}")': 'self._forget(bind, "")'},
@@ -165,7 +165,7 @@ BINDING: Final[tuple[Mutant, ...]] = (
         caught_by=Played("plays_binding:node_cordoned_before_binds"),
     ),
     Mutant(
-        name="room is not looked at again before pods are bound",
+        name="capacity is not looked at again before pods are bound",
         issues=("kubernetes #72043", "kubernetes #106884"),
         module="phalanx.service.write_checks",
         edits={"if free < 0 < requests.get(resource, 0)]": "if False]"},
@@ -188,7 +188,7 @@ BINDING: Final[tuple[Mutant, ...]] = (
         caught_by=Played("plays_binding:half_refused"),
     ),
     Mutant(
-        name="evictions are told to whoever has the name",
+        name="evictions of a pod go to any pod of the same name",
         issues=("kubernetes #31968",),
         module="phalanx.kube.evictor",
         edits={'{"metadata": {"uid": evict.pod}, "status"': '{"status"'},

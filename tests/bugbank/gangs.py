@@ -54,7 +54,7 @@ GANGS: Final[tuple[Mutant, ...]] = (
         caught_by=Played("named:volcano_6010"),
     ),
     Mutant(
-        name="a PodGroup made anew under its name is the old gang",
+        name="a PodGroup made again under its name is the old gang",
         issues=("Volcano #6010", "Kueue #13612"),
         module="phalanx.model.conversion.pod_groups",
         edits={"GangId(group.uid if group is not None else f": "GangId(key.name if group is not None else f"},
@@ -68,7 +68,7 @@ GANGS: Final[tuple[Mutant, ...]] = (
         caught_by=Played("plays_binding:half_refused"),
     ),
     Mutant(
-        name="the time of a broken gang begins anew in each cycle",
+        name="the time of a broken gang begins again in each cycle",
         issues=("koordinator #1919", "Kueue #11654"),
         module="phalanx.actions.release",
         edits={"min(now, known.get(gang.id, now))": "now"},
@@ -131,7 +131,7 @@ GANGS: Final[tuple[Mutant, ...]] = (
         caught_by=Played("named:volcano_5805"),
     ),
     Mutant(
-        name="fillers take the room that a broken gang waits for",
+        name="fillers take the capacity that a broken gang waits for",
         issues=("Volcano #5805",),
         module="phalanx.actions.reservations.capacity_holds",
         edits={
@@ -149,7 +149,7 @@ GANGS: Final[tuple[Mutant, ...]] = (
         caught_by=Played("named:scheduler_plugins_930"),
     ),
     Mutant(
-        name="a gang that lost all members starts anew in parts",
+        name="a gang that lost all members starts again in parts",
         issues=("Volcano #2462", "scheduler-plugins #358"),
         module="phalanx.model.conversion.gangs",
         edits={"return _Start.OVER if is_lost else _Start.STARTED": "return _Start.STARTED"},

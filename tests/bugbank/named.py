@@ -10,7 +10,7 @@ from tests.bugbank.service_harness import GROUPS, Stage, member, seen, whole, wo
 
 
 def volcano_5805() -> str | None:
-    """A gang below minAvailable never heals: its node comes back, and fillers take the room."""
+    """A gang below minAvailable never heals: its node comes back, and fillers take the capacity."""
 
     async def play(stage: Stage) -> None:
         await stage.open(node("n1"), node("n2"))
@@ -28,7 +28,7 @@ def volcano_5805() -> str | None:
         await asyncio.sleep(5)
         stage.create(node(lost))
         await asyncio.sleep(5)
-        stage.must(stage.bound("filler") == 0, "no filler takes the gang's room")
+        stage.must(stage.bound("filler") == 0, "no filler takes the gang's capacity")
         stage.create(*gone)
         await stage.until(lambda: stage.running("train") == 4, "the gang is whole again")
 
@@ -60,7 +60,7 @@ def volcano_6010() -> str | None:
 
 
 def kubernetes_106361() -> str | None:
-    """Bindings take longer than anybody waits: the pod must stay assumed, or another gets its room."""
+    """Bindings take longer than anybody waits: the pod must stay assumed, or another gets its capacity."""
 
     async def play(stage: Stage) -> None:
         await stage.open(node("n1"))
@@ -71,7 +71,7 @@ def kubernetes_106361() -> str | None:
         stage.create(member("first", gpus=8), member("second", gpus=8))
         await stage.until(lambda: stage.bound("first") == 1, "the first is bound")
         await asyncio.sleep(60)
-        stage.must(not stage.binds("second"), "the second does not get the first one's room")
+        stage.must(not stage.binds("second"), "the second does not get the first one's capacity")
         lost.times = blind.times = 0
         stage.on_bind = lambda: None
         network.delay_watches(0.0, "/pods")
@@ -145,7 +145,7 @@ def scheduler_plugins_117() -> str | None:
 
 
 def scheduler_plugins_930() -> str | None:
-    """Of a gang for which there is no room one pod gets through; or one is let through before the others."""
+    """One pod of a gang that does not fit gets through; or one is let through before the others."""
 
     async def play(stage: Stage) -> None:
         await stage.open(node("n1"))

@@ -14,7 +14,7 @@ _LEASE: Final = Key("leases.coordination.k8s.io", "kube-system", "phalanx")
 
 
 def plain() -> str | None:
-    """A gang runs, and one of its pods is made anew."""
+    """A gang runs, and one of its pods is made again."""
 
     async def play(stage: Stage) -> None:
         await stage.open(node("n1"), node("n2"))
@@ -27,7 +27,7 @@ def plain() -> str | None:
 
 
 def slow_binds() -> str | None:
-    """Binds are under way for seconds; meanwhile their pods are edited, and others want the room."""
+    """Binds are under way for seconds; meanwhile their pods are edited, and others want the capacity."""
 
     async def play(stage: Stage) -> None:
         group, second = whole("second", 1, gpus=8)
@@ -141,7 +141,7 @@ def node_cordoned_before_binds() -> str | None:
 
 
 def foreign_pod_before_binds() -> str | None:
-    """Between the decision and the first bind another scheduler takes the room."""
+    """Between the decision and the first bind another scheduler takes the capacity."""
 
     async def play(stage: Stage) -> None:
         foreign = member("foreign", gpus=8, scheduler="default-scheduler")
@@ -151,9 +151,9 @@ def foreign_pod_before_binds() -> str | None:
         await asyncio.sleep(1)
         stage.bind_foreign("foreign", "n1")
         await asyncio.sleep(6)
-        stage.must(stage.bound("train") == 0, "nobody is bound where there is no room")
+        stage.must(stage.bound("train") == 0, "nobody is bound where there is no capacity")
         stage.delete("pods", "foreign", grace_s=0)
-        await stage.until(lambda: stage.running("train") == 2, "both run once there is room")
+        await stage.until(lambda: stage.running("train") == 2, "both run once there is capacity")
 
     return seen(play, rival=True)
 
@@ -251,7 +251,7 @@ def refused_while_finishing() -> str | None:
 
 
 def status_conflict() -> str | None:
-    """Writes of a PodGroup's status meet conflicts: the gang is bound and the truth is told all the same."""
+    """Writes of a PodGroup's status meet conflicts: the gang is bound and the truth is reported."""
 
     async def play(stage: Stage) -> None:
         await stage.open(node("n1"))
@@ -272,7 +272,7 @@ def _total(stage: Stage) -> int:
 
 
 def recreated_group() -> str | None:
-    """A gang is deleted and made anew under its name, larger, while the old one is under way."""
+    """A gang is deleted and made again under its name, larger, while the old one is under way."""
 
     async def play(stage: Stage) -> None:
         await stage.open(node("n1"))

@@ -156,7 +156,7 @@ def both_begin_at_once() -> str | None:
 
 
 def bind_lands_late() -> str | None:
-    """The last leader's bind lands after the next one has begun: it is a fact, and the room is taken."""
+    """The last leader's bind lands after the next one has started: it counts, and the capacity is taken."""
 
     async def play(stage: Stage) -> None:
         await stage.open(node("n1"))

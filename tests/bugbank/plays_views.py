@@ -70,7 +70,7 @@ def lists_have_pages() -> str | None:
         await stage.open()
         stage.create(member("waits", gpus=8))
         await asyncio.sleep(15)
-        stage.must(not stage.binds(), "no bind is sent where there is no room")
+        stage.must(not stage.binds(), "no bind is sent where there is no capacity")
 
     return seen(play, rival=True)
 
@@ -88,7 +88,7 @@ def watches_fall_silent() -> str | None:
 
 
 def lists_come_late() -> str | None:
-    """A scheduler starts anew; the list of pods comes seconds after that of nodes."""
+    """A scheduler starts again; the list of pods comes seconds after that of nodes."""
 
     async def play(stage: Stage) -> None:
         await stage.open(node("n1"), node("n2"))
@@ -98,13 +98,13 @@ def lists_come_late() -> str | None:
         stage.leader.prepare(lambda process: _delay(process.network, "/pods"))
         stage.kill_leader()
         await asyncio.sleep(60)
-        stage.must(not stage.binds("waits"), "no bind is sent where there is no room")
+        stage.must(not stage.binds("waits"), "no bind is sent where there is no capacity")
 
     return seen(play)
 
 
 def nodes_come_late() -> str | None:
-    """A scheduler starts anew; the list of nodes comes seconds after that of pods."""
+    """A scheduler starts again; the list of nodes comes seconds after that of pods."""
 
     async def play(stage: Stage) -> None:
         await stage.open(node("n1"), node("n2"))
@@ -114,14 +114,14 @@ def nodes_come_late() -> str | None:
         stage.leader.prepare(lambda process: _delay(process.network, "/nodes"))
         stage.kill_leader()
         await asyncio.sleep(60)
-        stage.must(not stage.binds("waits"), "no bind is sent where there is no room")
+        stage.must(not stage.binds("waits"), "no bind is sent where there is no capacity")
         stage.world.at_rest()
 
     return seen(play)
 
 
 def groups_come_late() -> str | None:
-    """A scheduler starts anew; the list of PodGroups comes seconds after that of pods."""
+    """A scheduler starts again; the list of PodGroups comes seconds after that of pods."""
 
     async def play(stage: Stage) -> None:
         await stage.open(node("n1"))
@@ -132,7 +132,7 @@ def groups_come_late() -> str | None:
         await asyncio.sleep(1)
         stage.create(*whole("large", 12))
         await asyncio.sleep(60)
-        stage.must(stage.bound("large") == 0, "nobody of a gang without room is bound")
+        stage.must(stage.bound("large") == 0, "nobody of a gang that does not fit is bound")
         stage.must(stage.running("train") == 4 and not stage.evicted, "the other gang goes on")
 
     return seen(play)
@@ -152,7 +152,7 @@ def follower_is_late() -> str | None:
         stage.world.loop.call_later(10.0, network.delay_watches, 0.0, "/pods")
         stage.kill_leader()
         await asyncio.sleep(45)
-        stage.must(not stage.binds("second"), "the second finds no room")
+        stage.must(not stage.binds("second"), "the second finds no capacity")
 
     return seen(play, replicas=2)
 
@@ -227,7 +227,7 @@ def member_fails_at_start() -> str | None:
 
 
 def gang_is_lost_whole() -> str | None:
-    """A gang has lost all its members, and there is room for half: it starts anew whole or not at all."""
+    """A gang has lost all its members, and half of it would fit: it starts again whole or not at all."""
 
     async def play(stage: Stage) -> None:
         await stage.open(node("n1"), node("n2"))
@@ -322,8 +322,8 @@ def _wakes(name: str, act: str) -> str | None:
 
 
 def foreign_pod_ends() -> str | None:
-    """A foreign pod gives its room back, and nothing else happens."""
-    return _wakes("its room is used", "exit")
+    """A foreign pod gives its capacity back, and nothing else happens."""
+    return _wakes("its capacity is used", "exit")
 
 
 def node_is_uncordoned() -> str | None:

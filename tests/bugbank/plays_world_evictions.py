@@ -1,11 +1,11 @@
-"""Who is evicted for whom, and who gets the room."""
+"""Who is evicted for whom, and who gets the capacity."""
 
 from typing import Any
 
 from phalanx.framework.retry import EVICTION_CHECK_MS, RetryConfig
 from phalanx.model.decisions import CycleResult
 
-from tests.bugbank.worlds import GPU, Still, seats
+from tests.bugbank.worlds import GPU, Still, assignments
 from tests.model import written
 
 NOMINATION_MS = RetryConfig().nomination_ms
@@ -66,7 +66,7 @@ def a_finishing_gang_is_left_alone() -> str | None:
 
 
 def a_gang_goes_whole() -> str | None:
-    """It needs both of its members; the room of one of them is asked for."""
+    """It needs both of its members; the capacity of one of them is asked for."""
     labels = {_GROUP: "g"}
     members = [_pod(f"m{n}", on=f"n{n}", labels=labels) for n in range(2)]
     nodes = [written.node(f"n{n}") for n in range(2)]
@@ -114,7 +114,7 @@ def who_leaves_is_not_evicted_again() -> str | None:
     return f"evicted are {more}" if more else None
 
 
-def room_is_looked_for_anew_when_its_node_dies() -> str | None:
+def capacity_is_looked_for_again_when_its_node_dies() -> str | None:
     """The kubelet that should end the victim is heard no more."""
     still = _one_of_two_is_leaving()
     still.put(_unready("n0"))
@@ -122,7 +122,7 @@ def room_is_looked_for_anew_when_its_node_dies() -> str | None:
     return None if more == ["low1"] else f"evicted are {more}"
 
 
-def room_that_never_comes_is_looked_for_elsewhere() -> str | None:
+def capacity_that_never_comes_is_looked_for_elsewhere() -> str | None:
     """The victim does not end in all the time that one has after its grace period."""
     still = _one_of_two_is_leaving()
     still.cycle()
@@ -160,12 +160,12 @@ def what_was_freed_is_not_for_others() -> str | None:
         _pod("passer-by", labels={_QUEUE: "other"}),
         written.named("Queue", "other"),
     )
-    placed = seats(still.cycle())
+    placed = assignments(still.cycle())
     return f"evicted were {gone}, placed is {placed}" if placed or gone != ["low0", "low1"] else None
 
 
 def a_guarantee_is_kept() -> str | None:
-    """The room that is asked for is on two nodes, and with both gone a queue has less than is its due."""
+    """The capacity is on two nodes, and with both gone a queue has less than its fair share."""
     queues = [written.named("Queue", name, spec={"guarantee": {GPU: 12}}) for name in ("a", "b")]
     nodes = [written.node(f"n{n}") for n in range(3)]
     runs = [_pod(f"a{n}", on=f"n{n}", labels={_QUEUE: "a"}) for n in range(3)]

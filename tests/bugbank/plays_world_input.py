@@ -10,7 +10,7 @@ from phalanx_simulator.embedded.manifests import gang, job, namespace, node, pod
 from phalanx_simulator.embedded.store import Key
 from phalanx_simulator.runs.world import World
 
-from tests.bugbank.worlds import FULL, GPU, Still, at_rest, opened, seats, watched
+from tests.bugbank.worlds import FULL, GPU, Still, assignments, at_rest, opened, watched
 from tests.model import written
 
 IN_GROUP = written.label("pod-group")
@@ -29,7 +29,7 @@ def an_amount_that_nobody_can_read_is_not_nothing() -> str | None:
 def _beside(theirs: dict[str, str], ours: list[int], *, at_most: int, **spec: Any) -> str | None:
     foreign = written.pod("x", requests=theirs, schedulerName="default-scheduler", nodeName="n", **spec)
     pods = [written.pod(f"p{n}", requests={GPU: gpus}) for n, gpus in enumerate(ours)]
-    placed = seats(Still(written.node("n"), foreign, *pods).cycle())
+    placed = assignments(Still(written.node("n"), foreign, *pods).cycle())
     return (
         f"{len(placed)} pods are placed beside one with {theirs or spec}" if len(placed) > at_most else None
     )
@@ -39,18 +39,18 @@ def a_huge_request_does_not_wrap() -> str | None:
     """2^32 + 1 and 2^64 + 1 GPUs are more than eight, and two halves of 2^63 more than none."""
     for amount in (2**32 + 1, 2**64 + 1):
         pod = written.pod("p", requests={GPU: str(amount)})
-        if seats(Still(written.node("n"), pod).cycle()):
+        if assignments(Still(written.node("n"), pod).cycle()):
             return f"a pod that asks for {amount} GPUs is placed"
     return None
 
 
 def a_group_of_nobody_is_refused() -> str | None:
-    """minMember 0 and below: the pods wait, and are told that this is wrong."""
+    """minMember 0 and below: the pods wait, and their verdict says that this is wrong."""
     for least in (0, -1):
         members = [written.pod(f"p{n}", labels={IN_GROUP: "g"}, requests={GPU: 1}) for n in range(2)]
         still = Still(written.node("n"), written.pod_group("g", minMember=least), *members)
         result = still.cycle()
-        if seats(result) or still.reason(result, "uid-g") != "InconsistentGang":
+        if assignments(result) or still.reason(result, "uid-g") != "InconsistentGang":
             return f"a group with minMember {least} is taken as it is"
     return None
 
@@ -67,12 +67,12 @@ def one_bad_object_in_a_list() -> str | None:
 
 
 def a_pod_that_cannot_be_read_any_more() -> str | None:
-    """It still runs: a new list in which it is unreadable does not free its room."""
+    """It still runs: a new list in which it is unreadable does not free its capacity."""
     running = written.pod("old", requests={GPU: 8}, nodeName="n")
     still = Still(written.node("n"), running)
     still.cache.apply(Relisted("Pod", (), unreadable=(("team", "old"),)))
     still.put(written.pod("new", requests={GPU: 1}))
-    return "the room of a pod that cannot be read is given away" if seats(still.cycle()) else None
+    return "the capacity of a pod that cannot be read is given away" if assignments(still.cycle()) else None
 
 
 def many_shapes_are_as_many() -> str | None:

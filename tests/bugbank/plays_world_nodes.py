@@ -14,12 +14,12 @@ from tests.bugbank.worlds import (
     FULL,
     GPU,
     Still,
+    assignments,
     at_rest,
     change_labels,
     change_spec,
     node_of,
     opened,
-    seats,
     watched,
 )
 from tests.model import written
@@ -76,7 +76,7 @@ def lost_nodes_are_not_used() -> str | None:
 
 
 def news_of_nodes_is_heard() -> str | None:
-    """Whatever makes room for a waiting pod gets it bound, at once and by itself."""
+    """Whatever makes capacity for a waiting pod gets it bound, at once and by itself."""
     return watched(_news)
 
 
@@ -159,20 +159,20 @@ def devices_vanish_under_pods() -> str | None:
 
 
 def a_late_deletion_of_a_node() -> str | None:
-    """The end of a node is told after its successor of the same name has come."""
+    """The end of a node is reported after its successor of the same name has come."""
     first, second = written.node("n", uid="first"), written.node("n", uid="second")
     still = Still(first, second, written.pod("p", requests={GPU: 1}))
     still.gone(first)
-    return None if seats(still.cycle()) else "a node that exists is not used"
+    return None if assignments(still.cycle()) else "a node that exists is not used"
 
 
 def a_cordon_without_its_taint() -> str | None:
     """The controller that taints cordoned nodes is behind: the cordon alone counts, and so does its end."""
     still = Still(written.node("n", spec={"unschedulable": True}), written.pod("p", requests={GPU: 1}))
-    if seats(still.cycle()):
+    if assignments(still.cycle()):
         return "a pod is placed on a cordoned node"
     still.put(written.node("n"))
-    return None if seats(still.cycle()) else "a node that is cordoned no more is not used"
+    return None if assignments(still.cycle()) else "a node that is cordoned no more is not used"
 
 
 def a_node_comes_and_comes_again() -> str | None:
@@ -182,12 +182,12 @@ def a_node_comes_and_comes_again() -> str | None:
     still.cycle()
     first = written.node("n", uid="first")
     still.put(first)
-    if not seats(still.cycle()):
+    if not assignments(still.cycle()):
         return "a new node is not used"
     still.gone(first)
     still.cycle()
     still.put(written.node("n", uid="second"))
-    return None if seats(still.cycle()) else "a node that was made again is not used"
+    return None if assignments(still.cycle()) else "a node that was made again is not used"
 
 
 _ALL = (*TALK, *KWOK, *NPD, *NVSENTINEL)

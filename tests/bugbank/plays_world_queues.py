@@ -9,7 +9,7 @@ from phalanx_simulator.embedded.store import Key
 from phalanx_simulator.faults.edits import delete, put_condition
 from phalanx_simulator.runs.world import World
 
-from tests.bugbank.worlds import FULL, GPU, Still, at_rest, opened, seats, watched
+from tests.bugbank.worlds import FULL, GPU, Still, assignments, at_rest, opened, watched
 from tests.model import written
 
 QUEUES = "queues.scheduling.phalanx.dev"
@@ -31,21 +31,21 @@ def _pod(name: str, into: str, gpus: int = 8, **rest: Any) -> Any:
 def what_runs_counts_against_limits() -> str | None:
     """As above, but the first one runs."""
     still = Still(*_nodes(), _queue("q", limit={GPU: 8}), _pod("a", "q", nodeName="n0"), _pod("b", "q"))
-    return "the limit is exceeded" if seats(still.cycle()) else None
+    return "the limit is exceeded" if assignments(still.cycle()) else None
 
 
 def a_parent_limits_all_its_children() -> str | None:
     """Two queues below one of eight GPUs."""
     queues = [_queue("root", limit={GPU: 8}), _queue("q1", parent="root"), _queue("q2", parent="root")]
     still = Still(*_nodes(), *queues, _pod("a", "q1"), _pod("b", "q2"))
-    placed = seats(still.cycle())
+    placed = assignments(still.cycle())
     return None if len(placed) == 1 else f"placed are {placed}"
 
 
 def a_limit_is_used_up_to_its_end() -> str | None:
     """Sixteen GPUs are two pods of eight, in one cycle."""
     still = Still(*_nodes(), _queue("q", limit={GPU: 16}), _pod("a", "q"), _pod("b", "q"), _pod("c", "q"))
-    placed = seats(still.cycle())
+    placed = assignments(still.cycle())
     return None if len(placed) == 2 else f"placed are {placed}"
 
 
@@ -54,7 +54,7 @@ def surplus_uses_a_limit_up_to_its_end() -> str | None:
     labels = {written.label("pod-group"): "g"}
     pods = [written.pod(name, labels=labels, requests={GPU: 8}) for name in ("a", "b", "c")]
     group = written.pod_group("g", minMember=1, queue="q")
-    placed = seats(Still(*_nodes(), _queue("q", limit={GPU: 16}), group, *pods).cycle())
+    placed = assignments(Still(*_nodes(), _queue("q", limit={GPU: 16}), group, *pods).cycle())
     return None if len(placed) == 2 else f"placed are {placed}"
 
 
@@ -71,7 +71,7 @@ def flavors_that_overlap_count_both() -> str | None:
     running = _pod("a", "q", gpus=4, nodeName="both")
     late = _pod("b", "q", gpus=4, nodeSelector={"size": "large"})
     still = Still(*nodes, _queue("q", flavors=flavors), running, late)
-    return "the limit of a flavor is exceeded" if seats(still.cycle()) else None
+    return "the limit of a flavor is exceeded" if assignments(still.cycle()) else None
 
 
 def a_queue_is_deleted_under_its_gangs() -> str | None:
@@ -91,10 +91,10 @@ def a_queue_is_deleted_under_its_gangs() -> str | None:
 
 
 def queues_in_a_circle_take_no_work() -> str | None:
-    """Their gangs are told so."""
+    """The verdicts of their gangs say so."""
     still = Still(*_nodes(), _queue("q1", parent="q2"), _queue("q2", parent="q1"), _queue("q3", parent="q2"))
     still.put(_pod("p", "q3"))
-    return "a gang of a circle of queues is placed" if seats(still.cycle()) else None
+    return "a gang of a circle of queues is placed" if assignments(still.cycle()) else None
 
 
 def the_more_important_and_older_go_first() -> str | None:
@@ -103,7 +103,7 @@ def the_more_important_and_older_go_first() -> str | None:
         written.pod(name, meta=_born(day), requests={GPU: 8}, priority=100 if name in "cd" else 0)
         for day, name in enumerate("abcd", 1)
     ]
-    placed = seats(Still(written.node("n"), *pods).cycle())
+    placed = assignments(Still(written.node("n"), *pods).cycle())
     return None if list(placed) == ["c"] else f"placed are {placed}"
 
 
@@ -116,7 +116,7 @@ def a_priority_class_gets_another_value() -> str | None:
     still = Still(*classes.values(), *groups, *pods)
     still.cycle()
     still.put(written.named("PriorityClass", "low", value=1000), written.node("n"))
-    placed = seats(still.cycle())
+    placed = assignments(still.cycle())
     return None if list(placed) == ["low"] else f"placed are {placed}"
 
 
@@ -129,7 +129,7 @@ def a_large_gang_does_not_stop_the_small_ones() -> str | None:
     large = [written.pod(f"l{n}", labels={key: "g"}, requests={GPU: 8}, priority=9) for n in range(3)]
     still = Still(*_nodes(2), written.pod_group("g", minMember=3), *large)
     still.put(written.pod("small", requests={GPU: 1}))
-    return None if seats(still.cycle()) else "nobody is placed behind a gang that does not fit"
+    return None if assignments(still.cycle()) else "nobody is placed behind a gang that does not fit"
 
 
 def a_refusal_is_not_found_out_again() -> str | None:
@@ -198,11 +198,11 @@ def a_namespace_is_let_in() -> str | None:
     """A queue takes work of namespaces with a label; the gang's gets it after the gang was refused."""
     chosen = _queue("q", namespaceSelector={"matchLabels": {"team": "a"}})
     still = Still(*_nodes(), chosen, written.named("Namespace", "team"), _pod("p", "q"))
-    if seats(still.cycle()):
+    if assignments(still.cycle()):
         return "a queue takes work that it is closed to"
     if not still.put(written.named("Namespace", "team", labels={"team": "a"})).may_unblock:
         return "nobody is woken by a namespace that is let in"
-    return None if seats(still.cycle()) else "a gang waits although its namespace was let in"
+    return None if assignments(still.cycle()) else "a gang waits although its namespace was let in"
 
 
 def a_parent_is_closed() -> str | None:
@@ -210,7 +210,7 @@ def a_parent_is_closed() -> str | None:
     above = _queue("root", namespaceSelector={"matchLabels": {"team": "a"}})
     still = Still(*_nodes(), above, _queue("q", parent="root"), written.named("Namespace", "team"))
     still.put(_pod("p", "q"))
-    return "a queue below a closed one takes work" if seats(still.cycle()) else None
+    return "a queue below a closed one takes work" if assignments(still.cycle()) else None
 
 
 def queues_take_turns() -> str | None:
@@ -220,7 +220,7 @@ def queues_take_turns() -> str | None:
         for day, (name, into) in enumerate((("a", "q1"), ("b", "q1"), ("c", "q2")), 1)
     ]
     still = Still(*_nodes(2), _queue("q1"), _queue("q2"), *pods)
-    placed = sorted(seats(still.cycle()))
+    placed = sorted(assignments(still.cycle()))
     return None if placed == ["a", "c"] else f"placed are {placed}"
 
 
@@ -239,7 +239,7 @@ def surplus_waits_for_the_minimum_of_others() -> str | None:
         written.pod_group("b", minMember=4, queue="q2"),
     ]
     still = Still(*_nodes(2), _queue("q1", weight=100), _queue("q2"), full, *groups, *grows, *starts)
-    placed = seats(still.cycle())
+    placed = assignments(still.cycle())
     return None if {"b0", "b1", "b2", "b3"} <= placed.keys() else f"placed are {sorted(placed)}"
 
 
@@ -249,7 +249,7 @@ def gates_hold_pods_back() -> str | None:
     gated = written.pod("gated", labels={key: "g"}, requests={GPU: 1}, schedulingGates=[{"name": "wait"}])
     still = Still(*_nodes(), written.pod_group("g"), gated)
     still.put(written.pod("ready", labels={key: "g"}, requests={GPU: 1}))
-    placed = sorted(seats(still.cycle()))
+    placed = sorted(assignments(still.cycle()))
     return None if placed == ["ready"] else f"placed are {placed}"
 
 
@@ -257,4 +257,4 @@ def a_claim_is_heard_of_later_than_its_pod() -> str | None:
     """The pod waits for its PersistentVolumeClaim to be known."""
     volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
     still = Still(*_nodes(), written.pod("p", requests={GPU: 1}, volumes=volumes))
-    return "a pod is placed before its claim is known" if seats(still.cycle()) else None
+    return "a pod is placed before its claim is known" if assignments(still.cycle()) else None

@@ -92,7 +92,7 @@ def _shown(metrics: Metrics) -> str:
     return generate_latest(metrics.registry).decode()
 
 
-def who_waits_is_told_once() -> str | None:
+def who_waits_gets_one_event() -> str | None:
     """A pod waits for minutes: what is to be said is written, and then there is nothing to write."""
 
     async def act(world: World) -> str | None:

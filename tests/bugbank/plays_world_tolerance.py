@@ -8,7 +8,7 @@ from phalanx_simulator.embedded.store import Key, Object
 from phalanx_simulator.faults.edits import put_condition
 from phalanx_simulator.runs.world import World
 
-from tests.bugbank.worlds import FULL, GPU, Still, at_rest, node_of, opened, seats, watched
+from tests.bugbank.worlds import FULL, GPU, Still, assignments, at_rest, node_of, opened, watched
 from tests.model import written
 
 REPLACE = {"onNodeLoss": "Replace", "gracePeriod": "5s"}
@@ -54,7 +54,7 @@ async def _false_alarm(world: World, kind: str, *, bad: str, well: str) -> None:
 
 
 def a_node_that_failed_a_gang_is_avoided() -> str | None:
-    """A member fails, for no reason that counts against its node; another one has room for the next try."""
+    """A member fails, for no reason that counts against its node; the next try fits on another one."""
 
     async def act(world: World) -> str | None:
         await opened(world, *(node(f"n{n}") for n in range(5)))
@@ -102,7 +102,7 @@ def work_goes_where_less_has_failed() -> str | None:
         still.put(written.pod(f"failed-{number}", requests={GPU: 1}, nodeName="n0", status=failed))
         still.cycle()
     still.put(written.pod("p", requests={GPU: 1}))
-    placed = seats(still.cycle())
+    placed = assignments(still.cycle())
     return None if placed == {"p": "n1"} else f"placed are {placed} although n0 has failed three pods"
 
 
@@ -148,9 +148,9 @@ def _fail(world: World) -> str:
 
 
 def _reject(world: World) -> str:
-    """The node that refuses the first member, as if it had no room."""
+    """The node that refuses the first member, as if it had no capacity."""
     first = _live(world)[0]
     key = Key("pods", "default", first["metadata"]["name"])
-    world.client.update_status(key, phase="Failed", reason="OutOfcpu", message="no room")
+    world.client.update_status(key, phase="Failed", reason="OutOfcpu", message="no capacity")
     node_name: str = first["spec"]["nodeName"]
     return node_name

@@ -9,7 +9,7 @@ from phalanx_simulator.embedded.store import Key, Object
 from phalanx_simulator.faults.edits import delete, put_condition
 from phalanx_simulator.runs.world import World
 
-from tests.bugbank.worlds import FULL, GPU, Still, at_rest, node_of, opened, seats, watched
+from tests.bugbank.worlds import FULL, GPU, Still, assignments, at_rest, node_of, opened, watched
 from tests.model import written
 
 BLOCK = "network.topology.nvidia.com/block"
@@ -78,7 +78,7 @@ def nodes_without_a_rack_are_in_none() -> str | None:
 
 
 def a_lost_member_comes_back_beside_the_others() -> str | None:
-    """A gang runs in one rack; what it has to make again has better room in the other rack."""
+    """A gang runs in one rack; what it has to make again has better capacity in the other rack."""
 
     async def act(world: World) -> str | None:
         await _opened(world, {"a": "b0/r1", "b": "b0/r1", "c": "b0/r0"})
@@ -112,7 +112,7 @@ def an_unknown_place_is_no_place() -> str | None:
 
 
 def some_subgroups_are_enough() -> str | None:
-    """Two of three subgroups must start; the first, which is too large, gets the room that comes later."""
+    """Two of three subgroups must start; the first, which is too large, gets capacity that comes later."""
 
     async def act(world: World) -> str | None:
         sizes = {"a": 5, "b": 2, "c": 2}
@@ -131,12 +131,12 @@ def some_subgroups_are_enough() -> str | None:
         world.create([node(f"n{n}") for n in range(6, 9)])
         await at_rest(world)
         waits = [f"a-{n}" for n in range(5) if not node_of(world, f"a-{n}")]
-        return f"{waits} wait, and there is room" if waits else None
+        return f"{waits} wait, and there is capacity" if waits else None
 
     return watched(act)
 
 
-def leaders_and_workers_share_the_room() -> str | None:
+def leaders_and_workers_share_the_capacity() -> str | None:
     """Two roles of different size on nodes that are just enough for both: each GPU is given away once."""
     key = written.label("pod-group")
     nodes = [written.node(f"n{n}", labels={RACK: "r0"}) for n in range(2)]
@@ -146,7 +146,7 @@ def leaders_and_workers_share_the_room() -> str | None:
     result = still.cycle()
     if result.stats.errors:
         return f"a solver's answer broke the rules: {result.stats.errors[0]}"
-    return f"placed are {seats(result)}" if result.placements else None
+    return f"placed are {assignments(result)}" if result.placements else None
 
 
 def racks_come_after_the_first_look() -> str | None:
@@ -157,7 +157,7 @@ def racks_come_after_the_first_look() -> str | None:
     still.put(written.pod("p", labels={key: "g"}, requests={GPU: 1}))
     still.cycle()
     still.put(written.node("n1", labels={RACK: "r0"}))
-    return None if seats(still.cycle()) else "nobody uses the racks that came later"
+    return None if assignments(still.cycle()) else "nobody uses the racks that came later"
 
 
 async def _opened(world: World, places: Mapping[str, str]) -> None:

@@ -1,4 +1,4 @@
-"""What pods take of nodes, whoever placed them, and what is free again when they end or vanish."""
+"""What pods of any scheduler take of nodes, and what is free again when they end or vanish."""
 
 import asyncio
 from typing import Any
@@ -9,7 +9,7 @@ from phalanx_simulator.faults.edits import delete, node_key
 from phalanx_simulator.hosts.network import Effect, Rule
 from phalanx_simulator.runs.world import World
 
-from tests.bugbank.worlds import FULL, GPU, Still, at_rest, opened, seats, watched
+from tests.bugbank.worlds import FULL, GPU, Still, assignments, at_rest, opened, watched
 from tests.model import written
 
 FOREIGN = "default-scheduler"
@@ -63,22 +63,22 @@ def pods_of_others_are_left_alone() -> str | None:
 
 
 def a_pod_is_deleted_while_it_is_bound() -> str | None:
-    """Its room is free again, in every ledger."""
+    """Its capacity is free again, in every ledger."""
     still = Still(written.node("n"), written.pod("p", requests={GPU: 8}))
     still.assume(still.cycle())
     still.gone(written.pod("p", requests={GPU: 8}))
     still.cache.check_invariants()
     still.put(written.pod("q", requests={GPU: 8}))
-    return None if seats(still.cycle()) else "the room of a deleted pod is not free"
+    return None if assignments(still.cycle()) else "the capacity of a deleted pod is not free"
 
 
-def a_deleted_pod_holds_its_room_until_it_is_gone() -> str | None:
+def a_deleted_pod_holds_its_capacity_until_it_is_gone() -> str | None:
     """Its containers may run on for minutes."""
     going = {"deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": 600}
     old = written.pod("old", meta=going, requests={GPU: 8}, nodeName="n")
     still = Still(written.node("n"), old)
     still.put(written.pod("new", requests={GPU: 1}))
-    return "a pod is placed where another one still runs" if seats(still.cycle()) else None
+    return "a pod is placed where another one still runs" if assignments(still.cycle()) else None
 
 
 def a_node_vanishes_under_a_gang() -> str | None:
@@ -135,7 +135,7 @@ def a_node_vanishes_after_the_decision() -> str | None:
 
     async def act(world: World) -> str | None:
         def remove(_host: str, result: Any) -> None:
-            for node_name in seats(result).values():
+            for node_name in assignments(result).values():
                 delete(world.client, node_key(node_name))
 
         await opened(world, node("n0"), node("n1"))
@@ -158,7 +158,7 @@ def a_foreign_pod_is_resized() -> str | None:
     still.cycle()
     still.put(written.pod("theirs", requests=small, schedulerName=FOREIGN, nodeName="n", status=given))
     still.put(written.pod("p", requests=small))
-    return "a pod is placed where a resize has taken all" if seats(still.cycle()) else None
+    return "a pod is placed where a resize has taken all" if assignments(still.cycle()) else None
 
 
 def a_pod_changes_its_gang() -> str | None:
@@ -172,5 +172,5 @@ def a_pod_changes_its_gang() -> str | None:
     )
     still.put(written.pod("a1", labels={key: "b"}, requests={GPU: 1}))
     still.cache.check_invariants()
-    names = sorted(seats(still.cycle()))
+    names = sorted(assignments(still.cycle()))
     return None if names == ["a0", "a1", "b0"] else f"placed are {names}"

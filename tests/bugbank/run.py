@@ -58,9 +58,11 @@ def run(mutants: Sequence[Mutant], *, jobs: int = 2) -> Iterator[Result]:
         if by is not None
     ]
     with ThreadPoolExecutor(jobs) as threads:
-        judges = list({one.by: one for one in tries}.values())
-        answers = threads.map(lambda one: ask(one, sound=True), judges)
-        wrong = {one.by: answer.said for one, answer in zip(judges, answers, strict=True) if answer.code != 1}
+        catchers = list({one.by: one for one in tries}.values())
+        answers = threads.map(lambda one: ask(one, sound=True), catchers)
+        wrong = {
+            one.by: answer.said for one, answer in zip(catchers, answers, strict=True) if answer.code != 1
+        }
         for one, answer in zip(tries, threads.map(ask, tries), strict=True):
             yield _result(one, answer, wrong.get(one.by))
     for helper in helpers:

@@ -33,15 +33,15 @@ def _all(first: int) -> Simulated:
 
 SEEDS: Final[Mapping[str, Simulated]] = {
     "assumed pods use nothing": _all(2),
-    "evictions are told to whoever has the name": _storm(2),
+    "evictions of a pod go to any pod of the same name": _storm(2),
     "binds are sent before a whole placement exists": _storm(1),
     "gangs take what they get and wait for the rest": _storm(1),
     "members that have failed count": _storm(1),
     "deleted pods are not noticed": _storm(1),
     "pods that have ended still use their node": _storm(1),
     "a new list keeps what it does not hold": _all(2),
-    "room that was given back wakes nobody": _storm(1),
-    "a refusal is remembered although there is more room": _storm(1),
+    "capacity that was given back wakes nobody": _storm(1),
+    "a refusal is remembered although there is more capacity": _storm(1),
     "a leader writes for longer than its Lease lasts": _storm(2),
     "a Lease that is held is taken": _leaders(1),
     "pods of other schedulers are not counted": _all(1),

@@ -193,7 +193,7 @@ class Stage:
         return rule
 
     def kill_leader(self) -> None:
-        """kill -9; it starts anew after a while."""
+        """kill -9; it starts again after a while."""
         self.deaths += 1
         self.leader.kill()
 

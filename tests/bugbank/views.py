@@ -122,7 +122,7 @@ VIEWS: Final[tuple[Mutant, ...]] = (
         caught_by=Played("plays_views:capacity_shrinks"),
     ),
     Mutant(
-        name="less than nothing is room",
+        name="less than nothing is free capacity",
         issues=("Volcano #3301", "Volcano #1506"),
         module="phalanx.cache.nodes",
         edits={
@@ -147,7 +147,7 @@ VIEWS: Final[tuple[Mutant, ...]] = (
         caught_by=Played("plays_views:capacity_shrinks"),
     ),
     Mutant(
-        name="room that was given back wakes nobody",
+        name="capacity that was given back wakes nobody",
         issues=("kubernetes #87850", "Kueue #13772", "kubernetes #72122"),
         module="phalanx.cache.nodes",
         edits={
@@ -191,7 +191,7 @@ VIEWS: Final[tuple[Mutant, ...]] = (
         caught_by=Played("plays_views:minimum_is_lowered"),
     ),
     Mutant(
-        name="a refusal is remembered although there is more room",
+        name="a refusal is remembered although there is more capacity",
         issues=("kubernetes #72122", "Kueue #13772"),
         module="phalanx.framework.retry",
         edits={"            snapshot.capacity_version,\n": "            0,\n"},

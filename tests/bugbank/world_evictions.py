@@ -1,4 +1,4 @@
-"""Bugs about evictions: too many, of the wrong ones, for nobody, and room that others take (4.8)."""
+"""Bugs about evictions: too many, of the wrong ones, for nobody, and capacity that others take (4.8)."""
 
 from typing import Final
 
@@ -64,18 +64,18 @@ EVICTIONS: Final[tuple[Mutant, ...]] = (
         caught_by=_play("who_leaves_is_not_evicted_again"),
     ),
     Mutant(
-        name="room is waited for on a node whose kubelet is dead",
+        name="capacity is waited for on a node whose kubelet is dead",
         issues=("kubernetes #95752",),
         module="phalanx.actions.preemption.nominations",
         edits={"gang in session.gangs and self._is_of_use(each)": "gang in session.gangs"},
-        caught_by=_play("room_is_looked_for_anew_when_its_node_dies"),
+        caught_by=_play("capacity_is_looked_for_again_when_its_node_dies"),
     ),
     Mutant(
         name="a nomination never ends",
         issues=("kubernetes #106780",),
         module="phalanx.actions.preemption.nominations",
         edits={"each.usage and now < each.until": "each.usage"},
-        caught_by=_play("room_that_never_comes_is_looked_for_elsewhere"),
+        caught_by=_play("capacity_that_never_comes_is_looked_for_elsewhere"),
     ),
     Mutant(
         name="what was freed is taken by who comes by",

@@ -94,14 +94,14 @@ QUEUES: Final[tuple[Mutant, ...]] = (
         caught_by=Played("plays_world_queues:a_large_gang_does_not_stop_the_small_ones"),
     ),
     Mutant(
-        name="a refusal is worked out anew in every cycle",
+        name="a refusal is worked out again in every cycle",
         issues=("Kueue #12002", "Kueue #6570"),
         module="phalanx.framework.retry",
         edits={"            snapshot.capacity_version,\n": "            snapshot.now,\n"},
         caught_by=_SAID,
     ),
     Mutant(
-        name="a refusal is explained anew in every cycle",
+        name="a refusal is explained again in every cycle",
         issues=("Kueue #12002",),
         module="phalanx.actions.verdicts",
         edits={

@@ -8,7 +8,7 @@ _FAIL: Final = Played("plays_world_status:binds_fail_and_nobody_says_otherwise")
 _METRICS: Final = Played("plays_world_status:metrics_count_what_was_decided")
 _LEFT: Final = Played("plays_world_status:nothing_is_left_of_what_is_gone")
 _STATUS: Final = "phalanx.service.pod_group_status"
-_HAND_OVER: Final = "phalanx.service.dispatcher"
+_DISPATCHER: Final = "phalanx.service.dispatcher"
 
 STATUS: Final[tuple[Mutant, ...]] = (
     Mutant(
@@ -21,7 +21,7 @@ STATUS: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="an event tells of success before the bind",
         issues=("Volcano #4383",),
-        module=_HAND_OVER,
+        module=_DISPATCHER,
         edits={
             "            self._state.apply(Assumed(bind.pod, bind.node, bind.device))\n": (
                 "            self._state.apply(Assumed(bind.pod, bind.node, bind.device))\n"
@@ -56,7 +56,7 @@ STATUS: Final[tuple[Mutant, ...]] = (
         issues=("Kueue #12002", "Volcano #5596"),
         module="phalanx.service.reporter",
         edits={"verdict.next_step)))\n": 'verdict.next_step))) + f" ({self._clock.now_ms()})"\n'},
-        caught_by=Played("plays_world_status:who_waits_is_told_once"),
+        caught_by=Played("plays_world_status:who_waits_gets_one_event"),
     ),
     Mutant(
         name="what gangs were told is kept after they are gone",
@@ -111,6 +111,6 @@ STATUS: Final[tuple[Mutant, ...]] = (
         issues=("KAI #1572",),
         module="phalanx.kube.events",
         edits={'path = f"/apis/events.k8s.io/v1/namespaces': 'path = f"/api/v1/namespaces'},
-        caught_by=Played("plays_world_status:who_waits_is_told_once"),
+        caught_by=Played("plays_world_status:who_waits_gets_one_event"),
     ),
 )

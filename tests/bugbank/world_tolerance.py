@@ -66,14 +66,14 @@ TOLERANCE: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         name="nobody remembers which nodes fail",
-        issues=("lemon nodes (arXiv 2410.21680)",),
+        issues=("nodes that fail repeatedly (arXiv 2410.21680)",),
         module="phalanx_plugins.node_failure_history",
         edits={"return self._cost if self._costs else None": "return None"},
         caught_by=Played("plays_world_tolerance:work_goes_where_less_has_failed"),
     ),
     Mutant(
         name="a node that failed once is never forgiven",
-        issues=("lemon nodes (arXiv 2410.21680)", "Kueue #6325"),
+        issues=("nodes that fail repeatedly (arXiv 2410.21680)", "Kueue #6325"),
         module="phalanx.framework.decay",
         edits={
             "    return left - left * rest // (2 * half_life)\n": "    return amount if left >= 0 else rest\n"

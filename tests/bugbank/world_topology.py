@@ -1,4 +1,4 @@
-"""Bugs about racks, blocks and hosts: domains that are mixed up, wishes that are not heard."""
+"""Bugs about racks, blocks and hosts: domains that are mixed up, requests that are ignored."""
 
 from typing import Final
 
@@ -9,7 +9,7 @@ _APPEND: Final = "        values.append(value)\n"
 
 TOPOLOGY: Final[tuple[Mutant, ...]] = (
     Mutant(
-        name="domains are told apart by their last label only",
+        name="domains are recognised by their last label only",
         issues=("Kueue #14451",),
         module=_PATHS,
         edits={_APPEND: "        values = [value] * (len(values) + 1)\n"},
@@ -37,7 +37,7 @@ TOPOLOGY: Final[tuple[Mutant, ...]] = (
         caught_by=Played("plays_world_topology:nodes_without_a_rack_are_in_none"),
     ),
     Mutant(
-        name="a required level is taken for a wish",
+        name="a required level is taken for a preference",
         issues=("Kueue #7899",),
         module="phalanx_plugins.topology",
         edits={'SameDomain(name=f"required': 'FewestDomains(name=f"required'},
@@ -58,11 +58,11 @@ TOPOLOGY: Final[tuple[Mutant, ...]] = (
         caught_by=Played("plays_world_topology:an_unknown_place_is_no_place"),
     ),
     Mutant(
-        name="the leader takes the room of its workers",
+        name="the leader takes the capacity of its workers",
         issues=("Kueue #13766",),
         module="phalanx.solver.single.best_fit",
         edits={"        left -= taken[:, None] * requests[role]\n": ""},
-        caught_by=Played("plays_world_topology:leaders_and_workers_share_the_room"),
+        caught_by=Played("plays_world_topology:leaders_and_workers_share_the_capacity"),
     ),
     Mutant(
         name="levels of nodes that come later stay unknown",

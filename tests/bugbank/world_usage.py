@@ -36,7 +36,7 @@ USAGE: Final[tuple[Mutant, ...]] = (
                 "self.node is not None and not self.is_finished and not self.deleting"
             )
         },
-        caught_by=Played("plays_world_usage:a_deleted_pod_holds_its_room_until_it_is_gone"),
+        caught_by=Played("plays_world_usage:a_deleted_pod_holds_its_capacity_until_it_is_gone"),
     ),
     Mutant(
         name="slots for pods are not counted",
@@ -88,7 +88,7 @@ USAGE: Final[tuple[Mutant, ...]] = (
         caught_by=Played("plays_world_usage:a_node_vanishes_after_the_decision"),
     ),
     Mutant(
-        name="the room of a pod that is deleted while it is bound leaks",
+        name="the capacity of a pod that is deleted while it is bound leaks",
         issues=("YuniKorn-1622", "Kueue #8543"),
         module="phalanx.cache.pods",
         edits={

@@ -110,6 +110,6 @@ class Still:
         return found[0] if found else ""
 
 
-def seats(result: CycleResult) -> dict[str, str]:
+def assignments(result: CycleResult) -> dict[str, str]:
     """The nodes of the pods that a cycle placed, by the pods' names."""
     return {bind.name: bind.node for placement in result.placements for bind in placement.binds}

@@ -37,7 +37,7 @@ def test_a_path_ends_at_the_first_label_that_is_missing(
 def test_a_gang_means_what_it_names_then_what_the_configuration_names(
     named: str, configured: str | None, expected: str | None
 ) -> None:
-    scenario = Scenario("zone").gang("g", 1, wish=TopologyRequest(name=named))
+    scenario = Scenario("zone").gang("g", 1, topology=TopologyRequest(name=named))
     scenario.topologies["tree"] = TREE
     session = Session(scenario.snapshot(), SchedulerConfig(default_topology=configured))
     found = session.topologies.of(session.gangs[GangId("gang-g")])

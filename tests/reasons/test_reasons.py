@@ -144,7 +144,7 @@ def test_topology_not_found() -> None:
     found = verdict(racks().gang("g", 2, required="spine"))
     assert found.reason is Reason.TOPOLOGY_NOT_FOUND
     assert "zone, rack" in found.message
-    found = verdict(racks().gang("g", 2, wish=TopologyRequest(name="fabric", required="rack")))
+    found = verdict(racks().gang("g", 2, topology=TopologyRequest(name="fabric", required="rack")))
     assert found.reason is Reason.TOPOLOGY_NOT_FOUND
     assert "fabric" in found.message
 
