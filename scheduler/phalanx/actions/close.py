@@ -1,4 +1,4 @@
-"""Step 6: put together what the cycle decided, what it saw of the queues, and what the next one needs."""
+"""Build the result of a cycle: decisions, reports on queues, and the memory of the next cycle."""
 
 from collections.abc import Mapping
 
@@ -53,7 +53,7 @@ def result_of(cycle: Cycle) -> CycleResult:
 
 
 def _ask_for_cycles(cycle: Cycle, holds: CapacityHolds) -> None:
-    """When the next cycle is due for what no single step is responsible for."""
+    """Ask for cycles at the times that no single step is responsible for."""
     session, now = cycle.session, cycle.session.snapshot.now
     for at in (holds.wake_at, session.health.wake_at, start_messages.next_missed(session)):
         cycle.wake_at(at)
@@ -87,7 +87,7 @@ def _stats(cycle: Cycle) -> CycleStats:
 
 
 def _reports(session: Session, reported: Mapping[QueueName, PastUsage]) -> dict[str, QueueReport]:
-    """Per queue, its descendants included, what is used and what waits after this cycle."""
+    """By queue with its descendants: what is used and what waits after this cycle."""
     gangs: dict[str, int] = {queue.name: 0 for queue in session.queues}
     pods = dict(gangs)
     for gang in session.waiting:
@@ -121,7 +121,7 @@ def _past_usage(session: Session) -> dict[QueueName, PastUsage]:
 
 
 def _reported_usage(session: Session) -> dict[QueueName, PastUsage]:
-    """What the status of queues says of their past; to write it anew in each cycle would help nobody."""
+    """The past usage in the status of queues, which is written only from time to time."""
     reported = session.snapshot.memory.reported_usage
     oldest = session.snapshot.now - PAST_USAGE_REPORT_PERIOD_MS
     return {

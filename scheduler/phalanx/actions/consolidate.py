@@ -1,10 +1,9 @@
-"""Step 4, before preemption: move gangs so that others find room that is there, but lies scattered.
+"""Consolidate: move gangs so that others fit into capacity that is free but scattered.
 
-For a gang that found no room, the fewest moves are looked for with which it fits: gangs that are evicted, and
-for all of which there is room elsewhere at the same time. What becomes free is kept for whom it was made, as
-with preemption; their new room is kept for the moved ones (`moves.py`). It comes before preemption because
-nobody loses by it. Nothing is moved while broken gangs are evicted, while the breaker is open, or while nodes
-have just turned bad. In a dry run the plan is told, and nothing is done.
+For a gang that does not fit, it searches the fewest moves with which it fits: gangs that are evicted and for
+all of which there is capacity elsewhere at the same time. The freed capacity is nominated as in preemption;
+the moved gangs have their new capacity held (`consolidation/moves.py`). Nothing is moved in a cycle that
+evicts, while the breaker is open, or after nodes became faulty. In a dry run the plan is only reported.
 """
 
 from collections import Counter
@@ -38,7 +37,7 @@ from phalanx.model.reasons import Evidence, Reason, Verdict
 
 
 def execute(cycle: Cycle) -> None:
-    """Make, or propose, what moves there may be."""
+    """Make, or propose, moves."""
     step = _Consolidation(cycle)
     if _is_quiet(cycle.session):
         step.look()
@@ -46,7 +45,7 @@ def execute(cycle: Cycle) -> None:
 
 
 def _is_quiet(session: Session) -> bool:
-    """Whether nobody was evicted in this cycle so far, and no node has just turned bad."""
+    """Whether this cycle evicts nothing so far, and no node became faulty lately."""
     since = session.snapshot.now - session.config.tolerance.breaker_window_ms
     records = session.health.records.values()
     has_turned = any(not each.good and each.since and each.since > since for each in records)
@@ -64,14 +63,14 @@ class _Consolidation:
         self._config = session.config.consolidation
         self._now = session.snapshot.now
         self._effort = CYCLE_MOVES_LIMIT
-        self._sought = self._still_sought()
+        self._next_search = self._still_waiting()
         self._proposed = self._still_proposed()
         self._made: tuple[Demand, TriedMovePlan] | None = None
         self._plans: list[MovePlan] = []
         self._is_complete = True
 
     def look(self) -> None:
-        """For each gang in the order of the agenda, until moves were found that are to be made."""
+        """Search moves for each failed gang in order, until a plan is executed."""
         planner = MovePlanner(self._session)
         tried = 0
         for failure in self._outcome.failures.values():
@@ -82,14 +81,14 @@ class _Consolidation:
                 self._is_complete = False
                 break
             tried += 1
-            self._sought[gang.id] = self._now + self._config.interval_ms
-            made = self._plan_unharmed(failure.demand, planner)
+            self._next_search[gang.id] = self._now + self._config.interval_ms
+            made = self._isolated_plan(failure.demand, planner)
             if made is None:
                 continue
-            self._tell(failure.demand, made)
+            self._report(failure.demand, made)
             if not self._config.dry_run:
                 self._made = (failure.demand, made)
-                self._carry_out(failure.demand, made)
+                self._execute(failure.demand, made)
                 break
 
     def close(self) -> None:
@@ -98,26 +97,30 @@ class _Consolidation:
         cycle.memory = replace(
             cycle.memory,
             moves=moves,
-            next_move_search=dict(sorted(self._sought.items())),
+            next_move_search=dict(sorted(self._next_search.items())),
             proposed_plans=dict(sorted(self._proposed.items())),
         )
         cycle.plans = tuple(self._plans)
         cycle.notes = {gang: _note_on(plan) for gang, plan in self._proposed.items()}
         if self._made is not None:
             self._nominate(*self._made)
-        due = min([*self._sought.values(), *(move.until for move in moves.values())], default=None)
+        due = min([*self._next_search.values(), *(move.until for move in moves.values())], default=None)
         cycle.wake_at(due if self._is_complete else self._now)
 
     # --- who is helped --------------------------------------------------------------------------------------
 
     def _may_try(self, failure: Failure) -> bool:
-        """A whole gang that finds no room, is nobody's turn but its own, and may have others evicted."""
+        """Whether it is a whole start that does not fit, may preempt, and is blocked by nothing else."""
         demand, gang = failure.demand, failure.demand.gang
         if not failure.tried or failure.objection is not None or failure.blocked_by is not None:
             return False
         if demand.stage is not Stage.START or not demand.is_whole or not gang.may_preempt:
             return False
-        if gang.id in self._sought or self._moves.is_served(gang.id) or gang.id in self._session.verdicts:
+        if (
+            gang.id in self._next_search
+            or self._moves.is_served(gang.id)
+            or gang.id in self._session.verdicts
+        ):
             return False
         shapes = [batch.pods[0].shape for batch in demand.batches]
         if not all(is_plain(shape, self._session) for shape in shapes):
@@ -125,25 +128,25 @@ class _Consolidation:
         return not self._is_being_helped(gang.id) and self._is_enough_free(demand)
 
     def _is_being_helped(self, gang: GangId) -> bool:
-        """Whether room is being made for it, or was in vain so often that it rests."""
+        """Whether capacity is nominated for it, or it rests after nominations in vain."""
         return gang in self._nominations.open or self._nominations.rests_until(gang) is not None
 
     def _is_enough_free(self, demand: Demand) -> bool:
-        """Of each amount, wherever it is."""
+        """Whether enough of each resource is free in the whole cluster."""
         asked = total_requests([pod for batch in demand.batches for pod in batch.pods])
         return all(
             amount <= sum(max(0, self._session.free(node).get(name, 0)) for node in self._session.nodes)
             for name, amount in asked.items()
         )
 
-    def _plan_unharmed(self, demand: Demand, planner: MovePlanner) -> TriedMovePlan | None:
+    def _isolated_plan(self, demand: Demand, planner: MovePlanner) -> TriedMovePlan | None:
         return self._outcome.isolate_errors(
             lambda: self._plan(demand, planner),
             about=f"moves for {demand.gang}",
         )
 
     def _plan(self, demand: Demand, planner: MovePlanner) -> TriedMovePlan | None:
-        """Beside the reserved starts of others; None where it is enough to wait for those that end."""
+        """Search beside the reservations of others; None if it is enough to wait for pods that terminate."""
         with self._session.statement() as trial:
             hold(self._outcome.reserved_for_others(demand.gang.id), trial)
             made = None if self._fits_soon(demand, planner) else self._plan_now(demand, planner)
@@ -151,7 +154,7 @@ class _Consolidation:
         return made
 
     def _plan_now(self, demand: Demand, planner: MovePlanner) -> TriedMovePlan | None:
-        """None as well where each gang of the plan may go, but not all of them together."""
+        """None also if each gang of the plan may go, but not all of them together."""
         limits = limits_of(self._session, self._pool.on_their_way)
         made, spent = planner.plan(
             demand,
@@ -171,8 +174,8 @@ class _Consolidation:
 
     # --- what is done and told ------------------------------------------------------------------------------
 
-    def _carry_out(self, demand: Demand, made: TriedMovePlan) -> None:
-        """Evict all that are moved, each gang together, and keep all room from now on."""
+    def _execute(self, demand: Demand, made: TriedMovePlan) -> None:
+        """Evict all gangs of the plan, each one whole, and hold all capacity from now on."""
         gang = demand.gang
         message = f"moved so that {gang} of queue {gang.queue} can start; it restarts in reserved capacity"
         for each in made.moved:
@@ -202,7 +205,7 @@ class _Consolidation:
         )
 
     def _nominate(self, demand: Demand, made: TriedMovePlan) -> None:
-        """The capacity that the moves free is held for the gang, as after a preemption."""
+        """Nominate the capacity that the moves free, as after a preemption."""
         cycle, gang = self._cycle, demand.gang.id
         nomination = Nomination(
             usage=made.usage,
@@ -219,8 +222,8 @@ class _Consolidation:
         )
         cycle.nominated = (*cycle.nominated, *nominate(made.seats, self._session.cycle))
 
-    def _tell(self, demand: Demand, made: TriedMovePlan) -> None:
-        """A plan is told once, and again only when it moves others, or to other nodes."""
+    def _report(self, demand: Demand, made: TriedMovePlan) -> None:
+        """Report a plan once, and again only when it moves other gangs or uses other nodes."""
         plan = _plan_of(demand.gang, made, self._session.cycle, is_executed=not self._config.dry_run)
         known = self._session.snapshot.memory.proposed_plans.get(demand.gang.id)
         if known is None or known.moves != plan.moves:
@@ -228,18 +231,18 @@ class _Consolidation:
         if self._config.dry_run:
             self._proposed[demand.gang.id] = plan
 
-    def _still_sought(self) -> dict[GangId, int]:
-        """Gangs for which it is too early to look again."""
+    def _still_waiting(self) -> dict[GangId, int]:
+        """Gangs for which the next search is not due."""
         known = self._session.snapshot.memory.next_move_search
         return {gang: at for gang, at in known.items() if gang in self._outcome.failures and self._now < at}
 
     def _still_proposed(self) -> dict[GangId, MovePlan]:
         known = self._session.snapshot.memory.proposed_plans
-        return {gang: plan for gang, plan in known.items() if gang in self._sought}
+        return {gang: plan for gang, plan in known.items() if gang in self._next_search}
 
 
 def _note_on(plan: MovePlan) -> tuple[Evidence, ...]:
-    """What the verdict of a gang says of a plan that is not carried out."""
+    """Evidence of a plan that is not executed."""
     some = plan.moves[:SHOWN_VICTIMS]
     return (
         Evidence("dry run of moves", f"the gang fits if {_moved(plan)} move; {_quality(plan)}"),
@@ -282,7 +285,7 @@ def _plan_of(gang: Gang, made: TriedMovePlan, cycle: int, *, is_executed: bool) 
         gang=gang.id,
         group=str(gang),
         cycle=cycle,
-        moves=tuple(_told(each) for each in made.moved),
+        moves=tuple(_moved_gang(each) for each in made.moved),
         pods=planned.plan.pods,
         pods_bound=planned.pods_bound,
         cost=planned.plan.cost,
@@ -291,7 +294,7 @@ def _plan_of(gang: Gang, made: TriedMovePlan, cycle: int, *, is_executed: bool) 
     )
 
 
-def _told(moved: Moved) -> MovedGang:
+def _moved_gang(moved: Moved) -> MovedGang:
     counts: Counter[NodeName] = Counter()
     for node, pods in moved.seats:
         counts[node] += len(pods)

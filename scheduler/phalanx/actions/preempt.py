@@ -1,8 +1,8 @@
-"""Step 4: make room for gangs that found none, by evicting those that may be evicted for them.
+"""Preempt: evict gangs so that others fit.
 
-Victims are chosen together with the placement: the least important ones with whose end the whole demand fits
-under all of its rules, and of those the cheapest set. Nothing is evicted unless a placement follows. What
-becomes free is kept for whom it was made (`nominations.py`).
+Victims are chosen together with the placement: those of the lowest priorities with which the whole demand
+fits under all its rules, and of those the cheapest set. Nothing is evicted unless a placement follows. The
+freed capacity is nominated for the gang (`preemption/nominations.py`).
 """
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
@@ -57,19 +57,18 @@ from phalanx.model.reasons import Evidence, Reason, Verdict
 
 
 class _Decision(Struct, frozen=True):
-    """Room that is made in this cycle. `causes`: why each gang that loses something may.
-
-    `passed`: gangs whose promised starts it does not respect.
-    """
+    """A preemption that this cycle decides."""
 
     demand: Demand
     made: EvictionPlan
     causes: dict[GangId, str]
+    """Why each victim may be evicted."""
     passed: tuple[GangId, ...]
+    """Gangs whose reservations it does not respect."""
 
 
 def execute(cycle: Cycle) -> None:
-    """Evict for as many of the demands that failed as one cycle may; not for gangs that are on their way."""
+    """Evict for as many failed demands as one cycle may; not for gangs that are being moved."""
     step = _Preemption(cycle)
     if cycle.session.may_evict:
         step.repeat_evictions()
@@ -90,20 +89,20 @@ class _Preemption:
         self._made: dict[GangId, _Decision] = {}
         self._begun: dict[GangId, GangId] = {}
         self._postponed: dict[GangId, int] = {}
-        self._hopeless: dict[Hashable, tuple[Evidence, ...]] = {}
-        self._spared: dict[GangId, tuple[Evidence, ...]] = {}
-        self._prey: dict[GangId, CandidateQueues] = {}
+        self._known_infeasible: dict[Hashable, tuple[Evidence, ...]] = {}
+        self._protected: dict[GangId, tuple[Evidence, ...]] = {}
+        self._candidate_queues: dict[GangId, CandidateQueues] = {}
         self._tried = 0
         placed = {placement.gang for placement in session.placements}
-        going = terminating_pods(session) if nominations.open else []
+        terminating = terminating_pods(session) if nominations.open else []
         self._withdrawn = {
             gang for gang in filter(self._is_to_be_checked, nominations.open) if not self._may_all_go(gang)
         }
-        """Of which some victim has not been told to go, and may not be told any more."""
+        """Nominations with a victim that has no condition yet and may not be evicted any more."""
         self._waiting = [
             gang
             for gang in nominations.open
-            if gang in outcome.failures and gang not in placed and self._is_coming(gang, going)
+            if gang in outcome.failures and gang not in placed and self._is_coming(gang, terminating)
         ]
 
     @cached_property
@@ -111,7 +110,7 @@ class _Preemption:
         return VictimPool(self._session)
 
     def repeat_evictions(self) -> None:
-        """Whose eviction was decided and has not come to pass: it may have been lost on the way."""
+        """Evict pods again whose eviction was decided and did not happen: a write may have been lost."""
         for gang_id in filter(self._is_to_be_checked, self._still_nominated()):
             gang = self._session.gangs[gang_id]
             left = [
@@ -124,11 +123,11 @@ class _Preemption:
             )
 
     def finish_begun_evictions(self) -> None:
-        """Gangs of which only a part went: by a leader before us, or because writes came to nothing."""
+        """Evict the rest of partly evicted gangs: an earlier leader stopped, or writes were lost."""
         self._begun = begun.finish(self._session, self._still_nominated())
 
     def choose_victims(self) -> None:
-        """Decide for whom, on a session as if all that is leaving were gone; then evict."""
+        """Decide on a session in which all terminating pods are assumed gone; then evict."""
         with self._session.statement() as trial:
             assume_terminated(self._session, trial)
             for gang_id in self._still_nominated():
@@ -153,7 +152,7 @@ class _Preemption:
             self._evict(victims, each.demand.gang, each.causes)
 
     def close(self) -> None:
-        """Leave to the next cycle what was decided, and what of the old is still true."""
+        """Leave to the next cycle what was decided, and what of the old is still valid."""
         now = self._session.snapshot.now
         nominations = {gang: self._known.prolonged(gang) for gang in self._still_nominated()}
         nominations.update(self._resting())
@@ -170,7 +169,7 @@ class _Preemption:
                 attempts=self._known.attempts(gang_id) + 1,
             )
         for gang_id in nominations:
-            self._tell(gang_id)
+            self._set_verdict(gang_id)
         cycle = self._cycle
         preempted = self._preempted(nominations)
         cycle.memory = replace(
@@ -178,16 +177,17 @@ class _Preemption:
             nominations=dict(sorted({**nominations, **cycle.memory.nominations}.items())),
             preempted=dict(sorted({**preempted, **cycle.memory.preempted}.items())),
             preemption_retry_at=dict(sorted(self._postponed.items())),
-            candidate_queues=dict(sorted(self._prey.items())),
+            candidate_queues=dict(sorted(self._candidate_queues.items())),
         )
         cycle.nominated = (*self._nominated(), *cycle.nominated)
-        cycle.protected = self._spared
+        cycle.protected = self._protected
         cycle.wake_at(min((max(end, now) for end in self._ends(nominations)), default=None))
 
     def _ends(self, nominations: dict[GangId, Nomination]) -> Iterator[int]:
-        """When room is kept no longer, somebody may look for victims again, or one should be on its way.
+        """Times at which nominations end, searches for victims are due, or evictions are checked.
 
-        At once where room was kept in this cycle and is no more: others may have been refused for it.
+        At once if capacity was nominated in this cycle and is not any more: others may have been refused for
+        it.
         """
         now, before = self._session.snapshot.now, self._session.snapshot.memory.nominations
         if any(before[gang].usage and not each.usage for gang, each in nominations.items() if gang in before):
@@ -201,15 +201,15 @@ class _Preemption:
 
     # --- who is helped --------------------------------------------------------------------------------------
 
-    def _is_coming(self, gang_id: GangId, going: Sequence[TerminatingPods]) -> bool:
-        """Whether its victims have not ended and may go still, or others leave its seats anyway."""
+    def _is_coming(self, gang_id: GangId, terminating: Sequence[TerminatingPods]) -> bool:
+        """Whether its victims have not terminated and may still go, or other pods leave its nodes anyway."""
         if self._known.victims_left(gang_id):
             return gang_id not in self._withdrawn
         seats = self._known.open[gang_id].usage
-        return any(not each.used.keys().isdisjoint(seats) for each in going)
+        return any(not each.used.keys().isdisjoint(seats) for each in terminating)
 
     def _may_all_go(self, gang_id: GangId) -> bool:
-        """Whether its victims go already, or could be chosen still: priorities are edited, gangs finish."""
+        """Whether its victims are terminating, or may still be evicted: priorities change, gangs finish."""
         session, gang = self._session, self._session.gangs[gang_id]
         by_gang: dict[GangId, list[Pod]] = {}
         for pod in self._known.victims_left(gang_id):
@@ -224,7 +224,7 @@ class _Preemption:
         )
 
     def _keeps_guarantees(self, victims: Sequence[Victim], beneficiary: Gang) -> bool:
-        """Whether no queue gets below its own when these go as well: they are raised while evictions wait."""
+        """Whether no queue falls below its guarantee when these go too: guarantees may have been raised."""
         if all(each.queue == beneficiary.queue for each in victims):
             return True
         with self._session.statement() as trial:
@@ -238,11 +238,11 @@ class _Preemption:
         return all(floor.holds(range(len(victims))) for floor in floors)
 
     def _is_to_be_checked(self, gang_id: GangId) -> bool:
-        """Whether what was decided should have come to pass by now; before that it may be on its way."""
+        """Whether its evictions should have happened by now."""
         return _checked_at(self._known.open[gang_id]) <= self._session.snapshot.now
 
     def _still_nominated(self) -> list[GangId]:
-        """Those for whom room is being made, and who still wait for it."""
+        """Gangs with nominated capacity that still wait for it."""
         return [gang for gang in self._waiting if gang not in self._made]
 
     def _may_try(self, failure: Failure, candidate_queues: CandidateQueueFinder) -> bool:
@@ -251,7 +251,7 @@ class _Preemption:
             return False
         if failure.demand.stage is Stage.SURPLUS or gang.id in self._still_nominated():
             return False
-        due = self._looks_again_at(failure, candidate_queues.candidate_queues_of(failure.demand))
+        due = self._next_search_at(failure, candidate_queues.candidate_queues_of(failure.demand))
         if due is None or due > now:
             if due is not None:
                 self._postponed[gang.id] = due
@@ -270,7 +270,7 @@ class _Preemption:
         return len(self._made) >= PREEMPTORS_PER_CYCLE_MAX or self._tried >= PREEMPTIONS_TRIED_MAX
 
     def _postpone(self, gang: GangId) -> None:
-        """To the next cycle; since when it was due is kept."""
+        """Postpone it to the next cycle; the time since when it is due stays."""
         self._postponed[gang] = self._due_since(gang)
 
     def _due_since(self, gang: GangId) -> int:
@@ -278,33 +278,33 @@ class _Preemption:
         return min(now, self._session.snapshot.memory.preemption_retry_at.get(gang, now))
 
     def _in_turn(self, waiting: Sequence[Failure]) -> Sequence[Failure]:
-        """Where more of them wait than a cycle tries, half of the tries go to those who are due longest."""
+        """If more gangs wait than one cycle tries, half of the tries go to those that are due longest."""
         if len(waiting) <= PREEMPTIONS_TRIED_MAX:
             return waiting
         half = PREEMPTIONS_TRIED_MAX // 2
         late = sorted(waiting[half:], key=lambda failure: self._due_since(failure.demand.gang.id))
         return [*waiting[:half], *late]
 
-    def _looks_again_at(self, failure: Failure, candidate_queues: CandidateQueues) -> int | None:
-        """From when on (ms) victims are looked for, None while nothing is new since it found none."""
+    def _next_search_at(self, failure: Failure, candidate_queues: CandidateQueues) -> int | None:
+        """The time (ms) of the next search for victims; None while nothing is new since the last one."""
         gang, memory = failure.demand.gang.id, self._session.snapshot.memory
         before = memory.nominations.get(gang)
         lost_its_room = before is not None and bool(before.usage)
         if failure.remembered is None or lost_its_room:
-            self._prey[gang] = candidate_queues
+            self._candidate_queues[gang] = candidate_queues
             return 0
         known = memory.candidate_queues.get(gang, candidate_queues)
-        dues = [
+        times = [
             memory.preemption_retry_at.get(gang),
             self._retry.next_victim_search_at(candidate_queues, known),
         ]
-        due = min((each for each in dues if each is not None), default=None)
+        due = min((each for each in times if each is not None), default=None)
         is_due = due is not None and due <= self._session.snapshot.now
-        self._prey[gang] = candidate_queues if is_due else known
+        self._candidate_queues[gang] = candidate_queues if is_due else known
         return due
 
     def _resting(self) -> dict[GangId, Nomination]:
-        """Of those whose room came to nothing, how often that was; while they wait."""
+        """Remember the attempts of waiting gangs whose nominations came to nothing."""
         memory = self._session.snapshot.memory.nominations
         failed = self._outcome.failures
         now = self._session.snapshot.now
@@ -325,8 +325,8 @@ class _Preemption:
         bound = binding(self._outcome.reserved, demand, self._session)
         reserved_starts = tuple(each.gang for each in bound)
         key = (maker.key(demand), rank, gang.preemption_policy, evictor, reserved_starts)
-        if key in self._hopeless:
-            self._spared[gang.id] = self._hopeless[key]
+        if key in self._known_infeasible:
+            self._protected[gang.id] = self._known_infeasible[key]
             return
         self._tried += 1
         beneficiary = beneficiary_of(demand)
@@ -334,7 +334,7 @@ class _Preemption:
         taken = self._victims_of_others()
         victims = [each for each in choosable.victims if not any(pod.uid in taken for pod in each.pods)]
         search = VictimCandidates(victims, self._session.plugins.queue_eviction_limits(beneficiary), limits)
-        sought = (victims and self._made_unharmed(demand, search, maker, bound)) or SearchResult()
+        sought = (victims and self._search(demand, search, maker, bound)) or SearchResult()
         made = sought.made
         if made is not None:
             causes = {each.gang.id: self._cause(each.gang, beneficiary) for each in made.victims}
@@ -347,12 +347,12 @@ class _Preemption:
                 )
             trial.nominate(queue=gang.queue, usage=made.usage, booked=charged(made.usage), coming=made.seats)
             return
-        self._spared[gang.id] = sought.protected
+        self._protected[gang.id] = sought.protected
         later = [*limits.grows_at(victims), *(() if choosable.next_at is None else (choosable.next_at,))]
         if later:
             self._postponed[gang.id] = max(min(later), now + 1)
         else:
-            self._hopeless[key] = sought.protected
+            self._known_infeasible[key] = sought.protected
 
     def _victims_of_others(self) -> set[PodUid]:
         """Pods that are evicted already, in this cycle or before."""
@@ -363,7 +363,7 @@ class _Preemption:
         taken.update(each.pod for each in self._session.evictions)
         return taken
 
-    def _made_unharmed(
+    def _search(
         self, demand: Demand, search: VictimCandidates, maker: VictimSearch, bound: Sequence[Reservation]
     ) -> SearchResult | None:
         return self._outcome.isolate_errors(
@@ -372,7 +372,7 @@ class _Preemption:
         )
 
     def _assume_made(self, gang_id: GangId, trial: Statement) -> None:
-        """As if the victims that are not leaving yet were gone as well, and the room taken."""
+        """Assume that victims which are not terminating yet are gone too; take the capacity."""
         gang = self._session.gangs[gang_id]
         for pod in self._known.victims_left(gang_id):
             if self._session.pod_state(pod) is not PodState.RELEASING:
@@ -386,7 +386,7 @@ class _Preemption:
     def _evict(
         self, victims: Iterable[tuple[Gang, Pod]], beneficiary: Gang, causes: Mapping[GangId, str]
     ) -> None:
-        """The pods of one gang together; one that is moved starts again in room kept for it."""
+        """Evict the pods of one gang together; a gang in transit starts again on held capacity."""
         by_gang: dict[GangId, list[Pod]] = {}
         for gang, pod in victims:
             by_gang.setdefault(gang.id, []).append(pod)
@@ -405,11 +405,11 @@ class _Preemption:
                 )
 
     def _cause(self, victim: Gang, beneficiary: Beneficiary) -> str:
-        """In words, as it is now: what is decided for others in this cycle changes shares."""
+        """Explain the eviction as things are now: later decisions of this cycle change shares."""
         return self._session.plugins.explain_eviction(victim, beneficiary)
 
-    def _tell(self, gang_id: GangId) -> None:
-        """The verdict of a gang for which room is being made."""
+    def _set_verdict(self, gang_id: GangId) -> None:
+        """Set the verdict of a gang with nominated capacity."""
         gang = self._session.gangs.get(gang_id)
         pods: list[Pod] = []
         bound = ""
@@ -437,7 +437,7 @@ class _Preemption:
         )
 
     def _preempted(self, nominations: dict[GangId, Nomination]) -> dict[GangId, GangId]:
-        """Gangs that were evicted, by whom, until they are placed again or it turns out that they stay."""
+        """Evicted gangs, by whom, until they are placed again or it turns out that they stay."""
         placed = {placement.gang for placement in self._session.placements}
         found: dict[GangId, GangId] = {}
         for gang_id, by in self._session.preempted.items():
@@ -458,5 +458,5 @@ class _Preemption:
 
 
 def _checked_at(nomination: Nomination) -> int:
-    """When (ms) it is looked whether what was decided has come to pass."""
+    """The time (ms) at which a cycle checks whether the evictions happened."""
     return nomination.decided + EVICTION_CHECK_MS

@@ -1,9 +1,8 @@
-"""Step 1: choose which domains are kept as cells in this cycle.
+"""Choose the domains that are reserved as cells in this cycle.
 
-A domain may be a cell of a queue when no other queue holds anything in it: no pods, and no room that is being
-made or kept for gangs that move. Of those as many are kept as all queues are guaranteed together, or as many
-as there can be. What is chosen holds for the whole cycle: as nobody else is placed there, as many cells can
-be kept afterwards as before.
+A domain may be a cell of a queue if no other queue holds anything in it: no pods, and no nominated or held
+capacity. As many are reserved as all queues are guaranteed together, or as many as possible. The choice holds
+for the whole cycle: since no other queue is placed there, as many cells can be reserved afterwards as before.
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,7 +20,7 @@ from phalanx.solver.cells import CellCandidate, CellDemand, choose_cells
 
 
 class _Guarantee(Struct, frozen=True):
-    """One entry of a queue's cells, with the domains that could be meant."""
+    """One entry of the cells of a queue, with the domains that qualify."""
 
     queue: Queue
     cell: Cell
@@ -79,7 +78,7 @@ def _uses(session: Session) -> Iterator[tuple[QueueName, NodeName]]:
 
 
 def _domains(cell: Cell, session: Session) -> dict[Path, list[NodeName]] | None:
-    """All domains of the level, None where there is no such level."""
+    """All domains of the level; None if there is no such level."""
     topology = session.topologies.named(cell.topology)
     levels = [level.name for level in topology.levels] if topology is not None else []
     if topology is None or cell.level not in levels:
@@ -95,7 +94,7 @@ def _domains(cell: Cell, session: Session) -> dict[Path, list[NodeName]] | None:
 def _open_to(
     queue: Queue, domains: dict[Path, list[NodeName]], held: dict[NodeName, set[QueueName]], session: Session
 ) -> tuple[tuple[Path, tuple[NodeName, ...]], ...]:
-    """Those in which nobody else holds anything, and that have a node in service."""
+    """The domains in which no other queue holds anything and that have an available node."""
     return tuple(
         (path, tuple(nodes))
         for path, nodes in sorted(domains.items())
@@ -105,7 +104,7 @@ def _open_to(
 
 
 def _is_of(other: QueueName, queue: Queue, session: Session) -> bool:
-    """Whether it is the queue, or one below it."""
+    """Whether it is the queue or a descendant."""
     return any(each.name == queue.name for each in session.queues.path(other))
 
 

@@ -1,1 +1,1 @@
-"""Gangs that are moved so that another one fits."""
+"""Gangs that are moved to other nodes so that another gang fits."""

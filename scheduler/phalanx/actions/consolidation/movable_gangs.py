@@ -1,11 +1,10 @@
-"""Who may be moved so that another gang finds room.
+"""Gangs that may be moved so that another gang fits.
 
-A gang is moved whole, all its members or none, and only while all is well with it: everybody runs, nobody is
-missing, and each member has a controller that makes it anew. It has the priority of the other gang or a lower
-one, whatever its queue: it loses no room, only its run time since its last checkpoint, and that should not be
-lost for less important work. Priority classes mean the same in all queues. `disruption` and the least run
-times of queues hold as they do against eviction, and so do budgets, even those that may be broken for more
-important work. After each start a gang rests before it is moved.
+A gang is moved whole, and only while it is healthy: all members run, and each has a controller that creates
+it again. Its priority is that of the other gang or lower, whatever its queue: it loses no capacity, only its
+work since the last checkpoint, which should not be lost for less important work. Priority classes mean the
+same in all queues. `disruption`, minimum run times and disruption budgets hold as for preemption, budgets
+even where preemption may exceed them. After each start a gang rests before it is moved.
 """
 
 from collections.abc import Sequence
@@ -26,13 +25,13 @@ from phalanx.model.pods import Pod, PodPhase, PodShape
 
 
 def is_plain(shape: PodShape, session: Session) -> bool:
-    """Whether amounts on nodes say all about the room of such pods."""
+    """Whether amounts per node are all that matters for such pods."""
     has_zones = bool(shape.numa and session.facts.numa_layouts)
     return shape.affinity_state is None and not has_zones and not requests_share(shape.requests)
 
 
 class Movable(Struct, frozen=True):
-    """A gang that may be moved: its pods, what they use, what it costs, and what it asks for afterwards."""
+    """A gang that may be moved: its pods, usage and cost, and its demand afterwards."""
 
     gang: Gang
     pods: tuple[Pod, ...]
@@ -43,10 +42,7 @@ class Movable(Struct, frozen=True):
 
 
 class MovablePool:
-    """Who may be moved in one session; what a gang consists of is worked out once.
-
-    `on_their_way`: pods that were evicted in cycles before.
-    """
+    """Finds gangs that may be moved in one session; each gang is examined once."""
 
     def __init__(self, session: Session, nominations: Nominations, moves: Moves) -> None:
         self._session = session
@@ -55,7 +51,7 @@ class MovablePool:
         self._units: dict[GangId, Movable | None] = {}
 
     def units_for(self, beneficiary: Gang) -> tuple[Movable, ...]:
-        """All that may be moved for this gang; never the one for which it was evicted itself."""
+        """All gangs that may be moved for this gang; never the one for which it was evicted itself."""
         evictor = self._session.snapshot.memory.preempted.get(beneficiary.id)
         found: list[Movable] = []
         for gang in self._session.gangs.values():
@@ -79,7 +75,7 @@ class MovablePool:
         return self._units[gang.id]
 
     def _may_come_back(self, unit: Movable) -> bool:
-        """Whether nothing but room could keep it waiting once it is made anew."""
+        """Whether only capacity could keep it waiting once it is created again."""
         return self._session.plugins.check_gang(unit.demand.gang) is None
 
     def _is_well(self, gang: Gang) -> bool:
@@ -114,7 +110,7 @@ class MovablePool:
 
 
 def _demand_afterwards(gang: Gang, pods: Sequence[Pod]) -> Demand:
-    """All of them whole, as if they were made anew."""
+    """All members whole, as if they were created again."""
     members = tuple(
         replace(pod, node=None, phase=PodPhase.PENDING, running_since=0, bind_backoff=None) for pod in pods
     )

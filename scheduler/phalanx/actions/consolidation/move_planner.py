@@ -1,8 +1,7 @@
-"""Finds the fewest moves with which a demand fits, and tries the plan with all rules of all that it is about.
+"""Plans the fewest moves with which a demand fits, and tries the plan with all rules.
 
-The solver knows room, eligible nodes, and the domain that must hold a gang. What it plans is tried with the
-other rules as well: each gang on the nodes that were planned for it, else wherever there is room. A plan that
-does not stand this is dropped.
+The solver knows capacity, eligible nodes, and the domain that must hold a gang. Its plan is tried with the
+other rules: each gang on the nodes planned for it, else anywhere. A plan that fails is dropped.
 """
 
 from collections.abc import Collection, Hashable, Sequence
@@ -29,7 +28,7 @@ from phalanx.solver.problem import Placed
 
 
 class Moved(Struct, frozen=True):
-    """One that is moved, and where it goes."""
+    """A gang that is moved, and where it goes."""
 
     unit: Movable
     seats: Assignments
@@ -37,11 +36,11 @@ class Moved(Struct, frozen=True):
     @property
     def usage(self) -> Usage:
         """What it will use per node."""
-        return usage_of_seats(self.seats)
+        return usage_of_assignments(self.seats)
 
 
 class TriedMovePlan(Struct, frozen=True):
-    """A plan that stood the trial: where the demand goes, and who is moved. `planned`: how good it is."""
+    """A plan that passed the trial: where the demand goes, and which gangs are moved."""
 
     seats: Assignments
     moved: tuple[Moved, ...]
@@ -50,7 +49,7 @@ class TriedMovePlan(Struct, frozen=True):
     @property
     def usage(self) -> Usage:
         """What the demand will use per node."""
-        return usage_of_seats(self.seats)
+        return usage_of_assignments(self.seats)
 
 
 class MovePlanner:
@@ -61,7 +60,7 @@ class MovePlanner:
         self._problems = ProblemBuilder(session, may_grow=True)
 
     def fits(self, demand: Demand) -> bool:
-        """Whether the demand finds room as things stand."""
+        """Whether the demand fits as things stand."""
         return self._place(demand, None) is not None
 
     def plan(
@@ -110,32 +109,34 @@ class MovePlanner:
     def _try(
         self, demand: Demand, units: Sequence[Movable], plan: MovePlan, names: "_Names | None"
     ) -> tuple[Assignments, tuple[Moved, ...]] | None:
-        """Seats for all under all rules: on the nodes that were planned, or without `names` on any."""
+        """Assignments for all under all rules: on the planned nodes, or without `names` on any."""
         chosen = [units[unit] for unit in plan.units]
-        rooms: list[Usage] = [{} for _ in chosen]
+        planned_usage: list[Usage] = [{} for _ in chosen]
         if names is not None:
-            rooms = [names.usage(unit.demand, seats) for unit, seats in zip(chosen, plan.moved, strict=True)]
+            planned_usage = [
+                names.usage(unit.demand, seats) for unit, seats in zip(chosen, plan.moved, strict=True)
+            ]
         with self._session.statement() as trial:
-            for unit, room in zip(chosen, rooms, strict=True):
+            for unit, usage in zip(chosen, planned_usage, strict=True):
                 trial.assume_ended(queue=unit.gang.queue, used=unit.used, booked=unit.booked)
-                trial.nominate(queue=unit.gang.queue, usage=room, booked=room)
-            seats = self._seat(demand, names.nodes(plan.placements) if names else None, trial)
+                trial.nominate(queue=unit.gang.queue, usage=usage, booked=usage)
+            seats = self._assign(demand, names.nodes(plan.placements) if names else None, trial)
             moved: list[Moved] = []
-            for unit, room, where in zip(chosen, rooms, plan.moved, strict=True):
-                trial.assume_ended(queue=unit.gang.queue, used=room, booked=room)
-                found = self._seat(unit.demand, names.nodes(where) if names else None, trial)
+            for unit, usage, where in zip(chosen, planned_usage, plan.moved, strict=True):
+                trial.assume_ended(queue=unit.gang.queue, used=usage, booked=usage)
+                found = self._assign(unit.demand, names.nodes(where) if names else None, trial)
                 if found is not None:
                     moved.append(Moved(unit, found))
             trial.roll_back()
         return (seats, tuple(moved)) if seats is not None and len(moved) == len(chosen) else None
 
-    def _seat(
+    def _assign(
         self, demand: Demand, nodes: frozenset[NodeName] | None, trial: Statement
     ) -> Assignments | None:
-        """Seats on these nodes, or on any; they are taken."""
+        """Assignments on these nodes, or on any; the capacity is taken."""
         seats = self._place(demand, nodes)
         if seats is not None:
-            usage = usage_of_seats(seats)
+            usage = usage_of_assignments(seats)
             trial.nominate(queue=demand.gang.queue, usage=usage, booked=usage)
         return seats
 
@@ -150,7 +151,7 @@ class MovePlanner:
 
 
 class _View:
-    """The cluster as one problem sees it: nodes are places, by number; what is alike is worked out once."""
+    """The cluster as one problem sees it: nodes by number; equal pods are computed once."""
 
     def __init__(self, session: Session, demands: Sequence[Demand], units: Sequence[Movable]) -> None:
         self._session = session
@@ -163,7 +164,7 @@ class _View:
         self._domains: dict[Hashable, dict[int, int]] = {}
 
     def _free_without(self, units: Sequence[Movable]) -> list[Vector]:
-        """What would be free per node if all of them were gone."""
+        """What would be free per node without all of them."""
         back: dict[NodeName, Resources] = {}
         for unit in units:
             for node, used in unit.used.items():
@@ -172,11 +173,11 @@ class _View:
         return [vector_of(free, self.resources) for free in frees]
 
     def given(self, used: Usage) -> tuple[tuple[int, Vector], ...]:
-        """What somebody's end frees."""
+        """What an end frees."""
         return tuple((self._index[node], vector_of(used[node], self.resources)) for node in sorted(used))
 
     def parts(self, demand: Demand) -> tuple[PodSet, ...]:
-        """One for each batch."""
+        """One per batch."""
         path = [queue.name for queue in self._session.queues.path(demand.gang.queue)]
         closed = {node for cell in self._session.cells.closed_to(path) for node in cell.nodes}
         return tuple(self._part(batch, closed, demand.gang.queue) for batch in demand.batches)
@@ -196,7 +197,7 @@ class _View:
         return PodSet(request, count, self._takes[key])
 
     def domains(self, demand: Demand) -> dict[int, int] | None:
-        """By number, those of the level that the gang requires."""
+        """The domains of the required level, by number."""
         wish = demand.gang.topology
         if wish.required is None:
             return None
@@ -208,13 +209,13 @@ class _View:
 
 
 class _Names:
-    """Turns places of the problem back into nodes."""
+    """Maps indices of the problem back to nodes."""
 
     def __init__(self, nodes: Sequence[NodeName]) -> None:
         self._nodes = nodes
 
     def nodes(self, seats: PlannedSeats) -> frozenset[NodeName]:
-        """The nodes of these seats."""
+        """The nodes."""
         return frozenset(self._nodes[place] for part in seats for place, _ in part)
 
     def usage(self, demand: Demand, seats: PlannedSeats) -> dict[NodeName, Resources]:
@@ -227,7 +228,7 @@ class _Names:
         return used
 
 
-def usage_of_seats(seats: Assignments) -> Usage:
+def usage_of_assignments(seats: Assignments) -> Usage:
     """What the pods on these seats use per node."""
     used: dict[NodeName, Resources] = {}
     for node, pods in seats:

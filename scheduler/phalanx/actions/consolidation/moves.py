@@ -1,9 +1,9 @@
-"""Room for gangs on their way: they were evicted so that another one fits, and start again elsewhere.
+"""Capacity of gangs in transit: evicted so that another gang fits, to start again on other nodes.
 
-Their new room is kept for them from the eviction on, whoever else comes: while they end, while their
-controllers make them anew, and until as many of their pods as went are there again. They come first in their
-queues, after those for whom room is being made. It is forgotten after its time, which begins anew when the
-last grace period has ended.
+Their new capacity is held from the eviction on: while their pods terminate, while their controllers create
+them again, and until as many pods as were evicted are there again. They come first in their queues, after
+gangs with nominated capacity. A move ends after its time, which starts again when the last grace period has
+ended.
 """
 
 from collections.abc import Mapping
@@ -27,10 +27,7 @@ Kind = tuple[str, str, str]
 
 
 class Moves:
-    """Those of one session that are not over.
-
-    `open`: by the gang that comes back; while a pod without a group is not there again, by the one that went.
-    """
+    """The moves of earlier cycles that are not over, and those that this cycle begins."""
 
     def __init__(self, session: Session, nominations: Nominations) -> None:
         self._session = session
@@ -40,50 +37,50 @@ class Moves:
         pending = {
             origin: known[origin] for origin in sorted(known) if self._is_pending(origin, known[origin])
         }
-        heirs = _heirs(session) if any(move.controller for move in pending.values()) else {}
+        successors = _successors(session) if any(move.controller for move in pending.values()) else {}
         for origin, move in pending.items():
             kind = (move.namespace, move.controller, move.shape)
-            current = heirs[kind].pop(0) if heirs.get(kind) else origin
+            current = successors[kind].pop(0) if successors.get(kind) else origin
             self._origins[current] = origin
             self.open[current] = move
         self._held: dict[GangId, list[Pod]] = {}
         self._coming: list[tuple[GangId, QueueName, Usage, Usage]] = []
         self._begun: dict[GangId, Move] = {}
         self._helped: set[GangId] = set()
-        self._rooms = self._find_rooms(nominations) if self.open else {}
+        self._capacity = self._find_capacity(nominations) if self.open else {}
 
     def keep(self) -> None:
-        """Take the room of all of them, as far as nobody holds it any more."""
+        """Take the capacity of all of them that is free."""
         with self._session.statement() as statement:
             for gang in self.open:
-                self._take(gang, statement, *self._rooms[gang])
+                self._take(gang, statement, *self._capacity[gang])
 
     def lend(self, gang: GangId) -> None:
-        """It is this one's turn: its own room is not in its way."""
+        """Release the gang's own capacity while it is tried."""
         if gang in self.open:
-            room, booked = self._rooms[gang]
+            usage, booked = self._capacity[gang]
             with self._session.statement() as statement:
-                self._take(gang, statement, _negative(room), _negative(booked))
+                self._take(gang, statement, _negative(usage), _negative(booked))
 
     def hold_rest(self, gang: GangId) -> None:
-        """Take what it has not used, where not all of it is there again."""
+        """Take what it has not used, unless all of it is there again."""
         if gang in self.open and not self._is_back(gang):
             placed = usage_of(self._placed(gang))
-            room, booked = self._rooms[gang]
-            self._rooms[gang] = beyond(room, placed), beyond(booked, placed)
+            usage, booked = self._capacity[gang]
+            self._capacity[gang] = beyond(usage, placed), beyond(booked, placed)
             with self._session.statement() as statement:
-                self._take(gang, statement, *self._rooms[gang])
+                self._take(gang, statement, *self._capacity[gang])
 
     def hold_coming(self, trial: Statement) -> None:
-        """Take what is meant for them of the room of those that are to end, after their end was assumed."""
-        for gang, queue, room, booked in self._coming:
+        """Take the capacity meant for them that terminating pods hold, after their end was assumed."""
+        for gang, queue, usage, booked in self._coming:
             if gang in self.open and self._is_back(gang):
                 continue
             is_partly_back = gang in self.open and bool(self._placed(gang))
-            trial.nominate(queue=queue, usage=room, booked={} if is_partly_back else booked)
+            trial.nominate(queue=queue, usage=usage, booked={} if is_partly_back else booked)
 
     def begin(self, beneficiary: Gang, seats: Usage, moved: Mapping[GangId, Move]) -> None:
-        """Their eviction was decided: nobody else gets what is free of the seats of all of them."""
+        """Begin moves: hold the free capacity for the beneficiary and all moved gangs."""
         went = {pod for move in moved.values() for pod in move.pods}
         holders = [pod for gang in moved for pod in self._session.gangs[gang].members if pod.uid in went]
         coming = usage_of(assigned_pods(holders))
@@ -100,33 +97,33 @@ class Moves:
         self._helped.add(beneficiary.id)
 
     def is_served(self, gang: GangId) -> bool:
-        """Whether room is kept for it here, or moves were decided for it in this cycle."""
+        """Whether capacity is held for it here, or moves were decided for it in this cycle."""
         return gang in self.open or gang in self._helped
 
     def is_moving(self, gang: GangId) -> bool:
-        """Whether this is a gang that was evicted to come back."""
+        """Whether this gang was evicted to start again."""
         return gang in self._origins.values()
 
     def left(self) -> dict[GangId, Move]:
-        """What the next cycle must know: those that are still not there again."""
+        """The moves that the next cycle must know."""
         waiting = {
             self._origins[gang]: self._prolonged(gang) for gang in self.open if not self._is_back(gang)
         }
         return dict(sorted({**waiting, **self._begun}.items()))
 
     def content(self) -> list[tuple[GangId, Move]]:
-        """What others may rest an answer on: for whom what is kept, not until when."""
+        """What answers may depend on: which capacity is held for which gang, not until when."""
         return [(gang, replace(each, until=0)) for gang, each in sorted(self.open.items())]
 
     def _prolonged(self, gang: GangId) -> Move:
-        """With the time that its pods have which were told to go, however long before that is."""
+        """The move, extended to the end of the grace periods of its pods."""
         move = self.open[gang]
         nomination_ms = self._session.config.retry.nomination_ms
         ends = [termination_deadline(pod) + nomination_ms for pod in self._held[gang] if pod.deleting]
         return replace(move, until=max([move.until, *ends]))
 
-    def _take(self, gang: GangId, statement: Statement, room: Usage, booked: Usage) -> None:
-        statement.nominate(queue=self.open[gang].queue, usage=room, booked=booked)
+    def _take(self, gang: GangId, statement: Statement, usage: Usage, booked: Usage) -> None:
+        statement.nominate(queue=self.open[gang].queue, usage=usage, booked=booked)
 
     def _is_pending(self, origin: GangId, move: Move) -> bool:
         fresh = _fresh(self._session.gangs.get(origin), move)
@@ -144,11 +141,11 @@ class Moves:
         members = self._session.gangs[gang].members if nodes else ()
         return [AssignedPod(pod, nodes[pod.uid]) for pod in members if pod.uid in nodes]
 
-    def _find_rooms(self, nominations: Nominations) -> dict[GangId, tuple[Usage, Usage]]:
-        """Per gang, what is to be taken on nodes, and on its queue's account.
+    def _find_capacity(self, nominations: Nominations) -> dict[GangId, tuple[Usage, Usage]]:
+        """What to take on nodes and on the account of its queue, by gang.
 
-        What those hold that are still to end is free for nobody, so it need not be taken: what of it is not
-        meant for whom room is being made is meant for the moved ones.
+        What terminating pods hold is free for no gang, so it is not taken: what is not meant for nominated
+        gangs is meant for the moved ones.
         """
         holders = self._held = self._holders()
         coming = usage_of(assigned_pods(chain.from_iterable(holders.values())))
@@ -156,24 +153,24 @@ class Moves:
         for gang, nomination in nominations.open.items():
             if moving.intersection(nomination.victims):
                 coming = beyond(coming, self._meant_for(gang, nomination, nominations))
-        rooms: dict[GangId, tuple[Usage, Usage]] = {}
+        found: dict[GangId, tuple[Usage, Usage]] = {}
         for gang, move in self.open.items():
             fresh = _fresh(self._session.gangs.get(self._origins[gang]), move)
             needed = beyond(move.usage, usage_of(assigned_pods(fresh)))
             owed = _owed(needed, usage_of(assigned_pods(holders[gang])))
-            rooms[gang] = beyond(needed, coming), owed
+            found[gang] = beyond(needed, coming), owed
             rest = beyond(coming, needed)
             self._coming.append((gang, move.queue, beyond(coming, rest), beyond(charged(needed), owed)))
             coming = rest
-        return rooms
+        return found
 
     def _meant_for(self, gang: GangId, nomination: Nomination, nominations: Nominations) -> Usage:
-        """What of the room of its victims is for the gang for which they go."""
+        """The part of its victims' usage that is meant for the preempting gang."""
         held = usage_of(assigned_pods(nominations.victims_left(gang)))
         return beyond(held, beyond(held, nomination.usage))
 
     def _holders(self) -> dict[GangId, list[Pod]]:
-        """The pods that were evicted and still hold their nodes, by the gang that comes back."""
+        """The evicted pods that still hold their nodes, by the gang that starts again."""
         by_pod = {pod: gang for gang, move in self.open.items() for pod in move.pods}
         found: dict[GangId, list[Pod]] = {gang: [] for gang in self.open}
         for gang in self._session.gangs.values():
@@ -183,8 +180,8 @@ class Moves:
         return found
 
 
-def _heirs(session: Session) -> dict[Kind, list[GangId]]:
-    """The pods without a group that wait, by what makes them interchangeable."""
+def _successors(session: Session) -> dict[Kind, list[GangId]]:
+    """Waiting pods without a group, by what makes them interchangeable."""
     found: dict[Kind, list[GangId]] = {}
     for gang in session.gangs.values():
         pod = gang.members[0] if gang.kind is GangKind.POD else None
@@ -194,20 +191,20 @@ def _heirs(session: Session) -> dict[Kind, list[GangId]]:
 
 
 def kind_of(pod: Pod) -> Kind:
-    """What the pod that is made in its stead has in common with it."""
+    """What a pod and its successor have in common."""
     controller = pod.controller.uid if pod.controller is not None else ""
     return pod.namespace, controller, without_affinity_state(pod.shape).key
 
 
 def _fresh(gang: Gang | None, move: Move) -> list[Pod]:
-    """Members with a node that are not those which were evicted."""
+    """Members with a node that are not the evicted ones."""
     went: frozenset[PodUid] = frozenset(move.pods)
     members = gang.members if gang is not None else ()
     return [pod for pod in members if pod.holds_node and not pod.deleting and pod.uid not in went]
 
 
 def _owed(needed: Usage, held: Usage) -> dict[NodeName, Resources]:
-    """The part of what is needed that is on no account yet: all, but as much as those hold who are to end."""
+    """The part of the need that is on no account yet: all but what the terminating pods hold."""
     total = total_of(held)
     owed = {name: max(0, amount - total.get(name, 0)) for name, amount in total_of(needed).items()}
     booked: dict[NodeName, Resources] = {}

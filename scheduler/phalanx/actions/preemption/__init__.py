@@ -1,1 +1,1 @@
-"""Who is evicted for whom or for what, and the room that is kept until they have ended."""
+"""The choice of victims, and the capacity that is nominated until they have terminated."""

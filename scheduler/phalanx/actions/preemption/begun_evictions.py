@@ -1,8 +1,8 @@
-"""Evictions for the sake of another gang that were begun and have not come to their end.
+"""Preemptions that were begun and not finished.
 
-All victims of a gang carry a condition before the first one is deleted (`kube/evictor.py`), so what was begun
-is seen on the pods that are left: a leader before us did not get to them, or a write was lost. Whether the
-room is needed any more is not asked: the rest of a gang would hold its own in vain.
+All victims of a gang get a condition before the first one is deleted (`kube/evictor.py`), so an unfinished
+preemption is visible on the pods that are left: an earlier leader did not reach them, or a write was lost.
+They are evicted even if the capacity is not needed any more: the rest of a gang would hold its own in vain.
 """
 
 from collections.abc import Collection
@@ -17,9 +17,9 @@ from phalanx.model.pods import Pod
 
 
 def finish(session: Session, nominated: Collection[GangId]) -> dict[GangId, GangId]:
-    """Evict what is left of gangs of which a part is evicted, and say for whom they go.
+    """Evict the rest of partly evicted gangs; return the gang for which each one goes.
 
-    Those that are evicted for one of `nominated` are on their way.
+    Victims of a gang in `nominated` are on their way already.
     """
     found = {}
     for gang_id, by in session.preempted.items():
@@ -38,7 +38,7 @@ def finish(session: Session, nominated: Collection[GangId]) -> dict[GangId, Gang
 
 
 def _left_of(gang: Gang, session: Session) -> list[Pod]:
-    """All that hold nodes, where some are told that they go, are not going, and too few stay without them."""
+    """The pods on nodes, if some are marked and not deleted, and too few stay without them."""
     if gang.is_finishing or keeps_minimum(gang):
         return []
     if any(pod.scheduler_name != session.config.scheduler_name for pod in gang.members):

@@ -1,7 +1,8 @@
-"""Which queues a gang might evict from: whoever found no victims looks again when there is another one.
+"""Queues from which a gang may evict. A gang that found no victims retries when another queue becomes one.
 
-Neither shares nor use of others are part of what a refusal rests on, as they change with each placement.
-Where more may be taken of the same queues than before, it looks again too, but not in every cycle.
+Shares and usage of other queues are not part of the retry key of a refusal, since they change with each
+placement. If more may be evicted from the same queues than before, the gang retries too, but not in every
+cycle.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
@@ -22,7 +23,7 @@ _Key = tuple[QueueName, bool, tuple[tuple[str, int], ...], frozenset[ShapeKey]]
 
 
 class CandidateQueueFinder:
-    """Answers for one session as it is when it is asked first; equal demands share an answer."""
+    """Finds the candidate queues of the demands of one session. Equal demands share an answer."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -30,7 +31,7 @@ class CandidateQueueFinder:
         self._amounts: dict[Hashable, Mapping[QueueName, Amounts]] = {}
 
     def candidate_queues_of(self, demand: Demand) -> CandidateQueues:
-        """Other queues of which some gang may be evicted for this demand, by one gang of each, sorted."""
+        """Other queues from which the demand may evict, judged by one gang of each, sorted."""
         gang = demand.gang
         others = [each for queue, each in self._holders.items() if queue != gang.queue]
         if not others:
@@ -46,7 +47,7 @@ class CandidateQueueFinder:
         return self._known[key]
 
     def _beyond(self, queues: Sequence[QueueName], beneficiary: Beneficiary) -> Mapping[QueueName, Amounts]:
-        """Also of those above them up to where their paths and the beneficiary's part."""
+        """Usage beyond guarantee and fair share of these queues and their ancestors below the common one."""
         tree, asked = self._session.queues, beneficiary.requested
         names = sorted(name for name, amount in asked.items() if amount and name not in IGNORED)
         resources = tuple([name for name in names if "/" in name] or names)
@@ -70,7 +71,7 @@ class CandidateQueueFinder:
 
     @cached_property
     def _holders(self) -> dict[QueueName, Gang]:
-        """Per queue the first gang that holds a node and may ever be evicted."""
+        """By queue, the first gang that holds a node and is preemptible."""
         found: dict[QueueName, Gang] = {}
         for gang in self._session.gangs.values():
             if gang.queue not in found and gang.disruption.is_preemptible and gang.nodes:

@@ -1,4 +1,4 @@
-"""How many of which pods may be evicted, counted over all for whom one cycle makes room."""
+"""Limits on evictions, counted over all evictions of one cycle."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -19,11 +19,11 @@ class Evicted(Protocol):
 
     @property
     def pods(self) -> tuple[Pod, ...]:
-        """All of them."""
+        """The pods."""
 
 
 class Counted(Struct, frozen=True):
-    """A limit on some victims: `takes` says how many of its pods each has, by index; `most` are left."""
+    """A limit on some victims, with the number of pods that each victim takes of it."""
 
     limit: PodEvictionLimit
     most: int
@@ -43,11 +43,11 @@ class EvictionLimits:
         self.take(taken)
 
     def take(self, pods: Iterable[PodUid]) -> None:
-        """These are evicted too."""
+        """Count these pods as evicted."""
         self._taken.update(index for uid in pods for index in self._of.get(uid, ()))
 
     def on(self, victims: Sequence[Evicted]) -> list[Counted]:
-        """Those that not all of the victims together keep."""
+        """The limits that the victims exceed together."""
         takes: dict[int, list[tuple[int, int]]] = {}
         for position, victim in enumerate(victims if self._of else ()):
             counts = Counter(index for pod in victim.pods for index in self._of.get(pod.uid, ()))
@@ -60,17 +60,17 @@ class EvictionLimits:
         return [each for each in counted if sum(count for _, count in each.takes) > each.most]
 
     def breaches(self, victims: Sequence[Evicted]) -> int:
-        """How many pods too many these are, over all limits."""
+        """The number of pods by which these victims exceed all limits."""
         return sum(sum(count for _, count in each.takes) - each.most for each in self.on(victims))
 
     def grows_at(self, victims: Sequence[Evicted]) -> Iterator[int]:
-        """When (ms) more of these may go though nothing changes."""
+        """Times (ms) at which more of these may be evicted though nothing changes."""
         for each in self.on(victims):
             if each.limit.grows_at is not None:
                 yield each.limit.grows_at
 
     def evidence(self, victims: Sequence[Evicted]) -> tuple[Evidence, ...]:
-        """Why these do not go."""
+        """The limits that protect these victims."""
         return tuple(
             Evidence(
                 subject=each.limit.name,
@@ -81,5 +81,5 @@ class EvictionLimits:
 
 
 def limits_of(session: Session, taken: Collection[PodUid]) -> EvictionLimits:
-    """Of all plugins. Those pods that are being deleted are no part of any limit."""
+    """The limits of all plugins. Pods that are being deleted count for none."""
     return EvictionLimits(session.plugins.pod_eviction_limits(), taken)

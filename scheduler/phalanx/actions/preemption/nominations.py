@@ -1,10 +1,10 @@
-"""Room that is being made: what was freed by evictions is kept for whom it was freed.
+"""Nominated capacity: what evictions free is held for the gang that preempted.
 
-A nomination says what the gang will use on which nodes, and who was evicted for that. Until those have ended
-the gang comes before all others, but for work of higher rank in its queue; and what is free already of its
-room is held, so that nobody else takes it. It is forgotten when the gang is placed, when all have ended, with
-others that were leaving there anyway, and it still does not fit, when one of its nodes is out of service, or
-after its time, which begins anew when the last victim's grace period has ended.
+A nomination says what the gang will use on which nodes, and which pods were evicted for it. Until those have
+terminated, the gang comes before all others, except work of higher rank in its queue, and the part of its
+capacity that is free already is held. A nomination ends when the gang is placed, when its victims have
+terminated and it still does not fit, when one of its nodes becomes unavailable, or after its time, which
+starts again when the grace period of the last victim has ended.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -26,7 +26,7 @@ from phalanx.model.resources import NONE, Resources, subtract
 
 
 class Nominations:
-    """Those of one session that still count. `open`: by the gang for which room is being made."""
+    """The nominations of earlier cycles that still count, by gang."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -39,7 +39,7 @@ class Nominations:
         }
 
     def _is_of_use(self, nomination: Nomination) -> bool:
-        """Whether pods may still go to all of its nodes; while the breaker is open no node is doubted."""
+        """Whether pods may still go to all its nodes; while the breaker is open, all nodes count as good."""
         session = self._session
         if session.health.is_open:
             return True
@@ -57,11 +57,11 @@ class Nominations:
         return self._holders[victim.uid][0]
 
     def content(self) -> list[tuple[GangId, Nomination]]:
-        """What others may rest an answer on: for whom what is kept, not until when."""
+        """What answers may depend on: which capacity is nominated for which gang, not until when."""
         return [(gang, replace(each, until=0)) for gang, each in sorted(self.open.items())]
 
     def prolonged(self, gang: GangId) -> Nomination:
-        """With the time that victims have which were told to go, however long before that is."""
+        """The nomination, extended to the end of the grace periods of its victims."""
         each = self.open[gang]
         ends = [termination_deadline(pod) for pod in self.victims_left(gang) if pod.deleting]
         return replace(each, until=max([each.until, *(end + self._retry.nomination_ms for end in ends)]))
@@ -76,28 +76,30 @@ class Nominations:
         return self._retry.rests_until(snapshot.memory.nominations.get(gang), snapshot.now)
 
     def hold_free_capacity(self, gang: Gang, statement: Statement) -> None:
-        """Take the part of its room that nobody holds any more, and keep apart who must be."""
+        """Take the free part of its capacity, and keep pods with anti-affinity away."""
         self._hold(gang, statement, beyond)
         statement.reserve_anti_affinity(self.coming(gang))
 
     def give_up(self, gang: Gang, statement: Statement) -> None:
-        """Give back what `hold_free_capacity` took: room that came to nothing must not be in its own way."""
+        """Release what `hold_free_capacity` took: capacity that came to nothing must not block the gang
+        itself.
+        """
         room, booked = self._part(gang, beyond)
         statement.assume_ended(queue=gang.queue, used=room, booked=booked)
         statement.reserve_anti_affinity(self.coming(gang), -1)
 
     def coming(self, gang: Gang) -> Assignments:
-        """Where pods of the gang are to come."""
+        """The nodes that pods of the gang will get."""
         waiting = {pod.uid: pod for pod in gang.members if pod.is_waiting}
         members = self.open[gang.id].members.items()
         return [(node, [waiting[uid] for uid in uids if uid in waiting]) for node, uids in members]
 
     def hold_victims_capacity(self, gang: Gang, statement: Statement) -> None:
-        """Take the part that its victims hold, after their end was assumed, as if its pods were there."""
+        """Take the part that its victims hold, after they are assumed to have terminated."""
         self._hold(gang, statement, _common, self.coming(gang))
 
     def beside(self, gangs: Iterable[GangId]) -> dict[NodeName, Resources]:
-        """What is free already of the room of these gangs, as negative changes."""
+        """The free part of the nominated capacity of these gangs, as negative changes."""
         room: dict[NodeName, Resources] = {}
         for gang in gangs:
             for node, amounts in beyond(self.open[gang].usage, _held_by(self.victims_left(gang))).items():
@@ -111,7 +113,7 @@ class Nominations:
         part: Callable[[Usage, Usage], Usage],
         coming: Assignments = (),
     ) -> None:
-        """The part of its seats against what its victims hold, and on its account those of its own queue."""
+        """Take a part of its usage, and on its account the part that its own queue does not hold already."""
         room, booked = self._part(gang, part)
         statement.nominate(queue=gang.queue, usage=room, booked=booked, coming=coming)
 
@@ -135,24 +137,24 @@ class Nominations:
 
 
 def nominate(seats: Assignments, cycle: int) -> Iterator[Nominate]:
-    """The pods, each for its node."""
+    """One nomination per pod."""
     for node, pods in seats:
         for pod in pods:
             yield Nominate(pod=pod.uid, namespace=pod.namespace, name=pod.name, node=node, cycle=cycle)
 
 
 def _held_by(pods: Iterable[Pod]) -> dict[NodeName, Resources]:
-    """What they use where they are, with the devices of shares."""
+    """What the pods use on their nodes, with devices of shares."""
     return usage_of(assigned_pods(pods), with_devices=True)
 
 
 def beyond(seats: Usage, held: Usage) -> dict[NodeName, Resources]:
-    """What of the seats is more than what is held there."""
+    """The part of the usage that is more than what is held."""
     return {node: _more(amounts, held.get(node, NONE)) for node, amounts in seats.items()}
 
 
 def _more(amounts: Resources, held: Resources) -> Resources:
-    """No place in a NUMA zone where no device is more: the zone to be is that of those which hold it."""
+    """No NUMA zone if no device is more: the zone will be that of the pods which hold the devices."""
     more = {name: max(0, amount - held.get(name, 0)) for name, amount in amounts.items()}
     devices = [amount for name, amount in more.items() if "/" in name and not is_numa_resource(name)]
     if devices and not any(devices):
@@ -161,6 +163,6 @@ def _more(amounts: Resources, held: Resources) -> Resources:
 
 
 def _common(seats: Usage, held: Usage) -> dict[NodeName, Resources]:
-    """The others, which are held there."""
+    """The part of the usage that is held."""
     more = beyond(seats, held)
     return {node: subtract(amounts, more[node]) for node, amounts in seats.items()}

@@ -1,7 +1,7 @@
-"""Turns a demand and those who may be evicted for it into the choice that the solver makes.
+"""Builds the solver's preemption problem from a demand and its candidate victims.
 
-Of the demand's rules it keeps the room on nodes, the domain that must hold all pods, and the limits of queues
-that count all nodes. A placement must obey the others as well, so whatever is chosen is tried afterwards.
+The problem knows the capacity of nodes, the domain that must hold all pods, and queue limits that count all
+nodes. A placement must satisfy the other rules too, so each choice of victims is tried afterwards.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -33,7 +33,7 @@ from phalanx.solver.preemption.problem import (
 
 
 class Bounds(Struct, frozen=True):
-    """What bounds a choice of victims. `may_break`: limits that are not firm."""
+    """Bounds on a choice of victims. `may_break`: soft limits may be exceeded."""
 
     floors: Sequence[QueueEvictionLimit]
     limits: Sequence[Counted]
@@ -50,7 +50,7 @@ def problem_of(
 ) -> PreemptionProblem:
     """The problem; its units are the victims, in their order.
 
-    `parts`: nodes count that pods may use once those are gone from whom they must be apart, whoever goes.
+    `parts`: count nodes that pods may use only after victims with anti-affinity to them are gone.
     """
     constraints = constraints_of(session, demand.gang)
     asked = [batch.pods[0].shape.requests for batch in demand.batches]
@@ -91,12 +91,12 @@ def problem_of(
 
 
 def vector_of(amounts: Resources, resources: Sequence[str]) -> Vector:
-    """In the order of the resources."""
+    """The amounts in the order of the resources."""
     return tuple([amounts.get(name, 0) for name in resources])
 
 
 def _given_back(victims: Sequence[Victim], resources: Sequence[str]) -> dict[NodeName, list[int]]:
-    """Per node, what it gets back if all of them go."""
+    """What each node gets back if all victims go."""
     total: dict[NodeName, list[int]] = {}
     for victim in victims:
         for node, amounts in victim.used.items():
@@ -133,7 +133,7 @@ def _places(
 
 
 def _rejected(session: Session, demand: Demand, victims: Sequence[Victim]) -> list[Collection[NodeName]]:
-    """Per batch, the nodes that are out for it both now and when all victims are gone."""
+    """By batch, the nodes that are ineligible both now and when all victims are gone."""
     now = [session.eligibility(batch.pods[0]).rejected for batch in demand.batches]
     if not victims or not has_affinity_terms(demand):
         return [each.keys() for each in now]
@@ -148,7 +148,7 @@ def _rejected(session: Session, demand: Demand, victims: Sequence[Victim]) -> li
 def floors_of(
     session: Session, floors: Sequence[QueueEvictionLimit], victims: Sequence[Victim]
 ) -> tuple[EvictionLimit, ...]:
-    """Those that bound anything, with the victims by index."""
+    """The limits that bind, with the victims by index."""
     paths = {victim.queue: {queue.name for queue in session.queues.path(victim.queue)} for victim in victims}
     gangs = {gang: index for index, gang in enumerate(dict.fromkeys(victim.gang.id for victim in victims))}
     found = []

@@ -1,9 +1,9 @@
-"""Finds the victims with whose end a demand fits, and the placement that follows.
+"""Searches the victims whose eviction lets a demand fit, and the placement that follows.
 
-The least important victims that are enough: priorities are added from below until the demand fits. Among them
-the solver chooses the cheapest set; what it chose is tried with all rules of the demand. Where those ask for
-more than it knows of, victims are added by trial, the cheapest first, and those that turn out to be needless
-stay. Limits that are not firm are broken only where no victims do that keep them.
+Priorities are added from the lowest until the victims are enough. Among those the solver chooses the cheapest
+set, which is tried with all rules of the demand. If the rules require more than the solver knows of, victims
+are added by trial, the cheapest first, and those that turn out to be unnecessary stay. Soft limits are
+exceeded only if no victims exist that respect them.
 """
 
 from collections.abc import Collection, Hashable, Iterator, Sequence
@@ -44,7 +44,7 @@ from phalanx.solver.problem import Placed
 
 
 class EvictionPlan(Struct, frozen=True):
-    """Who is evicted, where the demand goes then, and how good the choice is, in words."""
+    """The victims, where the demand goes, and a statement of how good the choice is."""
 
     victims: tuple[Victim, ...]
     seats: Assignments
@@ -53,12 +53,12 @@ class EvictionPlan(Struct, frozen=True):
 
     @property
     def usage(self) -> Usage:
-        """What the seats use per node, with the devices that shares get and places in NUMA zones."""
+        """What the pods use per node, with devices of shares and NUMA zones."""
         return {node: total_usage(pods, self.devices) for node, pods in self.members.items()}
 
     @property
     def members(self) -> dict[NodeName, tuple[Pod, ...]]:
-        """The pods that get each node: those of several roles may share one."""
+        """The pods by node; pods of several roles may share one."""
         found: dict[NodeName, tuple[Pod, ...]] = {}
         for node, pods in self.seats:
             found[node] = (*found.get(node, ()), *pods)
@@ -73,7 +73,7 @@ class EvictionPlan(Struct, frozen=True):
 
 
 class VictimCandidates(Struct, frozen=True):
-    """Victims, and what bounds the choice among them. `may_break`: limits that are not firm."""
+    """Candidate victims, and what bounds the choice among them."""
 
     victims: Sequence[Victim]
     floors: Sequence[QueueEvictionLimit]
@@ -86,7 +86,7 @@ _NO_LIMITS: Final = EvictionLimits(())
 
 
 class SearchResult(Struct, frozen=True):
-    """Room that can be made, or the limits that are why none can, and beside whose reserved starts."""
+    """The plan, or the limits that prevent one."""
 
     made: EvictionPlan | None = None
     protected: tuple[Evidence, ...] = ()
@@ -94,10 +94,7 @@ class SearchResult(Struct, frozen=True):
 
 
 class VictimSearch:
-    """Answers for the demands of one session while its statements assume that others have ended.
-
-    `defects`: what was wrong with choices of the solver that were dropped.
-    """
+    """Searches victims for the demands of one session, in which others are assumed to have terminated."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -107,15 +104,15 @@ class VictimSearch:
         self.errors: list[str] = []
 
     def key(self, demand: Demand) -> Hashable:
-        """Equal for demands that differ by nothing but the names of their pods."""
+        """Equal for demands that differ only in the names of their pods."""
         return self._problems.key(demand)
 
     def make_beside(
         self, ways: Sequence[Sequence[Reservation]], demand: Demand, search: VictimCandidates
     ) -> SearchResult:
-        """Beside the first of these reserved starts that allow it: in the next cycle their room is theirs.
+        """Search beside the first of these sets of reservations that allows a plan.
 
-        Nobody ends where it is enough, beside the last of them, to wait for those that end anyway.
+        Nothing is evicted if it is enough, beside the last set, to wait for pods that terminate anyway.
         """
         if len(ways) > 1 and self._fits_beside(ways[-1], demand):
             return SearchResult()
@@ -134,14 +131,14 @@ class VictimSearch:
     def _fits_beside(self, reserved: Sequence[Reservation], demand: Demand) -> bool:
         with self._session.statement() as trial:
             hold(reserved, trial)
-            fits = self._seats(_whole(demand), ()) is not None
+            fits = self._assignments(_whole(demand), ()) is not None
             trial.roll_back()
         return fits
 
     def make(self, demand: Demand, search: VictimCandidates) -> EvictionPlan | None:
-        """The best choice; None where nobody's end is enough, or where the demand fits without any."""
+        """The best plan; None if no victims are enough, or if the demand fits without any."""
         wanted = _whole(demand)
-        if self._seats(wanted, ()) is not None:
+        if self._assignments(wanted, ()) is not None:
             return None
         made = self._first(wanted, search)
         if made is not None or all(each.limit.is_hard for each in search.limits.on(search.victims)):
@@ -150,7 +147,7 @@ class VictimSearch:
         return min(choices, key=lambda choice: search.limits.breaches(choice.victims), default=None)
 
     def _first(self, demand: Demand, search: VictimCandidates) -> EvictionPlan | None:
-        """Where that is in vain, without the victims that the demand must be near to."""
+        """If that fails, search without the victims that the demand has affinity to."""
         made = next(self._choices(demand, search), None)
         near = {
             state.affinity for batch in demand.batches if (state := batch.pods[0].shape.affinity_state)
@@ -161,7 +158,7 @@ class VictimSearch:
         return next(self._choices(demand, replace(search, victims=others)), None)
 
     def protecting_limits(self, demand: Demand, search: VictimCandidates) -> tuple[Evidence, ...]:
-        """The limits without which somebody's end would be enough; a rough look, which finds some of them."""
+        """The limits without which victims would be enough; a rough check, which finds some of them."""
         if not search.limits.on(search.victims):
             return ()
         made = self.make(demand, replace(search, limits=_NO_LIMITS, effort=0.0))
@@ -174,7 +171,7 @@ class VictimSearch:
                 yield made
 
     def _choose(self, demand: Demand, search: VictimCandidates) -> EvictionPlan | None:
-        """Pods that must be apart from others find room where those go too, or else where they are not."""
+        """Pods with anti-affinity to victims fit where those go, or else where they are not."""
         problem = self._problem(demand, search)
         choice = self._chosen(problem, search)
         if choice is None:
@@ -200,9 +197,9 @@ class VictimSearch:
     def _tried(
         self, demand: Demand, search: VictimCandidates, problem: PreemptionProblem, choice: VictimSet
     ) -> EvictionPlan | None:
-        """The choice, if it is enough for all rules."""
+        """The plan, if the choice satisfies all rules."""
         chosen = [search.victims[index] for index in choice.units]
-        seats = self._seats(demand, chosen)
+        seats = self._assignments(demand, chosen)
         if seats is None:
             return None
         return self._made(demand, chosen, seats, self._proof(problem, choice.units, choice.bound, search))
@@ -210,7 +207,7 @@ class VictimSearch:
     def _by_trial(
         self, demand: Demand, search: VictimCandidates, problem: PreemptionProblem, choice: VictimSet
     ) -> EvictionPlan | None:
-        """Twice as many each time, then without those that turn out to be needless."""
+        """Add victims, twice as many each time, then drop the unnecessary ones."""
         victims = search.victims
         room = CapacityTracker(problem)
         room.evict(choice.units)
@@ -223,31 +220,33 @@ class VictimSearch:
         count, seats = len(choice.units), None
         while seats is None and count < len(order):
             count = min(len(order), max(1, 2 * count))
-            seats = self._seats(demand, [victims[index] for index in order[:count]])
+            seats = self._assignments(demand, [victims[index] for index in order[:count]])
         if seats is None:
             return None
-        units, seats = self._without_needless(demand, victims, order[:count], seats)
+        units, seats = self._without_unnecessary(demand, victims, order[:count], seats)
         chosen = [victims[unit] for unit in units]
         return self._made(demand, chosen, seats, self._proof(problem, units, choice.bound, search))
 
     def _proof(
         self, problem: PreemptionProblem, units: Sequence[int], bound: int, search: VictimCandidates
     ) -> str:
-        """How many of these victims any choice has at least, and what it costs at least."""
+        """Proven lower bounds on the number and the cost of victims."""
         least = 1
         if len(units) > 1 and len(problem.units) <= FEWEST_VICTIMS_UNITS_MAX and search.effort:
             answer = fewest_victims(problem, effort=min(self._effort_to_count, FEWEST_VICTIMS_LIMIT))
             self._effort_to_count -= answer.spent
             least = answer.choice.bound if answer.choice is not None else least
-        return f"{_count(len(units), least)}; {_price(problem, units, bound)}"
+        return f"{_count(len(units), least)}; {_cost(problem, units, bound)}"
 
-    def _without_needless(
+    def _without_unnecessary(
         self, demand: Demand, victims: Sequence[Victim], units: Sequence[int], seats: Assignments
     ) -> tuple[Sequence[int], Assignments]:
-        """All that free none of the seats stay, then whole blocks, ever smaller ones, the dearest first."""
+        """Keep all that free nothing on the nodes, then drop blocks, ever smaller ones, the most expensive
+        first.
+        """
         beside = _on_nodes(victims, units, {node for node, _ in seats})
         if len(beside) < len(units):
-            found = self._seats(demand, [victims[unit] for unit in beside])
+            found = self._assignments(demand, [victims[unit] for unit in beside])
             units, seats = (beside, found) if found is not None else (units, seats)
         units = sorted(units, key=lambda unit: (-victims[unit].cost, unit))
         size, tries = len(units), VICTIM_TRIALS_MAX
@@ -258,7 +257,7 @@ class VictimSearch:
                 found = None
                 if _is_closed([victims[unit] for unit in fewer]):
                     tries -= 1
-                    found = self._seats(demand, [victims[unit] for unit in fewer])
+                    found = self._assignments(demand, [victims[unit] for unit in fewer])
                 if found is not None:
                     units, seats = fewer, found
                 else:
@@ -266,7 +265,7 @@ class VictimSearch:
         return units, seats
 
     def _made(self, demand: Demand, ended: Sequence[Victim], seats: Assignments, proof: str) -> EvictionPlan:
-        """With the devices that shares of GPUs get on these seats when the victims have ended."""
+        """The plan, with the devices that shares of GPUs get when the victims have terminated."""
         if not any(requests_share(batch.pods[0].shape.requests) for batch in demand.batches):
             return EvictionPlan(tuple(ended), seats, proof)
         with self._session.statement() as trial:
@@ -276,8 +275,8 @@ class VictimSearch:
             trial.roll_back()
         return EvictionPlan(tuple(ended), seats, proof, devices)
 
-    def _seats(self, demand: Demand, ended: Sequence[Victim]) -> Assignments | None:
-        """Where the whole demand goes when these have ended."""
+    def _assignments(self, demand: Demand, ended: Sequence[Victim]) -> Assignments | None:
+        """Where the whole demand goes when these have terminated; None if it does not fit."""
         with self._session.statement() as trial:
             self._end(ended, trial)
             answer = place(self._problems.build_problem(demand).problem)
@@ -293,20 +292,20 @@ class VictimSearch:
 
 
 def _is_meant(pod: Pod, terms: Collection[int | None]) -> bool:
-    """Whether one of these terms of affinity, by number, is about the pod."""
+    """Whether one of these affinity terms, by number, selects the pod."""
     return pod.shape.affinity_state is not None and any(
         each in terms for each in pod.shape.affinity_state.matched_by
     )
 
 
 def _whole(demand: Demand) -> Demand:
-    """Room is made for all of it."""
+    """The demand, all of it to be placed."""
     batches = tuple(Batch(each.name, each.pods, len(each.pods)) for each in demand.batches)
     return replace(demand, batches=batches)
 
 
 def _by_importance(victims: Sequence[Victim]) -> Iterator[list[Victim]]:
-    """The least important, then with the next ones, and so on, in a bounded number of steps."""
+    """The victims of the lowest priority, then with the next ones, in a bounded number of steps."""
     priorities = sorted({each.gang.priority for each in victims})
     step = -(-len(priorities) // VICTIM_PRIORITIES_MAX)
     for top in [*priorities[step - 1 :: step][:-1], priorities[-1]] if priorities else ():
@@ -314,12 +313,12 @@ def _by_importance(victims: Sequence[Victim]) -> Iterator[list[Victim]]:
 
 
 def _cheapest_first(victims: Sequence[Victim]) -> list[int]:
-    """Indices, whoever costs least first."""
+    """Indices in the order of costs."""
     return sorted(range(len(victims)), key=lambda index: (victims[index].cost, index))
 
 
 def _on_nodes(victims: Sequence[Victim], units: Sequence[int], nodes: Collection[NodeName]) -> list[int]:
-    """Those that free something there, with all of their gang that goes where the whole of it does."""
+    """The units that free something on the nodes, with all units of a gang that goes whole."""
     there = [unit for unit in units if not victims[unit].used.keys().isdisjoint(nodes)]
     whole = {victims[unit].gang.id for unit in there if victims[unit].whole}
     return [unit for unit in units if unit in there or victims[unit].gang.id in whole]
@@ -332,13 +331,13 @@ def _is_closed(victims: Sequence[Victim]) -> bool:
 
 
 def _count(victims: int, least: int) -> str:
-    """A victim is a gang, or a member of one that may go alone."""
+    """A victim is a gang, or a member that may go alone."""
     proof = "the fewest" if victims <= least else f"at least {least} needed (lower bound)"
     return f"{victims} victim{'s' * (victims > 1)}, {proof}"
 
 
-def _price(problem: PreemptionProblem, units: Sequence[int], bound: int) -> str:
-    """Costs are less than what one breach costs, so they can be told from each other."""
+def _cost(problem: PreemptionProblem, units: Sequence[int], bound: int) -> str:
+    """Costs are less than the cost of one violation, so both can be read from their sum."""
     total = problem.cost_of(units)
     breaches, cost = divmod(total, problem.violation_cost)
     least_breaches, least = divmod(bound, problem.violation_cost)

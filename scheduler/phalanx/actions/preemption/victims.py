@@ -1,9 +1,9 @@
-"""Who may be evicted for a demand, in which units, and what each unit holds and costs.
+"""Pods that may be evicted for a demand: in which units, and what each unit holds and costs.
 
-A gang goes whole, or it loses members beyond its minimum, each a unit of its own or, where they are many,
-some of them together; where its `disruption` says so, every member is one. Members that end anyway are no
-victims, nor is a gang of which one has succeeded, nor are gangs of this cycle: what is assumed or about to be
-bound is let alone until the API knows of it.
+A gang goes whole, or it loses members beyond its minimum, each a unit of its own or, if there are many,
+several together; if its `disruption` says so, each member is a unit. Pods that terminate anyway are no
+victims, nor are gangs with a member that has succeeded, nor gangs that this cycle placed: assumed pods are
+not touched until the API server knows of them.
 """
 
 from collections import deque
@@ -29,38 +29,39 @@ from phalanx.model.resources import Resources
 
 
 class Victim(Struct, frozen=True):
-    """Pods of one gang that are evicted together. `whole`: they leave nothing of the gang that could go on.
-
-    `used`: what their nodes get back; `booked`: what of it is on the account of the queue, `total` of that.
-    `holders`: all members of the gang that hold nodes and are not going anyway.
-    """
+    """Pods of one gang that are evicted together."""
 
     gang: Gang
     pods: tuple[Pod, ...]
     whole: bool
+    """Whether they leave nothing of the gang that could continue."""
     cost: int
     used: Usage
+    """What their nodes get back."""
     booked: Usage
+    """The part of it on the account of the queue."""
     total: Resources
+    """The sum of `booked`."""
     holders: frozenset[PodUid] = frozenset()
+    """All members of the gang that hold nodes and do not terminate anyway."""
 
     @property
     def queue(self) -> QueueName:
-        """Whose account it is on."""
+        """The queue on whose account it is."""
         return self.gang.queue
 
 
 class EvictableUnits(Struct, frozen=True):
-    """Victims, and when (ms) others could be that are spared for now; None where time changes nothing."""
+    """The victims, and the time (ms) at which others may be evicted; None if time changes nothing."""
 
     victims: tuple[Victim, ...]
     next_at: int | None
 
 
 class VictimPool:
-    """Who may be evicted in one session; what a gang consists of is worked out once.
+    """Finds what may be evicted in one session; the units of a gang are computed once.
 
-    A gang that holds no node is no victim, and until when it would be spared tells nothing.
+    Gangs that hold no node are no victims.
     """
 
     def __init__(self, session: Session) -> None:
@@ -69,7 +70,7 @@ class VictimPool:
         self._gangs = [gang for gang in session.gangs.values() if not gang.is_finishing]
 
     def victims_for(self, beneficiary: Beneficiary) -> EvictableUnits:
-        """All units that may be evicted for this gang, those of one gang in a row, the whole one last."""
+        """All units that may be evicted for this gang; units of one gang in a row, the whole gang last."""
         session = self._session
         found: list[Victim] = []
         later: list[int] = []
@@ -94,9 +95,10 @@ class VictimPool:
 
 
 class TerminatingPods(Struct, frozen=True):
-    """Pods of one gang that are evicted or deleted, what their nodes get back, and what of it is booked.
+    """Pods of one gang that are evicted or deleted, and what they free.
 
-    Those that are stuck give no room, as nobody knows when they end; nor has their queue anything of them.
+    Pods whose deletion hangs free nothing, since their end is unknown; their queue does not get anything back
+    either.
     """
 
     queue: QueueName
@@ -106,7 +108,7 @@ class TerminatingPods(Struct, frozen=True):
 
 
 def terminating_pods(session: Session) -> list[TerminatingPods]:
-    """All of them, by gang; `pods` are those that are not stuck."""
+    """All of them, by gang; `pods` are those whose deletion does not hang."""
     stuck_before = session.snapshot.now - session.config.retry.nomination_ms
     found = []
     evicted = {each.gang for each in session.evictions}
@@ -126,12 +128,12 @@ def terminating_pods(session: Session) -> list[TerminatingPods]:
 
 
 def termination_deadline(pod: Pod) -> int:
-    """When (ms) the grace period of a pod that is being deleted has ended, of which some hours count."""
+    """The end (ms) of the grace period of a pod that is being deleted, of which some hours count."""
     return min(pod.ended * 1000 + GRACE_PERIOD_MS_MAX, (pod.ended + pod.grace) * 1000)
 
 
 def assume_terminated(session: Session, trial: Statement) -> None:
-    """As if all that is leaving were gone."""
+    """Assume that all terminating pods have terminated."""
     for each in terminating_pods(session):
         trial.assume_ended(queue=each.queue, used=each.used, booked=each.booked, gone=each.pods)
 
@@ -145,9 +147,9 @@ def _is_allowed(gang: Gang, beneficiary: Beneficiary, session: Session) -> bool:
 
 
 def may_still_be_evicted(gang: Gang, beneficiary: Gang, session: Session) -> bool:
-    """Whether a gang that was chosen as a victim, and has not been told, may be evicted for the other one.
+    """Whether a chosen victim that has no condition yet may still be evicted for this gang.
 
-    Between queues it is shares that count, of which the victims are a part: there the choice stands.
+    Between queues shares decide, of which the victims are a part: there the choice stands.
     """
     if gang.is_finishing or session.plugins.protected_until(gang, beneficiary) >= NEVER:
         return False
@@ -173,9 +175,9 @@ def _units_of(gang: Gang, session: Session) -> Iterator[Victim]:
 
 
 def _surplus(gang: Gang, holders: Sequence[Pod], session: Session) -> list[Sequence[Pod]]:
-    """Members without which the gang still has its minimum, those that count last first.
+    """Members without which the gang keeps its minimum, the last ones first.
 
-    One by one; where they are many, as many at once as make SURPLUS_UNITS_MAX parts of them.
+    One by one, or, if there are many, in SURPLUS_UNITS_MAX parts.
     """
     if gang.kind is GangKind.POD or len(holders) <= gang.min_member:
         return []
@@ -208,7 +210,7 @@ def _is_ours(pod: Pod, session: Session) -> bool:
 
 
 def victim_of(gang: Gang, pods: Sequence[Pod], session: Session, *, whole: bool = True) -> Victim:
-    """These of its pods as one unit."""
+    """These pods of the gang as one unit."""
     used, booked = usage_of_pods(pods, session)
     return Victim(
         gang=gang,
@@ -222,7 +224,7 @@ def victim_of(gang: Gang, pods: Sequence[Pod], session: Session, *, whole: bool 
 
 
 def usage_of_pods(pods: Sequence[Pod], session: Session) -> tuple[Usage, Usage]:
-    """What their nodes get back, and what of it is on the account of their queue."""
+    """What their nodes get back, and the part of it on the account of their queue."""
     seated = [AssignedPod(pod, pod.node, pod.device) for pod in pods if pod.node is not None]
     booked = usage_of([each for each in seated if _is_ours(each.pod, session)])
     plain = not session.facts.numa_layouts and not any(
