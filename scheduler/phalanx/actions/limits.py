@@ -1,136 +1,137 @@
-"""Bounds of what actions do and remember; those that other rooms know too are in
-`scheduler/phalanx/limits.py`.
+"""Limits of what the actions do in one cycle, each with its reason.
+
+Limits that other packages share are in `phalanx/limits.py`; delays before another try are in
+`phalanx/framework/retry.py`.
 """
 
 from typing import Final
 
 VICTIM_PRIORITIES_MAX: Final = 8
-"""Steps in which victims of higher priority are looked at, each a choice of its own."""
+"""Steps in which victims of higher priority are added; each step is a choice of its own."""
 
 VICTIM_TRIALS_MAX: Final = 16
-"""Victims chosen by trial of which is tried whether they may stay, each a solve."""
+"""Solves that try whether victims chosen by trial may stay."""
 
 SURPLUS_UNITS_MAX: Final = 64
-"""Parts of a gang that may be evicted one by one: a member beyond its minimum, of larger gangs several."""
+"""Units of a gang that may be evicted one by one: members beyond its minimum, several together in larger
+gangs."""
 
 SHOWN_VICTIMS: Final = 5
-"""Pods that a verdict names of those which must end first."""
+"""Victims that a verdict names."""
 
 PREEMPTORS_PER_CYCLE_MAX: Final = 16
-"""Gangs for which one cycle evicts; the others' turn comes in the next one."""
+"""Gangs for which one cycle evicts. Others get their turn in the next cycle."""
 
 CLASS_TABLES_KEPT: Final = 8
-"""Tables of classes that the next cycle takes up: one is 0.5 kB a node, 5 MB on 10,000 nodes."""
+"""Node class tables that the next cycle reuses: one is 0.5 kB per node, 5 MB on 10,000 nodes."""
 
 CLASS_TABLE_CHANGES_PART: Final = 4
-"""A table of which more than one node in so many has changed is made anew: quicker than node by node."""
+"""A table is built again if more than one node in this many has changed: faster than node by node."""
 
 GRACE_PERIOD_MS_MAX: Final = 14_400_000
-"""Milliseconds that are waited for that end; room that takes longer to come is not kept."""
+"""Milliseconds of a grace period that count. Capacity that is freed later is not held."""
 
 TYPICAL_SHAPES_MAX: Final = 512
-"""Shapes of pods by which fragmentation is measured, the most frequent: a large GPU cluster has 151, and 447
-where a third of its pods ask for certain models."""
+"""Most frequent pod shapes by which fragmentation is measured: a large GPU cluster has 151, or 447 if a third
+of its pods request certain models."""
 
 TYPICAL_REQUIREMENTS_MAX: Final = 32
-"""Different selectors, tolerations and the like among these pods: each is asked of every node, 10 ms on
-10,000 of them."""
+"""Different selectors, tolerations and the like among these pods. Each is matched with every node, which
+takes 10 ms on 10,000 nodes."""
 
 TYPICAL_WEIGHT_MAX: Final = 1 << 16
-"""Pods that count as typical in all; of more, each shape's part counts. Costs stay within 64 bits."""
+"""Pods that count as typical in total; of more, the share of each shape counts. Costs stay within 64 bits."""
 
 FRAGMENT_CORES_MAX: Final = 1 << 24
-"""Thousandths of cores of a node, or a pod, that make a difference to fragmentation: 16,777 cores."""
+"""Thousandths of cores of a node or a pod that matter to fragmentation: 16,777 cores."""
 
 FRAGMENT_DEVICES_MAX: Final = 256
-"""Devices of a node that make a difference to fragmentation: no server has as many."""
+"""Devices of a node that matter to fragmentation. No server has as many."""
 
 SUBGROUP_CHOICES_MAX: Final = 32
-"""Choices of subgroups that are tried where the first choice of those to start with finds no room: problems
-to solve for one gang, each as large as the gang's minimum at most. A cycle may solve as many above its own
-bounds, once."""
+"""Choices of subgroups to try if the first one does not fit. Each is a solve at most as large as the minimum
+of the gang. A cycle may do that once beyond its own limits."""
 
 ENDINGS_TRIED_MAX: Final = 16
-"""Gangs of which each is tried, by a solve, as the one whose end would let another start: what cannot free
-enough is ruled out by counting before."""
+"""Solves that try whether the completion of one gang lets another start. Gangs that cannot free enough are
+excluded by counting before."""
 
 ENDING_PAIRS_TRIED_MAX: Final = 4
-"""Pairs of gangs that are tried by a solve where no single end is enough."""
+"""Pairs of gangs tried by a solve if no single completion is enough."""
 
 ENDING_PAIRS_COUNTED_MAX: Final = 64
-"""Pairs that are counted before: each costs about 0.2 ms."""
+"""Pairs counted before: each takes about 0.2 ms."""
 
 ENDING_PAIRED_MAX: Final = 12
-"""Gangs that are paired in one domain, those that give back most: 66 pairs to be counted."""
+"""Gangs to pair in one domain, those that free most: 66 pairs to count."""
 
 ENDING_DOMAINS_MAX: Final = 4
-"""Domains in which pairs are looked for, those that lack least."""
+"""Domains in which pairs are searched, those that lack least."""
 
 ENDINGS_NEEDED_MAX: Final = 16
-"""Gangs that must end at most for a verdict to name them: of more, the missing room says more."""
+"""Completions that a verdict names at most. Beyond, the missing capacity says more."""
 
 ENDING_SOLVES_MAX: Final = 32
-"""Solves for finding them, of the size of an explanation's: the tries above, and as many to leave out those
-that are not needed."""
+"""Solves to find completions: the tries above, and as many to drop those that are not needed."""
 
 CYCLE_JOINT_LIMIT: Final = 0.5
-"""CP-SAT's deterministic time units for looking at the starts of one cycle together: about a second at most,
-since all other placements of the cycle wait for it."""
+"""Deterministic time of CP-SAT for joint admission in one cycle: about a second at most, since all other
+placements of the cycle wait for it."""
 
 CYCLE_JOINT_GANGS_MAX: Final = 100
-"""Gangs placed in a cycle that may be moved, and gangs that may be helped by it: all of them together."""
+"""Placed gangs that joint admission may move, and waiting gangs that it may help."""
 
 CYCLE_VALUE_QUEUES_MAX: Final = 8
-"""Queues in which a cycle weighs the starts by value: they share one such effort, and each builds a model."""
+"""Queues in which one cycle admits by value. They share the effort, and each builds a model."""
 
 RESERVATIONS_PER_QUEUE_MAX: Final = 10
-"""Gangs of one queue with a reserved start where nobody ahead may be delayed: each takes some solves."""
+"""Reservations of one queue with conservative backfill. Each takes some solves."""
 
 RESERVATIONS_TRIED_MAX: Final = 32
-"""Gangs for which a start is looked for in one cycle, beyond those that had one already."""
+"""Gangs for which one cycle searches a first reservation."""
 
 RESERVATION_GAPS_MAX: Final = 4
-"""Moments tried, each by a solve, for a gang that may start and end again before a reserved start."""
+"""Times tried, each by a solve, for a gang that may start and end before a reserved start."""
 
 RESERVATION_SOLVES_MAX: Final = 24
-"""Solves for one reservation, of the size of an explanation's: one per binary digit of the ends, and gaps."""
+"""Solves for one reservation: one per binary digit of the number of ends, and the gaps."""
 
 RESERVATION_ENDS_SHOWN_MAX: Final = 8
-"""Gangs that are named as those which must end before a reserved start: the last ones tell most."""
+"""Gangs named as those that must end before a reserved start, the last ones."""
 
 FEWEST_VICTIMS_LIMIT: Final = 0.1
-"""Deterministic units to prove how many victims are needed at least: a tenth of a second or two."""
+"""Deterministic time to prove a lower bound on the number of victims: up to two tenths of a second."""
 
 CYCLE_FEWEST_VICTIMS_LIMIT: Final = 0.3
-"""Deterministic units for all such proofs of one cycle."""
+"""Deterministic time for all such proofs of one cycle."""
 
 FEWEST_VICTIMS_UNITS_MAX: Final = 1_000
-"""Units that may be evicted, up to which that is worked out."""
+"""Candidate units up to which the bound is computed."""
 
 CYCLE_VICTIMS_LIMIT: Final = 2.0
-"""Deterministic units that one cycle may spend on choosing victims; beyond it simple rules choose."""
+"""Deterministic time that one cycle may spend on choosing victims. Beyond, the greedy heuristic chooses."""
 
 CONSOLIDATIONS_TRIED_MAX: Final = 2
-"""Gangs for which one cycle looks for moves: seconds each in a large cluster. The next cycle goes on."""
+"""Gangs for which one cycle searches moves: seconds each in a large cluster. The next cycle continues."""
 
 CYCLE_MOVES_LIMIT: Final = 2.0
-"""Deterministic units that one cycle may spend on plans of moves; beyond it simple rules plan."""
+"""Deterministic time that one cycle may spend on plans of moves. Beyond, the greedy heuristic plans."""
 
 PREEMPTIONS_TRIED_MAX: Final = 32
-"""Gangs for which one cycle looks for victims; the others' turn comes in the next one."""
+"""Gangs for which one cycle searches victims. Others get their turn in the next cycle."""
 
 CYCLE_SOLVES_MAX: Final = 20_000
-"""Problems solved in one cycle at most, so that placements are sent in time; the next cycle goes on."""
+"""Solves of one cycle, so that placements are sent in time. The next cycle continues."""
 
 CYCLE_SEARCHES_MAX: Final = 16
-"""Of these, problems that need CP-SAT: each may take a second, and a cycle should end in a few."""
+"""Of these, solves with CP-SAT: each may take a second, and a cycle should take a few."""
 
 CYCLE_EXPLANATIONS_MAX: Final = 10
-"""Refusals explained in one cycle at most: each takes about 30 ms on 1,000 nodes. Later cycles explain the
-others, those first that wait longest for it."""
+"""Refusals explained in one cycle: each takes about 30 ms on 1,000 nodes. Later cycles explain the others,
+those first that have waited longest."""
 
 FAILURE_SCORE_MIN: Final = 100
-"""Thousandths of a failure below which a node's score is forgotten: it moves no price."""
+"""Thousandths of a failure below which the score of a node is forgotten: it changes no cost."""
 
 SCORED_NODES_MAX: Final = 20_000
-"""Nodes with a score of failures: more than a cluster has; nodes that are gone decay."""
+"""Nodes with a failure score: more than a cluster has. Scores of deleted nodes decay."""
