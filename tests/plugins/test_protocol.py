@@ -5,17 +5,20 @@ from typing import ClassVar
 
 import pytest
 from msgspec.structs import replace
-from phalanx.cache.events import Applied
+from phalanx.cache.events import Applied, Assumed
 from phalanx.cycle import Engine
 from phalanx.deciders.port import new_cache
 from phalanx.framework.config import ConfigError, PluginConfig, SchedulerConfig
 from phalanx.framework.plugin import GangOrder, NodeFilter, Plugin, PluginError, PodView, SessionView
 from phalanx.framework.pod_view import UndeclaredField
 from phalanx.framework.session import Session
-from phalanx.model.decisions import CycleResult
+from phalanx.model.api.core import Pod
+from phalanx.model.decisions import Bind, Certificate, CycleResult, Placement
 from phalanx.model.gangs import Gang
 from phalanx.model.memory import Memory
+from phalanx.model.names import GangId, NodeName, PodUid
 from phalanx.model.reasons import Objection, Reason
+from phalanx.service.write_checks import CachePlacementCheck
 
 from tests.builders import Scenario
 from tests.model.written import node, pod
@@ -331,6 +334,33 @@ def test_an_annotation_of_a_node_closes_it_for_a_time() -> None:
     assert refused.result.wake_at == 2_000_000
     scenario.take(refused).now = 2_000_000
     assert scenario.decide(config("closed-until")).where("one") == {"n": 1}
+
+
+def test_pods_are_bound_by_the_filters_of_the_newest_time() -> None:
+    by_time = config("closed-until", "by-annotation")
+    cache = new_cache(by_time)
+    times = [1_000]
+    closed = {
+        "metadata": {"name": "n", "uid": "n", "labels": {"zone": "a"}, "annotations": {CLOSED_UNTIL: "2"}}
+    }
+    members = [pod(zone, meta={"annotations": {"needs": zone}}) for zone in ("a", "b")]
+    cache.apply_all(map(Applied, (node("n", **closed), *members)))
+    cache.apply_all([Assumed(PodUid(member.metadata.uid), NodeName("n")) for member in members])
+    check = CachePlacementCheck(cache, by_time, lambda: times[0])
+
+    def objection(member: Pod) -> str | None:
+        bind = Bind(
+            pod=PodUid(member.metadata.uid), namespace="team", name=member.metadata.name, node=NodeName("n")
+        )
+        certificate = Certificate(terms=(), objective=(), bound=(), proven=True, by="test")
+        placement = Placement(
+            gang=GangId("g"), group="g", cycle=1, cause="start", binds=(bind,), certificate=certificate
+        )
+        return check.bind(placement, bind)
+
+    assert objection(members[0]) == "node n: closed for now"
+    times[0] = 2_000
+    assert [objection(member) for member in members] == [None, "node n: not in zone b"]
 
 
 # --- order ------------------------------------------------------------------------------------------------

@@ -161,10 +161,19 @@ class Cache:
             disruption_budgets=self._surroundings.disruption_budgets(),
         )
 
-    def around(self, names: Iterable[NodeName]) -> Snapshot:
-        """These nodes, and what else it takes to say which pods may run there: no gangs, no memory."""
+    def around(self, names: Iterable[NodeName], *, now: int = 0) -> Snapshot:
+        """These nodes, and what else decides which pods may run there: no gangs, no memory."""
         states = {name: state for name in names if (state := self._nodes.state(name)) is not None}
-        return Snapshot(now=0, seed=0, nodes=states, claims=self._claims.view())
+        return Snapshot(
+            now=now,
+            seed=0,
+            nodes=states,
+            queues=self._surroundings.queue_tree(),
+            namespace_labels=self._surroundings.namespaces.by_name(),
+            claims=self._claims.view(),
+            pod_annotations=self._pod_annotations,
+            node_annotations=self._node_annotations,
+        )
 
     def pod(self, uid: PodUid) -> Pod | None:
         """A pod as it is known now, assumed where it is."""

@@ -72,9 +72,14 @@ class Hooks:
         found = [(name, ends.get(name), keys.get(name)) for name in {**ends, **keys}]
         return tuple([entry for entry in found if entry[1:] != (None, None)])
 
-    def wake_at(self, now: int) -> int | None:
-        """When (ms) the first of the answers given so far ends by time alone."""
+    def valid_until(self, now: int) -> int | None:
+        """When (ms) the first answer about nodes and rules ends by time alone; None for never."""
         ends = [plugin.valid_until(view) for plugin, view in self._with("valid_until")]
+        return min((end for end in ends if end is not None and end > now), default=None)
+
+    def wake_at(self, now: int) -> int | None:
+        """When (ms) the first of the answers given so far ends by time alone; None for never."""
+        ends = [self.valid_until(now)]
         ends += [objection.until for objection in self._objections.values() if objection is not None]
         return min((end for end in ends if end is not None and end > now), default=None)
 

@@ -106,7 +106,10 @@ class Plugin(Declarations):
     # --- nodes --------------------------------------------------------------------------------------------
 
     def node_filter(self, pod: PodView, view: SessionView) -> NodeFilter | None:
-        """Which nodes pods of this class may use; None for all, the cheapest answer."""
+        """Which nodes pods of this class may use; None for all, the cheapest answer.
+
+        Before a bind it is asked again for the single node: the view then has no gangs and no memory.
+        """
         return None
 
     def node_cost(self, pod: PodView, view: SessionView) -> NodeCost | None:

@@ -166,7 +166,7 @@ class Scheduler:
     def _binder_callbacks(self, parts: SchedulerDependencies) -> BinderCallbacks:
         """Parts that are created after the binder are looked up when they are called."""
         return BinderCallbacks(
-            check=CachePlacementCheck(parts.cache, parts.config),
+            check=CachePlacementCheck(parts.cache, parts.config, parts.clock.now_ms),
             on_outcome=lambda placement, outcome: self._dispatcher.handle_outcome(placement, outcome),
             try_acquire=lambda pod: self._reporter.try_acquire(pod),
             pod_group_version=lambda group: self._state.objects.version(GangId(group.uid)),

@@ -3,9 +3,13 @@
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from msgspec import Struct
+
 from phalanx.cache.cache import Cache
 from phalanx.framework.config import SchedulerConfig
 from phalanx.framework.nodes.tolerations import is_lost_with
+from phalanx.framework.pod_view import PodClasses
+from phalanx.framework.registry import declared_reads
 from phalanx.framework.session import Session
 from phalanx.limits import CHECKED_NODES_KEPT
 from phalanx.model.decisions import Bind, Evict, EvictionReason, Placement
@@ -21,16 +25,25 @@ _REASONS_OF_FAULTS: Final = frozenset(
 )
 
 
+class _Rejection(Struct, frozen=True):
+    """Why the filters reject a node for a class of pods, None where they accept it, and until when (ms)."""
+
+    reason: str | None
+    until: int | None
+
+
 class CachePlacementCheck:
     """Compares a placement with the cache, in which its pods are assumed: their requests count as used.
 
     Nodes are checked by the filter plugins that the cycle used. The answer is kept until the node changes.
     """
 
-    def __init__(self, cache: Cache, config: SchedulerConfig) -> None:
+    def __init__(self, cache: Cache, config: SchedulerConfig, now_ms: Callable[[], int] = lambda: 0) -> None:
         self._cache = cache
         self._config = config
-        self._rejections: dict[NodeName, tuple[Node, dict[ShapeKey, str | None]]] = {}
+        self._now_ms = now_ms
+        self._pod_classes = PodClasses(declared_reads(config))
+        self._rejections: dict[NodeName, tuple[Node, dict[ShapeKey, _Rejection]]] = {}
 
     def gang(self, placement: Placement) -> str | None:
         """Return the first objection to any bind: one invalid bind invalidates the whole placement."""
@@ -86,16 +99,19 @@ class CachePlacementCheck:
         return ZoneCapacity(state.node.numa, free).keeps_zone(kind)
 
     def _rejection(self, pod: Pod, state: NodeState) -> str | None:
-        name, key = state.node.name, pod.shape.key
+        name, now = state.node.name, self._now_ms()
+        key = self._pod_classes.pod_with_fields(pod).shape.key
         known = self._rejections.get(name)
         if known is None or known[0] is not state.node:
             if len(self._rejections) >= CHECKED_NODES_KEPT:
                 self._rejections.clear()
             known = self._rejections[name] = (state.node, {})
-        if key not in known[1]:
-            session = Session(self._cache.around((name,)), self._config)
-            known[1][key] = session.eligibility(pod).rejected.get(name)
-        return known[1][key]
+        answer = known[1].get(key)
+        if answer is None or (answer.until is not None and now >= answer.until):
+            session = Session(self._cache.around((name,), now=now), self._config)
+            reason = session.eligibility(pod).rejected.get(name)
+            answer = known[1][key] = _Rejection(reason, session.plugins.valid_until(now))
+        return answer.reason
 
     def _member_outside_domain(self, placement: Placement) -> str | None:
         """Find a running member whose node has left the domain in which the placement puts the others."""
