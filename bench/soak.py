@@ -50,7 +50,7 @@ QUEUES = ("--hours", "0.25", "--nodes", "12", "--load", "0.9", "--workload", "qu
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Exit code 1 when a check was violated, an act failed or, of all together, a coverage point was not reached."""
+    """Exit with code 1 when a check was violated, an act failed, or no run reached a coverage point."""
     asked = _asked(arguments)
     is_plain = asked.workload == "plain"
     settings, shares = (PLAIN, FAULTS) if is_plain else (QUEUES, {"all": 1})
