@@ -28,7 +28,7 @@ from phalanx.limits import JOINT_DETERMINISTIC_LIMIT
 from phalanx.model.names import NodeName
 from phalanx.model.rules import FewestDomains, Rule, SameDomain, SubgroupDomain, SubgroupSegments
 from phalanx.solver.cp_sat import one_worker
-from phalanx.solver.joint.engine import admit, in_order
+from phalanx.solver.joint.engine import admit
 from phalanx.solver.joint.problem import (
     Declined,
     GangDemand,
@@ -40,6 +40,7 @@ from phalanx.solver.joint.problem import (
 )
 from phalanx.solver.problem import NodeClass
 
+from bench.joint_start import admit_in_queue_order
 from bench.record import record
 
 GI = 1 << 30
@@ -151,7 +152,7 @@ def measured(case: Case, seed: int, *, subgroups: bool = False) -> Figures:
     """One seed: one-by-one order, then all together on top of it."""
     posed = problem(case, seed, subgroups=subgroups)
     begin = time.process_time()
-    start = in_order(posed)
+    start = admit_in_queue_order(posed)
     greedy_seconds = time.process_time() - begin
     if isinstance(start, Declined):
         raise SystemExit(start.reason)

@@ -6,7 +6,7 @@ from hypothesis import given
 from msgspec import Struct, structs
 from phalanx.model.names import NodeName
 from phalanx.model.rules import Budget, Rule, SubgroupDomain
-from phalanx.solver.joint.engine import admit, in_order
+from phalanx.solver.joint.engine import admit
 from phalanx.solver.joint.problem import (
     Declined,
     GangDemand,
@@ -19,6 +19,7 @@ from phalanx.solver.joint.problem import (
 )
 from phalanx.solver.problem import Assignment
 
+from bench.joint_start import admit_in_queue_order
 from tests.hash_seeds import printed
 from tests.solver.joint.small import (
     best_value,
@@ -54,7 +55,7 @@ def test_so_it_is_with_subgroups(problem: JointProblem) -> None:
 
 def compare_with_brute_force(problem: JointProblem) -> None:
     """Both with and without the promise to whom one-by-one order admits."""
-    start = in_order(problem)
+    start = admit_in_queue_order(problem)
     assert not isinstance(start, Declined)
     for kept in (True, False):
         gangs = tuple(
@@ -76,7 +77,7 @@ def compare_with_brute_force(problem: JointProblem) -> None:
 
 def answered(problem: JointProblem) -> JointAnswer:
     """The answer on top of what one-by-one order admits."""
-    start = in_order(problem)
+    start = admit_in_queue_order(problem)
     assert not isinstance(start, Declined)
     answer = admit(problem, start)
     assert isinstance(answer, JointAnswer)
@@ -198,7 +199,7 @@ def test_whoever_must_be_admitted_is_not_traded_for_value() -> None:
 
 def test_without_effort_the_start_stands_and_nothing_is_claimed() -> None:
     problem = posed(gang("small", {0: 1}), gang("large", {0: 3}, value=100), nodes={"a": (3, ("s", "a"))})
-    start = in_order(problem)
+    start = admit_in_queue_order(problem)
     assert not isinstance(start, Declined)
     answer = admit(problem, start, limits=JointLimits(deterministic=0.0))
     assert isinstance(answer, JointAnswer)

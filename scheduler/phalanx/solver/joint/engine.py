@@ -10,7 +10,7 @@ import msgspec
 
 from phalanx.model.decisions import Certificate
 from phalanx.solver.arrays import TooLarge
-from phalanx.solver.engine import DEFAULT_LIMITS, GREEDY_ONLY
+from phalanx.solver.engine import GREEDY_ONLY
 from phalanx.solver.joint.arrays import JointArrays, joint_arrays
 from phalanx.solver.joint.components import Unsupported
 from phalanx.solver.joint.problem import (
@@ -24,19 +24,10 @@ from phalanx.solver.joint.problem import (
     check_joint_assignment,
     total_value,
 )
-from phalanx.solver.joint.sequential import one_by_one, reoptimized
+from phalanx.solver.joint.sequential import reoptimized
 
 BY: Final = "joint"
 _DEFAULT = JointLimits()
-
-
-def in_order(problem: JointProblem) -> JointAssignment | Declined:
-    """Return the assignment of the gangs that are placed one by one in queue order."""
-    try:
-        arrays = joint_arrays(problem)
-    except (Unsupported, TooLarge) as error:
-        return Declined(str(error) or "amounts are too large")
-    return one_by_one(arrays, range(len(problem.gangs)), limits=DEFAULT_LIMITS)
 
 
 def admit(
