@@ -396,7 +396,7 @@ class Decided:
         return [each.name for each in self.result.evictions]
 
 
-_SPEC_FIELDS = ("topology", "recovery", "disruption", "runtime")
+_SPEC_FIELDS = ("topology", "recovery", "disruption", "runtime", "priority_class_name")
 
 
 def _spec(spec: PodGroupSpec, fields: dict[str, Any]) -> PodGroupSpec:

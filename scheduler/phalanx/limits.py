@@ -460,3 +460,6 @@ AVOIDED_NODES_MAX: Final = 256
 
 AVOIDED_GANGS_MAX: Final = 10_000
 """Gangs whose avoided nodes are remembered: about 100 bytes per node."""
+
+PLUGIN_ERRORS_MAX: Final = 100
+"""Different errors of plugins that one cycle reports. A few are enough to find the mistake."""

@@ -125,6 +125,17 @@ class ByAnnotation(Plugin):
         return None if zone is None else in_zone(zone)
 
 
+class ByClass(Plugin):
+    """Pods go to the zone that the priority class of their PodGroup names."""
+
+    name = "by-class"
+    pod_group_fields = ("priority_class_name",)
+
+    def node_filter(self, pod: PodView, view: SessionView) -> NodeFilter | None:
+        zone = pod.group_field("priority_class_name")
+        return None if zone is None else in_zone(str(zone))
+
+
 class Careless(Plugin):
     """Reads a label that it does not declare."""
 
@@ -140,6 +151,7 @@ def plugins() -> Iterator[None]:
         ByLabel,
         ByNamespace,
         ByAnnotation,
+        ByClass,
         Careless,
         ClosedUntil,
         Window,
@@ -179,6 +191,28 @@ def test_pods_of_one_shape_with_other_annotations_are_of_two_classes(first: str)
     scenario = zones().gang("one", 1, annotations={"needs": first})
     result = scenario.gang("two", 1, annotations={"needs": second}).decide(config("by-annotation"))
     assert (result.where("one"), result.where("two")) == ({first: 1}, {second: 1})
+
+
+@pytest.mark.parametrize("first", ["a", "b"])
+def test_pods_of_one_shape_with_other_fields_of_their_pod_group_are_of_two_classes(first: str) -> None:
+    second = "ab".replace(first, "")
+    scenario = zones().gang("one", 1, priority_class_name=first)
+    result = scenario.gang("two", 1, priority_class_name=second).gang("three", 1).decide(config("by-class"))
+    assert (result.where("one"), result.where("two")) == ({first: 1}, {second: 1})
+    assert sum(result.where("three").values()) == 1
+
+
+@pytest.mark.parametrize("field", ["cost_class", "runtime", "roles"])
+def test_a_field_that_pod_groups_lack_or_that_is_no_plain_value_is_refused(field: str) -> None:
+    with pytest.raises(
+        PluginError, match=f"plugin unknown: {field} is no field of PodGroupSpec with a plain"
+    ):
+
+        class Unknown(Plugin):
+            name = "unknown"
+            pod_group_fields = (field,)
+
+            def open(self, view: SessionView) -> None: ...
 
 
 def test_a_field_that_is_not_declared_cannot_be_read() -> None:

@@ -7,16 +7,18 @@ from typing import Final
 import pytest
 from msgspec.structs import replace
 from phalanx.actions.limits import CYCLE_EXPLANATIONS_MAX
+from phalanx.framework.view import SessionView
 from phalanx.limits import CAPACITY_HOLD_MS, PARTIAL_GANG_GRACE_MS
 from phalanx.model.api.pod_groups import Disruption, Recovery, RecoveryMode, Runtime, TopologyRequest
 from phalanx.model.conversion.shapes import shape_of_requests
-from phalanx.model.gangs import RoleSpec, SubgroupSpec
+from phalanx.model.gangs import Gang, RoleSpec, SubgroupSpec
 from phalanx.model.nodes import TOPOLOGY_UNKNOWN, Taint, TaintEffect
 from phalanx.model.pods import BindBackoff, PodPhase, Requirement, Term
 from phalanx.model.queues import Backfill, Cell, Flavor, Ordering, QueueState
 from phalanx.model.reasons import Category, Evidence, Objection, Reason, Verdict
 from phalanx.model.resources import GPU
 from phalanx.model.snapshot import VolumeClaim
+from phalanx_plugins.queue_state import QueueStates
 
 from tests.builders import Scenario, term
 
@@ -330,6 +332,16 @@ def test_backoff_after_failure() -> None:
     failed = BindBackoff(until=scenario.now + 1, failures=2, why="denied by a webhook")
     scenario.change("g", members=(first, replace(second, bind_backoff=failed)))
     assert verdict(scenario).reason is Reason.BACKOFF_AFTER_FAILURE
+
+
+def test_plugin_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(self: QueueStates, gang: Gang, view: SessionView) -> None:
+        raise ValueError("no such state")
+
+    monkeypatch.setattr(QueueStates, "check_gang", fail)
+    found = verdict(racks().gang("g", 2))
+    assert found.reason is Reason.PLUGIN_ERROR
+    assert found.message == "plugin queue-state failed in check_gang: ValueError('no such state')"
 
 
 def test_unmanaged_pods() -> None:

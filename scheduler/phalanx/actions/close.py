@@ -76,7 +76,7 @@ def _stats(cycle: Cycle) -> CycleStats:
         gangs_placed=len({placement.gang for placement in placements}),
         pods_placed=sum(len(placement.binds) for placement in placements),
         solves=dict(sorted(outcome.solves.items())),
-        errors=tuple(outcome.errors),
+        errors=(*outcome.errors, *session.plugins.errors.messages),
         inconclusive=outcome.inconclusive,
         breaker=session.health.open_reason,
         failure_scores={

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Generic, TypeVar
 
 from msgspec import Struct
 
@@ -13,6 +14,16 @@ NodeFilter = Callable[[Node], str | None]
 
 NodeCost = Callable[[Node], int]
 """The cost of a pod on a node, at least 0; 100 is a strong preference against the node."""
+
+T = TypeVar("T")
+
+
+class NodeQuestion(Struct, Generic[T], frozen=True):
+    """A filter or cost of one plugin."""
+
+    ask: Callable[[Node], T]
+    failed: Callable[[Exception], T]
+    """Records an error of `ask`, and gives the answer that stands for it."""
 
 
 class Eligibility(Struct, frozen=True):
@@ -32,20 +43,30 @@ class Eligibility(Struct, frozen=True):
 def evaluate(
     nodes: Mapping[NodeName, NodeState],
     unusable: Iterable[Mapping[NodeName, str]],
-    filters: Sequence[NodeFilter],
-    costs: Sequence[NodeCost],
+    filters: Sequence[NodeQuestion[str | None]],
+    costs: Sequence[NodeQuestion[int]],
 ) -> Eligibility:
     """Apply filters and costs to all nodes. `unusable` says why some are out for every pod."""
     rejected = {name: reason for part in unusable for name, reason in part.items()}
     for name, state in nodes.items() if filters else ():
         for node_filter in filters if name not in rejected else ():
-            reason = node_filter(state.node)
+            try:
+                reason = node_filter.ask(state.node)
+            except Exception as error:
+                reason = node_filter.failed(error)
             if reason is not None:
                 rejected[name] = reason
                 break
     cost: dict[NodeName, int] = {}
     for name, state in nodes.items() if costs else ():
-        total = sum(node_cost(state.node) for node_cost in costs)
+        total = sum([_cost(node_cost, state.node) for node_cost in costs])
         if total:
             cost[name] = total
     return Eligibility(rejected=rejected, cost=cost)
+
+
+def _cost(node_cost: NodeQuestion[int], node: Node) -> int:
+    try:
+        return node_cost.ask(node)
+    except Exception as error:
+        return node_cost.failed(error)

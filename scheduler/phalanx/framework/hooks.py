@@ -1,11 +1,17 @@
-"""The hooks of all plugins of one session: one method per question, asked in the configured order."""
+"""The hooks of all plugins of one session: one method per question, asked in the configured order.
 
-from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property
-from typing import Final
+A hook that raises affects only what it was asked about. Filters, objections and rules fail closed: the pods
+get no node. An order or a cost falls back to the neutral one, and an eviction is not allowed.
+"""
 
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property, partial
+from typing import Any, Final, TypeVar
+
+from phalanx.framework.eligibility import NodeQuestion
 from phalanx.framework.evictions import Beneficiary, PodEvictionLimit, QueueEvictionLimit
-from phalanx.framework.plugin import GangOrder, Key, NodeCost, NodeFilter, Plugin, overrides
+from phalanx.framework.plugin import NEVER, GangOrder, Key, NodeFilter, Plugin, overrides
+from phalanx.framework.plugin_errors import PluginErrors
 from phalanx.framework.pod_view import DeclaredReads, PodView, declared_reads
 from phalanx.framework.view import SessionView
 from phalanx.model.gangs import Gang
@@ -13,14 +19,19 @@ from phalanx.model.names import GangId
 from phalanx.model.nodes import Node
 from phalanx.model.pods import Pod
 from phalanx.model.queues import Queue
-from phalanx.model.reasons import Objection
-from phalanx.model.rules import Rule
+from phalanx.model.reasons import Objection, Reason
+from phalanx.model.resources import PODS
+from phalanx.model.rules import Budget, Rule
 
+T = TypeVar("T")
 Entry = tuple[Plugin, SessionView]
 """A plugin, and its view of the session."""
 
 LASTING_HOOKS: Final = ("node_filter", "node_cost", "rules")
 """Hooks whose answers are part of what refusals rest on: `valid_until` says how long they hold."""
+
+_NOTHING: Final = {PODS: -1}
+"""What a budget leaves when the rules of a gang are not known: no pod may be placed."""
 
 
 class Hooks:
@@ -33,6 +44,7 @@ class Hooks:
         self._plugins = plugins
         self._view = view
         self._without_time = without_time
+        self.errors = PluginErrors()
         self._gang_orders: dict[GangId, GangOrder] = {}
         self._objections: dict[GangId, Objection | None] = {}
         self._check_gang = self._with("check_gang")
@@ -52,10 +64,23 @@ class Hooks:
             if overrides(type(plugin), hook)
         ]
 
+    def _ask(self, plugin: Plugin, hook: str, default: T, *arguments: object) -> T:
+        """The answer of one plugin; the default if its hook raises, which is recorded."""
+        try:
+            answer: T = getattr(plugin, hook)(*arguments)
+        except Exception as error:
+            self.errors.record(plugin, hook, error)
+            return default
+        return answer
+
+    def _ask_each(self, hook: str) -> dict[str, Any]:
+        """By plugin, the answer to a hook that is asked once a cycle; None if it raises."""
+        return {plugin.name: self._ask(plugin, hook, None, view) for plugin, view in self._with(hook)}
+
     def open(self) -> None:
         """Open the session for each plugin."""
         for plugin, view in self._with("open"):
-            plugin.open(view)
+            self._ask(plugin, "open", None, view)
 
     # --- how long answers hold ----------------------------------------------------------------------------
 
@@ -67,14 +92,14 @@ class Hooks:
     @cached_property
     def retry_key(self) -> tuple[object, ...]:
         """Changes whenever answers about nodes and rules may change though the cluster does not."""
-        ends = {plugin.name: plugin.valid_until(view) for plugin, view in self._with("valid_until")}
-        keys = {plugin.name: plugin.retry_key(view) for plugin, view in self._with("retry_key")}
+        ends = self._ask_each("valid_until")
+        keys = self._ask_each("retry_key")
         found = [(name, ends.get(name), keys.get(name)) for name in {**ends, **keys}]
         return tuple([entry for entry in found if entry[1:] != (None, None)])
 
     def valid_until(self, now: int) -> int | None:
         """When (ms) the first answer about nodes and rules ends by time alone; None for never."""
-        ends = [plugin.valid_until(view) for plugin, view in self._with("valid_until")]
+        ends: Iterable[int | None] = self._ask_each("valid_until").values()
         return min((end for end in ends if end is not None and end > now), default=None)
 
     def wake_at(self, now: int) -> int | None:
@@ -93,38 +118,68 @@ class Hooks:
 
     def check_gang(self, gang: Gang) -> Objection | None:
         """The first objection to a gang that may differ from that of the session."""
-        answers = (plugin.check_gang(gang, view) for plugin, view in self._check_gang)
-        return next((objection for objection in answers if objection is not None), None)
+        for plugin, view in self._check_gang:
+            try:
+                objection = plugin.check_gang(gang, view)
+            except Exception as error:
+                objection = _failed(self.errors.record(plugin, "check_gang", error))
+            if objection is not None:
+                return objection
+        return None
 
     def rules(self, gang: Gang) -> tuple[Rule, ...]:
         """What must hold for the pods of one placement of the gang now."""
-        return tuple([rule for plugin, view in self._rules for rule in plugin.rules(gang, view)])
+        found: list[Rule] = []
+        for plugin, view in self._rules:
+            try:
+                found += plugin.rules(gang, view)
+            except Exception as error:
+                found.append(Budget(self.errors.record(plugin, "rules", error), remaining=_NOTHING))
+        return tuple(found)
 
     # --- nodes --------------------------------------------------------------------------------------------
 
-    def node_filters(self, pod: Pod) -> list[NodeFilter]:
+    def node_filters(self, pod: Pod) -> list[NodeQuestion[str | None]]:
         """The filters of all plugins for pods of this class."""
-        entries = self._with("node_filter")
-        answers = (plugin.node_filter(PodView(pod, type(plugin)), view) for plugin, view in entries)
-        return [answer for answer in answers if answer is not None]
+        found: list[NodeQuestion[str | None]] = []
+        for plugin, view in self._with("node_filter"):
+            failed = partial(self.errors.record, plugin, "node_filter")
+            try:
+                answer = plugin.node_filter(PodView(pod, type(plugin)), view)
+            except Exception as error:
+                answer = _always(failed(error))
+            if answer is not None:
+                found.append(NodeQuestion(answer, failed))
+        return found
 
-    def node_costs(self, pod: Pod) -> list[NodeCost]:
+    def node_costs(self, pod: Pod) -> list[NodeQuestion[int]]:
         """The costs of all plugins for pods of this class."""
-        entries = self._with("node_cost")
-        answers = (plugin.node_cost(PodView(pod, type(plugin)), view) for plugin, view in entries)
-        return [answer for answer in answers if answer is not None]
+        found: list[NodeQuestion[int]] = []
+        for plugin, view in self._with("node_cost"):
+            failed = partial(self._no_cost, plugin, "node_cost")
+            try:
+                answer = plugin.node_cost(PodView(pod, type(plugin)), view)
+            except Exception as error:
+                answer = _always(failed(error))
+            if answer is not None:
+                found.append(NodeQuestion(answer, failed))
+        return found
+
+    def _no_cost(self, plugin: Plugin, hook: str, error: Exception) -> int:
+        self.errors.record(plugin, hook, error)
+        return 0
 
     @property
     def node_faults(self) -> list[NodeFilter]:
         """Per plugin, why a node is faulty."""
-        return [plugin.node_fault for plugin, _ in self._node_fault]
+        return [partial(self._ask, plugin, "node_fault", None) for plugin, _ in self._node_fault]
 
     def node_status_since(self, node: Node) -> int:
         """Since when, in seconds since the epoch, the node is faulty or healthy; 0 for unknown."""
-        faulty = [plugin for plugin, _ in self._node_fault if plugin.node_fault(node) is not None]
-        if faulty:
-            return min(plugin.node_status_since(node) for plugin in faulty)
-        return max((plugin.node_status_since(node) for plugin, _ in self._node_fault), default=0)
+        plugins = [plugin for plugin, _ in self._node_fault]
+        faulty = [plugin for plugin in plugins if self._ask(plugin, "node_fault", None, node) is not None]
+        since = [self._ask(plugin, "node_status_since", 0, node) for plugin in faulty or plugins]
+        return min(since) if faulty else max(since, default=0)
 
     # --- order --------------------------------------------------------------------------------------------
 
@@ -133,13 +188,13 @@ class Hooks:
         known = self._gang_orders.get(gang.id)
         if known is None:
             known = self._gang_orders[gang.id] = _joined(
-                [plugin.gang_order(gang, view) for plugin, view in self._gang_order]
+                [self._ask(plugin, "gang_order", _FIRST, gang, view) for plugin, view in self._gang_order]
             )
         return known
 
     def queue_order(self, queue: Queue) -> tuple[Key, ...]:
         """The keys of all plugins for the queue among its siblings now."""
-        return tuple([plugin.queue_order(queue, view) for plugin, view in self._queue_order])
+        return tuple([self._ask(plugin, "queue_order", 0, queue, view) for plugin, view in self._queue_order])
 
     # --- evictions ----------------------------------------------------------------------------------------
 
@@ -150,35 +205,55 @@ class Hooks:
     def explain_eviction(self, victim: Gang, beneficiary: Beneficiary) -> str:
         """Why the first plugin that allows the eviction does; empty where none does."""
         answers = (
-            plugin.explain_eviction(victim, beneficiary, view)
+            self._ask(plugin, "explain_eviction", "", victim, beneficiary, view)
             for plugin, view in self._may_evict
-            if plugin.may_evict(victim, beneficiary, view)
+            if self._ask(plugin, "may_evict", False, victim, beneficiary, view)
         )
         return next(answers, "")
 
     def _allowing(self, victim: Gang, beneficiary: Beneficiary) -> Iterator[bool]:
-        return (plugin.may_evict(victim, beneficiary, view) for plugin, view in self._may_evict)
+        return (
+            self._ask(plugin, "may_evict", False, victim, beneficiary, view)
+            for plugin, view in self._may_evict
+        )
 
     def queue_eviction_limits(self, beneficiary: Beneficiary) -> list[QueueEvictionLimit]:
         """How much of which queues may be evicted for the beneficiary."""
-        entries = self._with("queue_eviction_limits")
-        return [
-            limit for plugin, view in entries for limit in plugin.queue_eviction_limits(beneficiary, view)
-        ]
+        found: list[QueueEvictionLimit] = []
+        for plugin, view in self._with("queue_eviction_limits"):
+            try:
+                found += plugin.queue_eviction_limits(beneficiary, view)
+            except Exception as error:
+                self.errors.record(plugin, "queue_eviction_limits", error)
+                found += [QueueEvictionLimit(queue.name, amounts={PODS: 0}) for queue in view.queues]
+        return found
 
     def pod_eviction_limits(self) -> list[PodEvictionLimit]:
         """How many of which pods may be evicted in all."""
-        entries = self._with("pod_eviction_limits")
-        return [limit for plugin, view in entries for limit in plugin.pod_eviction_limits(view)]
+        found: list[PodEvictionLimit] = []
+        for plugin, view in self._with("pod_eviction_limits"):
+            try:
+                found += plugin.pod_eviction_limits(view)
+            except Exception as error:
+                message = self.errors.record(plugin, "pod_eviction_limits", error)
+                pods = frozenset(pod.uid for gang in view.gangs.values() for pod in gang.members)
+                found.append(PodEvictionLimit(message, pods=pods, count=0))
+        return found
 
     def protected_until(self, victim: Gang, beneficiary: Gang) -> int:
         """Until when (ms) the victim may not be evicted for the beneficiary; 0 for now."""
-        ends = [plugin.protected_until(victim, beneficiary, view) for plugin, view in self._protected_until]
+        ends = [
+            self._ask(plugin, "protected_until", NEVER, victim, beneficiary, view)
+            for plugin, view in self._protected_until
+        ]
         return max(ends, default=0)
 
     def eviction_cost(self, gang: Gang, pods: Sequence[Pod]) -> int:
         """The loss when these pods of the gang are evicted; at least 1, so that no eviction is free."""
-        return 1 + sum([plugin.eviction_cost(gang, pods, view) for plugin, view in self._eviction_cost])
+        costs = [
+            self._ask(plugin, "eviction_cost", 0, gang, pods, view) for plugin, view in self._eviction_cost
+        ]
+        return 1 + sum(costs)
 
 
 def _may_not_read_time(plugin: Plugin, hook: str) -> bool:
@@ -186,6 +261,21 @@ def _may_not_read_time(plugin: Plugin, hook: str) -> bool:
     kind = type(plugin)
     lasting = any(overrides(kind, lasting_hook) for lasting_hook in LASTING_HOOKS)
     return hook in (*LASTING_HOOKS, "open") and lasting and not overrides(kind, "valid_until")
+
+
+_FIRST: Final = GangOrder()
+
+
+def _always(answer: T) -> Callable[[Node], T]:
+    return lambda node: answer
+
+
+def _failed(message: str) -> Objection:
+    return Objection(
+        reason=Reason.PLUGIN_ERROR,
+        message=message,
+        next_step="Report the error to the author of the plugin, or disable it in the configuration",
+    )
 
 
 def _joined(orders: Sequence[GangOrder]) -> GangOrder:

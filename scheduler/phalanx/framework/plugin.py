@@ -16,8 +16,15 @@ from msgspec import Struct
 
 from phalanx.framework.eligibility import NodeCost, NodeFilter
 from phalanx.framework.evictions import Beneficiary, PodEvictionLimit, QueueEvictionLimit
-from phalanx.framework.pod_view import Declarations, PluginError, PodView, UndeclaredField
+from phalanx.framework.pod_view import (
+    Declarations,
+    PluginError,
+    PodView,
+    UndeclaredField,
+    plain_fields,
+)
 from phalanx.framework.view import SessionView
+from phalanx.model.api.pod_groups import PodGroupSpec
 from phalanx.model.gangs import Gang
 from phalanx.model.nodes import Node
 from phalanx.model.pods import Pod
@@ -172,6 +179,7 @@ DECLARATIONS: Final = (
     "pod_namespace",
     "pod_labels",
     "pod_annotations",
+    "pod_group_fields",
     "node_annotations",
 )
 
@@ -190,10 +198,15 @@ def check_class(plugin: type[Plugin]) -> None:
             raise PluginError(f"plugin class {plugin.__qualname__}: {name} is no hook{_guess(name)}")
     if not isinstance(getattr(plugin, "name", None), str):
         raise PluginError(f"plugin class {plugin.__qualname__}: set `name` to the name in the configuration")
-    for field in ("pod_labels", "pod_annotations", "node_annotations"):
+    for field in ("pod_labels", "pod_annotations", "pod_group_fields", "node_annotations"):
         keys = getattr(plugin, field)
         if not isinstance(keys, tuple) or not all(isinstance(key, str) for key in keys):
             raise PluginError(f"plugin {plugin.name}: {field} must be a tuple of keys, not {keys!r}")
+    unknown = sorted(set(plugin.pod_group_fields).difference(plain_fields(PodGroupSpec)))
+    if unknown:
+        raise PluginError(
+            f"plugin {plugin.name}: {unknown[0]} is no field of PodGroupSpec with a plain value"
+        )
     if not any(overrides(plugin, hook) for hook in HOOKS):
         raise PluginError(f"plugin {plugin.name}: overrides no hook; hooks are {', '.join(HOOKS)}")
 

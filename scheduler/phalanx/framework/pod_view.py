@@ -8,12 +8,13 @@ from collections.abc import Iterable
 from hashlib import blake2b
 from typing import ClassVar, Final
 
-from msgspec import Struct
+from msgspec import Struct, inspect
 from msgspec.structs import replace
 
-from phalanx.model.gangs import Gang
+from phalanx.model.api.pod_groups import PodGroupSpec
+from phalanx.model.gangs import NO_POD_GROUP, Gang
 from phalanx.model.names import ShapeKey
-from phalanx.model.pods import DeclaredFields, Pod, PodShape
+from phalanx.model.pods import DeclaredFields, PlainValue, Pod, PodShape
 
 _KEY_BYTES: Final = 8
 
@@ -37,6 +38,8 @@ class Declarations:
     """Keys of the labels of pods that node hooks read."""
     pod_annotations: ClassVar[tuple[str, ...]] = ()
     """Keys of the annotations of pods that hooks read; others are not decoded."""
+    pod_group_fields: ClassVar[tuple[str, ...]] = ()
+    """Names of fields of PodGroupSpec with plain values that node hooks read."""
     node_annotations: ClassVar[tuple[str, ...]] = ()
     """Keys of the annotations of nodes that hooks read; others are not decoded."""
 
@@ -75,6 +78,30 @@ class PodView:
             )
         return dict(self._fields.annotations).get(key)
 
+    def group_field(self, name: str) -> PlainValue:
+        """The value of a field of the PodGroup's spec that the plugin names in `pod_group_fields`.
+
+        Gangs without a PodGroup have the default.
+        """
+        if name not in self._plugin.pod_group_fields:
+            raise UndeclaredField(
+                f"plugin {self._plugin.name} reads {name} of PodGroups: add it to pod_group_fields"
+            )
+        return dict(self._fields.pod_group).get(name)
+
+
+def plain_fields(kind: type[Struct]) -> tuple[str, ...]:
+    """Names of the fields of a struct whose values are texts, whole numbers, booleans or absent."""
+    described = inspect.type_info(kind)
+    fields = described.fields if isinstance(described, inspect.StructType) else ()
+    return tuple([field.name for field in fields if _is_plain(field.type)])
+
+
+def _is_plain(found: inspect.Type) -> bool:
+    parts = found.types if isinstance(found, inspect.UnionType) else (found,)
+    plain = (inspect.StrType, inspect.IntType, inspect.BoolType, inspect.NoneType)
+    return all(isinstance(part, plain) for part in parts)
+
 
 class DeclaredReads(Struct, frozen=True):
     """All that the enabled plugins declare."""
@@ -82,12 +109,13 @@ class DeclaredReads(Struct, frozen=True):
     pod_namespace: bool = False
     pod_labels: frozenset[str] = frozenset()
     pod_annotations: frozenset[str] = frozenset()
+    pod_group_fields: frozenset[str] = frozenset()
     node_annotations: frozenset[str] = frozenset()
 
     @property
     def extends_shapes(self) -> bool:
         """Whether the class of a pod is more than its shape."""
-        return bool(self.pod_namespace or self.pod_labels or self.pod_annotations)
+        return bool(self.pod_namespace or self.pod_labels or self.pod_annotations or self.pod_group_fields)
 
 
 def declared_reads(plugins: Iterable[type[Declarations]]) -> DeclaredReads:
@@ -97,6 +125,7 @@ def declared_reads(plugins: Iterable[type[Declarations]]) -> DeclaredReads:
         pod_namespace=any(plugin.pod_namespace for plugin in plugins),
         pod_labels=frozenset(key for plugin in plugins for key in plugin.pod_labels),
         pod_annotations=frozenset(key for plugin in plugins for key in plugin.pod_annotations),
+        pod_group_fields=frozenset(name for plugin in plugins for name in plugin.pod_group_fields),
         node_annotations=frozenset(key for plugin in plugins for key in plugin.node_annotations),
     )
 
@@ -114,17 +143,16 @@ class PodClasses:
         if not self._is_needed:
             return gang
         namespace = gang.namespace if self._reads.pod_namespace else ""
-        members = tuple([self.pod_with_fields(pod) for pod in gang.members])
+        unborn = DeclaredFields(namespace, pod_group=self._group_fields(gang.spec))
+        members = tuple([self.pod_with_fields(pod, gang.spec) for pod in gang.members])
         roles = tuple(
-            role
-            if role.shape is None
-            else replace(role, shape=self._shape(role.shape, DeclaredFields(namespace)))
+            role if role.shape is None else replace(role, shape=self._shape(role.shape, unborn))
             for role in gang.roles
         )
         return replace(gang, members=members, roles=roles)
 
-    def pod_with_fields(self, pod: Pod) -> Pod:
-        """The same for one pod; itself where no plugin declares anything."""
+    def pod_with_fields(self, pod: Pod, group: PodGroupSpec = NO_POD_GROUP) -> Pod:
+        """The same for one pod of a gang; itself where no plugin declares anything, or if it has them."""
         if not self._is_needed or pod.shape.declared is not None:
             return pod
         fields = DeclaredFields(
@@ -133,13 +161,17 @@ class PodClasses:
             annotations=tuple(
                 sorted(pair for pair in pod.annotations if pair[0] in self._reads.pod_annotations)
             ),
+            pod_group=self._group_fields(group),
         )
         return replace(pod, shape=self._shape(pod.shape, fields))
+
+    def _group_fields(self, group: PodGroupSpec) -> tuple[tuple[str, PlainValue], ...]:
+        return tuple([(name, getattr(group, name)) for name in sorted(self._reads.pod_group_fields)])
 
     def _shape(self, shape: PodShape, fields: DeclaredFields) -> PodShape:
         known = self._shapes.get((shape.key, fields))
         if known is None:
-            content = repr((fields.namespace, fields.labels, fields.annotations)).encode()
+            content = repr((fields.namespace, fields.labels, fields.annotations, fields.pod_group)).encode()
             digest = blake2b(content, digest_size=_KEY_BYTES).hexdigest()
             known = replace(shape, key=ShapeKey(f"{shape.key}/{digest}"), declared=fields)
             self._shapes[shape.key, fields] = known

@@ -116,6 +116,8 @@ _NO_TOPOLOGY: Final = TopologyRequest()
 _NO_RECOVERY: Final = Recovery()
 _NO_DISRUPTION: Final = Disruption()
 _NO_RUNTIME: Final = Runtime()
+NO_POD_GROUP: Final = PodGroupSpec(min_member=1)
+"""Spec of gangs without a PodGroup."""
 
 
 class Gang(Struct, frozen=True, dict=True):
@@ -136,7 +138,7 @@ class Gang(Struct, frozen=True, dict=True):
     """Seconds since the epoch: of its PodGroup, else of its oldest member."""
     members: tuple[Pod, ...]
     """In the order in which they count: higher priority, lower index, older, name."""
-    spec: PodGroupSpec = PodGroupSpec(min_member=1)
+    spec: PodGroupSpec = NO_POD_GROUP
     """Spec of its PodGroup as it is. The fields around it are resolved from several objects."""
     roles: tuple[RoleSpec, ...] = ()
     """Empty if the PodGroup declares none."""

@@ -125,12 +125,17 @@ class Device(Struct, frozen=True, gc=False):
     """Thousandths, 1 to 1000."""
 
 
+PlainValue = str | int | bool | None
+"""Value of a field of a PodGroup that is neither an object nor a list."""
+
+
 class DeclaredFields(Struct, frozen=True, gc=False):
     """Fields of a pod beyond its shape that enabled plugins read, as they declare it."""
 
     namespace: str = ""
     labels: tuple[tuple[str, str], ...] = ()
     annotations: tuple[tuple[str, str], ...] = ()
+    pod_group: tuple[tuple[str, PlainValue], ...] = ()
 
 
 class PodShape(Struct, frozen=True, weakref=True):

@@ -49,6 +49,7 @@ class Reason(StrEnum):
     NOT_TRIED_YET = "NotTriedYet"
     BACKOFF_AFTER_FAILURE = "BackoffAfterFailure"
     UNMANAGED_PODS = "UnmanagedPods"
+    PLUGIN_ERROR = "PluginError"
     RECOVERING = "Recovering"
     CELLS_RESERVED = "CellsReserved"
     CAPACITY_RESERVED = "CapacityReserved"
@@ -78,6 +79,7 @@ _STANDING = {
     Reason.QUEUE_CLOSED: Category.MISCONFIGURED,
     Reason.TOPOLOGY_NOT_FOUND: Category.MISCONFIGURED,
     Reason.UNMANAGED_PODS: Category.MISCONFIGURED,
+    Reason.PLUGIN_ERROR: Category.MISCONFIGURED,
     Reason.ABOVE_QUEUE_LIMIT: Category.IMPOSSIBLE,
     Reason.NO_ELIGIBLE_NODE: Category.IMPOSSIBLE,
     Reason.ABOVE_CLUSTER_CAPACITY: Category.IMPOSSIBLE,

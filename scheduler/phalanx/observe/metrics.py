@@ -136,8 +136,8 @@ class Metrics:
             "phalanx_solves_total", "Solved placement problems, by solver backend.", "backend"
         )
         self._errors = self._new_counter(
-            "phalanx_solver_errors_total",
-            "Solver answers that failed validation, and errors isolated to one gang.",
+            "phalanx_cycle_errors_total",
+            "Solver answers that failed validation, errors of plugins, and errors isolated to one gang.",
         )
         self._inconclusive = self._new_counter(
             "phalanx_solver_inconclusive_total",

@@ -13,6 +13,7 @@ from phalanx.framework.registry import declared_reads
 from phalanx.framework.session import Session
 from phalanx.limits import CHECKED_NODES_KEPT
 from phalanx.model.decisions import Bind, Evict, EvictionReason, Placement
+from phalanx.model.gangs import NO_POD_GROUP
 from phalanx.model.gpu_shares import free_devices, pod_usage, requests_share, share_on_node
 from phalanx.model.names import NodeName, ShapeKey
 from phalanx.model.nodes import Node, NodeState
@@ -67,7 +68,7 @@ class CachePlacementCheck:
 
     def _node_objection(self, placement: Placement, pod: Pod, state: NodeState) -> str | None:
         name = state.node.name
-        rejected = self._rejection(pod, state)
+        rejected = self._rejection(self._with_fields(pod, placement), state)
         if rejected is not None:
             return f"node {name}: {rejected}"
         labels = {**placement.domain_labels, **placement.node_labels.get(name, {})}
@@ -98,9 +99,13 @@ class CachePlacementCheck:
                 free = subtract(add(free, used), {other.shape.numa: 1})
         return ZoneCapacity(state.node.numa, free).keeps_zone(kind)
 
+    def _with_fields(self, pod: Pod, placement: Placement) -> Pod:
+        gang = self._cache.gang(placement.gang)
+        return self._pod_classes.pod_with_fields(pod, NO_POD_GROUP if gang is None else gang.spec)
+
     def _rejection(self, pod: Pod, state: NodeState) -> str | None:
         name, now = state.node.name, self._now_ms()
-        key = self._pod_classes.pod_with_fields(pod).shape.key
+        key = pod.shape.key
         known = self._rejections.get(name)
         if known is None or known[0] is not state.node:
             if len(self._rejections) >= CHECKED_NODES_KEPT:
