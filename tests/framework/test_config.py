@@ -1,5 +1,7 @@
 """The configuration file: what it may say, and how it is refused."""
 
+from itertools import accumulate
+
 import pytest
 from msgspec import Struct
 from phalanx.framework import registry
@@ -7,6 +9,7 @@ from phalanx.framework.config import ConfigError, PluginConfig, SchedulerConfig,
 from phalanx.framework.plugin import GangOrder, Plugin
 from phalanx.framework.profile import DEFAULT_PROFILE
 from phalanx.framework.registry import load_plugins
+from phalanx.framework.retry import BIND_REFUSALS_PER_MINUTE_MAX
 from phalanx.framework.view import SessionView
 from phalanx.model.gangs import Gang
 
@@ -72,6 +75,11 @@ def test_every_setting_can_be_written() -> None:
         ("actions: [release, release]", r"actions\[1\]: release is listed twice"),
         ("actions: [release, consolidate]", "consolidate needs preempt"),
         ("consolidation: {movesMax: 0}", "movesMax"),
+        (
+            "retry: {bindBackoffMaxSeconds: 3}",
+            "^retry.bindBackoffMaxSeconds: expected at least 4 with .*Milliseconds 100, found 3: a refused",
+        ),
+        ("retry: {bindBackoffFirstMilliseconds: 1, bindBackoffMaxSeconds: 7}", "expected at least 8"),
         ("seed: 1\nseed: 2", "seed is given twice"),
         ("seed: [", "not YAML"),
         ("[]", "object"),
@@ -94,6 +102,17 @@ def test_what_is_wrong_is_named(text: str, told: str) -> None:
 def test_a_plugin_that_cannot_be_made_is_named(plugin: PluginConfig, told: str) -> None:
     with pytest.raises(ConfigError, match=told):
         load_plugins(SchedulerConfig(plugins=(plugin,)))
+
+
+@pytest.mark.parametrize(("first_ms", "max_s"), [(1, 8), (100, 4), (3000, 3), (10**9, 3)])
+def test_the_shortest_bind_backoff_that_keeps_refused_binds_bounded(first_ms: int, max_s: int) -> None:
+    text = f"retry: {{bindBackoffFirstMilliseconds: {first_ms}, bindBackoffMaxSeconds: %d}}"
+    retry = parse_config(text % max_s).retry
+    refused_at = [0, *accumulate(map(retry.bind_backoff_ms, range(40)))]
+    for earlier, later in zip(refused_at, refused_at[BIND_REFUSALS_PER_MINUTE_MAX:], strict=False):
+        assert later - earlier >= 60_000
+    with pytest.raises(ConfigError, match=f"expected at least {max_s} "):
+        parse_config(text % (max_s - 1))
 
 
 def test_listed_plugins_come_first_and_the_others_stay_on() -> None:

@@ -3,12 +3,14 @@
 from types import SimpleNamespace
 
 import pytest
+from phalanx.framework.retry import BIND_REFUSALS_PER_MINUTE_MAX
 from phalanx.kube.leader_election import LostLease
 from phalanx.model.api.kinds import KINDS, WATCHED_KINDS
 from phalanx.model.decisions import CycleResult
 from phalanx_simulator.embedded.manifests import node, pod
 from phalanx_simulator.hosts.host import State
 from phalanx_simulator.hosts.network import Effect, Rule
+from phalanx_simulator.invariants.bounds import REFUSED_BINDS_MAX
 from phalanx_simulator.invariants.processes import (
     LeaderExists,
     NoProcessExits,
@@ -120,6 +122,10 @@ def test_a_bind_that_is_refused_again_and_again(pause_s: float, expected: list[s
             await stage.pass_time(pause_s)
 
     assert violations(history, RefusedBindsBackOff) == expected
+
+
+def test_the_scheduler_allows_as_many_refused_binds_as_the_invariant() -> None:
+    assert BIND_REFUSALS_PER_MINUTE_MAX == REFUSED_BINDS_MAX
 
 
 def test_what_no_role_allows() -> None:

@@ -1,4 +1,7 @@
-"""The configuration file of the scheduler: strict YAML that is checked in full at start."""
+"""The configuration file of the scheduler: strict YAML that is checked in full at start.
+
+A new field needs a row in `docs/configuration.md` and a line in its example.
+"""
 
 from collections.abc import Hashable, Mapping
 from enum import StrEnum
@@ -8,7 +11,7 @@ import msgspec
 import yaml
 from msgspec import Meta, Struct
 
-from phalanx.framework.retry import RetryConfig
+from phalanx.framework.retry import BIND_REFUSALS_PER_MINUTE_MAX, RetryConfig
 from phalanx.model.names import DEFAULT_SCHEDULER_NAME
 
 
@@ -147,7 +150,19 @@ def parse_config(text: str) -> SchedulerConfig:
     _refuse_repeated("actions", list(config.actions))
     if ActionName.CONSOLIDATE in config.actions and ActionName.PREEMPT not in config.actions:
         raise ConfigError("actions: consolidate needs preempt, which reserves the capacity that it frees")
+    _refuse_frequent_binds(config.retry)
     return config
+
+
+def _refuse_frequent_binds(retry: RetryConfig) -> None:
+    """Refuse a bind back-off so short that a bind which always fails would load the API server."""
+    if not retry.keeps_bind_refusals_bounded:
+        raise ConfigError(
+            f"retry.bindBackoffMaxSeconds: expected at least {retry.bind_backoff_max_seconds_min} with"
+            f" bindBackoffFirstMilliseconds {retry.bind_backoff_first_milliseconds}, found"
+            f" {retry.bind_backoff_max_seconds}: a refused bind would be sent again more than"
+            f" {BIND_REFUSALS_PER_MINUTE_MAX} times a minute"
+        )
 
 
 def _refuse_repeated(field: str, names: list[str]) -> None:

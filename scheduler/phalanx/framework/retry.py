@@ -3,20 +3,31 @@
     rule             delays                                             until
     retry key        solving a refused demand again                     what its answer depends on changes
     bind back-off    a gang of which a bind failed                      a time that doubles with each failure
+    nomination       other victims for a gang that waits for victims    they have terminated, or
+                                                                        nominationMinutes have passed
     nomination rest  evictions for a gang for which they were in vain   nominationRestMinutes have passed
     victim search    a search for victims for a gang that found none    a new queue has candidates, or more
                                                                         may go, victimSearchSeconds later
+    new victims      a search for victims that were only just placed    FRESH_VICTIMS_MS have passed
+    eviction check   evicting a victim again that was not deleted       EVICTION_CHECK_MS have passed
     node avoidance   a gang on a node that failed it, if others fit     a time that doubles with each failure
     move search      a search for moves for one gang                    consolidation.intervalSeconds passed
+    move rest        moving a gang that started or moved lately         consolidation.restMinutes have passed
     cycle pause      the next cycle                                     as long as the last one took, bounded
     verdict delay    a cycle that can only change verdicts              VERDICT_DELAY_S have passed
 
 `RetryConfig`, the section `retry` of the configuration, has what operators tune. Back-off is exponential
 as in kube-scheduler: the first delay doubles with each failure, up to a longest one.
+`docs/configuration.md` has the same rules for users, with keys and defaults; a test compares the two.
+
+Invariant L8 of the simulator (`phalanx_simulator/invariants/processes.py`) bounds the bind back-off: at most
+BIND_REFUSALS_PER_MINUTE_MAX binds of one pod are refused in a minute. `parse_config` refuses a configuration
+that would exceed it.
 """
 
 import hashlib
 from collections.abc import Mapping
+from itertools import count
 from typing import Annotated, Final
 
 import msgspec
@@ -47,6 +58,12 @@ FRESH_VICTIMS_MS: Final = 5_000
 
 NODE_AVOIDANCE_DOUBLINGS_MAX: Final = 7
 """Times that the avoidance of a node doubles: to a day by default, longer than repairs take."""
+
+BIND_REFUSALS_PER_MINUTE_MAX: Final = 20
+"""Refused binds of one pod within a minute at most. Invariant L8 of the simulator checks it, whose
+REFUSED_BINDS_MAX is equal. The default back-off leads to ten in the first minute."""
+
+_MINUTE_MS: Final = 60_000
 
 _BACKOFF_DOUBLINGS_MAX: Final = 30
 """Times that a back-off doubles at most: beyond, it is at its longest anyway."""
@@ -95,6 +112,21 @@ class RetryConfig(Struct, frozen=True, forbid_unknown_fields=True, rename="camel
         """Back-off (ms) after a failed bind that had so many failures in a row before it."""
         longest = self.bind_backoff_max_seconds * 1000
         return min(self.bind_backoff_first_milliseconds << min(failures, _BACKOFF_DOUBLINGS_MAX), longest)
+
+    @property
+    def keeps_bind_refusals_bounded(self) -> bool:
+        """Whether at most BIND_REFUSALS_PER_MINUTE_MAX binds of one pod can be refused within a minute.
+
+        Back-offs never become shorter, so the first ones are the shortest time for so many and one more.
+        """
+        shortest = sum(self.bind_backoff_ms(failures) for failures in range(BIND_REFUSALS_PER_MINUTE_MAX))
+        return shortest >= _MINUTE_MS
+
+    @property
+    def bind_backoff_max_seconds_min(self) -> int:
+        """Smallest `bind_backoff_max_seconds` with which refused binds are bounded: 3 to 8."""
+        longer = (replace(self, bind_backoff_max_seconds=seconds) for seconds in count(1))
+        return next(each.bind_backoff_max_seconds for each in longer if each.keeps_bind_refusals_bounded)
 
     def avoid_node_ms(self, failures: int) -> int:
         """Time (ms) for which a gang avoids a node on which it failed so often before."""

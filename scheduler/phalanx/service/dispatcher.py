@@ -71,7 +71,7 @@ class Dispatcher:
                     self._state.apply(Forgotten(bind.pod))
 
     def _forget(self, bind: Bind, reason: str) -> None:
-        """End the assumption of a pod, with a backoff that doubles with each failure in a row."""
+        """End the assumption of a pod and start its bind back-off."""
         pod = self._state.cache.pod(bind.pod)
         before = pod.bind_backoff.failures if pod is not None and pod.bind_backoff is not None else 0
         until = self._clock.now_ms() + self._retry.bind_backoff_ms(before)

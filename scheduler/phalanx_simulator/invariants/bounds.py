@@ -117,7 +117,8 @@ FIRST_CYCLE_S: Final = 10.0
 """Seconds from leadership to the first cycle: five for lists, and what a seed may add to each."""
 
 REFUSED_BINDS_MAX: Final = 20
-"""Refused binds of one pod within a minute: with a hold that doubles there are about nine."""
+"""Refused binds of one pod within a minute: with a back-off that doubles there are about ten. The scheduler
+refuses a configuration that exceeds it."""
 
 LOST_MEMBERS_S: Final = 60.0
 """Seconds beyond its gang's grace until a member on a lost node is evicted where the gang asks for it."""

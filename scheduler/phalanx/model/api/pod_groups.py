@@ -1,8 +1,9 @@
 """PodGroup: API structs of its spec and status. Every gang carries the spec of its PodGroup as it is.
 
-To add a field: one line in PodGroupSpec, its schema in `crds/podgroups.yaml`, and the code that reads
-`gang.spec.<field>`. Texts with a unit stay texts. A property returns the parsed value, and None or the
-default where the text is invalid. `phalanx.model.conversion.pod_groups` reports invalid values.
+To add a field: one line in PodGroupSpec, its schema in `crds/podgroups.yaml`, a value in the example
+`crds/examples/valid/podgroup-every-field.yaml`, and the code that reads `gang.spec.<field>`. Texts with a
+unit stay texts. A property returns the parsed value, and None or the default where the text is invalid.
+`phalanx.model.conversion.pod_groups` reports invalid values.
 """
 
 from collections.abc import Mapping
