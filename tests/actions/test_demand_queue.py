@@ -1,4 +1,4 @@
-"""Who comes before whom. One free slot, or a few, and see who gets them."""
+"""The order of demands: which gangs get a few free slots."""
 
 from phalanx.model.reasons import Reason
 from phalanx.model.resources import GPU
@@ -95,7 +95,7 @@ def test_a_blocked_queue_does_not_block_the_next() -> None:
 
 
 def test_verdicts_come_in_the_order_in_which_gangs_were_tried() -> None:
-    """A gang's place in its queue is counted by them."""
+    """The reported position of a gang in its queue is counted from this order."""
     scenario = Scenario().nodes("n", 1, gpu=1).gang("run", 1, gpu=1, on=["n-0"], priority=9)
     for name, priority in (("a", 0), ("b", 2), ("c", 1)):
         scenario.gang(name, 1, gpu=1, priority=priority)
