@@ -147,7 +147,7 @@ def test_pods_prefer_full_nodes_and_pods_without_gpus_avoid_gpu_nodes() -> None:
 
 
 def test_three_cycles_of_five_jobs_on_nine_slots() -> None:
-    """Jobs have 2 parameter servers and 4 workers. Pod by pod they would hold all slots and none could run."""
+    """Each job: 2 parameter servers, 4 workers. Pod by pod they would hold all slots and none would run."""
     scenario = Scenario().nodes("slot", 9, cpu=1)
     for job in range(5):
         scenario.gang(f"job{job}", 2, min=6, role="ps", memory=0).role(

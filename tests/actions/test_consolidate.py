@@ -106,7 +106,7 @@ def test_no_gang_is_moved_unless_the_action_is_on() -> None:
 def test_moved_gangs_run_again_after_the_move() -> None:
     scenario = scattered()
     decided = scenario.decide(ON)
-    middle = scenario.dying(decided).decide(ON)
+    middle = scenario.terminate(decided).decide(ON)
     assert not middle.evicted()
     assert not middle.placed()
     last = recreated(scenario).decide(ON)
@@ -125,7 +125,7 @@ def _late(scenario: Scenario, **fields: Any) -> Scenario:
 @pytest.mark.parametrize("priority", [0, 10])
 def test_capacity_is_held_for_a_moved_gang_while_its_pods_end_and_after(priority: int) -> None:
     scenario = scattered()
-    _late(scenario.dying(scenario.decide(ON)), priority=priority, queue="other")
+    _late(scenario.terminate(scenario.decide(ON)), priority=priority, queue="other")
     scenario.queue("other")
     middle = scenario.decide(ON)
     assert not middle.placed()
@@ -141,7 +141,7 @@ def test_capacity_is_held_for_a_moved_gang_while_its_pods_end_and_after(priority
 
 def test_the_hold_for_a_moved_gang_expires() -> None:
     scenario = scattered()
-    scenario.dying(scenario.decide(ON))
+    scenario.terminate(scenario.decide(ON))
     recreated(scenario).change("half-0", members=())
     scenario.take(scenario.decide(ON))
     _late(scenario).now += NOMINATION_MS
@@ -150,7 +150,7 @@ def test_the_hold_for_a_moved_gang_expires() -> None:
 
 def test_the_hold_for_a_moved_gang_lasts_for_the_grace_period_of_its_pods() -> None:
     scenario = scattered()
-    scenario.dying(scenario.decide(ON))
+    scenario.terminate(scenario.decide(ON))
     names = [name for name, gang in scenario._gangs.items() if any(pod.deleting for pod in gang.members)]
     for name in names:
         scenario.change(name, members=tuple(replace(pod, grace=3600) for pod in scenario.members(name)))
@@ -280,7 +280,7 @@ def test_capacity_is_held_for_recreated_pods_without_a_group() -> None:
     rested(scenario.gang("large", 1, gpu=8))
     decided = scenario.decide(ON)
     assert decided.evicted() == ["single-0"]
-    recreated(scenario.dying(decided)).gang("late", 1, gpu=4)
+    recreated(scenario.terminate(decided)).gang("late", 1, gpu=4)
     last = scenario.decide(ON)
     assert last.placed() == ["large", "single-again"]
     assert not last.result.memory.moves
@@ -328,7 +328,7 @@ def test_freed_capacity_is_held_for_the_beneficiary_and_the_moved_pod() -> None:
     rested(scenario.gang("large", 1, gpu=6))
     decided = scenario.decide(ON)
     assert decided.result.plans[0].moves[0].nodes == {"a-0": 1, "b-0": 1}
-    scenario.dying(decided).queue("other").queue("default").gang("late", 1, gpu=2, queue="other")
+    scenario.terminate(decided).queue("other").queue("default").gang("late", 1, gpu=2, queue="other")
     assert not scenario.decide(ON).placed()
     assert sorted(recreated(scenario).decide(ON).placed()) == ["large", "pair"]
 
@@ -336,7 +336,7 @@ def test_freed_capacity_is_held_for_the_beneficiary_and_the_moved_pod() -> None:
 def test_a_moved_gang_keeps_its_part_of_the_queue_limit() -> None:
     """While its pods are recreated, other gangs of its queue do not use that part."""
     scenario = scattered(queue="small").queue("small", limit={GPU: 12}).queue("default")
-    scenario.dying(scenario.decide(ON)).nodes("c", 1, gpu=4).gang("late", 1, gpu=1, queue="small")
+    scenario.terminate(scenario.decide(ON)).nodes("c", 1, gpu=4).gang("late", 1, gpu=1, queue="small")
     assert not scenario.decide(ON).placed()
     members = recreated(scenario).members("half-0")
     without = scenario.change("half-0", members=()).decide(ON)
@@ -379,7 +379,7 @@ def test_preemption_does_not_use_the_capacity_of_a_chain_of_moves() -> None:
     scenario = _chain()
     decided = scenario.decide(both)
     assert decided.evicted() == ["first-0", "second-0"]
-    scenario.dying(decided).gang("urgent", 1, gpu=2, queue="third", priority=9)
+    scenario.terminate(decided).gang("urgent", 1, gpu=2, queue="third", priority=9)
     middle = scenario.decide(both)
     assert middle.evicted() == ["candidate-0"]
     assert not middle.placed()
@@ -414,7 +414,7 @@ def test_the_beneficiary_of_moves_counts_for_its_queue_at_once() -> None:
 
 def test_a_moved_gang_does_not_preempt_while_capacity_is_held_for_it() -> None:
     scenario = _chain()
-    scenario.dying(scenario.decide(ON))
+    scenario.terminate(scenario.decide(ON))
     late = _partly_recreated(scenario, "first").nodes("e", 1, gpu=4)
     late.gang("low", 1, gpu=4, queue="moved", on=["e-0"], priority=-1)
     decided = late.decide(SchedulerConfig(actions=ACTIONS))
@@ -424,7 +424,7 @@ def test_a_moved_gang_does_not_preempt_while_capacity_is_held_for_it() -> None:
 
 def test_in_a_strict_fifo_queue_a_moved_gang_does_not_wait_behind_its_beneficiary() -> None:
     scenario = _chain(ordering=Ordering.STRICT_FIFO)
-    scenario.dying(scenario.decide(ON))
+    scenario.terminate(scenario.decide(ON))
     assert _partly_recreated(scenario, "second").decide(ON).placed() == ["second"]
 
 

@@ -127,7 +127,7 @@ def test_all_gangs_run_when_the_moves_are_done(cluster: Cluster, most: int) -> N
     if not moved:
         return
     scenario.queue("other").queue("default")
-    scenario.dying(decided).gang("late", 1, gpu=1, min=1, queue="other", priority=9)
+    scenario.terminate(decided).gang("late", 1, gpu=1, min=1, queue="other", priority=9)
     middle = scenario.decide(setting)
     assert not middle.evicted()
     recreated(scenario.take(middle))

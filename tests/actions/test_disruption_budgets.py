@@ -80,8 +80,8 @@ def test_a_pod_that_was_just_deleted_uses_the_budget_until_it_is_recounted() -> 
     scenario = _protected(1)
     scenario.now = 60_000_000_000
     first, *others = scenario.members("web")
-    dying = replace(first, deleting=True, ended=scenario.now // 1000)
-    scenario.change("web", members=(dying, *others)).gang("high", 2, gpu=1, priority=10)
+    terminating = replace(first, deleting=True, ended=scenario.now // 1000)
+    scenario.change("web", members=(terminating, *others)).gang("high", 2, gpu=1, priority=10)
     decided = scenario.decide()
     assert decided.evicted() == []
     assert decided.result.wake_at == scenario.now + BUDGET_RECOUNT_MS

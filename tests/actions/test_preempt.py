@@ -182,7 +182,7 @@ def test_victims_are_chosen_where_the_queue_limit_is_reached() -> None:
 def test_freed_capacity_is_held_for_the_beneficiary() -> None:
     scenario = _full()
     first = scenario.decide()
-    scenario.dying(first)
+    scenario.terminate(first)
     scenario.gang("early", 1, gpu=2, priority=10, created=-1, preemption_policy="Never")
     waiting = scenario.decide()
     assert waiting.placed() == []
@@ -195,7 +195,7 @@ def test_freed_capacity_is_held_for_the_beneficiary() -> None:
 def test_partly_freed_capacity_is_held_for_the_beneficiary() -> None:
     scenario = _full()
     first = scenario.decide()
-    scenario.dying(first)
+    scenario.terminate(first)
     members = tuple(pod for pod in scenario.members("low-0") if pod.name != "low-0-0")
     scenario.change("low-0", members=members)
     scenario.gang("early", 1, gpu=2, priority=10, created=-1, preemption_policy="Never")
@@ -204,7 +204,7 @@ def test_partly_freed_capacity_is_held_for_the_beneficiary() -> None:
 
 def test_other_free_capacity_is_not_held_for_the_beneficiary() -> None:
     scenario = _full()
-    scenario.dying(scenario.decide())
+    scenario.terminate(scenario.decide())
     scenario.nodes("b", 1, gpu=2).gang("early", 1, gpu=2, priority=5)
     assert scenario.decide().nodes("early") == ["b-0"]
 
@@ -257,7 +257,7 @@ def test_a_lost_eviction_is_not_repeated_where_the_victim_is_protected_now(edit:
 
 def test_an_evicted_gang_holds_no_capacity_and_evicts_no_gang() -> None:
     scenario = _full()
-    scenario.dying(scenario.decide())
+    scenario.terminate(scenario.decide())
     second = scenario.decide()
     scenario.memory = second.result.memory
     third = _recreated(scenario).decide()
@@ -271,7 +271,7 @@ def test_an_evicted_gang_holds_no_capacity_and_evicts_no_gang() -> None:
 
 def test_recreated_members_wait_until_the_old_ones_are_being_deleted() -> None:
     scenario = _full()
-    scenario.dying(scenario.decide())
+    scenario.terminate(scenario.decide())
     scenario.nodes("b", 2, gpu=8)
     new = tuple(
         replace(pod, uid=f"{pod.uid}-new", node=None, deleting=False) for pod in scenario.members("low-0")
@@ -295,7 +295,7 @@ def test_failed_nominations_are_repeated_a_bounded_number_of_times() -> None:
     for _ in range(6):
         decided = scenario.decide()
         evicted += decided.evicted()
-        scenario.dying(decided)
+        scenario.terminate(decided)
         _recreated(scenario)
         scenario.memory = decided.result.memory
         lost = {NodeName(each) for each in {p.node for p in decided.result.nominations}}
@@ -311,7 +311,7 @@ def test_a_nomination_on_an_unusable_node_is_dropped(how: str) -> None:
     """Its victims may hang in deletion while the kubelet is unreachable: other victims are chosen."""
     scenario = _full()
     first = scenario.decide()
-    scenario.dying(first)
+    scenario.terminate(first)
     name = NodeName("a-0")
     changed = {
         "not ready": {"conditions": {"Ready": "Unknown"}},
@@ -328,7 +328,7 @@ def test_a_nomination_on_an_unusable_node_is_dropped(how: str) -> None:
 
 def test_a_nomination_expires() -> None:
     scenario = _full()
-    scenario.dying(scenario.decide())
+    scenario.terminate(scenario.decide())
     scenario.now += NOMINATION_MS
     decided = scenario.decide()
     assert sorted(decided.evicted()) == [f"low-1-{i}" for i in range(4)]
@@ -350,13 +350,13 @@ def test_the_verdict_reports_the_lower_bound_of_victims() -> None:
 def test_a_nomination_lasts_for_the_grace_period_of_its_victims() -> None:
     """The grace period is an hour: gangs of equal priority that arrive meanwhile must not use parts of it."""
     scenario = _full()
-    scenario.dying(scenario.decide())
+    scenario.terminate(scenario.decide())
     hour = scenario.now // 1000 + 3600
-    dying = tuple(replace(pod, grace=3600) for pod in scenario.members("low-0"))
-    scenario.change("low-0", members=dying)
+    terminating = tuple(replace(pod, grace=3600) for pod in scenario.members("low-0"))
+    scenario.change("low-0", members=terminating)
     scenario.memory = scenario.decide().result.memory
     scenario.now = hour * 1000
-    scenario.change("low-0", members=dying[1:]).gang("small", 1, gpu=2, priority=10)
+    scenario.change("low-0", members=terminating[1:]).gang("small", 1, gpu=2, priority=10)
     waiting = scenario.decide()
     assert waiting.nodes("small") == []
     assert waiting.reasons()["high"] is Reason.EVICTION_IN_PROGRESS
@@ -367,9 +367,9 @@ def test_a_nomination_lasts_for_the_grace_period_of_its_victims() -> None:
 
 def test_a_longer_nomination_does_not_retry_other_gangs() -> None:
     scenario = _full().gang("vast", 3, gpu=8, priority=5)
-    scenario.dying(scenario.decide())
-    dying = tuple(replace(pod, grace=3600) for pod in scenario.members("low-0"))
-    scenario.change("low-0", members=dying)
+    scenario.terminate(scenario.decide())
+    terminating = tuple(replace(pod, grace=3600) for pod in scenario.members("low-0"))
+    scenario.change("low-0", members=terminating)
     told = []
     for _ in range(2):
         scenario.memory = scenario.decide().result.memory

@@ -74,7 +74,7 @@ def test_only_one_of_two_pods_with_anti_affinity_is_nominated_on_one_node() -> N
 def test_anti_affinity_holds_against_nominations_of_earlier_cycles() -> None:
     scenario = _two_apart(2)
     first = scenario.decide()
-    second = _with_second(scenario.dying(first)).decide()
+    second = _with_second(scenario.terminate(first)).decide()
     nodes = [each.node for each in (*first.result.nominations, *second.result.nominations)]
     assert len(nodes) == len(set(nodes)) == 2
 
@@ -93,7 +93,7 @@ def test_a_nomination_of_a_share_holds_one_device() -> None:
     scenario.gang("high", 1, share=800, priority=5)
     first = scenario.decide()
     assert first.evicted() == ["low-0"]
-    scenario.dying(first).gang("early", 1, share=400, priority=5, preemption_policy="Never")
+    scenario.terminate(first).gang("early", 1, share=400, priority=5, preemption_policy="Never")
     second = scenario.decide()
     assert second.devices("early") == {"early-0": 1}
     assert second.reasons() == {"high": Reason.EVICTION_IN_PROGRESS}
@@ -108,7 +108,7 @@ def test_a_nomination_of_an_aligned_pod_holds_a_zone() -> None:
     scenario.gang("high", 1, gpu=4, priority=5, containers=[{GPU: 4}])
     first = scenario.decide()
     assert sorted(first.evicted()) == ["low-0-0", "low-1-0"]
-    scenario.dying(first).remove("low-0").gang(
+    scenario.terminate(first).remove("low-0").gang(
         "early", 1, gpu=2, priority=5, preemption_policy="Never", containers=[{GPU: 2}]
     )
     assert scenario.decide().placed() == []
@@ -145,7 +145,7 @@ def test_another_zone_is_free_for_others_while_the_victims_use_their_whole_zone(
     first = scenario.decide()
     assert first.evicted() == ["low-0"]
     small = {"gpu": 2, "priority": 5, "containers": [{GPU: 2}]}
-    scenario.dying(first).gang("early", 1, preemption_policy="Never", **small)
+    scenario.terminate(first).gang("early", 1, preemption_policy="Never", **small)
     second = scenario.decide()
     assert second.placed() == ["early"]
     assert second.reasons() == {"high": Reason.EVICTION_IN_PROGRESS}
@@ -159,7 +159,7 @@ def test_a_pod_is_not_placed_where_it_violates_the_anti_affinity_of_a_nomination
         scenario.gang(f"low-{index}", 1, gpu=2, on=[f"n-{index}"], **noisy)
     decided = scenario.gang("high", 2, gpu=2, priority=5, **noisy).decide()
     assert sorted(decided.evicted()) == ["low-0-0", "low-1-0"]
-    scenario.dying(decided)
+    scenario.terminate(decided)
     (pod,) = scenario.members("low-0")
     fresh = replace(pod, uid=PodUid("again"), node=None, phase=PodPhase.PENDING, deleting=False)
     scenario.change("low-0", members=(fresh,), started=False)

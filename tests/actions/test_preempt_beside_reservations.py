@@ -32,7 +32,7 @@ def test_a_nomination_within_a_guarantee_is_used_though_the_guarantee_is_used_up
     scenario = reserved_starts().scenario.queue("b", guarantee={GPU: 8}).nodes("m", 1, gpu=4)
     first = scenario.gang("due", 1, gpu=8, cpu=0, memory=0, queue="b").decide()
     assert first.evicted() == ["run-0"]
-    scenario.dying(first).gang("sibling", 1, gpu=4, cpu=0, memory=0, queue="b")
+    scenario.terminate(first).gang("sibling", 1, gpu=4, cpu=0, memory=0, queue="b")
     second = scenario.decide()
     assert second.placed() == ["sibling"]
     assert scenario.take(second).remove("run").decide().placed() == ["due"]

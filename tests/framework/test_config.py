@@ -1,4 +1,4 @@
-"""The configuration file: what it may say, and how it is refused."""
+"""The configuration file: which settings it accepts, and how it rejects others."""
 
 import pytest
 from msgspec import Struct
@@ -37,7 +37,7 @@ def test_an_empty_file_means_all_defaults() -> None:
     assert names(parse_config("# nothing\n")) == list(DEFAULT_PROFILE)
 
 
-def test_every_setting_can_be_written() -> None:
+def test_every_setting_is_parsed() -> None:
     config = parse_config(
         """
         schedulerName: gpu
@@ -77,7 +77,7 @@ def test_every_setting_can_be_written() -> None:
         ("[]", "object"),
     ],
 )
-def test_what_is_wrong_is_named(text: str, told: str) -> None:
+def test_the_error_names_the_invalid_field(text: str, told: str) -> None:
     with pytest.raises(ConfigError, match=told):
         parse_config(text)
 
@@ -91,12 +91,12 @@ def test_what_is_wrong_is_named(text: str, told: str) -> None:
         (PluginConfig(name="drf", arguments={"ignore": []}), r"plugins\[drf\].arguments: .*ignore"),
     ],
 )
-def test_a_plugin_that_cannot_be_made_is_named(plugin: PluginConfig, told: str) -> None:
+def test_the_error_names_the_invalid_plugin(plugin: PluginConfig, told: str) -> None:
     with pytest.raises(ConfigError, match=told):
         load_plugins(SchedulerConfig(plugins=(plugin,)))
 
 
-def test_listed_plugins_come_first_and_the_others_stay_on() -> None:
+def test_listed_plugins_come_first_and_the_others_stay_enabled() -> None:
     listed = (PluginConfig(name="fifo"), PluginConfig(name="taints", enabled=False))
     found = names(SchedulerConfig(plugins=listed))
     assert found[0] == "fifo"
@@ -104,7 +104,7 @@ def test_listed_plugins_come_first_and_the_others_stay_on() -> None:
 
 
 def entry_points_to(monkeypatch: pytest.MonkeyPatch, **classes: object) -> None:
-    """Let the group of entry points hold these besides the installed ones."""
+    """Add these classes to the installed entry points."""
 
     class Entry:
         def __init__(self, name: str, loaded: object) -> None:
@@ -134,7 +134,7 @@ def test_a_foreign_plugin_is_found_by_its_entry_point(monkeypatch: pytest.Monkey
         ("drf", Foreign, "several plugins are named drf"),
     ],
 )
-def test_an_entry_point_that_is_wrong_is_named(
+def test_the_error_names_the_invalid_entry_point(
     name: str, loaded: object, told: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     entry_points_to(monkeypatch, **{name: loaded})
@@ -142,5 +142,5 @@ def test_an_entry_point_that_is_wrong_is_named(
         load_plugins(SchedulerConfig(plugins=(PluginConfig(name=name),)))
 
 
-def test_every_built_in_plugin_has_the_name_it_is_known_by() -> None:
+def test_every_built_in_plugin_has_the_name_of_its_entry_point() -> None:
     assert names(SchedulerConfig()) == list(DEFAULT_PROFILE)
