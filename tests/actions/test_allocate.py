@@ -107,7 +107,7 @@ def test_a_preferred_level_minimises_the_number_of_domains() -> None:
 
 def test_as_many_replacements_as_fit_are_placed() -> None:
     scenario = racks(1).gang("g", 4, gpu=4, bound=4).lose("g", 2).change("g", started=True)
-    scenario.gang("thief", 1, gpu=4, on=["r0-1"])
+    scenario.gang("other", 1, gpu=4, on=["r0-1"])
     result = scenario.decide()
     assert [(each.cause, len(each.binds)) for each in result.placements("g")] == [("replace", 1)]
     assert result.reasons() == {"g": Reason.INSUFFICIENT_CAPACITY}
@@ -116,7 +116,7 @@ def test_as_many_replacements_as_fit_are_placed() -> None:
 def test_a_partly_bound_gang_is_completed_whole_or_not_at_all() -> None:
     scenario = racks(1).gang("g", 4, gpu=4, bound=2)
     assert len(scenario.decide().nodes("g")) == 2
-    scenario.gang("thief", 1, gpu=4, on=["r0-1"])
+    scenario.gang("other", 1, gpu=4, on=["r0-1"])
     assert scenario.decide().placed() == []
 
 

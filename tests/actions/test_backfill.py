@@ -154,8 +154,8 @@ def test_the_order_of_the_input_does_not_matter() -> None:
     timeline = half_full(CONSERVATIVE)
     timeline.add(*(Work(f"w{index}", 1 + index % 2, 3 + index, max=20 * index + 1) for index in range(6)))
     timeline.step()
-    told = {msgspec.json.encode(timeline.scenario.decide(shuffle=number).result) for number in range(5)}
-    assert len(told) == 1
+    results = {msgspec.json.encode(timeline.scenario.decide(shuffle=number).result) for number in range(5)}
+    assert len(results) == 1
     assert len(timeline.scenario.memory.reserved_starts) > 2
 
 
@@ -227,8 +227,8 @@ def test_easy_reserves_for_the_first_gang_and_conservative_for_each() -> None:
         timeline.step()
         timeline.minute = 1
         timeline.step()
-        told = timeline.scenario.memory.reserved_starts
-        found = [told.get(GangId(f"gang-{name}")) for name in ("big", "next")]
+        reserved = timeline.scenario.memory.reserved_starts
+        found = [reserved.get(GangId(f"gang-{name}")) for name in ("big", "next")]
         assert [None if each is None else minute_of(each) for each in found] == reserved_starts, mode
 
 

@@ -12,7 +12,7 @@ from phalanx.model.resources import GPU
 from tests.builders import Decided, Scenario
 
 
-def broken(*, filler_priority: int = 0, **fields: object) -> Scenario:
+def with_lost_member(*, filler_priority: int = 0, **fields: object) -> Scenario:
     """A gang that fills two nodes has lost a member and has no replacement yet; a filler would fit there."""
     scenario = Scenario("rack").nodes("n", 2, gpu=8, within="r")
     scenario.queue("a").queue("b")
@@ -25,7 +25,7 @@ def broken(*, filler_priority: int = 0, **fields: object) -> Scenario:
 
 @pytest.mark.parametrize("kind", [GangKind.POD_GROUP, GangKind.LABEL])
 def test_a_filler_must_not_take_the_released_capacity(kind: GangKind) -> None:
-    decided = broken(kind=kind).decide()
+    decided = with_lost_member(kind=kind).decide()
     assert decided.placements("filler") == []
     found = decided.verdict("filler")
     assert found.reason is Reason.CAPACITY_RESERVED
@@ -37,7 +37,7 @@ def test_a_filler_must_not_take_the_released_capacity(kind: GangKind) -> None:
 
 
 def test_the_replacement_gets_the_held_capacity() -> None:
-    scenario = broken()
+    scenario = with_lost_member()
     scenario.memory = scenario.decide().result.memory
     (kept,) = scenario.members("g")
     fresh = replace(kept, uid=PodUid("fresh"), node=None, phase=PodPhase.PENDING)
@@ -49,11 +49,11 @@ def test_the_replacement_gets_the_held_capacity() -> None:
 
 @pytest.mark.parametrize(("priority", "placed"), [(-1, []), (0, []), (1, ["n-1"])])
 def test_only_gangs_of_higher_priority_use_held_capacity(priority: int, placed: list[str]) -> None:
-    assert broken(filler_priority=priority).decide().nodes("filler") == placed
+    assert with_lost_member(filler_priority=priority).decide().nodes("filler") == placed
 
 
 def test_a_capacity_hold_expires_and_does_not_restart() -> None:
-    scenario = broken()
+    scenario = with_lost_member()
     first = scenario.decide()
     assert first.result.wake_at == scenario.now + CAPACITY_HOLD_MS
     scenario.memory = first.result.memory
@@ -69,14 +69,14 @@ def test_a_capacity_hold_expires_and_does_not_restart() -> None:
 
 
 def test_a_restarted_scheduler_infers_the_lost_member_from_the_others() -> None:
-    scenario = broken()
+    scenario = with_lost_member()
     scenario.memory = type(scenario.memory)()
     assert scenario.decide().reasons() == {"filler": Reason.CAPACITY_RESERVED}
 
 
 def test_no_capacity_is_held_for_finishing_or_deleted_gangs() -> None:
     for fields in ({"phase": PodPhase.SUCCEEDED}, {"deleting": True}):
-        scenario = broken()
+        scenario = with_lost_member()
         (last,) = scenario.members("g")
         decided = scenario.change("g", members=(replace(last, **fields),)).decide()
         assert decided.nodes("filler") != []
@@ -93,14 +93,14 @@ def test_no_capacity_is_held_for_a_failed_pod_without_a_group() -> None:
 
 
 def test_the_hold_of_a_gang_with_only_failed_pods_is_shorter() -> None:
-    scenario = broken()
+    scenario = with_lost_member()
     (last,) = scenario.members("g")
     scenario.change("g", members=(replace(last, phase=PodPhase.FAILED),))
     assert scenario.decide().result.wake_at == scenario.now + CAPACITY_HOLD_WITHOUT_MEMBERS_MS
 
 
 def test_no_hold_is_computed_while_no_gang_waits() -> None:
-    scenario = broken()
+    scenario = with_lost_member()
     waiting = scenario.decide()
     scenario.remove("filler")
     alone = scenario.decide()
@@ -108,14 +108,14 @@ def test_no_hold_is_computed_while_no_gang_waits() -> None:
 
 
 def test_no_capacity_is_held_for_a_gang_that_never_started() -> None:
-    scenario = broken()
+    scenario = with_lost_member()
     decided = scenario.change("g", started=False).decide()
     assert decided.nodes("filler") == ["n-1"]
 
 
 def test_a_gang_that_lost_all_members_goes_before_fillers() -> None:
     """Even if it is younger than they are, and its queue would not be next."""
-    scenario = broken()
+    scenario = with_lost_member()
     (kept,) = scenario.members("g")
     fresh = [replace(kept, uid=PodUid(f"f{i}"), node=None, phase=PodPhase.PENDING) for i in range(2)]
     scenario.change("g", members=tuple(fresh), started=False, starts_over=True, created=99)
@@ -136,7 +136,7 @@ def test_capacity_is_held_in_the_shape_of_the_lost_role() -> None:
 
 
 def test_held_capacity_is_not_reported_as_allocated() -> None:
-    used = broken().decide().result.queues["a"].allocated
+    used = with_lost_member().decide().result.queues["a"].allocated
     assert used[GPU] == 8
 
 

@@ -158,7 +158,7 @@ def test_no_gang_is_named_where_all_must_end() -> None:
     assert verdict.next_step == "Wait until nodes fit 20 more pods (at least 160 more nvidia.com/gpu)"
 
 
-def test_a_gang_is_not_told_to_wait_for_its_own_end() -> None:
+def test_the_waiting_gang_itself_is_not_named() -> None:
     scenario = Scenario().nodes("n", 1, gpu=8).gang("big", 1, gpu=2, on=["n-0"])
     verdict = scenario.gang("g", 4, min=3, gpu=2, bound=3).decide().verdict("g")
     assert verdict.reason is Reason.INSUFFICIENT_CAPACITY
@@ -174,7 +174,7 @@ def test_surplus_of_equal_gangs_does_not_wait_for_each_other(name: str) -> None:
     assert named(scenario.decide().verdict(name)) == []
 
 
-def test_a_gang_that_starts_in_this_cycle_is_not_told_to_wait_for_its_own_end() -> None:
+def test_the_waiting_gang_itself_is_not_named_if_it_starts_in_this_cycle() -> None:
     """Its second subgroup is placed whole, like a start, but the gang holds capacity by then."""
     scenario = Scenario().nodes("n", 1, gpu=3).gang("big", 1, gpu=2, on=["n-0"]).gang("g", 2, min=1, gpu=1)
     first, second = scenario.members("g")

@@ -73,7 +73,7 @@ def parts_of(kind: str, rng: random.Random) -> Iterator[SubgroupSpec]:
             yield SubgroupSpec(part, rng.randint(2, 4), required=level)
 
 
-def broken(scenario: Scenario, result: Decided) -> list[str]:
+def violations(scenario: Scenario, result: Decided) -> list[str]:
     """Describe the violated constraints of all placements: levels, segments, capacity."""
     snapshot = scenario.snapshot(1)
     apart = [
@@ -120,7 +120,7 @@ def broken(scenario: Scenario, result: Decided) -> list[str]:
 def test_joint_admission_starts_a_superset_of_the_gangs(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     scenario = scenario_of(seed)
     together = scenario.decide()
-    assert broken(scenario, together) == []
+    assert violations(scenario, together) == []
     monkeypatch.setattr(admit, "improve", lambda _: False)
     alone = set(scenario.decide().placed())
     assert alone | HELPED.get(seed, set()) <= set(together.placed())

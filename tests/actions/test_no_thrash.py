@@ -17,18 +17,18 @@ from tests.examples import holds
 
 def run(scenario: Scenario, cycles: int = 12) -> list[Decided]:
     """Run this number of cycles, one a minute."""
-    told = []
+    decisions = []
     for _ in range(cycles):
         decided = scenario.decide()
-        told.append(decided)
+        decisions.append(decided)
         scenario.take(decided)
         scenario.capacity_version += bool(decided.evicted())
         scenario.now += 60_000
-    return told
+    return decisions
 
 
-def evictions(told: list[Decided]) -> list[str]:
-    return [name for decided in told for name in decided.evicted()]
+def evictions(decisions: list[Decided]) -> list[str]:
+    return [name for decided in decisions for name in decided.evicted()]
 
 
 def test_volcano_377_evictions_stop_at_the_fair_share() -> None:
@@ -37,9 +37,9 @@ def test_volcano_377_evictions_stop_at_the_fair_share() -> None:
         scenario.gang(f"a{index}", 1, gpu=1, queue="a", on=[f"n-{index // 4}"])
     for index in range(12):
         scenario.gang(f"b{index}", 1, gpu=1, queue="b")
-    told = run(scenario)
-    assert len(evictions(told)) == 6
-    assert evictions(told[4:]) == []
+    decisions = run(scenario)
+    assert len(evictions(decisions)) == 6
+    assert evictions(decisions[4:]) == []
     assert used(scenario.snapshot(), "a") == used(scenario.snapshot(), "b") == 6
 
 
@@ -54,9 +54,9 @@ def test_volcano_5067_only_victims_on_the_nodes_of_the_placement_are_evicted() -
     scenario = Scenario("rack").nodes("a", 2, gpu=8, within="a").nodes("b", 2, gpu=8, within="b")
     for node in ("a-0", "a-1", "b-0"):
         scenario.gang(f"low-{node}", 1, gpu=8, on=[node])
-    told = run(scenario.gang("high", 2, gpu=8, priority=5, required="rack"))
-    assert evictions(told) == ["low-b-0-0"]
-    assert told[1].where("high") == {"b": 2}
+    decisions = run(scenario.gang("high", 2, gpu=8, priority=5, required="rack"))
+    assert evictions(decisions) == ["low-b-0-0"]
+    assert decisions[1].where("high") == {"b": 2}
 
 
 def test_kai_1719_a_discarded_plan_has_no_effect() -> None:
@@ -64,9 +64,9 @@ def test_kai_1719_a_discarded_plan_has_no_effect() -> None:
     scenario = Scenario("rack").nodes("a", 1, gpu=8, within="a").nodes("b", 1, gpu=8, within="b")
     scenario.gang("low-0", 1, gpu=8, on=["a-0"]).gang("low-1", 1, gpu=8, on=["b-0"])
     scenario.gang("wide", 2, gpu=8, priority=9, required="rack").gang("small", 1, gpu=8, priority=5)
-    told = run(scenario)
-    assert len(evictions(told)) == 1
-    assert told[1].placed() == ["small"]
+    decisions = run(scenario)
+    assert len(evictions(decisions)) == 1
+    assert decisions[1].placed() == ["small"]
 
 
 def test_kueue_3779_two_queues_do_not_evict_each_other_alternately() -> None:
@@ -82,8 +82,8 @@ def test_kueue_6947_preemption_and_reclaim_do_not_undo_each_other() -> None:
         "a-mid", 1, gpu=4, queue="a", on=["n-0"], priority=5
     )
     scenario.gang("a-high", 1, gpu=4, queue="a", priority=9).gang("b0", 1, gpu=4, queue="b")
-    told = run(scenario)
-    assert sorted(evictions(told)) == ["a-low-0", "a-mid-0"]
+    decisions = run(scenario)
+    assert sorted(evictions(decisions)) == ["a-low-0", "a-mid-0"]
 
 
 def test_kueue_13662_an_evicted_gang_does_not_evict_its_beneficiary() -> None:
@@ -98,18 +98,18 @@ def test_kueue_14682_two_preemptors_evict_different_gangs() -> None:
         scenario.gang(f"low-{index}", 1, gpu=8, on=[f"n-{index}"])
     for index in range(2):
         scenario.gang(f"high-{index}", 1, gpu=8, priority=5)
-    told = run(scenario)
-    assert len(evictions(told)) == 2
-    assert sorted(told[1].placed()) == ["high-0", "high-1"]
+    decisions = run(scenario)
+    assert len(evictions(decisions)) == 2
+    assert sorted(decisions[1].placed()) == ["high-0", "high-1"]
 
 
 def test_volcano_5984_one_pod_is_evicted_where_one_is_enough() -> None:
     """The gang has ten members and needs two: it must not lose all ten."""
     scenario = Scenario().nodes("n", 1, gpu=10)
     scenario.gang("low", 10, min=2, gpu=1, on=["n-0"] * 10).gang("high", 1, gpu=1, priority=5)
-    told = run(scenario)
-    assert len(evictions(told)) == 1
-    assert told[1].placed() == ["high"]
+    decisions = run(scenario)
+    assert len(evictions(decisions)) == 1
+    assert decisions[1].placed() == ["high"]
 
 
 @pytest.mark.parametrize("priorities", [(0, 0, 0, 0), (0, 1, 2, 3), (0, 0, 4, 6)])
@@ -119,9 +119,9 @@ def test_meta_a_job_that_restarts_repeatedly_preempts_only_once(priorities: tupl
     for index, priority in enumerate(priorities):
         scenario.gang(f"g-{index}", 1, gpu=8, priority=priority, on=[f"n-{index}"])
     scenario.gang("waits", 1, gpu=8, priority=2).gang("high", 2, gpu=8, priority=5)
-    told = run(scenario, 6)
-    first = evictions(told)
-    assert {each.beneficiary for decided in told for each in decided.result.evictions} >= {"team/high"}
+    decisions = run(scenario, 6)
+    first = evictions(decisions)
+    assert {each.beneficiary for decided in decisions for each in decided.result.evictions} >= {"team/high"}
     for _ in range(35):
         scenario.lose("high", 2)
         assert evictions(run(scenario, 2)) == []
@@ -179,8 +179,8 @@ def contended(draw: st.DrawFn) -> Scenario:
 def test_evictions_end_and_every_demanded_guarantee_is_kept(scenario: Scenario) -> None:
     """In the end no queue has lost a part of its guarantee that a waiting gang would need."""
     before = {name: used(scenario.snapshot(), name) for name in queues_of(scenario)}
-    told = run(scenario, 20)
-    assert evictions(told[12:]) == []
+    decisions = run(scenario, 20)
+    assert evictions(decisions[12:]) == []
     snapshot = scenario.snapshot()
     for gang in snapshot.gangs.values():
         queue = snapshot.queues[gang.queue]

@@ -20,10 +20,10 @@ def failed_once(failure: PodFailure = PodFailure.CONTAINER, nodes: int = 2, **fi
     scenario = Scenario().nodes("n", 1, gpu=4, used={"nvidia.com/gpu": 2}).nodes("spare", nodes - 1, gpu=4)
     scenario.gang("g", 1, gpu=1, on=("n-0",), **fields)
     scenario.memory = scenario.decide(HOURLY).result.memory
-    return again(scenario, failure)
+    return fail_again(scenario, failure)
 
 
-def again(scenario: Scenario, failure: PodFailure, ended: int = 0) -> Scenario:
+def fail_again(scenario: Scenario, failure: PodFailure, ended: int = 0) -> Scenario:
     (last,) = [pod for pod in scenario.members("g") if pod.phase is PodPhase.RUNNING]
     rest = [pod for pod in scenario.members("g") if pod is not last]
     dead = replace(last, phase=PodPhase.FAILED, failure=failure, ended=ended)
@@ -60,7 +60,7 @@ def test_the_avoidance_expires_and_doubles_with_each_failure() -> None:
     assert scenario.decide().nodes("g") == ["spare-0"]
     members = scenario.members("g")
     back = replace(members[-1], node=NodeName("n-0"), phase=PodPhase.RUNNING)
-    again(scenario.change("g", members=(*members[:-1], back)), PodFailure.CONTAINER)
+    fail_again(scenario.change("g", members=(*members[:-1], back)), PodFailure.CONTAINER)
     twice = scenario.decide().result.memory.avoided[GangId("gang-g")][NodeName("n-0")]
     assert (twice.until, twice.failures) == (scenario.now + 2 * NODE_AVOIDANCE_MS, 2)
     scenario.change("g", members=members)
@@ -70,7 +70,7 @@ def test_the_avoidance_expires_and_doubles_with_each_failure() -> None:
 
 def test_a_restarted_scheduler_uses_the_time_of_the_failure() -> None:
     scenario = Scenario().nodes("n", 1, gpu=4, used={"nvidia.com/gpu": 2}).nodes("spare", 1, gpu=4)
-    again(scenario.gang("g", 1, gpu=1, on=("n-0",)), PodFailure.REJECTED, ended=scenario.now // 1000)
+    fail_again(scenario.gang("g", 1, gpu=1, on=("n-0",)), PodFailure.REJECTED, ended=scenario.now // 1000)
     first = scenario.decide()
     assert (first.nodes("g"), dict(first.result.memory.scores)) == (["spare-0"], {})
     scenario.now += NODE_AVOIDANCE_MS

@@ -370,13 +370,13 @@ def test_a_longer_nomination_does_not_retry_other_gangs() -> None:
     scenario.terminate(scenario.decide())
     terminating = tuple(replace(pod, grace=3600) for pod in scenario.members("low-0"))
     scenario.change("low-0", members=terminating)
-    told = []
+    memories = []
     for _ in range(2):
         scenario.memory = scenario.decide().result.memory
-        told.append(scenario.memory)
-    kept = [each.nominations[GangId("gang-high")].until for each in told]
+        memories.append(scenario.memory)
+    kept = [each.nominations[GangId("gang-high")].until for each in memories]
     assert kept == [scenario.now + 3_600_000 + NOMINATION_MS] * 2
-    assert len({each.refusals[GangId("gang-vast")].fingerprint for each in told}) == 1
+    assert len({each.refusals[GangId("gang-vast")].fingerprint for each in memories}) == 1
 
 
 def test_a_repeated_eviction_frees_capacity_only_once() -> None:

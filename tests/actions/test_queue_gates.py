@@ -27,7 +27,7 @@ def test_no_gang_passes_the_head_of_a_strict_fifo() -> None:
     assert verdict.next_step.startswith("Wait until team/big starts")
 
 
-def test_a_strict_fifo_goes_by_age_and_not_by_priority() -> None:
+def test_a_strict_fifo_is_ordered_by_age_and_not_by_priority() -> None:
     scenario = strict(1).gang("old", 1, gpu=1, queue="q").gang("urgent", 1, gpu=1, queue="q", priority=9)
     assert scenario.decide().placed() == ["old"]
 
@@ -120,7 +120,7 @@ def test_only_what_users_hold_in_this_queue_counts() -> None:
     assert scenario.decide().placed() == ["b0", "b1", "a0", "b2"]
 
 
-def test_one_user_s_gangs_go_by_priority_then_age() -> None:
+def test_the_gangs_of_one_user_are_ordered_by_priority_then_age() -> None:
     scenario = users(3).gang("low", 1, **of("a")).gang("high", 1, priority=5, **of("a"))
     scenario.gang("other", 1, **of("b"))
     assert scenario.decide().placed() == ["high", "other", "low"]
@@ -131,7 +131,7 @@ def test_gangs_without_the_label_belong_to_one_user() -> None:
     assert scenario.decide().placed() == ["x", "z", "y"]
 
 
-def test_a_user_s_repair_goes_first_and_surplus_last() -> None:
+def test_the_repair_of_a_user_goes_first_and_surplus_last() -> None:
     scenario = users(5).gang("run", 2, bound=2, **of("a")).lose("run").change("run", started=True)
     scenario.gang("elastic", 2, min=1, **of("c")).gang("b", 1, **of("b"))
     assert scenario.decide().placed() == ["run", "elastic", "b", "elastic"]

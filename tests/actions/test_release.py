@@ -10,13 +10,13 @@ from phalanx.model.reasons import Reason
 from tests.builders import Scenario
 
 
-def broken(**fields: object) -> Scenario:
+def partly_bound(**fields: object) -> Scenario:
     """Two of four members have nodes, and there are no other nodes."""
     return Scenario().nodes("n", 2, gpu=8).gang("g", 4, gpu=8, bound=2, **fields)
 
 
 def test_a_partly_bound_gang_keeps_its_nodes_for_the_grace_period() -> None:
-    scenario = broken()
+    scenario = partly_bound()
     first = scenario.decide()
     assert first.evicted() == []
     assert first.result.memory.partial_since == {GangId("gang-g"): scenario.now}
@@ -42,7 +42,7 @@ def test_a_gang_without_a_required_role_is_incomplete_however_many_members_it_ha
 
 
 def test_its_members_are_evicted_after_the_grace_period_with_a_reason() -> None:
-    scenario = broken()
+    scenario = partly_bound()
     scenario.take(scenario.decide()).now += PARTIAL_GANG_GRACE_MS
     result = scenario.decide()
     assert result.evicted() == ["g-0", "g-1"]
@@ -57,7 +57,7 @@ def test_its_members_are_evicted_after_the_grace_period_with_a_reason() -> None:
 
 
 def test_it_is_completed_when_there_is_free_capacity_again() -> None:
-    scenario = broken().gang("other", 2, gpu=8, created=-1)
+    scenario = partly_bound().gang("other", 2, gpu=8, created=-1)
     scenario.take(scenario.decide()).nodes("m", 2, gpu=8).capacity_version += 1
     scenario.now += 2 * PARTIAL_GANG_GRACE_MS
     result = scenario.decide()
@@ -67,7 +67,7 @@ def test_it_is_completed_when_there_is_free_capacity_again() -> None:
 
 
 def test_a_placement_whose_binds_fail_does_not_restart_the_grace_period() -> None:
-    scenario = broken()
+    scenario = partly_bound()
     first = scenario.decide()
     scenario.take(first).nodes("m", 2, gpu=8).capacity_version += 1
     scenario.now += PARTIAL_GANG_GRACE_MS - 1
@@ -77,7 +77,7 @@ def test_a_placement_whose_binds_fail_does_not_restart_the_grace_period() -> Non
 
 
 def test_a_gang_that_started_is_never_released() -> None:
-    scenario = broken(started=True)
+    scenario = partly_bound(started=True)
     scenario.take(scenario.decide()).now += PARTIAL_GANG_GRACE_MS
     assert scenario.decide().evicted() == []
 
@@ -100,13 +100,13 @@ def test_members_without_a_controller_stay_and_the_others_are_evicted() -> None:
 
 
 def test_no_member_is_evicted_while_the_outcome_of_a_bind_is_unknown() -> None:
-    scenario = broken(assumed=True)
+    scenario = partly_bound(assumed=True)
     scenario.take(scenario.decide()).now += PARTIAL_GANG_GRACE_MS
     assert scenario.decide().evicted() == []
 
 
 def test_the_action_can_be_disabled() -> None:
-    scenario = broken()
+    scenario = partly_bound()
     scenario.take(scenario.decide()).now += PARTIAL_GANG_GRACE_MS
     assert scenario.decide(SchedulerConfig(actions=())).evicted() == []
 

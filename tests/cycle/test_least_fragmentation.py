@@ -177,7 +177,7 @@ def placed_by_benchmark(order: list[Shape]) -> list[tuple[str, int | None] | Non
             continue
         node, device = place
         if pod.models == (SHARED,):
-            # A pod of a whole device gets the first such; which one makes no difference to its cost.
+            # A pod of a whole device gets the first free one; all have the same cost.
             first = cluster.devices[node].tolist().index(1000) if pod.milli == 1000 else device
             found.append((MACHINES[node].name, first))
         else:

@@ -109,7 +109,7 @@ def test_placements_and_reasons_after_a_change(change: str) -> None:
     assert (set(after.placed()) | placed, after.reasons()) == (ALL, {})
 
 
-def lent(count: int = 16) -> Scenario:
+def borrowing(count: int = 16) -> Scenario:
     """Queue a uses twelve of sixteen devices with three gangs of four; a gang of queue b requests `count`."""
     scenario = Scenario().nodes("n", 2, gpu=8, cpu=1000)
     for name in ("x", "y", "z"):
@@ -136,7 +136,7 @@ TAKEN: dict[str, tuple[Queues, int, int]] = {
 @pytest.mark.parametrize("change", TAKEN)
 def test_reclaim_by_another_queue_after_a_change(change: str) -> None:
     changes, asked, evicted = TAKEN[change]
-    result = decided(lent(asked), {**MINE, **changes})
+    result = decided(borrowing(asked), {**MINE, **changes})
     assert len(result.evicted()) == evicted
 
 

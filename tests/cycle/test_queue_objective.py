@@ -109,7 +109,7 @@ def test_nodes_without_labels_are_separate_domains() -> None:
     assert scenario.decide().where("work") == {"a": 1, "b": 1, "bare": 2}
 
 
-def test_a_single_pod_goes_to_the_emptiest_node_of_all() -> None:
+def test_a_single_pod_is_placed_on_the_emptiest_node_of_all() -> None:
     scenario = _two_racks(used={GPU: 1}).gang("first", 1, gpu=4, queue="q").gang("next", 1, gpu=4, queue="q")
     decided = scenario.decide()
     assert (decided.where("first"), decided.where("next")) == ({"a": 1}, {"a": 1})

@@ -62,7 +62,7 @@ def test_every_setting_is_parsed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "error"),
     [
         ("schedulerNam: x", "schedulerNam"),
         ("plugins: [{nam: drf}]", "nam"),
@@ -77,13 +77,13 @@ def test_every_setting_is_parsed() -> None:
         ("[]", "object"),
     ],
 )
-def test_the_error_names_the_invalid_field(text: str, told: str) -> None:
-    with pytest.raises(ConfigError, match=told):
+def test_the_error_names_the_invalid_field(text: str, error: str) -> None:
+    with pytest.raises(ConfigError, match=error):
         parse_config(text)
 
 
 @pytest.mark.parametrize(
-    ("plugin", "told"),
+    ("plugin", "error"),
     [
         (PluginConfig(name="dfr"), "no plugin dfr; known are .*drf"),
         (PluginConfig(name="dfr", enabled=False), "no plugin dfr"),
@@ -91,8 +91,8 @@ def test_the_error_names_the_invalid_field(text: str, told: str) -> None:
         (PluginConfig(name="drf", arguments={"ignore": []}), r"plugins\[drf\].arguments: .*ignore"),
     ],
 )
-def test_the_error_names_the_invalid_plugin(plugin: PluginConfig, told: str) -> None:
-    with pytest.raises(ConfigError, match=told):
+def test_the_error_names_the_invalid_plugin(plugin: PluginConfig, error: str) -> None:
+    with pytest.raises(ConfigError, match=error):
         load_plugins(SchedulerConfig(plugins=(plugin,)))
 
 
@@ -127,7 +127,7 @@ def test_a_foreign_plugin_is_found_by_its_entry_point(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize(
-    ("name", "loaded", "told"),
+    ("name", "loaded", "error"),
     [
         ("other", Foreign, "other.*has the name foreign"),
         ("foreign", object, "no subclass of phalanx.framework.plugin.Plugin"),
@@ -135,10 +135,10 @@ def test_a_foreign_plugin_is_found_by_its_entry_point(monkeypatch: pytest.Monkey
     ],
 )
 def test_the_error_names_the_invalid_entry_point(
-    name: str, loaded: object, told: str, monkeypatch: pytest.MonkeyPatch
+    name: str, loaded: object, error: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     entry_points_to(monkeypatch, **{name: loaded})
-    with pytest.raises(ConfigError, match=told):
+    with pytest.raises(ConfigError, match=error):
         load_plugins(SchedulerConfig(plugins=(PluginConfig(name=name),)))
 
 

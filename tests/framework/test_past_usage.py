@@ -116,13 +116,13 @@ def test_the_average_is_restored_from_the_queue_status() -> None:
 
 def test_the_status_is_updated_at_the_report_period() -> None:
     scenario = used(4)
-    told = []
+    reported = []
     for _ in range(3):
         result = scenario.decide(REMEMBERS)
-        told.append(result.result.queues["a"].past)
+        reported.append(result.result.queues["a"].past)
         after(scenario, result, PAST_USAGE_REPORT_PERIOD_MS // 2)
-    assert told[0] is not None
-    assert told[0] == told[1] != told[2]
+    assert reported[0] is not None
+    assert reported[0] == reported[1] != reported[2]
 
 
 @pytest.mark.parametrize(

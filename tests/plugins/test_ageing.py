@@ -50,7 +50,7 @@ def slots(count: int = 1) -> Scenario:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "goes"),
+    ("old", "new", "placed"),
     [
         ((0, 4), (5, 0), "new"),
         ((0, 5), (5, 0), "old"),  # equal now, and older
@@ -63,11 +63,11 @@ def slots(count: int = 1) -> Scenario:
     ],
 )
 def test_the_gang_of_higher_aged_priority_goes_first(
-    old: tuple[int, int], new: tuple[int, int], goes: str
+    old: tuple[int, int], new: tuple[int, int], placed: str
 ) -> None:
     scenario = waits(slots(), "old", old[1], priority=old[0])
     waits(scenario, "new", new[1], priority=new[0])
-    assert scenario.decide(ageing(evicts=False)).placed() == [goes]
+    assert scenario.decide(ageing(evicts=False)).placed() == [placed]
 
 
 def test_no_gang_ages_without_the_argument() -> None:

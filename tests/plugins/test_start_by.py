@@ -24,7 +24,7 @@ def lead(seconds: int) -> SchedulerConfig:
 
 
 @pytest.mark.parametrize(
-    ("first", "second", "goes"),
+    ("first", "second", "placed"),
     [
         ({}, {}, "first"),
         ({}, {"start_by": NOW + HOUR}, "second"),
@@ -37,11 +37,11 @@ def lead(seconds: int) -> SchedulerConfig:
     ],
 )
 def test_the_gang_with_the_earlier_near_start_by_goes_first(
-    first: dict[str, int], second: dict[str, int], goes: str
+    first: dict[str, int], second: dict[str, int], placed: str
 ) -> None:
     scenario = one_slot().gang("first", 1, gpu=1, queue="q", **first)
     scenario.gang("second", 1, gpu=1, queue="q", **second)
-    assert scenario.decide(SchedulerConfig(actions=())).placed() == [goes]
+    assert scenario.decide(SchedulerConfig(actions=())).placed() == [placed]
 
 
 def test_the_lead_time_is_configurable() -> None:
