@@ -167,7 +167,7 @@ def test_the_waiting_gang_itself_is_not_named() -> None:
 
 @pytest.mark.parametrize("name", ["one", "two"])
 def test_surplus_of_equal_gangs_does_not_wait_for_each_other(name: str) -> None:
-    """Their equal demands share an explanation, so it must not be about either of them."""
+    """Their equal demands share an explanation, which must therefore name neither of them."""
     scenario = Scenario().nodes("n", 1, gpu=8)
     for each in ("one", "two"):
         scenario.gang(each, 3, min=2, gpu=2, on=["n-0", "n-0"])

@@ -211,7 +211,7 @@ def test_the_minimum_of_a_large_gang_is_checked_a_few_times_only(
 
 
 def test_eviction_of_surplus_keeps_the_minimum_of_each_role() -> None:
-    """Every second member is of a role that needs all of its own."""
+    """Every second member has a role whose minimum is the number of its members."""
     scenario = Scenario().nodes("n", 25, gpu=8)
     scenario.gang("elastic", 0, min=104)
     for index in range(100):

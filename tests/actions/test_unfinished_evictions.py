@@ -66,7 +66,7 @@ def test_conditions_with_reasons_of_other_components_are_ignored() -> None:
     assert sorted(decided.evicted()) == [f"first-{index}" for index in range(4)]
 
 
-def test_a_gang_that_is_finishing_is_left_alone() -> None:
+def test_the_eviction_of_a_finishing_gang_is_not_completed() -> None:
     scenario = _with_condition(_scenario(), "second", 1)
     first, *others = scenario.members("second")
     scenario.change("second", members=(replace(first, phase=PodPhase.SUCCEEDED), *others))
