@@ -63,7 +63,7 @@ def pod_by_pod(cluster: Cluster, *, fullest: bool) -> list[Assignment]:
     assignments: list[Assignment] = []
     for pod in cluster.waiting:
         there = [*cluster.there, *assignments]
-        nodes = [node for node in cluster.in_use() if cluster.may_come(pod, node, there)]
+        nodes = [node for node in cluster.in_use() if cluster.admits(pod, node, there)]
         if not nodes:
             return []
         use = {node: _use(cluster, node, pod, there) for node in nodes}

@@ -1,10 +1,10 @@
-"""Snapshots in a few words, for tests of decisions.
+"""A builder of snapshots, for tests of decisions.
 
     result = Scenario().nodes("a100", 4, gpu=8).gang("train", 32, gpu=1).decide()
     assert result.where("train") == {"a100": 32}
 
 Nodes and gangs come in groups. Input mappings are shuffled before each decision, so that no test depends on
-the order in which something was added. `take` lets what a result decided happen, for scenarios of several
+the order in which something was added. `take` applies the decisions of a result, for scenarios of several
 cycles.
 """
 
@@ -52,10 +52,10 @@ CONTROLLER = Controller(kind="Job", name="job", uid="job-uid")
 
 
 class Scenario:
-    """A cluster and its work. Amounts: `gpu` and `cpu` whole, `memory` in Gi."""
+    """A cluster and its gangs. Amounts: `gpu` and `cpu` in units, `memory` in Gi."""
 
     def __init__(self, *levels: str) -> None:
-        """`levels`: the default topology's, widest first; nodes are in it by `within`."""
+        """`levels`: those of the default topology, widest first; `within` of `nodes` names the domains."""
         self.levels = levels
         self._engine: Engine | None = None
         self.now = 1_000_000
@@ -69,7 +69,7 @@ class Scenario:
         self._gangs: dict[str, Gang] = {}
         self._queues: dict[QueueName, Queue] = {}
         self._namespaces: dict[str, Mapping[str, str]] = {}
-        self._strangers: list[Pod] = []
+        self._foreign_pods: list[Pod] = []
         self._budgets: list[DisruptionBudget] = []
 
     def nodes(
@@ -92,11 +92,11 @@ class Scenario:
         gpu_memory: int = 0,
         numa: Numa | None = None,
     ) -> Self:
-        """Nodes "group-0", "group-1"… with the label `group`; `used` is what foreign pods hold on each.
+        """Nodes "group-0", "group-1"… with the label `group`.
 
-        `numa`: their zones, see `numa` below; gangs tell what of their pods is aligned by `containers`.
-
-        `shared`: GPUs of which pods get shares, each with so much `gpu_memory` in Gi.
+        `used`: what foreign pods use on each node. `numa`: the zones, see the function `numa`; the field
+        `containers` of a gang says which resources of its pods are aligned. `shared`: the number of GPUs that
+        pods share, each with `gpu_memory` in Gi.
         """
         domains = dict(zip((f"test/{level}" for level in self.levels), within.split("/"), strict=False))
         for index in range(count):
@@ -121,17 +121,17 @@ class Scenario:
         return self
 
     def foreign(self, name: str, *nodes: str, gpu: int) -> Self:
-        """Work of another scheduler, such as "Job team/x": so many devices on each of these nodes."""
+        """A workload of another scheduler, such as "Job team/x", with `gpu` devices on each node."""
         mine = self._foreign_work.setdefault(name, {})
         for node in map(NodeName, nodes):
             self._foreign[node] = add(self._foreign[node], {GPU: gpu})
             mine[node] = add(mine.get(node, {}), {GPU: gpu})
         return self
 
-    def stranger(self, name: str, node: str, **fields: Any) -> Self:
-        """A running pod of another scheduler that asks for nothing; fields as those of `_pods`."""
+    def foreign_pod(self, name: str, node: str, **fields: Any) -> Self:
+        """A running pod of another scheduler without requests; fields as those of `_pods`."""
         (pod,) = self._pods(name, 1, {"cpu": 0, "memory": 0, **fields, "on": (node,)})
-        self._strangers.append(replace(pod, scheduler_name="other"))
+        self._foreign_pods.append(replace(pod, scheduler_name="other"))
         return self
 
     def queue(self, name: str, *, flavors: Iterable[Flavor] = (), **fields: Any) -> Self:
@@ -207,7 +207,7 @@ class Scenario:
         return self
 
     def lose(self, gang: str, count: int = 1) -> Self:
-        """The last members of a gang fail and are made again."""
+        """The last members of a gang fail and are recreated."""
         members = self._gangs[gang].members
         kept, lost = members[:-count], members[-count:]
         fresh = [
@@ -218,7 +218,7 @@ class Scenario:
 
     @property
     def gang_names(self) -> list[str]:
-        """All gangs, in the order in which they came."""
+        """All gangs, in the order in which they were added."""
         return list(self._gangs)
 
     def remove(self, gang: str) -> Self:
@@ -228,7 +228,7 @@ class Scenario:
         return self
 
     def _pods(self, gang: str, count: int, fields: dict[str, Any], *, start: int = 0) -> list[Pod]:
-        """`on`: nodes of the first members, by name; `bound`: how many first members are on any nodes."""
+        """`on`: the nodes of the first members; `bound`: how many first members are on any nodes that fit."""
         shape = _shape(fields)
         on = fields.pop("on", ())
         bound = fields.pop("bound", 0)
@@ -290,7 +290,7 @@ class Scenario:
             mine = queues.setdefault(gang.queue, {})
             for node, amounts in used.items():
                 mine[node] = add(mine.get(node, {}), amounts)
-        pod_affinity_terms, placed_pods = self._company()
+        pod_affinity_terms, placed_pods = self._placed_pods_view()
         return Snapshot(
             now=self.now,
             seed=0,
@@ -309,8 +309,8 @@ class Scenario:
             disruption_budgets=tuple(self._budgets),
         )
 
-    def _company(self) -> View:
-        pods = [*self._all_pods(), *self._strangers]
+    def _placed_pods_view(self) -> View:
+        pods = [*self._all_pods(), *self._foreign_pods]
         placed_pods = PlacedPodIndex(scheduler_name="phalanx", pods=lambda: pods)
         for pod in pods:
             placed_pods.replace(None, pod, ChangeLog())
@@ -324,7 +324,7 @@ class Scenario:
         return Decided(self._engine.decide(self.snapshot(shuffle)))
 
     def take(self, decided: "Decided") -> Self:
-        """Bound pods run, evicted pods are made again, memory is kept."""
+        """Apply a result: bound pods run, evicted pods are recreated, memory is kept."""
         binds = {bind.pod: bind for each in decided.result.placements for bind in each.binds}
         evicted = {each.pod for each in decided.result.evictions}
         for name, gang in self._gangs.items():
@@ -336,8 +336,8 @@ class Scenario:
         self.capacity_version += 1 if evicted else 0
         return self
 
-    def dying(self, decided: "Decided") -> Self:
-        """The evicted pods are being deleted and hold their nodes still; memory is kept."""
+    def terminate(self, decided: "Decided") -> Self:
+        """Apply the evictions of a result: the pods are being deleted and use capacity; memory is kept."""
         evicted = {each.pod for each in decided.result.evictions}
         for name, gang in self._gangs.items():
             members = tuple(
@@ -351,7 +351,7 @@ class Scenario:
 
 
 class Decided:
-    """A cycle's result, asked by the names of gangs."""
+    """The result of a cycle, with access by the names of gangs."""
 
     def __init__(self, result: CycleResult) -> None:
         self.result = result
@@ -367,7 +367,7 @@ class Decided:
         return {bind.name: bind.device.index for bind in binds if bind.device is not None}
 
     def placements(self, gang: str) -> list[Placement]:
-        """What was placed of a gang, in order."""
+        """The placements of a gang, in order."""
         return [each for each in self.result.placements if each.gang == f"gang-{gang}"]
 
     def nodes(self, gang: str) -> list[str]:
@@ -375,7 +375,7 @@ class Decided:
         return sorted(bind.node for each in self.placements(gang) for bind in each.binds)
 
     def where(self, gang: str) -> dict[str, int]:
-        """How many pods of the gang go to each group of nodes."""
+        """How many pods of the gang are placed on each group of nodes."""
         return dict(sorted(Counter(node.rpartition("-")[0] for node in self.nodes(gang)).items()))
 
     def placed(self) -> list[str]:
@@ -383,12 +383,12 @@ class Decided:
         return [each.gang.removeprefix("gang-") for each in self.result.placements]
 
     def verdict(self, gang: str) -> Verdict:
-        """The one verdict on the gang."""
+        """The only verdict of the gang."""
         (found,) = [each for each in self.result.verdicts if each.gang == f"gang-{gang}"]
         return found
 
     def reasons(self) -> dict[str, Reason]:
-        """All verdicts by gang."""
+        """The reasons of all verdicts by gang."""
         return {each.gang.removeprefix("gang-"): each.reason for each in self.result.verdicts}
 
     def evicted(self) -> list[str]:
@@ -400,7 +400,7 @@ _SPEC_FIELDS = ("topology", "recovery", "disruption", "runtime", "priority_class
 
 
 def _spec(spec: PodGroupSpec, fields: dict[str, Any]) -> PodGroupSpec:
-    """The spec with those of the fields that belong to it, which are taken out; `start_by` in ms."""
+    """Return the spec with the fields that belong to it, and remove them from `fields`; `start_by` in ms."""
     changed = {name: fields.pop(name) for name in _SPEC_FIELDS if name in fields}
     if "reserves" in fields:
         changed["start_when"] = RESERVED if fields.pop("reserves") else None
@@ -413,7 +413,7 @@ def _spec(spec: PodGroupSpec, fields: dict[str, Any]) -> PodGroupSpec:
 
 
 def term(key: str = "kubernetes.io/hostname", namespace: str = "team", **labels: str) -> AffinityTerm:
-    """Pods of the namespace with these labels, and the node label by which something is near them."""
+    """An affinity term: pods of the namespace with these labels, and the topology key."""
     requirements = tuple(Requirement(name, "In", (value,)) for name, value in sorted(labels.items()))
     return AffinityTerm(key, Term(requirements), (namespace,))
 
@@ -443,7 +443,7 @@ def _shape(fields: dict[str, Any]) -> PodShape:
 
 
 def _requested(pods: Iterable[Pod]) -> dict[NodeName, Resources]:
-    """What those of these pods that hold nodes ask for there."""
+    """The requests of these pods by node."""
     asked: dict[NodeName, Resources] = {}
     for pod in pods:
         if pod.node is not None and pod.holds_node:
@@ -452,7 +452,7 @@ def _requested(pods: Iterable[Pod]) -> dict[NodeName, Resources]:
 
 
 def aligned(*containers: Resources) -> str:
-    """What a kubelet aligns of a pod with these containers."""
+    """The key of what a kubelet aligns of a pod with these containers."""
     whole: Resources = {}
     for each in containers:
         whole = add(whole, each)
@@ -461,7 +461,7 @@ def aligned(*containers: Resources) -> str:
 
 
 def numa(*zones: Resources, free: Sequence[Resources] | None = None, by_container: bool = False) -> Numa:
-    """The zones of a single-numa-node kubelet; `free`: what each publishes as available, all without it."""
+    """The zones of a single-numa-node kubelet; `free`: what each zone publishes as available, default all."""
     names = {name for zone in zones for name in zone}
     layout = ZoneLayout(
         zones=tuple(tuple(sorted(zone.items())) for zone in zones),

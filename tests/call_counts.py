@@ -1,4 +1,4 @@
-"""How much work something is, counted in calls of functions: the same on every machine."""
+"""Measures work as a number of function calls, which is the same on every machine."""
 
 import sys
 from collections.abc import Callable
@@ -6,7 +6,7 @@ from typing import Any
 
 
 def counted(work: Callable[[], Any]) -> int:
-    """Calls until it is done; going on with a generator is one too."""
+    """Count the calls that `work` makes; resuming a generator counts as one."""
     calls = 0
 
     def count(_frame: Any, event: str, _argument: Any) -> None:

@@ -1,4 +1,4 @@
-"""Fixtures for every test, and what a failing test shows."""
+"""Fixtures for every test, and additions to the reports of tests."""
 
 from hypothesis import HealthCheck, settings
 
@@ -21,4 +21,4 @@ __all__ = [
 
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")
-"""A slow or busy machine fails no property."""
+"""Property tests must not fail on a slow or busy machine."""

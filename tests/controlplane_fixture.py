@@ -1,4 +1,4 @@
-"""One real control plane for each test process, and its logs in the report of a test that fails with it."""
+"""A real control plane for each test process, and its logs in the report of a failed test."""
 
 import os
 from collections.abc import AsyncIterator, Generator
@@ -11,7 +11,7 @@ from phalanx_controlplane.controlplane import ControlPlane
 
 
 def require_binaries() -> None:
-    """Skip the test where the programs are missing and cannot be built; in CI that is a failure."""
+    """Skip the test if the programs are missing and cannot be built; in CI, fail it."""
     if go_modules.can_build() or binaries.find() is not None:
         return
     reason = "no control plane: needs Go or KUBEBUILDER_ASSETS"

@@ -15,7 +15,7 @@ TOKEN = "embedded-test-token"
 
 
 class EmbeddedApi(Struct, frozen=True):
-    """A running server. `server.store` is its truth; `kubeconfig` works for `phalanx run --kubeconfig`."""
+    """A running server. `server.store` has its objects; `kubeconfig` works for `phalanx run --kubeconfig`."""
 
     server: ApiServer
     endpoint: Endpoint

@@ -1,4 +1,4 @@
-"""A fake of Go: it notes what it is asked, names one module's folder, and only writes empty programs."""
+"""A fake Go tool: it records its arguments, prints the folder of one module, and writes empty programs."""
 
 import stat
 from pathlib import Path
@@ -16,7 +16,7 @@ done
 
 
 def install(folder: Path, monkeypatch: pytest.MonkeyPatch, *, source: Path) -> Path:
-    """Put it on PATH as the only program that a build knows, beside an empty cache; it notes in `journal`."""
+    """Put the fake on PATH, with an empty build cache; it records its arguments in the file `journal`."""
     tool = folder / "tools" / "go"
     tool.parent.mkdir()
     tool.write_text(_SCRIPT.format(journal=folder / "journal", source=source))

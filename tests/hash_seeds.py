@@ -1,4 +1,4 @@
-"""Programs run in processes of their own, where sets and dictionaries of strings have another order."""
+"""Runs programs in other processes with another hash seed, so that sets of strings have another order."""
 
 import os
 import subprocess
@@ -9,7 +9,7 @@ ROOT = Path(__file__).parent.parent
 
 
 def printed(*arguments: str, hash_seed: str, given: bytes = b"") -> bytes:
-    """What `python ARGUMENTS` prints; raises CalledProcessError where it fails."""
+    """Return what `python ARGUMENTS` prints; raises CalledProcessError if it fails."""
     return subprocess.run(
         [sys.executable, *arguments],
         input=given,

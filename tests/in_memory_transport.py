@@ -1,4 +1,4 @@
-"""The Transport port directly on the embedded API server, for tests."""
+"""A Transport that calls the embedded API server directly, for tests."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
@@ -27,7 +27,7 @@ class InMemoryTransport:
         content_type: str = "application/json",
         timeout: float,
     ) -> Response:
-        """See phalanx.ports.Transport. It is never slow, so the timeout never passes."""
+        """See phalanx.ports.Transport. It answers at once, so the timeout never expires."""
         if self._closed:
             raise RequestNotSent("the transport is closed")
         await asyncio.sleep(0)

@@ -1,10 +1,10 @@
-"""A clock that stands still until a test moves it."""
+"""A clock that advances only when a test sets it."""
 
 EPOCH_MS = 1_700_000_000_000
 
 
 class ManualClock:
-    """`seconds` are the monotonic ones; wall time begins at EPOCH_MS."""
+    """`seconds`: the monotonic time; wall time starts at EPOCH_MS."""
 
     def __init__(self) -> None:
         self.seconds = 0.0

@@ -1,4 +1,4 @@
-"""Shows at the end of a run what tests measured and gave to `record_property`, except lists."""
+"""Prints at the end of a run what tests measured and passed to `record_property`, except lists."""
 
 from collections import Counter
 

@@ -1,4 +1,4 @@
-"""NodeResourceTopology objects, and their CRD, for clusters that have them."""
+"""NodeResourceTopology objects, and their CRD, for test clusters."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -43,7 +43,7 @@ def node_topology(
     policy: str = "single-numa-node",
     scope: str = "pod",
 ) -> dict[str, Any]:
-    """The zones of a node; all of them is available where nothing else is said."""
+    """The NodeResourceTopology of a node; `available` of each zone is all of it by default."""
     return {
         "apiVersion": "topology.node.k8s.io/v1alpha2",
         "kind": "NodeResourceTopology",
@@ -60,7 +60,7 @@ def node_topology(
 
 
 def zone(name: str, offered: Amounts, left: Amounts) -> dict[str, Any]:
-    """One NUMA node."""
+    """One NUMA zone with its available amounts `left`."""
     resources = [
         {"name": each, "capacity": amount, "allocatable": amount, "available": left.get(each, "0")}
         for each, amount in offered.items()

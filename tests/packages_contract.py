@@ -1,8 +1,8 @@
 """An import-linter contract: which package may import which, as an explicit list in `pyproject.toml`.
 
 `packages` has one line for each package (`solver: framework model`). Sub-packages of the first root package
-go by their short name, the other root packages by their own. `only` has one line for each external package
-that not every package may use (`ortools: solver`). A listed package need not exist yet.
+are listed by their short name, the other root packages by their full name. `only` has one line for each
+external package that not every package may use (`ortools: solver`). A listed package need not exist yet.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,7 +13,7 @@ from importlinter import Contract, ContractCheck, fields, output
 
 
 class PackagesContract(Contract):
-    """Broken by an import that its package's line does not allow, and by a package without a line."""
+    """Fails for an import that the line of its package does not allow, and for a package without a line."""
 
     type_name = "packages"
     packages: Any = fields.ListField(subfield=fields.StringField())

@@ -1,8 +1,8 @@
-"""Words that this project once made up for things that have a standard name, and what to say instead.
+"""Private words of this project for things that have a standard term, and the term to use instead.
 
-They are looked for in identifiers, comments, docstrings, messages and pages. A word with several meanings is
-listed only where every use of it would be a private one. `python -m tests.private_words [PATH ...]` prints
-every occurrence in files and folders, in the whole checkout by default.
+The check covers identifiers, comments, docstrings, messages and pages. A word with several meanings is listed
+only if every use of it would be private. `python -m tests.private_words [PATH ...]` prints every occurrence
+in files and folders, in the whole checkout by default.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""Silence for tests that run a scheduler in this process for simulated hours."""
+"""Disables logs for tests that run a scheduler in this process for simulated hours."""
 
 import logging
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ import structlog
 
 @pytest.fixture
 def quiet() -> Iterator[None]:
-    """Nothing is logged, and nobody remembers that afterwards: other tests look at what is logged."""
+    """Log nothing during a test, and restore the configuration for tests that read logs."""
     before = structlog.get_config()
     silent = structlog.make_filtering_bound_logger(logging.CRITICAL)
     structlog.configure(wrapper_class=silent, cache_logger_on_first_use=False)

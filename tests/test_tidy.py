@@ -1,4 +1,4 @@
-"""Rules that a machine can check: layout, sizes, imports, time and chance, documentation, words."""
+"""Project rules: layout, sizes, imports, time and randomness, documentation, words."""
 
 import ast
 import re
@@ -35,12 +35,12 @@ FUNCTION_LINES_MEDIAN = 10
 FILE_LINES_MAX = 500
 
 CLOCK = PACKAGE / "clock.py"
-WALL_CLOCK_AND_CHANCE = {"now", "utcnow", "today", "urandom", "getrandom", "uuid1", "uuid4"}
+TIME_AND_RANDOMNESS = {"now", "utcnow", "today", "urandom", "getrandom", "uuid1", "uuid4"}
 UNIT_OF_SUFFIX = {"_S": "Seconds", "_MS": "Milliseconds", "_BYTES": "Bytes"}
 
 
 class _Trees(dict[Path, ast.Module]):
-    """Syntax trees, each parsed when it is first needed: not in every process that collects tests."""
+    """Syntax trees, parsed on first use, so that not every process that collects tests parses them."""
 
     def __missing__(self, path: Path) -> ast.Module:
         self[path] = tree = ast.parse(path.read_text())
@@ -86,13 +86,13 @@ def docstring(node: ast.stmt | None) -> str:
 
 
 def words_of_other_files(*paths: Path) -> set[str]:
-    """Every identifier and word that the package uses outside these files."""
+    """Every word that the source roots use outside these files."""
     text = "\n".join(path.read_text() for path in FILES if path not in paths)
     return set(re.findall(r"\w+", text))
 
 
 @pytest.mark.skipif(not (ROOT / ".git").exists() or not shutil.which("git"), reason="not a git checkout")
-def test_the_top_level_is_as_intended() -> None:
+def test_the_top_level_contains_the_expected_names_only() -> None:
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True)
     assert {name.partition("/")[0] for name in listed.stdout.split("\0") if name} == TOP_LEVEL
 
@@ -117,7 +117,7 @@ def test_no_file_is_too_long() -> None:
     assert long == []
 
 
-def test_a_package_file_only_says_what_belongs_in_its_folder() -> None:
+def test_a_package_file_is_only_a_docstring() -> None:
     packages = {path: TREES[path] for path in FILES if path.name == "__init__.py"}
     assert [name_of(path) for path, tree in packages.items() if not only_a_docstring(tree)] == []
 
@@ -126,27 +126,27 @@ def only_a_docstring(tree: ast.Module) -> bool:
     return len(tree.body) == 1 and docstring(tree.body[0]) != ""
 
 
-def test_every_folder_of_the_package_has_such_a_file() -> None:
+def test_every_package_folder_has_a_package_file() -> None:
     folders = {path.parent for path in FILES}
     assert [name_of(folder) for folder in sorted(folders) if not (folder / "__init__.py").exists()] == []
 
 
-def test_wall_clock_and_chance_come_from_clock_py_only() -> None:
+def test_time_and_randomness_come_from_clock_py_only() -> None:
     found = [
         f"{name_of(path)}:{node.lineno} {ast.unparse(node)}"
         for path in FILES
         if path != CLOCK
         for node in ast.walk(TREES[path])
-        if isinstance(node, ast.Attribute) and asks_the_machine(node)
+        if isinstance(node, ast.Attribute) and reads_time_or_randomness(node)
     ]
     assert found == []
 
 
-def asks_the_machine(node: ast.Attribute) -> bool:
-    """`datetime.now` and its like, by the module's or class's own name; `clock.now_ms` is another thing."""
+def reads_time_or_randomness(node: ast.Attribute) -> bool:
+    """Whether this is `datetime.now` or the like, by the name of the module or class; not `clock.now_ms`."""
     owner = node.value
     name = owner.attr if isinstance(owner, ast.Attribute) else owner.id if isinstance(owner, ast.Name) else ""
-    return node.attr in WALL_CLOCK_AND_CHANCE and name in {"datetime", "date", "os", "uuid"}
+    return node.attr in TIME_AND_RANDOMNESS and name in {"datetime", "date", "os", "uuid"}
 
 
 @pytest.fixture(scope="module")
@@ -154,19 +154,19 @@ def graph() -> ImportGraph:
     return grimp.build_graph(*PACKAGES, include_external_packages=True, cache_dir=None)
 
 
-def test_no_modules_import_each_other_in_a_circle(graph: ImportGraph) -> None:
+def test_no_modules_import_each_other_in_a_cycle(graph: ImportGraph) -> None:
     """Imports for type checking count too."""
-    assert circle({module: imported_by(module, graph) for module in modules(graph)}) == []
+    assert cycle({module: imported_by(module, graph) for module in modules(graph)}) == []
 
 
-def test_no_packages_import_each_other_in_a_circle(graph: ImportGraph) -> None:
-    """The sub-packages of `phalanx`, its single modules, and the other packages."""
+def test_no_packages_import_each_other_in_a_cycle(graph: ImportGraph) -> None:
+    """Checks the sub-packages and single modules of `phalanx`, and the other packages."""
     imports: dict[str, set[str]] = {}
     for module in modules(graph):
         importer = package_of(module)
         imported = {package_of(other) for other in imported_by(module, graph)}
         imports.setdefault(importer, set()).update(imported - {importer})
-    assert circle(imports) == []
+    assert cycle(imports) == []
 
 
 def modules(graph: ImportGraph) -> list[str]:
@@ -174,7 +174,7 @@ def modules(graph: ImportGraph) -> list[str]:
 
 
 def imported_by(module: str, graph: ImportGraph) -> set[str]:
-    """The modules of ours that this one imports."""
+    """The modules of our packages that this one imports."""
     imported = graph.find_modules_directly_imported_by(module)
     return {other for other in imported if other.partition(".")[0] in PACKAGES}
 
@@ -183,8 +183,8 @@ def package_of(module: str) -> str:
     return ".".join(module.split(".")[:2]) if module.startswith("phalanx.") else module.partition(".")[0]
 
 
-def circle(imports: Mapping[str, Iterable[str]]) -> list[str]:
-    """One circle, or an empty list."""
+def cycle(imports: Mapping[str, Iterable[str]]) -> list[str]:
+    """Return one import cycle, or an empty list."""
     try:
         TopologicalSorter(imports).prepare()
     except CycleError as error:
@@ -193,7 +193,7 @@ def circle(imports: Mapping[str, Iterable[str]]) -> list[str]:
 
 
 def test_every_module_is_used(graph: ImportGraph) -> None:
-    """By an import, by its dotted name in a string (commands load late), or as an entry point."""
+    """By an import, by its dotted name in a string (commands are imported on use), or as an entry point."""
     strings = {text for path in FILES for text in string_constants(TREES[path])} | entry_points()
     dead = [
         module
@@ -230,7 +230,7 @@ def explains(name: str, text: str) -> bool:
     return text != "" and all(text.startswith(unit) for unit in units)
 
 
-def test_every_bound_bounds_something() -> None:
+def test_every_bound_is_used() -> None:
     limits = PACKAGE / "limits.py"
     used = words_of_other_files(limits)
     assert [name for name, _ in constants(TREES[limits]) if name not in used] == []
@@ -277,26 +277,25 @@ def test_every_metric_is_documented() -> None:
 
 
 def text_of(paths: Iterable[Path]) -> str:
-    """All that these files say; a file that is not there says nothing."""
+    """The joined text of these files; missing files count as empty."""
     return "\n".join(path.read_text() for path in sorted(paths) if path.is_file())
 
 
 @pytest.mark.parametrize("name", sorted(path.name for path in ROOT.iterdir() if path.name in TOP_LEVEL))
 def test_no_private_words_are_used(name: str) -> None:
-    """tests/private_words.py says what to say instead."""
+    """tests/private_words.py lists the standard terms."""
     found = list(occurrences(ROOT / name))
     assert not found, f"{len(found)} private words, of which the first are:\n" + "\n".join(found[:20])
 
 
 def test_private_words_are_found_in_identifiers_and_prose() -> None:
-    text = "class SeatTable:\n    # whoever lies in it\n    stand_in, STAND_IN, mushroom = 1, 2, 3\n"
-    assert list(private_words(text)) == [
-        (1, "seat"),
-        (2, "whoever"),
-        (2, "lies in"),
-        (3, "stand in"),
-        (3, "stand in"),
-    ]
+    word = next(each for each in INSTEAD if " " not in each)
+    phrase = next(each for each in INSTEAD if " " in each)
+    name = phrase.replace(" ", "_")
+    text = (
+        f"class {word.title()}Table:\n    # a {word} {phrase} it\n    {name}, {name.upper()}, x{word} = 1\n"
+    )
+    assert list(private_words(text)) == [(1, word), (2, word), (2, phrase), (3, phrase), (3, phrase)]
     assert all(words == words.lower() for words in INSTEAD)
 
 
@@ -325,7 +324,7 @@ ALLOWED = {
         ("phalanx_cellar.rack", "phalanx.model.pods", False),
     ],
 )
-def test_the_contract_of_packages_keeps_and_breaks(importer: str, imported: str, *, kept: bool) -> None:
+def test_the_packages_contract(importer: str, imported: str, *, kept: bool) -> None:
     graph = ImportGraph()
     graph.add_import(importer=importer, imported=imported)
     roots = ["phalanx", "phalanx_plugins", "phalanx_cellar"]

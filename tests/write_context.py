@@ -1,4 +1,4 @@
-"""What writers need in tests and benchmarks: a fence that is always open, and a whole write context."""
+"""A write context for writers in tests and benchmarks, with a fence that always allows writes."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from phalanx.ports import Transport
 
 
 class AlwaysLeading:
-    """The fence of a writer that runs alone, without a Lease."""
+    """The fence of a single writer without a Lease."""
 
     epoch = 0
 
@@ -22,7 +22,7 @@ class AlwaysLeading:
 
 
 class NoTransport:
-    """For writers whose requests a test replaces."""
+    """A transport for writers whose requests a test replaces."""
 
     request: Any = None
     stream: Any = None

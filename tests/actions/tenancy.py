@@ -1,6 +1,6 @@
-"""Small clusters that several tenants want, and what could be done for a gang there, by trying everything.
+"""Small clusters shared by several tenants, and an exhaustive search for victims that would help a gang.
 
-Only devices count. Nothing here is taken from the scheduler but the guarantees and shares that it reports.
+Only devices count. Nothing is taken from the scheduler except the guarantees and shares that it reports.
 """
 
 from collections import Counter
@@ -30,10 +30,10 @@ APPS = ("x", "y")
 
 
 @st.composite
-def tenancies(draw: st.DrawFn, *, promises: bool = False) -> Scenario:
-    """Up to three queues, two of them perhaps below one, whose gangs want more than there is; some run.
+def tenancies(draw: st.DrawFn, *, with_backfill: bool = False) -> Scenario:
+    """Up to three queues, two of them perhaps below one, whose gangs request more than exists; some run.
 
-    `promises`: the queues may have backfill.
+    `with_backfill`: the queues may have backfill.
     """
     nodes = draw(st.integers(1, 3))
     scenario = Scenario().nodes("n", nodes, gpu=GPUS)
@@ -42,7 +42,7 @@ def tenancies(draw: st.DrawFn, *, promises: bool = False) -> Scenario:
     if has_parent:
         _queue(draw, scenario, "top", nodes)
     for name in leaves:
-        backfill = draw(st.none() | st.sampled_from(Backfill)) if promises else None
+        backfill = draw(st.none() | st.sampled_from(Backfill)) if with_backfill else None
         parent = "top" if has_parent and name != "c" else None
         _queue(draw, scenario, name, nodes, parent=parent, backfill=backfill)
     free = {f"n-{index}": GPUS for index in range(nodes)}
@@ -51,7 +51,7 @@ def tenancies(draw: st.DrawFn, *, promises: bool = False) -> Scenario:
     for app in APPS:
         allowed = draw(st.sampled_from([None, None, None, 0, 1, 2]))
         if allowed is not None:
-            note(f"of {app} {allowed} pods at a time")
+            note(f"disruption budget of {app}: {allowed} pods")
             scenario.budget(app, allowed, app=app)
     return scenario
 
@@ -82,7 +82,7 @@ def _queue(
 def _gang(
     draw: st.DrawFn, scenario: Scenario, name: str, leaves: Sequence[str], free: dict[str, int], app: str
 ) -> None:
-    """It runs where there is room for it, or waits."""
+    """A gang that runs where capacity is free, or waits."""
     count, gpus = draw(st.integers(1, 3)), draw(st.integers(1, GPUS))
     least = draw(st.integers(1, count))
     on: list[str] = []
@@ -93,7 +93,7 @@ def _gang(
     for node in on:
         free[node] -= gpus
     queue, priority = draw(st.sampled_from(leaves)), draw(st.integers(0, 2))
-    wish = Disruption(
+    disruption = Disruption(
         preemptible=draw(st.sampled_from([True, True, True, False])),
         min_runtime=draw(st.sampled_from(["0m", "0m", "3m"])),
     )
@@ -106,19 +106,19 @@ def _gang(
         queue=queue,
         priority=priority,
         on=on,
-        disruption=wish,
+        disruption=disruption,
         labels={"app": app},
         **({"preemption_policy": policy} if policy else {}),
     )
-    note(f"{name}: {least} of {count} pods of {gpus}, queue {queue}, priority {priority}, on {on}, {wish}")
+    note(f"{name}: {least} of {count} pods of {gpus} in {queue}, priority {priority}, on {on}, {disruption}")
     _begin(scenario)
 
 
 def step(scenario: Scenario) -> Decided:
-    """One cycle, and what it decides comes true; a minute passes."""
+    """Run one cycle and apply its decisions; a minute passes."""
     decided = scenario.decide()
     for each in decided.result.evictions:
-        note(f"minute {scenario.now // MINUTE}: {each.name} goes for {each.beneficiary}")
+        note(f"minute {scenario.now // MINUTE}: {each.name} is evicted for {each.beneficiary}")
     for name in decided.placed():
         note(f"minute {scenario.now // MINUTE}: {name} on {decided.nodes(name)}")
     scenario.take(decided)
@@ -129,7 +129,7 @@ def step(scenario: Scenario) -> Decided:
 
 
 def _begin(scenario: Scenario) -> None:
-    """Pods that have a node run since now, if not since before."""
+    """Set the start time of pods that have got a node since the last call."""
     for name, gang in scenario._gangs.items():
         since = {pod.uid: pod.running_since or scenario.now // 1000 for pod in gang.members if pod.node}
         members = [replace(pod, running_since=since.get(pod.uid, 0)) for pod in gang.members]
@@ -137,7 +137,7 @@ def _begin(scenario: Scenario) -> None:
 
 
 class Group(Struct, frozen=True):
-    """Pods of a gang that may be evicted together: its minimum after all others, or one beyond it."""
+    """Pods of a gang that may be evicted together: one surplus pod, or the minimum after all surplus pods."""
 
     gang: Gang
     pods: tuple[Pod, ...]
@@ -145,12 +145,12 @@ class Group(Struct, frozen=True):
 
     @property
     def gpus(self) -> int:
-        """What they hold together."""
+        """The GPUs that the pods hold."""
         return sum(pod.shape.requests[GPU] for pod in self.pods)
 
 
 class Tenancy:
-    """One snapshot, and the guarantees and fair shares that a cycle reported of it."""
+    """One snapshot, and the guarantees and fair shares that a cycle reported for it."""
 
     def __init__(self, snapshot: Snapshot, decided: Decided) -> None:
         self.snapshot = snapshot
@@ -161,19 +161,19 @@ class Tenancy:
         self.fair_share = {name: each.fair_share.get(GPU, 0) for name, each in reports.items()}
 
     def path(self, queue: QueueName) -> list[Queue]:
-        """The queue and those above it."""
+        """Return the queue and its ancestors."""
         found = [self.snapshot.queues[queue]]
         while found[-1].parent is not None:
             found.append(self.snapshot.queues[found[-1].parent])
         return found
 
-    def apart(self, queue: QueueName, other: QueueName) -> list[QueueName]:
-        """Those of the queue's path that are not in the other's."""
+    def unshared_path(self, queue: QueueName, other: QueueName) -> list[QueueName]:
+        """Return the queues of this queue's path that are not in the path of the other one."""
         shared = {each.name for each in self.path(other)}
         return [each.name for each in self.path(queue) if each.name not in shared]
 
     def used(self, queue: QueueName) -> int:
-        """By the queue and all below it, summed up pod by pod."""
+        """The GPUs that the queue and all queues below it use, summed pod by pod."""
         return sum(
             pod.shape.requests[GPU]
             for gang in self.snapshot.gangs.values()
@@ -183,27 +183,27 @@ class Tenancy:
         )
 
     def is_within_guarantee(self, gang: Gang) -> bool:
-        """Whether with its minimum no queue on its path that has a guarantee is beyond it."""
+        """Whether the guarantee of some queue on its path covers the use and the minimum of the gang."""
         asked = gang.min_member * gang.members[0].shape.requests[GPU]
         path = [queue.name for queue in self.path(gang.queue)]
         return any(self.used(queue) + asked <= self.guarantee[queue] for queue in path)
 
     def waiting(self) -> Iterator[tuple[Gang, list[Pod]]]:
-        """Gangs without any member that runs, and the pods that they need."""
+        """Yield the gangs of which no member runs, with the pods of their minimum."""
         for gang in self.snapshot.gangs.values():
             if not any(pod.node for pod in gang.members):
                 yield gang, list(gang.members[: gang.min_member])
 
     def may_start(self, gang: Gang, asked: int, freed: Mapping[QueueName, int]) -> bool:
-        """Whether limits allow it, and the rule for gangs that are not preemptible."""
+        """Whether the limits allow the start, and the rule for gangs that are not preemptible."""
         return all(
             self.used(queue.name) - freed.get(queue.name, 0) + asked <= queue.limit.get(GPU, asked + 10**6)
             for queue in self.path(gang.queue)
-        ) and (gang.disruption.is_preemptible or self._is_promised(gang, asked))
+        ) and (gang.disruption.is_preemptible or self._is_guaranteed(gang, asked))
 
-    def _is_promised(self, gang: Gang, asked: int) -> bool:
+    def _is_guaranteed(self, gang: Gang, asked: int) -> bool:
         for queue in self.path(gang.queue):
-            firm = sum(
+            not_preemptible = sum(
                 pod.shape.requests[GPU]
                 for other in self.snapshot.gangs.values()
                 if not other.disruption.is_preemptible
@@ -211,12 +211,12 @@ class Tenancy:
                 for pod in other.members
                 if pod.node is not None
             )
-            if queue.guarantee.get(GPU) and firm + asked > self.guarantee[queue.name]:
+            if queue.guarantee.get(GPU) and not_preemptible + asked > self.guarantee[queue.name]:
                 return False
         return True
 
     def fits(self, pods: Sequence[Pod], gone: Sequence[Group] = ()) -> bool:
-        """Whether the pods find nodes when those groups are gone."""
+        """Whether the pods fit when these groups are evicted."""
         out = {pod.uid for group in gone for pod in group.pods}
         free = {name: state.node.allocatable[GPU] for name, state in self.snapshot.nodes.items()}
         for gang in self.snapshot.gangs.values():
@@ -227,18 +227,18 @@ class Tenancy:
         return _fit(tuple(sizes), tuple(sorted(free.values())))
 
     def groups(self, beneficiary: Gang) -> list[Group]:
-        """Those of other queues whom no rule of their own keeps."""
+        """Return the groups of other queues that no rule of their own gang protects."""
         found: list[Group] = []
         for gang in self.snapshot.gangs.values():
             held = [pod for pod in gang.members if pod.node is not None]
-            is_spared = (
+            is_protected = (
                 not held
                 or gang.queue == beneficiary.queue
                 or not gang.disruption.is_preemptible
                 or self.preempted.get(beneficiary.id) == gang.id
                 or self._began(held) + self._runtime(gang) > self.snapshot.now
             )
-            if not is_spared:
+            if not is_protected:
                 found += [Group(gang, (pod,), False) for pod in held[gang.min_member :]]
                 found.append(Group(gang, tuple(held[: gang.min_member]), True))
         return found
@@ -253,7 +253,7 @@ class Tenancy:
     def could_help(
         self, gang: Gang, pods: Sequence[Pod], allows: Callable[["Tenancy", Gang, Sequence[Group]], bool]
     ) -> list[Group] | None:
-        """Some groups whose end lets the gang start, within the rules given; None where there are none."""
+        """Return groups whose eviction lets the gang start within the given rules, or None."""
         asked = sum(pod.shape.requests[GPU] for pod in pods)
         groups = self.groups(gang)
         for count in range(1, len(groups) + 1):
@@ -273,7 +273,7 @@ class Tenancy:
         return all(lost[each.name] <= each.allowed for each in self.snapshot.disruption_budgets)
 
     def freed(self, gone: Sequence[Group]) -> dict[QueueName, int]:
-        """What all queues on their paths get back."""
+        """The GPUs that the eviction releases, by queue on the paths of the groups."""
         found: dict[QueueName, int] = {}
         for group in gone:
             for queue in self.path(group.gang.queue):
@@ -282,14 +282,14 @@ class Tenancy:
 
 
 def _is_whole(gone: Sequence[Group], groups: Sequence[Group]) -> bool:
-    """Whether the minimum of each gang goes only with all that is beyond it."""
+    """Whether the minimum of each gang is evicted only together with all its surplus."""
     last: set[GangId] = {group.gang.id for group in gone if group.is_last}
     return all(group in gone for group in groups if group.gang.id in last)
 
 
 @lru_cache(maxsize=100_000)
 def _fit(sizes: tuple[int, ...], free: tuple[int, ...]) -> bool:
-    """Every pod is tried on every node."""
+    """Try every pod on every node."""
     if not sizes:
         return True
     return any(

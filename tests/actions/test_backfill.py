@@ -1,4 +1,4 @@
-"""Who waits first is promised a start, and nobody of its rank delays it."""
+"""Backfill: the first waiting gang gets a reserved start, and no gang of its rank delays it."""
 
 import msgspec
 import pytest
@@ -18,7 +18,7 @@ EASY, CONSERVATIVE = Backfill.EASY, Backfill.CONSERVATIVE
 
 
 def half_full(mode: Backfill | None = EASY) -> Timeline:
-    """One of two nodes is taken for an hour at most; a gang that wants both waits."""
+    """One of two nodes is used for an hour at most; a gang that needs both waits."""
     timeline = Timeline(2, 8, mode)
     timeline.add(Work("run", 1, 8, arrives=-10, max=60, estimate=30, runs=60, on=("n-0",)))
     return timeline.add(Work("big", 2, 8, runs=10, max=10))
@@ -41,7 +41,9 @@ def half_full(mode: Backfill | None = EASY) -> Timeline:
         (EASY, Work("late", 1, 4, priority=1), True),
     ],
 )
-def test_who_passes(mode: Backfill | None, work: Work, *, passes: bool) -> None:
+def test_a_gang_is_backfilled_if_it_does_not_delay_the_reservation(
+    mode: Backfill | None, work: Work, *, passes: bool
+) -> None:
     timeline = half_full(mode)
     timeline.step()
     decided = timeline.add(work).step()
@@ -49,21 +51,21 @@ def test_who_passes(mode: Backfill | None, work: Work, *, passes: bool) -> None:
     assert passes or decided.verdict("late").reason is Reason.WOULD_DELAY_RESERVATION
 
 
-def test_beside_the_reserved_room_anybody_passes() -> None:
+def test_capacity_beside_the_reservation_is_free_for_all_gangs() -> None:
     timeline = half_full()
     timeline.scenario.nodes("m", 1, gpu=4)
     timeline.step()
     assert timeline.add(Work("late", 1, 4)).step().where("late") == {"m": 1}
 
 
-def test_a_repair_passes() -> None:
+def test_a_repair_is_backfilled() -> None:
     timeline = Timeline(1, 8, EASY).add(Work("torn", 2, 4, arrives=-10, max=60, on=("n-0", "n-0")))
     timeline.add(Work("big", 1, 8)).step()
     timeline.scenario.change("torn", runtime=Runtime(max="600m")).lose("torn")
     assert timeline.step().placed() == ["torn"]
 
 
-def test_surplus_passes_if_its_gang_ends_before() -> None:
+def test_surplus_is_backfilled_if_its_gang_ends_before_the_reserved_start() -> None:
     timeline = half_full()
     timeline.add(Work("grows", 1, 1, arrives=-10, max=60, on=("n-1",)))
     timeline.step()
@@ -71,8 +73,8 @@ def test_surplus_passes_if_its_gang_ends_before() -> None:
     assert timeline.step().placed() == ["grows"]
 
 
-def test_who_passes_leaves_its_room_to_others_that_pass() -> None:
-    """`long` finds on n-1 what `big` leaves there, though `quick` has just taken the rest for a while."""
+def test_capacity_of_a_backfilled_gang_counts_as_free_after_its_end() -> None:
+    """`long` gets what `big` leaves free on n-1, though `quick` uses the rest until then."""
     timeline = Timeline(2, 8, EASY)
     timeline.add(Work("run", 1, 8, arrives=-10, max=60, on=("n-0",)), Work("big", 2, 6)).step()
     timeline.add(Work("huge", 1, 8), Work("quick", 1, 6, arrives=1, max=20), Work("long", 1, 2, arrives=2))
@@ -80,24 +82,24 @@ def test_who_passes_leaves_its_room_to_others_that_pass() -> None:
     assert timeline.step().placed() == ["quick", "long"]
 
 
-def test_a_gang_that_ends_before_a_reserved_start_is_promised_the_gap() -> None:
+def test_a_gang_that_ends_before_a_reserved_start_reserves_the_gap() -> None:
     timeline = Timeline(2, 8, CONSERVATIVE).add(Work("run", 1, 8, arrives=-10, max=60, on=("n-0",)))
     timeline.add(Work("other", 1, 8, arrives=-10, max=30, on=("n-1",)), Work("big", 2, 8, max=60))
     timeline.add(Work("small", 1, 8, arrives=1, max=30), Work("long", 1, 8, arrives=1, max=31))
     timeline.minute = 1
     timeline.step()
-    starts = {name: minute_of(timeline.promise(name)) for name in ("big", "small", "long")}
+    starts = {name: minute_of(timeline.reservation(name)) for name in ("big", "small", "long")}
     assert starts == {"big": 50, "small": 20, "long": 110}
 
 
-def test_a_queue_that_is_served_before_passes() -> None:
+def test_a_queue_of_higher_priority_is_backfilled() -> None:
     timeline = half_full()
     timeline.scenario.queue("vip", priority=1)
     timeline.step()
     assert timeline.add(Work("late", 1, 4, queue="vip")).step().placed() == ["late"]
 
 
-def test_the_verdict_says_when_it_starts() -> None:
+def test_the_verdict_reports_the_expected_start() -> None:
     timeline = half_full()
     verdict = timeline.step().verdict("big")
     assert verdict.reason is Reason.INSUFFICIENT_CAPACITY
@@ -115,10 +117,10 @@ def test_the_verdict_says_when_it_starts() -> None:
         method="maximum run times",
     )
     assert timeline.step().verdict("big") == verdict
-    assert minute_of(timeline.promise("big")) == 50
+    assert minute_of(timeline.reservation("big")) == 50
 
 
-def test_the_verdict_says_whom_it_would_delay() -> None:
+def test_the_verdict_names_the_gang_that_would_be_delayed() -> None:
     timeline = half_full()
     timeline.step()
     verdict = timeline.add(Work("late", 1, 4, max=90)).step().verdict("late")
@@ -129,7 +131,7 @@ def test_the_verdict_says_whom_it_would_delay() -> None:
     )
 
 
-def test_the_start_comes_with_the_end_of_who_runs() -> None:
+def test_the_reserved_gang_starts_when_the_running_gang_ends() -> None:
     timeline = half_full().add(
         *(Work(f"s{index}", 1, 4, arrives=index, max=25, runs=25) for index in range(9))
     )
@@ -138,7 +140,7 @@ def test_the_start_comes_with_the_end_of_who_runs() -> None:
     assert [timeline.started[f"s{index}"] for index in range(5)] == [0, 1, 25, 60, 60]
 
 
-def test_who_has_started_keeps_nobody_from_anything() -> None:
+def test_a_reservation_ends_when_its_gang_starts() -> None:
     timeline = half_full()
     timeline.scenario.nodes("m", 1, gpu=8, used={GPU: 4})
     timeline.step()
@@ -152,13 +154,13 @@ def test_the_order_of_the_input_does_not_matter() -> None:
     timeline = half_full(CONSERVATIVE)
     timeline.add(*(Work(f"w{index}", 1 + index % 2, 3 + index, max=20 * index + 1) for index in range(6)))
     timeline.step()
-    told = {msgspec.json.encode(timeline.scenario.decide(shuffle=number).result) for number in range(5)}
-    assert len(told) == 1
+    results = {msgspec.json.encode(timeline.scenario.decide(shuffle=number).result) for number in range(5)}
+    assert len(results) == 1
     assert len(timeline.scenario.memory.reserved_starts) > 2
 
 
-def test_gangs_that_say_nothing_are_expected_to_end_some_day() -> None:
-    """In time for that, whoever says when it ends may pass; who says nothing is not taken at that."""
+def test_gangs_without_a_run_time_are_assumed_to_end() -> None:
+    """Only gangs with a declared run time are backfilled: the assumed run time does not allow it."""
     timeline = Timeline(2, 8, EASY).add(Work("run", 1, 8, arrives=-10, on=("n-0",)), Work("big", 2, 8))
     message = timeline.step().verdict("big").message
     assert message.endswith(
@@ -171,7 +173,7 @@ def test_gangs_that_say_nothing_are_expected_to_end_some_day() -> None:
 
 
 @pytest.mark.parametrize("service", [False, True])
-def test_gangs_never_end_that_are_always_restarted_or_of_which_nothing_is_assumed(*, service: bool) -> None:
+def test_gangs_that_always_restart_or_have_no_assumed_run_time_never_end(*, service: bool) -> None:
     assumed = BackfillConfig(assumed_runtime_minutes=24 * 60 if service else None)
     timeline = Timeline(2, 8, EASY, SchedulerConfig(actions=(), backfill=assumed))
     timeline.add(Work("run", 1, 8, arrives=-10, on=("n-0",))).step()
@@ -184,7 +186,7 @@ def test_gangs_never_end_that_are_always_restarted_or_of_which_nothing_is_assume
     assert "expected" not in decided.verdict("big").message
 
 
-def test_who_says_nothing_is_taken_for_what_earlier_gangs_were() -> None:
+def test_run_times_of_earlier_gangs_are_used_where_none_is_declared() -> None:
     timeline = Timeline(2, 8, EASY)
     for number in range(3):
         timeline.scenario.gang(f"run-{number}", 1, bound=1, cpu=0, memory=0, queue="q")
@@ -200,7 +202,7 @@ def test_who_says_nothing_is_taken_for_what_earlier_gangs_were() -> None:
     assert verdict.evidence[-1].finding == "ends before, at 1971-11-26T11:30:00Z (run times of earlier gangs)"
 
 
-def test_the_first_that_can_be_told_a_time_is_promised_one() -> None:
+def test_the_first_gang_with_a_predictable_start_gets_the_reservation() -> None:
     timeline = half_full().add(Work("vast", 3, 8, arrives=-1))
     assert list(timeline.step().result.memory.reserved_starts) == ["gang-big"]
 
@@ -219,19 +221,19 @@ def test_the_limit_of_the_queue_counts() -> None:
     assert decided.verdict("late").reason is Reason.WOULD_DELAY_RESERVATION
 
 
-def test_only_the_first_in_line_or_each_is_promised_a_start() -> None:
+def test_easy_reserves_for_the_first_gang_and_conservative_for_each() -> None:
     for mode, reserved_starts in ((EASY, [50, None]), (CONSERVATIVE, [50, 60])):
         timeline = half_full(mode).add(Work("next", 2, 8, arrives=1))
         timeline.step()
         timeline.minute = 1
         timeline.step()
-        told = timeline.scenario.memory.reserved_starts
-        found = [told.get(GangId(f"gang-{name}")) for name in ("big", "next")]
+        reserved = timeline.scenario.memory.reserved_starts
+        found = [reserved.get(GangId(f"gang-{name}")) for name in ("big", "next")]
         assert [None if each is None else minute_of(each) for each in found] == reserved_starts, mode
 
 
-def test_who_was_promised_first_comes_first() -> None:
-    """An older gang whose members come late does not take the turn of the one that waited."""
+def test_the_oldest_reservation_goes_first() -> None:
+    """An older gang whose members are created late does not displace the gang that waited."""
     timeline = half_full()
     timeline.step()
     decided = timeline.add(Work("older", 2, 8, arrives=-5)).step()
@@ -241,8 +243,8 @@ def test_who_was_promised_first_comes_first() -> None:
     }
 
 
-def test_two_queues_do_not_take_turns() -> None:
-    """Which queue goes first changes with their shares; which promise does not."""
+def test_reservations_do_not_alternate_between_queues() -> None:
+    """The order of queues changes with their shares; the order of reservations does not."""
     timeline = Timeline(2, 8, EASY)
     timeline.scenario.queue("p", backfill=EASY)
     timeline.add(Work("run", 2, 4, arrives=-10, max=60, queue="p", on=("n-0", "n-1")))
@@ -253,21 +255,21 @@ def test_two_queues_do_not_take_turns() -> None:
     timeline.add(Work("more", 1, 4, arrives=1, max=40))
     decided = timeline.step()
     assert decided.placed() == ["more"]
-    assert [minute_of(timeline.promise(name)) for name in ("mine", "theirs")] == [50, 60]
+    assert [minute_of(timeline.reservation(name)) for name in ("mine", "theirs")] == [50, 60]
 
 
 def late(nodes: int = 2) -> Timeline:
-    """Who was to end in minute 20 still runs in minute 30, and is expected to until minute 50."""
+    """A gang that was expected to end in minute 20 still runs in minute 30; now minute 50 is expected."""
     timeline = Timeline(nodes, 8, EASY)
     timeline.add(Work("run", 1, 8, arrives=-10, estimate=30, on=("n-0",)), Work("big", 2, 8))
     timeline.add(*(Work("more", 1, 8, arrives=-10, max=50, on=("n-2",)) for _ in range(nodes - 2)))
     timeline.step()
-    assert minute_of(timeline.promise("big")) == 20
+    assert minute_of(timeline.reservation("big")) == 20
     timeline.minute = 30
     return timeline
 
 
-def test_a_start_that_is_late_is_told_anew_and_keeps_its_room() -> None:
+def test_a_late_start_is_reported_again_and_keeps_its_reservation() -> None:
     timeline = late()
     decided = timeline.add(Work("quick", 1, 4, arrives=25, max=1)).step()
     assert decided.placed() == []
@@ -280,23 +282,23 @@ def test_a_start_that_is_late_is_told_anew_and_keeps_its_room() -> None:
     assert decided.result.wake_at == BEGIN + 50 * MINUTE
 
 
-def test_a_start_that_is_late_keeps_its_seats() -> None:
-    """On those of a gang that may end before, somebody else may be wrong next."""
+def test_a_late_start_keeps_its_reserved_nodes() -> None:
+    """Nodes of another gang could become free earlier, but its estimate may be wrong too."""
     timeline = late(nodes=3)
     timeline.step()
-    assert sorted(timeline.promise("big").usage) == ["n-0", "n-1"]
-    assert minute_of(timeline.promise("big")) == 50
+    assert sorted(timeline.reservation("big").usage) == ["n-0", "n-1"]
+    assert minute_of(timeline.reservation("big")) == 50
 
 
-def test_where_its_seats_are_gone_others_are_found() -> None:
+def test_other_nodes_are_reserved_when_the_reserved_ones_are_cordoned() -> None:
     timeline = late()
     timeline.scenario.nodes("n", 2, gpu=8, cordoned=True).nodes("m", 2, gpu=8)
     timeline.add(Work("here", 2, 8, arrives=20, max=15, on=("m-0", "m-1"), priority=1)).step()
-    assert sorted(timeline.promise("big").usage) == ["m-0", "m-1"]
-    assert minute_of(timeline.promise("big")) == 35
+    assert sorted(timeline.reservation("big").usage) == ["m-0", "m-1"]
+    assert minute_of(timeline.reservation("big")) == 35
 
 
-def test_without_pods_to_place_the_promise_is_forgotten() -> None:
+def test_a_reservation_ends_when_its_gang_has_no_pods_to_place() -> None:
     timeline = half_full()
     timeline.step()
     timeline.scenario.change("big", members=timeline.scenario.members("big")[:1])
@@ -312,20 +314,20 @@ def test_a_queue_has_the_mode_of_its_parent() -> None:
 
 
 def test_shares_of_devices_are_reserved_too() -> None:
-    """Their sum would leave 200 thousandths, but no single device does."""
+    """In sum 200 thousandths stay free, but not on a single device."""
     scenario = Scenario().nodes("n", 1, shared=2).queue("q", backfill=EASY)
     scenario.gang("run", 2, share=400, runtime=Runtime(max="1m")).gang("big", 2, share=900, queue="q")
     scenario.gang("wide", 1, share=200, queue="q").gang("thin", 1, share=100, queue="q")
     decided = scenario.decide()
     assert decided.placed() == ["run", "thin"]
     assert decided.verdict("wide").reason is Reason.WOULD_DELAY_RESERVATION
-    (promise,) = decided.result.memory.reserved_starts.values()
-    assert [promise.usage["n-0"][f"gpu[{index}]"] for index in range(2)] == [900, 900]
+    (reserved,) = decided.result.memory.reserved_starts.values()
+    assert [reserved.usage["n-0"][f"gpu[{index}]"] for index in range(2)] == [900, 900]
 
 
 @pytest.mark.parametrize("mode", [None, EASY])
-def test_reserved_room_is_not_given_away_by_moving_others(mode: Backfill | None) -> None:
-    """Two that start together may be moved for each other, but not to where somebody else is to start."""
+def test_joint_admission_moves_no_gang_into_reserved_capacity(mode: Backfill | None) -> None:
+    """Gangs that start together may be moved for each other, but not onto nodes of a reserved start."""
     timeline = half_full(mode)
     timeline.scenario.nodes("m", 1, gpu=4)
     timeline.step()
@@ -337,8 +339,8 @@ def test_reserved_room_is_not_given_away_by_moving_others(mode: Backfill | None)
     assert decided.where("any") == {"m" if mode else "n": 1}
 
 
-def test_a_promised_start_after_the_start_by_is_told_before() -> None:
-    """The gang is promised minute 50, as who runs ends then."""
+def test_a_reserved_start_after_start_by_is_reported_in_advance() -> None:
+    """The reserved start is minute 50, when the running gang ends."""
     timeline = half_full()
     timeline.step()
     for minute, is_missed in ((49, True), (50, False)):
@@ -348,7 +350,7 @@ def test_a_promised_start_after_the_start_by_is_told_before() -> None:
         assert (verdict.evidence[-1].subject == "spec.startBy") is is_missed
 
 
-def test_a_start_by_takes_no_promise_from_others() -> None:
+def test_a_start_by_displaces_no_reservation() -> None:
     timeline = half_full()
     timeline.step()
     timeline.add(Work("due", 2, 8))
@@ -361,8 +363,8 @@ def test_a_start_by_takes_no_promise_from_others() -> None:
     assert decided.verdict("due").start is None
 
 
-def test_gangs_that_are_alike_are_asked_once_what_keeps_them_from_starting() -> None:
-    """Two starts are reserved; without either of them all of these would find room."""
+def test_the_blocking_reservation_is_searched_once_for_equal_gangs() -> None:
+    """Two starts are reserved; without either of them all these gangs would fit."""
 
     def waiting(count: int) -> Timeline:
         timeline = half_full()

@@ -1,4 +1,4 @@
-"""Over time, on small clusters: nobody delays who waits first, and no wrong run time lets it starve."""
+"""Backfill over time on small clusters: no gang delays the first one, wrong run times do not starve it."""
 
 from collections.abc import Sequence
 
@@ -17,7 +17,7 @@ any_size = {"suppress_health_check": list(HealthCheck)}
 
 @st.composite
 def running(draw: st.DrawFn, nodes: int) -> list[Work]:
-    """Gangs of one that run already, with the whole truth told."""
+    """Running gangs of one pod that declare their true run time."""
     works = []
     for node in range(nodes):
         sizes = draw(st.sampled_from([(), (1,), (4,), (2, 1), (2, 2), (1, 3)]))
@@ -30,18 +30,18 @@ def running(draw: st.DrawFn, nodes: int) -> list[Work]:
 
 @st.composite
 def arriving(draw: st.DrawFn, priorities: Sequence[int]) -> list[Work]:
-    """Later gangs that tell the truth: how long they run, or nothing, and then they run for ever."""
+    """Later gangs that declare their true run time, or none if they run for ever."""
     works = []
     for index in range(draw(st.integers(0, 6))):
-        told = draw(st.none() | minutes)
+        run_time = draw(st.none() | minutes)
         works.append(
             Work(
                 f"w{index}",
                 draw(st.integers(1, 3)),
                 draw(st.integers(1, DEVICES)),
                 arrives=draw(st.integers(0, 12)),
-                runs=told,
-                max=told,
+                runs=run_time,
+                max=run_time,
                 queue=draw(st.sampled_from(["q", "default"])),
                 priority=draw(st.sampled_from(priorities)),
             )
@@ -50,7 +50,7 @@ def arriving(draw: st.DrawFn, priorities: Sequence[int]) -> list[Work]:
 
 
 def strict_start(works: list[Work], head: Work, nodes: int) -> int:
-    """The first minute in which the head fits beside those that run, if nobody else may start before."""
+    """The first minute in which the head fits beside the running gangs, if no other gang starts before."""
     for minute in range(100):
         left = {f"n-{index}": DEVICES for index in range(nodes)}
         for work in works:
@@ -59,14 +59,12 @@ def strict_start(works: list[Work], head: Work, nodes: int) -> int:
                 left[work.on[0]] -= work.gpu
         if sum(free // head.gpu for free in left.values()) >= head.count:
             return minute
-    raise AssertionError("it never fits")
+    raise AssertionError("the head never fits")
 
 
 @holds(30, **any_size)
 @given(st.data(), st.sampled_from([Backfill.EASY, Backfill.CONSERVATIVE]), st.integers(1, 3))
-def test_the_first_in_line_starts_no_later_than_if_nobody_passed(
-    data: st.DataObject, mode: Backfill, nodes: int
-) -> None:
+def test_backfill_does_not_delay_the_first_gang(data: st.DataObject, mode: Backfill, nodes: int) -> None:
     works = data.draw(running(nodes))
     gpu = data.draw(st.integers(1, DEVICES))
     head = Work("head", data.draw(st.integers(1, nodes * (DEVICES // gpu))), gpu, arrives=-1, runs=5, max=5)
@@ -81,7 +79,7 @@ def test_the_first_in_line_starts_no_later_than_if_nobody_passed(
 
 @holds(30, **any_size)
 @given(st.data(), st.sampled_from([Backfill.EASY, Backfill.CONSERVATIVE]), st.integers(1, 3))
-def test_a_promise_is_kept_or_bettered(data: st.DataObject, mode: Backfill, nodes: int) -> None:
+def test_a_reserved_start_is_never_postponed(data: st.DataObject, mode: Backfill, nodes: int) -> None:
     timeline = Timeline(nodes, DEVICES, mode).add(*data.draw(running(nodes)), *data.draw(arriving([0])))
     timeline.run(until=60)
     for name, starts in timeline.reserved_starts.items():
@@ -92,8 +90,8 @@ def test_a_promise_is_kept_or_bettered(data: st.DataObject, mode: Backfill, node
 
 @holds(15, **any_size)
 @given(st.data(), st.integers(1, 2), st.integers(1, 12))
-def test_wrong_estimates_do_not_let_it_starve(data: st.DataObject, nodes: int, longest: int) -> None:
-    """Everybody says one minute. Who runs when the start was due delays it, and nobody who comes later."""
+def test_wrong_estimates_do_not_starve_the_first_gang(data: st.DataObject, nodes: int, longest: int) -> None:
+    """All estimates are one minute. Only gangs that run at the reserved start delay it, no later ones."""
     works = [
         Work(
             f"r{node}",
@@ -108,7 +106,7 @@ def test_wrong_estimates_do_not_let_it_starve(data: st.DataObject, nodes: int, l
     ]
     head = Work("head", data.draw(st.integers(1, nodes)), DEVICES, runs=5)
     timeline = Timeline(nodes, DEVICES, Backfill.EASY).add(*works, head)
-    liars = [
+    wrong_estimates = [
         Work(
             f"w{index}",
             1,
@@ -119,6 +117,6 @@ def test_wrong_estimates_do_not_let_it_starve(data: st.DataObject, nodes: int, l
         )
         for index in range(10)
     ]
-    timeline.add(*liars).run(until=60)
-    due = timeline.reserved_starts["head"][0]
-    assert timeline.started["head"] <= due + longest
+    timeline.add(*wrong_estimates).run(until=60)
+    reserved = timeline.reserved_starts["head"][0]
+    assert timeline.started["head"] <= reserved + longest

@@ -1,4 +1,4 @@
-"""What one cycle may solve is bounded; whoever was not tried comes next, before anyone who was."""
+"""The work of one cycle is bounded; the next cycle first tries the gangs that were not tried."""
 
 from itertools import chain
 from typing import Final
@@ -21,14 +21,14 @@ SIZES: Final = {"large": 5, "one": 2, "two": 3}
 
 
 def until_quiet(scenario: Scenario) -> list[Decided]:
-    """All cycles until one places nothing."""
+    """Run cycles until one places nothing."""
     cycles = [scenario.decide()]
     while cycles[-1].placed():
         cycles.append(scenario.take(cycles[-1]).decide())
     return cycles
 
 
-def test_the_next_cycle_goes_on_where_this_one_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_next_cycle_continues_where_this_one_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(outcome, "CYCLE_SOLVES_MAX", 4)
     scenario = Scenario().nodes("n", 10, gpu=8)
     for index in range(10):
@@ -44,7 +44,7 @@ def test_the_next_cycle_goes_on_where_this_one_stopped(monkeypatch: pytest.Monke
     assert last.result.wake_at == scenario.now + FRESH_VICTIMS_MS
 
 
-def test_searches_are_counted_by_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_exact_searches_have_their_own_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     def slow(problem: PlacementProblem) -> Answer:
         answer = place(problem)
         assert isinstance(answer, Placed)
@@ -60,7 +60,7 @@ def test_searches_are_counted_by_themselves(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def _three_subgroups(scenario: Scenario) -> None:
-    """Of which two must start: a large one that fits no rack, and two of which each fits one."""
+    """A gang that needs two of three subgroups: a large one that fits no rack, and two that fit one each."""
     parts = tuple(SubgroupSpec(name, size, required="rack") for name, size in SIZES.items())
     scenario.gang("g", sum(SIZES.values()), min=5, gpu=1, subgroups=parts, min_subgroups=2)
     named = zip(scenario.members("g"), chain(*([name] * size for name, size in SIZES.items())), strict=True)
@@ -71,7 +71,7 @@ def _three_subgroups(scenario: Scenario) -> None:
 def test_other_subgroups_that_were_not_tried_are_tried_in_the_next_cycle(
     monkeypatch: pytest.MonkeyPatch, most: int
 ) -> None:
-    """The cycle is exhausted by the first choice, which is too large, or by the gang before."""
+    """The first choice, which is too large, or the gang before it exhausts the bound of the cycle."""
     monkeypatch.setattr(outcome, "CYCLE_SOLVES_MAX", most)
     scenario = Scenario("rack")
     for rack in ("one", "two", "three"):
@@ -86,7 +86,7 @@ def test_other_subgroups_that_were_not_tried_are_tried_in_the_next_cycle(
 
 
 def test_all_other_subgroups_are_tried_in_one_cycle(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that is cut short in every cycle would come to nothing, and keep all behind it from their turn."""
+    """A gang that is cut short in every cycle would never start, and would block all gangs behind it."""
     monkeypatch.setattr(outcome, "CYCLE_SOLVES_MAX", 2)
     scenario = Scenario("rack")
     for rack in ("one", "two", "three"):
@@ -95,12 +95,12 @@ def test_all_other_subgroups_are_tried_in_one_cycle(monkeypatch: pytest.MonkeyPa
     assert len(scenario.decide().nodes("g")) == 5
 
 
-def test_the_slow_backend_has_the_name_that_is_counted() -> None:
+def test_the_name_of_the_exact_backend_is_the_one_that_is_counted() -> None:
     assert EXACT_BACKEND == BY
 
 
 def test_a_dropped_answer_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    broken = Unplaceable(proven=False, by="test", errors=("test: two pods on one seat",))
+    broken = Unplaceable(proven=False, by="test", errors=("test: two pods in one slot",))
     monkeypatch.setattr(allocate, "place", lambda _: broken)
     result = Scenario().nodes("n", 1, gpu=8).gang("g", 1, gpu=1).decide().result
     assert result.stats.errors == broken.errors

@@ -1,4 +1,4 @@
-"""Started gangs below their minimum keep their claim on the room of what they lost (Volcano #5805)."""
+"""Capacity holds: capacity of lost members is held for started gangs below their minimum (Volcano #5805)."""
 
 import pytest
 from msgspec.structs import replace
@@ -12,8 +12,8 @@ from phalanx.model.resources import GPU
 from tests.builders import Decided, Scenario
 
 
-def broken(*, filler_priority: int = 0, **fields: object) -> Scenario:
-    """A gang that fills two nodes loses a member while nobody has made another; a filler would fit there."""
+def with_lost_member(*, filler_priority: int = 0, **fields: object) -> Scenario:
+    """A gang that fills two nodes has lost a member and has no replacement yet; a filler would fit there."""
     scenario = Scenario("rack").nodes("n", 2, gpu=8, within="r")
     scenario.queue("a").queue("b")
     scenario.gang("g", 2, gpu=8, bound=2, queue="a", **fields)
@@ -24,8 +24,8 @@ def broken(*, filler_priority: int = 0, **fields: object) -> Scenario:
 
 
 @pytest.mark.parametrize("kind", [GangKind.POD_GROUP, GangKind.LABEL])
-def test_a_filler_must_not_take_the_returned_room(kind: GangKind) -> None:
-    decided = broken(kind=kind).decide()
+def test_a_filler_must_not_take_the_released_capacity(kind: GangKind) -> None:
+    decided = with_lost_member(kind=kind).decide()
     assert decided.placements("filler") == []
     found = decided.verdict("filler")
     assert found.reason is Reason.CAPACITY_RESERVED
@@ -36,8 +36,8 @@ def test_a_filler_must_not_take_the_returned_room(kind: GangKind) -> None:
     assert "g" not in decided.reasons()
 
 
-def test_the_replacement_gets_the_room() -> None:
-    scenario = broken()
+def test_the_replacement_gets_the_held_capacity() -> None:
+    scenario = with_lost_member()
     scenario.memory = scenario.decide().result.memory
     (kept,) = scenario.members("g")
     fresh = replace(kept, uid=PodUid("fresh"), node=None, phase=PodPhase.PENDING)
@@ -48,12 +48,12 @@ def test_the_replacement_gets_the_room() -> None:
 
 
 @pytest.mark.parametrize(("priority", "placed"), [(-1, []), (0, []), (1, ["n-1"])])
-def test_only_work_of_higher_priority_goes_first(priority: int, placed: list[str]) -> None:
-    assert broken(filler_priority=priority).decide().nodes("filler") == placed
+def test_only_gangs_of_higher_priority_use_held_capacity(priority: int, placed: list[str]) -> None:
+    assert with_lost_member(filler_priority=priority).decide().nodes("filler") == placed
 
 
-def test_a_claim_ends_after_its_time_and_does_not_begin_anew() -> None:
-    scenario = broken()
+def test_a_capacity_hold_expires_and_does_not_restart() -> None:
+    scenario = with_lost_member()
     first = scenario.decide()
     assert first.result.wake_at == scenario.now + CAPACITY_HOLD_MS
     scenario.memory = first.result.memory
@@ -68,21 +68,21 @@ def test_a_claim_ends_after_its_time_and_does_not_begin_anew() -> None:
     assert scenario.decide().result.wake_at is None
 
 
-def test_a_scheduler_that_has_just_started_takes_the_others_for_a_model() -> None:
-    scenario = broken()
+def test_a_restarted_scheduler_infers_the_lost_member_from_the_others() -> None:
+    scenario = with_lost_member()
     scenario.memory = type(scenario.memory)()
     assert scenario.decide().reasons() == {"filler": Reason.CAPACITY_RESERVED}
 
 
-def test_a_finishing_gang_and_one_that_is_deleted_claim_nothing() -> None:
+def test_no_capacity_is_held_for_finishing_or_deleted_gangs() -> None:
     for fields in ({"phase": PodPhase.SUCCEEDED}, {"deleting": True}):
-        scenario = broken()
+        scenario = with_lost_member()
         (last,) = scenario.members("g")
         decided = scenario.change("g", members=(replace(last, **fields),)).decide()
         assert decided.nodes("filler") != []
 
 
-def test_a_pod_without_a_group_that_has_failed_claims_nothing() -> None:
+def test_no_capacity_is_held_for_a_failed_pod_without_a_group() -> None:
     scenario = Scenario().nodes("n", 1, gpu=8)
     scenario.gang("g", 1, gpu=8, bound=1, kind=GangKind.POD)
     scenario.take(scenario.decide())
@@ -92,30 +92,30 @@ def test_a_pod_without_a_group_that_has_failed_claims_nothing() -> None:
     assert scenario.gang("filler", 1, gpu=8).decide().nodes("filler") == ["n-0"]
 
 
-def test_a_gang_of_failed_pods_only_keeps_its_room_for_the_first_retries() -> None:
-    scenario = broken()
+def test_the_hold_of_a_gang_with_only_failed_pods_is_shorter() -> None:
+    scenario = with_lost_member()
     (last,) = scenario.members("g")
     scenario.change("g", members=(replace(last, phase=PodPhase.FAILED),))
     assert scenario.decide().result.wake_at == scenario.now + CAPACITY_HOLD_WITHOUT_MEMBERS_MS
 
 
-def test_no_room_is_looked_for_while_nobody_could_take_it() -> None:
-    scenario = broken()
+def test_no_hold_is_computed_while_no_gang_waits() -> None:
+    scenario = with_lost_member()
     waiting = scenario.decide()
     scenario.remove("filler")
     alone = scenario.decide()
     assert (waiting.result.stats.solves != {}, alone.result.stats.solves) == (True, {})
 
 
-def test_a_gang_that_never_started_claims_nothing() -> None:
-    scenario = broken()
+def test_no_capacity_is_held_for_a_gang_that_never_started() -> None:
+    scenario = with_lost_member()
     decided = scenario.change("g", started=False).decide()
     assert decided.nodes("filler") == ["n-1"]
 
 
-def test_a_gang_that_lost_all_is_served_before_fillers() -> None:
-    """It may be younger than they are, and in a queue that would not be next."""
-    scenario = broken()
+def test_a_gang_that_lost_all_members_goes_before_fillers() -> None:
+    """Even if it is younger than they are, and its queue would not be next."""
+    scenario = with_lost_member()
     (kept,) = scenario.members("g")
     fresh = [replace(kept, uid=PodUid(f"f{i}"), node=None, phase=PodPhase.PENDING) for i in range(2)]
     scenario.change("g", members=tuple(fresh), started=False, starts_over=True, created=99)
@@ -123,7 +123,7 @@ def test_a_gang_that_lost_all_is_served_before_fillers() -> None:
     assert scenario.decide().nodes("g") == ["n-0", "n-1"]
 
 
-def test_a_missing_role_is_claimed_in_its_own_shape() -> None:
+def test_capacity_is_held_in_the_shape_of_the_lost_role() -> None:
     scenario = Scenario().nodes("big", 1, gpu=8).nodes("small", 2, cpu=4)
     scenario.gang("g", 1, gpu=8, role="worker", min=2, on=("big-0",), started=True)
     scenario.role("g", 1, role="leader", cpu=4, on=("small-0",), min=1)
@@ -135,20 +135,20 @@ def test_a_missing_role_is_claimed_in_its_own_shape() -> None:
     assert Decided(decided.result).verdict("filler").reason is Reason.CAPACITY_RESERVED
 
 
-def test_what_is_kept_is_not_shown_as_used() -> None:
-    used = broken().decide().result.queues["a"].allocated
+def test_held_capacity_is_not_reported_as_allocated() -> None:
+    used = with_lost_member().decide().result.queues["a"].allocated
     assert used[GPU] == 8
 
 
-def test_the_claim_stays_within_the_required_domain() -> None:
+def test_capacity_is_held_within_the_required_domain() -> None:
     scenario = Scenario("rack").nodes("n", 1, gpu=8, within="r").nodes("m", 1, gpu=8, within="s")
     scenario.gang("g", 1, min=2, gpu=8, on=("n-0",), required="rack", started=True).gang("filler", 1, gpu=8)
     assert scenario.decide().nodes("filler") == ["m-0"]
 
 
 @pytest.mark.parametrize(("started_with", "kept"), [("ab", 1), ("abc", 1), ("aabb", 2)])
-def test_room_is_kept_for_as_many_lost_subgroups_as_are_missing(started_with: str, kept: int) -> None:
-    """One pod each on a node of its own; all but those of a are lost, and two whole subgroups are needed."""
+def test_capacity_is_held_for_as_many_lost_subgroups_as_are_missing(started_with: str, kept: int) -> None:
+    """One pod per node. All pods except those of subgroup a are lost, and two whole subgroups are needed."""
     count = len(started_with)
     scenario = Scenario("rack").nodes("n", count, gpu=8).queue("a").queue("b")
     scenario.gang("g", count, min=2, gpu=8, bound=count, queue="a", started=True)
@@ -164,8 +164,8 @@ def test_room_is_kept_for_as_many_lost_subgroups_as_are_missing(started_with: st
     assert len(decided.nodes("filler")) == count - started_with.count("a") - kept
 
 
-def test_no_room_is_kept_for_a_lost_subgroup_that_another_has_replaced() -> None:
-    """It started with a and b, lost b, got c, and then lost half of a: one is missing, and two were lost."""
+def test_no_capacity_is_held_for_a_lost_subgroup_that_another_one_replaced() -> None:
+    """The gang started with a and b, lost b, got c, then lost half of a: one is missing, two were lost."""
     scenario = Scenario("rack").nodes("n", 6, gpu=8).queue("a").queue("b")
     scenario.gang("g", 6, min=4, gpu=8, bound=6, queue="a", started=True)
     named = zip(scenario.members("g"), "aabbcc", strict=True)
@@ -184,10 +184,10 @@ def test_no_room_is_kept_for_a_lost_subgroup_that_another_has_replaced() -> None
 @pytest.mark.parametrize(
     ("named", "reason"), [("aaa", Reason.INSUFFICIENT_CAPACITY), ("aab", Reason.CAPACITY_RESERVED)]
 )
-def test_room_in_another_rack_is_not_kept_from_a_subgroup_that_is_placed_now(
+def test_a_hold_in_another_rack_does_not_explain_why_a_placed_subgroup_waits(
     named: str, reason: Reason
 ) -> None:
-    """Two members fill the small rack; room is kept in the other one, where only another part may go."""
+    """Two members fill the small rack. The hold is in the other rack, which only another subgroup may use."""
     scenario = Scenario("rack").nodes("small", 1, gpu=2, within="r1").nodes("n", 2, gpu=1, within="r2")
     scenario.queue("a").queue("b").gang("g", 2, gpu=1, on=["n-0", "n-1"], queue="a")
     scenario.take(scenario.decide()).change("g", members=scenario.members("g")[:1])

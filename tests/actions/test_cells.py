@@ -1,4 +1,4 @@
-"""Cells: whole domains that queues are guaranteed, and that stay free for them."""
+"""Cells: whole domains that are guaranteed to queues and stay free for them."""
 
 from itertools import combinations
 
@@ -17,7 +17,7 @@ RACK = (Cell("rack", 1),)
 
 
 def racks(count: int, *, nodes: int = 2) -> Scenario:
-    """Racks a, b, c… of nodes with 8 GPUs, each a level of its own too."""
+    """Racks a, b, c… of nodes with 8 GPUs; each node is also a domain of the level `host`."""
     scenario = Scenario("rack", "host")
     for rack in "abcdef"[:count]:
         for index in range(nodes):
@@ -26,11 +26,11 @@ def racks(count: int, *, nodes: int = 2) -> Scenario:
 
 
 def used(scenario: Scenario, gang: str, config: SchedulerConfig | None = None) -> set[str]:
-    """The racks in which a gang is placed."""
+    """The racks in which one cycle places a gang."""
     return {node[0] for node in scenario.decide(config).nodes(gang)}
 
 
-def test_a_free_cell_stays_free_of_other_queues() -> None:
+def test_other_queues_do_not_use_a_free_cell() -> None:
     scenario = racks(2).queue("research", cells=RACK)
     scenario.gang("one", 2, gpu=8).gang("two", 1, gpu=1)
     decided = scenario.decide()
@@ -41,18 +41,18 @@ def test_a_free_cell_stays_free_of_other_queues() -> None:
     assert "is reserved for queue research" in str(verdict.evidence)
 
 
-def test_the_queue_itself_uses_its_cells_and_what_is_free_beside() -> None:
+def test_a_queue_uses_its_cells_and_other_free_capacity() -> None:
     scenario = racks(2).queue("research", cells=RACK)
     scenario.gang("own", 4, gpu=8, queue="research")
     assert scenario.decide().placed() == ["own"]
 
 
-def test_queues_below_use_the_cells_of_the_one_above() -> None:
+def test_child_queues_use_the_cells_of_their_parent() -> None:
     scenario = racks(1).queue("research", cells=RACK).queue("team", parent="research")
     assert scenario.gang("own", 2, gpu=8, queue="team").decide().placed() == ["own"]
 
 
-def test_the_rest_of_a_cell_that_is_in_use_is_kept_too() -> None:
+def test_the_free_part_of_a_used_cell_is_reserved_too() -> None:
     scenario = racks(2).queue("research", cells=RACK)
     scenario.gang("own", 1, gpu=1, on=["b0-0"], queue="research").gang("one", 2, gpu=8).gang("two", 1, gpu=1)
     decided = scenario.decide()
@@ -60,7 +60,7 @@ def test_the_rest_of_a_cell_that_is_in_use_is_kept_too() -> None:
     assert decided.reasons() == {"two": Reason.CELLS_RESERVED}
 
 
-def test_what_runs_is_let_alone_and_the_queue_says_what_it_lacks() -> None:
+def test_running_pods_are_not_evicted_and_unmet_cells_are_reported() -> None:
     scenario = racks(2).queue("research", cells=(Cell("rack", 2), Cell("tor", 1)))
     scenario.gang("other", 1, gpu=1, on=["a0-0"]).gang("more", 1, gpu=1).gang("no", 4, gpu=8)
     decided = scenario.decide()
@@ -73,8 +73,8 @@ def test_what_runs_is_let_alone_and_the_queue_says_what_it_lacks() -> None:
     ]
 
 
-def test_small_cells_lie_in_racks_that_are_in_use() -> None:
-    """One rack is for one queue, one host for another: the free rack must not be broken for the host."""
+def test_small_cells_are_reserved_in_racks_that_are_in_use() -> None:
+    """One queue needs a rack, another one a host: the host must not be reserved in the free rack."""
     scenario = racks(2).queue("a", cells=(Cell("host", 1),)).queue("z", cells=RACK)
     scenario.gang("other", 1, gpu=8, on=["a0-0"]).gang("late", 1, gpu=1)
     decided = scenario.decide()
@@ -84,20 +84,20 @@ def test_small_cells_lie_in_racks_that_are_in_use() -> None:
     assert sorted(scenario.decide().placed()) == ["large", "small"]
 
 
-def test_nobody_is_evicted_for_room_in_a_cell() -> None:
+def test_no_gang_is_evicted_to_place_a_gang_of_another_queue_in_a_cell() -> None:
     scenario = racks(1).queue("research", cells=RACK)
     scenario.gang("own", 2, gpu=8, on=["a0-0", "a1-0"], queue="research")
     assert not scenario.gang("high", 1, gpu=8, priority=9).decide().evicted()
 
 
-def test_nobody_is_moved_into_a_cell() -> None:
+def test_consolidation_moves_no_gang_into_a_cell() -> None:
     scenario = racks(2, nodes=1).queue("research", cells=RACK).gang("half", 1, gpu=4, on=["a0-0"])
     rested(scenario.gang("large", 1, gpu=8))
     assert not scenario.decide(config()).evicted()
     assert scenario.queue("research").decide(config()).placed() == ["large"]
 
 
-def test_a_queue_that_gets_cells_changes_what_was_refused_before() -> None:
+def test_refused_gangs_are_tried_again_when_cells_change() -> None:
     scenario = racks(1).queue("research", cells=RACK).gang("one", 1, gpu=1)
     scenario.memory = scenario.decide().result.memory
     assert scenario.decide().reasons() == {"one": Reason.CELLS_RESERVED}
@@ -107,8 +107,8 @@ def test_a_queue_that_gets_cells_changes_what_was_refused_before() -> None:
 # --- against brute force ------------------------------------------------------------------------------------
 
 
-def _kept(scenario: Scenario, cells: dict[str, dict[str, int]]) -> int:
-    """The most cells that could be kept now: each queue's domains that hold nothing of others, disjoint."""
+def _reservable(scenario: Scenario, cells: dict[str, dict[str, int]]) -> int:
+    """The most disjoint cells that can be reserved now, in domains without pods of other queues."""
     used_by: dict[str, set[str]] = {}
     for name, gang in scenario._gangs.items():
         for pod in scenario.members(name):
@@ -116,12 +116,12 @@ def _kept(scenario: Scenario, cells: dict[str, dict[str, int]]) -> int:
                 used_by.setdefault(pod.node.removesuffix("-0"), set()).add(gang.queue)
     hosts = [node.removesuffix("-0") for node in scenario._nodes]
     domains = {"host": [{host} for host in hosts], "rack": [{h for h in hosts if h[0] == r} for r in "abc"]}
-    wished = [(queue, level, n) for queue, levels in cells.items() for level, n in levels.items()]
+    requested = [(queue, level, n) for queue, levels in cells.items() for level, n in levels.items()]
 
     def most(index: int, taken: frozenset[str]) -> int:
-        if index == len(wished):
+        if index == len(requested):
             return 0
-        queue, level, count = wished[index]
+        queue, level, count = requested[index]
         fit = [
             domain
             for domain in domains[level]
@@ -161,11 +161,11 @@ def busy(draw: st.DrawFn) -> tuple[Scenario, dict[str, dict[str, int]]]:
 
 @given(busy())
 @holds(80)
-def test_afterwards_as_many_cells_can_be_kept_as_before(
+def test_a_cycle_does_not_reduce_the_number_of_reservable_cells(
     case: tuple[Scenario, dict[str, dict[str, int]]],
 ) -> None:
     scenario, cells = case
-    before = _kept(scenario, cells)
+    before = _reservable(scenario, cells)
     decided = scenario.decide(SchedulerConfig())
     reported = sum(len(levels) and sum(levels.values()) for levels in cells.values())
     lacking = sum(
@@ -174,4 +174,4 @@ def test_afterwards_as_many_cells_can_be_kept_as_before(
         for problem in decided.result.queues[QueueName(queue)].unmet_guarantees
     )
     assert reported - lacking == before
-    assert _kept(scenario.take(decided), cells) >= before
+    assert _reservable(scenario.take(decided), cells) >= before

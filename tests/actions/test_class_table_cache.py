@@ -1,4 +1,4 @@
-"""Tables that the next session takes up say what new ones would."""
+"""Class tables that are reused by the next session give the same answers as new ones."""
 
 import gc
 import weakref
@@ -34,7 +34,7 @@ Change = tuple[int, str]
 
 
 def scenario() -> Scenario:
-    """Nodes of three racks; gangs that look at them in different ways; pods that are put on them."""
+    """Nodes of three racks; gangs with different node class specs; a gang whose pods are put on the nodes."""
     made = Scenario("zone", "rack")
     for index in range(NODES):
         odd = {CPU: 100 * index, "memory": 4097 * index}
@@ -45,18 +45,18 @@ def scenario() -> Scenario:
 
 
 class Cluster:
-    """A snapshot after the other, which share the states of nodes that did not change, as the cache's do."""
+    """Successive snapshots that share the states of unchanged nodes, as those of the cache do."""
 
     def __init__(self) -> None:
         self.now: Snapshot = scenario().snapshot()
 
     def change(self, index: int, what: str) -> None:
-        """Something befalls a node, what is remembered of it, or the topology."""
+        """Change a node, its failure score, or the topology."""
         name = NodeName(f"n{index:02}-0")
         if what == "failed":
             self._toggle_failures(name)
-        elif what == "turned over":
-            self._turn_topology_over()
+        elif what == "reversed":
+            self._reverse_topology()
         else:
             self._change_node(name, index, what)
 
@@ -67,8 +67,8 @@ class Cluster:
             scores[name] = NodeScore(score=3000, at=self.now.now)
         self.now = replace(self.now, memory=replace(memory, scores=scores))
 
-    def _turn_topology_over(self) -> None:
-        """Under the same name, and with the same levels, it goes by the labels the other way round."""
+    def _reverse_topology(self) -> None:
+        """Keep the name and the levels of the topology, but reverse the order of the node labels."""
         turned = {}
         for name, topology in self.now.topologies.items():
             labels = reversed([level.node_label for level in topology.levels])
@@ -101,7 +101,7 @@ class Cluster:
 
 
 def put_one(session: Session, index: int) -> None:
-    """A pod onto this node, where it fits; onto some it is taken back."""
+    """Place a pod on this node if it fits; on every fourth node, roll back."""
     gang: Gang = session.gangs[GangId("gang-put")]
     node = NodeName(f"n{index:02}-0")
     placed = len(session.assigned_nodes(gang))
@@ -115,9 +115,7 @@ def put_one(session: Session, index: int) -> None:
 
 CHANGES = st.tuples(
     st.integers(0, NODES - 1),
-    st.sampled_from(
-        ["leaves", "tainted", "cordoned", "moved", "failed", "turned over", "used", "used", "used"]
-    ),
+    st.sampled_from(["leaves", "tainted", "cordoned", "moved", "failed", "reversed", "used", "used", "used"]),
 )
 
 
@@ -131,7 +129,7 @@ CHANGES = st.tuples(
         )
     )
 )
-def test_what_a_table_says_does_not_depend_on_the_sessions_before(
+def test_a_table_does_not_depend_on_earlier_sessions(
     cycles: list[tuple[list[Change], list[int], set[str]]],
 ) -> None:
     cluster, kept, between = Cluster(), ClassTableCache(), SessionCache()
@@ -161,7 +159,7 @@ def taken(kept: ClassTableCache, session: Session, seen: NodeClassSpec) -> Class
     return kept.take(session, seen, order)
 
 
-def test_who_takes_a_table_has_it_alone_and_few_are_kept() -> None:
+def test_a_table_has_one_user_and_the_cache_is_bounded() -> None:
     kept, session = ClassTableCache(kept=2), Session(Cluster().now, SchedulerConfig())
     one, many, two = (class_spec(session, each) for each in ("one", "many", "two"))
     first = taken(kept, session, one)
@@ -173,7 +171,7 @@ def test_who_takes_a_table_has_it_alone_and_few_are_kept() -> None:
     assert taken(kept, session, one) is not first
 
 
-def test_a_table_that_was_given_back_keeps_no_session_alive() -> None:
+def test_a_returned_table_keeps_no_session_alive() -> None:
     kept, session = ClassTableCache(), Session(Cluster().now, SchedulerConfig())
     problems = ProblemBuilder(session, kept=kept)
     problems.build_problem(demand(session, "racked"))
@@ -184,7 +182,7 @@ def test_a_table_that_was_given_back_keeps_no_session_alive() -> None:
     assert gone() is None
 
 
-def test_orders_that_look_at_other_nodes_are_not_kept() -> None:
+def test_orders_that_depend_on_other_nodes_are_not_cached() -> None:
     session = Session(scenario().snapshot(), SchedulerConfig())
     seen = class_spec(session, "one")
     assert is_cacheable(session, seen)

@@ -1,4 +1,4 @@
-"""Whose end would let a gang start: what a verdict names is tried here by letting it end."""
+"""Completions: the gangs that a verdict names let the waiting gang start when they end."""
 
 from itertools import combinations
 from typing import Any
@@ -25,7 +25,7 @@ WITHOUT_PREEMPTION = SchedulerConfig(actions=(ActionName.RELEASE, ActionName.REC
 
 
 def racks(**nodes: int) -> Scenario:
-    """So many nodes of 8 devices in each rack."""
+    """The given number of nodes of 8 devices in each rack."""
     scenario = Scenario("rack")
     for rack, count in nodes.items():
         scenario.nodes(rack, count, gpu=8, within=rack)
@@ -33,7 +33,7 @@ def racks(**nodes: int) -> Scenario:
 
 
 def named(verdict: Verdict) -> list[str]:
-    """Those whose end is offered, without their namespace."""
+    """The gangs whose end the evidence names, without their namespace."""
     return [each.subject.split("/")[1] for each in verdict.evidence if each.finding.endswith("when it ends")]
 
 
@@ -41,19 +41,19 @@ def next_step(scenario: Scenario, gang: str = "g") -> str:
     return scenario.decide().verdict(gang).next_step
 
 
-def test_the_gang_that_holds_least_is_named() -> None:
+def test_the_smallest_sufficient_gang_is_named() -> None:
     scenario = Scenario().nodes("n", 2, gpu=8).gang("large", 1, gpu=8, on=["n-0"])
     scenario.gang("small", 1, gpu=5, on=["n-1"]).gang("other", 1, gpu=1, on=["n-1"]).gang("g", 1, gpu=7)
     assert next_step(scenario) == "Wait until gang team/small ends or 5 more nvidia.com/gpu are free on n-1"
 
 
-def test_only_a_gang_in_one_domain_helps_there() -> None:
+def test_only_a_gang_in_the_required_domain_is_named() -> None:
     scenario = racks(a=2, b=1).gang("far", 1, gpu=2, on=["b-0"]).gang("near", 2, gpu=6, on=["a-0", "a-1"])
     scenario.gang("g", 2, gpu=8, required="rack")
     assert next_step(scenario).startswith("Wait until gang team/near ends or 12 more nvidia.com/gpu are free")
 
 
-def test_a_pair_is_named_where_nobody_is_enough_alone() -> None:
+def test_a_pair_is_named_where_no_single_gang_is_enough() -> None:
     scenario = Scenario().nodes("n", 1, gpu=8)
     for name, devices in (("one", 3), ("other", 2), ("third", 2)):
         scenario.gang(name, 1, gpu=devices, on=["n-0"])
@@ -62,7 +62,7 @@ def test_a_pair_is_named_where_nobody_is_enough_alone() -> None:
     assert named(scenario.decide().verdict("g")) == ["other", "third"]
 
 
-def test_of_many_the_first_are_named_and_the_evidence_has_all() -> None:
+def test_the_next_step_names_the_first_of_many_and_the_evidence_all() -> None:
     scenario = Scenario().nodes("n", 1, gpu=8)
     for index in range(8):
         scenario.gang(f"s{index}", 1, gpu=1, on=["n-0"])
@@ -79,7 +79,7 @@ def test_a_gang_that_starts_in_this_cycle_counts() -> None:
     assert next_step(scenario).startswith("Wait until gang team/first ends")
 
 
-def test_who_uses_the_limit_of_the_queue_is_named() -> None:
+def test_a_gang_that_uses_the_limit_of_the_queue_is_named() -> None:
     scenario = Scenario().nodes("n", 4, gpu=8).queue("q", limit={GPU: 8}).queue("free")
     scenario.gang("elsewhere", 1, gpu=4, on=["n-0"], queue="free")
     scenario.gang("mine", 1, gpu=6, on=["n-1"], queue="q").gang("g", 1, gpu=4, queue="q")
@@ -104,7 +104,7 @@ def test_a_limit_that_is_exceeded_must_be_raised_by_the_excess_too() -> None:
     assert scenario.queue("q", limit={GPU: 6}).decide().placed() == ["g", "none"]
 
 
-def test_two_that_use_the_limit_of_the_queue() -> None:
+def test_two_gangs_that_use_the_limit_of_the_queue_are_named() -> None:
     scenario = Scenario().nodes("n", 4, gpu=8).queue("q", limit={GPU: 8})
     for name in ("one", "two", "three"):
         scenario.gang(name, 1, gpu=2, on=["n-0"], queue="q")
@@ -112,7 +112,7 @@ def test_two_that_use_the_limit_of_the_queue() -> None:
     assert next_step(scenario).startswith("Wait until gang team/one and gang team/three end or 4")
 
 
-def test_more_than_two_that_use_the_limit_of_the_queue() -> None:
+def test_more_than_two_gangs_that_use_the_limit_of_the_queue_are_named() -> None:
     scenario = Scenario().nodes("n", 4, gpu=8).queue("q", limit={GPU: 8})
     for index in range(4):
         scenario.gang(f"s{index}", 1, gpu=2, on=["n-0"], queue="q")
@@ -125,14 +125,14 @@ def test_a_pod_without_a_group_is_called_a_pod() -> None:
     assert next_step(scenario.gang("g", 1, gpu=8)).startswith("Wait until pod team/p ends")
 
 
-def test_work_of_another_scheduler_is_named_by_who_made_it() -> None:
+def test_pods_of_another_scheduler_are_named_by_their_owner() -> None:
     scenario = Scenario().nodes("n", 2, gpu=8).gang("ours", 1, gpu=8, on=["n-1"])
     verdict = scenario.foreign("Job team/x", "n-0", gpu=4).gang("g", 1, gpu=8).decide().verdict("g")
     assert verdict.next_step == "Wait until Job team/x ends or 4 more nvidia.com/gpu are free on n-0"
     assert Evidence("Job team/x", "frees 4 nvidia.com/gpu when it ends") in verdict.evidence
 
 
-def test_members_of_other_schedulers_are_not_on_the_account_of_the_queue() -> None:
+def test_members_of_other_schedulers_do_not_count_for_the_queue() -> None:
     scenario = Scenario().nodes("n", 2, gpu=8).queue("q", limit={GPU: 8})
     scenario.gang("mixed", 2, gpu=4, on=["n-0", "n-0"], queue="q")
     ours, theirs = scenario.members("mixed")
@@ -143,13 +143,13 @@ def test_members_of_other_schedulers_are_not_on_the_account_of_the_queue() -> No
     assert named(scenario.decide().verdict("g")) == []
 
 
-def test_what_is_used_beyond_a_node_must_be_given_back_too() -> None:
+def test_use_above_the_allocatable_amount_must_be_released_too() -> None:
     scenario = Scenario().nodes("n", 1, gpu=2).gang("old", 1, gpu=1, on=["n-0"])
     scenario.foreign("Job team/x", "n-0", gpu=4).gang("g", 1, gpu=1)
     assert next_step(scenario) == "Wait until Job team/x ends or 4 more nvidia.com/gpu are free on n-0"
 
 
-def test_nobody_is_named_where_all_must_end() -> None:
+def test_no_gang_is_named_where_all_must_end() -> None:
     scenario = Scenario().nodes("n", 20, gpu=8)
     for index in range(20):
         scenario.gang(f"s{index}", 1, gpu=8, on=[f"n-{index}"])
@@ -158,7 +158,7 @@ def test_nobody_is_named_where_all_must_end() -> None:
     assert verdict.next_step == "Wait until nodes fit 20 more pods (at least 160 more nvidia.com/gpu)"
 
 
-def test_a_gang_is_not_told_to_wait_for_its_own_end() -> None:
+def test_the_waiting_gang_itself_is_not_named() -> None:
     scenario = Scenario().nodes("n", 1, gpu=8).gang("big", 1, gpu=2, on=["n-0"])
     verdict = scenario.gang("g", 4, min=3, gpu=2, bound=3).decide().verdict("g")
     assert verdict.reason is Reason.INSUFFICIENT_CAPACITY
@@ -166,16 +166,16 @@ def test_a_gang_is_not_told_to_wait_for_its_own_end() -> None:
 
 
 @pytest.mark.parametrize("name", ["one", "two"])
-def test_gangs_that_request_more_do_not_wait_for_each_other(name: str) -> None:
-    """Their equal demands share an explanation, so it must not be about either of them."""
+def test_surplus_of_equal_gangs_does_not_wait_for_each_other(name: str) -> None:
+    """Their equal demands share an explanation, which must therefore name neither of them."""
     scenario = Scenario().nodes("n", 1, gpu=8)
     for each in ("one", "two"):
         scenario.gang(each, 3, min=2, gpu=2, on=["n-0", "n-0"])
     assert named(scenario.decide().verdict(name)) == []
 
 
-def test_a_gang_that_starts_in_this_cycle_is_not_told_to_wait_for_its_own_end() -> None:
-    """What comes later of it is asked for whole, like a start, but the gang holds capacity by then."""
+def test_the_waiting_gang_itself_is_not_named_if_it_starts_in_this_cycle() -> None:
+    """Its second subgroup is placed whole, like a start, but the gang holds capacity by then."""
     scenario = Scenario().nodes("n", 1, gpu=3).gang("big", 1, gpu=2, on=["n-0"]).gang("g", 2, min=1, gpu=1)
     first, second = scenario.members("g")
     scenario.change(
@@ -189,7 +189,7 @@ def test_a_gang_that_starts_in_this_cycle_is_not_told_to_wait_for_its_own_end() 
     assert named(decided.verdict("g")) == ["big"]
 
 
-def test_asking_leaves_the_session_as_it_was() -> None:
+def test_the_search_does_not_change_the_session() -> None:
     scenario = Scenario().nodes("n", 2, gpu=8).queue("q", limit={GPU: 8})
     scenario.gang("old", 2, gpu=3, on=["n-0", "n-1"], queue="q").gang("g", 2, gpu=3, queue="q")
     session = Session(scenario.snapshot(), SchedulerConfig())
@@ -204,7 +204,7 @@ def test_asking_leaves_the_session_as_it_was() -> None:
     assert session.ledger.amounts == amounts
 
 
-def test_an_unchanged_cluster_is_not_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unchanged_cluster_is_not_searched_again(monkeypatch: pytest.MonkeyPatch) -> None:
     scenario = Scenario().nodes("n", 1, gpu=8).gang("old", 1, gpu=8, on=["n-0"]).gang("g", 1, gpu=8)
     first = scenario.decide()
     monkeypatch.setattr(CompletionSearch, "find", lambda *_, **__: pytest.fail("nothing has changed"))
@@ -262,8 +262,8 @@ def fits_without(scenario: Scenario, ended: tuple[str, ...]) -> bool:
 
 @settings(max_examples=examples(60), deadline=None, suppress_health_check=list(HealthCheck))
 @given(busy_clusters())
-def test_what_is_named_is_enough_and_nothing_smaller_is_missed(cluster: tuple[Scenario, list[str]]) -> None:
-    """One gang where the end of one would do, two where that of two would; and their end does do."""
+def test_the_named_gangs_are_sufficient_and_as_few_as_possible(cluster: tuple[Scenario, list[str]]) -> None:
+    """One gang is named where one is enough, two where two are enough; and their end is sufficient."""
     scenario, gangs = cluster
     result = scenario.decide(WITHOUT_PREEMPTION)
     assume("g" in result.reasons() and result.reasons()["g"].category is Category.WAITING)

@@ -1,4 +1,4 @@
-"""Moves on small random clusters: as few as brute force finds, and all is well again when they are done."""
+"""Consolidation on small random clusters: as few moves as brute force finds, and all gangs run afterwards."""
 
 from collections.abc import Iterator, Sequence
 from itertools import combinations
@@ -9,7 +9,7 @@ from phalanx.model.gangs import GangKind
 from phalanx.model.names import NodeName
 from phalanx.model.resources import GPU
 
-from tests.actions.test_consolidate import anew, config, rested
+from tests.actions.test_consolidate import config, recreated, rested
 from tests.builders import Scenario
 from tests.examples import holds
 
@@ -21,7 +21,7 @@ Free = dict[str, int]
 
 
 class Cluster:
-    """Up to two racks of two nodes, gangs of one or two pods on them, and a gang that waits."""
+    """Up to two racks of two nodes, gangs of one or two pods on them, and a waiting gang."""
 
     def __init__(
         self, racks: int, gangs: Sequence[tuple[list[str], int, int, bool]], large: tuple[int, int, bool]
@@ -50,7 +50,7 @@ class Cluster:
         return free
 
     def fewest(self) -> int | None:
-        """Pods of the smallest set of gangs that may move with which all find room; 0 where none need."""
+        """The fewest pods to move so that all gangs fit: 0 if none must move, None if it is impossible."""
         movable = [name for name, each in self.gangs.items() if each[2] <= 1]
         found = [
             sum(len(self.gangs[name][0]) for name in some)
@@ -64,11 +64,11 @@ class Cluster:
         moved = [(len(self.gangs[name][0]), self.gangs[name][1], self.gangs[name][3]) for name in gone]
         states = [self.free(gone)]
         for each in [self.large, *moved]:
-            states = [after for state in states for after in self._seated(state, *each)]
+            states = [after for state in states for after in self._assignments(state, *each)]
         return bool(states)
 
-    def _seated(self, free: Free, count: int, gpu: int, in_rack: bool) -> Iterator[Free]:
-        """Each way to seat these pods, one after the other."""
+    def _assignments(self, free: Free, count: int, gpu: int, in_rack: bool) -> Iterator[Free]:
+        """Yield the free capacity after each possible assignment of these pods."""
         for nodes in [[n for n in self.nodes if n[0] == r] for r in "ab"] if in_rack else [self.nodes]:
             states = [free]
             for _ in range(count):
@@ -116,8 +116,8 @@ def test_as_few_pods_move_as_brute_force_finds(cluster: Cluster) -> None:
 
 @given(clusters(), st.integers(1, 2))
 @holds(60)
-def test_all_is_well_when_the_moves_are_done(cluster: Cluster, most: int) -> None:
-    """Whoever was moved runs again, the gang has started, and somebody who came meanwhile took nothing."""
+def test_all_gangs_run_when_the_moves_are_done(cluster: Cluster, most: int) -> None:
+    """All moved gangs run again and the gang has started; one submitted meanwhile used no held capacity."""
     setting = config(moves_max=most)
     scenario = cluster.scenario()
     decided = scenario.decide(setting)
@@ -127,10 +127,10 @@ def test_all_is_well_when_the_moves_are_done(cluster: Cluster, most: int) -> Non
     if not moved:
         return
     scenario.queue("other").queue("default")
-    scenario.dying(decided).gang("late", 1, gpu=1, min=1, queue="other", priority=9)
+    scenario.terminate(decided).gang("late", 1, gpu=1, min=1, queue="other", priority=9)
     middle = scenario.decide(setting)
     assert not middle.evicted()
-    anew(scenario.take(middle))
+    recreated(scenario.take(middle))
     last = scenario.decide(setting)
     back = {name if len(cluster.gangs[name][0]) > 1 else f"{name}-again" for name in moved}
     assert {*last.placed()} - {"late"} == {"large", *back}
@@ -141,7 +141,7 @@ def test_all_is_well_when_the_moves_are_done(cluster: Cluster, most: int) -> Non
 
 @given(clusters())
 @holds(40)
-def test_a_dry_run_writes_nothing(cluster: Cluster) -> None:
+def test_a_dry_run_evicts_and_remembers_nothing(cluster: Cluster) -> None:
     scenario = cluster.scenario()
     dry, off = scenario.decide(DRY).result, scenario.decide(config(moves_max=1)).result
     assert not dry.evictions

@@ -1,4 +1,4 @@
-"""What a gang needs placed: which members make up its minimum, and what is surplus."""
+"""Demands of a gang: which members make up its minimum, and which are surplus."""
 
 import pytest
 from phalanx.actions.demands.demand import Demand, Stage
@@ -26,19 +26,19 @@ def names(demand: Demand) -> list[str]:
     return sorted(pod.name for batch in demand.batches for pod in batch.pods)
 
 
-def test_a_new_gang_wants_its_whole_minimum() -> None:
+def test_a_new_gang_demands_its_whole_minimum() -> None:
     (demand,) = demands(Scenario().gang("g", 3))
     assert (demand.stage, demand.cause, demand.is_whole, demand.count) == (Stage.START, "start", True, 3)
 
 
-def test_surplus_may_come_in_any_number() -> None:
+def test_any_number_of_surplus_members_may_be_placed() -> None:
     start, surplus = demands(Scenario().gang("g", 5, min=3))
     assert names(start) == ["g-0", "g-1", "g-2"]
     assert names(surplus) == ["g-3", "g-4"]
     assert (surplus.stage, surplus.cause, surplus.is_whole) == (Stage.SURPLUS, "surplus", False)
 
 
-def test_a_partly_bound_gang_that_never_started_wants_exactly_what_is_missing() -> None:
+def test_a_partly_bound_gang_that_never_started_demands_the_missing_members() -> None:
     scenario = Scenario().nodes("n", 4).gang("g", 5, min=4, on=["n-0"])
     missing, surplus = demands(scenario)
     assert (missing.stage, missing.cause, missing.is_whole) == (Stage.REPAIR, "start", True)
@@ -53,7 +53,7 @@ def test_a_started_gang_replaces_as_many_as_it_can() -> None:
     assert names(repair) == ["g-2", "g-3"]
 
 
-def test_more_than_the_shortfall_is_surplus_even_in_a_started_gang() -> None:
+def test_members_beyond_the_shortfall_are_surplus_in_a_started_gang() -> None:
     scenario = Scenario().nodes("n", 4).gang("g", 4, min=3, bound=4, started=True).lose("g", 2)
     repair, surplus = demands(scenario)
     assert names(repair) == ["g-2"]
@@ -75,7 +75,7 @@ def test_a_started_gang_that_lost_a_role_repairs_that_role() -> None:
     assert (repair.stage, names(repair)) == (Stage.REPAIR, ["g-4"])
 
 
-def test_pods_of_one_shape_are_one_batch_whatever_their_roles() -> None:
+def test_pods_of_one_shape_are_one_batch_across_roles() -> None:
     scenario = Scenario().gang("g", 2, min=5, role="ps").role("g", 2, role="worker")
     scenario.role("g", 1, role="chief", cpu=3)
     (start,) = demands(scenario)

@@ -1,4 +1,4 @@
-"""Who comes before whom. One free slot, or a few, and see who gets them."""
+"""The order of demands: which gangs get a few free slots."""
 
 from phalanx.model.reasons import Reason
 from phalanx.model.resources import GPU
@@ -80,7 +80,7 @@ def test_surplus_of_a_gang_whose_minimum_failed_is_not_placed() -> None:
     assert result.reasons() == {"g": Reason.ABOVE_CLUSTER_CAPACITY}
 
 
-def test_queues_without_drf_ties_alternate() -> None:
+def test_queues_with_equal_shares_alternate() -> None:
     scenario = slots(4).queue("a").queue("b")
     for index in range(4):
         scenario.gang(f"a{index}", 1, gpu=1, queue="a").gang(f"b{index}", 1, gpu=1, queue="b")
@@ -94,8 +94,8 @@ def test_a_blocked_queue_does_not_block_the_next() -> None:
     assert sorted(scenario.decide().placed()) == ["a0", "b0", "b1", "b2"]
 
 
-def test_verdicts_come_in_the_order_in_which_gangs_were_tried() -> None:
-    """A gang's place in its queue is counted by them."""
+def test_verdicts_are_in_the_order_in_which_gangs_were_tried() -> None:
+    """The reported position of a gang in its queue is counted from this order."""
     scenario = Scenario().nodes("n", 1, gpu=1).gang("run", 1, gpu=1, on=["n-0"], priority=9)
     for name, priority in (("a", 0), ("b", 2), ("c", 1)):
         scenario.gang(name, 1, gpu=1, priority=priority)

@@ -1,4 +1,4 @@
-"""PodDisruptionBudgets where room is made: who is spared, for whom, and what is said of it."""
+"""PodDisruptionBudgets in preemption: which pods they protect, and how the verdict reports it."""
 
 from itertools import combinations
 
@@ -26,7 +26,7 @@ BEST_EFFORT = enforcing("bestEffort")
 
 
 def _protected(allowed: int, **fields: object) -> Scenario:
-    """A node full of a service of eight pods, of which the budget lets so many go."""
+    """A node full of a service of eight pods, of which the budget allows this number of evictions."""
     scenario = Scenario().nodes("a", 1, gpu=8).budget("web", allowed, app="web")
     scenario.gang("web", 8, gpu=1, on=["a-0"] * 8, labels={"app": "web"}, disruption=SINGLE, **fields)
     return scenario
@@ -37,7 +37,7 @@ def evidence(decided: Decided, gang: str) -> str:
 
 
 @pytest.mark.parametrize(("allowed", "asked", "gone"), [(2, 2, 2), (3, 2, 2), (1, 2, 0), (0, 1, 0)])
-def test_no_more_go_than_the_budget_lets(allowed: int, asked: int, gone: int) -> None:
+def test_no_more_pods_are_evicted_than_the_budget_allows(allowed: int, asked: int, gone: int) -> None:
     decided = _protected(allowed).gang("high", asked, gpu=1, priority=10).decide()
     assert len(decided.evicted()) == gone
     if not gone:
@@ -46,7 +46,7 @@ def test_no_more_go_than_the_budget_lets(allowed: int, asked: int, gone: int) ->
         assert decided.verdict("high").reason is Reason.INSUFFICIENT_CAPACITY
 
 
-def test_a_gang_that_goes_whole_needs_a_budget_for_all_of_it() -> None:
+def test_a_gang_is_evicted_whole_only_if_the_budget_allows_all_its_pods() -> None:
     scenario = Scenario().nodes("a", 1, gpu=8).budget("train", 3, job="train")
     scenario.gang("train", 4, gpu=2, on=["a-0"] * 4, labels={"job": "train"}).gang(
         "high", 1, gpu=2, priority=9
@@ -55,10 +55,10 @@ def test_a_gang_that_goes_whole_needs_a_budget_for_all_of_it() -> None:
     assert len(scenario.budget("train", 4, job="train").decide().evicted()) == 4
 
 
-def test_a_dearer_gang_goes_whose_budget_lets_it() -> None:
+def test_a_gang_that_costs_more_is_evicted_where_a_budget_protects_the_cheaper_one() -> None:
     scenario = Scenario().nodes("a", 2, gpu=8).budget("cheap", 0, job="cheap")
     scenario.gang("cheap", 1, gpu=8, on=["a-0"], labels={"job": "cheap"})
-    scenario.gang("dear", 8, gpu=1, on=["a-1"] * 8, priority=5, labels={"job": "dear"})
+    scenario.gang("costly", 8, gpu=1, on=["a-1"] * 8, priority=5, labels={"job": "costly"})
     assert len(scenario.gang("high", 1, gpu=8, priority=10).decide().evicted()) == 8
 
 
@@ -70,18 +70,18 @@ def test_two_preemptors_share_one_budget() -> None:
     assert "team/web: allows 1 evictions now, 2 needed" in evidence(decided, "two")
 
 
-def test_evictions_of_earlier_cycles_that_nobody_has_seen_yet_count() -> None:
+def test_unconfirmed_evictions_of_earlier_cycles_count() -> None:
     scenario = _protected(2).gang("one", 2, gpu=1, priority=10)
     scenario.memory = scenario.decide().result.memory
     assert scenario.gang("two", 1, gpu=1, priority=10).decide().evicted() == []
 
 
-def test_a_pod_that_was_just_deleted_may_not_be_counted_yet() -> None:
+def test_a_pod_that_was_just_deleted_uses_the_budget_until_it_is_recounted() -> None:
     scenario = _protected(1)
     scenario.now = 60_000_000_000
     first, *others = scenario.members("web")
-    dying = replace(first, deleting=True, ended=scenario.now // 1000)
-    scenario.change("web", members=(dying, *others)).gang("high", 2, gpu=1, priority=10)
+    terminating = replace(first, deleting=True, ended=scenario.now // 1000)
+    scenario.change("web", members=(terminating, *others)).gang("high", 2, gpu=1, priority=10)
     decided = scenario.decide()
     assert decided.evicted() == []
     assert decided.result.wake_at == scenario.now + BUDGET_RECOUNT_MS
@@ -90,14 +90,14 @@ def test_a_pod_that_was_just_deleted_may_not_be_counted_yet() -> None:
     assert len(scenario.decide().evicted()) == 1
 
 
-def test_pods_that_do_not_run_yet_are_in_no_budget() -> None:
+def test_pending_pods_use_no_budget() -> None:
     scenario = _protected(0)
     starting = tuple(replace(pod, phase=PodPhase.PENDING) for pod in scenario.members("web"))
     scenario.change("web", members=starting)
     assert len(scenario.gang("high", 2, gpu=1, priority=10).decide().evicted()) == 2
 
 
-def test_a_budget_that_cannot_be_read_protects_its_whole_namespace_and_says_so() -> None:
+def test_an_invalid_budget_protects_its_whole_namespace_and_is_reported() -> None:
     scenario = _protected(2)
     scenario._budgets = [replace(each, fault="spec.selector: nonsense") for each in scenario._budgets]
     decided = scenario.gang("other", 1, on=["a-0"]).gang("high", 3, gpu=1, priority=10).decide()
@@ -105,33 +105,33 @@ def test_a_budget_that_cannot_be_read_protects_its_whole_namespace_and_says_so()
     assert "PodDisruptionBudget team/web, as its spec.selector: nonsense" in evidence(decided, "high")
 
 
-def test_the_budget_of_another_namespace_means_nothing() -> None:
+def test_the_budget_of_another_namespace_is_ignored() -> None:
     scenario = _protected(0)
     scenario._budgets = [replace(each, namespace="other") for each in scenario._budgets]
     assert len(scenario.gang("high", 2, gpu=1, priority=10).decide().evicted()) == 2
 
 
-def test_a_budget_is_broken_where_it_is_best_effort_and_nothing_else_helps() -> None:
+def test_best_effort_violates_a_budget_where_no_other_victims_help() -> None:
     decided = _protected(1).gang("high", 3, gpu=1, priority=10).decide(BEST_EFFORT)
     assert len(decided.evicted()) == 3
     assert "2 evictions beyond PodDisruptionBudgets" in evidence(decided, "high")
 
 
-def test_best_effort_takes_more_important_work_before_it_breaks_a_budget() -> None:
+def test_best_effort_evicts_a_higher_priority_before_it_violates_a_budget() -> None:
     scenario = Scenario().nodes("a", 2, gpu=8).budget("low", 0, job="low")
     scenario.gang("low", 1, gpu=8, on=["a-0"], labels={"job": "low"})
     scenario.gang("mid", 1, gpu=8, on=["a-1"], labels={"job": "mid"}, priority=5)
     assert scenario.gang("high", 1, gpu=8, priority=10).decide(BEST_EFFORT).evicted() == ["mid-0"]
 
 
-def test_best_effort_breaks_budgets_by_as_few_pods_as_can_be() -> None:
+def test_best_effort_violates_budgets_by_as_few_pods_as_possible() -> None:
     scenario = Scenario().nodes("a", 2, gpu=8).budget("low", 0, job="low").budget("mid", 0, job="mid")
     scenario.gang("low", 2, gpu=4, on=["a-0"] * 2, labels={"job": "low"})
     scenario.gang("mid", 1, gpu=8, on=["a-1"], labels={"job": "mid"}, priority=5)
     assert scenario.gang("high", 1, gpu=8, priority=10).decide(BEST_EFFORT).evicted() == ["mid-0"]
 
 
-def test_budgets_mean_nothing_where_the_plugin_is_off() -> None:
+def test_budgets_are_ignored_where_the_plugin_is_disabled() -> None:
     off = SchedulerConfig(plugins=(PluginConfig(name="disruption-budgets", enabled=False),))
     assert len(_protected(0).gang("high", 2, gpu=1, priority=10).decide(off).evicted()) == 2
 
@@ -168,7 +168,7 @@ def crowded(draw: st.DrawFn) -> Scenario:
 
 
 def _sets(scenario: Scenario) -> list[list[str]]:
-    """All sets of pods that may be evicted together by the gangs' own wishes."""
+    """All sets of pods that the disruption modes of the gangs allow to evict together."""
     units: list[list[str]] = []
     for name, gang in scenario._gangs.items():
         names = [pod.name for pod in gang.members]
@@ -192,8 +192,8 @@ def _breaches(scenario: Scenario, names: list[str]) -> int:
 
 @given(crowded())
 @holds(60)
-def test_hard_finds_victims_where_there_are_some_and_best_effort_breaks_least(scenario: Scenario) -> None:
-    """Every set of victims is tried: one pod on one node fits when enough of one GPU each are gone."""
+def test_hard_finds_victims_if_any_exist_and_best_effort_violates_least(scenario: Scenario) -> None:
+    """Try every set of victims: the pod fits on the node when enough pods of one GPU are evicted."""
     asked = scenario.members("high")[0].shape.requests["nvidia.com/gpu"]
     breaches = [_breaches(scenario, names) for names in _sets(scenario) if len(names) >= asked]
     hard, best = scenario.decide().evicted(), scenario.decide(BEST_EFFORT).evicted()
@@ -206,7 +206,7 @@ def test_hard_finds_victims_where_there_are_some_and_best_effort_breaks_least(sc
 
 @given(crowded(), st.integers(1, 4), st.integers(0, 3))
 @holds(60)
-def test_several_for_whom_room_is_made_keep_within_budgets_together(
+def test_several_preemptors_keep_within_the_budgets_together(
     scenario: Scenario, asked: int, more: int
 ) -> None:
     scenario.gang("next", 2, gpu=asked, priority=9)
@@ -217,10 +217,10 @@ def test_several_for_whom_room_is_made_keep_within_budgets_together(
 
 @given(st.lists(st.integers(0, 3), min_size=2, max_size=6), st.integers(0, 6), st.data())
 @holds(25)
-def test_cycle_after_cycle_as_many_pods_stay_as_the_budget_asks_for(
+def test_the_budget_is_kept_over_several_cycles(
     priorities: list[int], least: int, data: st.DataObject
 ) -> None:
-    """The budget is counted anew in each cycle, of the pods that run; evicted ones are made anew at once."""
+    """The budget is recounted in each cycle from the running pods; evicted pods are recreated at once."""
     scenario = Scenario().nodes("a", 2, gpu=4)
     for index in range(8):
         node = f"a-{index // 4}"
@@ -239,6 +239,6 @@ def test_cycle_after_cycle_as_many_pods_stay_as_the_budget_asks_for(
 
 
 def _running(scenario: Scenario) -> int:
-    """Pods of the service that have a node."""
+    """The number of pods of the service that have a node."""
     pods = [pod for gang in scenario._gangs.values() for pod in gang.members if pod.node is not None]
     return sum(dict(pod.all_labels).get("app") == "web" for pod in pods)

@@ -1,4 +1,4 @@
-"""Errors in what is asked about one gang: the others are placed and told, and the error is a defect."""
+"""Error isolation: an exception for one gang is reported, and the other gangs are placed and explained."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ def broken(*_: Any, **__: Any) -> Any:
     raise ZeroDivisionError("a bug")
 
 
-def test_a_verdict_says_so_where_the_explanation_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_explanation_is_reported_in_the_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("phalanx.actions.explanations.explainer.explain", broken)
     scenario = Scenario().nodes("n", 1, gpu=8).gang("large", 2, gpu=8).gang("small", 1, gpu=8)
     decided = scenario.decide()
@@ -24,10 +24,10 @@ def test_a_verdict_says_so_where_the_explanation_fails(monkeypatch: pytest.Monke
     assert "a scheduler error" in decided.verdict("large").message
     assert decided.result.stats.errors == ("why team/large waits: ZeroDivisionError('a bug')",)
     scenario.take(decided)
-    assert scenario.decide().result.stats.errors == (), "nothing has changed: it is not asked again"
+    assert scenario.decide().result.stats.errors == (), "nothing has changed: it is not explained again"
 
 
-def test_what_was_wrong_on_the_way_to_an_explanation_is_a_defect(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_solver_errors_of_an_explanation_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     def faulty(problem: PlacementProblem, *, limits: SolveLimits) -> Answer:
         return replace(place(problem, limits=limits), errors=("closed: one pod too many",))
 
@@ -39,7 +39,7 @@ def test_what_was_wrong_on_the_way_to_an_explanation_is_a_defect(monkeypatch: py
         assert decided.result.stats.errors == ("closed: one pod too many",)
 
 
-def test_a_choice_of_victims_that_fails_evicts_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_choice_of_victims_evicts_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     scenario = (
         Scenario().nodes("n", 1, gpu=8).gang("low", 1, gpu=8, on=("n-0",)).gang("high", 1, gpu=8, priority=5)
     )
@@ -51,7 +51,7 @@ def test_a_choice_of_victims_that_fails_evicts_nobody(monkeypatch: pytest.Monkey
     assert decided.result.stats.errors == ("victims for team/high: ZeroDivisionError('a bug')",)
 
 
-def test_joint_admission_that_fails_leaves_all_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_joint_admission_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     scenario = Scenario("rack").nodes("a", 4, gpu=8, within="a").nodes("c", 2, gpu=8, within="c")
     scenario.gang("first", 2, gpu=8).gang("left", 4, gpu=8, required="rack")
     assert sorted(scenario.decide().placed()) == ["first", "left"]

@@ -1,4 +1,4 @@
-"""Which pods are typical, and that costs kept per node are those computed again."""
+"""Typical pods for the fragmentation order; cached costs of nodes equal recomputed ones."""
 
 from contextlib import suppress
 
@@ -28,7 +28,7 @@ def typical_of(scenario: Scenario, shuffle: int = 0) -> Typical:
     return typical(session_of(scenario, shuffle))
 
 
-def test_typical_are_pods_of_all_queues_that_wait_or_run() -> None:
+def test_typical_pods_are_waiting_and_running_pods_of_all_queues() -> None:
     scenario = Scenario().nodes("n", 2, gpu=8, cpu=16).nodes("plain").queue("other")
     scenario.gang("runs", 3, gpu=2, cpu=4, bound=2).gang("waits", 2, cpu=1, queue="other")
     scenario.gang("gone", 5, gpu=1, bound=5).remove("gone").gang("huge", 9, gpu=9)
@@ -41,7 +41,7 @@ def test_typical_are_pods_of_all_queues_that_wait_or_run() -> None:
     assert (found.gpus.tolist(), found.kind.tolist(), found.kinds) == ([8, 8, 0], [1, 1, 0], 2)
 
 
-def test_nodes_are_of_one_kind_where_the_same_pods_may_run() -> None:
+def test_nodes_on_which_the_same_pods_may_run_are_of_one_kind() -> None:
     scenario = Scenario().nodes("a", 2, gpu=8).nodes("b", gpu=8).nodes("s", shared=2).nodes("t", shared=4)
     scenario.gang("any", 4, gpu=1).gang("picky", 3, gpu=1, selector={"group": "b"}).gang("part", 2, share=500)
     found = typical_of(scenario)
@@ -57,13 +57,13 @@ def test_nodes_are_of_one_kind_where_the_same_pods_may_run() -> None:
     assert found.gpus.tolist() == [8, 8, 8, 2, 4]
 
 
-def test_a_share_in_bytes_counts_as_of_the_smallest_device_that_takes_it() -> None:
+def test_a_share_in_bytes_is_converted_for_the_smallest_device_that_fits_it() -> None:
     scenario = Scenario().nodes("a", shared=2, gpu_memory=80).nodes("b", shared=2, gpu_memory=40)
     scenario.nodes("c", shared=2, gpu_memory=16).gang("g", 1, gpu_memory=20)
     assert [pods.milli for pods in typical_of(scenario).pods] == [500]
 
 
-def test_the_order_in_which_things_were_read_does_not_matter() -> None:
+def test_typical_pods_do_not_depend_on_the_input_order() -> None:
     scenario = Scenario().nodes("a", 3, gpu=8).nodes("s", shared=2)
     for number in range(12):
         scenario.gang(f"g{number}", 1, gpu=1, cpu=1 + number, selector={"group": "a"} if number % 2 else {})
@@ -91,7 +91,7 @@ def test_the_rarest_requirements_are_left_out(monkeypatch: pytest.MonkeyPatch, b
     assert found.kinds == 2
 
 
-def test_of_many_pods_their_parts_count(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_counts_of_many_pods_are_scaled_down(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fragmentation, "TYPICAL_WEIGHT_MAX", 10)
     scenario = Scenario().nodes("a", 3, gpu=8).gang("many", 30, gpu=1).gang("few", 1, gpu=2)
     assert [pods.count for pods in typical_of(scenario).pods] == [9, 1]
@@ -100,7 +100,7 @@ def test_of_many_pods_their_parts_count(monkeypatch: pytest.MonkeyPatch) -> None
 SHAPES = ({"gpu": 1, "cpu": 9}, {"gpu": 3}, {"cpu": 20}, {"share": 300, "cpu": 2}, {"share": 1000})
 
 
-def _told(fragments: FragmentationOrders, nodes: list[NodeName], pod: Pod) -> list[object]:
+def _costs(fragments: FragmentationOrders, nodes: list[NodeName], pod: Pod) -> list[object]:
     order = fragments.order(pod)
     return [(order.of(node), order.device(node)) for node in nodes]
 
@@ -110,8 +110,8 @@ def _told(fragments: FragmentationOrders, nodes: list[NodeName], pod: Pod) -> li
     steps=st.lists(st.tuples(st.integers(0, len(SHAPES) - 1), st.integers(0, 4), st.booleans()), max_size=8),
     asked=st.lists(st.integers(0, len(SHAPES) - 1), min_size=1, max_size=4),
 )
-def test_costs_kept_are_costs_computed_again(steps: list[tuple[int, int, bool]], asked: list[int]) -> None:
-    """After capacity is taken and released; of some pods they are asked in between, of all at the end."""
+def test_cached_costs_equal_recomputed_costs(steps: list[tuple[int, int, bool]], asked: list[int]) -> None:
+    """While capacity is used and released: compared for some pods after each step, for all at the end."""
     scenario = Scenario().nodes("a", 2, gpu=4, cpu=32).nodes("s", 2, shared=2, cpu=32).nodes("z", cpu=64)
     for number, shape in enumerate(SHAPES):
         scenario.gang(f"g{number}", 12, min=1, **shape)
@@ -124,13 +124,13 @@ def test_costs_kept_are_costs_computed_again(steps: list[tuple[int, int, bool]],
                 gang=gangs[shape], assignments=[(nodes[node], [gangs[shape].members[turn]])]
             )
             if not stays:
-                _told(kept, nodes, gangs[shape].members[0])
+                _costs(kept, nodes, gangs[shape].members[0])
                 statement.roll_back()
         pod = gangs[asked[turn % len(asked)]].members[0]
-        assert _told(kept, nodes, pod) == _told(FragmentationOrders(session, Fullness(session)), nodes, pod)
+        assert _costs(kept, nodes, pod) == _costs(FragmentationOrders(session, Fullness(session)), nodes, pod)
     fresh = FragmentationOrders(session, Fullness(session))
     for gang in gangs:
-        assert _told(kept, nodes, gang.members[0]) == _told(fresh, nodes, gang.members[0])
+        assert _costs(kept, nodes, gang.members[0]) == _costs(fresh, nodes, gang.members[0])
 
 
 def test_costs_are_computed_for_changed_nodes_only(monkeypatch: pytest.MonkeyPatch) -> None:

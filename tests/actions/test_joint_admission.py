@@ -1,4 +1,4 @@
-"""Starts that found no room get some where those placed before them can be moved, and only there."""
+"""Joint admission: gangs that did not fit start where gangs that the same cycle placed can be moved."""
 
 from collections import Counter
 from typing import Any
@@ -16,7 +16,7 @@ from tests.builders import Decided, Scenario
 
 
 def three_racks() -> Scenario:
-    """Racks a and b of four nodes, c of two. One node of a and one of b are fuller: they are taken first."""
+    """Racks a and b of four nodes, c of two. One node of a and one of b are fuller and are used first."""
     scenario = Scenario("spine", "rack")
     for rack in ("a", "b"):
         scenario.nodes(f"{rack}-full", 1, gpu=8, cpu=32, within=f"s/{rack}")
@@ -24,7 +24,7 @@ def three_racks() -> Scenario:
     return scenario.nodes("c", 2, gpu=8, within="s/c")
 
 
-def test_what_blocks_two_racks_is_moved_out_of_their_way() -> None:
+def test_a_gang_that_blocks_two_racks_is_moved() -> None:
     scenario = three_racks().gang("first", 2, gpu=8)
     assert scenario.decide().where("first") == {"a-full": 1, "b-full": 1}
     scenario.gang("left", 4, gpu=8, required="rack").gang("right", 4, gpu=8, required="rack")
@@ -38,7 +38,7 @@ def test_what_blocks_two_racks_is_moved_out_of_their_way() -> None:
     assert placement.domain_labels.keys() == {"test/spine", "test/rack"}
 
 
-def test_whoever_was_placed_stays_placed_although_others_are_worth_more() -> None:
+def test_a_placed_gang_stays_placed_although_other_gangs_have_more_value() -> None:
     scenario = Scenario("rack").nodes("a", 2, gpu=8, within="a").nodes("b", 2, gpu=8, within="b")
     scenario.gang("first", 1, gpu=8)
     for name in ("left", "right"):
@@ -47,48 +47,48 @@ def test_whoever_was_placed_stays_placed_although_others_are_worth_more() -> Non
 
 
 def one_or_four(**fields: Any) -> Scenario:
-    """Racks a and b of two nodes. `first` takes one of a node; `left` and `right` each need a whole rack."""
+    """Racks a and b of two nodes. `first` needs one node; `left` and `right` each need a whole rack."""
     scenario = Scenario("rack").nodes("a", 2, gpu=8, within="a").nodes("b", 2, gpu=8, within="b")
     scenario.queue("default", **fields).gang("first", 1, gpu=8)
     return scenario.gang("left", 2, gpu=8, required="rack").gang("right", 2, gpu=8, required="rack")
 
 
-def test_by_value_whoever_came_first_waits_for_those_that_are_worth_more() -> None:
+def test_most_value_prefers_gangs_of_more_value_to_the_oldest() -> None:
     result = one_or_four(admission=Admission.MOST_VALUE).decide()
     assert sorted(result.placed()) == ["left", "right"]
     assert result.reasons() == {"first": Reason.INSUFFICIENT_CAPACITY}
 
 
-def test_by_value_nobody_waits_for_others_that_are_worth_as_much() -> None:
+def test_most_value_keeps_the_older_of_equal_gangs() -> None:
     scenario = Scenario().nodes("n", 1, gpu=8).queue("default", admission=Admission.MOST_VALUE)
     scenario.gang("first", 1, gpu=8).gang("second", 1, gpu=8)
     assert scenario.decide().placed() == ["first"]
 
 
-def test_by_value_a_higher_rank_and_other_queues_stay() -> None:
+def test_most_value_does_not_displace_higher_priorities_or_other_queues() -> None:
     scenario = one_or_four(admission=Admission.MOST_VALUE)
     assert "first" in scenario.change("first", priority=5).decide().placed()
     scenario = one_or_four(admission=Admission.MOST_VALUE).queue("other")
     assert "first" in scenario.change("first", queue="other").decide().placed()
 
 
-def test_by_value_is_a_wish_that_children_have_and_other_orderings_ignore() -> None:
-    wish = {"admission": Admission.MOST_VALUE}
-    scenario = one_or_four(parent="above").queue("above", **wish)
+def test_most_value_is_inherited_by_children_and_ignored_by_strict_fifo() -> None:
+    most_value = {"admission": Admission.MOST_VALUE}
+    scenario = one_or_four(parent="above").queue("above", **most_value)
     assert sorted(scenario.decide().placed()) == ["left", "right"]
-    scenario = one_or_four(parent="above", admission=Admission.IN_ORDER).queue("above", **wish)
+    scenario = one_or_four(parent="above", admission=Admission.IN_ORDER).queue("above", **most_value)
     assert "first" in scenario.decide().placed()
-    assert "first" in one_or_four(ordering=Ordering.STRICT_FIFO, **wish).decide().placed()
+    assert "first" in one_or_four(ordering=Ordering.STRICT_FIFO, **most_value).decide().placed()
 
 
-def test_by_value_nobody_is_left_out_without_need() -> None:
+def test_most_value_displaces_no_gang_without_need() -> None:
     scenario = one_or_four(admission=Admission.MOST_VALUE).nodes("c", 1, gpu=8, within="c")
     scenario.gang("late", 1, gpu=8)
     assert sorted(scenario.decide().placed()) == ["first", "left", "right"]
 
 
-def test_by_value_whoever_came_later_does_not_replace_an_equal_beside_a_better_one() -> None:
-    """Six nodes are full with `large` instead of `second`, and beside it whoever takes two: `first` did."""
+def test_most_value_does_not_replace_a_gang_by_a_later_one_of_equal_value() -> None:
+    """`large` replaces `second`. It leaves two of six nodes to `first`, which `last` must not replace."""
     scenario = Scenario("rack").queue("default", admission=Admission.MOST_VALUE)
     for rack, nodes in (("a", 1), ("b", 2), ("c", 3)):
         scenario.nodes(rack, nodes, gpu=8, within=rack)
@@ -97,7 +97,7 @@ def test_by_value_whoever_came_later_does_not_replace_an_equal_beside_a_better_o
     assert sorted(scenario.decide().placed()) == ["first", "large"]
 
 
-def test_by_value_whoever_is_of_lower_rank_is_not_left_out_for_a_better_use_above() -> None:
+def test_most_value_does_not_displace_a_lower_priority_for_more_value_above() -> None:
     scenario = Scenario("rack").queue("default", admission=Admission.MOST_VALUE)
     scenario.nodes("a", 3, gpu=8, within="a").nodes("b", 3, gpu=8, within="b")
     scenario.gang("first", 1, gpu=8, priority=5).gang("left", 3, gpu=8, required="rack", priority=5)
@@ -107,18 +107,18 @@ def test_by_value_whoever_is_of_lower_rank_is_not_left_out_for_a_better_use_abov
     assert {"first", "low"} <= set(placed)
 
 
-def test_by_value_whoever_was_promised_a_start_or_had_room_made_is_not_left_out() -> None:
+def test_most_value_does_not_displace_gangs_with_a_reserved_start_or_a_nomination() -> None:
     first = GangId("gang-first")
-    promise = ReservedStart(reserved_in=(1, 0), start=0, held_from=0, usage={})
+    reserved = ReservedStart(reserved_in=(1, 0), start=0, held_from=0, usage={})
     nomination = Nomination(usage={}, victims=(), until=1 << 60, attempts=1)
-    for memory in (Memory(reserved_starts={first: promise}), Memory(nominations={first: nomination})):
+    for memory in (Memory(reserved_starts={first: reserved}), Memory(nominations={first: nomination})):
         scenario = one_or_four(admission=Admission.MOST_VALUE)
         scenario.memory = memory
         assert "first" in scenario.decide().placed()
 
 
-def test_by_value_some_queues_are_looked_at_in_a_cycle() -> None:
-    """Each has two racks of its own, so that all could gain."""
+def test_most_value_improves_a_bounded_number_of_queues_in_a_cycle() -> None:
+    """Each queue has two racks of its own, so that all could gain."""
     scenario = Scenario("rack").queue("root", admission=Admission.MOST_VALUE)
     for number in range(CYCLE_VALUE_QUEUES_MAX + 2):
         own = {"queue": f"q{number}", "gpu": 8, "selector": {"of": str(number)}}
@@ -132,7 +132,7 @@ def test_by_value_some_queues_are_looked_at_in_a_cycle() -> None:
     assert len(first) == 2
 
 
-def test_nobody_is_moved_for_somebody_of_lower_rank() -> None:
+def test_no_gang_is_moved_for_a_gang_of_lower_priority() -> None:
     scenario = three_racks().gang("first", 2, gpu=8, priority=5)
     scenario.gang("left", 4, gpu=8, required="rack").gang("right", 4, gpu=8, required="rack")
     result = scenario.decide()
@@ -140,14 +140,14 @@ def test_nobody_is_moved_for_somebody_of_lower_rank() -> None:
     assert result.placed() == ["first"]
 
 
-def test_fillers_of_lower_rank_are_moved_too_and_stay() -> None:
+def test_gangs_of_lower_priority_are_moved_too_and_stay_placed() -> None:
     scenario = three_racks().gang("first", 2, gpu=8, priority=5)
     scenario.gang("rack", 4, gpu=8, required="rack", priority=5).gang("filler", 4, gpu=8)
     result = scenario.decide()
     assert sorted(result.placed()) == ["filler", "first", "rack"]
 
 
-def test_a_limit_of_the_queue_counts_all_of_them_together() -> None:
+def test_the_queue_limit_counts_all_gangs_together() -> None:
     scenario = three_racks().queue("default", limit={GPU: 8 * 7}).gang("first", 2, gpu=8)
     scenario.gang("left", 4, gpu=8, required="rack").gang("right", 4, gpu=8, required="rack")
     result = scenario.decide()
@@ -155,7 +155,7 @@ def test_a_limit_of_the_queue_counts_all_of_them_together() -> None:
     assert result.reasons() == {"right": Reason.QUEUE_LIMIT}
 
 
-def test_a_gang_with_surplus_in_this_cycle_lies_where_it_lies() -> None:
+def test_a_gang_with_surplus_in_this_cycle_is_not_moved() -> None:
     scenario = three_racks().gang("first", 3, min=2, gpu=8)
     scenario.gang("left", 4, gpu=8, required="rack").gang("right", 4, gpu=8, required="rack")
     result = scenario.decide()
@@ -163,13 +163,13 @@ def test_a_gang_with_surplus_in_this_cycle_lies_where_it_lies() -> None:
     assert {"a-full", "b-full"} <= result.where("first").keys()
 
 
-def test_what_members_of_others_hold_is_not_moved() -> None:
+def test_running_gangs_are_not_moved() -> None:
     scenario = three_racks().gang("old", 2, gpu=8, on=["a-full-0", "b-full-0"])
     scenario.gang("new", 1, gpu=8).gang("left", 4, gpu=8, required="rack")
     assert scenario.decide().placed() == ["new"]
 
 
-def test_the_surplus_of_whom_is_helped_is_placed_in_the_same_cycle() -> None:
+def test_the_surplus_of_a_gang_that_starts_jointly_is_placed_in_the_same_cycle() -> None:
     scenario = three_racks().gang("first", 2, gpu=8)
     scenario.gang("left", 4, gpu=8, required="rack").gang("right", 8, min=7, gpu=4, required="rack")
     result = scenario.decide()
@@ -177,15 +177,15 @@ def test_the_surplus_of_whom_is_helped_is_placed_in_the_same_cycle() -> None:
     assert sum(result.where("right").values()) == 8
 
 
-def test_what_failed_is_tried_again_in_the_room_that_is_left_now() -> None:
-    """With `first` out of the way, racks a and b hold `left` and `small`, which is of lower rank."""
+def test_failed_starts_are_tried_again_in_the_capacity_that_is_left() -> None:
+    """When `first` is moved, racks a and b hold `left` and `small`, which has a lower priority."""
     scenario = three_racks().gang("first", 2, gpu=8, priority=5)
     scenario.gang("left", 4, gpu=8, required="rack", priority=5).gang("small", 4, gpu=8, required="rack")
     assert sorted(scenario.decide().placed()) == ["first", "left", "small"]
 
 
 def divided(scenario: Scenario, name: str, *parts: SubgroupSpec, gpu: int = 8, **fields: Any) -> Scenario:
-    """A gang of these subgroups, each with the pods of its minimum, less those of subgroups inside it."""
+    """A gang of these subgroups, each with the pods of its minimum, without those of its nested subgroups."""
     inner = {part.name: sum(one.min_member for one in parts if one.parent == part.name) for part in parts}
     own = [part.name for part in parts for _ in range(part.min_member - inner[part.name])]
     scenario.gang(name, len(own), gpu=gpu, subgroups=parts, **fields)
@@ -204,11 +204,11 @@ def racks_of(result: Decided, scenario: Scenario, name: str) -> dict[str, Counte
 
 
 def two_racks(name: str = "pair") -> tuple[SubgroupSpec, SubgroupSpec]:
-    """Two subgroups of four that each must lie in one rack."""
+    """Two subgroups of four that each require one rack."""
     return SubgroupSpec(f"{name}-left", 4, required="rack"), SubgroupSpec(f"{name}-right", 4, required="rack")
 
 
-def test_a_gang_is_helped_whose_subgroups_need_a_rack_each() -> None:
+def test_a_gang_starts_jointly_whose_subgroups_need_a_rack_each() -> None:
     scenario = divided(three_racks().gang("first", 2, gpu=8), "pair", *two_racks())
     result = scenario.decide()
     assert result.where("first") == {"c": 2}
@@ -217,7 +217,7 @@ def test_a_gang_is_helped_whose_subgroups_need_a_rack_each() -> None:
     assert sorted(map(tuple, racks.values())) == [("a",), ("b",)]
 
 
-def test_a_gang_is_helped_that_comes_in_segments() -> None:
+def test_a_gang_of_segments_starts_jointly() -> None:
     scenario = three_racks().gang("first", 2, gpu=8)
     divided(scenario, "ring", SubgroupSpec("all", 8, required="rack", segment=4))
     result = scenario.decide()
@@ -225,7 +225,7 @@ def test_a_gang_is_helped_that_comes_in_segments() -> None:
     assert racks_of(result, scenario, "ring") == {"all": {"a": 4, "b": 4}}
 
 
-def test_a_gang_with_subgroups_is_moved_and_keeps_its_rules() -> None:
+def test_a_gang_with_subgroups_is_moved_within_its_constraints() -> None:
     scenario = divided(
         three_racks(), "first", SubgroupSpec("one", 1, required="rack"), SubgroupSpec("two", 1)
     )
@@ -238,12 +238,12 @@ def test_a_gang_with_subgroups_is_moved_and_keeps_its_rules() -> None:
 
 
 def replicas(scenario: Scenario) -> Scenario:
-    """Two of three replicas are enough; the first one is larger than any rack."""
+    """A gang that needs two of three replicas; the first one is larger than any rack."""
     parts = [SubgroupSpec(name, size, required="rack") for name, size in (("p", 6), ("q", 4), ("r", 4))]
     return divided(scenario, "serve", *parts, min=8, min_subgroups=2)
 
 
-def test_other_subgroups_are_helped_where_the_first_ones_fit_nowhere() -> None:
+def test_other_subgroups_start_jointly_where_the_first_ones_fit_nowhere() -> None:
     scenario = replicas(three_racks().gang("first", 2, gpu=8))
     result = scenario.decide()
     assert result.where("first") == {"c": 2}
@@ -252,7 +252,7 @@ def test_other_subgroups_are_helped_where_the_first_ones_fit_nowhere() -> None:
     assert placement.cause == "start"
 
 
-def test_what_others_were_chosen_from_is_not_tried_again_in_the_same_cycle() -> None:
+def test_a_subgroup_that_started_instead_is_not_tried_again_in_the_same_cycle() -> None:
     """The replica `r` comes after the first choice, `p` and `q`, and is one of those that start instead."""
     scenario = three_racks().gang("first", 2, gpu=8)
     parts = [SubgroupSpec(name, size, required="rack") for name, size in (("p", 6), ("q", 4), ("r", 1))]
@@ -265,7 +265,7 @@ def test_what_others_were_chosen_from_is_not_tried_again_in_the_same_cycle() -> 
     }
 
 
-def test_a_gang_that_started_with_other_subgroups_is_moved_with_these() -> None:
+def test_a_gang_that_started_with_other_subgroups_is_moved_with_them() -> None:
     scenario = three_racks().nodes("d", 5, gpu=8, within="s/d").nodes("e", 5, gpu=8, within="s/e")
     replicas(scenario.gang("first", 2, gpu=8))
     assert scenario.decide().where("serve") == {"d": 4, "e": 4}
@@ -276,8 +276,8 @@ def test_a_gang_that_started_with_other_subgroups_is_moved_with_these() -> None:
     assert set(result.where("serve")) != {"d", "e"}
 
 
-def test_a_gang_that_is_not_understood_lies_where_it_lies_and_others_are_helped() -> None:
-    """Segments around a subgroup with a level of its own take no part."""
+def test_a_gang_with_unsupported_constraints_is_not_moved_and_others_are() -> None:
+    """A segmented subgroup with a nested subgroup that has its own level takes no part."""
     scenario = three_racks().nodes("d", 2, gpu=8, cpu=32, within="s/d").gang("first", 2, gpu=8)
     outer = SubgroupSpec("outer", 2, required="rack", segment=2)
     divided(scenario, "odd", outer, SubgroupSpec("inner", 1, parent="outer", required="rack"))
@@ -288,8 +288,8 @@ def test_a_gang_that_is_not_understood_lies_where_it_lies_and_others_are_helped(
     assert result.where("odd") == where.where("odd")
 
 
-def test_a_limit_on_some_of_the_nodes_that_a_gang_could_use_keeps_others_from_nothing() -> None:
-    """How much of `odd` the limit of a flavor counts depends on where it lies: it takes no part."""
+def test_a_flavor_limit_on_some_nodes_of_a_gang_does_not_block_others() -> None:
+    """How much of `odd` the flavor limit counts depends on its nodes, so `odd` takes no part."""
     scenario = three_racks().nodes("d", 1, gpu=8, memory=2048, within="s/d", labels={"flavor": "d"})
     scenario.nodes("e", 2, gpu=8, memory=2048, within="s/e")
     scenario.queue("flavors", flavors=[Flavor("d", (("flavor", "d"),), limit={GPU: 16})])

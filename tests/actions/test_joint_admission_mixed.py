@@ -1,4 +1,4 @@
-"""Clusters and gangs of all kinds, from seeds: looked at together, no gang is worse off than one by one."""
+"""Seeded random clusters: joint admission starts every gang that allocation alone starts."""
 
 import random
 from collections import Counter
@@ -15,14 +15,14 @@ from tests.builders import Decided, Scenario, term
 
 SEEDS = range(24)
 HELPED = {0: {"g2"}, 8: {"g0"}, 17: {"g2"}, 18: {"g3"}}
-"""Gangs with subgroups that start only because others are moved, by seed."""
+"""Gangs with subgroups that start only because other gangs are moved, by seed."""
 LEVELS = ("spine", "rack")
 
 
 def scenario_of(seed: int) -> Scenario:
-    """Two spines of two racks, gangs of several kinds that ask for more than there is.
+    """Two spines of two racks, gangs of several kinds that request more than exists.
 
-    Those without a level come first and take the fuller nodes of racks that others could need whole.
+    Gangs without a level are placed first and use the fuller nodes of racks that others could need whole.
     """
     rng = random.Random(seed)
     scenario = Scenario(*LEVELS).nodes("spare", 2, gpu=8, within="s1/spare")
@@ -73,8 +73,8 @@ def parts_of(kind: str, rng: random.Random) -> Iterator[SubgroupSpec]:
             yield SubgroupSpec(part, rng.randint(2, 4), required=level)
 
 
-def broken(scenario: Scenario, result: Decided) -> list[str]:
-    """What is wrong with all that was placed: levels, segments, room."""
+def violations(scenario: Scenario, result: Decided) -> list[str]:
+    """Describe the violated constraints of all placements: levels, segments, capacity."""
     snapshot = scenario.snapshot(1)
     apart = [
         node
@@ -112,15 +112,15 @@ def broken(scenario: Scenario, result: Decided) -> list[str]:
             if not part.segment and len(counts) > 1:
                 wrong.append(f"{gang.name}: {part.name} in several {part.required}s")
     if len(set(apart)) < len(apart):
-        wrong.append("two on one node that must be apart")
+        wrong.append("two pods with anti-affinity on one node")
     return wrong + [f"{count} GPUs on {node}" for node, count in used.items() if count > 8]
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_nobody_is_worse_off_than_one_by_one(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_joint_admission_starts_a_superset_of_the_gangs(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     scenario = scenario_of(seed)
     together = scenario.decide()
-    assert broken(scenario, together) == []
+    assert violations(scenario, together) == []
     monkeypatch.setattr(admit, "improve", lambda _: False)
     alone = set(scenario.decide().placed())
     assert alone | HELPED.get(seed, set()) <= set(together.placed())

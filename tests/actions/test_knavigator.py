@@ -1,10 +1,10 @@
-"""Knavigator's gang benchmark by decisions alone: 53 jobs, 32 nodes of 8 GPUs, two minutes each."""
+"""Knavigator's gang benchmark without a cluster: 53 jobs of two minutes on 32 nodes of 8 GPUs."""
 
 from bench.knavigator_jobs import GPUS, NODES, sizes
 from tests.actions.timeline import Timeline, Work
 
 
-def test_it_ends_after_eighteen_minutes_with_no_node_ever_idle() -> None:
+def test_all_jobs_end_after_eighteen_minutes_with_no_node_idle() -> None:
     timeline = Timeline(NODES, GPUS, None)
     timeline.add(*(Work(f"j{index:02}", size, GPUS, runs=2) for index, size in enumerate(sizes())))
     timeline.run(until=20)

@@ -1,4 +1,4 @@
-"""Gangs that need only some of their subgroups: which start together, which come later, and the messages."""
+"""Gangs with minSubGroups: which subgroups start together, which are placed later, and the messages."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -30,7 +30,10 @@ def gang(
     role_of: Mapping[str, str] | None = None,
     **spec: Any,
 ) -> Gang:
-    """So many waiting and bound pods per subgroup; "" is none. `role_of`: that of all its pods."""
+    """A gang with this number of waiting and bound pods per subgroup; "" is none.
+
+    `role_of`: the role of all pods of a subgroup.
+    """
     cache = Cache(scheduler_name="phalanx")
     group = pod_group("g", **spec)
     cache.apply(Applied(replace(group, status=replace(group.status, started_at=started))))
@@ -53,7 +56,7 @@ def counts(demand: Demand) -> dict[str, int]:
     return found
 
 
-def told(found: Gang) -> list[tuple[Stage, bool, dict[str, int]]]:
+def described(found: Gang) -> list[tuple[Stage, bool, dict[str, int]]]:
     demands = demands_of(found)
     assert not isinstance(demands, Objection), demands
     return [(demand.stage, demand.is_whole, counts(demand)) for demand in demands]
@@ -62,14 +65,14 @@ def told(found: Gang) -> list[tuple[Stage, bool, dict[str, int]]]:
 THREE = [part("a", 2), part("b", 3), part("c", 2)]
 
 
-def test_the_first_complete_subgroups_start_and_each_other_one_comes_whole() -> None:
+def test_the_first_complete_subgroups_start_and_each_other_one_is_placed_whole() -> None:
     found = gang({"a": 1, "b": 4, "c": 2}, minMember=5, minSubGroups=2, subGroups=THREE)
-    assert told(found) == [
+    assert described(found) == [
         (Stage.START, True, {"b": 3, "c": 2}),
         (Stage.SURPLUS, False, {"b": 1}),
     ]
     found = gang({"a": 2, "b": 3, "c": 3}, minMember=5, minSubGroups=2, subGroups=THREE)
-    assert told(found) == [
+    assert described(found) == [
         (Stage.START, True, {"a": 2, "b": 3}),
         (Stage.SURPLUS, True, {"c": 2}),
     ]
@@ -77,54 +80,54 @@ def test_the_first_complete_subgroups_start_and_each_other_one_comes_whole() -> 
 
 def test_more_subgroups_start_where_the_first_ones_have_too_few_members() -> None:
     found = gang({"a": 2, "b": 3, "c": 2}, minMember=6, minSubGroups=2, subGroups=THREE)
-    assert told(found) == [(Stage.START, True, {"a": 2, "b": 3, "c": 2})]
+    assert described(found) == [(Stage.START, True, {"a": 2, "b": 3, "c": 2})]
 
 
-def test_members_in_no_subgroup_count_and_come_before_another_subgroup() -> None:
+def test_members_in_no_subgroup_count_and_go_before_another_subgroup() -> None:
     found = gang({"": 1, "a": 2, "b": 3, "c": 2}, minMember=6, minSubGroups=2, subGroups=THREE)
-    assert told(found) == [(Stage.START, True, {"a": 2, "b": 3, "": 1}), (Stage.SURPLUS, True, {"c": 2})]
+    assert described(found) == [(Stage.START, True, {"a": 2, "b": 3, "": 1}), (Stage.SURPLUS, True, {"c": 2})]
 
 
-def test_too_few_complete_subgroups_wait_and_say_so() -> None:
+def test_too_few_complete_subgroups_are_reported() -> None:
     found = demands_of(gang({"a": 2, "b": 1, "c": 1}, minMember=5, minSubGroups=2, subGroups=THREE))
     assert isinstance(found, Objection)
     assert found.message == ("1 of 2 required subgroups are complete; subgroup b needs 3 more pods, 1 exist")
     assert "lower minSubGroups" in found.next_step
 
 
-def test_a_nested_subgroup_must_be_whole_too() -> None:
+def test_a_nested_subgroup_must_be_complete_too() -> None:
     nested = [part("a", 3), part("a-lead", 1, parent="a"), part("b", 2)]
     found = gang({"a": 3, "b": 2}, minMember=2, minSubGroups=1, subGroups=nested)
-    assert told(found) == [(Stage.START, True, {"b": 2})]
+    assert described(found) == [(Stage.START, True, {"b": 2})]
     found = gang({"a": 2, "a-lead": 1, "b": 2}, minMember=2, minSubGroups=1, subGroups=nested)
-    assert told(found)[0] == (Stage.START, True, {"a": 2, "a-lead": 1})
+    assert described(found)[0] == (Stage.START, True, {"a": 2, "a-lead": 1})
 
 
 def test_a_subgroup_that_has_started_is_completed_first() -> None:
     found = gang({"a": 2, "b": 3, "c": 1}, bound={"c": 1}, minMember=4, minSubGroups=2, subGroups=THREE)
-    assert told(found) == [(Stage.REPAIR, True, {"a": 2, "c": 1}), (Stage.SURPLUS, True, {"b": 3})]
+    assert described(found) == [(Stage.REPAIR, True, {"a": 2, "c": 1}), (Stage.SURPLUS, True, {"b": 3})]
 
 
-def test_a_started_subgroup_gets_back_what_it_lost_and_a_lost_one_comes_whole() -> None:
-    """It started with a and b; a lost a member and b all."""
+def test_a_started_subgroup_gets_replacements_and_a_lost_one_is_placed_whole() -> None:
+    """The gang started with a and b; a lost a member and b all members."""
     started = {"started": "2026-01-01T00:00:00Z", "minMember": 4, "minSubGroups": 2, "subGroups": THREE}
     found = gang({"a": 1, "b": 2}, bound={"a": 1}, **started)
-    assert told(found) == [(Stage.REPAIR, False, {"a": 1})]
+    assert described(found) == [(Stage.REPAIR, False, {"a": 1})]
     found = gang({"a": 1, "b": 3, "c": 2}, bound={"a": 1}, **started)
-    assert told(found) == [
+    assert described(found) == [
         (Stage.REPAIR, False, {"a": 1}),
         (Stage.REPAIR, True, {"b": 3}),
         (Stage.SURPLUS, True, {"c": 2}),
     ]
 
 
-def test_pods_of_a_subgroup_that_is_not_complete_wait_and_say_so() -> None:
+def test_an_incomplete_subgroup_is_reported() -> None:
     found = demands_of(gang({"c": 1}, bound={"a": 2, "b": 3}, minMember=4, minSubGroups=2, subGroups=THREE))
     assert isinstance(found, Objection)
     assert found.message == "subgroup c needs 2 more pods, 1 exist"
 
 
-def test_members_of_half_a_subgroup_start_nothing() -> None:
+def test_members_of_incomplete_subgroups_do_not_count_as_started() -> None:
     """Five bound members, but one whole subgroup only."""
     found = gang({}, bound={"a": 1, "b": 3, "c": 1}, minMember=5, minSubGroups=2, subGroups=THREE)
     assert not found.started
@@ -134,7 +137,7 @@ def test_members_of_half_a_subgroup_start_nothing() -> None:
     assert not found.started
 
 
-def test_others_start_with_no_more_than_their_minimums_until_they_are_enough() -> None:
+def test_chosen_subgroups_start_with_their_minimums_until_they_are_enough() -> None:
     found = gang({"a": 3, "b": 3, "c": 2}, minMember=5, minSubGroups=2, subGroups=THREE)
     alone, is_enough = start_demand(found, ["a"])
     assert (counts(alone), is_enough) == ({"a": 2}, False)
@@ -143,7 +146,7 @@ def test_others_start_with_no_more_than_their_minimums_until_they_are_enough() -
 
 
 def test_more_subgroups_start_where_the_first_ones_lack_a_role() -> None:
-    """Only members of c lead."""
+    """Only members of c have the role lead."""
     roles = [{"name": "lead", "count": 2, "minMember": 1}, {"name": "work", "count": 5, "minMember": 0}]
     found = gang(
         {"a": 2, "b": 3, "c": 2},
@@ -153,11 +156,11 @@ def test_more_subgroups_start_where_the_first_ones_lack_a_role() -> None:
         subGroups=THREE,
         roles=roles,
     )
-    assert told(found)[0] == (Stage.START, True, {"a": 2, "b": 3, "c": 2})
+    assert described(found)[0] == (Stage.START, True, {"a": 2, "b": 3, "c": 2})
 
 
-def test_the_minimum_of_a_role_is_asked_for_when_the_subgroups_are_enough() -> None:
-    """Two of a would do, were not five workers needed; b may have three of them."""
+def test_the_minimum_of_a_role_is_demanded_when_the_subgroups_are_enough() -> None:
+    """Two members of a would be enough, but five workers are needed; b may provide three of them."""
     roles = [{"name": "work", "count": 8, "minMember": 5}]
     found = gang(
         {"a": 4, "b": 4},
@@ -175,7 +178,7 @@ def test_the_minimum_of_a_role_is_asked_for_when_the_subgroups_are_enough() -> N
 
 
 def choice(scenario: Scenario, minimum: int, parts: Mapping[str, tuple[int, int]]) -> Scenario:
-    """A gang of which two of these subgroups must start: pods, and GPUs of each."""
+    """A gang that needs two of these subgroups; `parts`: by name, the pods and the GPUs of each pod."""
     specs = tuple(SubgroupSpec(name, pods) for name, (pods, _) in parts.items())
     (_, (first, gpus)), *others = parts.items()
     scenario.gang("g", first, min=minimum, gpu=gpus, subgroups=specs, min_subgroups=2)
@@ -188,8 +191,8 @@ def choice(scenario: Scenario, minimum: int, parts: Mapping[str, tuple[int, int]
     )
 
 
-def test_a_subgroup_of_few_pods_that_leaves_no_capacity_for_another_is_left_out() -> None:
-    """The one pod of `a` takes all GPUs."""
+def test_a_small_subgroup_that_leaves_no_capacity_for_another_is_left_out() -> None:
+    """The only pod of `a` uses all GPUs."""
     scenario = choice(Scenario().nodes("n", 1, gpu=8), 3, {"a": (1, 8), "b": (2, 1), "c": (2, 1)})
     binds = scenario.decide().binds
     started = {pod.subgroup for pod in scenario.members("g") if pod.uid in binds}
@@ -197,14 +200,14 @@ def test_a_subgroup_of_few_pods_that_leaves_no_capacity_for_another_is_left_out(
 
 
 def test_fewer_subgroups_with_more_members_start_where_not_all_fit() -> None:
-    """`a` and `b` have five members, six are needed; all three are eight, and seven fit."""
+    """`a` and `b` have five members but six are needed; all three have eight but seven fit."""
     scenario = choice(Scenario().nodes("n", 1, gpu=7), 6, {"a": (2, 1), "b": (3, 1), "c": (3, 1)})
     binds = scenario.decide().binds
     started = {pod.subgroup for pod in scenario.members("g") if pod.uid in binds}
     assert started == {"b", "c"}
 
 
-def test_what_may_start_with_other_subgroups_is_not_told_as_impossible() -> None:
+def test_a_gang_that_may_start_with_other_subgroups_is_not_reported_as_impossible() -> None:
     parts = {"a": (1, 8), "b": (2, 1), "c": (2, 1)}
     scenario = choice(Scenario().nodes("n", 1, gpu=8).foreign("busy", "n-0", gpu=6), 3, parts)
     assert scenario.decide().verdict("g").reason is Reason.INSUFFICIENT_CAPACITY

@@ -1,4 +1,4 @@
-"""The next step: which changes are offered, in which words."""
+"""The next step of a verdict: which changes it offers, and its text."""
 
 from msgspec.structs import replace
 from phalanx.actions.demands.demand import Demand
@@ -61,7 +61,7 @@ def test_capacity_is_shown_with_its_nodes_while_they_are_few() -> None:
     )
 
 
-def test_of_several_changes_of_a_kind_the_first_is_shown() -> None:
+def test_the_first_of_several_changes_of_a_kind_is_shown() -> None:
     assert waiting(capacity("a-0"), capacity("b-0")) == "Wait until 1 more nvidia.com/gpu are free on a-0"
 
 
@@ -76,11 +76,11 @@ def test_every_missing_amount_is_shown() -> None:
     )
 
 
-def test_a_node_that_is_not_there_is_not_waited_for() -> None:
+def test_a_new_node_is_not_waited_for() -> None:
     assert waiting(capacity(NEW_NODE)) == "Wait until running work ends"
 
 
-def test_nothing_known_is_no_reason_to_say_nothing() -> None:
+def test_there_is_a_next_step_without_relaxations() -> None:
     assert waiting() == "Wait until running work ends"
     scenario = Scenario().gang("g", 4)
     text = next_steps.when_impossible(demand(scenario), NOTHING, facts(), session_of(scenario))
@@ -90,16 +90,16 @@ def test_nothing_known_is_no_reason_to_say_nothing() -> None:
 def test_a_smaller_minimum_is_offered_to_whole_gangs_of_one_shape_only() -> None:
     lower = Relaxation(RelaxationKind.LOWER_MINIMUM, minimums=(3,))
 
-    def told(scenario: Scenario) -> str:
+    def next_step(scenario: Scenario) -> str:
         return next_steps.when_impossible(demand(scenario), NOTHING, facts(lower), session_of(scenario))
 
-    assert told(Scenario().gang("g", 4)) == "Lower minMember to 3"
-    assert "minMember" not in told(Scenario().gang("g", 2, min=4).role("g", 2, cpu=2))
-    assert "minMember" not in told(Scenario().nodes("n").gang("g", 4, bound=1))
+    assert next_step(Scenario().gang("g", 4)) == "Lower minMember to 3"
+    assert "minMember" not in next_step(Scenario().gang("g", 2, min=4).role("g", 2, cpu=2))
+    assert "minMember" not in next_step(Scenario().nodes("n").gang("g", 4, bound=1))
 
 
 def test_pods_without_selectors_are_not_advised_to_change_them() -> None:
-    """Nodes that nobody may use come back, or do not; a selector can be changed."""
+    """Unavailable nodes are only mentioned where a selector or toleration can be changed."""
     scenario = Scenario().nodes("full", cpu=4).gang("old", 1, cpu=4, on=("full-0",))
     scenario.nodes("lost", cpu=4, conditions={"Ready": "False"}).gang("g", 1, cpu=4)
     assert "bring back 1 unavailable node" in scenario.decide().verdict("g").next_step
@@ -110,7 +110,7 @@ def test_pods_without_selectors_are_not_advised_to_change_them() -> None:
     assert said in scenario.decide().verdict("g").next_step
 
 
-def test_a_limit_is_named_before_a_level_where_both_are_in_the_way() -> None:
+def test_a_conflict_names_the_limit_before_the_level() -> None:
     """Rack r1 is large enough but limited to 4 devices, rack r2 is too small."""
     small = Flavor("r1", (("group", "r1"),), {GPU: 4})
     scenario = Scenario("rack").nodes("r1", 1, gpu=8, within="r1").nodes("r2", 1, gpu=2, within="r2")

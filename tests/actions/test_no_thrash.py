@@ -1,6 +1,6 @@
-"""Cases of other schedulers, by their issues' numbers: evictions that came to nothing, or to no end.
+"""Bugs of other schedulers, by issue number: useless evictions and endless cycles of evictions.
 
-Each runs cycle after cycle: bound pods run, evicted pods are made anew at once.
+Each test runs several cycles: bound pods run, evicted pods are recreated at once.
 """
 
 import pytest
@@ -16,112 +16,112 @@ from tests.examples import holds
 
 
 def run(scenario: Scenario, cycles: int = 12) -> list[Decided]:
-    """So many cycles; a minute passes between two."""
-    told = []
+    """Run this number of cycles, one a minute."""
+    decisions = []
     for _ in range(cycles):
         decided = scenario.decide()
-        told.append(decided)
+        decisions.append(decided)
         scenario.take(decided)
         scenario.capacity_version += bool(decided.evicted())
         scenario.now += 60_000
-    return told
+    return decisions
 
 
-def evictions(told: list[Decided]) -> list[str]:
-    return [name for decided in told for name in decided.evicted()]
+def evictions(decisions: list[Decided]) -> list[str]:
+    return [name for decided in decisions for name in decided.evicted()]
 
 
-def test_volcano_377_twelve_slots_and_twenty_four_jobs() -> None:
+def test_volcano_377_evictions_stop_at_the_fair_share() -> None:
     scenario = Scenario().queue("a").queue("b").nodes("n", 3, gpu=4)
     for index in range(12):
         scenario.gang(f"a{index}", 1, gpu=1, queue="a", on=[f"n-{index // 4}"])
     for index in range(12):
         scenario.gang(f"b{index}", 1, gpu=1, queue="b")
-    told = run(scenario)
-    assert len(evictions(told)) == 6
-    assert evictions(told[4:]) == []
+    decisions = run(scenario)
+    assert len(evictions(decisions)) == 6
+    assert evictions(decisions[4:]) == []
     assert used(scenario.snapshot(), "a") == used(scenario.snapshot(), "b") == 6
 
 
-def test_volcano_5022_nothing_goes_when_the_plan_fails() -> None:
-    """Two of three pods would fit if all went: then nobody goes."""
+def test_volcano_5022_no_pod_is_evicted_when_the_gang_would_not_fit() -> None:
+    """One node can be freed, but the gang needs two."""
     scenario = Scenario().nodes("n", 2, gpu=8)
     scenario.gang("low-0", 1, gpu=8, on=["n-0"]).gang("keeps", 1, gpu=8, on=["n-1"], priority=9)
     assert evictions(run(scenario.gang("high", 2, gpu=8, priority=5))) == []
 
 
-def test_volcano_5067_only_victims_of_the_nodes_that_are_used() -> None:
+def test_volcano_5067_only_victims_on_the_nodes_of_the_placement_are_evicted() -> None:
     scenario = Scenario("rack").nodes("a", 2, gpu=8, within="a").nodes("b", 2, gpu=8, within="b")
     for node in ("a-0", "a-1", "b-0"):
         scenario.gang(f"low-{node}", 1, gpu=8, on=[node])
-    told = run(scenario.gang("high", 2, gpu=8, priority=5, required="rack"))
-    assert evictions(told) == ["low-b-0-0"]
-    assert told[1].where("high") == {"b": 2}
+    decisions = run(scenario.gang("high", 2, gpu=8, priority=5, required="rack"))
+    assert evictions(decisions) == ["low-b-0-0"]
+    assert decisions[1].where("high") == {"b": 2}
 
 
-def test_kai_1719_a_plan_that_was_dropped_leaves_nothing_behind() -> None:
-    """The first gang finds no victims that would do; the second one uses what it looked at."""
+def test_kai_1719_a_discarded_plan_has_no_effect() -> None:
+    """No victims help the first gang; the second one may use the same candidates."""
     scenario = Scenario("rack").nodes("a", 1, gpu=8, within="a").nodes("b", 1, gpu=8, within="b")
     scenario.gang("low-0", 1, gpu=8, on=["a-0"]).gang("low-1", 1, gpu=8, on=["b-0"])
     scenario.gang("wide", 2, gpu=8, priority=9, required="rack").gang("small", 1, gpu=8, priority=5)
-    told = run(scenario)
-    assert len(evictions(told)) == 1
-    assert told[1].placed() == ["small"]
+    decisions = run(scenario)
+    assert len(evictions(decisions)) == 1
+    assert decisions[1].placed() == ["small"]
 
 
-def test_kueue_3779_two_queues_do_not_evict_each_other_in_turn() -> None:
-    """Gangs so large that each queue is either above its share or below it."""
+def test_kueue_3779_two_queues_do_not_evict_each_other_alternately() -> None:
+    """With gangs of this size, one queue is above its share and the other one below it."""
     scenario = Scenario().queue("a").queue("b").nodes("n", 1, gpu=8)
     scenario.gang("a0", 1, gpu=5, queue="a", on=["n-0"]).gang("b0", 1, gpu=5, queue="b")
     assert evictions(run(scenario)) == []
 
 
-def test_kueue_6947_priority_and_share_do_not_undo_each_other() -> None:
+def test_kueue_6947_preemption_and_reclaim_do_not_undo_each_other() -> None:
     scenario = Scenario().queue("a", guarantee={GPU: 4}).queue("b", guarantee={GPU: 4}).nodes("n", 1, gpu=8)
     scenario.gang("a-low", 1, gpu=4, queue="a", on=["n-0"]).gang(
         "a-mid", 1, gpu=4, queue="a", on=["n-0"], priority=5
     )
     scenario.gang("a-high", 1, gpu=4, queue="a", priority=9).gang("b0", 1, gpu=4, queue="b")
-    told = run(scenario)
-    assert sorted(evictions(told)) == ["a-low-0", "a-mid-0"]
+    decisions = run(scenario)
+    assert sorted(evictions(decisions)) == ["a-low-0", "a-mid-0"]
 
 
-def test_kueue_13662_who_was_evicted_does_not_come_back_and_evict() -> None:
+def test_kueue_13662_an_evicted_gang_does_not_evict_its_beneficiary() -> None:
     scenario = Scenario().queue("a", guarantee={GPU: 4}).queue("b", guarantee={GPU: 4}).nodes("n", 2, gpu=4)
     scenario.gang("a0", 2, gpu=4, min=1, queue="a", on=["n-0", "n-1"]).gang("b0", 1, gpu=4, queue="b")
     assert evictions(run(scenario)) == ["a0-1"]
 
 
-def test_kueue_14682_two_that_want_room_at_once_take_it_from_different_gangs() -> None:
+def test_kueue_14682_two_preemptors_evict_different_gangs() -> None:
     scenario = Scenario().nodes("n", 4, gpu=8)
     for index in range(4):
         scenario.gang(f"low-{index}", 1, gpu=8, on=[f"n-{index}"])
     for index in range(2):
         scenario.gang(f"high-{index}", 1, gpu=8, priority=5)
-    told = run(scenario)
-    assert len(evictions(told)) == 2
-    assert sorted(told[1].placed()) == ["high-0", "high-1"]
+    decisions = run(scenario)
+    assert len(evictions(decisions)) == 2
+    assert sorted(decisions[1].placed()) == ["high-0", "high-1"]
 
 
-def test_volcano_5984_one_pod_goes_where_one_is_enough() -> None:
-    """Of ten members of a gang that needs two, and not all ten."""
+def test_volcano_5984_one_pod_is_evicted_where_one_is_enough() -> None:
+    """The gang has ten members and needs two: it must not lose all ten."""
     scenario = Scenario().nodes("n", 1, gpu=10)
     scenario.gang("low", 10, min=2, gpu=1, on=["n-0"] * 10).gang("high", 1, gpu=1, priority=5)
-    told = run(scenario)
-    assert len(evictions(told)) == 1
-    assert told[1].placed() == ["high"]
+    decisions = run(scenario)
+    assert len(evictions(decisions)) == 1
+    assert decisions[1].placed() == ["high"]
 
 
 @pytest.mark.parametrize("priorities", [(0, 0, 0, 0), (0, 1, 2, 3), (0, 0, 4, 6)])
-def test_a_job_that_is_restarted_again_and_again_preempts_only_once(priorities: tuple[int, ...]) -> None:
-    """Meta: 35 restarts of one job led to 548 preemptions, those of whom it preempted among them."""
+def test_meta_a_job_that_restarts_repeatedly_preempts_only_once(priorities: tuple[int, ...]) -> None:
+    """At Meta, 35 restarts of one job led to 548 preemptions, including those by its victims."""
     scenario = Scenario().nodes("n", 4, gpu=8)
     for index, priority in enumerate(priorities):
         scenario.gang(f"g-{index}", 1, gpu=8, priority=priority, on=[f"n-{index}"])
     scenario.gang("waits", 1, gpu=8, priority=2).gang("high", 2, gpu=8, priority=5)
-    told = run(scenario, 6)
-    first = evictions(told)
-    assert {each.beneficiary for decided in told for each in decided.result.evictions} >= {"team/high"}
+    decisions = run(scenario, 6)
+    first = evictions(decisions)
+    assert {each.beneficiary for decided in decisions for each in decided.result.evictions} >= {"team/high"}
     for _ in range(35):
         scenario.lose("high", 2)
         assert evictions(run(scenario, 2)) == []
@@ -130,7 +130,7 @@ def test_a_job_that_is_restarted_again_and_again_preempts_only_once(priorities: 
 
 @pytest.mark.parametrize("priorities", [(0, 0, 0, 0), (0, 1, 2, 3), (4, 4, 4, 4)])
 def test_meta_a_job_whose_node_fails_each_time_evicts_one_each_time(priorities: tuple[int, ...]) -> None:
-    """Of a full cluster one node is gone, and comes back later: its room is all that must be made."""
+    """A full cluster loses one node, which comes back later: only the capacity of one node must be freed."""
     scenario = Scenario().nodes("n", 4, gpu=8)
     for index, priority in enumerate(priorities):
         scenario.gang(f"g-{index}", 1, gpu=8, priority=priority, on=[f"n-{index}"])
@@ -138,21 +138,21 @@ def test_meta_a_job_whose_node_fails_each_time_evicts_one_each_time(priorities: 
     for _ in range(35):
         lost = scenario.members("high")[0].node
         assert lost is not None
-        _turns(scenario, lost, "Unknown")
+        _set_ready(scenario, lost, "Unknown")
         scenario.lose("high", 2)
         assert len(evictions(run(scenario, 4))) == 1
-        _turns(scenario, lost, "True")
+        _set_ready(scenario, lost, "True")
         assert evictions(run(scenario, 4)) == []
 
 
-def _turns(scenario: Scenario, node: NodeName, ready: str) -> None:
+def _set_ready(scenario: Scenario, node: NodeName, ready: str) -> None:
     scenario._nodes[node] = replace(scenario._nodes[node], conditions={"Ready": ready})
     scenario.capacity_version += 1
 
 
 @st.composite
 def contended(draw: st.DrawFn) -> Scenario:
-    """Up to three queues, with and without guarantees, whose gangs want more than there is; some run."""
+    """Up to three queues, with and without guarantees, whose gangs request more than exists; some run."""
     nodes = draw(st.integers(1, 3))
     scenario = Scenario().nodes("n", nodes, gpu=4)
     queues = ["a", "b", "c"][: draw(st.integers(2, 3))]
@@ -176,11 +176,11 @@ def contended(draw: st.DrawFn) -> Scenario:
 
 @given(contended())
 @holds(60)
-def test_evictions_end_and_leave_every_guarantee_that_is_wanted(scenario: Scenario) -> None:
-    """At rest a queue has lost nothing of its guarantee that a gang which waits would fit in."""
+def test_evictions_end_and_every_demanded_guarantee_is_kept(scenario: Scenario) -> None:
+    """In the end no queue has lost a part of its guarantee that a waiting gang would need."""
     before = {name: used(scenario.snapshot(), name) for name in queues_of(scenario)}
-    told = run(scenario, 20)
-    assert evictions(told[12:]) == []
+    decisions = run(scenario, 20)
+    assert evictions(decisions[12:]) == []
     snapshot = scenario.snapshot()
     for gang in snapshot.gangs.values():
         queue = snapshot.queues[gang.queue]
@@ -192,8 +192,8 @@ def test_evictions_end_and_leave_every_guarantee_that_is_wanted(scenario: Scenar
 
 @given(contended())
 @holds(60)
-def test_a_gang_within_the_guarantee_waits_only_where_no_victims_would_do(scenario: Scenario) -> None:
-    """Single pods on one node each: whoever could go by the rules is tried one node at a time."""
+def test_a_gang_within_the_guarantee_waits_only_where_no_victims_would_help(scenario: Scenario) -> None:
+    """All gangs are single pods: try all allowed victims of one node after the other."""
     run(scenario, 20)
     snapshot = scenario.snapshot()
     for gang in snapshot.gangs.values():
@@ -201,12 +201,12 @@ def test_a_gang_within_the_guarantee_waits_only_where_no_victims_would_do(scenar
         asked = gang.members[0].shape.requests[GPU]
         guarantee = snapshot.queues[gang.queue].guarantee.get(GPU, 0)
         if waits and used(snapshot, gang.queue) + asked <= guarantee:
-            assert not any(could_go(snapshot, gang.queue, node, asked) for node in snapshot.nodes)
+            assert not any(could_be_freed(snapshot, gang.queue, node, asked) for node in snapshot.nodes)
 
 
-def could_go(snapshot: Snapshot, queue: QueueName, node: str, asked: int) -> bool:
-    """Whether pods of other queues on this node, beyond their guarantees, hold enough."""
-    room = snapshot.nodes[node].free.get(GPU, 0)
+def could_be_freed(snapshot: Snapshot, queue: QueueName, node: str, asked: int) -> bool:
+    """Whether pods of other queues on this node, beyond their guarantees, and free capacity are enough."""
+    capacity = snapshot.nodes[node].free.get(GPU, 0)
     for other in snapshot.queues.values():
         if other.name == queue:
             continue
@@ -218,8 +218,8 @@ def could_go(snapshot: Snapshot, queue: QueueName, node: str, asked: int) -> boo
             for pod in gang.members
             if pod.node == node
         ]
-        room += best_within(sizes, beyond)
-    return room >= asked
+        capacity += best_within(sizes, beyond)
+    return capacity >= asked
 
 
 def best_within(sizes: list[int], most: int) -> int:

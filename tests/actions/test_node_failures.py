@@ -1,4 +1,4 @@
-"""Nodes that failed a gang are avoided, and nodes that fail often cost more."""
+"""A gang avoids nodes on which it failed, and nodes that fail often cost more."""
 
 import pytest
 from msgspec.structs import replace
@@ -16,14 +16,14 @@ HOURLY = SchedulerConfig(tolerance=ToleranceConfig(failure_half_life_minutes=60)
 
 
 def failed_once(failure: PodFailure = PodFailure.CONTAINER, nodes: int = 2, **fields: object) -> Scenario:
-    """A gang of one failed on n-0, which is the fullest node and would be chosen again; it is made anew."""
+    """A gang of one pod failed on n-0, the fullest node, which is the first choice; its pod is recreated."""
     scenario = Scenario().nodes("n", 1, gpu=4, used={"nvidia.com/gpu": 2}).nodes("spare", nodes - 1, gpu=4)
     scenario.gang("g", 1, gpu=1, on=("n-0",), **fields)
     scenario.memory = scenario.decide(HOURLY).result.memory
-    return again(scenario, failure)
+    return fail_again(scenario, failure)
 
 
-def again(scenario: Scenario, failure: PodFailure, ended: int = 0) -> Scenario:
+def fail_again(scenario: Scenario, failure: PodFailure, ended: int = 0) -> Scenario:
     (last,) = [pod for pod in scenario.members("g") if pod.phase is PodPhase.RUNNING]
     rest = [pod for pod in scenario.members("g") if pod is not last]
     dead = replace(last, phase=PodPhase.FAILED, failure=failure, ended=ended)
@@ -32,17 +32,17 @@ def again(scenario: Scenario, failure: PodFailure, ended: int = 0) -> Scenario:
 
 
 @pytest.mark.parametrize("failure", PodFailure)
-def test_the_node_that_failed_a_gang_is_avoided(failure: PodFailure) -> None:
+def test_the_node_on_which_a_gang_failed_is_avoided(failure: PodFailure) -> None:
     scenario = failed_once(failure).gang("other", 1, gpu=1)
     decided = scenario.decide()
     assert (decided.nodes("g"), decided.nodes("other")) == (["spare-0"], ["n-0"])
 
 
-def test_it_is_used_when_nothing_else_is_left() -> None:
+def test_an_avoided_node_is_used_when_no_other_fits() -> None:
     assert failed_once(nodes=1).decide().nodes("g") == ["n-0"]
 
 
-def test_what_fits_elsewhere_goes_there_and_the_rest_where_it_must() -> None:
+def test_only_pods_that_fit_nowhere_else_use_an_avoided_node() -> None:
     scenario = failed_once(min=2)
     fresh = scenario.members("g")[-1]
     more = [replace(fresh, uid=PodUid(f"more-{index}")) for index in range(5)]
@@ -50,7 +50,7 @@ def test_what_fits_elsewhere_goes_there_and_the_rest_where_it_must() -> None:
     assert decided.where("g") == {"n": 2, "spare": 4}
 
 
-def test_the_time_ends_and_doubles() -> None:
+def test_the_avoidance_expires_and_doubles_with_each_failure() -> None:
     scenario = failed_once()
     scenario.memory = scenario.decide().result.memory
     assert (
@@ -60,7 +60,7 @@ def test_the_time_ends_and_doubles() -> None:
     assert scenario.decide().nodes("g") == ["spare-0"]
     members = scenario.members("g")
     back = replace(members[-1], node=NodeName("n-0"), phase=PodPhase.RUNNING)
-    again(scenario.change("g", members=(*members[:-1], back)), PodFailure.CONTAINER)
+    fail_again(scenario.change("g", members=(*members[:-1], back)), PodFailure.CONTAINER)
     twice = scenario.decide().result.memory.avoided[GangId("gang-g")][NodeName("n-0")]
     assert (twice.until, twice.failures) == (scenario.now + 2 * NODE_AVOIDANCE_MS, 2)
     scenario.change("g", members=members)
@@ -68,9 +68,9 @@ def test_the_time_ends_and_doubles() -> None:
     assert scenario.decide().nodes("g") == ["n-0"]
 
 
-def test_a_scheduler_that_has_just_started_goes_by_the_time_of_the_failure() -> None:
+def test_a_restarted_scheduler_uses_the_time_of_the_failure() -> None:
     scenario = Scenario().nodes("n", 1, gpu=4, used={"nvidia.com/gpu": 2}).nodes("spare", 1, gpu=4)
-    again(scenario.gang("g", 1, gpu=1, on=("n-0",)), PodFailure.REJECTED, ended=scenario.now // 1000)
+    fail_again(scenario.gang("g", 1, gpu=1, on=("n-0",)), PodFailure.REJECTED, ended=scenario.now // 1000)
     first = scenario.decide()
     assert (first.nodes("g"), dict(first.result.memory.scores)) == (["spare-0"], {})
     scenario.now += NODE_AVOIDANCE_MS
@@ -92,12 +92,12 @@ def test_a_lost_or_faulty_node_is_avoided_after_it_is_back(bad: dict[str, str]) 
 
 
 @pytest.mark.parametrize("failure", PodFailure)
-def test_only_what_the_node_is_to_blame_for_counts(failure: PodFailure) -> None:
+def test_only_failures_caused_by_the_node_count(failure: PodFailure) -> None:
     scores = failed_once(failure).decide(HOURLY).result.stats.failure_scores
     assert scores == ({} if failure is PodFailure.CONTAINER else {"n-0": 1000})
 
 
-def test_a_failed_pod_counts_once_and_the_score_halves() -> None:
+def test_a_failed_pod_counts_once_and_its_score_decays() -> None:
     scenario = failed_once(PodFailure.REJECTED)
     for elapsed, expected in ((0, 1000), (HOUR_MS, 500), (HOUR_MS // 2, 375), (10 * HOUR_MS, None)):
         scenario.now += elapsed
@@ -106,7 +106,7 @@ def test_a_failed_pod_counts_once_and_the_score_halves() -> None:
         scenario.memory = result.memory
 
 
-def test_a_node_that_turns_bad_counts() -> None:
+def test_a_node_that_becomes_unhealthy_counts() -> None:
     scenario = Scenario().nodes("n", 2)
     scenario.memory = scenario.decide().result.memory
     scenario.nodes("n", 1, conditions={"Ready": "False"})
@@ -122,7 +122,7 @@ def test_other_gangs_prefer_nodes_that_failed_less() -> None:
     assert scenario.decide(HOURLY).nodes("other") == ["n-0"]
 
 
-def test_decay_never_grows_and_halves() -> None:
+def test_decay_is_monotonic_and_halves_each_half_life() -> None:
     left = [decayed(1000, elapsed, 100) for elapsed in range(0, 2000, 10)]
     assert left == sorted(left, reverse=True)
     assert (left[0], left[10], left[20], left[15], left[-1]) == (1000, 500, 250, 375, 0)

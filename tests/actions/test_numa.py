@@ -1,4 +1,4 @@
-"""NUMA zones in whole cycles: no kubelet rejects what was placed, and what fits side by side is placed."""
+"""NUMA zones in whole cycles: no kubelet rejects a placed pod, and pods that fit together are placed."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ FOUR: Resources = {CPU: 16000, GPU: 4}
 
 
 def halves(count: int = 1, **fields: object) -> Scenario:
-    """Nodes of eight devices and 64 cores, in two zones."""
+    """Nodes of eight devices and 64 cores in two zones."""
     return Scenario().nodes("a", count, gpu=8, cpu=64, numa=numa(HALF, HALF), **fields)  # type: ignore[arg-type]
 
 
@@ -34,8 +34,8 @@ def test_a_gang_gets_one_pod_in_each_zone() -> None:
     assert decided.nodes("g") == ["a-0", "a-0", "a-1", "a-1"]
 
 
-def test_what_is_left_over_zones_is_no_zone() -> None:
-    """Two pods of three devices leave two, one in each zone."""
+def test_free_devices_in_several_zones_do_not_fit_one_pod() -> None:
+    """Two pods of three devices leave one device in each zone."""
     three: Resources = {CPU: 1000, GPU: 3}
     scenario = halves().gang("g", 2, gpu=3, containers=[three]).gang("h", 1, gpu=2, containers=[{GPU: 2}])
     decided = scenario.decide()
@@ -47,7 +47,7 @@ def test_what_is_left_over_zones_is_no_zone() -> None:
     assert verdict.next_step == "Wait until gang team/g ends"
 
 
-def test_no_zone_is_large_enough_even_when_nothing_runs() -> None:
+def test_a_pod_larger_than_every_zone_has_no_eligible_node() -> None:
     wide: Resources = {CPU: 40000, GPU: 4, MEMORY: GI}
     verdict = halves(3).gang("g", 1, gpu=4, cpu=40, containers=[wide]).decide().verdict("g")
     assert verdict.reason is Reason.NO_ELIGIBLE_NODE
@@ -62,17 +62,17 @@ def test_a_gang_larger_than_all_zones_is_reported() -> None:
     assert "2 of 3 pods fit" in verdict.message
 
 
-def test_pods_of_which_nothing_is_aligned_need_no_zone() -> None:
+def test_pods_without_aligned_resources_need_no_zone() -> None:
     assert halves().gang("g", 1, gpu=8, cpu=60).decide().where("g") == {"a": 1}
 
 
-def test_nodes_without_zones_need_none() -> None:
+def test_nodes_without_zones_accept_aligned_pods() -> None:
     scenario = halves().nodes("b", gpu=8).gang("g", 1, gpu=8, containers=[{GPU: 8}])
     assert scenario.decide().where("g") == {"b": 1}
 
 
-def test_roles_share_the_places_that_they_could_spoil() -> None:
-    """A small pod may take either zone before the large ones come."""
+def test_a_small_role_may_fragment_either_zone() -> None:
+    """The kubelet may give either zone to the small pod before the large ones arrive."""
     small: Resources = {CPU: 1000, GPU: 1}
     fits_beside = halves(2).gang("g", 3, min=4, gpu=4, cpu=16, containers=[FOUR])
     assert fits_beside.role("g", 1, gpu=1, containers=[small]).decide().placed() == ["g"]
@@ -80,22 +80,22 @@ def test_roles_share_the_places_that_they_could_spoil() -> None:
     assert too_many.role("g", 1, gpu=1, containers=[small]).decide().placed() == []
 
 
-def test_the_next_cycle_knows_what_was_placed() -> None:
-    """The zones of two small pods are not known: no zone is certainly empty, but each has three left."""
+def test_the_next_cycle_counts_placed_pods_in_every_possible_zone() -> None:
+    """The zones of two small pods are unknown: no zone is certainly empty, but six devices are free."""
     scenario = halves().gang("g", 2, gpu=1, containers=[{GPU: 1}])
     scenario.take(scenario.decide())
     scenario.gang("h", 1, gpu=4, containers=[{GPU: 4}]).gang("i", 6, gpu=1, containers=[{GPU: 1}])
     assert scenario.decide().placed() == ["i"]
 
 
-def test_containers_count_one_by_one_where_the_kubelet_does() -> None:
+def test_containers_are_aligned_one_by_one_with_container_scope() -> None:
     pair: Sequence[Resources] = [{GPU: 4}, {GPU: 4}]
     by_pod, by_container = (numa(HALF, HALF, by_container=each) for each in (False, True))
     scenario = Scenario().nodes("a", gpu=8, numa=by_pod).nodes("b", gpu=8, numa=by_container)
     assert scenario.gang("g", 1, gpu=8, containers=pair).decide().where("g") == {"b": 1}
 
 
-def test_a_statement_refuses_what_may_be_rejected() -> None:
+def test_a_statement_refuses_pods_that_a_kubelet_may_reject() -> None:
     scenario = halves().gang("g", 3, gpu=2, containers=[{CPU: 20000, GPU: 2}])
     session = Session(scenario.snapshot(), SchedulerConfig())
     (gang,) = session.gangs.values()
@@ -109,7 +109,7 @@ def test_a_statement_refuses_what_may_be_rejected() -> None:
 
 
 class Kubelet:
-    """One node's: each container, or pod, gets the first zone that fits, as the real one does."""
+    """The kubelet of one node: each container, or pod, gets the first zone that fits, as in the real one."""
 
     def __init__(self, zones: Sequence[Resources], *, by_container: bool) -> None:
         self.zones = list(zones)
@@ -127,7 +127,7 @@ class Kubelet:
 
 
 def play(scenario: Scenario, decided: Decided, kubelets: dict[str, Kubelet], order: list[int]) -> None:
-    """Bound pods come to their kubelets in some order."""
+    """Let the kubelets admit the bound pods in this order."""
     names = {pod.uid: pod.shape.numa for gang in scenario.snapshot().gangs.values() for pod in gang.members}
     binds = list(decided.binds.items())
     for place in sorted(range(len(binds)), key=lambda place: order[place % len(order)]):
@@ -157,13 +157,13 @@ def resources(size: tuple[int, int]) -> Resources:
     gangs,
     st.lists(st.integers(0, 99), min_size=1, max_size=12),
 )
-def test_no_kubelet_rejects_what_was_placed(
+def test_no_kubelet_rejects_a_placed_pod(
     nodes: list[tuple[list[tuple[int, int]], bool]],
     first: list[tuple[int, list[list[tuple[int, int]]]]],
     second: list[tuple[int, list[list[tuple[int, int]]]]],
     order: list[int],
 ) -> None:
-    """Several gangs of one or two roles in two cycles; pods come in any order."""
+    """Several gangs of one or two roles in two cycles; pods arrive in any order."""
     scenario, kubelets = Scenario(), {}
     for index, (zones, by_container) in enumerate(nodes):
         offered = [{CPU: cpu * 1000, GPU: gpu} for cpu, gpu in zones]
@@ -194,7 +194,7 @@ def test_no_kubelet_rejects_what_was_placed(
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(zone_sizes, min_size=1, max_size=3), pods, st.integers(1, 12))
-def test_of_one_kind_exactly_as_many_are_placed_as_zones_hold(
+def test_exactly_as_many_equal_pods_as_fit_the_zones_are_placed(
     zones: list[tuple[int, int]], pod: tuple[int, int], count: int
 ) -> None:
     offered = [{CPU: cpu * 1000, GPU: gpu} for cpu, gpu in zones]
@@ -216,13 +216,13 @@ kinds_of_pods = st.lists(pods, min_size=1, max_size=2)
     st.lists(st.tuples(kinds_of_pods, st.booleans()), max_size=3),
     st.booleans(),
 )
-def test_amounts_that_add_up_are_never_more_than_what_a_statement_takes(
+def test_the_linear_projection_never_exceeds_what_a_statement_accepts(
     zones: list[list[tuple[int, int]]],
     wanted: list[list[tuple[int, int]]],
     held: list[tuple[list[tuple[int, int]], bool]],
     by_container: bool,
 ) -> None:
-    """What the solver is asked, against the check of what it answers; the second node is of another kind."""
+    """The capacity that the solver sees, against the check of its answer; the second node has other zones."""
     scenario = Scenario()
     for index, offered in enumerate(zones):
         zoned = numa(*[{CPU: cpu * 1000, GPU: gpu} for cpu, gpu in offered], by_container=by_container)

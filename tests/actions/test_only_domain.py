@@ -1,4 +1,4 @@
-"""A gang that fits one domain of the deepest level goes to the tightest one."""
+"""A gang that fits one domain of the deepest level is placed in the tightest one."""
 
 from collections import Counter
 
@@ -11,7 +11,7 @@ from tests.builders import Scenario
 from tests.solver.problems import bounded
 
 Nodes = list[tuple[str, int]]
-"""Rack, and free devices. The rack `b` is none: its nodes lack the label."""
+"""Rack and free devices of each node. Nodes with the rack `b` lack the rack label."""
 
 RACKS = st.sampled_from(("a/1", "a/2", "b/1", "b"))
 NODES = st.lists(st.tuples(RACKS, st.integers(0, 4)), min_size=1, max_size=8)
@@ -25,7 +25,7 @@ def _cluster(nodes: Nodes) -> Scenario:
 
 
 def _capacity(nodes: Nodes, size: int, pods: int) -> Counter[str]:
-    """How many of so many pods of this size each rack holds; what no node could get does not count."""
+    """How many pods of this size each rack holds, at most `pods`; nodes without a rack do not count."""
     capacity: Counter[str] = Counter()
     for rack, free in nodes:
         if "/" in rack:
@@ -35,7 +35,7 @@ def _capacity(nodes: Nodes, size: int, pods: int) -> Counter[str]:
 
 @bounded(200)
 @given(nodes=NODES, size=st.integers(1, 2), pods=st.integers(1, 8), must=st.booleans())
-def test_a_gang_goes_to_the_tightest_rack_that_holds_it(
+def test_a_gang_is_placed_in_the_tightest_rack_that_fits_it(
     nodes: Nodes, size: int, pods: int, must: bool
 ) -> None:
     placed: Counter[str] = Counter()
@@ -51,12 +51,12 @@ def test_a_gang_goes_to_the_tightest_rack_that_holds_it(
         assert not (must and placed)
 
 
-def test_only_the_nodes_of_that_rack_are_in_the_problem() -> None:
+def test_the_problem_contains_only_the_nodes_of_that_rack() -> None:
     cluster = _cluster([("a/1", 3), ("a/1", 3), ("a/2", 2), ("b/1", 3)])
     assert {each.path for each in classes(cluster.gang("g", 3, gpu=1, required="rack"))} == {("b", "1")}
 
 
-def test_all_racks_are_looked_at_where_there_is_more_to_choose() -> None:
+def test_the_problem_contains_all_racks_where_one_rack_does_not_decide() -> None:
     nodes = [("a/1", 4), ("a/2", 2), ("b/1", 3)]
     running = _cluster(nodes).gang("g", 3, gpu=1, required="rack", on=["n0-0"])
     roles = _cluster(nodes).gang("g", 1, min=2, gpu=1, required="rack").role("g", 1, gpu=2)

@@ -1,4 +1,4 @@
-"""Pods of several roles whose workload has parts: each beside its own, as far as the places allow."""
+"""Assignment of pods with a group index: each leader is placed as near to its workers as possible."""
 
 from itertools import permutations
 
@@ -16,7 +16,7 @@ PATHS = {NodeName(rack): (rack[0], rack) for rack in RACKS}
 
 
 def pods(role: str, parts: list[int], inside: int) -> list[Pod]:
-    """One pod of each of these parts."""
+    """One pod of each of these groups."""
     return [
         Pod(
             uid=PodUid(f"{role}-{part}-{inside}"),
@@ -32,7 +32,7 @@ def pods(role: str, parts: list[int], inside: int) -> list[Pod]:
 
 
 def closeness(leaders: list[Pod], nodes: list[str], workers: list[str]) -> list[int]:
-    """How many leaders are on the node of their worker, in its rack at least, in its spine at least."""
+    """How many leaders are on the node (rack) of their worker, and how many at least in its spine."""
     pairs = [(node, workers[leader.group_index or 0]) for leader, node in zip(leaders, nodes, strict=True)]
     return [sum(one == other for one, other in pairs), sum(one[0] == other[0] for one, other in pairs)]
 
@@ -42,9 +42,7 @@ NODES = st.lists(st.sampled_from(RACKS), min_size=2, max_size=6).map(sorted)
 
 @bounded(200)
 @given(workers=NODES, data=st.data())
-def test_no_other_order_has_more_leaders_as_near_to_their_workers(
-    workers: list[str], data: st.DataObject
-) -> None:
+def test_no_other_order_has_more_leaders_near_their_workers(workers: list[str], data: st.DataObject) -> None:
     count = len(workers)
     nodes = sorted(data.draw(st.lists(st.sampled_from(RACKS), min_size=count, max_size=count)))
     parts = list(range(count))
@@ -57,13 +55,13 @@ def test_no_other_order_has_more_leaders_as_near_to_their_workers(
     assert closeness(leaders, nodes, workers) == best
 
 
-def test_without_parts_each_role_goes_along_the_network() -> None:
+def test_roles_without_group_indices_are_placed_in_network_order() -> None:
     ranks = pods("worker", [0, 0, 0], 0)
     places = [NodeName("b1"), NodeName("a1"), NodeName("a1")]
     assert in_rank_order([Role(ranks, places), Role(ranks, places[:2])], PATHS) == [ranks, ranks[:2]]
 
 
-def test_pods_without_a_part_take_what_places_are_left() -> None:
+def test_pods_without_a_group_index_get_the_remaining_nodes() -> None:
     workers, (leader,) = pods("worker", [0, 1], 1), pods("leader", [1], 0)
     stranger = replace(leader, uid=PodUid("stranger"), index=None)
     places = [NodeName("a1"), NodeName("b1")]

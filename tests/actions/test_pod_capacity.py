@@ -1,4 +1,4 @@
-"""The capacity of domains in pods, including nodes that the problem does not list."""
+"""The capacity of domains in pods, which includes nodes that the problem does not list."""
 
 from collections import Counter
 
@@ -20,7 +20,7 @@ RESOURCES = ("cpu", "gpu")
 LARGEST = {"cpu": 64_000, "gpu": 8}
 
 FREE = st.lists(st.tuples(st.sampled_from(("a", "b", "c", "d")), st.integers(0, 4)), min_size=1, max_size=12)
-"""Rack of each node, and free devices of four."""
+"""Rack and free devices, of four, of each node."""
 
 
 def cluster(nodes: list[tuple[str, int]]) -> Scenario:
@@ -36,7 +36,7 @@ def test_pods_of_one_kind_count_one_each() -> None:
     assert capacity_in_pods((6_000, 8), (True, True), [(1_000, 1)] * 2, (2, 8), weights) == 6
 
 
-def test_pods_of_several_kinds_count_by_their_part_of_the_largest_node() -> None:
+def test_pods_of_several_kinds_are_weighted_by_their_part_of_the_largest_node() -> None:
     requests = [(1_000, 4), (16_000, 0), (1, 0)]
     weights = pod_weights(requests, RESOURCES, LARGEST)
     assert weights == {(1_000, 4): 500, (16_000, 0): 250, (1, 0): 1}
@@ -47,10 +47,10 @@ def test_pods_of_several_kinds_count_by_their_part_of_the_largest_node() -> None
 
 @bounded(200)
 @given(nodes=FREE, pods=st.integers(2, 12), size=st.integers(1, 2), helpers=st.integers(0, 2))
-def test_the_certificate_tells_the_capacity_of_all_nodes_in_the_racks_that_are_used(
+def test_the_certificate_reports_the_capacity_of_all_nodes_in_the_used_racks(
     nodes: list[tuple[str, int]], pods: int, size: int, helpers: int
 ) -> None:
-    """Helpers ask for the same, so that two kinds of pods count in pods too."""
+    """Helpers have the same requests, so that capacity counts in pods with two roles too."""
     scenario = cluster(nodes).gang("g", pods, gpu=size, preferred="rack", min=pods + helpers)
     if helpers:
         scenario.role("g", helpers, role="helper", gpu=size)
@@ -66,13 +66,15 @@ def test_the_certificate_tells_the_capacity_of_all_nodes_in_the_racks_that_are_u
         assert answer.certificate.proven
 
 
-def test_nodes_that_are_not_listed_count_too() -> None:
+def test_nodes_that_are_not_listed_count() -> None:
     (one,) = classes(cluster([("a", 4)] * 9).gang("g", 2, gpu=4, preferred="rack"))
     assert (len(one.nodes), one.left_out, one.capacity) == (2, 7, 1)
 
 
 @pytest.mark.parametrize("levels", [{}, {"preferred": "rack"}])
-def test_a_single_pod_that_is_to_leave_least_behind_goes_where_that_is(levels: dict[str, str]) -> None:
+def test_a_single_pod_with_least_fragmentation_ignores_the_capacity_of_domains(
+    levels: dict[str, str],
+) -> None:
     scenario = cluster([("a", 4)]).queue("tenant", objective=Objective.LEAST_FRAGMENTATION)
     (one,) = classes(scenario.gang("g", 1, gpu=1, queue="tenant", **levels))
     assert one.capacity == 0

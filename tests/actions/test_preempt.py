@@ -1,4 +1,4 @@
-"""Preemption inside a queue: who goes, for whom, and what becomes of the room."""
+"""Preemption inside a queue: which victims are chosen, for which gang, and how freed capacity is held."""
 
 from typing import Any
 
@@ -21,15 +21,15 @@ WITHOUT = SchedulerConfig(actions=(ActionName.RELEASE, ActionName.RECOVER))
 
 
 def _full(**fields: object) -> Scenario:
-    """Two nodes of 8 GPUs, each full of one gang; a gang of higher priority wants one node."""
+    """Two nodes of 8 GPUs, each full of one gang; a gang of higher priority needs one node."""
     scenario = Scenario().nodes("a", 2, gpu=8)
     for index in (0, 1):
         scenario.gang(f"low-{index}", 4, gpu=2, on=[f"a-{index}"] * 4, **fields)
     return scenario.gang("high", 4, gpu=2, priority=10)
 
 
-def _room_being_made() -> Scenario:
-    """Of two nodes, each full of one pod, the first is being freed for a more important one."""
+def _with_nomination() -> Scenario:
+    """Two nodes, each full of one pod; the first one is being freed for a pod of higher priority."""
     scenario = Scenario().nodes("a", 2, gpu=8)
     for index in (0, 1):
         scenario.gang(f"low-{index}", 1, gpu=8, on=[f"a-{index}"])
@@ -39,8 +39,8 @@ def _room_being_made() -> Scenario:
     return scenario
 
 
-def _gone(scenario: Scenario) -> Scenario:
-    """What was being deleted is gone and made anew."""
+def _recreated(scenario: Scenario) -> Scenario:
+    """Pods that were being deleted are gone, and their controller created replacements."""
     for name, gang in scenario._gangs.items():
         members = tuple(
             replace(pod, uid=f"{pod.uid}-again", node=None, deleting=False) if pod.deleting else pod
@@ -51,7 +51,7 @@ def _gone(scenario: Scenario) -> Scenario:
     return scenario
 
 
-def test_one_gang_of_lower_priority_goes_whole() -> None:
+def test_a_gang_of_lower_priority_is_evicted_whole() -> None:
     decided = _full().decide()
     assert sorted(decided.evicted()) == [f"low-0-{i}" for i in range(4)]
     assert {each.beneficiary for each in decided.result.evictions} == {"team/high"}
@@ -63,15 +63,15 @@ def test_one_gang_of_lower_priority_goes_whole() -> None:
     assert decided.result.memory.preempted == {GangId("gang-low-0"): GangId("gang-high")}
 
 
-def test_nobody_goes_where_the_action_is_switched_off() -> None:
+def test_no_gang_is_evicted_where_the_action_is_disabled() -> None:
     assert not _full().decide(WITHOUT).evicted()
 
 
-def test_equal_priority_evicts_nobody() -> None:
+def test_no_gang_of_equal_priority_is_evicted() -> None:
     assert not _full(priority=10).decide().evicted()
 
 
-def test_a_gang_that_never_preempts_waits() -> None:
+def test_a_gang_with_preemption_policy_never_waits() -> None:
     scenario = _full()
     scenario.change("high", preemption_policy="Never")
     decided = scenario.decide()
@@ -79,7 +79,7 @@ def test_a_gang_that_never_preempts_waits() -> None:
     assert decided.verdict("high").reason is Reason.INSUFFICIENT_CAPACITY
 
 
-def test_another_queue_is_no_prey_of_priority() -> None:
+def test_priority_preempts_in_the_same_queue_only() -> None:
     scenario = Scenario().queue("one").queue("two").nodes("a", 1, gpu=8)
     scenario.gang("low", 4, gpu=2, on=["a-0"] * 4, queue="one").gang(
         "high", 4, gpu=2, priority=10, queue="two"
@@ -87,14 +87,14 @@ def test_another_queue_is_no_prey_of_priority() -> None:
     assert not scenario.decide().evicted()
 
 
-def test_nothing_is_evicted_where_no_placement_follows() -> None:
+def test_no_gang_is_evicted_for_a_gang_that_would_not_fit() -> None:
     scenario = _full().gang("too-large", 3, gpu=8, priority=20)
     decided = scenario.decide()
     assert decided.reasons()["too-large"] is Reason.ABOVE_CLUSTER_CAPACITY
     assert {each.beneficiary for each in decided.result.evictions} == {"team/high"}
 
 
-def test_the_least_important_goes_though_it_costs_more() -> None:
+def test_the_lowest_priority_is_evicted_though_it_costs_more() -> None:
     scenario = Scenario().nodes("a", 2, gpu=8)
     scenario.gang("lowest", 8, gpu=1, on=["a-0"] * 8, priority=1).gang(
         "low", 1, gpu=8, on=["a-1"] * 1, priority=2
@@ -102,45 +102,45 @@ def test_the_least_important_goes_though_it_costs_more() -> None:
     assert len(scenario.gang("high", 1, gpu=8, priority=3).decide().evicted()) == 8
 
 
-def test_free_and_freed_room_are_combined() -> None:
+def test_free_and_freed_capacity_are_combined() -> None:
     """Volcano #3291."""
     scenario = Scenario().nodes("a", 1, gpu=8).nodes("b", 1, gpu=8)
     decided = scenario.gang("low", 2, gpu=4, on=["a-0"] * 2).gang("high", 2, gpu=8, priority=10).decide()
     assert sorted(decided.evicted()) == ["low-0", "low-1"]
 
 
-def test_the_rack_that_is_required_is_cleared_and_no_other() -> None:
-    """KAI #1591: the full rack of lower priority, though the cluster has room elsewhere."""
+def test_victims_are_chosen_in_one_rack_where_a_rack_is_required() -> None:
+    """KAI #1591: a rack must be freed, though the cluster has enough free capacity in sum."""
     scenario = Scenario("rack").nodes("a", 2, gpu=8, within="r1").nodes("b", 2, gpu=8, within="r2")
-    scenario.gang("cheap", 1, gpu=8, on=["a-0"] * 1).gang("dear", 8, gpu=1, on=["b-0"] * 8).gang(
+    scenario.gang("cheap", 1, gpu=8, on=["a-0"] * 1).gang("costly", 8, gpu=1, on=["b-0"] * 8).gang(
         "same", 1, gpu=8, on=["b-1"] * 1, priority=10
     )
     decided = scenario.gang("high", 2, gpu=8, priority=10, required="rack").decide()
     assert decided.evicted() == ["cheap-0"]
 
 
-def test_freed_room_that_lies_in_two_racks_is_none() -> None:
-    """Kueue #5243: the two cheapest would free as much, but not in one rack."""
+def test_capacity_freed_in_two_racks_does_not_satisfy_a_required_rack() -> None:
+    """Kueue #5243: the two cheapest victims would free as much, but not in one rack."""
     scenario = Scenario("rack").nodes("a", 2, gpu=8, within="r1").nodes("b", 2, gpu=8, within="r2")
     scenario.gang("cheap-a", 1, gpu=8, on=["a-0"]).gang("cheap-b", 1, gpu=8, on=["b-0"])
-    scenario.gang("same", 1, gpu=8, on=["a-1"], priority=10).gang("dear", 8, gpu=1, on=["b-1"] * 8)
+    scenario.gang("same", 1, gpu=8, on=["a-1"], priority=10).gang("costly", 8, gpu=1, on=["b-1"] * 8)
     decided = scenario.gang("high", 2, gpu=8, priority=10, required="rack").decide()
-    assert sorted(decided.evicted()) == ["cheap-b-0", *[f"dear-{number}" for number in range(8)]]
+    assert sorted(decided.evicted()) == ["cheap-b-0", *[f"costly-{number}" for number in range(8)]]
 
 
-def test_surplus_goes_before_a_minimum() -> None:
+def test_surplus_is_evicted_before_a_minimum() -> None:
     scenario = Scenario().nodes("a", 1, gpu=8)
     scenario.gang("elastic", 8, gpu=1, min=4, on=["a-0"] * 8).gang("high", 2, gpu=1, priority=10)
     assert sorted(scenario.decide().evicted()) == ["elastic-6", "elastic-7"]
 
 
-def test_members_that_may_go_alone_do() -> None:
+def test_members_are_evicted_one_by_one_in_disruption_mode_single() -> None:
     scenario = Scenario().nodes("a", 1, gpu=8)
     scenario.gang("loose", 8, gpu=1, on=["a-0"] * 8, disruption=Disruption(mode=DisruptionMode.SINGLE))
     assert len(scenario.gang("high", 2, gpu=1, priority=10).decide().evicted()) == 2
 
 
-def test_a_gang_that_loses_all_of_its_members_one_by_one_is_remembered_as_preempted() -> None:
+def test_a_gang_that_loses_all_members_one_by_one_is_recorded_as_preempted() -> None:
     scenario = Scenario().nodes("a", 1, gpu=8)
     scenario.gang("loose", 2, gpu=4, on=["a-0"] * 2, disruption=Disruption(mode=DisruptionMode.SINGLE))
     decided = scenario.gang("high", 1, gpu=8, priority=10).decide()
@@ -148,18 +148,18 @@ def test_a_gang_that_loses_all_of_its_members_one_by_one_is_remembered_as_preemp
     assert decided.result.memory.preempted == {GangId("gang-loose"): GangId("gang-high")}
 
 
-def test_a_gang_that_goes_on_with_fewer_members_is_not() -> None:
+def test_a_gang_that_keeps_some_members_is_not_recorded_as_preempted() -> None:
     scenario = Scenario().nodes("a", 1, gpu=8)
     scenario.gang("loose", 2, gpu=4, on=["a-0"] * 2, disruption=Disruption(mode=DisruptionMode.SINGLE))
     decided = scenario.gang("high", 1, gpu=4, priority=10).decide()
     assert decided.result.memory.preempted == {}
 
 
-def test_what_is_not_preemptible_stays() -> None:
+def test_a_gang_that_is_not_preemptible_is_not_evicted() -> None:
     assert not _full(disruption=Disruption(preemptible=False)).decide().evicted()
 
 
-def test_a_gang_is_safe_until_it_ran_for_its_time() -> None:
+def test_a_gang_is_protected_for_its_minimum_run_time() -> None:
     scenario = _full(disruption=Disruption(min_runtime="1m"))
     for name in ("low-0", "low-1"):
         members = tuple(replace(pod, running_since=scenario.now // 1000) for pod in scenario.members(name))
@@ -172,44 +172,44 @@ def test_a_gang_is_safe_until_it_ran_for_its_time() -> None:
     assert len(scenario.decide().evicted()) == 4
 
 
-def test_the_limit_of_a_queue_is_made_room_in_too() -> None:
+def test_victims_are_chosen_where_the_queue_limit_is_reached() -> None:
     scenario = Scenario().queue("tenant", limit={GPU: 8}).nodes("a", 4, gpu=8)
     scenario.gang("low", 4, gpu=2, on=["a-0"] * 4, queue="tenant")
     decided = scenario.gang("high", 4, gpu=2, priority=10, queue="tenant").decide()
     assert len(decided.evicted()) == 4
 
 
-def test_what_becomes_free_is_kept_for_whom_it_was_freed() -> None:
+def test_freed_capacity_is_held_for_the_beneficiary() -> None:
     scenario = _full()
     first = scenario.decide()
-    scenario.dying(first)
+    scenario.terminate(first)
     scenario.gang("early", 1, gpu=2, priority=10, created=-1, preemption_policy="Never")
     waiting = scenario.decide()
     assert waiting.placed() == []
     assert waiting.evicted() == []
     assert waiting.evicted() == []
     scenario.memory = waiting.result.memory
-    assert _gone(scenario).decide().placed() == ["high"]
+    assert _recreated(scenario).decide().placed() == ["high"]
 
 
-def test_part_of_the_room_is_kept_while_the_rest_is_still_held() -> None:
+def test_partly_freed_capacity_is_held_for_the_beneficiary() -> None:
     scenario = _full()
     first = scenario.decide()
-    scenario.dying(first)
+    scenario.terminate(first)
     members = tuple(pod for pod in scenario.members("low-0") if pod.name != "low-0-0")
     scenario.change("low-0", members=members)
     scenario.gang("early", 1, gpu=2, priority=10, created=-1, preemption_policy="Never")
     assert scenario.decide().placed() == []
 
 
-def test_what_is_freed_by_others_goes_to_others() -> None:
+def test_other_free_capacity_is_not_held_for_the_beneficiary() -> None:
     scenario = _full()
-    scenario.dying(scenario.decide())
+    scenario.terminate(scenario.decide())
     scenario.nodes("b", 1, gpu=2).gang("early", 1, gpu=2, priority=5)
     assert scenario.decide().nodes("early") == ["b-0"]
 
 
-def test_an_eviction_that_was_lost_is_decided_again() -> None:
+def test_a_lost_eviction_is_decided_again() -> None:
     scenario = _full()
     first = scenario.decide()
     scenario.memory = first.result.memory
@@ -221,16 +221,16 @@ def test_an_eviction_that_was_lost_is_decided_again() -> None:
     assert sorted(again.evicted()) == sorted(first.evicted())
 
 
-def test_whose_room_is_on_a_node_that_is_cordoned_gets_other_room_at_once() -> None:
-    """Nothing was freed since the first try, so for no other reason would it be tried again."""
-    scenario = _room_being_made()
+def test_a_nomination_on_a_cordoned_node_is_replaced_at_once() -> None:
+    """Nothing was freed since the first try, so there is no other reason to try again."""
+    scenario = _with_nomination()
     scenario._nodes[NodeName("a-0")] = replace(scenario._nodes[NodeName("a-0")], unschedulable=True)
     scenario.now += 1000
     assert scenario.decide().evicted() == ["low-1-0"]
 
 
-def test_room_that_its_victim_still_holds_is_nobodys_when_it_is_given_up() -> None:
-    scenario = _room_being_made()
+def test_capacity_of_a_dropped_nomination_belongs_to_its_victim_again() -> None:
+    scenario = _with_nomination()
     scenario.change("low-0", disruption=Disruption(preemptible=False))
     scenario.now += EVICTION_CHECK_MS
     second = scenario.gang("late", 2, gpu=8, priority=5).decide()
@@ -240,7 +240,7 @@ def test_room_that_its_victim_still_holds_is_nobodys_when_it_is_given_up() -> No
 
 
 @pytest.mark.parametrize("edit", [{"priority": 10}, {"disruption": Disruption(preemptible=False)}])
-def test_an_eviction_that_was_lost_is_not_decided_again_for_whom_it_may_not_be(edit: dict[str, Any]) -> None:
+def test_a_lost_eviction_is_not_repeated_where_the_victim_is_protected_now(edit: dict[str, Any]) -> None:
     scenario = _full()
     scenario.memory = scenario.decide().result.memory
     for name in ("low-0", "low-1"):
@@ -255,12 +255,12 @@ def test_an_eviction_that_was_lost_is_not_decided_again_for_whom_it_may_not_be(e
     assert second.result.wake_at == scenario.now
 
 
-def test_who_was_evicted_claims_nothing_and_evicts_nobody() -> None:
+def test_an_evicted_gang_holds_no_capacity_and_evicts_no_gang() -> None:
     scenario = _full()
-    scenario.dying(scenario.decide())
+    scenario.terminate(scenario.decide())
     second = scenario.decide()
     scenario.memory = second.result.memory
-    third = _gone(scenario).decide()
+    third = _recreated(scenario).decide()
     assert third.placed() == ["high"]
     scenario.take(third)
     fourth = scenario.decide()
@@ -269,9 +269,9 @@ def test_who_was_evicted_claims_nothing_and_evicts_nobody() -> None:
     assert not scenario.take(fourth).decide().result.placements
 
 
-def test_members_made_anew_wait_until_the_old_ones_are_being_deleted() -> None:
+def test_recreated_members_wait_until_the_old_ones_are_being_deleted() -> None:
     scenario = _full()
-    scenario.dying(scenario.decide())
+    scenario.terminate(scenario.decide())
     scenario.nodes("b", 2, gpu=8)
     new = tuple(
         replace(pod, uid=f"{pod.uid}-new", node=None, deleting=False) for pod in scenario.members("low-0")
@@ -286,8 +286,8 @@ def test_members_made_anew_wait_until_the_old_ones_are_being_deleted() -> None:
     assert "low-0" in scenario.decide().placed()
 
 
-def test_room_that_came_to_nothing_is_made_anew_a_few_times() -> None:
-    """Each node is lost whose gang was evicted; after three of them nobody is evicted any more."""
+def test_failed_nominations_are_repeated_a_bounded_number_of_times() -> None:
+    """Each freed node is cordoned; after three attempts no gang is evicted any more."""
     scenario = _full()
     scenario.nodes("c", 1, gpu=8)
     scenario.gang("low-2", 4, gpu=2, on=["c-0"] * 4)
@@ -295,8 +295,8 @@ def test_room_that_came_to_nothing_is_made_anew_a_few_times() -> None:
     for _ in range(6):
         decided = scenario.decide()
         evicted += decided.evicted()
-        scenario.dying(decided)
-        _gone(scenario)
+        scenario.terminate(decided)
+        _recreated(scenario)
         scenario.memory = decided.result.memory
         lost = {NodeName(each) for each in {p.node for p in decided.result.nominations}}
         for node in lost:
@@ -307,11 +307,11 @@ def test_room_that_came_to_nothing_is_made_anew_a_few_times() -> None:
 
 
 @pytest.mark.parametrize("how", ["gone", "not ready", "cordoned", "faulty"])
-def test_room_on_a_node_that_is_of_no_use_any_more_is_not_kept(how: str) -> None:
-    """Its victims may hang in deletion for as long as nobody hears of the kubelet: others go instead."""
+def test_a_nomination_on_an_unusable_node_is_dropped(how: str) -> None:
+    """Its victims may hang in deletion while the kubelet is unreachable: other victims are chosen."""
     scenario = _full()
     first = scenario.decide()
-    scenario.dying(first)
+    scenario.terminate(first)
     name = NodeName("a-0")
     changed = {
         "not ready": {"conditions": {"Ready": "Unknown"}},
@@ -326,16 +326,16 @@ def test_room_on_a_node_that_is_of_no_use_any_more_is_not_kept(how: str) -> None
     assert sorted(scenario.decide().evicted()) == [f"low-1-{i}" for i in range(4)]
 
 
-def test_room_is_not_kept_for_ever() -> None:
+def test_a_nomination_expires() -> None:
     scenario = _full()
-    scenario.dying(scenario.decide())
+    scenario.terminate(scenario.decide())
     scenario.now += NOMINATION_MS
     decided = scenario.decide()
     assert sorted(decided.evicted()) == [f"low-1-{i}" for i in range(4)]
 
 
-def test_the_verdict_says_how_many_victims_are_needed_at_least() -> None:
-    """The two gangs of four members are cheaper together than the one that has run for a day."""
+def test_the_verdict_reports_the_lower_bound_of_victims() -> None:
+    """The two gangs of two members cost less together than the gang that has run for a day."""
     scenario = Scenario().nodes("a", 2, gpu=8)
     scenario.now = 60_000_000_000
     scenario.gang("old", 1, gpu=8, on=["a-0"])
@@ -347,16 +347,16 @@ def test_the_verdict_says_how_many_victims_are_needed_at_least() -> None:
     assert proof == "2 victims, at least 1 needed (lower bound); cost 2070, proven optimal"
 
 
-def test_room_is_kept_for_as_long_as_its_victims_may_take_to_end() -> None:
-    """An hour of grace: whoever comes meanwhile, and is as important, does not take it piece by piece."""
+def test_a_nomination_lasts_for_the_grace_period_of_its_victims() -> None:
+    """The grace period is an hour: gangs of equal priority that arrive meanwhile must not use parts of it."""
     scenario = _full()
-    scenario.dying(scenario.decide())
+    scenario.terminate(scenario.decide())
     hour = scenario.now // 1000 + 3600
-    dying = tuple(replace(pod, grace=3600) for pod in scenario.members("low-0"))
-    scenario.change("low-0", members=dying)
+    terminating = tuple(replace(pod, grace=3600) for pod in scenario.members("low-0"))
+    scenario.change("low-0", members=terminating)
     scenario.memory = scenario.decide().result.memory
     scenario.now = hour * 1000
-    scenario.change("low-0", members=dying[1:]).gang("small", 1, gpu=2, priority=10)
+    scenario.change("low-0", members=terminating[1:]).gang("small", 1, gpu=2, priority=10)
     waiting = scenario.decide()
     assert waiting.nodes("small") == []
     assert waiting.reasons()["high"] is Reason.EVICTION_IN_PROGRESS
@@ -365,21 +365,21 @@ def test_room_is_kept_for_as_long_as_its_victims_may_take_to_end() -> None:
     assert scenario.decide().nodes("small") == ["a-0"]
 
 
-def test_others_are_not_asked_again_because_room_is_kept_for_longer() -> None:
+def test_a_longer_nomination_does_not_retry_other_gangs() -> None:
     scenario = _full().gang("vast", 3, gpu=8, priority=5)
-    scenario.dying(scenario.decide())
-    dying = tuple(replace(pod, grace=3600) for pod in scenario.members("low-0"))
-    scenario.change("low-0", members=dying)
-    told = []
+    scenario.terminate(scenario.decide())
+    terminating = tuple(replace(pod, grace=3600) for pod in scenario.members("low-0"))
+    scenario.change("low-0", members=terminating)
+    memories = []
     for _ in range(2):
         scenario.memory = scenario.decide().result.memory
-        told.append(scenario.memory)
-    kept = [each.nominations[GangId("gang-high")].until for each in told]
+        memories.append(scenario.memory)
+    kept = [each.nominations[GangId("gang-high")].until for each in memories]
     assert kept == [scenario.now + 3_600_000 + NOMINATION_MS] * 2
-    assert len({each.refusals[GangId("gang-vast")].fingerprint for each in told}) == 1
+    assert len({each.refusals[GangId("gang-vast")].fingerprint for each in memories}) == 1
 
 
-def test_an_eviction_that_is_decided_again_makes_room_only_once() -> None:
+def test_a_repeated_eviction_frees_capacity_only_once() -> None:
     """Another gang needs other victims in the same cycle."""
     scenario = _full()
     scenario.memory = scenario.decide().result.memory
@@ -389,7 +389,7 @@ def test_an_eviction_that_is_decided_again_makes_room_only_once() -> None:
     assert decided.reasons()["late"] is Reason.EVICTION_IN_PROGRESS
 
 
-def test_room_is_kept_until_those_have_ended_too_that_were_leaving_anyway() -> None:
+def test_a_nomination_includes_pods_that_were_ending_before() -> None:
     scenario = Scenario().nodes("a", 1, gpu=8)
     scenario.gang("leaves", 1, gpu=4, on=["a-0"]).gang("low", 1, gpu=4, on=["a-0"])
     (pod,) = scenario.members("leaves")
@@ -407,7 +407,7 @@ def test_room_is_kept_until_those_have_ended_too_that_were_leaving_anyway() -> N
     assert scenario.remove("leaves").decide().placed() == ["high"]
 
 
-def test_all_roles_that_share_a_node_have_their_room_kept() -> None:
+def test_a_nomination_covers_all_roles_on_a_node() -> None:
     scenario = Scenario().nodes("a", 1, gpu=8).gang("low", 4, gpu=2, on=["a-0"] * 4)
     scenario.gang("high", 2, gpu=3, priority=10, min=3, role="worker").role("high", 1, gpu=2, role="leader")
     (kept,) = scenario.decide().result.memory.nominations.values()
@@ -417,8 +417,8 @@ def test_all_roles_that_share_a_node_have_their_room_kept() -> None:
     }
 
 
-def test_when_room_is_given_up_others_are_tried_at_once() -> None:
-    """Nobody is evicted for `high` any more, and it still does not fit: in this cycle the room was kept."""
+def test_other_gangs_are_tried_at_once_when_a_nomination_is_dropped() -> None:
+    """`high` does not fit and evicts no gang; its nomination still holds the capacity in the first cycle."""
     scenario = Scenario().nodes("n", 1, gpu=8).gang("high", 2, gpu=8, priority=5).gang("small", 1, gpu=1)
     kept = Nomination(usage={NodeName("n-0"): {GPU: 8}}, victims=(), until=scenario.now + 60_000, attempts=1)
     scenario.memory = Memory(nominations={GangId("gang-high"): kept})

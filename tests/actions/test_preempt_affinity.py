@@ -1,4 +1,4 @@
-"""Preemption where pods must be near each other, or apart, or share GPUs and zones: nobody goes in vain."""
+"""Preemption with pod affinity, anti-affinity, GPU shares and NUMA zones: no eviction is useless."""
 
 from msgspec.structs import replace
 from phalanx.model.names import PodUid
@@ -9,14 +9,14 @@ from phalanx.model.resources import GPU
 from tests.builders import Scenario, numa, term
 
 
-def test_whom_the_gang_must_be_near_to_is_not_evicted_for_it() -> None:
+def test_pods_that_match_the_affinity_of_the_gang_are_not_evicted() -> None:
     scenario = Scenario().nodes("n", 1, gpu=8)
     scenario.gang("data", 1, gpu=8, on=["n-0"], labels={"app": "data"})
     decided = scenario.gang("high", 1, gpu=8, priority=5, near=[term(app="data")]).decide()
     assert decided.evicted() == []
 
 
-def test_somebody_else_goes_though_it_costs_more() -> None:
+def test_another_victim_is_chosen_though_it_costs_more() -> None:
     scenario = Scenario().nodes("n", 1, gpu=8)
     scenario.gang("data", 1, gpu=4, on=["n-0"], labels={"app": "data"})
     scenario.gang("other", 2, gpu=2, on=["n-0"] * 2)
@@ -24,7 +24,7 @@ def test_somebody_else_goes_though_it_costs_more() -> None:
     assert sorted(decided.evicted()) == ["other-0", "other-1"]
 
 
-def test_one_of_those_that_it_must_be_near_to_may_go() -> None:
+def test_one_of_several_pods_that_match_the_affinity_may_be_evicted() -> None:
     scenario = Scenario().nodes("n", 1, gpu=8)
     for index in (0, 1):
         scenario.gang(f"data-{index}", 1, gpu=4, on=["n-0"], labels={"app": "data"})
@@ -32,14 +32,14 @@ def test_one_of_those_that_it_must_be_near_to_may_go() -> None:
     assert len(decided.evicted()) == 1
 
 
-def test_whom_the_gang_must_be_apart_from_goes() -> None:
+def test_pods_that_match_the_anti_affinity_are_evicted() -> None:
     scenario = Scenario().nodes("n", 1, gpu=8)
     scenario.gang("noisy", 1, gpu=1, on=["n-0"], labels={"app": "noisy"})
     decided = scenario.gang("high", 1, gpu=1, priority=5, apart=[term(app="noisy")]).decide()
     assert decided.evicted() == ["noisy-0"]
 
 
-def test_whom_nothing_helps_evicts_nobody() -> None:
+def test_no_gang_is_evicted_where_a_protected_pod_matches_the_anti_affinity() -> None:
     scenario = Scenario().nodes("n", 1, gpu=8)
     scenario.gang("noisy", 1, gpu=1, on=["n-0"], labels={"app": "noisy"}, priority=9)
     scenario.gang("low", 1, gpu=7, on=["n-0"])
@@ -48,7 +48,7 @@ def test_whom_nothing_helps_evicts_nobody() -> None:
 
 
 def _two_apart(nodes: int) -> Scenario:
-    """Each node is full of small gangs; two important pods that must be apart want half a node each."""
+    """Nodes full of small gangs; one of two important pods with anti-affinity that need half a node each."""
     scenario = Scenario().nodes("n", nodes, gpu=8)
     for index in range(nodes):
         for half in (0, 1):
@@ -56,25 +56,25 @@ def _two_apart(nodes: int) -> Scenario:
     return scenario.gang("one", 1, gpu=4, priority=5, labels={"app": "x"}, apart=[term(app="x")])
 
 
-def _wants_apart(scenario: Scenario) -> Scenario:
+def _with_second(scenario: Scenario) -> Scenario:
     return scenario.gang("two", 1, gpu=4, priority=5, labels={"app": "x"}, apart=[term(app="x")])
 
 
-def test_pods_that_must_be_apart_get_room_on_two_nodes() -> None:
-    decided = _wants_apart(_two_apart(2)).decide()
+def test_pods_with_anti_affinity_are_nominated_on_two_nodes() -> None:
+    decided = _with_second(_two_apart(2)).decide()
     assert len({each.node for each in decided.result.nominations}) == 2
     assert len(decided.evicted()) == 2
 
 
-def test_pods_that_must_be_apart_get_room_on_one_node_once() -> None:
-    decided = _wants_apart(_two_apart(1)).decide()
+def test_only_one_of_two_pods_with_anti_affinity_is_nominated_on_one_node() -> None:
+    decided = _with_second(_two_apart(1)).decide()
     assert len(decided.evicted()) == 1
 
 
-def test_who_comes_a_cycle_later_keeps_apart_too() -> None:
+def test_anti_affinity_holds_against_nominations_of_earlier_cycles() -> None:
     scenario = _two_apart(2)
     first = scenario.decide()
-    second = _wants_apart(scenario.dying(first)).decide()
+    second = _with_second(scenario.terminate(first)).decide()
     nodes = [each.node for each in (*first.result.nominations, *second.result.nominations)]
     assert len(nodes) == len(set(nodes)) == 2
 
@@ -84,8 +84,8 @@ def _on_device(scenario: Scenario, gang: str, device: int, taken: int) -> None:
     scenario.change(gang, members=(replace(pod, device=Device(device, taken)),))
 
 
-def test_the_device_is_kept_on_which_a_share_gets_room() -> None:
-    """Of device 0 the victim leaves less than the share needs: who took the rest would be in its way."""
+def test_a_nomination_of_a_share_holds_one_device() -> None:
+    """`high` needs more of device 0 than the victim uses: `early` must not use the rest of that device."""
     scenario = Scenario().nodes("n", 1, shared=2)
     scenario.gang("low", 1, share=600, on=["n-0"]).gang("keeps", 1, share=400, on=["n-0"], priority=99)
     _on_device(scenario, "low", 0, 600)
@@ -93,14 +93,14 @@ def test_the_device_is_kept_on_which_a_share_gets_room() -> None:
     scenario.gang("high", 1, share=800, priority=5)
     first = scenario.decide()
     assert first.evicted() == ["low-0"]
-    scenario.dying(first).gang("early", 1, share=400, priority=5, preemption_policy="Never")
+    scenario.terminate(first).gang("early", 1, share=400, priority=5, preemption_policy="Never")
     second = scenario.decide()
     assert second.devices("early") == {"early-0": 1}
     assert second.reasons() == {"high": Reason.EVICTION_IN_PROGRESS}
 
 
-def test_the_zone_is_kept_in_which_a_pod_gets_room() -> None:
-    """The first of two victims has ended; a small pod would fit, but maybe in the zone that is to be free."""
+def test_a_nomination_of_an_aligned_pod_holds_a_zone() -> None:
+    """One of two victims has ended. A small pod would fit, but the kubelet may use the nominated zone."""
     zones = numa({GPU: 4}, {GPU: 4}, free=[{GPU: 0}, {GPU: 2}])
     scenario = Scenario().nodes("n", 1, gpu=8, numa=zones)
     for name, priority in (("low-0", 0), ("low-1", 0), ("keeps", 99)):
@@ -108,14 +108,14 @@ def test_the_zone_is_kept_in_which_a_pod_gets_room() -> None:
     scenario.gang("high", 1, gpu=4, priority=5, containers=[{GPU: 4}])
     first = scenario.decide()
     assert sorted(first.evicted()) == ["low-0-0", "low-1-0"]
-    scenario.dying(first).remove("low-0").gang(
+    scenario.terminate(first).remove("low-0").gang(
         "early", 1, gpu=2, priority=5, preemption_policy="Never", containers=[{GPU: 2}]
     )
     assert scenario.decide().placed() == []
 
 
-def test_the_cheapest_goes_where_nobody_is_that_it_must_be_apart_from() -> None:
-    """On the first node it would cost least, were there not one that is avoided and dear."""
+def test_the_cost_of_a_node_includes_pods_that_match_the_anti_affinity() -> None:
+    """The victims on the first node would cost least without the pod that matches the anti-affinity."""
     scenario = Scenario().nodes("n", 3, gpu=8)
     scenario.gang("noisy", 1, cpu=60, on=["n-0"], labels={"app": "noisy"})
     scenario.gang("near", 1, gpu=8, on=["n-0"]).gang("whole", 1, gpu=8, on=["n-2"])
@@ -136,7 +136,7 @@ def test_the_cheapest_goes_where_nobody_is_that_it_must_be_apart_from() -> None:
     assert "lower bound" in str(decided.verdict("high").evidence)
 
 
-def test_another_zone_is_free_for_others_while_the_victims_hold_all_of_theirs() -> None:
+def test_another_zone_is_free_for_others_while_the_victims_use_their_whole_zone() -> None:
     zones = numa({GPU: 4}, {GPU: 4}, free=[{GPU: 0}, {GPU: 2}])
     scenario = Scenario().nodes("n", 1, gpu=8, numa=zones)
     scenario.gang("low", 1, gpu=4, on=["n-0"], containers=[{GPU: 4}])
@@ -145,21 +145,21 @@ def test_another_zone_is_free_for_others_while_the_victims_hold_all_of_theirs() 
     first = scenario.decide()
     assert first.evicted() == ["low-0"]
     small = {"gpu": 2, "priority": 5, "containers": [{GPU: 2}]}
-    scenario.dying(first).gang("early", 1, preemption_policy="Never", **small)
+    scenario.terminate(first).gang("early", 1, preemption_policy="Never", **small)
     second = scenario.decide()
     assert second.placed() == ["early"]
     assert second.reasons() == {"high": Reason.EVICTION_IN_PROGRESS}
 
 
-def test_nobody_takes_a_place_from_which_those_to_come_must_be_apart() -> None:
-    """One victim is made anew before the other has ended: there is room on its old node, but not beside."""
+def test_a_pod_is_not_placed_where_it_violates_the_anti_affinity_of_a_nomination() -> None:
+    """One victim is recreated before the other has ended: its old node has capacity, but it is nominated."""
     noisy = {"labels": {"app": "noisy"}, "apart": [term(app="noisy")]}
     scenario = Scenario().nodes("n", 2, gpu=8)
     for index in (0, 1):
         scenario.gang(f"low-{index}", 1, gpu=2, on=[f"n-{index}"], **noisy)
     decided = scenario.gang("high", 2, gpu=2, priority=5, **noisy).decide()
     assert sorted(decided.evicted()) == ["low-0-0", "low-1-0"]
-    scenario.dying(decided)
+    scenario.terminate(decided)
     (pod,) = scenario.members("low-0")
     fresh = replace(pod, uid=PodUid("again"), node=None, phase=PodPhase.PENDING, deleting=False)
     scenario.change("low-0", members=(fresh,), started=False)

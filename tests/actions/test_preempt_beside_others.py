@@ -1,4 +1,4 @@
-"""Preemption where other things happen at once: a second preemptor, a release, orderings, reservations."""
+"""Preemption together with other decisions: a second preemptor, a release, orderings, reservations."""
 
 from collections.abc import Sequence
 
@@ -26,13 +26,13 @@ NOMINATION_MS = RetryConfig().nomination_ms
 OWN_QUEUE_ONLY = SchedulerConfig(plugins=(PluginConfig(name="reclaim", enabled=False),))
 
 
-def test_two_gangs_take_different_members_of_one() -> None:
+def test_two_preemptors_evict_different_members_of_one_gang() -> None:
     scenario = Scenario().nodes("a", 1, gpu=8).gang("elastic", 8, gpu=1, min=4, on=["a-0"] * 8)
     scenario.gang("h1", 1, gpu=1, priority=10).gang("h2", 1, gpu=1, priority=10)
     assert sorted(scenario.decide().evicted()) == ["elastic-6", "elastic-7"]
 
 
-def test_what_is_released_is_not_evicted_again() -> None:
+def test_released_pods_are_not_evicted_again() -> None:
     scenario = Scenario().nodes("a", 1, gpu=8).gang("broken", 8, gpu=2, on=["a-0"] * 4, started=False)
     scenario.memory = scenario.decide().result.memory
     scenario.now += PARTIAL_GANG_GRACE_MS
@@ -40,7 +40,7 @@ def test_what_is_released_is_not_evicted_again() -> None:
     assert {each.reason for each in decided.result.evictions} == {"GangIncomplete"}
 
 
-def test_a_victim_is_chosen_once_though_its_deletion_is_not_seen_yet() -> None:
+def test_a_victim_is_chosen_once_though_its_deletion_is_unconfirmed() -> None:
     scenario = Scenario().nodes("a", 2, gpu=8)
     for index in (0, 1):
         scenario.gang(f"low-{index}", 4, gpu=2, on=[f"a-{index}"] * 4)
@@ -53,7 +53,7 @@ def test_a_victim_is_chosen_once_though_its_deletion_is_not_seen_yet() -> None:
     assert not set(first.evicted()) & set(second.evicted())
 
 
-def test_a_gang_that_never_preempts_keeps_none_like_it_from_doing_so() -> None:
+def test_preemption_policy_never_does_not_affect_equal_gangs() -> None:
     scenario = Scenario().nodes("a", 1, gpu=8).gang("low", 4, gpu=2, on=["a-0"] * 4)
     scenario.gang("never", 4, gpu=2, priority=10, preemption_policy="Never").gang(
         "high", 4, gpu=2, priority=10
@@ -61,8 +61,8 @@ def test_a_gang_that_never_preempts_keeps_none_like_it_from_doing_so() -> None:
     assert len(scenario.decide().evicted()) == 4
 
 
-def test_what_was_placed_in_the_same_cycle_is_looked_at_again() -> None:
-    """Less important work takes the last free node in the cycle in which the other finds too little."""
+def test_gangs_placed_in_the_same_cycle_become_victims_in_the_next_one() -> None:
+    """A gang of lower priority gets the last free node in the cycle in which `high` does not fit."""
     scenario = Scenario().nodes("n", 2, gpu=8).gang("low1", 1, gpu=8, on=["n-0"]).gang("low2", 1, gpu=8)
     scenario.gang("high", 2, gpu=8, priority=10)
     evicted = []
@@ -75,7 +75,7 @@ def test_what_was_placed_in_the_same_cycle_is_looked_at_again() -> None:
     assert len(evicted) == 2
 
 
-def test_a_strict_queue_does_not_undo_what_was_made() -> None:
+def test_a_strict_fifo_queue_does_not_waste_an_eviction() -> None:
     scenario = Scenario().queue("q", ordering=Ordering.STRICT_FIFO).nodes("n", 1, gpu=4)
     scenario.gang("low", 1, gpu=2, queue="q", on=["n-0"])
     scenario.gang("keep", 1, gpu=2, queue="q", on=["n-0"], priority=99)
@@ -90,7 +90,7 @@ def test_a_strict_queue_does_not_undo_what_was_made() -> None:
     assert evicted == ["low-0"]
 
 
-def test_who_is_kept_from_reserved_room_stands_in_line_all_the_same() -> None:
+def test_a_gang_that_is_blocked_by_a_reservation_still_heads_its_strict_queue() -> None:
     scenario = Scenario().nodes("n", 1, gpu=4)
     scenario.queue("strict", ordering=Ordering.STRICT_FIFO, backfill=Backfill.EASY)
     scenario.queue("q", backfill=Backfill.EASY)
@@ -104,7 +104,7 @@ def test_who_is_kept_from_reserved_room_stands_in_line_all_the_same() -> None:
 
 
 @pytest.mark.parametrize("mode", [Backfill.EASY, Backfill.CONSERVATIVE])
-def test_nobody_goes_for_room_that_is_reserved(mode: Backfill) -> None:
+def test_no_gang_is_evicted_to_use_reserved_capacity(mode: Backfill) -> None:
     scenario = Scenario().queue("q", backfill=mode).nodes("n", 2, gpu=8).nodes("m", 1, gpu=8)
     scenario.now = 60_000_000_000
     scenario.gang("x", 1, gpu=8, on=["n-1"], queue="q", priority=20, runtime=Runtime(max="10m"))
@@ -123,10 +123,10 @@ def test_nobody_goes_for_room_that_is_reserved(mode: Backfill) -> None:
     assert evicted == []
 
 
-def room_made_for(scenario: Scenario, gang: str, *victims: str, **seats: int) -> None:
-    """The gang is to have so many GPUs of these nodes (dashes as underscores) when the victims have ended."""
+def nominate(scenario: Scenario, gang: str, *victims: str, **gpus: int) -> None:
+    """Nominate the gang for these GPUs by node (dashes as underscores), which the victims are freeing."""
     pods = tuple(pod.uid for victim in victims for pod in scenario.members(victim))
-    amounts = {NodeName(node.replace("_", "-")): {GPU: count} for node, count in seats.items()}
+    amounts = {NodeName(node.replace("_", "-")): {GPU: count} for node, count in gpus.items()}
     made = Nomination(usage=amounts, victims=pods, until=scenario.now + NOMINATION_MS, attempts=1)
     nominations = {**scenario.memory.nominations, GangId(f"gang-{gang}"): made}
     scenario.memory = Memory(nominations=nominations)
@@ -135,21 +135,21 @@ def room_made_for(scenario: Scenario, gang: str, *victims: str, **seats: int) ->
 @pytest.mark.parametrize(
     ("priority", "queue", "node"), [(0, "q1", "z-0"), (9, "q1", "z-0"), (9, "q2", "a-0")]
 )
-def test_of_two_for_whom_room_is_made_none_takes_that_of_the_other(
+def test_a_nominated_gang_does_not_use_the_nomination_of_another_one(
     priority: int, queue: str, node: str
 ) -> None:
-    """The victims of the first have ended. More important work of its queue may take of the second."""
+    """`first` may use the other nomination if it has a higher priority in the same queue."""
     scenario = Scenario("rack").nodes("a", 2, gpu=8, within="1").nodes("z", 1, gpu=8, within="2")
     scenario.queue("q1").queue("q2").gang("low", 1, gpu=8, on=["a-1"])
     scenario.gang("first", 1, gpu=8, queue=queue, priority=priority)
     scenario.gang("second", 2, gpu=8, queue="q2", required="rack")
-    room_made_for(scenario, "first", z_0=8)
-    room_made_for(scenario, "second", "low", a_0=8, a_1=8)
+    nominate(scenario, "first", z_0=8)
+    nominate(scenario, "second", "low", a_0=8, a_1=8)
     assert scenario.decide().nodes("first") == [node]
 
 
-def test_a_gang_that_replaces_a_lost_member_keeps_its_minimum() -> None:
-    """Of six one is evicted from its lost node in the same cycle: to go whole is all that helps."""
+def test_a_gang_that_replaces_a_lost_member_is_not_cut_below_its_minimum() -> None:
+    """One of six members is evicted from its lost node in the same cycle: only the whole gang is enough."""
     scenario = Scenario().nodes("n", 7, gpu=8)
     scenario.gang("elastic", 6, min=4, gpu=8, on=[f"n-{index}" for index in range(6)])
     scenario.change("elastic", recovery=Recovery(on_node_loss=RecoveryMode.REPLACE))
@@ -164,8 +164,8 @@ def test_a_gang_that_replaces_a_lost_member_keeps_its_minimum() -> None:
     assert len(evicted) == 6
 
 
-def test_everybody_is_tried_in_the_end_where_more_wait_than_a_cycle_tries() -> None:
-    """None of the first has whom it may evict, and each is a question of its own, in each cycle anew."""
+def test_all_preemptors_are_tried_over_several_cycles() -> None:
+    """The first gangs have no victims, and each has its own shape, so each needs a new try in each cycle."""
     scenario = Scenario().queue("a").queue("b", priority=-1).nodes("n", 1, gpu=8)
     scenario.gang("keeps", 1, gpu=7, on=["n-0"], priority=99).gang("low", 1, gpu=1, on=["n-0"], queue="b")
     for index in range(2 * PREEMPTIONS_TRIED_MAX):
@@ -182,18 +182,18 @@ def test_everybody_is_tried_in_the_end_where_more_wait_than_a_cycle_tries() -> N
 
 
 @pytest.mark.parametrize(("minimum", "asked", "evicted"), [(4, 100, 100), (198, 2, 2), (100, 99, 100)])
-def test_a_large_gang_gives_of_its_surplus_in_parts(minimum: int, asked: int, evicted: int) -> None:
-    """Of many members a few go together, of few each alone."""
+def test_surplus_of_a_large_gang_is_evicted_in_groups(minimum: int, asked: int, evicted: int) -> None:
+    """Much surplus is evicted in groups of several members, little surplus one by one."""
     scenario = Scenario().nodes("n", 25, gpu=8)
     on = [f"n-{index // 8}" for index in range(200)]
     scenario.gang("elastic", 200, min=minimum, gpu=1, on=on).gang("high", asked, gpu=1, priority=5)
     assert len(scenario.decide().evicted()) == evicted
 
 
-def test_a_large_gang_with_little_surplus_is_not_asked_member_by_member(
+def test_the_minimum_of_a_large_gang_is_checked_a_few_times_only(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Each question counts all members: a gang of 5,000 took seconds of every cycle."""
+    """Each check counts all members: a gang of 5,000 took seconds of every cycle."""
     asked: list[int] = []
     is_reached = Minimum.is_reached
 
@@ -210,8 +210,8 @@ def test_a_large_gang_with_little_surplus_is_not_asked_member_by_member(
     assert 0 < len(asked) < 10
 
 
-def test_a_large_gang_keeps_what_each_role_needs() -> None:
-    """Every second member is of a role that needs all of its own."""
+def test_eviction_of_surplus_keeps_the_minimum_of_each_role() -> None:
+    """Every second member has a role whose minimum is the number of its members."""
     scenario = Scenario().nodes("n", 25, gpu=8)
     scenario.gang("elastic", 0, min=104)
     for index in range(100):

@@ -1,4 +1,4 @@
-"""Preemption and reclaim where starts are promised: only who comes first keeps its promise from them."""
+"""Preemption and reclaim with reserved starts: a reservation blocks only gangs that come after it."""
 
 import pytest
 from msgspec.structs import replace
@@ -12,15 +12,15 @@ EASY = Backfill.EASY
 
 
 def reserved_starts() -> Timeline:
-    """One node is taken for an hour at most; who waits in the same queue is promised what is free then."""
+    """One node is used for an hour at most; a waiting gang of the queue has a reserved start after it."""
     timeline = Timeline(1, 8, EASY, SchedulerConfig())
     timeline.add(Work("run", 1, 8, arrives=-10, max=60, on=("n-0",)), Work("next", 1, 8, max=60))
     assert timeline.step().result.memory.reserved_starts
     return timeline
 
 
-def test_a_guarantee_comes_back_though_a_start_beyond_one_is_promised() -> None:
-    """While the borrower had a backlog, each of its gangs was promised what the last one held."""
+def test_a_guarantee_is_reclaimed_despite_a_reservation_beyond_a_guarantee() -> None:
+    """Otherwise a borrower with a backlog would always reserve what its last gang used."""
     timeline = reserved_starts()
     timeline.scenario.queue("b", guarantee={GPU: 8})
     assert timeline.add(Work("due", 1, 8, queue="b")).step().evicted() == ["run-0"]
@@ -28,18 +28,18 @@ def test_a_guarantee_comes_back_though_a_start_beyond_one_is_promised() -> None:
     assert timeline.step().placed() == ["due"]
 
 
-def test_room_that_was_made_within_a_guarantee_is_used_though_that_is_used_up_meanwhile() -> None:
+def test_a_nomination_within_a_guarantee_is_used_though_the_guarantee_is_used_up_meanwhile() -> None:
     scenario = reserved_starts().scenario.queue("b", guarantee={GPU: 8}).nodes("m", 1, gpu=4)
     first = scenario.gang("due", 1, gpu=8, cpu=0, memory=0, queue="b").decide()
     assert first.evicted() == ["run-0"]
-    scenario.dying(first).gang("sibling", 1, gpu=4, cpu=0, memory=0, queue="b")
+    scenario.terminate(first).gang("sibling", 1, gpu=4, cpu=0, memory=0, queue="b")
     second = scenario.decide()
     assert second.placed() == ["sibling"]
     assert scenario.take(second).remove("run").decide().placed() == ["due"]
 
 
-def test_nobody_goes_for_a_guarantee_where_it_is_enough_to_wait() -> None:
-    """What ends is promised to somebody beyond its guarantee, whom the guarantee passes."""
+def test_no_gang_is_evicted_for_a_guarantee_where_ending_pods_free_enough_capacity() -> None:
+    """A gang beyond its guarantee has reserved the capacity, but the guarantee goes first."""
     timeline = Timeline(2, 8, EASY, SchedulerConfig())
     timeline.scenario.queue("c", weight=100)
     others = Work("other", 1, 8, arrives=-10, max=600, on=("n-1",), queue="c")
@@ -53,7 +53,7 @@ def test_nobody_goes_for_a_guarantee_where_it_is_enough_to_wait() -> None:
     assert scenario.decide().evicted() == []
 
 
-def test_free_room_that_nobody_is_promised_is_taken_first() -> None:
+def test_free_capacity_without_a_reservation_is_used_first() -> None:
     timeline = Timeline(2, 8, EASY)
     timeline.add(Work("run", 1, 8, arrives=-10, max=60, on=("n-0",))).step()
     scenario = timeline.scenario.queue("b", guarantee={GPU: 8}).nodes("z", 1, gpu=8)
@@ -65,7 +65,7 @@ def test_free_room_that_nobody_is_promised_is_taken_first() -> None:
 
 
 @pytest.mark.parametrize(("guarantee", "placed"), [(0, ["due"]), (16, [])])
-def test_a_start_within_a_guarantee_stays_promised(guarantee: int, placed: list[str]) -> None:
+def test_a_reserved_start_within_a_guarantee_is_kept(guarantee: int, placed: list[str]) -> None:
     timeline = Timeline(3, 8, None)
     timeline.scenario.queue("q", backfill=EASY, guarantee={GPU: guarantee} if guarantee else {})
     timeline.scenario.queue("b", guarantee={GPU: 8}).queue("c")
@@ -78,7 +78,7 @@ def test_a_start_within_a_guarantee_stays_promised(guarantee: int, placed: list[
 
 
 @pytest.mark.parametrize("queue", ["q", "p"])
-def test_a_promise_to_lower_work_keeps_nobody_from_evicting(queue: str) -> None:
+def test_a_reservation_of_lower_priority_does_not_block_preemption(queue: str) -> None:
     timeline = reserved_starts()
     timeline.scenario.queue("p", backfill=EASY)
     timeline.add(Work("late", 1, 8, queue=queue, arrives=1), Work("high", 1, 8, priority=5, arrives=2))

@@ -1,4 +1,4 @@
-"""Victims for gangs whose rules the choice does not know: added by trial, and none of them needlessly."""
+"""Victims for gangs with constraints that the victim model lacks: found by trial, and none is unnecessary."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from tests.builders import Scenario
 
 
 def racks(count: int, *, low: int, keeps: int) -> Scenario:
-    """So many racks of two nodes of 8 GPUs; on each node `low` gangs of one GPU and one that stays."""
+    """Racks of two nodes of 8 GPUs; on each node `low` gangs of one GPU and one gang that is protected."""
     scenario = Scenario("rack")
     for rack in range(count):
         scenario.nodes(f"r{rack}", 2, gpu=8, within=f"rack{rack}")
@@ -23,8 +23,8 @@ def racks(count: int, *, low: int, keeps: int) -> Scenario:
     return scenario
 
 
-def wants(scenario: Scenario, parts: int, **fields: Any) -> Scenario:
-    """An important gang of so many parts, each of two pods in one rack."""
+def with_high(scenario: Scenario, parts: int, **fields: Any) -> Scenario:
+    """Add a gang of high priority with subgroups of two pods that each require one rack."""
     names = [f"s{part}" for part in range(parts)]
     specs = tuple(SubgroupSpec(name, 2, required="rack") for name in names)
     scenario.gang("high", 2 * parts, priority=5, subgroups=specs, **fields)
@@ -34,19 +34,19 @@ def wants(scenario: Scenario, parts: int, **fields: Any) -> Scenario:
     return scenario.change("high", members=members)
 
 
-def test_two_go_for_two_though_the_cheapest_lie_apart() -> None:
+def test_two_victims_are_chosen_in_one_rack_though_the_cheapest_are_in_two() -> None:
     scenario = racks(14, low=1, keeps=7)
     scenario.now = 60_000_000_000
     for rack in range(14):
         (pod,) = scenario.members(f"low-r{rack}-1-0")
         began = scenario.now // 1000 - 3600 * (rack + 1)
         scenario.change(f"low-r{rack}-1-0", members=(replace(pod, running_since=began),))
-    decided = wants(scenario, 1, gpu=1).decide()
+    decided = with_high(scenario, 1, gpu=1).decide()
     assert sorted(decided.evicted()) == ["low-r0-0-0-0", "low-r0-1-0-0"]
 
 
-def test_only_the_racks_that_are_used_are_cleared() -> None:
-    decided = wants(racks(6, low=4, keeps=0), 2, gpu=8).decide()
+def test_victims_are_chosen_only_in_the_racks_of_the_placement() -> None:
+    decided = with_high(racks(6, low=4, keeps=0), 2, gpu=8).decide()
     nodes = {name.rsplit("-", 2)[0] for name in decided.evicted()}
     assert len(decided.evicted()) == 16
     assert len(nodes) == 4
@@ -54,16 +54,14 @@ def test_only_the_racks_that_are_used_are_cleared() -> None:
 
 @given(st.integers(2, 5), st.integers(1, 3), st.integers(1, 3), st.data())
 @settings(max_examples=25, deadline=None)
-def test_nobody_goes_without_whom_it_fits_as_well(
-    racked: int, low: int, asked: int, data: st.DataObject
-) -> None:
-    """On each of two nodes as many gangs of one GPU must go as one pod asks for, and no more."""
+def test_no_victim_is_unnecessary(racked: int, low: int, asked: int, data: st.DataObject) -> None:
+    """On each of two nodes as many gangs of one GPU must be evicted as one pod requests GPUs, and no more."""
     scenario = racks(racked, low=low, keeps=8 - low)
     scenario.now = 60_000_000_000
     for name in [name for name in scenario._gangs if name.startswith("low")]:
         (pod,) = scenario.members(name)
         began = scenario.now // 1000 - 60 * data.draw(st.integers(1, 300))
         scenario.change(name, members=(replace(pod, running_since=began),))
-    evicted = wants(scenario, 1, gpu=asked).decide().evicted()
+    evicted = with_high(scenario, 1, gpu=asked).decide().evicted()
     assert bool(evicted) == (asked <= low)
     assert len(evicted) == (2 * asked if evicted else 0)

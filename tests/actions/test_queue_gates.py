@@ -1,4 +1,4 @@
-"""Who is next in a queue by its ordering, and what its state lets start."""
+"""Which gang of a queue is next by the ordering of the queue, and what its state allows to start."""
 
 from phalanx.actions.limits import CYCLE_EXPLANATIONS_MAX
 from phalanx.model.queues import Ordering, QueueState
@@ -16,7 +16,7 @@ def strict(slots: int) -> Scenario:
     return Scenario().nodes("n", 1, gpu=slots, cpu=1000).queue("q", ordering=STRICT)
 
 
-def test_nobody_passes_the_oldest_in_a_strict_fifo() -> None:
+def test_no_gang_passes_the_head_of_a_strict_fifo() -> None:
     scenario = strict(4).gang("run", 2, gpu=1, bound=2).gang("big", 4, gpu=1, queue="q")
     scenario.gang("small", 1, gpu=1, queue="q", priority=9).gang("other", 1, gpu=1)
     result = scenario.decide()
@@ -27,12 +27,12 @@ def test_nobody_passes_the_oldest_in_a_strict_fifo() -> None:
     assert verdict.next_step.startswith("Wait until team/big starts")
 
 
-def test_a_strict_fifo_goes_by_age_and_not_by_priority() -> None:
+def test_a_strict_fifo_is_ordered_by_age_and_not_by_priority() -> None:
     scenario = strict(1).gang("old", 1, gpu=1, queue="q").gang("urgent", 1, gpu=1, queue="q", priority=9)
     assert scenario.decide().placed() == ["old"]
 
 
-def test_repairs_and_other_queues_pass_the_first_in_a_strict_fifo() -> None:
+def test_repairs_and_other_queues_pass_the_head_of_a_strict_fifo() -> None:
     scenario = (
         strict(4).gang("big", 9, gpu=1, queue="q").gang("run", 3, gpu=1, bound=3, queue="q").lose("run")
     )
@@ -40,7 +40,7 @@ def test_repairs_and_other_queues_pass_the_first_in_a_strict_fifo() -> None:
     assert scenario.decide().placed() == ["run", "other"]
 
 
-def test_surplus_does_not_pass_the_first_in_a_strict_fifo() -> None:
+def test_surplus_does_not_pass_the_head_of_a_strict_fifo() -> None:
     scenario = strict(4).gang("elastic", 3, min=1, gpu=1, queue="q", created=0)
     scenario.gang("big", 4, gpu=1, queue="q", created=1)
     result = scenario.decide()
@@ -48,12 +48,12 @@ def test_surplus_does_not_pass_the_first_in_a_strict_fifo() -> None:
     assert result.reasons() == {"elastic": BEHIND, "big": Reason.INSUFFICIENT_CAPACITY}
 
 
-def test_a_gang_that_lacks_members_is_not_the_first() -> None:
+def test_a_gang_that_lacks_members_is_not_the_head() -> None:
     scenario = strict(4).gang("lacks", 1, min=2, gpu=1, queue="q").gang("next", 1, gpu=1, queue="q")
     assert scenario.decide().placed() == ["next"]
 
 
-def test_who_is_behind_one_that_is_explained_a_cycle_later_passes_at_once() -> None:
+def test_gangs_pass_an_impossible_head_as_soon_as_it_is_explained() -> None:
     scenario = strict(4)
     for size in range(CYCLE_EXPLANATIONS_MAX):
         scenario.gang(f"g{size}", 20 + size, gpu=1, priority=5)
@@ -66,7 +66,7 @@ def test_who_is_behind_one_that_is_explained_a_cycle_later_passes_at_once() -> N
     assert scenario.take(second).decide().placed() == ["next"]
 
 
-def test_what_is_proven_impossible_blocks_until_then_and_no_longer() -> None:
+def test_an_impossible_head_blocks_only_until_it_is_proven_impossible() -> None:
     scenario = strict(4).gang("never", 9, gpu=1, queue="q").gang("next", 4, gpu=1, queue="q")
     scenario.gang("last", 1, gpu=1, queue="q")
     first = scenario.decide()
@@ -80,8 +80,8 @@ def test_what_is_proven_impossible_blocks_until_then_and_no_longer() -> None:
     assert second.result.wake_at is None
 
 
-def test_who_is_behind_one_that_is_helped_by_moving_others_is_tried_again() -> None:
-    """One node of rack a and one of b are fuller: the plain gang takes them, and moves to c for the first."""
+def test_gangs_behind_a_head_that_starts_jointly_are_tried_in_the_same_cycle() -> None:
+    """One node of rack a and one of b are fuller: `plain` uses them and is moved to c for `first`."""
     scenario = Scenario("spine", "rack")
     for rack in ("a", "b"):
         scenario.nodes(f"{rack}-full", 1, gpu=8, cpu=32, within=f"s/{rack}")
@@ -112,7 +112,7 @@ def test_users_take_turns() -> None:
     assert scenario.decide().placed() == ["a0", "b0", "a1", "b1"]
 
 
-def test_what_users_hold_counts_and_only_in_this_queue() -> None:
+def test_only_what_users_hold_in_this_queue_counts() -> None:
     scenario = users(8).gang("old", 2, bound=2, **of("a"))
     scenario.gang("elsewhere", 2, bound=2, gpu=1, labels={"user": "b"})
     for index in range(3):
@@ -120,18 +120,18 @@ def test_what_users_hold_counts_and_only_in_this_queue() -> None:
     assert scenario.decide().placed() == ["b0", "b1", "a0", "b2"]
 
 
-def test_one_user_s_gangs_go_by_priority_then_age() -> None:
+def test_the_gangs_of_one_user_are_ordered_by_priority_then_age() -> None:
     scenario = users(3).gang("low", 1, **of("a")).gang("high", 1, priority=5, **of("a"))
     scenario.gang("other", 1, **of("b"))
     assert scenario.decide().placed() == ["high", "other", "low"]
 
 
-def test_gangs_without_the_label_are_one_user_s() -> None:
+def test_gangs_without_the_label_belong_to_one_user() -> None:
     scenario = users(3).gang("x", 1, gpu=1, queue="q").gang("y", 1, gpu=1, queue="q").gang("z", 1, **of("c"))
     assert scenario.decide().placed() == ["x", "z", "y"]
 
 
-def test_a_user_s_repair_goes_first_and_surplus_last() -> None:
+def test_the_repair_of_a_user_goes_first_and_surplus_last() -> None:
     scenario = users(5).gang("run", 2, bound=2, **of("a")).lose("run").change("run", started=True)
     scenario.gang("elastic", 2, min=1, **of("c")).gang("b", 1, **of("b"))
     assert scenario.decide().placed() == ["run", "elastic", "b", "elastic"]
@@ -148,7 +148,7 @@ def test_nothing_is_started_below_a_queue_that_is_held() -> None:
     assert result.verdict("g").message == "queue top is held: it starts no work for now"
 
 
-def test_a_closed_queue_says_so_even_below_a_held_one() -> None:
+def test_a_closed_queue_is_reported_as_closed_even_below_a_held_one() -> None:
     scenario = held().queue("q", parent="top", state=QueueState.CLOSED)
     assert (
         scenario.gang("g", 1, queue="q").decide().verdict("g").message
@@ -156,7 +156,7 @@ def test_a_closed_queue_says_so_even_below_a_held_one() -> None:
     )
 
 
-def test_what_runs_in_a_held_queue_goes_on_and_is_repaired() -> None:
+def test_running_gangs_of_a_held_queue_continue_and_are_repaired() -> None:
     scenario = held().gang("run", 4, gpu=1, bound=3, queue="q", started=True)
     result = scenario.decide()
     assert (result.placed(), result.evicted()) == (["run"], [])
@@ -166,12 +166,12 @@ def test_a_partly_bound_gang_of_a_held_queue_is_completed() -> None:
     assert held().gang("half", 4, gpu=1, bound=2, queue="q").decide().placed() == ["half"]
 
 
-def test_a_gang_of_a_held_queue_that_lost_all_its_members_begins_anew() -> None:
+def test_a_gang_of_a_held_queue_that_lost_all_its_members_starts_again() -> None:
     scenario = held().gang("again", 4, gpu=1, queue="q", starts_over=True)
     assert scenario.decide().placed() == ["again"]
 
 
-def test_a_gang_of_a_held_queue_does_not_grow() -> None:
+def test_a_gang_of_a_held_queue_gets_no_surplus() -> None:
     scenario = held().gang("elastic", 4, min=2, gpu=1, bound=2, queue="q")
     result = scenario.decide()
     assert result.placed() == []
@@ -179,7 +179,7 @@ def test_a_gang_of_a_held_queue_does_not_grow() -> None:
     assert "replaces lost members" in result.verdict("elastic").message
 
 
-def test_what_a_held_queue_does_not_start_is_no_demand() -> None:
+def test_waiting_gangs_of_a_held_queue_are_no_demand() -> None:
     scenario = held().queue("b").gang("run", 1, gpu=1, bound=1, queue="q")
     scenario.gang("g", 8, gpu=1, queue="q").gang("y", 8, gpu=1, queue="b")
     queues = scenario.decide().result.queues

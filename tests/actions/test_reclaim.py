@@ -1,4 +1,4 @@
-"""Queues take back what they are due, and no more."""
+"""Reclaim: queues get back their guarantee and fair share by evictions, and no more."""
 
 from typing import Any
 
@@ -25,11 +25,11 @@ def tenants(**queues: dict[str, Any]) -> Scenario:
     return scenario
 
 
-def gangs_gone(scenario: Scenario) -> int:
+def evicted_gangs(scenario: Scenario) -> int:
     return len({each.gang for each in scenario.decide().result.evictions})
 
 
-def test_a_guarantee_comes_back() -> None:
+def test_a_guarantee_is_reclaimed() -> None:
     scenario = tenants(a={}, b={"guarantee": {GPU: 8}})
     decided = scenario.gang("b", 4, gpu=2, queue="b").decide()
     assert len(decided.evicted()) == 4
@@ -40,12 +40,12 @@ def test_a_guarantee_comes_back() -> None:
     assert decided.reasons()["b"] is Reason.EVICTION_IN_PROGRESS
 
 
-def test_another_guarantee_is_not_touched() -> None:
+def test_no_gang_within_the_guarantee_of_its_queue_is_evicted() -> None:
     scenario = tenants(a={"guarantee": {GPU: 12}}, b={"guarantee": {GPU: 8}})
-    assert gangs_gone(scenario.gang("b", 4, gpu=2, queue="b")) == 0
+    assert evicted_gangs(scenario.gang("b", 4, gpu=2, queue="b")) == 0
 
 
-def test_a_fair_share_comes_back() -> None:
+def test_a_fair_share_is_reclaimed() -> None:
     scenario = tenants(a={}, b={})
     decided = scenario.gang("b", 4, gpu=2, queue="b").decide()
     assert len({each.gang for each in decided.result.evictions}) == 2
@@ -54,18 +54,18 @@ def test_a_fair_share_comes_back() -> None:
     }
 
 
-def test_more_than_a_fair_share_does_not() -> None:
+def test_no_more_than_the_fair_share_is_reclaimed() -> None:
     scenario = tenants(a={}, b={})
-    assert gangs_gone(scenario.gang("b", 5, gpu=2, queue="b")) == 0
+    assert evicted_gangs(scenario.gang("b", 5, gpu=2, queue="b")) == 0
 
 
-def test_the_weight_counts() -> None:
+def test_fair_shares_are_reclaimed_by_weight() -> None:
     scenario = tenants(a={"weight": 3}, b={})
     scenario.gang("b", 2, gpu=2, queue="b").gang("c", 2, gpu=2, queue="b")
-    assert gangs_gone(scenario) == 1
+    assert evicted_gangs(scenario) == 1
 
 
-def test_the_last_gang_may_bring_a_queue_below_its_share_and_does_not_come_back() -> None:
+def test_the_last_victim_may_bring_its_queue_below_its_share_and_is_not_reclaimed() -> None:
     scenario = Scenario().queue("a").queue("b").nodes("n", 1, gpu=10)
     scenario.gang("a0", 1, gpu=5, queue="a", on=["n-0"]).gang("a1", 1, gpu=4, queue="a", on=["n-0"])
     scenario.gang("b", 1, gpu=5, queue="b")
@@ -78,20 +78,20 @@ def test_the_last_gang_may_bring_a_queue_below_its_share_and_does_not_come_back(
         assert decided.evicted() == []
 
 
-def test_priority_counts_for_nothing_between_queues() -> None:
+def test_priority_does_not_count_between_queues() -> None:
     scenario = tenants(a={"weight": 3}, b={})
     scenario.gang("b0", 1, gpu=4, queue="b", on=[]).remove("a3").gang("b1", 1, gpu=4, queue="b", on=["n-1"])
     scenario.change("b0", priority=100)
-    assert gangs_gone(scenario) == 1
+    assert evicted_gangs(scenario) == 1
     assert {each.gang for each in scenario.decide().result.evictions} == {"gang-b1"}
 
 
-def test_a_queue_that_never_preempts_waits() -> None:
+def test_a_gang_with_preemption_policy_never_does_not_reclaim() -> None:
     scenario = tenants(a={}, b={"guarantee": {GPU: 8}})
-    assert gangs_gone(scenario.gang("b", 4, gpu=2, queue="b", preemption_policy="Never")) == 0
+    assert evicted_gangs(scenario.gang("b", 4, gpu=2, queue="b", preemption_policy="Never")) == 0
 
 
-def test_what_a_queue_lends_is_safe_for_its_time() -> None:
+def test_a_gang_is_protected_for_the_reclaim_minimum_run_time_of_its_queue() -> None:
     scenario = tenants(a={"reclaim_min_runtime_ms": 60_000}, b={"guarantee": {GPU: 8}})
     for index in range(4):
         pods = tuple(
@@ -103,11 +103,11 @@ def test_what_a_queue_lends_is_safe_for_its_time() -> None:
     assert not decided.evicted()
     scenario.take(decided)
     scenario.now += 60_000
-    assert gangs_gone(scenario) == 2
+    assert evicted_gangs(scenario) == 2
 
 
-def test_shares_compare_where_the_paths_part() -> None:
-    """Inside org-1 one team has all, and the other nothing: org-2 has no part in that."""
+def test_shares_are_compared_below_the_common_ancestor() -> None:
+    """Inside org-1 one team uses everything and the other nothing: no victim is in org-2."""
     scenario = Scenario().queue("org-1").queue("org-2").nodes("n", 2, gpu=8)
     for name in ("a", "b"):
         scenario.queue(name, parent="org-1")
@@ -119,18 +119,16 @@ def test_shares_compare_where_the_paths_part() -> None:
     assert decided.evicted()[0].startswith("a")
 
 
-def test_the_guarantee_of_a_flavor_is_kept_on_its_nodes() -> None:
+def test_no_gang_within_a_flavor_guarantee_is_evicted() -> None:
     flavor = Flavor("fast", (("group", "n"),), guarantee={GPU: 16})
     scenario = tenants(a={"flavors": [flavor]}, b={"guarantee": {GPU: 8}})
-    assert gangs_gone(scenario.gang("b", 4, gpu=2, queue="b")) == 0
+    assert evicted_gangs(scenario.gang("b", 4, gpu=2, queue="b")) == 0
 
 
 @pytest.mark.parametrize(("selector", "gone"), [({"group": "n"}, 2), ({}, 0)])
 @pytest.mark.parametrize("parent", [None, "org"])
-def test_the_guarantee_of_a_flavor_comes_back(
-    selector: dict[str, str], gone: int, parent: str | None
-) -> None:
-    """To a gang that can run nowhere else; a parent guarantees what its children do."""
+def test_a_flavor_guarantee_is_reclaimed(selector: dict[str, str], gone: int, parent: str | None) -> None:
+    """Only for a gang that can run nowhere else. A parent inherits the guarantees of its children."""
     flavor = Flavor("fast", (("group", "n"),), guarantee={GPU: 8})
     scenario = tenants(a={"weight": 1000}, org={}, b={"flavors": [flavor], "parent": parent})
     scenario.nodes("m", 1, gpu=2).nodes("o", 1)
@@ -139,7 +137,7 @@ def test_the_guarantee_of_a_flavor_comes_back(
     assert all(each.message.endswith("more than its guarantee") for each in decided.result.evictions)
 
 
-def test_the_guarantee_of_a_flavor_is_used_up_by_what_its_parent_uses_there() -> None:
+def test_use_of_a_sibling_counts_against_a_flavor_guarantee() -> None:
     flavor = Flavor("fast", (("group", "n"),), guarantee={GPU: 8})
     scenario = tenants(
         a={"weight": 1000},
@@ -148,31 +146,29 @@ def test_the_guarantee_of_a_flavor_is_used_up_by_what_its_parent_uses_there() ->
         c={"parent": "org", "reclaim_min_runtime_ms": 1 << 50},
     )
     scenario.remove("a0").gang("c", 1, gpu=4, queue="c", on=["n-0"], disruption=Disruption(preemptible=False))
-    assert gangs_gone(scenario.gang("b", 4, gpu=2, queue="b", selector={"group": "n"})) == 0
+    assert evicted_gangs(scenario.gang("b", 4, gpu=2, queue="b", selector={"group": "n"})) == 0
 
 
 @pytest.mark.parametrize(
     ("sizes", "gone"), [((4,), 1), ((1, 3), 2), ((2, 2), 0), ((1, 1, 2), 0), ((1, 1, 1, 1), 0)]
 )
-def test_only_the_last_gang_that_goes_may_be_more_than_is_beyond_the_share(
-    sizes: tuple[int, ...], gone: int
-) -> None:
-    """Queue a is two devices above its share, and a whole node is asked for. The largest may not go."""
+def test_only_the_last_victim_may_exceed_what_its_queue_borrowed(sizes: tuple[int, ...], gone: int) -> None:
+    """Queue a is two devices above its share; its largest gang is protected. A whole node is requested."""
     scenario = Scenario().queue("a").queue("b").nodes("n", 2, gpu=8)
     scenario.gang("large", 1, gpu=6, queue="a", on=["n-0"], disruption=Disruption(preemptible=False))
     for index, gpu in enumerate(sizes):
         scenario.gang(f"a{index}", 1, gpu=gpu, queue="a", on=["n-1"])
-    assert gangs_gone(scenario.gang("b", 1, gpu=8, queue="b")) == gone
+    assert evicted_gangs(scenario.gang("b", 1, gpu=8, queue="b")) == gone
 
 
-def test_a_gang_with_members_beyond_its_minimum_is_one_gang_too() -> None:
-    """It is one device above the share of its queue, and is the last gang that goes."""
+def test_a_gang_with_surplus_counts_as_one_victim() -> None:
+    """The queue is one device above its share, and this gang is the last victim."""
     scenario = Scenario().queue("a").queue("b").nodes("n", 2, gpu=8)
     scenario.gang("a", 9, min=8, gpu=1, queue="a", on=["n-0"] * 2 + ["n-1"] * 7)
-    assert gangs_gone(scenario.gang("b", 1, gpu=8, queue="b")) == 1
+    assert evicted_gangs(scenario.gang("b", 1, gpu=8, queue="b")) == 1
 
 
-def test_an_eviction_that_was_lost_is_not_decided_again_below_a_guarantee_raised_since() -> None:
+def test_a_lost_eviction_is_not_repeated_below_a_raised_guarantee() -> None:
     scenario = tenants(a={}, b={})
     first = scenario.gang("b", 4, gpu=2, queue="b").decide()
     assert len(first.evicted()) == 4
@@ -185,23 +181,23 @@ def test_an_eviction_that_was_lost_is_not_decided_again_below_a_guarantee_raised
 
 
 @pytest.mark.parametrize(("guarantee", "gone"), [(4, 1), (8, 2), (3, 0)])
-def test_no_eviction_takes_more_than_the_guarantee_that_is_wanted(guarantee: int, gone: int) -> None:
-    """Queue a has weight enough that only the guarantee of b is due to b."""
+def test_no_more_than_the_guarantee_is_reclaimed(guarantee: int, gone: int) -> None:
+    """The weight of queue a is so large that b is entitled to its guarantee only."""
     scenario = tenants(a={"weight": 1000}, b={"guarantee": {GPU: guarantee}})
     for index in range(4):
         scenario.gang(f"b{index}", 2, gpu=2, queue="b")
-    assert gangs_gone(scenario) == gone
+    assert evicted_gangs(scenario) == gone
 
 
 @pytest.mark.parametrize(("guarantee", "gone"), [({CPU: 64_000}, 0), ({GPU: 8}, 2)])
-def test_a_guarantee_of_cores_takes_no_devices(guarantee: dict[str, int], gone: int) -> None:
-    """Devices that are asked for must be guaranteed; of cores and memory counts what the guarantee names."""
+def test_a_guarantee_of_cores_reclaims_no_devices(guarantee: dict[str, int], gone: int) -> None:
+    """Requested devices must be guaranteed; cores and memory count only if the guarantee names them."""
     scenario = tenants(a={"weight": 1000}, b={"guarantee": guarantee})
-    assert gangs_gone(scenario.gang("b", 4, gpu=2, queue="b")) == gone
+    assert evicted_gangs(scenario.gang("b", 4, gpu=2, queue="b")) == gone
 
 
-def test_a_guarantee_of_one_kind_of_device_is_enough() -> None:
-    """Beside GPUs pods often ask for network devices, which nobody guarantees."""
+def test_a_guarantee_of_one_kind_of_device_is_sufficient() -> None:
+    """Pods often request network devices in addition to GPUs, and no queue guarantees those."""
     scenario = tenants(a={"weight": 1000}, b={"guarantee": {GPU: 8}})
     for name, node in scenario._nodes.items():
         scenario._nodes[name] = replace(node, allocatable={**node.allocatable, "rdma/hca": 8})
@@ -209,17 +205,17 @@ def test_a_guarantee_of_one_kind_of_device_is_enough() -> None:
     shape = scenario.members("b")[0].shape
     shape = replace(shape, key=f"{shape.key}-rdma", requests={**shape.requests, "rdma/hca": 1})
     scenario.change("b", members=tuple(replace(pod, shape=shape) for pod in scenario.members("b")))
-    assert gangs_gone(scenario) == 2
+    assert evicted_gangs(scenario) == 2
 
 
-def test_a_guarantee_of_cores_takes_cores() -> None:
+def test_a_guarantee_of_cores_reclaims_cores() -> None:
     scenario = Scenario().queue("a", weight=1000).queue("b", guarantee={CPU: 8_000}).nodes("n", 1, cpu=16)
     scenario.gang("a0", 1, cpu=8, queue="a", on=["n-0"]).gang("a1", 1, cpu=8, queue="a", on=["n-0"])
-    assert gangs_gone(scenario.gang("b", 1, cpu=8, queue="b")) == 1
+    assert evicted_gangs(scenario.gang("b", 1, cpu=8, queue="b")) == 1
 
 
-def test_who_found_nobody_looks_again_when_shares_change() -> None:
-    """A third queue wants its part, and then no more: nothing became free by that."""
+def test_the_victim_search_is_repeated_when_shares_change() -> None:
+    """A third queue has demand and then none: nothing became free by that."""
     scenario = tenants(a={}, b={}, c={})
     scenario.gang("b", 4, gpu=2, queue="b").gang("c", 8, gpu=1, queue="c", preemption_policy="Never")
     for _ in range(2):
@@ -227,11 +223,11 @@ def test_who_found_nobody_looks_again_when_shares_change() -> None:
         assert decided.evicted() == []
         scenario.take(decided)
     del scenario._gangs["c"]
-    assert gangs_gone(scenario) == 2
+    assert evicted_gangs(scenario) == 2
 
 
-def test_who_found_nobody_looks_again_when_another_queue_takes_more() -> None:
-    """The other queue had its share when it was looked at, and then placed more elsewhere."""
+def test_the_victim_search_is_repeated_when_another_queue_uses_more() -> None:
+    """The other queue used its share in the first search, and then got more elsewhere."""
     scenario = Scenario().queue("a").queue("b").nodes("n", 1, gpu=8).nodes("m", 1, gpu=8)
     scenario.gang("a0", 1, gpu=8, queue="a", on=["n-0"]).gang(
         "b", 1, gpu=8, queue="b", selector={"group": "n"}
@@ -246,8 +242,8 @@ def test_who_found_nobody_looks_again_when_another_queue_takes_more() -> None:
     assert gone == ["a0-0"]
 
 
-def test_who_found_nobody_looks_again_when_more_may_be_taken_of_the_same_queue() -> None:
-    """A third queue wants its part, so that less is due to the one that is above its share already."""
+def test_the_victim_search_is_repeated_when_a_queue_is_entitled_to_less() -> None:
+    """A third queue gets demand, so that the queue above its share is entitled to less."""
     scenario = (
         Scenario().queue("a").queue("b", weight=10).queue("c").nodes("n", 2, gpu=8).nodes("m", 1, gpu=8)
     )
@@ -264,31 +260,31 @@ def test_who_found_nobody_looks_again_when_more_may_be_taken_of_the_same_queue()
     assert (soon.evicted(), soon.result.wake_at) == ([], scenario.now + VICTIM_SEARCH_PERIOD_MS)
     scenario.take(soon)
     scenario.now += VICTIM_SEARCH_PERIOD_MS
-    assert gangs_gone(scenario) == 2
+    assert evicted_gangs(scenario) == 2
 
 
-def test_pods_that_are_stuck_in_deletion_are_no_part_of_a_guarantee() -> None:
-    """Found by the simulator: what a queue has left beside them is all that its guarantee covers."""
+def test_pods_stuck_in_deletion_do_not_count_for_a_guarantee() -> None:
+    """Found by the simulator: the other pods of the queue are all within its guarantee."""
     scenario = tenants(a={"guarantee": {GPU: 8}}, b={"guarantee": {GPU: 8}})
     scenario.now = 60_000_000_000
     for name in ("a0", "a1"):
         stuck = tuple(replace(pod, deleting=True, ended=1) for pod in scenario.members(name))
         scenario.change(name, members=stuck)
-    assert gangs_gone(scenario.gang("b", 4, gpu=2, queue="b")) == 0
+    assert evicted_gangs(scenario.gang("b", 4, gpu=2, queue="b")) == 0
 
 
-def test_cores_that_nobody_lacks_keep_no_gang_from_its_share_of_devices() -> None:
-    """Found by a property: a large gang that needs few cores for its devices waits in the same queue."""
+def test_abundant_cores_do_not_prevent_the_reclaim_of_devices() -> None:
+    """Found by a property test: a large gang with few cores per device waits in the same queue."""
     scenario = Scenario().queue("a").queue("b", weight=3).nodes("n", 2, gpu=4)
     for index in range(3):
         scenario.gang(f"a{index}", 1, gpu=1, queue="a", on=["n-0"])
     scenario.gang("b0", 5, gpu=1, queue="b", on=["n-0", *["n-1"] * 4])
     scenario.gang("large", 1, gpu=4, queue="b").gang("b1", 1, gpu=1, queue="b")
-    assert gangs_gone(scenario) == 1
+    assert evicted_gangs(scenario) == 1
 
 
-def test_nobody_goes_for_cores_beyond_its_share_that_nobody_lacks() -> None:
-    """Queue b uses its share of the devices. One device is free on each node, and a gang wants two on one."""
+def test_no_gang_is_evicted_for_its_use_of_abundant_cores() -> None:
+    """Queue b uses its share of the devices. One device is free on each node, and a gang needs two on one."""
     scenario = Scenario().queue("a").queue("b").nodes("n", 2, gpu=4)
     for node in ("n-0", "n-1"):
         scenario.gang(f"a-{node}", 1, gpu=1, queue="a", on=[node])
@@ -298,11 +294,11 @@ def test_nobody_goes_for_cores_beyond_its_share_that_nobody_lacks() -> None:
     report = scenario.decide().result.queues["b"]
     assert report.allocated[GPU] == report.fair_share[GPU]
     assert report.allocated[CPU] > report.fair_share[CPU]
-    assert gangs_gone(scenario) == 0
+    assert evicted_gangs(scenario) == 0
 
 
-def test_a_queue_beyond_its_limit_gives_back_though_there_is_enough_for_all() -> None:
-    """One device is free on each of two nodes, and a gang wants two on one."""
+def test_use_above_the_limit_is_reclaimed_though_capacity_is_abundant() -> None:
+    """One device is free on each of two nodes, and a gang needs two on one."""
     scenario = Scenario().queue("a").queue("c", limit={GPU: 1}).nodes("n", 2, gpu=4)
     scenario.gang("a0", 2, gpu=2, queue="a", on=["n-0", "n-1"])
     scenario.gang("c0", 2, min=1, gpu=1, queue="c", on=["n-0", "n-1"])

@@ -1,4 +1,4 @@
-"""What was refused is not solved again while nothing changes, and is as soon as something does."""
+"""Refusals: a refused gang is solved again only when something relevant has changed."""
 
 from collections.abc import Callable
 
@@ -31,7 +31,7 @@ def test_an_unchanged_cluster_is_not_solved_again() -> None:
     assert second.result.memory == replace(first.result.memory, cycle=2)
 
 
-def test_placing_another_gang_does_not_wake_it() -> None:
+def test_a_placement_of_another_gang_causes_no_retry() -> None:
     scenario = full()
     scenario.take(scenario.decide()).gang("other", 4, gpu=1)
     second = scenario.decide()
@@ -56,14 +56,14 @@ CHANGES: dict[str, Callable[[Scenario], object]] = {
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_whatever_could_matter_wakes_it(change: str) -> None:
+def test_every_relevant_change_causes_a_retry(change: str) -> None:
     scenario = full()
     scenario.take(scenario.decide())
     CHANGES[change](scenario)
     assert scenario.decide().result.stats.gangs_tried > 0
 
 
-def test_other_settings_wake_it() -> None:
+def test_a_changed_configuration_causes_a_retry() -> None:
     scenario = full()
     scenario.take(scenario.decide())
     config = SchedulerConfig(plugins=(PluginConfig(name="queue-limits", enabled=False),))

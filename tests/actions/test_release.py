@@ -1,4 +1,4 @@
-"""Gangs that hold nodes and never started: completed, or released whole after a grace period."""
+"""Release: partly bound gangs that never started are completed, or evicted whole after a grace period."""
 
 from msgspec.structs import replace
 from phalanx.framework.config import SchedulerConfig
@@ -10,13 +10,13 @@ from phalanx.model.reasons import Reason
 from tests.builders import Scenario
 
 
-def broken(**fields: object) -> Scenario:
-    """Two of four members hold nodes, and there are no other nodes."""
+def partly_bound(**fields: object) -> Scenario:
+    """Two of four members have nodes, and there are no other nodes."""
     return Scenario().nodes("n", 2, gpu=8).gang("g", 4, gpu=8, bound=2, **fields)
 
 
-def test_it_keeps_its_nodes_for_the_grace_period() -> None:
-    scenario = broken()
+def test_a_partly_bound_gang_keeps_its_nodes_for_the_grace_period() -> None:
+    scenario = partly_bound()
     first = scenario.decide()
     assert first.evicted() == []
     assert first.result.memory.partial_since == {GangId("gang-g"): scenario.now}
@@ -28,7 +28,7 @@ def test_it_keeps_its_nodes_for_the_grace_period() -> None:
     assert second.result.wake_at == since + PARTIAL_GANG_GRACE_MS
 
 
-def test_a_gang_without_a_role_that_it_needs_is_broken_however_many_members_it_has() -> None:
+def test_a_gang_without_a_required_role_is_incomplete_however_many_members_it_has() -> None:
     scenario = (
         Scenario().nodes("n", 2, gpu=8).gang("g", 2, min=2, gpu=8, role="worker", bound=2, started=False)
     )
@@ -41,8 +41,8 @@ def test_a_gang_without_a_role_that_it_needs_is_broken_however_many_members_it_h
     assert result.result.evictions[0].message == "only 0 of 1 members of role ps of team/g got nodes"
 
 
-def test_then_its_members_are_evicted_and_the_reason_told() -> None:
-    scenario = broken()
+def test_its_members_are_evicted_after_the_grace_period_with_a_reason() -> None:
+    scenario = partly_bound()
     scenario.take(scenario.decide()).now += PARTIAL_GANG_GRACE_MS
     result = scenario.decide()
     assert result.evicted() == ["g-0", "g-1"]
@@ -56,8 +56,8 @@ def test_then_its_members_are_evicted_and_the_reason_told() -> None:
     assert after.result.wake_at is None
 
 
-def test_it_is_completed_when_there_is_room_again() -> None:
-    scenario = broken().gang("other", 2, gpu=8, created=-1)
+def test_it_is_completed_when_there_is_free_capacity_again() -> None:
+    scenario = partly_bound().gang("other", 2, gpu=8, created=-1)
     scenario.take(scenario.decide()).nodes("m", 2, gpu=8).capacity_version += 1
     scenario.now += 2 * PARTIAL_GANG_GRACE_MS
     result = scenario.decide()
@@ -66,8 +66,8 @@ def test_it_is_completed_when_there_is_room_again() -> None:
     assert scenario.take(result).decide().result.memory.partial_since == {}
 
 
-def test_a_placement_whose_binds_fail_does_not_start_the_grace_period_anew() -> None:
-    scenario = broken()
+def test_a_placement_whose_binds_fail_does_not_restart_the_grace_period() -> None:
+    scenario = partly_bound()
     first = scenario.decide()
     scenario.take(first).nodes("m", 2, gpu=8).capacity_version += 1
     scenario.now += PARTIAL_GANG_GRACE_MS - 1
@@ -77,7 +77,7 @@ def test_a_placement_whose_binds_fail_does_not_start_the_grace_period_anew() -> 
 
 
 def test_a_gang_that_started_is_never_released() -> None:
-    scenario = broken(started=True)
+    scenario = partly_bound(started=True)
     scenario.take(scenario.decide()).now += PARTIAL_GANG_GRACE_MS
     assert scenario.decide().evicted() == []
 
@@ -89,7 +89,7 @@ def test_a_gang_whose_missing_members_do_not_exist_is_released_too() -> None:
     assert result.evicted() == ["g-0", "g-1"]
 
 
-def test_members_without_a_controller_are_held_and_the_others_evicted() -> None:
+def test_members_without_a_controller_stay_and_the_others_are_evicted() -> None:
     scenario = Scenario().nodes("n", 2, gpu=8).gang("g", 1, min=4, gpu=8, bound=1, controller=None)
     scenario.role("g", 1, gpu=8, bound=1).role("g", 2, gpu=8)
     scenario.take(scenario.decide()).now += PARTIAL_GANG_GRACE_MS
@@ -99,19 +99,19 @@ def test_members_without_a_controller_are_held_and_the_others_evicted() -> None:
     assert "1 without controller" in result.verdict("g").message
 
 
-def test_nothing_is_evicted_while_the_outcome_of_a_bind_is_not_known() -> None:
-    scenario = broken(assumed=True)
+def test_no_member_is_evicted_while_the_outcome_of_a_bind_is_unknown() -> None:
+    scenario = partly_bound(assumed=True)
     scenario.take(scenario.decide()).now += PARTIAL_GANG_GRACE_MS
     assert scenario.decide().evicted() == []
 
 
-def test_it_can_be_switched_off() -> None:
-    scenario = broken()
+def test_the_action_can_be_disabled() -> None:
+    scenario = partly_bound()
     scenario.take(scenario.decide()).now += PARTIAL_GANG_GRACE_MS
     assert scenario.decide(SchedulerConfig(actions=())).evicted() == []
 
 
-def test_a_gang_with_too_few_whole_subgroups_is_broken_however_many_members_it_has() -> None:
+def test_a_gang_with_too_few_subgroups_is_incomplete_however_many_members_it_has() -> None:
     scenario = Scenario().nodes("n", 3, gpu=8).gang("g", 3, min=2, gpu=8, bound=3, started=False)
     names = zip(scenario.members("g"), ("a", "b", "c"), strict=True)
     members = tuple(replace(pod, subgroup=name) for pod, name in names)

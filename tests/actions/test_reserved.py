@@ -1,4 +1,4 @@
-"""Gangs that reserve start before all members exist, when there is room for those that roles declare."""
+"""Reserved members: a gang may start before all members exist, with capacity held for the declared ones."""
 
 from dataclasses import dataclass
 
@@ -22,7 +22,7 @@ ROLES = (RoleSpec("driver", 1, 1), RoleSpec("executor", 5, 2, EXECUTOR))
 
 
 def spark(cpu: int, *, nodes: int = 1, **fields: object) -> Scenario:
-    """A driver that waits; it will make five executors, of which two must start with it."""
+    """A waiting driver, which will create five executors; it starts only with capacity held for two."""
     scenario = Scenario("rack").nodes("n", nodes, cpu=cpu, within="r").queue("a").queue("b")
     return submit(scenario, "g", **{"queue": "a", **fields})
 
@@ -33,7 +33,7 @@ def submit(scenario: Scenario, name: str, **fields: object) -> Scenario:
 
 
 def executors(scenario: Scenario, name: str, count: int) -> Scenario:
-    """The driver runs and creates its executors."""
+    """The running driver creates its executors."""
     members = scenario.members(name)
     (driver, *_) = members
     new = [
@@ -57,7 +57,7 @@ def filler(scenario: Scenario, **fields: object) -> Scenario:
 
 
 @pytest.mark.parametrize(("cpu", "starts"), [(3, True), (2, False)])
-def test_a_driver_starts_when_there_is_room_for_its_executors_too(cpu: int, starts: bool) -> None:
+def test_a_driver_starts_only_if_its_executors_fit_too(cpu: int, starts: bool) -> None:
     decided = spark(cpu).decide()
     assert decided.nodes("g") == (["n-0"] if starts else [])
     if not starts:
@@ -66,15 +66,15 @@ def test_a_driver_starts_when_there_is_room_for_its_executors_too(cpu: int, star
         assert found.evidence[-1].finding == "2 pods to come, with capacity to reserve"
 
 
-def test_one_that_does_not_reserve_waits_for_its_members() -> None:
+def test_a_gang_that_does_not_reserve_waits_for_its_members() -> None:
     decided = spark(8, reserves=False).decide()
     assert decided.verdict("g").reason is Reason.MEMBERS_MISSING
 
 
 @pytest.mark.parametrize("forgotten", [False, True])
 @pytest.mark.parametrize("assumed", [False, True])
-def test_the_room_is_held_while_the_driver_is_bound_and_runs(assumed: bool, forgotten: bool) -> None:
-    """Five cores: in the cycle of the start, while its bind is under way, and after a restart."""
+def test_capacity_is_held_while_the_driver_is_bound_and_runs(assumed: bool, forgotten: bool) -> None:
+    """Checked in the cycle of the start, while the bind is in flight, and after a scheduler restart."""
     scenario = filler(spark(5))
     first = scenario.decide()
     assert (first.nodes("g"), len(first.nodes("filler"))) == (["n-0"], 2)
@@ -91,7 +91,7 @@ def test_the_room_is_held_while_the_driver_is_bound_and_runs(assumed: bool, forg
     assert "g" not in later.reasons()
 
 
-def test_a_bind_that_fails_lets_the_gang_start_anew_with_its_reservation() -> None:
+def test_a_gang_starts_again_with_its_reservation_after_a_failed_bind() -> None:
     scenario = filler(spark(5))
     first = scenario.decide()
     scenario.memory = first.result.memory
@@ -100,7 +100,7 @@ def test_a_bind_that_fails_lets_the_gang_start_anew_with_its_reservation() -> No
     assert (again.nodes("g"), len(again.nodes("filler"))) == (["n-0"], 2)
 
 
-def test_the_executors_take_the_room_and_more_where_there_is_some() -> None:
+def test_executors_use_the_held_capacity_and_surplus_more() -> None:
     scenario = filler(spark(6), priority=-1)
     scenario.take(scenario.decide())
     executors(scenario, "g", 5)
@@ -110,7 +110,7 @@ def test_the_executors_take_the_room_and_more_where_there_is_some() -> None:
     assert scenario.decide().result.memory.compositions[GangId("gang-g")].since == 0
 
 
-def test_room_is_held_for_those_that_have_not_come_yet() -> None:
+def test_capacity_is_held_for_members_that_do_not_exist_yet() -> None:
     scenario = spark(3)
     scenario.take(scenario.decide())
     filler(executors(scenario, "g", 1))
@@ -118,7 +118,7 @@ def test_room_is_held_for_those_that_have_not_come_yet() -> None:
     assert (decided.nodes("g"), decided.nodes("filler")) == (["n-0"], [])
 
 
-def test_after_its_time_the_room_is_given_back_and_the_gang_says_so() -> None:
+def test_the_reservation_expires_and_is_reported() -> None:
     scenario = filler(spark(5))
     first = scenario.decide()
     assert first.result.wake_at == scenario.now + CAPACITY_HOLD_MS
@@ -140,7 +140,7 @@ def test_after_its_time_the_room_is_given_back_and_the_gang_says_so() -> None:
     assert scenario.decide().nodes("g") == ["n-0", "n-0"]
 
 
-def test_a_driver_that_is_replaced_late_gets_its_time_anew() -> None:
+def test_the_reservation_restarts_when_the_driver_is_replaced() -> None:
     scenario = spark(3)
     scenario.take(scenario.decide())
     scenario.now += 2 * CAPACITY_HOLD_MS
@@ -152,7 +152,7 @@ def test_a_driver_that_is_replaced_late_gets_its_time_anew() -> None:
     assert filler(scenario).decide().nodes("filler") == []
 
 
-def test_nobody_is_told_of_a_reservation_when_the_driver_has_ended() -> None:
+def test_no_reservation_is_reported_when_the_driver_has_ended() -> None:
     for phase in (PodPhase.SUCCEEDED, PodPhase.FAILED):
         scenario = filler(spark(5))
         scenario.take(scenario.decide())
@@ -164,14 +164,14 @@ def test_nobody_is_told_of_a_reservation_when_the_driver_has_ended() -> None:
 
 
 @pytest.mark.parametrize(("priority", "placed"), [(-1, 2), (0, 2), (1, 4)])
-def test_only_work_of_higher_priority_goes_before_what_is_reserved(priority: int, placed: int) -> None:
+def test_only_gangs_of_higher_priority_use_reserved_capacity(priority: int, placed: int) -> None:
     scenario = spark(5)
     scenario.take(scenario.decide())
     assert len(filler(scenario, priority=priority).decide().nodes("filler")) == placed
 
 
-def test_what_is_reserved_is_kept_while_work_of_higher_priority_holds_up_its_queue() -> None:
-    """The other queue comes first then, and must leave the room alone all the same."""
+def test_reserved_capacity_is_held_while_a_gang_of_higher_priority_waits_in_its_queue() -> None:
+    """The other queue is served first then, and must not use the reserved capacity."""
     scenario = spark(5)
     scenario.take(scenario.decide())
     scenario.gang("large", 9, cpu=1, priority=1, queue="a")
@@ -179,17 +179,17 @@ def test_what_is_reserved_is_kept_while_work_of_higher_priority_holds_up_its_que
     assert (decided.placed(), decided.verdict("filler").reason) == ([], Reason.CAPACITY_RESERVED)
 
 
-def test_room_that_cannot_be_had_any_more_is_looked_for_anew() -> None:
+def test_reserved_capacity_that_was_lost_is_replaced() -> None:
     scenario = Scenario().nodes("n", 3, cpu=2).queue("a").queue("b")
     scenario.take(submit(scenario, "g", queue="a").decide())
     (driver,) = scenario.members("g")
-    room = scenario.memory.compositions[GangId("gang-g")].held
-    lost = next(name for name in sorted(room) if name != driver.node)
+    held = scenario.memory.compositions[GangId("gang-g")].held
+    lost = next(name for name in sorted(held) if name != driver.node)
     scenario.gang("other", 1, cpu=2, on=(lost,))
     assert filler(scenario, cpu=2).decide().nodes("filler") == []
 
 
-def test_nothing_is_kept_for_a_gang_that_cannot_be_tried() -> None:
+def test_no_capacity_is_held_for_a_gang_that_cannot_be_tried() -> None:
     scenario = spark(5)
     scenario.take(scenario.decide())
     executors(scenario, "g", 1).change(
@@ -198,7 +198,7 @@ def test_nothing_is_kept_for_a_gang_that_cannot_be_tried() -> None:
     assert len(filler(scenario).decide().nodes("filler")) == 4
 
 
-def test_what_is_reserved_is_on_the_account_of_the_queue_but_not_shown_as_used() -> None:
+def test_reserved_capacity_counts_for_the_queue_limit_but_not_as_allocated() -> None:
     scenario = Scenario().nodes("n", 4, cpu=8).queue("a", limit={CPU: 5000})
     decided = submit(submit(scenario, "g", queue="a"), "h", queue="a").decide()
     assert decided.placed() == ["g"]
@@ -206,8 +206,8 @@ def test_what_is_reserved_is_on_the_account_of_the_queue_but_not_shown_as_used()
     assert decided.result.queues["a"].allocated[CPU] == 1000
 
 
-def test_no_room_is_kept_beyond_the_limit_of_the_queue() -> None:
-    """Work of higher priority used the rest of it: members that came now could not take all that was kept."""
+def test_no_capacity_is_reserved_beyond_the_limit_of_the_queue() -> None:
+    """A gang of higher priority used the rest of the limit, so that not all members could be placed now."""
     scenario = filler(Scenario().nodes("n", 1, cpu=8).queue("a", limit={CPU: 5000}).queue("b"), priority=-1)
     scenario.take(submit(scenario, "g", queue="a").decide())
     scenario.remove("filler").gang("other", 3, cpu=1, queue="a", priority=1)
@@ -217,7 +217,7 @@ def test_no_room_is_kept_beyond_the_limit_of_the_queue() -> None:
     assert [part.count for part in parts] == [1]
 
 
-def test_members_that_turn_out_to_be_larger_do_not_take_what_is_kept_for_others() -> None:
+def test_members_larger_than_declared_do_not_use_capacity_reserved_for_others() -> None:
     scenario = Scenario().nodes("n", 1, cpu=7)
     for name in ("g", "h"):
         scenario.take(submit(scenario, name).decide())
@@ -230,25 +230,25 @@ def test_members_that_turn_out_to_be_larger_do_not_take_what_is_kept_for_others(
     assert [(part.count, part.shape.requests[CPU]) for part in kept] == [(2, 1000)]
 
 
-def test_the_driver_goes_where_its_executors_have_room_beside_it() -> None:
+def test_the_driver_is_placed_where_its_executors_fit_in_its_rack() -> None:
     scenario = Scenario("rack").nodes("s", 1, cpu=2, within="r1").nodes("m", 1, cpu=3, within="r2")
     assert submit(scenario, "g", required="rack").decide().nodes("g") == ["m-0"]
 
 
-def test_a_role_without_requests_must_have_arrived() -> None:
+def test_members_of_a_role_without_declared_requests_must_exist() -> None:
     scenario = spark(8, roles=(ROLES[0], RoleSpec("executor", 5, 2)))
     found = scenario.decide().verdict("g")
     assert (found.reason, "role executor needs 2 more" in found.message) == (Reason.MEMBERS_MISSING, True)
 
 
-def test_nothing_starts_without_a_pod_to_bind() -> None:
+def test_a_gang_without_a_pod_to_bind_does_not_start() -> None:
     declared = (RoleSpec("driver", 1, 1, EXECUTOR), ROLES[1], RoleSpec("helper", 2, 0))
     scenario = spark(8, role="helper", roles=declared)
     decided = scenario.decide()
     assert (decided.placed(), decided.verdict("g").reason) == ([], Reason.MEMBERS_MISSING)
 
 
-def test_no_more_stand_ins_are_made_than_a_cycle_can_bear() -> None:
+def test_the_number_of_placeholders_is_bounded() -> None:
     absurd = (ROLES[0], RoleSpec("executor", 1 << 31, 1 << 30, EXECUTOR))
     scenario = spark(8, min=1 << 31, roles=absurd)
     assert scenario.decide().verdict("g").reason is Reason.MEMBERS_MISSING
@@ -256,20 +256,20 @@ def test_no_more_stand_ins_are_made_than_a_cycle_can_bear() -> None:
     assert filler(scenario).decide().verdict("filler").reason is Reason.CAPACITY_RESERVED
 
 
-def test_members_beyond_the_roles_are_taken_from_what_roles_declare() -> None:
+def test_a_min_member_above_the_role_minimums_is_filled_from_the_declared_roles() -> None:
     for cpu, starts in ((4, False), (5, True)):
         assert (spark(cpu, min=5).decide().nodes("g") == ["n-0"]) is starts
 
 
-def test_a_member_that_exists_tells_what_its_role_is_like() -> None:
-    """An executor has come that wants two cores; the other one will, too."""
+def test_an_existing_member_overrides_the_declared_shape_of_its_role() -> None:
+    """An executor exists that requests two cores, so the other one is expected to do so too."""
     scenario = executors(spark(4), "g", 1)
     driver, other = scenario.members("g")
     scenario.change("g", members=(driver, replace(other, shape=shape_of_requests({CPU: 2000, MEMORY: GI}))))
     assert scenario.decide().nodes("g") == []
 
 
-def test_others_are_evicted_for_the_whole_and_the_room_is_kept_for_it() -> None:
+def test_victims_are_evicted_for_all_declared_members_and_their_capacity_is_held() -> None:
     scenario = Scenario().nodes("n", 1, cpu=3).queue("a").queue("b")
     scenario.gang("low", 1, cpu=2, bound=1, priority=-1, queue="a")
     submit(scenario, "g", queue="a")
@@ -282,7 +282,7 @@ def test_others_are_evicted_for_the_whole_and_the_room_is_kept_for_it() -> None:
     assert (decided.nodes("g"), decided.nodes("filler")) == (["n-0"], [])
 
 
-# --- the same gangs, all members there ----------------------------------------------------------------------
+# --- the same gangs with all members ------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -318,10 +318,8 @@ def scenario_of(sizes: list[int], gangs: list[Work], *, reserves: bool) -> Scena
 
 
 @given(st.lists(st.integers(1, 6), min_size=1, max_size=4), st.lists(works, min_size=1, max_size=4))
-def test_the_same_gangs_start_as_when_all_their_members_are_there(
-    sizes: list[int], gangs: list[Work]
-) -> None:
-    """An oracle that knows nothing of reservations: the members that are missing have come."""
+def test_the_same_gangs_start_as_when_all_members_exist(sizes: list[int], gangs: list[Work]) -> None:
+    """The oracle has no reservations: it decides the same gangs when all missing members exist."""
     reserved = scenario_of(sizes, gangs, reserves=True)
     first = reserved.decide()
     whole = scenario_of(sizes, gangs, reserves=False).decide()
@@ -331,12 +329,12 @@ def test_the_same_gangs_start_as_when_all_their_members_are_there(
         assert len(mine) == gangs[int(name[1:])].there
         assert all(mine.count(node) <= all_nodes.count(node) for node in mine)
     later = reserved.take(first).decide()
-    assert later.placed() == [], "the room of those that started is free to nobody"
+    assert later.placed() == [], "no gang uses the capacity of those that started"
 
 
 @given(st.lists(st.integers(1, 6), min_size=1, max_size=4), st.lists(works, min_size=1, max_size=4))
 @example([1, 2, 4], [Work(2, 1, 1, required=False), Work(2, 1, 2, required=True)])
-def test_all_that_have_started_find_room_for_their_members_whenever_these_come(
+def test_all_members_of_started_gangs_fit_whenever_they_are_created(
     sizes: list[int], gangs: list[Work]
 ) -> None:
     scenario = scenario_of(sizes, gangs, reserves=True)

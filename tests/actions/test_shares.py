@@ -1,4 +1,4 @@
-"""Shares of GPUs: what fits on devices, which device each pod gets, and what is left for others."""
+"""Shares of GPUs: what fits on devices, and which device each pod gets."""
 
 import random
 from collections import Counter
@@ -29,13 +29,13 @@ PROOF = Certificate(terms=(), objective=(), bound=(), proven=True, by="test")
 
 
 def used(*amounts: int, anywhere: int = 0) -> dict[str, int]:
-    """What foreign pods hold of each device, and of nobody knows which."""
+    """The use of foreign pods, in thousandths of each device; `anywhere`: on unknown devices."""
     names = {device_name(index): amount for index, amount in enumerate(amounts) if amount}
     return {GPU_SHARE: sum(amounts) + anywhere, **names, **({UNKNOWN_DEVICE: anywhere} if anywhere else {})}
 
 
 def taken(decided: Decided) -> Counter[tuple[str, int]]:
-    """Thousandths per node and device that were given away."""
+    """Thousandths that were placed, by node and device."""
     found: Counter[tuple[str, int]] = Counter()
     for each in decided.result.placements:
         for bind in each.binds:
@@ -44,13 +44,13 @@ def taken(decided: Decided) -> Counter[tuple[str, int]]:
     return found
 
 
-def test_pods_share_devices_and_each_gets_its_own() -> None:
+def test_pods_share_devices_and_each_gets_a_device_index() -> None:
     decided = Scenario().nodes("a", 1, shared=2).gang("g", 4, share=500).decide()
     assert decided.devices("g") == {"g-0": 0, "g-1": 0, "g-2": 1, "g-3": 1}
     assert set(taken(decided).values()) == {1000}
 
 
-def test_what_is_left_of_several_devices_is_no_device() -> None:
+def test_a_share_must_fit_on_a_single_device() -> None:
     scenario = Scenario().nodes("a", 1, shared=2, used=used(700, 900)).gang("g", 1, share=400)
     verdict = scenario.decide().verdict("g")
     assert verdict.reason is Reason.INSUFFICIENT_CAPACITY
@@ -58,26 +58,26 @@ def test_what_is_left_of_several_devices_is_no_device() -> None:
     assert [each.finding for each in verdict.evidence][-1] == "no GPU with a share of 0.4 free"
 
 
-def test_whole_gpus_elsewhere_are_no_capacity_for_shares() -> None:
+def test_nodes_with_whole_gpus_have_no_capacity_for_shares() -> None:
     verdict = Scenario().nodes("a", 3, gpu=8).gang("g", 1, share=1).decide().verdict("g")
     assert verdict.reason is Reason.NO_ELIGIBLE_NODE
     assert [(each.finding, each.count) for each in verdict.evidence] == [("do not share GPUs", 3)]
 
 
-def test_a_node_that_offers_whole_gpus_shares_none() -> None:
-    """Reading takes its devices away; a plugin says why."""
+def test_a_node_that_offers_whole_gpus_cannot_share_them() -> None:
+    """Decoding ignores its shared devices; a plugin reports the reason."""
     scenario = Scenario().nodes("a", 1, gpu=8, labels={"scheduling.phalanx.dev/gpu-sharing": "true"})
     (found,) = scenario.gang("g", 1, share=1).decide().verdict("g").evidence
     assert found.finding == "offer whole nvidia.com/gpu, which cannot be shared"
 
 
-def test_the_fullest_device_that_fits_is_taken() -> None:
+def test_the_fullest_device_that_fits_is_used() -> None:
     scenario = Scenario().nodes("a", 1, shared=3, used=used(0, 500, 800))
     assert scenario.gang("g", 1, share=300).decide().devices("g") == {"g-0": 1}
 
 
-def test_roles_of_different_shares_are_dealt_together() -> None:
-    """One by one in their order the small ones would take the capacity of the large ones."""
+def test_roles_of_different_shares_get_devices_jointly() -> None:
+    """In their order the small shares would use the capacity that the large ones need."""
     scenario = Scenario().nodes("a", 1, shared=2, used=used(250, 500))
     decided = scenario.gang("g", 1, share=250, min=3).role("g", 2, share=500).decide()
     assert set(taken(decided).values()) == {750, 500}
@@ -85,7 +85,7 @@ def test_roles_of_different_shares_are_dealt_together() -> None:
     assert scenario.gang("g", 2, share=250, min=4).role("g", 2, share=500).decide().placed() == []
 
 
-def test_the_part_of_a_device_that_bytes_are_depends_on_the_device() -> None:
+def test_a_share_in_bytes_depends_on_the_memory_of_the_device() -> None:
     scenario = (
         Scenario().nodes("small", 1, shared=1, gpu_memory=40).nodes("large", 1, shared=1, gpu_memory=80)
     )
@@ -94,18 +94,18 @@ def test_the_part_of_a_device_that_bytes_are_depends_on_the_device() -> None:
     assert set(taken(decided).values()) == {1000}
 
 
-def test_parts_of_bytes_are_rounded_up() -> None:
+def test_shares_in_bytes_are_rounded_up_to_thousandths() -> None:
     decided = Scenario().nodes("a", 1, shared=1, gpu_memory=3).gang("g", 2, gpu_memory=1).decide()
     assert taken(decided) == {("a-0", 0): 2 * 334}
     assert Scenario().nodes("a", 1, shared=1, gpu_memory=3).gang("g", 3, gpu_memory=1).decide().placed() == []
 
 
-def test_bytes_need_a_node_that_tells_them() -> None:
+def test_shares_in_bytes_need_a_node_with_a_memory_label() -> None:
     verdict = Scenario().nodes("a", 1, shared=1).gang("g", 1, gpu_memory=1).decide().verdict("g")
     assert verdict.evidence[0].finding == "label nvidia.com/gpu.memory has no valid memory of a GPU"
 
 
-def test_both_forms_take_from_the_same_devices() -> None:
+def test_shares_and_bytes_use_the_same_devices() -> None:
     scenario = Scenario().nodes("a", 1, shared=1, gpu_memory=80)
     decided = scenario.gang("g", 1, gpu_memory=40).gang("h", 1, share=500).gang("i", 1, share=1).decide()
     assert decided.placed() == ["g", "h"]
@@ -113,16 +113,16 @@ def test_both_forms_take_from_the_same_devices() -> None:
     assert "0.001 shared GPUs missing" in says
 
 
-def test_work_without_devices_stays_off_the_node_with_more_whole_ones() -> None:
-    """However many thousandths those are that pods share."""
+def test_pods_without_gpus_avoid_the_node_with_most_gpus() -> None:
+    """Shared GPUs count as devices, not as thousandths."""
     scenario = Scenario().nodes("a", 1, gpu=8).nodes("b", 1, shared=4, gpu_memory=80).nodes("c", 1, gpu=5)
     assert scenario.gang("g", 1).decide().where("g") == {"b": 1}
 
 
-# --- pods that somebody else bound --------------------------------------------------------------------------
+# --- foreign pods -------------------------------------------------------------------------------------------
 
 
-def test_a_pod_of_which_nobody_tells_the_device_counts_on_each() -> None:
+def test_a_pod_on_an_unknown_device_counts_on_each_device() -> None:
     scenario = Scenario().nodes("a", 1, shared=3, used=used(0, 0, 300, anywhere=400))
     decided = scenario.gang("g", 2, share=600).gang("h", 1, share=301).gang("i", 1, share=300).decide()
     assert decided.devices("g") == {"g-0": 0, "g-1": 1}
@@ -130,19 +130,19 @@ def test_a_pod_of_which_nobody_tells_the_device_counts_on_each() -> None:
     assert decided.placed() == ["g", "i"]
 
 
-def test_a_device_that_the_node_does_not_have_counts_on_each() -> None:
+def test_a_pod_on_a_device_that_does_not_exist_counts_on_each_device() -> None:
     scenario = Scenario().nodes("a", 1, shared=2, used={GPU_SHARE: 400, device_name(7): 400})
     assert scenario.gang("g", 1, share=601).decide().placed() == []
     assert scenario.gang("h", 1, share=600).decide().devices("h") == {"h-0": 0}
 
 
-def test_an_over_committed_device_takes_nothing_and_stops_nothing() -> None:
+def test_an_over_committed_device_is_full_and_blocks_no_other_device() -> None:
     scenario = Scenario().nodes("a", 1, shared=2, used=used(1700, 0))
     assert scenario.gang("g", 1, share=300).gang("h", 1, share=300).decide().devices("g") == {"g-0": 1}
 
 
-def test_a_sum_that_contradicts_the_devices_stops_nothing() -> None:
-    """Somebody wrote that so many bytes are a thousandth of a device."""
+def test_a_sum_that_contradicts_the_devices_is_handled() -> None:
+    """The annotations of a foreign pod say that 79Gi are a thousandth of a device of 80Gi."""
     scenario = Scenario().nodes(
         "a", 1, shared=1, gpu_memory=80, used={GPU_MEMORY: 79 * GI, device_name(0): 1}
     )
@@ -152,7 +152,7 @@ def test_a_sum_that_contradicts_the_devices_stops_nothing() -> None:
 # --- queues, claims, other cycles ---------------------------------------------------------------------------
 
 
-def test_a_queue_is_charged_what_its_pods_ask_for() -> None:
+def test_a_queue_is_charged_for_the_requests_of_its_pods() -> None:
     scenario = Scenario().nodes("a", 1, shared=8, gpu_memory=80)
     scenario.queue("q", limit={GPU_SHARE: 1500, GPU_MEMORY: 40 * GI})
     scenario.gang("g", 3, share=500, queue="q").gang("h", 1, share=1, queue="q")
@@ -176,7 +176,7 @@ def test_a_flavor_counts_shares_too() -> None:
     assert scenario.decide().where("g") == {"a": 1, "b": 4}
 
 
-def test_what_was_placed_counts_in_the_next_cycle() -> None:
+def test_placed_shares_count_in_the_next_cycle() -> None:
     scenario = Scenario().nodes("a", 1, shared=2).gang("g", 3, share=400)
     first = scenario.decide()
     scenario.take(first).gang("h", 1, share=600).gang("i", 1, share=200)
@@ -195,7 +195,7 @@ def test_capacity_for_a_lost_member_is_held_on_its_device() -> None:
     assert scenario.decide().verdict("h").reason is Reason.CAPACITY_RESERVED
 
 
-def test_what_is_rolled_back_gives_its_device_back() -> None:
+def test_a_roll_back_releases_the_device() -> None:
     scenario = Scenario().nodes("a", 1, shared=2, used=used(500, 0)).gang("g", 2, share=500)
     session = Session(scenario.snapshot(), SchedulerConfig())
     gang = next(iter(session.gangs.values()))
@@ -208,8 +208,8 @@ def test_what_is_rolled_back_gives_its_device_back() -> None:
     assert free_devices(session.nodes[name], session.free(name)) == before == (500, 1000)
 
 
-def test_gangs_that_are_moved_leave_shares_where_they_are() -> None:
-    """`free` lies where only `bound` may, and moves for it; the shares around it get their devices again."""
+def test_joint_admission_keeps_the_devices_of_shares_that_are_not_moved() -> None:
+    """`free` is in the only rack that `bound` may use, and is moved; the shares keep their devices."""
     scenario = Scenario("rack").nodes("x", 2, gpu=8, within="x").nodes("y", 3, gpu=8, within="y")
     scenario.nodes("s", 1, shared=3, within="s", used=used(0, 250, 500))
     scenario.gang("first", 1, share=250, created=0).gang("free", 16, gpu=1, created=1, required="rack")
@@ -224,9 +224,9 @@ def test_gangs_that_are_moved_leave_shares_where_they_are() -> None:
 
 
 def half_taken(*first: str) -> Scenario:
-    """Nodes x and y with two shared GPUs, of which a half is taken, and z, of which nothing is.
+    """Nodes x and y with two shared GPUs, of which a half is used, and an empty node z.
 
-    `large` may use x only and needs all three halves of it, so does `wide` on y; the first ones ask for 250.
+    `large` may use only x and needs its three free halves, and so does `wide` on y. `first` request 250 each.
     """
     scenario = Scenario()
     for node in ("x", "y"):
@@ -246,7 +246,7 @@ def test_shares_are_moved_for_others_with_shares() -> None:
     assert max(taken(decided).values()) <= 1000
 
 
-def test_shares_that_do_not_add_up_with_these_lie_where_they_lie() -> None:
+def test_shares_that_are_no_multiples_of_the_others_are_not_moved() -> None:
     scenario = half_taken("small")
     scenario.gang("odd", 1, share=300, created=-1)
     decided = scenario.decide()
@@ -254,8 +254,8 @@ def test_shares_that_do_not_add_up_with_these_lie_where_they_lie() -> None:
     assert sorted(decided.placed()) == ["odd", "small", "wide"]
 
 
-def test_shares_of_several_gangs_are_dealt_together() -> None:
-    """One after the other, the small share would take the half GPU that the second large one needs."""
+def test_shares_of_several_gangs_get_devices_jointly() -> None:
+    """One after the other, the small share would use the half GPU that the second large one needs."""
     scenario = Scenario().nodes("x", 1, shared=2, used=used(500, 250))
     for name, share in (("small", 250), ("large", 500), ("second", 500)):
         scenario.gang(name, 1, share=share)
@@ -273,8 +273,8 @@ def test_shares_of_several_gangs_are_dealt_together() -> None:
     assert with_devices(session, placings) is None
 
 
-def test_shares_for_which_capacity_is_held_get_devices_together_with_the_others() -> None:
-    """By itself, the member that is still to come would take the half GPU that the second large one needs."""
+def test_shares_of_placeholders_get_devices_jointly_with_the_others() -> None:
+    """Alone, the placeholder would use the half GPU that the second large share needs."""
     scenario = Scenario().nodes("x", 1, shared=2, used=used(500, 250)).gang("driver", 1, reserves=True)
     for name, share in (("small", 250), ("large", 500), ("second", 500)):
         scenario.gang(name, 1, share=share)
@@ -293,8 +293,8 @@ def test_shares_for_which_capacity_is_held_get_devices_together_with_the_others(
     assert free_devices(session.nodes[NodeName("x-0")], session.free(NodeName("x-0"))) == (0, 0)
 
 
-def test_a_gang_that_reserves_shares_has_them_dealt_with_those_of_its_members() -> None:
-    """By itself, the quarter for the one that is still to come would be on the half of the second driver."""
+def test_reserved_shares_get_devices_jointly_with_those_of_existing_members() -> None:
+    """Alone, the reserved quarter would use the half GPU that the second driver needs."""
     scenario = Scenario().nodes("a", 1, shared=1, used=used(750)).nodes("x", 1, shared=2, used=used(500, 250))
     roles = (RoleSpec("driver", 2, 2), RoleSpec("executor", 2, 2, shape_of_requests({})))
     scenario.gang("other", 1, share=250)
@@ -305,7 +305,7 @@ def test_a_gang_that_reserves_shares_has_them_dealt_with_those_of_its_members() 
 
 
 def mixed_shares(seed: int) -> Scenario:
-    """Two or three nodes with two shared GPUs each, and gangs of shares that do not all go together."""
+    """Two or three nodes with two shared GPUs each, and gangs with shares that are not all multiples."""
     rng = random.Random(seed)
     scenario, left = Scenario(), (0, 100, 200, 300, 400, 500)
     for node in "xyz"[: rng.randint(2, 3)]:
@@ -321,7 +321,7 @@ def mixed_shares(seed: int) -> Scenario:
 def test_shares_that_stay_keep_their_devices_when_others_are_moved(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With the last seeds, a share that stays would take the device of a moved one, if it came after it."""
+    """With the last seeds, a share that stays would get the device of a moved one if assigned after it."""
     scenario = mixed_shares(seed)
     together = scenario.decide()
     foreign = scenario.snapshot().nodes
@@ -336,11 +336,11 @@ def test_shares_that_stay_keep_their_devices_when_others_are_moved(
 # --- brute force --------------------------------------------------------------------------------------------
 
 Nodes = Sequence[tuple[Sequence[int], int]]
-"""Per node, what is left of each device, and cores."""
+"""Per node, the free thousandths of each device, and the cores."""
 
 
 def can_place(pods: Sequence[int], nodes: Nodes) -> bool:
-    """Whether pods of these shares and one core each fit: every way is tried."""
+    """Whether pods of these shares and one core each fit: every assignment is tried."""
     left = [list(devices) for devices, _ in nodes]
     cores = [count for _, count in nodes]
 
@@ -386,7 +386,7 @@ def cluster(nodes: Nodes) -> Scenario:
     st.sampled_from([(100, 200, 600), (150, 300), (250, 500, 1000), (300, 900), (400,)]),
     st.lists(st.integers(0, 3), min_size=3, max_size=3),
 )
-def test_shares_of_multiples_are_placed_exactly_when_they_fit(
+def test_shares_that_are_multiples_are_placed_exactly_when_they_fit(
     nodes: Nodes, sizes: tuple[int, ...], counts: list[int]
 ) -> None:
     wanted = {share: count for share, count in zip(sizes, counts, strict=False) if count}
@@ -405,10 +405,8 @@ def test_shares_of_multiples_are_placed_exactly_when_they_fit(
         st.integers(1, 10).map(lambda each: each * 100), st.integers(1, 2), min_size=1, max_size=3
     ),
 )
-def test_shares_that_do_not_go_together_are_never_placed_wrongly(
-    nodes: Nodes, wanted: dict[int, int]
-) -> None:
-    """Such gangs are refused as they are read, but capacity may be held for what they lost."""
+def test_shares_that_are_no_multiples_never_exceed_a_device(nodes: Nodes, wanted: dict[int, int]) -> None:
+    """Decoding refuses such gangs, but capacity may be held for their lost members."""
     decided = _decide(cluster(nodes), wanted)
     _check_devices(decided, nodes)
 

@@ -1,6 +1,6 @@
-"""What a tenant may rely on, over whole histories of small clusters, beside what trying everything finds.
+"""Guarantees to tenants over whole histories of small clusters, checked against exhaustive search.
 
-Bound pods run, evicted ones are made anew at once; at last nothing changes any more.
+Bound pods run, evicted pods are recreated at once, until nothing changes any more.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,14 +18,14 @@ from tests.builders import Decided, Scenario
 from tests.examples import holds
 
 LONG = 60
-"""Cycles, a minute each, after which all must be at rest."""
+"""Cycles, a minute each, within which the cluster must reach a fixed point."""
 
 REST = 5
-"""Cycles without a change after which it is: nobody is safe from eviction for longer."""
+"""Cycles without a change that show a fixed point: no minimum run time lasts longer."""
 
 
 def history(scenario: Scenario) -> Iterator[tuple[Snapshot, Decided]]:
-    """What each cycle saw and decided, until nobody starts or goes any more."""
+    """Yield what each cycle saw and decided, until no gang starts or is evicted any more."""
     quiet = 0
     for _ in range(LONG):
         before = scenario.snapshot()
@@ -34,18 +34,18 @@ def history(scenario: Scenario) -> Iterator[tuple[Snapshot, Decided]]:
         quiet = 0 if decided.evicted() or decided.placed() else quiet + 1
         if quiet == REST:
             return
-    raise AssertionError("it comes to no end")
+    raise AssertionError("no fixed point was reached")
 
 
 def at_rest(scenario: Scenario) -> Tenancy:
-    """The state after that."""
+    """The state at the fixed point."""
     *_, (_, decided) = history(scenario)
     return Tenancy(scenario.snapshot(), decided)
 
 
-@given(tenancies(promises=True))
+@given(tenancies(with_backfill=True))
 @holds(30)
-def test_nobody_outside_takes_what_a_queue_is_guaranteed(scenario: Scenario) -> None:
+def test_other_queues_never_reclaim_what_a_queue_is_guaranteed(scenario: Scenario) -> None:
     for before, decided in history(scenario):
         known = Tenancy(before, decided)
         for queue in before.queues:
@@ -53,7 +53,7 @@ def test_nobody_outside_takes_what_a_queue_is_guaranteed(scenario: Scenario) -> 
 
 
 def keeps_its_guarantee(known: Tenancy, decided: Decided, queue: QueueName) -> None:
-    """Beneficiary by beneficiary: whom gangs of the queue itself evict there is its own affair."""
+    """Check each beneficiary in turn; gangs of the queue itself may evict below its guarantee."""
     pods = {pod.uid: (gang, pod) for gang in known.snapshot.gangs.values() for pod in gang.members}
     mine = {uid for uid, (gang, _) in pods.items() if queue in {each.name for each in known.path(gang.queue)}}
 
@@ -72,10 +72,10 @@ def keeps_its_guarantee(known: Tenancy, decided: Decided, queue: QueueName) -> N
             held += gpus(each.pod for each in decided.result.nominations if each.pod in members)
 
 
-@given(tenancies(promises=True))
+@given(tenancies(with_backfill=True))
 @holds(30)
-def test_no_queue_of_the_tree_gets_beyond_its_limit(scenario: Scenario) -> None:
-    """Nor does one that is beyond it already get anything; and the ledger is what the pods add up to."""
+def test_no_queue_of_the_tree_exceeds_its_limit(scenario: Scenario) -> None:
+    """A queue that exceeds its limit already gets nothing more. The ledger equals the sum over the pods."""
     before: dict[QueueName, int] = {}
     for _, decided in history(scenario):
         after = Tenancy(scenario.snapshot(), decided)
@@ -90,8 +90,8 @@ def test_no_queue_of_the_tree_gets_beyond_its_limit(scenario: Scenario) -> None:
 
 @given(tenancies())
 @holds(30)
-def test_no_gang_waits_that_would_fit(scenario: Scenario) -> None:
-    """What is idle is no use to anybody who waits: not to the minimum of a gang, nor to one more member."""
+def test_no_gang_that_fits_waits(scenario: Scenario) -> None:
+    """Neither the minimum of a waiting gang nor a surplus member fits into the free capacity."""
     rest = at_rest(scenario)
     waits = list(rest.waiting())
     for gang, pods in waits:
@@ -103,12 +103,12 @@ def test_no_gang_waits_that_would_fit(scenario: Scenario) -> None:
                 assert not (rest.may_start(gang, pod.shape.requests[GPU], {}) and rest.fits([pod]))
 
 
-@given(tenancies(promises=True))
+@given(tenancies(with_backfill=True))
 @holds(30)
-def test_nobody_waits_below_the_guarantee_whom_a_reclaim_could_help(scenario: Scenario) -> None:
+def test_no_gang_within_the_guarantee_waits_where_a_reclaim_would_help(scenario: Scenario) -> None:
     """Every set of victims that would help breaches a guarantee, a minimum run time, a budget or a policy.
 
-    Promised starts do not count, unless they are within a guarantee as well.
+    Reserved starts do not count, unless they are within a guarantee as well.
     """
     rest = at_rest(scenario)
     is_bound = any(rest.is_within_guarantee(gang) for gang in rest.reserved_starts)
@@ -118,17 +118,17 @@ def test_nobody_waits_below_the_guarantee_whom_a_reclaim_could_help(scenario: Sc
 
 
 def within_guarantee(rest: Tenancy, gang: Gang, gone: Sequence[Group]) -> bool:
-    """The gang stays within what is guaranteed to it, and the others keep what is guaranteed to them."""
+    """The gang stays within its guarantee, and the queues of the victims keep theirs."""
     asked = gang.min_member * gang.members[0].shape.requests[GPU]
     freed = rest.freed(gone)
     return all(
         all(
             rest.guarantee[queue] and rest.used(queue) + asked <= rest.guarantee[queue]
-            for queue in rest.apart(gang.queue, group.gang.queue)
+            for queue in rest.unshared_path(gang.queue, group.gang.queue)
         )
         and all(
             rest.used(queue) - freed[queue] >= rest.guarantee[queue]
-            for queue in rest.apart(group.gang.queue, gang.queue)
+            for queue in rest.unshared_path(group.gang.queue, gang.queue)
         )
         for group in gone
     )
@@ -136,7 +136,7 @@ def within_guarantee(rest: Tenancy, gang: Gang, gone: Sequence[Group]) -> bool:
 
 @given(tenancies())
 @holds(30)
-def test_nobody_waits_below_the_fair_share_whom_a_reclaim_could_help(scenario: Scenario) -> None:
+def test_no_gang_within_the_fair_share_waits_where_a_reclaim_would_help(scenario: Scenario) -> None:
     rest = at_rest(scenario)
     for gang, pods in rest.waiting():
         if gang.may_preempt:
@@ -144,14 +144,14 @@ def test_nobody_waits_below_the_fair_share_whom_a_reclaim_could_help(scenario: S
 
 
 def within_fair_share(rest: Tenancy, gang: Gang, gone: Sequence[Group]) -> bool:
-    """The last that goes may bring a queue below its share: each of the others, and it, is above before."""
+    """Only the last victim of a queue may bring it below its share: before that, the queue is above it."""
     asked = gang.min_member * gang.members[0].shape.requests[GPU]
     freed = rest.freed(gone)
     for group in gone:
-        for queue in rest.apart(gang.queue, group.gang.queue):
+        for queue in rest.unshared_path(gang.queue, group.gang.queue):
             if rest.used(queue) + asked > rest.fair_share[queue]:
                 return False
-        for queue in rest.apart(group.gang.queue, gang.queue):
+        for queue in rest.unshared_path(group.gang.queue, gang.queue):
             here = [each for each in gone if queue in rest.freed([each])]
             largest = max(each.gpus for each in here)
             left = rest.used(queue) - freed[queue]

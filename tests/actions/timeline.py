@@ -1,4 +1,4 @@
-"""A small cluster whose time passes: work arrives, is decided on, runs as long as it does, and ends."""
+"""A small cluster in simulated time: work arrives, is scheduled, runs for its run time, and ends."""
 
 from collections.abc import Sequence
 from typing import Self
@@ -19,9 +19,10 @@ BEGIN = 1_000_000 * MINUTE
 
 
 class Work(Struct, frozen=True):
-    """`count` pods of `gpu` devices each; times in minutes. `runs` is the truth, the others what is told.
+    """`count` pods of `gpu` devices each; times in minutes.
 
-    `runs` None: for ever. `arrives` negative: it runs since then, on the nodes `on`.
+    `runs`: the true run time, None for ever; `max` and `estimate`: the declared ones. `arrives` negative: the
+    work runs since then, on the nodes `on`.
     """
 
     name: str
@@ -37,11 +38,11 @@ class Work(Struct, frozen=True):
 
 
 WITHOUT_EVICTIONS = SchedulerConfig(actions=())
-"""Who is evicted starts anew: that is another story than who passes whom."""
+"""Evicted gangs would start again, which these tests of backfill do not cover."""
 
 
 class Timeline:
-    """`started`: in which minute each work began. `promised`: each start that a cycle promised it."""
+    """`started`: the minute in which each work started. `reserved_starts`: those of each cycle."""
 
     def __init__(
         self, nodes: int, gpu: int, mode: Backfill | None, config: SchedulerConfig = WITHOUT_EVICTIONS
@@ -56,12 +57,12 @@ class Timeline:
         self.minute = 0
 
     def add(self, *works: Work) -> Self:
-        """Work that arrives in its minute."""
+        """Add works, which arrive in their minute."""
         self._coming = sorted([*self._coming, *works], key=lambda work: work.arrives)
         return self
 
     def run(self, until: int) -> Self:
-        """Cycle after cycle, whenever something arrives or ends or the scheduler wants to be woken."""
+        """Run a cycle whenever a work arrives or ends, or at the time that the last cycle requested."""
         wake: int | None = 0
         while self.minute <= until:
             decided = self.step()
@@ -79,7 +80,7 @@ class Timeline:
         return self
 
     def step(self) -> Decided:
-        """One cycle in this minute, and what it decided."""
+        """Run one cycle in this minute and apply its decisions."""
         for name in [name for name, end in self._ending().items() if end <= self.minute]:
             self.scenario.remove(name)
             del self._here[name]
@@ -91,12 +92,12 @@ class Timeline:
         for name in decided.placed():
             self.started[name] = self.minute
             self._begin(name, self.minute)
-        for gang, promise in decided.result.memory.reserved_starts.items():
-            self.reserved_starts.setdefault(gang.removeprefix("gang-"), []).append(minute_of(promise))
+        for gang, reserved in decided.result.memory.reserved_starts.items():
+            self.reserved_starts.setdefault(gang.removeprefix("gang-"), []).append(minute_of(reserved))
         return decided
 
     def _arrive(self, work: Work) -> None:
-        told = Runtime(
+        declared = Runtime(
             estimate=f"{work.estimate}m" if work.estimate else None,
             max=f"{work.max}m" if work.max else None,
         )
@@ -111,7 +112,7 @@ class Timeline:
             queue=work.queue,
             priority=work.priority,
             created=BEGIN // 1000 + work.arrives * 60,
-            runtime=told,
+            runtime=declared,
         )
         self._here[work.name] = work
         if work.on:
@@ -130,11 +131,11 @@ class Timeline:
     def _ends(self) -> Sequence[int]:
         return list(self._ending().values())
 
-    def promise(self, name: str) -> ReservedStart:
-        """What the last cycle promised."""
+    def reservation(self, name: str) -> ReservedStart:
+        """The start that the last cycle reserved for this work."""
         return self.scenario.memory.reserved_starts[GangId(f"gang-{name}")]
 
 
-def minute_of(promise: ReservedStart) -> int:
-    """The promised start."""
-    return (promise.start - BEGIN) // MINUTE
+def minute_of(reserved: ReservedStart) -> int:
+    """The minute of a reserved start."""
+    return (reserved.start - BEGIN) // MINUTE

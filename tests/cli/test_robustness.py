@@ -13,7 +13,7 @@ from phalanx.cli.app import main
 from phalanx.resources import data_dir
 
 SCENARIOS = Path(__file__).resolve().parent.parent / "scenarios"
-NAMES = ("bound-volume", "group-contradiction", "node-affinity-operators", "queue-limit-per-flavor", "taints")
+NAMES = ("bound-volume", "inconsistent-gang", "node-affinity-operators", "queue-limit-per-flavor", "taints")
 OBJECTS = [
     item for name in NAMES for item in yaml.safe_load((SCENARIOS / f"{name}.yaml").read_text())["items"]
 ] + [

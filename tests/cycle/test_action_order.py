@@ -23,7 +23,7 @@ OLD_MS = max(NODE_LOSS_GRACE_MS, PARTIAL_GANG_GRACE_MS)
 
 
 def cluster(mode: RecoveryMode) -> Scenario:
-    """A gang that never became complete, one with a lost node, and one that needs the capacity of others."""
+    """A gang that never was complete, one with a lost node, one of low priority, and one of high priority."""
     scenario = Scenario().nodes("n", 6, gpu=1).gang("half", 2, gpu=1, on=["n-0"], started=False)
     scenario.change("half", members=scenario.members("half")[:1], min_member=2)
     scenario.gang("lost", 3, min=1, gpu=1, on=["n-1", "n-2", "n-3"], recovery=Recovery(on_node_loss=mode))

@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def busy() -> Scenario:
-    """A bit of everything: queues with limits, racks, roles, elastic, broken and refused gangs."""
+    """Queues with limits, racks, roles, elastic, incomplete and refused gangs."""
     scenario = Scenario("zone", "rack").queue("a", limit={GPU: 30}).queue("all", weight=3)
     scenario.queue("b", parent="all", flavors=[Flavor("x", (("group", "x"),), {GPU: 9})])
     for index in range(6):
@@ -51,14 +51,14 @@ def encoded(snapshot: Snapshot) -> bytes:
     return msgspec.json.encode(decide(snapshot, SchedulerConfig()))
 
 
-def test_it_has_a_bit_of_everything() -> None:
+def test_the_scenario_covers_all_kinds_of_decisions() -> None:
     result = busy().decide().result
     assert {each.cause for each in result.placements} == {"start", "replace", "surplus"}
     assert len(result.evictions) == 3
     assert len({each.reason for each in result.verdicts}) > 4
 
 
-def test_the_same_snapshot_twice() -> None:
+def test_the_same_snapshot_gives_the_same_result() -> None:
     snapshot = busy().snapshot()
     assert encoded(snapshot) == encoded(snapshot)
 
@@ -67,7 +67,7 @@ def test_the_order_of_the_input_does_not_matter() -> None:
     assert len({encoded(busy().snapshot(shuffle)) for shuffle in range(5)}) == 1
 
 
-def test_a_decoded_snapshot_decides_alike() -> None:
+def test_a_decoded_snapshot_gives_the_same_result() -> None:
     snapshot = busy().snapshot()
     again = msgspec.json.decode(msgspec.json.encode(snapshot), type=Snapshot)
     assert encoded(again) == encoded(snapshot)

@@ -1,4 +1,4 @@
-"""A cycle that goes on from what the last one left decides, byte for byte, what one by itself decides."""
+"""An engine with state of earlier cycles decides, byte for byte, what a new engine decides."""
 
 import random
 
@@ -14,10 +14,10 @@ from tests.builders import Decided, Scenario
 from tests.solver.problems import bounded
 
 CONFIG = SchedulerConfig()
-HAPPENINGS = ("gang", "gang", "gang", "gone", "cordon", "fault", "foreign", "queue", "leader")
+EVENTS = ("gang", "gang", "gang", "gone", "cordon", "fault", "foreign", "queue", "leader")
 
 
-def world(objective: Objective | None) -> Scenario:
+def cluster(objective: Objective | None) -> Scenario:
     scenario = Scenario("zone", "rack").queue("root")
     for index in range(6):
         scenario.nodes(f"n{index}", gpu=8, within=f"z{index % 2}/r{index // 2}")
@@ -25,16 +25,17 @@ def world(objective: Objective | None) -> Scenario:
     return scenario.queue("b", parent="root", guarantee={GPU: 8})
 
 
-def happen(scenario: Scenario, what: str, dice: random.Random, number: int) -> None:
+def apply_event(scenario: Scenario, what: str, dice: random.Random, number: int) -> None:
     node = f"n{dice.randrange(6)}"
     if what == "gang":
-        wish = {dice.choice(["required", "preferred"]): dice.choice(["zone", "rack"])}
+        topology = {dice.choice(["required", "preferred"]): dice.choice(["zone", "rack"])}
         fields = {
             "gpu": dice.choice([1, 2, 8]),
             "queue": dice.choice("ab"),
             "priority": dice.choice([0, 100]),
         }
-        scenario.gang(f"g{number}", dice.choice([1, 2, 5]), **fields, **(wish if dice.random() < 0.5 else {}))
+        fields |= topology if dice.random() < 0.5 else {}
+        scenario.gang(f"g{number}", dice.choice([1, 2, 5]), **fields)
     elif what == "gone" and scenario.gang_names:
         scenario.remove(dice.choice(scenario.gang_names))
     elif what == "cordon":
@@ -54,17 +55,17 @@ def happen(scenario: Scenario, what: str, dice: random.Random, number: int) -> N
 @bounded(60)
 @given(
     objective=st.sampled_from([None, Objective.SPREAD, Objective.LARGEST_HOLE]),
-    cycles=st.lists(st.lists(st.sampled_from(HAPPENINGS), max_size=3), min_size=2, max_size=6),
+    cycles=st.lists(st.lists(st.sampled_from(EVENTS), max_size=3), min_size=2, max_size=6),
     dice=st.randoms(use_true_random=False),
 )
-def test_what_a_cycle_decides_does_not_depend_on_the_ones_before(
+def test_a_decision_does_not_depend_on_earlier_cycles(
     objective: Objective | None, cycles: list[list[str]], dice: random.Random
 ) -> None:
-    scenario, engine, number = world(objective), Engine(CONFIG), 0
-    for happenings in cycles:
-        for what in happenings:
+    scenario, engine, number = cluster(objective), Engine(CONFIG), 0
+    for events in cycles:
+        for what in events:
             number += 1
-            happen(scenario, what, dice, number)
+            apply_event(scenario, what, dice, number)
         scenario.now += 1000
         snapshot = scenario.snapshot()
         found = engine.decide(snapshot)
@@ -72,16 +73,16 @@ def test_what_a_cycle_decides_does_not_depend_on_the_ones_before(
         scenario.take(Decided(found))
 
 
-def test_sums_that_nobody_asks_for_any_more_are_forgotten() -> None:
+def test_unused_sums_are_dropped() -> None:
     engine = Engine(CONFIG)
-    engine.decide(world(None).snapshot())
+    engine.decide(cluster(None).snapshot())
     before = len(engine.session_cache.sums)
     engine.decide(Scenario().nodes("n", gpu=8).queue("a").snapshot())
     assert 0 < len(engine.session_cache.sums) < before
 
 
-def test_two_engines_share_nothing() -> None:
+def test_two_engines_share_no_state() -> None:
     first, second = Engine(CONFIG), Engine(CONFIG)
-    first.decide(world(None).gang("g", 2, gpu=1).snapshot())
+    first.decide(cluster(None).gang("g", 2, gpu=1).snapshot())
     assert len(second.session_cache.sums) == 0
     assert len(second.class_tables) == 0 < min(len(first.class_tables), len(first.session_cache.sums))

@@ -1,4 +1,4 @@
-"""What holds in every cycle of any history of faults: nodes, members and gangs fail as hypothesis likes."""
+"""Invariants of every cycle in random histories of faults of nodes, members and gangs."""
 
 import msgspec
 from hypothesis import given, settings
@@ -17,13 +17,12 @@ CONFIG = SchedulerConfig(tolerance=ToleranceConfig(breaker_nodes_min=2))
 MODES = st.sampled_from([RecoveryMode.REPLACE, RecoveryMode.RESTART, *RecoveryMode])
 UNKNOWN = {"Ready": "Unknown"}
 HEALTH = st.sampled_from([{}, {"Ready": "True"}, UNKNOWN, UNKNOWN, {"GpuXidError": "True"}])
-OFTEN = ["stays"] * 6
-FATES = st.sampled_from([*OFTEN, "fails", "succeeds", "is deleted", "is made anew"])
+FATES = st.sampled_from([*["stays"] * 6, "fails", "succeeds", "is deleted", "is recreated"])
 GANGS = ("a", "b")
 NODES = 4
 
 
-def befall(pod: Pod, fate: str, failure: PodFailure, now_s: int) -> Pod:
+def after_fate(pod: Pod, fate: str, failure: PodFailure, now_s: int) -> Pod:
     if pod.node is None or pod.is_finished or fate == "stays":
         return pod
     if fate == "fails":
@@ -57,14 +56,15 @@ def check(scenario: Scenario, decided: Decided) -> None:
 
 @settings(max_examples=examples(150), deadline=None)
 @given(st.data())
-def test_faults_never_lead_to_what_must_not_be(data: st.DataObject) -> None:
+def test_faults_never_violate_the_invariants(data: st.DataObject) -> None:
     scenario = Scenario("rack").queue("a").queue("b")
     for index in range(NODES):
         scenario.nodes(f"n{index}", 1, gpu=2, within=f"r{index // 2}")
     for name in GANGS:
-        wish = Recovery(data.draw(MODES), data.draw(MODES), data.draw(st.sampled_from([None, "0s", "5s"])))
+        grace = st.sampled_from([None, "0s", "5s"])
+        recovery = Recovery(data.draw(MODES), data.draw(MODES), data.draw(grace))
         required = data.draw(st.sampled_from([None, "rack"]))
-        scenario.gang(name, 3, gpu=1, min=2, queue=name, recovery=wish, required=required)
+        scenario.gang(name, 3, gpu=1, min=2, queue=name, recovery=recovery, required=required)
     scenario.take(scenario.decide(CONFIG))
     for _ in range(4):
         scenario.now += data.draw(st.sampled_from([1000, 40_000, 700_000]))
@@ -74,7 +74,7 @@ def test_faults_never_lead_to_what_must_not_be(data: st.DataObject) -> None:
         for name in GANGS:
             fates = [(data.draw(FATES), data.draw(st.sampled_from(PodFailure))) for _ in range(3)]
             pods = zip(scenario.members(name), fates, strict=False)
-            changed = [befall(pod, *fate, scenario.now // 1000) for pod, fate in pods]
+            changed = [after_fate(pod, *fate, scenario.now // 1000) for pod, fate in pods]
             scenario.change(name, members=(*changed, *scenario.members(name)[3:]))
         decided = scenario.decide(CONFIG)
         check(scenario, decided)
@@ -82,7 +82,7 @@ def test_faults_never_lead_to_what_must_not_be(data: st.DataObject) -> None:
 
 
 def test_a_cycle_without_memory_is_the_first() -> None:
-    """Whatever has no memory, a what-if or a replay without one, never sees a mass fault."""
+    """A trial or a replay without memory never sees a mass fault."""
     scenario = Scenario().nodes("n", 4, conditions={"Ready": "False"})
     scenario.memory = Memory()
     assert scenario.decide(CONFIG).result.stats.breaker == ""

@@ -1,4 +1,4 @@
-"""Single pods of queues with the objective LeastFragmentation, through whole cycles."""
+"""Single pods of queues with the objective LeastFragmentation, in whole cycles."""
 
 from typing import Any
 
@@ -27,14 +27,14 @@ def team(*levels: str, objective: Objective | None = LEAST, **fields: Any) -> Sc
 
 
 def left_of_devices(*left: int) -> dict[str, int]:
-    """What foreign pods hold of a node that shares its GPUs."""
+    """The use of foreign pods on a node with shared GPUs, by the free thousandths of each device."""
     devices = {device_name(index): 1000 - amount for index, amount in enumerate(left)}
     return {**devices, GPU_SHARE: sum(devices.values())}
 
 
 @pytest.mark.parametrize(("objective", "where"), [(Objective.PACK, "small"), (LEAST, "large")])
-def test_cores_are_left_for_a_gpu_pod_that_comes_later(objective: Objective, where: str) -> None:
-    """Pack puts work without devices beside the last GPU of a node; then nothing can feed it."""
+def test_cores_are_left_for_a_later_gpu_pod(objective: Objective, where: str) -> None:
+    """Pack puts a pod without devices beside the last GPU of a node, which then has too few cores."""
     scenario = team(objective=objective).nodes("small", gpu=1, cpu=16).nodes("large", gpu=2, cpu=64)
     scenario.gang("runs", 1, gpu=1, cpu=8, queue="team", on=["large-0"])
     decided = scenario.gang("cores", 1, cpu=12, queue="team").decide()
@@ -47,8 +47,8 @@ def test_cores_are_left_for_a_gpu_pod_that_comes_later(objective: Objective, whe
     assert len(later.reasons()) == (1 if objective is Objective.PACK else 0)
 
 
-def test_a_share_goes_to_the_device_whose_rest_others_can_use() -> None:
-    """The tightest device would have 0.3 left, which is of no use to pods of 0.5."""
+def test_a_share_is_placed_where_the_rest_of_the_device_stays_usable() -> None:
+    """The tightest device would have 0.3 left, which pods of 0.5 cannot use."""
     scenario = team().nodes("a", shared=2, used=left_of_devices(700, 500)).nodes("full", 8, shared=1)
     scenario.gang("halves", 16, share=500, queue="team", on=[f"full-{index // 2}" for index in range(16)])
     decided = scenario.gang("small", 1, share=200, queue="team").decide()
@@ -59,7 +59,7 @@ def test_a_share_goes_to_the_device_whose_rest_others_can_use() -> None:
     assert packed.gang("small", 1, share=200, queue="team").decide().devices("small") == {"small-0": 1}
 
 
-def test_nodes_that_some_pods_need_are_left_to_them() -> None:
+def test_nodes_that_some_pods_need_are_left_for_them() -> None:
     """The node with the rare GPUs is the fuller one, and Pack would take it."""
     for objective, where in ((Objective.PACK, "rare"), (LEAST, "plain")):
         scenario = team(objective=objective).nodes("plain", 4, gpu=8).nodes("rare", gpu=8, used={GPU: 4})
@@ -75,20 +75,20 @@ def test_pods_of_a_gang_are_packed() -> None:
     assert scenario.gang("core", 1, cpu=8, queue="team").decide().where("core") == {"large": 1}
 
 
-def test_work_without_devices_stays_off_device_nodes() -> None:
+def test_pods_without_devices_avoid_device_nodes() -> None:
     scenario = team().nodes("gpu", gpu=8, used={GPU: 8}).nodes("plain", 2).nodes("half", used={CPU: 32_000})
     scenario.gang("typical", 4, gpu=2, queue="team")
     assert scenario.gang("work", 1, cpu=2, queue="team").decide().where("work") == {"half": 1}
 
 
-def test_what_nodes_cost_counts_before_fragmentation() -> None:
+def test_node_costs_count_before_fragmentation() -> None:
     soft = [Taint("soft", "PreferNoSchedule")]
     scenario = team().nodes("small", gpu=1, cpu=16).nodes("large", gpu=2, cpu=64, taints=soft)
     scenario.gang("gpus", 1, gpu=1, cpu=8, queue="team", on=["large-0"])
     assert scenario.gang("cores", 1, cpu=12, queue="team").decide().where("cores") == {"small": 1}
 
 
-def test_a_limit_of_a_flavor_sends_the_pod_to_the_next_best_node() -> None:
+def test_a_pod_uses_the_next_best_node_when_a_flavor_limit_is_reached() -> None:
     """The node of the flavor would be the best one, but its limit is reached."""
     flavors = [Flavor("l", (("group", "large"),), {CPU: 10_000})]
     for limits, where in (([], "large"), (flavors, "small")):
@@ -110,17 +110,17 @@ def test_nodes_of_all_flavors_are_compared(first: str) -> None:
     assert scenario.gang("cores", 1, cpu=12, queue="team").decide().where("cores") == {"large": 1}
 
 
-@pytest.mark.parametrize("wish", [{"required": "zone"}, {"preferred": "zone"}])
-def test_domains_are_compared_where_any_will_do(wish: dict[str, str]) -> None:
-    """A gang of several would get the tightest domain that takes it."""
+@pytest.mark.parametrize("topology", [{"required": "zone"}, {"preferred": "zone"}])
+def test_the_best_node_is_chosen_across_domains(topology: dict[str, str]) -> None:
+    """A gang of several pods would get the tightest domain that fits it."""
     scenario = team("zone").nodes("small", gpu=1, cpu=16, within="a")
     scenario.nodes("large", gpu=2, cpu=64, within="b")
     scenario.gang("gpus", 1, gpu=1, cpu=8, queue="team", on=["large-0"])
-    assert scenario.gang("cores", 1, cpu=12, queue="team", **wish).decide().where("cores") == {"large": 1}
+    assert scenario.gang("cores", 1, cpu=12, queue="team", **topology).decide().where("cores") == {"large": 1}
 
 
-def test_a_domain_that_is_required_is_kept() -> None:
-    """The rest of a gang goes where its other member is, though elsewhere less would be lost."""
+def test_a_late_member_stays_in_the_required_domain() -> None:
+    """The other member defines the domain, though another domain would fragment less."""
     scenario = (
         team("zone").nodes("small", gpu=1, cpu=16, within="a").nodes("large", gpu=2, cpu=64, within="b")
     )
@@ -163,8 +163,8 @@ SHAPES = st.one_of(
 )
 
 
-def by_the_bench(order: list[Shape]) -> list[tuple[str, int | None] | None]:
-    """Node, and device of a share, for each pod; None for those that found no room."""
+def placed_by_benchmark(order: list[Shape]) -> list[tuple[str, int | None] | None]:
+    """The node, and the device of a share, for each pod; None for pods that do not fit."""
     cluster, policy = Cluster(MACHINES), LookAhead(MACHINES, always=True)
     table = ShapeTable(sorted(set(order)), [machine.model for machine in MACHINES])
     board, found = Board(cluster, table, policy), []
@@ -177,7 +177,7 @@ def by_the_bench(order: list[Shape]) -> list[tuple[str, int | None] | None]:
             continue
         node, device = place
         if pod.models == (SHARED,):
-            # A pod of a whole device gets the first such; which one makes no difference to its cost.
+            # A pod of a whole device gets the first free one; all have the same cost.
             first = cluster.devices[node].tolist().index(1000) if pod.milli == 1000 else device
             found.append((MACHINES[node].name, first))
         else:
@@ -186,8 +186,8 @@ def by_the_bench(order: list[Shape]) -> list[tuple[str, int | None] | None]:
     return found
 
 
-def by_the_product(order: list[Shape]) -> list[tuple[str, int | None] | None]:
-    """The same, with one cycle for each pod that arrives."""
+def placed_by_scheduler(order: list[Shape]) -> list[tuple[str, int | None] | None]:
+    """The same by the scheduler, with one cycle for each pod."""
     scenario, found = team(), []
     for machine in MACHINES:
         gpus = {"shared" if machine.model == SHARED else "gpu": machine.gpus}
@@ -207,6 +207,6 @@ def by_the_product(order: list[Shape]) -> list[tuple[str, int | None] | None]:
 
 @bounded(15)
 @given(order=st.lists(SHAPES, min_size=1, max_size=10))
-def test_pods_go_where_the_benchmark_on_openb_puts_them(order: list[Shape]) -> None:
-    """So what it measures is what the scheduler does."""
-    assert by_the_product(order) == by_the_bench(order)
+def test_the_scheduler_places_pods_as_the_openb_benchmark(order: list[Shape]) -> None:
+    """This shows that the benchmark measures what the scheduler does."""
+    assert placed_by_scheduler(order) == placed_by_benchmark(order)

@@ -1,4 +1,4 @@
-"""The Philly benchmark: what it plays and how it counts, on weeks that can be worked out by hand."""
+"""The Philly benchmark: its replay and its figures, on weeks with results known by hand."""
 
 from collections.abc import Sequence
 
@@ -41,14 +41,14 @@ EVERY = pytest.mark.parametrize(
 
 
 @EVERY
-def test_all_jobs_start_and_no_gpu_is_given_twice(make: type[StrictFifo]) -> None:
+def test_all_jobs_start_and_no_gpu_is_assigned_twice(make: type[StrictFifo]) -> None:
     jobs = [job(i, pods=1 + i % 2, gpus=1 + 3 * i % 8, at=i // 3, runs=1 + i % 4) for i in range(24)]
     outcome = play(week(*jobs), two_nodes(), make(two_nodes()), period_ms=1000)
     assert outcome.never_started == 0
     assert sum(each.jobs for each in outcome.waits.values()) == len(jobs)
 
 
-def test_two_halves_of_gangs_wait_for_each_other_for_ever() -> None:
+def test_partly_placed_gangs_start_in_the_end() -> None:
     jobs = (job(0, runs=1), job(1, pods=2, gpus=5, at=0), job(2, pods=2, gpus=5, at=0), job(3, at=1))
     outcome = play(week(*jobs), two_nodes(), PodByPod(two_nodes()), period_ms=1)
     assert outcome.never_started == 0
@@ -60,34 +60,34 @@ def waits(scheduler: Scheduler, *jobs: Job, cluster: Cluster | None = None) -> d
 
 
 BLOCKED = (job(0, runs=4), job(1, pods=2, at=1, runs=1), job(2, gpus=1, at=2, runs=1))
-"""On two nodes the second waits until the first has ended; the third would end before."""
+"""On two nodes the second job waits until the first one has ended; the third one would end before."""
 
 
-def test_a_strict_fifo_lets_nobody_pass() -> None:
+def test_a_strict_fifo_has_no_backfill() -> None:
     assert waits(StrictFifo(two_nodes()), *BLOCKED) == {"5-8": 0.0, "9+": 3.0, "1": 3.0}
 
 
-def test_a_promised_start_is_passed_by_who_ends_before() -> None:
+def test_a_job_that_ends_before_the_reserved_start_is_backfilled() -> None:
     found = waits(Product(two_nodes(), {"backfill": "Easy"}), *BLOCKED)
     assert found == {"5-8": 0.0, "9+": 3.0, "1": 0.0}
 
 
-def test_pods_of_half_a_gang_hold_what_is_then_lost() -> None:
+def test_pods_of_a_partly_placed_gang_waste_gpu_hours() -> None:
     jobs = (job(0, runs=4), job(1, pods=2, at=1), job(2, at=1))
     whole = play(week(*jobs), two_nodes(), StrictFifo(two_nodes()), period_ms=1)
     torn = play(week(*jobs), two_nodes(), PodByPod(two_nodes()), period_ms=1)
     assert (whole.lost_gpu_hours, torn.lost_gpu_hours) == (0.0, 24.0)
 
 
-def test_what_is_taken_back_is_an_eviction_and_its_run_is_lost() -> None:
+def test_a_reclaimed_job_is_an_eviction_and_loses_its_run() -> None:
     jobs = (job(0, runs=10), job(1, runs=10), job(2, at=2, runs=1, tenant="b"))
     outcome = play(week(*jobs), two_nodes(), Product(two_nodes(), {"backfill": "None"}), period_ms=1000)
     assert (outcome.evictions, outcome.never_started) == (1, 0)
     assert outcome.lost_gpu_hours == round(8 * (2 + GRACE_MS / HOUR), 1)
-    assert outcome.waits["5-8"].p95_s == pytest.approx(3600, abs=2), "it starts anew after the other's hour"
+    assert outcome.waits["5-8"].p95_s == pytest.approx(3600, abs=2), "it starts again an hour later"
 
 
-def test_shares_are_of_what_was_due() -> None:
+def test_shares_are_relative_to_the_entitlement() -> None:
     jobs = (job(0, pods=2, runs=24), job(1, pods=2, runs=24, tenant="b"))
     outcome = play(week(*jobs), two_nodes(), StrictFifo(two_nodes()), period_ms=1)
     assert outcome.shares == {"a": 2.0, "b": 0.0}
@@ -98,7 +98,7 @@ amounts = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 20)), max_size=6
 
 
 @given(amounts)
-def test_what_is_due_is_fair(tenants: list[tuple[int, int]]) -> None:
+def test_entitlements_are_max_min_fair(tenants: list[tuple[int, int]]) -> None:
     wanted = {str(number): want for number, (want, _) in enumerate(tenants)}
     guaranteed = {str(number): kept for number, (_, kept) in enumerate(tenants)}
     gpus = sum(guaranteed.values()) + 7
@@ -111,7 +111,7 @@ def test_what_is_due_is_fair(tenants: list[tuple[int, int]]) -> None:
     hungry = [name for name in wanted if given_to[name] < wanted[name] - 1e-6]
     for name in hungry:
         assert given_to[name] >= guaranteed[name] - 1e-6
-        assert levels[name] >= max(levels.values()) - 1e-6, "nobody is filled above one who wants more"
+        assert levels[name] >= max(levels.values()) - 1e-6, "no tenant gets more than one with unmet demand"
 
 
 def test_jain() -> None:
@@ -120,14 +120,14 @@ def test_jain() -> None:
 
 
 def traced(*jobs: tuple[float, float]) -> Sequence[TraceJob]:
-    """When (days) each was submitted, and how long (days) it runs, on one GPU."""
+    """Jobs on one GPU, by the day of their submission and their run time in days."""
     return [
         TraceJob(f"t{index}", at * 86400, f"q{index % 2}", pods=1, gpus_per_pod=1, run_s=runs * 86400)
         for index, (at, runs) in enumerate(jobs)
     ]
 
 
-def test_a_week_has_what_runs_from_before() -> None:
+def test_a_week_includes_jobs_that_run_since_before() -> None:
     trace = traced((0, 1), (1, 2.5), (2.5, 1), (3, 9), (4, 1))
     found = week_of(trace, first_day=2, days=2)
     assert [
@@ -141,17 +141,17 @@ def test_a_week_has_what_runs_from_before() -> None:
     assert found.part == {"q0": 3 * 86400.0, "q1": 11.5 * 86400}
 
 
-def test_the_busiest_days_are_those_in_which_most_is_submitted() -> None:
+def test_the_busiest_days_have_the_most_submitted_work() -> None:
     trace = traced((0, 1), (1, 1), (2.5, 1), (3, 9), (3.1, 1), (4, 1))
     assert [busiest(trace, days) for days in (1, 2, 3)] == [3, 2, 1]
 
 
-def test_the_cluster_is_as_large_as_the_load_says() -> None:
+def test_the_cluster_size_follows_from_the_load() -> None:
     trace = traced(*[(0, 1)] * 38)
     found = week_of(trace, first_day=0, days=1)
     assert (cluster_for(found, 95).nodes, cluster_for(found, 110).nodes) == (5, 5)
     assert cluster_for(found, 80).guarantees == {"q0": 24, "q1": 24}
 
 
-def test_users_name_round_run_times() -> None:
+def test_declared_run_times_are_rounded() -> None:
     assert [told_s(ms) for ms in (1, 900_000, 900_001, 61 * DAY_MS)] == [900, 900, 3600, 61 * 86400]

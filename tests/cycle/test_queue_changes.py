@@ -1,4 +1,4 @@
-"""Queues that are changed, cut, deleted or tangled while work runs and waits in them: what is defined."""
+"""Queues that are changed, reduced, deleted or misconfigured while gangs run and wait in them."""
 
 from typing import Any
 
@@ -30,12 +30,12 @@ ALL = {"run", "wait", "other"}
 
 
 def tree(changes: Queues) -> dict[QueueName, Queue]:
-    """As the cache makes it of the objects."""
+    """The queue tree as the cache builds it from the objects."""
     queues = []
     for name, fields in {**SOUND, **changes}.items():
         if fields is not None:
-            told = {**fields, "parent": QueueName(fields["parent"])} if "parent" in fields else fields
-            queues.append(Queue(name=QueueName(name), **told))
+            converted = {**fields, "parent": QueueName(fields["parent"])} if "parent" in fields else fields
+            queues.append(Queue(name=QueueName(name), **converted))
     return dict(queue_tree(queues))
 
 
@@ -48,7 +48,7 @@ def decided(scenario: Scenario, changes: Queues) -> Decided:
 
 
 def at_work() -> Scenario:
-    """In queue a, a gang that has lost one of four members, and one that waits; in queue b another one."""
+    """Queue a has a gang that lost one of four members, and a waiting gang; queue b has a waiting gang."""
     scenario = Scenario().nodes("n", 2, gpu=8, cpu=1000)
     scenario.gang("run", 4, gpu=1, bound=4, queue="a").lose("run")
     return scenario.gang("wait", 2, gpu=1, queue="a").gang("other", 2, gpu=1, queue="b")
@@ -97,8 +97,8 @@ OUTCOMES: dict[str, tuple[Queues, set[str], dict[str, Reason]]] = {
 
 
 @pytest.mark.parametrize("change", OUTCOMES)
-def test_what_runs_and_what_waits_after_a_change(change: str) -> None:
-    """Nobody is evicted, other queues go on, and all goes on once the change is taken back."""
+def test_placements_and_reasons_after_a_change(change: str) -> None:
+    """No gang is evicted, other queues are not affected, and all gangs start once the change is reverted."""
     changes, placed, reasons = OUTCOMES[change]
     scenario = at_work()
     result = decided(scenario, changes)
@@ -109,8 +109,8 @@ def test_what_runs_and_what_waits_after_a_change(change: str) -> None:
     assert (set(after.placed()) | placed, after.reasons()) == (ALL, {})
 
 
-def lent(count: int = 16) -> Scenario:
-    """Queue a holds twelve of sixteen devices, three gangs of four; one of queue b wants so many."""
+def borrowing(count: int = 16) -> Scenario:
+    """Queue a uses twelve of sixteen devices with three gangs of four; a gang of queue b requests `count`."""
     scenario = Scenario().nodes("n", 2, gpu=8, cpu=1000)
     for name in ("x", "y", "z"):
         scenario.gang(name, 4, gpu=1, bound=4, queue="a")
@@ -123,24 +123,24 @@ TAKEN: dict[str, tuple[Queues, int, int]] = {
     "nothing": ({}, 16, 12),
     "a guarantee": ({"a": {"guarantee": {GPU: 12}}, "b": {"guarantee": {GPU: 4}}}, 5, 0),
     "a guarantee cut below use": ({"a": {"guarantee": {GPU: 4}}, "b": {"guarantee": {GPU: 12}}}, 12, 8),
-    "a cut in the midst of a gang": ({"a": {"guarantee": {GPU: 6}}, "b": {"guarantee": {GPU: 10}}}, 10, 0),
+    "a cut below a part of a gang": ({"a": {"guarantee": {GPU: 6}}, "b": {"guarantee": {GPU: 10}}}, 10, 0),
     "held": ({"a": {"state": QueueState.HELD}}, 16, 12),
     "closed": ({"a": {"state": QueueState.CLOSED}}, 16, 12),
     "parent deleted": ({"top": None}, 16, 12),
     "a cycle": ({"top": {"parent": "a"}}, 16, 12),
     "deleted": ({"a": None}, 16, 0),
 }
-"""What is changed, how many devices are asked for, and how many pods are evicted for it."""
+"""The changed queues, the requested devices, and the number of evicted pods."""
 
 
 @pytest.mark.parametrize("change", TAKEN)
-def test_what_others_take_back_after_a_change(change: str) -> None:
+def test_reclaim_by_another_queue_after_a_change(change: str) -> None:
     changes, asked, evicted = TAKEN[change]
-    result = decided(lent(asked), {**MINE, **changes})
+    result = decided(borrowing(asked), {**MINE, **changes})
     assert len(result.evicted()) == evicted
 
 
-def test_members_that_may_go_alone_go_down_to_the_guarantee_and_no_further() -> None:
+def test_single_members_are_reclaimed_down_to_the_guarantee_and_no_further() -> None:
     scenario = Scenario().nodes("n", 2, gpu=8, cpu=1000)
     alone = Disruption(mode=DisruptionMode.SINGLE)
     scenario.gang("x", 12, gpu=1, bound=12, queue="a", disruption=alone).gang("big", 10, gpu=1, queue="b")

@@ -1,4 +1,4 @@
-"""Which of equally good nodes a queue's gangs get."""
+"""Objectives of queues: which of several feasible nodes their gangs get."""
 
 from collections import Counter
 from typing import Any
@@ -37,7 +37,9 @@ def _half_full(objective: Objective | None, **parents: Objective) -> Scenario:
         (Objective.LARGEST_HOLE, {"busy": 2, "quiet": 2}),
     ],
 )
-def test_a_gang_lies_as_its_queue_wants(objective: Objective | None, where: dict[str, int]) -> None:
+def test_a_gang_is_placed_by_the_objective_of_its_queue(
+    objective: Objective | None, where: dict[str, int]
+) -> None:
     assert _half_full(objective).gang("work", 4, gpu=1, queue="team").decide().where("work") == where
 
 
@@ -46,13 +48,13 @@ def test_a_queue_without_an_objective_has_that_of_its_parent() -> None:
     assert scenario.decide().where("work") == {"idle": 1}
 
 
-def test_its_own_objective_counts_before_that_of_the_parent() -> None:
+def test_the_objective_of_a_queue_overrides_that_of_its_parent() -> None:
     scenario = _half_full(Objective.PACK, org=Objective.SPREAD).gang("work", 1, gpu=1, queue="team")
     assert scenario.decide().where("work") == {"busy": 1}
 
 
 def _two_racks(**more: Any) -> Scenario:
-    """Four nodes in one rack and two in the other, all alike, beside a zone with one full node."""
+    """Four equal nodes in one rack, two in the other, and one node in another zone."""
     scenario = Scenario("zone", "rack").nodes("a", 4, gpu=8, within="x/a").nodes("b", 2, gpu=8, within="x/b")
     return scenario.nodes("far", gpu=8, within="y/c", **more).queue("q", objective=Objective.SPREAD)
 
@@ -68,30 +70,30 @@ def _two_racks(**more: Any) -> Scenario:
     ],
 )
 def test_pods_are_spread_over_nodes_and_then_over_domains(pods: int, where: dict[str, int]) -> None:
-    """As many nodes as can be; where there are more than pods, those in the zones and racks with fewest."""
+    """The number of used nodes is maximal; nodes are chosen in the zones and racks with the fewest pods."""
     assert _two_racks().gang("work", pods, gpu=1, queue="q").decide().where("work") == where
 
 
-def test_what_does_not_fit_into_a_domain_is_spread_over_the_others() -> None:
+def test_pods_that_do_not_fit_in_a_domain_are_spread_over_the_others() -> None:
     scenario = _two_racks(used={GPU: 8}).gang("work", 4, gpu=1, queue="q")
     assert scenario.decide().where("work") == {"a": 2, "b": 2}
 
 
-def test_gangs_of_one_and_of_several_pods_do_not_mix_up_their_orders() -> None:
+def test_gangs_of_one_and_of_several_pods_use_their_own_node_order() -> None:
     scenario = _two_racks().nodes("c", 2, gpu=8, within="y/c")
     scenario.gang("one", 1, gpu=8, queue="q", priority=9).gang("two", 2, gpu=8, queue="q")
     zones = {"a": "x", "b": "x", "c": "y", "far": "y"}
     assert sorted(zones[group] for group in scenario.decide().where("two")) == ["x", "y"]
 
 
-def test_nodes_without_a_level_that_is_asked_for_are_taken_emptiest_first() -> None:
+def test_nodes_without_the_requested_level_are_used_emptiest_first() -> None:
     scenario = Scenario("zone", "rack").queue("q", objective=Objective.SPREAD)
     scenario.nodes("busy", gpu=8, used={GPU: 4}).nodes("idle", gpu=8)
     assert scenario.gang("work", 2, gpu=1, queue="q", preferred="rack").decide().where("work") == {"idle": 2}
 
 
-def test_spreading_looks_at_few_of_many_nodes() -> None:
-    """Of ten zones with two racks of ten nodes no more than two pods could need."""
+def test_spread_lists_few_of_many_nodes() -> None:
+    """There are ten zones with two racks of ten nodes; two pods can need only a few of them."""
     scenario = Scenario("zone", "rack").queue("q", objective=Objective.SPREAD)
     for zone in range(10):
         for rack in range(2):
@@ -102,19 +104,19 @@ def test_spreading_looks_at_few_of_many_nodes() -> None:
     assert len(group.nodes) == 8
 
 
-def test_nodes_without_labels_are_domains_by_themselves() -> None:
+def test_nodes_without_labels_are_separate_domains() -> None:
     scenario = _two_racks(used={GPU: 8}).nodes("bare", 2, gpu=8).gang("work", 4, gpu=1, queue="q")
     assert scenario.decide().where("work") == {"a": 1, "b": 1, "bare": 2}
 
 
-def test_a_single_pod_goes_to_the_emptiest_node_of_all() -> None:
+def test_a_single_pod_is_placed_on_the_emptiest_node_of_all() -> None:
     scenario = _two_racks(used={GPU: 1}).gang("first", 1, gpu=4, queue="q").gang("next", 1, gpu=4, queue="q")
     decided = scenario.decide()
     assert (decided.where("first"), decided.where("next")) == ({"a": 1}, {"a": 1})
     assert decided.nodes("first") != decided.nodes("next")
 
 
-def test_work_without_devices_is_spread_off_the_device_nodes() -> None:
+def test_pods_without_devices_are_spread_over_nodes_without_devices() -> None:
     scenario = (
         Scenario().nodes("gpu", 2, gpu=8).nodes("plain", 2, gpu=0).nodes("half", gpu=0, used={CPU: 32_000})
     )
@@ -122,8 +124,8 @@ def test_work_without_devices_is_spread_off_the_device_nodes() -> None:
     assert scenario.gang("work", 3, cpu=1, queue="q").decide().where("work") == {"half": 1, "plain": 2}
 
 
-def test_the_largest_hole_is_of_a_domain_and_not_of_a_node() -> None:
-    """The fullest node lies in the emptier zone: packing would take it."""
+def test_the_largest_hole_is_measured_by_domain_and_not_by_node() -> None:
+    """The fullest node is in the emptier zone: Pack would use it."""
     scenario = (
         Scenario("zone").nodes("full", gpu=8, within="a", used={GPU: 7}).nodes("free", 3, gpu=8, within="a")
     )
@@ -142,16 +144,16 @@ def test_the_domain_is_chosen_before_the_nodes_in_it() -> None:
     pods=st.integers(1, 8),
 )
 def test_no_placement_leaves_a_larger_hole(free: list[tuple[str, int]], pods: int) -> None:
-    """Of single devices: all but what the other zones cannot hold is left of the largest one."""
+    """With pods of one device: as many pods as possible are placed outside the zone with the largest hole."""
     scenario = Scenario("zone").queue("q", objective=Objective.LARGEST_HOLE)
-    room: Counter[str] = Counter()
+    capacity: Counter[str] = Counter()
     for index, (zone, amount) in enumerate(free):
         scenario.nodes(f"n{index}", gpu=4, within=zone, used={GPU: 4 - amount})
-        room[zone] += amount
-    if pods > room.total():
+        capacity[zone] += amount
+    if pods > capacity.total():
         return
     outcome = scenario.gang("work", pods, gpu=1, queue="q").decide()
-    left = room.copy()
+    left = capacity.copy()
     for node, count in outcome.where("work").items():
         left[free[int(node[1:])][0]] -= count
-    assert max(left.values()) == max(min(hole, room.total() - pods) for hole in room.values())
+    assert max(left.values()) == max(min(hole, capacity.total() - pods) for hole in capacity.values())

@@ -1,4 +1,4 @@
-"""Whole cycles over gangs with subgroups: what is bound keeps every part's rule, and no part starts alone."""
+"""Gangs with subgroups in whole cycles: each subgroup keeps its constraint, and none starts partly."""
 
 from collections import Counter
 from itertools import combinations
@@ -23,7 +23,7 @@ RACKS = {"": Topology("", (Level("rack", "rack"),))}
 
 
 class Part(Struct, frozen=True):
-    """A subgroup of so many members that must share a rack, or come in segments per rack."""
+    """A subgroup of `count` members that must share a rack, or be placed in whole segments per rack."""
 
     name: str
     count: int
@@ -32,7 +32,7 @@ class Part(Struct, frozen=True):
 
 @st.composite
 def parts(draw: st.DrawFn) -> list[Part]:
-    """Two of them."""
+    """Two subgroups."""
     found = []
     for name in ("left", "right"):
         segment = draw(st.sampled_from((0, 0, 2)))
@@ -42,8 +42,8 @@ def parts(draw: st.DrawFn) -> list[Part]:
 
 @settings(max_examples=examples(150), deadline=None)
 @given(st.lists(st.integers(0, 6), min_size=2, max_size=8), parts())
-def test_parts_keep_together_and_start_together(cores: list[int], gang: list[Part]) -> None:
-    """Two nodes to a rack; a list of free cores, one core per member."""
+def test_subgroups_keep_their_constraints_and_start_together(cores: list[int], gang: list[Part]) -> None:
+    """Two nodes per rack; `cores`: the free cores of each node; one core per member."""
     where = placed(cores, gang)
     racks = [sum(cores[start : start + 2]) for start in range(0, len(cores), 2)]
     assert len(where) == (sum(part.count for part in gang) if fits(gang, racks) else 0)
@@ -73,27 +73,27 @@ def placed(cores: list[int], gang: list[Part]) -> dict[str, str]:
 
 
 def spec(part: Part) -> dict[str, Any]:
-    """The part as its PodGroup declares it."""
+    """The subgroup as its PodGroup declares it."""
     found = {"name": part.name, "minMember": part.count, "topology": {"required": "rack"}}
     return {**found, "segmentSize": part.segment} if part.segment else found
 
 
 def fits(gang: list[Part], racks: list[int]) -> bool:
-    """Whether some way to cut the parts over racks keeps all rules: every way is tried."""
+    """Whether some division of the subgroups over racks keeps all constraints: all divisions are tried."""
     if not gang:
         return True
     part, rest = gang[0], gang[1:]
     if part.segment:
         return any(fits(rest, left) for left in cuts(racks, part.count, part.segment))
     return any(
-        fits(rest, [*racks[:index], room - part.count, *racks[index + 1 :]])
-        for index, room in enumerate(racks)
-        if room >= part.count
+        fits(rest, [*racks[:index], free - part.count, *racks[index + 1 :]])
+        for index, free in enumerate(racks)
+        if free >= part.count
     )
 
 
 def cuts(racks: list[int], count: int, segment: int) -> list[list[int]]:
-    """What is left of the racks, for every way to take whole segments from them."""
+    """The free capacity of the racks after each way to place whole segments in them."""
     if not racks:
         return [] if count else [[]]
     return [
@@ -111,47 +111,47 @@ def cuts(racks: list[int], count: int, segment: int) -> list[list[int]]:
     st.integers(0, 2),
     st.booleans(),
 )
-def test_some_subgroups_start_and_the_others_come_whole(
+def test_some_subgroups_start_and_the_others_are_placed_whole(
     cores: list[int], sizes: list[int], least: int, more: int, in_a_rack: bool
 ) -> None:
-    """Racks of one node; each part asks for a rack of its own, or for cores anywhere, one per member."""
+    """Racks of one node; each subgroup requires one rack, or cores anywhere, one core per member."""
     least = min(least, len(sizes))
     minimum = sum(sorted(sizes)[:least]) + more
-    wish = {"topology": {"required": "rack"}} if in_a_rack else {}
-    specs = [{"name": f"s{i}", "minMember": size, **wish} for i, size in enumerate(sizes)]
+    topology = {"topology": {"required": "rack"}} if in_a_rack else {}
+    specs = [{"name": f"s{i}", "minMember": size, **topology} for i, size in enumerate(sizes)]
     group = pod_group("g", minMember=minimum, minSubGroups=least, subGroups=specs)
     whole = cycles(cores, sizes, group)
     assert all(count in (0, size) for count, size in zip(whole, sizes, strict=True))
-    begun = [size for count, size in zip(whole, sizes, strict=True) if count]
-    assert not begun or (len(begun) >= least and sum(begun) >= minimum)
+    started = [size for count, size in zip(whole, sizes, strict=True) if count]
+    assert not started or (len(started) >= least and sum(started) >= minimum)
     could = [
         chosen
         for count in range(least, len(sizes) + 1)
         for chosen in combinations(sizes, count)
         if sum(chosen) >= minimum and packs(list(chosen), cores, in_a_rack=in_a_rack)
     ]
-    assert could or not begun
-    assert begun or not could or more
-    if begun and not in_a_rack:
-        left = sum(cores) - sum(begun)
+    assert could or not started
+    assert started or not could or more
+    if started and not in_a_rack:
+        left = sum(cores) - sum(started)
         assert all(size > left for count, size in zip(whole, sizes, strict=True) if not count)
 
 
 def packs(sizes: list[int], cores: list[int], *, in_a_rack: bool) -> bool:
-    """Whether all of them fit at once: every way is tried."""
+    """Whether all of them fit at once: every assignment is tried."""
     if not in_a_rack:
         return sum(sizes) <= sum(cores)
     if not sizes:
         return True
     return any(
-        packs(sizes[1:], [*cores[:rack], room - sizes[0], *cores[rack + 1 :]], in_a_rack=True)
-        for rack, room in enumerate(cores)
-        if room >= sizes[0]
+        packs(sizes[1:], [*cores[:rack], free - sizes[0], *cores[rack + 1 :]], in_a_rack=True)
+        for rack, free in enumerate(cores)
+        if free >= sizes[0]
     )
 
 
 def cycles(cores: list[int], sizes: list[int], group: PodGroup) -> list[int]:
-    """How many pods of each part have nodes once nothing more is placed; no part is ever there in part."""
+    """How many pods of each subgroup have nodes once a cycle places nothing more."""
     cache = Cache(scheduler_name="phalanx")
     for index, free in enumerate(cores):
         status = {"allocatable": {"cpu": str(free), "pods": "20"}}

@@ -1,4 +1,4 @@
-"""The configuration file: what it may say, and how it is refused."""
+"""The configuration file: which settings it accepts, and how it rejects others."""
 
 from itertools import accumulate
 
@@ -40,7 +40,7 @@ def test_an_empty_file_means_all_defaults() -> None:
     assert names(parse_config("# nothing\n")) == list(DEFAULT_PROFILE)
 
 
-def test_every_setting_can_be_written() -> None:
+def test_every_setting_is_parsed() -> None:
     config = parse_config(
         """
         schedulerName: gpu
@@ -65,7 +65,7 @@ def test_every_setting_can_be_written() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "error"),
     [
         ("schedulerNam: x", "schedulerNam"),
         ("plugins: [{nam: drf}]", "nam"),
@@ -85,13 +85,13 @@ def test_every_setting_can_be_written() -> None:
         ("[]", "object"),
     ],
 )
-def test_what_is_wrong_is_named(text: str, told: str) -> None:
-    with pytest.raises(ConfigError, match=told):
+def test_the_error_names_the_invalid_field(text: str, error: str) -> None:
+    with pytest.raises(ConfigError, match=error):
         parse_config(text)
 
 
 @pytest.mark.parametrize(
-    ("plugin", "told"),
+    ("plugin", "error"),
     [
         (PluginConfig(name="dfr"), "no plugin dfr; known are .*drf"),
         (PluginConfig(name="dfr", enabled=False), "no plugin dfr"),
@@ -99,8 +99,8 @@ def test_what_is_wrong_is_named(text: str, told: str) -> None:
         (PluginConfig(name="drf", arguments={"ignore": []}), r"plugins\[drf\].arguments: .*ignore"),
     ],
 )
-def test_a_plugin_that_cannot_be_made_is_named(plugin: PluginConfig, told: str) -> None:
-    with pytest.raises(ConfigError, match=told):
+def test_the_error_names_the_invalid_plugin(plugin: PluginConfig, error: str) -> None:
+    with pytest.raises(ConfigError, match=error):
         load_plugins(SchedulerConfig(plugins=(plugin,)))
 
 
@@ -115,7 +115,7 @@ def test_the_shortest_bind_backoff_that_keeps_refused_binds_bounded(first_ms: in
         parse_config(text % (max_s - 1))
 
 
-def test_listed_plugins_come_first_and_the_others_stay_on() -> None:
+def test_listed_plugins_come_first_and_the_others_stay_enabled() -> None:
     listed = (PluginConfig(name="fifo"), PluginConfig(name="taints", enabled=False))
     found = names(SchedulerConfig(plugins=listed))
     assert found[0] == "fifo"
@@ -123,7 +123,7 @@ def test_listed_plugins_come_first_and_the_others_stay_on() -> None:
 
 
 def entry_points_to(monkeypatch: pytest.MonkeyPatch, **classes: object) -> None:
-    """Let the group of entry points hold these besides the installed ones."""
+    """Add these classes to the installed entry points."""
 
     class Entry:
         def __init__(self, name: str, loaded: object) -> None:
@@ -146,20 +146,20 @@ def test_a_foreign_plugin_is_found_by_its_entry_point(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize(
-    ("name", "loaded", "told"),
+    ("name", "loaded", "error"),
     [
         ("other", Foreign, "other.*has the name foreign"),
         ("foreign", object, "no subclass of phalanx.framework.plugin.Plugin"),
         ("drf", Foreign, "several plugins are named drf"),
     ],
 )
-def test_an_entry_point_that_is_wrong_is_named(
-    name: str, loaded: object, told: str, monkeypatch: pytest.MonkeyPatch
+def test_the_error_names_the_invalid_entry_point(
+    name: str, loaded: object, error: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     entry_points_to(monkeypatch, **{name: loaded})
-    with pytest.raises(ConfigError, match=told):
+    with pytest.raises(ConfigError, match=error):
         load_plugins(SchedulerConfig(plugins=(PluginConfig(name=name),)))
 
 
-def test_every_built_in_plugin_has_the_name_it_is_known_by() -> None:
+def test_every_built_in_plugin_has_the_name_of_its_entry_point() -> None:
     assert names(SchedulerConfig()) == list(DEFAULT_PROFILE)

@@ -1,4 +1,4 @@
-"""What queues are due: tables, and properties against linear programs that know nothing of the algorithm."""
+"""Fair shares: examples, and properties that are checked against independent linear programs."""
 
 from collections.abc import Mapping
 from fractions import Fraction
@@ -20,7 +20,7 @@ NAMES = ("cpu", "gpu", "memory")
 
 
 def party(*waiting: Resources, used: Resources | None = None, parent: str = "", **fields: Any) -> Participant:
-    """A queue whose gangs wait for each of these amounts."""
+    """A queue with waiting gangs that request these amounts."""
     return Participant(
         parent=QueueName(parent) if parent else None,
         used=bundle_of(used or {}),
@@ -30,7 +30,7 @@ def party(*waiting: Resources, used: Resources | None = None, parent: str = "", 
 
 
 def shares(capacity: Resources, **parties: Participant) -> dict[str, Resources]:
-    """The fair share of each queue, without what it gets nothing of."""
+    """The fair share of each queue, without resources of which it gets nothing."""
     found = divide({QueueName(name): each for name, each in parties.items()}, capacity)
     return {
         name: {resource: amount for resource, amount in share.fair_share.items() if amount}
@@ -47,7 +47,7 @@ def wants(gpu: int, **fields: Any) -> Participant:
     return party({"gpu": gpu}, **fields)
 
 
-def test_equal_queues_get_equal_parts_and_what_one_cannot_use_goes_to_the_others() -> None:
+def test_equal_queues_get_equal_shares_and_unused_parts_are_divided_again() -> None:
     assert gpus(8, a=wants(8), b=wants(8)) == {"a": 4, "b": 4}
     assert gpus(9, a=wants(1), b=wants(9), c=wants(9)) == {"a": 1, "b": 4, "c": 4}
     assert gpus(9, a=wants(1), b=wants(2), c=wants(3)) == {"a": 1, "b": 2, "c": 3}
@@ -55,50 +55,50 @@ def test_equal_queues_get_equal_parts_and_what_one_cannot_use_goes_to_the_others
     assert gpus(8, a=party()) == {"a": 0}
 
 
-def test_parts_are_by_weight() -> None:
+def test_shares_are_proportional_to_weights() -> None:
     assert gpus(9, a=wants(99, weight=2), b=wants(99)) == {"a": 6, "b": 3}
     assert gpus(9, a=wants(4, weight=2), b=wants(99)) == {"a": 4, "b": 5}
 
 
-def test_guarantees_come_first_and_what_is_left_is_shared_above_them() -> None:
+def test_guarantees_come_first_and_the_rest_is_divided_above_them() -> None:
     assert gpus(10, a=wants(10, guarantee={"gpu": 6}), b=wants(10)) == {"a": 8, "b": 2}
     assert gpus(10, a=wants(2, guarantee={"gpu": 6}), b=wants(10)) == {"a": 2, "b": 8}
     assert gpus(10, a=wants(3, guarantee={"gpu": 9}), b=wants(9, guarantee={"gpu": 1})) == {"a": 3, "b": 7}
 
 
-def test_nothing_beyond_a_limit_even_of_what_is_used_already() -> None:
+def test_no_share_exceeds_the_limit_even_where_the_use_does() -> None:
     assert gpus(10, a=wants(9, limit={"gpu": 3}), b=wants(9)) == {"a": 3, "b": 7}
     assert gpus(10, a=party(used={"gpu": 9}, limit={"gpu": 3}), b=wants(4)) == {"a": 3, "b": 4}
     assert gpus(9, a=wants(9, limit={"gpu": 2}, guarantee={"gpu": 5}), b=wants(9)) == {"a": 2, "b": 7}
 
 
-def test_a_limit_makes_what_is_asked_for_with_it_smaller_too() -> None:
+def test_a_limit_scales_down_the_other_resources_of_the_same_demand() -> None:
     found = shares(
         {"gpu": 16, "cpu": 100}, a=party({"gpu": 8, "cpu": 80}, limit={"gpu": 4}), b=party({"cpu": 99})
     )
     assert found == {"a": {"gpu": 4, "cpu": 40}, "b": {"cpu": 60}}
 
 
-def test_who_waits_for_a_device_gets_no_cores_that_are_of_no_use_without() -> None:
+def test_a_queue_gets_cores_only_in_proportion_to_its_devices() -> None:
     found = shares({"gpu": 4, "cpu": 100}, a=party({"gpu": 8, "cpu": 80}), b=party({"cpu": 60}))
     assert found == {"a": {"gpu": 4, "cpu": 40}, "b": {"cpu": 60}}
 
 
-def test_work_for_cores_is_not_stopped_by_work_for_devices_in_its_queue() -> None:
+def test_demand_for_cores_is_not_reduced_by_demand_for_devices_in_the_queue() -> None:
     found = shares({"gpu": 4, "cpu": 100}, a=party({"gpu": 8, "cpu": 8}, {"cpu": 50}), b=party({"gpu": 8}))
     assert found["a"]["cpu"] >= 50
     assert found["a"]["gpu"] + found["b"]["gpu"] in (3, 4)
 
 
 def test_dominant_shares_are_compared() -> None:
-    """The example of the paper: 9 cores and 18 GB; tasks of (1, 4) and (3, 1)."""
+    """The example of the DRF paper: 9 cores and 18 GB; tasks of (1, 4) and (3, 1)."""
     found = shares(
         {"cpu": 9, "memory": 18}, a=party({"cpu": 100, "memory": 400}), b=party({"cpu": 300, "memory": 100})
     )
     assert found == {"a": {"cpu": 3, "memory": 12}, "b": {"cpu": 6, "memory": 2}}
 
 
-def test_level_by_level_down_the_tree() -> None:
+def test_shares_are_divided_level_by_level_down_the_tree() -> None:
     found = gpus(
         12,
         one=party(weight=2),
@@ -110,7 +110,7 @@ def test_level_by_level_down_the_tree() -> None:
     assert found == {"one": 8, "two": 4, "a": 2, "b": 6, "c": 4}
 
 
-def test_a_parent_limits_and_guarantees_for_all_below() -> None:
+def test_the_limit_and_guarantee_of_a_parent_hold_for_all_queues_below() -> None:
     found = gpus(
         12,
         one=party(limit={"gpu": 4}),
@@ -122,12 +122,12 @@ def test_a_parent_limits_and_guarantees_for_all_below() -> None:
     assert found == {"one": 4, "two": 5, "a": 4, "b": 2, "c": 3}
 
 
-def test_what_a_parent_uses_itself_because_it_was_a_leaf_counts_among_its_children() -> None:
+def test_the_own_use_of_a_parent_counts_among_its_children() -> None:
     found = gpus(10, one=party(used={"gpu": 4}), a=wants(99, parent="one"), b=wants(99))
     assert found == {"one": 5, "a": 2, "b": 5}
 
 
-def test_pods_make_no_share_dominant() -> None:
+def test_the_resource_pods_is_never_dominant() -> None:
     found = shares({"pods": 10, "cpu": 100}, a=party({"pods": 10, "cpu": 90}), b=party({"cpu": 90}))
     assert found == {"a": {"pods": 5, "cpu": 50}, "b": {"cpu": 50}}
     assert shares({"pods": 10}, a=party({"pods": 4})) == {"a": {"pods": 4}}
@@ -138,26 +138,26 @@ def guarantees(capacity: int, **parties: Participant) -> dict[str, int]:
     return {name: share.guarantee.get("gpu", 0) for name, share in sorted(found.items())}
 
 
-def promised(gpu: int, parent: str = "") -> Participant:
+def guaranteed(gpu: int, parent: str = "") -> Participant:
     return party(parent=parent, guarantee={"gpu": gpu})
 
 
-def test_guarantees_beyond_what_exists_are_scaled_down_alike() -> None:
-    assert guarantees(8, a=promised(4), b=promised(4)) == {"a": 4, "b": 4}
-    assert guarantees(8, a=promised(12), b=promised(4)) == {"a": 6, "b": 2}
+def test_guarantees_beyond_the_capacity_are_scaled_down_proportionally() -> None:
+    assert guarantees(8, a=guaranteed(4), b=guaranteed(4)) == {"a": 4, "b": 4}
+    assert guarantees(8, a=guaranteed(12), b=guaranteed(4)) == {"a": 6, "b": 2}
 
 
-def test_guarantees_beyond_the_parents_are_scaled_down_alike() -> None:
-    assert guarantees(99, top=promised(6), a=promised(6, "top"), b=promised(3, "top")) == {
+def test_guarantees_beyond_that_of_the_parent_are_scaled_down_proportionally() -> None:
+    assert guarantees(99, top=guaranteed(6), a=guaranteed(6, "top"), b=guaranteed(3, "top")) == {
         "top": 6,
         "a": 4,
         "b": 2,
     }
 
 
-def test_a_parent_that_says_nothing_guarantees_what_its_children_do() -> None:
-    assert guarantees(99, top=party(), a=promised(6, "top"), b=promised(3, "top"))["top"] == 9
-    assert guarantees(6, top=party(), a=promised(6, "top"), b=promised(3, "top")) == {
+def test_a_parent_without_a_guarantee_has_the_sum_of_its_children() -> None:
+    assert guarantees(99, top=party(), a=guaranteed(6, "top"), b=guaranteed(3, "top"))["top"] == 9
+    assert guarantees(6, top=party(), a=guaranteed(6, "top"), b=guaranteed(3, "top")) == {
         "top": 6,
         "a": 4,
         "b": 2,
@@ -170,7 +170,7 @@ some = st.dictionaries(st.sampled_from(NAMES), st.integers(0, 40))
 
 @st.composite
 def trees(draw: st.DrawFn) -> tuple[dict[QueueName, Participant], Resources]:
-    """Up to seven queues, each below an earlier one or a root, and what there is."""
+    """Up to seven queues, each a root or a child of an earlier one, and the capacity."""
     parties: dict[QueueName, Participant] = {}
     for index in range(draw(st.integers(1, 7))):
         parent = draw(st.sampled_from(["", *parties]))
@@ -191,7 +191,9 @@ def _sum(parts: list[Resources], name: str) -> int:
 
 @holds(400)
 @given(trees())
-def test_what_always_holds(case: tuple[dict[QueueName, Participant], Resources]) -> None:
+def test_shares_keep_demands_guarantees_limits_and_parents(
+    case: tuple[dict[QueueName, Participant], Resources],
+) -> None:
     parties, capacity = case
     found = divide(parties, capacity)
     assert found == divide(dict(reversed(parties.items())), capacity)
@@ -210,10 +212,10 @@ def test_what_always_holds(case: tuple[dict[QueueName, Participant], Resources])
 
 
 def leximin(rows: list[tuple[Fraction, Resources]], capacity: Resources) -> list[float]:
-    """The level of each bundle, part / speed: highest smallest level, then who can be above it, and so on.
+    """The leximin levels (part / speed) of bundles: the smallest level is maximal, then the next one, …
 
-    Solved as linear programs: maximise the common level of all that are not fixed, then fix those that
-    cannot rise above it while the others keep it.
+    Solved as linear programs: maximise the common level of the bundles that are not fixed, then fix those
+    that cannot rise above it while the others keep it.
     """
     fixed: dict[int, float] = {}
     while len(fixed) < len(rows):
@@ -259,7 +261,7 @@ speeds = st.builds(Fraction, st.integers(1, 6), st.integers(1, 6))
 
 @holds(300)
 @given(st.lists(st.tuples(speeds, amounts), min_size=1, max_size=6), some)
-def test_filling_is_leximin(rows: list[tuple[Fraction, Resources]], some_capacity: Resources) -> None:
+def test_water_filling_is_leximin(rows: list[tuple[Fraction, Resources]], some_capacity: Resources) -> None:
     capacity = {name: some_capacity.get(name, 0) for name in NAMES}
     parts = fill([Bundle(amounts, speed) for speed, amounts in rows], capacity)
     for name in NAMES:
@@ -276,7 +278,7 @@ def test_filling_is_leximin(rows: list[tuple[Fraction, Resources]], some_capacit
 def test_siblings_of_one_bundle_each_are_leximin_above_their_guarantees(
     rows: list[tuple[int, Resources, Resources]],
 ) -> None:
-    """One level of the tree, checked from the outside: amounts are at most 1 below those of the program."""
+    """One level of the tree: amounts are at most 1 below those of the linear program, for rounding."""
     capacity = {"cpu": 90, "gpu": 50, "memory": 70}
     parties = {
         QueueName(f"q{index}"): party(bundle, weight=weight, guarantee=guarantee)
@@ -308,7 +310,7 @@ def _smaller(bundle: Resources, share: QueueShare) -> dict[str, int]:
     return {name: min(amount, share.guarantee.get(name, 0)) for name, amount in bundle.items()}
 
 
-def test_what_a_guaranteed_device_needs_besides_is_not_cut_with_what_is_above_the_guarantee() -> None:
+def test_cores_of_guaranteed_devices_are_not_reduced_with_demand_above_the_guarantee() -> None:
     found = shares(
         {"gpu": 8, "cpu": 64},
         a=party({"gpu": 12, "cpu": 24}, guarantee={"gpu": 6}),
@@ -317,8 +319,8 @@ def test_what_a_guaranteed_device_needs_besides_is_not_cut_with_what_is_above_th
     assert found == {"a": {"gpu": 7, "cpu": 14}, "b": {"gpu": 1, "cpu": 1}}
 
 
-def test_many_siblings_with_odd_bundles_are_divided_as_well() -> None:
-    """Their common denominator has more bits than are kept."""
+def test_many_siblings_with_odd_bundles_are_divided() -> None:
+    """Their common denominator has more bits than the algorithm keeps."""
     parties = {QueueName(f"q{index:03}"): party({"memory": 2**40 + 2 * index + 1}) for index in range(200)}
     found = [each.fair_share["memory"] for each in divide(parties, {"memory": 2**44}).values()]
     assert sum(found) in range(2**44 - len(found), 2**44 + 1)
@@ -327,7 +329,7 @@ def test_many_siblings_with_odd_bundles_are_divided_as_well() -> None:
 
 @st.composite
 def trees_for_devices(draw: st.DrawFn) -> tuple[dict[QueueName, Participant], int]:
-    """Up to eight queues that use and wait for one resource, and how much of it there is."""
+    """Up to eight queues that use and request one resource, and its capacity."""
     parties: dict[QueueName, Participant] = {}
     amount = st.integers(0, 40)
     maybe = st.just({}) | st.builds(lambda most: {"gpu": most}, amount)
@@ -344,7 +346,7 @@ def trees_for_devices(draw: st.DrawFn) -> tuple[dict[QueueName, Participant], in
 
 
 class Tree:
-    """What a division among queues is made of, worked out again from the rules as users are reported them."""
+    """The inputs of a division among queues, computed again from the documented rules."""
 
     def __init__(self, parties: Mapping[QueueName, Participant], capacity: int) -> None:
         self.parties, self.capacity = parties, capacity
@@ -367,7 +369,7 @@ class Tree:
         return min(demanded, self.parties[name].limit.get("gpu", demanded))
 
     def asked(self, name: QueueName) -> int:
-        """The guarantee before it is scaled down to what exists."""
+        """The guarantee before it is scaled down to the capacity."""
         below = sum(self.asked(child) for child in self.below(name))
         stated = self.parties[name].guarantee.get("gpu", below)
         return min(stated, self.parties[name].limit.get("gpu", stated))
@@ -384,7 +386,7 @@ class Tree:
 def test_a_tree_is_leximin_above_the_guarantees_at_every_node(
     case: tuple[dict[QueueName, Participant], int],
 ) -> None:
-    """Of one resource: amounts are at most 1 below those of the linear program, for rounding."""
+    """With one resource: amounts are at most 1 below those of the linear program, for rounding."""
     parties, capacity = case
     tree, found = Tree(parties, capacity), divide(parties, {"gpu": capacity})
     for parent in [None, *parties]:
@@ -393,18 +395,18 @@ def test_a_tree_is_leximin_above_the_guarantees_at_every_node(
         rows = {name: (parties[name].weight, tree.bundle(name) - due[name]) for name in names}
         if parent is not None and names:
             rows[QueueName("its own pods")] = (1, tree.used(parent))
-        wishing = {name: row for name, row in rows.items() if row[1] > 0}
+        demanding = {name: row for name, row in rows.items() if row[1] > 0}
         share = capacity if parent is None else found[parent].fair_share.get("gpu", 0)
-        program = [(Fraction(weight, amount), {"gpu": amount}) for weight, amount in wishing.values()]
-        levels = dict(zip(wishing, leximin(program, {"gpu": share - sum(due.values())}), strict=True))
+        program = [(Fraction(weight, amount), {"gpu": amount}) for weight, amount in demanding.values()]
+        levels = dict(zip(demanding, leximin(program, {"gpu": share - sum(due.values())}), strict=True))
         for name in names:
             exact = due[name] + levels.get(name, 0) * parties[name].weight
             assert found[name].guarantee.get("gpu", 0) == tree.guarantee(name)
             assert -1 - 1e-3 < found[name].fair_share.get("gpu", 0) - exact < 1e-3
 
 
-def test_what_limits_cut_costs_as_much_as_there_is_to_cut() -> None:
-    """Pods may ask for thousands of resources, and all of them may be limited."""
+def test_the_cost_of_applying_limits_is_linear() -> None:
+    """Pods may request thousands of resources, and all of them may be limited."""
 
     def calls(count: int) -> int:
         names = [f"example.com/r{number}" for number in range(count)]

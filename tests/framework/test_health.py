@@ -1,4 +1,4 @@
-"""The breaker: when it opens, what it holds back, and that it closes by itself."""
+"""The breaker: when it opens, what it blocks, and that it closes again."""
 
 import pytest
 from msgspec.structs import replace
@@ -21,7 +21,7 @@ BAD = {"GpuXidError": "True"}
 
 
 def cluster(good: int, bad: int = 0, *, conditions: dict[str, str] | None = None) -> Scenario:
-    """Nodes g-… and b-…, all good when the first cycle looked; then those called b turned bad."""
+    """Nodes g-… and b-…, all healthy in the first cycle; then the nodes b-… became unhealthy."""
     scenario = Scenario().nodes("g", good, gpu=8).nodes("b", bad, gpu=8)
     step(scenario)
     scenario.now += 1000
@@ -38,7 +38,7 @@ def is_open(scenario: Scenario, config: SchedulerConfig | None = None) -> bool:
     return bool(scenario.decide(config).result.stats.breaker)
 
 
-def test_it_opens_above_its_share_of_enough_nodes() -> None:
+def test_it_opens_above_the_configured_percentage_and_number_of_nodes() -> None:
     assert not is_open(cluster(5, 5))
     assert is_open(cluster(5, 6))
     assert not is_open(cluster(3, 6))
@@ -46,14 +46,14 @@ def test_it_opens_above_its_share_of_enough_nodes() -> None:
     assert not is_open(cluster(5, 6), SchedulerConfig(tolerance=ToleranceConfig(breaker_percent=60)))
 
 
-def test_nodes_that_were_bad_before_or_join_bad_do_not_count() -> None:
+def test_nodes_that_were_unhealthy_before_or_when_they_joined_do_not_count() -> None:
     scenario = Scenario().nodes("g", 5).nodes("b", 6, conditions=BAD)
     step(scenario)
     scenario.nodes("new", 20, conditions=BAD)
     assert not is_open(scenario)
 
 
-def test_nothing_is_evicted_while_it_is_open() -> None:
+def test_no_pod_is_evicted_while_it_is_open() -> None:
     scenario = cluster(5, 6, conditions={"Ready": "Unknown"})
     recovery = Recovery(on_node_loss=RecoveryMode.REPLACE, grace_period="0s")
     scenario.gang("lost", 1, gpu=8, on=("b-0",), recovery=recovery)
@@ -68,7 +68,7 @@ def test_nothing_is_evicted_while_it_is_open() -> None:
     assert (closed.result.stats.breaker, closed.evicted()) == ("", ["torn-0", "lost-0"])
 
 
-def test_only_nodes_that_were_good_all_the_while_are_used() -> None:
+def test_only_nodes_that_stayed_healthy_are_used() -> None:
     scenario = cluster(5, 8)
     step(scenario)
     scenario.now += 1000
@@ -84,23 +84,23 @@ def test_only_nodes_that_were_good_all_the_while_are_used() -> None:
     assert step(scenario).nodes("waits") == ["b-0"]
 
 
-def test_it_closes_when_the_nodes_are_good_again() -> None:
+def test_it_closes_when_the_nodes_are_healthy_again() -> None:
     scenario = cluster(5, 6)
     assert step(scenario).result.stats.breaker
     scenario.nodes("b", 1)
     assert not is_open(scenario)
 
 
-def test_mass_flips_are_not_held_against_nodes() -> None:
+def test_mass_faults_do_not_count_as_node_failures() -> None:
     scenario = cluster(5, 6)
     assert dict(step(scenario).result.memory.scores) == {}
     assert step(cluster(5, 1)).result.memory.scores[NodeName("b-0")].score == 1000
 
 
 def taken_over(*ages_s: int, conditions: dict[str, str] = BAD, ahead_s: int = 0, label: str = "") -> Scenario:
-    """A new leader finds 5 good nodes and 6 bad ones, whose conditions, in order, turned so long ago.
+    """A new leader finds 5 healthy nodes and 6 unhealthy ones, whose conditions changed at these ages.
 
-    `ahead_s`: by how much the clock of the cluster, as a pod shows, is ahead of ours.
+    `ahead_s`: by how much the clock of the cluster is ahead of ours, as the creation time of a pod shows.
     """
     scenario = Scenario().nodes("g", 5, gpu=8)
     at = scenario.now // 1000 + ahead_s
@@ -113,7 +113,7 @@ def taken_over(*ages_s: int, conditions: dict[str, str] = BAD, ahead_s: int = 0,
     )
 
 
-def test_a_new_leader_finds_it_open() -> None:
+def test_it_is_open_for_a_new_leader() -> None:
     scenario = taken_over(100)
     decided = step(scenario)
     assert decided.result.stats.breaker == "6 of 11 nodes failed within 300 s"
@@ -130,9 +130,9 @@ def test_a_new_leader_finds_it_open() -> None:
         ((10, 10**6), {"GpuXidError": "True", "SiteOwn": "True"}),
         ((-200,), {"Ready": "Unknown"}),
     ],
-    ids=["oldest", "two faults", "another is well", "one that says nothing", "its clock is ahead"],
+    ids=["oldest", "two faults", "another is healthy", "an unknown condition", "its clock is ahead"],
 )
-def test_nodes_that_turned_lately_count_for_a_new_leader(
+def test_recent_transitions_count_for_a_new_leader(
     ages_s: tuple[int, ...], conditions: dict[str, str]
 ) -> None:
     assert is_open(taken_over(*ages_s, conditions=conditions))
@@ -148,35 +148,35 @@ def test_nodes_that_turned_lately_count_for_a_new_leader(
         ((10,), {"NodeNotInNWTopologyCM": "True"}, ""),
         ((-400,), {"Ready": "Unknown"}, ""),
     ],
-    ids=["old", "bad for weeks", "joined bad", "a label has no time", "no fault", "its clock is wrong"],
+    ids=["old", "old fault", "joined unhealthy", "a label has no time", "no fault", "its clock is wrong"],
 )
-def test_nodes_that_did_not_turn_lately_do_not(
+def test_other_faults_do_not_count_for_a_new_leader(
     ages_s: tuple[int, ...], conditions: dict[str, str], label: str
 ) -> None:
     assert not is_open(taken_over(*ages_s, conditions=conditions, label=label))
 
 
-def test_a_new_leader_whose_clock_is_behind() -> None:
+def test_a_new_leader_with_a_late_clock_uses_the_time_of_the_cluster() -> None:
     assert is_open(taken_over(100, ahead_s=3600))
     assert not is_open(taken_over(301, ahead_s=3600))
 
 
-def test_a_new_leader_uses_only_nodes_that_were_good_all_the_while() -> None:
+def test_a_new_leader_uses_only_nodes_that_stayed_healthy() -> None:
     scenario = taken_over(100)
     scenario.nodes("g", 2, gpu=8, conditions={"Ready": "True"}, turned={"Ready": scenario.now // 1000 - 50})
     assert step(scenario.gang("new", 3, gpu=8)).where("new") == {"g": 3}
     assert "g-1" not in step(scenario.gang("more", 1, gpu=8)).nodes("more")
 
 
-def test_a_later_cycle_goes_by_what_it_has_seen() -> None:
+def test_a_later_cycle_uses_its_own_observations() -> None:
     scenario = Scenario().nodes("g", 5)
     step(scenario)
     turned = {"GpuXidError": scenario.now // 1000 - 10}
     assert not is_open(scenario.nodes("new", 6, conditions=BAD, turned=turned))
 
 
-class SiteJudge(Plugin):
-    """A plugin of a site, which cannot say since when nodes are faulty."""
+class SiteHealth(Plugin):
+    """A plugin of a site that does not know since when nodes are faulty."""
 
     name = "site"
 
@@ -184,7 +184,7 @@ class SiteJudge(Plugin):
         return "the site says so" if node.conditions else None
 
 
-def test_a_fault_of_which_nobody_knows_since_when_is_old() -> None:
+def test_a_fault_with_unknown_start_is_no_recent_transition() -> None:
     snapshot = taken_over(100).snapshot()
     config = ToleranceConfig()
     health = NodeHealth(NodeHealthArguments())
@@ -196,7 +196,7 @@ def test_a_fault_of_which_nobody_knows_since_when_is_old() -> None:
         )
 
     assert len(reported(health)) == 6
-    assert reported(health, SiteJudge()) == {}
+    assert reported(health, SiteHealth()) == {}
 
 
 @pytest.mark.parametrize("known", [("a", "b"), ("b", "a"), ("a", "b", "gone"), ("a",)])

@@ -1,4 +1,4 @@
-"""What queues used lately counts, less and less, and survives a restart."""
+"""Past usage of queues: a decaying average that counts in the order of queues and survives a restart."""
 
 import pytest
 from hypothesis import given
@@ -23,7 +23,7 @@ REMEMBERS = SchedulerConfig(fairness=FairnessConfig(usage_half_life_minutes=60))
 
 
 def after(scenario: Scenario, result: Decided, ms: int) -> Scenario:
-    """The next cycle comes so much later."""
+    """Apply the result and move the time."""
     scenario.take(result).now += ms
     return scenario
 
@@ -38,7 +38,7 @@ def used(gpu: int) -> Scenario:
     return scenario.gang("run", gpu, gpu=1, cpu=0, memory=0, bound=gpu, queue="a") if gpu else scenario
 
 
-def test_the_average_moves_towards_what_is_used() -> None:
+def test_the_average_moves_towards_the_current_use() -> None:
     scenario = used(4)
     seen = []
     for _ in range(4):
@@ -60,7 +60,7 @@ def test_nothing_is_remembered_without_a_half_life() -> None:
     assert (scenario.memory.past_usage, scenario.memory.reported_usage) == ({}, {})
 
 
-def test_who_had_much_yields_to_who_had_nothing() -> None:
+def test_a_queue_with_high_past_usage_is_served_after_one_without() -> None:
     scenario = used(8)
     after(scenario, scenario.decide(REMEMBERS), HOUR)
     scenario.remove("run").gang("x", 1, gpu=1, queue="a").gang("y", 1, gpu=1, queue="b")
@@ -68,7 +68,7 @@ def test_who_had_much_yields_to_who_had_nothing() -> None:
     assert scenario.decide().placed() == ["x", "y"]
 
 
-def test_what_was_used_within_the_guarantee_is_not_held_against_a_queue() -> None:
+def test_past_usage_within_the_guarantee_does_not_count() -> None:
     scenario = used(8).queue("a", guarantee={GPU: 8})
     after(scenario, scenario.decide(REMEMBERS), HOUR)
     scenario.gang("more", 1, gpu=1, cpu=0, memory=0, queue="a").gang(
@@ -79,7 +79,9 @@ def test_what_was_used_within_the_guarantee_is_not_held_against_a_queue() -> Non
 
 
 @given(st.integers(0, 40), st.integers(0, 16), st.integers(0, 10 * HOUR), st.integers(0, 10 * HOUR))
-def test_the_average_lies_between_what_was_and_what_is(was: int, now: int, first: int, second: int) -> None:
+def test_the_average_is_between_the_past_and_the_current_use(
+    was: int, now: int, first: int, second: int
+) -> None:
     scenario = used(now)
     scenario.memory = Memory(past_usage={QueueName("a"): PastUsage({GPU: was * 1000}, scenario.now)})
     found = []
@@ -91,7 +93,7 @@ def test_the_average_lies_between_what_was_and_what_is(was: int, now: int, first
     assert abs(found[1] - now * 1000) <= abs(found[0] - now * 1000)
 
 
-def test_it_survives_a_restart_by_way_of_the_status() -> None:
+def test_the_average_is_restored_from_the_queue_status() -> None:
     scenario = used(3)
     after(scenario, scenario.decide(REMEMBERS), HOUR)
     report = scenario.decide(REMEMBERS).result.queues["a"]
@@ -112,33 +114,33 @@ def test_it_survives_a_restart_by_way_of_the_status() -> None:
     assert average(scenario)[GPU] == pytest.approx(expected[GPU], abs=2)
 
 
-def test_the_status_is_renewed_from_time_to_time_only() -> None:
+def test_the_status_is_updated_at_the_report_period() -> None:
     scenario = used(4)
-    told = []
+    reported = []
     for _ in range(3):
         result = scenario.decide(REMEMBERS)
-        told.append(result.result.queues["a"].past)
+        reported.append(result.result.queues["a"].past)
         after(scenario, result, PAST_USAGE_REPORT_PERIOD_MS // 2)
-    assert told[0] is not None
-    assert told[0] == told[1] != told[2]
+    assert reported[0] is not None
+    assert reported[0] == reported[1] != reported[2]
 
 
 @pytest.mark.parametrize(
     "status",
     [{}, {"averageUse": {"cpu": "1"}}, {"averageUse": {"cpu": "1"}, "averageUseAt": "yesterday"}],
 )
-def test_a_status_that_tells_nothing_is_nothing(status: dict[str, object]) -> None:
+def test_an_incomplete_status_is_ignored(status: dict[str, object]) -> None:
     assert read_queue(named("Queue", "a", spec={}, status=status)).past is None
 
 
-def test_what_cannot_be_read_is_left_out() -> None:
+def test_invalid_amounts_are_ignored() -> None:
     status = {"averageUse": {"cpu": "1.5", "memory": "much"}, "averageUseAt": "1970-01-01T00:00:02Z"}
     queue = read_queue(named("Queue", "a", spec={}, status=status))
     assert queue.past == PastUsage({CPU: 1500}, 2000)
     assert not queue.problems
 
 
-def test_telling_it_wakes_nobody() -> None:
+def test_a_status_update_causes_no_retry() -> None:
     cache = Cache(scheduler_name="phalanx")
     cache.apply(Applied(named("Queue", "a", spec={})))
     before = cache.snapshot(now=0, seed=0, memory=Memory()).capacity_version

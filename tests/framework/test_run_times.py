@@ -1,4 +1,4 @@
-"""When gangs are expected to end, and what capacity that leaves over time."""
+"""Expected ends of gangs, and the least capacity over time that follows from them."""
 
 from typing import Any
 
@@ -51,11 +51,11 @@ def test_ends_of_a_run_that_began_at_0(estimate: int | None, maximum: int | None
     assert found == End(end.at * 1000, end.likely * 1000, end.latest * 1000, end.method)
 
 
-def test_who_says_nothing_never_ends() -> None:
+def test_a_gang_without_a_declared_run_time_has_no_end() -> None:
     assert declared(Runtime()) is None
 
 
-def test_a_gang_runs_since_its_first_member_that_is_left_does() -> None:
+def test_the_run_of_a_gang_begins_with_its_oldest_remaining_member() -> None:
     scenario = Scenario().nodes("n", 1).gang("g", 3, bound=3, runtime=Runtime(max="1m"))
     pods = scenario.members("g")
     assert seen(scenario, now=500_000) == 560_000, "none runs yet"
@@ -77,7 +77,7 @@ def seen(scenario: Scenario, now: int) -> int:
 
 
 def after(*runs: int, name: str = "train-{}", **fields: Any) -> Scenario:
-    """Gangs of two that have succeeded, one after the other, after so many seconds."""
+    """Gangs of two that succeeded, one after the other, with these run times in seconds."""
     scenario = Scenario().nodes("n", 1)
     for index, run in enumerate(runs):
         gang = name.format(index)
@@ -97,7 +97,7 @@ def expected_of(scenario: Scenario, name: str = "train-x9", **fields: Any) -> En
     return session.run_times.end_if_placed(session.gangs[GangId(f"gang-{name}")])
 
 
-def test_who_says_nothing_is_expected_to_run_as_long_as_others_did() -> None:
+def test_the_run_time_is_estimated_from_earlier_gangs() -> None:
     end = End(at=10_090_000, likely=10_060_000, latest=10_180_000, method=Method.OBSERVED)
     assert expected_of(after(80, 60, 90)) == end
     assert expected_of(after(80, 60, 90), runtime=Runtime(estimate="1s")) != end
@@ -122,12 +122,12 @@ def test_only_the_last_runs_count() -> None:
         (after(60, 60, 60).role("train-1", 1), {}),
     ],
 )
-def test_other_gangs_tell_nothing(scenario: Scenario, asked: dict[str, Any]) -> None:
-    """Nor do those that have not ended, or that ended with too few members."""
+def test_gangs_that_differ_are_not_used_for_the_estimate(scenario: Scenario, asked: dict[str, Any]) -> None:
+    """Nor are those that have not ended, or that ended with too few members."""
     assert expected_of(scenario, **asked) is None
 
 
-def test_single_pods_are_of_a_kind_when_their_controllers_are() -> None:
+def test_single_pods_are_compared_by_the_names_of_their_controllers() -> None:
     owners = [Controller("Job", f"nightly-{number}", "uid") for number in range(4)]
     scenario = Scenario().nodes("n", 1)
     for number, owner in enumerate(owners[:3]):
@@ -139,7 +139,7 @@ def test_single_pods_are_of_a_kind_when_their_controllers_are() -> None:
     assert end.method is Method.OBSERVED
 
 
-def leaving(at: int, amount: int) -> EndingGang:
+def ending(at: int, amount: int) -> EndingGang:
     return EndingGang("gang g", End(at, at, at, method=Method.MAXIMUM), usage={}, delta={CELL: amount})
 
 
@@ -178,8 +178,8 @@ def reserved(start: int, amount: int, end: int | None) -> Reservation:
     ],
 )
 def test_the_least_capacity_between_two_times(since: int, until: int | None, least: int) -> None:
-    """4 come at 10, 7 go at 20 and are back at 30, 2 come at 40."""
-    ends, starts = [leaving(40, 2), leaving(10, 4)], [reserved(20, 7, 30)]
+    """4 are freed at 10, 7 are reserved from 20 to 30, 2 are freed at 40."""
+    ends, starts = [ending(40, 2), ending(10, 4)], [reserved(20, 7, 30)]
     capacity = least_capacity(ends, starts, since=since, until=until)
     assert capacity.get(CELL, 0) == least
     assert least_capacity(ends, starts, since=since, until=until, only=[CELL]) == {CELL: least} or not least
@@ -187,8 +187,8 @@ def test_the_least_capacity_between_two_times(since: int, until: int | None, lea
     assert moments(ends, starts, now=10) == [30, 40]
 
 
-def test_capacity_that_comes_when_other_capacity_goes_comes_first() -> None:
+def test_capacity_is_freed_before_it_is_reserved_at_the_same_time() -> None:
     one, next_one = reserved(10, 7, 20), reserved(20, 7, None)
     for order in ([one, next_one], [next_one, one]):
         assert least_capacity([], order, since=0, until=None) == {CELL: -7}
-    assert least_capacity([leaving(20, 7)], [next_one], since=0, until=None).get(CELL, 0) == 0
+    assert least_capacity([ending(20, 7)], [next_one], since=0, until=None).get(CELL, 0) == 0

@@ -1,4 +1,4 @@
-"""Sums that are kept say what adding up again would."""
+"""Incrementally updated sums equal sums that are computed again."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -20,7 +20,7 @@ def by_kind(parts: dict[str, Resources]) -> list[tuple[frozenset[str], Resources
 
 @settings(max_examples=300, deadline=None)
 @given(st.dictionaries(st.sampled_from(NAMES), AMOUNTS), st.lists(CHANGES, max_size=6))
-def test_a_sum_does_not_depend_on_what_was_added_up_before(
+def test_a_sum_does_not_depend_on_earlier_inputs(
     parts: dict[str, Resources], steps: list[list[tuple[str, Resources | None]]]
 ) -> None:
     sums = RunningSum[str]()
@@ -36,7 +36,7 @@ def test_a_sum_does_not_depend_on_what_was_added_up_before(
         assert [list(total) for total in said.values()] == [sorted(total) for total in said.values()]
 
 
-def test_what_was_handed_out_never_changes() -> None:
+def test_a_returned_sum_never_changes() -> None:
     sums = RunningSum[str]()
     first = {name: {CPU: 1} for name in NAMES}
     before = sums.of(first)
@@ -45,7 +45,7 @@ def test_what_was_handed_out_never_changes() -> None:
     assert before == {frozenset({CPU}): {CPU: 12}}
 
 
-def test_sums_are_kept_by_purpose_while_somebody_asks_for_them() -> None:
+def test_sums_are_kept_by_purpose_while_they_are_used() -> None:
     sums = RunningSums()
     assert sums.total("a", {"n": {CPU: 1}, "m": {GPU: 2, CPU: 1}}) == {CPU: 2, GPU: 2}
     assert sums.total("b", {"n": {CPU: 4}}) == {CPU: 4}

@@ -1,4 +1,4 @@
-"""Node selector requirements and tolerations, each operator as Kubernetes defines it."""
+"""Node selector requirements and tolerations: each operator as Kubernetes defines it."""
 
 import pytest
 from phalanx.framework.nodes.tolerations import covers

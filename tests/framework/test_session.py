@@ -1,4 +1,4 @@
-"""Session and statement: what changes, what comes back, and what may not happen."""
+"""Session and statement: changes, roll back, and forbidden transitions."""
 
 import pytest
 from phalanx.framework.config import SchedulerConfig
@@ -40,7 +40,7 @@ def place(statement: Statement, gang: Gang, count: int) -> None:
 
 
 def state_of(session: Session) -> object:
-    """All that a statement can change, as values."""
+    """Everything that a statement can change, as values."""
     return (
         {node: dict(session.free(node)) for node in session.nodes},
         {pod.uid: session.pod_state(pod) for each in session.gangs.values() for pod in each.members},
@@ -51,7 +51,7 @@ def state_of(session: Session) -> object:
     )
 
 
-def test_placing_takes_capacity_and_books_it_on_the_queue_and_its_ancestors() -> None:
+def test_a_placement_uses_capacity_and_is_charged_to_the_queue_and_its_ancestors() -> None:
     session = opened()
     with session.statement() as statement:
         place(statement, gang(session, "new"), 2)
@@ -98,7 +98,7 @@ def test_a_statement_rolls_back_its_own_changes_only() -> None:
     assert state_of(session) == before
 
 
-def test_a_reader_of_the_log_sees_a_node_again_after_a_roll_back() -> None:
+def test_the_change_log_contains_a_node_again_after_a_roll_back() -> None:
     session = opened()
     with session.statement() as statement:
         place(statement, gang(session, "new"), 1)
@@ -107,7 +107,7 @@ def test_a_reader_of_the_log_sees_a_node_again_after_a_roll_back() -> None:
     assert session.changed_nodes[seen:] == [NODE]
 
 
-def test_statements_roll_back_one_after_the_other_the_last_one_first() -> None:
+def test_statements_can_be_rolled_back_in_reverse_order() -> None:
     session = opened()
     before, new = state_of(session), gang(session, "new")
     with session.statement() as first:
@@ -161,7 +161,7 @@ def test_a_pod_is_placed_once() -> None:
         place(session.statement(), gang(session, "new"), 1)
 
 
-def test_only_bound_pods_are_evicted_and_keep_their_capacity_until_they_are_gone() -> None:
+def test_only_bound_pods_are_evicted_and_they_use_capacity_until_they_are_gone() -> None:
     session = opened()
     old, new = gang(session, "old"), gang(session, "new")
     with session.statement() as statement:
@@ -182,6 +182,6 @@ def test_a_refused_gang_is_not_placed() -> None:
         place(session.statement(), new, 1)
 
 
-def test_every_state_has_its_line_in_the_tables() -> None:
+def test_every_state_is_in_the_transition_tables() -> None:
     assert set(POD_TRANSITIONS) == set(PodState)
     assert set(GANG_TRANSITIONS) == set(GangState)

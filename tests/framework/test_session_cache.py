@@ -1,4 +1,4 @@
-"""A session that goes on from the last one says what a session alone would say."""
+"""A session with the cache of the last one gives the same answers as a session without."""
 
 import gc
 
@@ -36,14 +36,14 @@ def scenario() -> Scenario:
 
 
 class Cluster:
-    """A snapshot after the other, which share what did not change, as the cache's do."""
+    """Successive snapshots that share unchanged objects, as those of the cache do."""
 
     def __init__(self) -> None:
         self.first: Snapshot = scenario().snapshot()
         self.now = self.first
 
     def change(self, index: int, what: str) -> None:
-        """Something befalls a node, or the gang that runs there."""
+        """Change a node, or the gang that runs there."""
         if what.startswith("gang"):
             self._change_gang(index, what)
         else:
@@ -94,8 +94,8 @@ def _with_one_leaving(gang: Gang) -> Gang:
     return replace(gang, members=(replace(first, deleting=not first.deleting), *others))
 
 
-def told(session: Session) -> list[object]:
-    """What is worked out from nodes, usage and gangs, as values."""
+def derived(session: Session) -> list[object]:
+    """The values that a session derives from nodes, usage and gangs."""
     facts = session.facts
     shares = [session.fair_shares.of(queue.name, part) for queue in session.queues for part in (None, POOL)]
     first = [gang.members[0] for gang in session.gangs.values()]
@@ -118,18 +118,18 @@ CHANGES = st.tuples(
 
 @settings(max_examples=examples(200), deadline=None)
 @given(st.lists(st.lists(CHANGES, max_size=3), max_size=6))
-def test_what_a_session_says_does_not_depend_on_the_one_before(cycles: list[list[Change]]) -> None:
+def test_a_session_does_not_depend_on_the_one_before(cycles: list[list[Change]]) -> None:
     cluster, between = Cluster(), SessionCache()
     for changes in cycles:
         for index, what in changes:
             cluster.change(index, what)
         session = Session(cluster.now, CONFIG, cache=between)
-        assert told(session) == told(Session(cluster.now, CONFIG))
+        assert derived(session) == derived(Session(cluster.now, CONFIG))
         memory = replace(cluster.now.memory, cycle=session.cycle, nodes=session.health.records)
         cluster.now = replace(cluster.now, memory=memory, now=cluster.now.now + 1000)
 
 
-def test_facts_are_worked_out_again_only_when_a_node_is_another_one() -> None:
+def test_node_facts_are_computed_again_only_when_a_node_changes() -> None:
     cluster, between = Cluster(), SessionCache()
     facts = Session(cluster.now, CONFIG, cache=between).facts
     cluster.change(1, "used")
@@ -138,7 +138,7 @@ def test_facts_are_worked_out_again_only_when_a_node_is_another_one() -> None:
     assert Session(cluster.now, CONFIG, cache=between).facts is not facts
 
 
-def test_a_gang_that_is_gone_is_forgotten() -> None:
+def test_the_cache_drops_a_gang_that_is_gone() -> None:
     cluster, between = Cluster(), SessionCache()
     gone = cluster.now.gangs[GangId("gang-run1")]
     assert gone not in Session(cluster.now, CONFIG, cache=between).incomplete
@@ -148,7 +148,7 @@ def test_a_gang_that_is_gone_is_forgotten() -> None:
     assert len(gc.get_referrers(gone)) < before
 
 
-def test_another_configuration_has_facts_of_its_own() -> None:
+def test_another_configuration_has_its_own_facts() -> None:
     cluster, between = Cluster(), SessionCache()
     cluster.change(1, "faulty")
     assert Session(cluster.now, CONFIG, cache=between).faults
@@ -157,7 +157,7 @@ def test_another_configuration_has_facts_of_its_own() -> None:
     assert Session(cluster.now, CONFIG, cache=between).faults
 
 
-def test_who_overlooks_faults_leaves_nothing_of_that_behind() -> None:
+def test_a_session_that_ignores_faults_does_not_change_the_cache() -> None:
     cluster, between = Cluster(), SessionCache()
     cluster.change(1, "faulty")
     assert not Session(cluster.now, CONFIG, cache=between, ignore_faults=True).faults

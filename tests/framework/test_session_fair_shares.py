@@ -1,4 +1,4 @@
-"""What is divided among the queues of a session, and which of their work counts as demand."""
+"""Fair shares of a session: which capacity is divided, and which gangs count as demand."""
 
 import pytest
 from hypothesis import given
@@ -29,7 +29,7 @@ def share(scenario: Scenario, queue: str, flavor: Selector | None = None) -> Que
     return session.fair_shares.of(QueueName(queue), flavor)
 
 
-def due(scenario: Scenario, *queues: str, flavor: Selector | None = None) -> list[int]:
+def fair_shares(scenario: Scenario, *queues: str, flavor: Selector | None = None) -> list[int]:
     """How many devices each queue is entitled to."""
     return [share(scenario, queue, flavor).fair_share.get(GPU, 0) for queue in queues]
 
@@ -38,36 +38,36 @@ def two(gpu: int = 8, **fields: int) -> Scenario:
     return Scenario().nodes("n", 1, gpu=gpu, **fields).queue("a").queue("b")
 
 
-def test_what_is_used_and_what_waits_is_the_demand() -> None:
+def test_demand_is_what_runs_and_what_waits() -> None:
     scenario = two().gang("old", 2, gpu=1, bound=2, queue="a").gang("new", 3, gpu=1, queue="a")
     found = share(scenario, "a")
     assert (found.used[GPU], found.demand[GPU], found.fair_share[GPU]) == (2, 5, 5)
     assert found.guarantee == {}
 
 
-def test_what_foreign_pods_hold_is_not_divided() -> None:
+def test_capacity_used_by_foreign_pods_is_not_divided() -> None:
     scenario = Scenario().nodes("n", 1, gpu=8, used={GPU: 2}).queue("a").queue("b")
     scenario.gang("x", 8, gpu=1, queue="a").gang("y", 8, gpu=1, queue="b")
-    assert due(scenario, "a", "b") == [3, 3]
+    assert fair_shares(scenario, "a", "b") == [3, 3]
 
 
-def test_what_pods_of_a_deleted_queue_hold_is_not_divided() -> None:
+def test_capacity_used_by_pods_of_a_deleted_queue_is_not_divided() -> None:
     scenario = two().gang("left", 2, gpu=1, bound=2, queue="gone")
     scenario.gang("x", 8, gpu=1, queue="a").gang("y", 8, gpu=1, queue="b")
-    assert due(scenario, "a", "b", "gone") == [3, 3, 0]
+    assert fair_shares(scenario, "a", "b", "gone") == [3, 3, 0]
 
 
-def test_what_is_used_on_a_node_that_is_gone_is_not_divided() -> None:
+def test_use_on_a_deleted_node_is_not_divided() -> None:
     scenario = two().gang("lost", 2, gpu=1, on=["gone-0"] * 2, queue="a")
     scenario.gang("x", 8, gpu=1, queue="a").gang("y", 8, gpu=1, queue="b")
-    assert due(scenario, "a", "b") == [4, 4]
+    assert fair_shares(scenario, "a", "b") == [4, 4]
 
 
-def test_of_a_cordoned_node_only_what_is_used_is_divided() -> None:
+def test_only_the_used_capacity_of_a_cordoned_node_is_divided() -> None:
     scenario = two(4).nodes("old", 1, gpu=8, cordoned=True)
     scenario.gang("run", 2, gpu=1, on=["old-0"] * 2, queue="a")
     scenario.gang("x", 8, gpu=1, queue="a").gang("y", 8, gpu=1, queue="b")
-    assert due(scenario, "a", "b") == [3, 3]
+    assert fair_shares(scenario, "a", "b") == [3, 3]
 
 
 @pytest.mark.parametrize(
@@ -80,44 +80,44 @@ def test_of_a_cordoned_node_only_what_is_used_is_divided() -> None:
         {"gpu": 1, "queue": "parent"},
     ],
 )
-def test_what_cannot_be_placed_is_no_demand(fields: dict[str, object]) -> None:
+def test_gangs_that_cannot_be_placed_are_no_demand(fields: dict[str, object]) -> None:
     scenario = two().queue("parent").queue("child", parent="parent")
     scenario.gang("x", 8, **{"queue": "a", **fields}).gang("y", 8, gpu=1, queue="b")
-    assert due(scenario, "a", "parent", "b") == [0, 0, 8]
+    assert fair_shares(scenario, "a", "parent", "b") == [0, 0, 8]
 
 
-def test_what_was_found_to_be_impossible_is_no_demand_any_more() -> None:
-    """Two racks of one node: a gang of both must are in one."""
+def test_gangs_that_were_proven_impossible_are_no_demand_any_more() -> None:
+    """Two racks of one node; the gang needs two nodes and requires one rack."""
     scenario = Scenario("rack").nodes("r", 1, gpu=8, within="r1").nodes("s", 1, gpu=8, within="s1")
     scenario.queue("a").queue("b").gang("x", 16, gpu=1, queue="a", required="rack")
     scenario.gang("y", 16, gpu=1, queue="b", created=0)
-    assert due(scenario, "a", "b") == [8, 8]
+    assert fair_shares(scenario, "a", "b") == [8, 8]
     result = scenario.decide()
     assert result.reasons()["x"] is Reason.ABOVE_DOMAIN_CAPACITY
     scenario.memory = result.result.memory
-    assert due(scenario, "a", "b") == [0, 16]
+    assert fair_shares(scenario, "a", "b") == [0, 16]
 
 
-def test_roles_that_lack_their_minimum_come_before_others() -> None:
+def test_demand_includes_the_minimums_of_roles_first() -> None:
     scenario = Scenario().nodes("n", 1, gpu=8).queue("a")
     scenario.gang("g", 3, min=2, gpu=1, role="ps", queue="a").role("g", 1, min=1, role="worker", gpu=4)
     assert share(scenario, "a").demand[GPU] == 5
 
 
-def test_flavors_are_divided_by_themselves() -> None:
+def test_flavors_are_divided_separately() -> None:
     scenario = Scenario().nodes("a100", 1, gpu=8).nodes("h100", 1, gpu=4)
     fast = Flavor("fast", H100, guarantee={GPU: 3})
     same = Flavor("other-name", H100)
     scenario.queue("a", flavors=[fast, Flavor("slow", A100)]).queue("b", flavors=[same])
     scenario.gang("x", 12, gpu=1, queue="a").gang("y", 12, gpu=1, queue="b")
-    assert due(scenario, "a", "b") == [6, 6]
-    assert due(scenario, "a", "b", flavor=A100) == [4, 4]
-    assert due(scenario, "a", "b", flavor=H100) == [3, 0]
-    assert due(scenario, "unknown", flavor=H100) == [0]
+    assert fair_shares(scenario, "a", "b") == [6, 6]
+    assert fair_shares(scenario, "a", "b", flavor=A100) == [4, 4]
+    assert fair_shares(scenario, "a", "b", flavor=H100) == [3, 0]
+    assert fair_shares(scenario, "unknown", flavor=H100) == [0]
 
 
-def test_a_parent_has_the_flavors_of_its_children() -> None:
-    """What they guarantee there, it does; and what any queue below it uses there is booked on it."""
+def test_a_parent_inherits_the_flavors_of_its_children() -> None:
+    """It has the sum of their flavor guarantees, and is charged for what all queues below it use there."""
     scenario = Scenario().nodes("a100", 1, gpu=8).nodes("h100", 1, gpu=8).queue("org").queue("other")
     fast = Flavor("fast", H100, guarantee={GPU: 3})
     scenario.queue("a", parent="org", flavors=[fast]).queue("b", parent="org")
@@ -128,32 +128,32 @@ def test_a_parent_has_the_flavors_of_its_children() -> None:
     assert [ledger.usage(QueueName("org"), each)[GPU] for each in (None, H100)] == [2, 1]
 
 
-def test_what_is_used_of_something_that_no_node_has_takes_nothing_from_a_share() -> None:
-    """Somebody bound a pod that asks for it, so its kubelet will refuse it; until then it has its devices."""
+def test_use_of_a_resource_that_no_node_has_does_not_reduce_a_share() -> None:
+    """A pod that requests it was bound; until its kubelet rejects it, its devices count as used."""
     scenario = two().gang("x", 1, gpu=4, queue="a", on=["n-0"]).gang("y", 8, gpu=1, queue="b")
     (pod,) = scenario.members("x")
     shape = replace(pod.shape, key=ShapeKey("odd"), requests={**pod.shape.requests, "example.com/odd": 1})
     scenario.change("x", members=(replace(pod, shape=shape),))
-    assert due(scenario, "a", "b") == [4, 4]
+    assert fair_shares(scenario, "a", "b") == [4, 4]
     assert "example.com/odd" not in share(scenario, "a").demand
 
 
-def test_what_may_not_run_on_the_nodes_of_a_flavor_is_no_demand_there() -> None:
+def test_gangs_that_may_not_use_the_nodes_of_a_flavor_are_no_demand_there() -> None:
     scenario = Scenario().nodes("a100", 1, gpu=8).nodes("h100", 1, gpu=4)
     scenario.queue("a", flavors=[Flavor("h", H100)]).queue("b", flavors=[Flavor("h", H100)])
     scenario.gang("x", 4, gpu=1, queue="a", selector={"group": "a100"}).gang("y", 4, gpu=1, queue="b")
-    assert due(scenario, "a", "b", flavor=H100) == [0, 4]
+    assert fair_shares(scenario, "a", "b", flavor=H100) == [0, 4]
 
 
-def test_queues_in_a_circle_are_roots() -> None:
+def test_queues_in_a_cycle_are_roots() -> None:
     scenario = Scenario().nodes("n", 1, gpu=8).queue("a", parent="b").queue("b", parent="a")
     scenario.queue("c", parent="a").queue("d", parent="nowhere")
     for queue in "abcd":
         scenario.gang(f"old-{queue}", 2, gpu=1, bound=2, queue=queue)
-    assert due(scenario, "b", "c", "d") == [2, 2, 2]
+    assert fair_shares(scenario, "b", "c", "d") == [2, 2, 2]
 
 
-def test_each_queue_is_reported_and_guarantees_that_cannot_be_kept_stop_nobody() -> None:
+def test_each_queue_is_reported_and_unmet_guarantees_block_no_gang() -> None:
     scenario = Scenario().nodes("n", 1, gpu=8).queue("a", guarantee={GPU: 12}).queue("b", guarantee={GPU: 4})
     result = scenario.gang("x", 7, gpu=1, queue="a", cpu=0).decide()
     assert result.placed() == ["x"]
@@ -169,24 +169,24 @@ def test_each_queue_is_reported_and_guarantees_that_cannot_be_kept_stop_nobody()
     assert result.result.queues["default"].unmet_guarantees == ()
 
 
-def test_a_flavor_says_which_of_its_guarantees_cannot_be_kept() -> None:
+def test_an_unmet_guarantee_of_a_flavor_is_reported() -> None:
     scenario = Scenario().nodes("h100", 1, gpu=4, cpu=8)
     scenario.queue("a", flavors=[Flavor("h", H100, guarantee={GPU: 4, CPU: 9000})])
     (problem,) = scenario.decide().result.queues["a"].unmet_guarantees
     assert problem.message.startswith("spec.flavors[h].guarantee[cpu]: 8000 of 9000 are guaranteed")
 
 
-def test_a_queue_that_gets_children_while_its_pods_run_shares_with_them() -> None:
+def test_a_queue_that_gets_children_divides_its_share_with_them() -> None:
     scenario = Scenario().nodes("n", 1, gpu=8).queue("top", guarantee={GPU: 6}).queue("leaf", parent="top")
     scenario.queue("other").gang("run", 4, gpu=1, bound=4, queue="top").gang("late", 1, gpu=1, queue="top")
     scenario.gang("x", 8, gpu=1, queue="leaf").gang("y", 8, gpu=1, queue="other")
     result = scenario.decide()
     assert result.evicted() == []
     assert result.reasons()["late"] is Reason.QUEUE_NOT_LEAF
-    assert due(scenario, "top", "leaf", "other") == [7, 3, 1]
+    assert fair_shares(scenario, "top", "leaf", "other") == [7, 3, 1]
 
 
-def test_a_guarantee_and_a_limit_cut_below_what_is_used_evict_nobody() -> None:
+def test_a_guarantee_and_a_limit_reduced_below_the_use_evict_no_gang() -> None:
     scenario = two(9).queue("a", guarantee={GPU: 4}, limit={GPU: 2}).gang("run", 6, gpu=1, bound=6, queue="a")
     scenario.gang("x", 1, gpu=1, queue="a").gang("y", 2, gpu=1, queue="b")
     result = scenario.decide()
@@ -201,8 +201,8 @@ def test_a_guarantee_and_a_limit_cut_below_what_is_used_evict_nobody() -> None:
 @given(
     st.lists(st.tuples(st.sampled_from("abc"), st.integers(1, 4), st.integers(0, 3)), min_size=1, max_size=8)
 )
-def test_what_is_booked_step_by_step_is_what_is_counted_again(gangs: list[tuple[str, int, int]]) -> None:
-    """Per queue and flavor, after a cycle has placed what it can and rolled back the rest."""
+def test_the_incremental_ledger_equals_a_new_computation(gangs: list[tuple[str, int, int]]) -> None:
+    """Per queue and flavor, after a cycle has placed some gangs and rolled back the others."""
     scenario = (
         Scenario().nodes("a100", 1, gpu=8).nodes("h100", 1, gpu=8).queue("top", flavors=[Flavor("f", H100)])
     )

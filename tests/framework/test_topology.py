@@ -1,4 +1,4 @@
-"""Domains of nodes, and which topology a gang means."""
+"""Domains of nodes, and the topology of a gang."""
 
 import pytest
 from phalanx.framework.config import SchedulerConfig
@@ -24,9 +24,7 @@ TREE = Topology("tree", (Level("zone", "z"), Level("spine", "s"), Level("rack", 
         ({"z": "a", "s": "", "r": "c"}, ("a",)),
     ],
 )
-def test_a_path_ends_at_the_first_label_that_is_missing(
-    labels: dict[str, str], path: tuple[str, ...]
-) -> None:
+def test_a_domain_path_ends_at_the_first_missing_label(labels: dict[str, str], path: tuple[str, ...]) -> None:
     assert domain_path(Node(name=NodeName("n"), uid="", labels=labels), TREE) == path
 
 
@@ -34,7 +32,7 @@ def test_a_path_ends_at_the_first_label_that_is_missing(
     ("named", "configured", "expected"),
     [("", None, ""), ("tree", None, "tree"), ("", "tree", "tree"), ("other", "tree", None), ("", "x", None)],
 )
-def test_a_gang_means_what_it_names_then_what_the_configuration_names(
+def test_a_gang_uses_its_named_topology_or_the_configured_default(
     named: str, configured: str | None, expected: str | None
 ) -> None:
     scenario = Scenario("zone").gang("g", 1, topology=TopologyRequest(name=named))

@@ -1,4 +1,4 @@
-"""Lets entry points lead to plugin classes of a test, as if a distribution that has them were installed."""
+"""Registers plugin classes of a test as entry points, as if a distribution with them were installed."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,7 +19,7 @@ class _Entry:
 
 @contextmanager
 def installed(**classes: object) -> Iterator[None]:
-    """Within the block these plugins are found by their names; `_` in a name stands for a dash."""
+    """Register these plugins by their names within the block; `_` in a name means a dash."""
     found = tuple(_Entry(name.replace("_", "-"), loaded) for name, loaded in classes.items())
     with pytest.MonkeyPatch.context() as patch:
         known = (*registry._entry_points(), *found)

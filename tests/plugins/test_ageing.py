@@ -1,4 +1,4 @@
-"""Waiting counts for who is served first, up to a priority, and for nothing else."""
+"""Ageing: waiting time raises the rank of a gang in its queue up to a priority, and changes nothing else."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -27,20 +27,20 @@ UP_TO = 10
 
 
 def ageing(up_to: int = UP_TO, step: int = 1, *, evicts: bool = True, **arguments: Any) -> SchedulerConfig:
-    """One step a minute."""
-    told = {"everySeconds": MINUTE_S, "step": step, "upTo": up_to, **arguments}
-    plugins = (PluginConfig(name="priority", arguments={"ageing": told}),)
+    """A configuration with ageing of one step a minute."""
+    settings = {"everySeconds": MINUTE_S, "step": step, "upTo": up_to, **arguments}
+    plugins = (PluginConfig(name="priority", arguments={"ageing": settings}),)
     return SchedulerConfig(plugins=plugins) if evicts else SchedulerConfig(plugins=plugins, actions=())
 
 
 def waits(scenario: Scenario, name: str, minutes: int, **fields: Any) -> Scenario:
-    """A gang whose pods have waited so long."""
+    """A gang whose pods have waited for this time."""
     scenario.now = NOW_S * 1000
     scenario.gang(name, fields.pop("count", 1), **{"gpu": 1, **fields})
-    return made_at(scenario, name, NOW_S - minutes * MINUTE_S)
+    return created_at(scenario, name, NOW_S - minutes * MINUTE_S)
 
 
-def made_at(scenario: Scenario, name: str, second: int) -> Scenario:
+def created_at(scenario: Scenario, name: str, second: int) -> Scenario:
     members = [replace(pod, created=second) if pod.is_waiting else pod for pod in scenario.members(name)]
     return scenario.change(name, members=tuple(members))
 
@@ -50,7 +50,7 @@ def slots(count: int = 1) -> Scenario:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "goes"),
+    ("old", "new", "placed"),
     [
         ((0, 4), (5, 0), "new"),
         ((0, 5), (5, 0), "old"),  # equal now, and older
@@ -58,27 +58,29 @@ def slots(count: int = 1) -> Scenario:
         ((0, 6), (5, 2), "new"),  # both age
         ((0, 999), (UP_TO, 0), "old"),
         ((0, 999), (UP_TO + 1, 0), "new"),
-        ((UP_TO + 1, 999), (UP_TO + 2, 0), "new"),  # nobody ages beyond
-        ((-(2**31), 999), (0, 0), "new"),  # not there yet
+        ((UP_TO + 1, 999), (UP_TO + 2, 0), "new"),  # no gang ages above the bound
+        ((-(2**31), 999), (0, 0), "new"),  # not aged enough
     ],
 )
-def test_who_goes_first(old: tuple[int, int], new: tuple[int, int], goes: str) -> None:
+def test_the_gang_of_higher_aged_priority_goes_first(
+    old: tuple[int, int], new: tuple[int, int], placed: str
+) -> None:
     scenario = waits(slots(), "old", old[1], priority=old[0])
     waits(scenario, "new", new[1], priority=new[0])
-    assert scenario.decide(ageing(evicts=False)).placed() == [goes]
+    assert scenario.decide(ageing(evicts=False)).placed() == [placed]
 
 
-def test_without_the_argument_nobody_ages() -> None:
+def test_no_gang_ages_without_the_argument() -> None:
     scenario = waits(waits(slots(), "old", 999), "new", 0, priority=1)
     assert scenario.decide().placed() == ["new"]
 
 
-def test_pods_of_which_nobody_knows_when_they_were_made_do_not_age() -> None:
+def test_pods_without_a_creation_time_do_not_age() -> None:
     scenario = waits(slots(), "new", 0, priority=1).gang("old", 1, gpu=1)
     assert scenario.decide(ageing(evicts=False)).placed() == ["new"]
 
 
-def test_age_does_not_pass_a_gang_of_which_the_missing_members_do_not_exist_yet() -> None:
+def test_an_aged_gang_does_not_use_capacity_of_reserved_members() -> None:
     roles = (RoleSpec("worker", 2, 2, shape_of_requests({GPU: 1})),)
     scenario = slots(2)
     scenario.now = NOW_S * 1000
@@ -88,7 +90,7 @@ def test_age_does_not_pass_a_gang_of_which_the_missing_members_do_not_exist_yet(
     assert scenario.decide(ageing(evicts=False)).placed() == []
 
 
-def test_a_strict_fifo_goes_by_age_in_any_case() -> None:
+def test_ageing_does_not_change_a_strict_fifo() -> None:
     scenario = waits(slots().queue("q", ordering=Ordering.STRICT_FIFO), "first", 0, priority=3, queue="q")
     waits(scenario, "second", 999, queue="q")
     assert scenario.decide(ageing(evicts=False)).placed() == ["first"]
@@ -100,24 +102,24 @@ def test_surplus_does_not_age() -> None:
     assert scenario.decide(ageing(evicts=False)).placed() == ["new"]
 
 
-def test_age_does_not_pass_a_running_gang_that_lacks_members() -> None:
-    """Not even of a lower priority: the members that run would wait all that time with their devices."""
+def test_an_aged_gang_does_not_pass_a_repair() -> None:
+    """Not even one of lower priority: otherwise its running members would wait with their devices."""
     scenario = waits(slots(2), "run", 0, count=2, on=["n-0"], started=True)
     waits(scenario, "old", 999, priority=2)
     assert scenario.decide(ageing(evicts=False)).placed() == ["run"]
 
 
-def test_age_takes_no_capacity_that_is_being_made_for_another() -> None:
+def test_an_aged_gang_does_not_use_the_nomination_of_another_one() -> None:
     scenario = waits(slots(), "old", 999)
     waits(scenario, "urgent", 0, priority=5)
-    seats = {NodeName("n-0"): {GPU: 1, "cpu": 1000}}
-    nomination = Nomination(usage=seats, victims=(), until=NOW_S * 1000 + 1, attempts=1)
+    usage = {NodeName("n-0"): {GPU: 1, "cpu": 1000}}
+    nomination = Nomination(usage=usage, victims=(), until=NOW_S * 1000 + 1, attempts=1)
     scenario.memory = Memory(nominations={GangId("gang-urgent"): nomination})
     assert scenario.decide(ageing()).placed() == ["urgent"]
 
 
-def test_who_passed_by_age_may_be_evicted_like_any_other_and_begins_to_wait_again() -> None:
-    """Once in each time that it takes to age, not in each cycle."""
+def test_a_gang_that_started_by_age_may_be_evicted_and_starts_to_age_again() -> None:
+    """It is evicted once in the time that it takes to age, not in each cycle."""
     scenario = waits(slots(), "old", 999)
     waits(scenario, "urgent", 0, priority=5)
     evicted = []
@@ -128,19 +130,19 @@ def test_who_passed_by_age_may_be_evicted_like_any_other_and_begins_to_wait_agai
         evicted += [minute] * len(decided.evicted())
         scenario.take(decided)
         if {pod.uid for pod in scenario.members("old")} != before:
-            made_at(scenario, "old", NOW_S + minute * MINUTE_S)
+            created_at(scenario, "old", NOW_S + minute * MINUTE_S)
     assert evicted == [1]
     assert [pod.node for pod in scenario.members("urgent")] == ["n-0"]
 
 
-def test_a_promise_holds_somebody_back_until_age_passes_it() -> None:
-    """The next step is a moment to look again, as nothing else may happen until then."""
+def test_a_reservation_blocks_a_gang_until_it_has_aged_above_it() -> None:
+    """The cycle requests to be woken at the next ageing step."""
     timeline = Timeline(2, 8, Backfill.EASY)
     timeline.add(Work("run", 1, 8, arrives=-10, max=600, runs=600, on=("n-0",)))
     timeline.add(Work("big", 2, 8, priority=1), Work("old", 1, 8))
     timeline.step()
-    scenario = made_at(timeline.scenario, "big", BEGIN // 1000)
-    made_at(scenario, "old", BEGIN // 1000 - 3 * MINUTE_S // 2)
+    scenario = created_at(timeline.scenario, "big", BEGIN // 1000)
+    created_at(scenario, "old", BEGIN // 1000 - 3 * MINUTE_S // 2)
     first = scenario.decide(ageing(evicts=False))
     assert first.verdict("old").reason is Reason.WOULD_DELAY_RESERVATION  # of equal rank by now
     assert first.result.wake_at == BEGIN + MINUTE // 2
@@ -158,7 +160,7 @@ def test_a_promise_holds_somebody_back_until_age_passes_it() -> None:
         ({"most": 3}, "most"),
     ],
 )
-def test_what_makes_no_sense_is_refused(arguments: dict[str, Any], says: str) -> None:
+def test_invalid_arguments_are_rejected(arguments: dict[str, Any], says: str) -> None:
     with pytest.raises(ConfigError, match=says):
         load_plugins(ageing(**arguments))
 
@@ -168,9 +170,7 @@ GANGS = st.lists(st.tuples(st.integers(-3, 8), st.integers(0, 12)), min_size=1, 
 
 
 @given(GANGS, st.integers(1, 3), st.integers(-2, 6), st.integers(0, 99))
-def test_the_order_is_total_and_by_what_age_makes_of_priority(
-    gangs: Gangs, step: int, up_to: int, shuffle: int
-) -> None:
+def test_the_order_is_total_and_by_aged_priority(gangs: Gangs, step: int, up_to: int, shuffle: int) -> None:
     scenario = slots(len(gangs))
     for index, (priority, minutes) in enumerate(gangs):
         waits(scenario, f"g{index}", minutes, priority=priority)
@@ -181,7 +181,7 @@ def test_the_order_is_total_and_by_what_age_makes_of_priority(
 
 
 @given(GANGS, GANGS)
-def test_age_changes_nothing_about_who_may_be_evicted_for_whom(running: Gangs, waiting: Gangs) -> None:
+def test_ageing_does_not_change_which_gangs_may_be_evicted(running: Gangs, waiting: Gangs) -> None:
     scenario = slots(len(running))
     priorities = {}
     for kind, gangs in (("r", running), ("w", waiting)):
@@ -195,12 +195,10 @@ def test_age_changes_nothing_about_who_may_be_evicted_for_whom(running: Gangs, w
 
 @holds(15)
 @given(st.integers(0, 5), st.lists(st.lists(st.integers(0, 5), min_size=1, max_size=3), min_size=8))
-def test_no_stream_of_higher_priority_keeps_a_gang_waiting_for_ever(
-    low: int, stream: list[list[int]]
-) -> None:
-    """One slot that is free again each minute, and at least one newcomer each minute: never enough for all.
+def test_ageing_prevents_starvation_by_a_stream_of_higher_priority(low: int, stream: list[list[int]]) -> None:
+    """One slot becomes free each minute and at least one new gang arrives each minute: not all can start.
 
-    The gang that waits is served at the latest when it is at the bound by age, and those before it are.
+    The waiting gang starts at the latest when it has aged to the bound and all gangs before it have started.
     """
     scenario = Scenario().nodes("n", 1, gpu=1)
     waits(scenario, "low", 0, priority=low)
@@ -209,7 +207,7 @@ def test_no_stream_of_higher_priority_keeps_a_gang_waiting_for_ever(
         for index, priority in enumerate(stream[minute % len(stream)]):
             name = f"s{minute}-{index}"
             scenario.gang(name, 1, gpu=1, priority=priority, created=NOW_S + minute * MINUTE_S)
-            made_at(scenario, name, NOW_S + minute * MINUTE_S)
+            created_at(scenario, name, NOW_S + minute * MINUTE_S)
         decided = scenario.decide(ageing(5, evicts=False))
         (placed,) = decided.placed()
         if placed == "low":
@@ -218,8 +216,8 @@ def test_no_stream_of_higher_priority_keeps_a_gang_waiting_for_ever(
     raise AssertionError("it still waits")
 
 
-def test_who_may_evict_does_though_one_of_its_rank_by_age_may_not() -> None:
-    """Both would need the same capacity; the older one has no right to it."""
+def test_a_gang_may_evict_although_an_aged_gang_of_its_rank_may_not() -> None:
+    """Both need the same capacity; only the original priority counts for preemption."""
     scenario = slots().gang("runs", 1, gpu=1, on=["n-0"], priority=3)
     waits(scenario, "old", 60, priority=1)
     waits(scenario, "important", 0, priority=UP_TO)

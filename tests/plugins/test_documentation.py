@@ -1,4 +1,4 @@
-"""docs/plugins.md holds the tested examples, every hook, and each built-in plugin in its own words."""
+"""docs/plugins.md contains the tested examples, every hook, and the docstring of each built-in plugin."""
 
 import inspect
 from importlib import import_module
@@ -15,7 +15,7 @@ FOREIGN = ROOT / "tests" / "plugins" / "foreign"
 
 
 @pytest.mark.parametrize("name", DEFAULT_PROFILE)
-def test_a_built_in_plugin_is_listed_in_its_own_words(name: str) -> None:
+def test_a_built_in_plugin_is_listed_with_its_docstring(name: str) -> None:
     documentation = import_module(plugin_class(name).__module__).__doc__ or ""
     assert f"| `{name}` | {documentation.strip().splitlines()[0]} |" in TEXT
 
@@ -26,7 +26,7 @@ def test_built_in_plugins_are_listed_in_the_order_of_the_profile() -> None:
 
 
 @pytest.mark.parametrize("hook", HOOKS)
-def test_a_hook_is_listed_with_its_parameters_and_in_its_own_words(hook: str) -> None:
+def test_a_hook_is_listed_with_its_parameters_and_docstring(hook: str) -> None:
     function = getattr(Plugin, hook)
     parameters = ", ".join([*inspect.signature(function).parameters][1:])
     documentation = inspect.getdoc(function) or ""

@@ -1,4 +1,4 @@
-"""A gang rests after a failed bind, and no longer than it must."""
+"""A gang is not tried during its back-off after a failed bind, and is tried after it."""
 
 from msgspec.structs import replace
 from phalanx.model.pods import BindBackoff
@@ -7,15 +7,15 @@ from phalanx.model.reasons import Reason
 from tests.builders import Scenario
 
 
-def held(until: int) -> Scenario:
+def in_back_off(until: int) -> Scenario:
     scenario = Scenario().nodes("n", 2).gang("g", 2)
     first, second = scenario.members("g")
     bind_backoff = BindBackoff(until=until, failures=2, why="denied by a webhook")
     return scenario.change("g", members=(first, replace(second, bind_backoff=bind_backoff)))
 
 
-def test_it_rests_until_its_hold_is_over() -> None:
-    scenario = held(until=Scenario().now + 1)
+def test_it_is_not_tried_before_the_back_off_ends() -> None:
+    scenario = in_back_off(until=Scenario().now + 1)
     result = scenario.decide()
     assert result.placed() == []
     assert result.reasons() == {"g": Reason.BACKOFF_AFTER_FAILURE}
@@ -23,5 +23,5 @@ def test_it_rests_until_its_hold_is_over() -> None:
     assert result.result.wake_at == scenario.now + 1
 
 
-def test_then_it_is_tried_again() -> None:
-    assert held(until=Scenario().now).decide().placed() == ["g"]
+def test_it_is_tried_when_the_back_off_ends() -> None:
+    assert in_back_off(until=Scenario().now).decide().placed() == ["g"]

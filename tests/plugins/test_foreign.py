@@ -1,4 +1,4 @@
-"""A foreign distribution is installed for real, and its plugins change decisions."""
+"""Plugins of another distribution, which is installed with pip, change decisions."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Which nodes a pod may use and which it prefers."""
+"""Which nodes a pod may use, and which ones it prefers."""
 
 import pytest
 from phalanx.model.nodes import Taint
@@ -12,7 +12,7 @@ IN_B = Term((Requirement("zone", "In", ("b",)),))
 IN_A = Term((Requirement("zone", "In", ("a",)),))
 
 
-def test_a_cordoned_node_takes_nothing_new() -> None:
+def test_a_cordoned_node_gets_no_new_pods() -> None:
     result = Scenario().nodes("old", 3, cordoned=True).nodes("new").gang("g", 2).decide()
     assert result.where("g") == {"new": 2}
 
@@ -31,7 +31,7 @@ def test_a_hard_taint_rejects_pods_that_do_not_tolerate_it(effect: str) -> None:
     assert Evidence("nodes", f"taint gpu=yes:{effect} not tolerated") in result.verdict("no").evidence
 
 
-def test_a_soft_taint_is_avoided_while_there_is_another_node() -> None:
+def test_a_soft_taint_is_avoided_while_another_node_fits() -> None:
     scenario = Scenario().nodes("a-soft", taints=[Taint("old", "PreferNoSchedule")], cpu=2).nodes("b", cpu=2)
     assert scenario.gang("g", 1).decide().where("g") == {"b": 1}
     assert scenario.gang("g", 3).decide().where("g") == {"a-soft": 1, "b": 2}
@@ -55,13 +55,13 @@ def test_node_selector_and_required_affinity_must_both_hold() -> None:
     assert "3 node selector does not match" in result.verdict("neither").message
 
 
-def test_the_heavier_preference_wins() -> None:
+def test_the_preference_with_the_larger_weight_wins() -> None:
     prefers = [WeightedTerm(10, IN_A), WeightedTerm(60, IN_B)]
     scenario = Scenario().nodes("a", labels={"zone": "a"}).nodes("b", labels={"zone": "b"})
     assert scenario.gang("g", 1, prefers=prefers).decide().where("g") == {"b": 1}
 
 
-def test_a_bound_volume_binds_its_pod() -> None:
+def test_a_pod_is_placed_where_its_volume_is_accessible() -> None:
     scenario = Scenario().nodes("a", labels={"zone": "a"}).nodes("b", labels={"zone": "b"})
     scenario.claims["team/data"] = VolumeClaim(node_affinity=(IN_B,))
     scenario.claims["team/anywhere"] = VolumeClaim()
@@ -69,7 +69,7 @@ def test_a_bound_volume_binds_its_pod() -> None:
     assert result.where("g") == {"b": 2}
 
 
-def test_a_volume_out_of_reach_is_reported() -> None:
+def test_an_inaccessible_volume_is_reported() -> None:
     scenario = Scenario().nodes("a", labels={"zone": "a"})
     scenario.claims["team/data"] = VolumeClaim(node_affinity=(IN_B,))
     verdict = scenario.gang("g", 1, claims=["data"]).decide().verdict("g")

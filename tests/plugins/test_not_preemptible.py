@@ -1,4 +1,4 @@
-"""What nobody can take back stays inside the guarantees of its queues."""
+"""Gangs that are not preemptible stay within the guarantees of their queues."""
 
 from typing import Any
 
@@ -20,17 +20,17 @@ LIMIT, ABOVE = Reason.QUEUE_LIMIT, Reason.ABOVE_QUEUE_LIMIT
 
 
 def guaranteed(gpus: int = 4, **queue: Any) -> Scenario:
-    """Sixteen devices, of which the queue is guaranteed some."""
+    """Sixteen devices, some of which are guaranteed to the queue."""
     scenario = Scenario().nodes("n", 2, gpu=8, cpu=1000)
     return scenario.queue("q", **{"guarantee": {GPU: gpus}, **queue})
 
 
-def lasting(scenario: Scenario, name: str, count: int, **fields: Any) -> Scenario:
+def not_preemptible(scenario: Scenario, name: str, count: int, **fields: Any) -> Scenario:
     return scenario.gang(name, count, **{"gpu": 1, "queue": "q", "disruption": STAYS, **fields})
 
 
-def test_it_starts_inside_the_guarantee_and_not_beyond() -> None:
-    scenario = lasting(lasting(guaranteed(), "fits", 3), "next", 2)
+def test_it_starts_within_the_guarantee_only() -> None:
+    scenario = not_preemptible(not_preemptible(guaranteed(), "fits", 3), "next", 2)
     decided = scenario.gang("other", 9, gpu=1, queue="q").decide()
     assert decided.placed() == ["fits", "other"]
     verdict = decided.verdict("next")
@@ -42,8 +42,8 @@ def test_it_starts_inside_the_guarantee_and_not_beyond() -> None:
     assert "1 nvidia.com/gpu of the guarantee of queue q" in verdict.next_step
 
 
-def test_one_that_is_larger_than_the_guarantee_never_starts() -> None:
-    verdict = lasting(guaranteed(), "large", 5).decide().verdict("large")
+def test_a_gang_larger_than_the_guarantee_never_starts() -> None:
+    verdict = not_preemptible(guaranteed(), "large", 5).decide().verdict("large")
     assert verdict.reason is ABOVE
     assert "the guarantee of queue q for gangs that are not preemptible allows 4" in verdict.message
 
@@ -53,131 +53,131 @@ def test_one_that_is_larger_than_the_guarantee_never_starts() -> None:
     [{"disruption": Disruption()}, {"queue": "default"}, {"gpu": 0}],
     ids=["preemptible", "no guarantee", "of another resource"],
 )
-def test_who_is_not_concerned(fields: dict[str, Any]) -> None:
-    assert lasting(guaranteed(), "large", 5, **fields).decide().placed() == ["large"]
+def test_other_gangs_are_not_restricted(fields: dict[str, Any]) -> None:
+    assert not_preemptible(guaranteed(), "large", 5, **fields).decide().placed() == ["large"]
 
 
-def test_a_guarantee_of_nothing_is_none() -> None:
-    assert lasting(guaranteed(0), "large", 5).decide().placed() == ["large"]
+def test_a_guarantee_of_zero_is_no_guarantee() -> None:
+    assert not_preemptible(guaranteed(0), "large", 5).decide().placed() == ["large"]
 
 
-def test_what_preemptible_gangs_hold_does_not_count() -> None:
+def test_the_use_of_preemptible_gangs_does_not_count() -> None:
     scenario = guaranteed().gang("borrows", 12, gpu=1, bound=12, queue="q")
-    assert lasting(scenario, "fits", 4).decide().placed() == ["fits"]
+    assert not_preemptible(scenario, "fits", 4).decide().placed() == ["fits"]
 
 
-def test_what_such_gangs_hold_counts_until_it_is_gone() -> None:
-    scenario = lasting(guaranteed(), "runs", 3, bound=3)
-    assert lasting(scenario, "next", 2).decide().reasons() == {"next": LIMIT}
+def test_the_use_of_such_gangs_counts_until_they_are_gone() -> None:
+    scenario = not_preemptible(guaranteed(), "runs", 3, bound=3)
+    assert not_preemptible(scenario, "next", 2).decide().reasons() == {"next": LIMIT}
     assert scenario.remove("runs").decide().placed() == ["next"]
 
 
-def test_the_guarantees_above_count_with_all_that_is_below_them() -> None:
+def test_the_guarantees_of_ancestors_count_with_the_use_of_all_queues_below() -> None:
     scenario = Scenario().nodes("n", 2, gpu=8, cpu=1000).queue("top", guarantee={GPU: 4})
     scenario.queue("a", parent="top").queue("b", parent="top", guarantee={GPU: 3})
-    lasting(scenario, "a", 2, bound=2, queue="a")
-    lasting(scenario, "b", 3, queue="b")
-    verdict = lasting(scenario, "c", 2, queue="a").decide().verdict("b")
+    not_preemptible(scenario, "a", 2, bound=2, queue="a")
+    not_preemptible(scenario, "b", 3, queue="b")
+    verdict = not_preemptible(scenario, "c", 2, queue="a").decide().verdict("b")
     assert verdict.reason is LIMIT
     assert "guarantee of queue top" in verdict.message
 
 
-def test_what_children_guarantee_binds_no_other_child() -> None:
+def test_the_guarantee_of_a_child_does_not_restrict_its_siblings() -> None:
     scenario = Scenario().nodes("n", 2, gpu=8, cpu=1000).queue("top").queue("a", parent="top")
     scenario.queue("b", parent="top", guarantee={GPU: 3})
-    assert lasting(scenario, "a", 9, queue="a").decide().placed() == ["a"]
+    assert not_preemptible(scenario, "a", 9, queue="a").decide().placed() == ["a"]
 
 
-def test_a_guarantee_that_cannot_be_kept_counts_as_far_as_it_can() -> None:
-    """Eight of sixteen devices each, where either was told all of them."""
+def test_only_the_part_of_a_guarantee_that_can_be_kept_counts() -> None:
+    """Two queues with a guarantee of all sixteen devices are guaranteed eight each."""
     scenario = guaranteed(16).queue("p", guarantee={GPU: 16})
-    assert lasting(scenario, "large", 9).decide().reasons() == {"large": ABOVE}
-    assert lasting(scenario, "small", 8).decide().placed() == ["small"]
+    assert not_preemptible(scenario, "large", 9).decide().reasons() == {"large": ABOVE}
+    assert not_preemptible(scenario, "small", 8).decide().placed() == ["small"]
 
 
-def test_a_flavor_has_its_own_guarantee_and_others_take_the_rest() -> None:
+def test_a_flavor_guarantee_restricts_use_of_its_nodes_only() -> None:
     scenario = Scenario().nodes("a", 1, gpu=8).nodes("h", 1, gpu=8)
     flavor = Flavor("h100", (("group", "h"),), guarantee={GPU: 3})
     scenario.queue("q", flavors=[flavor])
-    lasting(scenario, "wide", 11)
+    not_preemptible(scenario, "wide", 11)
     assert scenario.decide().where("wide") == {"a": 8, "h": 3}
-    lasting(scenario, "wide", 12)
+    not_preemptible(scenario, "wide", 12)
     verdict = scenario.decide().verdict("wide")
     assert verdict.reason is ABOVE
     assert "guarantee of queue q of flavor h100 for gangs" in verdict.message
 
 
-def test_lost_members_come_back_and_surplus_does_not_come() -> None:
-    """The guarantee was cut to two while four were running."""
-    scenario = lasting(guaranteed(2), "runs", 6, min=4, bound=4)
+def test_lost_members_are_replaced_beyond_the_guarantee_but_surplus_is_not_placed() -> None:
+    """The guarantee was reduced to two while four members were running."""
+    scenario = not_preemptible(guaranteed(2), "runs", 6, min=4, bound=4)
     decided = scenario.decide()
     assert decided.placed() == []
     assert decided.verdict("runs").reason is ABOVE
-    lasting(scenario, "runs", 4, bound=4).lose("runs", 2)
+    not_preemptible(scenario, "runs", 4, bound=4).lose("runs", 2)
     scenario.change("runs", started=True)
     assert scenario.decide().placed() == ["runs"]
 
 
-def test_surplus_comes_inside_the_guarantee() -> None:
-    scenario = lasting(guaranteed(5), "grows", 9, min=3)
+def test_surplus_is_placed_within_the_guarantee() -> None:
+    scenario = not_preemptible(guaranteed(5), "grows", 9, min=3)
     decided = scenario.decide()
     assert [len(each.binds) for each in decided.placements("grows")] == [3, 2]
     assert decided.verdict("grows").reason is LIMIT
 
 
-def test_one_that_lost_all_its_members_begins_again() -> None:
-    assert lasting(guaranteed(1), "again", 4, starts_over=True).decide().placed() == ["again"]
+def test_a_gang_that_lost_all_members_starts_again() -> None:
+    assert not_preemptible(guaranteed(1), "again", 4, starts_over=True).decide().placed() == ["again"]
 
 
-def test_one_that_is_partly_bound_is_completed() -> None:
-    assert lasting(guaranteed(1), "half", 4, bound=2).decide().placed() == ["half"]
+def test_a_partly_bound_gang_is_completed() -> None:
+    assert not_preemptible(guaranteed(1), "half", 4, bound=2).decide().placed() == ["half"]
 
 
-def test_nobody_is_evicted_for_what_eviction_does_not_help() -> None:
+def test_no_gang_is_evicted_where_the_guarantee_is_too_small() -> None:
     scenario = guaranteed().gang("lends", 16, gpu=1, bound=16, disruption=Disruption(), queue="q")
-    lasting(scenario, "large", 5, priority=9)
+    not_preemptible(scenario, "large", 5, priority=9)
     decided = scenario.decide()
     assert (decided.evicted(), decided.reasons()) == ([], {"large": ABOVE})
-    lasting(scenario, "large", 4, priority=9)
+    not_preemptible(scenario, "large", 4, priority=9)
     assert len(scenario.decide().evicted()) == 16
 
 
-def test_capacity_that_is_being_made_is_as_good_as_taken() -> None:
-    """Else somebody used the guarantee up elsewhere, and who was evicted went for nothing."""
+def test_a_nomination_counts_as_used() -> None:
+    """Otherwise another gang could use up the guarantee elsewhere, and the victims were evicted in vain."""
     scenario = guaranteed()
-    lasting(lasting(scenario, "waits", 4, gpu=2), "next", 4)
-    seats = {NodeName("n-0"): {GPU: 4}}
-    nomination = Nomination(usage=seats, victims=(), until=scenario.now + 1, attempts=1)
+    not_preemptible(not_preemptible(scenario, "waits", 4, gpu=2), "next", 4)
+    usage = {NodeName("n-0"): {GPU: 4}}
+    nomination = Nomination(usage=usage, victims=(), until=scenario.now + 1, attempts=1)
     scenario.memory = Memory(nominations={GangId("gang-waits"): nomination})
     assert scenario.decide().reasons()["next"] is LIMIT
     scenario.change("next", priority=1)
     assert scenario.decide().placed() == ["next"]
 
 
-def test_the_plugin_can_be_switched_off() -> None:
+def test_the_plugin_can_be_disabled() -> None:
     config = SchedulerConfig(plugins=(PluginConfig(name="not-preemptible", enabled=False),))
-    assert lasting(guaranteed(), "large", 5).decide(config).placed() == ["large"]
+    assert not_preemptible(guaranteed(), "large", 5).decide(config).placed() == ["large"]
 
 
 GANGS = st.lists(st.tuples(st.integers(1, 5), st.booleans(), st.sampled_from("ab")), max_size=7)
 
 
 @given(GANGS, st.integers(0, 8), st.integers(0, 8), st.integers(0, 8), st.integers(0, 99))
-def test_such_gangs_never_hold_more_than_is_guaranteed(
+def test_such_gangs_never_use_more_than_is_guaranteed(
     gangs: list[tuple[int, bool, str]], top: int, a: int, b: int, shuffle: int
 ) -> None:
-    """Every gang that would not break a guarantee is placed in its turn, and no other one."""
+    """Exactly the gangs that do not exceed a guarantee are placed, in order."""
     scenario = Scenario().nodes("n", 6, gpu=8, cpu=1000).queue("top", guarantee={GPU: top})
-    told = {"a": a, "b": b, "top": top}
+    stated = {"a": a, "b": b, "top": top}
     for queue in "ab":
-        scenario.queue(queue, parent="top", guarantee={GPU: told[queue]})
+        scenario.queue(queue, parent="top", guarantee={GPU: stated[queue]})
     for index, (count, stays, queue) in enumerate(gangs):
         fields = {"disruption": STAYS} if stays else {}
         scenario.gang(f"g{index}", count, gpu=1, queue=queue, **fields)
     decided = scenario.decide(shuffle=shuffle)
     reports = decided.result.queues
-    kept = {name: reports[name].guarantee.get(GPU, 0) for name, amount in told.items() if amount}
-    held = dict.fromkeys(told, 0)
+    kept = {name: reports[name].guarantee.get(GPU, 0) for name, amount in stated.items() if amount}
+    held = dict.fromkeys(stated, 0)
     placed = decided.placed()
     for name in placed:
         count, stays, queue = gangs[int(name[1:])]
@@ -192,7 +192,7 @@ def test_such_gangs_never_hold_more_than_is_guaranteed(
 
 def test_cores_are_guaranteed_as_devices_are() -> None:
     scenario = guaranteed(guarantee={GPU: 4, CPU: 2000})
-    verdict = lasting(scenario, "fits", 3).decide().verdict("fits")
+    verdict = not_preemptible(scenario, "fits", 3).decide().verdict("fits")
     assert verdict.reason is ABOVE
     assert "3 cpu" in verdict.message
 
@@ -201,10 +201,10 @@ RACKED = st.tuples(st.integers(1, 8), st.integers(0, 3), st.booleans(), st.boole
 
 
 @given(st.lists(RACKED, min_size=2, max_size=6), st.integers(4, 16), st.integers(0, 99))
-def test_nor_when_gangs_are_moved_for_each_other_or_grow(
+def test_they_never_use_more_with_joint_admission_and_surplus(
     gangs: list[tuple[int, int, bool, bool]], guarantee: int, shuffle: int
 ) -> None:
-    """Racks with holes, so that starts that fail are looked at once more together with those that did not."""
+    """Partly used racks, so that starts that fail are solved again jointly with those that did not."""
     scenario = Scenario("rack").queue("q", guarantee={GPU: guarantee})
     for rack, used in (("a", 0), ("b", 3), ("c", 5)):
         scenario.nodes(rack, 1, gpu=8, cpu=1000, within=rack, used={GPU: used})

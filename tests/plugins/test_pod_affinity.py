@@ -1,4 +1,4 @@
-"""Required pod affinity and anti-affinity, by hand and against Kubernetes' own filter, pod by pod."""
+"""Required pod affinity and anti-affinity: examples, and checks against the filter of Kubernetes."""
 
 import itertools
 from collections.abc import Iterator, Sequence
@@ -20,7 +20,7 @@ APP = {"labels": {"app": "x"}}
 
 
 def racks(*sizes: int, cpu: int = 4) -> Scenario:
-    """Racks r0, r1… with so many nodes each, called r0-0 and so on."""
+    """Racks r0, r1… with these numbers of nodes, named r0-0 and so on."""
     scenario = Scenario("rack")
     for index, size in enumerate(sizes):
         scenario.nodes(f"r{index}", size, cpu=cpu, within=f"r{index}")
@@ -32,7 +32,7 @@ def test_one_pod_of_a_role_per_node() -> None:
     assert scenario.decide().nodes("g") == ["r0-0", "r0-1", "r0-2"]
 
 
-def test_more_pods_than_nodes_can_never_be_apart() -> None:
+def test_anti_affinity_of_more_pods_than_nodes_is_infeasible() -> None:
     scenario = racks(3).gang("g", 4, **APP, apart=[term(HOST, app="x")])
     found = scenario.decide().verdict("g")
     assert found.reason is Reason.ABOVE_DOMAIN_CAPACITY
@@ -46,72 +46,72 @@ def test_one_pod_of_a_role_per_rack() -> None:
     assert scenario.decide().where("g") == {"r0": 1, "r1": 1, "r2": 1}
 
 
-def test_pods_that_do_not_avoid_their_like_share_nodes() -> None:
+def test_pods_whose_anti_affinity_does_not_match_each_other_share_nodes() -> None:
     scenario = racks(1).gang("g", 3, **APP, apart=[term(HOST, app="y")])
     assert scenario.decide().nodes("g") == ["r0-0"] * 3
 
 
 @pytest.mark.parametrize("key", [HOST, RACK])
-def test_two_roles_that_avoid_each_other(key: str) -> None:
+def test_two_roles_with_anti_affinity_to_each_other(key: str) -> None:
     scenario = racks(1, 1).gang("g", 2, role="a", **APP, apart=[term(key, app="y")])
     result = scenario.role("g", 2, role="b", labels={"app": "y"}).change("g", min_member=4).decide()
     at = {str(pod): node for pod, node in result.binds.items()}
     assert at["g-0"] == at["g-1"] != at["g-2"] == at["g-3"]
 
 
-def test_a_foreign_pod_keeps_away_and_is_kept_away_from() -> None:
-    scenario = racks(1, 1, 1).stranger("s", "r0-0", **APP)
-    scenario.stranger("hermit", "r1-0", apart=[term(RACK, app="z")])
+def test_anti_affinity_with_foreign_pods_holds_in_both_directions() -> None:
+    scenario = racks(1, 1, 1).foreign_pod("s", "r0-0", **APP)
+    scenario.foreign_pod("avoiding", "r1-0", apart=[term(RACK, app="z")])
     scenario.gang("g", 1, labels={"app": "z"}, apart=[term(RACK, app="x")])
     assert scenario.decide().nodes("g") == ["r2-0"]
 
 
-def test_only_the_pods_that_are_there_keep_it_waiting() -> None:
-    scenario = racks(1).stranger("s", "r0-0", **APP).gang("g", 1, apart=[term(HOST, app="x")])
+def test_a_gang_waits_while_placed_pods_match_its_anti_affinity() -> None:
+    scenario = racks(1).foreign_pod("s", "r0-0", **APP).gang("g", 1, apart=[term(HOST, app="x")])
     found = scenario.decide().verdict("g")
     assert found.reason is Reason.POD_AFFINITY
     assert f"1 pods there match pod anti-affinity by {HOST}" in found.message
 
 
-def test_terms_mean_pods_of_their_namespaces() -> None:
-    scenario = racks(1).stranger("s", "r0-0", **APP, namespace="other")
+def test_terms_select_pods_of_their_namespaces_only() -> None:
+    scenario = racks(1).foreign_pod("s", "r0-0", **APP, namespace="other")
     assert scenario.gang("g", 1, apart=[term(HOST, app="x")]).decide().nodes("g") == ["r0-0"]
     scenario.gang("g", 1, apart=[term(HOST, app="x", namespace="other")])
     assert scenario.decide().nodes("g") == []
 
 
-def test_near_a_pod_that_runs() -> None:
-    scenario = racks(2, 2).stranger("s", "r1-0", **APP).gang("g", 2, near=[term(RACK, app="x")])
+def test_affinity_to_a_running_pod() -> None:
+    scenario = racks(2, 2).foreign_pod("s", "r1-0", **APP).gang("g", 2, near=[term(RACK, app="x")])
     assert scenario.decide().where("g") == {"r1": 2}
 
 
-def test_nothing_to_be_near() -> None:
+def test_affinity_without_a_matching_pod() -> None:
     found = racks(2).gang("g", 1, near=[term(RACK, app="x")]).decide().verdict("g")
     assert found.reason is Reason.POD_AFFINITY
     assert f"2 no pod there matches pod affinity by {RACK}" in found.message
 
 
-def test_the_first_pod_may_go_anywhere_and_the_others_follow() -> None:
+def test_affinity_of_pods_to_each_other_allows_the_first_one_anywhere() -> None:
     scenario = racks(1, 2).gang("g", 6, **APP, near=[term(RACK, app="x")])
     assert scenario.decide().where("g") == {"r1": 6}
 
 
-def test_a_role_beside_another_one() -> None:
+def test_affinity_to_another_role() -> None:
     scenario = racks(2, 2, cpu=2).gang("g", 1, role="a", labels={"app": "y"}, cpu=2)
     scenario.role("g", 2, role="b", near=[term(RACK, app="y")]).change("g", min_member=3)
     result = scenario.decide()
     assert len(result.where("g")) == 1
 
 
-def test_later_gangs_see_what_was_placed_in_the_same_cycle() -> None:
-    """The first one goes anywhere, the second elsewhere, the third to the first."""
+def test_affinity_includes_pods_placed_in_the_same_cycle() -> None:
+    """a is placed anywhere, b in another rack, c in the rack of a."""
     scenario = racks(2, 2).gang("a", 1, **APP).gang("b", 1, apart=[term(RACK, app="x")])
     result = scenario.gang("c", 1, near=[term(RACK, app="x")]).decide()
     rack = {name: result.nodes(name)[0][:2] for name in "abc"}
     assert rack["a"] == rack["c"] != rack["b"]
 
 
-def test_a_replacement_is_apart_from_the_members_that_run() -> None:
+def test_anti_affinity_of_a_replacement_includes_running_members() -> None:
     scenario = racks(3).gang("g", 3, **APP, apart=[term(HOST, app="x")], on=["r0-0", "r0-1"], started=True)
     assert scenario.decide().nodes("g") == ["r0-2"]
 
@@ -122,7 +122,7 @@ def test_a_refusal_holds_until_the_pods_are_gone() -> None:
     assert scenario.remove("h").decide().nodes("g") == ["r0-0"]
 
 
-def test_equal_gangs_see_where_the_others_went() -> None:
+def test_anti_affinity_between_equal_gangs_of_one_cycle() -> None:
     scenario = racks(1, 1)
     for name in "abc":
         scenario.gang(name, 1, **APP, apart=[term(RACK, app="x")])
@@ -131,15 +131,15 @@ def test_equal_gangs_see_where_the_others_went() -> None:
     assert result.verdict("c").reason is Reason.POD_AFFINITY
 
 
-def test_who_asks_for_its_like_goes_to_those_that_are_there() -> None:
-    scenario = racks(1, 3).stranger("s", "r0-0", **APP).gang("g", 4, **APP, near=[term(RACK, app="x")])
+def test_affinity_of_pods_to_each_other_includes_placed_pods() -> None:
+    scenario = racks(1, 3).foreign_pod("s", "r0-0", **APP).gang("g", 4, **APP, near=[term(RACK, app="x")])
     assert scenario.decide().where("g") == {"r0": 4}
     scenario.gang("g", 5, **APP, near=[term(RACK, app="x")])
     assert scenario.decide().nodes("g") == []
 
 
 @pytest.mark.parametrize("key", [RACK, "row"])
-def test_a_label_that_is_there_and_empty_is_a_domain_and_none_is_not(key: str) -> None:
+def test_an_empty_label_is_a_domain_and_a_missing_one_is_not(key: str) -> None:
     scenario = (
         Scenario("rack").nodes("empty", 2, labels={key: ""}).nodes("none", 2).nodes("a", 2, labels={key: "a"})
     )
@@ -152,7 +152,7 @@ def test_a_label_that_is_there_and_empty_is_a_domain_and_none_is_not(key: str) -
 
 
 def test_a_label_with_the_same_value_under_two_parents_is_one_domain() -> None:
-    """Unlike racks of one name in two zones, which are two."""
+    """Unlike racks with the same name in two zones of a topology, which are two domains."""
     scenario = (
         Scenario("zone", "rack").nodes("a", within="z1/r").nodes("b", within="z2/r").nodes("c", within="z2/s")
     )
@@ -162,7 +162,7 @@ def test_a_label_with_the_same_value_under_two_parents_is_one_domain() -> None:
     assert scenario.decide().where("g") in ({"a": 1, "c": 1}, {"b": 1, "c": 1})
 
 
-def test_a_circle_is_refused_by_name() -> None:
+def test_a_cycle_of_affinity_terms_is_refused() -> None:
     scenario = racks(2).gang("g", 1, role="a", **APP, near=[term(RACK, app="y")])
     scenario.role("g", 1, role="b", labels={"app": "y"}, near=[term(HOST, app="x")])
     found = scenario.change("g", min_member=2).decide().verdict("g")
@@ -170,23 +170,23 @@ def test_a_circle_is_refused_by_name() -> None:
     assert found.message.startswith("spec.affinity.podAffinity: cyclic terms between members")
 
 
-def test_a_chain_is_none() -> None:
+def test_a_chain_of_affinity_terms_is_allowed() -> None:
     scenario = racks(1, 1, cpu=3).gang("g", 1, role="a", **APP, near=[term(RACK, app="y")])
     scenario.role("g", 1, role="b", labels={"app": "y"}, near=[term(HOST, app="z")])
     scenario.role("g", 1, role="c", labels={"app": "z"}, selector={"group": "r1"})
     assert scenario.change("g", min_member=3).decide().where("g") == {"r1": 3}
 
 
-def test_nobody_begins_again_where_others_are_there() -> None:
-    """Capacity is in r2. Selected pods run in r0, which is cordoned, and come to r1, which is then full."""
-    scenario = racks(1, 1, 1).nodes("r0", cordoned=True, within="r0").stranger("s", "r0-0", **APP)
+def test_the_exception_for_the_first_pod_does_not_apply_where_matching_pods_exist() -> None:
+    """Only r2 has capacity. Matching pods are in r0, which is cordoned, and in r1, which is then full."""
+    scenario = racks(1, 1, 1).nodes("r0", cordoned=True, within="r0").foreign_pod("s", "r0-0", **APP)
     scenario.gang("g", 1, role="a", **APP, cpu=4, selector={"group": "r1"})
     scenario.role("g", 1, role="b", **APP, near=[term(RACK, app="x")]).change("g", min_member=2)
     assert scenario.decide().nodes("g") == []
 
 
 class Kind(Struct, frozen=True):
-    """Pods of the same labels and terms."""
+    """Pods with the same labels and terms."""
 
     app: str
     cpu: int
@@ -195,7 +195,7 @@ class Kind(Struct, frozen=True):
 
 
 Roles = tuple[tuple[Kind, int], ...]
-"""Each kind of a gang and how many pods of it."""
+"""Each kind of a gang with its number of pods."""
 
 
 class Case(Struct, frozen=True):
@@ -238,7 +238,7 @@ def scenario_of(case: Case) -> Scenario:
     for index, rack in enumerate(case.racks):
         scenario.nodes(f"n{index}", cpu=3, within=rack)
     for index, (kind, node) in enumerate(case.there):
-        scenario.stranger(f"s{index}", f"n{node}-0", labels={"app": kind.app}, apart=kind.apart)
+        scenario.foreign_pod(f"s{index}", f"n{node}-0", labels={"app": kind.app}, apart=kind.apart)
     for number, roles in enumerate(case.gangs):
         for index, (kind, count) in enumerate(roles):
             fields: dict[str, Any] = {
@@ -258,63 +258,65 @@ Place = tuple[Kind, int]
 """A pod and the index of its node."""
 
 
-def means(one: AffinityTerm, kind: Kind) -> bool:
+def selects(one: AffinityTerm, kind: Kind) -> bool:
     assert one.selector is not None
     return labels_match({"app": kind.app}, one.selector)
 
 
-def spot(case: Case, key: str, node: int) -> str:
+def domain_of(case: Case, key: str, node: int) -> str:
     return str(node) if key == HOST else case.racks[node]
 
 
 def admits(case: Case, kind: Kind, node: int, there: Sequence[Place]) -> bool:
-    """Kubernetes' filter for one pod that comes when these are there."""
+    """The filter of Kubernetes for one pod, given the placed pods."""
     for other, place in there:
         for one in kind.apart:
-            here = spot(case, one.topology_key, node)
-            if here and means(one, other) and spot(case, one.topology_key, place) == here:
+            here = domain_of(case, one.topology_key, node)
+            if here and selects(one, other) and domain_of(case, one.topology_key, place) == here:
                 return False
         for one in other.apart:
-            here = spot(case, one.topology_key, node)
-            if here and means(one, kind) and spot(case, one.topology_key, place) == here:
+            here = domain_of(case, one.topology_key, node)
+            if here and selects(one, kind) and domain_of(case, one.topology_key, place) == here:
                 return False
     return is_near(case, kind, node, there)
 
 
 def is_near(case: Case, kind: Kind, node: int, there: Sequence[Place]) -> bool:
-    if not all(spot(case, one.topology_key, node) for one in kind.near):
+    if not all(domain_of(case, one.topology_key, node) for one in kind.near):
         return False
-    meant = [place for other, place in there if all(means(one, other) for one in kind.near)]
-    found = [{spot(case, one.topology_key, place) for place in meant} - {""} for one in kind.near]
-    if all(spot(case, one.topology_key, node) in some for one, some in zip(kind.near, found, strict=True)):
+    meant = [place for other, place in there if all(selects(one, other) for one in kind.near)]
+    found = [{domain_of(case, one.topology_key, place) for place in meant} - {""} for one in kind.near]
+    if all(
+        domain_of(case, one.topology_key, node) in some for one, some in zip(kind.near, found, strict=True)
+    ):
         return True
-    return not any(found) and all(means(one, kind) for one in kind.near)
+    return not any(found) and all(selects(one, kind) for one in kind.near)
 
 
-def is_circle(roles: Roles) -> bool:
-    """Whether two kinds ask for each other, by different terms."""
+def is_cycle(roles: Roles) -> bool:
+    """Whether two kinds have affinity to each other by different terms."""
     return any(
-        one.near != other.near and all(asks_for(*pair) for pair in ((one, other), (other, one)))
+        one.near != other.near and all(has_affinity(*pair) for pair in ((one, other), (other, one)))
         for (one, _), (other, _) in itertools.combinations(roles, 2)
     )
 
 
-def may_be_missed(roles: Roles) -> bool:
-    """Whether a role might be first by several terms, and others of the gang might be what it asks for."""
+def may_be_incomplete(roles: Roles) -> bool:
+    """Whether a role with several terms may be the first, and other roles of the gang match its terms."""
     return any(
         len(one.near) > 1
-        and asks_for(one, one)
-        and any(asks_for(one, other) for other, _ in roles if other.near != one.near)
+        and has_affinity(one, one)
+        and any(has_affinity(one, other) for other, _ in roles if other.near != one.near)
         for one, _ in roles
     )
 
 
-def asks_for(one: Kind, other: Kind) -> bool:
-    return bool(one.near) and all(means(each, other) for each in one.near)
+def has_affinity(one: Kind, other: Kind) -> bool:
+    return bool(one.near) and all(selects(each, other) for each in one.near)
 
 
-def can_come(case: Case, places: Sequence[Place], before: Sequence[Place]) -> bool:
-    """Whether there is an order in which Kubernetes lets all of them come to those that came before."""
+def is_reachable(case: Case, places: Sequence[Place], before: Sequence[Place]) -> bool:
+    """Whether Kubernetes could place all pods in some order after those that were placed before."""
     for order in itertools.permutations(places):
         there = [*case.there, *before]
         for kind, node in order:
@@ -340,7 +342,7 @@ def placements(case: Case, roles: Roles, before: Sequence[Place]) -> Iterator[li
 
 @settings(max_examples=examples(100), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(cases())
-def test_a_gang_starts_iff_kubernetes_could_let_its_pods_come_in_some_order(case: Case) -> None:
+def test_a_gang_starts_iff_kubernetes_could_place_its_pods_in_some_order(case: Case) -> None:
     scenario = scenario_of(case)
     result = scenario.decide()
     assert result.result.stats.errors == ()
@@ -348,14 +350,16 @@ def test_a_gang_starts_iff_kubernetes_could_let_its_pods_come_in_some_order(case
     for number, roles in enumerate(case.gangs):
         name = f"g{number}"
         if result.reasons().get(name) is Reason.UNSUPPORTED_FIELD:
-            assert is_circle(roles)
+            assert is_cycle(roles)
             continue
         if not result.placements(name):
-            found = (places for places in placements(case, roles, before) if can_come(case, places, before))
-            assert may_be_missed(roles) or not any(found)
+            found = (
+                places for places in placements(case, roles, before) if is_reachable(case, places, before)
+            )
+            assert may_be_incomplete(roles) or not any(found)
             continue
         pods = [kind for kind, count in roles for _ in range(count)]
         nodes = [int(result.binds[pod.uid][1]) for pod in scenario.members(name)]
         places = list(zip(pods, nodes, strict=True))
-        assert can_come(case, places, before), places
+        assert is_reachable(case, places, before), places
         before += places

@@ -1,4 +1,4 @@
-"""The plugin protocol: what would be wrong in silence is refused, and answers hold as long as they say."""
+"""The plugin protocol: mistakes are rejected, and answers are valid for as long as a plugin says."""
 
 from collections.abc import Hashable, Iterator
 from typing import ClassVar
@@ -34,7 +34,7 @@ def in_zone(zone: str) -> NodeFilter:
     return lambda node: None if node.labels.get("zone") == zone else f"not in zone {zone}"
 
 
-# --- classes that are refused when they are defined -------------------------------------------------------
+# --- classes that are rejected when they are defined ------------------------------------------------------
 
 
 def test_a_misspelt_hook_is_refused() -> None:
@@ -80,7 +80,7 @@ def test_a_plugin_without_a_name_is_refused() -> None:
             def open(self, view: SessionView) -> None: ...
 
 
-def test_a_single_key_is_no_tuple() -> None:
+def test_a_string_instead_of_a_tuple_of_keys_is_refused() -> None:
     with pytest.raises(PluginError, match="pod_labels must be a tuple of keys, not 'team'"):
 
         class Single(Plugin):
@@ -94,7 +94,7 @@ def test_a_single_key_is_no_tuple() -> None:
 
 
 class ByLabel(Plugin):
-    """Pods go to the zone that their label `needs` names."""
+    """Pods are placed in the zone that their label `needs` names."""
 
     name = "by-label"
     pod_labels = ("needs",)
@@ -105,7 +105,7 @@ class ByLabel(Plugin):
 
 
 class ByNamespace(Plugin):
-    """Pods go to the zone of their namespace."""
+    """Pods are placed in the zone of their namespace."""
 
     name = "by-namespace"
     pod_namespace = True
@@ -115,7 +115,7 @@ class ByNamespace(Plugin):
 
 
 class ByAnnotation(Plugin):
-    """Pods go to the zone that their annotation `needs` names."""
+    """Pods are placed in the zone that their annotation `needs` names."""
 
     name = "by-annotation"
     pod_annotations = ("needs",)
@@ -165,12 +165,12 @@ def plugins() -> Iterator[None]:
 
 
 def zones() -> Scenario:
-    """A node in each of two zones, each as good as the other for pods of one shape."""
+    """One node in each of two zones; both are equivalent for pods of one shape."""
     return Scenario().nodes("a", labels={"zone": "a"}).nodes("b", labels={"zone": "b"})
 
 
 @pytest.mark.parametrize("first", ["a", "b"])
-def test_pods_of_one_shape_with_other_labels_are_of_two_classes(first: str) -> None:
+def test_pods_of_one_shape_with_different_declared_labels_are_distinguished(first: str) -> None:
     second = "ab".replace(first, "")
     scenario = zones().gang("one", 1, labels={"needs": first}).gang("two", 1, labels={"needs": second})
     result = scenario.decide(config("by-label"))
@@ -178,7 +178,7 @@ def test_pods_of_one_shape_with_other_labels_are_of_two_classes(first: str) -> N
 
 
 @pytest.mark.parametrize("first", ["a", "b"])
-def test_pods_of_one_shape_in_other_namespaces_are_of_two_classes(first: str) -> None:
+def test_pods_of_one_shape_in_different_namespaces_are_distinguished(first: str) -> None:
     second = "ab".replace(first, "")
     scenario = zones().gang("one", 1, namespace=first).gang("two", 1, namespace=second)
     result = scenario.decide(config("by-namespace"))
@@ -186,7 +186,7 @@ def test_pods_of_one_shape_in_other_namespaces_are_of_two_classes(first: str) ->
 
 
 @pytest.mark.parametrize("first", ["a", "b"])
-def test_pods_of_one_shape_with_other_annotations_are_of_two_classes(first: str) -> None:
+def test_pods_of_one_shape_with_different_declared_annotations_are_distinguished(first: str) -> None:
     second = "ab".replace(first, "")
     scenario = zones().gang("one", 1, annotations={"needs": first})
     result = scenario.gang("two", 1, annotations={"needs": second}).decide(config("by-annotation"))
@@ -215,17 +215,17 @@ def test_a_field_that_pod_groups_lack_or_that_is_no_plain_value_is_refused(field
             def open(self, view: SessionView) -> None: ...
 
 
-def test_a_field_that_is_not_declared_cannot_be_read() -> None:
+def test_an_undeclared_field_cannot_be_read() -> None:
     with pytest.raises(UndeclaredField, match="plugin careless reads label needs: add it to pod_labels"):
         zones().gang("one", 1, labels={"needs": "a"}).decide(config("careless"))
 
 
-def test_a_plugin_sees_nothing_that_another_one_declares() -> None:
+def test_a_plugin_cannot_read_fields_that_another_one_declares() -> None:
     with pytest.raises(UndeclaredField):
         zones().gang("one", 1, labels={"needs": "a"}).decide(config("by-label", "careless"))
 
 
-def test_shapes_are_as_they_were_while_no_plugin_declares_anything() -> None:
+def test_shapes_change_only_if_a_plugin_declares_fields() -> None:
     snapshot = zones().gang("one", 1, labels={"needs": "a"}).snapshot()
     plain, extended = Session(snapshot, SchedulerConfig()), Session(snapshot, config("by-label"))
     (before,) = snapshot.gangs.values()
@@ -234,7 +234,7 @@ def test_shapes_are_as_they_were_while_no_plugin_declares_anything() -> None:
     assert gang.members[0].shape.key != before.members[0].shape.key
 
 
-def test_a_member_that_does_not_exist_yet_is_of_the_class_of_its_role() -> None:
+def test_a_placeholder_has_the_declared_fields_of_its_role() -> None:
     scenario = zones().gang("one", 2, labels={"needs": "b"}, bound=1)
     (gang,) = Session(scenario.snapshot(), config("by-label")).gangs.values()
     (kind,) = gang.composition
@@ -270,11 +270,11 @@ def test_a_gang_is_tried_again_when_a_declared_annotation_changes() -> None:
     assert [bind.node for bind in placement.binds] == ["n"]
 
 
-# --- how long answers hold --------------------------------------------------------------------------------
+# --- how long answers are valid ---------------------------------------------------------------------------
 
 
 class Window(Plugin):
-    """Nothing is placed before a certain time."""
+    """Excludes all nodes before a certain time."""
 
     name = "window"
     _opens: ClassVar[int] = 0
@@ -287,7 +287,7 @@ class Window(Plugin):
 
 
 class Timeless(Plugin):
-    """Reads the time and does not say how long its answers hold."""
+    """Reads the time and does not say how long its answers are valid."""
 
     name = "timeless"
 
@@ -296,7 +296,7 @@ class Timeless(Plugin):
 
 
 class Keyed(Plugin):
-    """Refuses all nodes until something outside the cluster changes."""
+    """Excludes all nodes until something outside the cluster changes."""
 
     name = "keyed"
     _outside: ClassVar[str] = "closed"
@@ -325,7 +325,7 @@ def waiting(now: int) -> Scenario:
     return scenario
 
 
-def test_a_refusal_that_depends_on_time_ends_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_refusal_that_depends_on_time_expires(monkeypatch: pytest.MonkeyPatch) -> None:
     scenario = waiting(now=1_000_000)
     monkeypatch.setattr(Window, "_opens", 1_060_000)
     refused = scenario.decide(config("window"))
@@ -339,7 +339,7 @@ def test_a_refusal_that_depends_on_time_ends_with_it(monkeypatch: pytest.MonkeyP
     assert scenario.decide(config("window")).where("one") == {"n": 1}
 
 
-def test_a_lasting_answer_cannot_be_made_from_the_time_alone() -> None:
+def test_a_plugin_that_reads_the_time_must_override_valid_until() -> None:
     with pytest.raises(PluginError, match=r"plugin timeless: .* override valid_until"):
         waiting(now=1).decide(config("timeless"))
 
@@ -352,7 +352,7 @@ def test_a_refusal_ends_when_a_retry_key_changes(monkeypatch: pytest.MonkeyPatch
     assert scenario.take(refused).decide(config("keyed")).where("one") == {"n": 1}
 
 
-def test_an_objection_ends_when_it_says() -> None:
+def test_an_objection_expires() -> None:
     scenario = waiting(now=40_000)
     refused = scenario.decide(config("late"))
     assert (refused.verdict("one").message, refused.result.wake_at) == ("too early", 100_000)
@@ -360,7 +360,7 @@ def test_an_objection_ends_when_it_says() -> None:
     assert scenario.decide(config("late")).where("one") == {"n": 1}
 
 
-def test_an_annotation_of_a_node_closes_it_for_a_time() -> None:
+def test_an_annotation_of_a_node_excludes_it_until_a_time() -> None:
     scenario = Scenario().nodes("n", annotations={CLOSED_UNTIL: "2000"}).gang("one", 1)
     scenario.now = 1_999_000
     refused = scenario.decide(config("closed-until"))
@@ -370,7 +370,7 @@ def test_an_annotation_of_a_node_closes_it_for_a_time() -> None:
     assert scenario.decide(config("closed-until")).where("one") == {"n": 1}
 
 
-def test_pods_are_bound_by_the_filters_of_the_newest_time() -> None:
+def test_the_filters_are_checked_with_the_current_time_before_a_bind() -> None:
     by_time = config("closed-until", "by-annotation")
     cache = new_cache(by_time)
     times = [1_000]
@@ -401,7 +401,7 @@ def test_pods_are_bound_by_the_filters_of_the_newest_time() -> None:
 
 
 class LastFirst(Plugin):
-    """A rank goes before the keys of all other plugins, and so before their stages."""
+    """Uses a rank, which goes before the keys and stages of all other plugins."""
 
     name = "last-first"
 
@@ -409,7 +409,7 @@ class LastFirst(Plugin):
         return GangOrder(rank=gang.name != "last")
 
 
-def test_a_rank_of_a_foreign_plugin_that_is_listed_goes_before_priority() -> None:
+def test_the_rank_of_a_listed_foreign_plugin_goes_before_priority() -> None:
     scenario = Scenario().nodes("n", cpu=2).gang("first", 1, cpu=2, priority=9).gang("last", 1, cpu=2)
     assert scenario.decide().placed() == ["first"]
     assert scenario.decide(config("last-first")).placed() == ["last"]

@@ -1,4 +1,4 @@
-"""Which queue is served first, and how limits hold."""
+"""Order of queues by dominant share and guarantee, and limits of queues."""
 
 from collections.abc import Mapping
 from fractions import Fraction
@@ -17,7 +17,7 @@ from tests.builders import Scenario
 
 
 def share(weight: int, gpu: int, cpu: int, ignored: tuple[str, ...] = ()) -> tuple[bool, Fraction]:
-    """The key of a queue that uses so much of 32 devices and 256 cores, over their common denominator."""
+    """The order key of a queue that uses these amounts of 32 devices and 256 cores."""
     scenario = Scenario().nodes("n", 4, gpu=8, cpu=64).queue("q", weight=weight)
     if gpu or cpu:
         scenario.gang("old", 1, gpu=gpu, cpu=cpu, memory=0, on=["n-0"], queue="q")
@@ -55,8 +55,8 @@ def test_an_ignored_resource_does_not_count() -> None:
     assert share(1, 1, 64, ignored=ignored) == share(1, 1, 0, ignored=ignored)
 
 
-def test_foreign_pods_make_what_is_shared_smaller() -> None:
-    """Half of the devices are taken by others: 4 are a quarter of the rest, more than 60 of 256 cores."""
+def test_foreign_pods_reduce_the_divided_capacity() -> None:
+    """Foreign pods use half of the devices: 4 are a quarter of the rest, more than 60 of 256 cores."""
     scenario = Scenario().nodes("n", 4, gpu=8, cpu=64, used={GPU: 4}).queue("gpus").queue("cores")
     scenario.gang("a", 1, gpu=4, cpu=0, memory=0, on=["n-0"], queue="gpus")
     scenario.gang("b", 3, cpu=20, memory=0, on=["n-1", "n-2", "n-3"], queue="cores")
@@ -65,7 +65,7 @@ def test_foreign_pods_make_what_is_shared_smaller() -> None:
 
 
 def order(uses: Mapping[str, int], **weights: int) -> list[str]:
-    """In which order queues start one gang each."""
+    """The order in which queues start one gang each."""
     scenario = Scenario().nodes("n", 8, gpu=8)
     for name, gpu in uses.items():
         scenario.queue(name, weight=weights.get(name, 1))
@@ -89,7 +89,7 @@ def test_queues_take_turns_by_share(
     assert order(uses, **weights) == expected
 
 
-def test_shares_follow_each_placement() -> None:
+def test_shares_are_updated_after_each_placement() -> None:
     scenario = Scenario().nodes("n", 1, gpu=8).queue("a", weight=2).queue("b")
     for index in range(6):
         scenario.gang(f"a{index}", 1, gpu=1, queue="a").gang(f"b{index}", 1, gpu=1, queue="b")
@@ -98,8 +98,8 @@ def test_shares_follow_each_placement() -> None:
     assert sum(1 for name in placed if name.startswith("a")) == 5  # 5/2 against 3/1: the sixth would be 6/2
 
 
-def test_the_tree_decides_before_its_leaves() -> None:
-    """Under `busy` lies an idle queue: its parent's share counts first."""
+def test_shares_are_compared_from_the_root_of_the_tree() -> None:
+    """`busy` has an idle child: the share of its parent counts first."""
     scenario = Scenario().nodes("n", 4, gpu=8).queue("busy").queue("calm")
     for leaf, parent in (("busy-1", "busy"), ("busy-2", "busy"), ("calm-1", "calm")):
         scenario.queue(leaf, parent=parent)
@@ -120,7 +120,7 @@ def test_a_queue_below_its_guarantee_goes_before_lower_shares() -> None:
     assert scenario.gang("b", 1, gpu=1, queue="mine").decide().placed() == ["b", "a"]
 
 
-def test_of_two_below_their_guarantee_the_one_with_the_smaller_part_goes_first() -> None:
+def test_the_queue_with_the_smaller_used_part_of_its_guarantee_goes_first() -> None:
     scenario = (
         Scenario().nodes("n", 4, gpu=8).queue("half", guarantee={GPU: 4}).queue("third", guarantee={GPU: 9})
     )
@@ -129,7 +129,7 @@ def test_of_two_below_their_guarantee_the_one_with_the_smaller_part_goes_first()
     assert scenario.decide().placed() == ["t", "h"]
 
 
-def test_once_the_guarantee_is_reached_only_what_is_above_it_counts() -> None:
+def test_only_use_above_the_guarantee_counts_once_it_is_reached() -> None:
     scenario = Scenario().nodes("n", 1, gpu=8).queue("mine", guarantee={GPU: 4}).queue("other")
     for index in range(8):
         for name, queue in (("a", "mine"), ("b", "other")):
@@ -137,20 +137,20 @@ def test_once_the_guarantee_is_reached_only_what_is_above_it_counts() -> None:
     assert scenario.decide().placed() == ["a0", "a1", "a2", "a3", "b0", "a4", "b1", "a5"]
 
 
-def test_a_guarantee_of_what_nothing_waits_for_moves_nobody() -> None:
-    """The queue is below its guarantee of devices, and its work asks for none."""
+def test_a_guarantee_of_a_resource_without_demand_does_not_change_the_order() -> None:
+    """The queue is below its guarantee of devices, but its gangs request none."""
     scenario = Scenario().nodes("n", 4, gpu=8).queue("mine", guarantee={GPU: 8}).queue("idle")
     scenario.gang("old", 4, bound=4, queue="mine").gang("a", 1, queue="idle")
     assert scenario.gang("b", 1, queue="mine").decide().placed() == ["a", "b"]
 
 
-def test_a_guarantee_that_is_used_up_of_one_resource_is_used_up() -> None:
+def test_a_guarantee_is_reached_when_it_is_used_up_of_one_resource() -> None:
     scenario = Scenario().nodes("n", 4, gpu=8).queue("mine", guarantee={GPU: 1, CPU: 99_000}).queue("idle")
     scenario.gang("old", 2, gpu=1, bound=2, queue="mine").gang("a", 1, gpu=1, queue="idle")
     assert scenario.gang("b", 1, gpu=1, queue="mine").decide().placed() == ["a", "b"]
 
 
-def test_a_guarantee_on_the_nodes_of_a_flavor_counts_there() -> None:
+def test_a_flavor_guarantee_counts_use_on_its_nodes_only() -> None:
     fast = Flavor("fast", (("group", "h100"),), guarantee={GPU: 2})
     scenario = Scenario().nodes("h100", 1, gpu=8).nodes("a100", 1, gpu=8).queue("mine", flavors=[fast])
     scenario.queue("idle").gang("old", 4, gpu=1, on=["a100-0"] * 4, queue="mine").gang(
@@ -161,13 +161,13 @@ def test_a_guarantee_on_the_nodes_of_a_flavor_counts_there() -> None:
     assert scenario.decide().placed() == ["a", "b"]
 
 
-def test_the_guarantee_of_a_parent_counts_for_all_below_it() -> None:
+def test_the_guarantee_of_a_parent_counts_for_all_queues_below_it() -> None:
     scenario = Scenario().nodes("n", 4, gpu=8).queue("top", guarantee={GPU: 8}).queue("leaf", parent="top")
     scenario.queue("idle").gang("old", 4, gpu=1, bound=4, queue="leaf").gang("a", 1, gpu=1, queue="idle")
     assert scenario.gang("b", 1, gpu=1, queue="leaf").decide().placed() == ["b", "a"]
 
 
-def test_without_drf_the_gangs_own_order_decides_between_queues() -> None:
+def test_without_drf_the_order_of_gangs_decides_between_queues() -> None:
     off = SchedulerConfig(plugins=(PluginConfig(name="drf", enabled=False),))
     scenario = Scenario().nodes("n", 4, gpu=8).queue("a").queue("b")
     scenario.gang("old", 8, gpu=1, bound=8, queue="a")
@@ -176,7 +176,7 @@ def test_without_drf_the_gangs_own_order_decides_between_queues() -> None:
     assert scenario.decide(off).placed() == ["a", "b"]
 
 
-def test_a_limit_holds_for_the_queue_and_all_above_it() -> None:
+def test_limits_of_the_queue_and_its_ancestors_apply() -> None:
     scenario = Scenario().nodes("n", 4, gpu=8).queue("all", limit={GPU: 7})
     scenario.queue("a", parent="all", limit={GPU: 4}).queue("b", parent="all")
     scenario.gang("a1", 4, gpu=1, queue="a").gang("a2", 1, gpu=1, queue="a")
@@ -188,13 +188,13 @@ def test_a_limit_holds_for_the_queue_and_all_above_it() -> None:
     assert "limit of queue all " in result.verdict("b2").message
 
 
-def test_the_limit_to_blame_is_named_among_several() -> None:
+def test_the_verdict_names_the_limit_that_is_reached() -> None:
     scenario = Scenario().nodes("n", 4, gpu=8).queue("all", limit={GPU: 6})
     scenario.queue("a", parent="all", limit={GPU: 30}).gang("old", 4, gpu=1, bound=4, queue="a")
     assert "limit of queue all " in scenario.gang("g", 3, gpu=1, queue="a").decide().verdict("g").message
 
 
-def test_flavors_are_different_money() -> None:
+def test_flavors_have_separate_limits() -> None:
     a100 = Flavor("a100", (("group", "a100"),), {GPU: 4})
     h100 = Flavor("h100", (("group", "h100"),), {GPU: 2})
     scenario = Scenario().nodes("a100", 1, gpu=8).nodes("h100", 1, gpu=8).queue("q", flavors=[a100, h100])
@@ -203,7 +203,7 @@ def test_flavors_are_different_money() -> None:
     assert result.where("new") == {"a100": 1, "h100": 2}
 
 
-def test_a_flavor_limit_is_named() -> None:
+def test_the_verdict_names_the_flavor_limit() -> None:
     a100 = Flavor("a100", (("group", "a100"),), {GPU: 4})
     scenario = Scenario().nodes("a100", 1, gpu=8).queue("q", flavors=[a100])
     scenario.gang("old", 3, gpu=1, bound=3, queue="q").gang("new", 2, gpu=1, queue="q")
@@ -213,7 +213,7 @@ def test_a_flavor_limit_is_named() -> None:
     assert "limit of queue q for flavor a100" in result.verdict("new").message
 
 
-def test_use_above_a_lowered_limit_stays_and_nothing_is_added() -> None:
+def test_use_above_a_lowered_limit_is_not_evicted_and_does_not_grow() -> None:
     scenario = Scenario().nodes("n", 1, gpu=8).queue("q", limit={GPU: 2})
     scenario.gang("old", 4, gpu=1, bound=4, queue="q").gang("new", 1, gpu=1, queue="q")
     scenario.gang("light", 1, queue="q")
@@ -232,7 +232,7 @@ def test_a_limit_on_pods_counts_pods() -> None:
     )
 
 
-def test_a_namespace_must_be_selected_by_every_queue_above() -> None:
+def test_a_namespace_must_be_selected_by_every_ancestor() -> None:
     vision = Term((Requirement("team", "In", ("vision",)),))
     scenario = Scenario().nodes("n", 1).queue("all", namespace_selector=vision).queue("q", parent="all")
     scenario.namespace("seeing", team="vision").namespace("listening", team="sound")

@@ -1,4 +1,4 @@
-"""What the eviction of pods costs: their size, and the time since they began or were last saved."""
+"""Eviction costs: the size of pods times the run time since their start or last checkpoint."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ def cost(scenario: Scenario, name: str = "g") -> int:
 
 
 def running(hours: int = 1, *, checkpointed: int = 0, device: Device | None = None, **asked: Any) -> Scenario:
-    """A gang of one pod that runs for so many hours; without an hour a minute counts."""
+    """A gang of one pod that has run for these hours; less than a minute counts as one."""
     scenario = Scenario().nodes("n", 1, gpu=8, shared=0 if "gpu" in asked else 2, gpu_memory=80)
     scenario.now = NOW
     scenario.gang("g", 1, on=["n-0"], **asked)
@@ -46,12 +46,12 @@ def running(hours: int = 1, *, checkpointed: int = 0, device: Device | None = No
         ({"gpu_memory": 20, "device": Device(0, 250)}, 3),
     ],
 )
-def test_eight_a_device_and_one_a_core(asked: dict[str, Any], size: int) -> None:
+def test_a_device_counts_eight_and_a_core_one(asked: dict[str, Any], size: int) -> None:
     assert cost(running(0, **asked)) == size
 
 
-def test_a_pod_that_does_not_run_yet_has_nothing_to_lose() -> None:
-    """One that is bound and still pulls its images goes before one that has run for a moment."""
+def test_a_pod_that_does_not_run_yet_costs_nothing() -> None:
+    """A bound pod that still pulls its images is evicted before one that has just started."""
     scenario = running(0, gpu=2)
     (pod,) = scenario.members("g")
     assert cost(scenario.change("g", members=(replace(pod, phase=PodPhase.PENDING),))) == 0
@@ -63,14 +63,14 @@ def test_run_time_counts_in_minutes_up_to_a_week() -> None:
 
 
 @pytest.mark.parametrize(("ago", "minutes"), [(1800, 30), (0, 1), (-600, 1), (7 * HOUR, 60)])
-def test_what_was_saved_is_not_lost(ago: int, minutes: int) -> None:
-    """A checkpoint from before it ran counts for nothing, one of the future as if it were of now."""
+def test_only_run_time_since_the_checkpoint_counts(ago: int, minutes: int) -> None:
+    """A checkpoint from before the run is ignored; a checkpoint in the future counts as one of now."""
     saved = NOW // 1000 - ago
     assert cost(running(1, gpu=1, checkpointed=saved)) == minutes * 9
     assert cost(running(1, gpu=1).change("g", checkpointed=saved)) == minutes * 9
 
 
-def test_who_was_saved_lately_goes_first() -> None:
+def test_the_gang_with_the_latest_checkpoint_is_evicted_first() -> None:
     scenario = Scenario().nodes("n", 2, gpu=8)
     scenario.now = NOW
     for index in (0, 1):
@@ -81,6 +81,6 @@ def test_who_was_saved_lately_goes_first() -> None:
     assert scenario.gang("high", 1, gpu=8, priority=5).decide().evicted() == ["low-1-0"]
 
 
-def test_a_hint_that_is_ignored_is_named_in_the_verdict_of_its_gang() -> None:
+def test_the_verdict_reports_an_ignored_hint() -> None:
     scenario = Scenario().nodes("n", 1, gpu=1).gang("g", 1, gpu=2, ignored=("PodGroup g: no time",))
     assert "PodGroup g: no time" in [each.finding for each in scenario.decide().verdict("g").evidence]

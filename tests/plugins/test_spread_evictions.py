@@ -1,4 +1,4 @@
-"""What it costs more to evict from a queue that borrowed less."""
+"""SpreadEvictions: evictions cost more in queues that borrowed less."""
 
 import pytest
 from msgspec.structs import replace
@@ -11,7 +11,7 @@ from tests.builders import Scenario
 
 
 def tenants(first: int, second: int) -> Scenario:
-    """Of twelve GPUs two queues hold so many in gangs of one; a third wants some. Four are due to each."""
+    """Two queues use these numbers of twelve GPUs; a third one has demand. Each is entitled to four."""
     scenario = Scenario().nodes("n", 1, gpu=12)
     for name, count in (("a", first), ("b", second)):
         scenario.queue(name)
@@ -29,19 +29,21 @@ def cost(scenario: Scenario, gang: str) -> int:
 @pytest.mark.parametrize(
     ("first", "second", "costs"), [(6, 6, (0, 0)), (8, 4, (0, 300)), (4, 8, (300, 0)), (5, 7, (136, 0))]
 )
-def test_by_the_part_that_is_beyond_the_share(first: int, second: int, costs: tuple[int, int]) -> None:
+def test_the_cost_depends_on_the_use_above_the_fair_share(
+    first: int, second: int, costs: tuple[int, int]
+) -> None:
     scenario = tenants(first, second)
     assert (cost(scenario, "a0"), cost(scenario, "b0")) == costs
 
 
-def test_where_nothing_is_short_nobody_pays() -> None:
+def test_the_cost_is_zero_without_contention() -> None:
     scenario = tenants(3, 5)
     del scenario._gangs["c"]
     assert (cost(scenario, "a0"), cost(scenario, "b0")) == (0, 0)
 
 
-def test_who_borrowed_most_gives_back_first() -> None:
-    """The work of the other queue is cheaper by itself: it began ten minutes later."""
+def test_victims_are_chosen_in_the_queue_that_borrowed_most() -> None:
+    """Without this plugin the other queue would cost less: its gangs started ten minutes later."""
     scenario = tenants(7, 5).remove("c").gang("c", 2, gpu=1, queue="c").gang("d", 2, gpu=1, queue="c")
     scenario.now = 60_000_000_000
     for name in [f"a{index}" for index in range(7)]:

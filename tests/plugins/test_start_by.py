@@ -1,4 +1,4 @@
-"""Gangs with a startBy go ahead once it is near, and say when it is missed."""
+"""Gangs with a startBy go first once it is near, and the verdict reports when it is missed."""
 
 import pytest
 from hypothesis import given
@@ -24,25 +24,27 @@ def lead(seconds: int) -> SchedulerConfig:
 
 
 @pytest.mark.parametrize(
-    ("first", "second", "goes"),
+    ("first", "second", "placed"),
     [
         ({}, {}, "first"),
         ({}, {"start_by": NOW + HOUR}, "second"),
         ({}, {"start_by": NOW + HOUR + 1000}, "first"),  # not near yet
-        ({}, {"start_by": NOW - HOUR}, "second"),  # missed, and it keeps its place
+        ({}, {"start_by": NOW - HOUR}, "second"),  # missed, and it still goes first
         ({"start_by": NOW + HOUR}, {"start_by": NOW + 1}, "second"),
         ({"start_by": NOW}, {"start_by": NOW}, "first"),
         ({"start_by": NOW + 9 * HOUR}, {"start_by": NOW + 8 * HOUR}, "first"),  # both are far
         ({"priority": 1}, {"start_by": NOW}, "first"),
     ],
 )
-def test_who_goes_first(first: dict[str, int], second: dict[str, int], goes: str) -> None:
+def test_the_gang_with_the_earlier_near_start_by_goes_first(
+    first: dict[str, int], second: dict[str, int], placed: str
+) -> None:
     scenario = one_slot().gang("first", 1, gpu=1, queue="q", **first)
     scenario.gang("second", 1, gpu=1, queue="q", **second)
-    assert scenario.decide(SchedulerConfig(actions=())).placed() == [goes]
+    assert scenario.decide(SchedulerConfig(actions=())).placed() == [placed]
 
 
-def test_how_long_before_is_a_setting() -> None:
+def test_the_lead_time_is_configurable() -> None:
     scenario = one_slot().gang("first", 1, gpu=1, queue="q")
     scenario.gang("second", 1, gpu=1, queue="q", start_by=NOW + 60_000)
     assert scenario.decide(lead(59)).placed() == ["first"]
@@ -61,13 +63,13 @@ def test_repairs_go_first_and_surplus_last() -> None:
     ]
 
 
-def test_a_strict_fifo_stays_one() -> None:
+def test_start_by_does_not_change_a_strict_fifo() -> None:
     scenario = one_slot(ordering=Ordering.STRICT_FIFO).gang("first", 1, gpu=1, queue="q")
     scenario.gang("second", 1, gpu=1, queue="q", start_by=NOW)
     assert scenario.decide().placed() == ["first"]
 
 
-def test_users_take_turns_and_each_one_s_gangs_go_by_their_time() -> None:
+def test_start_by_orders_the_gangs_of_one_user_only() -> None:
     scenario = one_slot(ordering=Ordering.FAIR_USERS, user_label="user")
     scenario.gang("run", 1, gpu=0, on=["n-0"], queue="q", labels={"user": "a"})
     scenario.gang("due", 1, gpu=1, queue="q", labels={"user": "a"}, start_by=NOW)
@@ -76,7 +78,7 @@ def test_users_take_turns_and_each_one_s_gangs_go_by_their_time() -> None:
     assert scenario.decide().placed() == ["b2"]
 
 
-def test_queues_do_not_pass_each_other_for_it() -> None:
+def test_start_by_does_not_change_the_order_of_queues() -> None:
     scenario = one_slot().queue("p", priority=1).gang("first", 1, gpu=1, queue="p")
     scenario.gang("second", 1, gpu=1, queue="q", start_by=NOW)
     assert scenario.decide().placed() == ["first"]
@@ -103,14 +105,14 @@ def test_a_missed_time_is_reported_and_the_gang_waits_on() -> None:
     assert scenario.decide().placed() == ["late"]
 
 
-def test_a_gang_that_could_not_be_tried_tells_it_too() -> None:
+def test_a_missed_time_is_reported_for_a_gang_that_could_not_be_tried() -> None:
     scenario = one_slot().gang("late", 1, min=2, gpu=1, queue="q", start_by=NOW)
     verdict = scenario.decide().verdict("late")
     assert verdict.reason is Reason.MEMBERS_MISSING
     assert "missed startBy" in verdict.message
 
 
-def test_a_started_gang_has_met_its_time_or_missed_it_for_good() -> None:
+def test_no_missed_time_is_reported_for_a_started_gang() -> None:
     scenario = one_slot().gang("late", 2, min=1, gpu=1, on=["n-0"], queue="q", start_by=NOW)
     decided = scenario.decide()
     assert "startBy" not in decided.verdict("late").message

@@ -1,4 +1,4 @@
-"""One smallest scenario per reason, named after it. The last test sees that none is missing."""
+"""One minimal scenario per reason, named after it. A test checks that none is missing."""
 
 import sys
 from pathlib import Path
@@ -63,7 +63,7 @@ def test_scheduling_gated_when_only_gated_members_are_left() -> None:
 
 @pytest.mark.parametrize("gated", [True, False])
 def test_scheduling_gated_while_a_subgroup_that_is_needed_has_gates(gated: bool) -> None:
-    """As many are ready as the gang needs, but not of two subgroups."""
+    """Enough pods are ready, but only one of two subgroups is complete."""
     scenario = racks().gang("g", 4, min=4).role("g", 2, gated=gated)
     parts = tuple(SubgroupSpec(name, 2) for name in "ab")
     named = zip(scenario.members("g"), "aaaabb", strict=True)
@@ -72,7 +72,7 @@ def test_scheduling_gated_while_a_subgroup_that_is_needed_has_gates(gated: bool)
     assert scenario.decide().reasons() == ({"g": Reason.SCHEDULING_GATED} if gated else {})
 
 
-def test_gates_are_not_to_blame_where_their_pods_would_not_help() -> None:
+def test_scheduling_gates_are_not_the_reason_where_their_pods_would_not_help() -> None:
     scenario = racks().gang("g", 1, min=3, role="ps").role("g", 2, gated=True, role="ps")
     assert verdict(scenario.role("g", 0, min=1, role="chief")).reason is Reason.MEMBERS_MISSING
 
@@ -173,7 +173,7 @@ def test_no_eligible_node() -> None:
 
 
 def test_nodes_unavailable() -> None:
-    """All that is wrong is lifted for the question: cordons, faults and their taints, an unknown place."""
+    """The relaxation ignores cordons, faults with their taints, and an unknown topology."""
     not_ready = Taint("node.kubernetes.io/not-ready", TaintEffect.NO_SCHEDULE)
     scenario = (
         Scenario("rack").nodes("a", 2, gpu=8, within="a").nodes("b", 2, gpu=8, cordoned=True, within="a")
@@ -222,7 +222,7 @@ def test_insufficient_capacity() -> None:
     assert Evidence("nodes", "insufficient nvidia.com/gpu", 2) in found.evidence
 
 
-def test_insufficient_capacity_in_pieces() -> None:
+def test_insufficient_capacity_because_of_fragmentation() -> None:
     scenario = racks().gang("old", 4, gpu=1, on=["n-0", "n-1", "m-0", "m-1"]).gang("g", 1, gpu=8)
     found = verdict(scenario)
     assert found.reason is Reason.INSUFFICIENT_CAPACITY
@@ -281,21 +281,21 @@ def test_not_tried_yet() -> None:
     assert second.result.stats.solves == {}
 
 
-def test_everybody_is_explained_in_turn_though_every_cycle_changes_the_cluster() -> None:
+def test_all_gangs_are_explained_in_turn_though_every_cycle_changes_the_cluster() -> None:
     scenario = racks()
     gangs = [f"g{size}" for size in range(CYCLE_EXPLANATIONS_MAX + 3)]
     for size, gang in enumerate(gangs):
         scenario.gang(gang, 40 + size, gpu=1)
-    told = set[str]()
+    explained = set[str]()
     for turn in range(2):
         scenario.nodes(f"new{turn}", 1, gpu=1).capacity_version += 1
         result = scenario.decide()
         scenario.take(result)
-        told |= {each for each in gangs if result.verdict(each).reason is not Reason.NOT_TRIED_YET}
-    assert told == set(gangs)
+        explained |= {each for each in gangs if result.verdict(each).reason is not Reason.NOT_TRIED_YET}
+    assert explained == set(gangs)
 
 
-def test_room_that_is_kept_is_told_where_others_were_placed_in_the_same_cycle() -> None:
+def test_capacity_reserved_after_placements_in_the_same_cycle() -> None:
     """Fair shares are computed again for the explanation, on the cluster with all placements."""
     scenario = Scenario().nodes("n", 5, gpu=8).queue("a", guarantee={GPU: 16}).queue("b", guarantee={GPU: 24})
     scenario.gang("broken", 1, min=2, gpu=8, bound=1, started=True, queue="a")
@@ -390,7 +390,7 @@ def test_blocked_by_queue_head() -> None:
 
 
 def test_pod_affinity() -> None:
-    scenario = Scenario().nodes("n", 2).stranger("s", "n-0", labels={"app": "x"})
+    scenario = Scenario().nodes("n", 2).foreign_pod("s", "n-0", labels={"app": "x"})
     scenario.gang("g", 2, labels={"app": "x"}, apart=[term(app="x")])
     found = verdict(scenario)
     assert found.reason is Reason.POD_AFFINITY
@@ -477,6 +477,6 @@ def _snake(reason: Reason) -> str:
 
 
 @pytest.mark.parametrize("reason", Reason)
-def test_the_documentation_tells_the_standing_of_each_reason(reason: Reason) -> None:
+def test_the_documentation_has_the_category_of_each_reason(reason: Reason) -> None:
     documentation = (Path(__file__).resolve().parents[2] / "docs" / "reasons.md").read_text()
     assert f"| `{reason}` | {reason.category} |" in documentation

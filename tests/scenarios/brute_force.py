@@ -1,6 +1,6 @@
-"""Small scenarios of which every placement can be listed, and what the best ones cost.
+"""Exhaustive search over all placements of small scenarios, with the costs of the best ones.
 
-Each is a case in which a scheduler that takes the next best place pod after pod ends worse, or with nothing.
+In each scenario a greedy scheduler, which places pod after pod, finds a worse placement or none.
 """
 
 import contextlib
@@ -20,7 +20,7 @@ REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 Item = dict[str, Any]
 Assignment = tuple[Item, str]
-"""A pod and its node's name."""
+"""A pod and the name of its node."""
 
 WELL_KNOWN_RACK = "cloud.provider.com/topology-rack"
 RACK, ZONE = "example.com/rack", "topology.kubernetes.io/zone"
@@ -39,15 +39,15 @@ class Cluster:
         self.waiting = [pod for pod in pods if "nodeName" not in pod["spec"]]
 
     def placements(self) -> Iterator[list[Assignment]]:
-        """Every way to put the waiting pods on nodes that Kubernetes could let them take in some order."""
+        """Yield every assignment of the waiting pods that Kubernetes allows in some order of the pods."""
         for nodes in itertools.product(self.in_use(), repeat=len(self.waiting)):
             assignments = list(zip(self.waiting, nodes, strict=True))
-            if self._fits([*self.there, *assignments]) and self._come(assignments):
+            if self._fits([*self.there, *assignments]) and self._is_reachable(assignments):
                 yield assignments
 
-    def may_come(self, pod: Item, node: str, there: Sequence[Assignment]) -> bool:
-        """Whether the pod may come to this node after these."""
-        return self._fits([*there, (pod, node)]) and self._may_come(pod, node, there)
+    def admits(self, pod: Item, node: str, there: Sequence[Assignment]) -> bool:
+        """Whether the node admits the pod after the pods `there`."""
+        return self._fits([*there, (pod, node)]) and self._admits(pod, node, there)
 
     def in_use(self) -> list[str]:
         """The nodes that are not cordoned."""
@@ -67,24 +67,24 @@ class Cluster:
             for (node, resource), amount in used.items()
         )
 
-    def _come(self, assignments: Sequence[Assignment]) -> bool:
+    def _is_reachable(self, assignments: Sequence[Assignment]) -> bool:
         if not any(pod["spec"].get("affinity") for pod, _ in [*self.there, *assignments]):
             return True
         return any(
-            all(self._may_come(*place, [*self.there, *order[:number]]) for number, place in enumerate(order))
+            all(self._admits(*place, [*self.there, *order[:number]]) for number, place in enumerate(order))
             for order in itertools.permutations(assignments)
         )
 
-    def _may_come(self, pod: Item, node: str, there: Sequence[Assignment]) -> bool:
+    def _admits(self, pod: Item, node: str, there: Sequence[Assignment]) -> bool:
         for other, place in there:
             for mine, theirs in ((pod, other), (other, pod)):
                 for term in _terms(mine, "podAntiAffinity"):
-                    if _means(term, theirs) and self._is_near(node, place, term):
+                    if _selects(term, theirs) and self._is_near(node, place, term):
                         return False
         for term in _terms(pod, "podAffinity"):
-            meant = [place for other, place in there if _means(term, other)]
+            meant = [place for other, place in there if _selects(term, other)]
             if not any(self._is_near(node, place, term) for place in meant) and (
-                meant or not _means(term, pod)
+                meant or not _selects(term, pod)
             ):
                 return False
         return True
@@ -95,7 +95,7 @@ class Cluster:
 
 
 def requests_of(pod: Item) -> dict[str, int]:
-    """What the pod asks for."""
+    """The requests of the pod."""
     resources = pod["spec"]["containers"][0].get("resources", {})
     return {**resources.get("limits", {}), **resources.get("requests", {})}
 
@@ -105,13 +105,13 @@ def _terms(pod: Item, kind: str) -> list[Item]:
     return terms
 
 
-def _means(term: Item, pod: Item) -> bool:
+def _selects(term: Item, pod: Item) -> bool:
     labels = pod["metadata"].get("labels", {})
     return all(labels.get(key) == value for key, value in term["labelSelector"]["matchLabels"].items())
 
 
 def _fewest(*keys: str) -> Callable[[Cluster, Sequence[Assignment]], tuple[int, ...]]:
-    """Domains of these levels, the first counts first."""
+    """Minimise the number of domains of these levels, in lexicographic order."""
 
     def cost(cluster: Cluster, assignments: Sequence[Assignment]) -> tuple[int, ...]:
         return tuple(len({cluster.label(node, key) for _, node in assignments}) for key in keys)
@@ -133,7 +133,7 @@ def _any(_cluster: Cluster, _assignments: Sequence[Assignment]) -> tuple[int, ..
 
 
 def _racks_of_subgroups(cluster: Cluster, assignments: Sequence[Assignment]) -> tuple[int, ...]:
-    """More than one of any subgroup is worse than all else."""
+    """Minimise the number of racks of the subgroup with the most racks."""
     racks = {(pod["metadata"]["labels"][SUBGROUP], cluster.label(node, RACK)) for pod, node in assignments}
     return (max(Counter(subgroup for subgroup, _ in racks).values()),)
 
@@ -149,16 +149,16 @@ CASES = {
     "spread-over-racks": _most_on_a_node_and_in_a_rack,
     "affinity-in-gang": _fewest(RACK),
 }
-"""What is least for the best placements."""
+"""The cost that the best placements minimise, by scenario."""
 
 
 def key_of(pod: Item) -> str:
-    """Namespace and name."""
+    """The namespace and name of a pod."""
     return f"{pod['metadata'].get('namespace', 'default')}/{pod['metadata']['name']}"
 
 
 def decided(name: str) -> dict[str, str]:
-    """The node of each pod that `phalanx decide` gives one, by the pod's key."""
+    """The node of each pod that `phalanx decide` places, by the key of the pod."""
     said = io.StringIO()
     with contextlib.redirect_stdout(said):
         main(["decide", "-f", str(FOLDER / f"{name}.yaml")])

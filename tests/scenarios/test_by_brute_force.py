@@ -1,4 +1,4 @@
-"""What scenarios expect, and `phalanx decide` answers, is what listing every placement finds."""
+"""The expectations of scenarios, and the answers of `phalanx decide`, equal those of exhaustive search."""
 
 import itertools
 from collections import Counter
@@ -12,20 +12,20 @@ from tests.scenarios.brute_force import CASES, FOLDER, Cluster, decided, key_of
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_the_best_of_all_placements(name: str) -> None:
+def test_the_decision_is_a_best_placement(name: str) -> None:
     cluster = Cluster(name)
     found = [(CASES[name](cluster, assignments), assignments) for assignments in cluster.placements()]
     least = min(cost for cost, _ in found)
     best = [{key_of(pod): node for pod, node in assignments} for cost, assignments in found if cost == least]
     assert decided(name) in best
     for pattern, nodes in _expected(name)["placed"].items():
-        meant = {
+        possible = {
             node for assignments in best for pod, node in assignments.items() if fnmatchcase(pod, pattern)
         }
-        assert meant == ({nodes} if isinstance(nodes, str) else set(nodes)), pattern
+        assert possible == ({nodes} if isinstance(nodes, str) else set(nodes)), pattern
 
 
-def test_every_way_to_deal_the_gpus_has_both_halves_on_one() -> None:
+def test_every_assignment_of_the_gpus_has_both_halves_on_one() -> None:
     name, share = "half-and-whole-gpus", "scheduling.phalanx.dev/gpu-share"
     pods = Cluster(name).waiting
     ways = []

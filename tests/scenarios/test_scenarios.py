@@ -1,11 +1,17 @@
-"""Each NAME.yaml here is a cluster and a workload, NAME.expect.yaml what `phalanx decide` must make of it.
+"""Each NAME.yaml here is a cluster with a workload, NAME.expect.yaml the expected output of `phalanx decide`.
 
-Expectations: `placed` maps pods (glob patterns) to the node, or to the nodes of which one may be taken, and
-names every pod that gets a node; `per` counts those pods by a node label (`node`: by node), as a map or,
-where it does not matter which, as a list of counts; `gpus` maps every pod with a share of a GPU to that GPU's
-index; `waiting` names every group that still waits, with its
-reason and what the message, the evidence or the next step must say; `ever` are reasons that appear in some
-cycle; `certificates` compares fields; `exit` is the exit code.
+Expectations:
+
+- `placed` maps every pod that gets a node (glob patterns) to this node, or to a list of allowed nodes.
+- `per` counts the placed pods by a node label (`node`: by node), as a map, or as a list of counts if any
+  domain may have any of them.
+- `gpus` maps every pod with a share of a GPU to the index of the GPU.
+- `waiting` maps every group that waits in the end to its reason, and to text of its message, evidence or next
+  step.
+- `ever` lists reasons that appear in some cycle.
+- `certificates` maps groups to fields of their certificates.
+- `evictions` lists the evictions of all cycles.
+- `exit` is the exit code.
 """
 
 import json
@@ -28,7 +34,7 @@ Cycles = list[dict[str, Any]]
 
 
 def decide(path: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
-    """In this process, but for a few that show that a process of its own does the same."""
+    """Run the command in this process; for a few scenarios, in another process."""
     command = ["decide", "-f", str(path)]
     if path.stem not in AS_PROCESS:
         return main(command), capsys.readouterr().out
@@ -105,7 +111,7 @@ def check_certificates(cycles: Cycles, expected: dict[str, dict[str, Any]]) -> N
         assert {name: found[group][name] for name in fields} == fields
 
 
-def test_every_scenario_says_what_it_shows_and_what_is_expected() -> None:
+def test_every_scenario_has_a_comment_and_expectations() -> None:
     expectations = {path.name.removesuffix(".expect.yaml") for path in FOLDER.glob("*.expect.yaml")}
     assert expectations == {path.stem for path in SCENARIOS}
     assert [path.stem for path in SCENARIOS if not path.read_text().startswith("# ")] == []

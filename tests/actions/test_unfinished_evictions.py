@@ -1,4 +1,4 @@
-"""Evictions that were begun, by a leader before us or by ourselves, come to their end and go no further."""
+"""Unfinished evictions, of an earlier leader or of this one, are completed and not extended."""
 
 from msgspec.structs import replace
 from phalanx.framework.retry import EVICTION_CHECK_MS
@@ -12,15 +12,15 @@ from tests.builders import Scenario
 
 
 def _scenario(**fields: object) -> Scenario:
-    """Two nodes of 8 GPUs, each full of one gang; a gang of higher priority wants one of them."""
+    """Two nodes of 8 GPUs, each full of one gang; a gang of higher priority needs one of them."""
     scenario = Scenario().nodes("a", 2, gpu=8)
     scenario.gang("first", 4, gpu=2, on=["a-0"] * 4)
     scenario.gang("second", 4, gpu=2, on=["a-1"] * 4, **fields)
     return scenario.gang("high", 4, gpu=2, priority=10)
 
 
-def _told(scenario: Scenario, gang: str, *indices: int) -> Scenario:
-    """These members carry the condition and are not being deleted."""
+def _with_condition(scenario: Scenario, gang: str, *indices: int) -> Scenario:
+    """These members have the condition DisruptionTarget and are not being deleted."""
     members = tuple(
         replace(pod, disruption=EvictionReason.PREEMPTED) if index in indices else pod
         for index, pod in enumerate(scenario.members(gang))
@@ -28,53 +28,53 @@ def _told(scenario: Scenario, gang: str, *indices: int) -> Scenario:
     return scenario.change(gang, members=members)
 
 
-def _made_anew(scenario: Scenario, gang: str, *indices: int) -> Scenario:
-    """These members are gone, and others wait in their place."""
+def _recreated(scenario: Scenario, gang: str, *indices: int) -> Scenario:
+    """These members are gone, and their replacements wait."""
     members = tuple(
-        replace(pod, uid=f"{pod.uid}-anew", node=None) if index in indices else pod
+        replace(pod, uid=f"{pod.uid}-again", node=None) if index in indices else pod
         for index, pod in enumerate(scenario.members(gang))
     )
     return scenario.change(gang, members=members)
 
 
-def test_a_new_leader_evicts_the_rest_of_the_gang_and_no_other() -> None:
-    scenario = _made_anew(_told(_scenario(), "second", 1, 2, 3), "second", 0)
+def test_a_new_leader_evicts_the_rest_of_the_gang_only() -> None:
+    scenario = _recreated(_with_condition(_scenario(), "second", 1, 2, 3), "second", 0)
     decided = scenario.decide()
     assert sorted(decided.evicted()) == ["second-1", "second-2", "second-3"]
     assert decided.reasons()["second"] is Reason.PREEMPTED
     assert decided.result.memory.preempted == {GangId("gang-second"): GangId("")}
 
 
-def test_members_that_were_not_told_yet_go_too() -> None:
-    decided = _told(_scenario(), "second", 0).decide()
+def test_members_without_the_condition_are_evicted_too() -> None:
+    decided = _with_condition(_scenario(), "second", 0).decide()
     assert sorted(decided.evicted()) == [f"second-{index}" for index in range(4)]
 
 
-def test_what_a_gang_can_do_without_is_not_the_gang() -> None:
-    """The rest stays whole: it was surplus, or members that go one by one."""
+def test_evicted_surplus_does_not_make_the_gang_preempted() -> None:
+    """The gang keeps its minimum: the evicted pod was surplus, or members are evicted one by one."""
     alone = Disruption(mode=DisruptionMode.SINGLE)
     for scenario in (_scenario(min=3), _scenario(disruption=alone)):
-        _told(scenario, "second", 3)
+        _with_condition(scenario, "second", 3)
         memory = scenario.decide().result.memory
         assert GangId("gang-second") not in memory.preempted
 
 
-def test_others_may_use_the_same_condition_for_their_own_reasons() -> None:
+def test_conditions_with_reasons_of_other_components_are_ignored() -> None:
     scenario = _scenario()
     members = tuple(replace(pod, disruption="TerminationByKubelet") for pod in scenario.members("second"))
     decided = scenario.change("second", members=members).decide()
     assert sorted(decided.evicted()) == [f"first-{index}" for index in range(4)]
 
 
-def test_a_gang_that_is_finishing_is_left_alone() -> None:
-    scenario = _told(_scenario(), "second", 1)
+def test_the_eviction_of_a_finishing_gang_is_not_completed() -> None:
+    scenario = _with_condition(_scenario(), "second", 1)
     first, *others = scenario.members("second")
     scenario.change("second", members=(replace(first, phase=PodPhase.SUCCEEDED), *others))
     assert not any(name.startswith("second") for name in scenario.decide().evicted())
 
 
-def test_who_started_meanwhile_does_not_spare_the_rest() -> None:
-    """Half of the gang went, the other deletions were lost, and there is room elsewhere now."""
+def test_the_eviction_continues_after_the_beneficiary_has_started() -> None:
+    """Half of the gang is gone, the other deletions were lost, and other capacity is free now."""
     scenario = _scenario()
     first = scenario.decide()
     (loser,) = {name.rsplit("-", 1)[0] for name in first.evicted()}
@@ -82,7 +82,7 @@ def test_who_started_meanwhile_does_not_spare_the_rest() -> None:
     scenario.nodes("b", 1, gpu=8)
     scenario.capacity_version += 1
     scenario.now += EVICTION_CHECK_MS
-    decided = _made_anew(_told(scenario, loser, 2, 3), loser, 0, 1).decide()
+    decided = _recreated(_with_condition(scenario, loser, 2, 3), loser, 0, 1).decide()
     assert "high" in decided.placed()
     assert sorted(decided.evicted()) == [f"{loser}-2", f"{loser}-3"]
     assert decided.result.memory.preempted == first.result.memory.preempted
@@ -95,6 +95,6 @@ def test_a_pod_that_joins_an_evicted_gang_is_not_evicted_with_it() -> None:
     scenario.memory = first.result.memory
     scenario.nodes("b", 1, gpu=8)
     scenario.capacity_version += 1
-    decided = _made_anew(scenario, loser, 0, 1, 2).decide()
+    decided = _recreated(scenario, loser, 0, 1, 2).decide()
     assert "high" in decided.placed()
     assert decided.evicted() == []
