@@ -1,8 +1,8 @@
-"""`python -m bench.campaigns`: what users get where parts fail as in life, and 10 and 100 times as often.
+"""`python -m bench.campaigns`: goodput and restarts at realistic failure rates, and 10 and 100 times those.
 
-Clusters of 64, 256 and 1,024 nodes, jobs as in life, all checks on. The jobs of a cluster are the same under
-all rates, and many end badly by themselves: what faults cost is reported beside a run without any. Writes
-campaigns.json and campaigns.md to bench/results.
+Clusters of 64, 256 and 1,024 nodes, realistic jobs, all invariants checked. The jobs of a cluster are the
+same under all rates, and many fail by themselves, so the cost of faults is reported relative to a run without
+faults. Writes campaigns.json and campaigns.md to bench/results.
 """
 
 import argparse
@@ -28,7 +28,7 @@ NODES: Final = (1024, 256, 64)
 """The longest runs first, so that two processes end together."""
 
 _BESIDE_TWIN: Final = "life"
-"""The rate whose runs have a twin without faults, which is that of the other rates too."""
+"""The rate whose runs have a twin without faults; the other rates use the same twin."""
 
 _COLUMNS: Final[dict[str, Callable[[Outcomes], object]]] = {
     "jobs finished": lambda out: f"{out.jobs_finished} of {out.jobs_submitted}",
@@ -68,7 +68,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def hours_of(hours: float, nodes: int) -> float:
-    """So many that each cluster has as many node-hours as the largest, and about as many faults."""
+    """The simulated hours that give each cluster the node-hours of the largest one."""
     return hours * max(NODES) / nodes
 
 
@@ -81,7 +81,7 @@ def _asked(arguments: list[str] | None) -> argparse.Namespace:
         help="simulated hours of 1,024 nodes; smaller clusters run as many node-hours",
     )
     parser.add_argument(
-        "--load", type=float, default=0.1, help="GPU time that the jobs want, of all there is"
+        "--load", type=float, default=0.1, help="requested GPU time of the jobs as a share of all GPU time"
     )
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=2, help="processes")

@@ -2,10 +2,10 @@
 
     python -m bench.growth
 
-Nodes as in bench/cycle_scale.py (16 devices, racks of 16, spines of 8 racks, odd bytes of memory, uneven
-load), gangs of ten that require a rack. First 1,000 pods on 100 to 50,000 nodes, then 1,000 to 100,000 pods
-on 10,000 nodes. Each size is a process of its own: CPU seconds of the first cycle, and how much the process
-grew by the cluster and the cycle. The exponent is the slope of the straight line through the logarithms: 1 is
+Nodes as in bench/cycle_scale.py (16 devices, racks of 16, spines of 8 racks, uneven memory and load), gangs
+of ten that require a rack. First 1,000 pods on 100 to 50,000 nodes, then 1,000 to 100,000 pods on 10,000
+nodes. Each size runs in a separate process: CPU seconds of the first cycle, and the memory growth of the
+process by the cluster and the cycle. The exponent is the slope of the regression line of the logarithms: 1 is
 linear. Writes bench/results/growth.json.
 """
 

@@ -1,6 +1,6 @@
 """`python -m bench.sim_speed`: simulated hours per second of one core, for 64, 256 and 1,024 nodes.
 
-Faults at ten times the rates of life, jobs that want half of the GPUs, all checks on. Writes
+Ten times realistic failure rates, jobs that request half of the GPUs, all invariants checked. Writes
 bench/results/sim_speed.json.
 """
 

@@ -1,8 +1,8 @@
-"""How long the solver takes for one gang, what it proves, and what greedy search alone would have lost.
+"""Measures the solver for one gang: CPU time, proofs, and the loss of greedy search alone.
 
     python -m bench.solver_scale [--seeds N]
 
-The cluster is that of bench/instances.py: every node is a class of its own, so nothing is merged beforehand.
+The cluster is that of bench/instances.py: every node is a separate class, so no nodes are merged.
 Times are CPU time of one thread, from the problem to the checked and certified answer. Writes
 bench/results/solver_scale.json.
 """
@@ -72,12 +72,12 @@ CASES = (
 
 
 def problem(case: Case, seed: int) -> PlacementProblem:
-    """The case on a cluster made from the seed."""
+    """The case on the cluster of the seed."""
     return instance(random.Random(seed), case.nodes, case.roles, case.rules, priced=case.priced, seed=seed)
 
 
 def measured(case: Case, seed: int) -> Figures:
-    """One solve, and greedy search by itself beside it."""
+    """One answer, and that of greedy search alone."""
     posed = problem(case, seed)
     start = time.process_time()
     answer = place(posed)
@@ -115,7 +115,7 @@ def summary(case: Case, runs: Sequence[Figures]) -> dict[str, Any]:
 
 
 def _looser(runs: Sequence[Figures]) -> dict[str, float]:
-    """In how many seeds greedy search lost nothing but tightness, and how much."""
+    """The number of seeds in which greedy search is worse only in tightness, and the loss."""
     alike = [
         run for run in runs if run.greedy is not None and run.greedy[: run.firm] == run.objective[: run.firm]
     ]
