@@ -31,7 +31,7 @@ WARM_UP: Final = "smoke"
 _INTERRUPTED: Final = 130
 
 
-def tell(line: str) -> None:
+def report(line: str) -> None:
     """Print progress to stderr."""
     print(line, file=sys.stderr, flush=True)
 
@@ -70,10 +70,10 @@ async def compare(
     turns = in_turn(plan, contenders)
     for contender in contenders if warm_up else ():
         if any(each is contender for _, each, _ in turns):
-            tell(f"warm-up, not counted: {contender.name}")
-            await try_once(contender, workloads.load(WARM_UP), number=0, tell=tell)
+            report(f"warm-up, not counted: {contender.name}")
+            await try_once(contender, workloads.load(WARM_UP), number=0, report=report)
     for place, (workload, contender, number) in enumerate(turns, start=1):
-        tell(f"{place} of {len(turns)}: {workload.name}, round {number}: {contender.name} ...")
+        report(f"{place} of {len(turns)}: {workload.name}, round {number}: {contender.name} ...")
         runs.append(await _reported_run(contender, workload, number=number))
 
 
@@ -92,10 +92,10 @@ def in_turn(
 
 async def _reported_run(contender: Contender, workload: Workload, *, number: int) -> Run:
     began = time.monotonic()
-    run = await try_once(contender, workload, number=number, tell=tell)
+    run = await try_once(contender, workload, number=number, report=report)
     seen = run.figures
     what = run.trouble or (f"last bind {seen.last_bind_s} s, {seen.bound} bound" if seen else "")
-    tell(f"  {what} ({time.monotonic() - began:.0f} s in all)")
+    report(f"  {what} ({time.monotonic() - began:.0f} s in all)")
     return run
 
 
@@ -142,16 +142,16 @@ def _positive(text: str) -> int:
 def main() -> int:
     """Exit code 1 when no run finished, 2 for an invalid command line or workload."""
     parser = arguments()
-    asked = parser.parse_args()
+    options = parser.parse_args()
     try:
-        plan = planned(asked.workload, asked.rounds)
-        contenders = chosen(asked.only, asked.peers)
+        plan = planned(options.workload, options.rounds)
+        contenders = chosen(options.only, options.peers)
     except (BadWorkload, NoSuchScheduler) as error:
         parser.error(str(error))
     runs: list[Run] = []
     interrupted = False
     try:
-        asyncio.run(compare(plan, contenders, runs, warm_up=not asked.no_warm_up))
+        asyncio.run(compare(plan, contenders, runs, warm_up=not options.no_warm_up))
     except KeyboardInterrupt:
         interrupted = True
     comparison = Comparison(
@@ -159,13 +159,13 @@ def main() -> int:
         deviations={each.name: each.deviation for each in contenders},
         workloads={each.name: each for each, _ in plan if any(run.workload == each.name for run in runs)},
         runs=runs,
-        absent=ABSENT if asked.peers else {},
+        absent=ABSENT if options.peers else {},
     )
     print(markdown(comparison))
     if interrupted:
-        tell("interrupted: nothing was written")
+        report("interrupted: nothing was written")
         return _INTERRUPTED
-    write(comparison, asked.output)
+    write(comparison, options.output)
     return int(all(run.trouble for run in runs))
 
 
@@ -177,7 +177,7 @@ def write(comparison: Comparison, to: Path) -> None:
     try:
         from bench.harness.charts import draw
     except ImportError:
-        tell("no chart: matplotlib is not installed")
+        report("no chart: matplotlib is not installed")
         return
     draw(comparison, to.with_suffix(".png"))
 

@@ -137,19 +137,19 @@ async def _items(session: aiohttp.ClientSession, path: str) -> list[Manifest]:
 
 def _seen(cluster: list[Manifest], bound: list[Manifest], groups: list[Manifest]) -> dict[str, Any]:
     racks = {node["metadata"]["name"]: _rack(node) for node in cluster}
-    lies: dict[str, set[str]] = {}
+    racks_by_gang: dict[str, set[str]] = {}
     gpus: Counter[str] = Counter()
     for pod in bound:
         node = pod["spec"]["nodeName"]
         gang = pod["metadata"]["labels"]["scheduling.phalanx.dev/pod-group"]
-        lies.setdefault(gang, set()).add(racks[node])
+        racks_by_gang.setdefault(gang, set()).add(racks[node])
         requests = pod["spec"]["containers"][0]["resources"]["requests"]
         gpus[node] += int(requests.get("nvidia.com/gpu", 0))
     return {
         "certificates": {one["metadata"]["name"]: _terms(one["status"]["certificate"]) for one in groups},
-        "gangsInSeveralRacks": sum(len(found) > 1 for found in lies.values()),
+        "gangsInSeveralRacks": sum(len(found) > 1 for found in racks_by_gang.values()),
         "overcommittedNodes": sum(count > 8 for count in gpus.values()),
-        "gangsByRack": Counter(rack for found in lies.values() for rack in found),
+        "gangsByRack": Counter(rack for found in racks_by_gang.values() for rack in found),
     }
 
 
@@ -167,17 +167,17 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--nodes", type=int, default=1000)
     parser.add_argument("--gangs", type=int, default=100)
-    asked = parser.parse_args()
-    cluster, work = nodes(asked.nodes), gangs(asked.gangs)
+    options = parser.parse_args()
+    cluster, work = nodes(options.nodes), gangs(options.gangs)
     planned = offline([*cluster, *work])
     seen = asyncio.run(online(cluster, work))
-    alike = sum(seen["certificates"].get(gang) == each for gang, each in planned.items())
+    equal = sum(seen["certificates"].get(gang) == each for gang, each in planned.items())
     result = {
-        "nodes": asked.nodes,
-        "gangs": asked.gangs,
+        "nodes": options.nodes,
+        "gangs": options.gangs,
         "placedOffline": len(planned),
         "placedOnline": len(seen["certificates"]),
-        "sameCertificate": alike,
+        "sameCertificate": equal,
         "provenOnline": sum(each[0] for each in seen["certificates"].values()),
         "gangsInSeveralRacks": seen["gangsInSeveralRacks"],
         "overcommittedNodes": seen["overcommittedNodes"],
@@ -188,7 +188,7 @@ def main() -> int:
     record(RESULTS / "as_proven.json", {**result, "gangsByRack": by_rack})
     whole = {result[name] for name in ("placedOffline", "placedOnline", "sameCertificate", "provenOnline")}
     broken = result["gangsInSeveralRacks"] or result["overcommittedNodes"]
-    return int(whole != {asked.gangs} or bool(broken))
+    return int(whole != {options.gangs} or bool(broken))
 
 
 if __name__ == "__main__":

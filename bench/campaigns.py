@@ -48,22 +48,26 @@ _COLUMNS: Final[dict[str, Callable[[Outcomes], object]]] = {
 
 def main(arguments: list[str] | None = None) -> int:
     """Print and write one row for each cluster and rate of faults; 1 when a check was violated."""
-    asked = _asked(arguments)
+    options = _parsed(arguments)
     runs = [
         Request(
-            seed=asked.seed, nodes=nodes, hours=hours_of(asked.hours, nodes), faults=faults, load=asked.load
+            seed=options.seed,
+            nodes=nodes,
+            hours=hours_of(options.hours, nodes),
+            faults=faults,
+            load=options.load,
         )
         for nodes, faults in product(NODES, reversed(CAMPAIGNS))
     ]
-    with workers(asked.jobs) as pool:
+    with workers(options.jobs) as pool:
         played = list(zip(runs, pool.map(_played, runs), strict=True))
     rows = sorted(played, key=lambda row: (row[0].nodes, CAMPAIGNS[row[0].faults]))
     twins = {request.nodes: summary.twin for request, summary in rows if summary.twin is not None}
     table = _table(rows, twins)
     print(table)
     document = [_written(request, summary) for request, summary in rows]
-    record(asked.out / "campaigns.json", document)
-    (asked.out / "campaigns.md").write_text(table + "\n")
+    record(options.out / "campaigns.json", document)
+    (options.out / "campaigns.md").write_text(table + "\n")
     return 1 if any(summary.violation_count for _, summary in rows) else 0
 
 
@@ -72,7 +76,7 @@ def hours_of(hours: float, nodes: int) -> float:
     return hours * max(NODES) / nodes
 
 
-def _asked(arguments: list[str] | None) -> argparse.Namespace:
+def _parsed(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench.campaigns", description=__doc__)
     parser.add_argument(
         "--hours",

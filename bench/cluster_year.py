@@ -39,14 +39,14 @@ def main(arguments: list[str] | None = None) -> int:
         default=Path(gettempdir()) / "phalanx-cluster-year",
         help="folder of finished runs",
     )
-    asked = parser.parse_args(arguments)
-    asked.keep.mkdir(parents=True, exist_ok=True)
-    with ThreadPoolExecutor(asked.jobs) as pool:
-        runs = [pool.submit(_run, seed, asked.keep) for seed in SEEDS]
+    options = parser.parse_args(arguments)
+    options.keep.mkdir(parents=True, exist_ok=True)
+    with ThreadPoolExecutor(options.jobs) as pool:
+        runs = [pool.submit(_run, seed, options.keep) for seed in SEEDS]
         for done, run in enumerate(as_completed(runs), start=1):
             run.result()
             print(f"{done} of {len(runs)} runs", file=sys.stderr, flush=True)
-    summaries = [msgspec.json.decode(_file(seed, asked.keep).read_bytes(), type=Summary) for seed in SEEDS]
+    summaries = [msgspec.json.decode(_file(seed, options.keep).read_bytes(), type=Summary) for seed in SEEDS]
     result = _together(summaries)
     record(RESULTS / "cluster_year.json", result)
     print(json.dumps({name: value for name, value in result.items() if name != "decisionHashes"}, indent=2))

@@ -35,9 +35,9 @@ def one(nodes: int, pods: int, size: int) -> Row:
 
     from bench.cycle_scale import scenario
 
-    asked = argparse.Namespace(nodes=nodes, pods=pods, shapes=1, levels=True, full=False)
+    options = argparse.Namespace(nodes=nodes, pods=pods, shapes=1, levels=True, full=False)
     before = _peak_mib()
-    snapshot = scenario(asked, size)
+    snapshot = scenario(options, size)
     began = time.process_time()
     result = decide(snapshot, SchedulerConfig())
     return {
@@ -77,9 +77,9 @@ def main() -> None:
     """Print both tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--one", nargs=3, type=int, metavar=("NODES", "PODS", "SIZE"))
-    asked = parser.parse_args()
-    if asked.one:
-        print(json.dumps(one(*asked.one)))
+    options = parser.parse_args()
+    if options.one:
+        print(json.dumps(one(*options.one)))
         return
     print(f"{'nodes':>8} {'pods':>8} {'placed':>8} {'CPU s':>8} {'MiB':>8}")
     result = {"byNodes": _table(BY_NODES, "nodes"), "byPods": _table(BY_PODS, "pods")}

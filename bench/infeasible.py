@@ -218,9 +218,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--instances", type=int, default=200)
     parser.add_argument("--sized", type=int, default=80, help="instances on 1,000 nodes")
-    asked = parser.parse_args()
-    runs = [measured(seed) for seed in range(asked.instances)]
-    sized = [measured(seed, 1000) for seed in range(asked.sized)]
+    options = parser.parse_args()
+    runs = [measured(seed) for seed in range(options.instances)]
+    sized = [measured(seed, 1000) for seed in range(options.sized)]
     table = {
         plant.__name__: summary([run for run in runs if run.plant == plant.__name__]) for plant in PLANTS
     }

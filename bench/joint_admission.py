@@ -149,25 +149,25 @@ def _gang(case: Case, rng: random.Random, index: int) -> GangDemand:
 
 def measured(case: Case, seed: int, *, subgroups: bool = False) -> Figures:
     """One seed: sequential admission, then joint admission that starts from it."""
-    posed = problem(case, seed, subgroups=subgroups)
+    case_problem = problem(case, seed, subgroups=subgroups)
     begin = time.process_time()
-    start = in_order(posed)
+    start = in_order(case_problem)
     greedy_seconds = time.process_time() - begin
     if isinstance(start, Declined):
         raise SystemExit(start.reason)
     gangs = tuple(
         structs.replace(gang, must_admit=case.kept and index in start)
-        for index, gang in enumerate(posed.gangs)
+        for index, gang in enumerate(case_problem.gangs)
     )
-    posed = structs.replace(posed, gangs=gangs)
+    case_problem = structs.replace(case_problem, gangs=gangs)
     begin = time.process_time()
-    answer = admit(posed, start, limits=JointLimits(deterministic=case.effort))
+    answer = admit(case_problem, start, limits=JointLimits(deterministic=case.effort))
     seconds = time.process_time() - begin
     if isinstance(answer, Declined):
         raise SystemExit(answer.reason)
     total = sum(gang.value for gang in gangs)
     return Figures(
-        greedy=total_value(posed, start),
+        greedy=total_value(case_problem, start),
         joint=total - answer.certificate.objective[0],
         bound=total - answer.certificate.bound[0],
         proven=answer.certificate.proven,

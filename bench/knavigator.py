@@ -75,14 +75,14 @@ def main(arguments: list[str] | None = None) -> int:
         default=REAL_RUN_S,
         help=f"with --real: how long a pod runs there ({REAL_RUN_S:g})",
     )
-    asked = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     configure_logs(level="critical")
     orderings = ("StrictFIFO", "PriorityFIFO")
-    if asked.real:
+    if options.real:
         # Only this option needs the control plane.
         from bench.knavigator_real import play_real
 
-        run_s = asked.run_seconds
+        run_s = options.run_seconds
         rows = [
             asyncio.run(play_real(sizes(), nodes=NODES, ordering=each, run_s=run_s)) for each in orderings
         ]
@@ -96,7 +96,7 @@ def main(arguments: list[str] | None = None) -> int:
             f"nodes busy, once in each run of a pod: {', '.join(map(str, row.busy))}; "
             f"{row.violations} violations"
         )
-    name = "knavigator_real.json" if asked.real else "knavigator.json"
+    name = "knavigator_real.json" if options.real else "knavigator.json"
     record(RESULTS / name, msgspec.to_builtins(rows))
     return 0 if all(row.finished == row.pods and not row.violations for row in rows) else 1
 

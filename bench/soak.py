@@ -51,21 +51,21 @@ QUEUES = ("--hours", "0.25", "--nodes", "12", "--load", "0.9", "--workload", "qu
 
 def main(arguments: list[str] | None = None) -> int:
     """Exit with code 1 when a check was violated, an act failed, or no run reached a coverage point."""
-    asked = _asked(arguments)
-    is_plain = asked.workload == "plain"
+    parsed = _parsed(arguments)
+    is_plain = parsed.workload == "plain"
     settings, shares = (PLAIN, FAULTS) if is_plain else (QUEUES, {"all": 1})
     minutes: dict[str, float] = {}
     with _timed("seeds", minutes):
-        seeds = _seeds(asked.seeds, settings, shares, asked.jobs)
+        seeds = _seeds(parsed.seeds, settings, shares, parsed.jobs)
     with _timed("plans of F1 to F3", minutes):
-        drills = _drills(asked.every, asked.jobs) if is_plain else []
+        drills = _drills(parsed.every, parsed.jobs) if is_plain else []
     with _timed("more plans", minutes):
-        drills += _more_drills(asked.every, asked.jobs) if is_plain else []
+        drills += _sampled_drills(parsed.every, parsed.jobs) if is_plain else []
     coverage = added(each["coverage"] for each in (*seeds, *drills))
     unreached = missing(coverage)
-    _tell(seeds, drills, unreached, minutes)
+    _print_report(seeds, drills, unreached, minutes)
     result = {
-        "processes": asked.jobs,
+        "processes": parsed.jobs,
         "minutes": minutes,
         "seeds": seeds,
         "drills": drills,
@@ -79,7 +79,7 @@ def main(arguments: list[str] | None = None) -> int:
     return 1 if failed else 0
 
 
-def _asked(arguments: list[str] | None) -> argparse.Namespace:
+def _parsed(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench.soak", description=__doc__)
     parser.add_argument("--seeds", type=int, default=1000, help="runs of one simulated hour")
     parser.add_argument("--workload", choices=("plain", "queues"), default="plain", help="of the seeds")
@@ -111,7 +111,7 @@ def _drills(every: int, jobs: int) -> list[Any]:
     return played
 
 
-def _more_drills(every: int, jobs: int) -> list[Any]:
+def _sampled_drills(every: int, jobs: int) -> list[Any]:
     """Drills of the other acts, and load."""
     more = _json("drill", *_named(MORE_ACTS), "--every", str(MORE_EVERY * every), jobs=jobs)
     for drill in more:
@@ -128,7 +128,9 @@ def _json(command: str, *options: str, jobs: int) -> Any:
     return json.loads(subprocess.run(words, stdout=subprocess.PIPE, text=True, check=False).stdout)
 
 
-def _tell(seeds: list[Any], drills: list[Any], unreached: list[str], minutes: dict[str, float]) -> None:
+def _print_report(
+    seeds: list[Any], drills: list[Any], unreached: list[str], minutes: dict[str, float]
+) -> None:
     runs, hours = (sum(each[key] for each in seeds) for key in ("seeds", "simulatedHours"))
     print(f"{runs} seeds, {hours:.0f} simulated hours")
     print("minutes: " + ", ".join(f"{part} {taken:.0f}" for part, taken in minutes.items()))

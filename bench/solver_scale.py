@@ -78,9 +78,9 @@ def problem(case: Case, seed: int) -> PlacementProblem:
 
 def measured(case: Case, seed: int) -> Figures:
     """One answer, and that of greedy search alone."""
-    posed = problem(case, seed)
+    case_problem = problem(case, seed)
     start = time.process_time()
-    answer = place(posed)
+    answer = place(case_problem)
     seconds = time.process_time() - start
     if not isinstance(answer, Placed):
         return Figures(seconds, answer.by, answer.proven, (), None)
@@ -90,7 +90,7 @@ def measured(case: Case, seed: int) -> Figures:
         by=certificate.by,
         proven=certificate.proven,
         objective=certificate.objective,
-        greedy=greedy_score(posed),
+        greedy=greedy_score(case_problem),
         proven_but_tightness=proven_but_tightness(certificate),
         firm=primary_terms(certificate.terms),
     )
@@ -116,12 +116,12 @@ def summary(case: Case, runs: Sequence[Figures]) -> dict[str, Any]:
 
 def _looser(runs: Sequence[Figures]) -> dict[str, float]:
     """The number of seeds in which greedy search is worse only in tightness, and the loss."""
-    alike = [
+    equal = [
         run for run in runs if run.greedy is not None and run.greedy[: run.firm] == run.objective[: run.firm]
     ]
-    tightness = sum(run.objective[-1] for run in alike)
-    more = sum(run.greedy[-1] for run in alike if run.greedy is not None) - tightness
-    looser = sum(run.greedy != run.objective for run in alike)
+    tightness = sum(run.objective[-1] for run in equal)
+    more = sum(run.greedy[-1] for run in equal if run.greedy is not None) - tightness
+    looser = sum(run.greedy != run.objective for run in equal)
     return {
         "greedyLooser": looser,
         "greedyTightnessPercent": round(100 * more / tightness, 1) if tightness else 0.0,

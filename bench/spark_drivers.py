@@ -148,9 +148,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.spark_drivers", description=__doc__)
     parser.add_argument("--drivers", type=int, default=104)
     parser.add_argument("--nodes", type=int, default=4)
-    asked = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     configure_logs(level="critical")
-    sizes: dict[str, Any] = {"drivers": asked.drivers, "nodes": asked.nodes, "patience_s": 3600.0}
+    sizes: dict[str, Any] = {"drivers": options.drivers, "nodes": options.nodes, "patience_s": 3600.0}
     reserved, without = play(**sizes, reserves=True), play(**sizes, reserves=False)
     for each in (reserved, without):
         print(
@@ -161,7 +161,7 @@ def main(arguments: list[str] | None = None) -> int:
         )
     rows = msgspec.to_builtins([reserved, without])
     record(RESULTS / "spark_drivers.json", rows)
-    is_well = reserved.finished == asked.drivers and reserved.least_spare >= 0
+    is_well = reserved.finished == options.drivers and reserved.least_spare >= 0
     return 0 if is_well and not reserved.violations else 1
 
 

@@ -179,8 +179,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--instances", type=int, default=500)
     parser.add_argument("--first", type=int, default=0, help="the first seed")
-    asked = parser.parse_args()
-    runs = [measured(seed) for seed in range(asked.first, asked.first + asked.instances)]
+    options = parser.parse_args()
+    runs = [measured(seed) for seed in range(options.first, options.first + options.instances)]
     table = {make.__name__: summary([run for run in runs if run.make == make.__name__]) for make in MAKES}
     table["all"] = summary(runs)
     shown = [name for name in table["all"] if name != "by"]

@@ -210,16 +210,16 @@ def _unit(gang: Gang, nodes: Sequence[int]) -> EvictionUnit:
 
 def measured(case: Case, seed: int) -> Figures:
     """One choice of the solver, and those of the greedy rules."""
-    posed = problem(case, seed)
-    choice, seconds = _timed(lambda: choose_victims(posed).choice)
-    cheap, _ = _timed(lambda: best_of(cheapest_first, posed))
-    ratio, ratio_seconds = _timed(lambda: best_of(best_ratio_first, posed))
+    case_problem = problem(case, seed)
+    choice, seconds = _timed(lambda: choose_victims(case_problem).choice)
+    cheap, _ = _timed(lambda: best_of(cheapest_first, case_problem))
+    ratio, ratio_seconds = _timed(lambda: best_of(best_ratio_first, case_problem))
     assert choice is not None
     assert cheap is not None
     assert ratio is not None
     return Figures(
-        gangs=len(posed.units),
-        running=sum(amounts[2] // PER_GPU[2] for unit in posed.units for _, amounts in unit.frees),
+        gangs=len(case_problem.units),
+        running=sum(amounts[2] // PER_GPU[2] for unit in case_problem.units for _, amounts in unit.frees),
         cost=choice.cost,
         bound=choice.bound,
         victims=len(choice.units),
@@ -228,7 +228,7 @@ def measured(case: Case, seed: int) -> Figures:
         cheapest_first=cheap,
         best_ratio=ratio,
         ratio_seconds=ratio_seconds,
-        errors=tuple(_defects(posed, choice)),
+        errors=tuple(_defects(case_problem, choice)),
     )
 
 
@@ -238,19 +238,19 @@ def _timed(work: Callable[[], Answer]) -> tuple[Answer, float]:
     return answer, time.process_time() - begin
 
 
-def _defects(posed: PreemptionProblem, choice: VictimSet) -> Iterator[str]:
+def _defects(case_problem: PreemptionProblem, choice: VictimSet) -> Iterator[str]:
     """Verify the certificate of the choice, and that the pods fit in one domain."""
-    if choice.cost != sum(posed.units[unit].cost for unit in choice.units):
+    if choice.cost != sum(case_problem.units[unit].cost for unit in choice.units):
         yield "its cost is not that of its victims"
     if choice.bound > choice.cost:
         yield "its bound is above its cost"
-    free = [list(node.free) for node in posed.nodes]
+    free = [list(node.free) for node in case_problem.nodes]
     for unit in choice.units:
-        for number, amounts in posed.units[unit].frees:
+        for number, amounts in case_problem.units[unit].frees:
             free[number] = [have + more for have, more in zip(free[number], amounts, strict=True)]
-    (demand,) = posed.demands
+    (demand,) = case_problem.demands
     pods: dict[int, int] = {}
-    for node, have in zip(posed.nodes, free, strict=True):
+    for node, have in zip(case_problem.nodes, free, strict=True):
         count = min(amount // need for amount, need in zip(have, demand.request, strict=True))
         pods[node.domain] = pods.get(node.domain, 0) + max(0, count)
     if max(pods.values()) < demand.count:

@@ -59,12 +59,12 @@ def _snapshot(
         scenario.nodes(f"n{node:05}", gpu=8, cpu=96, memory=2048, within=spine, used=load)
     for number, gang in enumerate(running):
         name, on = f"g{number:05}", [f"n{node:05}-0" for node in gang.nodes]
-        asked = {"gpu": gang.gpus, "cpu": CORES * gang.gpus, "memory": MEMORY_GI * gang.gpus}
-        scenario.gang(name, len(on), on=on, **asked)
+        requests = {"gpu": gang.gpus, "cpu": CORES * gang.gpus, "memory": MEMORY_GI * gang.gpus}
+        scenario.gang(name, len(on), on=on, **requests)
         since = NOW_S - 60 * gang.minutes
         members = tuple(replace(pod, running_since=since) for pod in scenario.members(name))
         scenario.change(name, members=members)
-    asked = {"gpu": wanted.gpus, "cpu": CORES * wanted.gpus, "memory": MEMORY_GI * wanted.gpus}
+    requests = {"gpu": wanted.gpus, "cpu": CORES * wanted.gpus, "memory": MEMORY_GI * wanted.gpus}
     level = {"required": "spine"} if wanted.spine else {}
-    scenario.gang("wanted", wanted.pods, priority=10, **asked, **level)  # type: ignore[arg-type]
+    scenario.gang("wanted", wanted.pods, priority=10, **requests, **level)  # type: ignore[arg-type]
     return scenario.snapshot()

@@ -85,11 +85,11 @@ async def _note(lines: AsyncIterator[bytes], record: Record) -> str:
     return version
 
 
-async def _main(asked: argparse.Namespace) -> Observation:
+async def _main(options: argparse.Namespace) -> Observation:
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     return await observe(
-        kubeconfig=asked.kubeconfig, expected=asked.expected, until=Until(asked.until), stop=stop
+        kubeconfig=options.kubeconfig, expected=options.expected, until=Until(options.until), stop=stop
     )
 
 
@@ -100,8 +100,8 @@ def main() -> None:
     parser.add_argument("--expected", type=int, required=True)
     parser.add_argument("--until", choices=list(Until), required=True)
     parser.add_argument("--output", type=Path, required=True)
-    asked = parser.parse_args()
-    asked.output.write_bytes(msgspec.json.encode(asyncio.run(_main(asked))))
+    options = parser.parse_args()
+    options.output.write_bytes(msgspec.json.encode(asyncio.run(_main(options))))
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from bench.harness.processes import Meter, Used, metering
 from bench.harness.watching import Observer, observing
 from bench.harness.workloads import Clock, Until, Workload
 
-Tell = Callable[[str], None]
+Report = Callable[[str], None]
 
 PREPARED_WITHIN_S: Final = 600.0
 READY_WITHIN_S: Final = 120.0
@@ -86,14 +86,14 @@ def takes_part(contender: Contender, workload: Workload) -> bool:
     return contender.decides or (simple and not workload.existing() and not workload.run_seconds)
 
 
-async def run_once(contender: Contender, workload: Workload, *, number: int, tell: Tell) -> Run:
+async def run_once(contender: Contender, workload: Workload, *, number: int, report: Report) -> Run:
     """One run, from the start of the control plane to its end. Raises errors outside the scheduler."""
     busy_before = await busy_share()
     async with _site(contender, workload) as site:
         await _prepare(site)
         end = await (_backlog(site) if workload.clock is Clock.BACKLOG else _live(site))
         if end.trouble:
-            tell(f"  the logs are in {site.plane.keep_logs()}")
+            report(f"  the logs are in {site.plane.keep_logs()}")
         existing = sum(gang.size for gang in workload.existing())
         return Run(
             workload=workload.name,
@@ -174,32 +174,36 @@ async def _finish(
     observer: Observer, meter: Meter, workload: Workload, *, started_at: float
 ) -> tuple[str, dict[str, Used]]:
     """Why the run did not finish, or "", and the usage until then. Afterwards the observer has ended."""
-    met, gone, blind = (
+    met, scheduler_ended, observer_ended = (
         asyncio.create_task(each)
         for each in (observer.met.wait(), meter.ended(SCHEDULER), observer.ended.wait())
     )
-    tasks = (met, gone, blind)
+    tasks = (met, scheduler_ended, observer_ended)
     left = workload.limit_seconds - (time.monotonic() - started_at)
     await asyncio.wait(tasks, timeout=left, return_when=asyncio.FIRST_COMPLETED)
-    if gone.done():
-        await asyncio.wait((met, blind), timeout=_AFTER_ITS_END_S, return_when=asyncio.FIRST_COMPLETED)
+    if scheduler_ended.done():
+        await asyncio.wait(
+            (met, observer_ended), timeout=_AFTER_ITS_END_S, return_when=asyncio.FIRST_COMPLETED
+        )
     used = meter.read()
     if not met.done():
         observer.stop()
     await observer.ended.wait()
-    trouble = why_not_finished(workload, observer.read(), is_met=observer.met.is_set(), has_ended=gone.done())
+    trouble = why_not_finished(
+        workload, observer.read(), is_met=observer.met.is_set(), has_ended=scheduler_ended.done()
+    )
     for task in tasks:
         task.cancel()
     return trouble, used
 
 
-async def try_once(contender: Contender, workload: Workload, *, number: int, tell: Tell) -> Run:
+async def try_once(contender: Contender, workload: Workload, *, number: int, report: Report) -> Run:
     """Like run_once, but a scheduler that cannot be started or observed is reported as a row."""
     try:
-        await asyncio.to_thread(contender.build, tell)
-        return await run_once(contender, workload, number=number, tell=tell)
+        await asyncio.to_thread(contender.build, report)
+        return await run_once(contender, workload, number=number, report=report)
     except Exception as error:  # any error of another scheduler while it is built or started
-        tell("".join(traceback.format_exception(error)))
+        report("".join(traceback.format_exception(error)))
         return Run(workload.name, contender.name, number, trouble=f"could not be run: {_first(error)}")
 
 

@@ -52,15 +52,15 @@ def arrivals(pods: Sequence[Shape], *, capacity: int, rng: random.Random) -> lis
     target = capacity * TUNED_PERCENT // 100
     order = list(pods)
     rng.shuffle(order)
-    asked = sum(pod.demand for pod in order)
-    while asked > target:
-        asked -= order.pop(rng.randrange(len(order))).demand
-    while asked < target:
+    requested = sum(pod.demand for pod in order)
+    while requested > target:
+        requested -= order.pop(rng.randrange(len(order))).demand
+    while requested < target:
         drawn = pods[rng.randrange(len(pods))]
         # The simulator counts only one device of the sampled pod here, whatever their number.
-        if asked + drawn.milli > target:
+        if requested + drawn.milli > target:
             break
-        asked += drawn.demand
+        requested += drawn.demand
         order.append(drawn)
     return order
 

@@ -138,22 +138,22 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--period", type=int, default=PERIOD_S, help=f"s between decisions ({PERIOD_S})")
     parser.add_argument("--gpus-per-pod", type=int, default=GPUS_PER_POD, choices=range(1, 9))
     parser.add_argument("--output", type=Path, default=RESULTS / "philly.json")
-    asked = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     try:
-        trace = read_trace(asked.trace, gpus_per_pod=asked.gpus_per_pod)
+        trace = read_trace(options.trace, gpus_per_pod=options.gpus_per_pod)
     except (TraceError, OSError) as error:
         print(f"--trace: {error}", file=sys.stderr)
         return 2
-    first = busiest(trace, asked.days) if asked.first_day is None else asked.first_day
-    week = week_of(trace, first_day=first, days=asked.days)
-    runs = tuple(sorted(played(week, period_s=asked.period, jobs=asked.jobs), key=_place))
+    first = busiest(trace, options.days) if options.first_day is None else options.first_day
+    week = week_of(trace, first_day=first, days=options.days)
+    runs = tuple(sorted(played(week, period_s=options.period, jobs=options.jobs), key=_place))
     new = sum(job.is_new for job in week.jobs)
     report = Report(
-        *(first, asked.days, new, len(week.jobs) - new, round(week.wanted, 1), asked.period),
-        *(asked.gpus_per_pod, runs),
+        *(first, options.days, new, len(week.jobs) - new, round(week.wanted, 1), options.period),
+        *(options.gpus_per_pod, runs),
     )
-    record(asked.output, msgspec.to_builtins(report))
-    asked.output.with_suffix(".md").write_text(table(runs) + "\n")
+    record(options.output, msgspec.to_builtins(report))
+    options.output.with_suffix(".md").write_text(table(runs) + "\n")
     print(table(runs))
     return int(any(each.policy in OURS and each.outcome.never_started for each in runs))
 

@@ -144,10 +144,10 @@ def test_a_module_without_the_required_files_is_not_built() -> None:
 
 async def test_a_scheduler_that_cannot_be_built_is_a_row_with_the_reason(go: Path) -> None:
     go.write_text("#!/bin/sh\necho no such module >&2\nexit 1\n")
-    failed = await try_once(COSCHEDULING, workloads.load("smoke"), number=1, tell=lambda _line: None)
+    failed = await try_once(COSCHEDULING, workloads.load("smoke"), number=1, report=lambda _line: None)
     assert "could not be run: PeerMissing: coscheduling v0.34.7: `go build` failed" in failed.trouble
     go.unlink()
-    missing = await try_once(VOLCANO, workloads.load("smoke"), number=1, tell=lambda _line: None)
+    missing = await try_once(VOLCANO, workloads.load("smoke"), number=1, report=lambda _line: None)
     assert missing.trouble.endswith("volcano v1.14.1 is not built, and there is no Go to build it with")
 
 

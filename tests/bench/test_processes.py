@@ -55,11 +55,11 @@ async def test_the_busy_share_of_the_machine(monkeypatch: pytest.MonkeyPatch) ->
 
 
 async def test_a_scheduler_that_cannot_be_run_is_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def fails(contender: Contender, workload: Workload, *, number: int, tell: run.Tell) -> run.Run:
+    async def fails(contender: Contender, workload: Workload, *, number: int, report: run.Report) -> run.Run:
         raise ExceptionGroup("several", [FileNotFoundError("no such program\nand more")])
 
     monkeypatch.setattr(run, "run_once", fails)
     lines: list[str] = []
-    row = await run.try_once(PHALANX, workload(), number=3, tell=lines.append)
+    row = await run.try_once(PHALANX, workload(), number=3, report=lines.append)
     assert row == run.Run("few", "phalanx", 3, trouble="could not be run: FileNotFoundError: no such program")
     assert "Traceback" in lines[0]
