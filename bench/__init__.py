@@ -1,1 +1,1 @@
-"""Benchmarks: run by hand, figures committed under results/. Speed is always a ratio measured in one run."""
+"""Benchmarks that are run by hand; figures are committed under results/ and compared only within one run."""

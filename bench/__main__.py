@@ -1,9 +1,9 @@
-"""Schedulers side by side on real control planes with fake nodes: speed, latency, gangs, cost.
+"""Compares schedulers on real control planes with fake nodes: speed, latency, gangs, cost.
 
     python -m bench [--workload NAME ...] [--only PART ...] [--peers all] [--rounds N] [--output PATH]
 
 Every run gets a fresh control plane, and the schedulers take turns: A B C, A B C. The other benchmarks
-of this folder run by their own name.
+of this folder are separate modules.
 """
 
 import argparse
@@ -26,24 +26,24 @@ from bench.peers import ABSENT, PEERS
 
 RESULTS: Final = Path(__file__).parent / "results" / "side_by_side"
 DEFAULT_ROUNDS: Final = {"100x100": 1, "100x100-live": 1, "latency": 1, "deadlock": 1}
-"""What runs when nothing is asked for, and how often: about 11 minutes on two cores."""
+"""The default workloads and their numbers of rounds: about 11 minutes on two cores."""
 WARM_UP: Final = "smoke"
 _INTERRUPTED: Final = 130
 
 
-def tell(line: str) -> None:
+def report(line: str) -> None:
     """Print progress to stderr."""
     print(line, file=sys.stderr, flush=True)
 
 
 class NoSuchScheduler(Exception):
-    """Nobody has a name with that part."""
+    """No scheduler has this text in its name."""
 
 
 def chosen(only: Sequence[str], peers: Sequence[str]) -> list[Contender]:
-    """Ours and those peers that are asked for, all of them by "all"; of these, those that `only` names.
+    """The contenders: ours and the requested peers ("all" for all), restricted to those that `only` names.
 
-    Both take parts of names. Raises NoSuchScheduler.
+    Both match parts of names. Raises NoSuchScheduler.
     """
     wanted = [*ALL, *(_named(PEERS, peers) if "all" not in peers else PEERS)]
     return _named(wanted, only) if only else wanted
@@ -52,8 +52,8 @@ def chosen(only: Sequence[str], peers: Sequence[str]) -> list[Contender]:
 def _named(contenders: Sequence[Contender], parts: Sequence[str]) -> list[Contender]:
     unknown = [part for part in parts if not any(part in each.name for each in contenders)]
     if unknown:
-        there = ", ".join(each.name for each in contenders) or "none"
-        raise NoSuchScheduler(f"no scheduler with {unknown[0]!r} in its name; there are: {there}")
+        known = ", ".join(each.name for each in contenders) or "none"
+        raise NoSuchScheduler(f"no scheduler with {unknown[0]!r} in its name; known schedulers: {known}")
     return [each for each in contenders if any(part in each.name for part in parts)]
 
 
@@ -66,21 +66,21 @@ def planned(names: Sequence[str], rounds: int | None) -> list[tuple[Workload, in
 async def compare(
     plan: Sequence[tuple[Workload, int]], contenders: Sequence[Contender], runs: list[Run], *, warm_up: bool
 ) -> None:
-    """Adds each run to `runs` as it ends, so that an interrupted comparison keeps what it has."""
+    """Add each run to `runs` when it ends, so that an interrupted comparison keeps finished runs."""
     turns = in_turn(plan, contenders)
     for contender in contenders if warm_up else ():
         if any(each is contender for _, each, _ in turns):
-            tell(f"warm-up, not counted: {contender.name}")
-            await try_once(contender, workloads.load(WARM_UP), number=0, tell=tell)
+            report(f"warm-up, not counted: {contender.name}")
+            await try_once(contender, workloads.load(WARM_UP), number=0, report=report)
     for place, (workload, contender, number) in enumerate(turns, start=1):
-        tell(f"{place} of {len(turns)}: {workload.name}, round {number}: {contender.name} ...")
-        runs.append(await _told_run(contender, workload, number=number))
+        report(f"{place} of {len(turns)}: {workload.name}, round {number}: {contender.name} ...")
+        runs.append(await _reported_run(contender, workload, number=number))
 
 
 def in_turn(
     plan: Sequence[tuple[Workload, int]], contenders: Sequence[Contender]
 ) -> list[tuple[Workload, Contender, int]]:
-    """Every run with the number of its round: a machine that slows down does so for all."""
+    """Every run with its round. Schedulers take turns, so that a slower machine affects all of them."""
     return [
         (workload, contender, number)
         for workload, rounds in plan
@@ -90,12 +90,12 @@ def in_turn(
     ]
 
 
-async def _told_run(contender: Contender, workload: Workload, *, number: int) -> Run:
+async def _reported_run(contender: Contender, workload: Workload, *, number: int) -> Run:
     began = time.monotonic()
-    run = await try_once(contender, workload, number=number, tell=tell)
+    run = await try_once(contender, workload, number=number, report=report)
     seen = run.figures
     what = run.trouble or (f"last bind {seen.last_bind_s} s, {seen.bound} bound" if seen else "")
-    tell(f"  {what} ({time.monotonic() - began:.0f} s in all)")
+    report(f"  {what} ({time.monotonic() - began:.0f} s in all)")
     return run
 
 
@@ -123,9 +123,11 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument(
         "--rounds", type=_positive, help="of every workload; without, each has its own number"
     )
-    parser.add_argument("--no-warm-up", action="store_true", help="no small run of each scheduler before")
     parser.add_argument(
-        "--output", type=Path, default=RESULTS, help="path without its ending, for .json, .md and .png"
+        "--no-warm-up", action="store_true", help="without a small run of each scheduler before"
+    )
+    parser.add_argument(
+        "--output", type=Path, default=RESULTS, help="path without extension, for .json, .md and .png"
     )
     return parser
 
@@ -138,18 +140,18 @@ def _positive(text: str) -> int:
 
 
 def main() -> int:
-    """Exit code 1 when no run came to its end, 2 for a bad command line or workload."""
+    """Exit code 1 when no run finished, 2 for an invalid command line or workload."""
     parser = arguments()
-    asked = parser.parse_args()
+    options = parser.parse_args()
     try:
-        plan = planned(asked.workload, asked.rounds)
-        contenders = chosen(asked.only, asked.peers)
+        plan = planned(options.workload, options.rounds)
+        contenders = chosen(options.only, options.peers)
     except (BadWorkload, NoSuchScheduler) as error:
         parser.error(str(error))
     runs: list[Run] = []
     interrupted = False
     try:
-        asyncio.run(compare(plan, contenders, runs, warm_up=not asked.no_warm_up))
+        asyncio.run(compare(plan, contenders, runs, warm_up=not options.no_warm_up))
     except KeyboardInterrupt:
         interrupted = True
     comparison = Comparison(
@@ -157,25 +159,25 @@ def main() -> int:
         deviations={each.name: each.deviation for each in contenders},
         workloads={each.name: each for each, _ in plan if any(run.workload == each.name for run in runs)},
         runs=runs,
-        absent=ABSENT if asked.peers else {},
+        absent=ABSENT if options.peers else {},
     )
     print(markdown(comparison))
     if interrupted:
-        tell("interrupted: nothing was written")
+        report("interrupted: nothing was written")
         return _INTERRUPTED
-    write(comparison, asked.output)
+    write(comparison, options.output)
     return int(all(run.trouble for run in runs))
 
 
 def write(comparison: Comparison, to: Path) -> None:
-    """As JSON, Markdown and, where matplotlib is there, PNG."""
+    """Write JSON, Markdown and, when matplotlib is installed, PNG."""
     to.parent.mkdir(parents=True, exist_ok=True)
     to.with_suffix(".json").write_bytes(msgspec.json.format(msgspec.json.encode(comparison)) + b"\n")
     to.with_suffix(".md").write_text(markdown(comparison))
     try:
         from bench.harness.charts import draw
     except ImportError:
-        tell("no picture: matplotlib is not installed")
+        report("no chart: matplotlib is not installed")
         return
     draw(comparison, to.with_suffix(".png"))
 

@@ -1,10 +1,11 @@
-"""Gangs of two roles that require a rack, on a real control plane: placed as the solver proves it offline?
+"""Checks that gangs on a real control plane get the placements that `phalanx decide` proves offline.
 
     python -m bench.as_proven [--nodes N] [--gangs N]
 
-The same manifests go to `phalanx decide`, which needs no cluster, and to a control plane with KWOK's kubelets
-on which `phalanx run` schedules. Both must place every gang, with the same certificate, proven; there each
-gang must be in one rack, and no node over-committed. Writes bench/results/as_proven.json.
+The gangs have two roles and require a rack. The same manifests are given to `phalanx decide`, which needs no
+cluster, and to a control plane with KWOK on which `phalanx run` schedules. Both must place every gang with
+the same proven certificate; on the control plane each gang must be in one rack, and no node over-committed.
+Writes bench/results/as_proven.json.
 """
 
 import argparse
@@ -35,13 +36,13 @@ ROLES = {"worker": (6, {"cpu": "20", "nvidia.com/gpu": "8"}), "helper": (4, {"cp
 NODES_PER_RACK = 16
 LOOK_S = 0.5
 PATIENCE_S = 90.0
-"""Seconds in which all must be placed: some ten on idle cores."""
+"""The time limit for all placements in seconds; about ten are needed on idle cores."""
 
 Manifest = dict[str, Any]
 
 
 def nodes(count: int) -> list[Manifest]:
-    """Racks of 16 nodes with 8 GPUs and 32 cores; a third has daemons' load, none has another's memory."""
+    """Racks of 16 nodes with 8 GPUs and 32 cores; a third has the load of daemons, the memory differs."""
     return [
         fake_node(
             f"node-{i:05d}",
@@ -97,11 +98,11 @@ def offline(manifests: list[Manifest]) -> dict[str, tuple[Any, ...]]:
         words = [sys.executable, "-m", "phalanx.cli", "decide", "-f", str(path)]
         done = subprocess.run(words, stdout=subprocess.PIPE, check=True)
     cycles = json.loads(done.stdout)["cycles"]
-    return {each["group"].split("/")[1]: _told(each) for cycle in cycles for each in cycle["certificates"]}
+    return {each["group"].split("/")[1]: _terms(each) for cycle in cycles for each in cycle["certificates"]}
 
 
 async def online(cluster: list[Manifest], work: list[Manifest]) -> dict[str, Any]:
-    """What the control plane shows once every pod is bound."""
+    """The state of the control plane when every pod is bound."""
     pods = sum(one["kind"] == "Pod" for one in work)
     async with ControlPlane.start() as plane, plane.session() as session:
         definitions = contenders.PHALANX.dialect.crds()
@@ -120,7 +121,7 @@ async def online(cluster: list[Manifest], work: list[Manifest]) -> dict[str, Any
 
 
 async def _settled_groups(session: aiohttp.ClientSession) -> list[Manifest]:
-    """All PodGroups, once each tells of its placement."""
+    """All PodGroups, when each has a placement in its status."""
     while True:
         groups = await _items(session, POD_GROUPS_PATH)
         if all((group.get("status") or {}).get("certificate") for group in groups):
@@ -136,19 +137,19 @@ async def _items(session: aiohttp.ClientSession, path: str) -> list[Manifest]:
 
 def _seen(cluster: list[Manifest], bound: list[Manifest], groups: list[Manifest]) -> dict[str, Any]:
     racks = {node["metadata"]["name"]: _rack(node) for node in cluster}
-    lies: dict[str, set[str]] = {}
+    racks_by_gang: dict[str, set[str]] = {}
     gpus: Counter[str] = Counter()
     for pod in bound:
         node = pod["spec"]["nodeName"]
         gang = pod["metadata"]["labels"]["scheduling.phalanx.dev/pod-group"]
-        lies.setdefault(gang, set()).add(racks[node])
+        racks_by_gang.setdefault(gang, set()).add(racks[node])
         requests = pod["spec"]["containers"][0]["resources"]["requests"]
         gpus[node] += int(requests.get("nvidia.com/gpu", 0))
     return {
-        "certificates": {one["metadata"]["name"]: _told(one["status"]["certificate"]) for one in groups},
-        "gangsInSeveralRacks": sum(len(found) > 1 for found in lies.values()),
+        "certificates": {one["metadata"]["name"]: _terms(one["status"]["certificate"]) for one in groups},
+        "gangsInSeveralRacks": sum(len(found) > 1 for found in racks_by_gang.values()),
         "overcommittedNodes": sum(count > 8 for count in gpus.values()),
-        "gangsByRack": Counter(rack for found in lies.values() for rack in found),
+        "gangsByRack": Counter(rack for found in racks_by_gang.values() for rack in found),
     }
 
 
@@ -157,26 +158,26 @@ def _rack(node: Manifest) -> str:
     return rack
 
 
-def _told(certificate: Manifest) -> tuple[Any, ...]:
+def _terms(certificate: Manifest) -> tuple[Any, ...]:
     return (certificate["proven"], tuple(certificate["objective"]), tuple(certificate["bound"]))
 
 
 def main() -> int:
-    """Exit code 1 when the two differ, or anything is not proven, torn apart or over-committed."""
+    """Exit code 1 when the two differ, a gang is unproven or in several racks, or a node over-committed."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--nodes", type=int, default=1000)
     parser.add_argument("--gangs", type=int, default=100)
-    asked = parser.parse_args()
-    cluster, work = nodes(asked.nodes), gangs(asked.gangs)
-    told = offline([*cluster, *work])
+    options = parser.parse_args()
+    cluster, work = nodes(options.nodes), gangs(options.gangs)
+    planned = offline([*cluster, *work])
     seen = asyncio.run(online(cluster, work))
-    alike = sum(seen["certificates"].get(gang) == each for gang, each in told.items())
+    equal = sum(seen["certificates"].get(gang) == each for gang, each in planned.items())
     result = {
-        "nodes": asked.nodes,
-        "gangs": asked.gangs,
-        "placedOffline": len(told),
+        "nodes": options.nodes,
+        "gangs": options.gangs,
+        "placedOffline": len(planned),
         "placedOnline": len(seen["certificates"]),
-        "sameCertificate": alike,
+        "sameCertificate": equal,
         "provenOnline": sum(each[0] for each in seen["certificates"].values()),
         "gangsInSeveralRacks": seen["gangsInSeveralRacks"],
         "overcommittedNodes": seen["overcommittedNodes"],
@@ -187,7 +188,7 @@ def main() -> int:
     record(RESULTS / "as_proven.json", {**result, "gangsByRack": by_rack})
     whole = {result[name] for name in ("placedOffline", "placedOnline", "sameCertificate", "provenOnline")}
     broken = result["gangsInSeveralRacks"] or result["overcommittedNodes"]
-    return int(whole != {asked.gangs} or bool(broken))
+    return int(whole != {options.gangs} or bool(broken))
 
 
 if __name__ == "__main__":

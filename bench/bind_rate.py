@@ -32,7 +32,7 @@ Run = Callable[[Transport, list[Bind]], Awaitable[None]]
 
 
 class EveryPlanHolds:
-    """The binder's question costs nothing here."""
+    """A placement check that accepts every placement at no cost."""
 
     def gang(self, placement: Placement) -> str | None:
         return None

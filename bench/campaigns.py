@@ -1,8 +1,8 @@
-"""`python -m bench.campaigns`: what users get where parts fail as in life, and 10 and 100 times as often.
+"""`python -m bench.campaigns`: goodput and restarts at realistic failure rates, and 10 and 100 times those.
 
-Clusters of 64, 256 and 1,024 nodes, jobs as in life, all checks on. The jobs of a cluster are the same under
-all rates, and many end badly by themselves: what faults cost is reported beside a run without any. Writes
-campaigns.json and campaigns.md to bench/results.
+Clusters of 64, 256 and 1,024 nodes, realistic jobs, all invariants checked. The jobs of a cluster are the
+same under all rates, and many fail by themselves, so the cost of faults is reported relative to a run without
+faults. Writes campaigns.json and campaigns.md to bench/results.
 """
 
 import argparse
@@ -28,7 +28,7 @@ NODES: Final = (1024, 256, 64)
 """The longest runs first, so that two processes end together."""
 
 _BESIDE_TWIN: Final = "life"
-"""The rate whose runs have a twin without faults, which is that of the other rates too."""
+"""The rate whose runs have a twin without faults; the other rates use the same twin."""
 
 _COLUMNS: Final[dict[str, Callable[[Outcomes], object]]] = {
     "jobs finished": lambda out: f"{out.jobs_finished} of {out.jobs_submitted}",
@@ -48,31 +48,35 @@ _COLUMNS: Final[dict[str, Callable[[Outcomes], object]]] = {
 
 def main(arguments: list[str] | None = None) -> int:
     """Print and write one row for each cluster and rate of faults; 1 when a check was violated."""
-    asked = _asked(arguments)
+    options = _parsed(arguments)
     runs = [
         Request(
-            seed=asked.seed, nodes=nodes, hours=hours_of(asked.hours, nodes), faults=faults, load=asked.load
+            seed=options.seed,
+            nodes=nodes,
+            hours=hours_of(options.hours, nodes),
+            faults=faults,
+            load=options.load,
         )
         for nodes, faults in product(NODES, reversed(CAMPAIGNS))
     ]
-    with workers(asked.jobs) as pool:
+    with workers(options.jobs) as pool:
         played = list(zip(runs, pool.map(_played, runs), strict=True))
     rows = sorted(played, key=lambda row: (row[0].nodes, CAMPAIGNS[row[0].faults]))
     twins = {request.nodes: summary.twin for request, summary in rows if summary.twin is not None}
     table = _table(rows, twins)
     print(table)
     document = [_written(request, summary) for request, summary in rows]
-    record(asked.out / "campaigns.json", document)
-    (asked.out / "campaigns.md").write_text(table + "\n")
+    record(options.out / "campaigns.json", document)
+    (options.out / "campaigns.md").write_text(table + "\n")
     return 1 if any(summary.violation_count for _, summary in rows) else 0
 
 
 def hours_of(hours: float, nodes: int) -> float:
-    """So many that each cluster has as many node-hours as the largest, and about as many faults."""
+    """The simulated hours that give each cluster the node-hours of the largest one."""
     return hours * max(NODES) / nodes
 
 
-def _asked(arguments: list[str] | None) -> argparse.Namespace:
+def _parsed(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench.campaigns", description=__doc__)
     parser.add_argument(
         "--hours",
@@ -81,7 +85,7 @@ def _asked(arguments: list[str] | None) -> argparse.Namespace:
         help="simulated hours of 1,024 nodes; smaller clusters run as many node-hours",
     )
     parser.add_argument(
-        "--load", type=float, default=0.1, help="GPU time that the jobs want, of all there is"
+        "--load", type=float, default=0.1, help="requested GPU time of the jobs as a share of all GPU time"
     )
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=2, help="processes")

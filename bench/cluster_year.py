@@ -1,8 +1,8 @@
-"""`python -m bench.cluster_year`: 8,760 simulated hours of 256 nodes under ten times the faults of life.
+"""`python -m bench.cluster_year`: 8,760 simulated hours of 256 nodes at ten times realistic failure rates.
 
-73 runs of five simulated days each, from seeds 1 to 73: 80 minutes on two cores. A run that has ended
-is kept in the folder of `--keep` and not repeated. Writes bench/results/cluster_year.json when all are
-there.
+73 runs of five simulated days each, from seeds 1 to 73: 80 minutes on two cores. The results of
+finished runs are kept in the folder `--keep`, so that an interrupted benchmark can be resumed. Writes
+bench/results/cluster_year.json when all runs have finished.
 """
 
 import argparse
@@ -34,16 +34,19 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.cluster_year", description=__doc__)
     parser.add_argument("--jobs", type=int, default=2, help="processes")
     parser.add_argument(
-        "--keep", type=Path, default=Path(gettempdir()) / "phalanx-cluster-year", help="runs that have ended"
+        "--keep",
+        type=Path,
+        default=Path(gettempdir()) / "phalanx-cluster-year",
+        help="folder of finished runs",
     )
-    asked = parser.parse_args(arguments)
-    asked.keep.mkdir(parents=True, exist_ok=True)
-    with ThreadPoolExecutor(asked.jobs) as pool:
-        runs = [pool.submit(_run, seed, asked.keep) for seed in SEEDS]
+    options = parser.parse_args(arguments)
+    options.keep.mkdir(parents=True, exist_ok=True)
+    with ThreadPoolExecutor(options.jobs) as pool:
+        runs = [pool.submit(_run, seed, options.keep) for seed in SEEDS]
         for done, run in enumerate(as_completed(runs), start=1):
             run.result()
             print(f"{done} of {len(runs)} runs", file=sys.stderr, flush=True)
-    summaries = [msgspec.json.decode(_file(seed, asked.keep).read_bytes(), type=Summary) for seed in SEEDS]
+    summaries = [msgspec.json.decode(_file(seed, options.keep).read_bytes(), type=Summary) for seed in SEEDS]
     result = _together(summaries)
     record(RESULTS / "cluster_year.json", result)
     print(json.dumps({name: value for name, value in result.items() if name != "decisionHashes"}, indent=2))
@@ -55,7 +58,7 @@ def _file(seed: int, folder: Path) -> Path:
 
 
 def _run(seed: int, folder: Path) -> None:
-    """Raises CalledProcessError when it did not come to its end; a violation is no such thing."""
+    """Raises CalledProcessError when the run did not finish; a violation is no such error."""
     if _file(seed, folder).exists():
         return
     words = [sys.executable, "-m", "phalanx.cli", "simulate", "--seed", str(seed), *SETTINGS, "-o", "json"]

@@ -1,11 +1,10 @@
-"""How long one cycle takes for 10,000 pods on 1,000 nodes, as gangs of 1, 10, 100 and 1,000.
+"""Measures the time of one cycle for 10,000 pods on 1,000 nodes, in gangs of 1, 10, 100 and 1,000.
 
     python -m bench.cycle_scale [--nodes N] [--pods N] [--shapes N] [--levels] [--full]
 
-Every node has its own name, odd bytes of memory and uneven daemons, as real ones do. `--shapes` spreads the
-gangs over so many pod shapes; `--full` asks for more than fits, so that most gangs are refused and
-explained; `--levels` lets each gang of more than one pod require a rack and lays nodes out in racks of 16
-and spines of 8 racks.
+Nodes differ in memory and load of daemons, as in real clusters. `--shapes` sets the number of pod shapes of
+the gangs. `--full` requests more than fits, so that most gangs are refused and explained. With `--levels`
+each gang of more than one pod requires a rack, and nodes are in racks of 16 and spines of 8 racks.
 """
 
 import argparse
@@ -20,7 +19,7 @@ from tests.builders import GI, Scenario
 
 
 def scenario(arguments: argparse.Namespace, size: int) -> Snapshot:
-    """Nodes of 16 devices and as many pods in gangs of `size` as fill them to 62 %, or to 187 %."""
+    """Nodes of 16 devices, and pods in gangs of `size` that request 62 % or 187 % of them."""
     levels = ("spine", "rack") if arguments.levels else ()
     made = Scenario(*levels)
     for index in range(arguments.nodes):
@@ -41,7 +40,7 @@ def scenario(arguments: argparse.Namespace, size: int) -> Snapshot:
 
 
 def main() -> None:
-    """Print one line per gang size: the first cycle, and the one after it in which nothing is left to do."""
+    """Print one line per gang size: the first cycle, and the following one without any work."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--nodes", type=int, default=1000)
     parser.add_argument("--pods", type=int, default=10_000)

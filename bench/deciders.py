@@ -1,10 +1,10 @@
-"""Binds per second and lateness of a Lease's ticks while cycles compute: in a thread, in a process.
+"""Binds per second and delay of Lease renewals while cycles run in a thread or in a process.
 
     python -m bench.deciders [--pods 3000] [--nodes 1000] [--waiting 10000]
 
 One event loop binds pods on a real control plane with 64 connections, and a task beside it ticks every 50 ms
-as a renewal would. Meanwhile the decider computes cycles back to back, each over the same waiting pods in
-gangs of one, the most expensive split. The first row has no cycles at all.
+like a renewal. Meanwhile the decider computes cycles back to back, each over the same waiting pods in gangs
+of one, which is the most expensive case. The first row is without cycles.
 """
 
 import argparse
@@ -33,7 +33,7 @@ CONFIG = SchedulerConfig()
 
 
 class Row(Struct, frozen=True):
-    """What one run showed. Lateness in milliseconds."""
+    """The result of one run; lateness in milliseconds."""
 
     decider: str
     binds_per_s: float
@@ -47,7 +47,7 @@ def _with_uid(manifest: Manifest) -> Manifest:
 
 
 def cluster(*, nodes: int, waiting: int) -> tuple[Event, ...]:
-    """The cycles' own cluster, which no API server knows."""
+    """The cluster of the cycles, which exists on no API server."""
 
     def manifests(kind: type[Node | Pod], objects: Iterable[Manifest]) -> tuple[Node | Pod, ...]:
         return tuple(msgspec.convert(_with_uid(each), kind) for each in objects)
@@ -60,7 +60,7 @@ def cluster(*, nodes: int, waiting: int) -> tuple[Event, ...]:
 
 
 def deciders(events: tuple[Event, ...]) -> dict[str, Decider | None]:
-    """Each with the cluster in its cache."""
+    """Each decider with the cluster in its cache."""
     cache = Cache(scheduler_name=CONFIG.scheduler_name)
     cache.apply_all(events)
     process = ProcessDecider(config=CONFIG)
@@ -73,13 +73,13 @@ def deciders(events: tuple[Event, ...]) -> dict[str, Decider | None]:
 
 
 class Ticks:
-    """How late a task that wants to run every TICK_S gets its turn."""
+    """Measures the delays of a task that runs every TICK_S."""
 
     def __init__(self) -> None:
         self.late: list[float] = []
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Tick until cancelled."""
         while True:
             due = time.perf_counter() + TICK_S
             await asyncio.sleep(TICK_S)
@@ -87,7 +87,7 @@ class Ticks:
 
 
 async def cycles(decider: Decider | None, done: list[int]) -> None:
-    """Back to back until cancelled."""
+    """Decide back to back until cancelled."""
     while decider is not None:
         done.append((await decider.decide(now_ms=0)).cycle)
         await asyncio.sleep(0)

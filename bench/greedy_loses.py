@@ -1,11 +1,11 @@
-"""Small cases in which taking the next best place pod after pod loses: all placements listed, beside ours.
+"""Small cases in which pod-by-pod greedy placement is not optimal, compared with Phalanx and all placements.
 
     python -m bench.greedy_loses
 
-Each case is a scenario of tests/scenarios, which says where it comes from. Every placement that Kubernetes
-could let come about is listed, and what the best ones cost. Beside that: the answer of `phalanx decide`, and
-what a scheduler gets that puts pods down in the order of the document, each on the fullest, or on the
-emptiest, node that takes it, and never takes one back. Writes bench/results/greedy_loses.json.
+Each case is a scenario of tests/scenarios, which names its source. The benchmark lists every feasible
+placement and the least cost, the answer of `phalanx decide`, and the result of a greedy scheduler without
+backtracking that places pods in the order of the document, each on the fullest or on the emptiest feasible
+node. Writes bench/results/greedy_loses.json.
 """
 
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ NOTHING: Final = "not placed"
 
 
 class Row(Struct, frozen=True, rename="camel"):
-    """One case: the placements there are, and what each way costs; None where it places nothing."""
+    """One case: the number of placements, and the cost of each method; None when it places nothing."""
 
     case: str
     pods: int
@@ -40,7 +40,7 @@ class Row(Struct, frozen=True, rename="camel"):
 
 
 def measured(name: str) -> Row:
-    """List everything, decide, and place pod by pod."""
+    """List all placements, decide, and place pod by pod."""
     cluster, cost = Cluster(name), CASES[name]
     costs = [cost(cluster, assignments) for assignments in cluster.placements()]
     fullest, emptiest = (pod_by_pod(cluster, fullest=way) for way in (True, False))
@@ -59,7 +59,7 @@ def measured(name: str) -> Row:
 
 
 def pod_by_pod(cluster: Cluster, *, fullest: bool) -> list[Assignment]:
-    """Each pod on the first of the nodes that take it; nothing where one finds none: it is a gang."""
+    """Place each pod on its first feasible node; place nothing when one pod has none, since it is a gang."""
     assignments: list[Assignment] = []
     for pod in cluster.waiting:
         there = [*cluster.there, *assignments]
@@ -72,7 +72,7 @@ def pod_by_pod(cluster: Cluster, *, fullest: bool) -> list[Assignment]:
 
 
 def _use(cluster: Cluster, node: str, pod: Item, there: Sequence[Assignment]) -> float:
-    """The mean share that pods use on the node of what this one asks for: peers score nodes by it."""
+    """The mean utilisation of the node in the resources of this pod, a common node score."""
     offers = cluster.nodes[node]["status"]["allocatable"]
     used = [requests_of(other) for other, place in there if place == node]
     shares = [sum(each.get(name, 0) for each in used) / offers[name] for name in requests_of(pod)]
@@ -90,11 +90,11 @@ def line(row: Row) -> str:
     ways = (row.best, row.phalanx, row.fullest_first, row.emptiest_first)
     return (
         f"{row.case:<32} {row.pods:>4} {row.nodes:>5} {row.placements:>10} {row.best_placements:>5} "
-        + " ".join(f"{_told(way):>14}" for way in ways)
+        + " ".join(f"{_shown(way):>14}" for way in ways)
     )
 
 
-def _told(cost: Cost | None) -> str:
+def _shown(cost: Cost | None) -> str:
     if cost is None:
         return NOTHING
     return "/".join(map(str, cost)) or "placed"

@@ -2,10 +2,10 @@
 
     python -m bench.growth
 
-Nodes as in bench/cycle_scale.py (16 devices, racks of 16, spines of 8 racks, odd bytes of memory, uneven
-load), gangs of ten that require a rack. First 1,000 pods on 100 to 50,000 nodes, then 1,000 to 100,000 pods
-on 10,000 nodes. Each size is a process of its own: CPU seconds of the first cycle, and how much the process
-grew by the cluster and the cycle. The exponent is the slope of the straight line through the logarithms: 1 is
+Nodes as in bench/cycle_scale.py (16 devices, racks of 16, spines of 8 racks, uneven memory and load), gangs
+of ten that require a rack. First 1,000 pods on 100 to 50,000 nodes, then 1,000 to 100,000 pods on 10,000
+nodes. Each size runs in a separate process: CPU seconds of the first cycle, and the memory growth of the
+process by the cluster and the cycle. The exponent is the slope of the regression line of the logarithms: 1 is
 linear. Writes bench/results/growth.json.
 """
 
@@ -35,9 +35,9 @@ def one(nodes: int, pods: int, size: int) -> Row:
 
     from bench.cycle_scale import scenario
 
-    asked = argparse.Namespace(nodes=nodes, pods=pods, shapes=1, levels=True, full=False)
+    options = argparse.Namespace(nodes=nodes, pods=pods, shapes=1, levels=True, full=False)
     before = _peak_mib()
-    snapshot = scenario(asked, size)
+    snapshot = scenario(options, size)
     began = time.process_time()
     result = decide(snapshot, SchedulerConfig())
     return {
@@ -77,9 +77,9 @@ def main() -> None:
     """Print both tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--one", nargs=3, type=int, metavar=("NODES", "PODS", "SIZE"))
-    asked = parser.parse_args()
-    if asked.one:
-        print(json.dumps(one(*asked.one)))
+    options = parser.parse_args()
+    if options.one:
+        print(json.dumps(one(*options.one)))
         return
     print(f"{'nodes':>8} {'pods':>8} {'placed':>8} {'CPU s':>8} {'MiB':>8}")
     result = {"byNodes": _table(BY_NODES, "nodes"), "byPods": _table(BY_PODS, "pods")}

@@ -1,10 +1,10 @@
-"""Hostile objects by the hundred thousand: bytes of a watch, reflector, cache, decide, `phalanx decide`.
+"""Feeds 100,000 malformed objects through watch, reflector, cache, decide and `phalanx decide`.
 
     python -m bench.hostile [--objects 100000] [--world 400] [--manifests 10] [--seed 1000] [--out FILE]
 
-Each world is a fresh cluster with healthy gangs, 400 spoiled objects and two cycles, and is emptied at the
-end; the checks are those of tests/hostile. One object in `--manifests` also goes through `phalanx decide`.
-Each cycle is compared with one over the same objects, had nobody spoiled them, in the same minute.
+Each world is a new cluster with valid gangs, 400 malformed objects and two cycles; at the end all objects are
+deleted. The checks are those of tests/hostile. One object in `--manifests` is also given to `phalanx decide`.
+Each cycle is compared with a cycle over the valid forms of the same objects in the same minute.
 """
 
 import argparse
@@ -30,15 +30,15 @@ from tests.hostile.harness import Cluster, add_healthy, check_healthy, event
 RESULTS = Path(__file__).resolve().parent / "results" / "hostile.json"
 
 LONGEST = 3.0
-"""A cycle among hostile objects may take so many times the CPU time of one among sound ones; more is a delay.
+"""The largest allowed ratio of the CPU time of a cycle with malformed objects to one with valid objects.
 
-That of the same world, or where it has little to decide the median of all: single pods refused for their own
-faults are reported one by one, while a world of sound ones may have nothing to say.
+The reference is the cycle with valid objects of the same world, or the median of all worlds if that is
+larger: invalid single pods get one verdict each, while a valid world may have nothing to report.
 """
 
 
 class Tally:
-    """What became of all of them."""
+    """Counts of the results of all objects."""
 
     def __init__(self) -> None:
         self.kinds: Counter[str] = Counter()
@@ -75,12 +75,12 @@ class Tally:
 
     @property
     def longest(self) -> float:
-        """The cycle among hostile objects that took longest beside its sound one: so many times as long."""
+        """The greatest ratio of a cycle with malformed objects to its valid reference."""
         return longest(self.cycle_ms, self.sound_ms)
 
 
 def longest(hostile_ms: list[float], sound_ms: list[float]) -> float:
-    """By world; a sound cycle below the median of all of them counts as that."""
+    """The greatest ratio by world; the median of all valid cycles is the lower bound of the reference."""
     least = statistics.median(sound_ms)
     return max(each / max(sound, least) for each, sound in zip(hostile_ms, sound_ms, strict=True))
 
@@ -94,7 +94,7 @@ def _spread(values: list[float]) -> list[float]:
 
 
 async def world(tally: Tally, items: list[Spoiled], seed: int) -> None:
-    """One cluster from its beginning to its emptying."""
+    """Run one world: create a cluster, run its cycles, and delete its objects."""
     cluster, random = Cluster(), Random(seed)
     add_healthy(cluster)
     for item in items:
@@ -102,7 +102,7 @@ async def world(tally: Tally, items: list[Spoiled], seed: int) -> None:
         tally.ways.update(item.how)
         events.send(cluster, random, item)
     await cluster.hear()
-    gc.collect()  # what earlier worlds left is no work of this cycle
+    gc.collect()  # garbage of earlier worlds must not count for this cycle
     snapshot, result = cluster.cycle()
     tally.cycle_ms.append(cluster.deciding_s * 1000)
     tally.sound_ms.append(await sound_cycle_ms(items))
@@ -117,7 +117,7 @@ async def world(tally: Tally, items: list[Spoiled], seed: int) -> None:
 
 
 async def sound_cycle_ms(items: list[Spoiled]) -> float:
-    """The cycle of the same cluster, had nobody spoiled anything."""
+    """The time of the cycle of the same cluster with valid objects."""
     cluster = Cluster()
     add_healthy(cluster)
     for item in items:
@@ -129,7 +129,7 @@ async def sound_cycle_ms(items: list[Spoiled]) -> float:
 
 
 def run(arguments: argparse.Namespace) -> Tally:
-    """World after world; one that fails is noted and the next one begins."""
+    """Run all worlds; a failure is recorded and the next world starts."""
     tally = Tally()
     _load(arguments)
     began = time.perf_counter()
@@ -138,11 +138,11 @@ def run(arguments: argparse.Namespace) -> Tally:
         while tally.objects < arguments.objects:
             seed = arguments.seed + tally.worlds
             items = list(islice(spoiled(seed), min(arguments.world, arguments.objects - tally.objects)))
-            _noted(
+            _recorded(
                 tally, f"world {seed}", lambda items=items, seed=seed: asyncio.run(world(tally, items, seed))
             )
             for item in items[:: arguments.manifests]:
-                _noted(
+                _recorded(
                     tally,
                     f"phalanx decide, seed {seed}, {item.kind} {item.name} {item.how}",
                     lambda item=item: tally.codes.update([str(decided(item, file))]),
@@ -153,12 +153,12 @@ def run(arguments: argparse.Namespace) -> Tally:
 
 
 def _load(arguments: argparse.Namespace) -> None:
-    """What the first cycles of a process load once: the solver, plugins."""
+    """Load what the first cycle of a process imports: the solver and plugins."""
     import_module("phalanx.solver.cp_sat")
     asyncio.run(sound_cycle_ms(list(islice(spoiled(arguments.seed), arguments.world))))
 
 
-def _noted(tally: Tally, what: str, work: Any) -> None:
+def _recorded(tally: Tally, what: str, work: Any) -> None:
     try:
         work()
     except Exception as error:
@@ -179,7 +179,7 @@ def _progress(tally: Tally, objects: int, seconds: float) -> None:
 
 
 def main() -> None:
-    """Print a table, write the JSON, and end with 1 where anything failed or a cycle was delayed."""
+    """Print a table and write the JSON; exit code 1 when anything failed or a cycle was too slow."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--objects", type=int, default=100_000)
     parser.add_argument("--world", type=int, default=400)

@@ -1,15 +1,15 @@
-"""Gangs that cannot be placed: whether the named rules are to blame, the advice helps, and how long it takes.
+"""Checks explanations of infeasible gangs: conflicts, suggested relaxations, and CPU time.
 
     python -m bench.infeasible [--instances N] [--sized N]
 
-Each instance plants one conflict in a cluster of 64 to 2,000 nodes: more pods than a rack holds, than a spine
-holds, than a queue's budget leaves, than the eligible nodes hold, than all nodes hold, a subgroup or segments
-that no rack takes, or two roles of which each rack has the GPUs, but not on the right nodes. It is explained
-as a cycle does it: if the gang does not fit the same nodes with nothing on them, it is impossible, and that
-is explained; else it waits. The rules that the explanation names must be infeasible together and feasible
-after any one of them is dropped; the first change that it offers, applied, must make the gang fit; what is
-told as waiting must fit the empty nodes. All is asked of the solver again, with ten times the effort of an
-answer. The last line is of other instances, all on 1,000 nodes. Writes bench/results/infeasible.json.
+Each instance plants one conflict in a cluster of 64 to 2,000 nodes: more pods than fit in a rack, a spine,
+the budget of a queue, the eligible nodes or all nodes; a subgroup or segments that fit in no rack; or two
+roles for which each rack has enough GPUs in total but not per node. It is explained as in a cycle: if the
+gang does not fit on the empty nodes either, it is impossible, and that is explained; otherwise it waits. The
+named rules must be infeasible together and feasible after any one of them is dropped. The first relaxation
+must make the gang fit. A gang that is reported as waiting must fit on the empty nodes. All this is verified
+by the solver with ten times the effort of an answer. The last line shows other instances, all on 1,000 nodes.
+Writes bench/results/infeasible.json.
 """
 
 import argparse
@@ -33,7 +33,7 @@ from bench.sweep import at
 
 RESULTS = Path(__file__).parent / "results"
 BUDGET_S = 1.0
-"""CPU seconds in which an explanation should end."""
+"""The CPU seconds in which an explanation should finish."""
 
 _LIMITS = SolveLimits(deterministic=EXPLANATION_DETERMINISTIC_LIMIT)
 _THOROUGH = SolveLimits(deterministic=10 * SOLVE_DETERMINISTIC_LIMIT)
@@ -43,7 +43,7 @@ _SPINE, _RACK = SameDomain("required spine", "spine"), SameDomain("required rack
 class Figures(Struct, frozen=True):
     """One instance. `is_conflict`: infeasible together; `is_minimal`: feasible after any one was dropped.
 
-    `standing_is_right`: what was told as impossible or as waiting is so.
+    `standing_is_right`: the report as impossible or as waiting is correct.
     """
 
     plant: str
@@ -68,7 +68,7 @@ def spine_too_small(rng: random.Random, nodes: int) -> PlacementProblem:
 
 
 def budget_too_small(rng: random.Random, nodes: int) -> PlacementProblem:
-    """Eight GPUs more than the queue may use, beside a level that is no obstacle."""
+    """Eight GPUs more than the queue may use, with a required level that is not in conflict."""
     count = rng.randint(2, 6)
     rules: list[Rule] = [_SPINE, Budget("limit", {"nvidia.com/gpu": 8 * (count - 1)})]
     return instance(rng, nodes, [workers(count)], rules)
@@ -95,22 +95,22 @@ def cluster_too_small(rng: random.Random, nodes: int) -> PlacementProblem:
 
 
 def subgroup_too_large(rng: random.Random, nodes: int) -> PlacementProblem:
-    """A subgroup that no rack takes, beside one that any rack takes."""
+    """A subgroup that fits in no rack, and one that fits in any rack."""
     roles = [workers(33, subgroups=("large",)), workers(1, 1, subgroups=("small",))]
     rules = [SubgroupDomain("large in a rack", "large", "rack"), SubgroupDomain("small", "small", "rack")]
     return instance(rng, max(nodes, 400), roles, rules)
 
 
 def segment_too_large(rng: random.Random, nodes: int) -> PlacementProblem:
-    """Segments of 36 whole nodes, which no rack has."""
+    """Segments of 36 whole nodes, which fit in no rack."""
     rules = [SubgroupSegments("segments of 36", "ranks", "rack", 36)]
     return instance(rng, max(nodes, 400), [workers(36, subgroups=("ranks",))], rules)
 
 
 def odd_packing(rng: random.Random, nodes: int) -> PlacementProblem:
-    """Pods of 7 and of 2 GPUs that must share a rack, one of 2 more than the best rack takes.
+    """Pods of 7 and of 2 GPUs that require one rack; one pod of 2 GPUs more than fits in the best rack.
 
-    As many of 7 as any rack takes: what those leave on nodes of 8 is of no use.
+    As many pods of 7 as fit in any rack; the GPU that each leaves on a node of 8 is unusable.
     """
     rules: list[Rule] = [_RACK, Budget("limit", {"nvidia.com/gpu": 8 * nodes})]
     problem = instance(rng, max(nodes, 200), [workers(1, 7), workers(1, 2)], rules)
@@ -123,7 +123,7 @@ def odd_packing(rng: random.Random, nodes: int) -> PlacementProblem:
 
 
 def _beside(free: Sequence[int], large: int) -> int:
-    """How many pods of 2 GPUs nodes with these GPUs take beside so many of 7, -1 if not even those."""
+    """How many pods of 2 GPUs fit beside `large` pods of 7; -1 when those do not fit."""
     takers = sorted(gpus for gpus in free if gpus >= 7)
     if len(takers) < large:
         return -1
@@ -144,7 +144,7 @@ PLANTS: tuple[Callable[[random.Random, int], PlacementProblem], ...] = (
 
 
 def vacant(problem: PlacementProblem) -> PlacementProblem:
-    """The same nodes with all cores and GPUs free, and nothing used of a queue's budget of 64 GPUs more."""
+    """The problem on the empty nodes, with an unused budget of the queue, which is 64 GPUs larger."""
     classes = tuple(
         structs.replace(group, free=(180_000, group.free[1], group.free[2], 8)) for group in problem.classes
     )
@@ -159,7 +159,7 @@ def _unused(budget: Budget) -> Budget:
 
 
 def measured(seed: int, nodes: int | None = None) -> Figures:
-    """One explanation, and whether it is true. `nodes`: of so many, where the plant does not need more."""
+    """One explanation and its verification. `nodes`: the number of nodes, unless the conflict needs more."""
     rng = random.Random(seed)
     plant = PLANTS[seed % len(PLANTS)]
     now = plant(rng, nodes or rng.randint(64, 2000))
@@ -184,7 +184,7 @@ def measured(seed: int, nodes: int | None = None) -> Figures:
 
 
 def _first_helps(core: PlacementProblem, facts: Explanation) -> bool | None:
-    """None where no change is offered."""
+    """Whether the first relaxation makes the gang fit; None without relaxations."""
     return (
         _fits(feasibility_problem(apply_relaxation(core, facts.relaxations[0])))
         if facts.relaxations
@@ -197,7 +197,7 @@ def _fits(problem: PlacementProblem) -> bool:
 
 
 def summary(runs: Sequence[Figures]) -> dict[str, object]:
-    """What the table shows of these instances."""
+    """The row of the table for these instances."""
     return {
         "instances": len(runs),
         "impossible": sum(run.is_impossible for run in runs),
@@ -218,9 +218,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--instances", type=int, default=200)
     parser.add_argument("--sized", type=int, default=80, help="instances on 1,000 nodes")
-    asked = parser.parse_args()
-    runs = [measured(seed) for seed in range(asked.instances)]
-    sized = [measured(seed, 1000) for seed in range(asked.sized)]
+    options = parser.parse_args()
+    runs = [measured(seed) for seed in range(options.instances)]
+    sized = [measured(seed, 1000) for seed in range(options.sized)]
     table = {
         plant.__name__: summary([run for run in runs if run.plant == plant.__name__]) for plant in PLANTS
     }

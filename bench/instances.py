@@ -1,7 +1,7 @@
-"""Clusters and gangs for the benchmarks of the solver, made from a seed, and the greedy answer beside them.
+"""Random clusters and gangs for the solver benchmarks, from a seed, and the greedy answer for comparison.
 
-Nodes of 8 GPUs in racks of 16 to 32 and spines of 8 to 16 racks, each with odd bytes of memory and uneven
-load of daemons: 45 % are free, the others have 0 to 7 GPUs left.
+Nodes of 8 GPUs in racks of 16 to 32 and spines of 8 to 16 racks, with uneven memory and load of
+daemons: 45 % are free, the others have 0 to 7 free GPUs.
 """
 
 import random
@@ -26,7 +26,7 @@ LARGEST = dict(zip(RESOURCES, (180_000, 2048 * GI, 108, 8), strict=True))
 def workers(
     count: int, gpus: int = 8, *, least: int | None = None, subgroups: tuple[str, ...] = ()
 ) -> RoleDemand:
-    """Pods with so many GPUs, 12 cores and 128 GiB for each; at least `least` of them start, else all."""
+    """Pods of `gpus` GPUs with 12 cores and 128 GiB per GPU; `least` is the minimum, by default all."""
     request = (12_000 * gpus, 128 * GI * gpus, 1, gpus)
     return RoleDemand(f"{gpus}-gpu", request, count if least is None else least, count, subgroups)
 
@@ -45,7 +45,7 @@ def instance(
     priced: bool = False,
     seed: int = 0,
 ) -> PlacementProblem:
-    """The roles, under the rules, on a cluster of so many nodes."""
+    """The problem of these roles and rules on a cluster of `nodes` nodes."""
     classes: list[NodeClass] = []
     rack = spine = 0
     while len(classes) < nodes:
@@ -78,7 +78,7 @@ def _node(
 
 
 def greedy_score(problem: PlacementProblem) -> tuple[int, ...] | None:
-    """The best that greedy search alone finds over all scopes, none where it places nothing."""
+    """The best score of greedy search over all scopes; None when it places nothing."""
     table, scorer = node_table(class_rows(problem)), Scorer(problem)
     found = [search(table, scope) for scope in scopes_of(table, table.rows.rules.required_depth)]
     return min((scorer.score(assignments_of(table, one)) for one in found if one is not None), default=None)

@@ -1,17 +1,17 @@
-"""How much more is admitted when many gangs are looked at together, what is proven, and how long it takes.
+"""Measures joint admission of many gangs: value beyond sequential admission, proofs, and CPU time.
 
     python -m bench.joint_admission [--seeds N] [--case LINE ...] [--subgroups]
 
-Racks of 16 to 32 nodes, spines of 8 to 16 racks, 45 % of the nodes free, each with odd bytes of memory and
-the load of its own daemons, so that no two are alike. Gangs of whole-node pods ask for more than there is: a
-third must be in one rack, a third in one spine, a third anywhere; all prefer few racks; a gang is worth its
-nodes times a weight of 1 to 4, and those of the largest weight come first. One-by-one order, which is what a
-cycle does by itself, must be kept ("kept"), or is only where the search starts ("value": what a Queue with
-`admission: MostValue` asks for). "cycle" is "kept" with the effort that a cycle spends on it; it looks at 100
-gangs that were placed and 100 that wait at most. The others have the whole effort. With `--subgroups` each
-gang that need not be in one rack is two subgroups of at most eight pods that must, and a rest that comes in
-segments of four per rack; nothing is written then. Times are CPU time of one thread. The last column is the
-median divided by the time of a fixed CP-SAT model, solved in the same run: it says how fast the machine was.
+Racks of 16 to 32 nodes, spines of 8 to 16 racks, 45 % of the nodes free, each with individual memory and load
+of daemons, so that no two are equal. Gangs of whole-node pods request more than exists: a third requires one
+rack, a third one spine, a third no level; all prefer few racks. The value of a gang is its nodes times a
+weight of 1 to 4, and gangs of larger weight come first. Gangs that sequential admission admits must stay
+admitted ("kept"), or are only the start of the search ("value": a Queue with `admission: MostValue`). "cycle"
+is "kept" with the effort of a cycle, which considers at most 100 placed and 100 waiting gangs. The other
+cases have the full effort. With `--subgroups` each gang that does not require one rack has two subgroups of
+at most eight pods that do, and a third in segments of four per rack; then nothing is written. Times are CPU
+time of one thread. The last column is the median divided by the time of a fixed CP-SAT model in the same run,
+as a measure of the speed of the machine.
 """
 
 import argparse
@@ -50,7 +50,7 @@ RESULTS = Path(__file__).parent / "results" / "joint_admission.json"
 
 
 class Case(Struct, frozen=True):
-    """One line of the table. Sizes of gangs, in nodes: in a rack, in a spine, anywhere."""
+    """One line of the table. Sizes of gangs in nodes: with required rack, with required spine, without."""
 
     name: str
     nodes: int
@@ -90,12 +90,12 @@ class Figures(Struct, frozen=True):
 
     @property
     def gap(self) -> float:
-        """How far, in percent, the bound is above the value."""
+        """The gap between bound and value in percent."""
         return 100 * (self.bound - self.joint) / max(self.bound, 1)
 
 
 def problem(case: Case, seed: int, *, subgroups: bool = False) -> JointProblem:
-    """The case on a cluster made from the seed; nobody must be admitted."""
+    """The case on the cluster of the seed; no gang must be admitted."""
     rng = random.Random(seed)
     classes: list[NodeClass] = []
     rack = spine = 0
@@ -115,7 +115,7 @@ def problem(case: Case, seed: int, *, subgroups: bool = False) -> JointProblem:
 
 
 def _divided(gang: GangDemand) -> GangDemand:
-    """Two subgroups in a rack each, of at most eight pods, and the rest in segments of four."""
+    """Two subgroups of at most eight pods, each in one rack, and the rest in segments of four."""
     size = sum(part.count for part in gang.roles)
     if any(isinstance(rule, SameDomain) and rule.level == "rack" for rule in gang.rules) or size < 8:
         return gang
@@ -149,26 +149,26 @@ def _gang(case: Case, rng: random.Random, index: int) -> GangDemand:
 
 
 def measured(case: Case, seed: int, *, subgroups: bool = False) -> Figures:
-    """One seed: one-by-one order, then all together on top of it."""
-    posed = problem(case, seed, subgroups=subgroups)
+    """One seed: sequential admission, then joint admission that starts from it."""
+    case_problem = problem(case, seed, subgroups=subgroups)
     begin = time.process_time()
-    start = admit_in_queue_order(posed)
+    start = admit_in_queue_order(case_problem)
     greedy_seconds = time.process_time() - begin
     if isinstance(start, Declined):
         raise SystemExit(start.reason)
     gangs = tuple(
         structs.replace(gang, must_admit=case.kept and index in start)
-        for index, gang in enumerate(posed.gangs)
+        for index, gang in enumerate(case_problem.gangs)
     )
-    posed = structs.replace(posed, gangs=gangs)
+    case_problem = structs.replace(case_problem, gangs=gangs)
     begin = time.process_time()
-    answer = admit(posed, start, limits=JointLimits(deterministic=case.effort))
+    answer = admit(case_problem, start, limits=JointLimits(deterministic=case.effort))
     seconds = time.process_time() - begin
     if isinstance(answer, Declined):
         raise SystemExit(answer.reason)
     total = sum(gang.value for gang in gangs)
     return Figures(
-        greedy=total_value(posed, start),
+        greedy=total_value(case_problem, start),
         joint=total - answer.certificate.objective[0],
         bound=total - answer.certificate.bound[0],
         proven=answer.certificate.proven,
@@ -221,7 +221,7 @@ def _quantile(ordered: Sequence[float], part: float) -> float:
 def main() -> None:
     """Print one line per case, and write all figures as JSON."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seeds", type=int, default=20, help="at most so many seeds of each case")
+    parser.add_argument("--seeds", type=int, default=20, help="the most seeds of each case")
     parser.add_argument("--case", type=int, nargs="*", default=list(range(len(CASES))), help="lines to run")
     parser.add_argument("--output", type=Path, default=RESULTS)
     parser.add_argument("--subgroups", action="store_true", help="larger gangs have subgroups")

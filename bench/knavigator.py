@@ -1,11 +1,11 @@
-"""`python -m bench.knavigator`: Knavigator's gang benchmark beside its ideal makespan.
+"""`python -m bench.knavigator`: Knavigator's gang benchmark, compared with its ideal makespan.
 
 53 jobs in a fixed order, submitted at once, on 32 nodes of 8 GPUs; each pod takes a whole node for 2 minutes.
-In this order they fill all 32 nodes nine times over, so 18 minutes at full occupancy are the least there is.
-That all are submitted at once, and wait in a queue that is a strict FIFO, is assumed; in one that is not,
-small jobs pass when the pods of a large one do not all end in the same instant. In virtual time; writes
-bench/results/knavigator.json. With --real on etcd, kube-apiserver and KWOK, the 2 minutes drawn together to
-some seconds; writes bench/results/knavigator_real.json.
+In this order they fill all 32 nodes nine times, so the lower bound is 18 minutes at full occupancy. The jobs
+are assumed to be submitted at once to a StrictFIFO queue; in another queue, small jobs overtake when the pods
+of a large job do not end at the same instant. Runs in virtual time and writes bench/results/knavigator.json.
+With --real it runs on etcd, kube-apiserver and KWOK with pods of some seconds instead of 2 minutes, and
+writes bench/results/knavigator_real.json.
 """
 
 import argparse
@@ -75,14 +75,14 @@ def main(arguments: list[str] | None = None) -> int:
         default=REAL_RUN_S,
         help=f"with --real: how long a pod runs there ({REAL_RUN_S:g})",
     )
-    asked = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     configure_logs(level="critical")
     orderings = ("StrictFIFO", "PriorityFIFO")
-    if asked.real:
-        # The control plane is wanted for this alone.
+    if options.real:
+        # Only this option needs the control plane.
         from bench.knavigator_real import play_real
 
-        run_s = asked.run_seconds
+        run_s = options.run_seconds
         rows = [
             asyncio.run(play_real(sizes(), nodes=NODES, ordering=each, run_s=run_s)) for each in orderings
         ]
@@ -96,7 +96,7 @@ def main(arguments: list[str] | None = None) -> int:
             f"nodes busy, once in each run of a pod: {', '.join(map(str, row.busy))}; "
             f"{row.violations} violations"
         )
-    name = "knavigator_real.json" if asked.real else "knavigator.json"
+    name = "knavigator_real.json" if options.real else "knavigator.json"
     record(RESULTS / name, msgspec.to_builtins(rows))
     return 0 if all(row.finished == row.pods and not row.violations for row in rows) else 1
 

@@ -1,4 +1,4 @@
-"""Knavigator's gang benchmark: its jobs, and what a run of them comes to."""
+"""The jobs of Knavigator's gang benchmark, and the figures of a run."""
 
 from typing import Final
 
@@ -8,7 +8,7 @@ JOBS: Final = (
     *((1, 32), (2, 16), (3, 10), (1, 2), (4, 8), (5, 6), (2, 1), (6, 5), (1, 2), (7, 4), (1, 2), (2, 1)),
     *((8, 4), (9, 3), (1, 5)),
 )
-"""How many jobs of how many pods, in the order in which they are submitted."""
+"""Numbers of jobs and of pods per job, in the order of submission."""
 
 NODES: Final = 32
 GPUS: Final = 8
@@ -16,14 +16,14 @@ RUN_S: Final = 120.0
 
 
 class Times(Struct):
-    """When each pod was seen to begin and to end, in seconds; `submitted`: when all could begin."""
+    """When each pod was seen running and ended, in seconds; `submitted`: when all jobs were submitted."""
 
     submitted: float
     began: dict[str, float] = {}
     ended: dict[str, float] = {}
 
     def saw(self, pod: str, phase: str, now: float) -> None:
-        """A pod was written."""
+        """Record a change of a pod."""
         if phase == "Running":
             self.began.setdefault(pod, now)
         if phase == "Succeeded":
@@ -31,10 +31,10 @@ class Times(Struct):
 
 
 class Played(Struct, frozen=True, rename="camel"):
-    """One run, in seconds. `occupancy`: the part of all node-seconds in which pods ran.
+    """The figures of a run, in seconds. `occupancy`: the share of all node-seconds in which pods ran.
 
-    `busy`: the nodes in use, at as many equal distances as run times fit into the makespan. `violations`:
-    checks of the simulator that failed, or pods that were given a node that had one.
+    `busy`: the nodes in use at equally spaced times, one per run time in the makespan. `violations`: failed
+    checks of the simulator, or pods bound to a node that already had one.
     """
 
     ordering: str
@@ -54,14 +54,14 @@ def sizes() -> list[int]:
 
 
 def lower_bound_s(jobs: list[int], nodes: int, run_s: float) -> float:
-    """All node-seconds, spread over all nodes."""
+    """The sum of all node-seconds divided by the number of nodes."""
     return sum(jobs) * run_s / nodes
 
 
 def played(
     times: Times, jobs: list[int], *, nodes: int, run_s: float, ordering: str, violations: int
 ) -> Played:
-    """What a run came to."""
+    """Compute the figures of a run."""
     makespan = max(times.ended.values(), default=times.submitted) - times.submitted
     began = {name: times.began.get(name, at) for name, at in times.ended.items()}
     ran = sum(at - began[name] for name, at in times.ended.items())

@@ -1,8 +1,7 @@
-"""Knavigator's gang benchmark on etcd, kube-apiserver and KWOK, its time drawn together.
+"""Knavigator's gang benchmark on etcd, kube-apiserver and KWOK, with shorter run times.
 
-All jobs are there, in a queue that is held, before the scheduler leads; the clock runs from the moment in
-which the queue is opened. Pods begin when KWOK says so, and end after their time by the stage of the
-benchmarks' harness.
+All jobs are created in a held queue before the scheduler becomes leader; the clock starts when the queue is
+opened. KWOK starts the pods, and a stage of the benchmark harness ends them after their run time.
 """
 
 import asyncio
@@ -58,7 +57,7 @@ class _Line(Struct, frozen=True):
 
 
 class _Watch:
-    """What the API server tells of the pods, from some moment on."""
+    """Follows the pods by a watch."""
 
     def __init__(self) -> None:
         self.times = Times(submitted=0.0)
@@ -67,7 +66,7 @@ class _Watch:
         self._version = ""
 
     async def follow(self, session: aiohttp.ClientSession) -> None:
-        """Until cancelled; a watch that the API server closes is taken up again."""
+        """Watch until cancelled; resume a watch that the API server closes."""
         while True:
             params = {"watch": "true", "resourceVersion": self._version}
             endless = aiohttp.ClientTimeout(total=None)
@@ -76,7 +75,7 @@ class _Watch:
                     self._take(msgspec.json.decode(line, type=_Line).object)
 
     async def begin(self, session: aiohttp.ClientSession) -> None:
-        """All that was written so far is known."""
+        """Take the resource version from which the watch starts."""
         async with session.get(PODS_PATH) as answer:
             self._version = (await answer.json())["metadata"]["resourceVersion"]
 
@@ -93,7 +92,7 @@ class _Watch:
 
 
 async def play_real(jobs: list[int], *, nodes: int, ordering: str, run_s: float) -> Played:
-    """One run on a control plane of its own; three times the ideal at most, and two minutes."""
+    """One run on a separate control plane, for at most three times the ideal plus two minutes."""
     async with ControlPlane.start(stages=STAGES) as plane, plane.session() as session:
         definitions = PHALANX.dialect.crds()
         await create_many(session, definitions)
@@ -138,7 +137,7 @@ def _pod(gang: str, member: int, run_s: float) -> Manifest:
 
 
 async def _all_are_held(session: aiohttp.ClientSession, count: int) -> None:
-    """Until each PodGroup says that its queue is held: the scheduler leads and knows all of them."""
+    """Wait until each PodGroup reports that its queue is held, so that the scheduler knows all of them."""
     async with asyncio.timeout(_PATIENCE_S):
         while True:
             async with session.get(POD_GROUPS_PATH) as answer:

@@ -36,12 +36,12 @@ def solver_scale(cases: Sequence[dict[str, Any]]) -> Figure:
 
 
 def sweep(table: dict[str, dict[str, Any]]) -> Figure:
-    """Per make of gang, how many instances were proven, and in how many greedy search alone was worse."""
+    """Per kind of gang, how many instances were proven, and in how many greedy search alone was worse."""
     figure, axis = plt.subplots(figsize=(9, 4))
     names = [name for name in table if name != "all"]
     wide, places = 0.38, range(len(names))
     for offset, key, label in (
-        (-wide / 2, "proven", "proven best, or proven to be none"),
+        (-wide / 2, "proven", "proven optimal or infeasible"),
         (wide / 2, "betterThanGreedy", "better than greedy search"),
     ):
         shares = [100 * table[name][key] / table[name]["instances"] for name in names]
@@ -65,7 +65,7 @@ def infeasible(table: dict[str, dict[str, Any]]) -> Figure:
 
 
 def joint_admission(result: dict[str, Any]) -> Figure:
-    """Value beyond one-by-one order, and the bound of what nothing can beat, per instance."""
+    """Value beyond sequential admission, and its upper bound, per instance."""
     cases = result["cases"]
     figure, axes = plt.subplots(1, len(cases), figsize=(3 * len(cases), 4), squeeze=False, sharey=True)
     for axis, each in zip(axes[0], cases, strict=True):
@@ -79,13 +79,13 @@ def joint_admission(result: dict[str, Any]) -> Figure:
         case = each["case"]
         axis.set_title(f"{case['name']}: {case['gangs']} gangs,\n{case['nodes']:,} nodes", fontsize=9)
         axis.set_xticks([])
-    axes[0][0].set_ylabel("% of value beyond one-by-one order")
+    axes[0][0].set_ylabel("% of value beyond sequential admission")
     axes[0][0].legend()
     return figure
 
 
 def victims(cases: Sequence[dict[str, Any]]) -> Figure:
-    """What simple rules and the proven bound cost, in percent of the victims found; CPU seconds beside it."""
+    """Cost of greedy rules and the proven bound, in percent of the cost found; and CPU seconds."""
     figure, (costs, times) = plt.subplots(1, 2, figsize=(12, 0.5 * len(cases) + 1), width_ratios=(2, 1))
     labels = []
     for each in cases:
@@ -113,7 +113,7 @@ def victims(cases: Sequence[dict[str, Any]]) -> Figure:
 
 
 def greedy_loses(rows: Sequence[dict[str, Any]]) -> Figure:
-    """Per case, what each way of placing costs: as little as any placement can, more, or nothing placed."""
+    """Per case, whether each method finds the optimum, a higher cost, or no placement."""
     ways = {
         "phalanx": "Phalanx",
         "fullestFirst": "fullest node first",
@@ -124,7 +124,7 @@ def greedy_loses(rows: Sequence[dict[str, Any]]) -> Figure:
     axis.imshow(shades, cmap="RdYlGn_r", vmin=0, vmax=2, aspect="auto", alpha=0.6)
     for place, row in enumerate(rows):
         for column, way in enumerate(ways):
-            axis.text(column, place, _told_loss(row[way], row["best"]), ha="center", va="center", fontsize=8)
+            axis.text(column, place, _shown_loss(row[way], row["best"]), ha="center", va="center", fontsize=8)
     axis.set_xticks(range(len(ways)), list(ways.values()))
     axis.set_yticks(range(len(rows)), [f"{row['case']} ({row['placements']:,} placements)" for row in rows])
     return figure
@@ -134,15 +134,15 @@ def _loss(cost: list[int] | None, best: list[int]) -> int:
     return 2 if cost is None else int(cost != best)
 
 
-def _told_loss(cost: list[int] | None, best: list[int]) -> str:
+def _shown_loss(cost: list[int] | None, best: list[int]) -> str:
     if cost is None:
         return "not placed"
-    told = "/".join(map(str, cost))
-    return f"best {told}".rstrip() if cost == best else f"{told} instead of {'/'.join(map(str, best))}"
+    shown = "/".join(map(str, cost))
+    return f"best {shown}".rstrip() if cost == best else f"{shown} instead of {'/'.join(map(str, best))}"
 
 
 def as_proven(result: dict[str, Any]) -> Figure:
-    """How many gangs are in each rack of the real control plane, and how many are as proven offline."""
+    """Gangs per rack on the real control plane, and how many have the certificate proven offline."""
     figure, axis = plt.subplots(figsize=(9, 3))
     counts = list(result["gangsByRack"].values())
     axis.bar(range(len(counts)), counts)
@@ -168,13 +168,13 @@ def growth(result: dict[str, Any]) -> Figure:
 
 
 def philly(result: dict[str, Any]) -> Figure:
-    """Per policy and load: mean wait by size, what is used, fairness, what is lost."""
+    """Per policy and load: mean wait by size, utilisation, fairness, lost GPU time."""
     runs = result["runs"]
     sizes = list(dict.fromkeys(size for each in runs for size in each["outcome"]["waits"]))
     panels: list[tuple[str, Callable[[Any], float]]] = [
         *((f"mean wait, {size} GPUs, h", partial(_mean_hours, size)) for size in sizes),
         ("GPU time used, %", lambda out: float(100 * out["utilisation"])),
-        ("Jain index of share over due", lambda out: float(out["jain"])),
+        ("Jain index of held over fair share", lambda out: float(out["jain"])),
         ("evictions per 1,000 gangs", lambda out: float(out["evictionsPerThousand"])),
         ("GPU hours lost", lambda out: float(out["lostGpuHours"])),
     ]
@@ -202,7 +202,7 @@ def _mean_hours(size: str, outcome: dict[str, Any]) -> float:
 
 
 def _name(axis: Any, places: Sequence[int], labels: Sequence[str]) -> None:
-    """Bars from the top down, in the order of the table."""
+    """Label bars from the top down, in the order of the table."""
     axis.set_yticks(list(places), labels, fontsize=8)
     axis.invert_yaxis()
 
@@ -224,11 +224,11 @@ CHARTS: Final[dict[str, Callable[[Any], Figure]]] = {
 
 
 def main() -> None:
-    """Draw what there are results for, and name the files."""
+    """Draw all charts whose results exist, and print the file names."""
     for name, chart in CHARTS.items():
         source, to = RESULTS / f"{name}.json", RESULTS / f"{name}.png"
         if not source.exists():
-            print(f"{source.name}: not there; python -m bench.{name} writes it")
+            print(f"{source.name}: missing; python -m bench.{name} writes it")
             continue
         figure = chart(json.loads(source.read_text())["result"])
         figure.tight_layout()

@@ -1,8 +1,8 @@
-"""Time and memory of reading a cluster of 10,000 pods: lists, snapshots, events.
+"""Measures time and memory of reading a cluster of 10,000 pods: lists, snapshots, events.
 
     python -m bench.reading [--pods 10000] [--nodes 1000] [--gang 100]
 
-The pods look like real training pods: about 6 KB each, four fifths of them running, with managedFields.
+The pods are like real training pods: about 6 KB each with managedFields; four fifths of them run.
 """
 
 import argparse
@@ -33,7 +33,7 @@ MIB = 1 << 20
 
 
 def main() -> None:
-    """Make the inputs in another process, so that their making does not count, then measure."""
+    """Generate the inputs in another process, so that this does not count, then measure."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--pods", type=int, default=10_000)
     parser.add_argument("--nodes", type=int, default=1_000)
@@ -51,7 +51,7 @@ def main() -> None:
 
 
 def measure(folder: Path) -> None:
-    """Everything in this one process, in the order in which a scheduler does it."""
+    """Measure every step in one process, in the order of a scheduler."""
     lists = {path.stem: path.read_bytes() for path in sorted(folder.iterdir())}
     print(f"pod list: {len(lists['Pod']) / MIB:.1f} MiB")
     gc.collect()
@@ -61,7 +61,7 @@ def measure(folder: Path) -> None:
         nodes = read_list(cache, "Node", lists)
         read_list(cache, "PodGroup", lists)
         pods = read_list(cache, "Pod", lists)
-    print(f"memory with the decoded objects still there: {(rss() - before) / MIB:.0f} MiB")
+    print(f"memory including the decoded objects: {(rss() - before) / MIB:.0f} MiB")
     timed("first snapshot, every gang new", lambda: snapshot(cache))
     timed("snapshot, nothing changed", lambda: snapshot(cache))
     follow(cache, pods, nodes)
@@ -80,7 +80,7 @@ def read_list(cache: Cache, kind: str, lists: dict[str, bytes]) -> tuple[Any, ..
 
 
 def follow(cache: Cache, pods: tuple[Any, ...], nodes: tuple[Any, ...]) -> None:
-    """Watch events, one by one."""
+    """Apply watch events one by one."""
     waiting = [pod for pod in pods if not pod.spec.node_name]
     names = [NodeName(node.metadata.name) for node in nodes]
     each("pod event that changes nothing", len(pods), lambda: [cache.apply(Applied(pod)) for pod in pods])
@@ -133,7 +133,7 @@ def each(what: str, count: int, action: Callable[[], Any]) -> None:
 
 
 def rss() -> int:
-    """Bytes of this process that are in memory now."""
+    """The resident set size of this process in bytes."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * PAGE
 
 
@@ -141,7 +141,7 @@ def rss() -> int:
 
 
 def make(arguments: argparse.Namespace) -> None:
-    """One file per kind, as the API server would answer a list request."""
+    """Write one file per kind, with the answer of an API server to a list request."""
     gangs = range(arguments.pods // arguments.gang)
     lists = {
         "Node": [node(index) for index in range(arguments.nodes)],
@@ -182,7 +182,7 @@ def pod_group(gang: int, size: int) -> dict[str, Any]:
 
 
 def pod(gang: int, rank: int, nodes: int) -> dict[str, Any]:
-    """A pod of a Job, defaulted and admitted as an API server does it."""
+    """A pod of a Job with the defaults of an API server."""
     name = f"train-{gang:04}-{rank:03}-x7k2p"
     uid = f"0f5c7a1e-{gang:04}-4d1c-9f00-{rank:012}"
     labels = {

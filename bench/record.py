@@ -1,4 +1,4 @@
-"""How results are written: beside what they depend on."""
+"""Writes results together with the machine and versions on which they depend."""
 
 import json
 from pathlib import Path
@@ -9,7 +9,7 @@ from bench.harness.machine import this_machine
 
 
 def record(path: Path, result: object) -> None:
-    """As JSON: `result`, and `madeWith` the day, the machine, Python and the commit."""
+    """Write JSON with `result`, and in `madeWith` the date, machine, Python version and commit."""
     document = {"madeWith": msgspec.to_builtins(this_machine({})), "result": result}
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n")

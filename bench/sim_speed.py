@@ -1,6 +1,6 @@
 """`python -m bench.sim_speed`: simulated hours per second of one core, for 64, 256 and 1,024 nodes.
 
-Faults at ten times the rates of life, jobs that want half of the GPUs, all checks on. Writes
+Ten times realistic failure rates, jobs that request half of the GPUs, all invariants checked. Writes
 bench/results/sim_speed.json.
 """
 
@@ -24,11 +24,11 @@ def main(arguments: list[str] | None = None) -> int:
     """Exit code 1 when a check was violated."""
     parser = argparse.ArgumentParser(prog="python -m bench.sim_speed", description=__doc__)
     parser.add_argument("--hours", type=float, default=4.0, help="simulated hours of each cluster")
-    asked = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     configure_logs(level="critical")
     heads = ("nodes", "simulated h", "jobs", "cycles", "CPU s", "h/s", "violations")
     print("{:>6} {:>12} {:>6} {:>7} {:>7} {:>7} {:>11}".format(*heads))
-    rows = [_row(nodes, asked.hours) for nodes in (64, 256, 1024)]
+    rows = [_row(nodes, options.hours) for nodes in (64, 256, 1024)]
     record(RESULTS / "sim_speed.json", rows)
     return 1 if any(row["violations"] for row in rows) else 0
 

@@ -1,9 +1,9 @@
-"""`python -m bench.soak`: a thousand seeds and simulated hours of faults, and every drill; `make soak`.
+"""`python -m bench.soak`: a thousand seeds of simulated faults, and all drills; `make soak`.
 
-Writes bench/results/soak.json. Takes about 45 minutes on two cores. Half of the seeds are of all faults
-together, the others of a storm or of some families alone: where nobody else binds or deletes pods, more can
-be checked. With `--workload queues` the seeds are of clusters with all that queues can do, under all faults,
-without drills, in bench/results/soak_queues.json.
+Writes bench/results/soak.json. Takes about 45 minutes on two cores. Half of the seeds have all faults, the
+others a storm or single families of faults: more invariants can be checked when no other client binds or
+deletes pods. With `--workload queues` the seeds are clusters with all features of queues under all faults,
+without drills; the results are in bench/results/soak_queues.json.
 """
 
 import argparse
@@ -25,7 +25,7 @@ from bench.record import record
 RESULTS = Path(__file__).parent / "results"
 
 HOURS = "0.41"
-"""Hours of faults in each run; with warm-up and rest a run takes one simulated hour."""
+"""Hours of faults in each run; with warm-up and recovery a run takes one simulated hour."""
 
 NODES = "12"
 
@@ -34,10 +34,10 @@ FAULTS = {
     "storm": 35,
     **dict.fromkeys(("network", "leaders", "nodes", "correlated", "pods", "objects", "rivals"), 65),
 }
-"""Seeds of each profile, of a thousand."""
+"""Seeds of each profile per thousand."""
 
 ACTS = ("bind", "member-lost", "node-lost-replace", "node-lost-restart", "preemption")
-"""Those of F1 to F3 in the fault matrix: every plan of them is played."""
+"""The acts of F1 to F3 in the fault matrix, of which every plan is played."""
 
 MORE_ACTS = (
     *("reclaim", "nomination", "move"),
@@ -51,21 +51,21 @@ QUEUES = ("--hours", "0.25", "--nodes", "12", "--load", "0.9", "--workload", "qu
 
 def main(arguments: list[str] | None = None) -> int:
     """Exit with code 1 when a check was violated, an act failed, or no run reached a coverage point."""
-    asked = _asked(arguments)
-    is_plain = asked.workload == "plain"
+    parsed = _parsed(arguments)
+    is_plain = parsed.workload == "plain"
     settings, shares = (PLAIN, FAULTS) if is_plain else (QUEUES, {"all": 1})
     minutes: dict[str, float] = {}
     with _timed("seeds", minutes):
-        seeds = _seeds(asked.seeds, settings, shares, asked.jobs)
+        seeds = _seeds(parsed.seeds, settings, shares, parsed.jobs)
     with _timed("plans of F1 to F3", minutes):
-        drills = _drills(asked.every, asked.jobs) if is_plain else []
+        drills = _drills(parsed.every, parsed.jobs) if is_plain else []
     with _timed("more plans", minutes):
-        drills += _more_drills(asked.every, asked.jobs) if is_plain else []
+        drills += _sampled_drills(parsed.every, parsed.jobs) if is_plain else []
     coverage = added(each["coverage"] for each in (*seeds, *drills))
     unreached = missing(coverage)
-    _tell(seeds, drills, unreached, minutes)
+    _print_report(seeds, drills, unreached, minutes)
     result = {
-        "processes": asked.jobs,
+        "processes": parsed.jobs,
         "minutes": minutes,
         "seeds": seeds,
         "drills": drills,
@@ -79,17 +79,17 @@ def main(arguments: list[str] | None = None) -> int:
     return 1 if failed else 0
 
 
-def _asked(arguments: list[str] | None) -> argparse.Namespace:
+def _parsed(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench.soak", description=__doc__)
     parser.add_argument("--seeds", type=int, default=1000, help="runs of one simulated hour")
     parser.add_argument("--workload", choices=("plain", "queues"), default="plain", help="of the seeds")
-    parser.add_argument("--every", type=int, default=1, help="play only every so many plans of the drills")
+    parser.add_argument("--every", type=int, default=1, help="play only every n-th plan of the drills")
     parser.add_argument("--jobs", type=int, default=2, help="processes")
     return parser.parse_args(arguments)
 
 
 def _seeds(count: int, settings: tuple[str, ...], shares: dict[str, int], jobs: int) -> list[Any]:
-    """Totals of each profile, of two seeds at least; no seed is played twice."""
+    """Totals of each profile, from at least two seeds; no seed is played twice."""
     parts, first = [], 1
     for faults, share in shares.items():
         last = first + max(2, count * share // sum(shares.values())) - 1
@@ -111,8 +111,8 @@ def _drills(every: int, jobs: int) -> list[Any]:
     return played
 
 
-def _more_drills(every: int, jobs: int) -> list[Any]:
-    """Of the other acts, and load."""
+def _sampled_drills(every: int, jobs: int) -> list[Any]:
+    """Drills of the other acts, and load."""
     more = _json("drill", *_named(MORE_ACTS), "--every", str(MORE_EVERY * every), jobs=jobs)
     for drill in more:
         drill["drill"] += f", one in {MORE_EVERY * every} of {', '.join(MORE_ACTS)}"
@@ -128,7 +128,9 @@ def _json(command: str, *options: str, jobs: int) -> Any:
     return json.loads(subprocess.run(words, stdout=subprocess.PIPE, text=True, check=False).stdout)
 
 
-def _tell(seeds: list[Any], drills: list[Any], unreached: list[str], minutes: dict[str, float]) -> None:
+def _print_report(
+    seeds: list[Any], drills: list[Any], unreached: list[str], minutes: dict[str, float]
+) -> None:
     runs, hours = (sum(each[key] for each in seeds) for key in ("seeds", "simulatedHours"))
     print(f"{runs} seeds, {hours:.0f} simulated hours")
     print("minutes: " + ", ".join(f"{part} {taken:.0f}" for part, taken in minutes.items()))

@@ -1,8 +1,8 @@
-"""How long the solver takes for one gang, what it proves, and what greedy search alone would have lost.
+"""Measures the solver for one gang: CPU time, proofs, and the loss of greedy search alone.
 
     python -m bench.solver_scale [--seeds N]
 
-The cluster is that of bench/instances.py: every node is a class of its own, so nothing is merged beforehand.
+The cluster is that of bench/instances.py: every node is a separate class, so no nodes are merged.
 Times are CPU time of one thread, from the problem to the checked and certified answer. Writes
 bench/results/solver_scale.json.
 """
@@ -72,15 +72,15 @@ CASES = (
 
 
 def problem(case: Case, seed: int) -> PlacementProblem:
-    """The case on a cluster made from the seed."""
+    """The case on the cluster of the seed."""
     return instance(random.Random(seed), case.nodes, case.roles, case.rules, priced=case.priced, seed=seed)
 
 
 def measured(case: Case, seed: int) -> Figures:
-    """One solve, and greedy search by itself beside it."""
-    posed = problem(case, seed)
+    """One answer, and that of greedy search alone."""
+    case_problem = problem(case, seed)
     start = time.process_time()
-    answer = place(posed)
+    answer = place(case_problem)
     seconds = time.process_time() - start
     if not isinstance(answer, Placed):
         return Figures(seconds, answer.by, answer.proven, (), None)
@@ -90,7 +90,7 @@ def measured(case: Case, seed: int) -> Figures:
         by=certificate.by,
         proven=certificate.proven,
         objective=certificate.objective,
-        greedy=greedy_score(posed),
+        greedy=greedy_score(case_problem),
         proven_but_tightness=proven_but_tightness(certificate),
         firm=primary_terms(certificate.terms),
     )
@@ -115,13 +115,13 @@ def summary(case: Case, runs: Sequence[Figures]) -> dict[str, Any]:
 
 
 def _looser(runs: Sequence[Figures]) -> dict[str, float]:
-    """In how many seeds greedy search lost nothing but tightness, and how much."""
-    alike = [
+    """The number of seeds in which greedy search is worse only in tightness, and the loss."""
+    equal = [
         run for run in runs if run.greedy is not None and run.greedy[: run.firm] == run.objective[: run.firm]
     ]
-    tightness = sum(run.objective[-1] for run in alike)
-    more = sum(run.greedy[-1] for run in alike if run.greedy is not None) - tightness
-    looser = sum(run.greedy != run.objective for run in alike)
+    tightness = sum(run.objective[-1] for run in equal)
+    more = sum(run.greedy[-1] for run in equal if run.greedy is not None) - tightness
+    looser = sum(run.greedy != run.objective for run in equal)
     return {
         "greedyLooser": looser,
         "greedyTightnessPercent": round(100 * more / tightness, 1) if tightness else 0.0,

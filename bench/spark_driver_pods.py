@@ -1,7 +1,7 @@
-"""Driver pods that create the others of their gang once they run, as Spark's do: nobody knows these before.
+"""Simulates driver pods that create the other members of their gang when they run, like Spark drivers.
 
-A driver creates its executors a moment after it runs. It works while at least so many of them run, and when
-it has worked long enough it succeeds and its executors are deleted.
+A driver creates its executors shortly after it runs. It makes progress while enough of them run; when it has
+finished, it succeeds and its executors are deleted.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ _DONE: Final = "Completed"
 
 
 class Plan(Struct, frozen=True, kw_only=True):
-    """What each driver does: how many executors it makes, when, and how many have to run for how long."""
+    """The behaviour of a driver: number and time of its executors, how many must run, and for how long."""
 
     executors: int
     least: int
@@ -33,7 +33,7 @@ class Plan(Struct, frozen=True, kw_only=True):
 
 
 def query(name: str, plan: Plan, *, reserves: bool) -> list[Manifest]:
-    """A driver and its PodGroup, with capacity reserved for the least of its executors, or without."""
+    """A driver and its PodGroup, with or without capacity reserved for the required executors."""
     executors = {"name": EXECUTOR, "count": plan.executors, "requests": dict(plan.requests)}
     least = plan.least if reserves else 0
     group = pod_group(
@@ -46,7 +46,7 @@ def query(name: str, plan: Plan, *, reserves: bool) -> list[Manifest]:
 
 
 class Drivers:
-    """Acts for all drivers of a cluster, on the running event loop."""
+    """Runs all drivers of a cluster on the current event loop."""
 
     def __init__(self, client: Client, kubelets: Kubelets, plan: Plan) -> None:
         self._client = client
@@ -58,7 +58,7 @@ class Drivers:
         self._queue.follow(client, "pods")
 
     def close(self) -> None:
-        """All drivers stop where they are."""
+        """Stop all drivers."""
         self._queue.close()
 
     def _look_at(self, key: Key) -> None:
@@ -97,7 +97,7 @@ class Drivers:
         return found
 
     def _end(self, key: Key, began: float) -> None:
-        """Unless executors were lost since then."""
+        """Finish the query, unless executors were lost since then."""
         if self._working.get(key) == began and self._kubelets.fail(key, exit_code=0, reason=_DONE):
             for each in self._executors[key]:
                 item = self._client.get(each)

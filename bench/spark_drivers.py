@@ -1,9 +1,9 @@
-"""`python -m bench.spark_drivers`: Spark drivers that make their executors once they run, in virtual time.
+"""`python -m bench.spark_drivers`: Spark drivers that create their executors when they run, in virtual time.
 
-Volcano's case (Spark SQL, TPC-DS): 104 drivers at once on 4 nodes of 8 cores, each asks for 5 executors once
-it runs and needs 2 of them to work; all pods want 1 core and 4 GiB. How long a query works, 60 s here, and
-that a driver requests them 2 s after it runs, is assumed. With capacity reserved for 2 executors all queries
-finish; without it drivers take all cores, and none ever gets an executor. Writes
+Volcano's case (Spark SQL, TPC-DS): 104 drivers at once on 4 nodes of 8 cores, each creates 5 executors when
+it runs and needs 2 of them; all pods request 1 core and 4 GiB. A query takes 60 s, and a driver creates its
+executors 2 s after it runs; both are assumptions. With capacity reserved for 2 executors all queries finish;
+without it the drivers use all cores, and no executor ever starts. Writes
 bench/results/spark_drivers.json.
 """
 
@@ -34,9 +34,9 @@ _STEP_S: Final = 1.0
 
 
 class Played(Struct, frozen=True, rename="camel"):
-    """One run. `seconds`: until the last one finished, or how long nobody did.
+    """The figures of a run. `seconds`: until the last query finished, or the time without progress.
 
-    `least_spare`: the fewest cores left, at any bind, beyond what running drivers still need to work.
+    `least_spare`: the fewest free cores at any bind beyond the needs of running drivers.
     """
 
     reserves: bool
@@ -50,7 +50,7 @@ class Played(Struct, frozen=True, rename="camel"):
 
 
 class _Watch:
-    """Counts in the API's truth: who holds a core, and what running drivers lack."""
+    """Counts in the API state which pods hold cores, and the missing executors of running drivers."""
 
     def __init__(self, cores: int, least: int) -> None:
         self._cores = cores
@@ -61,7 +61,7 @@ class _Watch:
         self.least_spare = cores
 
     def take(self, change: Change) -> None:
-        """A pod was written or is gone."""
+        """Record a changed or deleted pod."""
         pod = change.entry.data
         role, group = (pod["metadata"]["labels"][name] for name in (LABEL_ROLE, LABEL_POD_GROUP))
         before = self._holders.pop(pod["metadata"]["name"], None)
@@ -76,7 +76,7 @@ class _Watch:
             self.least_spare = min(self.least_spare, self._cores - len(held) - self._lacking())
 
     def _lacking(self) -> int:
-        """Executors without which drivers that run cannot work."""
+        """The number of missing executors that running drivers need."""
         have: dict[str, int] = {}
         for role, group in self._holders.values():
             have[group] = have.get(group, 0) + (role == EXECUTOR)
@@ -97,9 +97,9 @@ def play(
     plan: Plan = PLAN,
     killed_every_s: float | None = None,
 ) -> Played:
-    """Submit all drivers at once and wait until all have finished, or until nobody has for so long.
+    """Submit all drivers at once and wait until all have finished, or none has for `patience_s`.
 
-    `killed_every_s`: the scheduler is killed each time after so long, and starts again without its memory.
+    `killed_every_s`: the interval at which the scheduler is killed and restarted without its memory.
     """
     watch = _Watch(nodes * CORES, plan.least)
     took = 0.0
@@ -148,9 +148,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.spark_drivers", description=__doc__)
     parser.add_argument("--drivers", type=int, default=104)
     parser.add_argument("--nodes", type=int, default=4)
-    asked = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     configure_logs(level="critical")
-    sizes: dict[str, Any] = {"drivers": asked.drivers, "nodes": asked.nodes, "patience_s": 3600.0}
+    sizes: dict[str, Any] = {"drivers": options.drivers, "nodes": options.nodes, "patience_s": 3600.0}
     reserved, without = play(**sizes, reserves=True), play(**sizes, reserves=False)
     for each in (reserved, without):
         print(
@@ -161,7 +161,7 @@ def main(arguments: list[str] | None = None) -> int:
         )
     rows = msgspec.to_builtins([reserved, without])
     record(RESULTS / "spark_drivers.json", rows)
-    is_well = reserved.finished == asked.drivers and reserved.least_spare >= 0
+    is_well = reserved.finished == options.drivers and reserved.least_spare >= 0
     return 0 if is_well and not reserved.violations else 1
 
 

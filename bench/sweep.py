@@ -1,14 +1,14 @@
-"""Random mixed gangs on partly full clusters: how good the answers are, how often proven, how long they take.
+"""Solves random gangs on partly full clusters: gaps, proofs, and CPU time.
 
     python -m bench.sweep [--instances N] [--first SEED]
 
-Each instance draws 64 to 2,000 nodes and one gang of a random make: one to three roles, members that need
-not start, a required spine, preferred racks, subgroups that must each share a rack, segments of four. The
-effort is the product's own limit for one answer. Writes bench/results/sweep.json.
+Each instance draws 64 to 2,000 nodes and one gang of a random kind: one to three roles, optional members, a
+required spine, preferred racks, subgroups that each require a rack, segments of four. The effort is the limit
+of the product for one answer. Writes bench/results/sweep.json.
 
-Per instance: the pods left out beyond the bound, the domains opened beyond the bound on the first level that
-is inconclusive, whether the answer is proven, and whether it is but for tightness, what part of the tightness
-of its racks is not proven to be needed, whether greedy search alone was worse, CPU seconds of a thread.
+Per instance: the gap in unplaced pods, the gap in domains on the first level without a proof, whether the
+answer is proven with and without the tightness term, the relative gap in tightness, whether greedy search
+alone was worse, and CPU seconds of one thread.
 """
 
 import argparse
@@ -35,7 +35,7 @@ Gang = tuple[Sequence[RoleDemand], Sequence[Rule]]
 
 
 class Figures(Struct, frozen=True, rename="camel"):
-    """One instance. `value_gap` is the part of the wanted pods that may be missing beyond the bound."""
+    """One instance. `value_gap` is the gap in unplaced pods as a share of the requested pods."""
 
     make: str
     nodes: int
@@ -53,7 +53,7 @@ class Figures(Struct, frozen=True, rename="camel"):
 
 
 def one_role(rng: random.Random, size: int) -> Gang:
-    """Whole nodes or parts of them."""
+    """One role of whole nodes or parts of nodes."""
     return (workers(size, rng.choice((8, 8, 4, 2, 1))),), _levels(rng)
 
 
@@ -64,13 +64,13 @@ def several_roles(rng: random.Random, size: int) -> Gang:
 
 
 def elastic(rng: random.Random, size: int) -> Gang:
-    """Twice as many pods as must start."""
+    """A role whose maximum is twice its minimum."""
     gpus = rng.choice((8, 4))
     return (workers(2 * size, gpus, least=size), workers(max(1, size // 2), 1, least=0)), _levels(rng)
 
 
 def subgroups(rng: random.Random, size: int) -> Gang:
-    """Two to six subgroups that must each share a rack."""
+    """Two to six subgroups that each require one rack."""
     count = rng.randint(2, 6)
     each = max(1, min(24, size // count))
     names = [f"part-{number}" for number in range(count)]
@@ -79,7 +79,7 @@ def subgroups(rng: random.Random, size: int) -> Gang:
 
 
 def segments(rng: random.Random, size: int) -> Gang:
-    """A subgroup of which each rack gets a multiple of four, beside a role without a rule."""
+    """A subgroup in segments of four per rack, and a role without a constraint."""
     ranks = workers(4 * max(1, size // 4), rng.choice((8, 4)), subgroups=("ranks",))
     roles = (ranks, workers(max(1, size // 8), 1))
     return roles, (*_levels(rng), SubgroupSegments("segments", "ranks", "rack", 4))
@@ -100,7 +100,7 @@ def _levels(rng: random.Random) -> tuple[Rule, ...]:
 
 
 def drawn(seed: int) -> tuple[str, PlacementProblem]:
-    """The make and the problem of a seed."""
+    """The kind and the problem of a seed."""
     rng = random.Random(seed)
     nodes = rng.randint(64, 2000)
     make = MAKES[seed % len(MAKES)]
@@ -109,7 +109,7 @@ def drawn(seed: int) -> tuple[str, PlacementProblem]:
 
 
 def measured(seed: int) -> Figures:
-    """One answer, and greedy search by itself beside it."""
+    """One answer, and that of greedy search alone."""
     make, problem = drawn(seed)
     began = time.process_time()
     answer = place(problem)
@@ -141,7 +141,7 @@ def measured(seed: int) -> Figures:
 
 
 def _first_gap(terms: Sequence[str], gaps: Sequence[int]) -> int:
-    """Domains above the bound on the first level with a gap; what comes after a gap is not comparable."""
+    """Domains above the bound on the first level with a gap; later terms are not comparable."""
     for term, gap in zip(terms, gaps, strict=True):
         if gap:
             return gap if term.startswith(DOMAINS) else 0
@@ -149,13 +149,13 @@ def _first_gap(terms: Sequence[str], gaps: Sequence[int]) -> int:
 
 
 def at(values: Sequence[float], part: float) -> float:
-    """The value below which this part of all lies, 0 of none."""
+    """The quantile of the values; 0 without values."""
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(part * len(ordered)))] if ordered else 0.0
 
 
 def summary(runs: Sequence[Figures]) -> dict[str, object]:
-    """What the table shows of these instances."""
+    """The row of the table for these instances."""
     placed = [run for run in runs if run.placed]
     return {
         "instances": len(runs),
@@ -175,12 +175,12 @@ def summary(runs: Sequence[Figures]) -> dict[str, object]:
 
 
 def main() -> None:
-    """Print one line per make and one for all."""
+    """Print one line per kind and one for all."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--instances", type=int, default=500)
     parser.add_argument("--first", type=int, default=0, help="the first seed")
-    asked = parser.parse_args()
-    runs = [measured(seed) for seed in range(asked.first, asked.first + asked.instances)]
+    options = parser.parse_args()
+    runs = [measured(seed) for seed in range(options.first, options.first + options.instances)]
     table = {make.__name__: summary([run for run in runs if run.make == make.__name__]) for make in MAKES}
     table["all"] = summary(runs)
     shown = [name for name in table["all"] if name != "by"]

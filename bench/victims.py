@@ -1,18 +1,18 @@
-"""Who is evicted so that a large gang fits: what that costs, what is proven, and how long it takes.
+"""Measures the choice of victims for a large gang: cost, proof, and CPU time.
 
     python -m bench.victims [--seeds N] [--case LINE ...] [--output FILE]
 
-Nodes of 8 GPUs, each with odd bytes of memory and the load of its own daemons, full of gangs of 1 to 64 pods
-of one GPU: 1,000 nodes hold 8,000 pods of about 700 gangs. "packed": each gang is on a row of nodes.
-"mixed": a quarter of the gangs lie on GPUs anywhere. "scattered": all do. "larger": pods have 1, 2, 4 or 8
-GPUs. A gang costs what the scheduler's own prices say: 1,000, and for each pod the minutes since it began or
-was saved, times its size; in lines that say "flat" it costs one for each pod. Whole gangs go. What is needed:
-so many pods, of 8 GPUs if nothing else is said, anywhere or in one spine.
+Nodes of 8 GPUs with individual memory and load of daemons are full of gangs of 1 to 64 pods of one GPU: 1,000
+nodes hold 8,000 pods of about 700 gangs. "packed": each gang is on consecutive nodes. "mixed": a quarter of
+the gangs are on random GPUs. "scattered": all are. "larger": pods have 1, 2, 4 or 8 GPUs. The cost of a gang
+is that of the scheduler: 1,000, and for each pod the minutes since its start or last checkpoint, times its
+size; in "flat" lines it is one for each pod. Gangs are evicted as a whole. The beneficiary needs `pods` pods,
+by default of 8 GPUs, anywhere or in one spine.
 
-"found" is what the solver chose within the effort that the scheduler gives it; "cheapest" and "ratio" are the
-rules of `bench/simple_victims.py`, as multiples of that. "cycle s" is what the whole cycle takes over such a
-cluster (`bench/victims_cycle.py`), of one seed, and "pods" how many it evicts; not in lines that say "flat".
-Times are CPU time of one thread.
+"found" is the cost found by the solver with the effort of a cycle; "cheapest" and "ratio" are the costs of
+the rules of `bench/greedy_victims.py`, as multiples of that. "cycle s" is the time of a whole cycle over such
+a cluster (`bench/victims_cycle.py`), for one seed, and "pods" its evicted pods; not in "flat" lines. Times
+are CPU time of one thread.
 """
 
 import argparse
@@ -35,8 +35,8 @@ from phalanx.solver.preemption.problem import (
     VictimSet,
 )
 
+from bench.greedy_victims import best_of, best_ratio_first, cheapest_first
 from bench.record import record
-from bench.simple_victims import best_of, best_ratio_first, cheapest_first
 from bench.victims_cycle import Cycle, Running, Wanted, cycle
 
 RESULTS = Path(__file__).parent / "results" / "victims.json"
@@ -46,17 +46,17 @@ Answer = TypeVar("Answer")
 GI = 1 << 30
 GPUS = 8
 PER_GPU = (11_000, 240 * GI, 1)
-"""Thousandths of cores, bytes and GPUs that a pod asks for with each of its GPUs."""
+"""Requests of a pod per GPU: thousandths of cores, bytes, GPUs."""
 
 SIZES, WEIGHTS = (1, 2, 4, 8, 16, 32, 64), (16, 14, 18, 22, 16, 10, 4)
-"""Pods of a gang, and how often: 11.2 on average."""
+"""Sizes of gangs in pods, and their weights: 11.2 on average."""
 
 NODES_PER_SPINE = 250
 WEEK_MINUTES = 7 * 24 * 60
 
 
 class Case(Struct, frozen=True):
-    """One line of the table. `scattered`: the share of gangs that lie anywhere; `load`: of all GPUs."""
+    """One line of the table. `scattered`: share of gangs on random GPUs; `load`: share of used GPUs."""
 
     name: str
     nodes: int
@@ -108,17 +108,17 @@ class Figures(Struct, frozen=True):
 
     @property
     def gap(self) -> float:
-        """How far, in percent of the cost, the bound is below it."""
+        """The gap between bound and cost in percent of the cost."""
         return 100 * (self.cost - self.bound) / self.cost
 
     @property
     def is_worse(self) -> bool:
-        """Whether one of the rules found cheaper victims."""
+        """Whether a greedy rule found cheaper victims."""
         return self.cost > min(self.cheapest_first, self.best_ratio)
 
 
 class Gang(Struct, frozen=True):
-    """Pods of so many GPUs each, for how long they run, and what their eviction costs."""
+    """A running gang: pods, GPUs of each, run time, and the cost of its eviction."""
 
     pods: int
     gpus: int
@@ -127,7 +127,7 @@ class Gang(Struct, frozen=True):
 
 
 def problem(case: Case, seed: int) -> PreemptionProblem:
-    """The case on a cluster made from the seed."""
+    """The case on the cluster of the seed."""
     rng = random.Random(seed)
     gangs = _gangs(case, rng)
     nodes_of_gangs = _placed(case, gangs, rng)
@@ -142,7 +142,7 @@ def problem(case: Case, seed: int) -> PreemptionProblem:
 
 
 def whole_cycle(case: Case, seed: int) -> Cycle:
-    """The cycle over the cluster of the case made from the seed."""
+    """A whole cycle over the cluster of the case and seed."""
     rng = random.Random(seed)
     gangs = _gangs(case, rng)
     placed = zip(gangs, _placed(case, gangs, rng), strict=True)
@@ -151,7 +151,7 @@ def whole_cycle(case: Case, seed: int) -> Cycle:
 
 
 def _gangs(case: Case, rng: random.Random) -> list[Gang]:
-    """As many as fill the cluster to its load; the last ones are small enough to end there."""
+    """Gangs that fill the cluster to its load; the last ones are smaller to match it exactly."""
     left = round(case.nodes * GPUS * case.load)
     gangs = []
     while left > 0:
@@ -167,7 +167,7 @@ def _gangs(case: Case, rng: random.Random) -> list[Gang]:
 
 
 def _placed(case: Case, gangs: Sequence[Gang], rng: random.Random) -> list[list[int]]:
-    """The node of each pod, as far as there are any with free capacity; gangs anywhere come first."""
+    """The node of each pod while there is free capacity; scattered gangs are placed first."""
     free = [GPUS] * case.nodes
     in_a_row = [node for node in range(case.nodes) for _ in range(GPUS)]
     anywhere = rng.sample(in_a_row, len(in_a_row))
@@ -209,17 +209,17 @@ def _unit(gang: Gang, nodes: Sequence[int]) -> EvictionUnit:
 
 
 def measured(case: Case, seed: int) -> Figures:
-    """One choice by the solver, and those of the rules beside it."""
-    posed = problem(case, seed)
-    choice, seconds = _timed(lambda: choose_victims(posed).choice)
-    cheap, _ = _timed(lambda: best_of(cheapest_first, posed))
-    ratio, ratio_seconds = _timed(lambda: best_of(best_ratio_first, posed))
+    """One choice of the solver, and those of the greedy rules."""
+    case_problem = problem(case, seed)
+    choice, seconds = _timed(lambda: choose_victims(case_problem).choice)
+    cheap, _ = _timed(lambda: best_of(cheapest_first, case_problem))
+    ratio, ratio_seconds = _timed(lambda: best_of(best_ratio_first, case_problem))
     assert choice is not None
     assert cheap is not None
     assert ratio is not None
     return Figures(
-        gangs=len(posed.units),
-        running=sum(amounts[2] // PER_GPU[2] for unit in posed.units for _, amounts in unit.frees),
+        gangs=len(case_problem.units),
+        running=sum(amounts[2] // PER_GPU[2] for unit in case_problem.units for _, amounts in unit.frees),
         cost=choice.cost,
         bound=choice.bound,
         victims=len(choice.units),
@@ -228,7 +228,7 @@ def measured(case: Case, seed: int) -> Figures:
         cheapest_first=cheap,
         best_ratio=ratio,
         ratio_seconds=ratio_seconds,
-        errors=tuple(_defects(posed, choice)),
+        errors=tuple(_defects(case_problem, choice)),
     )
 
 
@@ -238,19 +238,19 @@ def _timed(work: Callable[[], Answer]) -> tuple[Answer, float]:
     return answer, time.process_time() - begin
 
 
-def _defects(posed: PreemptionProblem, choice: VictimSet) -> Iterator[str]:
-    """Checked again: what the choice says of itself, and whether the pods fit in one domain."""
-    if choice.cost != sum(posed.units[unit].cost for unit in choice.units):
+def _defects(case_problem: PreemptionProblem, choice: VictimSet) -> Iterator[str]:
+    """Verify the certificate of the choice, and that the pods fit in one domain."""
+    if choice.cost != sum(case_problem.units[unit].cost for unit in choice.units):
         yield "its cost is not that of its victims"
     if choice.bound > choice.cost:
         yield "its bound is above its cost"
-    free = [list(node.free) for node in posed.nodes]
+    free = [list(node.free) for node in case_problem.nodes]
     for unit in choice.units:
-        for number, amounts in posed.units[unit].frees:
+        for number, amounts in case_problem.units[unit].frees:
             free[number] = [have + more for have, more in zip(free[number], amounts, strict=True)]
-    (demand,) = posed.demands
+    (demand,) = case_problem.demands
     pods: dict[int, int] = {}
-    for node, have in zip(posed.nodes, free, strict=True):
+    for node, have in zip(case_problem.nodes, free, strict=True):
         count = min(amount // need for amount, need in zip(have, demand.request, strict=True))
         pods[node.domain] = pods.get(node.domain, 0) + max(0, count)
     if max(pods.values()) < demand.count:
@@ -265,7 +265,7 @@ HEADING = (
 
 
 def line(case: Case, runs: Sequence[Figures], whole: Cycle | None) -> str:
-    """The case's figures over all seeds; costs of the rules are means of multiples of what was found."""
+    """The figures of the case over all seeds; costs of the rules are mean multiples of the found cost."""
     cheap, ratio = (
         statistics.mean(getattr(run, name) / run.cost for run in runs)
         for name in ("cheapest_first", "best_ratio")

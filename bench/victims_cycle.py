@@ -1,4 +1,4 @@
-"""The same clusters as in `bench/victims.py`, decided by a whole cycle: snapshot in, evictions out."""
+"""Runs a whole cycle over the clusters of `bench/victims.py`, from snapshot to evictions."""
 
 import random
 import time
@@ -14,11 +14,11 @@ from tests.builders import GI, Scenario
 
 NOW_S = 1_800_000_000
 CORES, MEMORY_GI = 11, 240
-"""That a pod asks for with each of its GPUs."""
+"""Requests of a pod per GPU."""
 
 
 class Running(Struct, frozen=True):
-    """A gang of pods of so many GPUs each, one on each of these nodes, for so many minutes."""
+    """A running gang: GPUs of each pod, the node of each pod, and its run time in minutes."""
 
     gpus: int
     nodes: Sequence[int]
@@ -26,7 +26,7 @@ class Running(Struct, frozen=True):
 
 
 class Wanted(Struct, frozen=True):
-    """The gang of higher priority that does not fit; in one spine if `spine`."""
+    """The gang of higher priority that does not fit; with `spine` it requires one spine."""
 
     pods: int
     gpus: int
@@ -34,14 +34,14 @@ class Wanted(Struct, frozen=True):
 
 
 class Cycle(Struct, frozen=True):
-    """CPU seconds of the cycle, and the pods that it evicts."""
+    """CPU seconds of the cycle, and its evicted pods."""
 
     seconds: float
     evicted: int
 
 
 def cycle(nodes: int, nodes_per_spine: int, running: Sequence[Running], wanted: Wanted, seed: int) -> Cycle:
-    """One cycle with the usual configuration, over nodes of 8 GPUs."""
+    """One cycle with the default configuration, over nodes of 8 GPUs."""
     snapshot = _snapshot(nodes, nodes_per_spine, running, wanted, random.Random(seed))
     began = time.process_time()
     result = decide(snapshot, SchedulerConfig())
@@ -59,12 +59,12 @@ def _snapshot(
         scenario.nodes(f"n{node:05}", gpu=8, cpu=96, memory=2048, within=spine, used=load)
     for number, gang in enumerate(running):
         name, on = f"g{number:05}", [f"n{node:05}-0" for node in gang.nodes]
-        asked = {"gpu": gang.gpus, "cpu": CORES * gang.gpus, "memory": MEMORY_GI * gang.gpus}
-        scenario.gang(name, len(on), on=on, **asked)
+        requests = {"gpu": gang.gpus, "cpu": CORES * gang.gpus, "memory": MEMORY_GI * gang.gpus}
+        scenario.gang(name, len(on), on=on, **requests)
         since = NOW_S - 60 * gang.minutes
         members = tuple(replace(pod, running_since=since) for pod in scenario.members(name))
         scenario.change(name, members=members)
-    asked = {"gpu": wanted.gpus, "cpu": CORES * wanted.gpus, "memory": MEMORY_GI * wanted.gpus}
+    requests = {"gpu": wanted.gpus, "cpu": CORES * wanted.gpus, "memory": MEMORY_GI * wanted.gpus}
     level = {"required": "spine"} if wanted.spine else {}
-    scenario.gang("wanted", wanted.pods, priority=10, **asked, **level)  # type: ignore[arg-type]
+    scenario.gang("wanted", wanted.pods, priority=10, **requests, **level)  # type: ignore[arg-type]
     return scenario.snapshot()

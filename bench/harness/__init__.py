@@ -1,1 +1,1 @@
-"""What the end-to-end benchmarks share: a workload, the contenders, an observer, and what processes used."""
+"""The parts of the end-to-end benchmarks: workloads, contenders, observer, resource usage of processes."""

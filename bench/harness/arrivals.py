@@ -1,4 +1,4 @@
-"""How the gangs of a workload come into the cluster: all at once, or at a constant rate."""
+"""Creates the gangs of a workload in the cluster, all at once or at a constant rate."""
 
 import asyncio
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from tests.fake_objects import CreateFailed, collection_path, create_many
 
 
 def pods_in_order(workload: Workload, dialect: Dialect) -> Iterator[tuple[Gang, Manifest]]:
-    """Every pod to place, as the scheduler wants it written."""
+    """Every pod to place, as the manifest that the scheduler needs."""
     columns = [[(gang, pod) for pod in pods(gang)] for gang in workload.arriving()]
     if workload.arrival.interleaved:
         columns = [[each for each in row if each is not None] for row in zip_longest(*columns)]
@@ -31,7 +31,7 @@ def _with_run_time(pod: Manifest, seconds: float) -> Manifest:
 
 
 async def arrive(session: aiohttp.ClientSession, workload: Workload, dialect: Dialect) -> float:
-    """Create all gangs; returns by how many seconds the latest creation was behind its time."""
+    """Create all gangs; returns the greatest delay of a creation in seconds."""
     if workload.arrival.per_second:
         return await _at_a_rate(session, workload, dialect)
     await create_many(session, [group for gang in workload.arriving() for group in dialect.group(gang)])
@@ -40,7 +40,8 @@ async def arrive(session: aiohttp.ClientSession, workload: Workload, dialect: Di
 
 
 def due_after(workload: Workload) -> Iterator[float]:
-    """When each pod is created, in seconds since the first: a gang's pods come together, unless in turn."""
+    """The time of each creation, in seconds since the first. Pods of a gang are created together unless
+    they are interleaved."""
     rate = workload.arrival.per_second
     if workload.arrival.interleaved:
         yield from (number / rate for number in range(workload.pods))
@@ -52,7 +53,7 @@ def due_after(workload: Workload) -> Iterator[float]:
 
 
 async def _at_a_rate(session: aiohttp.ClientSession, workload: Workload, dialect: Dialect) -> float:
-    """Nobody waits for an answer: a slow API server does not slow the arrivals down. Groups come first."""
+    """Create without waiting for answers, so that a slow API server does not delay arrivals. Groups first."""
     loop = asyncio.get_running_loop()
     begin, latest = loop.time(), 0.0
     grouped: set[str] = set()
@@ -78,7 +79,7 @@ async def _create(session: aiohttp.ClientSession, manifest: Manifest) -> None:
 
 
 async def place_one(session: aiohttp.ClientSession, dialect: Dialect) -> None:
-    """Have one pod placed, and remove it: a scheduler that did that is ready. Its gang is a single pod."""
+    """Wait until the scheduler has placed a single pod, so that it is ready, and delete the pod."""
     gang = Gang("probe", (Role("only", 1, {"cpu": "1", "memory": "1Gi"}),))
     [plain] = pods(gang)
     pod = dialect.pod(gang, plain)
@@ -97,7 +98,7 @@ async def place_one(session: aiohttp.ClientSession, dialect: Dialect) -> None:
 
 
 async def _get(session: aiohttp.ClientSession, path: str) -> Manifest:
-    """The object, empty once it is gone."""
+    """The object; empty when it does not exist."""
     async with session.get(path) as answer:
         found: Manifest = await answer.json() if answer.ok else {}
         return found

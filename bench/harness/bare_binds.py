@@ -1,6 +1,6 @@
-"""The ceiling: a process that sends binding POSTs and does nothing else. Pods go to nodes in turn.
+"""The upper bound of throughput: a process that only sends binding POSTs, round-robin over the nodes.
 
-It stays until SIGTERM, so that what it used can be read.
+It runs until SIGTERM, so that its resource usage can be read.
 """
 
 import argparse
@@ -43,7 +43,7 @@ def _binding(pod: str, node: str) -> bytes:
 
 
 async def bind_all(*, kubeconfig: Path) -> None:
-    """List pods and nodes, bind everything, then stay."""
+    """List pods and nodes, bind every pod, then wait for SIGTERM."""
     async with connect(kubeconfig=str(kubeconfig)) as cluster, closing(cluster.transport()) as transport:
         pods = await _names(transport, PODS_PATH)
         nodes = await _names(transport, "/api/v1/nodes")

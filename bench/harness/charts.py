@@ -1,4 +1,4 @@
-"""The picture of a comparison: a row for each workload. Needs matplotlib."""
+"""The chart of a comparison, with a row for each workload. Needs matplotlib."""
 
 from pathlib import Path
 from typing import Any, Final
@@ -18,9 +18,9 @@ _ROW_INCHES: Final = 2.6
 
 
 def draw(comparison: Comparison, to: Path) -> None:
-    """Write a PNG: on the left the main figure of each scheduler, on the right what happened over time.
+    """Write a PNG: on the left the main figure of each scheduler, on the right a curve over time.
 
-    That is the pods bound so far, or where pods end the share of the cluster that they hold.
+    The curve shows the bound pods, or for pods that end the used share of the cluster.
     """
     workloads = list(comparison.workloads.values())
     figure, axes = plt.subplots(
@@ -38,7 +38,7 @@ def draw(comparison: Comparison, to: Path) -> None:
 
 
 def main_column(workload: Workload) -> Column:
-    """What a workload is about, in one figure: the bars show it."""
+    """The main figure of a workload, which the bars show."""
     by_heading = {column.heading: column for column in columns(workload)}
     if workload.until is Until.ANSWERED:
         return by_heading["whole gangs" if len(workload.arriving()) > 1 else "last refusal s"]

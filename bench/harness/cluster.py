@@ -1,4 +1,4 @@
-"""The cluster of a run: what its control plane is started with, its nodes, and what runs on them already."""
+"""The cluster of a run: settings of its control plane, its nodes, and the pods that run already."""
 
 import asyncio
 from collections.abc import Iterable, Sequence
@@ -16,10 +16,10 @@ from bench.harness.workloads import Workload
 from tests.fake_objects import create_many, fake_node, namespace
 
 RUN_TIME_ANNOTATION: Final = "bench/run-time"
-"""How long KWOK lets a pod run, as Go writes durations; our own stage reads it."""
+"""The run time of a pod as a Go duration, which our own KWOK stage reads."""
 
 RUN_STAGE: Final = str(Path(__file__).parent / "stages" / "pod-run")
-"""That stage, as `ControlPlane.start` takes it."""
+"""That stage, as an argument of `ControlPlane.start`."""
 
 _SPINES_PER_ZONE: Final = 4
 POLL_S = 0.2
@@ -38,7 +38,7 @@ class _Nodes(Struct, frozen=True):
 
 
 async def nodes_usable(session: aiohttp.ClientSession, *, expected: int) -> None:
-    """Until so many nodes have no taint: every new node starts with not-ready."""
+    """Wait until `expected` nodes have no taint: every new node starts with not-ready."""
     decode = msgspec.json.Decoder(_Nodes).decode
     while True:
         async with session.get("/api/v1/nodes") as answer:
@@ -49,7 +49,7 @@ async def nodes_usable(session: aiohttp.ClientSession, *, expected: int) -> None
 
 
 async def served(session: aiohttp.ClientSession, crds: Iterable[Manifest], *, path: str) -> None:
-    """Until the API server answers for all kinds that were just defined, and at `path`."""
+    """Wait until the API server serves all kinds of these CRDs, and `path`."""
     paths = [_path(crd) for crd in crds] + ([path] if path else [])
     for each in paths:
         while not await _answers(session, each):
@@ -81,7 +81,7 @@ def settings(gates: Sequence[str], workload: Workload) -> dict[str, Any]:
 
 
 async def prepare(session: aiohttp.ClientSession, dialect: Dialect, workload: Workload) -> None:
-    """Everything that is there before the pods that are to be placed."""
+    """Create everything that exists before the pods to place."""
     definitions = dialect.crds()
     await create_many(session, definitions)
     await create_many(session, [namespace(NAMESPACE)])
@@ -90,14 +90,14 @@ async def prepare(session: aiohttp.ClientSession, dialect: Dialect, workload: Wo
     await create_many(session, dialect.setup())
     await create_many(session, nodes(workload))
     await nodes_usable(session, expected=workload.nodes.count)
-    standing = workload.standing()
-    await create_many(session, [group for gang in standing for group in dialect.group(gang)])
+    existing = workload.existing()
+    await create_many(session, [group for gang in existing for group in dialect.group(gang)])
     await create_many(session, running_pods(workload, dialect))
     await _all_run(session)
 
 
 def nodes(workload: Workload) -> list[Manifest]:
-    """Nodes that differ as real ones do: own hostname, uneven memory."""
+    """Nodes with individual hostnames and slightly different memory, as in real clusters."""
     shape = workload.nodes
     gpus = {GPU: str(shape.gpus)} if shape.gpus else {}
     return [
@@ -119,27 +119,27 @@ def nodes(workload: Workload) -> list[Manifest]:
 
 
 def priority_classes(workload: Workload) -> list[Manifest]:
-    """One for each priority in use."""
-    gangs = [*workload.arriving(), *workload.standing()]
+    """A PriorityClass for each priority in use."""
+    gangs = [*workload.arriving(), *workload.existing()]
     used = {gang.priority_class: gang.priority for gang in gangs if gang.priority}
     kind = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass"}
     return [{**kind, "metadata": {"name": name}, "value": value} for name, value in used.items()]
 
 
 class DoesNotFit(Exception):
-    """The gangs that run from the start do not fit on the nodes of a workload."""
+    """The existing gangs do not fit on the nodes of a workload."""
 
 
 def running_pods(workload: Workload, dialect: Dialect) -> list[Manifest]:
-    """Make the pods that run from the start, each on the first node where it fits. Raises DoesNotFit."""
+    """Build the existing pods, each on the first node where it fits. Raises DoesNotFit."""
     offered = workload.nodes.allocatable
     node, free = 0, dict(offered)
     made = []
-    for gang, plain, amounts in _with_amounts(workload.standing()):
+    for gang, plain, amounts in _with_amounts(workload.existing()):
         while any(free[resource] < amount for resource, amount in amounts.items()):
             node, free = node + 1, dict(offered)
             if node == workload.nodes.count:
-                raise DoesNotFit(f"workload {workload.name}: {gang.name} and what comes after it")
+                raise DoesNotFit(f"workload {workload.name}: {gang.name} and the gangs after it do not fit")
         for resource, amount in amounts.items():
             free[resource] -= amount
         pod = dialect.pod(gang, plain)
@@ -162,7 +162,7 @@ async def _all_run(session: aiohttp.ClientSession) -> None:
 
 
 async def existing_pods_left(session: aiohttp.ClientSession) -> int:
-    """How many of the pods that stood at the start were not evicted."""
+    """The number of existing pods that were not evicted."""
     return await _count(session, {"labelSelector": UNOBSERVED_LABEL})
 
 
@@ -181,7 +181,7 @@ async def _count(session: aiohttp.ClientSession, query: dict[str, str], path: st
 
 
 async def events(session: aiohttp.ClientSession) -> int:
-    """How many Events there are about pods and groups."""
+    """The number of Events of pods and groups."""
     path = f"/apis/events.k8s.io/v1/namespaces/{NAMESPACE}/events"
     async with session.get(path, params={"limit": "1"}, raise_for_status=True) as answer:
         found = msgspec.json.decode(await answer.read(), type=_Names)

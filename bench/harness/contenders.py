@@ -1,4 +1,4 @@
-"""The schedulers that a benchmark compares: how each is started on a control plane whose pods all wait."""
+"""The schedulers that a benchmark compares, and how each is started on a control plane."""
 
 import asyncio
 import compileall
@@ -21,12 +21,12 @@ from bench.harness.dialects import PhalanxDialect, PlainDialect
 from bench.harness.gangs import Dialect
 
 _READY_WITHIN_S: Final = 300.0
-"""For a kube-scheduler: with 10,000 pods in gangs of 100 it took up to two minutes, and more."""
+"""For kube-scheduler, which took two minutes and more with 10,000 pods in gangs of 100."""
 _END_WITHIN_S: Final = 20.0
 
 
 class Running(Struct, frozen=True):
-    """A contender under way: when it was started (monotonic seconds), and its process id."""
+    """A running contender: the time of its start (monotonic seconds), and its process id."""
 
     started_at: float
     pid: int
@@ -37,21 +37,22 @@ Build = Callable[[Progress], object]
 
 
 def _nothing_to_build(_progress: Progress) -> None:
-    """What the control plane and this checkout do not have already: nothing."""
+    """Build nothing: the control plane or this checkout has the program."""
 
 
 def _compile(_progress: Progress) -> None:
-    """As an installer does: in a checkout bytecode may be switched off, so that each start compiles."""
+    """Compile to bytecode as an installer does; otherwise a checkout may compile at each start."""
     compileall.compile_dir(phalanx.__path__[0], quiet=1)
 
 
 class Contender(Struct, frozen=True):
-    """`dialect` says how its gangs and pods are written; `start` runs it until the context ends.
+    """`dialect` writes its gangs and pods; `start` runs it until the context ends.
 
-    `feature_gates` are what its API server and controller manager need: gates such as `GenericWorkload=true`,
-    and API versions such as `scheduling.k8s.io/v1beta1=true`, recognised by the slash. `deviation` says, for
-    the reader of the table, where it does not run as its project ships it; `version` is that of its program
-    where the control plane does not have it. `build` is called before each run and is quick when it is built.
+    `feature_gates` are the settings that its API server and controller manager need: gates such as
+    `GenericWorkload=true`, and API versions such as `scheduling.k8s.io/v1beta1=true`, recognised by the
+    slash. `deviation` describes, for the reader of the table, how it differs from its shipped configuration.
+    `version` is the version of its program where the control plane does not have it. `build` is called before
+    each run and returns at once when the program is built already.
     """
 
     name: str
@@ -61,16 +62,16 @@ class Contender(Struct, frozen=True):
     feature_gates: tuple[str, ...] = ()
     deviation: str = ""
     decides: bool = True
-    """Whether it looks at what fits where; who does not only shows what the API server can take."""
+    """Whether it checks what fits; a contender that does not only measures the API server."""
     only_with: tuple[Literal["level", "queue"], ...] = ()
-    """Set up for these, and takes part only where gangs have one; empty: takes part everywhere."""
+    """Runs only workloads whose gangs have one of these; empty: runs all workloads."""
     build: Build = _nothing_to_build
     version: str = ""
 
 
 @asynccontextmanager
 async def program(*command: str, log: Path) -> AsyncIterator[Running]:
-    """A child process, asked to end with SIGTERM; a Ctrl-C for the benchmark does not reach it."""
+    """A child process that is ended with SIGTERM; a Ctrl-C of the benchmark does not reach it."""
     with log.open("wb") as output:
         started_at = time.monotonic()
         process = await asyncio.create_subprocess_exec(
@@ -114,9 +115,9 @@ async def _phalanx(plane: ControlPlane) -> AsyncIterator[Running]:
 
 @asynccontextmanager
 async def _kube_scheduler(plane: ControlPlane) -> AsyncIterator[Running]:
-    """It came up with the control plane and was stopped before there were any pods.
+    """Start kube-scheduler again, which was stopped before any pods existed.
 
-    With gangs it answers nobody, its readiness probe included, until it has looked at all that wait.
+    With gangs it answers no request, its readiness probe included, until it has processed all waiting pods.
     """
     started_at = time.monotonic()
     await plane.start_component("kube-scheduler", within=_READY_WITHIN_S)

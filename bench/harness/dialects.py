@@ -1,4 +1,4 @@
-"""How gangs are written for Phalanx, and for schedulers that take plain pods only."""
+"""The manifests of gangs for Phalanx, and for schedulers of plain pods."""
 
 from typing import Any
 
@@ -13,10 +13,10 @@ LEASE_NAMESPACE = "phalanx-system"
 
 
 class PhalanxDialect(Struct, frozen=True):
-    """Our own kinds. A gang of one pod is a pod without a PodGroup."""
+    """The kinds of Phalanx. A gang of one pod is a pod without a PodGroup."""
 
     def crds(self) -> list[Manifest]:
-        """The definitions of our kinds."""
+        """The CRDs of Phalanx."""
         return [yaml.safe_load(path.read_text()) for path in sorted(data_dir("crds").glob("*s.yaml"))]
 
     def setup(self) -> list[Manifest]:
@@ -29,11 +29,11 @@ class PhalanxDialect(Struct, frozen=True):
         ]
 
     def ready_path(self) -> str:
-        """Where Topologies are."""
+        """The path of Topologies."""
         return f"/apis/{API_VERSION}/topologies"
 
     def group(self, gang: Gang) -> list[Manifest]:
-        """All of its pods or none, roles by name where there are several."""
+        """A PodGroup that needs all pods, with roles where there are several."""
         if gang.size == 1:
             return []
         spec: dict[str, Any] = {"minMember": gang.size}
@@ -48,7 +48,7 @@ class PhalanxDialect(Struct, frozen=True):
         return [pod_group(API_VERSION, gang, spec)]
 
     def pod(self, gang: Gang, pod: Manifest) -> Manifest:
-        """Names the PodGroup and the role in labels."""
+        """The pod with the labels of its PodGroup and role."""
         labels = {LABEL_POD_GROUP: gang.name} if gang.size > 1 else {}
         if len(gang.roles) > 1:
             labels[LABEL_ROLE] = role_of(gang, pod)
@@ -56,7 +56,7 @@ class PhalanxDialect(Struct, frozen=True):
 
 
 class PlainDialect(Struct, frozen=True):
-    """Pods one by one: the scheduler sees no gangs and no required level."""
+    """Plain pods: the scheduler sees no gangs and no required level."""
 
     scheduler_name: str
 
@@ -73,7 +73,7 @@ class PlainDialect(Struct, frozen=True):
         return ""
 
     def group(self, gang: Gang) -> list[Manifest]:
-        """No object."""
+        """No group."""
         return []
 
     def pod(self, gang: Gang, pod: Manifest) -> Manifest:
@@ -82,13 +82,13 @@ class PlainDialect(Struct, frozen=True):
 
 
 def with_scheduler(pod: Manifest, name: str, *, labels: dict[str, str] | None = None) -> Manifest:
-    """A copy of the pod that this scheduler places, with further labels."""
+    """A copy of the pod with this schedulerName and more labels."""
     metadata = {**pod["metadata"], "labels": {**pod["metadata"]["labels"], **(labels or {})}}
     return {**pod, "metadata": metadata, "spec": {**pod["spec"], "schedulerName": name}}
 
 
 def pod_group(api_version: str, gang: Gang, spec: dict[str, Any]) -> Manifest:
-    """The PodGroup of a gang: the schedulers' kinds share the name, and differ in group and spec."""
+    """The PodGroup of a gang; the kinds of the schedulers differ in API group and spec."""
     metadata = {"name": gang.name, "namespace": NAMESPACE}
     return {"apiVersion": api_version, "kind": "PodGroup", "metadata": metadata, "spec": spec}
 

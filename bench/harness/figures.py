@@ -1,4 +1,4 @@
-"""From what the observer saw to figures. Pure."""
+"""Computes the figures of a run from its observation. Pure functions."""
 
 import math
 import statistics
@@ -17,13 +17,13 @@ from bench.harness.workloads import Until, Workload
 CURVE_POINTS: Final = 60
 
 _RATE_SPAN_S: Final = 0.1
-"""Binds within less than that come from one or two reads of the watch, which says nothing of their rate."""
+"""Binds within a shorter time come from one or two reads of the watch, so that their rate is unknown."""
 
 Amounts = dict[str, int]
 
 
 class Figures(Struct, frozen=True, rename="camel"):
-    """Times in seconds since the clock of the run started, None for what never came."""
+    """Times in seconds since the clock of the run started; None for events that did not happen."""
 
     pods: int
     bound: int
@@ -35,22 +35,22 @@ class Figures(Struct, frozen=True, rename="camel"):
     rate_per_s: float | None
     """From the first bind to the last."""
     latency_p50_ms: float | None
-    """From when a pod was seen created until it was seen bound."""
+    """From the observation of a pod until the observation of its bind."""
     latency_p99_ms: float | None
     gangs: int
     whole_gangs: int
-    """Gangs of which all pods were bound."""
+    """Gangs whose pods were all bound."""
     pods_in_partial_gangs: int
-    """Pods that were bound in gangs of which others were not: they hold capacity without use."""
+    """Bound pods of gangs with unbound pods: they hold capacity without use."""
     torn_gangs: int
-    """Gangs that require a rack or a spine and are in several."""
+    """Gangs that require one rack or spine and are in several."""
     refused: int
-    """Pods that were told that they cannot be placed, and were not."""
+    """Pods whose condition PodScheduled was False and that were not bound."""
     last_refusal_s: float | None
-    """When the last of them was told so first."""
+    """When the last of them got that condition for the first time."""
     overcommitted_nodes: int
     mean_occupancy: float | None
-    """Of the cluster's cores, or of its GPUs where it has any, what these pods held until the last bind."""
+    """The share of the cluster's cores (GPUs where it has any) that these pods held until the last bind."""
     curve: list[tuple[float, int, float]]
     """Second, pods bound by then, share of the cluster held then."""
 
@@ -92,7 +92,7 @@ def figures(workload: Workload, seen: Observation, *, started_at: float) -> Figu
 
 
 def why_not_finished(workload: Workload, seen: Observation, *, is_met: bool, has_ended: bool) -> str:
-    """What became of a run, in words; "" for one that came to its end."""
+    """Why a run did not finish; "" when it did."""
     if is_met:
         return ""
     bound = sum(pod.bound > 0 for pod in seen.pods)
@@ -100,12 +100,12 @@ def why_not_finished(workload: Workload, seen: Observation, *, is_met: bool, has
     what = f"{bound:,} of {workload.pods:,} pods bound"
     if workload.until is Until.ANSWERED:
         refused = sum(pod.refused > 0 and not pod.bound for pod in seen.pods)
-        what += f", {refused:,} told that they cannot be"
+        what += f", {refused:,} refused"
     return f"{cause}: {what}"
 
 
 def percentile(values: Iterable[float], percent: int) -> float | None:
-    """The smallest value that so many per cent of all do not exceed; None of nothing."""
+    """The percentile by nearest rank; None without values."""
     ordered = sorted(values)
     if not ordered:
         return None
@@ -129,7 +129,7 @@ def spread(values: Sequence[float | None]) -> Spread | None:
 
 
 class _Holding(Struct, frozen=True):
-    """At `second` a pod takes what it requests on a node, or with `sign` -1 gives it back."""
+    """At `second` a pod starts to use its requests on a node, or with `sign` -1 stops."""
 
     second: float
     sign: int
@@ -138,7 +138,7 @@ class _Holding(Struct, frozen=True):
 
 
 def _holdings(gangs: Sequence[Gang], seen: Iterable[PodTimes], started_at: float) -> list[_Holding]:
-    """In the order of time; what is given back in the same moment comes first."""
+    """All changes in the order of time; at equal times, releases come first."""
     requests: dict[str, Amounts] = {}
     for gang in gangs:
         for manifest in pods(gang):
@@ -154,7 +154,7 @@ def _holdings(gangs: Sequence[Gang], seen: Iterable[PodTimes], started_at: float
 
 
 def _overcommitted(workload: Workload, holdings: Iterable[_Holding]) -> int:
-    """How many nodes held at any time more than they offer; what stood there before is not counted."""
+    """The number of nodes that were over-committed at any time, without the existing pods."""
     offered = workload.nodes.allocatable
     held: defaultdict[str, Counter[str]] = defaultdict(Counter)
     over = set()
@@ -167,7 +167,7 @@ def _overcommitted(workload: Workload, holdings: Iterable[_Holding]) -> int:
 
 
 def _steps(workload: Workload, holdings: Iterable[_Holding]) -> list[tuple[float, float]]:
-    """Second, and the share of the cluster that is held from then on."""
+    """Pairs of a second and the share of the cluster that is used from then on."""
     resource = GPU if workload.nodes.gpus else CPU
     whole = workload.nodes.count * workload.nodes.allocatable[resource]
     held, steps = 0, []

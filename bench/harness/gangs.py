@@ -1,4 +1,4 @@
-"""What every scheduler is given: gangs of plain pods, and how a scheduler wants them written."""
+"""Gangs of plain pods, and the protocol that writes their manifests for a scheduler."""
 
 from typing import Any, Final, Protocol
 
@@ -10,21 +10,21 @@ NAMESPACE: Final = "bench"
 PODS_PATH: Final = f"/api/v1/namespaces/{NAMESPACE}/pods"
 
 GANG_LABEL: Final = "bench/gang"
-"""On every pod: the name of its gang, for the observer. No scheduler knows it."""
+"""The label with the name of the gang on every pod, for the observer; schedulers ignore it."""
 
 UNOBSERVED_LABEL: Final = "bench/unobserved"
-"""On pods that are there before the clock starts: the observer does not look at them."""
+"""The label of existing pods, which the observer ignores."""
 
 LEVELS: Final = {
     "zone": "topology.kubernetes.io/zone",
     "spine": "cloud.provider.com/topology-spine",
     "rack": "cloud.provider.com/topology-rack",
 }
-"""Levels of the workload's topology, widest first, and the label in which each node carries its domain."""
+"""The levels of the workload's topology, widest first, and the node label of each."""
 
 
 class Role(Struct, frozen=True, forbid_unknown_fields=True):
-    """Pods that are alike. `requests`: Kubernetes quantities of each."""
+    """Interchangeable pods. `requests`: Kubernetes quantities of each."""
 
     name: str
     count: int
@@ -34,8 +34,8 @@ class Role(Struct, frozen=True, forbid_unknown_fields=True):
 class Gang(Struct, frozen=True):
     """Pods that start together or not at all. `level`: "", "rack" or "spine", which all must share.
 
-    `priority` above 0 stands in the plain pods as a PriorityClass. `queue`: "", "lender" or "owner", two
-    queues of equal weight that each may use what the other does not.
+    `priority` above 0 becomes a PriorityClass of the pods. `queue`: "", "lender" or "owner", two queues of
+    equal weight that may borrow from each other.
     """
 
     name: str
@@ -46,26 +46,26 @@ class Gang(Struct, frozen=True):
 
     @property
     def priority_class(self) -> str:
-        """The name of its PriorityClass, "" without."""
+        """The name of its PriorityClass; "" without a priority."""
         return f"bench-{self.priority}" if self.priority else ""
 
     @property
     def size(self) -> int:
-        """How many pods it has."""
+        """The number of pods."""
         return sum(role.count for role in self.roles)
 
 
 class Dialect(Protocol):
-    """How a scheduler's gangs are written. All its answers are manifests, in NAMESPACE where namespaced."""
+    """Writes the manifests of gangs for a scheduler, in NAMESPACE where they are namespaced."""
 
     def crds(self) -> list[Manifest]:
         """The CustomResourceDefinitions that it needs."""
 
     def setup(self) -> list[Manifest]:
-        """Objects that are created once: after the CRDs are served, before the nodes. NAMESPACE exists."""
+        """Objects that are created once, after the CRDs are served and before the nodes. NAMESPACE exists."""
 
     def ready_path(self) -> str:
-        """An API path that answers once its kinds are served; "" where it has none."""
+        """An API path that answers when its kinds are served; "" when it has none."""
 
     def group(self, gang: Gang) -> list[Manifest]:
         """Its PodGroup for one gang; empty for schedulers without gangs."""

@@ -1,4 +1,4 @@
-"""What a result depends on besides the schedulers: the machine, and the versions of what ran."""
+"""The machine and the versions of the programs on which a result depends."""
 
 import asyncio
 import os
@@ -21,7 +21,7 @@ _MODULES: Final = {
 
 
 class Machine(Struct, frozen=True, rename="camel"):
-    """Where and when; `versions` by what was run."""
+    """The date and the machine; `versions` by program."""
 
     day: str
     processor: str
@@ -32,7 +32,7 @@ class Machine(Struct, frozen=True, rename="camel"):
 
 
 def this_machine(versions: dict[str, str]) -> Machine:
-    """As it is now; `versions` of what else runs."""
+    """This machine today, with these versions and those of the control plane."""
     return Machine(
         day=datetime.now(UTC).date().isoformat(),
         processor=_field("/proc/cpuinfo", "model name"),
@@ -49,7 +49,7 @@ def this_machine(versions: dict[str, str]) -> Machine:
 
 
 async def busy_share() -> float:
-    """The share of the machine's cores that somebody uses just now, steal by other machines included."""
+    """The current CPU utilisation of the machine, steal time included."""
     total, idle = _ticks()
     await asyncio.sleep(_LOOK_S)
     total_later, idle_later = _ticks()
@@ -57,7 +57,7 @@ async def busy_share() -> float:
 
 
 def _ticks() -> tuple[int, int]:
-    """Of all cores since the machine started: in all, and idle."""
+    """Ticks of all cores since the machine started: total and idle."""
     user, nice, system, idle, iowait, irq, softirq, steal = (
         int(word) for word in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]
     )
@@ -78,7 +78,7 @@ def _of_the_control_plane() -> dict[str, str]:
 
 
 def _commit() -> str:
-    """The commit of this checkout, marked where files differ from it; "unknown" without git."""
+    """The commit of this checkout, marked when files differ from it; "unknown" without git."""
     words = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"]
     try:
         return subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip()

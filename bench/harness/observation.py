@@ -1,4 +1,4 @@
-"""What an observer saw of each pod, and when it has seen enough. Pure: times come in as arguments."""
+"""Records what the observer saw of each pod, and decides when a run is over. Times are arguments."""
 
 from typing import Final
 
@@ -8,15 +8,15 @@ from bench.harness.gangs import GANG_LABEL
 from bench.harness.workloads import Until
 
 QUIET_S: Final = 3.0
-"""Without a bind for so long, once every pod has an answer, nobody will be bound any more."""
+"""When every pod has an answer and no bind came for this time, no more binds are expected."""
 RUNNING_WAIT_S: Final = 10.0
-"""After the last bind: KWOK plays the kubelets beside everything else and lags behind."""
+"""The wait after the last bind, since KWOK starts pods with a delay."""
 
 GATED: Final = "SchedulingGated"
 
 
 class Meta(Struct, rename="camel", frozen=True):
-    """As much of an object's metadata as is needed."""
+    """The required fields of an object's metadata."""
 
     name: str = ""
     resource_version: str = ""
@@ -24,13 +24,13 @@ class Meta(Struct, rename="camel", frozen=True):
 
 
 class Spec(Struct, rename="camel", frozen=True):
-    """As much of a pod's spec as is needed."""
+    """The required fields of a pod's spec."""
 
     node_name: str = ""
 
 
 class Condition(Struct, frozen=True):
-    """As much of a condition as is needed."""
+    """The required fields of a condition."""
 
     type: str = ""
     status: str = ""
@@ -38,33 +38,32 @@ class Condition(Struct, frozen=True):
 
 
 class Status(Struct, frozen=True):
-    """As much of a pod's status as is needed."""
+    """The required fields of a pod's status."""
 
     phase: str = ""
     conditions: tuple[Condition, ...] = ()
 
 
 class Seen(Struct, frozen=True):
-    """As much of a pod as is needed."""
+    """The required fields of a pod."""
 
     metadata: Meta = Meta()
     spec: Spec = Spec()
     status: Status | str = Status()
-    """A string in the API server's own Status objects, which end a watch."""
+    """A string in Status objects of the API server, which end a watch."""
 
 
 class Line(Struct, frozen=True):
-    """One line of the watch."""
+    """One event of the watch."""
 
     type: str
     object: Seen
 
 
 class PodTimes(Struct):
-    """When (monotonic seconds, 0 for never) a pod was first seen so, on the watch.
+    """When the watch first showed each state of a pod, in monotonic seconds; 0 for never.
 
-    `refused`: told by its condition PodScheduled that it cannot be placed. `ended`: succeeded, failed or
-    deleted.
+    `refused`: its condition PodScheduled was False. `ended`: succeeded, failed or deleted.
     """
 
     name: str
@@ -80,7 +79,7 @@ class PodTimes(Struct):
 class Observation(Struct, frozen=True):
     """All pods in the order in which they were created.
 
-    `watches` is how many watches it took: the API server closes those of a reader that it finds too slow.
+    `watches` is the number of watches: the API server closes the watch of a slow reader.
     """
 
     pods: list[PodTimes]
@@ -88,7 +87,7 @@ class Observation(Struct, frozen=True):
 
 
 class Record:
-    """Takes the lines of the watch."""
+    """Collects the events of the watch."""
 
     def __init__(self, *, expected: int, until: Until) -> None:
         self._expected = expected
@@ -106,11 +105,11 @@ class Record:
 
     @property
     def all_created(self) -> bool:
-        """Whether every pod was seen."""
+        """Whether every pod was observed."""
         return len(self._pods) >= self._expected
 
     def note(self, line: Line, *, now: float) -> None:
-        """One line of the watch."""
+        """Record one event of the watch."""
         seen = line.object
         name = seen.metadata.name
         if not name or isinstance(seen.status, str):
@@ -137,13 +136,13 @@ class Record:
             self._news_at = now
 
     def is_met(self, *, now: float) -> bool:
-        """Whether what the run waits for has come to pass."""
+        """Whether the run is over."""
         if self._until is Until.BOUND:
             return self._bound >= self._expected
         return self._answered >= self._expected and now - self._news_at >= QUIET_S
 
     def is_complete(self, *, now: float) -> bool:
-        """Whether, beyond that, all bound pods were seen to run, or were given enough time."""
+        """Whether the run is over and all bound pods were observed running, or had enough time."""
         everyone_runs = self._running >= self._bound or now - self._news_at >= RUNNING_WAIT_S
         return self.is_met(now=now) and everyone_runs
 

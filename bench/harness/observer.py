@@ -1,9 +1,9 @@
-"""A process of its own that watches pods and notes when each is first seen created, bound and running.
+"""A separate process that watches pods and records when each is first seen created, bound and running.
 
-Condition times are no use here, they have steps of one second. The clock is CLOCK_MONOTONIC, which all
-processes of a machine share, so that the starter may subtract its own readings. It prints WATCHING once it
-watches, CREATED once every pod was seen and MET once the run may end; on SIGTERM it writes what it saw so
-far.
+Condition times are not used because their resolution is one second. The clock is CLOCK_MONOTONIC, which all
+processes of a machine share, so that the parent process may subtract its own readings. The process prints
+WATCHING when it watches, CREATED when every pod was seen and MET when the run may end; on SIGTERM it writes
+its observation.
 """
 
 import argparse
@@ -33,33 +33,33 @@ _ERROR: Final = "ERROR"
 
 
 async def observe(*, kubeconfig: Path, expected: int, until: Until, stop: asyncio.Event) -> Observation:
-    """Watch from the present until all is seen, or until `stop`."""
+    """Watch from now until everything is observed, or until `stop`."""
     record = Record(expected=expected, until=until)
     watches: list[str] = []
     async with connect(kubeconfig=str(kubeconfig)) as cluster, closing(cluster.transport()) as transport:
         watching = asyncio.create_task(_watch(transport, record, watches))
-        told: set[str] = set()
+        printed: set[str] = set()
         while not (stop.is_set() or watching.done() or record.is_complete(now=time.monotonic())):
-            _tell(record, told)
+            _print_progress(record, printed)
             await asyncio.sleep(_LOOK_S)
         if watching.done():
             watching.result()
         watching.cancel()
         await asyncio.gather(watching, return_exceptions=True)
-    _tell(record, told)
+    _print_progress(record, printed)
     return Observation(record.pods, watches=len(watches))
 
 
-def _tell(record: Record, told: set[str]) -> None:
-    """Print what has come to pass, each word once."""
+def _print_progress(record: Record, printed: set[str]) -> None:
+    """Print the progress, each word once."""
     for word, is_so in ((CREATED, record.all_created), (MET, record.is_met(now=time.monotonic()))):
-        if is_so and word not in told:
-            told.add(word)
+        if is_so and word not in printed:
+            printed.add(word)
             print(word, flush=True)
 
 
 async def _watch(transport: HttpTransport, record: Record, watches: list[str]) -> None:
-    """For ever; adds to `watches` the resource version from which each one went."""
+    """Watch until cancelled; adds to `watches` the resource version from which each watch started."""
     version = ""
     while True:
         query = {"watch": "true", "labelSelector": f"!{UNOBSERVED_LABEL}"}
@@ -73,7 +73,7 @@ async def _watch(transport: HttpTransport, record: Record, watches: list[str]) -
 
 
 async def _note(lines: AsyncIterator[bytes], record: Record) -> str:
-    """Until the watch ends; returns the version to go on from, "" for the present."""
+    """Record events until the watch ends; returns the version to resume from, "" for the current one."""
     decode = msgspec.json.Decoder(Line).decode
     version = ""
     async for raw in lines:
@@ -85,23 +85,23 @@ async def _note(lines: AsyncIterator[bytes], record: Record) -> str:
     return version
 
 
-async def _main(asked: argparse.Namespace) -> Observation:
+async def _main(options: argparse.Namespace) -> Observation:
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     return await observe(
-        kubeconfig=asked.kubeconfig, expected=asked.expected, until=Until(asked.until), stop=stop
+        kubeconfig=options.kubeconfig, expected=options.expected, until=Until(options.until), stop=stop
     )
 
 
 def main() -> None:
-    """Command line: what to watch, and where the observation goes."""
+    """Command line: what to watch, and where to write the observation."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kubeconfig", type=Path, required=True)
     parser.add_argument("--expected", type=int, required=True)
     parser.add_argument("--until", choices=list(Until), required=True)
     parser.add_argument("--output", type=Path, required=True)
-    asked = parser.parse_args()
-    asked.output.write_bytes(msgspec.json.encode(asyncio.run(_main(asked))))
+    options = parser.parse_args()
+    options.output.write_bytes(msgspec.json.encode(asyncio.run(_main(options))))
 
 
 if __name__ == "__main__":

@@ -18,14 +18,14 @@ _CALM_WITHIN_S: Final = 30.0
 
 
 class Used(Struct, frozen=True, rename="camel"):
-    """What a process used. `peak_mib` is the largest resident set that the kernel saw since it started."""
+    """Resource usage of a process. `peak_mib` is the largest resident set since its start."""
 
     cpu_s: float
     peak_mib: int
 
 
 def used_by(pid: int) -> Used | None:
-    """Of this process and of its living children, summed; None once it has ended."""
+    """Usage of this process and its running children; None when it has ended."""
     try:
         if _state(pid) in "ZX":
             return None
@@ -36,7 +36,7 @@ def used_by(pid: int) -> Used | None:
 
 
 class Meter:
-    """What named processes use since it follows them; the last that was seen of those that have ended."""
+    """Usage of named processes since they are followed; for ended processes, the last reading."""
 
     def __init__(self) -> None:
         self._pids: dict[str, int] = {}
@@ -44,7 +44,7 @@ class Meter:
         self._before: dict[str, float] = {}
 
     def follow(self, name: str, pid: int, *, since_birth: bool = False) -> None:
-        """`since_birth`: what it used before counts too."""
+        """Measure a process; with `since_birth`, its earlier usage counts too."""
         self._pids[name] = pid
         used = used_by(pid)
         if used is not None:
@@ -52,7 +52,7 @@ class Meter:
             self._before[name] = 0.0 if since_birth else used.cpu_s
 
     def read(self) -> dict[str, Used]:
-        """By name, as of now."""
+        """The current usage by name."""
         for name, pid in self._pids.items():
             used = used_by(pid)
             if used is not None:
@@ -64,12 +64,12 @@ class Meter:
         }
 
     async def ended(self, name: str) -> None:
-        """Until that process is gone."""
+        """Wait until that process has ended."""
         while used_by(self._pids[name]) is not None:
             await asyncio.sleep(_SAMPLE_S)
 
     async def calm(self, name: str) -> dict[str, Used]:
-        """Once that process does next to nothing any more, or after half a minute."""
+        """Wait until that process is idle, at most half a minute, and return the usage."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_CALM_WITHIN_S):
                 before = -1.0
@@ -81,7 +81,7 @@ class Meter:
 
 @asynccontextmanager
 async def metering() -> AsyncIterator[Meter]:
-    """A meter that looks by itself, so that it knows about those that end."""
+    """A meter that samples periodically, so that it has readings of processes that end."""
     meter = Meter()
 
     async def look() -> None:

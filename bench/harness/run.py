@@ -1,4 +1,4 @@
-"""One run of one scheduler on one workload, on a control plane of its own."""
+"""One run of one scheduler on one workload, on a separate control plane."""
 
 import asyncio
 import time
@@ -21,22 +21,22 @@ from bench.harness.processes import Meter, Used, metering
 from bench.harness.watching import Observer, observing
 from bench.harness.workloads import Clock, Until, Workload
 
-Tell = Callable[[str], None]
+Report = Callable[[str], None]
 
 PREPARED_WITHIN_S: Final = 600.0
 READY_WITHIN_S: Final = 120.0
 _AFTER_ITS_END_S: Final = 5.0
-"""What a scheduler sent before it ended may still be on its way to the observer."""
+"""Time for the last writes of an ended scheduler to reach the observer."""
 
 SCHEDULER: Final = "scheduler"
 _OTHERS: Final = ("kube-apiserver", "etcd")
 
 
 class Run(Struct, frozen=True, rename="camel"):
-    """`trouble` is empty for a run that came to its end; else it says what became of it.
+    """`trouble` is empty for a finished run; otherwise it says why the run did not finish.
 
-    `used` is until the run's end, `used_when_calm` until the scheduler has written its Events and the like;
-    both by process, since the clock started. `evicted`: of the pods that stood before.
+    `used` is the usage until the end of the run, `used_when_calm` until the scheduler is idle after writing
+    its Events; both by process, since the clock started. `evicted`: the number of evicted existing pods.
     """
 
     workload: str
@@ -50,15 +50,15 @@ class Run(Struct, frozen=True, rename="camel"):
     evicted: int = 0
     creation_late_s: float = 0.0
     busy_before: float = 0.0
-    """The share of the machine's cores that others used just before: a busy machine gives no figures."""
+    """The share of the machine's cores that other processes used just before the run."""
 
 
 class NotReady(Exception):
-    """What a run needs was not there in time: its cluster, or a scheduler that places one pod on it."""
+    """The cluster of a run, or a scheduler that places one pod on it, was not ready in time."""
 
 
 class _Site(Struct, frozen=True):
-    """What a run works with."""
+    """The control plane, session, contender and workload of a run."""
 
     plane: ControlPlane
     session: aiohttp.ClientSession
@@ -67,7 +67,7 @@ class _Site(Struct, frozen=True):
 
 
 class _End(Struct, frozen=True):
-    """How a run ended, and what was used until then."""
+    """How a run ended, and the resource usage until then."""
 
     started_at: float
     trouble: str
@@ -78,22 +78,23 @@ class _End(Struct, frozen=True):
 
 
 def takes_part(contender: Contender, workload: Workload) -> bool:
-    """Whether a contender runs a workload: plain binds need a backlog that fits, some one field of gangs."""
+    """Whether a contender runs a workload: bare binds need a backlog that fits; some contenders need gangs
+    with a level or a queue."""
     if contender.only_with:
         return any(getattr(kind, field) for kind in workload.gangs for field in contender.only_with)
     simple = workload.clock is Clock.BACKLOG and workload.until is Until.BOUND
-    return contender.decides or (simple and not workload.standing() and not workload.run_seconds)
+    return contender.decides or (simple and not workload.existing() and not workload.run_seconds)
 
 
-async def run_once(contender: Contender, workload: Workload, *, number: int, tell: Tell) -> Run:
-    """A run, from the start of a control plane to its end. Raises what goes wrong outside the scheduler."""
+async def run_once(contender: Contender, workload: Workload, *, number: int, report: Report) -> Run:
+    """One run, from the start of the control plane to its end. Raises errors outside the scheduler."""
     busy_before = await busy_share()
     async with _site(contender, workload) as site:
         await _prepare(site)
         end = await (_backlog(site) if workload.clock is Clock.BACKLOG else _live(site))
         if end.trouble:
-            tell(f"  the logs are in {site.plane.keep_logs()}")
-        standing = sum(gang.size for gang in workload.standing())
+            report(f"  the logs are in {site.plane.keep_logs()}")
+        existing = sum(gang.size for gang in workload.existing())
         return Run(
             workload=workload.name,
             contender=contender.name,
@@ -103,7 +104,7 @@ async def run_once(contender: Contender, workload: Workload, *, number: int, tel
             used=end.used,
             used_when_calm=end.used_when_calm,
             events=await cluster.events(site.session),
-            evicted=standing - await cluster.existing_pods_left(site.session) if standing else 0,
+            evicted=existing - await cluster.existing_pods_left(site.session) if existing else 0,
             creation_late_s=round(end.creation_late_s, 3),
             busy_before=round(busy_before, 2),
         )
@@ -172,38 +173,42 @@ async def _ready(site: _Site) -> None:
 async def _finish(
     observer: Observer, meter: Meter, workload: Workload, *, started_at: float
 ) -> tuple[str, dict[str, Used]]:
-    """What went wrong, if anything, and what was used until then. The observer has ended afterwards."""
-    met, gone, blind = (
+    """Why the run did not finish, or "", and the usage until then. Afterwards the observer has ended."""
+    met, scheduler_ended, observer_ended = (
         asyncio.create_task(each)
         for each in (observer.met.wait(), meter.ended(SCHEDULER), observer.ended.wait())
     )
-    tasks = (met, gone, blind)
+    tasks = (met, scheduler_ended, observer_ended)
     left = workload.limit_seconds - (time.monotonic() - started_at)
     await asyncio.wait(tasks, timeout=left, return_when=asyncio.FIRST_COMPLETED)
-    if gone.done():
-        await asyncio.wait((met, blind), timeout=_AFTER_ITS_END_S, return_when=asyncio.FIRST_COMPLETED)
+    if scheduler_ended.done():
+        await asyncio.wait(
+            (met, observer_ended), timeout=_AFTER_ITS_END_S, return_when=asyncio.FIRST_COMPLETED
+        )
     used = meter.read()
     if not met.done():
         observer.stop()
     await observer.ended.wait()
-    trouble = why_not_finished(workload, observer.read(), is_met=observer.met.is_set(), has_ended=gone.done())
+    trouble = why_not_finished(
+        workload, observer.read(), is_met=observer.met.is_set(), has_ended=scheduler_ended.done()
+    )
     for task in tasks:
         task.cancel()
     return trouble, used
 
 
-async def try_once(contender: Contender, workload: Workload, *, number: int, tell: Tell) -> Run:
-    """As run_once; a scheduler that cannot be started or watched is a row that says so."""
+async def try_once(contender: Contender, workload: Workload, *, number: int, report: Report) -> Run:
+    """Like run_once, but a scheduler that cannot be started or observed is reported as a row."""
     try:
-        await asyncio.to_thread(contender.build, tell)
-        return await run_once(contender, workload, number=number, tell=tell)
-    except Exception as error:  # whatever a scheduler of others may raise while it is built or started
-        tell("".join(traceback.format_exception(error)))
+        await asyncio.to_thread(contender.build, report)
+        return await run_once(contender, workload, number=number, report=report)
+    except Exception as error:  # any error of another scheduler while it is built or started
+        report("".join(traceback.format_exception(error)))
         return Run(workload.name, contender.name, number, trouble=f"could not be run: {_first(error)}")
 
 
 def _first(error: BaseException) -> str:
-    """The first line of the first cause that is no group."""
+    """The first line of the first cause that is not an exception group."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"

@@ -1,4 +1,4 @@
-"""The results of a comparison, and the Markdown that shows them: medians, with the range in brackets."""
+"""The results of a comparison, and their Markdown tables: medians, with the range in brackets."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
@@ -12,7 +12,7 @@ from bench.harness.workloads import Clock, Until, Workload
 
 
 class Comparison(Struct, frozen=True, rename="camel"):
-    """What `python -m bench` writes. `deviations`: from a scheduler's own defaults, by its name.
+    """The JSON that `python -m bench` writes. `deviations`: differences from defaults, by scheduler.
 
     `absent`: schedulers that cannot be compared, and why.
     """
@@ -25,13 +25,13 @@ class Comparison(Struct, frozen=True, rename="camel"):
 
 
 BUSY: Final = 0.2
-"""From this share of the machine's cores on, what others use is named below a table."""
+"""Usage of the machine by other processes is reported below a table from this share on."""
 
 Read = Callable[[Run], float | None]
 
 
 class Column(Struct, frozen=True):
-    """A heading, where the value is, and with how many decimals it is shown."""
+    """A heading, the function that reads the value, and the number of decimals."""
 
     heading: str
     read: Read
@@ -97,13 +97,13 @@ def _percent(run: Run) -> float | None:
 
 
 def columns(workload: Workload) -> tuple[Column, ...]:
-    """Those that say something about this workload."""
+    """The columns that are relevant for this workload."""
     found = _ANSWERS if workload.until is Until.ANSWERED else _BINDS
     if workload.arrival.per_second and workload.until is Until.BOUND:
         found = (*_LATENCY, *found)
     if any(kind.level for kind in workload.gangs):
         found = (*found, *_LEVEL)
-    if any(kind.standing for kind in workload.gangs):
+    if any(kind.existing for kind in workload.gangs):
         found = (*found, *_EVICTED)
     if workload.run_seconds:
         found = (*found, *_OCCUPANCY)
@@ -111,7 +111,7 @@ def columns(workload: Workload) -> tuple[Column, ...]:
 
 
 def markdown(comparison: Comparison) -> str:
-    """Every workload's table, and beside it what it depends on."""
+    """The tables of all workloads, with the machine and the versions."""
     parts = [_about(comparison.machine)]
     for workload in comparison.workloads.values():
         parts.append(f"## {workload.name}\n\n{workload.about} {_clock(workload)}")
@@ -122,12 +122,12 @@ def markdown(comparison: Comparison) -> str:
 
 
 def _named(heading: str, words: dict[str, str]) -> list[str]:
-    told = [f"- {name}: {text}" for name, text in words.items() if text]
-    return [f"## {heading}\n\n" + "\n".join(told)] if told else []
+    listed = [f"- {name}: {text}" for name, text in words.items() if text]
+    return [f"## {heading}\n\n" + "\n".join(listed)] if listed else []
 
 
 def table(workload: Workload, runs: Sequence[Run]) -> str:
-    """A row for each scheduler; below it a sentence for each run that did not come to its end."""
+    """A row for each scheduler; below the table a sentence for each unfinished run."""
     shown = columns(workload)
     lines = [
         "| " + " | ".join(["scheduler", "runs", *(column.heading for column in shown)]) + " |",
@@ -157,7 +157,7 @@ def _failures(runs: Iterable[Run]) -> list[str]:
 
 
 def _overcommitments(runs: Iterable[Run]) -> list[str]:
-    """Bare binding POSTs do it where pods do not fit in turn; a scheduler that does it is wrong."""
+    """Bare binding POSTs over-commit nodes where round-robin does not fit; a scheduler must not."""
     return [
         f"- {run.contender}, round {run.round}: {run.figures.overcommitted_nodes} nodes over-committed"
         for run in runs

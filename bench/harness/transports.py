@@ -1,4 +1,4 @@
-"""A transport as a context: closed at its end."""
+"""A transport as a context manager."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -8,7 +8,7 @@ from phalanx.kube.transport import HttpTransport
 
 @asynccontextmanager
 async def closing(transport: HttpTransport) -> AsyncIterator[HttpTransport]:
-    """Give the transport, close it afterwards."""
+    """Yield the transport and close it afterwards."""
     try:
         yield transport
     finally:

@@ -1,4 +1,4 @@
-"""The observer's process, as the harness holds it."""
+"""Starts the observer process and follows its progress."""
 
 import asyncio
 import sys
@@ -18,14 +18,14 @@ from bench.harness.workloads import Workload
 
 
 class ObserverFailed(Exception):
-    """The observer ended before it had seen what it was to see."""
+    """The observer ended before the run was over."""
 
 
 class Observer:
-    """Watches already.
+    """A running observer.
 
     `created`: it has seen every pod; `met`: the run may end; `ended`: the observation can be read. All but
-    `met` also come to pass when it fails.
+    `met` are also set when it fails.
     """
 
     def __init__(self, process: Process, output: Path) -> None:
@@ -36,18 +36,18 @@ class Observer:
         self._output = output
 
     def stop(self) -> None:
-        """Let it write what it saw so far."""
+        """Ask it to write its observation."""
         if self._process.returncode is None:
             self._process.terminate()
 
     def read(self) -> Observation:
-        """What it saw. Raises ObserverFailed."""
+        """Read the observation. Raises ObserverFailed."""
         if self._process.returncode != 0:
             raise ObserverFailed(f"the observer ended with {self._process.returncode}")
         return msgspec.json.decode(self._output.read_bytes(), type=Observation)
 
     async def follow(self) -> None:
-        """Until it has ended."""
+        """Follow its output until it has ended."""
         assert self._process.stdout is not None
         async for line in self._process.stdout:
             word = line.decode().strip()
@@ -62,7 +62,7 @@ class Observer:
 
 @asynccontextmanager
 async def observing(plane: ControlPlane, workload: Workload) -> AsyncIterator[Observer]:
-    """An observer that watches. Raises ObserverFailed."""
+    """Start an observer and wait until it watches. Raises ObserverFailed."""
     with tempfile.TemporaryDirectory() as folder:
         output = Path(folder) / "observation.json"
         process = await asyncio.create_subprocess_exec(

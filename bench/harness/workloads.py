@@ -25,16 +25,16 @@ Seconds = Annotated[float, Meta(ge=0, le=3600)]
 
 
 class BadWorkload(Exception):
-    """A workload's file does not say what it must; the message names the file and the field."""
+    """A workload file is invalid; the message names the file and the field."""
 
 
 class Clock(enum.StrEnum):
     """When the clock of a run starts."""
 
     BACKLOG = "backlog"
-    """All pods wait; at the start of the scheduler's process."""
+    """All pods wait; the clock starts with the scheduler's process."""
     LIVE = "live"
-    """The scheduler runs and has placed a pod; at the first creation."""
+    """The scheduler runs and has placed a pod; the clock starts with the first creation."""
 
 
 class Until(enum.StrEnum):
@@ -43,15 +43,15 @@ class Until(enum.StrEnum):
     BOUND = "bound"
     """Every pod was bound."""
     ANSWERED = "answered"
-    """Every pod is bound or was told that it cannot be, and no bind came for some seconds."""
+    """Every pod is bound or refused, and no bind came for some seconds."""
 
 
 class _Strict(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """A field that nobody knows is an error."""
+    """Unknown fields are errors."""
 
 
 class Nodes(_Strict, frozen=True):
-    """`count` servers that are alike but for some memory. `rack` and `spine`: nodes in each."""
+    """`count` nodes that differ only in some memory. `rack` and `spine`: the number of nodes in each."""
 
     count: Count
     cores: Count = 32
@@ -62,29 +62,30 @@ class Nodes(_Strict, frozen=True):
 
     @property
     def allocatable(self) -> dict[str, int]:
-        """What each node surely offers, in the units of amounts: millicores, bytes, devices."""
+        """The allocatable resources of every node: millicores, bytes, devices."""
         return {CPU: 1000 * self.cores, MEMORY: (self.memory_gib << 30) - (1 << 20), GPU: self.gpus}
 
 
 class Gangs(_Strict, frozen=True):
-    """`count` gangs that are alike.
+    """`count` equal gangs.
 
-    `standing` ones run on nodes already when the clock starts. `priority` becomes a PriorityClass; `queue` is
+    `existing` gangs run before the clock starts. `priority` becomes a PriorityClass; `queue` is
     "lender" or "owner", two queues of equal weight, for schedulers that know queues.
     """
 
     count: Count
     roles: Annotated[tuple[Role, ...], Meta(min_length=1)]
     level: Literal["", "rack", "spine"] = ""
-    standing: bool = False
+    existing: bool = False
     priority: Annotated[int, Meta(ge=0, le=1_000_000)] = 0
     queue: Literal["", "lender", "owner"] = ""
 
 
 class Arrival(_Strict, frozen=True):
-    """Gang after gang, or with `interleaved` a pod of each in turn; `per_second` pods, 0: all at once.
+    """Pods arrive gang by gang, or with `interleaved` one of each gang in turn; `per_second` 0: all at once.
 
-    At a rate the pods of a gang come together, the next gang when as much time has passed as they are many.
+    At a rate, the pods of a gang arrive together, and the interval to the next gang is proportional to their
+    number.
     """
 
     per_second: Annotated[float, Meta(ge=0, le=10_000)] = 0
@@ -92,7 +93,7 @@ class Arrival(_Strict, frozen=True):
 
 
 class Workload(_Strict, frozen=True):
-    """`run_seconds`: pods succeed after so long, 0 for never. `limit_seconds`: for the whole run."""
+    """`run_seconds`: run time of the pods, 0 for no end. `limit_seconds`: limit of the whole run."""
 
     about: str
     nodes: Nodes
@@ -106,23 +107,23 @@ class Workload(_Strict, frozen=True):
 
     @property
     def pods(self) -> int:
-        """How many pods there are to place."""
+        """The number of pods to place."""
         return sum(gang.size for gang in self.arriving())
 
     def arriving(self) -> list[Gang]:
-        """The gangs to place, in their order; those of several kinds in turn, in proportion."""
-        return _mixed(self.gangs, standing=False, prefix="gang")
+        """The gangs to place in order of arrival; several kinds are interleaved in proportion."""
+        return _mixed(self.gangs, existing=False, prefix="gang")
 
-    def standing(self) -> list[Gang]:
+    def existing(self) -> list[Gang]:
         """The gangs that run before the clock starts."""
-        return _mixed(self.gangs, standing=True, prefix="standing")
+        return _mixed(self.gangs, existing=True, prefix="existing")
 
 
-def _mixed(kinds: tuple[Gangs, ...], *, standing: bool, prefix: str) -> list[Gang]:
+def _mixed(kinds: tuple[Gangs, ...], *, existing: bool, prefix: str) -> list[Gang]:
     places = sorted(
         (Fraction(2 * index + 1, 2 * kind.count), number)
         for number, kind in enumerate(kinds)
-        if kind.standing is standing
+        if kind.existing is existing
         for index in range(kind.count)
     )
     return [_gang(kinds[number], f"{prefix}-{index:05d}") for index, (_, number) in enumerate(places)]
@@ -133,17 +134,19 @@ def _gang(kind: Gangs, name: str) -> Gang:
 
 
 def names() -> list[str]:
-    """The workloads that come with the benchmark."""
+    """The names of the shipped workloads."""
     return sorted(path.stem for path in FOLDER.glob("*.yaml"))
 
 
 def load(name: str) -> Workload:
-    """By its name under bench/workloads, or by its path where it ends in .yaml. Raises BadWorkload."""
+    """Load a workload by its name under bench/workloads, or a path that ends in .yaml. Raises BadWorkload."""
     path = Path(name) if name.endswith(".yaml") else FOLDER / f"{name}.yaml"
     try:
         text = path.read_text()
     except OSError as error:
-        raise BadWorkload(f"no workload {name!r}: {error.strerror}; there are {', '.join(names())}") from None
+        raise BadWorkload(
+            f"no workload {name!r}: {error.strerror}; known workloads: {', '.join(names())}"
+        ) from None
     return read(text, name=path.stem)
 
 
@@ -162,13 +165,13 @@ def read(text: str, *, name: str) -> Workload:
 def _wrong(workload: Workload) -> Iterator[str]:
     nodes = workload.nodes
     if workload.name:
-        yield "name: is the file's"
+        yield "name: must not be set, it is the name of the file"
     if nodes.spine % nodes.rack:
         yield f"nodes.spine: {nodes.spine} is no multiple of nodes.rack, {nodes.rack}"
-    if all(kind.standing for kind in workload.gangs):
-        yield "gangs: all of them stand already, there is nothing to place"
+    if all(kind.existing for kind in workload.gangs):
+        yield "gangs: all of them are existing, there is nothing to place"
     if workload.clock is Clock.BACKLOG and workload.arrival.per_second:
-        yield "arrival.perSecond: with the clock backlog all pods are there at the start"
+        yield "arrival.perSecond: with the clock backlog all pods exist at the start"
     for number, kind in enumerate(workload.gangs):
         yield from _wrong_gangs(kind, nodes, f"gangs[{number}]")
 

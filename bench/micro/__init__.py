@@ -1,1 +1,1 @@
-"""Micro-benchmarks of the way of a pod, with budgets; `python -m bench.micro` runs them."""
+"""Micro-benchmarks of each scheduling step of a pod, with budgets; `python -m bench.micro` runs them."""

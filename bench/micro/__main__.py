@@ -1,6 +1,6 @@
-"""`python -m bench.micro`: CPU time of each step of a pod's way, and whether it is within its budget.
+"""`python -m bench.micro`: CPU time of each scheduling step of a pod, compared with its budget.
 
-Arguments go to pytest: `-k decode`, say.
+Arguments are passed to pytest, for example `-k decode`.
 """
 
 import sys
@@ -12,7 +12,7 @@ FOLDER = Path(__file__).parent
 
 
 def main() -> int:
-    """Run all; the exit code says whether all budgets were kept."""
+    """Run all; exit code 0 when all budgets were kept."""
     only_ours = ("-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:asyncio", "--benchmark-quiet")
     return pytest.main(["-c", str(FOLDER / "pytest.ini"), *only_ours, str(FOLDER), *sys.argv[1:]])
 

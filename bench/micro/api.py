@@ -1,6 +1,6 @@
-"""An API server that costs next to nothing: it answers at once, and its watches show every bind.
+"""An in-memory API server of negligible cost: it answers at once, and its watches show every bind.
 
-What a scheduler uses on it is the scheduler's own: no HTTP, no TLS, no other process.
+CPU time measured with it is that of the scheduler alone, without HTTP, TLS and other processes.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from tests.fake_objects import fake_node, fake_pod
 NAMESPACE = "micro"
 STARTED = "2026-01-01T00:00:00Z"
 LISTED = "1000"
-"""The resourceVersion of everything that is there from the beginning."""
+"""The resourceVersion of all initial objects."""
 
 _PODS = KINDS["Pod"].path()
 _VERSION = f'"resourceVersion":"{LISTED}"'.encode()
@@ -38,12 +38,12 @@ class Load(Struct, frozen=True):
 
     @property
     def pods(self) -> int:
-        """How many pods there are."""
+        """The number of pods."""
         return self.gangs * self.size
 
 
 class QuickApi:
-    """The Transport port onto fixed objects. A bound pod is shown twice: with its node, and running."""
+    """A Transport over fixed objects. The watch shows a bound pod twice: with its node, and running."""
 
     def __init__(self, load: Load) -> None:
         self.bound = 0
@@ -68,7 +68,7 @@ class QuickApi:
         content_type: str = "application/json",
         timeout: float,
     ) -> Response:
-        """See Transport: binds and other writes are applied, single objects are never there."""
+        """See Transport: writes are accepted, and reads of single objects return 404."""
         await asyncio.sleep(0)
         if method == "GET":
             return _NOT_FOUND
@@ -81,11 +81,11 @@ class QuickApi:
     async def stream(
         self, path: str, *, query: Mapping[str, str], idle_timeout: float
     ) -> AsyncIterator[tuple[int, AsyncIterator[bytes]]]:
-        """See Transport: the initial list, then what happens."""
+        """See Transport: the initial list, then the events."""
         yield 200, self._lines(path)
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Nothing to close."""
 
     async def _lines(self, path: str) -> AsyncIterator[bytes]:
         for item in self._lists.get(path, ()):
@@ -112,7 +112,7 @@ class QuickApi:
 
 
 def encoded(objects: Iterable[dict[str, Any]]) -> list[bytes]:
-    """Each as one line of JSON."""
+    """Each object as one line of JSON."""
     return [encode(each) for each in objects]
 
 
@@ -122,7 +122,7 @@ def name_of(written: bytes) -> str:
 
 
 def nodes(load: Load) -> list[dict[str, Any]]:
-    """As an API server lists them once their kubelets are up. They differ as real ones do."""
+    """Nodes as an API server lists them when their kubelets are ready, with uneven memory."""
     listed = [
         _admitted(
             fake_node(
@@ -139,7 +139,7 @@ def nodes(load: Load) -> list[dict[str, Any]]:
 
 
 def pod_groups(load: Load) -> list[dict[str, Any]]:
-    """One for each gang: all of its pods or none."""
+    """A PodGroup for each gang that needs all its pods."""
     return [
         _admitted(
             {
@@ -152,7 +152,7 @@ def pod_groups(load: Load) -> list[dict[str, Any]]:
 
 
 def pods(load: Load) -> list[dict[str, Any]]:
-    """Gang by gang, as an API server lists them: about 2 KB each."""
+    """Pods as an API server lists them, gang by gang: about 2 KB each."""
     listed = [
         _admitted(
             fake_pod(

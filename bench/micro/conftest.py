@@ -1,7 +1,7 @@
-"""Measures a piece of work in CPU time, and compares it with a reference loop measured right beside it.
+"""Measures the CPU time of a function relative to a reference loop that is measured at the same time.
 
-A budget is a number of rounds of that loop for one item of the work. A slower machine, or one that is busy,
-makes both slower; so a budget holds everywhere, and one that is exceeded says that the code costs more.
+A budget is the number of rounds of that loop per item. A slow or busy machine slows down both, so budgets do
+not depend on the machine, and a budget that is exceeded shows that the code became slower.
 """
 
 import time
@@ -19,7 +19,7 @@ Measure = Callable[..., None]
 
 
 class Cost(Struct, frozen=True):
-    """CPU time of one item, and in rounds of the reference loop."""
+    """The CPU time of one item, in microseconds and in rounds of the reference loop."""
 
     what: str
     microseconds: float
@@ -31,7 +31,7 @@ COSTS: pytest.StashKey[list[Cost]] = pytest.StashKey()
 
 
 class Object:
-    """What the reference loop makes."""
+    """The objects that the reference loop creates."""
 
     def __init__(self, name: str, number: int) -> None:
         self.name = name
@@ -39,7 +39,7 @@ class Object:
 
 
 def reference_loop() -> int:
-    """What product code does most: objects with a name, looked up, called, counted."""
+    """The typical operations of product code: create named objects, look them up, call and count them."""
     known: dict[str, Object] = {}
     total = 0
     for number in range(REFERENCE_ROUNDS):
@@ -51,7 +51,7 @@ def reference_loop() -> int:
 
 
 def seconds_of_a_round() -> float:
-    """The least of several measurements: whatever disturbs one makes it longer."""
+    """The minimum of several measurements, since disturbances only make them longer."""
     least = float("inf")
     for _ in range(REPETITIONS):
         began = time.process_time()
@@ -62,9 +62,9 @@ def seconds_of_a_round() -> float:
 
 @pytest.fixture
 def measure(benchmark: BenchmarkFixture, request: pytest.FixtureRequest) -> Measure:
-    """`measure(work, items=N, budget=B)`: fails where one item costs more than B rounds of the loop.
+    """`measure(work, items=N, budget=B)`: fails when one item costs more than B rounds of the loop.
 
-    `prepared` makes the arguments of each run, outside the measurement.
+    `prepared` creates the arguments of each run outside the measurement.
     """
 
     def measured(

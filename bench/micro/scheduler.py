@@ -1,4 +1,4 @@
-"""The whole scheduler on a QuickApi."""
+"""Runs the whole scheduler on a QuickApi."""
 
 import asyncio
 import time
@@ -18,14 +18,14 @@ from bench.micro.api import QuickApi
 
 
 class ProcessClock(SystemClock):
-    """Only the time that this process works passes: no Lease runs out because others do."""
+    """A clock of process CPU time, so that no Lease expires on a busy machine."""
 
     def monotonic(self) -> float:
         return time.process_time()
 
 
 async def all_bound(server: QuickApi) -> None:
-    """Start a scheduler, and end it when all pods are bound."""
+    """Run a scheduler until all pods are bound."""
     configure_logs(level="warning")
     config = SchedulerConfig()
     cache = Cache(scheduler_name=config.scheduler_name)

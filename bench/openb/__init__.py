@@ -1,1 +1,1 @@
-"""Online placement of single pods with shares of GPUs on the OpenB cluster, beside the published policies."""
+"""Online placement of single pods with GPU shares on the OpenB cluster, compared with published policies."""

@@ -1,9 +1,9 @@
-"""Online placement of single pods with shares of GPUs on OpenB: ours beside FGD, BestFit and Random.
+"""Online placement of single pods with GPU shares on OpenB: LookAhead, FGD, BestFit and Random.
 
     python -m bench.openb --traces PATH [--lists default,cpu100] [--seeds 42..51] [--policies FGD,LookAhead]
 
-PATH is the folder with OpenB's node list and pod lists. Prints one table per list; `--output` keeps the
-figures and curves as JSON, and `--plot` draws them (with the extra `bench`, which brings matplotlib).
+PATH is the folder with OpenB's node list and pod lists. Prints one table per list; `--output` writes the
+figures and curves as JSON, and `--plot` draws them (needs matplotlib from the extra `bench`).
 """
 
 import argparse
@@ -18,11 +18,11 @@ from bench.openb.traces import TUNED_PERCENT, machines_of, pods_of
 
 AT = (90, 100, TUNED_PERCENT)
 LISTS = ("default", "cpu100", "gpushare100", "gpuspec33", "multigpu50")
-"""The default list, and of each family of altered lists one."""
+"""The default list, and one of each family of altered lists."""
 
 
 class Report(Struct, frozen=True):
-    """What `--output` keeps: figures by list, and the published ones with their source."""
+    """The JSON of `--output`: figures by list, and the published ones with their source."""
 
     seeds: tuple[int, ...]
     lists: dict[str, tuple[Figures, ...]]
@@ -80,7 +80,7 @@ def main() -> None:
     if args.output:
         args.output.write_bytes(msgspec.json.format(msgspec.json.encode(report)))
     if args.plot:
-        # matplotlib is wanted for the plot alone.
+        # Only the plot needs matplotlib.
         from bench.openb.plot import draw
 
         draw(report.lists, args.plot)

@@ -1,4 +1,4 @@
-"""The nodes' free resources as arrays; the one place where they change."""
+"""The free resources of the nodes as arrays."""
 
 from collections.abc import Sequence
 
@@ -11,7 +11,7 @@ from bench.openb.typical import models_of
 
 
 class Cluster:
-    """Row n is node n in the order of names. A device that a node does not have has nothing free."""
+    """Row n is node n in the order of names. A device that a node does not have has no free capacity."""
 
     def __init__(self, machines: Sequence[Machine]) -> None:
         most = max(machine.gpus for machine in machines)
@@ -30,12 +30,12 @@ class Cluster:
         self.kind: Integers = np.array([models.index(machine.model) for machine in machines], dtype=np.int64)
 
     def rows(self, nodes: slice) -> NodeRows:
-        """These nodes as they are now."""
+        """The current state of these nodes."""
         kind = self.kind[nodes]
         return NodeRows(kind, self.cpu[nodes], self.devices[nodes], loose=np.zeros_like(kind))
 
     def place(self, node: int, shape: Shape, device: int) -> None:
-        """Take what the pod asks for; a share from `device`, whole devices from the first that are free."""
+        """Place a pod: a share on `device`, or whole devices from the first free ones."""
         self.cpu[node] -= shape.cpu
         self.memory[node] -= shape.memory
         row = self.devices[node]
@@ -49,7 +49,7 @@ class Cluster:
 
 
 class ShapeTable:
-    """All shapes of a run as columns, and which of them each node could ever take."""
+    """All shapes of a run as columns, and on which device models each fits."""
 
     def __init__(self, shapes: Sequence[Shape], models: Sequence[str]) -> None:
         self.shapes = tuple(shapes)
@@ -65,7 +65,7 @@ class ShapeTable:
         }
 
     def fits(self, cluster: Cluster, node: int) -> tuple[Flags, Flags]:
-        """Per shape: whether the node takes it; per shape and device: whether that device takes the share."""
+        """Whether each shape fits on the node, and per device whether the share fits."""
         row = cluster.devices[node]
         fits = self.admits[cluster.machines[node].model] & (cluster.cpu[node] >= self.cpu)
         fits &= cluster.memory[node] >= self.memory

@@ -1,4 +1,4 @@
-"""Runs of one policy on one list over the seeds, and what they come to."""
+"""Runs a policy on a list with several seeds, and computes the figures."""
 
 import random
 import statistics
@@ -25,7 +25,7 @@ POLICIES: dict[str, Maker] = {
     "FGD": lambda machines, measure, rng: Fgd(measure),
     "LookAhead": lambda machines, measure, rng: LookAhead(machines),
 }
-"""By name; only Fgd knows the whole list's typical shapes."""
+"""Policies by name; only Fgd knows the typical shapes of the whole list."""
 
 
 class Spread(Struct, frozen=True):
@@ -61,7 +61,7 @@ def run_once(machines: Sequence[Machine], pods: Sequence[Shape], policy: str, se
 
 
 def figures(policy: str, runs: Sequence[Run], at: Sequence[int]) -> Figures:
-    """All runs of a policy on a list, told at these percents of arrived demand."""
+    """The figures of all runs of a policy on a list, at these percents of arrived demand."""
     allocated = [[mark.allocated for mark in run.marks] for run in runs]
     fragmented = [[mark.fragmented for mark in run.marks] for run in runs]
     return Figures(
@@ -76,7 +76,7 @@ def figures(policy: str, runs: Sequence[Run], at: Sequence[int]) -> Figures:
 
 
 def spread(values: Sequence[float]) -> Spread:
-    """One value has no deviation."""
+    """Mean and deviation; the deviation of a single value is 0."""
     deviation = statistics.stdev(values) if len(values) > 1 else 0.0
     return Spread(round(statistics.fmean(values), DECIMALS), round(deviation, DECIMALS))
 

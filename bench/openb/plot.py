@@ -18,7 +18,7 @@ from matplotlib import pyplot as plt
 
 
 class Curves(msgspec.Struct, frozen=True):
-    """The part of the results that is drawn."""
+    """The part of the results that is plotted."""
 
     lists: dict[str, tuple[Figures, ...]]
 
@@ -36,7 +36,7 @@ def draw(lists: Mapping[str, Sequence[Figures]], to: Path) -> None:
         right.set_xlim(left=60)
         left.set_ylabel(f"{name}\n% of GPUs")
         left.set_title("allocated")
-        right.set_title("idle and of no use to the typical pod")
+        right.set_title("idle and unusable for the typical pod")
         left.legend()
     for axis in axes[-1]:
         axis.set_xlabel("demand arrived, % of GPUs")

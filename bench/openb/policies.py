@@ -1,7 +1,7 @@
-"""Who gets the pod: the published policies in our own words, and the one with a look-ahead.
+"""Placement policies: our implementations of the published ones, and the scoring of Phalanx (LookAhead).
 
-A policy gives costs. The node with the least gets the pod, of equals the one with the smallest name (of the
-product's own policy: the fullest), and on it the device with the least, of equals the first.
+A policy computes costs. The pod is placed on the node with the least cost; ties are broken by the smallest
+name (for LookAhead, by the fullest node), and on it on the first device with the least cost.
 """
 
 import random
@@ -19,61 +19,61 @@ from bench.openb.typical import forecast_of
 
 SCORE_MAX = 100
 CPU_SPEC, GPU_SPEC = 128_000, 8_000
-"""The largest node, by which the published BestFit divides."""
+"""The size of the largest node, by which the published BestFit divides."""
 
 FIRST_LESSON = 1
-"""Pods seen before the first forecast; the next follow at twice as many each."""
+"""The number of pods before the first forecast; the number doubles for each following forecast."""
 
 
 class Policy(Protocol):
-    """One run's state of a policy."""
+    """The state of a policy in one run."""
 
     def costs(self, outlook: TrialPlacement, node: int) -> Integers:
-        """Of this node, by [shape, device] or [shape, 1]; what does not fit is left to the caller."""
+        """The costs on this node by [shape, device] or [shape, 1]; the caller excludes what does not fit."""
         ...
 
     def saw(self, pod: Shape) -> bool:
-        """A pod arrives. True when all costs are different from now on."""
+        """Observe an arriving pod. True when all costs have changed."""
         ...
 
     def pick(self, costs: Integers, candidates: Integers, cluster: Cluster) -> int:
-        """One of the nodes that take the pod; `costs` are theirs."""
+        """Choose one of the candidate nodes; `costs` are theirs."""
         ...
 
 
 class Cheapest:
-    """What most policies have in common."""
+    """The common part of most policies."""
 
     def saw(self, pod: Shape) -> bool:
-        """Costs stay."""
+        """Costs do not change."""
         return False
 
     def pick(self, costs: Integers, candidates: Integers, cluster: Cluster) -> int:
-        """The first of the cheapest."""
+        """The first of the cheapest nodes."""
         return int(candidates[costs.argmin()])
 
 
 class Fgd(Cheapest):
-    """Fragmentation gradient descent (ATC'23): the least growth of the expected unusable GPU.
+    """Fragmentation gradient descent (ATC'23): the least growth of the expected unusable GPU capacity.
 
-    It knows the whole list's typical shapes beforehand, and its scores are whole numbers from 0 to 100.
+    It knows the typical shapes of the whole list in advance, and its scores are integers from 0 to 100.
     """
 
     def __init__(self, measure: Fragmentation) -> None:
         self._measure = measure
 
     def costs(self, outlook: TrialPlacement, node: int) -> Integers:
-        """The score is 100 times the sigmoid of the loss in devices, cut to a whole number."""
+        """The score is 100 times the sigmoid of the loss in devices, truncated to an integer."""
         before, after = outlook.fragments(self._measure)
         gain = (before[:, None] - after) / (WHOLE_DEVICE * self._measure.pods)
         return -(SCORE_MAX / (1 + np.exp(-gain))).astype(np.int64)
 
 
 class BestFit(Cheapest):
-    """The least left over: half the cores, half the devices, each in parts of the largest node."""
+    """The least remaining capacity: cores and devices with equal weight, relative to the largest node."""
 
     def costs(self, outlook: TrialPlacement, node: int) -> Integers:
-        """Scores from 0 to 100 as published; among a node's devices the fullest."""
+        """Scores from 0 to 100 as published; the fullest device of a node."""
         left = outlook.cpu / CPU_SPEC * 0.5 + outlook.idle / GPU_SPEC * 0.5
         score = ((1.0 - left) * SCORE_MAX).astype(np.int64)
         device = np.where(outlook.share[:, None], outlook.nodes.devices, 0)
@@ -81,7 +81,7 @@ class BestFit(Cheapest):
 
 
 class Random(Cheapest):
-    """Any node that takes the pod, and on it any device."""
+    """A random feasible node, and a random feasible device."""
 
     def __init__(self, rng: random.Random) -> None:
         self._rng = rng
@@ -92,15 +92,15 @@ class Random(Cheapest):
         return self._devices.integers(0, WHOLE_DEVICE, size=outlook.left.shape)
 
     def pick(self, costs: Integers, candidates: Integers, cluster: Cluster) -> int:
-        """Whatever they cost."""
+        """Choose a random candidate."""
         return int(candidates[self._rng.randrange(len(candidates))])
 
 
 class LookAhead(Cheapest):
-    """The product's scoring; it learns from the pods that arrive and knows no list beforehand.
+    """The scoring of Phalanx; it learns from the arriving pods and knows no list in advance.
 
-    The product learns in each cycle, which is each time a pod arrives (`always`); here it does at 1 pod, 2,
-    4, 8 and so on, to save time.
+    Phalanx learns in each cycle, which is each time a pod arrives (`always`); here it does at 1, 2, 4, 8…
+    pods to save time.
     """
 
     def __init__(self, machines: Sequence[Machine], *, always: bool = False) -> None:
@@ -111,7 +111,7 @@ class LookAhead(Cheapest):
         self._forecast = forecast_of({}, machines)
 
     def saw(self, pod: Shape) -> bool:
-        """Whether it learned."""
+        """Observe a pod; return whether the forecast was updated."""
         self._seen[pod] += 1
         if self._seen.total() < self._next_lesson and not self._always:
             return False
@@ -120,11 +120,11 @@ class LookAhead(Cheapest):
         return True
 
     def costs(self, outlook: TrialPlacement, node: int) -> Integers:
-        """As the forecast has them."""
+        """The costs of the forecast."""
         return self._forecast.costs(outlook, self._forecast.prices[node : node + 1])
 
     def pick(self, costs: Integers, candidates: Integers, cluster: Cluster) -> int:
-        """The fullest of the cheapest, as in the product: whole devices, parts of one too, cores, memory."""
+        """The fullest of the cheapest nodes, as in Phalanx: by devices, then shares, cores, memory."""
         cheapest = candidates[costs == costs.min()]
         devices = -(-cluster.devices[cheapest].sum(axis=1) // WHOLE_DEVICE)
         order = np.lexsort((cluster.memory[cheapest], cluster.cpu[cheapest], devices))

@@ -1,7 +1,7 @@
-"""Figures that others published, to stand beside ours.
+"""Published figures for comparison.
 
 Source: "Beware of Fragmentation: Scheduling GPU-Sharing Workloads with Fragmentation Gradient Descent"
-(USENIX ATC'23); the means over ten seeds come from the data that its simulator's repository carries
+(USENIX ATC'23); the means over ten seeds come from the data in the repository of its simulator
 (hkust-adsl/kubernetes-scheduler-simulator, analysis_allo_discrete.csv).
 """
 
@@ -14,4 +14,4 @@ ALLOCATED_AT_130 = {
     "gpuspec33": {"Random": 86.46, "BestFit": 93.09, "FGD": 94.55},
     "multigpu50": {"Random": 90.28, "BestFit": 95.74, "FGD": 97.18},
 }
-"""Percent of all devices when 130 % had arrived, by list and policy."""
+"""Allocated devices in percent when 130 % had arrived, by list and policy."""

@@ -1,4 +1,4 @@
-"""One run: pods arrive one by one, go to a node or are dropped, and stay."""
+"""One run: pods arrive one by one, and each is placed on a node for ever or dropped."""
 
 from collections.abc import Sequence
 
@@ -12,11 +12,11 @@ from bench.openb.shapes import Machine, Shape
 from bench.openb.traces import capacity_of
 
 NEVER = np.iinfo(np.int64).max
-"""The cost of a node that does not take the shape."""
+"""The cost of a node on which the shape does not fit."""
 
 
 class Mark(Struct, frozen=True):
-    """The cluster when so much had arrived; all in percent of all devices."""
+    """The state of the cluster at one arrived demand; all values in percent of all devices."""
 
     arrived: int
     allocated: float
@@ -24,7 +24,7 @@ class Mark(Struct, frozen=True):
 
 
 class Run(Struct, frozen=True):
-    """What became of the pods: the marks at each percent, and the arrived demand at the first pod dropped."""
+    """The result of a run: the marks at each percent, and the arrived demand at the first dropped pod."""
 
     marks: tuple[Mark, ...]
     first_dropped: float | None
@@ -32,7 +32,7 @@ class Run(Struct, frozen=True):
 
 
 class Board:
-    """The costs of every shape on every node. A placement changes one column."""
+    """The costs of every shape on every node; a placement changes one column."""
 
     def __init__(self, cluster: Cluster, table: ShapeTable, policy: Policy) -> None:
         self._cluster, self._table, self._policy = cluster, table, policy
@@ -42,7 +42,7 @@ class Board:
         self.renew()
 
     def renew(self) -> None:
-        """All columns; equal nodes are computed once."""
+        """Recompute all columns; equal nodes are computed once."""
         known: dict[tuple[object, ...], int] = {}
         for node in range(len(self._cluster.machines)):
             first = known.setdefault(self._state(node), node)
@@ -58,7 +58,7 @@ class Board:
         return (*whole, int(cluster.cpu[node]), int(cluster.memory[node]), cluster.devices[node].tobytes())
 
     def update(self, node: int) -> None:
-        """One column, after its node has changed."""
+        """Recompute the column of a changed node."""
         outlook = outlook_of(self._cluster, self._table, node)
         fits, fits_device = self._table.fits(self._cluster, node)
         able = np.where(outlook.share[:, None], fits_device, fits[:, None])
@@ -68,7 +68,7 @@ class Board:
         self._costs[:, node] = np.take_along_axis(costs, device[:, None], axis=1)[:, 0]
 
     def choose(self, shape: int) -> tuple[int, int] | None:
-        """Node and device for the shape, or None when no node takes it."""
+        """The node and device for the shape, or None when it fits on no node."""
         row = self._costs[shape]
         candidates = np.flatnonzero(row != NEVER)
         if not candidates.size:
@@ -78,7 +78,7 @@ class Board:
 
 
 class Recorder:
-    """Takes the marks as demand arrives."""
+    """Records marks as demand arrives."""
 
     def __init__(self, cluster: Cluster, measure: Fragmentation) -> None:
         self._cluster, self._measure = cluster, measure
@@ -86,12 +86,12 @@ class Recorder:
         self.marks: list[Mark] = []
 
     def before(self, demand: int) -> None:
-        """Pods come that raise the arrived demand to this: note the percents that it passes."""
+        """Record a mark for each percent that the arrived demand crosses when it rises to this value."""
         while (len(self.marks) + 1) * self._capacity < demand * 100:
             self.note()
 
     def note(self) -> None:
-        """The next percent, as the cluster is now."""
+        """Record the mark of the next percent."""
         idle = 100 * self._cluster.idle / self._capacity
         lost = int(self._measure.of_nodes(self._cluster.rows(slice(None))).sum())
         fragmented = 100 * lost / (self._capacity * self._measure.pods)
@@ -106,7 +106,7 @@ def replay(
     *,
     upto: int,
 ) -> Run:
-    """All pods in order, with marks up to `upto` percent of arrived demand."""
+    """Replay all pods in order, with marks up to `upto` percent of arrived demand."""
     cluster = Cluster(machines)
     table = ShapeTable(sorted(set(order)), [machine.model for machine in machines])
     number = {shape: index for index, shape in enumerate(table.shapes)}

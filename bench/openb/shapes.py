@@ -1,13 +1,13 @@
-"""What a pod asks for and what a node has. Cores and devices in thousandths, memory in bytes."""
+"""Requests of pods and capacities of nodes. Cores and devices in thousandths, memory in bytes."""
 
 from msgspec import Struct
 from phalanx.model.gpu_shares import WHOLE_DEVICE
 
 
 class Shape(Struct, frozen=True, order=True):
-    """Interchangeable pods: `gpus` devices with `milli` thousandths of each; a share is always of one device.
+    """Interchangeable pods: `gpus` devices with `milli` thousandths of each; a share is always on one device.
 
-    `models` are the device models that will do, sorted; none means any.
+    `models` are the allowed device models, sorted; empty means any.
     """
 
     cpu: int
@@ -18,21 +18,21 @@ class Shape(Struct, frozen=True, order=True):
 
     @property
     def demand(self) -> int:
-        """Thousandths of devices in all."""
+        """The total request in thousandths of devices."""
         return self.gpus * self.milli
 
     @property
     def share(self) -> bool:
-        """True for a part of one device."""
+        """Whether the pod requests a share of one device."""
         return self.gpus == 1 and self.milli < WHOLE_DEVICE
 
     def admits(self, model: str) -> bool:
-        """Whether a device of this model will do."""
+        """Whether this device model is allowed."""
         return not self.models or model in self.models
 
 
 class Machine(Struct, frozen=True):
-    """One node, empty."""
+    """The capacity of a node."""
 
     name: str
     cpu: int

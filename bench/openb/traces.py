@@ -1,9 +1,10 @@
 """The protocol of the published runs: node and pod lists, the order of arrival, the demand of 130 %.
 
 From the simulator of "Beware of Fragmentation" (USENIX ATC'23): pods are sorted by name and shuffled, then
-pods drawn from the list are appended until the next would ask for more than 130 % of all GPUs; a list that
-asks for more loses pods at random. Nodes are renamed in a random order, and the smallest name wins a tie.
-The simulator draws with Go's generator, this with Python's: single runs differ, means can be compared.
+pods sampled from the list are appended until the next would exceed 130 % of all GPUs; from a longer list,
+random pods are removed. Nodes are renamed in a random order, and the smallest name wins a tie.
+The simulator uses the random generator of Go, this module that of Python: single runs differ, but means are
+comparable.
 """
 
 import csv
@@ -21,7 +22,7 @@ TUNED_PERCENT = 130
 
 
 def machines_of(folder: Path) -> tuple[Machine, ...]:
-    """The nodes by name."""
+    """The nodes in the order of their names."""
     with (folder / NODES).open(newline="") as file:
         rows = sorted(csv.DictReader(file), key=lambda row: row["sn"])
     return tuple(
@@ -31,7 +32,7 @@ def machines_of(folder: Path) -> tuple[Machine, ...]:
 
 
 def pods_of(folder: Path, name: str) -> tuple[Shape, ...]:
-    """What the pods of a list ask for, sorted by the pods' names. Not all lists restrict models."""
+    """The requests of the pods of a list, sorted by pod name. Not all lists restrict models."""
     with (folder / f"openb_pod_list_{name}.csv").open(newline="") as file:
         rows = sorted(csv.DictReader(file), key=lambda row: row["name"])
     return tuple(
@@ -47,30 +48,30 @@ def pods_of(folder: Path, name: str) -> tuple[Shape, ...]:
 
 
 def arrivals(pods: Sequence[Shape], *, capacity: int, rng: random.Random) -> list[Shape]:
-    """The pods in their order, tuned to 130 % of `capacity` (thousandths of devices)."""
+    """The pods in order of arrival, with a total demand of 130 % of `capacity` (thousandths of devices)."""
     target = capacity * TUNED_PERCENT // 100
     order = list(pods)
     rng.shuffle(order)
-    asked = sum(pod.demand for pod in order)
-    while asked > target:
-        asked -= order.pop(rng.randrange(len(order))).demand
-    while asked < target:
+    requested = sum(pod.demand for pod in order)
+    while requested > target:
+        requested -= order.pop(rng.randrange(len(order))).demand
+    while requested < target:
         drawn = pods[rng.randrange(len(pods))]
-        # The simulator looks at one device of the drawn pod here, whatever their number.
-        if asked + drawn.milli > target:
+        # The simulator counts only one device of the sampled pod here, whatever their number.
+        if requested + drawn.milli > target:
             break
-        asked += drawn.demand
+        requested += drawn.demand
         order.append(drawn)
     return order
 
 
 def renamed(machines: Sequence[Machine], rng: random.Random) -> tuple[Machine, ...]:
-    """The nodes in the order of their random names."""
+    """The nodes in random order."""
     order = list(machines)
     rng.shuffle(order)
     return tuple(order)
 
 
 def capacity_of(machines: Sequence[Machine]) -> int:
-    """Thousandths of devices."""
+    """The sum of all devices in thousandths."""
     return sum(machine.gpus for machine in machines) * WHOLE_DEVICE

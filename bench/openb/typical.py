@@ -1,4 +1,4 @@
-"""What a list, or the pods that have arrived, say about the pods to come, for the product's scoring."""
+"""Estimates the distribution of future pods from a list or from the arrived pods, for the scoring."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -9,11 +9,11 @@ from phalanx.solver.fragmentation import Forecast, Fragmentation, TypicalPods
 from bench.openb.shapes import Machine, Shape
 
 COVERED_PERCENT = 95
-"""Of the pods, by the typical shapes of the published measure."""
+"""The percentage of pods that the typical shapes of the published measure cover."""
 
 
 def typical(pods: Mapping[Shape, int], *, covered_percent: int = COVERED_PERCENT) -> dict[Shape, int]:
-    """The most frequent shapes, memory aside, that cover that much of the pods, with their numbers."""
+    """The most frequent shapes without memory that cover this percentage of the pods, with their counts."""
     counts: Counter[Shape] = Counter()
     for pod, count in pods.items():
         counts[Shape(pod.cpu, 0, pod.gpus, pod.milli, pod.models)] += count
@@ -28,12 +28,12 @@ def typical(pods: Mapping[Shape, int], *, covered_percent: int = COVERED_PERCENT
 
 
 def models_of(machines: Sequence[Machine]) -> tuple[str, ...]:
-    """The models of devices in order; a node's kind is the number of its model in it."""
+    """The device models in order; the kind of a node is the index of its model."""
     return tuple(sorted({machine.model for machine in machines}))
 
 
 def typical_pods(counts: Mapping[Shape, int], models: Sequence[str]) -> tuple[TypicalPods, ...]:
-    """These shapes as the product sees them, in the same order."""
+    """These shapes as input of the scoring, in the same order."""
     return tuple(
         TypicalPods(
             cpu=shape.cpu,
@@ -53,7 +53,7 @@ def measure_of(shapes: Mapping[Shape, int], machines: Sequence[Machine]) -> Frag
 
 
 def forecast_of(seen: Mapping[Shape, int], machines: Sequence[Machine]) -> Forecast:
-    """What the shapes seen say; its prices are in the order of the machines."""
+    """The forecast from the observed shapes; its prices are in the order of the machines."""
     models = models_of(machines)
     cpu, memory, gpus = (
         np.array([getattr(machine, what) for machine in machines], dtype=np.int64)

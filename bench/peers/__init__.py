@@ -1,4 +1,4 @@
-"""Other schedulers to compare with, one folder each; `make bench PEERS=all` adds them."""
+"""Other schedulers for comparison, one package each; `make bench PEERS=all` adds them."""
 
 from bench.harness.contenders import Contender
 from bench.peers.coscheduling.contender import COSCHEDULING
@@ -14,10 +14,10 @@ PEERS: tuple[Contender, ...] = (
 )
 
 ABSENT: dict[str, str] = {
-    "KAI": "github.com/kai-scheduler/KAI-scheduler v0.17.0 is not to be had from the Go module proxy",
+    "KAI": "github.com/kai-scheduler/KAI-scheduler v0.17.0 is not available from the Go module proxy",
     "Kueue": (
         "needs its webhooks: they gate and label every plain pod of a gang, and its kinds are converted "
         "between versions by one"
     ),
 }
-"""Those that cannot be compared, and why."""
+"""Schedulers that cannot be compared, and the reasons."""

@@ -1,7 +1,7 @@
-"""Builds the program of another scheduler, once, from the Go module in its folder here.
+"""Builds the program of another scheduler once, from the Go module in its folder.
 
-Beside the program lie the files of the published module that it is run with: definitions of its kinds, its
-documented configuration. They are not copied into this repository, so they are always those of the version.
+The CRDs and the documented configuration are extracted from the published module at the same time. They are
+not copied into this repository, so they always match the version.
 """
 
 from pathlib import Path
@@ -16,7 +16,7 @@ FOLDER: Final = Path(__file__).parent
 
 
 class PeerMissing(Exception):
-    """The program is not there and cannot be built; the message says why."""
+    """The program is missing and cannot be built; the message has the reason."""
 
 
 class Built(Struct, frozen=True):
@@ -26,13 +26,13 @@ class Built(Struct, frozen=True):
     files: Path
 
     def read(self, pattern: str) -> list[Any]:
-        """All YAML documents of the files whose path in the module matches, in the order of their paths."""
+        """All YAML documents of the module's files that match the pattern, in the order of their paths."""
         paths = sorted(self.files.glob(pattern))
         return [document for path in paths for document in yaml.safe_load_all(path.read_text())]
 
 
 class Program(Struct, frozen=True):
-    """`name`: its folder here. `package`: of the module `source`, of which `files` (patterns) are needed."""
+    """`name`: its folder. `package`: the program in module `source`; `files`: patterns of required files."""
 
     name: str
     source: str
@@ -41,7 +41,7 @@ class Program(Struct, frozen=True):
 
     @property
     def module(self) -> Path:
-        """The folder of our module, which names its version."""
+        """The folder of our Go module, which pins its version."""
         return FOLDER / self.name
 
     @property
@@ -50,14 +50,14 @@ class Program(Struct, frozen=True):
         return go_modules.required_version((self.module / "go.mod").read_text(), self.source)
 
     def built(self) -> Built:
-        """The earlier build. Raises PeerMissing where there is none."""
+        """The existing build. Raises PeerMissing when there is none."""
         found = self._in_folder(self._target())
         if found is None:
             raise PeerMissing(f"{self.name} {self.version} is not built")
         return found
 
     def build(self, progress: Progress) -> None:
-        """Build it where it is missing, which takes minutes. Raises PeerMissing."""
+        """Build the program if it is missing, which takes minutes. Raises PeerMissing."""
         target = self._target()
         if self._in_folder(target) is not None:
             return

@@ -1,1 +1,1 @@
-"""A week of Microsoft's Philly trace in virtual time, by decisions alone, beside simpler schedulers."""
+"""A week of Microsoft's Philly trace in virtual time, compared with simpler schedulers."""

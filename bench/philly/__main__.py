@@ -1,13 +1,13 @@
-"""A week of Microsoft's Philly trace in virtual time: our decisions beside simpler schedulers'.
+"""A week of Microsoft's Philly trace in virtual time: Phalanx compared with simpler schedulers.
 
     python -m bench.philly --trace PATH [--days N] [--jobs N]
 
-PATH is the CSV of jobs (timestamp, duration, num_gpus, cluster). Taken are the days in which most jobs were
-submitted, and those jobs that would still run from before. The cluster has nodes of 8 GPUs, as many as make
-what the jobs want 80 %, 95 % and 110 % of all; each tenant has a queue with a guarantee, and a weight, in
-proportion to the GPU time of all its jobs in the whole trace. Decisions alone: no API server, and a bind
-takes no time. Of the scheduler it is the whole cycle over its own cache, with the usual configuration.
-Writes bench/results/philly.json and philly.md; `python -m bench.plots` draws the JSON.
+PATH is the CSV of jobs (timestamp, duration, num_gpus, cluster). The days are those with the most submitted
+jobs; earlier jobs that would still run are included. The cluster has nodes of 8 GPUs, so many that the demand
+is 80 %, 95 % and 110 % of all GPUs. Each tenant has a queue whose guarantee and weight are proportional to
+the GPU time of all its jobs in the whole trace. There is no API server, and a bind takes no time. Phalanx
+runs whole cycles over its own cache with the default configuration. Writes bench/results/philly.json and
+philly.md; `python -m bench.plots` draws the JSON.
 """
 
 import argparse
@@ -22,7 +22,7 @@ import msgspec
 from msgspec import Struct
 from phalanx_simulator.campaigns.jobs import TraceError, read_trace
 
-from bench.philly.book import Outcome
+from bench.philly.accounting import Outcome
 from bench.philly.play import Scheduler, play
 from bench.philly.product import Product
 from bench.philly.simple import PodByPod, StrictFifo
@@ -35,7 +35,7 @@ OURS: Final[Mapping[str, Mapping[str, Any]]] = {
     "Phalanx, backfill Easy": {"backfill": "Easy"},
     "Phalanx, backfill None": {"backfill": "None"},
 }
-"""By what each is called, the spec of all queues."""
+"""The spec of all queues by the name of the policy."""
 
 STRICT_FIFO: Final = "gangs, strict FIFO"
 POLICIES: Final = (*OURS, STRICT_FIFO, "pod by pod, FIFO")
@@ -54,7 +54,7 @@ class Run(Struct, frozen=True, rename="camel"):
 
 
 class Report(Struct, frozen=True, rename="camel"):
-    """All runs. `first_day`: days after the first job of the trace. `gpus_wanted`: on average."""
+    """All runs. `first_day`: in days after the first job of the trace. `gpus_wanted`: average demand."""
 
     first_day: int
     days: int
@@ -67,31 +67,31 @@ class Report(Struct, frozen=True, rename="camel"):
 
 
 def scheduler_of(policy: str, cluster: Cluster) -> Scheduler:
-    """A new one."""
+    """Create the scheduler of a policy."""
     if policy in OURS:
         return Product(cluster, OURS[policy])
     return StrictFifo(cluster) if policy == STRICT_FIFO else PodByPod(cluster)
 
 
 def run(week: Week, period_s: int, case: tuple[int, str]) -> Run:
-    """Play one case, and tell of its days on standard error."""
+    """Play one case and print its progress on standard error."""
     load, policy = case
     cluster = cluster_for(week, load)
     day = 0
 
-    def told(now: int) -> None:
+    def report_progress(now: int) -> None:
         nonlocal day
         if now >= (day + 1) * DAY_MS:
             day = now // DAY_MS
             print(f"{policy}, load {load} %: {day} of {week.days} days", file=sys.stderr, flush=True)
 
     scheduler = scheduler_of(policy, cluster)
-    outcome = play(week, cluster, scheduler, period_ms=period_s * 1000, told=told)
+    outcome = play(week, cluster, scheduler, period_ms=period_s * 1000, report_progress=report_progress)
     return Run(policy, load, cluster.nodes, cluster.guarantees, outcome)
 
 
 def table(runs: tuple[Run, ...]) -> str:
-    """As Markdown; times in minutes, mean and 95th percentile."""
+    """The results as a Markdown table; waits in minutes, mean and 95th percentile."""
     sizes = list(dict.fromkeys(size for each in runs for size in each.outcome.waits))
     heads = [f"{size} GPUs, min" for size in sizes]
     columns = (
@@ -120,14 +120,14 @@ def _cells(sizes: list[str], each: Run) -> tuple[str, ...]:
 
 
 def played(week: Week, *, period_s: int, jobs: int) -> Iterator[Run]:
-    """Every policy at every load, the longest runs first, so many at once."""
+    """Play every policy at every load in `jobs` processes, the longest runs first."""
     cases = [(load, policy) for policy in POLICIES for load in sorted(LOADS, reverse=True)]
     with ProcessPoolExecutor(max_workers=jobs) as pool:
         yield from pool.map(partial(run, week, period_s), cases)
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Exit code 1 when a gang never started under a policy of ours, 2 when the trace cannot be read."""
+    """Exit code 1 when a gang never started under Phalanx, 2 when the trace cannot be read."""
     parser = argparse.ArgumentParser(
         prog="python -m bench.philly", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
@@ -138,22 +138,22 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--period", type=int, default=PERIOD_S, help=f"s between decisions ({PERIOD_S})")
     parser.add_argument("--gpus-per-pod", type=int, default=GPUS_PER_POD, choices=range(1, 9))
     parser.add_argument("--output", type=Path, default=RESULTS / "philly.json")
-    asked = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     try:
-        trace = read_trace(asked.trace, gpus_per_pod=asked.gpus_per_pod)
+        trace = read_trace(options.trace, gpus_per_pod=options.gpus_per_pod)
     except (TraceError, OSError) as error:
         print(f"--trace: {error}", file=sys.stderr)
         return 2
-    first = busiest(trace, asked.days) if asked.first_day is None else asked.first_day
-    week = week_of(trace, first_day=first, days=asked.days)
-    runs = tuple(sorted(played(week, period_s=asked.period, jobs=asked.jobs), key=_place))
+    first = busiest(trace, options.days) if options.first_day is None else options.first_day
+    week = week_of(trace, first_day=first, days=options.days)
+    runs = tuple(sorted(played(week, period_s=options.period, jobs=options.jobs), key=_place))
     new = sum(job.is_new for job in week.jobs)
     report = Report(
-        *(first, asked.days, new, len(week.jobs) - new, round(week.wanted, 1), asked.period),
-        *(asked.gpus_per_pod, runs),
+        *(first, options.days, new, len(week.jobs) - new, round(week.wanted, 1), options.period),
+        *(options.gpus_per_pod, runs),
     )
-    record(asked.output, msgspec.to_builtins(report))
-    asked.output.with_suffix(".md").write_text(table(runs) + "\n")
+    record(options.output, msgspec.to_builtins(report))
+    options.output.with_suffix(".md").write_text(table(runs) + "\n")
     print(table(runs))
     return int(any(each.policy in OURS and each.outcome.never_started for each in runs))
 

@@ -1,4 +1,4 @@
-"""Jobs come, are decided on, run as long as they do, and end: events in virtual time, without any API."""
+"""Simulates a week of jobs with a scheduler in virtual time: submissions, decisions, run times. No API."""
 
 import heapq
 import time
@@ -8,18 +8,18 @@ from typing import Final, Protocol
 
 from msgspec import Struct
 
-from bench.philly.book import Book, Outcome
+from bench.philly.accounting import Accounting, Outcome
 from bench.philly.week import Cluster, Job, Week
 
 GRACE_MS: Final = 30_000
-"""How long pods that are evicted still hold their nodes: Kubernetes' usual grace period, used up."""
+"""How long evicted pods still hold their nodes: the default grace period of Kubernetes, used in full."""
 
 PATIENCE: Final = 5
-"""So many times the days in all, until those that have not started never will have."""
+"""The run ends after this multiple of the days; jobs without a start count as never started."""
 
 
 class Decided(Struct, frozen=True):
-    """Pods that got nodes, by job; jobs whose pods are being deleted; when to decide again at the latest."""
+    """Placed pods by job, evicted jobs, and the latest time of the next decision."""
 
     placed: tuple[tuple[Job, int], ...] = ()
     evicted: tuple[Job, ...] = ()
@@ -27,27 +27,27 @@ class Decided(Struct, frozen=True):
 
 
 class Scheduler(Protocol):
-    """Decides after something happened; `now` in milliseconds since the week began."""
+    """Decides after events; `now` in milliseconds since the start of the week."""
 
     def arrived(self, job: Job) -> None:
-        """It is to be placed."""
+        """A job was submitted."""
         ...
 
     def ended(self, job: Job) -> None:
-        """It gives back what it held."""
+        """A job has finished and released its nodes."""
         ...
 
     def gone(self, job: Job) -> None:
-        """Its evicted pods have given back what they held, and it waits again."""
+        """The evicted pods of a job have released their nodes, and it waits again."""
         ...
 
     def decide(self, now: int) -> Decided:
-        """What to do now."""
+        """Decide on placements and evictions."""
         ...
 
 
 class _What(IntEnum):
-    """What happens in one moment, in this order."""
+    """Kinds of events; at equal times they are processed in this order."""
 
     ENDED = 0
     GONE = 1
@@ -55,70 +55,70 @@ class _What(IntEnum):
 
 
 class _Play:
-    """One run under way. `due_at`: when to decide next, None while there is no reason to."""
+    """The state of a run. `decide_at`: the time of the next decision, None while no event requires one."""
 
     def __init__(self, week: Week, cluster: Cluster, scheduler: Scheduler, period_ms: int) -> None:
         self._scheduler = scheduler
         self._period = period_ms
         self._jobs = week.jobs
-        self._book = Book(week, cluster)
+        self._accounting = Accounting(week, cluster)
         self._events = [(job.submit_ms, _What.ARRIVED, job.number, 0) for job in week.jobs]
         heapq.heapify(self._events)
         self._run = [0] * len(week.jobs)
-        """The number of each job's run: the end of one that was cut short is none."""
+        """The number of the current run of each job, so that the end event of an evicted run is ignored."""
         self._decided_at = -period_ms
-        self._due_at: int | None = None
+        self._decide_at: int | None = None
 
-    def until(self, end_ms: int, told: Callable[[int], None]) -> Outcome:
+    def until(self, end_ms: int, report_progress: Callable[[int], None]) -> Outcome:
         began = time.process_time()
-        while not self._book.is_over:
+        while not self._accounting.is_over:
             now = self._next()
             if now is None or now > end_ms:
                 break
-            self._book.pass_to(now)
-            told(now)
+            self._accounting.pass_to(now)
+            report_progress(now)
             if self._events and self._events[0][0] <= now:
-                self._happen(*heapq.heappop(self._events)[1:])
-                self._be_due(now)
+                self._process(*heapq.heappop(self._events)[1:])
+                self._decide_by(now)
             else:
                 self._decided_at = now
-                self._carry_out(self._scheduler.decide(now), now)
-        return self._book.outcome(time.process_time() - began)
+                self._apply(self._scheduler.decide(now), now)
+        return self._accounting.outcome(time.process_time() - began)
 
     def _next(self) -> int | None:
         times = [self._events[0][0]] if self._events else []
-        return min(times if self._due_at is None else [*times, self._due_at], default=None)
+        return min(times if self._decide_at is None else [*times, self._decide_at], default=None)
 
-    def _be_due(self, wanted: int | None) -> None:
-        """Decide then, or before if that time has come, but not too soon after the last time."""
+    def _decide_by(self, wanted: int | None) -> None:
+        """Decide at the latest at that time, but not earlier than one period after the last decision."""
         if wanted is not None:
             at = max(wanted, self._decided_at + self._period)
-            self._due_at = at if self._due_at is None else min(at, self._due_at)
+            self._decide_at = at if self._decide_at is None else min(at, self._decide_at)
 
-    def _happen(self, what: _What, number: int, run: int) -> None:
+    def _process(self, what: _What, number: int, run: int) -> None:
         job = self._jobs[number]
         if what is _What.ARRIVED:
-            self._book.arrived(job)
+            self._accounting.arrived(job)
             self._scheduler.arrived(job)
         elif what is _What.GONE:
-            self._book.gone(job)
+            self._accounting.gone(job)
             self._scheduler.gone(job)
         elif run == self._run[number]:
-            self._book.ended(job)
+            self._accounting.ended(job)
             self._scheduler.ended(job)
 
-    def _carry_out(self, decided: Decided, now: int) -> None:
+    def _apply(self, decided: Decided, now: int) -> None:
         for job, pods in decided.placed:
-            if self._book.placed(job, pods):
+            if self._accounting.placed(job, pods):
                 heapq.heappush(
                     self._events, (now + job.run_ms, _What.ENDED, job.number, self._run[job.number])
                 )
         for job in decided.evicted:
-            self._book.evicted()
+            self._accounting.evicted()
             self._run[job.number] += 1
             heapq.heappush(self._events, (now + GRACE_MS, _What.GONE, job.number, 0))
-        self._due_at = None
-        self._be_due(decided.wake_at)
+        self._decide_at = None
+        self._decide_by(decided.wake_at)
 
 
 def play(
@@ -127,10 +127,10 @@ def play(
     scheduler: Scheduler,
     *,
     period_ms: int,
-    told: Callable[[int], None] = lambda _now: None,
+    report_progress: Callable[[int], None] = lambda _now: None,
 ) -> Outcome:
-    """Play the days, and on until all jobs have started; `told` hears each moment.
+    """Play the days and go on until all jobs have started; `report_progress` is called with each time.
 
-    Decisions are taken at most once in `period_ms`: what happens meanwhile is decided on together.
+    The scheduler decides at most once in `period_ms`; events in between are decided on together.
     """
-    return _Play(week, cluster, scheduler, period_ms).until(PATIENCE * week.end_ms, told)
+    return _Play(week, cluster, scheduler, period_ms).until(PATIENCE * week.end_ms, report_progress)

@@ -1,4 +1,4 @@
-"""The scheduler's own cycle over its own cache, fed with objects as the API would show them."""
+"""Phalanx in the Philly replay: its cycle over its own cache, with objects as an API server serves them."""
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
@@ -32,15 +32,15 @@ _GIB_PER_GPU: Final = 32
 _PERIOD_MS: Final = round(CYCLE_PERIOD_MIN_S * 1000)
 _HOUR_S: Final = 3600
 
-RUN_TIMES_S: Final = (
+DECLARED_RUNTIMES_S: Final = (
     *(900, _HOUR_S, 4 * _HOUR_S, 12 * _HOUR_S),
     *(days * 24 * _HOUR_S for days in (1, 2, 4, 7, 14, 30, 60)),
 )
-"""What users name as the longest run time: the least that is enough, as people like round numbers."""
+"""The maximum run times that users declare: the least sufficient one, since users declare round numbers."""
 
 
 class Product:
-    """A queue for each tenant, with a guarantee and a weight as large; `spec` of all of them besides."""
+    """Runs cycles with a queue per tenant of equal weight and guarantee; `spec` is added to all queues."""
 
     def __init__(self, cluster: Cluster, spec: Mapping[str, Any]) -> None:
         self._engine = Engine(SchedulerConfig())
@@ -59,24 +59,24 @@ class Product:
         nodes = [node(f"n{index:03}", gpus=GPUS_PER_NODE) for index in range(cluster.nodes)]
         self._take(*(Applied(_read(each)) for each in (namespace(_SPACE), *queues, *nodes)))
 
-    # --- what happens --------------------------------------------------------------------------------------
+    # --- events ---------------------------------------------------------------------------------------------
 
     def arrived(self, job: Job) -> None:
-        """Its PodGroup and its pods appear."""
-        runtime = {"max": _written(told_s(job.run_ms))}
+        """Create its PodGroup and its pods."""
+        runtime = {"max": _written(declared_runtime_s(job.run_ms))}
         group = pod_group(job.name, min_member=job.pods, queue=job.tenant, runtime=runtime)
         self._jobs[_gang_of(job)] = job
         self._take(Applied(_read(_created(group, _gang_of(job), job.submit_ms))))
         self._make_pods(job, job.submit_ms)
 
     def ended(self, job: Job) -> None:
-        """Its pods and its PodGroup are deleted at once."""
+        """Delete its pods and its PodGroup."""
         self._delete_pods(job)
         del self._jobs[_gang_of(job)]
         self._take(Deleted("PodGroup", _SPACE, job.name))
 
     def gone(self, job: Job) -> None:
-        """Its evicted pods are gone, and its controller makes new ones."""
+        """Its evicted pods are deleted, and its controller creates replacements."""
         self._delete_pods(job)
         self._make_pods(job, self._now)
 
@@ -105,10 +105,10 @@ class Product:
     def _take(self, *events: Event) -> None:
         self._has_reason |= self._cache.apply_all(events).may_unblock
 
-    # --- cycles --------------------------------------------------------------------------------------------
+    # --- cycles ---------------------------------------------------------------------------------------------
 
     def decide(self, now: int) -> Decided:
-        """A cycle, when there is a reason for one, as in production; its decisions happen at once."""
+        """Run a cycle if an event or a timer requires one; its decisions take effect at once."""
         self._now = now
         if not self._has_reason and (self._wake_at is None or self._wake_at > now):
             return Decided(wake_at=self._wake_at)
@@ -158,9 +158,9 @@ class Product:
         self._take(*map(Applied, self._pods[job.number]))
 
 
-def told_s(run_ms: int) -> int:
-    """The longest run time that a user names for a job that runs so long, in seconds."""
-    return next((each for each in RUN_TIMES_S if each * 1000 >= run_ms), -(-run_ms // 1000))
+def declared_runtime_s(run_ms: int) -> int:
+    """The maximum run time in seconds that a user declares for a job of this run time."""
+    return next((each for each in DECLARED_RUNTIMES_S if each * 1000 >= run_ms), -(-run_ms // 1000))
 
 
 def _written(seconds: int) -> str:

@@ -1,4 +1,4 @@
-"""The two simple schedulers beside ours: gangs in strict order, and pod by pod. Both know no tenants."""
+"""Two simple schedulers for comparison: gangs in strict FIFO order, and pod by pod. Both ignore tenants."""
 
 from collections import deque
 
@@ -7,7 +7,7 @@ from bench.philly.week import GPUS_PER_NODE, Cluster, Job
 
 
 class Nodes:
-    """How much is free on each node. A pod goes to the fullest node that takes it."""
+    """The free GPUs of each node. A pod is placed on the fullest node on which it fits."""
 
     def __init__(self, count: int) -> None:
         self._by_free: list[list[int]] = [[] for _ in range(GPUS_PER_NODE + 1)]
@@ -15,7 +15,7 @@ class Nodes:
         self._free = [GPUS_PER_NODE] * count
 
     def take(self, gpus: int) -> int | None:
-        """The node; None when there is none."""
+        """Place a pod and return its node; None when it fits on no node."""
         free = next((free for free in range(gpus, GPUS_PER_NODE + 1) if self._by_free[free]), None)
         if free is None:
             return None
@@ -24,7 +24,7 @@ class Nodes:
         return node
 
     def give_back(self, node: int, gpus: int) -> None:
-        """A pod has ended."""
+        """Release the GPUs of a pod."""
         self._move(node, gpus)
 
     def _move(self, node: int, more: int) -> None:
@@ -34,23 +34,23 @@ class Nodes:
 
 
 class _Simple:
-    """Who is where, and nobody is ever evicted."""
+    """The nodes of running jobs; a simple scheduler evicts nothing."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._nodes = Nodes(cluster.nodes)
         self._on: dict[int, list[int]] = {}
 
     def ended(self, job: Job) -> None:
-        """Its pods are gone."""
+        """Release the nodes of a finished job."""
         for node in self._on.pop(job.number):
             self._nodes.give_back(node, job.gpus)
 
     def gone(self, job: Job) -> None:
-        """Never: nobody is evicted."""
+        """Not called, since nothing is evicted."""
         raise AssertionError(job.name)
 
     def _place(self, job: Job, pods: int) -> bool:
-        """All of these pods or none."""
+        """Place all of these pods or none."""
         taken: list[int] = []
         while len(taken) < pods:
             node = self._nodes.take(job.gpus)
@@ -64,44 +64,44 @@ class _Simple:
 
 
 class StrictFifo(_Simple):
-    """The oldest gang starts when it fits, whole; until then nobody does."""
+    """The oldest gang starts when all its pods fit; no other gang starts before it."""
 
     def __init__(self, cluster: Cluster) -> None:
         super().__init__(cluster)
-        self._line: deque[Job] = deque()
+        self._queue: deque[Job] = deque()
 
     def arrived(self, job: Job) -> None:
-        """At the end of the line."""
-        self._line.append(job)
+        """Append the job to the queue."""
+        self._queue.append(job)
 
     def decide(self, now: int) -> Decided:
-        """As many as fit from the front."""
+        """Start gangs from the head of the queue while they fit."""
         placed = []
-        while self._line and self._place(self._line[0], self._line[0].pods):
-            job = self._line.popleft()
+        while self._queue and self._place(self._queue[0], self._queue[0].pods):
+            job = self._queue.popleft()
             placed.append((job, job.pods))
         return Decided(placed=tuple(placed))
 
 
 class PodByPod(_Simple):
-    """Each pod is placed once it fits, the oldest first, gang or not, as kube-scheduler does it."""
+    """Pods are placed as soon as they fit, the oldest first, without gangs, like kube-scheduler."""
 
     def __init__(self, cluster: Cluster) -> None:
         super().__init__(cluster)
-        self._lines: dict[int, deque[list[Job]]] = {gpus: deque() for gpus in range(1, GPUS_PER_NODE + 1)}
-        """By the size of a pod: one entry for each job, as often in it as it has pods that wait."""
+        self._queues: dict[int, deque[list[Job]]] = {gpus: deque() for gpus in range(1, GPUS_PER_NODE + 1)}
+        """By pod size: a list for each job, which contains the job once for each waiting pod."""
 
     def arrived(self, job: Job) -> None:
-        """Its pods come after all others."""
-        self._lines[job.gpus].append([job] * job.pods)
+        """Append the pods of the job."""
+        self._queues[job.gpus].append([job] * job.pods)
 
     def decide(self, now: int) -> Decided:
-        """Capacity only shrinks on the way through the queue: a size that did not fit will not."""
+        """Place pods by age. Free capacity only shrinks meanwhile, so a size that did not fit is skipped."""
         placed = []
-        open_sizes = [gpus for gpus, line in self._lines.items() if line]
+        open_sizes = [gpus for gpus, line in self._queues.items() if line]
         while open_sizes:
-            gpus = min(open_sizes, key=lambda size: self._lines[size][0][-1].number)
-            line = self._lines[gpus]
+            gpus = min(open_sizes, key=lambda size: self._queues[size][0][-1].number)
+            line = self._queues[gpus]
             job = line[0][-1]
             if not self._place(job, 1):
                 open_sizes.remove(gpus)

@@ -1,4 +1,4 @@
-"""The jobs of some days of a trace, those that still ran then, and a cluster for them."""
+"""The jobs of some days of a trace, including those that still run from before, and a cluster for them."""
 
 import math
 from collections.abc import Sequence
@@ -13,10 +13,10 @@ DAY_MS: Final = 24 * 3600 * 1000
 
 
 class Job(Struct, frozen=True, gc=False):
-    """`pods` pods of `gpus` GPUs that start together; times in milliseconds since the days began.
+    """`pods` pods of `gpus` GPUs that start together; times in milliseconds since the first day.
 
-    `number`: its place in the order of submission. `is_new`: it was submitted in these days; the others are
-    there when they begin, and `run_ms` is what is left of them.
+    `number`: its rank in the order of submission. `is_new`: it was submitted in these days; other jobs run at
+    the start, and `run_ms` is their remaining run time.
     """
 
     number: int
@@ -35,10 +35,10 @@ class Job(Struct, frozen=True, gc=False):
 
 
 class Week(Struct, frozen=True):
-    """`wanted`: GPUs that jobs want on average, if each ran from its submission on.
+    """`wanted`: the average demand in GPUs if each job ran from its submission.
 
-    `first_day`: how many whole days after the first job of the trace it begins. `part`: of each tenant of the
-    trace, GPU time of all its jobs, not only of those of the week.
+    `first_day`: the start in whole days after the first job of the trace. `part`: GPU time by tenant, of all
+    jobs of the trace, not only of those of the week.
     """
 
     first_day: int
@@ -49,12 +49,12 @@ class Week(Struct, frozen=True):
 
     @property
     def end_ms(self) -> int:
-        """When the last day is over."""
+        """The end of the last day."""
         return self.days * DAY_MS
 
 
 class Cluster(Struct, frozen=True):
-    """Nodes of eight GPUs, and how many GPUs each tenant is guaranteed: all of them are divided."""
+    """Nodes of eight GPUs, and the guarantee of each tenant; the guarantees sum to all GPUs."""
 
     nodes: int
     guarantees: dict[str, int]
@@ -66,7 +66,7 @@ class Cluster(Struct, frozen=True):
 
 
 def busiest(trace: Sequence[TraceJob], days: int) -> int:
-    """The first day of so many in a row, counted from the trace's first job, in which most are submitted."""
+    """The first of `days` consecutive days with the most submissions, counted from the first job."""
     by_day: dict[int, int] = {}
     for job in trace:
         day = int(job.submit_s * 1000) // DAY_MS
@@ -76,7 +76,7 @@ def busiest(trace: Sequence[TraceJob], days: int) -> int:
 
 
 def week_of(trace: Sequence[TraceJob], *, first_day: int, days: int) -> Week:
-    """Those submitted in these days, and before them what is left of jobs that would still run."""
+    """The jobs submitted in these days, and the rest of earlier jobs that would still run."""
     begin, end = first_day * DAY_MS, (first_day + days) * DAY_MS
     jobs: list[Job] = []
     part: dict[str, float] = {}
@@ -105,14 +105,14 @@ def _wanted(jobs: Sequence[Job], span_ms: int) -> float:
 
 
 def cluster_for(week: Week, load_percent: int) -> Cluster:
-    """As many nodes as make the wanted GPUs this part of all; never too few for the largest job."""
+    """So many nodes that the demand is this share of all GPUs, and at least enough for the largest job."""
     largest = max((job.pods for job in week.jobs), default=1)
     nodes = max(largest, math.ceil(week.wanted * 100 / load_percent / GPUS_PER_NODE))
     return Cluster(nodes, _divided(nodes * GPUS_PER_NODE, week.part))
 
 
 def _divided(gpus: int, part: dict[str, float]) -> dict[str, int]:
-    """Whole GPUs in proportion to the parts; those left over go to the largest remainders."""
+    """Whole GPUs in proportion to the parts, by the largest remainder method."""
     total = sum(part.values())
     exact = {name: gpus * part[name] / total for name in sorted(part)}
     given = {name: int(amount) for name, amount in exact.items()}

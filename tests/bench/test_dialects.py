@@ -1,4 +1,4 @@
-"""How gangs are written: as this scheduler's own objects, and as plain pods."""
+"""The manifests of gangs: as this scheduler's own objects, and as plain pods."""
 
 import msgspec
 import pytest
@@ -10,7 +10,7 @@ from bench.harness.dialects import PhalanxDialect, PlainDialect
 from bench.harness.gangs import NAMESPACE, Dialect, Gang, Role, pods
 from bench.harness.run import takes_part
 from bench.peers import PEERS
-from tests.bench.making import workload
+from tests.bench.builders import workload
 
 ROLES = (Role("worker", 2, {"cpu": "1"}), Role("param-server", 1, {"cpu": "2"}))
 OURS = PhalanxDialect()
@@ -42,7 +42,7 @@ def test_a_gang_of_one_is_a_pod_without_a_pod_group() -> None:
 
 
 @pytest.mark.parametrize("contender", [*ALL, *PEERS], ids=lambda each: each.name)
-def test_a_dialect_writes_pods_that_the_harness_can_follow(contender) -> None:  # type: ignore[no-untyped-def]
+def test_every_dialect_writes_pods_that_the_harness_can_observe(contender) -> None:  # type: ignore[no-untyped-def]
     dialect: Dialect = contender.dialect
     gang = Gang("gang-7", ROLES)
     for plain in pods(gang):
@@ -54,12 +54,12 @@ def test_a_dialect_writes_pods_that_the_harness_can_follow(contender) -> None:  
         assert pod["spec"]["containers"] == requests
 
 
-def test_names_of_contenders_differ() -> None:
+def test_names_of_contenders_are_unique() -> None:
     names = [each.name for each in (*ALL, *PEERS)]
     assert len(set(names)) == len(names)
 
 
-def test_pods_arrive_gang_after_gang_or_in_turn() -> None:
+def test_pods_arrive_gang_by_gang_or_interleaved() -> None:
     plain = PlainDialect(scheduler_name="any")
     after = [pod["metadata"]["name"][5:10] for _, pod in pods_in_order(workload(), plain)]
     turn = workload(arrival={"interleaved": True})
@@ -68,18 +68,18 @@ def test_pods_arrive_gang_after_gang_or_in_turn() -> None:
     assert in_turn == ["00000", "00001", "00000", "00001"]
 
 
-def test_at_a_rate_the_pods_of_a_gang_come_together_unless_in_turn() -> None:
+def test_at_a_rate_pods_of_a_gang_arrive_together_unless_interleaved() -> None:
     assert list(due_after(workload(clock="live", arrival={"perSecond": 4}))) == [0, 0, 0.5, 0.5]
     in_turn = workload(clock="live", arrival={"perSecond": 4, "interleaved": True})
     assert list(due_after(in_turn)) == [0, 0.25, 0.5, 0.75]
 
 
-def test_pods_that_end_say_when() -> None:
+def test_pods_that_end_have_a_run_time_annotation() -> None:
     found = [pod for _, pod in pods_in_order(workload(runSeconds=10), OURS)]
     assert {pod["metadata"]["annotations"]["bench/run-time"] for pod in found} == {"10s"}
 
 
-def test_who_does_not_decide_only_binds_a_backlog() -> None:
+def test_bare_binds_run_only_backlogs() -> None:
     assert takes_part(BARE, workload())
     assert not takes_part(BARE, workload(clock="live"))
     assert not takes_part(BARE, workload(until="answered"))

@@ -1,4 +1,4 @@
-"""What the observer notes, when a run is over, and what is made of it."""
+"""What the observer records, when a run is over, and the figures of a run."""
 
 import pytest
 from hypothesis import given
@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from bench.harness.figures import Spread, figures, percentile, spread, why_not_finished
 from bench.harness.observation import QUIET_S, RUNNING_WAIT_S, Observation, Record
 from bench.harness.workloads import Until
-from tests.bench.making import WORKER, line, workload
+from tests.bench.builders import WORKER, line, workload
 
 PODS = [
     "gang-00000-worker-00000",
@@ -30,7 +30,7 @@ def bound(name: str, node: str = "node-00000") -> object:
     return line("MODIFIED", name, node=node)
 
 
-def test_every_pod_was_seen_once_the_last_one_was() -> None:
+def test_all_pods_are_created_when_the_last_one_was_seen() -> None:
     record = Record(expected=2, until=Until.BOUND)
     record.note(line("ADDED", PODS[0]), now=1.0)
     record.note(line("MODIFIED", PODS[0]), now=2.0)
@@ -39,14 +39,14 @@ def test_every_pod_was_seen_once_the_last_one_was() -> None:
     assert record.all_created
 
 
-def test_a_run_is_over_once_every_pod_is_bound() -> None:
+def test_a_run_is_over_when_every_pod_is_bound() -> None:
     record = recorded(*((11.0, bound(name)) for name in PODS[:3]))
     assert not record.is_met(now=99.0)
     record.note(line("MODIFIED", PODS[3], node="node-00001"), now=12.0)
     assert record.is_met(now=12.0)
 
 
-def test_the_observer_waits_a_moment_for_pods_to_run() -> None:
+def test_the_observer_waits_for_bound_pods_to_run() -> None:
     record = recorded(*((12.0, bound(name)) for name in PODS))
     assert not record.is_complete(now=12.0)
     assert record.is_complete(now=12.0 + RUNNING_WAIT_S)
@@ -55,7 +55,7 @@ def test_the_observer_waits_a_moment_for_pods_to_run() -> None:
     assert record.is_complete(now=12.5)
 
 
-def test_refused_pods_are_answers_and_late_binds_start_the_wait_anew() -> None:
+def test_refused_pods_count_as_answers_and_late_binds_restart_the_wait() -> None:
     refusals = [(11.0, line("MODIFIED", name, refused="Unschedulable")) for name in PODS]
     record = recorded(*refusals, until=Until.ANSWERED)
     assert not record.is_met(now=11.0 + QUIET_S / 2)
@@ -70,7 +70,7 @@ def test_gated_pods_have_no_answer() -> None:
     assert not recorded(*refusals, until=Until.ANSWERED).is_met(now=99.0)
 
 
-def test_the_first_time_counts() -> None:
+def test_the_first_observation_of_a_state_counts() -> None:
     record = recorded((11.0, bound(PODS[0])), (12.0, bound(PODS[0])))
     assert (record.pods[0].created, record.pods[0].bound) == (10.0, 11.0)
 
@@ -88,7 +88,7 @@ def test_figures_of_a_run() -> None:
     assert found.curve[-1] == (2.0, 4, 0.5)
 
 
-def test_half_a_gang_holds_room_in_vain() -> None:
+def test_pods_of_partial_gangs_are_counted() -> None:
     lines = [(11.0, bound(PODS[0])), (11.0, bound(PODS[1])), (11.0, bound(PODS[2]))]
     seen = recorded(*lines, (12.0, line("MODIFIED", PODS[3], refused="Unschedulable")))
     found = figures(workload(), Observation(seen.pods), started_at=10.0)
@@ -105,7 +105,7 @@ def test_gangs_outside_their_level_are_counted() -> None:
     assert figures(asked, Observation(seen.pods), started_at=10.0).torn_gangs == 1
 
 
-def test_more_on_a_node_than_it_offers_is_counted_unless_others_end_by_then() -> None:
+def test_overcommitted_nodes_are_counted_unless_pods_end_in_time() -> None:
     asked = workload(nodes={"count": 2, "cores": 2})
     lines = [(11.0, bound(PODS[0])), (11.0, bound(PODS[1]))]
     third = (13.0, bound(PODS[2]))
@@ -115,33 +115,31 @@ def test_more_on_a_node_than_it_offers_is_counted_unless_others_end_by_then() ->
         assert figures(asked, seen, started_at=10.0).overcommitted_nodes == expected
 
 
-def test_binds_in_one_moment_have_no_rate() -> None:
+def test_simultaneous_binds_have_no_rate() -> None:
     seen = Observation(recorded(*((12.0 + i / 100, bound(name)) for i, name in enumerate(PODS))).pods)
     found = figures(workload(), seen, started_at=10.0)
     assert found.rate_per_s is None
     assert found.pods_per_s == pytest.approx(4 / 2.03, abs=0.1)
 
 
-def test_nothing_bound_gives_no_figures_and_no_crash() -> None:
+def test_a_run_without_binds_has_no_figures() -> None:
     found = figures(workload(), Observation(recorded().pods), started_at=10.0)
     assert (found.bound, found.last_bind_s, found.rate_per_s, found.latency_p99_ms) == (0, None, None, None)
     assert found.curve == []
 
 
-def test_why_a_run_has_not_finished() -> None:
+def test_the_reason_of_an_unfinished_run() -> None:
     seen = Observation(recorded((11.0, bound(PODS[0])), (11.0, line("MODIFIED", PODS[1], refused="No"))).pods)
     asked, answered = workload(limitSeconds=60), workload(limitSeconds=60, until="answered")
     assert why_not_finished(asked, seen, is_met=True, has_ended=True) == ""
-    told = why_not_finished(asked, seen, is_met=False, has_ended=False)
-    assert told == "not finished in 60 s: 1 of 4 pods bound"
-    told = why_not_finished(answered, seen, is_met=False, has_ended=True)
-    assert told == "the scheduler ended: 1 of 4 pods bound, 1 told that they cannot be"
+    reason = why_not_finished(asked, seen, is_met=False, has_ended=False)
+    assert reason == "not finished in 60 s: 1 of 4 pods bound"
+    reason = why_not_finished(answered, seen, is_met=False, has_ended=True)
+    assert reason == "the scheduler ended: 1 of 4 pods bound, 1 refused"
 
 
 @given(st.lists(st.integers(0, 1000), min_size=1, max_size=300), st.integers(1, 100))
-def test_a_percentile_is_the_smallest_value_that_so_many_do_not_exceed(
-    values: list[int], percent: int
-) -> None:
+def test_percentiles_use_the_nearest_rank(values: list[int], percent: int) -> None:
     found = percentile(values, percent)
     enough = [v for v in values if 100 * sum(other <= v for other in values) >= percent * len(values)]
     assert found == min(enough)

@@ -1,4 +1,4 @@
-"""Every benchmark can still be imported: most are run by hand."""
+"""Every benchmark can be imported; most are only run by hand."""
 
 import importlib
 import pkgutil

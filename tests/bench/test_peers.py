@@ -1,4 +1,4 @@
-"""Other schedulers: how their gangs are written, who takes part, what becomes of those that are not built."""
+"""Other schedulers: manifests of their gangs, the workloads that they run, missing programs."""
 
 from pathlib import Path
 
@@ -18,8 +18,8 @@ from bench.peers.kube_scheduler.contender import KUBE_SCHEDULER_TOPOLOGY, Native
 from bench.peers.programs import FOLDER, Built, PeerMissing, Program
 from bench.peers.volcano.contender import VOLCANO, VOLCANO_CI
 from bench.peers.volcano.dialect import VolcanoDialect, hyper_nodes
-from tests import fake_go as stand_in_go
-from tests.bench.making import WORKER, workload
+from tests import fake_go
+from tests.bench.builders import WORKER, workload
 
 ROLES = (
     Role("worker", 2, {"cpu": "1500m", "memory": "1Gi"}),
@@ -49,7 +49,7 @@ def test_coscheduling_has_a_pod_group_and_a_label() -> None:
     assert {pod["metadata"]["labels"]["scheduling.x-k8s.io/pod-group"] for pod in written} == {"gang-7"}
 
 
-def test_volcano_has_tasks_resources_a_queue_and_a_tier() -> None:
+def test_volcano_has_tasks_resources_a_queue_and_a_topology_tier() -> None:
     [group] = VolcanoDialect().group(GANG)
     assert group["spec"] == {
         "minMember": 3,
@@ -64,7 +64,7 @@ def test_volcano_has_tasks_resources_a_queue_and_a_tier() -> None:
     assert [each["volcano.sh/task-spec"] for each in written] == ["worker", "worker", "chief"]
 
 
-def test_only_volcano_makes_a_group_of_one() -> None:
+def test_only_volcano_creates_a_pod_group_for_a_single_pod() -> None:
     assert NativeDialect(levels=True).group(SINGLE) == []
     assert CoschedulingDialect().group(SINGLE) == []
     assert [group["spec"]["minMember"] for group in VolcanoDialect().group(SINGLE)] == [1]
@@ -72,7 +72,7 @@ def test_only_volcano_makes_a_group_of_one() -> None:
     assert "schedulingGroup" not in NativeDialect(levels=True).pod(SINGLE, plain)["spec"]
 
 
-def test_hyper_nodes_are_the_tree_of_the_levels() -> None:
+def test_hyper_nodes_form_the_topology_tree() -> None:
     racks = [("z0", "s0", "r0"), ("z0", "s0", "r1"), ("z0", "s1", "r2"), ("z0", "s1", "r2")]
     made = hyper_nodes(
         {
@@ -94,7 +94,7 @@ def test_hyper_nodes_are_the_tree_of_the_levels() -> None:
     }
 
 
-def test_who_is_set_up_for_levels_or_queues_takes_part_only_there() -> None:
+def test_contenders_for_levels_or_queues_run_only_workloads_with_them() -> None:
     level = workload(gangs=[{"count": 1, "level": "rack", "roles": [WORKER]}])
     queue = workload(gangs=[{"count": 1, "queue": "owner", "roles": [WORKER]}])
     taken = {
@@ -110,10 +110,10 @@ def test_who_is_set_up_for_levels_or_queues_takes_part_only_there() -> None:
 
 @pytest.fixture
 def go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A stand-in for Go, and an empty cache; the source of every module has one file, `config/a.yaml`."""
+    """A fake Go program and an empty cache; the source of every module has one file, `config/a.yaml`."""
     (tmp_path / "source" / "config").mkdir(parents=True)
     (tmp_path / "source" / "config" / "a.yaml").write_text("kind: A\n---\nkind: B\n")
-    return stand_in_go.install(tmp_path, monkeypatch, source=tmp_path / "source")
+    return fake_go.install(tmp_path, monkeypatch, source=tmp_path / "source")
 
 
 def program(*files: str) -> Program:
@@ -121,37 +121,37 @@ def program(*files: str) -> Program:
 
 
 def test_a_program_is_built_once_with_the_files_of_its_module(go: Path, tmp_path: Path) -> None:
-    mine, told = program("config/*.yaml"), []
-    mine.build(told.append)
+    mine, lines = program("config/*.yaml"), []
+    mine.build(lines.append)
     built = mine.built()
     assert built.program.is_file()
     assert [each["kind"] for each in built.read("config/*.yaml")] == ["A", "B"]
-    assert "coscheduling v0.34.7" in told[0]
+    assert "coscheduling v0.34.7" in lines[0]
     journal = tmp_path / "journal"
     assert "example.org/scheduler" in journal.read_text()
     journal.unlink()
-    mine.build(told.append)
+    mine.build(lines.append)
     assert not journal.exists()
 
 
 @pytest.mark.usefixtures("go")
-def test_a_module_without_the_wanted_files_is_not_built() -> None:
+def test_a_module_without_the_required_files_is_not_built() -> None:
     with pytest.raises(PeerMissing, match=r"has not all of config/\*\.yaml, config/b\.yaml"):
         program("config/*.yaml", "config/b.yaml").build(lambda _line: None)
     with pytest.raises(PeerMissing, match="is not built"):
         program("config/*.yaml", "config/b.yaml").built()
 
 
-async def test_who_cannot_be_built_is_a_row_with_the_reason(go: Path) -> None:
+async def test_a_scheduler_that_cannot_be_built_is_a_row_with_the_reason(go: Path) -> None:
     go.write_text("#!/bin/sh\necho no such module >&2\nexit 1\n")
-    failed = await try_once(COSCHEDULING, workloads.load("smoke"), number=1, tell=lambda _line: None)
+    failed = await try_once(COSCHEDULING, workloads.load("smoke"), number=1, report=lambda _line: None)
     assert "could not be run: PeerMissing: coscheduling v0.34.7: `go build` failed" in failed.trouble
     go.unlink()
-    missing = await try_once(VOLCANO, workloads.load("smoke"), number=1, tell=lambda _line: None)
+    missing = await try_once(VOLCANO, workloads.load("smoke"), number=1, report=lambda _line: None)
     assert missing.trouble.endswith("volcano v1.14.1 is not built, and there is no Go to build it with")
 
 
-def test_coscheduling_runs_as_its_manifests_say_with_our_limits(tmp_path: Path) -> None:
+def test_coscheduling_uses_the_configuration_of_its_manifests_with_our_client_limits(tmp_path: Path) -> None:
     path = tmp_path / "manifests" / "coscheduling" / "scheduler-config.yaml"
     path.parent.mkdir(parents=True)
     path.write_text(
@@ -170,11 +170,11 @@ def test_no_lock_file_names_the_host_of_a_registry() -> None:
 
 
 @pytest.mark.parametrize("peer", PEERS, ids=lambda each: each.name)
-def test_every_peer_says_how_it_differs_from_what_is_shipped(peer: Contender) -> None:
+def test_every_peer_documents_its_deviations(peer: Contender) -> None:
     assert "client limits" in peer.deviation
 
 
-def test_who_cannot_be_compared_is_listed_with_the_reason() -> None:
+def test_schedulers_that_cannot_be_compared_are_listed_with_the_reason() -> None:
     machine = this_machine({"volcano": "v1.14.1"})
     text = markdown(Comparison(machine=machine, deviations={}, workloads={}, runs=[], absent=ABSENT))
     assert "volcano v1.14.1" in text
@@ -184,7 +184,7 @@ def test_who_cannot_be_compared_is_listed_with_the_reason() -> None:
 @pytest.mark.parametrize(
     ("gates", "expected"), [((), []), (("A=true", "B=true"), ["--feature-gates=A=true,B=true"])]
 )
-def test_kube_scheduler_is_started_with_its_gates(
+def test_kube_scheduler_is_started_with_its_feature_gates(
     gates: tuple[str, ...], expected: list[str], tmp_path: Path
 ) -> None:
     places = Places(

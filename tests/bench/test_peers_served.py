@@ -1,4 +1,4 @@
-"""What is written for other schedulers is what a real API server takes, field by field."""
+"""A real API server accepts every field of the manifests for other schedulers."""
 
 from collections.abc import AsyncIterator
 
@@ -14,7 +14,7 @@ from bench.peers import PEERS
 from bench.peers.kube_scheduler.contender import KUBE_SCHEDULER_TOPOLOGY
 from bench.peers.programs import PeerMissing
 from bench.peers.volcano.contender import VOLCANO_CI, make_hyper_nodes, open_queues
-from tests.bench.making import workload
+from tests.bench.builders import workload
 from tests.controlplane_fixture import require_binaries
 from tests.fake_objects import collection_path, create_many, fake_node, namespace
 
@@ -29,7 +29,7 @@ GANG = Gang(
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def plane() -> AsyncIterator[ControlPlane]:
-    """An API server with the gates of the peer that needs most; each peer has kinds of its own."""
+    """An API server with the feature gates of the peer that needs most."""
     require_binaries()
     flags = cluster.settings(KUBE_SCHEDULER_TOPOLOGY.feature_gates, workload())["apiserver_flags"]
     async with ControlPlane.start(kwok=False, controller_manager=False, apiserver_flags=flags) as started:
@@ -38,8 +38,8 @@ async def plane() -> AsyncIterator[ControlPlane]:
         yield started
 
 
-async def take(session: aiohttp.ClientSession, manifest: Manifest) -> Manifest:
-    """The object as it is kept; a field that the API server does not know is an error."""
+async def create(session: aiohttp.ClientSession, manifest: Manifest) -> Manifest:
+    """Create an object and return it as stored; unknown fields are errors."""
     path = collection_path(manifest)
     async with session.post(path, json=manifest, params={"fieldValidation": "Strict"}) as answer:
         assert answer.ok, await answer.text()
@@ -48,7 +48,7 @@ async def take(session: aiohttp.ClientSession, manifest: Manifest) -> Manifest:
 
 
 async def serve(session: aiohttp.ClientSession, contender: Contender) -> None:
-    """The kinds of a peer, once. Skips the test where it is not built."""
+    """Create the CRDs of a peer once; skip the test when it is not built."""
     try:
         wanted = contender.dialect.crds()
     except PeerMissing as missing:
@@ -61,17 +61,17 @@ async def serve(session: aiohttp.ClientSession, contender: Contender) -> None:
 
 @pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize("contender", PEERS, ids=lambda each: each.name)
-async def test_every_field_is_known(plane: ControlPlane, contender: Contender) -> None:
+async def test_the_api_server_accepts_every_field(plane: ControlPlane, contender: Contender) -> None:
     number = PEERS.index(contender)
     gang = Gang(f"gang-{number}", GANG.roles, level="rack")
     async with plane.session() as session:
         await serve(session, contender)
         [group] = contender.dialect.group(gang)
-        kept = await take(session, group)
+        kept = await create(session, group)
         assert kept["spec"].items() >= group["spec"].items()
         for plain in pods(gang):
             pod = contender.dialect.pod(gang, plain)
-            kept = await take(session, pod)
+            kept = await create(session, pod)
             assert kept["spec"].get("schedulingGroup") == pod["spec"].get("schedulingGroup")
 
 
@@ -81,7 +81,7 @@ async def test_queues_open_and_hyper_nodes_follow_the_labels(plane: ControlPlane
     async with plane.session() as session:
         await serve(session, VOLCANO_CI)
         for made in VOLCANO_CI.dialect.setup():
-            await take(session, made)
+            await create(session, made)
         await open_queues(session)
         async with session.get("/apis/scheduling.volcano.sh/v1beta1/queues/default") as answer:
             assert (await answer.json())["status"] == {"state": "Open"}

@@ -1,4 +1,4 @@
-"""The table of a comparison, and what is run when."""
+"""The table of a comparison, and the order of the runs."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from bench.harness.run import SCHEDULER, Run
 from bench.harness.tables import Comparison, table
 from bench.harness.workloads import BadWorkload
 from bench.peers import PEERS
-from tests.bench.making import workload
+from tests.bench.builders import workload
 
 
 def seen(last: float) -> Figures:
@@ -49,7 +49,7 @@ def test_a_row_has_the_median_and_the_range() -> None:
     assert dict(zip(heads, row(text, "b"), strict=True))["last bind s"] == "8.00"
 
 
-def test_a_run_that_did_not_end_is_a_sentence_and_no_figure() -> None:
+def test_an_unfinished_run_is_reported_without_figures() -> None:
     text = table(
         workload(),
         [run("a", 1, last=4), run("a", 2, trouble="not finished in 5 s"), run("b", 1, trouble="x")],
@@ -59,7 +59,7 @@ def test_a_run_that_did_not_end_is_a_sentence_and_no_figure() -> None:
     assert "- a, round 2: not finished in 5 s" in text
 
 
-def test_a_machine_that_was_busy_before_is_named() -> None:
+def test_a_busy_machine_is_reported() -> None:
     quiet, busy = (msgspec.structs.replace(run("a", 1, last=4), busy_before=share) for share in (0.1, 0.5))
     assert "others used" not in table(workload(), [quiet])
     assert "- a, round 1: others used 50% of the machine" in table(workload(), [busy])
@@ -88,7 +88,7 @@ def test_schedulers_take_turns() -> None:
     assert order == [(BARE, 1), (PHALANX, 1), (BARE, 2), (PHALANX, 2), (PHALANX, 1)]
 
 
-def test_a_part_of_a_name_chooses() -> None:
+def test_contenders_are_selected_by_part_of_their_names() -> None:
     assert command.chosen([], []) == list(ALL)
     assert command.chosen([], ["all"]) == [*ALL, *PEERS]
     assert command.chosen([KUBE_SCHEDULER.name], []) == [KUBE_SCHEDULER]
@@ -98,7 +98,7 @@ def test_a_part_of_a_name_chooses() -> None:
             command.chosen(only, peers)
 
 
-def test_what_is_planned() -> None:
+def test_planned_workloads_and_rounds() -> None:
     assert {load.name: rounds for load, rounds in command.planned([], None)} == command.DEFAULT_ROUNDS
     assert [rounds for _, rounds in command.planned(["deadlock", "churn"], 5)] == [5, 5]
     with pytest.raises(BadWorkload):

@@ -1,4 +1,4 @@
-"""Workload files: what comes with the benchmark can be read, and what is wrong is named."""
+"""Workload files: the shipped ones can be read, and errors name the field."""
 
 from typing import Any
 
@@ -7,17 +7,17 @@ import pytest
 from bench.harness import cluster, workloads
 from bench.harness.dialects import PlainDialect
 from bench.harness.workloads import BadWorkload
-from tests.bench.making import WORKER, workload
+from tests.bench.builders import WORKER, workload
 
 PLAIN = PlainDialect(scheduler_name="any")
 
 
 @pytest.mark.parametrize("name", workloads.names())
-def test_what_comes_with_the_benchmark_can_be_read(name: str) -> None:
+def test_shipped_workloads_can_be_read(name: str) -> None:
     found = workloads.load(name)
     assert found.name == name
     assert found.pods > 0
-    assert len(cluster.running_pods(found, PLAIN)) == sum(gang.size for gang in found.standing())
+    assert len(cluster.running_pods(found, PLAIN)) == sum(gang.size for gang in found.existing())
 
 
 @pytest.mark.parametrize("name", ["10000x1", "1000x10", "100x100", "10x1000", "mixed"])
@@ -36,7 +36,7 @@ def role(**fields: Any) -> dict[str, Any]:
         ({"nodes": {"count": 1, "cpus": 4}}, "cpus"),
         ({"nodes": {"count": 4, "rack": 16, "spine": 100}}, "nodes.spine"),
         ({"gangs": []}, "gangs"),
-        ({"gangs": [{"count": 1, "standing": True, "roles": [WORKER]}]}, "nothing to place"),
+        ({"gangs": [{"count": 1, "existing": True, "roles": [WORKER]}]}, "nothing to place"),
         ({"gangs": [{"count": 1, "level": "zone", "roles": [WORKER]}]}, "gangs[0].level"),
         ({"gangs": [{"count": 1, "roles": [WORKER, WORKER]}]}, "gangs[0].roles: two"),
         (role(name="Worker"), "gangs[0].roles[0].name"),
@@ -53,7 +53,7 @@ def role(**fields: Any) -> dict[str, Any]:
         ({"name": "mine"}, "name"),
     ],
 )
-def test_what_is_wrong_is_named(fields: dict[str, Any], named: str) -> None:
+def test_invalid_workloads_are_reported(fields: dict[str, Any], named: str) -> None:
     with pytest.raises(BadWorkload) as refusal:
         workload(**fields)
     assert "workload few" in str(refusal.value)
@@ -61,17 +61,17 @@ def test_what_is_wrong_is_named(fields: dict[str, Any], named: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "- a\n", "about: [", "just words"])
-def test_what_is_no_mapping_is_refused(text: str) -> None:
+def test_a_workload_that_is_no_mapping_is_refused(text: str) -> None:
     with pytest.raises(BadWorkload, match="workload few"):
         workloads.read(text, name="few")
 
 
-def test_a_workload_that_is_not_there_says_which_are() -> None:
+def test_an_unknown_workload_lists_the_known_ones() -> None:
     with pytest.raises(BadWorkload, match="100x100"):
         workloads.load("nowhere")
 
 
-def test_gangs_of_several_kinds_come_in_turn_in_proportion() -> None:
+def test_gangs_of_several_kinds_are_interleaved_in_proportion() -> None:
     found = workload(
         gangs=[{"count": 4, "roles": [WORKER]}, {"count": 2, "roles": [{**WORKER, "count": 3}]}],
     )
@@ -79,9 +79,9 @@ def test_gangs_of_several_kinds_come_in_turn_in_proportion() -> None:
     assert [gang.name for gang in found.arriving()][:2] == ["gang-00000", "gang-00001"]
 
 
-def test_standing_pods_fill_node_after_node() -> None:
+def test_existing_pods_fill_nodes_in_order() -> None:
     found = workload(
-        gangs=[{"count": 3, "standing": True, "roles": [WORKER]}, {"count": 1, "roles": [WORKER]}]
+        gangs=[{"count": 3, "existing": True, "roles": [WORKER]}, {"count": 1, "roles": [WORKER]}]
     )
     pods = cluster.running_pods(found, PLAIN)
     assert [pod["spec"]["nodeName"] for pod in pods] == ["node-00000"] * 4 + ["node-00001"] * 2
@@ -89,11 +89,11 @@ def test_standing_pods_fill_node_after_node() -> None:
     assert found.pods == 2
 
 
-def test_standing_pods_that_do_not_fit_are_refused() -> None:
+def test_existing_pods_that_do_not_fit_are_refused() -> None:
     found = workload(
-        gangs=[{"count": 5, "standing": True, "roles": [WORKER]}, {"count": 1, "roles": [WORKER]}]
+        gangs=[{"count": 5, "existing": True, "roles": [WORKER]}, {"count": 1, "roles": [WORKER]}]
     )
-    with pytest.raises(cluster.DoesNotFit, match="standing-00004"):
+    with pytest.raises(cluster.DoesNotFit, match="existing-00004"):
         cluster.running_pods(found, PLAIN)
 
 
@@ -106,7 +106,7 @@ def test_nodes_carry_their_rack_spine_and_zone() -> None:
     assert nodes[-1]["status"]["allocatable"]["nvidia.com/gpu"] == "8"
 
 
-def test_gates_and_api_versions_are_told_apart() -> None:
+def test_feature_gates_and_api_versions_are_separated() -> None:
     gates = ("One=true", "scheduling.k8s.io/v1beta1=true", "Two=false")
     settings = cluster.settings(gates, workload())
     features = "--feature-gates=One=true,Two=false"

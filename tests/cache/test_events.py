@@ -1,4 +1,4 @@
-"""What single events do: assumptions, nodes and pods in any order, late echoes, and what wakes a cycle."""
+"""The effect of single events on the cache: assumptions, order of events, identity, triggers of a cycle."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ def apply(cache: Cache, item: KubeObject) -> Changes:
 
 
 def gpus(cache: Cache) -> dict[str, int]:
-    """Used GPUs per node, and per queue and node; both must agree where all pods are ours."""
+    """The used GPUs per node; usage per node and per queue must agree when all pods are ours."""
     snapshot = take_snapshot(cache)
     cache.check_invariants()
     used = {name: state.used.get("nvidia.com/gpu", 0) for name, state in snapshot.nodes.items()}
@@ -41,7 +41,7 @@ def gpus(cache: Cache) -> dict[str, int]:
 # --- assumed pods -------------------------------------------------------------------------------------------
 
 
-def test_an_assumed_pod_is_there_until_it_is_forgotten() -> None:
+def test_an_assumed_pod_uses_its_node_until_it_is_forgotten() -> None:
     cache = new_cache(node("n1"), one_gpu())
     changes = cache.apply(Assumed(U, N1))
     assert (changes.pods, changes.nodes, changes.gangs) == ((U,), (N1,), ("u",))
@@ -56,7 +56,7 @@ def test_an_assumed_pod_is_there_until_it_is_forgotten() -> None:
     assert cache.apply(Forgotten(U)) == NOTHING
 
 
-def test_the_api_confirms() -> None:
+def test_the_api_confirms_an_assumption() -> None:
     cache = new_cache(node("n1"), one_gpu())
     cache.apply(Assumed(U, N1))
     apply(cache, one_gpu())
@@ -70,7 +70,7 @@ def test_the_api_confirms() -> None:
     assert not found.assumed
 
 
-def test_a_foreign_bind_to_another_node_wins() -> None:
+def test_a_foreign_bind_overrides_an_assumption() -> None:
     cache = new_cache(node("n1"), node("n2"), one_gpu())
     cache.apply(Assumed(U, N1))
     changes = apply(cache, one_gpu(nodeName="n2"))
@@ -78,7 +78,7 @@ def test_a_foreign_bind_to_another_node_wins() -> None:
     assert gpus(cache) == {"n2": 1}
 
 
-def test_the_last_assumption_counts() -> None:
+def test_the_last_assumption_replaces_earlier_ones() -> None:
     cache = new_cache(node("n1"), node("n2"), one_gpu())
     cache.apply(Assumed(U, N1))
     cache.apply(Assumed(U, N2))
@@ -86,14 +86,14 @@ def test_the_last_assumption_counts() -> None:
 
 
 @pytest.mark.parametrize("state", [{"nodeName": "n2"}, {"status": {"phase": "Failed"}}, None])
-def test_what_cannot_be_assumed_is_not(state: dict[str, Any] | None) -> None:
+def test_invalid_assumptions_are_ignored(state: dict[str, Any] | None) -> None:
     cache = new_cache(node("n1"), node("n2"), *([one_gpu(**state)] if state else []))
     before = take_snapshot(cache)
     assert cache.apply(Assumed(U, N1)) == NOTHING
     assert take_snapshot(cache) == before
 
 
-def test_a_deleted_pod_takes_its_assumption_with_it() -> None:
+def test_deleting_a_pod_removes_its_assumption() -> None:
     cache = new_cache(node("n1"), one_gpu())
     cache.apply(Assumed(U, N1))
     assert cache.apply(Deleted("Pod", "team", "p", "u")).capacity_grew
@@ -102,7 +102,7 @@ def test_a_deleted_pod_takes_its_assumption_with_it() -> None:
     assert cache.apply(Forgotten(U)) == NOTHING
 
 
-def test_a_pod_that_ends_unbound_is_not_assumed_any_more() -> None:
+def test_a_pod_that_fails_unbound_is_no_longer_assumed() -> None:
     cache = new_cache(node("n1"), one_gpu())
     cache.apply(Assumed(U, N1))
     apply(cache, one_gpu(status={"phase": "Failed"}))
@@ -119,7 +119,7 @@ def test_an_assumed_pod_does_not_start_its_gang() -> None:
     assert take_snapshot(cache).gangs["G"].started
 
 
-def test_a_hold_stays_until_the_pod_is_bound() -> None:
+def test_a_bind_backoff_is_kept_until_the_pod_is_bound() -> None:
     cache = new_cache(one_gpu())
     bind_backoff = BindBackoff(until=5, failures=1, why="node full")
     cache.apply(Assumed(U, N1))
@@ -139,7 +139,7 @@ def test_a_hold_stays_until_the_pod_is_bound() -> None:
 # --- nodes and pods, in any order ---------------------------------------------------------------------------
 
 
-def test_pods_may_come_before_their_node() -> None:
+def test_pods_may_be_reported_before_their_node() -> None:
     cache = new_cache(one_gpu(nodeName="n1"))
     assert take_snapshot(cache).nodes == {}
     assert cache.node_state(N1) is None
@@ -147,7 +147,7 @@ def test_pods_may_come_before_their_node() -> None:
     assert gpus(cache) == {"n1": 1}
 
 
-def test_a_node_made_again_under_its_name_has_its_pods() -> None:
+def test_a_recreated_node_keeps_the_pods_bound_to_its_name() -> None:
     cache = new_cache(node("n1", uid="old"), one_gpu(nodeName="n1"))
     assert cache.apply(Deleted("Node", "", "n1", "old")).nodes == ("n1",)
     assert take_snapshot(cache).nodes == {}
@@ -156,14 +156,14 @@ def test_a_node_made_again_under_its_name_has_its_pods() -> None:
     assert gpus(cache) == {"n1": 1}
 
 
-def test_a_node_made_again_unseen_is_another_node() -> None:
+def test_a_recreated_node_has_a_new_uid() -> None:
     cache = new_cache(node("n1", uid="old"))
     assert apply(cache, node("n1", uid="new")).nodes == ("n1",)
     assert cache.apply(Deleted("Node", "", "n1", "old")) == NOTHING
     assert take_snapshot(cache).nodes[N1].node.uid == "new"
 
 
-def test_what_is_used_is_sorted_by_name_whoever_came_first() -> None:
+def test_used_resources_are_sorted_by_name() -> None:
     one, other = pod("a", requests={"memory": 1}, nodeName="n1"), pod("b", requests={"cpu": 1}, nodeName="n1")
     for order in ((one, other), (other, one)):
         assert list(take_snapshot(new_cache(node("n1"), *order)).nodes[N1].used) == ["cpu", "memory", "pods"]
@@ -194,7 +194,7 @@ TAINT = {"key": "k", "effect": "NoSchedule"}
         ({}, {"taints": [TAINT]}, AMOUNTS, False),
     ],
 )
-def test_a_node_that_only_lost_something_helps_nobody(
+def test_a_node_that_lost_capacity_does_not_trigger_a_cycle(
     labels: dict[str, str], spec: dict[str, Any], allocatable: dict[str, str], grew: bool
 ) -> None:
     cache = new_cache(node("n1", status={"allocatable": AMOUNTS}))
@@ -214,7 +214,7 @@ def health(**statuses: str) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "grew", "helps"),
+    ("before", "after", "grew", "may_unblock"),
     [
         ({"Ready": "True"}, {"Ready": "False"}, False, True),
         ({"Ready": "True"}, {"Ready": "Unknown"}, False, True),
@@ -224,16 +224,16 @@ def health(**statuses: str) -> Any:
         ({"Ready": "True"}, {"Ready": "True"}, False, False),
     ],
 )
-def test_a_condition_that_changes_matters(
-    before: dict[str, str], after: dict[str, str], *, grew: bool, helps: bool
+def test_a_changed_condition_triggers_a_cycle(
+    before: dict[str, str], after: dict[str, str], *, grew: bool, may_unblock: bool
 ) -> None:
     cache = new_cache(health(**before))
     changes = apply(cache, health(**after))
-    assert (changes.capacity_grew, changes.may_unblock) == (grew, helps)
+    assert (changes.capacity_grew, changes.may_unblock) == (grew, may_unblock)
     assert take_snapshot(cache).nodes[N1].node.conditions == after
 
 
-def test_a_lost_node_is_worth_a_cycle_but_makes_nothing_fit() -> None:
+def test_a_lost_node_triggers_a_cycle_but_adds_no_capacity() -> None:
     cache = new_cache(node("n1"))
     evicting = node("n1", spec={"taints": [{"key": "k", "effect": "NoExecute"}]})
     for changes in (apply(cache, evicting), cache.apply(Deleted("Node", "", "n1"))):
@@ -247,7 +247,7 @@ def test_a_pod_that_has_ended_uses_nothing(phase: str) -> None:
     assert gpus(cache) == {}
 
 
-def test_a_pod_being_deleted_uses_its_node_until_it_is_gone() -> None:
+def test_a_terminating_pod_uses_its_node_until_it_is_deleted() -> None:
     cache = new_cache(node("n1"), one_gpu(nodeName="n1"))
     leaving = one_gpu(nodeName="n1")
     meta = structs.replace(
@@ -267,7 +267,7 @@ def test_a_resize_changes_what_is_used() -> None:
     assert gpus(cache) == {"n1": 3}
 
 
-def test_foreign_pods_use_nodes_and_are_no_gangs() -> None:
+def test_foreign_pods_use_capacity_and_are_not_gangs() -> None:
     cache = new_cache(node("n1"), one_gpu(nodeName="n1", schedulerName="other"))
     snapshot = take_snapshot(cache)
     used = snapshot.nodes[N1].used
@@ -283,7 +283,7 @@ def test_foreign_pods_use_nodes_and_are_no_gangs() -> None:
 # --- identity -----------------------------------------------------------------------------------------------
 
 
-def test_a_pod_made_again_under_its_name_replaces_the_old_one() -> None:
+def test_a_recreated_pod_replaces_the_old_one() -> None:
     cache = new_cache(node("n1"), one_gpu(nodeName="n1"))
     changes = apply(cache, one_gpu(uid="u2"))
     assert changes.pods == ("u", "u2")
@@ -300,7 +300,7 @@ def test_a_uid_has_one_name() -> None:
     assert cache.apply(Deleted("Pod", "team", "p", "u")) == NOTHING
 
 
-def test_a_namespace_in_a_kind_without_any_means_nothing() -> None:
+def test_the_namespace_of_a_cluster_scoped_object_is_ignored() -> None:
     cache = new_cache(named("Node", "n1", namespace="team"), named("Node", "n1", namespace="other"))
     assert list(take_snapshot(cache).nodes) == ["n1"]
     cache.apply(Deleted("Node", "elsewhere", "n1"))
@@ -308,7 +308,7 @@ def test_a_namespace_in_a_kind_without_any_means_nothing() -> None:
     cache.check_invariants()
 
 
-def test_a_late_echo_is_ignored_but_a_list_is_not() -> None:
+def test_an_older_resource_version_is_ignored_except_in_a_list() -> None:
     cache = new_cache(node("n1"), one_gpu(nodeName="n1", version="20"))
     assert apply(cache, one_gpu(version="19")) == NOTHING
     assert apply(cache, one_gpu(uid="older", version="9")) == NOTHING
@@ -319,12 +319,12 @@ def test_a_late_echo_is_ignored_but_a_list_is_not() -> None:
 
 
 @pytest.mark.parametrize("version", ["", "x", "-1", "１", "9" * 5000])
-def test_odd_versions_do_no_harm(version: str) -> None:
+def test_objects_with_invalid_resource_versions_are_applied(version: str) -> None:
     cache = new_cache(one_gpu(version="20"))
     assert apply(cache, one_gpu(nodeName="n1", version=version)) != NOTHING
 
 
-def test_a_group_made_again_is_another_gang() -> None:
+def test_a_recreated_group_is_a_new_gang() -> None:
     labels = {label("pod-group"): "g"}
     cache = new_cache(one_gpu(labels=labels, nodeName="n1"), pod_group(uid="G1"))
     assert take_snapshot(cache).gangs["G1"].started
@@ -335,14 +335,14 @@ def test_a_group_made_again_is_another_gang() -> None:
     assert not snapshot.gangs["G2"].started
 
 
-def test_relisting_replaces_a_kind_and_leaves_the_unreadable() -> None:
+def test_relisting_replaces_a_kind_and_keeps_undecodable_objects() -> None:
     cache = new_cache(one_gpu("a", uid="a"), one_gpu("b", uid="b"), one_gpu("c", uid="c"), node("n1"))
     cache.apply(Relisted("Pod", (one_gpu("a", uid="a"), one_gpu("d", uid="d")), (("team", "b"),)))
     assert list(take_snapshot(cache).gangs) == ["a", "b", "d"]
     assert list(take_snapshot(cache).nodes) == ["n1"]
 
 
-def test_kinds_that_nobody_looks_at_are_accepted() -> None:
+def test_unused_kinds_are_accepted() -> None:
     cache = new_cache()
     assert apply(cache, named("Lease", "l", namespace="team")) == NOTHING
     assert cache.apply(Deleted("Lease", "team", "l")) == NOTHING
@@ -357,7 +357,7 @@ def _budget(allowed: int, **selector: object) -> KubeObject:
     return found
 
 
-def test_a_budget_that_lets_more_go_may_help_and_one_that_lets_fewer_go_does_not() -> None:
+def test_a_budget_that_allows_more_disruptions_triggers_a_cycle() -> None:
     cache = new_cache()
     assert apply(cache, _budget(1)) == NOTHING
     assert apply(cache, _budget(2)).capacity_grew
@@ -368,87 +368,92 @@ def test_a_budget_that_lets_more_go_may_help_and_one_that_lets_fewer_go_does_not
     assert take_snapshot(cache).disruption_budgets == ()
 
 
-# --- what wakes a cycle -------------------------------------------------------------------------------------
+# --- triggers of a cycle ------------------------------------------------------------------------------------
 
 
-def helps(cache: Cache, item: KubeObject) -> bool:
+def may_unblock(cache: Cache, item: KubeObject) -> bool:
     return apply(cache, item).may_unblock
 
 
-def test_what_helps_a_waiting_pod() -> None:
+def test_changes_of_a_waiting_pod_that_trigger_a_cycle() -> None:
     cache = new_cache()
-    assert helps(cache, one_gpu(schedulingGates=[{"name": "hold"}]))
-    assert helps(cache, one_gpu())
-    assert not helps(cache, one_gpu())
-    said = {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]}
-    assert not helps(cache, one_gpu(status=said))
-    assert helps(cache, one_gpu(labels={label("queue"): "other"}, status=said))
-    assert not helps(cache, one_gpu("other", uid="o", schedulerName="other"))
-    assert not helps(cache, one_gpu("other", uid="o", schedulerName="other", nodeName="n1"))
+    assert may_unblock(cache, one_gpu(schedulingGates=[{"name": "hold"}]))
+    assert may_unblock(cache, one_gpu())
+    assert not may_unblock(cache, one_gpu())
+    status = {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]}
+    assert not may_unblock(cache, one_gpu(status=status))
+    assert may_unblock(cache, one_gpu(labels={label("queue"): "other"}, status=status))
+    assert not may_unblock(cache, one_gpu("other", uid="o", schedulerName="other"))
+    assert not may_unblock(cache, one_gpu("other", uid="o", schedulerName="other", nodeName="n1"))
 
 
 def new_members(cache: Cache, count: int, **fields: Any) -> list[tuple[bool, bool]]:
-    """Whether a cycle may place something, or say something, after each of these."""
+    """Whether a cycle may place a gang, or report a new verdict, after each of these pods."""
     found = [apply(cache, pod(f"m{index}", uid=f"m{index}", **fields)) for index in range(count)]
     return [(each.may_unblock, each.has_new_verdicts) for each in found]
 
 
-SAYS, HELPS = (False, True), (True, False)
+VERDICT_ONLY, MAY_UNBLOCK = (False, True), (True, False)
 
 
-def test_a_member_of_a_gang_that_lacks_others_only_changes_what_is_said() -> None:
+def test_a_member_of_an_incomplete_gang_only_changes_the_verdict() -> None:
     inside = {"labels": {label("pod-group"): "g"}}
-    assert new_members(new_cache(pod_group(minMember=3)), 4, **inside) == [SAYS, SAYS, HELPS, HELPS]
-    assert new_members(new_cache(), 3, **inside) == [SAYS] * 3
+    assert new_members(new_cache(pod_group(minMember=3)), 4, **inside) == [
+        VERDICT_ONLY,
+        VERDICT_ONLY,
+        MAY_UNBLOCK,
+        MAY_UNBLOCK,
+    ]
+    assert new_members(new_cache(), 3, **inside) == [VERDICT_ONLY] * 3
     reserving = {"startWhen": "Reserved", "roles": [{"name": "w", "count": 3}]}
-    assert new_members(new_cache(pod_group(minMember=3, **reserving)), 1, **inside) == [HELPS]
+    assert new_members(new_cache(pod_group(minMember=3, **reserving)), 1, **inside) == [MAY_UNBLOCK]
     group = pod_group(minMember=3)
     started = structs.replace(group, status=structs.replace(group.status, started_at="2026-01-01T00:00:00Z"))
-    assert new_members(new_cache(started), 1, **inside) == [HELPS]
+    assert new_members(new_cache(started), 1, **inside) == [MAY_UNBLOCK]
     assert new_members(new_cache(group), 1, schedulerName="other") == [(False, False)]
 
 
-def test_a_member_of_a_gang_that_ran_a_moment_ago_is_no_mere_news() -> None:
+def test_a_replacement_of_a_member_of_a_running_gang_triggers_a_cycle() -> None:
     inside = {"labels": {label("pod-group"): "g"}}
     runs = [pod(name, uid=name, nodeName="n1", **inside) for name in ("a", "b")]
     cache = new_cache(node("n1"), pod_group(minMember=2), *runs)
     take_snapshot(cache)
     cache.apply(Deleted("Pod", "team", "a"))
-    assert new_members(cache, 1, **inside) == [HELPS]
+    assert new_members(cache, 1, **inside) == [MAY_UNBLOCK]
 
 
-def test_a_pod_with_a_minimum_of_its_own() -> None:
+def test_a_gang_by_min_member_label_triggers_a_cycle_when_it_is_complete() -> None:
     owner = {"kind": "Job", "name": "j", "uid": "j", "controller": True, "apiVersion": "batch/v1"}
     fields = {"labels": {label("min-member"): "2"}, "meta": {"ownerReferences": [owner]}}
-    assert new_members(new_cache(), 3, **fields) == [SAYS, HELPS, HELPS]
-    assert new_members(new_cache(), 2) == [HELPS, HELPS]
+    assert new_members(new_cache(), 3, **fields) == [VERDICT_ONLY, MAY_UNBLOCK, MAY_UNBLOCK]
+    assert new_members(new_cache(), 2) == [MAY_UNBLOCK, MAY_UNBLOCK]
 
 
-def test_a_member_that_leaves_may_have_stood_in_the_way() -> None:
+def test_the_deletion_of_a_conflicting_member_triggers_a_cycle() -> None:
     cache = new_cache(pod_group(), one_gpu("a", uid="a", labels={label("pod-group"): "g"}))
     apply(cache, one_gpu("b", uid="b", labels={label("pod-group"): "g"}, schedulerName="other"))
     assert cache.apply(Deleted("Pod", "team", "b")).may_unblock
 
 
-def test_a_finished_pod_that_joins_a_gang_counts_for_those_that_wait() -> None:
+def test_a_finished_pod_that_joins_a_gang_triggers_a_cycle() -> None:
     done = {"uid": "a", "nodeName": "n1", "status": {"phase": "Succeeded"}}
     cache = new_cache(
         pod_group(), one_gpu("b", uid="b", labels={label("pod-group"): "g"}), one_gpu("a", **done)
     )
-    assert helps(cache, one_gpu("a", labels={label("pod-group"): "g"}, **done))
+    assert may_unblock(cache, one_gpu("a", labels={label("pod-group"): "g"}, **done))
 
 
-def test_what_helps_in_a_group() -> None:
+def test_changes_of_a_pod_group_that_trigger_a_cycle() -> None:
     cache = new_cache()
-    assert helps(cache, pod_group(uid="G"))
+    assert may_unblock(cache, pod_group(uid="G"))
     apply(cache, one_gpu(labels={label("pod-group"): "g"}))
     group = pod_group(uid="G")
     mine = structs.replace(group, status=structs.replace(group.status, phase="Pending", started_at="now"))
-    assert not helps(cache, mine)
-    assert helps(cache, pod_group(uid="G", minMember=2))
+    assert not may_unblock(cache, mine)
+    assert may_unblock(cache, pod_group(uid="G", minMember=2))
 
 
-def test_a_gang_that_becomes_preemptible_leaves_its_part_of_the_guarantee_to_others() -> None:
+def test_a_gang_that_becomes_preemptible_frees_its_part_of_the_guarantee() -> None:
     cache = new_cache(pod_group(uid="G", disruption={"preemptible": False}))
     apply(cache, one_gpu(labels={label("pod-group"): "g"}, nodeName="n1"))
     assert not apply(cache, pod_group(uid="G", disruption={"preemptible": False})).capacity_grew
@@ -462,12 +467,12 @@ def test_a_gang_that_becomes_preemptible_leaves_its_part_of_the_guarantee_to_oth
         {"disruption": {"mode": "Single"}},
     ],
 )
-def test_who_may_be_evicted_now_may_let_others_fit(spec: dict[str, object]) -> None:
+def test_a_gang_that_becomes_evictable_counts_as_new_capacity(spec: dict[str, object]) -> None:
     cache = new_cache(pod_group(uid="G"), one_gpu(labels={label("pod-group"): "g"}, nodeName="n1"))
     assert apply(cache, pod_group(uid="G", **spec)).capacity_grew
 
 
-def test_a_class_of_another_value_may_let_others_fit() -> None:
+def test_a_changed_priority_class_counts_as_new_capacity() -> None:
     cache = new_cache(named("PriorityClass", "low", value=5))
     assert apply(cache, named("PriorityClass", "low", value=1)).capacity_grew
 
@@ -482,20 +487,20 @@ def test_a_class_of_another_value_may_let_others_fit() -> None:
     ],
     ids=lambda item: type(item).__name__,
 )
-def test_what_may_let_more_fit(item: KubeObject) -> None:
+def test_objects_that_count_as_new_capacity(item: KubeObject) -> None:
     cache = new_cache()
     assert apply(cache, item).capacity_grew
     assert apply(cache, item) == NOTHING
 
 
-def test_a_queue_that_a_running_gang_leaves_has_room() -> None:
+def test_a_running_gang_that_changes_its_queue_frees_quota() -> None:
     cache = new_cache(node("n1"), one_gpu(nodeName="n1", labels={label("queue"): "a"}))
     assert list(take_snapshot(cache).queue_usage) == ["a"]
     assert apply(cache, one_gpu(nodeName="n1", labels={label("queue"): "b"})).capacity_grew
     assert list(take_snapshot(cache).queue_usage) == ["b"]
 
 
-def test_a_namespaces_queue_holds_for_its_gangs() -> None:
+def test_the_queue_of_a_namespace_applies_to_its_gangs() -> None:
     cache = new_cache(node("n1"), one_gpu(nodeName="n1"))
     changes = apply(cache, named("Namespace", "team", labels={label("queue"): "a"}))
     assert changes.gangs == ("u",)
@@ -504,7 +509,7 @@ def test_a_namespaces_queue_holds_for_its_gangs() -> None:
     assert list(take_snapshot(cache).queue_usage) == ["default"]
 
 
-def test_a_priority_class_may_come_after_those_who_name_it() -> None:
+def test_a_priority_class_may_be_created_after_objects_that_name_it() -> None:
     cache = new_cache(
         pod_group(uid="G", priorityClassName="high"),
         one_gpu("a", uid="a", labels={label("pod-group"): "g"}),
@@ -517,27 +522,27 @@ def test_a_priority_class_may_come_after_those_who_name_it() -> None:
     assert not any(gang.problems for gang in snapshot.gangs.values())
 
 
-def test_a_claim_follows_its_volume_and_class() -> None:
+def test_a_claim_is_updated_with_its_volume_and_storage_class() -> None:
     cache = new_cache(named("PersistentVolumeClaim", "c", namespace="team", spec={"storageClassName": "s"}))
 
-    def why() -> str:
+    def reason() -> str:
         return take_snapshot(cache).claims["team/c"].why_unusable
 
-    assert "not bound to a volume yet" in why()
+    assert "not bound to a volume yet" in reason()
     assert apply(cache, named("StorageClass", "s", volumeBindingMode="WaitForFirstConsumer")).capacity_grew
-    assert "WaitForFirstConsumer" in why()
+    assert "WaitForFirstConsumer" in reason()
     apply(cache, named("PersistentVolumeClaim", "c", namespace="team", spec={"volumeName": "v"}))
-    assert "does not exist" in why()
+    assert "does not exist" in reason()
     assert apply(cache, named("PersistentVolume", "v")).capacity_grew
-    assert why() == ""
+    assert reason() == ""
     assert cache.apply(Deleted("PersistentVolume", "", "v")).capacity_grew
-    assert "does not exist" in why()
+    assert "does not exist" in reason()
 
 
 # --- snapshots ----------------------------------------------------------------------------------------------
 
 
-def test_what_did_not_change_is_shared() -> None:
+def test_snapshots_share_unchanged_objects() -> None:
     cache = new_cache(node("n1"), node("n2"), one_gpu(), one_gpu("q", uid="q", nodeName="n2"))
     first = take_snapshot(cache)
     cache.apply(Assumed(U, N1))
@@ -567,7 +572,7 @@ def test_a_gang_is_found_by_its_id() -> None:
     assert str(found) == "team/p"
 
 
-def test_a_gang_that_goes_and_comes_back_has_one_place_in_the_order() -> None:
+def test_a_recreated_gang_is_listed_once() -> None:
     cache = new_cache(node("n1"), one_gpu(), one_gpu("other", uid="v"))
     assert list(take_snapshot(cache).gangs) == ["u", "v"]
     cache.apply(Deleted("Pod", "team", "p"))

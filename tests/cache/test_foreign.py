@@ -1,4 +1,4 @@
-"""Work of other schedulers, by who made it."""
+"""Usage by pods of other schedulers, by controller."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from tests.model.written import label, pod
 
 
 def devices(*pods: Any) -> dict[str, int]:
-    """Per owner, devices on all nodes."""
+    """Devices on all nodes, per owner."""
     foreign = take_snapshot(new_cache(*pods)).foreign
     return {owner: sum(used[GPU] for used in nodes.values()) for owner, nodes in foreign.items()}
 
@@ -19,22 +19,22 @@ def on_node(name: str, *, owner: str = "", scheduler: str = "other", **rest: Any
     return pod(name, owner=owner, requests=requests, nodeName="n1", schedulerName=scheduler, **rest)
 
 
-def test_work_is_known_by_its_controller_or_else_by_its_pod() -> None:
+def test_foreign_usage_is_grouped_by_controller_or_pod() -> None:
     pods = (on_node("a", owner="j"), on_node("b", owner="j"), on_node("c"))
     assert devices(*pods) == {"Job team/job-j": 2, "pod team/c": 1}
 
 
-def test_what_waits_what_has_ended_and_what_is_ours_is_not_there() -> None:
+def test_waiting_ended_and_own_pods_are_not_foreign_usage() -> None:
     ended = on_node("a", status={"phase": "Succeeded"})
     waits = pod("b", requests={GPU: "1"}, schedulerName="other")
     assert devices(ended, waits, on_node("c", scheduler="phalanx")) == {}
 
 
-def test_pods_that_may_be_members_of_a_gang_are_not_there() -> None:
+def test_possible_gang_members_are_not_foreign_usage() -> None:
     grouped = on_node("a", labels={label("pod-group"): "g"})
     assert devices(grouped, on_node("b", owner="j", labels={label("min-member"): "2"})) == {}
 
 
-def test_pods_that_stay_with_their_node_are_not_there() -> None:
+def test_daemon_set_pods_are_not_foreign_usage() -> None:
     of = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "uid": "d", "controller": True}
     assert devices(on_node("a", meta={"ownerReferences": [of]})) == {}

@@ -1,4 +1,4 @@
-"""NUMA zones in the cache: they belong to their node, and wake only whom they may help."""
+"""NUMA zones in the cache: they are joined with their node and trigger a cycle only when they may help."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ def zones(*left: str, **fields: Any) -> NodeResourceTopology:
     )
 
 
-def test_zones_belong_to_their_node_whichever_comes_first() -> None:
+def test_zones_are_joined_with_their_node_in_either_order() -> None:
     first, second = new_cache(zones("4"), node("n1")), new_cache(node("n1"), zones("4"))
     assert take_snapshot(first) == take_snapshot(second)
     assert take_snapshot(first).nodes[N1].node.numa is not None
@@ -45,21 +45,23 @@ def test_zones_belong_to_their_node_whichever_comes_first() -> None:
         (zones("3", "3", scope="container"), True),
     ],
 )
-def test_what_zones_publish_wakes_only_whom_it_may_help(after: NodeResourceTopology, grew: bool) -> None:
+def test_changed_zones_trigger_a_cycle_only_when_capacity_may_have_grown(
+    after: NodeResourceTopology, grew: bool
+) -> None:
     cache = new_cache(node("n1"), zones("3", "3"))
     changes = apply(cache, after)
     assert (changes.nodes, changes.capacity_grew) == ((N1,), grew)
     assert apply(cache, after) == NOTHING
 
 
-def test_wrong_zones_are_a_problem_of_the_node() -> None:
+def test_invalid_zones_are_a_problem_of_the_node() -> None:
     cache = new_cache(node("n1"), zones("x"))
     (problem,) = take_snapshot(cache).nodes[N1].node.problems
     assert "zones[0].resources[0].available: 'x'" in problem.message
 
 
-def test_the_start_of_a_pod_wakes_somebody_only_where_zones_are() -> None:
-    """Its zone is known to its kubelet since, so that others of its node need keep none for it."""
+def test_the_start_of_a_pod_triggers_a_cycle_only_on_nodes_with_zones() -> None:
+    """The kubelet has chosen its zone, so no zone must be kept free for it any more."""
     plain = new_cache(node("n1"), one_gpu(nodeName="n1"))
     zoned = new_cache(node("n1"), zones("4"), one_gpu(nodeName="n1"))
     assert not apply(plain, one_gpu(nodeName="n1", status={"phase": "Running"})).capacity_grew

@@ -1,4 +1,4 @@
-"""A small world of objects that hypothesis can draw, and a cache fed with whatever happens in it."""
+"""Hypothesis strategies for objects and histories of events, and a plain model of the API state."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, cast
@@ -38,21 +38,21 @@ def new_cache(*objects: KubeObject) -> Cache:
 
 
 def encoded(snapshot: Snapshot) -> bytes:
-    """Every byte of a snapshot but what depends on history: its version, and which gangs have started."""
+    """Encode a snapshot without the fields that depend on history: version, start state of gangs."""
     history = {"started": False, "starts_over": False}
     gangs = {key: structs.replace(gang, **history) for key, gang in snapshot.gangs.items()}
     return msgspec.msgpack.encode(structs.replace(snapshot, capacity_version=0, gangs=gangs))
 
 
-class Truth:
-    """What the API holds and what we have assumed, kept in the plainest way: to rebuild a cache from it."""
+class ApiState:
+    """The objects of the API and our assumptions in plain dictionaries, to rebuild a cache from them."""
 
     def __init__(self) -> None:
         self.objects: dict[Key, KubeObject] = {}
         self.assumed: dict[PodUid, Assumed] = {}
-        self.holds: dict[PodUid, BindBackoff] = {}
+        self.bind_backoffs: dict[PodUid, BindBackoff] = {}
 
-    def take(self, event: Event) -> None:
+    def apply(self, event: Event) -> None:
         match event:
             case Applied(object=item):
                 self.objects[key_of(item)] = item
@@ -67,9 +67,11 @@ class Truth:
                 self.assumed[uid] = event
             case Forgotten(pod=uid, bind_backoff=bind_backoff):
                 if self.assumed.pop(uid, None) is not None and bind_backoff is not None:
-                    self.holds[uid] = bind_backoff
+                    self.bind_backoffs[uid] = bind_backoff
         self.assumed = {uid: self.assumed[uid] for uid in self.waiting() if uid in self.assumed}
-        self.holds = {uid: self.holds[uid] for uid in self.without_node() if uid in self.holds}
+        self.bind_backoffs = {
+            uid: self.bind_backoffs[uid] for uid in self.without_node() if uid in self.bind_backoffs
+        }
 
     def pods(self) -> list[Any]:
         return [item for key, item in self.objects.items() if key[0] == "Pod"]
@@ -78,19 +80,22 @@ class Truth:
         return [PodUid(item.metadata.uid) for item in self.pods() if not item.spec.node_name]
 
     def waiting(self) -> list[PodUid]:
-        """Pods that have no node and have not ended, as the API has it."""
+        """The pods that have no node and have not ended."""
         ended = {item.metadata.uid for item in self.pods() if item.status.phase in ("Succeeded", "Failed")}
         return [uid for uid in self.without_node() if uid not in ended]
 
     def rebuild(self, order: Callable[[list[KubeObject]], None]) -> Cache:
-        """A cache that hears of every object once, in this order, and then of what we have decided.
+        """A cache to which every object is applied once, in this order, and then our assumptions.
 
-        A hold outlives the end of its pod, of which nothing can be assumed any more: it waits at first.
+        A bind back-off survives the end of its pod, but an ended pod cannot be assumed: it is applied as
+        waiting first.
         """
         items = list(self.objects.values())
         order(items)
-        cache = new_cache(*(_waiting(item) if item.metadata.uid in self.holds else item for item in items))
-        for uid, bind_backoff in self.holds.items():
+        cache = new_cache(
+            *(_waiting(item) if item.metadata.uid in self.bind_backoffs else item for item in items)
+        )
+        for uid, bind_backoff in self.bind_backoffs.items():
             cache.apply_all([Assumed(uid, NodeName("n1")), Forgotten(uid, bind_backoff)])
         cache.apply_all(Applied(item) for item in items)
         cache.apply_all(self.assumed.values())
@@ -109,7 +114,7 @@ def one_of(*values: Any) -> st.SearchStrategy[Any]:
 
 
 def mapping(**choices: tuple[Any, ...]) -> st.SearchStrategy[dict[str, Any]]:
-    """Each key with one of its values, or, for None, without it."""
+    """A mapping of each key to one of its values; None means that the key is absent."""
     drawn = st.fixed_dictionaries({key: one_of(*values) for key, values in choices.items()})
     return drawn.map(lambda found: {key: value for key, value in found.items() if value is not None})
 
@@ -252,14 +257,14 @@ others = st.one_of(
 
 
 def evenly(strategies: list[st.SearchStrategy[Any]]) -> st.SearchStrategy[Any]:
-    """Each of them as often as the others: `one_of` would count the alternatives inside of them."""
+    """Draw from each strategy equally often; `one_of` would flatten nested alternatives."""
     return st.integers(0, len(strategies) - 1).flatmap(lambda number: strategies[number])
 
 
 objects = evenly([pods, pods, pods, nodes, pod_groups, others])
 
 
-holds = st.one_of(
+bind_backoffs = st.one_of(
     st.none(), st.builds(BindBackoff, st.integers(1, 3), st.integers(1, 3), st.just("node full"))
 )
 
@@ -268,7 +273,7 @@ RECREATED = {"Node": nodes, "PodGroup": pod_groups}
 
 
 def changed(item: Any) -> st.SearchStrategy[Any]:
-    """The same object with other content, or, of nodes and PodGroups, another one under the same name."""
+    """The same object with other content; nodes and PodGroups may also be recreated with another UID."""
     kind = type(item).__name__
     if kind == "Pod":
         return pods.map(lambda other: _named_like(item, other, uid=item.metadata.uid))
@@ -278,7 +283,7 @@ def changed(item: Any) -> st.SearchStrategy[Any]:
 
 
 def bound_or_ended(item: Any) -> st.SearchStrategy[Any]:
-    """The same pod, on a node or at its end: what an assumption waits for."""
+    """The same pod, bound to a node or failed, so that an assumption is confirmed or removed."""
     on_nodes = [structs.replace(item, spec=structs.replace(item.spec, node_name=name)) for name in NODES]
     ended = structs.replace(item, status=structs.replace(item.status, phase="Failed"))
     return one_of(*on_nodes, ended)
@@ -292,7 +297,7 @@ def _named_like(item: Any, other: Any, *, uid: str) -> Any:
 
 
 def _uid_of(item: Any, other: Any) -> str:
-    """No two objects that there are have one UID: that of the item's name and the other's generation."""
+    """A UID from the name of the item and the generation of the other, so that UIDs are unique."""
     return f"{item.metadata.name}-{other.metadata.uid.rpartition('-')[2]}"
 
 
@@ -303,36 +308,36 @@ def deletion(item: KubeObject) -> st.SearchStrategy[Event]:
 
 
 @st.composite
-def relisting(draw: st.DrawFn, truth: Truth) -> Event:
-    """A list of one kind: some of what there is, and something new."""
+def relisting(draw: st.DrawFn, api: ApiState) -> Event:
+    """A list of one kind: some of the existing objects and a new one."""
     new = draw(objects)
     kind = type(new).__name__
-    there = [item for key, item in truth.objects.items() if key[0] == kind and draw(st.booleans())]
-    return Relisted(kind, tuple({key_of(item): item for item in (*there, new)}.values()))
+    existing = [item for key, item in api.objects.items() if key[0] == kind and draw(st.booleans())]
+    return Relisted(kind, tuple({key_of(item): item for item in (*existing, new)}.values()))
 
 
 @st.composite
 def histories(draw: st.DrawFn) -> list[Event]:
-    """Events of which most are about objects that there are, so that they interact."""
-    truth, history = Truth(), []
+    """A history of events, most of them for existing objects, so that they interact."""
+    api, history = ApiState(), []
     for _ in range(draw(st.integers(1, 30))):
-        history.append(draw(_next_event(truth)))
-        truth.take(history[-1])
+        history.append(draw(_next_event(api)))
+        api.apply(history[-1])
     return history
 
 
-def _next_event(truth: Truth) -> st.SearchStrategy[Event]:
-    choices: list[st.SearchStrategy[Event]] = [objects.map(Applied), objects.map(Applied), relisting(truth)]
-    if truth.objects:
-        there = one_of(*truth.objects.values())
-        choices += [there.flatmap(changed).map(Applied)] * 2
-        choices.append(there.flatmap(deletion))
-    if truth.waiting():
-        choices += [st.builds(Assumed, one_of(*truth.waiting()), one_of(*NODES), one_of(*DEVICES))] * 3
-    if truth.assumed:
-        choices.append(st.builds(Forgotten, one_of(*truth.assumed), holds))
-        choices.append(one_of(*truth.pods()).flatmap(bound_or_ended).map(Applied))
-    if truth.pods():
-        uid = PodUid(truth.pods()[0].metadata.uid)
+def _next_event(api: ApiState) -> st.SearchStrategy[Event]:
+    choices: list[st.SearchStrategy[Event]] = [objects.map(Applied), objects.map(Applied), relisting(api)]
+    if api.objects:
+        existing = one_of(*api.objects.values())
+        choices += [existing.flatmap(changed).map(Applied)] * 2
+        choices.append(existing.flatmap(deletion))
+    if api.waiting():
+        choices += [st.builds(Assumed, one_of(*api.waiting()), one_of(*NODES), one_of(*DEVICES))] * 3
+    if api.assumed:
+        choices.append(st.builds(Forgotten, one_of(*api.assumed), bind_backoffs))
+        choices.append(one_of(*api.pods()).flatmap(bound_or_ended).map(Applied))
+    if api.pods():
+        uid = PodUid(api.pods()[0].metadata.uid)
         choices += [st.just(Assumed(uid, NodeName("n1"))), st.just(Forgotten(uid))]
     return evenly(choices)

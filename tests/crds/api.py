@@ -1,4 +1,4 @@
-"""Manifests on their way to a real API server."""
+"""Helpers that send manifests to a real API server."""
 
 import json
 from typing import Any
@@ -20,7 +20,7 @@ LINE_BYTES_MAX = 1 << 22
 
 
 def collection(document: Document) -> str:
-    """The path of the collection that the document belongs in."""
+    """The API path of the collection of the document."""
     version, kind = document["apiVersion"], document["kind"]
     root = f"/apis/{version}" if "/" in version else f"/api/{version}"
     namespace = document["metadata"].get("namespace", "default")
@@ -33,14 +33,14 @@ def collection(document: Document) -> str:
 
 
 async def dry_run(session: aiohttp.ClientSession, document: Document) -> tuple[int, str]:
-    """Status and message of a creation that is checked in full and not done; unknown fields are errors."""
+    """Create with dryRun and strict field validation; return HTTP status and message."""
     query = {"dryRun": "All", "fieldValidation": "Strict"}
     async with session.post(collection(document), json=document, params=query) as answer:
         return answer.status, (await answer.json()).get("message", "")
 
 
 async def apply(session: aiohttp.ClientSession, document: Document) -> Document:
-    """Server-side apply: create or bring up to date."""
+    """Server-side apply: create or update."""
     headers = {"Content-Type": "application/apply-patch+yaml"}
     query = {"fieldManager": "tests", "force": "true"}
     path = f"{collection(document)}/{document['metadata']['name']}"
@@ -53,7 +53,7 @@ async def apply(session: aiohttp.ClientSession, document: Document) -> Document:
 async def patch_status(
     session: aiohttp.ClientSession, document: Document, status: msgspec.Struct
 ) -> Document:
-    """Merge patch of the status subresource; the status that came of it."""
+    """Merge-patch the status subresource; return the new status."""
     headers = {"Content-Type": "application/merge-patch+json"}
     path = f"{collection(document)}/{document['metadata']['name']}/status"
     body = msgspec.json.encode({"status": status})
@@ -64,7 +64,7 @@ async def patch_status(
 
 
 async def table(session: aiohttp.ClientSession, document: Document) -> tuple[dict[str, int], dict[str, Any]]:
-    """What `kubectl get -o wide` shows of one object: priority and cell by column."""
+    """The columns of `kubectl get -o wide` for one object: priority and cell by column."""
     headers = {"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}
     path = f"{collection(document)}/{document['metadata']['name']}"
     async with session.get(path, headers=headers) as answer:
@@ -83,7 +83,7 @@ async def install(session: aiohttp.ClientSession, definitions: list[Document]) -
 
 
 async def _established(session: aiohttp.ClientSession, name: str) -> None:
-    """Watch one CRD until it is established; the watch begins with its present state."""
+    """Watch one CRD until it is established; the watch starts with its current state."""
     path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
     query = {"watch": "true", "fieldSelector": f"metadata.name={name}", "timeoutSeconds": "60"}
     async with session.get(path, params=query, read_bufsize=LINE_BYTES_MAX) as answer:

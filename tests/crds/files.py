@@ -20,7 +20,7 @@ def documents(path: Path) -> list[Document]:
 
 
 def definitions() -> dict[str, Document]:
-    """Kind -> CRD, of the files that the kustomization names."""
+    """CRDs by kind, from the files that the kustomization names."""
     names = documents(FOLDER / "kustomization.yaml")[0]["resources"]
     found = [document for name in names for document in documents(FOLDER / name)]
     return {each["spec"]["names"]["kind"]: each for each in found}

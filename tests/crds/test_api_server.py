@@ -1,4 +1,4 @@
-"""A real API server accepts and refuses what the examples say, and shows the columns."""
+"""A real API server accepts and refuses the examples as they declare, and prints the columns."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -24,7 +24,7 @@ async def session(control_plane: ControlPlane) -> AsyncIterator[aiohttp.ClientSe
 
 
 def example(name: str, *, rename: str) -> Document:
-    """A copy with a name of our own: queues of the shared control plane are seen by everybody."""
+    """A copy with a unique name, since all tests of the shared control plane see its queues."""
     (document,) = ours(FOLDER / "examples" / "valid" / f"{name}.yaml")
     return {**document, "metadata": {"name": rename}}
 
@@ -34,7 +34,7 @@ def without_status(document: Document) -> Document:
 
 
 def refusal(path: Path) -> str:
-    """What the first line of a refused example says that the API server answers."""
+    """The expected error message, from the first line of a refused example."""
     first, _, _ = path.read_text().partition("\n")
     mark, _, expected = first.partition(": ")
     assert mark == "# refused", path
@@ -43,20 +43,20 @@ def refusal(path: Path) -> str:
 
 
 @pytest.mark.parametrize("path", VALID, ids=lambda path: path.stem)
-async def test_accepted(session: aiohttp.ClientSession, path: Path) -> None:
+async def test_valid_examples_are_accepted(session: aiohttp.ClientSession, path: Path) -> None:
     for document in documents(path):
         assert await api.dry_run(session, document) == (201, "")
 
 
 @pytest.mark.parametrize("path", INVALID, ids=lambda path: path.stem)
-async def test_refused(session: aiohttp.ClientSession, path: Path) -> None:
+async def test_invalid_examples_are_refused(session: aiohttp.ClientSession, path: Path) -> None:
     (document,) = documents(path)
     status, message = await api.dry_run(session, document)
     assert status == 422
     assert refusal(path) in message
 
 
-async def test_definitions_have_no_complaints(session: aiohttp.ClientSession) -> None:
+async def test_crds_are_established(session: aiohttp.ClientSession) -> None:
     for definition in definitions().values():
         found = await api.apply(session, definition)
         conditions = {each["type"]: each["status"] for each in found["status"]["conditions"]}
@@ -141,6 +141,6 @@ async def test_a_merge_patch_replaces_the_whole_status(session: aiohttp.ClientSe
     }
 
 
-async def test_a_status_does_not_come_in_through_the_spec(session: aiohttp.ClientSession) -> None:
+async def test_apply_without_the_subresource_does_not_set_the_status(session: aiohttp.ClientSession) -> None:
     document = example("podgroup-every-field", rename="crds-status")
     assert "status" not in await api.apply(session, document)

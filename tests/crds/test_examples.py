@@ -1,4 +1,4 @@
-"""Every accepted example survives decoding and encoding, and together they use every field."""
+"""Every accepted example is unchanged after decoding and encoding, and together they use every field."""
 
 import json
 from pathlib import Path
@@ -27,14 +27,14 @@ def example(name: str) -> Document:
 
 
 def without_nulls(value: Any) -> Any:
-    """A status is encoded whole: null where nothing is known."""
+    """Remove the nulls of unset status fields."""
     if not isinstance(value, dict):
         return value
     return {name: without_nulls(child) for name, child in value.items() if child is not None}
 
 
 @pytest.mark.parametrize("path", VALID, ids=lambda path: path.stem)
-def test_an_accepted_example_comes_back_as_it_was(path: Path) -> None:
+def test_examples_are_unchanged_after_decoding_and_encoding(path: Path) -> None:
     for document in ours(path):
         for part, struct in STRUCTS[document["kind"]].items():
             if part in document:
@@ -43,7 +43,7 @@ def test_an_accepted_example_comes_back_as_it_was(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", VALID, ids=lambda path: path.stem)
-def test_an_accepted_example_decodes_as_a_whole_object(path: Path) -> None:
+def test_examples_decode_as_whole_objects(path: Path) -> None:
     for document in ours(path):
         decoded = msgspec.json.decode(json.dumps(document), type=OBJECTS[document["kind"]])
         assert json.loads(msgspec.json.encode(decoded))["spec"] == document["spec"]
@@ -68,13 +68,13 @@ def declared(found: Document, path: str) -> set[str]:
     ("kind", "name"),
     [("PodGroup", "podgroup-every-field"), ("Queue", "queue-every-field"), ("Topology", "topology")],
 )
-def test_the_long_examples_use_every_field(kind: str, name: str) -> None:
+def test_the_complete_examples_use_every_field(kind: str, name: str) -> None:
     document = example(f"{name}.yaml")
     for part in STRUCTS[kind]:
         assert declared(schema(kind, part), part) - used(document[part], part) == set()
 
 
-def test_a_pod_group_names_each_of_its_fields_that_are_refused() -> None:
+def test_unsupported_combinations_are_named() -> None:
     spec = msgspec.convert(example("podgroup-every-field.yaml")["spec"], pod_groups.PodGroupSpec)
     assert tuple(unsupported_combinations(spec)) == (
         "spec.startWhen: Reserved beside spec.subGroups",
@@ -85,23 +85,23 @@ def test_a_pod_group_names_each_of_its_fields_that_are_refused() -> None:
 @pytest.mark.parametrize(
     "name", ["podgroup-minimal", "podgroup-roles", "podgroup-min-subgroups", "job-with-podgroup"]
 )
-def test_what_is_implemented_is_not_refused(name: str) -> None:
+def test_supported_examples_have_no_unsupported_combination(name: str) -> None:
     (document,) = ours(FOLDER / "examples" / "valid" / f"{name}.yaml")
     assert tuple(unsupported_combinations(msgspec.convert(document["spec"], pod_groups.PodGroupSpec))) == ()
 
 
-def test_values_that_ask_for_what_happens_anyway_are_not_refused() -> None:
+def test_explicit_default_values_are_supported() -> None:
     assert tuple(unsupported_combinations(pod_groups.PodGroupSpec(min_member=1, start_when="Arrived"))) == ()
 
 
 @pytest.mark.parametrize(
     ("kind", "struct"), [("PodGroup", pod_groups.PodGroupStatus), ("Queue", queues.QueueStatus)]
 )
-def test_a_status_is_written_whole(kind: str, struct: type[msgspec.Struct]) -> None:
+def test_a_status_is_encoded_with_all_fields(kind: str, struct: type[msgspec.Struct]) -> None:
     assert json.loads(msgspec.json.encode(struct())).keys() == schema(kind, "status")["properties"].keys()
 
 
-def test_each_kind_has_accepted_and_refused_examples() -> None:
+def test_each_kind_has_valid_and_invalid_examples() -> None:
     kinds = set(definitions())
     assert {document["kind"] for path in VALID for document in ours(path)} == kinds
     assert {document["kind"] for path in INVALID for document in ours(path)} == kinds

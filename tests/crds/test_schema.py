@@ -1,4 +1,4 @@
-"""The CRDs themselves: everything bounded and described, names that no peer uses."""
+"""The CRDs: every value is bounded and described, and short names do not collide with other projects."""
 
 import pytest
 from phalanx.model.api.kinds import KINDS
@@ -9,7 +9,7 @@ SPECS = [("PodGroup", "spec"), ("Queue", "spec"), ("Topology", "spec")]
 PARTS = [*SPECS, ("PodGroup", "status"), ("Queue", "status")]
 
 TAKEN_SHORT_NAMES = {"pg", "podgroup-v1beta1", "q", "hn", "vj", "vcjob", "cq", "lq", "rf", "wl", "topo", "eq"}
-"""Of Volcano, scheduler-plugins, Kueue, KAI and Koordinator."""
+"""Short names of Volcano, scheduler-plugins, Kueue, KAI and Koordinator."""
 
 
 def is_bounded(found: Document) -> bool:
@@ -50,21 +50,21 @@ def test_every_property_is_described(kind: str, part: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["PodGroup", "Queue", "Topology"])
-def test_every_rule_says_in_words_what_is_wrong(kind: str) -> None:
+def test_every_validation_rule_has_a_message(kind: str) -> None:
     whole = version(kind)["schema"]["openAPIV3Schema"]
     rules = [rule for _, each in subschemas(whole, kind) for rule in each.get("x-kubernetes-validations", [])]
     assert rules
     assert all(rule["message"] and "\n" not in rule["rule"] for rule in rules)
 
 
-def test_short_names_collide_with_no_peer() -> None:
+def test_short_names_do_not_collide_with_other_projects() -> None:
     ours = [name for each in definitions().values() for name in each["spec"]["names"]["shortNames"]]
     assert len(ours) == len(set(ours)) == 3
     assert not TAKEN_SHORT_NAMES & set(ours)
 
 
 @pytest.mark.parametrize("kind", ["PodGroup", "Queue", "Topology"])
-def test_the_registry_of_kinds_agrees(kind: str) -> None:
+def test_the_registry_of_kinds_matches_the_crds(kind: str) -> None:
     spec = definitions()[kind]["spec"]
     registered = KINDS[kind]
     assert registered.api_version == f"{spec['group']}/{version(kind)['name']}"
@@ -73,5 +73,5 @@ def test_the_registry_of_kinds_agrees(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["PodGroup", "Queue"])
-def test_a_status_is_written_apart_from_its_spec(kind: str) -> None:
+def test_the_status_is_a_subresource(kind: str) -> None:
     assert version(kind)["subresources"] == {"status": {}}

@@ -1,4 +1,4 @@
-"""The typed structs and the schema are two forms of one thing: the same fields, types and required ones."""
+"""The typed structs and the CRD schemas have the same fields, types and required fields."""
 
 from collections.abc import Iterator
 
@@ -20,7 +20,7 @@ JSON_TYPES = {inspect.StrType: "string", inspect.IntType: "integer", inspect.Boo
 
 
 def bare(found: inspect.Type) -> inspect.Type:
-    """The type without "or None"."""
+    """The type without None."""
     if not isinstance(found, inspect.UnionType):
         return found
     some = tuple(each for each in found.types if not isinstance(each, inspect.NoneType))
@@ -28,7 +28,7 @@ def bare(found: inspect.Type) -> inspect.Type:
 
 
 def differences(found: Document, kind: inspect.Type, path: str) -> Iterator[str]:
-    """One line for each place where schema and struct say different things."""
+    """Yield one line for each difference between schema and struct."""
     kind = bare(kind)
     if isinstance(kind, inspect.StructType):
         yield from struct_differences(found, kind, path)

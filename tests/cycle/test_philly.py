@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from phalanx_simulator.campaigns.jobs import TraceJob
 
-from bench.philly.book import due, jain
+from bench.philly.accounting import fair_shares, jain
 from bench.philly.play import GRACE_MS, Scheduler, play
-from bench.philly.product import Product, told_s
+from bench.philly.product import Product, declared_runtime_s
 from bench.philly.simple import PodByPod, StrictFifo
 from bench.philly.week import DAY_MS, Cluster, Job, Week, busiest, cluster_for, week_of
 
@@ -102,7 +102,7 @@ def test_entitlements_are_max_min_fair(tenants: list[tuple[int, int]]) -> None:
     wanted = {str(number): want for number, (want, _) in enumerate(tenants)}
     guaranteed = {str(number): kept for number, (_, kept) in enumerate(tenants)}
     gpus = sum(guaranteed.values()) + 7
-    given_to = due(wanted, guaranteed, gpus)
+    given_to = fair_shares(wanted, guaranteed, gpus)
     assert sum(given_to.values()) == pytest.approx(min(gpus, sum(wanted.values())))
     levels = {
         name: (given_to[name] - min(wanted[name], guaranteed[name])) / max(1, guaranteed[name])
@@ -153,5 +153,10 @@ def test_the_cluster_size_follows_from_the_load() -> None:
     assert cluster_for(found, 80).guarantees == {"q0": 24, "q1": 24}
 
 
-def test_declared_run_times_are_rounded() -> None:
-    assert [told_s(ms) for ms in (1, 900_000, 900_001, 61 * DAY_MS)] == [900, 900, 3600, 61 * 86400]
+def test_users_name_round_run_times() -> None:
+    assert [declared_runtime_s(ms) for ms in (1, 900_000, 900_001, 61 * DAY_MS)] == [
+        900,
+        900,
+        3600,
+        61 * 86400,
+    ]

@@ -1,4 +1,4 @@
-"""Every decider gives the same results: where a cycle runs does not matter to what it decides."""
+"""Every decider returns the same results, wherever its cycles run."""
 
 import os
 import signal
@@ -70,7 +70,7 @@ async def two_cycles(make: Make) -> list[bytes]:
 
 
 @pytest.mark.parametrize("name", ["thread", "process"])
-async def test_the_results_are_those_of_deciding_in_place(name: str) -> None:
+async def test_every_decider_returns_the_results_of_the_inline_decider(name: str) -> None:
     expected = await two_cycles(DECIDERS["inline"])
     assert await two_cycles(DECIDERS[name]) == expected
     first, second = (msgspec.json.decode(result) for result in expected)
@@ -79,7 +79,7 @@ async def test_the_results_are_those_of_deciding_in_place(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", DECIDERS)
-async def test_there_is_nothing_to_show_before_the_first_cycle(name: str) -> None:
+async def test_there_is_no_last_result_before_the_first_cycle(name: str) -> None:
     decider = DECIDERS[name](Cache(scheduler_name=NAME))
     try:
         assert await decider.last() is None
@@ -87,7 +87,7 @@ async def test_there_is_nothing_to_show_before_the_first_cycle(name: str) -> Non
         await decider.close()
 
 
-async def test_a_deciding_process_that_dies_is_noticed() -> None:
+async def test_the_death_of_the_decider_process_is_detected() -> None:
     decider = ProcessDecider(config=CONFIG)
     assert (await decider.decide(now_ms=0)).cycle == 1
     os.kill(decider.pid, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""The annotation that says when work was last saved, on pods and PodGroups; whatever is written there."""
+"""The annotation with the time of the last checkpoint, on pods and PodGroups, with any content."""
 
 from datetime import UTC, datetime
 
@@ -25,14 +25,14 @@ SECONDS = int(datetime(2026, 11, 1, 10, tzinfo=UTC).timestamp())
         ("9999-12-31T23:59:59Z", 253402300799),
     ],
 )
-def test_a_time_is_read(text: str, expected: int) -> None:
+def test_the_time_of_the_last_checkpoint_is_read(text: str, expected: int) -> None:
     assert read_checkpoint({ANNOTATION_LAST_CHECKPOINT: text}) == (expected, "")
 
 
 @pytest.mark.parametrize(
     "text", ["", "yesterday", "2026-11-01", "2026-11-01T10:00:00", "1793527200", "x" * 9999]
 )
-def test_what_is_no_time_is_named_and_counts_for_nothing(text: str) -> None:
+def test_an_invalid_time_is_reported_and_ignored(text: str) -> None:
     at, fault = read_checkpoint({ANNOTATION_LAST_CHECKPOINT: text})
     assert at == 0
     assert fault.startswith(f"metadata.annotations[{ANNOTATION_LAST_CHECKPOINT}]: ")
@@ -40,13 +40,13 @@ def test_what_is_no_time_is_named_and_counts_for_nothing(text: str) -> None:
 
 
 @given(st.text())
-def test_nothing_that_is_written_there_breaks_anything(text: str) -> None:
+def test_any_text_is_read_without_an_exception(text: str) -> None:
     at, fault = read_checkpoint({ANNOTATION_LAST_CHECKPOINT: text})
     assert at >= 0
     assert not (at and fault)
 
 
-def test_the_group_and_its_members_each_have_theirs_and_that_wakes_nobody() -> None:
+def test_checkpoints_of_a_group_and_its_members_do_not_trigger_a_cycle() -> None:
     note = {ANNOTATION_LAST_CHECKPOINT: AT}
     group = {"metadata": {"name": "g", "namespace": "team", "uid": "G"}, "spec": {"minMember": 1}}
     labels = {"scheduling.phalanx.dev/pod-group": "g"}

@@ -1,4 +1,4 @@
-"""Why a pod failed, and when, told from its status."""
+"""Why and when a pod failed, read from its status."""
 
 from typing import Any
 
@@ -50,38 +50,38 @@ def test_when_a_pod_ended() -> None:
 
 
 @pytest.mark.parametrize("off_s", [-300, 0, 300])
-def test_a_node_whose_clock_is_off_does_not_move_the_end_of_its_pods(off_s: int) -> None:
-    """The API server bound it at 100. The kubelet took it a second later and saw it end after 60 s."""
-    assert read(failed(bound=1100, took=1101 + off_s, ended=1161 + off_s)).ended == 1160
+def test_the_end_of_a_pod_is_corrected_for_the_clock_of_its_node(off_s: int) -> None:
+    """The API server bound it at 1100. The kubelet accepted it a second later, and it ended after 60 s."""
+    assert read(failed(bound=1100, accepted=1101 + off_s, ended=1161 + off_s)).ended == 1160
 
 
 @pytest.mark.parametrize(
     ("times", "found"),
     [
-        ({"took": 1101, "ended": 1161}, 1161),
+        ({"accepted": 1101, "ended": 1161}, 1161),
         ({"bound": 1100, "ended": 1161}, 1161),
-        ({"bound": 1100, "took": 1101}, 0),
-        ({"bound": 1100, "took": 1400, "ended": 1161}, 1100),
+        ({"bound": 1100, "accepted": 1101}, 0),
+        ({"bound": 1100, "accepted": 1400, "ended": 1161}, 1100),
     ],
 )
-def test_what_is_taken_for_its_end_where_little_is_told(times: dict[str, int], found: int) -> None:
-    """A clock that was set back while it ran says only that it ended after its bind."""
+def test_the_end_of_a_pod_with_incomplete_times(times: dict[str, int], found: int) -> None:
+    """When the clock of the node was set back meanwhile, the end is the time of the bind."""
     assert read(failed(**times)).ended == found
 
 
-def failed(*, bound: int = 0, took: int = 0, ended: int = 0) -> Status:
-    """Times in seconds since the epoch."""
+def failed(*, bound: int = 0, accepted: int = 0, ended: int = 0) -> Status:
+    """The status of a failed pod; times in seconds since the epoch."""
     scheduled = {"type": "PodScheduled", "status": "True", "lastTransitionTime": rfc3339(bound * 1000)}
     terminated = {"exitCode": 1, "finishedAt": rfc3339(ended * 1000)}
     return {
         "phase": "Failed",
         "conditions": [{"type": "Ready", "status": "False"}, *([scheduled] if bound else [])],
-        "startTime": rfc3339(took * 1000) if took else None,
+        "startTime": rfc3339(accepted * 1000) if accepted else None,
         "containerStatuses": [{"name": "main", "state": {"terminated": terminated}}] if ended else [],
     }
 
 
-def test_when_a_pod_was_told_that_it_goes() -> None:
+def test_the_disruption_target_condition_is_read() -> None:
     target = {"type": "DisruptionTarget", "reason": "GangRestarted", "lastTransitionTime": rfc3339(100_000)}
     found = read({"phase": "Running", "conditions": [{**target, "status": "True"}]})
     assert (found.disruption, found.disrupted) == ("GangRestarted", 100)
@@ -89,7 +89,7 @@ def test_when_a_pod_was_told_that_it_goes() -> None:
     assert (found.disruption, found.disrupted) == ("", 0)
 
 
-def test_deletion_began_a_grace_before_its_timestamp() -> None:
+def test_deletion_started_one_grace_period_before_the_deletion_timestamp() -> None:
     deletion = {"deletionTimestamp": "1970-01-01T00:01:40Z", "deletionGracePeriodSeconds": 30}
     found = read({"phase": "Running"}, **deletion)
     assert (found.ended, found.grace) == (70, 30)

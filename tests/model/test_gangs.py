@@ -1,4 +1,4 @@
-"""Gangs: who belongs together, which queue and priority a gang has, and what contradicts itself."""
+"""Gangs: membership, queue and priority, start, and contradictions in their specification."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -37,7 +37,7 @@ def read(
     before: Gang | None = None,
     assumed: tuple[str, ...] = (),
 ) -> tuple[Gang, ...]:
-    """The gangs of these pods, which all have one key. `assumed` names pods that we have put on node n."""
+    """The gangs of these pods, which all have one key. `assumed` names pods that are assumed on node n."""
     shapes = ShapeCache()
     domain = [read_pod(written, shapes=shapes, classes=CLASSES) for written in pods]
     domain = [
@@ -97,7 +97,7 @@ def test_pods_of_a_controller_with_min_member_are_one_gang() -> None:
     assert (gang.id, gang.kind, str(gang), gang.min_member) == ("team/j", GangKind.LABEL, "team/job-j", 2)
 
 
-def test_the_key_keeps_gangs_apart() -> None:
+def test_gang_keys_are_distinct() -> None:
     wants = {label("min-member"): "2"}
     pods = [
         pod("a", labels=wants, owner="j"),
@@ -115,27 +115,27 @@ def test_the_key_keeps_gangs_apart() -> None:
     assert len(keys) == len(pods)
 
 
-def test_a_missing_group_is_one_gang_with_a_problem() -> None:
+def test_pods_of_a_missing_pod_group_are_one_gang_with_a_problem() -> None:
     gang = only(member("a"), member("b"))
     assert gang.id == "missing:team/g"
     assert len(gang.members) == 2
     assert [problem.reason for problem in gang.problems] == [Reason.POD_GROUP_NOT_FOUND]
 
 
-def test_a_group_made_again_is_another_gang() -> None:
+def test_a_recreated_group_is_a_new_gang() -> None:
     assert only(member("a"), group=pod_group(uid="G1")).id != only(member("a"), group=pod_group(uid="G2")).id
 
 
-def test_the_groups_controller_must_own_the_pod() -> None:
-    joined, stranger = read(
+def test_the_controller_of_the_group_must_own_the_pod() -> None:
+    joined, other = read(
         member("mine", owner="j"), member("theirs", uid="t", owner="k"), group=pod_group(uid="G", owner="j")
     )
     assert (joined.id, names(joined), joined.problems) == ("G", ["mine"], ())
-    assert (stranger.id, names(stranger), stranger.kind) == ("t", ["theirs"], GangKind.POD)
-    assert stranger.problems[0].reason is Reason.NOT_A_MEMBER
+    assert (other.id, names(other), other.kind) == ("t", ["theirs"], GangKind.POD)
+    assert other.problems[0].reason is Reason.NOT_A_MEMBER
 
 
-def test_any_owner_will_do() -> None:
+def test_any_owner_reference_makes_a_pod_a_member() -> None:
     owners = [
         {"kind": "Job", "name": "k", "uid": "k", "controller": True},
         {"kind": "JobSet", "name": "j", "uid": "j"},
@@ -144,16 +144,16 @@ def test_any_owner_will_do() -> None:
     assert not gang.problems
 
 
-def test_a_strangers_queue_is_not_the_groups() -> None:
-    (stranger,) = read(member("theirs"), group=pod_group(owner="j", queue="rich"))
-    assert stranger.queue == "default"
+def test_a_pod_that_is_no_member_does_not_use_the_queue_of_the_group() -> None:
+    (other,) = read(member("theirs"), group=pod_group(owner="j", queue="rich"))
+    assert other.queue == "default"
 
 
 def test_pods_of_other_schedulers_alone_are_no_gang() -> None:
     assert read(member("a", schedulerName="other"), group=pod_group()) == ()
 
 
-# --- what a gang is -----------------------------------------------------------------------------------------
+# --- properties of a gang -----------------------------------------------------------------------------------
 
 
 def test_members_count_by_priority_then_index_then_age_then_name() -> None:
@@ -204,7 +204,7 @@ def test_queue(group: str | None, labels: str | None, namespace: str | None, exp
         ),
     ],
 )
-def test_priority_is_the_groups_or_the_lowest_members(
+def test_priority_is_that_of_the_group_or_the_lowest_of_its_members(
     spec: dict[str, Any], expected: tuple[int, str]
 ) -> None:
     gang = only(member("a", priority=5), member("b", priority=-3), group=pod_group(**spec))
@@ -212,21 +212,23 @@ def test_priority_is_the_groups_or_the_lowest_members(
     assert not gang.problems
 
 
-def test_started_once_stays_started() -> None:
+def test_a_started_gang_stays_started() -> None:
     waiting = [member("a", nodeName="n"), member("b")]
     group = pod_group(uid="G", minMember=2)
     before = only(*waiting, group=group)
     assert not before.started
-    began_before = structs.replace(before, started=True)
-    assert only(*waiting, group=group, before=began_before).started
-    assert not only(*waiting, group=group, before=structs.replace(began_before, id=GangId("other"))).started
+    started_before = structs.replace(before, started=True)
+    assert only(*waiting, group=group, before=started_before).started
+    assert not only(*waiting, group=group, before=structs.replace(started_before, id=GangId("other"))).started
     assert only(member("a", nodeName="n"), member("b", nodeName="n"), group=group).started
     assert not only(*waiting, group=group, assumed=("b",)).started
-    began = structs.replace(group, status=structs.replace(group.status, started_at="2026-01-01T00:00:00Z"))
-    assert only(*waiting, group=began).started
+    with_start = structs.replace(
+        group, status=structs.replace(group.status, started_at="2026-01-01T00:00:00Z")
+    )
+    assert only(*waiting, group=with_start).started
 
 
-def test_what_a_role_declares_of_members_that_do_not_exist() -> None:
+def test_a_role_declares_the_requests_of_missing_members() -> None:
     requests = {"cpu": "500m", "memory": "2Gi", GPU: 1, "example.com/none": 0}
     roles = [{"name": "a", "count": 1}, {"name": "b", "count": 2, "requests": requests}]
     gang = only(
@@ -242,7 +244,7 @@ def test_what_a_role_declares_of_members_that_do_not_exist() -> None:
     assert alike.key == shape.key
 
 
-def test_one_that_reserves_has_started_with_its_first_bound_member() -> None:
+def test_a_reserving_gang_starts_with_its_first_bound_member() -> None:
     requests = {"name": "worker", "count": 2, "requests": {"cpu": 1}}
     group = pod_group(uid="G", minMember=2, startWhen="Reserved", roles=[requests])
     mine = {label("role"): "worker"}
@@ -250,23 +252,23 @@ def test_one_that_reserves_has_started_with_its_first_bound_member() -> None:
     assert not only(member("a", labels=mine, nodeName="n"), group=group, assumed=("a",)).started
     first = only(member("a", labels=mine, nodeName="n"), group=group)
     assert first.started
-    anew = only(member("b", labels=mine), group=group, before=first)
-    assert (anew.started, anew.starts_over) == (False, True)
+    restarted = only(member("b", labels=mine), group=group, before=first)
+    assert (restarted.started, restarted.starts_over) == (False, True)
 
 
-def test_a_gang_that_lost_all_members_begins_anew_until_it_is_whole() -> None:
+def test_a_gang_that_lost_all_members_starts_again_when_its_minimum_is_placed() -> None:
     group = pod_group(uid="G", minMember=2)
     status = structs.replace(group.status, started_at="2026-01-01T00:00:00Z")
-    began = structs.replace(group, status=status)
+    with_start = structs.replace(group, status=status)
     fresh = [member("a"), member("b")]
-    anew = only(*fresh, group=began)
-    assert (anew.started, anew.starts_over) == (False, True)
-    half = only(member("a", nodeName="n"), member("b"), group=began, before=anew)
+    restarted = only(*fresh, group=with_start)
+    assert (restarted.started, restarted.starts_over) == (False, True)
+    half = only(member("a", nodeName="n"), member("b"), group=with_start, before=restarted)
     assert (half.started, half.starts_over) == (False, True)
-    whole = only(member("a", nodeName="n"), member("b", nodeName="n"), group=began, before=half)
+    whole = only(member("a", nodeName="n"), member("b", nodeName="n"), group=with_start, before=half)
     assert (whole.started, whole.starts_over) == (True, False)
     assert not only(*fresh, group=group).starts_over
-    failed = only(member("a", nodeName="n", status={"phase": "Failed"}), group=began)
+    failed = only(member("a", nodeName="n", status={"phase": "Failed"}), group=with_start)
     assert (failed.started, failed.starts_over) == (True, False)
 
 
@@ -275,7 +277,7 @@ def at(second: int) -> str:
 
 
 @pytest.mark.parametrize(
-    ("remade", "rest", "started"),
+    ("recreated", "rest", "started"),
     [
         (PARTIAL_GANG_RELEASED_S + 10, {}, True),
         (PARTIAL_GANG_RELEASED_S + 9, {}, False),
@@ -285,9 +287,9 @@ def at(second: int) -> str:
     ],
 )
 def test_a_gang_by_label_that_lost_a_member_has_started(
-    remade: int, rest: dict[str, Any], *, started: bool
+    recreated: int, rest: dict[str, Any], *, started: bool
 ) -> None:
-    """Two made at 5 s, one running since 10 s; the other is gone (or failed) and was made anew."""
+    """Two pods created at 5 s, one running since 10 s; the other is deleted or failed, and was recreated."""
     labels = {label("min-member"): "2"}
 
     def of(name: str, second: int, **more: Any) -> core.Pod:
@@ -295,12 +297,12 @@ def test_a_gang_by_label_that_lost_a_member_has_started(
 
     running = of("a", 5, nodeName="n", status={"phase": "Running", "startTime": at(10)})
     others = [of("b", 5, **rest)] if rest else []
-    assert only(running, *others, of("c", remade)).started is started
+    assert only(running, *others, of("c", recreated)).started is started
 
 
-def test_the_wish_for_recovery_is_read() -> None:
-    wish = {"onMemberFailure": "Restart", "onNodeLoss": "Replace", "gracePeriod": "1m30s"}
-    found = only(member("a"), group=pod_group(recovery=wish)).recovery
+def test_the_recovery_policy_is_read() -> None:
+    policy = {"onMemberFailure": "Restart", "onNodeLoss": "Replace", "gracePeriod": "1m30s"}
+    found = only(member("a"), group=pod_group(recovery=policy)).recovery
     assert (found.member_failure_mode, found.node_loss_mode) == (RecoveryMode.RESTART, RecoveryMode.REPLACE)
     assert found.grace_ms == 90_000
     assert only(member("a"), group=pod_group(recovery={})).recovery == Recovery()
@@ -321,7 +323,7 @@ def test_durations(text: str, ms: int | None) -> None:
     assert duration_ms(text) == ms
 
 
-def test_many_members_of_one_role_are_no_start_while_another_role_lacks_its_minimum() -> None:
+def test_a_gang_has_not_started_while_a_role_is_below_its_minimum() -> None:
     roles = [{"name": "ps", "count": 1}, {"name": "worker", "count": 2, "minMember": 1}]
     group = pod_group(uid="G", minMember=2, roles=roles)
     workers = [member(name, nodeName="n", labels={label("role"): "worker"}) for name in ("a", "b")]
@@ -330,7 +332,7 @@ def test_many_members_of_one_role_are_no_start_while_another_role_lacks_its_mini
     assert only(*workers, server, group=group).started
 
 
-def test_ended_and_leaving_members_do_not_count() -> None:
+def test_failed_and_terminating_members_do_not_count() -> None:
     group = pod_group(uid="G", minMember=1)
     leaving = member("a", nodeName="n", meta={"deletionTimestamp": "2026-01-01T00:00:00Z"})
     assert not only(leaving, group=group).started
@@ -338,7 +340,7 @@ def test_ended_and_leaving_members_do_not_count() -> None:
     assert only(member("a", nodeName="n", status={"phase": "Succeeded"}), group=group).started
 
 
-# --- what is wrong ------------------------------------------------------------------------------------------
+# --- problems -----------------------------------------------------------------------------------------------
 
 ROLES = [{"name": "ps", "count": 1}, {"name": "worker", "count": 3, "minMember": 1}]
 PROBLEMS: list[tuple[dict[str, Any], Reason, str]] = [
@@ -479,13 +481,13 @@ PROBLEMS: list[tuple[dict[str, Any], Reason, str]] = [
         ({"estimate": "1h", "max": "1h"}, (3_600_000, 3_600_000)),
     ],
 )
-def test_how_long_a_gang_says_it_runs(written: dict[str, str], read: tuple[int | None, int | None]) -> None:
+def test_the_declared_runtime_is_read(written: dict[str, str], read: tuple[int | None, int | None]) -> None:
     gang = only(member("a"), group=pod_group(runtime=written))
     assert ((gang.runtime.estimate_ms, gang.runtime.max_ms), gang.problems) == (read, ())
 
 
 @pytest.mark.parametrize(("spec", "reason", "says"), PROBLEMS)
-def test_what_is_wrong_with_a_group(spec: dict[str, Any], reason: Reason, says: str) -> None:
+def test_invalid_groups_are_reported(spec: dict[str, Any], reason: Reason, says: str) -> None:
     gang = only(member("a", labels={label("role"): "worker"}), group=pod_group(**spec))
     assert gang.problems[0].reason is reason
     assert says in gang.problems[0].message
@@ -499,7 +501,7 @@ def test_what_is_wrong_with_a_group(spec: dict[str, Any], reason: Reason, says: 
         ([{"name": "a", "count": 2, "minMember": -1}], "spec.roles[0].minMember"),
     ],
 )
-def test_what_is_wrong_with_roles(roles: list[dict[str, Any]], says: str) -> None:
+def test_invalid_roles_are_reported(roles: list[dict[str, Any]], says: str) -> None:
     gang = only(member("x", labels={label("role"): "a"}), group=pod_group(minMember=2, roles=roles))
     assert any(says in problem.message for problem in gang.problems)
 
@@ -530,7 +532,7 @@ def test_members_must_agree(first: dict[str, Any], second: dict[str, Any], says:
     assert not only(pods[0], ended, group=pod_group()).problems
 
 
-def test_the_groups_queue_settles_what_pods_say() -> None:
+def test_the_queue_of_the_group_overrides_the_labels_of_pods() -> None:
     pods = member("a", labels={label("queue"): "a"}), member("b", labels={label("queue"): "b"})
     assert not only(*pods, group=pod_group(queue="c")).problems
 
@@ -544,7 +546,7 @@ def test_members_must_agree_on_min_member() -> None:
     assert [problem.reason for problem in gang.problems] == [Reason.INCONSISTENT_GANG]
 
 
-def test_a_waiting_members_own_faults_are_the_gangs() -> None:
+def test_invalid_fields_of_waiting_members_are_problems_of_the_gang() -> None:
     bad = {"resourceClaims": [{"name": "gpu"}], "requests": {"cpu": "?"}}
     gang = only(member("a"), member("b", **bad), member("c", **bad), group=pod_group())
     assert [(problem.reason, problem.message.split(":")[0]) for problem in gang.problems] == [

@@ -1,4 +1,4 @@
-"""NUMA zones: what is counted holds for every choice that a kubelet could make; of one size it is exact."""
+"""NUMA zones: counts are valid for every choice of the kubelet, and exact for pods of one size."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -28,11 +28,11 @@ Pod = tuple[tuple[int, ...], ...]
 """Cpu and devices of each of its containers."""
 
 
-# --- the kubelet, by trying everything ----------------------------------------------------------------------
+# --- the kubelet by exhaustive search -----------------------------------------------------------------------
 
 
 def outcomes(zones: Zones, containers: Sequence[tuple[int, ...]]) -> Iterator[Zones | None]:
-    """Each state of the zones after a kubelet took a pod, whatever zones it chose; None: it rejected it."""
+    """Yield the zones after the kubelet admitted a pod, for each choice of zones; None for a rejection."""
     if not containers:
         yield zones
         return
@@ -62,7 +62,7 @@ def named(pod: Pod) -> str:
 
 
 def whole(pod: Pod) -> Pod:
-    """As the kubelet sees it that aligns pods, not containers."""
+    """The pod as one request, as a kubelet with pod scope aligns it."""
     return (tuple(sum(column) for column in zip(*pod, strict=True)),)
 
 
@@ -77,9 +77,7 @@ pod_kinds = st.lists(sizes, min_size=1, max_size=2).map(tuple)
 
 @settings(max_examples=150, deadline=None)
 @given(zone_lists, pod_kinds, st.booleans())
-def test_as_many_of_a_kind_as_are_counted_are_never_rejected(
-    zones: Zones, pod: Pod, by_container: bool
-) -> None:
+def test_counted_pods_of_one_kind_are_never_rejected(zones: Zones, pod: Pod, by_container: bool) -> None:
     count = capacity_when_empty(layout(*map(amounts, zones), by_container=by_container), named(pod))
     assert count is not None
     seen = pod if by_container else whole(pod)
@@ -97,15 +95,15 @@ def test_as_many_of_a_kind_as_are_counted_are_never_rejected(
     st.booleans(),
     st.data(),
 )
-def test_what_is_taken_finds_zones_whatever_the_kubelet_did_and_does(
+def test_placed_pods_are_never_rejected_for_any_choice_of_the_kubelet(
     zones: Zones,
     running: list[tuple[Pod, int]],
-    coming: list[Pod],
+    incoming: list[Pod],
     added: list[Pod],
     by_container: bool,
     data: st.DataObject,
 ) -> None:
-    """Running pods lie anywhere, some are published; what comes and what is added is never rejected."""
+    """Running pods use any zones, some are published; pending and added pods are never rejected."""
     left: Zones = zones
     published: Zones = zones
     free: dict[str, int] = {}
@@ -121,17 +119,17 @@ def test_what_is_taken_finds_zones_whatever_the_kubelet_did_and_does(
                 for each in zip(published, before, left, strict=True)
             )
         free[as_running_resource(named(pod))] = free.get(as_running_resource(named(pod)), 0) - 1
-    pending = [pod if by_container else whole(pod) for pod in coming]
+    pending = [pod if by_container else whole(pod) for pod in incoming]
     assume(not may_reject(left, tuple(pending), {}))
-    for pod in coming:
+    for pod in incoming:
         free[named(pod)] = free.get(named(pod), 0) - 1
-    room = ZoneCapacity(
+    capacity = ZoneCapacity(
         numa(*map(amounts, zones), free=[*map(amounts, published)], by_container=by_container), free
     )
     counts: dict[str, int] = {}
     for pod in added:
         counts[named(pod)] = counts.get(named(pod), 0) + 1
-    if room.fits(counts):
+    if capacity.fits(counts):
         new = [pod if by_container else whole(pod) for pod in added]
         assert not may_reject(left, (*pending, *new), {})
 
@@ -150,7 +148,7 @@ def layout(*zones: Resources, by_container: bool = False) -> ZoneLayout:
 EVEN = layout(HALF, HALF)
 
 
-def test_names_say_what_must_lie_in_one_zone() -> None:
+def test_a_numa_resource_name_encodes_the_request_of_one_zone() -> None:
     name = aligned({CPU: 1000, GPU: 2}, {CPU: 1000})
     assert is_numa_resource(name)
     assert is_numa_resource(as_running_resource(name))
@@ -163,16 +161,16 @@ def test_names_say_what_must_lie_in_one_zone() -> None:
 @pytest.mark.parametrize(
     ("size", "count"), [({GPU: 4}, 2), ({GPU: 3}, 2), ({GPU: 2}, 4), ({GPU: 5}, 0), ({CPU: 20000, GPU: 1}, 2)]
 )
-def test_places_are_those_of_each_zone_added_up(size: Resources, count: int) -> None:
+def test_capacity_is_the_sum_over_zones(size: Resources, count: int) -> None:
     assert capacity_when_empty(layout(HALF, HALF), aligned(size)) == count
 
 
-def test_what_no_zone_lists_needs_none() -> None:
+def test_a_resource_that_no_zone_lists_is_not_aligned() -> None:
     assert capacity_when_empty(layout({CPU: 1000}), aligned({GPU: 8})) is None
     assert capacity_when_empty(layout({CPU: 1000}, {GPU: 1}), aligned({CPU: 1000, GPU: 1})) == 0
 
 
-def test_a_container_beside_the_main_one_costs_little_where_zones_have_room_to_spare() -> None:
+def test_a_small_sidecar_costs_no_capacity_when_zones_have_free_cpu() -> None:
     pod = aligned({CPU: 16000, GPU: 4}, {CPU: 1000})
     assert capacity_when_empty(layout(HALF, HALF, by_container=True), pod) == 2
     tight = {CPU: 16000, GPU: 4}
@@ -183,46 +181,46 @@ def running(**counts: int) -> dict[str, int]:
     return {as_running_resource({"one": ONE, "four": FOUR}[name]): -count for name, count in counts.items()}
 
 
-def test_running_pods_of_unknown_zones_cost_what_they_could() -> None:
-    room = ZoneCapacity(numa(HALF, HALF), running(one=2))
-    assert room.max_additional(FOUR, (FOUR,)) == 0
-    assert room.max_additional(ONE, (ONE,)) == 6
+def test_running_pods_in_unknown_zones_count_as_the_worst_case() -> None:
+    capacity = ZoneCapacity(numa(HALF, HALF), running(one=2))
+    assert capacity.max_additional(FOUR, (FOUR,)) == 0
+    assert capacity.max_additional(ONE, (ONE,)) == 6
 
 
-def test_published_zones_tell_where_running_pods_are() -> None:
+def test_published_zones_locate_running_pods() -> None:
     half = numa(HALF, HALF, free=[{CPU: 24000, GPU: 2}, HALF])
     assert ZoneCapacity(half, running(one=2)).max_additional(FOUR, (FOUR,)) == 1
 
 
-def test_what_runs_beyond_what_is_published_may_be_anywhere() -> None:
+def test_running_pods_that_are_not_published_may_use_any_zone() -> None:
     half = numa(HALF, HALF, free=[{CPU: 24000, GPU: 2}, HALF])
     assert ZoneCapacity(half, running(one=3)).max_additional(FOUR, (FOUR,)) == 0
 
 
-def test_what_is_published_of_pods_that_ended_takes_no_more_than_what_runs() -> None:
+def test_published_usage_of_ended_pods_is_ignored() -> None:
     empty: Resources = {CPU: 0, GPU: 0}
     half = numa(HALF, HALF, free=[empty, empty])
     assert ZoneCapacity(half, running(four=1)).max_additional(FOUR, (FOUR,)) == 1
 
 
-def test_pods_without_a_zone_yet_keep_theirs() -> None:
-    """Small pods that come first could take both zones, so that the large one finds none."""
-    room = ZoneCapacity(numa(HALF, HALF), {FOUR: -1})
-    assert room.max_additional(ONE, (ONE,)) == 1
-    assert room.fits({ONE: 1})
-    assert not room.fits({ONE: 2})
-    assert room.keeps_zone(FOUR)
+def test_capacity_of_a_zone_is_kept_for_pods_that_have_none_yet() -> None:
+    """Small pods that start first could use both zones, so that the large pod fits into none."""
+    capacity = ZoneCapacity(numa(HALF, HALF), {FOUR: -1})
+    assert capacity.max_additional(ONE, (ONE,)) == 1
+    assert capacity.fits({ONE: 1})
+    assert not capacity.fits({ONE: 2})
+    assert capacity.keeps_zone(FOUR)
     assert not ZoneCapacity(numa(HALF, HALF), {FOUR: -3}).keeps_zone(FOUR)
 
 
-def test_kinds_that_are_added_together_share_what_they_leave_to_those_that_come() -> None:
+def test_kinds_added_together_share_the_capacity_beside_pending_pods() -> None:
     two = aligned({CPU: 8000, GPU: 2})
-    room = ZoneCapacity(numa(HALF, HALF), {FOUR: -1})
-    assert room.max_additional(ONE, (ONE,)) == room.max_additional(two, (two,)) == 1
-    assert room.max_additional(ONE, (ONE, two)) == room.max_additional(two, (ONE, two)) == 0
+    capacity = ZoneCapacity(numa(HALF, HALF), {FOUR: -1})
+    assert capacity.max_additional(ONE, (ONE,)) == capacity.max_additional(two, (two,)) == 1
+    assert capacity.max_additional(ONE, (ONE, two)) == capacity.max_additional(two, (ONE, two)) == 0
 
 
-def test_each_container_of_a_pod_may_lie_in_a_zone_of_its_own() -> None:
+def test_each_container_of_a_pod_may_use_a_separate_zone() -> None:
     pair = aligned({GPU: 1}, {GPU: 1})
     assert displaced(layout(HALF, HALF, by_container=True), FOUR, pair) == 2
     by_container = ZoneCapacity(numa(HALF, HALF, by_container=True), {as_running_resource(pair): -1})
@@ -230,14 +228,14 @@ def test_each_container_of_a_pod_may_lie_in_a_zone_of_its_own() -> None:
     assert ZoneCapacity(numa(HALF, HALF), {as_running_resource(pair): -1}).max_additional(FOUR, (FOUR,)) == 1
 
 
-def test_several_kinds_share_what_they_could_spoil() -> None:
-    room = ZoneCapacity(numa(HALF, HALF), {})
-    assert room.max_additional(FOUR, (FOUR, ONE)) == room.max_displaced(FOUR) == 2
-    assert room.max_displaced(aligned({GPU: 5})) is None, "none fits: nothing to spoil"
+def test_several_kinds_share_the_capacity_that_they_could_displace() -> None:
+    capacity = ZoneCapacity(numa(HALF, HALF), {})
+    assert capacity.max_additional(FOUR, (FOUR, ONE)) == capacity.max_displaced(FOUR) == 2
+    assert capacity.max_displaced(aligned({GPU: 5})) is None, "none fits, so nothing can be displaced"
     assert displaced(EVEN, FOUR, ONE) == 1
     assert displaced(EVEN, ONE, FOUR) == 4
-    assert room.fits({FOUR: 1, ONE: 1})
-    assert not room.fits({FOUR: 1, ONE: 2})
+    assert capacity.fits({FOUR: 1, ONE: 1})
+    assert not capacity.fits({FOUR: 1, ONE: 2})
 
 
 def restricted(**bound: int) -> ZoneLayout:
@@ -246,27 +244,27 @@ def restricted(**bound: int) -> ZoneLayout:
     return ZoneLayout(zones=(half, half), bound=limits, by_container=False)
 
 
-def test_what_no_zone_could_hold_may_span_where_the_kubelet_is_only_restricted() -> None:
+def test_pods_larger_than_a_zone_may_span_zones_under_the_restricted_policy() -> None:
     zones, wide = restricted(cpu=32000), aligned({CPU: 48000, GPU: 2})
     assert zone_requests(zones, wide) == ((((GPU, 2),), 1),)
     assert displaced(zones, ONE, wide) == NUMA_DISPLACED_MAX
     assert largest_zone_request(zones, wide) == {GPU: 2}
-    assert capacity_when_empty(zones, wide) == 4, "the node's own cores are counted elsewhere"
+    assert capacity_when_empty(zones, wide) == 4, "the cores of the node are counted elsewhere"
     assert capacity_when_empty(layout(HALF, HALF), wide) == 0
 
 
-def test_what_spans_zones_may_spoil_every_place() -> None:
+def test_a_pod_that_spans_zones_may_displace_all_capacity() -> None:
     zones = restricted(cpu=32000)
-    room = ZoneCapacity(Numa(zones, zones.zones, ()), {aligned({CPU: 48000}): -1})
-    assert room.max_additional(ONE, (ONE,)) == 0
+    capacity = ZoneCapacity(Numa(zones, zones.zones, ()), {aligned({CPU: 48000}): -1})
+    assert capacity.max_additional(ONE, (ONE,)) == 0
 
 
-def test_a_kubelet_counts_cores_that_pods_never_get_when_it_asks_whether_a_zone_could_do() -> None:
-    """So a pod between both is bound to one zone, and finds none."""
+def test_the_restricted_policy_compares_with_the_capacity_of_a_zone_and_not_with_allocatable() -> None:
+    """A pod between both amounts must be aligned to one zone, and fits into none."""
     assert capacity_when_empty(restricted(cpu=34000), aligned({CPU: 33000})) == 0
 
 
-def test_absurd_numbers_of_places_are_no_matter() -> None:
+def test_very_large_zone_capacity_is_capped() -> None:
     assert (
         capacity_when_empty(layout({CPU: 2**62}, {CPU: 2**62}), aligned({CPU: 1})) == NUMA_DISPLACED_MAX - 1
     )

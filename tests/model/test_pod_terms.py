@@ -1,4 +1,4 @@
-"""Required terms of pod affinity and anti-affinity are read whole, and what makes no sense is named."""
+"""Required terms of pod affinity and anti-affinity are read, and invalid ones are reported."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ def shape(*terms: dict[str, Any], **rest: Any) -> PodShape:
     return read_shape(pod(affinity={"podAntiAffinity": {REQUIRED: list(terms)}}, **rest))
 
 
-def test_a_term_means_pods_of_its_own_namespace_unless_it_says_otherwise() -> None:
+def test_a_term_selects_pods_of_its_own_namespace_by_default() -> None:
     (own,) = shape({"topologyKey": "k"}).anti_affinity
     (named,) = shape({"topologyKey": "k", "namespaces": ["b", "a"]}).anti_affinity
     (selected,) = shape({"topologyKey": "k", "namespaceSelector": {}}).anti_affinity
@@ -26,7 +26,7 @@ def test_a_term_means_pods_of_its_own_namespace_unless_it_says_otherwise() -> No
     assert shape({"topologyKey": "k"}).key != shape({"topologyKey": "k"}, namespace="other").key
 
 
-def test_the_order_of_terms_and_of_what_is_in_them_does_not_matter() -> None:
+def test_the_order_of_terms_and_requirements_does_not_matter() -> None:
     one = {
         "matchLabels": {"a": "1"},
         "matchExpressions": [{"key": "b", "operator": "In", "values": ["2", "3"]}],
@@ -42,7 +42,9 @@ def test_the_order_of_terms_and_of_what_is_in_them_does_not_matter() -> None:
 
 
 @pytest.mark.parametrize(("field", "operator"), [("matchLabelKeys", "In"), ("mismatchLabelKeys", "NotIn")])
-def test_a_key_of_the_pods_own_labels_becomes_a_requirement_on_its_value(field: str, operator: str) -> None:
+def test_match_label_keys_become_requirements_on_the_label_values_of_the_pod(
+    field: str, operator: str
+) -> None:
     term = {"topologyKey": "k", "labelSelector": {}, field: ["run", "absent"]}
     (read,) = shape(term, labels={"run": "7"}).anti_affinity
     assert read.selector == Term((Requirement("run", operator, ("7",)),))
@@ -73,11 +75,11 @@ def test_a_key_of_the_pods_own_labels_becomes_a_requirement_on_its_value(field: 
         ({"topologyKey": "k", "matchLabelKeys": ["a"]}, f"{PATH}.matchLabelKeys: needs a labelSelector"),
     ],
 )
-def test_what_makes_no_sense_is_named(term: dict[str, Any], wrong: str) -> None:
+def test_invalid_fields_are_reported(term: dict[str, Any], wrong: str) -> None:
     assert shape(term).invalid == (wrong,)
 
 
-def test_equal_labels_are_one_object() -> None:
+def test_equal_labels_share_one_object() -> None:
     shapes = ShapeCache()
     index = "batch.kubernetes.io/job-completion-index"
     pods = [pod(labels={"b": "2", "a": "1", index: number}) for number in "011"]

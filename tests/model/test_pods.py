@@ -1,4 +1,4 @@
-"""Pods: what is read of them besides their shape."""
+"""Reading pods: all fields besides the shape."""
 
 from typing import Any
 
@@ -48,7 +48,7 @@ def test_everything_is_read() -> None:
                         "type": "PodScheduled",
                         "status": "False",
                         "reason": "Unschedulable",
-                        "message": "no room",
+                        "message": "no node fits",
                     },
                 ],
             },
@@ -61,18 +61,18 @@ def test_everything_is_read() -> None:
     assert found.created == 1767225610
     assert found.controller == Controller(kind="Job", name="job-j1", uid="j1")
     assert found.owners == ("j1",)
-    assert found.scheduled == Scheduled("False", "Unschedulable", "no room")
+    assert found.scheduled == Scheduled("False", "Unschedulable", "no node fits")
     assert not found.problems
 
 
-def test_a_bare_manifest_is_read() -> None:
+def test_a_minimal_manifest_is_read() -> None:
     found = read(core.Pod(metadata=pod("p", namespace="a").metadata), {})
     assert found.scheduler_name == "default-scheduler"
     assert (found.phase, found.node, found.created, found.priority) == (PodPhase.PENDING, None, 0, 0)
     assert found.shape.requests == {"pods": 1}
 
 
-def test_without_a_uid_a_pod_is_known_by_its_name() -> None:
+def test_a_pod_without_a_uid_is_identified_by_its_name() -> None:
     meta = {"name": "p", "namespace": "a", "uid": ""}
     assert read(pod(meta=meta)).uid == "Pod/a/p"
 
@@ -106,7 +106,7 @@ def test_phases(phase: str, expected: PodPhase) -> None:
 
 
 @pytest.mark.parametrize("value", ["", "x", "-1", "1.5", "１", "9999999999", "1" * 5000])
-def test_an_index_that_is_no_number_is_none(value: str) -> None:
+def test_an_invalid_index_is_ignored(value: str) -> None:
     assert read(pod(labels={"apps.kubernetes.io/pod-index": value})).index is None
 
 
@@ -121,7 +121,7 @@ def test_an_index_that_is_no_number_is_none(value: str) -> None:
         ({label("min-member"): "3", label("pod-group"): "g"}, "j", Reason.INCONSISTENT_GANG, "both set"),
     ],
 )
-def test_labels_that_make_no_sense(labels: dict[str, str], owner: str, reason: Reason, says: str) -> None:
+def test_invalid_labels_are_reported(labels: dict[str, str], owner: str, reason: Reason, says: str) -> None:
     (problem,) = read(pod(labels=labels, owner=owner)).problems
     assert problem.reason is reason
     assert says in problem.message
@@ -136,5 +136,5 @@ def test_an_unknown_priority_class_is_a_problem() -> None:
 @pytest.mark.parametrize(
     ("policy", "ends"), [("OnFailure", True), ("Never", True), ("Always", False), ("", False)]
 )
-def test_what_is_always_restarted_runs_for_ever(policy: str, ends: bool) -> None:
+def test_restart_policy_always_is_recognised(policy: str, ends: bool) -> None:
     assert read(pod(restartPolicy=policy)).restarts_always is not ends

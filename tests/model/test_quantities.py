@@ -1,4 +1,4 @@
-"""Quantities: a table of every form that Kubernetes accepts and of many that it does not, and a property."""
+"""Quantities: tables of accepted and refused forms, and property tests."""
 
 from contextlib import suppress
 from fractions import Fraction
@@ -138,7 +138,7 @@ def test_cpu_is_counted_in_thousandths() -> None:
     assert request_amount("nvidia.com/gpu", "0.5") == 1
 
 
-def test_an_error_says_what_was_expected() -> None:
+def test_the_error_message_names_the_expected_form() -> None:
     with pytest.raises(InvalidQuantity) as error:
         request_amount("cpu", "lots")
     assert str(error.value).startswith("'lots' is not valid, expected a quantity such as")
@@ -169,7 +169,7 @@ def test_exponents_are_exact(sign: str, number: str, letter: str, exponent: int,
 
 
 @given(st.text(max_size=12))
-def test_any_text_is_a_number_or_refused(text: str) -> None:
+def test_any_text_is_accepted_or_refused(text: str) -> None:
     with suppress(InvalidQuantity):
         assert 0 <= request_amount("memory", text) <= AMOUNT_MAX
 

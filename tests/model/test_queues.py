@@ -1,4 +1,4 @@
-"""Queues: what is read of each, and the tree that they form however they contradict themselves."""
+"""Reading queues, and the tree that they form even when they contradict each other."""
 
 from typing import Any
 
@@ -96,14 +96,14 @@ def test_defaults() -> None:
         ),
     ],
 )
-def test_what_is_wrong_with_a_queue(spec: dict[str, Any], reason: Reason, says: str) -> None:
+def test_invalid_queues_are_reported(spec: dict[str, Any], reason: Reason, says: str) -> None:
     (problem,) = queue(**spec).problems
     assert problem.reason is reason
     assert says in problem.message
 
 
 def tree(**parents: str | None) -> dict[str, tuple[str | None, bool]]:
-    """Per queue its parent in the tree, and whether something is wrong with it."""
+    """Per queue, its parent in the tree and whether it has problems."""
     found = queue_tree(
         [queue(name, **({"parent": parent} if parent else {})) for name, parent in parents.items()]
     )
@@ -139,6 +139,6 @@ def test_a_cycle_stops_its_queues_only() -> None:
     }
 
 
-def test_a_cut_queue_keeps_its_own_problems() -> None:
+def test_a_queue_cut_off_from_its_parent_keeps_its_own_problems() -> None:
     (a, _) = queue_tree([queue("a", parent="gone", cells=[{"level": "rack", "count": 0}])]).values()
     assert [problem.reason for problem in a.problems] == [Reason.INVALID_OBJECT, Reason.QUEUE_INVALID]

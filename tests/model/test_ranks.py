@@ -22,12 +22,12 @@ WORKER = "leaderworkerset.sigs.k8s.io/worker-index"
         ({JOBSET: "2"}, 2_000_000_000),
     ],
 )
-def test_a_rank(labels: dict[str, str], rank: int | None) -> None:
+def test_ranks_are_read_from_labels(labels: dict[str, str], rank: int | None) -> None:
     assert read_rank(labels) == rank
 
 
-def test_leaders_and_workers_of_one_group_are_neighbours() -> None:
-    """The leaders' StatefulSet gives a leader its group's number as its own index."""
+def test_leader_and_workers_of_a_group_have_consecutive_ranks() -> None:
+    """The StatefulSet of the leaders gives a leader the number of its group as pod index."""
     pods = [
         {GROUP: "0", WORKER: "0", SET: "0"},
         {GROUP: "0", WORKER: "1", SET: "1"},

@@ -1,4 +1,4 @@
-"""What a pod requests: a table of Kubernetes' rules, and a property against another way of counting."""
+"""Pod requests: a table of the rules of Kubernetes, and a property test against another computation."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -69,7 +69,7 @@ TABLE: dict[str, tuple[dict[str, Any], dict[str, int]]] = {
         {"containers": [container(requests=cpu("1")), container("b", requests=cpu("250m"))]},
         {"cpu": 1250},
     ),
-    "a limit stands in for a missing request": (
+    "a limit is the default of a missing request": (
         {"containers": [container(requests=cpu("1"), limits={"cpu": "4", "nvidia.com/gpu": "2"})]},
         {"cpu": 1000, "nvidia.com/gpu": 2},
     ),
@@ -91,7 +91,7 @@ TABLE: dict[str, tuple[dict[str, Any], dict[str, int]]] = {
         },
         {"cpu": 3000, "memory": 4},
     ),
-    "sidecars stay": (
+    "sidecars run beside the containers": (
         {
             "containers": [container(requests=cpu("2"))],
             "initContainers": [sidecar("a", requests=cpu("1"))],
@@ -111,7 +111,7 @@ TABLE: dict[str, tuple[dict[str, Any], dict[str, int]]] = {
         },
         {"cpu": 5000},
     ),
-    "overhead comes on top": (
+    "overhead is added": (
         {
             "containers": [container(requests=cpu("1"))],
             "initContainers": [container("a", requests=cpu("2"))],
@@ -134,7 +134,7 @@ TABLE: dict[str, tuple[dict[str, Any], dict[str, int]]] = {
         },
         {"nvidia.com/gpu": 2, "memory": 7},
     ),
-    "a pod-level limit stands in where no container asks": (
+    "a pod-level limit is the default where no container has a request": (
         {
             "containers": [container(requests=cpu("1"))],
             "resources": {"limits": {"cpu": "8", "memory": "16", "hugepages-2Mi": "4"}},
@@ -149,12 +149,12 @@ TABLE: dict[str, tuple[dict[str, Any], dict[str, int]]] = {
         {"containers": [container(requests={"memory": "3Pi"}), container("b", requests={"memory": "3Pi"})]},
         {"memory": POD_REQUEST_MAX},
     ),
-    "a pod is one pod whatever it says": ({"containers": [container(requests={"pods": "7"})]}, {}),
+    "a request for pods is ignored": ({"containers": [container(requests={"pods": "7"})]}, {}),
 }
 
 
 @pytest.mark.parametrize("case", TABLE)
-def test_table(case: str) -> None:
+def test_requests_follow_the_rules_of_kubernetes(case: str) -> None:
     spec, expected = TABLE[case]
     assert requests_of(spec) == {**expected, "pods": 1}
 
@@ -192,17 +192,17 @@ def reported(allocated: str, given: str) -> list[dict[str, Any]]:
         ({"allocatedResources": cpu("5"), "resources": {"requests": cpu("1")}}, 5000),
     ],
 )
-def test_a_resize_counts_at_its_largest(status: dict[str, Any], expected: int) -> None:
+def test_a_resize_counts_its_largest_amount(status: dict[str, Any], expected: int) -> None:
     assert requests_of(ASKED, status)["cpu"] == expected
 
 
-def test_a_pod_level_resize_counts_at_its_largest() -> None:
+def test_a_pod_level_resize_counts_its_largest_amount() -> None:
     spec = {**ASKED, "resources": {"requests": cpu("3")}}
     status = {"allocatedResources": cpu("1"), "resources": {"requests": cpu("4")}}
     assert requests_of(spec, status)["cpu"] == 4000
 
 
-def test_what_cannot_be_read_is_named_and_counts_as_the_most() -> None:
+def test_invalid_amounts_are_reported_and_count_as_the_maximum() -> None:
     spec = {
         "containers": [container(requests=cpu("lots")), container("b", limits={"nvidia.com/gpu": "-1"})],
         "initContainers": [container("a", requests={"memory": "1e400"})],
@@ -243,7 +243,7 @@ def test_requests_are_the_peak_over_the_life_of_a_pod(
 
 
 def peak(resource: str, main: Containers, init: Containers) -> int:
-    """The largest of: each init step with the sidecars started before it, and the pod at work."""
+    """The maximum over the init steps, each with the sidecars started before it, and the main phase."""
 
     def amount(of: Sequence[Mapping[str, Any]]) -> int:
         return sum(each["resources"]["requests"].get(resource, 0) for each in of)
@@ -253,5 +253,5 @@ def peak(resource: str, main: Containers, init: Containers) -> int:
         amount([*(other for other, kept in zip(init[:number], stays, strict=False) if kept), each])
         for number, each in enumerate(init)
     ]
-    at_work = amount([*main, *(each for each, kept in zip(init, stays, strict=True) if kept)])
-    return max([at_work, *steps])
+    main_phase = amount([*main, *(each for each, kept in zip(init, stays, strict=True) if kept)])
+    return max([main_phase, *steps])

@@ -1,4 +1,4 @@
-"""Shapes: equal pods share one, every field that is not honoured is named, nonsense is named too."""
+"""Pod shapes: equal pods share one; unsupported and invalid fields are reported."""
 
 import gc
 from typing import Any
@@ -20,7 +20,7 @@ def test_pods_of_one_template_share_one_shape() -> None:
     assert len(shapes) == 1
 
 
-def test_the_way_of_writing_does_not_matter() -> None:
+def test_equivalent_manifests_share_one_shape() -> None:
     shapes = ShapeCache()
     one = pod(
         requests={"cpu": "1", "memory": "1Gi"},
@@ -53,7 +53,7 @@ DIFFERENT: list[dict[str, Any]] = [
 ]
 
 
-def test_what_matters_makes_another_shape() -> None:
+def test_each_scheduling_field_changes_the_shape() -> None:
     shapes = ShapeCache()
     kept = [shapes.of(pod(**spec)) for spec in DIFFERENT]
     assert len({shape.key for shape in kept}) == len(DIFFERENT)
@@ -64,7 +64,7 @@ def test_the_namespace_matters_only_with_claims() -> None:
     assert read_shape(pod(namespace="a")) == read_shape(pod(namespace="b"))
 
 
-def test_a_shape_that_no_pod_has_is_forgotten() -> None:
+def test_an_unused_shape_is_removed_from_the_cache() -> None:
     shapes = ShapeCache()
     kept = shapes.of(pod())
     shapes.of(pod(requests={"cpu": "1"}))
@@ -95,11 +95,11 @@ def test_affinity_tolerations_and_claims_are_read() -> None:
             ],
         )
     )
-    wants = Requirement(key="gpu", operator="In", values=("h100", "b200"))
-    not_there = Requirement(key="metadata.name", operator="NotIn", values=("n1",), on_field=True)
+    gpu = Requirement(key="gpu", operator="In", values=("h100", "b200"))
+    other_node = Requirement(key="metadata.name", operator="NotIn", values=("n1",), on_field=True)
     assert shape.node_selector == (("disk", "ssd"), ("zone", "a"))
-    assert shape.required_affinity == (Term((wants, not_there)), Term())
-    assert shape.preferred_affinity == (WeightedTerm(weight=7, term=Term((wants,))),)
+    assert shape.required_affinity == (Term((gpu, other_node)), Term())
+    assert shape.preferred_affinity == (WeightedTerm(weight=7, term=Term((gpu,))),)
     assert shape.tolerations == (Toleration("", "Exists"), Toleration("b", "Equal", "1", "NoSchedule"))
     assert shape.claims == ("a", "b")
     assert not shape.unsupported
@@ -142,7 +142,7 @@ UNSUPPORTED: list[tuple[dict[str, Any], list[str]]] = [
 
 
 @pytest.mark.parametrize(("spec", "paths"), UNSUPPORTED)
-def test_what_is_not_honoured_is_named(spec: dict[str, Any], paths: list[str]) -> None:
+def test_unsupported_fields_are_reported(spec: dict[str, Any], paths: list[str]) -> None:
     assert list(read_shape(pod(**spec)).unsupported) == paths
 
 
@@ -186,17 +186,17 @@ INVALID: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("spec", "path"), INVALID)
-def test_what_makes_no_sense_is_named(spec: dict[str, Any], path: str) -> None:
+def test_invalid_fields_are_reported(spec: dict[str, Any], path: str) -> None:
     (fault,) = read_shape(pod(**spec)).invalid
     assert fault.startswith(f"{path}: ")
 
 
 @pytest.mark.parametrize("operator", ["Gt", "Lt"])
 @pytest.mark.parametrize("value", ["0", "-5", "+5", "9223372036854775807"])
-def test_whole_numbers_can_be_compared(operator: str, value: str) -> None:
+def test_gt_and_lt_accept_integers(operator: str, value: str) -> None:
     assert not read_shape(pod(**required(matchExpressions=[expression(operator, value)]))).invalid
 
 
 @pytest.mark.parametrize("value", ["", "-", "9223372036854775808", "1e3", " 1", "0x1", "1_0"])
-def test_other_values_cannot_be_compared(value: str) -> None:
+def test_gt_refuses_other_values(value: str) -> None:
     assert read_shape(pod(**required(matchExpressions=[expression("Gt", value)]))).invalid

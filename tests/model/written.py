@@ -1,4 +1,4 @@
-"""Objects as users and API servers write them, as wire structs, in a few words."""
+"""Builders of Kubernetes objects as decoded structs, with defaults for tests."""
 
 from collections.abc import Mapping
 from typing import Any, TypeVar
@@ -12,12 +12,12 @@ T = TypeVar("T")
 
 
 def label(name: str) -> str:
-    """A label of ours."""
+    """The full key of one of our labels."""
     return f"{API_GROUP}/{name}"
 
 
 def written(struct: type[T], document: Mapping[str, Any]) -> T:
-    """Decode a document as it would come from an API server."""
+    """Decode a document as it is received from an API server."""
     return msgspec.json.decode(msgspec.json.encode(document), type=struct)
 
 

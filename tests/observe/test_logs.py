@@ -1,4 +1,4 @@
-"""Logs are JSON lines for machines and columns for people."""
+"""Logs are JSON lines, or columns on a terminal."""
 
 import io
 import json
@@ -16,7 +16,7 @@ class Terminal(io.StringIO):
 
 
 @pytest.fixture(autouse=True)
-def _as_before() -> Iterator[None]:
+def _restored_logging() -> Iterator[None]:
     root = logging.getLogger()
     handlers, level = list(root.handlers), root.level
     yield
@@ -25,7 +25,7 @@ def _as_before() -> Iterator[None]:
     root.setLevel(level)
 
 
-def test_one_json_object_a_line() -> None:
+def test_logs_are_one_json_object_per_line() -> None:
     out = io.StringIO()
     configure_logs(stream=out)
     log = structlog.get_logger("phalanx.kube.binder").bind(gang="ns/g", cycle=3)
@@ -57,7 +57,7 @@ def test_libraries_log_in_the_same_form() -> None:
     assert json.loads(line)["event"] == "task t is slow"
 
 
-def test_people_get_columns() -> None:
+def test_a_terminal_gets_columns() -> None:
     out = Terminal()
     configure_logs(stream=out, level="debug")
     structlog.get_logger().debug("cycle", placed=4)

@@ -1,4 +1,4 @@
-"""Metrics show what was reported."""
+"""Metrics have the reported values."""
 
 from phalanx.model.decisions import Bind, Certificate, CycleResult, CycleStats, Placement, QueueReport
 from phalanx.model.names import GangId, NodeName, PodUid
@@ -33,7 +33,7 @@ def result_of_a_cycle(cycle: int, *reasons: Reason) -> CycleResult:
     )
 
 
-def test_a_cycle() -> None:
+def test_metrics_of_a_cycle() -> None:
     metrics = Metrics()
     metrics.cycle_finished(result_of_a_cycle(1, Reason.QUEUE_LIMIT, Reason.QUEUE_LIMIT), seconds=0.5)
     assert value(metrics, "phalanx_cycle_duration_seconds_sum") == 0.5
@@ -47,7 +47,7 @@ def test_a_cycle() -> None:
     assert value(metrics, "phalanx_queue_pending_pods", queue="q1") == 9
 
 
-def test_what_waits_no_more_is_not_shown_any_more() -> None:
+def test_gauges_of_past_cycles_are_reset() -> None:
     metrics = Metrics()
     metrics.cycle_finished(result_of_a_cycle(1, Reason.QUEUE_LIMIT), seconds=0.1)
     metrics.cycle_finished(result_of_a_cycle(2), seconds=0.1)
@@ -57,7 +57,7 @@ def test_what_waits_no_more_is_not_shown_any_more() -> None:
     assert value(metrics, "phalanx_decisions_total", kind="bind") == 6
 
 
-def test_writes() -> None:
+def test_metrics_of_writes() -> None:
     metrics = Metrics()
     metrics.bind_finished("bound", seconds=0.02)
     metrics.bind_finished("aborted", seconds=0.0)
@@ -74,7 +74,7 @@ def test_writes() -> None:
     assert value(metrics, "phalanx_limit_hits_total", limit="EVENTS_WAITING_MAX") == 1
 
 
-def test_watches_and_leadership() -> None:
+def test_metrics_of_watches_and_leadership() -> None:
     metrics = Metrics(clock=ManualClock())
     metrics.watch_event_received("Pod")
     metrics.watch_failed("Pod", error="Gone")
@@ -99,11 +99,11 @@ def test_two_schedulers_in_one_process_do_not_share_metrics() -> None:
     assert value(two, "phalanx_binds_total", outcome="bound") is None
 
 
-def test_the_process_itself_is_measured() -> None:
+def test_process_metrics_are_exported() -> None:
     assert b"process_cpu_seconds_total" in generate_latest(Metrics().registry)
 
 
-def test_faults_of_nodes_are_shown_while_they_last() -> None:
+def test_node_failure_metrics_are_reset_when_faults_end() -> None:
     metrics = Metrics()
     faults = CycleStats(breaker="6 of 11 nodes turned bad", failure_scores={NodeName("n1"): 1500})
     metrics.cycle_finished(CycleResult(cycle=1, stats=faults), seconds=0.1)

@@ -1,4 +1,4 @@
-"""An independent answer for small problems: every placement is listed, and the rules are read anew."""
+"""An oracle for small problems: every placement is listed, and the rules are implemented independently."""
 
 from collections.abc import Iterator
 
@@ -26,13 +26,13 @@ def optimum(problem: PlacementProblem) -> tuple[int, ...] | None:
 
 def placements_of(problem: PlacementProblem) -> Iterator[Placement]:
     """Every allowed placement."""
-    return (one for one in _placements(problem) if _keeps_rules(problem, one))
+    return (one for one in _placements(problem) if _respects_rules(problem, one))
 
 
 def best_placements(problem: PlacementProblem) -> list[Placement]:
     """All allowed placements with the least objective."""
     least = optimum(problem)
-    allowed = (one for one in _placements(problem) if _keeps_rules(problem, one))
+    allowed = (one for one in _placements(problem) if _respects_rules(problem, one))
     return [one for one in allowed if _objective(problem, one) == least]
 
 
@@ -66,7 +66,7 @@ def _placements(problem: PlacementProblem) -> Iterator[Placement]:
     yield from extend(0, 0, [], [])
 
 
-def _keeps_rules(problem: PlacementProblem, placement: Placement) -> bool:
+def _respects_rules(problem: PlacementProblem, placement: Placement) -> bool:
     nodes = _nodes(problem)
     used = [node for node in range(len(nodes)) if any(counts[node] for counts in placement)]
     for rule in problem.rules:
@@ -75,15 +75,15 @@ def _keeps_rules(problem: PlacementProblem, placement: Placement) -> bool:
             paths = [problem.classes[nodes[node][1]].path for node in used] + list(problem.anchors)
             if any(len(path) <= level for path in paths) or len({path[: level + 1] for path in paths}) > 1:
                 return False
-        if isinstance(rule, SubgroupDomain | SubgroupSegments) and not _keeps_together(
+        if isinstance(rule, SubgroupDomain | SubgroupSegments) and not _respects_subgroup_rule(
             problem, placement, rule
         ):
             return False
         if isinstance(rule, Budget) and not _within_budget(problem, placement, rule):
             return False
-        if isinstance(rule, PodAntiAffinityRule) and not _is_apart(problem, placement, rule):
+        if isinstance(rule, PodAntiAffinityRule) and not _respects_anti_affinity(problem, placement, rule):
             return False
-        if isinstance(rule, PodAffinityRule) and not _can_come_one_by_one(problem, placement, rule):
+        if isinstance(rule, PodAffinityRule) and not _respects_affinity(problem, placement, rule):
             return False
     return True
 
@@ -100,7 +100,9 @@ def _pods(problem: PlacementProblem, placement: Placement, key: str) -> list[tup
     return found
 
 
-def _is_apart(problem: PlacementProblem, placement: Placement, rule: PodAntiAffinityRule) -> bool:
+def _respects_anti_affinity(
+    problem: PlacementProblem, placement: Placement, rule: PodAntiAffinityRule
+) -> bool:
     pods = _pods(problem, placement, rule.key)
     return not any(
         mine in rule.owners and other in rule.others and spot and spot == there
@@ -110,8 +112,8 @@ def _is_apart(problem: PlacementProblem, placement: Placement, rule: PodAntiAffi
     )
 
 
-def _can_come_one_by_one(problem: PlacementProblem, placement: Placement, rule: PodAffinityRule) -> bool:
-    """Whether there is an order in which each pod finds what it asks for when it comes."""
+def _respects_affinity(problem: PlacementProblem, placement: Placement, rule: PodAffinityRule) -> bool:
+    """Whether the pods can be scheduled in an order in which each pod satisfies the affinity."""
     pods = _pods(problem, placement, rule.key)
     if any(shape in rule.owners and not spot for shape, spot in pods):
         return False
@@ -123,7 +125,7 @@ def _can_come_one_by_one(problem: PlacementProblem, placement: Placement, rule: 
     return False
 
 
-def _keeps_together(problem: PlacementProblem, placement: Placement, rule: SubgroupRule) -> bool:
+def _respects_subgroup_rule(problem: PlacementProblem, placement: Placement, rule: SubgroupRule) -> bool:
     nodes, level = _nodes(problem), problem.levels.index(rule.level)
     placed: dict[tuple[str, ...], int] = {}
     for role, counts in zip(problem.roles, placement, strict=True):
@@ -164,8 +166,10 @@ def _objective(problem: PlacementProblem, placement: Placement) -> tuple[int, ..
     terms = []
     if any(role.minimum < role.maximum for role in problem.roles):
         terms.append(sum(role.maximum for role in problem.roles) - sum(map(sum, placement)))
-    wishes = [problem.levels.index(rule.level) for rule in problem.rules if isinstance(rule, FewestDomains)]
-    for level in range(max(wishes, default=-1) + 1):
+    preferred = [
+        problem.levels.index(rule.level) for rule in problem.rules if isinstance(rule, FewestDomains)
+    ]
+    for level in range(max(preferred, default=-1) + 1):
         domains = {("anchor", *path[: level + 1]) for path in problem.anchors}
         for node, (name, index) in enumerate(nodes):
             if any(counts[node] for counts in placement):
@@ -182,12 +186,12 @@ def _objective(problem: PlacementProblem, placement: Placement) -> tuple[int, ..
                 for node, count in enumerate(counts)
             )
         )
-    terms.extend(_room(problem, placement))
+    terms.extend(_opened_capacity(problem, placement))
     return tuple(terms)
 
 
-def _room(problem: PlacementProblem, placement: Placement) -> list[int]:
-    """The room of all nodes in the deepest domains that the gang opens, where tightness matters."""
+def _opened_capacity(problem: PlacementProblem, placement: Placement) -> list[int]:
+    """The capacity of all nodes in the deepest domains that the gang opens; empty without tightness."""
     named = [
         problem.levels.index(rule.level)
         for rule in problem.rules
@@ -204,14 +208,14 @@ def _room(problem: PlacementProblem, placement: Placement) -> list[int]:
     )
     opened = [problem.classes[index].path[: level + 1] for _, index in used]
     for group in problem.classes:
-        home = group.path[: level + 1]
-        if len(home) == level + 1 and home in opened and home not in running:
+        domain = group.path[: level + 1]
+        if len(domain) == level + 1 and domain in opened and domain not in running:
             total += group.capacity * (len(group.nodes) + group.left_out)
     return [total]
 
 
 def _of_subgroups(problem: PlacementProblem, placement: Placement) -> list[int]:
-    """Per level, the domains in which subgroups that wish for few lie or run, added up."""
+    """Per level, the sum of the domains used by each subgroup with a preferred level."""
     spans: dict[int, int] = {}
     for rule in problem.rules:
         inside = [

@@ -1,4 +1,4 @@
-"""Small random problems for property tests, and short ways to write a problem by hand."""
+"""Small random problems for property tests, and helpers to build a problem by hand."""
 
 from collections.abc import Sequence
 
@@ -53,7 +53,7 @@ def node(
     cost: Sequence[int] | None = None,
     budgets: Sequence[int] = (),
 ) -> NodeClass:
-    """A class of one node, eligible for every role at no price unless said otherwise."""
+    """A class of one node, eligible for every role at no cost unless given otherwise."""
     may = tuple(eligible) if eligible is not None else (True,) * max(roles, len(cost or ()))
     return NodeClass(
         path=tuple(path),
@@ -67,7 +67,7 @@ def node(
 
 @st.composite
 def problems(draw: st.DrawFn, *, roles: int = 3, pods: int = 6) -> PlacementProblem:
-    """At most 4 nodes, `pods` pods and `roles` roles, with every kind of rule, price, budget and anchor."""
+    """At most 4 nodes, `pods` pods and `roles` roles, with every kind of rule, cost, budget and anchor."""
     levels = LEVELS[: draw(st.integers(2, 3))]
     demands = draw(_roles(roles, pods))
     split = draw(st.sampled_from(((1, 1, 1, 1), (1, 2, 1), (2, 2), (4,), (1, 1, 1), (1, 1), (2,), (1,), ())))
@@ -90,17 +90,17 @@ def problems(draw: st.DrawFn, *, roles: int = 3, pods: int = 6) -> PlacementProb
         resources=RESOURCES,
         levels=levels,
         roles=demands,
-        classes=draw(_with_room(classes, demands)),
+        classes=draw(_with_capacity(classes, demands)),
         rules=(*draw(_topology(levels)), *_named(budgets)),
         anchors=draw(_anchors(len(levels))),
     )
 
 
 @st.composite
-def _with_room(
+def _with_capacity(
     draw: st.DrawFn, classes: Sequence[NodeClass], roles: Sequence[RoleDemand]
 ) -> tuple[NodeClass, ...]:
-    """Where tightness matters: nodes have room for pods of the first role, or any room."""
+    """Classes without capacity, with the capacity for pods of the first role, or with any capacity."""
     kind = draw(st.sampled_from(("none", "pods", "pods", "any")))
     if kind == "none":
         return tuple(classes)
@@ -123,8 +123,8 @@ def _fits(group: NodeClass, role: RoleDemand, index: int) -> int:
 
 
 @st.composite
-def bonded_problems(draw: st.DrawFn) -> PlacementProblem:
-    """Two or three roles in up to three subgroups, one inside another, with rules and wishes of their own."""
+def subgroup_problems(draw: st.DrawFn) -> PlacementProblem:
+    """Up to three roles in up to three subgroups, one nested, with required and preferred levels."""
     problem = draw(problems(roles=3, pods=6))
     tree = {"a": ("a",), "b": ("b",), "c": ("a", "c")}
     roles = tuple(
@@ -132,9 +132,9 @@ def bonded_problems(draw: st.DrawFn) -> PlacementProblem:
         for role in problem.roles
     )
     used = sorted({name for role in roles for name in role.subgroups}) or ["a"]
-    bond = _bond(used, problem.levels)
-    bonds = draw(st.lists(bond, max_size=3, unique_by=lambda one: one.name))
-    wishes = [
+    subgroup_rule = _subgroup_rule(used, problem.levels)
+    subgroup_rules = draw(st.lists(subgroup_rule, max_size=3, unique_by=lambda one: one.name))
+    preferred = [
         SubgroupFewest(f"{name} in few", name, draw(st.sampled_from(problem.levels)))
         for name in used
         if draw(st.booleans())
@@ -145,13 +145,13 @@ def bonded_problems(draw: st.DrawFn) -> PlacementProblem:
         )
         for _ in range(draw(st.sampled_from((0, 0, 0, 1, 2))))
     )
-    rules = (*problem.rules, *bonds, *wishes)
+    rules = (*problem.rules, *subgroup_rules, *preferred)
     return structs.replace(problem, roles=roles, rules=rules, subgroup_anchors=anchors)
 
 
 @st.composite
-def company_problems(draw: st.DrawFn) -> PlacementProblem:
-    """Up to three roles that must be near each other or apart, by a label of some nodes or by node."""
+def affinity_problems(draw: st.DrawFn) -> PlacementProblem:
+    """Up to three roles with pod affinity or anti-affinity by a node label or by host."""
     sizes = draw(st.lists(st.integers(1, 3), min_size=1, max_size=3))
     demands = [
         RoleDemand(f"role-{index}", (size,), least, least + draw(st.sampled_from((0, 0, 1))), (), f"{index}")
@@ -171,26 +171,30 @@ def company_problems(draw: st.DrawFn) -> PlacementProblem:
         )
         for index in range(len(split))
     ]
-    company = draw(st.lists(_company([one.shape for one in demands]), min_size=1, max_size=2))
-    rules = [structs.replace(rule, name=f"company {index}") for index, rule in enumerate(company)]
-    wishes = (FewestDomains("preferred", "rack"),) if draw(st.booleans()) else ()
-    roomy = draw(_with_room(classes, demands))
-    return PlacementProblem(("cpu",), ("rack",), tuple(demands), roomy, (*wishes, *rules), keys=("row",))
+    affinity = draw(st.lists(_affinity_rule([one.shape for one in demands]), min_size=1, max_size=2))
+    rules = [structs.replace(rule, name=f"affinity {index}") for index, rule in enumerate(affinity)]
+    preferred = (FewestDomains("preferred", "rack"),) if draw(st.booleans()) else ()
+    node_classes = draw(_with_capacity(classes, demands))
+    return PlacementProblem(
+        ("cpu",), ("rack",), tuple(demands), node_classes, (*preferred, *rules), keys=("row",)
+    )
 
 
 @st.composite
-def _company(draw: st.DrawFn, shapes: Sequence[str]) -> AffinityRule:
+def _affinity_rule(draw: st.DrawFn, shapes: Sequence[str]) -> AffinityRule:
     some = st.sets(st.sampled_from([ShapeKey(shape) for shape in shapes]), min_size=1)
     owners, others = tuple(sorted(draw(some))), tuple(sorted(draw(some)))
     if draw(st.booleans()):
         return PodAntiAffinityRule("", draw(st.sampled_from(("row", "host"))), owners, others)
-    homes = draw(st.sampled_from(((), (), ("x",), ("w",))))
-    begin = () if homes else tuple(shape for shape in owners if draw(st.booleans()))
-    return PodAffinityRule("", "row", owners, tuple(one for one in others if one not in owners), homes, begin)
+    existing = draw(st.sampled_from(((), (), ("x",), ("w",))))
+    starters = () if existing else tuple(shape for shape in owners if draw(st.booleans()))
+    return PodAffinityRule(
+        "", "row", owners, tuple(one for one in others if one not in owners), existing, starters
+    )
 
 
 @st.composite
-def _bond(draw: st.DrawFn, subgroups: Sequence[str], levels: Sequence[str]) -> SubgroupRule:
+def _subgroup_rule(draw: st.DrawFn, subgroups: Sequence[str], levels: Sequence[str]) -> SubgroupRule:
     subgroup, level = draw(st.sampled_from(subgroups)), draw(st.sampled_from(levels))
     name = f"{subgroup} {level}"
     if draw(st.booleans()):
@@ -200,7 +204,7 @@ def _bond(draw: st.DrawFn, subgroups: Sequence[str], levels: Sequence[str]) -> S
 
 @st.composite
 def tight_problems(draw: st.DrawFn) -> PlacementProblem:
-    """Six nodes in up to five racks of two spines, two or three roles that share them, nearly full."""
+    """Six nodes in up to five racks of two spines, nearly filled by two or three roles that share them."""
     sizes = draw(st.lists(st.integers(2, 5), min_size=2, max_size=3, unique=True))
     demands = [role(f"size-{size}", (size,), draw(st.integers(1, 2))) for size in sizes]
     racks = [(f"s{rack % 2}", f"r{rack}") for rack in range(5)]
@@ -208,9 +212,9 @@ def tight_problems(draw: st.DrawFn) -> PlacementProblem:
         node(f"n{index}", (draw(st.integers(3, 9)),), draw(st.sampled_from(racks)), roles=len(sizes))
         for index in range(6)
     ]
-    wishes = (FewestDomains("preferred", draw(st.sampled_from(("spine", "rack")))),)
-    roomy = draw(_with_room(classes, demands))
-    return PlacementProblem(RESOURCES[1:], ("spine", "rack"), tuple(demands), roomy, wishes)
+    preferred = (FewestDomains("preferred", draw(st.sampled_from(("spine", "rack")))),)
+    node_classes = draw(_with_capacity(classes, demands))
+    return PlacementProblem(RESOURCES[1:], ("spine", "rack"), tuple(demands), node_classes, preferred)
 
 
 @st.composite
@@ -248,7 +252,7 @@ def _named(budgets: Sequence[Budget]) -> list[Budget]:
 
 
 def _counting(budgets: Sequence[Budget], nodes: tuple[NodeName, ...]) -> tuple[int, ...]:
-    """The budgets that count these nodes: those of all nodes may be left out, as the problem allows."""
+    """The budgets that name these nodes; budgets without a node set count every node and are not listed."""
     scopes = [one.nodes for one in budgets]
     return tuple(index for index, scope in enumerate(scopes) if scope is not None and scope.issuperset(nodes))
 

@@ -8,11 +8,11 @@ from phalanx.solver.problem import Placed, PlacementProblem
 from phalanx.solver.single import greedy
 
 from tests.solver.oracle import optimum
-from tests.solver.problems import bonded_problems, bounded, company_problems, problems, tight_problems
+from tests.solver.problems import affinity_problems, bounded, problems, subgroup_problems, tight_problems
 
 
 def compare(problem: PlacementProblem) -> None:
-    """The answer exists iff one exists, and it is proven to be the best: these problems are small."""
+    """The solver finds and proves the optimum, or proves that there is no placement."""
     best = optimum(problem)
     answer = place(problem)
     assert answer.errors == ()
@@ -39,13 +39,13 @@ def test_several_roles(problem: PlacementProblem) -> None:
 
 
 @bounded(300)
-@given(bonded_problems())
-def test_subgroups_with_rules_of_their_own(problem: PlacementProblem) -> None:
+@given(subgroup_problems())
+def test_subgroups_with_topology_constraints(problem: PlacementProblem) -> None:
     compare(problem)
 
 
 @bounded(200)
-@given(bonded_problems())
+@given(subgroup_problems())
 def test_subgroups_where_greedy_search_finds_nothing(problem: PlacementProblem) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(greedy, "search_subgroups", lambda table, scope: None)
@@ -53,14 +53,14 @@ def test_subgroups_where_greedy_search_finds_nothing(problem: PlacementProblem) 
 
 
 @bounded(300)
-@given(company_problems())
-def test_pods_that_must_be_near_others_or_apart(problem: PlacementProblem) -> None:
+@given(affinity_problems())
+def test_pod_affinity_and_anti_affinity(problem: PlacementProblem) -> None:
     compare(problem)
 
 
 @bounded(200)
-@given(company_problems())
-def test_company_where_greedy_search_finds_nothing(problem: PlacementProblem) -> None:
+@given(affinity_problems())
+def test_pod_affinity_where_greedy_search_finds_nothing(problem: PlacementProblem) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(greedy, "with_affinity", lambda table, scope, found: None)
         compare(problem)

@@ -1,4 +1,4 @@
-"""Choices of cells against brute force on small trees."""
+"""The choice of cells against brute force on small trees."""
 
 from collections.abc import Sequence
 from itertools import combinations
@@ -11,7 +11,7 @@ from tests.examples import holds
 
 
 def _most(demands: Sequence[CellDemand], taken: frozenset[int] = frozenset()) -> int:
-    """The most cells that can be kept beside the nodes that are taken: every combination is tried."""
+    """The most cells that are disjoint from the taken nodes; every combination is tried."""
     if not demands:
         return 0
     first, *rest = demands
@@ -35,7 +35,7 @@ def _nodes(demands: Sequence[CellDemand], choice: Selection) -> list[int]:
 
 @st.composite
 def trees(draw: st.DrawFn) -> list[CellDemand]:
-    """Up to three racks of up to three hosts; some are closed to some queues, which wish for either level."""
+    """Up to three racks of up to three hosts; each queue demands racks or hosts and may use only some."""
     sizes = draw(st.lists(st.integers(1, 3), min_size=1, max_size=3))
     racks: list[tuple[int, ...]] = []
     for size in sizes:
@@ -55,7 +55,7 @@ def trees(draw: st.DrawFn) -> list[CellDemand]:
 
 @given(trees())
 @holds(200)
-def test_as_many_cells_are_kept_as_brute_force_finds_and_none_overlap(demands: list[CellDemand]) -> None:
+def test_the_most_disjoint_cells_are_chosen(demands: list[CellDemand]) -> None:
     choice = choose_cells(demands)
     nodes = _nodes(demands, choice)
     assert sum(map(len, choice)) == _most(demands)
@@ -63,7 +63,7 @@ def test_as_many_cells_are_kept_as_brute_force_finds_and_none_overlap(demands: l
     assert all(len(taken) <= demand.count for demand, taken in zip(demands, choice, strict=True))
 
 
-def test_what_is_in_use_already_comes_first_then_what_is_sound_then_what_is_small() -> None:
+def test_cells_in_use_are_preferred_then_available_ones_then_small_ones() -> None:
     used, unavailable_nodes, large, small = (
         CellCandidate((0, 1), used_nodes=1),
         CellCandidate((2,), unavailable_nodes=1),
@@ -75,8 +75,8 @@ def test_what_is_in_use_already_comes_first_then_what_is_sound_then_what_is_smal
     assert kept == [(3,), (2, 3), (1, 2, 3), (0, 1, 2, 3)]
 
 
-def test_the_search_keeps_what_is_in_use_too() -> None:
-    """Simple rules take the rack for the first wish, and leave none of the two hosts for the others."""
+def test_the_exact_search_prefers_cells_in_use_too() -> None:
+    """Greedy takes the used rack for the first demand and leaves no host for the second."""
     racks = (CellCandidate((0, 1), used_nodes=1), CellCandidate((2, 3)))
     hosts = (CellCandidate((0,)), CellCandidate((1,)))
     assert choose_cells([CellDemand(1, racks), CellDemand(2, hosts)]) == ((1,), (0, 1))

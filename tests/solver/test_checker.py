@@ -1,4 +1,4 @@
-"""The checker finds each way in which an answer can be wrong."""
+"""The checker reports each kind of invalid answer."""
 
 import pytest
 from msgspec import structs
@@ -34,7 +34,7 @@ def answer(*assignments: tuple[int, str, int]) -> Placed:
     return certify(Scorer(PROBLEM), chosen, bound=None, by="test")
 
 
-def test_sound_answers_pass() -> None:
+def test_valid_answers_pass() -> None:
     assert check(PROBLEM, answer((0, "n1", 1))) == ()
     assert check(PROBLEM, answer((0, "n1", 1), (0, "n2", 1), (1, "n2", 1))) == ()
     found = place(PROBLEM)
@@ -43,7 +43,7 @@ def test_sound_answers_pass() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wrong", "words"),
+    ("invalid", "message"),
     [
         (answer((0, "n1", 1), (1, "n1", 1)), "role b may not use n1"),
         (answer((1, "n2", 1)), "0 pods of role a, not 1 to 3"),
@@ -57,16 +57,16 @@ def test_sound_answers_pass() -> None:
         (answer((0, "n1", 0)), "0 pods on n1"),
     ],
 )
-def test_wrong_placements_are_found(wrong: Placed, words: str) -> None:
-    assert words in check(PROBLEM, wrong)
+def test_invalid_placements_are_reported(invalid: Placed, message: str) -> None:
+    assert message in check(PROBLEM, invalid)
 
 
-def test_unknown_nodes_and_roles_are_found() -> None:
-    sound = answer((0, "n1", 1))
-    assert check(PROBLEM, structs.replace(sound, assignments=(Assignment(0, "n9", 1),))) == (
+def test_unknown_nodes_and_roles_are_reported() -> None:
+    valid = answer((0, "n1", 1))
+    assert check(PROBLEM, structs.replace(valid, assignments=(Assignment(0, "n9", 1),))) == (
         "there is no node n9",
     )
-    assert check(PROBLEM, structs.replace(sound, assignments=(Assignment(7, "n1", 1),))) == (
+    assert check(PROBLEM, structs.replace(valid, assignments=(Assignment(7, "n1", 1),))) == (
         "there is no role 7",
     )
 
@@ -81,20 +81,20 @@ def test_unknown_nodes_and_roles_are_found() -> None:
         {"terms": ("unplaced",)},
     ],
 )
-def test_false_claims_are_found(claim: dict[str, object]) -> None:
-    sound = answer((0, "n1", 1))
-    lie = structs.replace(sound, certificate=structs.replace(sound.certificate, **claim))
-    assert len(check(PROBLEM, lie)) == 1
+def test_invalid_certificates_are_reported(claim: dict[str, object]) -> None:
+    valid = answer((0, "n1", 1))
+    invalid = structs.replace(valid, certificate=structs.replace(valid.certificate, **claim))
+    assert len(check(PROBLEM, invalid)) == 1
 
 
 def test_running_members_count_for_the_required_level() -> None:
     joined = structs.replace(PROBLEM, anchors=(("r2",),))
-    lonely = certify(Scorer(joined), [Assignment(0, "n1", 1)], bound=(3, 2), by="test")
-    assert check(joined, lonely) == ("same rack: pods in 2 domains of level rack",)
+    separate = certify(Scorer(joined), [Assignment(0, "n1", 1)], bound=(3, 2), by="test")
+    assert check(joined, separate) == ("same rack: pods in 2 domains of level rack",)
 
 
-def test_unsound_answer_is_dropped_and_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A backend that is wrong costs nothing but a defect: the next one answers."""
+def test_an_invalid_answer_is_dropped_and_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    """When a backend returns an invalid answer, an error is reported and the next backend answers."""
 
     def broken(problem: PlacementProblem) -> Answer:
         return certify(Scorer(problem), [Assignment(0, "n3", 3)], bound=(0, 0), by="broken")
@@ -108,7 +108,9 @@ def test_unsound_answer_is_dropped_and_reported(monkeypatch: pytest.MonkeyPatch)
     assert found.errors[0].startswith("broken: 12 nvidia.com/gpu on n3")
 
 
-def test_error_in_a_backend_is_reported_and_the_next_one_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_exception_in_a_backend_is_reported_and_the_next_backend_answers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def broken(problem: PlacementProblem) -> Answer:
         raise ZeroDivisionError(len(problem.roles))
 

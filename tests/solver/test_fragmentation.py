@@ -1,4 +1,4 @@
-"""The scoring of single pods by fragmentation: its arrays against slow plain Python, and its parts."""
+"""Fragmentation scores of single pods: the array code against plain Python, and its parts."""
 
 from fractions import Fraction
 
@@ -37,7 +37,7 @@ MOST = 4
 
 
 class Node(Struct, frozen=True):
-    """`devices` are what is left of each, whole ones that nobody tells apart where `loose`."""
+    """`devices` is the free share of each; `loose` ones are whole and interchangeable."""
 
     kind: int
     cpu: int
@@ -83,7 +83,7 @@ def pod_rows(these: list[TypicalPods]) -> PodRows:
 
 
 def slow_fragments(kind: int, cpu: int, devices: list[int], typical: list[TypicalPods]) -> int:
-    """The published definition, one typical pod after the other."""
+    """The published definition, one typical pod at a time."""
     total = 0
     for pod in typical:
         able = kind in pod.kinds and pod.gpus > 0 and cpu >= pod.cpu
@@ -93,7 +93,7 @@ def slow_fragments(kind: int, cpu: int, devices: list[int], typical: list[Typica
 
 
 def slow_after(node: Node, pod: TypicalPods, device: int) -> list[int] | None:
-    """The devices with the pod on them; None when it does not fit there."""
+    """The devices after the pod is placed; None when it does not fit."""
     after = list(node.devices)
     if pod.gpus == 1 and pod.milli < 1000:
         if node.loose or device >= len(after) or after[device] < pod.milli:
@@ -106,19 +106,19 @@ def slow_after(node: Node, pod: TypicalPods, device: int) -> list[int] | None:
     return after if len(whole) == pod.gpus else None
 
 
-def slow_rooms(kind: int, cpu: int, devices: list[int], typical: list[TypicalPods], rooms: list[int],
+def slow_worth(kind: int, cpu: int, devices: list[int], typical: list[TypicalPods], supply: list[int],
                every: int) -> int:  # fmt: skip
     """The worth of all pods with several devices that the node could take."""
     return sum(
-        worth_of(pod, typical, room, every)
-        for pod, room in zip(typical, rooms, strict=True)
+        worth_of(pod, typical, devices_of_pod, every)
+        for pod, devices_of_pod in zip(typical, supply, strict=True)
         if pod.gpus > 1 and kind in pod.kinds and cpu >= pod.cpu and devices.count(1000) >= pod.gpus
     )
 
 
-def slow_cost(node: Node, pod: TypicalPods, device: int, typical: list[TypicalPods], rooms: list[int],
+def slow_cost(node: Node, pod: TypicalPods, device: int, typical: list[TypicalPods], supply: list[int],
               every: int, price: int, rest: list[int]) -> int | None:  # fmt: skip
-    """What the module's description says."""
+    """The cost as the module's docstring defines it."""
     after, cpu = slow_after(node, pod, device), node.cpu - pod.cpu
     if after is None or cpu < 0:
         return None
@@ -136,8 +136,8 @@ def slow_cost(node: Node, pod: TypicalPods, device: int, typical: list[TypicalPo
     )
     hungry = starved(after, cpu) - starved(before, node.cpu)
     wasted = sum(rest[left] for left in after) - sum(rest[left] for left in before)
-    lost = slow_rooms(node.kind, node.cpu, before, typical, rooms, every) - slow_rooms(
-        node.kind, cpu, after, typical, rooms, every
+    lost = slow_worth(node.kind, node.cpu, before, typical, supply, every) - slow_worth(
+        node.kind, cpu, after, typical, supply, every
     )
     scarce = SCARCITY_WEIGHT * price * pod.gpus * pod.milli
     return 1000 * growth + count * (1000 * CPU_WEIGHT * hungry + wasted + scarce + lost)
@@ -150,13 +150,13 @@ def slow_cost(node: Node, pod: TypicalPods, device: int, typical: list[TypicalPo
     placed=st.lists(pods(), min_size=1, max_size=4),
     takes=st.lists(st.booleans(), min_size=15, max_size=15),
 )
-def test_costs_are_those_of_the_description(
+def test_costs_equal_a_plain_implementation_of_the_description(
     cluster: list[Node], typical: list[TypicalPods], placed: list[TypicalPods], takes: list[bool]
 ) -> None:
     fits = np.array(takes[: len(typical) * len(cluster)]).reshape(len(typical), len(cluster))
     gpus = np.array([MOST - number for number in range(len(cluster))])
     gpus = np.maximum(gpus, [len(node.devices) for node in cluster])
-    rooms, every = fits.sum(axis=1).tolist(), int(gpus.sum())
+    supply, every = fits.sum(axis=1).tolist(), int(gpus.sum())
     forecast, rest = Forecast(typical, fits, gpus, kinds=KINDS), leftover(typical).tolist()
     for number, pod in enumerate(placed):
         of_pod = forecast.costs(TrialPlacement(rows(cluster), pod_rows([pod])), forecast.prices)
@@ -164,7 +164,7 @@ def test_costs_are_those_of_the_description(
             price = forecast.prices[at : at + 1]
             of_node = forecast.costs(TrialPlacement(rows([node]), pod_rows(placed)), price)
             for device in range(MOST):
-                slow = slow_cost(node, pod, device, typical, rooms, every, int(price[0]), rest)
+                slow = slow_cost(node, pod, device, typical, supply, every, int(price[0]), rest)
                 if slow is not None:
                     assert np.broadcast_to(of_pod, (len(cluster), MOST))[at, device] == slow
                     assert np.broadcast_to(of_node, (len(placed), MOST))[number, device] == slow
@@ -172,14 +172,16 @@ def test_costs_are_those_of_the_description(
 
 @bounded(100)
 @given(cluster=st.lists(nodes(), min_size=1, max_size=3), typical=st.lists(pods(), min_size=1, max_size=6))
-def test_the_measure_is_the_published_one(cluster: list[Node], typical: list[TypicalPods]) -> None:
+def test_the_fragmentation_measure_equals_the_published_definition(
+    cluster: list[Node], typical: list[TypicalPods]
+) -> None:
     measure = Fragmentation(typical, kinds=KINDS, devices=MOST)
     assert measure.of_nodes(rows(cluster)).tolist() == [
         slow_fragments(node.kind, node.cpu, list(node.devices), typical) for node in cluster
     ]
 
 
-def test_what_is_left_of_a_device_counts_for_as_much_as_nobody_will_take() -> None:
+def test_a_device_remainder_counts_for_the_share_of_demand_that_cannot_use_it() -> None:
     table = leftover([TypicalPods(0, 1, 500, (0,), 98), TypicalPods(0, 0, 0, (0,), 2)])
     assert table[400] == 400_000
     assert table[500] == 2 * 500_000 // 100
@@ -192,7 +194,7 @@ def test_what_is_left_of_a_device_counts_for_as_much_as_nobody_will_take() -> No
     takes=st.lists(st.booleans(), min_size=15, max_size=15),
     gpus=st.lists(st.integers(0, 8), min_size=3, max_size=3),
 )
-def test_nodes_are_as_dear_as_the_demand_that_only_they_can_meet(
+def test_node_prices_equal_the_demand_per_eligible_device(
     typical: list[TypicalPods], takes: list[bool], gpus: list[int]
 ) -> None:
     fits = np.array(takes[: 3 * len(typical)]).reshape(len(typical), 3)
@@ -207,7 +209,7 @@ def test_nodes_are_as_dear_as_the_demand_that_only_they_can_meet(
         assert abs(found[node] - exact) < Fraction(51, 100)
 
 
-def test_room_is_worth_the_chance_that_it_is_needed() -> None:
+def test_free_capacity_is_valued_by_the_expected_demand() -> None:
     seen = [TypicalPods(8_000, 1, 1000, (0,), 78), TypicalPods(0, 2, 1000, (0,), 1),
             TypicalPods(0, 4, 1000, (0,), 1)]  # fmt: skip
     # 22 devices and a demand of 84: 0.26 of a pod to come, and 1.00 (twice the root) in reserve.
@@ -225,7 +227,7 @@ def test_a_cluster_without_typical_pods_costs_nothing() -> None:
 
 
 def test_costs_at_all_bounds_stay_within_64_bits() -> None:
-    """The same sums by Python's integers, where no product can overflow."""
+    """The same sums with Python integers, where no product can overflow."""
     most, cores = FRAGMENT_DEVICES_MAX, FRAGMENT_CORES_MAX
     weight = TYPICAL_WEIGHT_MAX // TYPICAL_SHAPES_MAX
     typical = [TypicalPods(cores, most, 1000, (0,), weight) for _ in range(TYPICAL_SHAPES_MAX)]
@@ -236,8 +238,8 @@ def test_costs_at_all_bounds_stay_within_64_bits() -> None:
     assert prices(typical, takes, gpus).tolist() == [FRAGMENT_COST_MAX, 0]
     node = NodeRows(np.array([0]), np.array([cores]), np.zeros((1, 1), dtype=np.int64), np.array([most]))
     pod = PodRows(np.array([cores]), np.array([most]), np.array([1000]))
-    dear = np.array([FRAGMENT_COST_MAX])
-    found = forecast.costs(TrialPlacement(node, pod), dear)
+    price = np.array([FRAGMENT_COST_MAX])
+    found = forecast.costs(TrialPlacement(node, pod), price)
     count = TYPICAL_WEIGHT_MAX
     starved = -max(0, most * 1000 - most * 1000 * 100 // CORES_PERCENT)
     scarce = SCARCITY_WEIGHT * FRAGMENT_COST_MAX * most * 1000

@@ -1,4 +1,4 @@
-"""The benchmark on OpenB: its protocol on made-up lists. The scoring itself is in test_fragmentation.py."""
+"""The protocol of the OpenB benchmark on synthetic lists. test_fragmentation.py tests the scoring."""
 
 import random
 from collections import Counter
@@ -44,7 +44,7 @@ machines = st.lists(
 
 
 def filled(every: list[Machine], pods: list[Shape]) -> Cluster:
-    """Pods go to the first node and device that take them."""
+    """Place each pod on the first node and device on which it fits."""
     cluster = Cluster(every)
     for pod in pods:
         table = ShapeTable([pod], [machine.model for machine in every])
@@ -58,7 +58,7 @@ def filled(every: list[Machine], pods: list[Shape]) -> Cluster:
 
 @given(every=machines, order=st.lists(shapes, min_size=1, max_size=25))
 @settings(max_examples=40, deadline=None)
-def test_columns_kept_up_to_date_are_columns_made_anew(every: list[Machine], order: list[Shape]) -> None:
+def test_incremental_columns_equal_recomputed_columns(every: list[Machine], order: list[Shape]) -> None:
     cluster, kinds = Cluster(every), sorted(set(order))
     table, policy = ShapeTable(kinds, [machine.model for machine in every]), LookAhead(every)
     board = Board(cluster, table, policy)
@@ -68,16 +68,16 @@ def test_columns_kept_up_to_date_are_columns_made_anew(every: list[Machine], ord
         if (found := board.choose(kinds.index(pod))) is not None:
             cluster.place(found[0], pod, found[1])
             board.update(found[0])
-        anew = Board(cluster, table, policy)
+        recomputed = Board(cluster, table, policy)
         assert [board.choose(row) for row in range(len(kinds))] == [
-            anew.choose(row) for row in range(len(kinds))
+            recomputed.choose(row) for row in range(len(kinds))
         ]
 
 
 @pytest.mark.parametrize("name", POLICIES)
 @given(every=machines, pods=st.lists(shapes.filter(lambda pod: pod.gpus), min_size=1, max_size=12))
 @settings(max_examples=15, deadline=None)
-def test_no_run_takes_more_than_there_is_and_each_can_be_repeated(
+def test_runs_stay_within_capacity_and_are_reproducible(
     name: str, every: list[Machine], pods: list[Shape]
 ) -> None:
     run = run_once(every, pods, name, seed=7)
@@ -88,7 +88,7 @@ def test_no_run_takes_more_than_there_is_and_each_can_be_repeated(
     assert all(mark.fragmented <= 100 - mark.allocated + 1e-9 for mark in run.marks)
 
 
-def test_what_is_idle_is_what_the_devices_have_left() -> None:
+def test_idle_capacity_is_the_sum_of_what_is_free_on_the_devices() -> None:
     cluster = filled([LARGE, SMALL], [PAIR, HALF, PAIR, CORES, HALF])
     assert cluster.idle == cluster.devices.sum() == 1_000
 
@@ -102,21 +102,21 @@ def test_fgd_scores_the_growth_of_what_typical_pods_cannot_use() -> None:
     assert Board(cluster, table, policy).choose(0) == (1, 0)
 
 
-def test_a_pod_without_room_on_its_node_is_an_error() -> None:
+def test_placing_a_pod_that_does_not_fit_is_an_error() -> None:
     cluster = Cluster([SMALL])
     cluster.place(0, PLAIN, 0)
     cluster.place(0, HALF, 1)
-    with pytest.raises(ValueError, match="no room"):
+    with pytest.raises(ValueError, match="has no capacity"):
         cluster.place(0, HALF, 0)
 
 
-def test_typical_shapes_cover_what_they_should_and_leave_memory_aside() -> None:
+def test_typical_shapes_cover_the_given_share_and_ignore_memory() -> None:
     pods = [*[HALF] * 90, *[Shape(HALF.cpu, GI, 1, 500)] * 5, *[PLAIN] * 3, *[PAIR] * 2]
     assert typical(Counter(pods)) == {Shape(4_000, 0, 1, 500): 95}
     assert sum(typical(Counter(pods), covered_percent=100).values()) == 100
 
 
-def test_a_share_goes_to_the_device_that_it_fills_best() -> None:
+def test_a_fractional_pod_takes_the_device_with_the_best_fit() -> None:
     every = [Machine("a", 64_000, 64 * GI, 3, "T4")]
     order = [Shape(1_000, GI, 1, 700), Shape(1_000, GI, 1, 600), Shape(1_000, GI, 1, 300)]
     cluster = Cluster(every)
@@ -128,7 +128,7 @@ def test_a_share_goes_to_the_device_that_it_fills_best() -> None:
     assert cluster.devices.tolist() == [[0, 400, 1000]]
 
 
-def test_cores_go_where_no_device_needs_them() -> None:
+def test_cpu_pods_take_nodes_with_spare_cores() -> None:
     rich, poor = Machine("z", 200_000, 640 * GI, 2, "T4"), Machine("a", 32_000, 640 * GI, 2, "T4")
     order = [Shape(16_000, GI, 1, 1000), CORES]
     run = replay([poor, rich], [*order, order[0], order[0], order[0]], LookAhead([poor, rich]),
@@ -137,7 +137,7 @@ def test_cores_go_where_no_device_needs_them() -> None:
     assert run.dropped == 0
 
 
-def test_arrivals_are_the_list_in_another_order_and_then_drawn_pods_up_to_130_percent() -> None:
+def test_arrivals_are_the_shuffled_list_and_then_sampled_pods_up_to_130_percent() -> None:
     pods = [PLAIN] * 20 + [HALF] * 20
     order = arrivals(pods, capacity=40_000, rng=random.Random(1))
     assert Counter(order[:40]) == Counter(pods)
@@ -147,12 +147,12 @@ def test_arrivals_are_the_list_in_another_order_and_then_drawn_pods_up_to_130_pe
     assert order != arrivals(pods, capacity=40_000, rng=random.Random(2))
 
 
-def test_a_drawn_pod_ends_the_list_when_one_of_its_devices_is_too_many() -> None:
+def test_the_list_ends_with_the_sampled_pod_that_exceeds_the_limit() -> None:
     assert arrivals([PLAIN] * 20, capacity=15_700, rng=random.Random(1)) == [PLAIN] * 20
     assert arrivals([PAIR] * 2, capacity=4_000, rng=random.Random(1)) == [PAIR] * 3
 
 
-def test_a_list_that_asks_for_too_much_loses_pods_anywhere() -> None:
+def test_a_list_above_the_limit_loses_random_pods() -> None:
     pods = [Shape(number, GI, 1, 1000) for number in range(100)]
     shuffled = list(pods)
     random.Random(1).shuffle(shuffled)
@@ -162,13 +162,13 @@ def test_a_list_that_asks_for_too_much_loses_pods_anywhere() -> None:
     assert order != shuffled[:13]
 
 
-def test_nodes_get_their_names_by_chance() -> None:
+def test_node_names_are_shuffled() -> None:
     every = [Machine(str(number), 1, 1, 1, "T4") for number in range(20)]
     assert renamed(every, random.Random(1)) != tuple(every)
     assert sorted(renamed(every, random.Random(1)), key=lambda each: int(each.name)) == every
 
 
-def test_marks_show_the_cluster_before_the_pod_that_passes_them() -> None:
+def test_marks_show_the_cluster_before_the_pod_that_crosses_them() -> None:
     order = [PLAIN, HALF, PLAIN, PAIR]
     run = replay([SMALL, SMALL], order, BestFit(), measure_of({PLAIN: 1}, [SMALL]), upto=130)
     allocated = {mark.arrived: mark.allocated for mark in run.marks}
@@ -194,7 +194,7 @@ def test_figures_are_means_over_the_runs() -> None:
     assert (spread([1.0, 2.0]).sd, spread([1.0]).sd, found.first_dropped.mean) == (0.707, 0.0, 130)
 
 
-def test_lists_are_read_by_name_and_with_or_without_models(tmp_path: Path) -> None:
+def test_lists_are_sorted_by_name_and_the_model_column_is_optional(tmp_path: Path) -> None:
     (tmp_path / "openb_node_list_gpu_node.csv").write_text(
         "sn,cpu_milli,memory_mib,gpu,model\nn2,96000,1024,8,G2\nn1,16000,2048,2,T4\n"
     )

@@ -40,8 +40,8 @@ from tests.solver.oracle import optimum
 from tests.solver.problems import bounded, node, problems, role
 
 
-def needy(*, anchored: bool = False) -> PlacementProblem:
-    """Twelve nodes in four racks and two spines, two roles that share nodes, a budget, prices, a wish."""
+def problem_with_budget_and_costs(*, anchored: bool = False) -> PlacementProblem:
+    """Twelve nodes in four racks and two spines, two roles, a budget, costs, a preferred level."""
     nodes = [
         node(
             f"n{i}",
@@ -63,8 +63,8 @@ def needy(*, anchored: bool = False) -> PlacementProblem:
     )
 
 
-def crowded() -> PlacementProblem:
-    """Three nodes that are filled exactly, in a way that best fit does not find: 6 + 4, 5 + 5, 3 + 3 + 4."""
+def exactly_full_problem() -> PlacementProblem:
+    """Three nodes with a perfect packing that best fit does not find: 6 + 4, 5 + 5, 3 + 3 + 4."""
     nodes = [node(name, (10,), roles=4) for name in ("n1", "n2", "n3")]
     sizes = ((6, 1), (5, 2), (4, 2), (3, 2))
     roles = tuple(role(f"size-{size}", (size,), count) for size, count in sizes)
@@ -78,8 +78,8 @@ def table_and_scopes(problem: PlacementProblem) -> tuple[NodeTable, list[Scope]]
 
 @bounded(150)
 @given(problems())
-def test_never_worse_than_greedy(problem: PlacementProblem) -> None:
-    """Whatever greedy search finds is sound, and the answer is at least as good."""
+def test_the_answer_is_never_worse_than_greedy_search(problem: PlacementProblem) -> None:
+    """The answer is at least as good as what greedy search finds."""
     table, found_scopes = table_and_scopes(problem)
     for scope in found_scopes:
         found = search(table, scope)
@@ -93,8 +93,8 @@ def test_never_worse_than_greedy(problem: PlacementProblem) -> None:
 
 @bounded(150)
 @given(problems())
-def test_bounds_hold_in_every_scope(problem: PlacementProblem) -> None:
-    """The relaxations' bound of all scopes together is not above the optimum; no scope, no placement."""
+def test_the_relaxation_bound_is_not_above_the_optimum(problem: PlacementProblem) -> None:
+    """The least relaxation bound of all scopes is not above the optimum; there is at least one scope."""
     best = optimum(problem)
     table, found_scopes = table_and_scopes(problem)
     assume(best is not None and any(one.minimum for one in problem.roles))
@@ -106,8 +106,8 @@ def test_bounds_hold_in_every_scope(problem: PlacementProblem) -> None:
 
 @bounded(100)
 @given(problems())
-def test_little_effort_degrades_the_answer_and_nothing_else(problem: PlacementProblem) -> None:
-    """Without effort for a proof, what is found is sound and what is claimed is true."""
+def test_answers_with_little_effort_are_sound_and_their_bounds_are_valid(problem: PlacementProblem) -> None:
+    """Without effort for a proof, placements are valid and bounds are correct."""
     best = optimum(problem)
     for effort in (0.0, 1e-7):
         answer = place(problem, limits=SolveLimits(deterministic=effort))
@@ -122,7 +122,7 @@ def test_little_effort_degrades_the_answer_and_nothing_else(problem: PlacementPr
 
 @bounded(100)
 @given(problems())
-def test_patterns_are_what_one_node_holds(problem: PlacementProblem) -> None:
+def test_patterns_describe_exactly_what_fits_on_one_node(problem: PlacementProblem) -> None:
     """A combination of pods fits on a node iff some pattern of its group contains it."""
     table = node_table(class_rows(problem))
     for group in groups_of(table, table.everything):
@@ -135,8 +135,8 @@ def test_patterns_are_what_one_node_holds(problem: PlacementProblem) -> None:
                 assert contained == fits_on(problem, table.names[position], counts)
 
 
-def test_nodes_that_a_budget_tells_apart_are_two_groups() -> None:
-    """Same patterns, price and domain, but only one of them is counted."""
+def test_nodes_with_different_budgets_are_in_different_groups() -> None:
+    """Two nodes have the same patterns, cost and domain, but the budget counts only one of them."""
     nodes = (node("n1", (8,), budgets=(0,)), node("n2", (8,)), node("n3", (9,)))
     limit = Budget("limit", {"nvidia.com/gpu": 4}, frozenset({"n1"}))
     table = node_table(
@@ -157,8 +157,8 @@ def fits_on(problem: PlacementProblem, name: str, counts: tuple[int, ...]) -> bo
 
 @bounded(150)
 @given(problems())
-def test_without_patterns_the_answer_is_the_same(problem: PlacementProblem) -> None:
-    """Nodes with too many patterns are counted by their amounts, as exactly."""
+def test_the_answer_is_the_same_without_patterns(problem: PlacementProblem) -> None:
+    """Nodes with too many patterns are modelled by amounts, and the answer is still exact."""
     best = optimum(problem)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(groups_module, "PATTERNS_MAX", 0)
@@ -172,32 +172,34 @@ def test_without_patterns_the_answer_is_the_same(problem: PlacementProblem) -> N
         assert best is None
 
 
-def test_amounts_beyond_the_machine_are_not_proven_to_be_missing() -> None:
-    """Nodes with more than a pebibyte of what the pods need: no answer, and no false proof."""
+def test_infeasibility_is_not_claimed_for_amounts_that_overflow() -> None:
+    """Nodes with more than a pebibyte of a resource: no answer, and no false proof."""
     huge = 2**52
     nodes = [node(name, (3 * huge,), roles=2) for name in ("n1", "n2")]
     problem = PlacementProblem(
         ("memory",), (), (role("a", (huge + 1,), 2), role("b", (huge - 1,), 2)), tuple(nodes)
     )
     assert place(problem) == Unplaceable(proven=False, by="none")
-    roomy = structs.replace(problem, roles=(role("a", (3,), 2), role("b", (5,), 2)))
-    assert isinstance(place(roomy), Placed)
+    small = structs.replace(problem, roles=(role("a", (3,), 2), role("b", (5,), 2)))
+    assert isinstance(place(small), Placed)
 
 
-def test_prices_that_could_overflow_are_left_to_greedy_search() -> None:
-    """The model takes no such coefficient; the answer stays, without a proof of its price."""
-    problem = needy()
-    dear = tuple(structs.replace(one, cost=tuple(2**41 * p for p in one.cost)) for one in problem.classes)
-    answer = place(structs.replace(problem, classes=dear))
+def test_greedy_search_answers_when_costs_could_overflow() -> None:
+    """The model accepts no such coefficient; the greedy answer is kept without a proof of its cost."""
+    problem = problem_with_budget_and_costs()
+    expensive = tuple(
+        structs.replace(one, cost=tuple(2**41 * p for p in one.cost)) for one in problem.classes
+    )
+    answer = place(structs.replace(problem, classes=expensive))
     assert isinstance(answer, Placed)
     assert not answer.certificate.proven
     assert answer.certificate.by == "relaxation"
 
 
-def test_no_placement_is_only_proven_when_a_second_configuration_agrees(
+def test_infeasibility_is_proven_only_when_a_second_solver_configuration_agrees(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Room for each role and for the sum, but 6 + 5 does not fit on 10: only CP-SAT sees that."""
+    """Each role fits and so does the sum, but 6 + 5 does not fit on 10: only CP-SAT proves that."""
     nodes = [node(name, (10,), roles=2) for name in ("n1", "n2")]
     problem = PlacementProblem(
         ("nvidia.com/gpu",), (), (role("six", (6,), 2), role("five", (5,), 1)), tuple(nodes)
@@ -207,26 +209,26 @@ def test_no_placement_is_only_proven_when_a_second_configuration_agrees(
     assert place(problem) == Unplaceable(proven=False, by="cp-sat")
 
 
-WISH = SubgroupFewest("wish", "left", "rack")
+FEWEST = SubgroupFewest("fewest", "left", "rack")
 SIZES = (("s0", "r0", 3), ("s0", "r1", 5), ("s1", "r2", 4), ("s1", "r3", 4), ("s1", "r4", 9))
 
 
 @pytest.mark.parametrize(
     ("count", "rules", "anchors", "racks"),
     [
-        (4, (WISH,), (), {"r2"}),
-        (9, (WISH,), (), {"r4"}),
-        (12, (WISH,), (), {"r2", "r4"}),
-        (4, (WISH,), (SubgroupAnchor("left", ("s1", "r4"), 2),), {"r4"}),
-        (6, (WISH, SubgroupDomain("hard", "left", "spine")), (), {"r4"}),
-        (12, (WISH, SubgroupSegments("hard", "left", "rack", 4)), (), {"r2", "r4"}),
-        (12, (WISH, SubgroupDomain("hard", "all", "spine")), (), {"r2", "r4"}),
+        (4, (FEWEST,), (), {"r2"}),
+        (9, (FEWEST,), (), {"r4"}),
+        (12, (FEWEST,), (), {"r2", "r4"}),
+        (4, (FEWEST,), (SubgroupAnchor("left", ("s1", "r4"), 2),), {"r4"}),
+        (6, (FEWEST, SubgroupDomain("hard", "left", "spine")), (), {"r4"}),
+        (12, (FEWEST, SubgroupSegments("hard", "left", "rack", 4)), (), {"r2", "r4"}),
+        (12, (FEWEST, SubgroupDomain("hard", "all", "spine")), (), {"r2", "r4"}),
     ],
 )
-def test_greedy_search_gathers_subgroups_that_wish_so(
+def test_greedy_search_places_subgroups_in_the_fewest_domains(
     count: int, rules: tuple[Rule, ...], anchors: tuple[SubgroupAnchor, ...], racks: set[str]
 ) -> None:
-    """Beside others of the gang, on one node per rack; the bound without search proves it."""
+    """Other members use the same racks of one node each; the bound without search proves the optimum."""
     nodes = tuple(node(rack, (size,), (spine, rack), roles=2) for spine, rack, size in SIZES)
     left = structs.replace(role("left", (1,), count), subgroups=("left", "all"))
     levels = ("spine", "rack")
@@ -239,8 +241,8 @@ def test_greedy_search_gathers_subgroups_that_wish_so(
     assert answer.certificate.proven
 
 
-def test_nothing_at_all_is_the_best_where_segments_find_no_domain() -> None:
-    """Every node lacks the level; CP-SAT leaves all groups empty, and that is an answer."""
+def test_the_empty_placement_is_optimal_when_no_domain_can_hold_segments() -> None:
+    """No node has the level; CP-SAT leaves all groups empty, which is a valid answer."""
     nodes = structs.replace(node("a", (2,), ("x",), roles=2), nodes=tuple(map(NodeName, "abcd")))
     roles = tuple(
         structs.replace(role(name, (size,), 0, 1), subgroups=("left",)) for name, size in (("s", 1), ("l", 2))
@@ -258,17 +260,17 @@ def test_constraints_have_unique_names() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(CONSTRAINTS))
-def test_every_constraint_says_something(name: str) -> None:
-    """Each constraint adds to the model of a problem that needs it."""
-    problem = needy()
-    bonds = (SubgroupDomain("d", "left", "spine"), SubgroupSegments("s", "left", "rack", 2))
-    bonds = (*bonds, SubgroupFewest("w", "left", "rack"))
+def test_every_constraint_adds_to_the_model(name: str) -> None:
+    """Each constraint adds CP-SAT constraints for a problem that needs it."""
+    problem = problem_with_budget_and_costs()
+    subgroup_rules = (SubgroupDomain("d", "left", "spine"), SubgroupSegments("s", "left", "rack", 2))
+    subgroup_rules = (*subgroup_rules, SubgroupFewest("w", "left", "rack"))
     roles = (structs.replace(problem.roles[0], subgroups=("left",)), *problem.roles[1:])
     roles = tuple(structs.replace(one, shape=f"{index}") for index, one in enumerate(roles))
     one, other = ((ShapeKey(role.shape),) for role in roles[:2])
-    company = (PodAntiAffinityRule("a", "row", one, other), PodAffinityRule("b", "row", one, other))
+    affinity_rules = (PodAntiAffinityRule("a", "row", one, other), PodAffinityRule("b", "row", one, other))
     classes = tuple(structs.replace(each, label_values=("x",)) for each in problem.classes)
-    rules = (*problem.rules, *bonds, *company)
+    rules = (*problem.rules, *subgroup_rules, *affinity_rules)
     problem = structs.replace(problem, rules=rules, roles=roles, classes=classes, keys=("row",))
     table = node_table(class_rows(problem))
     groups = groups_of(table, table.everything)
@@ -291,15 +293,22 @@ for line in sys.stdin.buffer:
 """
 
 
-def test_same_answer_in_processes_with_different_hashes() -> None:
-    """Byte for byte the same answers, whatever order sets of strings have."""
-    given = b"\n".join(msgspec.json.encode(one) for one in (needy(), needy(anchored=True), crowded()))
+def test_the_answer_does_not_depend_on_the_hash_seed() -> None:
+    """The answers are equal byte for byte for any iteration order of sets of strings."""
+    given = b"\n".join(
+        msgspec.json.encode(one)
+        for one in (
+            problem_with_budget_and_costs(),
+            problem_with_budget_and_costs(anchored=True),
+            exactly_full_problem(),
+        )
+    )
     outputs = [printed("-c", PROGRAM, hash_seed=seed, given=given) for seed in ("1", "2", "3")]
     assert outputs[0].count(b"cp-sat") >= 1
     assert outputs[0] == outputs[1] == outputs[2]
 
 
-def test_solver_library_is_loaded_only_where_it_is_needed() -> None:
+def test_the_solver_library_is_loaded_only_when_it_is_needed() -> None:
     program = PROGRAM + "print('ortools' in sys.modules)"
     given = msgspec.json.encode(PlacementProblem(("cpu",), (), (role("a", (1,), 1),), (node("n1", (1,)),)))
     done = subprocess.run([sys.executable, "-c", program], input=given, capture_output=True, check=True)
@@ -309,7 +318,7 @@ def test_solver_library_is_loaded_only_where_it_is_needed() -> None:
 def racks_of(
     sizes: Sequence[int], *, free: Callable[[int, int], int] = lambda rack, place: 8
 ) -> PlacementProblem:
-    """So many nodes of eight devices in each rack; sixteen pods of five and twenty of four want one rack."""
+    """Racks of `sizes` nodes with eight devices; sixteen pods of five and twenty of four require one rack."""
     nodes = [
         node(f"n{rack:03}-{place:02}", (free(rack, place),), (f"r{rack:03}",), roles=2)
         for rack, size in enumerate(sizes)
@@ -330,17 +339,19 @@ def test_the_only_rack_of_hundreds_that_holds_the_gang_is_found() -> None:
     assert {one.node[:4] for one in answer.assignments} == {"n300"}
 
 
-def test_the_only_rack_is_found_where_no_two_others_are_alike() -> None:
-    unlike = racks_of([24] * 300 + [32], free=lambda rack, place: 8 if rack == 300 or place % 9 else 8 + rack)
-    assert isinstance(place(unlike), Placed)
+def test_the_only_rack_is_found_when_all_racks_differ() -> None:
+    different = racks_of(
+        [24] * 300 + [32], free=lambda rack, place: 8 if rack == 300 or place % 9 else 8 + rack
+    )
+    assert isinstance(place(different), Placed)
 
 
-def test_of_racks_that_are_alike_one_proves_that_none_holds_the_gang() -> None:
+def test_infeasibility_of_one_rack_is_reused_for_equivalent_racks() -> None:
     answer = place(racks_of([24] * 300), limits=SolveLimits(deterministic=0.05))
     assert answer == Unplaceable(proven=True, by="cp-sat")
 
 
-def test_racks_with_other_nodes_or_a_running_member_are_not_alike() -> None:
+def test_racks_with_different_nodes_or_running_members_are_not_equivalent() -> None:
     def kinds(problem: PlacementProblem) -> list[object]:
         table = node_table(class_rows(problem))
         return [equivalence_key(table, scope) for scope in scopes_of(table, 1)]

@@ -28,7 +28,7 @@ PROGRAM = Program(
 
 
 class CoschedulingDialect(Struct, frozen=True):
-    """Its PodGroups know no roles, levels or queues. A gang of one pod is a pod without a PodGroup."""
+    """Its PodGroups have no roles, levels or queues. A gang of one pod is a pod without a PodGroup."""
 
     def crds(self) -> list[Manifest]:
         """Its PodGroup."""
@@ -39,23 +39,23 @@ class CoschedulingDialect(Struct, frozen=True):
         return []
 
     def ready_path(self) -> str:
-        """Where PodGroups are."""
+        """The path of PodGroups."""
         return f"/apis/{API_VERSION}/podgroups"
 
     def group(self, gang: Gang) -> list[Manifest]:
-        """All of its pods or none."""
+        """A PodGroup that needs all pods."""
         if gang.size == 1:
             return []
         return [pod_group(API_VERSION, gang, {"minMember": gang.size})]
 
     def pod(self, gang: Gang, pod: Manifest) -> Manifest:
-        """Names the PodGroup in a label."""
+        """The pod with the label of its PodGroup."""
         labels = {POD_GROUP_LABEL: gang.name} if gang.size > 1 else {}
         return with_scheduler(pod, "default-scheduler", labels=labels)
 
 
 def configuration(built: Built, *, kubeconfig: Path) -> Manifest:
-    """That of its manifests, with raised client limits."""
+    """The configuration of its manifests, with higher client limits."""
     (config,) = built.read(CONFIGURATION)
     connection = {"kubeconfig": str(kubeconfig), "qps": CLIENT_LIMIT, "burst": CLIENT_LIMIT}
     return {**config, "clientConnection": connection}

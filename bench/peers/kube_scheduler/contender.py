@@ -1,4 +1,4 @@
-"""kube-scheduler 1.37 with the gates that it has for gangs (KEP-4671) and for topology (KEP-5732)."""
+"""kube-scheduler 1.37 with its feature gates for gangs (KEP-4671) and for topology (KEP-5732)."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ TOPOLOGY = "TopologyAwareWorkloadScheduling=true"
 
 
 class NativeDialect(Struct, frozen=True):
-    """PodGroups of Kubernetes itself; without `levels` they require none, since that gate is off.
+    """PodGroups of Kubernetes; without `levels` they require no level, since that feature gate is off.
 
     A gang of one pod is a pod without a PodGroup. Workloads are templates; kube-scheduler does not read them.
     """
@@ -23,7 +23,7 @@ class NativeDialect(Struct, frozen=True):
     levels: bool
 
     def crds(self) -> list[Manifest]:
-        """None: the API server has the kind."""
+        """None, since the kind is built in."""
         return []
 
     def setup(self) -> list[Manifest]:
@@ -31,11 +31,11 @@ class NativeDialect(Struct, frozen=True):
         return []
 
     def ready_path(self) -> str:
-        """Where PodGroups are."""
+        """The path of PodGroups."""
         return f"/apis/{API_VERSION}/podgroups"
 
     def group(self, gang: Gang) -> list[Manifest]:
-        """All of its pods or none, in one domain of the level."""
+        """A PodGroup that needs all pods, in one domain of the level."""
         if gang.size == 1:
             return []
         spec: dict[str, Any] = {"schedulingPolicy": {"gang": {"minCount": gang.size}}}
@@ -46,7 +46,7 @@ class NativeDialect(Struct, frozen=True):
         return [pod_group(API_VERSION, gang, spec)]
 
     def pod(self, gang: Gang, pod: Manifest) -> Manifest:
-        """Names the PodGroup in the spec."""
+        """The pod with its PodGroup in the spec."""
         made = with_scheduler(pod, "default-scheduler")
         if gang.size > 1:
             made["spec"]["schedulingGroup"] = {"podGroupName": gang.name}

@@ -20,13 +20,13 @@ from tests.fake_objects import create_many
 
 FLAGS = ("--leader-elect=false", "--kube-api-qps=5000", "--kube-api-burst=5000")
 _DEVIATION = (
-    "client limits of 5,000 requests a second; no controllers or webhooks, what they do is done before; "
-    "logs errors only"
+    "client limits of 5,000 requests a second; no controllers or webhooks, "
+    "the harness does their work in advance; logs errors only"
 )
 
 
 async def open_queues(session: aiohttp.ClientSession) -> None:
-    """What its queue controller does: without it nothing may be allocated in a queue."""
+    """Set the queue state as the queue controller does; otherwise nothing is allocated in a queue."""
     headers = {"Content-Type": "application/merge-patch+json"}
     for name in QUEUES:
         path = f"/apis/{API_VERSION}/queues/{name}/status"
@@ -35,7 +35,7 @@ async def open_queues(session: aiohttp.ClientSession) -> None:
 
 
 async def make_hyper_nodes(session: aiohttp.ClientSession) -> None:
-    """What its HyperNode controller does from the labels of nodes."""
+    """Create HyperNodes from the labels of nodes, as the HyperNode controller does."""
     async with session.get("/api/v1/nodes", raise_for_status=True) as answer:
         nodes = (await answer.json())["items"]
     await create_many(session, hyper_nodes(node["metadata"]["labels"] for node in nodes))

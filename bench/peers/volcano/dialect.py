@@ -1,4 +1,4 @@
-"""How Volcano's gangs are written: what its job controller would write for a Volcano Job of the same pods."""
+"""The manifests of gangs for Volcano, as its job controller creates them for a Volcano Job."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -29,29 +29,29 @@ PROGRAM = Program(
 )
 
 TIERS = {level: tier for tier, level in enumerate(reversed(LEVELS), start=1)}
-"""Volcano counts levels from the narrowest."""
+"""The tiers of Volcano, counted from the narrowest level."""
 
 
 class VolcanoDialect(Struct, frozen=True):
-    """Its PodGroups, with roles as tasks; a pod alone has one too, as its controller would make it."""
+    """PodGroups with roles as tasks; a single pod has a PodGroup too, as its controller would create it."""
 
     def crds(self) -> list[Manifest]:
-        """All of its kinds: the scheduler waits for some that nobody uses here."""
+        """All CRDs, since the scheduler waits for some that are not used here."""
         return PROGRAM.built().read(CRDS)
 
     def setup(self) -> list[Manifest]:
-        """Queues of equal weight. Only the scheduler's start opens them, since that is in their status."""
+        """Queues of equal weight; they are opened in their status when the scheduler starts."""
         return [
             {"apiVersion": API_VERSION, "kind": "Queue", "metadata": {"name": name}, "spec": {"weight": 1}}
             for name in QUEUES
         ]
 
     def ready_path(self) -> str:
-        """Where PodGroups are."""
+        """The path of PodGroups."""
         return f"/apis/{API_VERSION}/podgroups"
 
     def group(self, gang: Gang) -> list[Manifest]:
-        """All pods of each task or none, and what they request together, without which it is best effort."""
+        """A PodGroup that needs all pods of each task; without the total requests it is best-effort."""
         spec: Manifest = {
             "minMember": gang.size,
             "minTaskMember": {role.name: role.count for role in gang.roles},
@@ -65,14 +65,14 @@ class VolcanoDialect(Struct, frozen=True):
         return [pod_group(API_VERSION, gang, spec)]
 
     def pod(self, gang: Gang, pod: Manifest) -> Manifest:
-        """Names the PodGroup and the task in annotations."""
+        """The pod with the annotations of its PodGroup and task."""
         made = with_scheduler(pod, "volcano")
         made["metadata"]["annotations"] = {GROUP_ANNOTATION: gang.name, TASK_ANNOTATION: role_of(gang, pod)}
         return made
 
 
 def _requests(gang: Gang) -> dict[str, str]:
-    """What all pods request, as quantities."""
+    """The total requests of all pods as quantities."""
     total: Counter[str] = Counter()
     for role in gang.roles:
         for resource, written in role.requests.items():
@@ -81,7 +81,7 @@ def _requests(gang: Gang) -> dict[str, str]:
 
 
 def hyper_nodes(nodes: Iterable[Mapping[str, str]]) -> list[Manifest]:
-    """The tree of the workload's levels, from the labels of all nodes: one HyperNode for each domain."""
+    """One HyperNode for each domain of the workload's levels, from the labels of all nodes."""
     labels = list(nodes)
     made = []
     for level, tier in TIERS.items():
@@ -92,7 +92,7 @@ def hyper_nodes(nodes: Iterable[Mapping[str, str]]) -> list[Manifest]:
 
 
 def _members(level: str, domain: str, nodes: list[Mapping[str, str]]) -> list[Manifest]:
-    """Of the narrowest level the nodes, of the others the domains one level below."""
+    """The members of a domain: nodes for the narrowest level, otherwise the domains one level below."""
     tier = TIERS[level]
     if tier == 1:
         match = {"matchLabels": {LEVELS[level]: domain}}

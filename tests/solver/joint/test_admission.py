@@ -1,4 +1,4 @@
-"""Joint admission against brute force, and what it promises beside one-by-one order."""
+"""Joint admission against brute force, and its guarantees for gangs that sequential admission admits."""
 
 import msgspec
 import pytest
@@ -21,40 +21,40 @@ from phalanx.solver.problem import Assignment
 
 from bench.joint_start import admit_in_queue_order
 from tests.hash_seeds import printed
-from tests.solver.joint.small import (
+from tests.solver.joint.problems import (
     best_value,
-    crowded_divisions,
-    crowded_spines,
-    divided_problems,
     gang,
+    joint_problem,
     joint_problems,
-    posed,
+    joint_subgroup_problems,
+    nearly_full_spines,
+    nearly_full_spines_with_subgroups,
     with_subgroups,
 )
 from tests.solver.problems import bounded
 
 
 def assignment(answer: JointAnswer, start: JointAssignment) -> JointAssignment:
-    """Who is admitted, and where."""
+    """The assignments of the admitted gangs; those of the start when the answer has no improvement."""
     if answer.admitted is None:
         return start
     return {one.gang: one.placed.assignments for one in answer.admitted}
 
 
-@given(joint_problems() | crowded_spines())
+@given(joint_problems() | nearly_full_spines())
 @bounded(200)
-def test_what_is_proven_is_what_brute_force_finds(problem: JointProblem) -> None:
+def test_proven_optima_equal_brute_force(problem: JointProblem) -> None:
     compare_with_brute_force(problem)
 
 
-@given(divided_problems() | crowded_divisions())
+@given(joint_subgroup_problems() | nearly_full_spines_with_subgroups())
 @bounded(80)
-def test_so_it_is_with_subgroups(problem: JointProblem) -> None:
+def test_proven_optima_with_subgroups_equal_brute_force(problem: JointProblem) -> None:
     compare_with_brute_force(problem)
 
 
 def compare_with_brute_force(problem: JointProblem) -> None:
-    """Both with and without the promise to whom one-by-one order admits."""
+    """Compare with and without the constraint that gangs of sequential admission stay admitted."""
     start = admit_in_queue_order(problem)
     assert not isinstance(start, Declined)
     for kept in (True, False):
@@ -76,7 +76,7 @@ def compare_with_brute_force(problem: JointProblem) -> None:
 
 
 def answered(problem: JointProblem) -> JointAnswer:
-    """The answer on top of what one-by-one order admits."""
+    """The answer that starts from sequential admission."""
     start = admit_in_queue_order(problem)
     assert not isinstance(start, Declined)
     answer = admit(problem, start)
@@ -84,35 +84,35 @@ def answered(problem: JointProblem) -> JointAnswer:
     return answer
 
 
-def test_a_plan_that_a_region_cannot_seat_teaches_the_master() -> None:
-    """Gangs of 5, 3, 3 and 3 are 14, and so is what two racks of 7 hold; yet the last 3 fits into neither."""
+def test_an_infeasible_region_adds_a_cut_to_the_master_problem() -> None:
+    """Gangs of 5, 3, 3 and 3 sum to 14, the capacity of two racks of 7, but the last 3 fits into neither."""
     sizes = (5, 3, 3, 3)
     gangs = [gang(f"g{size}-{index}", {0: size}, required="rack") for index, size in enumerate(sizes)]
     spine = gang("spine", {0: 1}, required="spine")
-    answer = answered(posed(*gangs, spine, nodes={"a": (7, ("s", "a")), "b": (7, ("s", "b"))}))
+    answer = answered(joint_problem(*gangs, spine, nodes={"a": (7, ("s", "a")), "b": (7, ("s", "b"))}))
     assert answer.certificate.objective == answer.certificate.bound == (1,)
 
 
-def pair(name: str, sizes: tuple[int, int], *wishes: str, value: int = 1) -> GangDemand:
-    """Two subgroups a and b of so many pods in one spine; what each requires, else a rack."""
-    rules = dict(zip("ab", wishes or ("rack", "rack"), strict=True))
+def pair(name: str, sizes: tuple[int, int], *levels: str, value: int = 1) -> GangDemand:
+    """A gang of two subgroups a and b in one spine; each requires a rack unless `levels` says otherwise."""
+    rules = dict(zip("ab", levels or ("rack", "rack"), strict=True))
     demand = gang(name, {}, required="spine", value=value)
     return with_subgroups(demand, ("a", 0, sizes[0]), ("b", 0, sizes[1]), **rules)
 
 
-def test_subgroups_that_a_region_cannot_seat_teach_the_master_too() -> None:
+def test_subgroups_that_do_not_fit_into_a_region_add_a_cut_too() -> None:
     gangs = (pair("first", (5, 3), value=9), pair("second", (3, 3), value=8))
-    answer = answered(posed(*gangs, nodes={"a": (7, ("s", "a")), "b": (7, ("s", "b"))}))
+    answer = answered(joint_problem(*gangs, nodes={"a": (7, ("s", "a")), "b": (7, ("s", "b"))}))
     assert answer.certificate.objective == answer.certificate.bound == (8,)
 
 
-def test_each_subgroup_of_a_gang_that_may_lie_anywhere_gets_a_domain_of_its_own() -> None:
-    """The rack of 3 takes `a`, those of 2 in the other spine the segments; what is left lies anywhere."""
+def test_subgroups_of_a_gang_without_a_required_level_get_separate_domains() -> None:
+    """Rack a takes subgroup `a`, racks b and c take the segments, and the other pod uses any node."""
     rules = {"a": "rack", "b": "rack:2"}
     parts = (("", 0, 1), ("a", 0, 3), ("b", 0, 4))
     demand = with_subgroups(gang("all", {}, value=2), *parts, **rules)
     nodes = {"a": (3, ("s", "a")), "b": (2, ("t", "b")), "c": (2, ("t", "c")), "d": (1, ("t",))}
-    found = assignment(answered(posed(gang("one", {0: 1}), demand, nodes=nodes)), {})
+    found = assignment(answered(joint_problem(gang("one", {0: 1}), demand, nodes=nodes)), {})
     assert {(one.role, one.node): one.count for one in found[1]} == {
         (0, "d"): 1,
         (1, "a"): 3,
@@ -122,7 +122,7 @@ def test_each_subgroup_of_a_gang_that_may_lie_anywhere_gets_a_domain_of_its_own(
 
 
 @pytest.mark.parametrize(
-    ("wishes", "sizes", "fits"),
+    ("levels", "sizes", "fits"),
     [
         (("rack", "rack"), (4, 4), True),
         (("rack", "rack"), (5, 3), False),
@@ -136,19 +136,19 @@ def test_each_subgroup_of_a_gang_that_may_lie_anywhere_gets_a_domain_of_its_own(
     ],
 )
 def test_what_fits_into_two_racks_of_four(
-    wishes: tuple[str, str], sizes: tuple[int, int], *, fits: bool
+    levels: tuple[str, str], sizes: tuple[int, int], *, fits: bool
 ) -> None:
-    demand = pair("pair", sizes, *wishes)
-    answer = admit(posed(demand, nodes={"a": (4, ("s", "a")), "b": (4, ("s", "b"))}), {})
+    demand = pair("pair", sizes, *levels)
+    answer = admit(joint_problem(demand, nodes={"a": (4, ("s", "a")), "b": (4, ("s", "b"))}), {})
     assert isinstance(answer, JointAnswer)
     assert answer.certificate.proven
     assert (answer.admitted is not None) == fits
 
 
-def test_a_node_that_is_in_no_rack_holds_no_segments_of_racks() -> None:
+def test_a_node_without_a_rack_holds_no_rack_segments() -> None:
     demand = with_subgroups(gang("g", {}, required="spine"), ("a", 0, 1), ("a", 1, 1), a="rack:2")
     for path, left_out in ((("s", "b"), 0), (("s",), 1)):
-        answer = admit(posed(demand, nodes={"b": (3, path)}, pod_classes=(1, 2)), {})
+        answer = admit(joint_problem(demand, nodes={"b": (3, path)}, pod_classes=(1, 2)), {})
         assert isinstance(answer, JointAnswer)
         assert answer.errors == ()
         assert answer.certificate.objective == answer.certificate.bound == (left_out,)
@@ -156,18 +156,20 @@ def test_a_node_that_is_in_no_rack_holds_no_segments_of_racks() -> None:
 
 def test_pods_of_nested_subgroups_are_counted_once() -> None:
     demand = with_subgroups(gang("g", {}, required="spine"), ("a", 0, 2), ("b/a", 0, 2), a="rack", b="rack")
-    answer = admit(posed(demand, nodes={"a": (4, ("s", "a")), "b": (1, ("s", "b"))}), {})
+    answer = admit(joint_problem(demand, nodes={"a": (4, ("s", "a")), "b": (1, ("s", "b"))}), {})
     assert isinstance(answer, JointAnswer)
     assert answer.certificate.objective == (0,)
 
 
-def test_what_lies_beside_confined_gangs_is_learned_too() -> None:
-    """A pod of 5 and three of 3 on two nodes of 7: the pods of 3 may lie elsewhere, where no room is."""
+def test_cuts_cover_unconfined_gangs_in_the_same_region() -> None:
+    """A pod of 5 and three of 3 on two nodes of 7: the pods of 3 may use any node, but only two fit."""
     gangs = (
         gang("confined", {1: 1}, required="spine", value=9),
-        *(gang(f"loose-{index}", {0: 1}) for index in range(3)),
+        *(gang(f"unconfined-{index}", {0: 1}) for index in range(3)),
     )
-    answer = answered(posed(*gangs, nodes={"a": (7, ("s", "a")), "b": (7, ("s", "b"))}, pod_classes=(3, 5)))
+    answer = answered(
+        joint_problem(*gangs, nodes={"a": (7, ("s", "a")), "b": (7, ("s", "b"))}, pod_classes=(3, 5))
+    )
     assert answer.certificate.objective == answer.certificate.bound == (1,)
 
 
@@ -181,7 +183,7 @@ def test_one_gang_moves_so_that_two_more_start() -> None:
         gang("first", {0: 2}, must_admit=True),
         *(gang(name, {0: 3}, required="rack") for name in ("left", "right")),
     )
-    problem = posed(*gangs, nodes=racks)
+    problem = joint_problem(*gangs, nodes=racks)
     start = {0: (Assignment(0, NodeName("a0"), 1), Assignment(0, NodeName("b0"), 1))}
     answer = admit(problem, start)
     assert isinstance(answer, JointAnswer)
@@ -189,16 +191,18 @@ def test_one_gang_moves_so_that_two_more_start() -> None:
     assert answer.certificate.proven
 
 
-def test_whoever_must_be_admitted_is_not_traded_for_value() -> None:
+def test_a_gang_that_must_be_admitted_is_not_displaced_by_more_value() -> None:
     gangs = (gang("small", {0: 1}), gang("large", {0: 3}, value=100))
     nodes = {"a": (3, ("s", "a"))}
-    assert assignment(answered(posed(*gangs, nodes=nodes)), {}).keys() == {1}
-    kept = posed(structs.replace(gangs[0], must_admit=True), gangs[1], nodes=nodes)
+    assert assignment(answered(joint_problem(*gangs, nodes=nodes)), {}).keys() == {1}
+    kept = joint_problem(structs.replace(gangs[0], must_admit=True), gangs[1], nodes=nodes)
     assert answered(kept).admitted is None
 
 
-def test_without_effort_the_start_stands_and_nothing_is_claimed() -> None:
-    problem = posed(gang("small", {0: 1}), gang("large", {0: 3}, value=100), nodes={"a": (3, ("s", "a"))})
+def test_without_effort_the_start_is_kept_and_not_proven_optimal() -> None:
+    problem = joint_problem(
+        gang("small", {0: 1}), gang("large", {0: 3}, value=100), nodes={"a": (3, ("s", "a"))}
+    )
     start = admit_in_queue_order(problem)
     assert not isinstance(start, Declined)
     answer = admit(problem, start, limits=JointLimits(deterministic=0.0))
@@ -208,23 +212,23 @@ def test_without_effort_the_start_stands_and_nothing_is_claimed() -> None:
     assert not answer.certificate.proven
 
 
-def test_of_equal_gangs_the_earlier_ones_are_admitted() -> None:
+def test_earlier_gangs_are_admitted_among_equal_ones() -> None:
     gangs = (
         gang("any", {0: 3}),
         *(gang(f"rack-{index}", {0: 2}, required="rack", value=9) for index in range(5)),
     )
     nodes = {f"{rack}{index}": (1, ("s", rack)) for rack in "ab" for index in range(3)}
-    assert assignment(answered(posed(*gangs, nodes=nodes)), {}).keys() == {1, 2}
+    assert assignment(answered(joint_problem(*gangs, nodes=nodes)), {}).keys() == {1, 2}
 
 
 class Apart(Struct, frozen=True, tag="apart"):
-    """A rule that no backend knows."""
+    """A rule that no backend supports."""
 
     name: str
 
 
-def test_it_declines_what_it_does_not_know() -> None:
-    problem = posed(gang("a", {0: 1}), nodes={"a": (1, ()), "b": (1, ())})
+def test_problems_with_unsupported_rules_are_declined() -> None:
+    problem = joint_problem(gang("a", {0: 1}), nodes={"a": (1, ()), "b": (1, ())})
 
     def declined(*rules: Rule | Apart, start: JointAssignment | None = None) -> str:
         gangs = tuple(structs.replace(each, rules=rules) for each in problem.gangs)
@@ -248,10 +252,12 @@ def test_it_declines_what_it_does_not_know() -> None:
         ({0: (("nowhere", 1),)}, "must: a place that does not exist"),
     ],
 )
-def test_the_checker_finds(found: dict[int, tuple[tuple[str, int], ...]], complaint: str) -> None:
+def test_the_checker_reports_invalid_assignments(
+    found: dict[int, tuple[tuple[str, int], ...]], complaint: str
+) -> None:
     limit = (Budget("limit", {"nvidia.com/gpu": 2}),)
     gangs = [gang(name, {0: 1}, must_admit=name == "must", budgets=limit) for name in ("must", "b", "c")]
-    problem = posed(*gangs, nodes={name: (1, ("s", name)) for name in "abc"})
+    problem = joint_problem(*gangs, nodes={name: (1, ("s", name)) for name in "abc"})
     given = {
         index: tuple(Assignment(0, NodeName(where), count) for where, count in places)
         for index, places in found.items()
@@ -269,12 +275,12 @@ sys.stdout.buffer.write(example())
 def example() -> bytes:
     """An answer with several regions, roles, subgroups and a budget, as bytes."""
     limit = (Budget("limit", {"nvidia.com/gpu": 30}),)
-    wishes = ("rack", "spine", None)
+    levels = ("rack", "spine", None)
     gangs = tuple(
         gang(
             f"g{index}",
             {0: 1 + index % 4, 1: 1 + index % 3},
-            required=wishes[index % 3],
+            required=levels[index % 3],
             value=1 + index % 5,
             budgets=limit,
         )
@@ -287,10 +293,10 @@ def example() -> bytes:
     ]
     gangs = (*gangs, *divided)
     nodes = {f"n{index}": (3 + index % 4, (f"s{index % 2}", f"r{index % 6}")) for index in range(12)}
-    return msgspec.json.encode(answered(posed(*gangs, nodes=nodes, pod_classes=(1, 2))))
+    return msgspec.json.encode(answered(joint_problem(*gangs, nodes=nodes, pod_classes=(1, 2))))
 
 
-def test_the_answer_does_not_depend_on_the_order_of_hashes() -> None:
+def test_the_joint_answer_does_not_depend_on_the_hash_seed() -> None:
     first, second = (printed("-c", PROGRAM, hash_seed=seed) for seed in ("1", "2"))
     assert first == second == example()
     assert b'"admitted":[' in first

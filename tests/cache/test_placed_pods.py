@@ -1,4 +1,4 @@
-"""Which pods stand where, as terms see them: kept by increments, and only where there are terms."""
+"""The incremental index of placed pods for pod affinity; it is kept only while affinity terms exist."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ from tests.model.written import named, node, pod
 TERM = {"topologyKey": "rack", "labelSelector": {"matchLabels": {"app": "x"}}}
 
 
-def asks(kind: str, *terms: dict[str, Any]) -> dict[str, Any]:
+def affinity(kind: str, *terms: dict[str, Any]) -> dict[str, Any]:
     return {"affinity": {kind: {"requiredDuringSchedulingIgnoredDuringExecution": list(terms)}}}
 
 
@@ -41,19 +41,23 @@ def apply(cache: Cache, written: Any) -> Changes:
     return cache.apply(Applied(written))
 
 
-def test_nothing_is_kept_while_nobody_asks() -> None:
+def test_placed_pods_are_not_indexed_without_affinity_terms() -> None:
     cache = cache_with(pod("a", uid="a", nodeName="n", labels={"app": "x"}))
     assert (seen(cache).pod_affinity_terms, seen(cache).placed_pods) == ((), ())
 
 
-def test_pods_that_no_term_tells_apart_are_counted_together() -> None:
+def test_pods_that_no_term_distinguishes_are_counted_together() -> None:
     old = [pod(name, uid=name, nodeName="n", labels={"app": "x", "index": name}) for name in "ab"]
     cache = cache_with(*old, pod("c", uid="c", nodeName="m", schedulerName="other"))
-    apply(cache, pod("w", uid="w", **asks("podAntiAffinity", TERM)))
+    apply(cache, pod("w", uid="w", **affinity("podAntiAffinity", TERM)))
     assert placed_pods(cache) == [({}, {"m": 1}), ({"app": "x"}, {"n": 2})]
     apply(
         cache,
-        pod("v", uid="v", **asks("podAffinity", {**TERM, "labelSelector": {"matchLabels": {"index": "a"}}})),
+        pod(
+            "v",
+            uid="v",
+            **affinity("podAffinity", {**TERM, "labelSelector": {"matchLabels": {"index": "a"}}}),
+        ),
     )
     assert ({"app": "x", "index": "a"}, {"n": 1}) in placed_pods(cache)
     cache.apply(Deleted("Pod", "team", "w"))
@@ -61,8 +65,8 @@ def test_pods_that_no_term_tells_apart_are_counted_together() -> None:
     assert (seen(cache).pod_affinity_terms, seen(cache).placed_pods) == ((), ())
 
 
-def test_assumed_and_terminating_pods_stand_where_they_are_and_ended_ones_do_not() -> None:
-    cache = cache_with(pod("w", uid="w", labels={"app": "x"}, **asks("podAntiAffinity", TERM)))
+def test_assumed_and_terminating_pods_are_placed_and_ended_pods_are_not() -> None:
+    cache = cache_with(pod("w", uid="w", labels={"app": "x"}, **affinity("podAntiAffinity", TERM)))
     assert placed_pods(cache) == []
     cache.apply(Assumed(PodUid("w"), NodeName("n")))
     assert placed_pods(cache) == [({"app": "x"}, {"n": 1})]
@@ -74,57 +78,60 @@ def test_assumed_and_terminating_pods_stand_where_they_are_and_ended_ones_do_not
     assert placed_pods(cache) == [({"app": "x"}, {"n": 1})]
 
 
-def test_terms_count_while_their_pods_wait_or_have_a_node() -> None:
-    near = pod("w", uid="w", **asks("podAffinity", TERM))
-    cache = cache_with(near, pod("f", uid="f", schedulerName="other", **asks("podAntiAffinity", TERM)))
-    assert len(seen(cache).pod_affinity_terms) == 1, "what waits for another scheduler keeps nobody away"
-    apply(cache, pod("f", uid="f", schedulerName="other", nodeName="n", **asks("podAntiAffinity", TERM)))
+def test_affinity_terms_count_while_their_pods_wait_or_are_placed() -> None:
+    near = pod("w", uid="w", **affinity("podAffinity", TERM))
+    cache = cache_with(near, pod("f", uid="f", schedulerName="other", **affinity("podAntiAffinity", TERM)))
+    assert len(seen(cache).pod_affinity_terms) == 1, "waiting pods of other schedulers do not count"
+    apply(cache, pod("f", uid="f", schedulerName="other", nodeName="n", **affinity("podAntiAffinity", TERM)))
     cache.apply(Deleted("Pod", "team", "w"))
     assert [len(each.anti_affinity) for each in seen(cache).placed_pods] == [1]
 
 
-def test_what_a_waiting_pod_may_ask_for_lets_refused_gangs_be_tried_again() -> None:
-    cache = cache_with(pod("w", uid="w", **asks("podAffinity", TERM)))
+def test_a_placed_pod_that_matches_a_waiting_affinity_term_counts_as_new_capacity() -> None:
+    cache = cache_with(pod("w", uid="w", **affinity("podAffinity", TERM)))
     assert not apply(cache, pod("a", uid="a", nodeName="n", labels={"app": "y"})).capacity_grew
     assert apply(cache, pod("b", uid="b", nodeName="n", labels={"app": "x"})).capacity_grew
     assert apply(cache, pod("b", uid="b", nodeName="n", labels={"app": "z"})).capacity_grew
 
 
-ANY = {"topologyKey": "rack", "labelSelector": {}}
-SHOPS = {**ANY, "namespaceSelector": {"matchLabels": {"kind": "shop"}}}
-EVERYWHERE = {**ANY, "namespaceSelector": {}}
+EVERY_POD = {"topologyKey": "rack", "labelSelector": {}}
+SHOP_NAMESPACES = {**EVERY_POD, "namespaceSelector": {"matchLabels": {"kind": "shop"}}}
+ALL_NAMESPACES = {**EVERY_POD, "namespaceSelector": {}}
 INDEX = "apps.kubernetes.io/pod-index"
-FIRST = {"topologyKey": "rack", "labelSelector": {"matchLabels": {INDEX: "0"}}}
-NOBODY = {"topologyKey": "rack"}
-OLD = {"topologyKey": "rack", "labelSelector": {"matchExpressions": [{"key": "app", "operator": "Exists"}]}}
+FIRST_INDEX = {"topologyKey": "rack", "labelSelector": {"matchLabels": {INDEX: "0"}}}
+NO_PODS = {"topologyKey": "rack"}
+EXISTS = {
+    "topologyKey": "rack",
+    "labelSelector": {"matchExpressions": [{"key": "app", "operator": "Exists"}]},
+}
 
 
 @pytest.mark.parametrize(
-    ("term", "there", "found"),
+    ("term", "placed", "found"),
     [
         (TERM, {"labels": {"app": "x"}}, "rack"),
         (TERM, {"labels": {"app": "y"}}, ""),
         (TERM, {"labels": {"app": "x"}, "namespace": "other"}, ""),
         ({**TERM, "namespaces": ["other"]}, {"labels": {"app": "x"}, "namespace": "other"}, "rack"),
         ({**TERM, "topologyKey": "zone"}, {"labels": {"app": "x"}}, ""),
-        (ANY, {}, "rack"),
-        (ANY, {"namespace": "other"}, ""),
-        (SHOPS, {"namespace": "other"}, "rack"),
-        (SHOPS, {}, ""),
-        (EVERYWHERE, {"namespace": "elsewhere"}, "rack"),
-        (NOBODY, {}, ""),
-        (OLD, {"labels": {"app": "z"}}, "rack"),
-        (FIRST, {"labels": {INDEX: "0"}}, "rack"),
-        (FIRST, {"labels": {INDEX: "1"}}, ""),
-        (OLD, {"labels": {"application": "z"}}, ""),
+        (EVERY_POD, {}, "rack"),
+        (EVERY_POD, {"namespace": "other"}, ""),
+        (SHOP_NAMESPACES, {"namespace": "other"}, "rack"),
+        (SHOP_NAMESPACES, {}, ""),
+        (ALL_NAMESPACES, {"namespace": "elsewhere"}, "rack"),
+        (NO_PODS, {}, ""),
+        (EXISTS, {"labels": {"app": "z"}}, "rack"),
+        (FIRST_INDEX, {"labels": {INDEX: "0"}}, "rack"),
+        (FIRST_INDEX, {"labels": {INDEX: "1"}}, ""),
+        (EXISTS, {"labels": {"application": "z"}}, ""),
     ],
 )
-def test_pods_that_must_be_apart_are_told_in_both_directions(
-    term: dict[str, Any], there: dict[str, Any], found: str
+def test_anti_affinity_applies_in_both_directions(
+    term: dict[str, Any], placed: dict[str, Any], found: str
 ) -> None:
     rack = {"rack": "r"}
-    other = pod("t", uid="t", nodeName="m", **there)
-    mine = pod("a", uid="a", **asks("podAntiAffinity", term))
+    other = pod("t", uid="t", nodeName="m", **placed)
+    mine = pod("a", uid="a", **affinity("podAntiAffinity", term))
     cache = cache_with(node("n", labels=rack), node("m", labels=rack), other, mine)
     cache.apply(Applied(named("Namespace", "other", labels={"kind": "shop"})))
     session = Session(seen(cache), SchedulerConfig())

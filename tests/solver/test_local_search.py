@@ -1,4 +1,4 @@
-"""Local improvement: every step is a sound placement that is better than the one before."""
+"""Local search: every step is a valid placement that is better than the previous one."""
 
 import numpy as np
 from hypothesis import given
@@ -19,7 +19,7 @@ Score = tuple[int, ...]
 
 
 def scores(problem: PlacementProblem, table: NodeTable, scope: Scope, found: Placement) -> list[Score]:
-    """Of what was found and of each improvement, all of which keep every rule."""
+    """The scores of a placement and of each improvement; each must be valid."""
     scorer = Scorer(problem)
     steps = [assignments_of(table, one) for one in (found, *improvements(table, scope, found))]
     for step in steps:
@@ -36,13 +36,13 @@ def from_greedy(problem: PlacementProblem) -> list[list[Score]]:
 
 @bounded(300)
 @given(st.one_of(tight_problems(), problems()))
-def test_every_step_is_better_than_the_one_before(problem: PlacementProblem) -> None:
+def test_every_step_improves_the_objective(problem: PlacementProblem) -> None:
     for steps in from_greedy(problem):
         assert sorted(set(steps), reverse=True) == steps
 
 
 def racks(free: dict[str, list[int]], *sizes: tuple[int, int]) -> PlacementProblem:
-    """Racks with so many GPUs free per node; roles as pairs of GPUs and pods."""
+    """Racks with these free GPUs per node; roles as pairs of GPUs per pod and number of pods."""
     classes = [
         replace(node(f"{rack}{index}", (gpus,), (rack,), roles=len(sizes)), capacity=gpus)
         for rack, nodes in free.items()
@@ -53,7 +53,7 @@ def racks(free: dict[str, list[int]], *sizes: tuple[int, int]) -> PlacementProbl
 
 
 def improved(problem: PlacementProblem, placed: dict[str, tuple[int, ...]]) -> list[Score]:
-    """From a placement that is given as pods of each role per node."""
+    """The scores from a placement that is given as pods of each role per node."""
     table = node_table(class_rows(problem))
     (scope,) = scopes_of(table, 0)
     nothing = (0,) * len(problem.roles)
@@ -61,27 +61,27 @@ def improved(problem: PlacementProblem, placed: dict[str, tuple[int, ...]]) -> l
     return scores(problem, table, scope, Placement(scope.nodes, np.array(counts, dtype=np.int64)))
 
 
-def test_a_rack_is_left_where_its_pods_find_room_in_the_others() -> None:
-    """One pod of rack c has room in b; the racks with most pods stay."""
+def test_a_rack_is_vacated_when_its_pods_fit_in_the_others() -> None:
+    """The pod of rack c fits in b; the racks with the most pods are kept."""
     problem = racks({"a": [4], "b": [4], "c": [4]}, (2, 4))
     assert improved(problem, {"a0": (2,), "b0": (1,), "c0": (1,)}) == [(3, 12), (2, 8)]
 
 
-def test_all_pods_are_put_anew_where_those_of_the_rack_alone_find_no_room() -> None:
-    """The small pods in a and b leave no room for the large one of c, until they share a node."""
+def test_all_pods_are_placed_again_when_those_of_one_rack_do_not_fit_elsewhere() -> None:
+    """The large pod of c fits elsewhere only when the small pods of a and b share a node."""
     problem = racks({"a": [4], "b": [4], "c": [4]}, (4, 1), (2, 2))
     assert improved(problem, {"a0": (0, 1), "b0": (0, 1), "c0": (1, 0)}) == [(3, 12), (2, 8)]
 
 
 def test_a_rack_is_exchanged_for_a_tighter_one() -> None:
-    """The tightest rack of all, c, holds too little beside a."""
+    """The tightest rack, c, is too small for the pods of b."""
     problem = racks({"a": [4, 4], "b": [4, 4], "c": [2], "d": [4]}, (2, 6))
     assert improved(problem, {"a0": (2,), "a1": (2,), "b0": (2,)}) == [(2, 16), (2, 12)]
 
 
-def test_where_nodes_cost_something_no_rack_is_exchanged() -> None:
-    """The price counts before the room."""
+def test_no_rack_is_exchanged_when_that_costs_more() -> None:
+    """The cost of nodes comes before tightness in the objective."""
     problem = racks({"a": [4], "b": [2]}, (2, 1))
-    dear = tuple(replace(one, cost=(int(one.path == ("b",)),)) for one in problem.classes)
+    expensive = tuple(replace(one, cost=(int(one.path == ("b",)),)) for one in problem.classes)
     assert improved(problem, {"a0": (1,)}) == [(1, 4), (1, 2)]
-    assert improved(replace(problem, classes=dear), {"a0": (1,)}) == [(1, 0, 4)]
+    assert improved(replace(problem, classes=expensive), {"a0": (1,)}) == [(1, 0, 4)]

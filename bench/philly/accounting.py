@@ -1,4 +1,4 @@
-"""What became of the jobs: who waited, who held what, what was lost, and what each tenant was due."""
+"""Accounts for the jobs of a run: waits, GPU time held and lost, and the fair share of each tenant."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,11 +10,11 @@ from bench.philly.week import Cluster, Job, Week
 
 _HOUR_MS: Final = 3_600_000
 _CLASSES: Final = (("1", 1), ("2-4", 4), ("5-8", 8), ("9+", 1 << 30))
-"""Sizes in GPUs, each up to so many."""
+"""Size classes by the largest number of GPUs."""
 
 
 class Waits(Struct, frozen=True, rename="camel"):
-    """Of the jobs of one size that were submitted in the week: seconds, before each start, added up."""
+    """Waits in seconds of the submitted jobs of one size class, summed over all starts of a job."""
 
     jobs: int
     mean_s: float
@@ -22,12 +22,13 @@ class Waits(Struct, frozen=True, rename="camel"):
 
 
 class Outcome(Struct, frozen=True, rename="camel"):
-    """One run. Utilisation and shares are of the week; the run goes on until all its jobs have started.
+    """The figures of a run. Utilisation and shares cover the week; the run goes on until all jobs started.
 
-    `gangs`: jobs, those that were there before included. `never_started`: those that had not even then;
-    `waits` counts them until then. `utilisation`: GPU time held, of what there is. `useful`: without what is
-    lost of it. `jain`: over tenants, of what each held over what it was due. `lost_gpu_hours`: of runs that
-    were cut short, and what pods held before their gang was whole.
+    `gangs`: all jobs, including those that run at the start of the week. `never_started`: jobs without a
+    start until the end of the run; `waits` includes their time until then. `utilisation`: the share of GPU
+    time that was held. `useful`: the same without lost GPU time. `jain`: Jain's index over tenants of the
+    held GPU time divided by the fair share. `lost_gpu_hours`: GPU time of evicted runs, and of pods before
+    their gang was complete.
     """
 
     gangs: int
@@ -42,8 +43,8 @@ class Outcome(Struct, frozen=True, rename="camel"):
     seconds: float
 
 
-class _Standing:
-    """How one job stands. `held`: how many of its pods have a node, since `changed` (ms)."""
+class _JobState:
+    """The state of one job. `held`: how many of its pods have a node, since `changed` (ms)."""
 
     def __init__(self, now: int) -> None:
         self.since = now
@@ -54,22 +55,22 @@ class _Standing:
         self.whole_at: int | None = None
 
 
-class Book:
-    """Hears what happens, in the order of time; `now` in milliseconds since the week began."""
+class Accounting:
+    """Records events in the order of time; `now` in milliseconds since the start of the week."""
 
     def __init__(self, week: Week, cluster: Cluster) -> None:
         self._week = week
         self._cluster = cluster
         self._now = 0
-        self._jobs: dict[int, _Standing] = {}
+        self._jobs: dict[int, _JobState] = {}
         self._ended: dict[int, int] = {}
         self._evictions = 0
         self._lost = 0
         self._wanted = dict.fromkeys(cluster.guarantees, 0)
         self._held = dict.fromkeys(cluster.guarantees, 0)
-        self._due: Mapping[str, float] = {}
+        self._fair_shares: Mapping[str, float] = {}
         self._sum_held = dict.fromkeys(cluster.guarantees, 0)
-        self._sum_due = dict.fromkeys(cluster.guarantees, 0.0)
+        self._fair_share_sum = dict.fromkeys(cluster.guarantees, 0.0)
         self._unstarted = {job.number for job in week.jobs if job.is_new}
 
     @property
@@ -78,73 +79,73 @@ class Book:
         return self._now >= self._week.end_ms and not self._unstarted
 
     def pass_to(self, now: int) -> None:
-        """Nothing happened until now."""
+        """Advance the time."""
         span = min(now, self._week.end_ms) - min(self._now, self._week.end_ms)
         self._now = now
         if span <= 0:
             return
-        if not self._due:
-            self._due = due(self._wanted, self._cluster.guarantees, self._cluster.gpus)
+        if not self._fair_shares:
+            self._fair_shares = fair_shares(self._wanted, self._cluster.guarantees, self._cluster.gpus)
         for tenant, held in self._held.items():
             self._sum_held[tenant] += held * span
-            self._sum_due[tenant] += self._due[tenant] * span
+            self._fair_share_sum[tenant] += self._fair_shares[tenant] * span
 
     def arrived(self, job: Job) -> None:
-        """It was submitted."""
-        self._jobs[job.number] = _Standing(self._now)
+        """A job was submitted."""
+        self._jobs[job.number] = _JobState(self._now)
         self._change(job, wanted=job.total)
 
     def placed(self, job: Job, pods: int) -> bool:
-        """So many of its pods got a node; whether it is whole now."""
-        standing = self._jobs[job.number]
-        standing.idle += standing.held * job.gpus * (self._now - standing.changed)
-        standing.held += pods
-        standing.changed = self._now
-        assert standing.held <= job.pods, f"{job.name} has {standing.held} pods"
+        """Nodes were assigned to this many of its pods; return whether all its pods have one now."""
+        state = self._jobs[job.number]
+        state.idle += state.held * job.gpus * (self._now - state.changed)
+        state.held += pods
+        state.changed = self._now
+        assert state.held <= job.pods, f"{job.name} has {state.held} pods"
         self._change(job, held=pods * job.gpus)
-        if standing.held < job.pods:
+        if state.held < job.pods:
             return False
-        standing.whole_at = self._now
-        standing.waited += self._now - standing.since
-        self._lost += standing.idle
-        standing.idle = 0
+        state.whole_at = self._now
+        state.waited += self._now - state.since
+        self._lost += state.idle
+        state.idle = 0
         self._unstarted.discard(job.number)
         return True
 
     def evicted(self) -> None:
-        """A job that was whole has to go."""
+        """A complete job is evicted."""
         self._evictions += 1
 
     def gone(self, job: Job) -> None:
-        """The pods of one that was evicted have ended: it waits again, from its beginning."""
-        standing = self._jobs[job.number]
-        assert standing.whole_at is not None
-        self._lost += job.total * (self._now - standing.whole_at)
-        standing.held, standing.since, standing.changed, standing.whole_at = 0, self._now, self._now, None
+        """The pods of an evicted job have ended: it waits again and starts from its beginning."""
+        state = self._jobs[job.number]
+        assert state.whole_at is not None
+        self._lost += job.total * (self._now - state.whole_at)
+        state.held, state.since, state.changed, state.whole_at = 0, self._now, self._now, None
         self._change(job, held=-job.total)
 
     def ended(self, job: Job) -> None:
-        """It has done its work."""
+        """A job has finished."""
         self._ended[job.number] = self._jobs.pop(job.number).waited
         self._change(job, wanted=-job.total, held=-job.total)
 
     def _change(self, job: Job, *, wanted: int = 0, held: int = 0) -> None:
         self._wanted[job.tenant] += wanted
         self._held[job.tenant] += held
-        assert sum(self._held.values()) <= self._cluster.gpus, "more GPUs are held than there are"
+        assert sum(self._held.values()) <= self._cluster.gpus, "more GPUs are held than exist"
         if wanted:
-            self._due = {}
+            self._fair_shares = {}
 
     def outcome(self, seconds: float) -> Outcome:
-        """All of it; `seconds` is what deciding took."""
-        for standing in self._jobs.values():
-            if standing.whole_at is None:
-                standing.waited += self._now - standing.since
-        waited = self._ended | {number: standing.waited for number, standing in self._jobs.items()}
+        """The figures; `seconds` is the time of all decisions."""
+        for state in self._jobs.values():
+            if state.whole_at is None:
+                state.waited += self._now - state.since
+        waited = self._ended | {number: state.waited for number, state in self._jobs.items()}
         shares = {
-            tenant: round(held / self._sum_due[tenant], 4)
+            tenant: round(held / self._fair_share_sum[tenant], 4)
             for tenant, held in self._sum_held.items()
-            if self._sum_due[tenant] > 0
+            if self._fair_share_sum[tenant] > 0
         }
         return Outcome(
             gangs=len(self._week.jobs),
@@ -160,16 +161,16 @@ class Book:
         )
 
     def _idle(self) -> int:
-        """What gangs hold at the end that are not whole."""
+        """GPU time held by incomplete gangs at the end."""
         return sum(
-            standing.idle + standing.held * job.gpus * (self._now - standing.changed)
+            state.idle + state.held * job.gpus * (self._now - state.changed)
             for job in self._week.jobs
-            if (standing := self._jobs.get(job.number)) is not None and standing.whole_at is None
+            if (state := self._jobs.get(job.number)) is not None and state.whole_at is None
         )
 
 
-def due(wanted: Mapping[str, int], guaranteed: Mapping[str, int], gpus: int) -> dict[str, float]:
-    """What tenants are due: of their guarantees what they want, and the rest of all GPUs by guarantee.
+def fair_shares(wanted: Mapping[str, int], guaranteed: Mapping[str, int], gpus: int) -> dict[str, float]:
+    """The fair share of each tenant: its demand up to its guarantee, and the rest of all GPUs by guarantee.
 
     No fair share is above the demand. A queue without a guarantee has the weight of one GPU.
     """
@@ -188,7 +189,7 @@ def due(wanted: Mapping[str, int], guaranteed: Mapping[str, int], gpus: int) -> 
 
 
 def jain(values: Iterable[float]) -> float:
-    """1 when all are equal, 1/n when one has everything; 1 of none."""
+    """Jain's fairness index: 1 when all values are equal, 1/n when one has everything; 1 without values."""
     known = list(values)
     squares = sum(value * value for value in known)
     return sum(known) ** 2 / (len(known) * squares) if squares else 1.0

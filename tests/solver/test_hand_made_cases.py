@@ -1,4 +1,4 @@
-"""Hand-made cases that pod-by-pod greedy schedulers get wrong; each answer can be seen by eye."""
+"""Hand-made cases that pod-by-pod greedy schedulers get wrong; each optimum is easy to verify by hand."""
 
 from collections.abc import Sequence
 
@@ -34,7 +34,7 @@ def where(answer: Answer) -> dict[tuple[int, str], int]:
 
 
 def test_swap() -> None:
-    """The small pod must not take the large hole."""
+    """The small pod must not take the node that only the large pod needs."""
     nodes = [node("n1", (53,), roles=2), node("n2", (31,), roles=2)]
     answer = place(problem([role("small", (30,), 1), role("large", (50,), 1)], nodes))
     assert where(answer) == {(0, "n2"): 1, (1, "n1"): 1}
@@ -57,7 +57,11 @@ def test_knavigator_tree() -> None:
     """Three whole-node pods on a tree with five busy nodes: only n5, n7, n8 share a spine."""
     busy = {1, 3, 6, 11, 12}
     nodes = [
-        node(f"n{i}", (0 if i in busy else 8,), ("core", f"spine-{(i - 1) // 4}", f"leaf-{(i - 1) // 2}"))
+        node(
+            f"n{i}",
+            (0 if i in busy else 8,),
+            ("core", f"spine-{(i - 1) // 4}", f"leaf-{(i - 1) // 2}"),
+        )
         for i in range(1, 13)
     ]
     rules = (SameDomain("required", "spine"), FewestDomains("preferred", "leaf"))
@@ -70,8 +74,8 @@ def test_knavigator_tree() -> None:
         assert answer.certificate.objective == (1, 1, 2)
 
 
-def test_role_leaves_the_only_domain_that_the_other_can_use() -> None:
-    """The first role could go anywhere and must not go where alone the second one can."""
+def test_a_role_leaves_the_only_domain_that_the_other_role_can_use() -> None:
+    """The first role fits on both nodes and must not take the only node on which the second role fits."""
     nodes = [
         node("n1", (8,), ("r1",), eligible=(True, True)),
         node("n2", (8,), ("r2",), eligible=(True, False)),
@@ -112,7 +116,7 @@ def test_two_domains_of_ten_for_twelve_pods() -> None:
 
 
 def test_late_member_joins_the_running_gang() -> None:
-    """With a required level the replacement goes where the others run, although r2 is empty."""
+    """With a required level the replacement joins the rack of the other members, although r2 is empty."""
     nodes = [node("n1", (8,), ("r1",)), node("n2", (64,), ("r2",))]
     late = problem(
         [role("w", (8,), 1)],
@@ -124,7 +128,7 @@ def test_late_member_joins_the_running_gang() -> None:
     assert where(place(late)) == {(0, "n1"): 1}
 
 
-def test_open_domains_cost_nothing() -> None:
+def test_domains_in_which_the_gang_runs_cost_nothing() -> None:
     """A preferred level counts the domains where the gang runs, so it grows there first."""
     nodes = [node("n1", (8,), ("r1",)), node("n2", (24,), ("r2",)), node("n3", (16,), ("r3",))]
     more = problem(
@@ -138,7 +142,7 @@ def test_open_domains_cost_nothing() -> None:
 
 
 def test_tightest_domain_and_node_are_filled_first() -> None:
-    """Large holes survive where the objective does not care."""
+    """Where the objective is equal, large free blocks are kept."""
     nodes = [
         node("n1", (8,), ("r1",)),
         node("n2", (8,), ("r1",)),
@@ -152,7 +156,7 @@ def test_tightest_domain_and_node_are_filled_first() -> None:
 
 
 def test_elastic_gang_takes_what_there_is() -> None:
-    """As many pods as fit between minimum and maximum, before anything else counts."""
+    """The number of placed pods comes first in the objective, up to the maximum."""
     nodes = [node("n1", (8,), ("r1",)), node("n2", (8,), ("r2",)), node("n3", (8,), ("r2",))]
     elastic = [role("w", (8,), 1, 5)]
     spread = problem(elastic, nodes, levels=("rack",), rules=(FewestDomains("preferred", "rack"),))
@@ -162,7 +166,7 @@ def test_elastic_gang_takes_what_there_is() -> None:
 
 
 def test_budget_of_a_flavor_moves_pods_to_the_other() -> None:
-    """Two pods' worth remains for the first flavor, so the third pod goes to the dearer second one."""
+    """The budget of the first flavor allows two pods; the third pod uses the more costly second flavor."""
     nodes = [
         node("a1", (24,), budgets=(0,)),
         node("b1", (24,), cost=(5,)),
@@ -194,8 +198,8 @@ def test_amounts_beyond_any_machine_do_not_overflow() -> None:
     assert where(place(problem(exact, nodes))) == {(0, "n1"): 1, (0, "n2"): 1, (1, "n2"): 1}
 
 
-def test_nodes_left_out_count_once_where_each_node_is_told_from_the_others() -> None:
-    """A leader and a worker are on hosts of the rack with room for five, not of that with room for six."""
+def test_left_out_nodes_count_once_when_nodes_are_solved_individually() -> None:
+    """A leader and a worker use hosts of the rack with capacity five, not of the rack with capacity six."""
     roles = tuple(replace(role(shape, (1,), 1), shape=shape) for shape in ("leader", "worker"))
     racks = [
         NodeClass(
@@ -204,16 +208,16 @@ def test_nodes_left_out_count_once_where_each_node_is_told_from_the_others() -> 
             eligible=(True, True),
             cost=(0, 0),
             nodes=tuple(NodeName(f"{rack}-{index}") for index in range(3)),
-            capacity=room,
+            capacity=capacity,
             left_out=left_out,
         )
-        for rack, room, left_out in (("r0", 1, 2), ("r1", 2, 0))
+        for rack, capacity, left_out in (("r0", 1, 2), ("r1", 2, 0))
     ]
     apart = PodAntiAffinityRule("apart", "host", (ShapeKey("leader"),), (ShapeKey("worker"),))
     rules = (FewestDomains("preferred", "rack"), apart)
-    for classes, room in ((racks, 5), (racks[:1], 5), (racks[1:], 6)):
+    for classes, capacity in ((racks, 5), (racks[:1], 5), (racks[1:], 6)):
         answer = place(PlacementProblem(("cpu",), ("rack",), roles, tuple(classes), rules))
         assert isinstance(answer, Placed)
-        assert answer.certificate.objective == (1, room)
+        assert answer.certificate.objective == (1, capacity)
         assert answer.certificate.proven
         assert answer.errors == ()

@@ -1,4 +1,4 @@
-"""Objects with any content whatever that decodes: nothing raises, and what is counted stays right."""
+"""Arbitrary decodable objects: the cache raises no exception and its invariants hold."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -26,7 +26,7 @@ from phalanx.model.names import (
 from tests.cache.world import take_snapshot
 from tests.examples import examples
 
-ODD = [
+UNUSUAL_TEXTS = [
     "",
     "a",
     "b",
@@ -54,13 +54,13 @@ ODD = [
     "true",
     "2",
 ]
-texts = st.one_of(st.sampled_from(ODD), st.text(max_size=5))
+texts = st.one_of(st.sampled_from(UNUSUAL_TEXTS), st.text(max_size=5))
 integers = st.one_of(st.sampled_from([0, 1, -1, 2**31, -(2**31), 2**63 - 1, -(2**63)]), st.integers(-9, 9))
 moments = st.datetimes(timezones=st.just(UTC))
 
 
-def anything(hint: Any) -> st.SearchStrategy[Any]:
-    """Values of a type as the wire structs use them."""
+def values_of(hint: Any) -> st.SearchStrategy[Any]:
+    """A strategy for values of a type that the API structs use."""
     plain = {
         str: texts,
         int: integers,
@@ -75,18 +75,18 @@ def anything(hint: Any) -> st.SearchStrategy[Any]:
         return structs_of(hint)
     arguments = get_args(hint)
     if get_origin(hint) is tuple:
-        return st.lists(anything(arguments[0]), max_size=3).map(tuple)
+        return st.lists(values_of(arguments[0]), max_size=3).map(tuple)
     if get_origin(hint) is Mapping:
-        return st.dictionaries(anything(arguments[0]), anything(arguments[1]), max_size=4)
+        return st.dictionaries(values_of(arguments[0]), values_of(arguments[1]), max_size=4)
     assert isinstance(hint, UnionType) or arguments, hint
-    return st.one_of([anything(each) for each in arguments])
+    return st.one_of([values_of(each) for each in arguments])
 
 
 def structs_of(struct: type[Struct]) -> st.SearchStrategy[Any]:
-    """A struct of which any optional field may be left out."""
+    """A strategy for a struct; any optional field may be absent."""
     hints = get_type_hints(struct)
     required = {f.name for f in msgspec.structs.fields(struct) if f.required}
-    fields = {name: st.deferred(lambda hint=hint: anything(hint)) for name, hint in hints.items()}
+    fields = {name: st.deferred(lambda hint=hint: values_of(hint)) for name, hint in hints.items()}
     return st.fixed_dictionaries(
         {name: field for name, field in fields.items() if name in required},
         optional={name: field for name, field in fields.items() if name not in required},
@@ -94,7 +94,7 @@ def structs_of(struct: type[Struct]) -> st.SearchStrategy[Any]:
 
 
 OBJECTS = {name: structs_of(KINDS[name].struct) for name in WATCHED_KINDS}
-anything_watched = st.sampled_from(WATCHED_KINDS).flatmap(lambda name: OBJECTS[name])
+watched_objects = st.sampled_from(WATCHED_KINDS).flatmap(lambda name: OBJECTS[name])
 
 PLENTY = settings(deadline=None, max_examples=examples(60), suppress_health_check=list(HealthCheck))
 
@@ -102,25 +102,25 @@ PLENTY = settings(deadline=None, max_examples=examples(60), suppress_health_chec
 @PLENTY
 @pytest.mark.parametrize("name", ["Pod", "Node", "PodGroup", "Queue"])
 @given(data=st.data())
-def test_one_kind(name: str, data: st.DataObject) -> None:
-    survive(data.draw(st.lists(OBJECTS[name], min_size=1, max_size=3)))
+def test_arbitrary_objects_of_one_kind(name: str, data: st.DataObject) -> None:
+    check_cache_with(data.draw(st.lists(OBJECTS[name], min_size=1, max_size=3)))
 
 
 @PLENTY
-@given(st.lists(anything_watched, max_size=6))
-def test_all_kinds_together(objects: list[KubeObject]) -> None:
-    survive(objects)
+@given(st.lists(watched_objects, max_size=6))
+def test_arbitrary_objects_of_all_kinds(objects: list[KubeObject]) -> None:
+    check_cache_with(objects)
 
 
 def identified(item: Any, generation: int) -> Any:
-    """With a UID that no object of another kind or name has: that much an API server sees to."""
+    """The object with a UID that is unique per kind and name, as an API server guarantees."""
     meta = item.metadata
     uid = f"{type(item).__name__}/{meta.namespace}/{meta.name}/{generation}"
     return msgspec.structs.replace(item, metadata=msgspec.structs.replace(meta, uid=uid))
 
 
-def survive(objects: list[KubeObject]) -> None:
-    """Apply them, look, take them away again."""
+def check_cache_with(objects: list[KubeObject]) -> None:
+    """Apply the objects, take snapshots, delete the objects; check the invariants after each step."""
     cache = Cache(scheduler_name="phalanx")
     objects = [identified(item, number % 2) for number, item in enumerate(objects)]
     for item in objects:

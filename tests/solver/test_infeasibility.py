@@ -1,4 +1,4 @@
-"""Explanations: what is said must be true, and the first advice must work."""
+"""Explanations of infeasibility: each statement must be true, and each relaxation must be feasible."""
 
 from collections.abc import Sequence
 
@@ -58,7 +58,7 @@ def test_required_rack_that_no_rack_holds() -> None:
     assert [one.node for one in capacity.capacity] == ["n4"]
 
 
-def test_room_is_missing_on_a_node_that_is_not_there() -> None:
+def test_capacity_is_added_on_a_new_node_when_no_domain_is_large_enough() -> None:
     problem = PlacementProblem(
         resources=GPU,
         levels=("spine", "rack"),
@@ -73,7 +73,7 @@ def test_room_is_missing_on_a_node_that_is_not_there() -> None:
     assert [one.node for one in found.relaxations[1].capacity] == [""]
 
 
-def test_budget_is_named_with_what_it_lacks() -> None:
+def test_a_conflicting_budget_is_named_with_the_missing_amount() -> None:
     problem = PlacementProblem(
         resources=GPU,
         levels=("spine", "rack"),
@@ -111,8 +111,8 @@ def test_nothing_to_place_on() -> None:
 
 @bounded(200)
 @given(problems())
-def test_conflict_is_irreducible_and_advice_works(problem: PlacementProblem) -> None:
-    """What is in conflict has no placement; without any one of it there is one; every change makes it fit."""
+def test_the_conflict_is_irreducible_and_every_relaxation_is_feasible(problem: PlacementProblem) -> None:
+    """The conflict is infeasible, each proper subset is feasible, and each relaxation makes the gang fit."""
     assume(optimum(problem) is None)
     found = explain(problem)
     core = feasibility_problem(problem)
@@ -125,8 +125,8 @@ def test_conflict_is_irreducible_and_advice_works(problem: PlacementProblem) -> 
 
 @bounded(100)
 @given(problems(roles=2))
-def test_most_is_what_the_oracle_finds(problem: PlacementProblem) -> None:
-    """One more pod of the largest role, the others scaled alike, does not fit."""
+def test_the_most_pods_that_fit_equal_the_oracle(problem: PlacementProblem) -> None:
+    """One more pod of the largest role, with the other roles scaled in proportion, does not fit."""
     assume(optimum(problem) is None)
     found = explain(problem)
     core = feasibility_problem(problem)
@@ -138,13 +138,13 @@ def test_most_is_what_the_oracle_finds(problem: PlacementProblem) -> None:
 
 
 def with_counts(core: PlacementProblem, counts: Sequence[int]) -> PlacementProblem:
-    """Exactly so many pods per role."""
+    """The problem with exactly these pods per role."""
     roles = zip(core.roles, counts, strict=True)
     return structs.replace(core, roles=tuple(structs.replace(one, minimum=n, maximum=n) for one, n in roles))
 
 
 def least_by_listing(core: PlacementProblem, vacant: PlacementProblem) -> int | None:
-    """The least that must be freed of the one resource, over every placement on the empty nodes."""
+    """The least amount of the single resource that must be freed, over every placement on the empty nodes."""
     free = [group.free[0] for group in core.classes for _ in group.nodes]
     need = core.roles[0].request[0]
     placements = [one[0] for one in placements_of(vacant)]
@@ -158,8 +158,8 @@ def least_by_listing(core: PlacementProblem, vacant: PlacementProblem) -> int | 
 
 
 @st.composite
-def busy(draw: st.DrawFn) -> tuple[PlacementProblem, PlacementProblem]:
-    """One role of one resource on up to five nodes in three racks, as it is now and with nothing on them."""
+def occupied_clusters(draw: st.DrawFn) -> tuple[PlacementProblem, PlacementProblem]:
+    """One role and one resource on up to five nodes in three racks, as occupied now and when empty."""
     sizes = draw(st.lists(st.integers(1, 9), min_size=1, max_size=5))
     paths = [("s", draw(st.sampled_from("xyz"))) for _ in sizes]
     rules = draw(st.sampled_from(((), (SameDomain("required", "rack"),))))
@@ -175,9 +175,9 @@ def busy(draw: st.DrawFn) -> tuple[PlacementProblem, PlacementProblem]:
 
 
 @bounded(200)
-@given(busy())
-def test_the_room_that_is_named_is_the_least(problems: tuple[PlacementProblem, PlacementProblem]) -> None:
-    """No choice of nodes, in any domain of the required level, frees less; and that much is enough."""
+@given(occupied_clusters())
+def test_the_missing_capacity_is_the_least(problems: tuple[PlacementProblem, PlacementProblem]) -> None:
+    """No choice of nodes in any domain of the required level frees less, and the amount is sufficient."""
     now, empty = problems
     assume(optimum(now) is None)
     found = [one for one in explain(now, empty=empty).relaxations if one.kind is RelaxationKind.ADD_CAPACITY]
@@ -187,12 +187,12 @@ def test_the_room_that_is_named_is_the_least(problems: tuple[PlacementProblem, P
         return
     assert [dict(one.amounts) for one in found] == [{GPU[0]: least}]
     assert optimum(apply_relaxation(now, found[0])) is not None
-    there = [group for group in now.classes if group.path[: len(found[0].domain)] == found[0].domain]
-    fit = sum(group.free[0] // now.roles[0].request[0] for group in there)
-    assert fit + found[0].pods == now.roles[0].minimum, "so many more anywhere there are enough"
+    inside = [group for group in now.classes if group.path[: len(found[0].domain)] == found[0].domain]
+    fit = sum(group.free[0] // now.roles[0].request[0] for group in inside)
+    assert fit + found[0].pods == now.roles[0].minimum, "that many additional pods complete the minimum"
 
 
-def test_of_segments_as_many_as_fit_are_told_in_whole_segments() -> None:
+def test_the_most_pods_that_fit_are_whole_segments() -> None:
     problem = PlacementProblem(
         resources=GPU,
         levels=("rack",),
@@ -203,14 +203,14 @@ def test_of_segments_as_many_as_fit_are_told_in_whole_segments() -> None:
     assert explain(problem).most == (8, 1)
 
 
-def test_no_conflict_is_claimed_of_what_may_have_a_placement() -> None:
+def test_a_feasible_problem_has_no_irreducible_conflict() -> None:
     problem = PlacementProblem(
         resources=GPU, levels=(), roles=(role("worker", (8,), 1),), classes=(node("n1", (8,), ()),), rules=()
     )
     assert not explain(problem).irreducible
 
 
-def test_very_large_amounts_are_no_capacity_problem() -> None:
+def test_very_large_amounts_are_explained() -> None:
     tib = 1 << 40
     nodes = [node(f"n{i}", (2 * tib,), (f"r{i}",)) for i in range(3)]
     problem = PlacementProblem(

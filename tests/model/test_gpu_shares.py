@@ -1,4 +1,4 @@
-"""Shares of GPUs: what annotations and labels mean, and how devices are counted."""
+"""Shares of GPUs: annotations of pods, labels of nodes, and the assignment of devices."""
 
 from typing import Any
 
@@ -51,7 +51,7 @@ def read_sharing(*, amounts: dict[str, str] | None = None, **labels: str) -> Nod
         ({"memory": "9E"}, {GPU_MEMORY: POD_REQUEST_MAX}),
     ],
 )
-def test_an_annotation_is_a_request(written: dict[str, str], asked: Resources) -> None:
+def test_share_annotations_become_requests(written: dict[str, str], asked: Resources) -> None:
     shape = read(written).shape
     assert shape.requests == {**asked, "pods": 1}
     assert shape.invalid == ()
@@ -72,7 +72,7 @@ def test_an_annotation_is_a_request(written: dict[str, str], asked: Resources) -
         ({"share": "500", "memory": "1Gi"}, "gpu-memory", "is set beside scheduling.phalanx.dev/gpu-share"),
     ],
 )
-def test_what_makes_no_sense_is_named_and_counts_as_much_as_there_is(
+def test_invalid_shares_are_reported_and_count_as_a_whole_device(
     written: dict[str, str], name: str, says: str
 ) -> None:
     shape = read(written).shape
@@ -93,7 +93,7 @@ def test_a_share_beside_whole_gpus_is_refused(written: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize("name", [GPU_SHARE, GPU_MEMORY, "gpu[0]", UNKNOWN_DEVICE])
-def test_no_container_asks_for_what_is_counted_for_shares(name: str) -> None:
+def test_containers_must_not_request_internal_share_resources(name: str) -> None:
     shape = read({}, requests={name: "5"}).shape
     assert shape.requests == {"pods": 1}
     assert shape.invalid[0].startswith(f"resource {name}: ")
@@ -114,11 +114,13 @@ def test_no_container_asks_for_what_is_counted_for_shares(name: str) -> None:
         ({"index": "3"}, None),
     ],
 )
-def test_a_bound_pod_is_where_its_annotation_says(written: dict[str, str], device: Device | None) -> None:
+def test_the_device_of_a_bound_pod_is_read_from_its_annotation(
+    written: dict[str, str], device: Device | None
+) -> None:
     assert read(written, nodeName="n").device == device
 
 
-def test_a_waiting_pod_is_on_no_device_whatever_it_says() -> None:
+def test_the_device_annotation_of_a_waiting_pod_is_ignored() -> None:
     assert read({"share": "500", "index": "3"}).device is None
 
 
@@ -133,13 +135,13 @@ def test_a_waiting_pod_is_on_no_device_whatever_it_says() -> None:
         ({}, {}),
     ],
 )
-def test_a_bound_pod_takes_its_requests_and_its_part_of_a_device(
+def test_a_bound_pod_uses_its_requests_and_its_share_of_a_device(
     written: dict[str, str], taken: Resources
 ) -> None:
     assert pod_usage(read(written, nodeName="n")) == {**taken, "pods": 1}
 
 
-def test_where_a_share_is_does_not_tell_pods_apart() -> None:
+def test_the_device_index_is_not_part_of_the_shape() -> None:
     shapes = ShapeCache()
     annotations = [{label("gpu-share"): "500", label("gpu-index"): index} for index in "01"]
     one, other = (
@@ -153,7 +155,7 @@ def test_where_a_share_is_does_not_tell_pods_apart() -> None:
 # --- nodes --------------------------------------------------------------------------------------------------
 
 
-def test_a_node_that_shares_offers_each_device() -> None:
+def test_a_sharing_node_advertises_each_device() -> None:
     found = read_sharing(memory="81920")
     assert found.allocatable == {
         "cpu": 8000,
@@ -167,26 +169,26 @@ def test_a_node_that_shares_offers_each_device() -> None:
 
 
 @pytest.mark.parametrize("text", ["0", "x", "-1", "", str(SHARED_DEVICES_MAX + 1), "99999999999"])
-def test_a_node_whose_devices_cannot_be_counted_shares_none_and_is_named(text: str) -> None:
+def test_an_invalid_device_count_is_reported_and_disables_sharing(text: str) -> None:
     found = read_sharing(count=text)
     assert found.allocatable == {"cpu": 8000}
     assert found.problems[0].message.startswith(f"label nvidia.com/gpu.count: {text!r} is not valid")
 
 
-def test_a_memory_that_cannot_be_read_is_not_known() -> None:
+def test_an_invalid_device_memory_is_reported_and_ignored() -> None:
     found = read_sharing(memory="80Gi")
     assert GPU_MEMORY not in found.allocatable
     assert found.allocatable[GPU_SHARE] == 2 * WHOLE_DEVICE
     assert found.problems[0].message.startswith("label nvidia.com/gpu.memory: ")
 
 
-def test_a_node_that_offers_whole_gpus_shares_none() -> None:
+def test_a_node_that_advertises_whole_gpus_does_not_share_them() -> None:
     assert GPU_SHARE not in read_sharing(amounts={"nvidia.com/gpu": "8"}).allocatable
     assert GPU_SHARE in read_sharing(amounts={"nvidia.com/gpu": "0"}).allocatable
 
 
 @pytest.mark.parametrize("name", [GPU_SHARE, GPU_MEMORY, "gpu[5]"])
-def test_a_node_cannot_advertise_what_is_counted_from_labels(name: str) -> None:
+def test_a_node_must_not_advertise_internal_share_resources(name: str) -> None:
     found = read_node(node(status={"allocatable": {name: "9"}}))
     assert found.allocatable == {}
     assert name in found.problems[0].message
@@ -195,15 +197,15 @@ def test_a_node_cannot_advertise_what_is_counted_from_labels(name: str) -> None:
 @pytest.mark.parametrize(
     ("asked", "size"), [(1, 1), (40 << 20, 1), (20 << 30, 500), (40 << 30, 1000), (41 << 30, 1025)]
 )
-def test_bytes_are_a_part_of_a_device_rounded_up(asked: int, size: int) -> None:
+def test_memory_requests_are_converted_to_a_share_rounded_up(asked: int, size: int) -> None:
     assert share_on_node({GPU_MEMORY: asked}, read_sharing(memory="40960").allocatable) == size
 
 
-def test_bytes_fit_no_device_whose_memory_is_not_known() -> None:
+def test_memory_requests_do_not_fit_on_devices_of_unknown_memory() -> None:
     assert share_on_node({GPU_MEMORY: 1}, read_sharing().allocatable) > WHOLE_DEVICE
 
 
-# --- dealing ------------------------------------------------------------------------------------------------
+# --- devices ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -218,7 +220,9 @@ def test_bytes_fit_no_device_whose_memory_is_not_known() -> None:
         ((1,), (-1, 0), None),
     ],
 )
-def test_dealing(sizes: tuple[int, ...], devices: tuple[int, ...], expected: tuple[int, ...] | None) -> None:
+def test_assign_devices(
+    sizes: tuple[int, ...], devices: tuple[int, ...], expected: tuple[int, ...] | None
+) -> None:
     assert assign_devices(sizes, devices) == expected
 
 
@@ -233,7 +237,5 @@ def test_dealing(sizes: tuple[int, ...], devices: tuple[int, ...], expected: tup
         ([(GPU_SHARE, 1), (GPU_MEMORY, 1)], ((GPU_MEMORY, 1), (GPU_SHARE, 1))),
     ],
 )
-def test_shares_that_are_not_known_to_go_together(
-    shares: list[Share], pair: tuple[Share, Share] | None
-) -> None:
+def test_incompatible_shares(shares: list[Share], pair: tuple[Share, Share] | None) -> None:
     assert incompatible_shares(shares) == pair

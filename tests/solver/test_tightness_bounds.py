@@ -1,4 +1,4 @@
-"""Bounds on room against all choices of domains."""
+"""Lower bounds on the capacity of opened domains against all choices of domains."""
 
 from itertools import combinations
 
@@ -19,16 +19,16 @@ from tests.solver.problems import bounded, node, role
 RACKS = st.lists(
     st.tuples(st.integers(1, 9), st.integers(0, 1 << 20), st.integers(0, 9)), min_size=1, max_size=7
 )
-"""Room of each rack, and what it holds of two kinds of things."""
+"""The capacity of each rack, and how many pods of two kinds it holds."""
 
 Racks = list[tuple[int, int, int]]
 
 
 def bounds_of(racks: Racks, running: int) -> tuple[TightnessBounds, Scope]:
-    """Racks of one node each; the gang runs in so many of them."""
+    """Racks of one node each; the gang runs in the first `running` racks."""
     nodes = [
-        replace(node(f"n{index}", (1,), (f"r{index}",)), capacity=room)
-        for index, (room, *_) in enumerate(racks)
+        replace(node(f"n{index}", (1,), (f"r{index}",)), capacity=capacity)
+        for index, (capacity, *_) in enumerate(racks)
     ]
     problem = PlacementProblem(
         ("gpu",),
@@ -43,9 +43,9 @@ def bounds_of(racks: Racks, running: int) -> tuple[TightnessBounds, Scope]:
 
 
 def least_of_all(racks: Racks, running: int, amounts: tuple[int, int], count: int) -> int | None:
-    """The oracle: every choice of so many of the others."""
+    """The oracle: every choice of `count` racks in which the gang does not run."""
     sums = [
-        sum(room for room, *_ in chosen)
+        sum(capacity for capacity, *_ in chosen)
         for chosen in combinations(racks[running:], count)
         if all(
             sum(held[kind] for held in (*racks[:running], *chosen)) >= amount
@@ -65,7 +65,7 @@ AMOUNTS = st.tuples(st.integers(0, 3 << 20), st.integers(0, 25))
 
 @bounded(200)
 @given(racks=RACKS, running=st.integers(0, 1), amounts=AMOUNTS, count=st.integers(1, 4))
-def test_few_choices_are_all_looked_at(
+def test_the_bound_is_exact_when_all_choices_are_enumerated(
     racks: Racks, running: int, amounts: tuple[int, int], count: int
 ) -> None:
     bounds, scope = bounds_of(racks, running)
@@ -75,7 +75,7 @@ def test_few_choices_are_all_looked_at(
 
 @bounded(400)
 @given(racks=RACKS, running=st.integers(0, 1), amounts=AMOUNTS, count=st.integers(1, 4))
-def test_no_choice_is_below_the_bound_by_prices(
+def test_the_lagrangian_bound_is_not_above_any_choice(
     racks: Racks, running: int, amounts: tuple[int, int], count: int
 ) -> None:
     bounds, scope = bounds_of(racks, running)
@@ -88,8 +88,8 @@ def test_no_choice_is_below_the_bound_by_prices(
         assert bound <= least
 
 
-def test_a_price_for_what_is_held_is_a_bound() -> None:
-    """Two of four racks hold 10 and have 11 seats at least; the two with the fewest seats hold 4."""
+def test_the_lagrangian_bound_of_an_example() -> None:
+    """Two of the four racks that hold 10 have at least capacity 11; the two smallest racks hold only 4."""
     racks = [(2, 2, 0), (2, 2, 0), (6, 5, 0), (6, 6, 0)]
     bounds, scope = bounds_of(racks, 0)
     with pytest.MonkeyPatch.context() as patch:

@@ -1,4 +1,4 @@
-"""Workloads and observations in few words."""
+"""Builders of workloads and watch lines for tests."""
 
 from typing import Any
 
@@ -13,13 +13,13 @@ WORKER = {"name": "worker", "count": 2, "requests": {"cpu": "1", "memory": "1Gi"
 
 
 def workload(**fields: Any) -> Workload:
-    """Two gangs of two pods on two nodes of four cores, and what differs from that."""
+    """A workload of two gangs of two pods on two nodes of four cores; `fields` override."""
     whole = {"about": "Few.", "nodes": {"count": 2, "cores": 4}, "gangs": [{"count": 2, "roles": [WORKER]}]}
     return workloads.read(yaml.safe_dump({**whole, **fields}), name="few")
 
 
 def line(kind: str, name: str, *, node: str = "", phase: str = "Pending", refused: str = "") -> Line:
-    """A line of the watch about a pod; `refused` is the reason why PodScheduled is False."""
+    """A watch event of a pod; `refused` is the reason of PodScheduled=False."""
     conditions = [{"type": "PodScheduled", "status": "False", "reason": refused}] if refused else []
     pod = {
         "metadata": {"name": name, "labels": {"bench/gang": name.rsplit("-", 2)[0]}},

@@ -1,4 +1,4 @@
-"""CP-SAT by itself: without greedy search, relaxations or a hint it must find and prove the optimum alone."""
+"""CP-SAT without greedy search, relaxations or a hint finds and proves the optimum."""
 
 from functools import partial
 
@@ -17,7 +17,7 @@ Score = tuple[int, ...]
 
 
 def ask(table: NodeTable, scope: Scope, limit: Score | None) -> ScopeResult:
-    """What CP-SAT says when all that is known is that no term is below what each is by itself."""
+    """Solve one scope; the only known bound is the least value of each objective term by itself."""
     scorer = Scorer(table.rows.problem)
     floor = partial(RelaxationBounds(table, scorer).floor, scope)
     lowest = tuple(min(0, value) for value in floor(0))
@@ -28,7 +28,7 @@ def ask(table: NodeTable, scope: Scope, limit: Score | None) -> ScopeResult:
 
 
 def solved(problem: PlacementProblem) -> Score | None:
-    """The best score of all scopes, each of which must be solved to the end."""
+    """Return the best score of all scopes; each scope must be solved to optimality."""
     table = node_table(class_rows(problem))
     scores = []
     for scope in scopes_of(table, table.rows.rules.required_depth):
@@ -44,22 +44,22 @@ def solved(problem: PlacementProblem) -> Score | None:
 
 @bounded(150)
 @given(problems())
-def test_optimum_of_any_problem(problem: PlacementProblem) -> None:
-    """A problem without any minimum is left out: its empty placement lies in no scope."""
+def test_cp_sat_proves_the_optimum_of_any_problem(problem: PlacementProblem) -> None:
+    """Problems without any minimum are skipped: no scope contains their empty placement."""
     assume(any(role.minimum for role in problem.roles))
     assert solved(problem) == optimum(problem)
 
 
 @bounded(100)
 @given(tight_problems())
-def test_optimum_of_tight_problems(problem: PlacementProblem) -> None:
+def test_cp_sat_proves_the_optimum_of_tight_problems(problem: PlacementProblem) -> None:
     assert solved(problem) == optimum(problem)
 
 
 @bounded(60)
 @given(tight_problems())
-def test_limit_that_is_the_optimum_leaves_nothing_better(problem: PlacementProblem) -> None:
-    """Given the optimum from elsewhere, nothing is found and the bound is raised to it."""
+def test_no_solution_is_found_below_a_limit_that_is_the_optimum(problem: PlacementProblem) -> None:
+    """With the optimum as the limit, nothing is found and the bound equals the limit."""
     best = optimum(problem)
     table = node_table(class_rows(problem))
     for scope in scopes_of(table, 0) if best is not None else ():

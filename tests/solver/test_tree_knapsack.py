@@ -1,4 +1,4 @@
-"""The tightest domains against all choices of as many."""
+"""The tightest domains against all choices of the same size."""
 
 import itertools
 
@@ -11,14 +11,14 @@ from phalanx.solver.single.fewest_domains import fewest
 from phalanx.solver.single.tree_knapsack import tightest
 
 from tests.solver.problems import bounded
-from tests.solver.test_fewest import forest_of, racks_in_spines
+from tests.solver.test_fewest_domains import forest_of, racks_in_spines
 
 Case = tuple[list[int], int]
 
 
 @st.composite
 def cases(draw: st.DrawFn) -> Case:
-    """What up to ten domains hold, many of them alike, and a demand that they hold together."""
+    """The capacity of up to ten domains, many of them equal, and a demand that fits into all of them."""
     sizes = draw(st.lists(st.integers(1, 12), min_size=1, max_size=4))
     held = draw(st.lists(st.sampled_from(sizes), min_size=1, max_size=10))
     return held, draw(st.integers(1, sum(held)))
@@ -31,7 +31,7 @@ def fewest_count(held: list[int], demand: int) -> int:
 
 @bounded(400)
 @given(cases())
-def test_no_choice_of_as_many_holds_less(case: Case) -> None:
+def test_no_choice_of_the_same_size_holds_less(case: Case) -> None:
     held, demand = case
     count = fewest_count(held, demand)
     found = tightest(np.array(held, dtype=np.int64), count, demand)
@@ -43,7 +43,7 @@ def test_no_choice_of_as_many_holds_less(case: Case) -> None:
 
 @bounded(100)
 @given(cases())
-def test_a_choice_that_would_take_too_long_holds_the_demand(case: Case) -> None:
+def test_a_table_above_its_bound_still_gives_a_choice_that_holds_the_demand(case: Case) -> None:
     held, demand = case
     count = fewest_count(held, demand)
     with pytest.MonkeyPatch.context() as patch:
@@ -55,14 +55,14 @@ def test_a_choice_that_would_take_too_long_holds_the_demand(case: Case) -> None:
     assert sum(held[one] for one in chosen) >= demand
 
 
-def test_two_half_empty_racks_are_better_than_a_whole_one_and_a_half() -> None:
-    """A gang of 20: 16 and 10 would leave six behind in one rack, and no rack whole."""
+def test_two_small_racks_are_chosen_before_a_large_and_a_small_one() -> None:
+    """For a gang of 20, racks of 16 and 10 would leave six free in one rack and split a large rack."""
     found = tightest(np.array([16, 10, 16, 10], dtype=np.int64), 2, 20)
     assert sorted(found.chosen.tolist()) == [1, 3]
     assert found.least == 20
 
 
-def test_of_spines_that_need_as_many_racks_the_one_with_the_tightest_racks_is_taken() -> None:
+def test_the_spine_with_the_tightest_racks_is_chosen() -> None:
     forest = forest_of(racks_in_spines([[16, 16, 12], [16, 10, 10], [16, 16, 11]]))
     choice = fewest(forest, np.arange(3, dtype=np.int64), 20)
     assert choice is not None

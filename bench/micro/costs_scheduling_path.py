@@ -1,4 +1,4 @@
-"""What each step costs between the API server's line about a pod and the answer to its bind."""
+"""The cost of each step between the watch event of a pod and the answer to its bind."""
 
 import asyncio
 import compileall
@@ -60,7 +60,7 @@ def lists() -> dict[str, tuple[KubeObject, ...]]:
 
 
 def filled(lists: dict[str, tuple[KubeObject, ...]]) -> Cache:
-    """A cache that knows them; the collector does not look at them again."""
+    """A cache with these objects, which are excluded from garbage collection."""
     cache = Cache(scheduler_name="phalanx")
     cache.apply_all(Relisted(kind, objects) for kind, objects in lists.items())
     gc.collect()
@@ -78,7 +78,7 @@ def bound(pods: tuple[KubeObject, ...]) -> list[Applied]:
 
 
 def snapshot(cache: Cache) -> Snapshot:
-    """All that a cycle may know."""
+    """The snapshot of a cycle."""
     return cache.snapshot(now=0, seed=0, memory=Memory())
 
 
@@ -168,8 +168,8 @@ def test_bind(measure: Measure) -> None:
     )
 
 
-def test_whole_way_of_a_pod(measure: Measure) -> None:
-    """The scheduler's own share, from its start on: two lists, cycles, binds, and both events of each."""
+def test_whole_scheduling_path_of_a_pod(measure: Measure) -> None:
+    """The whole scheduler from its start: lists, cycles, binds, and two watch events per pod."""
     measure(
         lambda server: asyncio.run(all_bound(server)),
         items=LOAD.pods,
@@ -186,6 +186,6 @@ def seconds_of_children() -> float:
 
 @pytest.mark.benchmark(timer=seconds_of_children)
 def test_imports_of_phalanx_run(measure: Measure) -> None:
-    """Compiled, as an installed scheduler is: where Python may not write that, it compiles at each start."""
+    """The imports with compiled bytecode, as in an installed scheduler."""
     compileall.compile_dir(Path(phalanx.__file__).parent, quiet=1)
     measure(lambda: subprocess.run([sys.executable, "-c", START], check=True), items=1, budget=3_000_000)

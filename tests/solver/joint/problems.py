@@ -1,4 +1,4 @@
-"""Small random joint problems, and an independent answer for them: every placement of every set is listed."""
+"""Small random joint problems, and an oracle that lists every placement of every set of gangs."""
 
 from collections.abc import Iterator
 from itertools import combinations
@@ -32,7 +32,7 @@ def gang(
     must_admit: bool = False,
     budgets: tuple[Budget, ...] = (),
 ) -> GangDemand:
-    """So many pods per kind, and where they must and would like to lie."""
+    """A gang with these pods per pod class, and its required and preferred level."""
     rules: list[Rule] = list(budgets)
     if required:
         rules.append(SameDomain(f"required {required}", required))
@@ -43,13 +43,13 @@ def gang(
 
 
 def with_subgroups(demand: GangDemand, *parts: tuple[str, int, int], **rules: str) -> GangDemand:
-    """The gang with these parts instead: subgroups as a path such as "a/b", kind, count.
+    """The gang with these roles: subgroups as a path such as "a/b", kind, count.
 
     A rule is the required level of a subgroup, or level and size of its segments, such as "rack:2".
     """
     found: list[Rule] = []
-    for name, wish in rules.items():
-        level, _, size = wish.partition(":")
+    for name, rule in rules.items():
+        level, _, size = rule.partition(":")
         if size:
             found.append(SubgroupSegments(f"{name} in segments", name, level, int(size)))
         else:
@@ -61,14 +61,14 @@ def with_subgroups(demand: GangDemand, *parts: tuple[str, int, int], **rules: st
 
 
 def node(name: str, free: tuple[int, ...], path: tuple[str, ...], *, pod_classes: int = 1) -> NodeClass:
-    """A class of one node that every kind may use."""
+    """A class of one node that every pod class may use."""
     return NodeClass(path, free, (True,) * pod_classes, (0,) * pod_classes, (NodeName(name),))
 
 
-def posed(
+def joint_problem(
     *gangs: GangDemand, nodes: dict[str, tuple[int, tuple[str, ...]]], pod_classes: tuple[int, ...] = (1,)
 ) -> JointProblem:
-    """Gangs on nodes with so many GPUs in these domains; kinds of pods by their GPUs."""
+    """Gangs on nodes with these GPUs and domain paths; pod classes by their GPUs."""
     return JointProblem(
         resources=("nvidia.com/gpu",),
         levels=("spine", "rack"),
@@ -82,7 +82,7 @@ def posed(
 
 @st.composite
 def joint_problems(draw: st.DrawFn) -> JointProblem:
-    """Up to 5 nodes and 4 gangs of up to 3 pods, with every kind of rule; nobody must be admitted."""
+    """Up to 5 nodes and 4 gangs of up to 3 pods, with every kind of rule; no gang must be admitted."""
     pod_classes = tuple(
         PodClass(f"kind-{index}", (draw(st.integers(0, 2)), draw(st.integers(1, 3))))
         for index in range(draw(st.integers(1, 2)))
@@ -122,7 +122,7 @@ def _paths() -> st.SearchStrategy[tuple[str, ...]]:
 
 
 def best_value(problem: JointProblem) -> int:
-    """The greatest value of any set of gangs that can be placed together and holds all that must be."""
+    """The greatest value of any set of gangs that fits and contains all gangs that must be admitted."""
     gangs = range(len(problem.gangs))
     sets = [some for size in range(len(problem.gangs) + 1) for some in combinations(gangs, size)]
     musts = {index for index in gangs if problem.gangs[index].must_admit}
@@ -152,8 +152,8 @@ def _fit(
     demand = problem.gangs[some[0]]
     pods = [index for index, part in enumerate(demand.roles) for _ in range(part.count)]
     spent = _spend(problem, demand, limits)
-    ways = _choices(problem, demand, pods, [], free) if spent is not None else ()
-    return any(spent is not None and _fit(problem, some[1:], free, spent) for _ in ways)
+    assignments = _choices(problem, demand, pods, [], free) if spent is not None else ()
+    return any(spent is not None and _fit(problem, some[1:], free, spent) for _ in assignments)
 
 
 def _spend(
@@ -179,7 +179,7 @@ def _choices(
     chosen: list[NodeClass],
     free: dict[NodeName, list[int]],
 ) -> Iterator[list[NodeClass]]:
-    """Every way to lay down the pods; what they use is taken off `free` while it is looked at."""
+    """Yield every assignment of the pods; `free` is reduced while an assignment is examined."""
     if not pods:
         if _in_segments(problem, demand, chosen):
             yield chosen
@@ -229,15 +229,15 @@ def _in_segments(problem: JointProblem, demand: GangDemand, chosen: list[NodeCla
 
 
 @st.composite
-def crowded_spines(draw: st.DrawFn) -> JointProblem:
+def nearly_full_spines(draw: st.DrawFn) -> JointProblem:
     """One or two spines with two racks of one node each, and gangs that nearly fill them, most in one rack.
 
-    The sizes are such that sums often say that all fit where it does not.
+    The sizes are such that the sums often fit although the gangs do not.
     """
-    wishes = st.sampled_from(("rack", "rack", "rack", "rack", None))
+    levels = st.sampled_from(("rack", "rack", "rack", "rack", None))
     gangs = [gang("spine", {0: 1}, required="spine", value=1)]
     for index in range(draw(st.integers(3, 5))):
-        required, pods = draw(wishes), draw(st.sampled_from((3, 3, 3, 5)))
+        required, pods = draw(levels), draw(st.sampled_from((3, 3, 3, 5)))
         pods = pods if required else 2
         gangs.append(
             gang(f"gang-{index}", {0: pods}, required=required, value=pods * draw(st.integers(1, 3)))
@@ -250,7 +250,7 @@ def crowded_spines(draw: st.DrawFn) -> JointProblem:
 
 
 @st.composite
-def divided_problems(draw: st.DrawFn) -> JointProblem:
+def joint_subgroup_problems(draw: st.DrawFn) -> JointProblem:
     """Up to 5 nodes and 3 gangs of up to 5 pods with nested subgroups, under every kind of rule for them."""
     pod_classes = tuple(PodClass(f"kind-{index}", (draw(st.integers(1, 2)),)) for index in range(2))
     classes = tuple(
@@ -258,19 +258,19 @@ def divided_problems(draw: st.DrawFn) -> JointProblem:
         for name in "abcde"[: draw(st.integers(3, 5))]
     )
     budget = Budget("limit", {"nvidia.com/gpu": draw(st.integers(4, 20))})
-    gangs = tuple(draw(_divided(index, budget)) for index in range(draw(st.integers(1, 3))))
+    gangs = tuple(draw(_subgroup_gang(index, budget)) for index in range(draw(st.integers(1, 3))))
     return JointProblem(RESOURCES[1:], LEVELS, pod_classes, gangs, classes)
 
 
 @st.composite
-def _divided(draw: st.DrawFn, index: int, budget: Budget) -> GangDemand:
-    """Subgroups a, b inside a, and c; segments never lie around another rule, which is not supported."""
+def _subgroup_gang(draw: st.DrawFn, index: int, budget: Budget) -> GangDemand:
+    """Subgroups a, b inside a, and c; no rule is nested inside segments, which is not supported."""
     where = draw(st.lists(st.sampled_from(("", "a", "a", "a/b", "c")), min_size=1, max_size=3, unique=True))
     parts = [(one, draw(st.integers(0, 1)), draw(st.integers(1, 2))) for one in sorted(where)]
-    wishes = st.sampled_from((None, "spine", "rack", "rack", "rack:2", "spine:2"))
-    inner, last = draw(wishes), draw(wishes)
-    outer = draw(st.sampled_from((None, "spine", "rack")) if inner else wishes)
-    rules = {name: wish for name, wish in (("a", outer), ("b", inner), ("c", last)) if wish}
+    options = st.sampled_from((None, "spine", "rack", "rack", "rack:2", "spine:2"))
+    inner, last = draw(options), draw(options)
+    outer = draw(st.sampled_from((None, "spine", "rack")) if inner else options)
+    rules = {name: rule for name, rule in (("a", outer), ("b", inner), ("c", last)) if rule}
     demand = gang(
         f"gang-{index}",
         {},
@@ -280,15 +280,15 @@ def _divided(draw: st.DrawFn, index: int, budget: Budget) -> GangDemand:
         budgets=(budget,) if draw(st.booleans()) else (),
     )
     demand = with_subgroups(demand, *parts, **rules)
-    wish = SubgroupFewest("few for a", "a", draw(st.sampled_from(LEVELS)))
-    return structs.replace(demand, rules=(*demand.rules, wish) if draw(st.booleans()) else demand.rules)
+    fewest = SubgroupFewest("few for a", "a", draw(st.sampled_from(LEVELS)))
+    return structs.replace(demand, rules=(*demand.rules, fewest) if draw(st.booleans()) else demand.rules)
 
 
 @st.composite
-def crowded_divisions(draw: st.DrawFn) -> JointProblem:
+def nearly_full_spines_with_subgroups(draw: st.DrawFn) -> JointProblem:
     """One or two spines with two racks of one node each, nearly filled by gangs of two subgroups each.
 
-    The sizes are such that sums often say that all fit where it does not.
+    The sizes are such that the sums often fit although the gangs do not.
     """
     gangs = []
     for index in range(draw(st.integers(2, 3))):

@@ -1,4 +1,4 @@
-"""What is remembered is what would be answered anew."""
+"""A cached answer equals the answer of the solver."""
 
 import pytest
 from hypothesis import given
@@ -20,7 +20,7 @@ ASKED = PlacementProblem(
 
 @pytest.fixture
 def solved(monkeypatch: pytest.MonkeyPatch) -> list[PlacementProblem]:
-    """The problems that reach the engine."""
+    """The problems that reach the solver."""
     found: list[PlacementProblem] = []
 
     def counted(problem: PlacementProblem, *, limits: SolveLimits) -> Answer:
@@ -32,16 +32,16 @@ def solved(monkeypatch: pytest.MonkeyPatch) -> list[PlacementProblem]:
 
 
 @given(problems())
-def test_the_same_answer_the_first_and_the_second_time(problem: PlacementProblem) -> None:
-    known = AnswerCache()
+def test_a_cached_answer_equals_the_first_answer(problem: PlacementProblem) -> None:
+    cache = AnswerCache()
     expected = place(problem, limits=GREEDY_ONLY)
-    assert [known.place(problem, limits=GREEDY_ONLY) for _ in range(2)] == [expected, expected]
+    assert [cache.place(problem, limits=GREEDY_ONLY) for _ in range(2)] == [expected, expected]
 
 
 def test_an_equal_problem_is_solved_once(solved: list[PlacementProblem]) -> None:
-    known = AnswerCache()
+    cache = AnswerCache()
     for _ in range(3):
-        known.place(structs.replace(ASKED), limits=DEFAULT_LIMITS)
+        cache.place(structs.replace(ASKED), limits=DEFAULT_LIMITS)
     assert len(solved) == 1
 
 
@@ -54,23 +54,23 @@ def test_an_equal_problem_is_solved_once(solved: list[PlacementProblem]) -> None
     ],
     ids=["seed", "minimum", "node"],
 )
-def test_whatever_differs_is_solved(solved: list[PlacementProblem], other: PlacementProblem) -> None:
-    known = AnswerCache()
+def test_a_different_problem_is_solved(solved: list[PlacementProblem], other: PlacementProblem) -> None:
+    cache = AnswerCache()
     for problem in (ASKED, other):
-        assert known.place(problem, limits=DEFAULT_LIMITS) == place(problem, limits=DEFAULT_LIMITS)
+        assert cache.place(problem, limits=DEFAULT_LIMITS) == place(problem, limits=DEFAULT_LIMITS)
     assert solved == [ASKED, other]
 
 
-def test_more_effort_is_another_question(solved: list[PlacementProblem]) -> None:
-    known = AnswerCache()
-    known.place(ASKED, limits=GREEDY_ONLY)
-    known.place(ASKED, limits=DEFAULT_LIMITS)
+def test_the_effort_is_part_of_the_cache_key(solved: list[PlacementProblem]) -> None:
+    cache = AnswerCache()
+    cache.place(ASKED, limits=GREEDY_ONLY)
+    cache.place(ASKED, limits=DEFAULT_LIMITS)
     assert len(solved) == 2
 
 
-def test_what_was_asked_for_last_is_kept(solved: list[PlacementProblem]) -> None:
-    known = AnswerCache(size=2)
+def test_the_least_recently_used_answer_is_evicted(solved: list[PlacementProblem]) -> None:
+    cache = AnswerCache(size=2)
     first, second, third = (structs.replace(ASKED, seed=seed) for seed in range(3))
     for problem in (first, second, first, third, first, second):
-        known.place(problem, limits=DEFAULT_LIMITS)
+        cache.place(problem, limits=DEFAULT_LIMITS)
     assert [problem.seed for problem in solved] == [0, 1, 2, 1]

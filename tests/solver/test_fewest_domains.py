@@ -1,4 +1,4 @@
-"""The dynamic program against all choices of domains, where several are needed on each level."""
+"""The dynamic program for the fewest domains against all choices of domains on several levels."""
 
 import itertools
 
@@ -50,7 +50,7 @@ def forest_of(leaves: Leaves) -> Forest:
 
 
 def racks_in_spines(held: list[list[int]]) -> Leaves:
-    """What the racks of each spine hold, none of them open."""
+    """Leaves by what the racks of each spine hold; the gang runs in none of them."""
     return [
         ((spine, rack), amount, False)
         for spine, racks in enumerate(held)
@@ -59,7 +59,7 @@ def racks_in_spines(held: list[list[int]]) -> Leaves:
 
 
 def least_cost(leaves: Leaves, demand: int) -> tuple[int, ...] | None:
-    """The oracle: every set of leaves. The last number is the room of those that are opened."""
+    """The oracle: every set of leaves. The last number is the capacity of the opened leaves."""
     depth = len(leaves[0][0])
     running = [{path[: level + 1] for path, _, is_open in leaves if is_open} for level in range(depth)]
     costs = [
@@ -92,7 +92,9 @@ def test_least_number_of_domains(leaves: Leaves, demand: int) -> None:
 
 @bounded(400)
 @given(trees(), st.integers(1, 40))
-def test_no_other_deepest_domains_in_the_same_outer_ones_hold_less(leaves: Leaves, demand: int) -> None:
+def test_the_chosen_deepest_domains_are_the_tightest_within_their_parents(
+    leaves: Leaves, demand: int
+) -> None:
     forest = forest_of(leaves)
     choice = fewest(forest, np.arange(len(forest.held[0]), dtype=np.int64), demand)
     if choice is None:
@@ -100,14 +102,14 @@ def test_no_other_deepest_domains_in_the_same_outer_ones_hold_less(leaves: Leave
     held = forest.held[-1]
     chosen = set(choice.domains.tolist())
     outer_domains = [inner.tolist() for inner in forest.inner[-1] if chosen & set(inner.tolist())]
-    closed = [one for home in outer_domains for one in home if not forest.open[-1][one]]
-    opened = sum(int(held[one]) for home in outer_domains for one in home if forest.open[-1][one])
+    closed = [one for parent in outer_domains for one in parent if not forest.open[-1][one]]
+    opened = sum(int(held[one]) for parent in outer_domains for one in parent if forest.open[-1][one])
     sums = [opened + sum(held[list(each)]) for each in itertools.combinations(closed, choice.cost[-1])]
     assert sum(held[list(chosen)]) == min(each for each in sums if each >= demand)
 
 
-def test_racks_of_spines_that_the_table_chose_are_the_tightest_there() -> None:
-    """The largest spine is nine small racks; of the others 16 with 9 or with 8 would do."""
+def test_the_tightest_racks_of_the_chosen_spines_are_used() -> None:
+    """The largest spine has nine small racks; the rack of 16 with that of 9 or 8 would be enough."""
     forest = forest_of(racks_in_spines([[2] * 9, [9, 8], [16, 1]]))
     choice = fewest(forest, np.arange(3, dtype=np.int64), 20)
     assert choice is not None
@@ -116,7 +118,7 @@ def test_racks_of_spines_that_the_table_chose_are_the_tightest_there() -> None:
 
 
 def test_another_spine_beside_the_largest_has_tighter_racks() -> None:
-    """Three racks hold 20: of the largest and the tightest spine 21 at least, with the second one 20."""
+    """Three racks hold 20: at least 21 with the tightest spine, exactly 20 with the second one."""
     forest = forest_of(racks_in_spines([[8, 8], [6, 6], [5, 5]]))
     choice = fewest(forest, np.arange(3, dtype=np.int64), 20)
     assert choice is not None
@@ -124,8 +126,8 @@ def test_another_spine_beside_the_largest_has_tighter_racks() -> None:
     assert opened_capacity(forest, choice.domains) == choice.bound[-1] == 20
 
 
-def test_largest_outer_domains_are_not_the_best_ones() -> None:
-    """Two spines are needed: the largest one is ten small racks, two others are one large rack each."""
+def test_the_largest_spines_are_not_the_best_ones() -> None:
+    """Two spines are needed: the largest has ten small racks, the two others one large rack each."""
     small: Leaves = [((0, rack), 1, False) for rack in range(10)]
     leaves: Leaves = [*small, ((1, 0), 9, False), ((2, 0), 9, False)]
     choice = fewest(forest_of(leaves), np.arange(3, dtype=np.int64), 18)
@@ -135,7 +137,7 @@ def test_largest_outer_domains_are_not_the_best_ones() -> None:
 
 
 def test_best_domains_on_three_levels() -> None:
-    """Two zones are needed; the fewest spines and racks are seen only over both zones together."""
+    """Two zones are needed; the fewest spines and racks depend on both zones together."""
     ragged: Leaves = [((0, spine, 0), 3, False) for spine in range(4)]
     even: Leaves = [((1, 0, rack), 5, False) for rack in range(2)]
     other: Leaves = [((2, 0, 0), 6, False), ((2, 0, 1), 4, False), ((2, 1, 0), 1, True)]
@@ -163,7 +165,7 @@ def test_too_large_tables_give_a_valid_bound(leaves: Leaves, demand: int) -> Non
 
 @bounded(150)
 @given(trees(), st.integers(1, 40))
-def test_rank_decides_between_equal_costs(leaves: Leaves, demand: int) -> None:
+def test_a_rank_decides_between_equal_costs(leaves: Leaves, demand: int) -> None:
     """A rank changes the domains, never the cost."""
     forest = forest_of(leaves)
     top = np.arange(len(forest.held[0]), dtype=np.int64)

@@ -1,4 +1,4 @@
-"""Nodes, topologies, volumes and priority classes as the model reads them; the registry of kinds."""
+"""Reading nodes, disruption budgets, topologies, volumes and priority classes; the registry of kinds."""
 
 from typing import Any
 
@@ -59,9 +59,9 @@ def test_a_node_is_read() -> None:
         ("2026-01-01T00:00:00Z", None, {}),
         (None, "2026-01-01T00:02:01Z", {}),
     ],
-    ids=["turned", "joined", "kwok", "clock behind", "not told", "manifest"],
+    ids=["turned", "joined", "kwok", "clock behind", "no time", "manifest"],
 )
-def test_what_a_node_has_told_since_it_joined_has_not_turned(
+def test_conditions_reported_since_the_node_joined_are_not_transitions(
     created: str | None, turned: str | None, expected: dict[str, int]
 ) -> None:
     condition = {"type": "Ready", "status": "Unknown", "lastTransitionTime": turned}
@@ -69,11 +69,11 @@ def test_what_a_node_has_told_since_it_joined_has_not_turned(
     assert read_node(node(metadata=meta, status={"conditions": [condition]})).turned == expected
 
 
-def test_capacity_counts_where_nothing_is_allocatable() -> None:
+def test_capacity_is_used_when_allocatable_is_missing() -> None:
     assert read_node(node(status={"capacity": {"cpu": "8"}})).allocatable == {"cpu": 8000}
 
 
-def test_an_amount_that_cannot_be_read_is_nothing() -> None:
+def test_invalid_allocatable_amounts_are_reported_and_ignored() -> None:
     found = read_node(node(status={"allocatable": {"cpu": "-1", "memory": "1e400", "pods": "3"}}))
     assert found.allocatable == {"pods": 3}
     assert [problem.message.split(":")[0] for problem in found.problems] == [
@@ -101,7 +101,7 @@ def budget(status: dict[str, Any] | None = None, generation: int = 1, **spec: An
         (None, 0),
     ],
 )
-def test_a_budget_allows_what_its_status_says_of_its_own_generation(
+def test_the_status_of_a_budget_counts_only_for_the_observed_generation(
     status: dict[str, Any] | None, allowed: int
 ) -> None:
     assert budget(status, selector={"matchLabels": {"a": "b"}}).allowed == allowed
@@ -122,7 +122,7 @@ def test_which_pods_a_budget_protects(spec: dict[str, Any], protects: bool) -> N
     assert budget(**spec).protects({"app": "x"}) is protects
 
 
-def test_a_selector_that_makes_no_sense_protects_everybody_and_says_so() -> None:
+def test_an_invalid_selector_protects_all_pods_and_is_reported() -> None:
     status = {"disruptionsAllowed": 3, "observedGeneration": 1}
     found = budget(status, selector={"matchExpressions": [{"key": "app", "operator": "Like"}]})
     assert found.allowed == 0
@@ -137,7 +137,7 @@ def topology(name: str, *levels: str) -> Any:
     return read_topology(named("Topology", name, spec=spec))
 
 
-def test_well_known_labels_imply_the_levels_that_nodes_carry() -> None:
+def test_levels_are_derived_from_well_known_node_labels() -> None:
     nodes = [
         read_node(
             node("a", labels={"kubernetes.io/hostname": "a", "network.topology.nvidia.com/block": "1"})
@@ -170,7 +170,7 @@ def test_the_default_topology(declared: list[str], default: str) -> None:
     assert list(found) == ["", *sorted(declared)]
 
 
-def test_of_two_levels_of_one_name_the_wider_counts() -> None:
+def test_the_wider_of_two_levels_with_one_name_is_used() -> None:
     assert [level.name for level in topology("t", "a", "b", "a").levels] == ["a", "b"]
 
 
@@ -191,7 +191,7 @@ def volume(*, labels: dict[str, str] | None = None, zones: list[list[str]] | Non
     )
 
 
-def test_a_bound_claim_has_its_volumes_node_affinity() -> None:
+def test_a_bound_claim_has_the_node_affinity_of_its_volume() -> None:
     source = read_claim(named("PersistentVolumeClaim", "c", namespace="team", spec={"volumeName": "v"}))
     found = resolve_claim(source, volume=volume(zones=[["a"], ["b", "c"]]), binds_late=True)
     assert found == VolumeClaim(
@@ -199,12 +199,12 @@ def test_a_bound_claim_has_its_volumes_node_affinity() -> None:
     )
 
 
-def test_a_volume_without_affinity_goes_anywhere() -> None:
+def test_a_volume_without_node_affinity_allows_every_node() -> None:
     assert volume().node_affinity == ()
     assert volume(zones=[]).node_affinity == (Term(),)
 
 
-def test_zone_labels_of_a_volume_bind_nodes_that_say_where_they_are() -> None:
+def test_zone_labels_of_a_volume_constrain_nodes_that_have_zone_labels() -> None:
     found = volume(labels={"topology.kubernetes.io/zone": "b__a"}, zones=[["x"]])
     inside, nowhere = found.node_affinity
     assert inside.requirements == (
@@ -227,13 +227,13 @@ def test_zone_labels_of_a_volume_bind_nodes_that_say_where_they_are() -> None:
         ({"spec": {"volumeName": "v"}, "deletionTimestamp": "2026-01-01T00:00:00Z"}, True, False, "deleted"),
     ],
 )
-def test_why_a_claim_cannot_be_used(claim: dict[str, Any], known: bool, late: bool, says: str) -> None:
+def test_unusable_claims_are_explained(claim: dict[str, Any], known: bool, late: bool, says: str) -> None:
     source = read_claim(named("PersistentVolumeClaim", "c", namespace="team", **claim))
     found = resolve_claim(source, volume=volume() if known else None, binds_late=late)
     assert says in found.why_unusable
 
 
-def test_a_volume_that_makes_no_sense_cannot_be_used() -> None:
+def test_a_volume_with_invalid_node_affinity_cannot_be_used() -> None:
     source = read_claim(named("PersistentVolumeClaim", "c", namespace="team", spec={"volumeName": "v"}))
     terms = [{"matchExpressions": [{"key": "a", "operator": "Near"}]}]
     broken = read_volume(
@@ -264,7 +264,7 @@ def test_priority_classes() -> None:
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_every_kind_decodes_in_every_envelope(name: str) -> None:
+def test_every_kind_decodes_in_lists_and_watch_events(name: str) -> None:
     kind = KINDS[name]
     struct: Any = kind.struct
     smallest = {"metadata": {"name": "x"}, **SPECS.get(name, {})}

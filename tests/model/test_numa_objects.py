@@ -1,4 +1,4 @@
-"""NodeResourceTopology objects and pods as written: what binds, what is aligned, what is wrong."""
+"""Reading NodeResourceTopology objects and pods: policies, aligned resources, invalid fields."""
 
 from typing import Any
 
@@ -41,7 +41,7 @@ def test_zones_are_read() -> None:
     assert not numa.layout.by_container
 
 
-def test_odd_bytes_tell_no_zones_apart_and_what_is_used_is_exact() -> None:
+def test_zones_that_differ_in_a_few_bytes_are_equal_and_usage_is_exact() -> None:
     first, second = (
         zones_of(
             node_topology("n", {"memory": f"{64 * GI + odd}"}, available=[{"memory": f"{60 * GI + odd}"}])
@@ -72,7 +72,7 @@ def test_the_older_spelling_of_policies_is_read(policies: list[str], by_containe
 
 
 @pytest.mark.parametrize("policies", [[], ["None"], ["BestEffort"], ["BestEffortPodLevel"]])
-def test_other_policies_bind_nothing(policies: list[str]) -> None:
+def test_other_topology_manager_policies_are_ignored(policies: list[str]) -> None:
     assert read(old(*policies)) == NumaReport()
 
 
@@ -112,7 +112,7 @@ def test_other_kinds_of_zones_are_no_numa_nodes() -> None:
         ),
     ],
 )
-def test_what_makes_no_sense_is_named(change: dict[str, Any], says: str) -> None:
+def test_invalid_fields_are_reported(change: dict[str, Any], says: str) -> None:
     (problem,) = read({**node_topology("n", HALF), **change}).problems
     assert problem.message.startswith(f"NodeResourceTopology field {says}")
 
@@ -127,7 +127,7 @@ def test_what_makes_no_sense_is_named(change: dict[str, Any], says: str) -> None
         ({"name": "cpu", "allocatable": "4", "available": "4"}, "name: 'cpu'"),
     ],
 )
-def test_an_amount_that_cannot_be_read_is_not_there(resource: dict[str, str], path: str) -> None:
+def test_an_invalid_amount_counts_as_zero(resource: dict[str, str], path: str) -> None:
     document = node_topology("n", {"cpu": "32"})
     document["zones"][0]["resources"].append(resource)
     found = read(document)
@@ -138,7 +138,7 @@ def test_an_amount_that_cannot_be_read_is_not_there(resource: dict[str, str], pa
     assert dict(found.numa.layout.zones[0])[CPU] == 32000
 
 
-def test_no_zone_has_more_available_than_it_offers() -> None:
+def test_available_is_at_most_allocatable() -> None:
     document = node_topology("n", {GPU: "4"}, available=[{GPU: "9"}])
     assert zones_of(document).available == (((GPU, 4),),)
     del document["zones"][0]["resources"][0]["available"]
@@ -152,13 +152,13 @@ MIB = 1 << 20
 
 
 def container(name: str = "c", **fields: Any) -> dict[str, Any]:
-    """Limits alone: the API server fills in equal requests."""
+    """A container with limits; the API server sets equal requests by default."""
     policy = {"restartPolicy": fields.pop("restart")} if "restart" in fields else {}
     return {"name": name, "resources": fields or {"limits": FIRM}, **policy}
 
 
 def aligned(*containers: dict[str, Any], **spec: Any) -> dict[str, int]:
-    """What of the pod as a whole is aligned."""
+    """The aligned amounts of the whole pod."""
     name = read_shape(pod(containers=list(containers), **spec)).numa
     return dict(numa_request(name).pod) if name else {}
 
@@ -170,7 +170,7 @@ def test_a_guaranteed_pod_is_aligned_in_cores_memory_and_devices() -> None:
     assert aligned(container(limits=asked, requests=asked)) == expected
 
 
-def test_of_other_pods_only_devices_are() -> None:
+def test_only_devices_of_other_pods_are_aligned() -> None:
     assert aligned(container(requests={**FIRM, GPU: "2"}, limits={GPU: "2"})) == {GPU: 2}
     assert aligned(container(limits={GPU: "2"})) == {GPU: 2}
     assert aligned(container(requests=FIRM)) == {}
@@ -178,18 +178,18 @@ def test_of_other_pods_only_devices_are() -> None:
     assert aligned(container(), container(requests=FIRM)) == {}
 
 
-def test_parts_of_cores_are_pinned_nowhere() -> None:
+def test_fractional_cores_are_not_aligned() -> None:
     half = {"cpu": "500m", "memory": "1Gi"}
     assert aligned(container(), container(limits=half)) == {CPU: 2000, MEMORY: 2 << 30}
 
 
-def test_limits_of_the_pod_as_a_whole_make_it_guaranteed() -> None:
+def test_pod_level_limits_make_a_pod_guaranteed() -> None:
     one = container(requests={"cpu": "1"})
     assert aligned(one, resources={"limits": FIRM}) == {CPU: 1000}
     assert aligned(one, resources={"limits": {"cpu": "2"}}) == {}
 
 
-def test_containers_are_told_apart_and_init_containers_count() -> None:
+def test_requests_are_kept_per_container_including_init_containers() -> None:
     sidecar = container("s", limits=FIRM, restart="Always")
     spec = {"containers": [container("a"), container("b"), container("g", limits={**FIRM, GPU: "1"})]}
     found = numa_request(read_shape(pod(**spec, initContainers=[sidecar, container("i")])).numa)
@@ -198,21 +198,21 @@ def test_containers_are_told_apart_and_init_containers_count() -> None:
     assert dict(found.pod) == {CPU: 8000, MEMORY: 4 << 30, GPU: 1}
 
 
-def test_too_many_different_containers_count_as_large_ones() -> None:
+def test_too_many_different_containers_count_as_the_largest() -> None:
     count = NUMA_CONTAINERS_MAX + 1
     containers = [container(limits={"example.com/x": str(each + 1)}) for each in range(count)]
     found = numa_request(read_shape(pod(containers=containers)).numa)
     assert found.containers == (((("example.com/x", count),), count),)
 
 
-def test_pods_with_other_containers_are_of_another_shape() -> None:
+def test_pods_with_different_containers_have_different_shapes() -> None:
     one = pod(containers=[container(limits={GPU: "2"})])
     two = pod(containers=[container(limits={GPU: "1"}), container(limits={GPU: "1"})])
     assert read_shape(one).requests == read_shape(two).requests
     assert read_shape(one).key != read_shape(two).key
 
 
-def test_nobody_asks_for_a_place_by_name() -> None:
+def test_a_request_for_an_internal_numa_resource_is_invalid() -> None:
     shape = read_shape(pod(requests={"numa?[x]": "1"}))
     assert "numa?[x]" not in shape.requests
     assert "numa?[x]" in shape.invalid[0]

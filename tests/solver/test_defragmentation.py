@@ -1,4 +1,4 @@
-"""Plans of moves against brute force on small clusters."""
+"""Defragmentation plans against brute force on small clusters."""
 
 from collections.abc import Iterator, Mapping
 from itertools import combinations
@@ -15,7 +15,7 @@ Free = tuple[tuple[int, ...], ...]
 
 
 def _fewest(problem: MoveProblem) -> tuple[int, int] | None:
-    """Pods and cost of the best set of units, each of which is tried."""
+    """Pods and cost of the best set of units; every set is tried."""
     found = [
         (sum(problem.units[unit].pods for unit in some), sum(problem.units[unit].cost for unit in some))
         for count in range(1, min(problem.moves_max, len(problem.units)) + 1)
@@ -41,7 +41,7 @@ def _is_possible(problem: MoveProblem, some: tuple[int, ...]) -> bool:
 def _afterwards(
     free: Free, pod_sets: tuple[PodSet, ...], domains: Mapping[int, int] | None
 ) -> Iterator[Free]:
-    """What is free after each way to seat these, pod by pod."""
+    """Yield the free capacity after each assignment of the pods."""
     everywhere = range(len(free))
     groups = (
         [[node for node in everywhere if domains.get(node) == domain] for domain in set(domains.values())]
@@ -68,7 +68,7 @@ def _afterwards(
 
 @st.composite
 def problems(draw: st.DrawFn) -> MoveProblem:
-    """Up to four places, up to four units of one or two pods."""
+    """Up to four nodes, up to four units of one or two pods."""
     count = draw(st.integers(1, 4))
     at = st.integers(0, count - 1)
     number = st.integers(0, 3)
@@ -100,7 +100,7 @@ def problems(draw: st.DrawFn) -> MoveProblem:
 
 @given(problems())
 @holds(250)
-def test_the_fewest_pods_are_moved_at_the_least_cost_and_the_proof_agrees(problem: MoveProblem) -> None:
+def test_plans_move_the_fewest_pods_at_the_least_cost_and_bounds_agree(problem: MoveProblem) -> None:
     planned, best = plan_moves(problem), _fewest(problem)
     if best is None:
         assert planned.plan is None
@@ -112,7 +112,7 @@ def test_the_fewest_pods_are_moved_at_the_least_cost_and_the_proof_agrees(proble
 
 @given(problems())
 @holds(250)
-def test_what_the_simple_rules_find_is_possible(problem: MoveProblem) -> None:
+def test_greedy_plans_are_feasible(problem: MoveProblem) -> None:
     plan = greedy(problem)
     if plan is not None:
         assert _is_possible(problem, plan.units)
@@ -120,7 +120,7 @@ def test_what_the_simple_rules_find_is_possible(problem: MoveProblem) -> None:
 
 
 def _rack(*, spare: int) -> MoveProblem:
-    """Two racks of two nodes of 8; a pod of 4 on one node of each, and so much is free elsewhere."""
+    """Two racks of two nodes of 8, with a pod of 4 on one node each; `spare` is free on a fifth node."""
     takes = dict.fromkeys(range(5), 2)
     pod = PodSet((4,), 1, takes)
     return MoveProblem(
@@ -132,7 +132,7 @@ def _rack(*, spare: int) -> MoveProblem:
     )
 
 
-def test_the_cheaper_of_two_racks_is_cleared() -> None:
+def test_the_cheaper_rack_is_cleared() -> None:
     planned = plan_moves(_rack(spare=4))
     assert planned.plan == MovePlan(
         units=(1,), placements=(((2, 1), (3, 1)),), moved=(planned.plan.moved[0],), pods=1, cost=10
@@ -140,21 +140,21 @@ def test_the_cheaper_of_two_racks_is_cleared() -> None:
     assert (planned.pods_bound, planned.cost_bound) == (1, 10)
 
 
-def test_without_room_elsewhere_the_other_rack_takes_it() -> None:
+def test_pods_move_to_the_other_rack_when_no_other_node_has_free_capacity() -> None:
     planned = plan_moves(_rack(spare=0))
     assert planned.plan is not None
     assert planned.plan.moved[0][0][0][0] in (0, 1)
 
 
-def test_without_effort_the_simple_rules_answer_and_claim_no_proof() -> None:
+def test_without_effort_the_greedy_plan_is_returned_unproven() -> None:
     planned = plan_moves(_rack(spare=4), effort=0)
     assert planned.plan is not None
     assert planned.plan.units == (1,)
     assert (planned.pods_bound, planned.cost_bound) == (1, 0)
 
 
-def test_moves_that_make_room_for_each_other() -> None:
-    """The rack that is needed can only be cleared when whoever is in the way elsewhere moves on."""
+def test_a_move_may_free_the_capacity_that_another_move_needs() -> None:
+    """The pod of 4 can move only when a smaller pod leaves its target node."""
     problem = MoveProblem(
         free=((0,), (2,), (1,)),
         demand=(PodSet((4,), 1, {0: 1}),),
@@ -171,12 +171,12 @@ def test_moves_that_make_room_for_each_other() -> None:
     assert planned.pods_bound == 2
 
 
-def test_fewer_pods_than_the_simple_rules_find_though_they_cost_more() -> None:
-    """Three pods give just enough; the simple rules take two pairs. On place 1 less than nothing is free."""
+def test_the_exact_search_moves_fewer_pods_than_greedy_at_a_higher_cost() -> None:
+    """Three pods free exactly enough; greedy takes two pairs. The free capacity of node 1 is negative."""
     everywhere = dict.fromkeys(range(3), 2)
 
-    def unit(pods: int, cost: int, room: int, other: int = 0) -> MoveUnit:
-        return MoveUnit(pods, cost, ((0, (room, other)),), (PodSet((1, 0), pods, everywhere),))
+    def unit(pods: int, cost: int, freed: int, other: int = 0) -> MoveUnit:
+        return MoveUnit(pods, cost, ((0, (freed, other)),), (PodSet((1, 0), pods, everywhere),))
 
     problem = MoveProblem(
         free=((0, 1), (-1, 9), (9, 9)),
@@ -185,15 +185,15 @@ def test_fewer_pods_than_the_simple_rules_find_though_they_cost_more() -> None:
         units=(unit(1, 5, 4), unit(2, 5, 6), unit(2, 1, 5, 100), unit(2, 1, 5, 100)),
         moves_max=4,
     )
-    rules, planned = greedy(problem), plan_moves(problem)
-    assert rules is not None
-    assert rules.units == (2, 3)
+    heuristic, planned = greedy(problem), plan_moves(problem)
+    assert heuristic is not None
+    assert heuristic.units == (2, 3)
     assert planned.plan is not None
     assert planned.plan.units == (0, 1)
     assert (planned.pods_bound, planned.cost_bound) == (3, 10)
 
 
-def test_the_simple_rules_clear_one_place_rather_than_a_bit_of_many() -> None:
+def test_greedy_clears_one_node_instead_of_parts_of_many() -> None:
     pod = PodSet((2,), 1, dict.fromkeys(range(6), 4))
     problem = MoveProblem(
         free=((2,),) * 6,

@@ -1,4 +1,4 @@
-"""Which of equally good placements is taken, beside brute force."""
+"""Tie-breaking between equally good placements, against brute force."""
 
 import itertools
 from collections import Counter
@@ -21,7 +21,7 @@ OTHERS = (Objective.SPREAD, Objective.LARGEST_HOLE)
 
 
 def _ordered(problem: PlacementProblem, ties: Objective) -> PlacementProblem:
-    """Each node gets its position as its key."""
+    """Each node gets its position as its order key."""
     classes: list[NodeClass] = []
     position = 0
     for group in problem.classes:
@@ -31,7 +31,7 @@ def _ordered(problem: PlacementProblem, ties: Objective) -> PlacementProblem:
 
 
 def _where(free: Sequence[int], pods: int, ties: Objective, *, size: int = 1) -> dict[str, int]:
-    """Pods by node, of nodes a, b, c… with so many free devices, in this order."""
+    """The placed pods by node; nodes a, b, c… have these free devices, in this order."""
     classes = tuple(node(name, (amount,)) for name, amount in zip("abcdef", free, strict=False))
     problem = PlacementProblem(("gpu",), (), (role("worker", (size,), pods),), classes)
     answer = place(_ordered(problem, ties))
@@ -44,7 +44,7 @@ def test_spread_uses_each_node_once_before_any_twice() -> None:
 
 
 def _loads(domains: Sequence[Sequence[int]], counts: Mapping[str, int]) -> list[list[int]]:
-    """Pods per node, and per domain of each level, widest first; all largest first."""
+    """Pods per node, and per domain of each level from the widest; each list in descending order."""
     sum_per_domain = []
     for depth in range(1, len(domains[0]) + 1):
         load = Counter({tuple(each[:depth]): 0 for each in domains})
@@ -62,8 +62,8 @@ def _loads(domains: Sequence[Sequence[int]], counts: Mapping[str, int]) -> list[
     ),
     pods=st.integers(1, 8),
 )
-def test_spread_is_as_even_as_can_be(nodes: list[tuple[int, int, int]], pods: int) -> None:
-    """First over nodes, then over the domains of each level, the widest first."""
+def test_spread_is_as_even_as_possible(nodes: list[tuple[int, int, int]], pods: int) -> None:
+    """Pods are spread over nodes first, then over the domains of each level from the widest."""
     domains = [(zone, 2 + 3 * zone + rack) for zone, rack, _ in nodes]
     classes = tuple(node(name, (free,)) for name, (_, _, free) in zip("abcdef", nodes, strict=False))
     problem = _ordered(
@@ -101,7 +101,7 @@ def test_roles_are_spread_together() -> None:
     assert sorted(one.node for one in answer.assignments) == ["a", "b", "c", "d"]
 
 
-def test_what_fits_in_no_other_order_stays_as_it_was() -> None:
+def test_a_placement_without_alternatives_is_kept() -> None:
     classes = (node("a", (4,), roles=2), node("b", (3,), roles=2))
     roles = (role("large", (3,), 1), role("small", (2,), 2))
     answer = place(_ordered(PlacementProblem(("gpu",), (), roles, classes), Objective.LARGEST_HOLE))
@@ -113,7 +113,7 @@ def test_what_fits_in_no_other_order_stays_as_it_was() -> None:
 @pytest.mark.parametrize("ties", OTHERS)
 @bounded(150)
 @given(problem=problems())
-def test_the_certificate_stays_true(ties: Objective, problem: PlacementProblem) -> None:
+def test_tie_breaking_keeps_the_certificate_valid(ties: Objective, problem: PlacementProblem) -> None:
     packed, other = place(problem), place(_ordered(problem, ties))
     assert isinstance(packed, Placed) == isinstance(other, Placed)
     if isinstance(packed, Placed) and isinstance(other, Placed):
@@ -146,7 +146,9 @@ def test_no_equally_good_placement_is_on_more_nodes(free: list[int], cost: list[
 
 @bounded(200)
 @given(problem=problems(roles=1, pods=1))
-def test_a_single_pod_leaves_least_of_all_places_that_are_as_good(problem: PlacementProblem) -> None:
+def test_a_single_pod_takes_the_node_with_the_least_fragmentation_among_equal_ones(
+    problem: PlacementProblem,
+) -> None:
     ordered = _ordered(problem, Objective.LEAST_FRAGMENTATION)
     answer = place(ordered)
     if not isinstance(answer, Placed) or not answer.assignments:
@@ -160,7 +162,7 @@ def test_a_single_pod_leaves_least_of_all_places_that_are_as_good(problem: Place
     assert answer.certificate.proven
 
 
-def test_a_pod_that_fits_nowhere_and_need_not_start_leaves_nothing() -> None:
+def test_an_optional_pod_that_fits_nowhere_adds_no_fragmentation() -> None:
     problem = PlacementProblem(("gpu",), (), (role("late", (5,), 0, 1),), (node("a", (1,)),))
     ordered = _ordered(problem, Objective.LEAST_FRAGMENTATION)
     answer = place(ordered)

@@ -1,4 +1,4 @@
-"""Whatever happens, in whatever order: the cache is what one made anew of the same objects would be."""
+"""After any history of events, the cache equals one that is rebuilt from the same objects."""
 
 from typing import Any
 
@@ -9,21 +9,23 @@ from phalanx.cache.cache import Cache
 from phalanx.cache.events import Deleted, Event, Forgotten
 from phalanx.model.names import PodUid
 
-from tests.cache.world import Truth, encoded, histories, new_cache, take_snapshot
+from tests.cache.world import ApiState, encoded, histories, new_cache, take_snapshot
 from tests.examples import holds
 
 
 @holds(100)
 @given(histories(), st.randoms(use_true_random=False), st.sets(st.integers(0, 29)))
-def test_the_cache_equals_one_rebuilt_from_scratch(history: list[Event], order: Any, looks: set[int]) -> None:
-    cache, truth = new_cache(), Truth()
+def test_the_cache_equals_one_rebuilt_from_scratch(
+    history: list[Event], order: Any, snapshots: set[int]
+) -> None:
+    cache, api = new_cache(), ApiState()
     for number, event in enumerate(history):
         cache.apply(event)
-        truth.take(event)
-        if number in looks:
+        api.apply(event)
+        if number in snapshots:
             take_snapshot(cache)
         cache.check_invariants()
-    found, expected = take_snapshot(cache), take_snapshot(truth.rebuild(order.shuffle))
+    found, expected = take_snapshot(cache), take_snapshot(api.rebuild(order.shuffle))
     assert encoded(found) == encoded(expected)
     assert all(found.gangs[key].started for key, gang in expected.gangs.items() if gang.started)
 
@@ -31,16 +33,16 @@ def test_the_cache_equals_one_rebuilt_from_scratch(history: list[Event], order: 
 @holds(100)
 @given(histories(), st.randoms(use_true_random=False))
 def test_nothing_is_left_after_everything_is_deleted(history: list[Event], order: Any) -> None:
-    cache, truth = new_cache(), Truth()
+    cache, api = new_cache(), ApiState()
     for event in history:
         cache.apply(event)
-        truth.take(event)
-    gone = [Deleted(*key) for key in truth.objects]
-    order.shuffle(gone)
-    for deletion in gone:
+        api.apply(event)
+    deletions = [Deleted(*key) for key in api.objects]
+    order.shuffle(deletions)
+    for deletion in deletions:
         cache.apply(deletion)
     cache.check_invariants()
-    for uid in truth.assumed:
+    for uid in api.assumed:
         cache.apply(Forgotten(PodUid(uid)))
     take_snapshot(cache)
     empty = new_cache()
@@ -50,7 +52,7 @@ def test_nothing_is_left_after_everything_is_deleted(history: list[Event], order
 
 @holds(40)
 @given(histories())
-def test_what_was_handed_out_never_changes(history: list[Event]) -> None:
+def test_snapshots_never_change(history: list[Event]) -> None:
     cache = new_cache()
     handed_out = []
     for event in history:
@@ -62,7 +64,7 @@ def test_what_was_handed_out_never_changes(history: list[Event]) -> None:
 
 @holds(100)
 @given(histories())
-def test_an_event_twice_changes_nothing_the_second_time(history: list[Event]) -> None:
+def test_events_are_idempotent(history: list[Event]) -> None:
     cache = new_cache()
     for event in history:
         cache.apply(event)
@@ -73,7 +75,7 @@ def test_an_event_twice_changes_nothing_the_second_time(history: list[Event]) ->
 
 
 def entries(cache: Cache) -> dict[str, int]:
-    """How many entries each container inside the cache has."""
+    """The number of entries of each container inside the cache."""
     found: dict[str, int] = {}
     _count(cache, "cache", found, set())
     return found

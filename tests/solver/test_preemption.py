@@ -1,4 +1,4 @@
-"""Choices of victims against brute force on small clusters."""
+"""The choice of victims against brute force on small clusters."""
 
 import random
 from itertools import combinations
@@ -28,7 +28,7 @@ from tests.examples import holds
 
 
 def _cheapest(problem: PreemptionProblem) -> int | None:
-    """The least cost of all sets of units, each of which is tried."""
+    """The least cost of all sufficient sets of units; every set is tried."""
     best: int | None = None
     for count in range(len(problem.units) + 1):
         for chosen in combinations(range(len(problem.units)), count):
@@ -51,19 +51,19 @@ def _is_enough(problem: PreemptionProblem, chosen: set[int]) -> bool:
             for i in range(len(limit.limit))
         ]
         for i in range(len(limit.limit)) if limit.groups else ():
-            gone = [
+            evicted = [
                 (group, vector[i])
                 for (unit, vector), group in zip(limit.amounts, limit.groups, strict=True)
                 if unit in chosen
             ]
-            taken[i] -= max((sum(a for g, a in gone if g == group) for group, _ in gone), default=0)
+            taken[i] -= max((sum(a for g, a in evicted if g == group) for group, _ in evicted), default=0)
         if any(amount > most for amount, most in zip(taken, limit.limit, strict=True)):
             return False
     for quota in problem.quota_limits:
         for position, index in enumerate(quota.resources):
-            asked = sum(demand.request[index] * demand.count for demand in problem.demands)
-            back = sum(vector[position] for unit, vector in quota.frees if unit in chosen)
-            if asked > quota.limit[position] + back:
+            requested = sum(demand.request[index] * demand.count for demand in problem.demands)
+            freed = sum(vector[position] for unit, vector in quota.frees if unit in chosen)
+            if requested > quota.limit[position] + freed:
                 return False
     free = [
         tuple(
@@ -84,7 +84,7 @@ def _is_enough(problem: PreemptionProblem, chosen: set[int]) -> bool:
 
 
 def _has_place(problem: PreemptionProblem, free: list[tuple[int, ...]], takes: list[tuple[int, ...]]) -> bool:
-    """Pod by pod, each on each place."""
+    """Whether all pods fit; every assignment is tried."""
     pods = [index for index, demand in enumerate(problem.demands) for _ in range(demand.count)]
     seen: set[object] = set()
 
@@ -97,8 +97,8 @@ def _has_place(problem: PreemptionProblem, free: list[tuple[int, ...]], takes: l
         demand = pods[position]
         request = problem.demands[demand].request
         for node, have in enumerate(free):
-            is_room = all(a >= b or b == 0 for a, b in zip(have, request, strict=True))
-            if is_room and used[node][demand] < takes[node][demand]:
+            is_fit = all(a >= b or b == 0 for a, b in zip(have, request, strict=True))
+            if is_fit and used[node][demand] < takes[node][demand]:
                 left = tuple(a - b for a, b in zip(have, request, strict=True))
                 more = tuple(count + (index == demand) for index, count in enumerate(used[node]))
                 if go(
@@ -113,7 +113,7 @@ def _has_place(problem: PreemptionProblem, free: list[tuple[int, ...]], takes: l
 
 
 def _fewest(problem: PreemptionProblem) -> int | None:
-    """The least number of units whose end is enough."""
+    """The least number of units whose eviction is sufficient."""
     for count in range(len(problem.units) + 1):
         for chosen in combinations(range(len(problem.units)), count):
             if _is_enough(problem, set(chosen)):
@@ -123,7 +123,7 @@ def _fewest(problem: PreemptionProblem) -> int | None:
 
 @st.composite
 def problems(draw: st.DrawFn, *, demands: int = 1) -> PreemptionProblem:
-    """Up to four places in one or two domains, and up to six units, some of which need another."""
+    """Up to four nodes in one or two domains, and up to six units, some of which require another."""
     number = st.integers(0, 4)
     nodes = draw(
         st.lists(
@@ -177,8 +177,8 @@ def problems(draw: st.DrawFn, *, demands: int = 1) -> PreemptionProblem:
     )
 
 
-def test_a_unit_that_goes_for_two_places_gives_its_room_once() -> None:
-    """The second unit needs the first one, which frees nothing on the place of the second."""
+def test_a_unit_counted_for_two_nodes_frees_its_capacity_once() -> None:
+    """The second unit requires the first one, which frees nothing on the node of the second."""
     nodes = tuple(TargetNode(free=(free, 0), max_pods=(free,), domain=0) for free in (2, 1))
     first = EvictionUnit(1, ((0, (0, 2)),))
     second, third = EvictionUnit(1, ((1, (0, 2)),), requires=(0,)), EvictionUnit(1, ((0, (0, 2)),))
@@ -190,7 +190,7 @@ def test_a_unit_that_goes_for_two_places_gives_its_room_once() -> None:
 
 @given(problems())
 @holds(400)
-def test_one_want_gets_the_cheapest_victims_and_the_proof_agrees(problem: PreemptionProblem) -> None:
+def test_one_demand_gets_the_cheapest_victims_with_a_proof(problem: PreemptionProblem) -> None:
     choice, least = choose_victims(problem).choice, _cheapest(problem)
     if least is None:
         assert choice is None
@@ -203,14 +203,14 @@ def test_one_want_gets_the_cheapest_victims_and_the_proof_agrees(problem: Preemp
 
 @given(problems())
 @holds(100)
-def test_how_few_victims_are_enough_is_proven_too(problem: PreemptionProblem) -> None:
+def test_the_fewest_victims_are_proven_too(problem: PreemptionProblem) -> None:
     choice, least = fewest_victims(problem, effort=1.0).choice, _fewest(problem)
     assert (choice.bound if choice is not None else None) == least
 
 
 @given(problems(demands=2))
 @holds(200)
-def test_the_bound_holds_for_two_wants_too(problem: PreemptionProblem) -> None:
+def test_the_bound_is_valid_for_two_demands(problem: PreemptionProblem) -> None:
     choice, least = choose_victims(problem).choice, _cheapest(problem)
     if least is not None:
         assert choice is not None
@@ -219,7 +219,7 @@ def test_the_bound_holds_for_two_wants_too(problem: PreemptionProblem) -> None:
 
 @given(problems())
 @holds(200)
-def test_what_the_simple_rules_choose_is_enough(problem: PreemptionProblem) -> None:
+def test_greedy_victims_are_sufficient(problem: PreemptionProblem) -> None:
     for scope in scopes_of(problem):
         for rule in (cheapest_first, most_for_the_cost):
             choice = rule(problem, scope)
@@ -227,7 +227,7 @@ def test_what_the_simple_rules_choose_is_enough(problem: PreemptionProblem) -> N
 
 
 def test_one_victim_instead_of_ten() -> None:
-    """Volcano #5984: ten small gangs spread over a node are not better than the large one beside them."""
+    """Volcano #5984: to evict ten small gangs of one node is not better than one large gang of another."""
     small = [EvictionUnit(cost=3, frees=((0, (1,)),)) for _ in range(10)]
     problem = PreemptionProblem(
         demands=(PodDemand((10,), 1),),
@@ -242,7 +242,7 @@ def test_one_victim_instead_of_ten() -> None:
 
 @given(problems(demands=2))
 @holds(100)
-def test_what_is_counted_is_never_more_than_the_cheapest_costs(problem: PreemptionProblem) -> None:
+def test_the_cost_bound_is_never_above_the_optimum(problem: PreemptionProblem) -> None:
     least = _cheapest(problem)
     if least is not None:
         assert min(cost_bound(problem, scope) for scope in scopes_of(problem)) <= least
@@ -250,7 +250,7 @@ def test_what_is_counted_is_never_more_than_the_cheapest_costs(problem: Preempti
 
 @given(problems())
 @holds(100)
-def test_without_any_effort_the_choice_is_enough_and_its_bound_holds(problem: PreemptionProblem) -> None:
+def test_without_effort_victims_are_sufficient_and_the_bound_is_valid(problem: PreemptionProblem) -> None:
     choice, least = choose_victims(problem, effort=0.0).choice, _cheapest(problem)
     if choice is not None:
         assert least is not None
@@ -260,7 +260,7 @@ def test_without_any_effort_the_choice_is_enough_and_its_bound_holds(problem: Pr
 
 @given(problems(), st.integers(1, 3))
 @holds(100)
-def test_what_is_left_out_beforehand_is_in_no_cheaper_choice(problem: PreemptionProblem, more: int) -> None:
+def test_presolve_never_excludes_units_of_a_cheaper_choice(problem: PreemptionProblem, more: int) -> None:
     least = _cheapest(problem)
     if least:
         found = [
@@ -273,13 +273,13 @@ def test_what_is_left_out_beforehand_is_in_no_cheaper_choice(problem: Preemption
 
 
 def _rows(*gangs: tuple[int, tuple[int, ...]], nodes: int, pods: int) -> PreemptionProblem:
-    """Nodes of 8 devices, and gangs by cost and the nodes that they hold whole; pods of a whole node each."""
+    """Nodes of 8 devices, gangs by cost and the whole nodes that they hold, pods that need a whole node."""
     units = tuple(EvictionUnit(cost, tuple((node, (8,)) for node in held)) for cost, held in gangs)
     return PreemptionProblem((PodDemand((8,), pods),), (TargetNode((0,), (1,)),) * nodes, units)
 
 
-def test_a_gang_on_many_nodes_is_worth_what_all_of_them_are() -> None:
-    """By the node alone it looks dearer than the small ones."""
+def test_a_gang_on_many_nodes_is_valued_for_all_of_them() -> None:
+    """Per node, it seems to cost more than the small gangs."""
     small = [(10, (node,)) for node in range(4)]
     problem = _rows(*small, (24, (4, 5, 6, 7)), nodes=8, pods=4)
     choice = most_for_the_cost(problem, whole(problem))
@@ -287,8 +287,8 @@ def test_a_gang_on_many_nodes_is_worth_what_all_of_them_are() -> None:
     assert choice.units == (4,)
 
 
-def test_a_place_that_becomes_cheaper_is_seen_at_once() -> None:
-    """Once the second unit is gone for the last place, the first and third clear two places for 11."""
+def test_the_eager_order_notices_a_node_that_becomes_cheaper() -> None:
+    """After the second unit is evicted for the last node, the first and third clear two nodes for 11."""
     problem = PreemptionProblem(
         demands=(PodDemand((8,), 3),),
         nodes=(TargetNode((0,), (1,)),) * 4,
@@ -307,7 +307,7 @@ def test_a_place_that_becomes_cheaper_is_seen_at_once() -> None:
 
 
 def _scattered(seed: int) -> PreemptionProblem:
-    """Twenty nodes of four slots, gangs of one to six pods anywhere on them; six pods want a node each."""
+    """Twenty nodes of four slots, gangs of one to six pods anywhere on them; six pods need a node each."""
     rng = random.Random(seed)
     slots = rng.sample([node for node in range(20) for _ in range(4)], 80)
     units = []
@@ -319,8 +319,8 @@ def _scattered(seed: int) -> PreemptionProblem:
 
 
 @pytest.mark.parametrize("seed", [2, 10, 14, 40, 48, 55])
-def test_without_effort_the_choice_is_that_of_the_better_order(seed: int) -> None:
-    """Sometimes it is the one, sometimes the other."""
+def test_without_effort_the_better_greedy_order_is_used(seed: int) -> None:
+    """With some seeds the eager order is better, with others the lazy order."""
     problem = _scattered(seed)
     found = [most_for_the_cost(problem, whole(problem), is_eager=eager) for eager in (True, False)]
     choice = choose_victims(problem, effort=0.0).choice
@@ -333,15 +333,15 @@ def test_the_bound_shares_the_cost_of_a_gang_among_its_nodes() -> None:
     assert cost_bound(problem, whole(problem)) == 18
 
 
-def test_whoever_costs_more_than_what_is_known_is_left_out_with_what_it_holds() -> None:
+def test_victims_that_cost_more_than_the_incumbent_are_excluded() -> None:
     problem = _rows((10, (0,)), (24, (1, 2)), (5, (2,)), nodes=3, pods=1)
     scope = reduced_scope(problem, whole(problem), 20)
     assert scope.frees == {0: ((0, (8,)),), 2: ((2, (8,)),)}
     assert reduced_scope(problem, whole(problem), None) == whole(problem)
 
 
-def test_the_cheapest_of_many_rows_of_nodes_are_proven_with_little_effort() -> None:
-    """A thousand of them, in rows of eight."""
+def test_the_cheapest_victims_of_a_large_cluster_are_proven_with_little_effort() -> None:
+    """A thousand nodes, held by gangs of eight nodes each."""
     gangs = [(100 + index % 7, tuple(range(8 * index, 8 * index + 8))) for index in range(125)]
     choice = choose_victims(_rows(*gangs, nodes=1000, pods=75), effort=0.2).choice
     assert choice is not None
@@ -349,8 +349,8 @@ def test_the_cheapest_of_many_rows_of_nodes_are_proven_with_little_effort() -> N
     assert choice.cost == 10 * 100
 
 
-def test_where_each_pod_costs_the_same_the_proof_needs_no_second_search() -> None:
-    """Rows of gangs that end anywhere on a node: only the linear relaxation sees that 8 pods go per node."""
+def test_the_linear_relaxation_proves_the_optimum_when_all_pods_cost_the_same() -> None:
+    """Gangs share nodes at random: only the linear relaxation sees that each node needs 8 evicted pods."""
     rng = random.Random(1)
     slots = [node for node in range(600) for _ in range(8)]
     units = []
@@ -365,8 +365,8 @@ def test_where_each_pod_costs_the_same_the_proof_needs_no_second_search() -> Non
     assert (choice.cost, choice.bound) == (480, 480)
 
 
-def test_floors_hold_for_what_clears_a_node() -> None:
-    """The cheapest way to clear a node takes more of the queue than it may lose."""
+def test_eviction_limits_hold_for_units_that_clear_a_node() -> None:
+    """The cheapest way to clear a node evicts more of the queue than its eviction limit allows."""
     problem = PreemptionProblem(
         demands=(PodDemand((8,), 1),),
         nodes=(TargetNode((0,), (1,)), TargetNode((0,), (1,))),
@@ -378,8 +378,8 @@ def test_floors_hold_for_what_clears_a_node() -> None:
         assert choice.units == (2,)
 
 
-def test_of_a_floor_with_groups_only_the_last_one_is_not_counted() -> None:
-    """Where 3 may be taken two units of 3 go together, three if two are of one group; who stays is none."""
+def test_an_eviction_limit_with_groups_does_not_count_the_largest_group() -> None:
+    """With a limit of 3, two units of 3 may be evicted, or three if two of them are of one group."""
     large, small = EvictionUnit(1, ((0, (6,)),)), EvictionUnit(1, ((1, (3,)),))
     takes = ((0, (6,)), (1, (3,)), (2, (3,)), (3, (3,)))
     for pods, groups, units in ((2, (0, 1, 2, 3), 2), (3, (0, 1, 2, 3), None), (3, (0, 1, 1, 2), 3)):
@@ -399,11 +399,11 @@ TWO = PreemptionProblem(
     units=(EvictionUnit(1, ((0, (4,)),), requires=(1,)), EvictionUnit(2, ((0, (4,)),))),
     eviction_limits=(EvictionLimit((5,), ((0, (3,)), (1, (3,)))),),
 )
-"""Unit 0 goes with unit 1 only; a floor lets one of them go."""
+"""Unit 0 requires unit 1; the eviction limit allows only one of them."""
 
 
 @pytest.mark.parametrize(
-    ("choice", "says"),
+    ("choice", "messages"),
     [
         (VictimSet((1,), 2, 2), []),
         (VictimSet((0,), 1, 1), ["unit 0 goes without those that must go with it"]),
@@ -411,12 +411,14 @@ TWO = PreemptionProblem(
         (VictimSet((1,), 1, 1), ["costs 2, and 1 is said"]),
     ],
 )
-def test_what_is_wrong_with_a_choice(choice: VictimSet, says: list[str]) -> None:
-    assert list(check(TWO, choice)) == says
+def test_the_checker_reports_invalid_victim_sets(choice: VictimSet, messages: list[str]) -> None:
+    assert list(check(TWO, choice)) == messages
 
 
-def test_a_wrong_choice_of_the_search_is_dropped_and_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of three victims of 4 the two cheapest are enough; the search says that one is."""
+def test_an_invalid_result_of_the_exact_search_is_dropped_and_reported(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The two cheapest of three victims are sufficient; the exact search claims that one is."""
     units = tuple(EvictionUnit(cost, ((0, (4,)),)) for cost in (3, 2, 2))
     problem = PreemptionProblem(
         (PodDemand((4,), 2),), (TargetNode((0,), (2,)),), units, eviction_limits=(EvictionLimit((1,), ()),)
