@@ -20,7 +20,7 @@ async def test_the_form_of_a_list(api: Api) -> None:
     assert all("kind" not in item and "apiVersion" not in item for item in found["items"])
 
 
-async def test_items_of_custom_resources_name_their_kind(api: Api) -> None:
+async def test_items_of_custom_resources_have_their_kind(api: Api) -> None:
     await api.create_group("g")
     found = (await api.get(api.groups)).object
     assert found["kind"] == "PodGroupList"
@@ -88,7 +88,7 @@ async def test_a_field_that_cannot_be_selected(api: Api) -> None:
     assert "field label not supported: spec.ghost" in message
 
 
-async def test_a_selector_that_cannot_be_read(api: Api) -> None:
+async def test_an_invalid_selector(api: Api) -> None:
     assert (await api.get(api.pods, labelSelector="a in b")).refusal[:2] == (400, "BadRequest")
 
 
