@@ -18,7 +18,7 @@ from bench.peers.kube_scheduler.contender import KUBE_SCHEDULER_TOPOLOGY, Native
 from bench.peers.programs import FOLDER, Built, PeerMissing, Program
 from bench.peers.volcano.contender import VOLCANO, VOLCANO_CI
 from bench.peers.volcano.dialect import VolcanoDialect, hyper_nodes
-from tests import fake_go as stand_in_go
+from tests import fake_go
 from tests.bench.making import WORKER, workload
 
 ROLES = (
@@ -113,7 +113,7 @@ def go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A stand-in for Go, and an empty cache; the source of every module has one file, `config/a.yaml`."""
     (tmp_path / "source" / "config").mkdir(parents=True)
     (tmp_path / "source" / "config" / "a.yaml").write_text("kind: A\n---\nkind: B\n")
-    return stand_in_go.install(tmp_path, monkeypatch, source=tmp_path / "source")
+    return fake_go.install(tmp_path, monkeypatch, source=tmp_path / "source")
 
 
 def program(*files: str) -> Program:
