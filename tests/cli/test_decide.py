@@ -1,4 +1,4 @@
-"""`phalanx decide` as a whole: its output format, determinism, time, exit codes, tables."""
+"""`phalanx decide`: output format, determinism, time, exit codes, tables."""
 
 import json
 import random

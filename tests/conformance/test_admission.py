@@ -107,7 +107,7 @@ async def test_a_minimal_pod_with_all_defaults(api: Api) -> None:
     ]
 
 
-async def test_short_absences_of_a_node_are_tolerated(api: Api) -> None:
+async def test_not_ready_and_unreachable_nodes_are_tolerated_for_a_time(api: Api) -> None:
     tolerations = (await api.create_pod("a"))["spec"]["tolerations"]
     assert tolerations == [eviction_delay("not-ready", 300), eviction_delay("unreachable", 300)]
 

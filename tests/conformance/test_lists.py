@@ -119,7 +119,7 @@ async def test_all_pages_show_the_same_version(api: Api) -> None:
     assert second.metadata["resourceVersion"] == first.metadata["resourceVersion"]
 
 
-async def test_pages_of_a_selection_do_not_count_the_rest(api: Api) -> None:
+async def test_pages_of_a_selection_have_no_remaining_item_count(api: Api) -> None:
     for name in ("a", "b", "c"):
         await api.post(api.groups, labelled(group(name), team="red"))
     page = await api.get(api.groups, limit="2", labelSelector="team=red")

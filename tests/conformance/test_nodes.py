@@ -64,7 +64,7 @@ async def test_the_status_does_not_write_the_spec(api: Api, node: str) -> None:
     assert "unschedulable" not in patched["spec"]
 
 
-async def test_a_cordon_and_its_end(api: Api, node: str) -> None:
+async def test_cordon_and_uncordon(api: Api, node: str) -> None:
     patched = (await api.patch(node, {"spec": {"unschedulable": True}}, STRATEGIC)).object
     assert patched["spec"]["unschedulable"] is True
     found = await api.get("/api/v1/nodes", fieldSelector="spec.unschedulable=true")

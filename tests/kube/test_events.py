@@ -67,7 +67,7 @@ async def test_a_scheduled_event_has_the_text_of_kube_scheduler(
     assert event["regarding"]["kind"] == "Pod"
 
 
-async def test_events_show_where_kubectl_describe_looks(world: World, transport: FaultyTransport) -> None:
+async def test_events_are_visible_to_kubectl_describe(world: World, transport: FaultyTransport) -> None:
     """kubectl asks the core API for events whose involved object is the pod."""
     async with event_writing(world, transport) as writing:
         writing.events.failed_scheduling(await writing.pod("a"), message="0/3 nodes fit")

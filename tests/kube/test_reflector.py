@@ -74,7 +74,7 @@ def problem_of(reflector: Reflector) -> str | None:
     return reflector.sync_error
 
 
-async def test_initial_list_is_one_event_then_changes_follow(
+async def test_the_initial_list_is_one_event_and_changes_follow(
     world: World, transport: FaultyTransport
 ) -> None:
     await world.pod("a")

@@ -1,4 +1,4 @@
-"""Status is written when it changes, keeps the conditions of others, and never goes to a recreated object."""
+"""Status is written when it changes, keeps conditions of others, and is not written to recreated objects."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -248,7 +248,7 @@ async def test_fields_that_left_the_status_are_removed(world: World, transport: 
         assert seen.placement == running.placement
 
 
-async def test_the_binders_epoch_and_the_conditions_of_others_stay(
+async def test_the_epoch_of_the_binder_and_conditions_of_others_are_kept(
     world: World, transport: FaultyTransport
 ) -> None:
     await world.install_crds()

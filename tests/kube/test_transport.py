@@ -167,8 +167,8 @@ class _TokenServer:
         await writer.drain()
 
 
-async def test_a_refused_token_is_renewed_once_for_all() -> None:
-    door = _TokenServer("new")
+async def test_concurrent_requests_with_a_refused_token_renew_it_once() -> None:
+    server = _TokenServer("new")
     renewals: list[bool] = []
 
     async def renew(refused: bool) -> str:
@@ -176,13 +176,13 @@ async def test_a_refused_token_is_renewed_once_for_all() -> None:
         await asyncio.sleep(0)
         return "new"
 
-    async with listening(door) as plain:
+    async with listening(server) as plain:
         cluster = Cluster(base_url=plain.base_url, tls=None, credential=Credential("old", renew))
         transport = cluster.transport()
         answers = await asyncio.gather(*(transport.request("GET", "/x", timeout=5) for _ in range(4)))
         assert [answer.status for answer in answers] == [200] * 4
         assert renewals == [True]
-        assert f"user-agent: {USER_AGENT}".encode() in door.heads[0].lower()
+        assert f"user-agent: {USER_AGENT}".encode() in server.heads[0].lower()
         await transport.close()
 
 

@@ -45,7 +45,7 @@ def lose(world: World, *numbers: int) -> None:
         world.controllers.kubelets.lose(f"n{number}")
 
 
-def test_a_new_leader_does_not_take_a_mass_fault_for_lost_nodes() -> None:
+def test_a_new_leader_does_not_treat_a_mass_fault_as_lost_nodes() -> None:
     async def play(world: World) -> None:
         before = await settled(world)
         lose(world, *range(7))

@@ -165,7 +165,7 @@ def uid_of(world: World, name: str) -> str:
 
 
 def test_a_condition_that_could_not_be_written_is_written_later() -> None:
-    async def told(world: World) -> None:
+    async def run(world: World) -> None:
         await settled(world)
         rule = refuse(world, "/pods/")
         rule.methods = ("PATCH",)
@@ -178,4 +178,4 @@ def test_a_condition_that_could_not_be_written_is_written_later() -> None:
         [condition] = pod["status"]["conditions"]
         assert condition["message"].startswith("AboveClusterCapacity: ")
 
-    in_world(WorldSettings(seed=1), told)
+    in_world(WorldSettings(seed=1), run)
