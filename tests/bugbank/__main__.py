@@ -1,4 +1,4 @@
-"""`python -m tests.bugbank [PART ...]`: the whole bank, or what has one of these words in its name."""
+"""`python -m tests.bugbank [PART ...]`: the bank, or mutants with one of these words in their name."""
 
 import sys
 
@@ -8,7 +8,7 @@ from tests.bugbank.run import RESULTS, run, write
 
 
 def main(words: list[str]) -> int:
-    """0 when at least 95 of 100 were caught, and each of those that have seeds by these too."""
+    """0 if at least 95 of 100 were caught, and each of those with seeds by these too."""
     chosen = [one for one in MUTANTS if not words or any(word in one.name for word in words)]
     results = []
     for result in run(chosen):

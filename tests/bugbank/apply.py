@@ -1,8 +1,8 @@
-"""Runs what should catch one mutant, in a process in which the mutant is part of the code.
+"""Runs the catcher of one mutant in a process in which the mutant is part of the code.
 
-`python -m tests.bugbank.apply NAME` exits with 0 when it was caught, and says by what; with 1 when it got
-away; with 2 when its edit does not fit the code. `--sound NAME ...` does it to the code as it is. With
-`--seeds` it is left to the whole runs of `seeds.py`.
+`python -m tests.bugbank.apply NAME` exits with 0 if the mutant was caught, and prints by what; with 1 if it
+was not; with 2 if its edit does not fit the code. `--sound NAME ...` uses the unchanged code. `--seeds` uses
+the simulated runs of `seeds.py`.
 """
 
 import importlib
@@ -23,7 +23,7 @@ class EditMisfit(Exception):
 
 
 class _Editor(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Loads one module from its edited source; every later import gets the same."""
+    """Loads one module from its edited source; every later import gets the same source."""
 
     def __init__(self, mutant: Mutant) -> None:
         self._mutant = mutant
@@ -57,15 +57,15 @@ class _Source(importlib.machinery.SourceFileLoader):
         return compile(self._editor.edited(Path(self.path).read_text()), self.path, "exec")
 
 
-def put_in(mutant: Mutant) -> None:
-    """Make it part of this process, in which nothing of the product has run. Raises EditMisfit."""
+def apply_mutant(mutant: Mutant) -> None:
+    """Apply the mutant to this process, in which no product code has run. Raises EditMisfit."""
     forget(mutant.module)
     sys.meta_path.insert(0, _Editor(mutant))
     importlib.import_module(mutant.module)
 
 
 def seen_by(catcher: Simulated | Drilled | Played) -> str | None:
-    """What the catcher sees first, None when all is well."""
+    """The first finding of the catcher; None if it finds nothing."""
     from phalanx.observe.logs import configure_logs
 
     configure_logs(level="critical")
@@ -134,19 +134,19 @@ def main(arguments: list[str]) -> int:
         return 3
     catchers = [SEEDS[name] if by_seeds else mutants[name].caught_by for name in names]
     if "--sound" in arguments:
-        return _told(_first_seen(catchers))
+        return _report(_first_seen(catchers))
     try:
-        put_in(mutants[names[0]])
-        return _told(seen_by(catchers[0]))
+        apply_mutant(mutants[names[0]])
+        return _report(seen_by(catchers[0]))
     except EditMisfit as misfit:
         print(misfit)
         return 2
     except Exception as crash:  # a mutant that crashes the scheduler's own code is caught too
-        return _told(f"crash: {type(crash).__name__}: {crash}")
+        return _report(f"crash: {type(crash).__name__}: {crash}")
 
 
 def _first_seen(catchers: Sequence[Simulated | Drilled | Played]) -> str | None:
-    """What these see in the code as it is."""
+    """The first finding of these catchers in the unchanged code."""
     for catcher in catchers:
         try:
             seen = seen_by(catcher)
@@ -157,7 +157,7 @@ def _first_seen(catchers: Sequence[Simulated | Drilled | Played]) -> str | None:
     return None
 
 
-def _told(seen: str | None) -> int:
+def _report(seen: str | None) -> int:
     print(seen or "nothing seen")
     return 0 if seen else 1
 

@@ -1,8 +1,8 @@
-"""Bugs of other schedulers, made again in our code: what each looks like and which run catches it.
+"""Bugs of other schedulers, recreated in our code: the mutants, and the run that catches each.
 
-A mutant is a small edit of one module's source, made while a process of its own imports it (`apply.py`);
-nothing in the product knows of it. An edit's old text must occur exactly once in the module, so that the bank
-cannot outlive the code that it edits.
+A mutant is a small edit of one module's source, made while a separate process imports it (`apply.py`); the
+product does not know of it. An edit's old text must occur exactly once in the module, so that the bank is
+adapted to every change of that code.
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from msgspec import Struct
 
 
 class Simulated(Struct, frozen=True):
-    """Caught by whole runs: any of the seeds `first..last` violates a check, tried in this order."""
+    """Caught by simulated runs: any of the seeds `first..last` violates a check, tried in this order."""
 
     first: int
     last: int
@@ -32,13 +32,13 @@ class Drilled(Struct, frozen=True):
 
 
 class Played(Struct, frozen=True):
-    """Caught by a play of its own: `module:function` under tests/bugbank says what is wrong, or None."""
+    """Caught by its own play: `module:function` under tests/bugbank returns what is wrong, or None."""
 
     play: str
 
 
 def words_of(catcher: Simulated | Drilled | Played) -> str:
-    """For a table."""
+    """The catcher as a text for tables."""
     match catcher:
         case Simulated():
             return f"seeds {catcher.first} to {catcher.last} of {catcher.faults} on {catcher.nodes} nodes"
@@ -49,10 +49,10 @@ def words_of(catcher: Simulated | Drilled | Played) -> str:
 
 
 class Mutant(Struct, frozen=True):
-    """`name` says the bug in a few words; `issues` are its upstream numbers, such as "Volcano #5805".
+    """`name` describes the bug in a few words; `issues` are its upstream numbers, such as "Volcano #5805".
 
     `edits`: old text to new text, in the module named by `module` (dotted). `slow`: it takes more than two
-    seconds to catch, and is not run with the other tests. Whole runs that catch it too are in `seeds.py`.
+    seconds to catch, and is not run with the other tests. Simulated runs that catch it too are in `seeds.py`.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Bugs of binding: what was assumed, what an answer means, what is looked at before sending (faults: 4.1)."""
+"""Bugs of binding: assumptions, unknown outcomes, checks before a bind is sent (faults: 4.1)."""
 
 from typing import Final
 
@@ -6,7 +6,7 @@ from tests.bugbank.bank import Drilled, Mutant, Played
 
 BINDING: Final[tuple[Mutant, ...]] = (
     Mutant(
-        name="a bind of unknown outcome is taken for not done",
+        name="a bind of unknown outcome counts as not applied",
         issues=("kubernetes #26043", "kubernetes #101877"),
         module="phalanx.kube.binder",
         edits={
@@ -18,7 +18,7 @@ BINDING: Final[tuple[Mutant, ...]] = (
         caught_by=Played("named:kubernetes_106361"),
     ),
     Mutant(
-        name="an assumption ends when the API does not answer",
+        name="an assumption ends when the API does not respond",
         issues=("kubernetes #106361",),
         module="phalanx.kube.binder",
         edits={
@@ -33,7 +33,7 @@ BINDING: Final[tuple[Mutant, ...]] = (
         caught_by=Played("named:kubernetes_106361"),
     ),
     Mutant(
-        name="a bind is sent again and again and given up although one may have been applied",
+        name="a bind is given up although an attempt may have been applied",
         issues=("kubernetes #106361", "YuniKorn-3123"),
         module="phalanx.kube.binder",
         edits={
@@ -91,7 +91,7 @@ BINDING: Final[tuple[Mutant, ...]] = (
         caught_by=Played("plays_binding:slow_binds"),
     ),
     Mutant(
-        name="a refused bind counts as done",
+        name="a refused bind counts as applied",
         issues=("Volcano #4383",),
         module="phalanx.kube.binder",
         edits={
@@ -99,17 +99,17 @@ BINDING: Final[tuple[Mutant, ...]] = (
                 "            self._finish(pod, Bound(bind))\n"
             )
         },
-        caught_by=Played("plays_binding:refused_for_ever"),
+        caught_by=Played("plays_binding:all_binds_refused"),
     ),
     Mutant(
-        name="a gang runs, says its status, before a pod of it is bound",
+        name="a gang's status says Running before its pods are bound",
         issues=("Volcano #4383",),
         module="phalanx.service.pod_group_status",
         edits={"pod.counts_for_gang and not pod.assumed and not pod.deleting": "pod.counts_for_gang"},
         caught_by=Played("plays_binding:slow_to_bind"),
     ),
     Mutant(
-        name="nobody learns why a bind failed",
+        name="the reason of a failed bind is not reported",
         issues=("Volcano #3547",),
         module="phalanx.service.dispatcher",
         edits={'self._forget(bind, f"{reason}: {message}")': 'self._forget(bind, "")'},
@@ -123,14 +123,14 @@ BINDING: Final[tuple[Mutant, ...]] = (
         caught_by=Played("named:kai_2075"),
     ),
     Mutant(
-        name="nothing wakes a cycle when a held pod's time is over",
+        name="no cycle runs when the backoff of a failed bind ends",
         issues=("kubernetes #87850", "KAI #847"),
         module="phalanx_plugins.failed_binds",
         edits={"until=min(end for end, _ in holds if end > now)": "until=None"},
         caught_by=Played("named:kai_2075"),
     ),
     Mutant(
-        name="all binds wait while one of them does",
+        name="the backoff of one bind delays all binds",
         issues=("Volcano #4692", "Volcano #4693"),
         module="phalanx.kube.binder",
         edits={
@@ -138,17 +138,17 @@ BINDING: Final[tuple[Mutant, ...]] = (
                 "        self._rate_limiter.pause(delay)\n        self._put(pod)\n"
             )
         },
-        caught_by=Played("plays_binding:one_in_trouble"),
+        caught_by=Played("plays_binding:one_pod_keeps_failing"),
     ),
     Mutant(
-        name="what is throttled for one pod holds up all",
+        name="throttling of one pod delays all binds",
         issues=("Volcano #4692", "KAI #2075"),
         module="phalanx.kube.binder",
         edits={"        if self._throttled not in (None, pod.bind.pod):\n": "        if True:\n"},
-        caught_by=Played("plays_binding:one_in_trouble"),
+        caught_by=Played("plays_binding:one_pod_keeps_failing"),
     ),
     Mutant(
-        name="pods are not looked at again before they are bound",
+        name="pods are not checked again before they are bound",
         issues=("YuniKorn-1622",),
         module="phalanx.service.write_checks",
         edits={
@@ -158,21 +158,21 @@ BINDING: Final[tuple[Mutant, ...]] = (
         caught_by=Played("plays_binding:deleted_before_its_bind"),
     ),
     Mutant(
-        name="a node is not looked at again before pods are bound to it",
+        name="a node is not checked again before pods are bound to it",
         issues=("Volcano #4888", "kubernetes #76772"),
         module="phalanx.service.write_checks",
         edits={"        rejected = self._rejection(pod, state)\n": "        rejected = None\n"},
         caught_by=Played("plays_binding:node_cordoned_before_binds"),
     ),
     Mutant(
-        name="capacity is not looked at again before pods are bound",
+        name="capacity is not checked again before pods are bound",
         issues=("kubernetes #72043", "kubernetes #106884"),
         module="phalanx.service.write_checks",
         edits={"if free < 0 < requests.get(resource, 0)]": "if False]"},
         caught_by=Played("plays_binding:foreign_pod_before_binds"),
     ),
     Mutant(
-        name="what is assumed outweighs what the API says",
+        name="an assumption overrides the state of the API",
         issues=("kubernetes #49314",),
         module="phalanx.cache.pods",
         edits={
@@ -181,14 +181,14 @@ BINDING: Final[tuple[Mutant, ...]] = (
         caught_by=Played("plays_views:restart_below_minimum"),
     ),
     Mutant(
-        name="pods are deleted by their name alone",
+        name="pods are deleted without a UID precondition",
         issues=("kubernetes #31968", "Kueue #13857"),
         module="phalanx.kube.client",
         edits={'"preconditions": {"uid": uid}': '"preconditions": {}'},
         caught_by=Played("plays_binding:half_refused"),
     ),
     Mutant(
-        name="evictions of a pod go to any pod of the same name",
+        name="evictions of a pod apply to any pod of the same name",
         issues=("kubernetes #31968",),
         module="phalanx.kube.evictor",
         edits={'{"metadata": {"uid": evict.pod}, "status"': '{"status"'},

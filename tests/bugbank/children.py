@@ -1,7 +1,7 @@
-"""Applies mutants one after the other, each in a child of its own that has imported everything already.
+"""Applies mutants one after the other, each in a separate child process that has imported everything already.
 
-`python -m tests.bugbank.children` is the process from which children are forked. It reads requests and writes
-answers, a line of JSON each, and runs nothing of the product itself.
+`python -m tests.bugbank.children` is the process from which the children are forked. It reads requests and
+writes answers, one line of JSON each, and runs no product code itself.
 """
 
 import gc
@@ -22,9 +22,9 @@ ROOT = Path(__file__).parents[2]
 
 
 class Request(Struct):
-    """`sound`: what should catch these mutants looks at the code as it is; else there is one mutant.
+    """`sound`: run the catchers of these mutants on the unchanged code; otherwise there is one mutant.
 
-    `seeds`: whole runs should catch them.
+    `seeds`: use simulated runs as catchers.
     """
 
     mutants: tuple[str, ...]
@@ -33,7 +33,7 @@ class Request(Struct):
 
 
 class Answer(Struct):
-    """`code` as of `apply`: 0 something was seen, 1 nothing was, 2 the edit does not fit. CPU `seconds`."""
+    """`code` as of `apply`: 0 caught, 1 not caught, 2 the edit does not fit. CPU `seconds`."""
 
     code: int
     said: str
@@ -58,7 +58,7 @@ class Children:
         self._process.stdout.close()
 
     def ask(self, *mutants: str, sound: bool = False, seeds: bool = False) -> Answer:
-        """Apply one, or look at the code as it is with what should catch these; wait for what is seen."""
+        """Apply one mutant, or run the catchers of these on the unchanged code; wait for the result."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(msgspec.json.encode(Request(mutants, sound, seeds)) + b"\n")

@@ -1,4 +1,4 @@
-"""Bugs of gangs: not whole, never whole again, released too late or while finishing (faults: 4.2)."""
+"""Bugs of gangs: partial starts, members that are never replaced, wrong releases (faults: 4.2)."""
 
 from typing import Final
 
@@ -6,21 +6,21 @@ from tests.bugbank.bank import Mutant, Played
 
 GANGS: Final[tuple[Mutant, ...]] = (
     Mutant(
-        name="binds are sent before a whole placement exists",
+        name="binds are sent before a complete placement exists",
         issues=("Volcano #6010", "Volcano #2462", "scheduler-plugins #930"),
         module="phalanx.actions.demands.gang_demands",
         edits={"START, batches_of(chosen, whole=True)": "START, batches_of(chosen, whole=False)"},
         caught_by=Played("named:scheduler_plugins_930"),
     ),
     Mutant(
-        name="gangs take what they get and wait for the rest",
+        name="gangs hold partial capacity and wait for the rest",
         issues=("scheduler-plugins #114", "scheduler-plugins #117", "koordinator #872"),
         module="phalanx.actions.demands.demand",
         edits={"minimum=len(group) if whole else 0": "minimum=1 if whole else 0"},
         caught_by=Played("named:scheduler_plugins_117"),
     ),
     Mutant(
-        name="a gang begins before all of its minimum exists",
+        name="a gang starts before its minimum of members exists",
         issues=("scheduler-plugins #930", "Volcano #2462"),
         module="phalanx.actions.demands.gang_demands",
         edits={
@@ -31,20 +31,20 @@ GANGS: Final[tuple[Mutant, ...]] = (
         caught_by=Played("named:scheduler_plugins_930"),
     ),
     Mutant(
-        name="a later subgroup begins with some of its pods",
+        name="a later subgroup starts with some of its pods",
         issues=("KAI-Scheduler design min-subgroups",),
         module="phalanx.actions.demands.gang_demands",
         edits={
             "stage, cause, batches_of(chosen, whole=True)": "stage, cause, batches_of(chosen, whole=False)"
         },
-        caught_by=Played("plays_world_topology:some_subgroups_are_enough"),
+        caught_by=Played("plays_world_topology:a_minimum_of_subgroups_starts"),
     ),
     Mutant(
-        name="a gang that starts with other subgroups gets their pods twice",
+        name="a gang that starts with other subgroups places their pods twice",
         issues=("KAI-Scheduler design min-subgroups",),
         module="phalanx.actions.allocate",
         edits={"        self.outcome.with_other_subgroups.add(demand.gang.id)\n": ""},
-        caught_by=Played("plays_world_topology:some_subgroups_are_enough"),
+        caught_by=Played("plays_world_topology:a_minimum_of_subgroups_starts"),
     ),
     Mutant(
         name="an edited PodGroup is not read again",
@@ -54,21 +54,21 @@ GANGS: Final[tuple[Mutant, ...]] = (
         caught_by=Played("named:volcano_6010"),
     ),
     Mutant(
-        name="a PodGroup made again under its name is the old gang",
+        name="a recreated PodGroup counts as the old gang",
         issues=("Volcano #6010", "Kueue #13612"),
         module="phalanx.model.conversion.pod_groups",
         edits={"GangId(group.uid if group is not None else f": "GangId(key.name if group is not None else f"},
         caught_by=Played("plays_binding:recreated_group"),
     ),
     Mutant(
-        name="a partly bound gang keeps its nodes for ever",
+        name="a partly bound gang holds its nodes forever",
         issues=("Volcano #5805", "koordinator #1919"),
         module="phalanx.actions.release",
         edits={"            _release(gang, session)\n": "            continue\n"},
         caught_by=Played("plays_binding:half_refused"),
     ),
     Mutant(
-        name="the time of a broken gang begins again in each cycle",
+        name="the grace period of an incomplete gang restarts in each cycle",
         issues=("koordinator #1919", "Kueue #11654"),
         module="phalanx.actions.release",
         edits={"min(now, known.get(gang.id, now))": "now"},
@@ -114,7 +114,7 @@ GANGS: Final[tuple[Mutant, ...]] = (
         caught_by=Played("plays_views:member_fails_at_start"),
     ),
     Mutant(
-        name="a lone member that is made again never meets the minimum",
+        name="a single recreated member never reaches the minimum",
         issues=("scheduler-plugins #358", "Volcano #5805"),
         module="phalanx.actions.demands.gang_demands",
         edits={
@@ -124,14 +124,14 @@ GANGS: Final[tuple[Mutant, ...]] = (
         caught_by=Played("plays_views:failed_member_is_replaced"),
     ),
     Mutant(
-        name="a gang that lost members waits behind others of its priority",
+        name="a gang that lost members has no precedence over others of its priority",
         issues=("Volcano #5805",),
         module="phalanx.actions.demands.gang_demands",
         edits={'Demand(gang, Stage.REPAIR, "replace"': 'Demand(gang, Stage.SURPLUS, "replace"'},
         caught_by=Played("named:volcano_5805"),
     ),
     Mutant(
-        name="fillers take the capacity that a broken gang waits for",
+        name="fillers take the capacity held for lost members",
         issues=("Volcano #5805",),
         module="phalanx.actions.reservations.capacity_holds",
         edits={
@@ -142,7 +142,7 @@ GANGS: Final[tuple[Mutant, ...]] = (
         caught_by=Played("named:volcano_5805"),
     ),
     Mutant(
-        name="a gang without its own reason for waiting",
+        name="a waiting gang gets no report",
         issues=("Kueue #11502",),
         module="phalanx.service.reporter",
         edits={"            if report != self._reports.get(gang.id):\n": "            if False:\n"},
@@ -153,10 +153,10 @@ GANGS: Final[tuple[Mutant, ...]] = (
         issues=("Volcano #2462", "scheduler-plugins #358"),
         module="phalanx.model.conversion.gangs",
         edits={"return _Start.OVER if is_lost else _Start.STARTED": "return _Start.STARTED"},
-        caught_by=Played("plays_views:gang_is_lost_whole"),
+        caught_by=Played("plays_views:all_members_are_lost"),
     ),
     Mutant(
-        name="a gang starts without the role that leads",
+        name="a gang starts without its leader role",
         issues=("Volcano #4803", "Kueue #13766"),
         module="phalanx.model.gangs",
         edits={"{role: count for role, count in missing.items() if count > 0}": "{}"},

@@ -1,4 +1,4 @@
-"""Bugs of leadership: two that write, none that does, terms that do not grow (faults: 4.5)."""
+"""Bugs of leader election: two writers, no leader, epochs that do not increase (faults: 4.5)."""
 
 from typing import Final
 
@@ -6,7 +6,7 @@ from tests.bugbank.bank import Mutant, Played
 
 LEADERS: Final[tuple[Mutant, ...]] = (
     Mutant(
-        name="a write after the Lease has run out",
+        name="writes are sent after the Lease has expired",
         issues=("kubernetes #23731", "client-go leaderelection does not fence"),
         module="phalanx.kube.leader_election",
         edits={
@@ -17,7 +17,7 @@ LEADERS: Final[tuple[Mutant, ...]] = (
         caught_by=Played("plays_leaders:leader_freezes"),
     ),
     Mutant(
-        name="a leader writes for longer than its Lease lasts",
+        name="a leader writes beyond the duration of its Lease",
         issues=("kubernetes #67651",),
         module="phalanx.kube.leader_election",
         edits={
@@ -26,7 +26,7 @@ LEADERS: Final[tuple[Mutant, ...]] = (
         caught_by=Played("plays_leaders:renewals_are_lost"),
     ),
     Mutant(
-        name="the deadline counts from a renewal's answer",
+        name="the renewal deadline counts from the response",
         issues=("kubernetes #67651", "client-go leaderelection does not fence"),
         module="phalanx.kube.leader_election",
         edits={
@@ -35,7 +35,7 @@ LEADERS: Final[tuple[Mutant, ...]] = (
         caught_by=Played("plays_leaders:renewals_are_slow"),
     ),
     Mutant(
-        name="the Lease is judged by the wall clock",
+        name="the expiry of the Lease is measured by the wall clock",
         issues=("kubernetes #125761",),
         module="phalanx.kube.leader_election",
         edits={
@@ -49,7 +49,7 @@ LEADERS: Final[tuple[Mutant, ...]] = (
         caught_by=Played("plays_leaders:clock_of_the_follower_jumps"),
     ),
     Mutant(
-        name="the deadline is kept by the wall clock",
+        name="the renewal deadline is measured by the wall clock",
         issues=("kubernetes #125761",),
         module="phalanx.kube.leader_election",
         edits={
@@ -60,14 +60,14 @@ LEADERS: Final[tuple[Mutant, ...]] = (
         caught_by=Played("plays_leaders:clock_of_the_leader_jumps_back"),
     ),
     Mutant(
-        name="a Lease that is held is taken",
+        name="a Lease that another replica holds is acquired",
         issues=("kubernetes #67651", "cilium #42920"),
         module="phalanx.kube.leader_election",
         edits={"if lease.spec.holder_identity and not self._has_expired(lease.spec):": "if False:"},
-        caught_by=Played("plays_leaders:both_begin_at_once"),
+        caught_by=Played("plays_leaders:both_replicas_start_at_once"),
     ),
     Mutant(
-        name="a Lease is taken whatever was written meanwhile",
+        name="a Lease is acquired without a resourceVersion",
         issues=("kubernetes #67651", "cilium #42920"),
         module="phalanx.kube.leader_election",
         edits={
@@ -75,10 +75,10 @@ LEADERS: Final[tuple[Mutant, ...]] = (
                 'body = _encode({"metadata": {}, "spec": spec})\n        timeout'
             )
         },
-        caught_by=Played("plays_leaders:both_begin_at_once"),
+        caught_by=Played("plays_leaders:both_replicas_start_at_once"),
     ),
     Mutant(
-        name="a leader that stops keeps its Lease",
+        name="a leader that stops does not release its Lease",
         issues=("kubernetes #23731",),
         module="phalanx.kube.leader_election",
         edits={
@@ -87,7 +87,7 @@ LEADERS: Final[tuple[Mutant, ...]] = (
         caught_by=Played("plays_leaders:leader_stops"),
     ),
     Mutant(
-        name="a leader that was relieved goes on",
+        name="a leader that lost its Lease keeps leading",
         issues=("kubernetes #23731", "Kueue #14039"),
         module="phalanx.kube.leader_election",
         edits={
@@ -97,14 +97,14 @@ LEADERS: Final[tuple[Mutant, ...]] = (
         caught_by=Played("plays_leaders:lease_is_taken_by_hand"),
     ),
     Mutant(
-        name="terms of leaders do not grow",
+        name="leader epochs do not increase",
         issues=("cilium #42920",),
         module="phalanx.kube.leader_election",
         edits={"(lease.spec.lease_transitions or 0) + 1": "(lease.spec.lease_transitions or 0)"},
         caught_by=Played("plays_binding:placement_is_written_first"),
     ),
     Mutant(
-        name="the term is not written with a placement",
+        name="the leader epoch is not written with a placement",
         issues=("cilium #42920", "Kueue #4653"),
         module="phalanx.kube.binding",
         edits={', "placementEpoch": decided_by}': "}"},

@@ -1,4 +1,4 @@
-"""Reports of other schedulers' users, told again step by step: named for the report, and for its number."""
+"""Bugs that users of other schedulers reported, replayed step by step; each is named after its issue."""
 
 import asyncio
 
@@ -6,15 +6,15 @@ from phalanx_simulator.embedded.kubelets.kubelet import RUN_SECONDS
 from phalanx_simulator.embedded.manifests import node
 from phalanx_simulator.hosts.network import Effect
 
-from tests.bugbank.service_harness import GROUPS, Stage, member, seen, whole, work
+from tests.bugbank.service_harness import GROUPS, Stage, gang_with_job, gang_with_pods, member, seen
 
 
 def volcano_5805() -> str | None:
-    """A gang below minAvailable never heals: its node comes back, and fillers take the capacity."""
+    """A gang below minAvailable is never completed: its node is recreated, and fillers take the capacity."""
 
     async def play(stage: Stage) -> None:
         await stage.open(node("n1"), node("n2"))
-        group, *pods = whole("train", 4, gpus=4)
+        group, *pods = gang_with_pods("train", 4, gpus=4)
         stage.create(group, *pods)
         await stage.until(lambda: stage.running("train") == 4, "the gang runs")
         await asyncio.sleep(1)
@@ -30,17 +30,17 @@ def volcano_5805() -> str | None:
         await asyncio.sleep(5)
         stage.must(stage.bound("filler") == 0, "no filler takes the gang's capacity")
         stage.create(*gone)
-        await stage.until(lambda: stage.running("train") == 4, "the gang is whole again")
+        await stage.until(lambda: stage.running("train") == 4, "the gang is complete again")
 
     return seen(play)
 
 
 def volcano_6010() -> str | None:
-    """A gang is bound in part because its PodGroup was edited and an old minMember was taken."""
+    """A gang is bound partially because an old minMember is used after its PodGroup was edited."""
 
     async def play(stage: Stage) -> None:
         await stage.open(node("n1"))
-        stage.create(*whole("train", 12, min_member=12))
+        stage.create(*gang_with_pods("train", 12, min_member=12))
         await asyncio.sleep(2)
         stage.must(stage.bound() == 0, "twelve do not fit")
         stage.edit(GROUPS, "train", lambda item: _with_minimum(item, 8))
@@ -49,18 +49,18 @@ def volcano_6010() -> str | None:
         for number in range(12):
             stage.delete("pods", f"train-{number}", grace_s=0)
         await asyncio.sleep(2)
-        stage.create(*whole("train", 12, min_member=4))
+        stage.create(*gang_with_pods("train", 12, min_member=4))
         stage.edit(GROUPS, "train", lambda item: _with_minimum(item, 12))
         await asyncio.sleep(5)
-        stage.must(stage.bound() == 0, "none of twelve is bound where eight fit")
+        stage.must(stage.bound() == 0, "no member is bound while only eight of twelve fit")
         stage.create(node("n2"))
-        await stage.until(lambda: stage.running() == 12, "all run where all fit")
+        await stage.until(lambda: stage.running() == 12, "all members run once all fit")
 
     return seen(play)
 
 
 def kubernetes_106361() -> str | None:
-    """Bindings take longer than anybody waits: the pod must stay assumed, or another gets its capacity."""
+    """Binds take longer than every timeout: the pod must stay assumed, or another pod gets its capacity."""
 
     async def play(stage: Stage) -> None:
         await stage.open(node("n1"))
@@ -79,7 +79,7 @@ def kubernetes_106361() -> str | None:
         await asyncio.sleep(10)
         stage.must(not stage.binds("second"), "the second still waits")
         stage.delete("pods", "first", grace_s=0)
-        await stage.until(lambda: stage.running("second") == 1, "the second follows the first")
+        await stage.until(lambda: stage.running("second") == 1, "the second runs after the first")
 
     return seen(play)
 
@@ -92,15 +92,15 @@ def kai_1968() -> str | None:
         recovery = {"onMemberFailure": "Restart", "onNodeLoss": "Restart", "gracePeriod": "5s"}
         pods = [
             {**one, "metadata": {**one["metadata"], "annotations": {RUN_SECONDS: str(10 + 20 * number)}}}
-            for number, one in enumerate(whole("train", 4)[1:])
+            for number, one in enumerate(gang_with_pods("train", 4)[1:])
         ]
-        stage.create(whole("train", 4, recovery=recovery)[0], *pods)
+        stage.create(gang_with_pods("train", 4, recovery=recovery)[0], *pods)
         await stage.until(lambda: stage.running() == 4, "the gang runs")
         await asyncio.sleep(35)
         stage.must(stage.in_phase("Succeeded") == 2, "two have succeeded")
         stage.kill_leader()
         await stage.until(lambda: stage.in_phase("Succeeded") == 4, "all succeed", within_s=60)
-        stage.must(not stage.evicted, "nobody was evicted")
+        stage.must(not stage.evicted, "no pod was evicted")
         await stage.until(
             lambda: stage.status("train").get("phase") == "Finished", "the gang is finished", within_s=30
         )
@@ -109,7 +109,7 @@ def kai_1968() -> str | None:
 
 
 def kai_2075() -> str | None:
-    """A bind that a webhook rejects for ever is tried in each cycle, and starves the others."""
+    """A bind that a webhook always rejects is tried in each cycle, and starves other gangs."""
 
     async def play(stage: Stage) -> None:
         await stage.open(node("n1"))
@@ -123,8 +123,8 @@ def kai_2075() -> str | None:
             stage.delete("pods", f"other-{number}", grace_s=0)
         before = len(stage.binds("rejected"))
         await asyncio.sleep(120)
-        stage.must(len(stage.binds("rejected")) - before <= 24, "the bind is not tried without a pause")
-        stage.must("403" in str(stage.get("pods", "rejected")["status"]), "the pod says why it waits")
+        stage.must(len(stage.binds("rejected")) - before <= 24, "the bind is retried with backoff")
+        stage.must("403" in str(stage.get("pods", "rejected")["status"]), "the pod's status has the reason")
         rejected.times = 0
         await stage.until(lambda: stage.running("rejected") == 1, "it runs in the end", within_s=45)
 
@@ -132,12 +132,12 @@ def kai_2075() -> str | None:
 
 
 def scheduler_plugins_117() -> str | None:
-    """Gangs interleave, each holds a part and waits for the rest: 2 nodes of 8 GPUs, 60 jobs of 1 to 8."""
+    """Interleaved gangs each hold partial capacity: 2 nodes of 8 GPUs, 60 jobs of 1 to 8."""
 
     async def play(stage: Stage) -> None:
         await stage.open(node("n1"), node("n2"))
         for number in range(60):
-            stage.create(*work(f"job-{number:02d}", number % 8 + 1, run_s=5.0))
+            stage.create(*gang_with_job(f"job-{number:02d}", number % 8 + 1, run_s=5.0))
         done = sum(number % 8 + 1 for number in range(60))
         await stage.until(lambda: stage.in_phase("Succeeded") == done, "all jobs end", within_s=600)
 
@@ -145,19 +145,19 @@ def scheduler_plugins_117() -> str | None:
 
 
 def scheduler_plugins_930() -> str | None:
-    """One pod of a gang that does not fit gets through; or one is let through before the others."""
+    """A pod of a gang that does not fit is bound, or one is bound before the others."""
 
     async def play(stage: Stage) -> None:
         await stage.open(node("n1"))
-        stage.create(whole("train", 4, gpus=4)[0], member("train-0", group="train", gpus=4))
+        stage.create(gang_with_pods("train", 4, gpus=4)[0], member("train-0", group="train", gpus=4))
         await asyncio.sleep(3)
         stage.must(stage.bound() == 0, "one of four is not enough")
-        stage.create(*whole("train", 4, gpus=4)[2:])
+        stage.create(*gang_with_pods("train", 4, gpus=4)[2:])
         await asyncio.sleep(3)
         stage.must(stage.bound() == 0, "two of four fit, so none is bound")
-        stage.must(stage.status("train").get("reason", "") != "", "the gang says why")
+        stage.must(stage.status("train").get("reason", "") != "", "the gang's status has a reason")
         stage.create(node("n2"))
-        await stage.until(lambda: stage.running() == 4, "all run where all fit")
+        await stage.until(lambda: stage.running() == 4, "all members run once all fit")
 
     return seen(play)
 
@@ -177,4 +177,4 @@ PLAYS = (
     scheduler_plugins_117,
     scheduler_plugins_930,
 )
-"""All of them; each says what is wrong, or None."""
+"""All of them; each returns what is wrong, or None."""

@@ -14,7 +14,7 @@ _LINE = b"HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\n{}\n"
 
 
 class _Server:
-    """Wants the token "new"; cuts the connection after a request for /cut, or in the midst of its answer."""
+    """Requires the token "new"; cuts the connection after the request for /cut, or within its response."""
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -58,7 +58,7 @@ def _run(play: Coroutine[Any, Any, str | None]) -> str | None:
 
 
 def token_has_expired() -> str | None:
-    """A request is refused because its token is old; a new one is there to be had."""
+    """A request is refused because its token has expired; a new one is available."""
 
     async def play(transport: Any) -> str | None:
         answer = await transport.request("GET", "/x", timeout=5)
@@ -70,7 +70,7 @@ def token_has_expired() -> str | None:
 
 
 def token_of_a_watch_has_expired() -> str | None:
-    """A watch is refused because its token is old: the next one has a new token."""
+    """A watch is refused because its token has expired: the next one has a new token."""
 
     async def play(transport: Any) -> str | None:
         found = []
@@ -84,7 +84,7 @@ def token_of_a_watch_has_expired() -> str | None:
 
 
 def connection_breaks() -> str | None:
-    """A connection breaks after the request was sent, or in the midst of the answer: nobody knows."""
+    """A connection breaks after the request was sent, or within the response: the outcome is unknown."""
 
     async def play(transport: Any) -> str | None:
         for path in ("/cut", "/half"):
@@ -93,8 +93,8 @@ def connection_breaks() -> str | None:
             except OutcomeUnknown:
                 continue
             except RequestNotSent:
-                return f"{path}: what was sent counts as not sent"
-            return f"{path}: an answer that was cut counts as whole: {answer.status}"
+                return f"{path}: a sent request counts as not sent"
+            return f"{path}: a truncated response counts as complete: {answer.status}"
         return None
 
     return _run(_with_cluster(play))

@@ -1,4 +1,4 @@
-"""Plays about leadership: who may write, until when, and who comes next."""
+"""Plays about leader election: which replica may write, until when, and which leads next."""
 
 import asyncio
 
@@ -6,13 +6,13 @@ from phalanx_simulator.embedded.manifests import node
 from phalanx_simulator.embedded.store import Object
 from phalanx_simulator.hosts.network import Effect
 
-from tests.bugbank.service_harness import Stage, member, seen, whole
+from tests.bugbank.service_harness import Stage, gang_with_pods, member, seen
 
 LEASES = "/leases"
 
 
 async def _write_all_the_time(stage: Stage, seconds: float) -> None:
-    """A pod comes each second and the one before goes, so that there is always something to write."""
+    """A pod is created each second and the previous one deleted, to keep the leader writing."""
     end = stage.now + seconds
     while stage.now < end:
         stage.create(member(f"busy-{stage.now * 1000:.0f}"))
@@ -22,7 +22,7 @@ async def _write_all_the_time(stage: Stage, seconds: float) -> None:
 
 
 def renewals_are_lost() -> str | None:
-    """The leader cannot renew any more, all other requests pass: it stops in time, another takes over."""
+    """The leader's renewals fail, its other requests succeed: it stops in time, another replica leads."""
 
     async def play(stage: Stage) -> None:
         await stage.open(node("n1"))
@@ -37,7 +37,7 @@ def renewals_are_lost() -> str | None:
 
 
 def renewals_are_slow() -> str | None:
-    """A renewal is answered late, all later ones are lost: the time counts from when it was sent."""
+    """The response to a renewal is late, later ones are lost: the deadline counts from the request."""
 
     async def play(stage: Stage) -> None:
         await stage.open(node("n1"))
@@ -49,7 +49,7 @@ def renewals_are_slow() -> str | None:
 
 
 def one_renewal_fails() -> str | None:
-    """A busy server refuses a few renewals (429, 500): no reason to give up."""
+    """A busy server refuses a few renewals (429, 500): leadership continues."""
 
     async def play(stage: Stage) -> None:
         await stage.open(node("n1"))
@@ -64,15 +64,15 @@ def one_renewal_fails() -> str | None:
 
 
 def leader_freezes() -> str | None:
-    """The leader stands still for longer than its Lease lasts, in the midst of writing."""
+    """The leader's process is paused for longer than its Lease lasts, while it is writing."""
 
     async def play(stage: Stage) -> None:
         await stage.open(node("n1"), node("n2"))
-        stage.create(*whole("train", 16))
-        await stage.until(lambda: bool(stage.binds()), "the binding begins")
+        stage.create(*gang_with_pods("train", 16))
+        await stage.until(lambda: bool(stage.binds()), "the binding starts")
         process = stage.process_of(stage.leader)
         process.host.freeze()
-        stage.create(*whole("more", 2))
+        stage.create(*gang_with_pods("more", 2))
         await asyncio.sleep(25)
         process.host.thaw()
         await stage.until(lambda: stage.running("train") == 16, "the gang runs", within_s=20)
@@ -83,7 +83,7 @@ def leader_freezes() -> str | None:
 
 
 def clock_of_the_follower_jumps() -> str | None:
-    """The wall clock of the follower jumps by an hour: nobody's Lease has run out."""
+    """The wall clock of the follower jumps by an hour: the Lease has not expired."""
 
     async def play(stage: Stage) -> None:
         await stage.open(node("n1"))
@@ -99,7 +99,7 @@ def clock_of_the_follower_jumps() -> str | None:
 
 
 def clock_of_the_leader_jumps_back() -> str | None:
-    """The wall clock of the leader is set back by an hour, and then it cannot renew any more."""
+    """The wall clock of the leader is set back by an hour, and then its renewals fail."""
 
     async def play(stage: Stage) -> None:
         await stage.open(node("n1"))
@@ -112,7 +112,7 @@ def clock_of_the_leader_jumps_back() -> str | None:
 
 
 def lease_is_taken_by_hand() -> str | None:
-    """Somebody writes another name into the Lease: the leader stops within its deadline."""
+    """Another client writes another holder into the Lease: the leader stops within its deadline."""
 
     async def play(stage: Stage) -> None:
         await stage.open(node("n1"))
@@ -128,7 +128,7 @@ def _held_by_another(item: Object) -> Object:
 
 
 def leader_stops() -> str | None:
-    """A leader that is stopped gives the Lease back: the other leads at once."""
+    """A leader that is stopped releases the Lease: the other replica leads at once."""
 
     async def play(stage: Stage) -> None:
         await stage.open(node("n1"))
@@ -142,8 +142,8 @@ def leader_stops() -> str | None:
     return seen(play, replicas=2)
 
 
-def both_begin_at_once() -> str | None:
-    """Two replicas start together: one leads."""
+def both_replicas_start_at_once() -> str | None:
+    """Two replicas start at the same time: one leads."""
 
     async def play(stage: Stage) -> None:
         await stage.open(node("n1"))
@@ -155,8 +155,8 @@ def both_begin_at_once() -> str | None:
     return next(filter(None, (seen(play, replicas=2, seed=seed) for seed in range(4))), None)
 
 
-def bind_lands_late() -> str | None:
-    """The last leader's bind lands after the next one has started: it counts, and the capacity is taken."""
+def bind_is_applied_late() -> str | None:
+    """A bind of the previous leader is applied after the next one has started: its capacity is used."""
 
     async def play(stage: Stage) -> None:
         await stage.open(node("n1"))
@@ -187,6 +187,6 @@ PLAYS = (
     clock_of_the_leader_jumps_back,
     lease_is_taken_by_hand,
     leader_stops,
-    both_begin_at_once,
-    bind_lands_late,
+    both_replicas_start_at_once,
+    bind_is_applied_late,
 )

@@ -1,4 +1,4 @@
-"""Plays about what schedulers know: late, lost and repeated news, restarts, and what should wake a cycle."""
+"""Plays about the cache: late, lost and repeated events, restarts, and what should trigger a cycle."""
 
 import asyncio
 
@@ -7,19 +7,21 @@ from phalanx_simulator.embedded.store import Object
 from phalanx_simulator.hosts.network import WATCH, Effect, Network, Rule
 from phalanx_simulator.hosts.replica import Process
 
-from tests.bugbank.service_harness import GROUPS, Stage, member, seen, whole, work
+from tests.bugbank.service_harness import GROUPS, Stage, gang_with_job, gang_with_pods, member, seen
 
 QUEUES = "queues.scheduling.phalanx.dev"
 
 
-def comings_and_goings() -> str | None:
-    """Pods and nodes come, end and go; in the end the cache is looked into."""
+def pods_and_nodes_start_and_end() -> str | None:
+    """Pods and nodes are created, end and are deleted; at the end the cache is checked."""
 
     async def play(stage: Stage) -> None:
         foreign = pod("foreign", scheduler="default-scheduler", requests={"cpu": "2"})
         await stage.open(node("n1"), node("n2"), foreign)
         stage.bind_foreign("foreign", "n1")
-        stage.create(*work("short", 4, run_s=5.0), *work("long", 4), *whole("held", 20))
+        stage.create(
+            *gang_with_job("short", 4, run_s=5.0), *gang_with_job("long", 4), *gang_with_pods("held", 20)
+        )
         await stage.until(lambda: stage.in_phase("Succeeded") == 4, "the short gang ends")
         stage.delete("jobs.batch", "long")
         stage.delete("pods", "foreign", grace_s=0)
@@ -28,16 +30,16 @@ def comings_and_goings() -> str | None:
             stage.delete("pods", f"held-{number}", grace_s=0)
         stage.delete("nodes", "n2")
         await asyncio.sleep(60)
-        stage.create(*work("last", 8))
-        await stage.until(lambda: stage.running("last") == 8, "a node's worth of pods finds its place")
+        stage.create(*gang_with_job("last", 8))
+        await stage.until(lambda: stage.running("last") == 8, "the pods that fit one node are placed")
         stage.must(stage.nodes_of("last") == ["n1"], "on the node that exists")
         stage.world.at_rest()
 
     return seen(play, rival=True)
 
 
-def history_is_forgotten() -> str | None:
-    """The server has forgotten from where a watch should go on (410): only a list helps."""
+def resource_version_has_expired() -> str | None:
+    """The resourceVersion from which a watch should resume has expired (410): a new list is needed."""
 
     async def play(stage: Stage) -> None:
         await stage.open(node("n1"), node("n2"))
@@ -59,7 +61,7 @@ def history_is_forgotten() -> str | None:
 
 
 def lists_have_pages() -> str | None:
-    """The server gives lists in pages, and what fills the node is on the second one."""
+    """The server gives lists in pages, and the pods that fill the node are on the second page."""
 
     async def play(stage: Stage) -> None:
         many = [pod(f"a-{number:03d}", scheduler="default-scheduler") for number in range(520)]
@@ -70,76 +72,76 @@ def lists_have_pages() -> str | None:
         await stage.open()
         stage.create(member("waits", gpus=8))
         await asyncio.sleep(15)
-        stage.must(not stage.binds(), "no bind is sent where there is no capacity")
+        stage.must(not stage.binds(), "no bind is sent without capacity")
 
     return seen(play, rival=True)
 
 
-def watches_fall_silent() -> str | None:
-    """Connections stay open and bring nothing any more."""
+def watches_become_silent() -> str | None:
+    """Connections stay open and deliver no more events."""
 
     async def play(stage: Stage) -> None:
         await stage.open(node("n1"))
         stage.network.silence_watches()
         stage.create(member("unseen"))
-        await stage.until(lambda: stage.running() == 1, "the pod is seen in the end", within_s=150)
+        await stage.until(lambda: stage.running() == 1, "the pod is observed in the end", within_s=150)
 
     return seen(play)
 
 
-def lists_come_late() -> str | None:
-    """A scheduler starts again; the list of pods comes seconds after that of nodes."""
+def pod_list_is_late() -> str | None:
+    """A scheduler starts again; the list of pods arrives seconds after that of nodes."""
 
     async def play(stage: Stage) -> None:
         await stage.open(node("n1"), node("n2"))
-        stage.create(*whole("train", 2, gpus=8))
+        stage.create(*gang_with_pods("train", 2, gpus=8))
         await stage.until(lambda: stage.running() == 2, "both nodes are full")
         stage.create(member("waits", gpus=8))
         stage.leader.prepare(lambda process: _delay(process.network, "/pods"))
         stage.kill_leader()
         await asyncio.sleep(60)
-        stage.must(not stage.binds("waits"), "no bind is sent where there is no capacity")
+        stage.must(not stage.binds("waits"), "no bind is sent without capacity")
 
     return seen(play)
 
 
-def nodes_come_late() -> str | None:
-    """A scheduler starts again; the list of nodes comes seconds after that of pods."""
+def node_list_is_late() -> str | None:
+    """A scheduler starts again; the list of nodes arrives seconds after that of pods."""
 
     async def play(stage: Stage) -> None:
         await stage.open(node("n1"), node("n2"))
-        stage.create(*whole("train", 2, gpus=8))
+        stage.create(*gang_with_pods("train", 2, gpus=8))
         await stage.until(lambda: stage.running() == 2, "both nodes are full")
         stage.create(member("waits", gpus=8))
         stage.leader.prepare(lambda process: _delay(process.network, "/nodes"))
         stage.kill_leader()
         await asyncio.sleep(60)
-        stage.must(not stage.binds("waits"), "no bind is sent where there is no capacity")
+        stage.must(not stage.binds("waits"), "no bind is sent without capacity")
         stage.world.at_rest()
 
     return seen(play)
 
 
-def groups_come_late() -> str | None:
-    """A scheduler starts again; the list of PodGroups comes seconds after that of pods."""
+def pod_group_list_is_late() -> str | None:
+    """A scheduler starts again; the list of PodGroups arrives seconds after that of pods."""
 
     async def play(stage: Stage) -> None:
         await stage.open(node("n1"))
-        stage.create(*whole("train", 4))
+        stage.create(*gang_with_pods("train", 4))
         await stage.until(lambda: stage.running() == 4, "the gang runs")
         stage.leader.prepare(lambda process: _delay(process.network, "/podgroups"))
         stage.kill_leader()
         await asyncio.sleep(1)
-        stage.create(*whole("large", 12))
+        stage.create(*gang_with_pods("large", 12))
         await asyncio.sleep(60)
-        stage.must(stage.bound("large") == 0, "nobody of a gang that does not fit is bound")
-        stage.must(stage.running("train") == 4 and not stage.evicted, "the other gang goes on")
+        stage.must(stage.bound("large") == 0, "no member of a gang that does not fit is bound")
+        stage.must(stage.running("train") == 4 and not stage.evicted, "the other gang keeps running")
 
     return seen(play)
 
 
-def follower_is_late() -> str | None:
-    """The follower's news are late; the leader binds a pod and dies."""
+def cache_of_the_follower_lags() -> str | None:
+    """The follower's events are late; the leader binds a pod and is killed."""
 
     async def play(stage: Stage) -> None:
         await stage.open(node("n1"))
@@ -158,9 +160,9 @@ def follower_is_late() -> str | None:
 
 
 def restart_below_minimum() -> str | None:
-    """A gang starts and loses a member before its status says so; then the scheduler dies.
+    """A gang starts and loses a member before its status says so; then the scheduler is killed.
 
-    The other member goes on all the same.
+    The other member must keep running.
     """
 
     async def play(stage: Stage) -> None:
@@ -173,7 +175,9 @@ def restart_below_minimum() -> str | None:
 
         await stage.open(node("n1"), node("n2"))
         stage.on_bind = refuse_statuses
-        stage.create(*work("train", 2, gpus=8, recovery={"onNodeLoss": "Replace", "gracePeriod": "1s"}))
+        stage.create(
+            *gang_with_job("train", 2, gpus=8, recovery={"onNodeLoss": "Replace", "gracePeriod": "1s"})
+        )
         await stage.until(lambda: stage.running() == 2, "the gang runs")
         await asyncio.sleep(1)
         stage.cordon("n2")
@@ -184,39 +188,39 @@ def restart_below_minimum() -> str | None:
         await stage.until(lambda: "startedAt" in stage.status("train"), "its status says that it has started")
         stage.kill_leader()
         await asyncio.sleep(60)
-        stage.must(not stage.evicted, "nobody is evicted")
-        stage.must(stage.running() == 1, "the other member goes on")
+        stage.must(not stage.evicted, "no pod is evicted")
+        stage.must(stage.running() == 1, "the other member keeps running")
         stage.cordon("n2", cordoned=False)
-        await stage.until(lambda: stage.running() == 2, "the gang is whole again")
+        await stage.until(lambda: stage.running() == 2, "the gang is complete again")
 
     return seen(play)
 
 
 def failed_member_is_replaced() -> str | None:
-    """A member fails and another is made in its place: it counts again, ahead of others."""
+    """A member fails and is replaced: the new pod counts, and is placed before other gangs."""
 
     async def play(stage: Stage) -> None:
         await stage.open(node("n1"), node("n2"))
-        stage.create(*work("train", 2, gpus=8))
+        stage.create(*gang_with_job("train", 2, gpus=8))
         await stage.until(lambda: stage.running() == 2, "the gang runs")
         stage.create(member("other", gpus=8))
         await asyncio.sleep(2)
         stage.world.controllers.kubelets.fail(stage.world.client.keys("pods")[1], exit_code=1)
         await asyncio.sleep(1)
-        await stage.until(lambda: stage.running("train") == 2, "the gang is whole again")
+        await stage.until(lambda: stage.running("train") == 2, "the gang is complete again")
         stage.must(stage.bound("other") == 0, "before the other gets a node")
 
     return seen(play)
 
 
 def member_fails_at_start() -> str | None:
-    """Of the two members that exist one has failed: the gang is not whole."""
+    """One of the two existing members has failed: the gang is not complete."""
 
     async def play(stage: Stage) -> None:
         await stage.open(node("n1"))
         first = member("train-0", group="train")
-        stage.create(whole("train", 2)[0], {**first, "spec": {**first["spec"], "nodeName": "n1"}})
-        await stage.until(lambda: stage.running() == 1, "somebody else put one member on a node")
+        stage.create(gang_with_pods("train", 2)[0], {**first, "spec": {**first["spec"], "nodeName": "n1"}})
+        await stage.until(lambda: stage.running() == 1, "another scheduler bound one member")
         stage.world.controllers.kubelets.fail(stage.world.client.keys("pods")[0], exit_code=1)
         await stage.until(lambda: stage.in_phase("Failed") == 1, "it has failed")
         stage.create(member("train-1", group="train"))
@@ -226,12 +230,12 @@ def member_fails_at_start() -> str | None:
     return seen(play, rival=True)
 
 
-def gang_is_lost_whole() -> str | None:
-    """A gang has lost all its members, and half of it would fit: it starts again whole or not at all."""
+def all_members_are_lost() -> str | None:
+    """A gang has lost all its members, and half of it would fit: it starts completely or not at all."""
 
     async def play(stage: Stage) -> None:
         await stage.open(node("n1"), node("n2"))
-        stage.create(*work("train", 4, gpus=4))
+        stage.create(*gang_with_job("train", 4, gpus=4))
         await stage.until(lambda: stage.running() == 4, "the gang runs")
         await asyncio.sleep(1)
         stage.cordon("n2")
@@ -247,7 +251,7 @@ def gang_is_lost_whole() -> str | None:
 
 
 def role_is_missing() -> str | None:
-    """There are enough members, but none of the role that leads."""
+    """There are enough members, but none of the leader role."""
 
     async def play(stage: Stage) -> None:
         await stage.open(node("n1"))
@@ -267,26 +271,26 @@ def role_is_missing() -> str | None:
 
 
 def capacity_shrinks() -> str | None:
-    """A node loses GPUs, below what is used; it may take what asks for none, and not more GPU pods."""
+    """A node loses GPUs, below the usage; it may take pods without GPUs, and no more GPU pods."""
 
     async def play(stage: Stage) -> None:
         await stage.open(node("n1"))
-        stage.create(*whole("train", 4))
+        stage.create(*gang_with_pods("train", 4))
         await stage.until(lambda: stage.running() == 4, "the gang runs")
         stage.offer("n1", gpu="6")
         await asyncio.sleep(1)
-        stage.create(*whole("more", 3))
+        stage.create(*gang_with_pods("more", 3))
         await asyncio.sleep(3)
         stage.must(stage.bound("more") == 0, "three do not fit where two GPUs are left")
         stage.offer("n1", gpu="2")
         await asyncio.sleep(1)
         stage.create(member("single"))
         await asyncio.sleep(3)
-        stage.must(stage.bound("single") == 0, "there is less than nothing")
+        stage.must(stage.bound("single") == 0, "the free capacity is negative")
         stage.create(pod("plugin", requests={"cpu": "1"}))
-        await stage.until(lambda: stage.running("plugin") == 1, "what asks for no GPU runs there", within_s=5)
+        await stage.until(lambda: stage.running("plugin") == 1, "a pod without GPUs runs there", within_s=5)
         stage.offer("n1", gpu="8")
-        await stage.until(lambda: stage.running("more") == 3, "the GPUs are back")
+        await stage.until(lambda: stage.running("more") == 3, "the GPUs are usable again")
 
     return seen(play)
 
@@ -298,7 +302,7 @@ def _wakes(name: str, act: str) -> str | None:
         stage.bind_foreign("foreign", "n1")
         second = node("n2")
         second["spec"] = {"unschedulable": True}
-        stage.create(second, *whole("train", 2, queue="small" if act == "limit" else "default"))
+        stage.create(second, *gang_with_pods("train", 2, queue="small" if act == "limit" else "default"))
         if act in ("limit", "minimum"):
             stage.delete("pods", "foreign", grace_s=0)
             stage.edit("pods", "train-0", lambda item: item)
@@ -322,7 +326,7 @@ def _wakes(name: str, act: str) -> str | None:
 
 
 def foreign_pod_ends() -> str | None:
-    """A foreign pod gives its capacity back, and nothing else happens."""
+    """A foreign pod frees its capacity, and nothing else happens."""
     return _wakes("its capacity is used", "exit")
 
 
@@ -332,17 +336,17 @@ def node_is_uncordoned() -> str | None:
 
 
 def limit_is_raised() -> str | None:
-    """A queue may use more, and nothing else happens."""
+    """The limit of a queue is raised, and nothing else happens."""
     return _wakes("the queue uses it", "limit")
 
 
 def minimum_is_lowered() -> str | None:
-    """A gang asks for less, and nothing else happens."""
+    """The minimum of a gang is lowered, and nothing else happens."""
     return _wakes("the gang runs", "minimum")
 
 
 def _without_watch_lists(process: Process) -> None:
-    """Nor any watch, so that pages are listed again and again."""
+    """And without watches, so that pages are listed again and again."""
     for part in ("/pods", "/nodes"):
         rule = Rule(effect=Effect.REFUSED, methods=(WATCH,), path_part=part, status=400)
         process.network.rules.append(rule)
@@ -353,24 +357,24 @@ def _with(item: Object, **spec: object) -> Object:
 
 
 def _delay(network: Network, part: str) -> None:
-    """What is heard of these first comes five seconds late."""
+    """The first events of these arrive five seconds late."""
     network.delay_watches(5.0, part)
     network.later(30.0, lambda: network.delay_watches(0.0, part))
 
 
 PLAYS = (
-    comings_and_goings,
-    history_is_forgotten,
+    pods_and_nodes_start_and_end,
+    resource_version_has_expired,
     lists_have_pages,
-    watches_fall_silent,
-    lists_come_late,
-    nodes_come_late,
-    groups_come_late,
-    follower_is_late,
+    watches_become_silent,
+    pod_list_is_late,
+    node_list_is_late,
+    pod_group_list_is_late,
+    cache_of_the_follower_lags,
     restart_below_minimum,
     failed_member_is_replaced,
     member_fails_at_start,
-    gang_is_lost_whole,
+    all_members_are_lost,
     role_is_missing,
     capacity_shrinks,
     foreign_pod_ends,

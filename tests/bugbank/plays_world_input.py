@@ -1,4 +1,4 @@
-"""Objects that make no sense, and objects that want to be what they are not."""
+"""Plays with absurd objects, and with objects that imitate others."""
 
 import json
 from typing import Any
@@ -10,53 +10,53 @@ from phalanx_simulator.embedded.manifests import gang, job, namespace, node, pod
 from phalanx_simulator.embedded.store import Key
 from phalanx_simulator.runs.world import World
 
-from tests.bugbank.worlds import FULL, GPU, Still, assignments, at_rest, opened, watched
+from tests.bugbank.worlds import FULL, GPU, CycleRunner, assignments, at_rest, opened, watched
 from tests.model import written
 
 IN_GROUP = written.label("pod-group")
 
 
-def a_negative_request_is_no_credit() -> str | None:
-    """A foreign pod whose overhead is -8 GPUs sits on a node of eight: it does not hold sixteen."""
+def a_negative_request_adds_no_capacity() -> str | None:
+    """A foreign pod whose overhead is -8 GPUs runs on a node of eight: the node does not have sixteen."""
     return _beside({}, [8, 8], at_most=1, overhead={GPU: "-8"})
 
 
-def an_amount_that_nobody_can_read_is_not_nothing() -> str | None:
-    """A foreign pod that asks for 1e400 GPUs: its node counts as full."""
+def an_invalid_amount_is_not_zero() -> str | None:
+    """A foreign pod that requests 1e400 GPUs: its node counts as full."""
     return _beside({GPU: "1e400"}, [1], at_most=0)
 
 
 def _beside(theirs: dict[str, str], ours: list[int], *, at_most: int, **spec: Any) -> str | None:
     foreign = written.pod("x", requests=theirs, schedulerName="default-scheduler", nodeName="n", **spec)
     pods = [written.pod(f"p{n}", requests={GPU: gpus}) for n, gpus in enumerate(ours)]
-    placed = assignments(Still(written.node("n"), foreign, *pods).cycle())
+    placed = assignments(CycleRunner(written.node("n"), foreign, *pods).cycle())
     return (
         f"{len(placed)} pods are placed beside one with {theirs or spec}" if len(placed) > at_most else None
     )
 
 
 def a_huge_request_does_not_wrap() -> str | None:
-    """2^32 + 1 and 2^64 + 1 GPUs are more than eight, and two halves of 2^63 more than none."""
+    """2^32 + 1 and 2^64 + 1 GPUs are more than eight, and twice 2^63 is more than zero."""
     for amount in (2**32 + 1, 2**64 + 1):
         pod = written.pod("p", requests={GPU: str(amount)})
-        if assignments(Still(written.node("n"), pod).cycle()):
+        if assignments(CycleRunner(written.node("n"), pod).cycle()):
             return f"a pod that asks for {amount} GPUs is placed"
     return None
 
 
-def a_group_of_nobody_is_refused() -> str | None:
-    """minMember 0 and below: the pods wait, and their verdict says that this is wrong."""
+def a_pod_group_with_min_member_0_is_refused() -> str | None:
+    """minMember 0 and below: the pods wait, and their verdict names the error."""
     for least in (0, -1):
         members = [written.pod(f"p{n}", labels={IN_GROUP: "g"}, requests={GPU: 1}) for n in range(2)]
-        still = Still(written.node("n"), written.pod_group("g", minMember=least), *members)
-        result = still.cycle()
-        if assignments(result) or still.reason(result, "uid-g") != "InconsistentGang":
+        runner = CycleRunner(written.node("n"), written.pod_group("g", minMember=least), *members)
+        result = runner.cycle()
+        if assignments(result) or runner.reason(result, "uid-g") != "InconsistentGang":
             return f"a group with minMember {least} is taken as it is"
     return None
 
 
 def one_bad_object_in_a_list() -> str | None:
-    """Two pods can be read, one cannot: the two are there, and the third is named."""
+    """Two pods are readable, one is not: the cache has the two, and the third is reported."""
     good = [{"metadata": {"name": name, "namespace": "team", "uid": name}} for name in "ab"]
     bad = {"metadata": {"name": "bad", "namespace": "team"}, "spec": {"containers": 7}}
     body = json.dumps({"metadata": {"resourceVersion": "5"}, "items": [good[0], bad, good[1]]}).encode()
@@ -66,26 +66,26 @@ def one_bad_object_in_a_list() -> str | None:
     return None if (names, unreadable) == (["a", "b"], ["bad"]) else f"read: {names}, named: {unreadable}"
 
 
-def a_pod_that_cannot_be_read_any_more() -> str | None:
+def a_pod_that_becomes_unreadable() -> str | None:
     """It still runs: a new list in which it is unreadable does not free its capacity."""
     running = written.pod("old", requests={GPU: 8}, nodeName="n")
-    still = Still(written.node("n"), running)
-    still.cache.apply(Relisted("Pod", (), unreadable=(("team", "old"),)))
-    still.put(written.pod("new", requests={GPU: 1}))
-    return "the capacity of a pod that cannot be read is given away" if assignments(still.cycle()) else None
+    runner = CycleRunner(written.node("n"), running)
+    runner.cache.apply(Relisted("Pod", (), unreadable=(("team", "old"),)))
+    runner.put(written.pod("new", requests={GPU: 1}))
+    return "the capacity of a pod that cannot be read is given away" if assignments(runner.cycle()) else None
 
 
-def many_shapes_are_as_many() -> str | None:
-    """Four hundred pods, each with an amount of its own: each keeps it."""
+def many_shapes_stay_distinct() -> str | None:
+    """Four hundred pods, each with a different amount: each keeps it."""
     pods = [written.pod(f"p{n}", requests={"cpu": f"{n}m"}) for n in range(1, 401)]
-    still = Still(*pods)
-    asked = [still.cache.pod(pod.metadata.uid) for pod in pods]  # type: ignore[arg-type]
+    runner = CycleRunner(*pods)
+    asked = [runner.cache.pod(pod.metadata.uid) for pod in pods]  # type: ignore[arg-type]
     wrong = [each for n, each in enumerate(asked, 1) if each is None or each.shape.requests["cpu"] != n]
     return f"{len(wrong)} pods have requests of others" if wrong else None
 
 
-def a_stranger_names_a_group() -> str | None:
-    """A Job's PodGroup: a pod that somebody else created names it too, to run under its name."""
+def a_foreign_pod_names_a_pod_group() -> str | None:
+    """A Job's PodGroup: a pod of another owner names it too, to run as part of that gang."""
 
     async def act(world: World) -> str | None:
         await opened(world, *(node(f"n{n}") for n in range(3)))

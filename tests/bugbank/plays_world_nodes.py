@@ -1,4 +1,4 @@
-"""Nodes in every state: the good ones are used, the bad ones are not, and news of them is heard."""
+"""Plays with nodes in every state: healthy nodes are used, others are not, changes trigger cycles."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -13,7 +13,7 @@ from phalanx_simulator.runs.world import World
 from tests.bugbank.worlds import (
     FULL,
     GPU,
-    Still,
+    CycleRunner,
     assignments,
     at_rest,
     change_labels,
@@ -29,8 +29,8 @@ DEDICATED = {"key": "dedicated", "value": "train", "effect": "NoSchedule"}
 TOLERATION = {"key": "dedicated", "operator": "Equal", "value": "train", "effect": "NoSchedule"}
 
 
-def good_nodes_are_used() -> str | None:
-    """As many pods as there are good nodes, each of which looks bad to who knows half of the matter."""
+def healthy_nodes_are_used() -> str | None:
+    """As many pods as healthy nodes, each of which has a state that is easily mistaken for a fault."""
 
     async def act(world: World) -> str | None:
         names = [one["metadata"]["name"] for one in _good()]
@@ -46,8 +46,8 @@ def good_nodes_are_used() -> str | None:
     return watched(act)
 
 
-def bad_nodes_are_not_used() -> str | None:
-    """Pods that tolerate what a good guess would forgive, and no node that may take one of them."""
+def unhealthy_nodes_are_not_used() -> str | None:
+    """Pods that tolerate similar taints, and no node that may run one of them."""
 
     async def act(world: World) -> str | None:
         await opened(world, *_bad())
@@ -62,7 +62,7 @@ def bad_nodes_are_not_used() -> str | None:
 
 
 def lost_nodes_are_not_used() -> str | None:
-    """Silence is a fault, also to pods that tolerate every taint."""
+    """A node without heartbeats is unusable, even for pods that tolerate every taint."""
 
     async def act(world: World) -> str | None:
         await opened(world, node("n0"))
@@ -75,8 +75,8 @@ def lost_nodes_are_not_used() -> str | None:
     return watched(act)
 
 
-def news_of_nodes_is_heard() -> str | None:
-    """Whatever makes capacity for a waiting pod gets it bound, at once and by itself."""
+def node_events_trigger_cycles() -> str | None:
+    """Each change that makes capacity usable for a waiting pod triggers its bind at once."""
     return watched(_news)
 
 
@@ -98,7 +98,7 @@ async def _news(world: World) -> str | None:
         happens(world)
         await asyncio.sleep(4.0)
         if _bound(world) == before:
-            return f"nobody was bound after {what}"
+            return f"no pod was bound after {what}"
     return None
 
 
@@ -119,8 +119,8 @@ _NEWS: Mapping[str, Callable[[World], None]] = {
 }
 
 
-def a_node_made_again_is_empty() -> str | None:
-    """A node goes with its pods and another of its name comes: empty, and used again."""
+def a_recreated_node_is_empty() -> str | None:
+    """A node is deleted with its pods and recreated: it is empty, and used again."""
 
     async def act(world: World) -> str | None:
         await opened(world, node("n0"), node("n1"))
@@ -139,8 +139,8 @@ def a_node_made_again_is_empty() -> str | None:
     return watched(act)
 
 
-def devices_vanish_under_pods() -> str | None:
-    """8, 7, 0 and again 8 devices under a pod that holds them all; other nodes go on being used."""
+def devices_of_running_pods_are_lost() -> str | None:
+    """8, 7, 0 and again 8 devices under a pod that holds them all; other nodes are still used."""
 
     async def act(world: World) -> str | None:
         await opened(world, node("n0"), node("n1"))
@@ -159,35 +159,35 @@ def devices_vanish_under_pods() -> str | None:
 
 
 def a_late_deletion_of_a_node() -> str | None:
-    """The end of a node is reported after its successor of the same name has come."""
+    """The deletion of a node is reported after it was recreated."""
     first, second = written.node("n", uid="first"), written.node("n", uid="second")
-    still = Still(first, second, written.pod("p", requests={GPU: 1}))
-    still.gone(first)
-    return None if assignments(still.cycle()) else "a node that exists is not used"
+    runner = CycleRunner(first, second, written.pod("p", requests={GPU: 1}))
+    runner.gone(first)
+    return None if assignments(runner.cycle()) else "a node that exists is not used"
 
 
 def a_cordon_without_its_taint() -> str | None:
-    """The controller that taints cordoned nodes is behind: the cordon alone counts, and so does its end."""
-    still = Still(written.node("n", spec={"unschedulable": True}), written.pod("p", requests={GPU: 1}))
-    if assignments(still.cycle()):
+    """The controller that taints cordoned nodes lags behind: the cordon alone counts, and so does its end."""
+    runner = CycleRunner(written.node("n", spec={"unschedulable": True}), written.pod("p", requests={GPU: 1}))
+    if assignments(runner.cycle()):
         return "a pod is placed on a cordoned node"
-    still.put(written.node("n"))
-    return None if assignments(still.cycle()) else "a node that is cordoned no more is not used"
+    runner.put(written.node("n"))
+    return None if assignments(runner.cycle()) else "an uncordoned node is not used"
 
 
-def a_node_comes_and_comes_again() -> str | None:
-    """A pod waits for any node; one comes, goes, and comes again, the same in all but its UID."""
+def a_node_is_added_and_recreated() -> str | None:
+    """A pod waits for a node; one is added, deleted, and recreated, identical but for its UID."""
     waiting = written.pod("p", requests={GPU: 1})
-    still = Still(waiting)
-    still.cycle()
+    runner = CycleRunner(waiting)
+    runner.cycle()
     first = written.node("n", uid="first")
-    still.put(first)
-    if not assignments(still.cycle()):
+    runner.put(first)
+    if not assignments(runner.cycle()):
         return "a new node is not used"
-    still.gone(first)
-    still.cycle()
-    still.put(written.node("n", uid="second"))
-    return None if assignments(still.cycle()) else "a node that was made again is not used"
+    runner.gone(first)
+    runner.cycle()
+    runner.put(written.node("n", uid="second"))
+    return None if assignments(runner.cycle()) else "a recreated node is not used"
 
 
 _ALL = (*TALK, *KWOK, *NPD, *NVSENTINEL)

@@ -1,4 +1,4 @@
-"""Limits of queues, their ledgers, whose turn it is, and who is asked again when."""
+"""Plays about queues: limits, ledgers, the order of gangs, and when refused gangs are tried again."""
 
 import asyncio
 from typing import Any
@@ -9,7 +9,7 @@ from phalanx_simulator.embedded.store import Key
 from phalanx_simulator.faults.edits import delete, put_condition
 from phalanx_simulator.runs.world import World
 
-from tests.bugbank.worlds import FULL, GPU, Still, assignments, at_rest, opened, watched
+from tests.bugbank.worlds import FULL, GPU, CycleRunner, assignments, at_rest, opened, watched
 from tests.model import written
 
 QUEUES = "queues.scheduling.phalanx.dev"
@@ -28,38 +28,42 @@ def _pod(name: str, into: str, gpus: int = 8, **rest: Any) -> Any:
     return written.pod(name, labels={IN_QUEUE: into}, requests={GPU: gpus}, **rest)
 
 
-def what_runs_counts_against_limits() -> str | None:
-    """As above, but the first one runs."""
-    still = Still(*_nodes(), _queue("q", limit={GPU: 8}), _pod("a", "q", nodeName="n0"), _pod("b", "q"))
-    return "the limit is exceeded" if assignments(still.cycle()) else None
+def running_pods_count_against_limits() -> str | None:
+    """The limit is used by a running pod."""
+    runner = CycleRunner(
+        *_nodes(), _queue("q", limit={GPU: 8}), _pod("a", "q", nodeName="n0"), _pod("b", "q")
+    )
+    return "the limit is exceeded" if assignments(runner.cycle()) else None
 
 
 def a_parent_limits_all_its_children() -> str | None:
-    """Two queues below one of eight GPUs."""
+    """Two queues below a queue with a limit of eight GPUs."""
     queues = [_queue("root", limit={GPU: 8}), _queue("q1", parent="root"), _queue("q2", parent="root")]
-    still = Still(*_nodes(), *queues, _pod("a", "q1"), _pod("b", "q2"))
-    placed = assignments(still.cycle())
+    runner = CycleRunner(*_nodes(), *queues, _pod("a", "q1"), _pod("b", "q2"))
+    placed = assignments(runner.cycle())
     return None if len(placed) == 1 else f"placed are {placed}"
 
 
 def a_limit_is_used_up_to_its_end() -> str | None:
-    """Sixteen GPUs are two pods of eight, in one cycle."""
-    still = Still(*_nodes(), _queue("q", limit={GPU: 16}), _pod("a", "q"), _pod("b", "q"), _pod("c", "q"))
-    placed = assignments(still.cycle())
+    """A limit of sixteen GPUs fits two pods of eight, in one cycle."""
+    runner = CycleRunner(
+        *_nodes(), _queue("q", limit={GPU: 16}), _pod("a", "q"), _pod("b", "q"), _pod("c", "q")
+    )
+    placed = assignments(runner.cycle())
     return None if len(placed) == 2 else f"placed are {placed}"
 
 
 def surplus_uses_a_limit_up_to_its_end() -> str | None:
-    """Sixteen GPUs are the one pod that a gang needs and one more."""
+    """A limit of sixteen GPUs fits the one pod that a gang needs and a surplus pod."""
     labels = {written.label("pod-group"): "g"}
     pods = [written.pod(name, labels=labels, requests={GPU: 8}) for name in ("a", "b", "c")]
     group = written.pod_group("g", minMember=1, queue="q")
-    placed = assignments(Still(*_nodes(), _queue("q", limit={GPU: 16}), group, *pods).cycle())
+    placed = assignments(CycleRunner(*_nodes(), _queue("q", limit={GPU: 16}), group, *pods).cycle())
     return None if len(placed) == 2 else f"placed are {placed}"
 
 
-def flavors_that_overlap_count_both() -> str | None:
-    """A node belongs to two flavors: what runs there counts in both."""
+def overlapping_flavors_both_count() -> str | None:
+    """A node belongs to two flavors: pods that run there count in both."""
     nodes = [
         written.node("both", labels={"size": "large", "age": "new"}),
         written.node("old", labels={"size": "large", "age": "old"}),
@@ -70,12 +74,12 @@ def flavors_that_overlap_count_both() -> str | None:
     ]
     running = _pod("a", "q", gpus=4, nodeName="both")
     late = _pod("b", "q", gpus=4, nodeSelector={"size": "large"})
-    still = Still(*nodes, _queue("q", flavors=flavors), running, late)
-    return "the limit of a flavor is exceeded" if assignments(still.cycle()) else None
+    runner = CycleRunner(*nodes, _queue("q", flavors=flavors), running, late)
+    return "the limit of a flavor is exceeded" if assignments(runner.cycle()) else None
 
 
-def a_queue_is_deleted_under_its_gangs() -> str | None:
-    """They wait for another one; everybody else goes on."""
+def a_queue_with_gangs_is_deleted() -> str | None:
+    """Its gangs wait for a queue; gangs of other queues are not affected."""
 
     async def act(world: World) -> str | None:
         await opened(world, node("n0"), queue("q"))
@@ -90,52 +94,54 @@ def a_queue_is_deleted_under_its_gangs() -> str | None:
     return watched(act)
 
 
-def queues_in_a_circle_take_no_work() -> str | None:
-    """The verdicts of their gangs say so."""
-    still = Still(*_nodes(), _queue("q1", parent="q2"), _queue("q2", parent="q1"), _queue("q3", parent="q2"))
-    still.put(_pod("p", "q3"))
-    return "a gang of a circle of queues is placed" if assignments(still.cycle()) else None
+def cyclic_queues_accept_no_gangs() -> str | None:
+    """Their gangs wait, and the verdicts name the cycle."""
+    runner = CycleRunner(
+        *_nodes(), _queue("q1", parent="q2"), _queue("q2", parent="q1"), _queue("q3", parent="q2")
+    )
+    runner.put(_pod("p", "q3"))
+    return "a gang of a circle of queues is placed" if assignments(runner.cycle()) else None
 
 
-def the_more_important_and_older_go_first() -> str | None:
-    """One node, and four pods that want it."""
+def higher_priority_and_older_gangs_are_first() -> str | None:
+    """One node, and four pods that need it."""
     pods = [
         written.pod(name, meta=_born(day), requests={GPU: 8}, priority=100 if name in "cd" else 0)
         for day, name in enumerate("abcd", 1)
     ]
-    placed = assignments(Still(written.node("n"), *pods).cycle())
+    placed = assignments(CycleRunner(written.node("n"), *pods).cycle())
     return None if list(placed) == ["c"] else f"placed are {placed}"
 
 
 def a_priority_class_gets_another_value() -> str | None:
-    """The gangs that name it go first from now on."""
+    """Gangs of this class are placed first from then on."""
     key = written.label("pod-group")
     groups = [written.pod_group(name, priorityClassName=name) for name in ("low", "high")]
     classes = {name: written.named("PriorityClass", name, value=value) for name, value in _VALUES.items()}
     pods = [written.pod(name, labels={key: name}, requests={GPU: 8}) for name in ("low", "high")]
-    still = Still(*classes.values(), *groups, *pods)
-    still.cycle()
-    still.put(written.named("PriorityClass", "low", value=1000), written.node("n"))
-    placed = assignments(still.cycle())
+    runner = CycleRunner(*classes.values(), *groups, *pods)
+    runner.cycle()
+    runner.put(written.named("PriorityClass", "low", value=1000), written.node("n"))
+    placed = assignments(runner.cycle())
     return None if list(placed) == ["low"] else f"placed are {placed}"
 
 
 _VALUES = {"low": 1, "high": 10}
 
 
-def a_large_gang_does_not_stop_the_small_ones() -> str | None:
-    """The first in the line does not fit; the others do."""
+def a_large_gang_does_not_block_small_ones() -> str | None:
+    """The first gang in the queue does not fit; the others do."""
     key = written.label("pod-group")
     large = [written.pod(f"l{n}", labels={key: "g"}, requests={GPU: 8}, priority=9) for n in range(3)]
-    still = Still(*_nodes(2), written.pod_group("g", minMember=3), *large)
-    still.put(written.pod("small", requests={GPU: 1}))
-    return None if assignments(still.cycle()) else "nobody is placed behind a gang that does not fit"
+    runner = CycleRunner(*_nodes(2), written.pod_group("g", minMember=3), *large)
+    runner.put(written.pod("small", requests={GPU: 1}))
+    return None if assignments(runner.cycle()) else "no gang is placed after a gang that does not fit"
 
 
-def a_refusal_is_not_found_out_again() -> str | None:
+def a_refusal_is_not_solved_again() -> str | None:
     """Nothing has changed: no problem is solved again, and nothing explained."""
-    still = Still(written.node("n"), written.pod("p", requests={GPU: 9}))
-    still.cycle()
+    runner = CycleRunner(written.node("n"), written.pod("p", requests={GPU: 9}))
+    runner.cycle()
     calls = 0
 
     def counted(*arguments: Any, **named: Any) -> Any:
@@ -145,7 +151,7 @@ def a_refusal_is_not_found_out_again() -> str | None:
 
     before, explanations.explain = explanations.explain, counted  # type: ignore[attr-defined]
     try:
-        result = still.cycle()
+        result = runner.cycle()
     finally:
         explanations.explain = before  # type: ignore[attr-defined]
     if calls:
@@ -153,8 +159,8 @@ def a_refusal_is_not_found_out_again() -> str | None:
     return f"solved again: {dict(result.stats.solves)}" if result.stats.solves else None
 
 
-def heartbeats_wake_nobody() -> str | None:
-    """A pod waits for ever; nodes say each second that they are alive. Who waits in vain is asked once."""
+def heartbeats_trigger_no_cycles() -> str | None:
+    """A pod waits forever; nodes send a heartbeat each second. The pod is tried once."""
 
     async def act(world: World) -> str | None:
         await opened(world, node("n0"), node("n1"))
@@ -174,8 +180,8 @@ def heartbeats_wake_nobody() -> str | None:
 _CYCLES_IN_VAIN = 2
 
 
-def waiting_is_quiet() -> str | None:
-    """A gang that does not fit waits for minutes, and no cycle runs for that."""
+def a_waiting_gang_triggers_no_cycles() -> str | None:
+    """A gang that does not fit waits for minutes, and triggers no cycle."""
 
     async def act(world: World) -> str | None:
         await opened(world, node("n0"))
@@ -186,41 +192,41 @@ def waiting_is_quiet() -> str | None:
     return watched(act)
 
 
-def our_own_words_wake_nobody() -> str | None:
-    """The condition that we write into a pod comes back as news."""
-    still = Still(written.node("n"), written.pod("p", requests={GPU: 9}))
+def own_conditions_trigger_no_cycles() -> str | None:
+    """The condition that the scheduler writes to a pod is received as a watch event."""
+    runner = CycleRunner(written.node("n"), written.pod("p", requests={GPU: 9}))
     condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "m"}
     said = written.pod("p", requests={GPU: 9}, status={"conditions": [condition]})
-    return "our own condition wakes a cycle" if still.put(said).may_unblock else None
+    return "the scheduler's own condition triggers a cycle" if runner.put(said).may_unblock else None
 
 
-def a_namespace_is_let_in() -> str | None:
-    """A queue takes work of namespaces with a label; the gang's gets it after the gang was refused."""
+def a_namespace_becomes_selected() -> str | None:
+    """A queue selects namespaces by a label; the gang's namespace gets it after the gang was refused."""
     chosen = _queue("q", namespaceSelector={"matchLabels": {"team": "a"}})
-    still = Still(*_nodes(), chosen, written.named("Namespace", "team"), _pod("p", "q"))
-    if assignments(still.cycle()):
-        return "a queue takes work that it is closed to"
-    if not still.put(written.named("Namespace", "team", labels={"team": "a"})).may_unblock:
-        return "nobody is woken by a namespace that is let in"
-    return None if assignments(still.cycle()) else "a gang waits although its namespace was let in"
+    runner = CycleRunner(*_nodes(), chosen, written.named("Namespace", "team"), _pod("p", "q"))
+    if assignments(runner.cycle()):
+        return "a queue accepts a gang of a namespace that it does not select"
+    if not runner.put(written.named("Namespace", "team", labels={"team": "a"})).may_unblock:
+        return "a namespace that becomes selected triggers no cycle"
+    return None if assignments(runner.cycle()) else "a gang waits although its namespace is selected"
 
 
-def a_parent_is_closed() -> str | None:
-    """The queue itself is open to all, the one above it is not."""
+def a_parent_queue_selects_no_namespace() -> str | None:
+    """The queue selects all namespaces, its parent does not."""
     above = _queue("root", namespaceSelector={"matchLabels": {"team": "a"}})
-    still = Still(*_nodes(), above, _queue("q", parent="root"), written.named("Namespace", "team"))
-    still.put(_pod("p", "q"))
-    return "a queue below a closed one takes work" if assignments(still.cycle()) else None
+    runner = CycleRunner(*_nodes(), above, _queue("q", parent="root"), written.named("Namespace", "team"))
+    runner.put(_pod("p", "q"))
+    return "a queue accepts a gang that its parent does not" if assignments(runner.cycle()) else None
 
 
 def queues_take_turns() -> str | None:
-    """One queue has two old pods, the other a young one; there are two nodes."""
+    """One queue has two old pods, the other a new one; there are two nodes."""
     pods = [
         written.pod(name, meta=_born(day), labels={IN_QUEUE: into}, requests={GPU: 8})
         for day, (name, into) in enumerate((("a", "q1"), ("b", "q1"), ("c", "q2")), 1)
     ]
-    still = Still(*_nodes(2), _queue("q1"), _queue("q2"), *pods)
-    placed = sorted(assignments(still.cycle()))
+    runner = CycleRunner(*_nodes(2), _queue("q1"), _queue("q2"), *pods)
+    placed = sorted(assignments(runner.cycle()))
     return None if placed == ["a", "c"] else f"placed are {placed}"
 
 
@@ -228,8 +234,8 @@ def _born(day: int) -> dict[str, Any]:
     return {"creationTimestamp": f"2026-01-0{day}T00:00:00Z"}
 
 
-def surplus_waits_for_the_minimum_of_others() -> str | None:
-    """A queue of great weight has a gang that can grow; in another one a gang needs four GPUs to start."""
+def surplus_is_placed_after_the_minimum_of_others() -> str | None:
+    """A queue of high weight has a gang with surplus; in another queue a gang needs four GPUs to start."""
     key = written.label("pod-group")
     full = _pod("full", "q2", nodeName="n1")
     grows = [written.pod(f"a{n}", labels={key: "a"}, requests={GPU: 1}) for n in range(8)]
@@ -238,23 +244,23 @@ def surplus_waits_for_the_minimum_of_others() -> str | None:
         written.pod_group("a", minMember=1, queue="q1"),
         written.pod_group("b", minMember=4, queue="q2"),
     ]
-    still = Still(*_nodes(2), _queue("q1", weight=100), _queue("q2"), full, *groups, *grows, *starts)
-    placed = assignments(still.cycle())
+    runner = CycleRunner(*_nodes(2), _queue("q1", weight=100), _queue("q2"), full, *groups, *grows, *starts)
+    placed = assignments(runner.cycle())
     return None if {"b0", "b1", "b2", "b3"} <= placed.keys() else f"placed are {sorted(placed)}"
 
 
-def gates_hold_pods_back() -> str | None:
-    """One of two pods of a gang that may start with one is behind a gate."""
+def gated_pods_are_not_bound() -> str | None:
+    """A gang can start with one pod; one of its two pods has a scheduling gate."""
     key = written.label("pod-group")
     gated = written.pod("gated", labels={key: "g"}, requests={GPU: 1}, schedulingGates=[{"name": "wait"}])
-    still = Still(*_nodes(), written.pod_group("g"), gated)
-    still.put(written.pod("ready", labels={key: "g"}, requests={GPU: 1}))
-    placed = sorted(assignments(still.cycle()))
+    runner = CycleRunner(*_nodes(), written.pod_group("g"), gated)
+    runner.put(written.pod("ready", labels={key: "g"}, requests={GPU: 1}))
+    placed = sorted(assignments(runner.cycle()))
     return None if placed == ["ready"] else f"placed are {placed}"
 
 
-def a_claim_is_heard_of_later_than_its_pod() -> str | None:
-    """The pod waits for its PersistentVolumeClaim to be known."""
+def a_claim_is_observed_later_than_its_pod() -> str | None:
+    """The pod waits until its PersistentVolumeClaim is in the cache."""
     volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
-    still = Still(*_nodes(), written.pod("p", requests={GPU: 1}, volumes=volumes))
-    return "a pod is placed before its claim is known" if assignments(still.cycle()) else None
+    runner = CycleRunner(*_nodes(), written.pod("p", requests={GPU: 1}, volumes=volumes))
+    return "a pod is placed before its claim is known" if assignments(runner.cycle()) else None

@@ -1,4 +1,4 @@
-"""What is said about gangs, queues and pods is true, is said once, and is forgotten when they are gone."""
+"""Plays about reports: they are true, are written once, and their state is removed with its objects."""
 
 import asyncio
 import gc
@@ -17,15 +17,15 @@ from phalanx_simulator.hosts.network import Effect, Exchange, Rule
 from phalanx_simulator.runs.world import World
 from prometheus_client import generate_latest
 
-from tests.bugbank.worlds import FULL, GPU, Still, at_rest, opened, watched
+from tests.bugbank.worlds import FULL, GPU, CycleRunner, at_rest, opened, watched
 from tests.model import written
 
 _WHY = "injected 403"
-"""What the simulated refusal says."""
+"""The message of the simulated refusal."""
 
 
-def binds_fail_and_nobody_says_otherwise() -> str | None:
-    """An admission webhook refuses every bind of a gang: its status and its events do not tell of success."""
+def failed_binds_are_not_reported_as_success() -> str | None:
+    """An admission webhook refuses every bind of a gang: its status and its events do not report success."""
 
     async def act(world: World) -> str | None:
         await opened(world, node("n0"), node("n1"))
@@ -34,7 +34,7 @@ def binds_fail_and_nobody_says_otherwise() -> str | None:
         await asyncio.sleep(10.0)
         status = (world.client.get(Key(POD_GROUPS, "default", "g")) or {}).get("status", {})
         if status.get("phase") == "Running" or status.get("startedAt"):
-            return f"the gang is {status.get('phase')}, and no bind was made"
+            return f"the gang is {status.get('phase')}, although no bind was applied"
         if status.get("counts", {}).get("bound"):
             return f"the status counts {status['counts']['bound']} bound members"
         if "Scheduled" in _event_reasons(world):
@@ -56,7 +56,7 @@ def _event_reasons(world: World) -> list[str]:
     return [each.get("reason", "") for each in found]
 
 
-def a_queue_says_what_it_uses() -> str | None:
+def the_status_of_a_queue_has_its_usage() -> str | None:
     """Two pods of two cores and four GPUs: 4 cores and 8 GPUs, as quantities of Kubernetes."""
 
     async def act(world: World) -> str | None:
@@ -73,37 +73,37 @@ def a_queue_says_what_it_uses() -> str | None:
     return watched(act)
 
 
-def metrics_count_what_was_decided() -> str | None:
-    """A gang of three is three binds; a queue that is gone is not shown any more."""
+def metrics_count_decisions() -> str | None:
+    """A gang of three is three binds; a deleted queue has no metrics any more."""
     key = written.label("pod-group")
     members = [written.pod(f"p{n}", labels={key: "g"}, requests={GPU: 1}) for n in range(3)]
     team = written.named("Queue", "team", spec={})
-    still = Still(written.node("n"), team, written.pod_group("g", minMember=3, queue="team"), *members)
+    runner = CycleRunner(written.node("n"), team, written.pod_group("g", minMember=3, queue="team"), *members)
     metrics = Metrics(SystemClock())
-    metrics.cycle_finished(still.cycle(), seconds=0.1)
+    metrics.cycle_finished(runner.cycle(), seconds=0.1)
     if 'phalanx_decisions_total{kind="bind"} 3.0' not in _shown(metrics):
         return "three binds are not counted as three"
-    still.gone(team)
-    metrics.cycle_finished(still.cycle(), seconds=0.1)
-    return "a queue that is gone is still shown" if 'queue="team"' in _shown(metrics) else None
+    runner.gone(team)
+    metrics.cycle_finished(runner.cycle(), seconds=0.1)
+    return "a deleted queue still has metrics" if 'queue="team"' in _shown(metrics) else None
 
 
 def _shown(metrics: Metrics) -> str:
     return generate_latest(metrics.registry).decode()
 
 
-def who_waits_gets_one_event() -> str | None:
-    """A pod waits for minutes: what is to be said is written, and then there is nothing to write."""
+def a_waiting_pod_gets_one_event() -> str | None:
+    """A pod waits for minutes: its reports are written once, and then nothing is written."""
 
     async def act(world: World) -> str | None:
         sent: list[str] = []
 
-        def hear(exchange: Exchange) -> None:
+        def record(exchange: Exchange) -> None:
             is_new = exchange.landed_at is None and exchange.outcome is None
             if is_new and exchange.method in ("POST", "PATCH", "PUT") and "/leases" not in exchange.path:
                 sent.append(exchange.path)
 
-        world.observe(hear)
+        world.observe(record)
         await opened(world, node("n0"))
         world.create([pod_group("g", min_member=1), *gang("g", {"w": 1}, requests={GPU: "9"})])
         await asyncio.sleep(600.0)
@@ -113,10 +113,10 @@ def who_waits_gets_one_event() -> str | None:
 
 
 _WRITES = 6
-"""A status, a condition and an event, each at most twice: what is known first is not yet all."""
+"""A status, a condition and an event, each at most twice: the first reason may be preliminary."""
 
 
-def nothing_is_left_of_what_is_gone() -> str | None:
+def no_state_is_kept_of_deleted_gangs() -> str | None:
     """Gangs run, wait and end in a namespace, and all of it is deleted."""
 
     async def act(world: World) -> str | None:
@@ -135,33 +135,37 @@ def nothing_is_left_of_what_is_gone() -> str | None:
         left = [
             gang for reporter in reporters for gang in (*reporter._reports, *reporter._pod_messages.gangs)
         ]
-        return f"it is still known what was told about {left}" if left else None
+        return f"reports are still kept for {left}" if left else None
 
     return watched(act)
 
 
-def shapes_of_pods_that_are_gone() -> str | None:
-    """A hundred pods, each of its own shape, come and go."""
-    still = Still()
+def shapes_of_deleted_pods() -> str | None:
+    """A hundred pods, each of a different shape, are created and deleted."""
+    runner = CycleRunner()
     for number in range(1, 101):
         one = written.pod(f"p{number}", requests={"cpu": f"{number}m"})
-        still.put(one)
-        still.gone(one)
+        runner.put(one)
+        runner.gone(one)
     gc.collect()
-    shapes: Any = still.cache._pods._shapes
-    return f"{len(shapes)} shapes of no pod are kept" if len(shapes) > 1 else None
+    shapes: Any = runner.cache._pods._shapes
+    return f"{len(shapes)} shapes of deleted pods are kept" if len(shapes) > 1 else None
 
 
-def refusals_of_gangs_that_are_gone() -> str | None:
+def refusals_of_deleted_gangs() -> str | None:
     """Ten pods are refused and deleted, one after the other."""
-    still = Still(written.node("n"))
+    runner = CycleRunner(written.node("n"))
     for number in range(10):
         one = written.pod(f"p{number}", requests={GPU: 9})
-        still.put(one)
-        still.cycle()
-        still.gone(one)
-    still.cycle()
-    return f"{len(still.memory.refusals)} refusals of no gang are kept" if still.memory.refusals else None
+        runner.put(one)
+        runner.cycle()
+        runner.gone(one)
+    runner.cycle()
+    return (
+        f"{len(runner.memory.refusals)} refusals of deleted gangs are kept"
+        if runner.memory.refusals
+        else None
+    )
 
 
 def a_status_while_binds_are_under_way() -> str | None:
@@ -169,17 +173,17 @@ def a_status_while_binds_are_under_way() -> str | None:
     key = written.label("pod-group")
     members = [written.pod(f"p{n}", labels={key: "g"}, requests={GPU: 1}) for n in range(2)]
     group = written.pod_group("g", minMember=2)
-    still = Still(written.node("n"), group, *members)
-    still.assume(still.cycle())
-    found = still.cache.gang(GangId("uid-g"))
+    runner = CycleRunner(written.node("n"), group, *members)
+    runner.assume(runner.cycle())
+    found = runner.cache.gang(GangId("uid-g"))
     assert found is not None
-    status = pod_group_status.status_of(found, GangReport(), before=group.status, now_ms=still.now)
+    status = pod_group_status.status_of(found, GangReport(), before=group.status, now_ms=runner.now)
     counts = status.counts
     return None if counts is not None and counts.pending == 2 and not counts.bound else f"counts: {counts}"
 
 
-def the_longest_name_has_its_event() -> str | None:
-    """A pod whose name has as many characters as a name may have waits, and its event says why."""
+def a_pod_with_the_longest_name_gets_its_event() -> str | None:
+    """A pod with a name of the maximum length waits, and its event has the reason."""
 
     async def act(world: World) -> str | None:
         await opened(world, node("n0"))

@@ -1,4 +1,4 @@
-"""Faults of infrastructure: who is evicted, who is not, where the lost come back, what is learned."""
+"""Plays about infrastructure faults: which pods are evicted, where they are replaced, what is remembered."""
 
 import asyncio
 from typing import Any
@@ -8,14 +8,14 @@ from phalanx_simulator.embedded.store import Key, Object
 from phalanx_simulator.faults.edits import put_condition
 from phalanx_simulator.runs.world import World
 
-from tests.bugbank.worlds import FULL, GPU, Still, assignments, at_rest, node_of, opened, watched
+from tests.bugbank.worlds import FULL, GPU, CycleRunner, assignments, at_rest, node_of, opened, watched
 from tests.model import written
 
 REPLACE = {"onNodeLoss": "Replace", "gracePeriod": "5s"}
 
 
-def most_nodes_seem_faulty_at_once() -> str | None:
-    """A detector errs about most nodes: nobody is evicted, and new pods go where nothing was ever said."""
+def most_nodes_are_reported_faulty_at_once() -> str | None:
+    """A detector reports most nodes wrongly: no pod is evicted, and new pods use nodes without any report."""
 
     async def act(world: World) -> str | None:
         await opened(world, *(node(f"n{n}") for n in range(12)))
@@ -29,7 +29,7 @@ def most_nodes_seem_faulty_at_once() -> str | None:
 
 
 def the_breaker_closes_by_itself() -> str | None:
-    """Nothing else happens: who waits runs when the alarm is old."""
+    """Nothing else happens: waiting pods run once the reports are old."""
 
     async def act(world: World) -> str | None:
         await opened(world, *(node(f"n{n}") for n in range(12)))
@@ -43,7 +43,7 @@ def the_breaker_closes_by_itself() -> str | None:
 
 
 async def _false_alarm(world: World, kind: str, *, bad: str, well: str) -> None:
-    """Nine of twelve nodes, of which two are well again soon; then as many pods come as nodes are well."""
+    """Nine of twelve nodes, of which two recover soon; then as many pods are created as nodes are healthy."""
     for number in range(9):
         _say(world, number, kind, bad)
     await asyncio.sleep(10.0)
@@ -54,14 +54,16 @@ async def _false_alarm(world: World, kind: str, *, bad: str, well: str) -> None:
 
 
 def a_node_that_failed_a_gang_is_avoided() -> str | None:
-    """A member fails, for no reason that counts against its node; the next try fits on another one."""
+    """A member fails, without a fault of its node; the next attempt fits on another node."""
 
     async def act(world: World) -> str | None:
         await opened(world, *(node(f"n{n}") for n in range(5)))
         await _run_gang(world, 2)
         failed = _fail(world)
         await asyncio.sleep(8.0)
-        return f"the gang went back to {failed}, which failed it" if failed in _nodes_of(world) else None
+        return (
+            f"the gang was placed on {failed} again, where it failed" if failed in _nodes_of(world) else None
+        )
 
     return watched(act)
 
@@ -79,8 +81,8 @@ def the_only_node_is_not_avoided() -> str | None:
     return watched(act)
 
 
-def a_lost_node_is_left() -> str | None:
-    """A node falls silent under a gang that wants its lost members replaced."""
+def members_on_a_lost_node_are_replaced() -> str | None:
+    """A node of a gang that replaces lost members stops sending heartbeats."""
 
     async def act(world: World) -> str | None:
         await opened(world, *(node(f"n{n}") for n in range(6)))
@@ -93,30 +95,30 @@ def a_lost_node_is_left() -> str | None:
     return watched(act)
 
 
-def work_goes_where_less_has_failed() -> str | None:
-    """Pods of some gangs failed on the node that would be taken first."""
-    still = Still(written.node("n0"), written.node("n1"))
-    still.cycle()
+def nodes_with_fewer_failures_are_preferred() -> str | None:
+    """Pods of some gangs failed on the node that would be chosen otherwise."""
+    runner = CycleRunner(written.node("n0"), written.node("n1"))
+    runner.cycle()
     for number in range(3):
         failed = {"phase": "Failed", "reason": "UnexpectedAdmissionError"}
-        still.put(written.pod(f"failed-{number}", requests={GPU: 1}, nodeName="n0", status=failed))
-        still.cycle()
-    still.put(written.pod("p", requests={GPU: 1}))
-    placed = assignments(still.cycle())
+        runner.put(written.pod(f"failed-{number}", requests={GPU: 1}, nodeName="n0", status=failed))
+        runner.cycle()
+    runner.put(written.pod("p", requests={GPU: 1}))
+    placed = assignments(runner.cycle())
     return None if placed == {"p": "n1"} else f"placed are {placed} although n0 has failed three pods"
 
 
-def what_has_failed_long_ago_is_forgiven() -> str | None:
-    """A month later the node is as good as any: its score is gone."""
-    still = Still(written.node("n0"), written.node("n1"))
-    still.cycle()
+def failure_scores_decay() -> str | None:
+    """After a month the node has no failure score any more."""
+    runner = CycleRunner(written.node("n0"), written.node("n1"))
+    runner.cycle()
     failed = written.pod("failed", nodeName="n0", status={"phase": "Failed", "reason": "OutOfcpu"})
-    still.put(failed)
-    still.cycle()
-    still.gone(failed)
-    still.now += 30 * 24 * 3600 * 1000
-    still.cycle()
-    scores = still.memory.scores
+    runner.put(failed)
+    runner.cycle()
+    runner.gone(failed)
+    runner.now += 30 * 24 * 3600 * 1000
+    runner.cycle()
+    scores = runner.memory.scores
     return f"there are still scores: {dict(scores)}" if scores else None
 
 
@@ -148,7 +150,7 @@ def _fail(world: World) -> str:
 
 
 def _reject(world: World) -> str:
-    """The node that refuses the first member, as if it had no capacity."""
+    """The node that rejects the first member, as if it had no capacity."""
     first = _live(world)[0]
     key = Key("pods", "default", first["metadata"]["name"])
     world.client.update_status(key, phase="Failed", reason="OutOfcpu", message="no capacity")

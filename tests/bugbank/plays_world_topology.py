@@ -1,4 +1,4 @@
-"""Racks, blocks and hosts: gangs go where they must, and no two domains are taken for one."""
+"""Plays about racks, blocks and hosts: constraints are met, and no two domains are confused."""
 
 import asyncio
 from collections.abc import Mapping
@@ -9,14 +9,14 @@ from phalanx_simulator.embedded.store import Key, Object
 from phalanx_simulator.faults.edits import delete, put_condition
 from phalanx_simulator.runs.world import World
 
-from tests.bugbank.worlds import FULL, GPU, Still, assignments, at_rest, node_of, opened, watched
+from tests.bugbank.worlds import FULL, GPU, CycleRunner, assignments, at_rest, node_of, opened, watched
 from tests.model import written
 
 BLOCK = "network.topology.nvidia.com/block"
 RACK = "cloud.provider.com/topology-rack"
 
 
-def racks_of_one_name_are_two() -> str | None:
+def racks_of_the_same_name_are_distinct() -> str | None:
     """Each block has a rack r0 with one node: a gang of two in one rack waits until a larger rack is free."""
 
     async def act(world: World) -> str | None:
@@ -33,14 +33,14 @@ def racks_of_one_name_are_two() -> str | None:
 
 
 def _says_no_domain(world: World) -> str | None:
-    """Not even a plan was made that the last look before the binds had to refuse."""
+    """Check that no placement was decided that the check before the binds had to refuse."""
     group = world.client.get(Key("podgroups.scheduling.phalanx.dev", "default", "g")) or {}
     reason = (group.get("status") or {}).get("reason")
     return None if reason in ("NoDomainFits", "AboveDomainCapacity") else f"it waits for {reason}"
 
 
-def racks_with_a_common_prefix_are_two() -> str | None:
-    """r1 and r10 have one node free each."""
+def racks_with_a_common_prefix_are_distinct() -> str | None:
+    """r1 and r10 have one free node each."""
 
     async def act(world: World) -> str | None:
         await _opened(world, {"a": "b0/r1", "b": "b0/r10", "c": "b0/r100"})
@@ -51,7 +51,7 @@ def racks_with_a_common_prefix_are_two() -> str | None:
     return watched(act)
 
 
-def a_host_is_named_like_its_rack() -> str | None:
+def a_host_has_the_name_of_its_rack() -> str | None:
     """Labels of two levels have the same value; the gang fits exactly."""
 
     async def act(world: World) -> str | None:
@@ -63,8 +63,8 @@ def a_host_is_named_like_its_rack() -> str | None:
     return watched(act)
 
 
-def nodes_without_a_rack_are_in_none() -> str | None:
-    """Two nodes lack the label, and one stands in a rack: there is no rack for two."""
+def nodes_without_a_rack_label_are_in_no_rack() -> str | None:
+    """Two nodes lack the label, and one is in a rack: no rack fits two pods."""
 
     async def act(world: World) -> str | None:
         await _opened(world, {"a": "b0", "b": "b0", "c": "b0/r0"})
@@ -77,8 +77,8 @@ def nodes_without_a_rack_are_in_none() -> str | None:
     return watched(act)
 
 
-def a_lost_member_comes_back_beside_the_others() -> str | None:
-    """A gang runs in one rack; what it has to make again has better capacity in the other rack."""
+def a_lost_member_is_replaced_in_its_rack() -> str | None:
+    """A gang runs in one rack; its replaced member would fit better in the other rack."""
 
     async def act(world: World) -> str | None:
         await _opened(world, {"a": "b0/r1", "b": "b0/r1", "c": "b0/r0"})
@@ -95,8 +95,8 @@ def a_lost_member_comes_back_beside_the_others() -> str | None:
     return watched(act)
 
 
-def an_unknown_place_is_no_place() -> str | None:
-    """A node of the tighter rack is not in the network's records: the gang takes the other rack."""
+def a_node_with_unknown_topology_is_in_no_rack() -> str | None:
+    """A node of the tighter rack has an unknown network topology: the gang uses the other rack."""
 
     async def act(world: World) -> str | None:
         await _opened(world, {"a": "b0/r0", "b": "b0/r0", "c": "b0/r1", "d": "b0/r1"})
@@ -111,8 +111,8 @@ def an_unknown_place_is_no_place() -> str | None:
     return watched(act)
 
 
-def some_subgroups_are_enough() -> str | None:
-    """Two of three subgroups must start; the first, which is too large, gets capacity that comes later."""
+def a_minimum_of_subgroups_starts() -> str | None:
+    """Two of three subgroups must start; the first, which is too large, gets capacity that is added later."""
 
     async def act(world: World) -> str | None:
         sizes = {"a": 5, "b": 2, "c": 2}
@@ -131,33 +131,33 @@ def some_subgroups_are_enough() -> str | None:
         world.create([node(f"n{n}") for n in range(6, 9)])
         await at_rest(world)
         waits = [f"a-{n}" for n in range(5) if not node_of(world, f"a-{n}")]
-        return f"{waits} wait, and there is capacity" if waits else None
+        return f"{waits} wait, although they fit" if waits else None
 
     return watched(act)
 
 
 def leaders_and_workers_share_the_capacity() -> str | None:
-    """Two roles of different size on nodes that are just enough for both: each GPU is given away once."""
+    """Two roles of different size on nodes that fit both exactly: each GPU is assigned once."""
     key = written.label("pod-group")
     nodes = [written.node(f"n{n}", labels={RACK: "r0"}) for n in range(2)]
     leader = written.pod("leader", labels={key: "g"}, requests={GPU: 4, "cpu": 1})
     workers = [written.pod(f"w{n}", labels={key: "g"}, requests={GPU: 6}) for n in range(2)]
-    still = Still(*nodes, written.pod_group("g", minMember=3), leader, *workers)
-    result = still.cycle()
+    runner = CycleRunner(*nodes, written.pod_group("g", minMember=3), leader, *workers)
+    result = runner.cycle()
     if result.stats.errors:
         return f"a solver's answer broke the rules: {result.stats.errors[0]}"
     return f"placed are {assignments(result)}" if result.placements else None
 
 
-def racks_come_after_the_first_look() -> str | None:
-    """The first nodes have no rack; those that come later do, and then there is such a level."""
+def racks_are_added_later() -> str | None:
+    """The first nodes have no rack label; nodes that are added later do, and add the level."""
     first = written.node("n0")
     key = written.label("pod-group")
-    still = Still(first, written.pod_group("g", topology={"required": "rack"}))
-    still.put(written.pod("p", labels={key: "g"}, requests={GPU: 1}))
-    still.cycle()
-    still.put(written.node("n1", labels={RACK: "r0"}))
-    return None if assignments(still.cycle()) else "nobody uses the racks that came later"
+    runner = CycleRunner(first, written.pod_group("g", topology={"required": "rack"}))
+    runner.put(written.pod("p", labels={key: "g"}, requests={GPU: 1}))
+    runner.cycle()
+    runner.put(written.node("n1", labels={RACK: "r0"}))
+    return None if assignments(runner.cycle()) else "racks that were added later are not used"
 
 
 async def _opened(world: World, places: Mapping[str, str]) -> None:

@@ -1,4 +1,4 @@
-"""What pods of any scheduler take of nodes, and what is free again when they end or vanish."""
+"""Plays about usage: the capacity that pods of any scheduler use, and that is freed when they end."""
 
 import asyncio
 from typing import Any
@@ -9,14 +9,14 @@ from phalanx_simulator.faults.edits import delete, node_key
 from phalanx_simulator.hosts.network import Effect, Rule
 from phalanx_simulator.runs.world import World
 
-from tests.bugbank.worlds import FULL, GPU, Still, assignments, at_rest, opened, watched
+from tests.bugbank.worlds import FULL, GPU, CycleRunner, assignments, at_rest, opened, watched
 from tests.model import written
 
 FOREIGN = "default-scheduler"
 
 
 def foreign_pods_are_counted() -> str | None:
-    """Others put pods of every sort on nodes; ours fill what is left, and the caches count as kubelets do."""
+    """Other schedulers bind pods of every kind; ours fill the rest, and the caches count as kubelets do."""
 
     async def act(world: World) -> str | None:
         await opened(world, *(node(f"n{n}", cpu="16", pods="6") for n in range(6)))
@@ -48,8 +48,8 @@ def _theirs(name: str, on: str, requests: dict[str, str], **rest: Any) -> Object
     return pod(name, scheduler=FOREIGN, requests=requests or {"cpu": "0"}, nodeName=on, **rest)
 
 
-def pods_of_others_are_left_alone() -> str | None:
-    """A group of another scheduler's pods waits, and so do those without a group. Ours brings a cycle."""
+def pods_of_other_schedulers_are_not_bound() -> str | None:
+    """Pods of another scheduler wait, with and without a group. A pod of ours triggers a cycle."""
 
     async def act(world: World) -> str | None:
         await opened(world, node("n0"))
@@ -62,27 +62,27 @@ def pods_of_others_are_left_alone() -> str | None:
     return watched(act)
 
 
-def a_pod_is_deleted_while_it_is_bound() -> str | None:
+def a_pod_is_deleted_during_its_bind() -> str | None:
     """Its capacity is free again, in every ledger."""
-    still = Still(written.node("n"), written.pod("p", requests={GPU: 8}))
-    still.assume(still.cycle())
-    still.gone(written.pod("p", requests={GPU: 8}))
-    still.cache.check_invariants()
-    still.put(written.pod("q", requests={GPU: 8}))
-    return None if assignments(still.cycle()) else "the capacity of a deleted pod is not free"
+    runner = CycleRunner(written.node("n"), written.pod("p", requests={GPU: 8}))
+    runner.assume(runner.cycle())
+    runner.gone(written.pod("p", requests={GPU: 8}))
+    runner.cache.check_invariants()
+    runner.put(written.pod("q", requests={GPU: 8}))
+    return None if assignments(runner.cycle()) else "the capacity of a deleted pod is not free"
 
 
-def a_deleted_pod_holds_its_capacity_until_it_is_gone() -> str | None:
-    """Its containers may run on for minutes."""
+def a_terminating_pod_uses_its_capacity() -> str | None:
+    """Its containers may keep running for minutes."""
     going = {"deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": 600}
     old = written.pod("old", meta=going, requests={GPU: 8}, nodeName="n")
-    still = Still(written.node("n"), old)
-    still.put(written.pod("new", requests={GPU: 1}))
-    return "a pod is placed where another one still runs" if assignments(still.cycle()) else None
+    runner = CycleRunner(written.node("n"), old)
+    runner.put(written.pod("new", requests={GPU: 1}))
+    return "a pod is placed where another one still runs" if assignments(runner.cycle()) else None
 
 
-def a_node_vanishes_under_a_gang() -> str | None:
-    """A gang in one rack lacks a surplus member; a node of the others is deleted, and one comes."""
+def a_node_of_a_running_gang_is_deleted() -> str | None:
+    """A gang in one rack has a waiting surplus member; a node of its members is deleted, and one is added."""
 
     async def act(world: World) -> str | None:
         rack = {"cloud.provider.com/topology-rack": "r0"}
@@ -98,8 +98,8 @@ def a_node_vanishes_under_a_gang() -> str | None:
     return watched(act)
 
 
-def another_scheduler_is_faster() -> str | None:
-    """Whenever we decide, others have put a pod where we wanted to go before we could say so."""
+def another_scheduler_binds_first() -> str | None:
+    """After each decision another scheduler binds a pod to the chosen node before our bind is sent."""
 
     async def act(world: World) -> str | None:
         taken: dict[str, None] = {}
@@ -123,14 +123,14 @@ def another_scheduler_is_faster() -> str | None:
 
 
 def _slow_plans(world: World) -> None:
-    """A second passes between a decision and its first bind: the plan is written down first."""
+    """A second passes between a decision and its first bind: the placement is written first."""
     for replica in world.replicas:
         if replica.process is not None:
             rule = Rule(effect=Effect.SLOW, methods=("PATCH",), path_part="/podgroups", slow_s=1.0)
             replica.process.network.rules.append(rule)
 
 
-def a_node_vanishes_after_the_decision() -> str | None:
+def a_node_is_deleted_after_the_decision() -> str | None:
     """The node on which a pod was placed is deleted before the bind is sent."""
 
     async def act(world: World) -> str | None:
@@ -150,27 +150,27 @@ def a_node_vanishes_after_the_decision() -> str | None:
 
 
 def a_foreign_pod_is_resized() -> str | None:
-    """It holds what its kubelet has given it, though it asks for less by now."""
+    """It uses what its kubelet has allocated, although its requests are lower."""
     small = {"cpu": 1}
     before = written.pod("theirs", requests=small, schedulerName=FOREIGN, nodeName="n")
     given = {"containerStatuses": [{"name": "main", "resources": {"requests": {"cpu": 8}}}]}
-    still = Still(written.node("n"), before)
-    still.cycle()
-    still.put(written.pod("theirs", requests=small, schedulerName=FOREIGN, nodeName="n", status=given))
-    still.put(written.pod("p", requests=small))
-    return "a pod is placed where a resize has taken all" if assignments(still.cycle()) else None
+    runner = CycleRunner(written.node("n"), before)
+    runner.cycle()
+    runner.put(written.pod("theirs", requests=small, schedulerName=FOREIGN, nodeName="n", status=given))
+    runner.put(written.pod("p", requests=small))
+    return "a pod is placed where a resize has taken all" if assignments(runner.cycle()) else None
 
 
 def a_pod_changes_its_gang() -> str | None:
-    """Its label names another group of its namespace: it is a member of that one alone."""
+    """Its label changes to another group of its namespace: it is a member of that group only."""
     key = written.label("pod-group")
-    still = Still(
+    runner = CycleRunner(
         written.node("n"),
         written.pod_group("a"),
         written.pod_group("b"),
         *(written.pod(name, labels={key: name[0]}, requests={GPU: 1}) for name in ("a0", "a1", "b0")),
     )
-    still.put(written.pod("a1", labels={key: "b"}, requests={GPU: 1}))
-    still.cache.check_invariants()
-    names = sorted(assignments(still.cycle()))
+    runner.put(written.pod("a1", labels={key: "b"}, requests={GPU: 1}))
+    runner.cache.check_invariants()
+    names = sorted(assignments(runner.cycle()))
     return None if names == ["a0", "a1", "b0"] else f"placed are {names}"

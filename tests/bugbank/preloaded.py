@@ -1,7 +1,7 @@
-"""Imports the product once, and forgets just what depends on a module that is to be edited.
+"""Imports the product once, and removes only the modules that depend on a module that is to be edited.
 
-A child that is forked from a process with everything imported pays only for the modules that it has to import
-again: the edited one, and all that import it, directly or not.
+A child that is forked from a process with everything imported only has to import some modules again: the
+edited one, and all that import it, directly or not.
 """
 
 import builtins
@@ -24,7 +24,7 @@ _LIBRARIES: Final = (
     "yaml",
 )
 _PACKAGES: Final = ("phalanx_plugins", "phalanx_simulator.drills", "phalanx_simulator.invariants")
-"""Imported with all their modules: they are looked up by name when something runs."""
+"""Imported with all their modules: they are looked up by name at run time."""
 
 _PRODUCT: Final = ("phalanx", "phalanx_plugins", "phalanx_simulator", "tests")
 
@@ -33,7 +33,7 @@ _importers: defaultdict[str, set[str]] = defaultdict(set)
 
 
 def preload() -> None:
-    """Import everything that a catcher may use, and note which module imports which."""
+    """Import everything that a catcher may use, and record which module imports which."""
     original = builtins.__import__
 
     def noting(
@@ -82,7 +82,7 @@ def forget(module: str) -> None:
 
 
 def _refuse_leftovers(gone: set[str]) -> None:
-    """Raise AssertionError where a module that stays holds a class or function of one that is gone."""
+    """Raise AssertionError if a remaining module holds a class or function of a removed one."""
     for name, module in list(sys.modules.items()):
         if name.partition(".")[0] in _PRODUCT and name not in (__name__, "__main__"):
             held = {getattr(value, "__module__", None) for value in vars(module).values()}

@@ -1,4 +1,4 @@
-"""Bugs in the face of an API server that refuses, throttles, or answers too late (faults: 4.4)."""
+"""Bugs with an API server that refuses, throttles, or responds too late (faults: 4.4)."""
 
 from typing import Final
 
@@ -6,37 +6,37 @@ from tests.bugbank.bank import Mutant, Played
 
 REPLIES: Final[tuple[Mutant, ...]] = (
     Mutant(
-        name="a server that asks for a pause is asked again at once",
+        name="Retry-After is ignored",
         issues=("Volcano #3966",),
         module="phalanx.kube.binder",
         edits={"(pod, pod.backoff.next(at_least=wait))": "(pod, pod.backoff.next())"},
-        caught_by=Played("plays_binding:one_in_trouble"),
+        caught_by=Played("plays_binding:one_pod_keeps_failing"),
     ),
     Mutant(
-        name="a bind that fails is sent again without a pause",
+        name="a failed bind is retried without backoff",
         issues=("Volcano #3966", "Kueue #12002"),
         module="phalanx.kube.flow_control",
         edits={
             "        delay = self._delay * (0.5 + 0.5 * self._jitter())\n": "        delay = 0.001\n",
         },
-        caught_by=Played("plays_binding:one_in_trouble"),
+        caught_by=Played("plays_binding:one_pod_keeps_failing"),
     ),
     Mutant(
-        name="a status that met a conflict is never written",
+        name="a status write that conflicts is never repeated",
         issues=("KAI #676",),
         module="phalanx.kube.status",
         edits={"        self._on_lost(uid)\n": ""},
         caught_by=Played("plays_binding:status_conflict"),
     ),
     Mutant(
-        name="a gang whose status met a conflict is not bound",
+        name="a gang whose status write conflicts is not bound",
         issues=("KAI #676",),
         module="phalanx.kube.binder",
         edits={"            self._start_later(gang, error)\n": ""},
         caught_by=Played("plays_binding:status_conflict"),
     ),
     Mutant(
-        name="leadership is given up when one renewal fails",
+        name="leadership ends when one renewal fails",
         issues=("kubernetes #47899", "CloudNativePG #10918"),
         module="phalanx.kube.leader_election",
         edits={
@@ -47,7 +47,7 @@ REPLIES: Final[tuple[Mutant, ...]] = (
         caught_by=Played("plays_leaders:one_renewal_fails"),
     ),
     Mutant(
-        name="a renewal of unknown outcome is sent again with the old version",
+        name="a renewal of unknown outcome is retried with the old version",
         issues=("kubernetes #47899",),
         module="phalanx.kube.leader_election",
         edits={
@@ -59,14 +59,14 @@ REPLIES: Final[tuple[Mutant, ...]] = (
         caught_by=Played("plays_leaders:one_renewal_fails"),
     ),
     Mutant(
-        name="the first page is taken for the whole list",
+        name="the first page counts as the complete list",
         issues=("kubernetes-client/python #801", "Volcano #1052"),
         module="phalanx.kube.client",
         edits={"            if not token:\n": "            if token is not None:\n"},
         caught_by=Played("plays_views:lists_have_pages"),
     ),
     Mutant(
-        name="a token that has expired is used for ever",
+        name="an expired token is never renewed",
         issues=("KAI #1817",),
         module="phalanx.kube.transport",
         edits={
@@ -77,7 +77,7 @@ REPLIES: Final[tuple[Mutant, ...]] = (
         caught_by=Played("plays_http:token_has_expired"),
     ),
     Mutant(
-        name="a watch whose token has expired is tried with it for ever",
+        name="an expired token of a watch is never renewed",
         issues=("KAI #1817",),
         module="phalanx.kube.transport",
         edits={

@@ -1,4 +1,4 @@
-"""The whole bank at once: who is caught, by what, and how long that takes."""
+"""The complete bank at once: which mutants are caught, by what, and in what time."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -22,9 +22,9 @@ class _Try(Struct, frozen=True):
 
 
 class Result(Struct, frozen=True):
-    """`caught`: by something that sees nothing in the code as it is. `seen`: what it saw first, or says.
+    """`caught`: by a catcher that finds nothing in the unchanged code. `seen`: its first finding or output.
 
-    `by`: what that was. A mutant has a second result where whole runs should catch it too.
+    `by`: the catcher. A mutant has a second result if simulated runs should catch it too.
     """
 
     mutant: Mutant
@@ -35,9 +35,9 @@ class Result(Struct, frozen=True):
 
 
 def run(mutants: Sequence[Mutant], *, jobs: int = 2) -> Iterator[Result]:
-    """One result after the other, in the order of the mutants, that of seeds behind that of the play.
+    """One result after the other, in the order of the mutants; that of seeds follows that of the play.
 
-    What should catch them looks at the code as it is before that.
+    The catchers run on the unchanged code before that.
     """
     pool: SimpleQueue[Children] = SimpleQueue()
     helpers = [Children().__enter__() for _ in range(jobs)]
@@ -78,7 +78,7 @@ def one_per_catcher(mutants: Iterable[Mutant]) -> list[Mutant]:
 
 
 def write(results: Sequence[Result], path: Path = RESULTS) -> None:
-    """As JSON, for people and for later comparison."""
+    """As JSON, to read and to compare later."""
     own = [one for one in results if one.by is one.mutant.caught_by]
     by_seeds = {one.mutant.name: one for one in results if one.by is not one.mutant.caught_by}
     document = {
@@ -94,10 +94,10 @@ def write(results: Sequence[Result], path: Path = RESULTS) -> None:
 
 def _written(one: Result, by_seeds: Result | None) -> dict[str, Any]:
     about = {"name": one.mutant.name, "issues": list(one.mutant.issues), "module": one.mutant.module}
-    return {**about, **_told(one), **({} if by_seeds is None else {"seeds": _told(by_seeds)})}
+    return {**about, **_outcome(one), **({} if by_seeds is None else {"seeds": _outcome(by_seeds)})}
 
 
-def _told(one: Result) -> dict[str, Any]:
+def _outcome(one: Result) -> dict[str, Any]:
     return {
         "by": words_of(one.by),
         "caught": one.caught,
@@ -108,5 +108,5 @@ def _told(one: Result) -> dict[str, Any]:
 
 def _result(one: _Try, answer: Answer, wrong: str | None) -> Result:
     lines = answer.said.splitlines() or [f"ended with {answer.code}"]
-    seen = f"the code as it is fails too: {wrong}" if wrong is not None else lines[-1]
+    seen = f"the unchanged code fails too: {wrong}" if wrong is not None else lines[-1]
     return Result(one.mutant, one.by, answer.code == 0 and wrong is None, seen, answer.seconds)

@@ -1,7 +1,7 @@
 """`python -m tests.bugbank.search [PART ...]`: the first seed that catches each mutant, for `seeds.py`.
 
-Of all mutants, or those with one of these words in their name. Each has a process of its own, in which it
-meets seeds 1 to `--last` of each sort of runs. That the code as it is passes them is seen by the bank itself.
+For all mutants, or those with one of these words in their name. Each has its own process, in which it is run
+with seeds 1 to `--last` of each kind of runs. The bank itself checks that the unchanged code passes them.
 """
 
 import argparse
@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from msgspec.structs import replace
 
-from tests.bugbank.apply import put_in, seen_by
+from tests.bugbank.apply import apply_mutant, seen_by
 from tests.bugbank.bank import Mutant, Simulated
 from tests.bugbank.children import ROOT
 from tests.bugbank.mutants import MUTANTS
@@ -31,8 +31,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _search(next(one for one in MUTANTS if one.name == asked.only), asked.last)
     names = [one.name for one in MUTANTS if not asked.words or any(word in one.name for word in asked.words)]
     with ThreadPoolExecutor(asked.jobs) as threads:
-        for told in threads.map(lambda name: _in_a_process(name, asked.last), names):
-            print(told, end="", flush=True)
+        for line in threads.map(lambda name: _in_a_process(name, asked.last), names):
+            print(line, end="", flush=True)
     return 0
 
 
@@ -43,7 +43,7 @@ def _in_a_process(name: str, last: int) -> str:
 
 
 def _search(mutant: Mutant, last: int) -> int:
-    put_in(mutant)
+    apply_mutant(mutant)
     for seed in range(1, last + 1):
         for runs in (STORM, LEADERS, ALL):
             seen = _seen(replace(runs, first=seed, last=seed))

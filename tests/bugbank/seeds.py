@@ -1,10 +1,10 @@
-"""Mutants that whole runs catch too, with the seeds that do: nobody has staged anything for them.
+"""Mutants that simulated runs catch too, with the seeds that do; these runs are not written for them.
 
-Nearly all runs are of one kind, the cheapest in which much goes wrong: six minutes of a storm over eight
-nodes, in about two seconds. Those of leaders that come and go, and of all faults, have eighteen minutes. Each
-range begins with the first seed that catches the mutant; those behind it are for the day on which a change of
-the scheduler moves what happens. `python -m tests.bugbank.search` finds them. Mutants that are not here are
-not caught by such seeds from 1 to 3, or were not tried.
+Nearly all runs are of the cheapest kind with many faults: six minutes of a storm on eight nodes, in about two
+seconds. Those of leader changes, and of all faults, have eighteen minutes. Each range starts with the first
+seed that catches the mutant; the next ones are a reserve for changes of the scheduler that alter the runs.
+`python -m tests.bugbank.search` finds the seeds. Mutants that are not listed are not caught by seeds from
+1 to 3, or were not tried.
 """
 
 from collections.abc import Mapping
@@ -33,28 +33,28 @@ def _all(first: int) -> Simulated:
 
 SEEDS: Final[Mapping[str, Simulated]] = {
     "assumed pods use nothing": _all(2),
-    "evictions of a pod go to any pod of the same name": _storm(2),
-    "binds are sent before a whole placement exists": _storm(1),
-    "gangs take what they get and wait for the rest": _storm(1),
+    "evictions of a pod apply to any pod of the same name": _storm(2),
+    "binds are sent before a complete placement exists": _storm(1),
+    "gangs hold partial capacity and wait for the rest": _storm(1),
     "members that have failed count": _storm(1),
     "deleted pods are not noticed": _storm(1),
     "pods that have ended still use their node": _storm(1),
-    "a new list keeps what it does not hold": _all(2),
-    "capacity that was given back wakes nobody": _storm(1),
+    "a new list does not remove missing objects": _all(2),
+    "freed capacity does not trigger a cycle": _storm(1),
     "a refusal is remembered although there is more capacity": _storm(1),
-    "a leader writes for longer than its Lease lasts": _storm(2),
-    "a Lease that is held is taken": _leaders(1),
+    "a leader writes beyond the duration of its Lease": _storm(2),
+    "a Lease that another replica holds is acquired": _leaders(1),
     "pods of other schedulers are not counted": _all(1),
-    "what is placed is booked twice": _storm(2),
+    "placed pods are counted twice in the ledger": _storm(2),
     "a namespace's gangs leave empty entries": _storm(1),
-    "versions of pods that are gone are kept": _storm(1),
+    "versions of deleted pods are kept": _storm(1),
 }
 """By the mutant's name."""
 
 AMONG_TESTS: Final = (
-    "binds are sent before a whole placement exists",
+    "binds are sent before a complete placement exists",
     "deleted pods are not noticed",
     "pods that have ended still use their node",
     "a namespace's gangs leave empty entries",
 )
-"""Caught by each of the seeds. Tried whenever tests run; the others by `python -m tests.bugbank`."""
+"""Caught by each of the seeds. Run with the tests; the others by `python -m tests.bugbank`."""

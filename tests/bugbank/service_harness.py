@@ -1,7 +1,7 @@
-"""A small stage for plays: a few nodes, the whole scheduler, one story, and all checks that watch it.
+"""The environment of plays: a few nodes, the complete scheduler, one sequence of steps, and all checks.
 
-A play is a coroutine function of a Stage that acts and says with `must` or `until` what has to hold. What it
-says, what the checks see and a scheduler that ends although nobody stopped it are all findings.
+A play is a coroutine function with a Stage as argument; it calls `must` and `until` for what has to hold.
+Their failures, violations of the checks and a scheduler that ends unexpectedly are all findings.
 """
 
 import asyncio
@@ -25,11 +25,11 @@ HOSTNAME = "kubernetes.io/hostname"
 
 
 class Unmet(Exception):
-    """The play asked for something that is not so."""
+    """A condition of the play does not hold."""
 
 
 class Stage:
-    """Short words for what stories need. Times are simulated seconds."""
+    """Short methods for plays. Times are simulated seconds."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -52,18 +52,18 @@ class Stage:
 
     @property
     def now(self) -> float:
-        """Seconds since the world began."""
+        """Seconds since the start of the world."""
         return self.world.loop.time()
 
     async def open(self, *manifests: Object) -> None:
-        """Create what is there from the beginning, and wait until somebody leads."""
+        """Create the initial objects, and wait for a leader."""
         self.create(*manifests)
         self.world.start()
         await asyncio.sleep(SETTLE_S)
-        await self.until(lambda: self.world.leader() is not None, "somebody leads", within_s=20)
+        await self.until(lambda: self.world.leader() is not None, "a replica leads", within_s=20)
 
     async def until(self, is_so: Callable[[], bool], what: str, *, within_s: float = 10.0) -> None:
-        """Wait for it. Raises Unmet."""
+        """Wait until the condition holds. Raises Unmet."""
         end = self.now + within_s
         while not is_so():
             if self.now >= end:
@@ -71,36 +71,36 @@ class Stage:
             await asyncio.sleep(0.1)
 
     async def all_the_while(self, is_so: Callable[[], bool], what: str, *, for_s: float) -> None:
-        """It stays so. Raises Unmet."""
+        """Check that the condition keeps holding. Raises Unmet."""
         end = self.now + for_s
         while self.now < end:
             self.must(is_so(), what)
             await asyncio.sleep(0.1)
 
     def must(self, is_so: bool, what: str) -> None:
-        """It is so now. Raises Unmet."""
+        """Check that the condition holds now. Raises Unmet."""
         if not is_so:
             raise Unmet(f"at {self.now:.1f} s not so: {what}")
 
     # --- the cluster ---------------------------------------------------------------------------------------
 
     def create(self, *manifests: Object) -> None:
-        """As a user does."""
+        """Create objects as a user does."""
         self.world.create(manifests)
 
     def edit(self, resource: str, name: str, change: Callable[[Object], Object], *, at: str = "") -> None:
-        """Replace an object by what `change` makes of it."""
+        """Replace an object by the result of `change`."""
         self.world.client.update(self._key(resource, name, at), change)
 
     def delete(self, resource: str, name: str, *, grace_s: int | None = None) -> None:
-        """This very object, where it exists."""
+        """Delete this object, by UID, if it exists."""
         key = self._key(resource, name)
         found = self.world.client.get(key)
         if found is not None:
             self.world.client.delete(key, uid=found["metadata"]["uid"], grace_s=grace_s)
 
     def get(self, resource: str, name: str) -> Object:
-        """The object, or nothing of it."""
+        """The object, or an empty one."""
         return self.world.client.get(self._key(resource, name)) or {}
 
     def status(self, name: str) -> Object:
@@ -109,7 +109,7 @@ class Stage:
         return found
 
     def pods(self, prefix: str = "") -> list[Object]:
-        """Pods that are not being deleted and whose names begin so."""
+        """Pods with this name prefix that are not being deleted."""
         found = [self.world.client.get(key) for key in self.world.client.keys("pods")]
         return [
             one
@@ -118,19 +118,19 @@ class Stage:
         ]
 
     def bound(self, prefix: str = "") -> int:
-        """How many of these have a node."""
+        """How many of these pods have a node."""
         return sum(1 for one in self.pods(prefix) if one["spec"].get("nodeName"))
 
     def running(self, prefix: str = "") -> int:
-        """How many of these run."""
+        """How many of these pods are running."""
         return sum(1 for one in self.pods(prefix) if one["status"].get("phase") == "Running")
 
     def in_phase(self, phase: str, prefix: str = "") -> int:
-        """How many of these are in this phase."""
+        """How many of these pods are in this phase."""
         return sum(1 for one in self.pods(prefix) if one["status"].get("phase") == phase)
 
     def nodes_of(self, prefix: str = "") -> list[str]:
-        """The nodes that these are on, each once."""
+        """The distinct nodes of these pods."""
         return sorted({one["spec"]["nodeName"] for one in self.pods(prefix) if one["spec"].get("nodeName")})
 
     def cordon(self, node: str, *, cordoned: bool = True) -> None:
@@ -140,14 +140,14 @@ class Stage:
         )
 
     def offer(self, node: str, **amounts: str) -> None:
-        """Change what a node can allocate, not its capacity; `gpu` is the GPUs."""
+        """Change a node's allocatable, not its capacity; `gpu` stands for the GPU resource."""
         named = {{"gpu": GPU, "cpu": CPU}.get(name, name): amount for name, amount in amounts.items()}
         key = self._key("nodes", node)
         allocatable = {**self.get("nodes", node)["status"]["allocatable"], **named}
         self.world.client.update_status(key, allocatable=allocatable)
 
     def bind_foreign(self, name: str, node: str) -> None:
-        """Another scheduler binds a pod."""
+        """Bind a pod as another scheduler does."""
         uid = self.get("pods", name)["metadata"]["uid"]
         self.must(self.world.client.bind(self._key("pods", name), uid=uid, node=node), f"{name} can be bound")
 
@@ -165,15 +165,15 @@ class Stage:
 
     @property
     def leader(self) -> Replica:
-        """Who leads. Raises Unmet when nobody does."""
+        """The leader. Raises Unmet if there is none."""
         found = self.world.leader()
         if found is None:
-            raise Unmet("nobody leads")
+            raise Unmet("no replica leads")
         return found
 
     @property
     def follower(self) -> Replica:
-        """One that does not lead."""
+        """A replica that does not lead."""
         return next(one for one in self.world.replicas if one is not self.leader)
 
     @property
@@ -182,42 +182,42 @@ class Stage:
         return self.process_of(self.leader).network
 
     def process_of(self, replica: Replica) -> Process:
-        """Its present life."""
+        """The process that the replica runs now."""
         assert replica.process is not None
         return replica.process
 
     def meet(self, effect: Effect, method: str, part: str, *, on: Replica | None = None, **more: Any) -> Rule:
-        """Requests of the leader, or of another, fare so from now on; set `times` to 0 to end it."""
+        """Apply an effect to requests of the leader, or of another replica; set `times` to 0 to end it."""
         rule = Rule(effect=effect, methods=(method,) if method else (), path_part=part, **more)
         self.process_of(on or self.leader).network.rules.append(rule)
         return rule
 
     def kill_leader(self) -> None:
-        """kill -9; it starts again after a while."""
+        """kill -9; the replica starts again after a while."""
         self.deaths += 1
         self.leader.kill()
 
     def binds(self, name: str = "") -> list[Exchange]:
-        """Binds that were sent, all or of one pod."""
+        """Binds that were sent, of all pods or of one."""
         part = f"/pods/{name}/binding" if name else "/binding"
         return [one for one in self.sent if one.method == "POST" and one.path.endswith(part)]
 
 
-def whole(name: str, members: int, *, gpus: int = 1, prefix: str = "", **spec: Any) -> list[Object]:
-    """A PodGroup and its bare pods; `spec` is the PodGroup's."""
+def gang_with_pods(name: str, members: int, *, gpus: int = 1, prefix: str = "", **spec: Any) -> list[Object]:
+    """A PodGroup and its bare pods; `spec` is that of the PodGroup."""
     pods = [member(f"{prefix or name}-{number}", group=name, gpus=gpus) for number in range(members)]
     return [pod_group(name, **{"min_member": members, **spec}), *pods]
 
 
 def member(name: str, *, gpus: int = 1, **options: Any) -> Object:
-    """A pod of ours that asks for GPUs."""
+    """A pod of ours that requests GPUs."""
     return pod(name, requests={GPU: str(gpus), CPU: "1"}, **options)
 
 
-def work(
+def gang_with_job(
     name: str, members: int, *, gpus: int = 1, min_member: int = 0, run_s: float | None = None, **spec: Any
 ) -> list[Object]:
-    """A PodGroup and a Job that makes its pods again when they go."""
+    """A PodGroup and a Job that recreates its pods."""
     template = pod("", requests={GPU: str(gpus), CPU: "1"}, run_s=run_s)
     metadata = {**template["metadata"], "labels": {LABEL_POD_GROUP: name}}
     del metadata["name"], metadata["namespace"]
@@ -244,23 +244,23 @@ def seen(
     loses_lease: bool = False,
     config: SchedulerConfig | None = None,
 ) -> str | None:
-    """The first thing that is wrong, or None. `loses_lease`: the play takes leadership away."""
+    """The first finding, or None. `loses_lease`: the play ends leadership."""
     found: list[str] = []
 
-    async def told(world: World) -> None:
+    async def run(world: World) -> None:
         stage = Stage(world)
-        story = world.go(play(stage))
-        while not story.done() and not world.violations.kept:
-            await asyncio.wait((story,), timeout=1.0)
+        steps = world.go(play(stage))
+        while not steps.done() and not world.violations.kept:
+            await asyncio.wait((steps,), timeout=1.0)
         if world.violations.kept:
             return
         try:
-            await story
+            await steps
         except Unmet as unmet:
             found.append(str(unmet))
         lives = sum(one.starts for one in world.replicas)
         if not found and not loses_lease and lives > replicas + stage.deaths:
-            found.append("a scheduler ended although nobody stopped it")
+            found.append("a scheduler ended unexpectedly")
 
     settings = WorldSettings(
         seed=seed,
@@ -269,7 +269,7 @@ def seen(
         single_writer=not rival,
         config=config or SchedulerConfig(),
     )
-    world = in_world(settings, told)
+    world = in_world(settings, run)
     if world.violations.kept:
         first = world.violations.kept[0]
         return f"{first.check} {first.subject}: {first.message}"

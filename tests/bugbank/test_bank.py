@@ -1,6 +1,6 @@
-"""Every bug in the bank is caught, and what catches it sees nothing in the code as it is.
+"""Every bug in the bank is caught, and its catcher finds nothing in the unchanged code.
 
-What takes more than two seconds, and most seeds, are left to `python -m tests.bugbank`, or to PHALANX_SOAK=1.
+Mutants that take more than two seconds, and most seeds, run with `python -m tests.bugbank` or PHALANX_SOAK=1.
 """
 
 import os
@@ -43,7 +43,7 @@ def test_every_edit_fits_the_code() -> None:
 
 
 def misfits(mutant: Mutant) -> Iterator[str]:
-    """The edits whose old text is not exactly once in the module, when they are made one after the other."""
+    """The edits whose old text does not occur exactly once in the module, when they are applied in order."""
     found = find_spec(mutant.module)
     assert found is not None, mutant.module
     assert found.origin is not None
@@ -65,21 +65,21 @@ def test_seeds_are_of_mutants_of_the_bank() -> None:
 
 
 @pytest.mark.parametrize("name", SEEDED)
-def test_a_bug_is_caught_by_whole_runs(name: str, children: Children) -> None:
+def test_a_bug_is_caught_by_simulated_runs(name: str, children: Children) -> None:
     answer = children.ask(name, seeds=True)
     assert answer.code == 0, answer.said
 
 
-def test_whole_runs_see_nothing_in_the_code_as_it_is(children: Children) -> None:
+def test_simulated_runs_find_nothing_in_the_unchanged_code(children: Children) -> None:
     ranges = {SEEDS[name]: name for name in SEEDED}
     answer = children.ask(*ranges.values(), sound=True, seeds=True)
     assert answer.code == 1, answer.said
 
 
 def catchers() -> dict[str, list[str]]:
-    """Per file of plays, one mutant for each catcher; those without a play by themselves.
+    """For each file of plays, one mutant for each catcher; those without a play separately.
 
-    The plays of `named` have a test of their own.
+    The plays of `named` have a separate test.
     """
     found: dict[str, list[str]] = {}
     for mutant in one_per_catcher(QUICK):
@@ -91,6 +91,6 @@ def catchers() -> dict[str, list[str]]:
 
 
 @pytest.mark.parametrize(("file", "mutants"), catchers().items(), ids=catchers())
-def test_the_code_as_it_is_has_none_of_them(file: str, mutants: list[str], children: Children) -> None:
+def test_the_unchanged_code_has_none_of_these_bugs(file: str, mutants: list[str], children: Children) -> None:
     answer = children.ask(*mutants, sound=True)
     assert answer.code == 1, answer.said

@@ -1,4 +1,4 @@
-"""The reports of other schedulers' users, told again to ours: nothing of what they saw happens."""
+"""The bugs that users of other schedulers reported do not occur."""
 
 from collections.abc import Callable
 
@@ -8,5 +8,5 @@ from tests.bugbank.named import PLAYS
 
 
 @pytest.mark.parametrize("play", PLAYS, ids=lambda play: play.__name__)
-def test_what_others_met_does_not_happen(play: Callable[[], str | None]) -> None:
+def test_a_reported_bug_of_another_scheduler_does_not_occur(play: Callable[[], str | None]) -> None:
     assert play() is None

@@ -1,4 +1,4 @@
-"""Bugs of caches: old views, missed events, restarts that forget, wakes that do not come (faults: 4.3)."""
+"""Bugs of caches: old state, missed events, state lost in restarts, missing triggers (faults: 4.3)."""
 
 from typing import Final
 
@@ -14,61 +14,61 @@ VIEWS: Final[tuple[Mutant, ...]] = (
                 "        return"
             )
         },
-        caught_by=Played("plays_views:comings_and_goings"),
+        caught_by=Played("plays_views:pods_and_nodes_start_and_end"),
     ),
     Mutant(
         name="deleted nodes are not noticed",
         issues=("Volcano #4888", "Volcano #5735"),
         module="phalanx.cache.nodes",
         edits={"        self._nodes.delete(key, uid, log)\n": ""},
-        caught_by=Played("plays_views:comings_and_goings"),
+        caught_by=Played("plays_views:pods_and_nodes_start_and_end"),
     ),
     Mutant(
         name="pods that have ended still use their node",
         issues=("Kueue #11033",),
         module="phalanx.cache.cache",
         edits={" or pod.node is None or not pod.holds_node": " or pod.node is None"},
-        caught_by=Played("plays_views:comings_and_goings"),
+        caught_by=Played("plays_views:pods_and_nodes_start_and_end"),
     ),
     Mutant(
-        name="what a queue used is never taken back",
+        name="usage of a queue is never subtracted",
         issues=("KAI #1217", "Kueue #13612"),
         module="phalanx.cache.usage",
         edits={
             "                self._remove(queue, node, scale(requests, count))\n": "                pass\n"
         },
-        caught_by=Played("plays_views:comings_and_goings"),
+        caught_by=Played("plays_views:pods_and_nodes_start_and_end"),
     ),
     Mutant(
-        name="a forgotten version is asked for again and again (410)",
+        name="an expired resourceVersion is requested again and again (410)",
         issues=("kubernetes-client/python-base #57", "kubernetes_asyncio #327"),
         module="phalanx.kube.reflector",
         edits={"isinstance(error, (Gone, NotFound, BadRequest))": "isinstance(error, BadRequest)"},
-        caught_by=Played("plays_views:history_is_forgotten"),
+        caught_by=Played("plays_views:resource_version_has_expired"),
     ),
     Mutant(
-        name="a new list keeps what it does not hold",
+        name="a new list does not remove missing objects",
         issues=("Volcano #5735", "Volcano #1052"),
         module="phalanx.cache.table",
         edits={'            kept.delete(key, "", log)\n': "            pass\n"},
-        caught_by=Played("plays_views:history_is_forgotten"),
+        caught_by=Played("plays_views:resource_version_has_expired"),
     ),
     Mutant(
-        name="a watch that is silent is believed for ever",
+        name="a silent watch is never restarted",
         issues=("kubernetes-client/python #728", "kubernetes_asyncio #325"),
         module="phalanx.kube.reflector",
         edits={
             "= self._context.idle_timeout\n": "= 1e9 + self._context.idle_timeout\n",
             "int(WATCH_SECONDS_MIN * (1 + self._context.jitter()))": "1_000_000",
         },
-        caught_by=Played("plays_views:watches_fall_silent"),
+        caught_by=Played("plays_views:watches_become_silent"),
     ),
     Mutant(
-        name="the first cycle runs before the lists are in",
+        name="the first cycle runs before the lists are complete",
         issues=("Volcano #5174", "Kueue #5276"),
         module="phalanx.service.watcher",
         edits={"            await self._synced(reflector)\n": "            pass\n"},
-        caught_by=Played("plays_views:lists_come_late"),
+        caught_by=Played("plays_views:pod_list_is_late"),
     ),
     Mutant(
         name="the first cycle waits for one list only",
@@ -79,10 +79,10 @@ VIEWS: Final[tuple[Mutant, ...]] = (
                 "        await self._synced(self._reflectors[0])\n"
             )
         },
-        caught_by=Played("plays_views:groups_come_late"),
+        caught_by=Played("plays_views:pod_group_list_is_late"),
     ),
     Mutant(
-        name="what pods use is lost when their node is heard of later",
+        name="usage of pods is lost if their node is observed later",
         issues=("Volcano #1417",),
         module="phalanx.cache.nodes",
         edits={
@@ -91,14 +91,14 @@ VIEWS: Final[tuple[Mutant, ...]] = (
                 "            self._used.add(node, requests)\n"
             )
         },
-        caught_by=Played("plays_views:nodes_come_late"),
+        caught_by=Played("plays_views:node_list_is_late"),
     ),
     Mutant(
-        name="a new leader believes what it knew as a follower",
+        name="a new leader keeps the cache that it had as a follower",
         issues=("Kueue #10518", "Kueue #5276"),
         module="phalanx.service.scheduler",
         edits={"        await self._watcher.restart_and_sync(tasks)\n": ""},
-        caught_by=Played("plays_views:follower_is_late"),
+        caught_by=Played("plays_views:cache_of_the_follower_lags"),
     ),
     Mutant(
         name="a restart forgets that a gang has started",
@@ -108,21 +108,21 @@ VIEWS: Final[tuple[Mutant, ...]] = (
         caught_by=Played("plays_views:restart_below_minimum"),
     ),
     Mutant(
-        name="a start is not written when a member was lost at once",
+        name="the start is not written if a member is lost at once",
         issues=("KAI #1217",),
         module="phalanx.service.pod_group_status",
         edits={"(gang.started or _has_started(gang))": "_has_started(gang)"},
         caught_by=Played("plays_views:restart_below_minimum"),
     ),
     Mutant(
-        name="capacity counts, not what can be allocated",
+        name="capacity is used instead of allocatable",
         issues=("Volcano #1818", "Volcano #1782"),
         module="phalanx.model.conversion.nodes",
         edits={"read_capacity(status.allocatable or status.capacity,": "read_capacity(status.capacity,"},
         caught_by=Played("plays_views:capacity_shrinks"),
     ),
     Mutant(
-        name="less than nothing is free capacity",
+        name="negative free capacity counts as free",
         issues=("Volcano #3301", "Volcano #1506"),
         module="phalanx.cache.nodes",
         edits={
@@ -133,21 +133,21 @@ VIEWS: Final[tuple[Mutant, ...]] = (
         caught_by=Played("plays_views:capacity_shrinks"),
     ),
     Mutant(
-        name="less than nothing of one resource shuts the node to all",
+        name="negative free capacity of one resource blocks all pods",
         issues=("Volcano #2999", "Volcano #2965"),
         module="phalanx.service.write_checks",
         edits={"if free < 0 < requests.get(resource, 0)]": "if free < 0 and requests]"},
         caught_by=Played("plays_views:capacity_shrinks"),
     ),
     Mutant(
-        name="a change of what a node offers is taken for a heartbeat",
+        name="a change of allocatable is ignored as a heartbeat",
         issues=("Volcano #1776", "Volcano #1506", "Kueue #8452"),
         module="phalanx.cache.nodes",
         edits={"        status.allocatable or status.capacity,\n": ""},
         caught_by=Played("plays_views:capacity_shrinks"),
     ),
     Mutant(
-        name="capacity that was given back wakes nobody",
+        name="freed capacity does not trigger a cycle",
         issues=("kubernetes #87850", "Kueue #13772", "kubernetes #72122"),
         module="phalanx.cache.nodes",
         edits={
@@ -160,7 +160,7 @@ VIEWS: Final[tuple[Mutant, ...]] = (
         caught_by=Played("plays_views:foreign_pod_ends"),
     ),
     Mutant(
-        name="an uncordoned node, a taint that is gone, wake nobody",
+        name="an uncordon or a removed taint does not trigger a cycle",
         issues=("kubernetes #134999", "kubernetes #135126"),
         module="phalanx.cache.nodes",
         edits={
@@ -170,7 +170,7 @@ VIEWS: Final[tuple[Mutant, ...]] = (
         caught_by=Played("plays_views:node_is_uncordoned"),
     ),
     Mutant(
-        name="a queue's higher limit wakes nobody",
+        name="a higher queue limit does not trigger a cycle",
         issues=("Kueue #13687", "Kueue #13734"),
         module="phalanx.cache.cluster_objects",
         edits={
@@ -180,7 +180,7 @@ VIEWS: Final[tuple[Mutant, ...]] = (
         caught_by=Played("plays_views:limit_is_raised"),
     ),
     Mutant(
-        name="a gang's lower minimum wakes nobody",
+        name="a lower minimum of a gang does not trigger a cycle",
         issues=("Kueue #13656", "Kueue #13687"),
         module="phalanx.cache.gangs",
         edits={

@@ -1,4 +1,4 @@
-"""Bugs with other schedulers, vanishing nodes and pods, starvation, topology, absurd input (4.6 to 4.12)."""
+"""Bugs with other schedulers, lost nodes and pods, starvation, topology, absurd input (4.6 to 4.12)."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""Bugs about objects that make no sense, and about objects that want to be what they are not."""
+"""Bugs with absurd objects, and with objects that imitate others."""
 
 from typing import Final
 
@@ -6,18 +6,18 @@ from tests.bugbank.bank import Mutant, Played
 
 INPUT: Final[tuple[Mutant, ...]] = (
     Mutant(
-        name="a negative request is a credit",
+        name="a negative request adds capacity",
         issues=("Kueue #12715", "Volcano #5621"),
         module="phalanx.model.resources",
         edits={"    if numerator < 0:\n": "    if numerator < -(1 << 63):\n"},
-        caught_by=Played("plays_world_input:a_negative_request_is_no_credit"),
+        caught_by=Played("plays_world_input:a_negative_request_adds_no_capacity"),
     ),
     Mutant(
-        name="an amount that cannot be read counts as nothing",
+        name="an invalid amount counts as zero",
         issues=("Kueue #11182", "Volcano #5621"),
         module="phalanx.model.conversion.requests",
         edits={"            amounts[name] = POD_REQUEST_MAX\n": "            amounts[name] = 0\n"},
-        caught_by=Played("plays_world_input:an_amount_that_nobody_can_read_is_not_nothing"),
+        caught_by=Played("plays_world_input:an_invalid_amount_is_not_zero"),
     ),
     Mutant(
         name="amounts wrap at 32 bits",
@@ -42,42 +42,42 @@ INPUT: Final[tuple[Mutant, ...]] = (
         caught_by=Played("plays_world_input:a_huge_request_does_not_wrap"),
     ),
     Mutant(
-        name="a group of no members is taken as it is",
+        name="a PodGroup with minMember 0 is accepted",
         issues=("Kueue #10478", "Kueue #6501"),
         module="phalanx.model.conversion.pod_groups",
         edits={
             "max(self.spec.min_member, 1)": "self.spec.min_member",
             "    if spec.min_member < 1:\n": "    if spec.min_member < -9:\n",
         },
-        caught_by=Played("plays_world_input:a_group_of_nobody_is_refused"),
+        caught_by=Played("plays_world_input:a_pod_group_with_min_member_0_is_refused"),
     ),
     Mutant(
-        name="one bad object hides the list that it is in",
+        name="one unreadable object hides its complete list",
         issues=("Kueue #4971", "Kueue #12807"),
         module="phalanx.kube.decode",
         edits={"            return self._page_one_by_one(body)\n": "            raise\n"},
         caught_by=Played("plays_world_input:one_bad_object_in_a_list"),
     ),
     Mutant(
-        name="an object that cannot be read counts as gone",
+        name="an unreadable object counts as deleted",
         issues=("Kueue #14657",),
         module="phalanx.cache.table",
         edits={"(key_of(event.kind, namespace, name) for namespace, name in event.unreadable)": "()"},
-        caught_by=Played("plays_world_input:a_pod_that_cannot_be_read_any_more"),
+        caught_by=Played("plays_world_input:a_pod_that_becomes_unreadable"),
     ),
     Mutant(
         name="shapes collide because their hash is cut",
         issues=("KAI: collisions of truncated hashes (changelog)",),
         module="phalanx.model.conversion.shapes",
         edits={"_KEY_BYTES: Final = 16": "_KEY_BYTES: Final = 1"},
-        caught_by=Played("plays_world_input:many_shapes_are_as_many"),
+        caught_by=Played("plays_world_input:many_shapes_stay_distinct"),
     ),
     Mutant(
         name="a pod joins the group of another owner by its name",
         issues=("Kueue #14617",),
         module="phalanx.model.conversion.pod_groups",
         edits={"group.controller is None or group.controller.uid in pod.owners": "bool(group.uid)"},
-        caught_by=Played("plays_world_input:a_stranger_names_a_group"),
+        caught_by=Played("plays_world_input:a_foreign_pod_names_a_pod_group"),
     ),
     Mutant(
         name="a pod joins a group of another namespace by its name",

@@ -1,15 +1,15 @@
-"""Bugs about nodes: health and its polarity, cordon, taints, news that is missed, nodes that vanish."""
+"""Bugs with nodes: health conditions and their polarity, cordons, taints, missed events, deleted nodes."""
 
 from typing import Final
 
 from tests.bugbank.bank import Mutant, Played
 
-_GOOD: Final = Played("plays_world_nodes:good_nodes_are_used")
-_BAD: Final = Played("plays_world_nodes:bad_nodes_are_not_used")
-_NEWS: Final = Played("plays_world_nodes:news_of_nodes_is_heard")
+_GOOD: Final = Played("plays_world_nodes:healthy_nodes_are_used")
+_BAD: Final = Played("plays_world_nodes:unhealthy_nodes_are_not_used")
+_NEWS: Final = Played("plays_world_nodes:node_events_trigger_cycles")
 _CORDON: Final = Played("plays_world_nodes:a_cordon_without_its_taint")
-_COMES: Final = Played("plays_world_nodes:a_node_comes_and_comes_again")
-_AGAIN: Final = Played("plays_world_nodes:a_node_made_again_is_empty")
+_COMES: Final = Played("plays_world_nodes:a_node_is_added_and_recreated")
+_AGAIN: Final = Played("plays_world_nodes:a_recreated_node_is_empty")
 _HEALTH: Final = "phalanx_plugins.node_health"
 _NODES: Final = "phalanx.cache.nodes"
 
@@ -25,7 +25,7 @@ NODES: Final[tuple[Mutant, ...]] = (
         caught_by=_GOOD,
     ),
     Mutant(
-        name="conditions that are False when well are read like Ready",
+        name="conditions that are False when healthy are read like Ready",
         issues=("NVSentinel conditions", "KWOK talk (KubeCon China 2024)"),
         module=_HEALTH,
         edits={'"False": ("True",)': '"False": ("False",)'},
@@ -39,21 +39,21 @@ NODES: Final[tuple[Mutant, ...]] = (
         caught_by=_GOOD,
     ),
     Mutant(
-        name="a condition that says Unknown counts as a fault",
+        name="a condition with status Unknown counts as a fault",
         issues=("KWOK talk (KubeCon China 2024)",),
         module=_HEALTH,
         edits={'"False": ("True",)': '"False": ("True", "Unknown")'},
         caught_by=_GOOD,
     ),
     Mutant(
-        name="an unknown place in the network blocks who asks for none",
+        name="an unknown network topology blocks gangs without topology constraints",
         issues=("KWOK talk (KubeCon China 2024)",),
         module=_HEALTH,
         edits={'*("DCGMError", ': '*("NodeNotInNWTopologyCM", "DCGMError", '},
         caught_by=_GOOD,
     ),
     Mutant(
-        name="a node that NVSentinel has repaired stays out",
+        name="a node that NVSentinel has repaired stays unusable",
         issues=("NVSentinel state label",),
         module=_HEALTH,
         edits={'        "remediation-failed",\n': '"remediation-failed",\n"remediation-succeeded",\n'},
@@ -67,7 +67,7 @@ NODES: Final[tuple[Mutant, ...]] = (
         caught_by=_GOOD,
     ),
     Mutant(
-        name="a soft taint is taken for a hard one",
+        name="PreferNoSchedule is treated as NoSchedule",
         issues=("Kueue #3723",),
         module="phalanx_plugins.taints",
         edits={
@@ -85,7 +85,7 @@ NODES: Final[tuple[Mutant, ...]] = (
         caught_by=_BAD,
     ),
     Mutant(
-        name="Xid errors are not in the table",
+        name="Xid errors are not in the table of faults",
         issues=("NVSentinel conditions",),
         module=_HEALTH,
         edits={', "GpuXidError"),': "),"},
@@ -99,7 +99,7 @@ NODES: Final[tuple[Mutant, ...]] = (
         caught_by=_CORDON,
     ),
     Mutant(
-        name="NoExecute does not keep new pods away",
+        name="NoExecute does not block new pods",
         issues=("Kueue #14118",),
         module="phalanx_plugins.taints",
         edits={
@@ -115,21 +115,21 @@ NODES: Final[tuple[Mutant, ...]] = (
         caught_by=_BAD,
     ),
     Mutant(
-        name="a silent node counts as ready",
+        name="a node whose Ready condition is Unknown counts as ready",
         issues=("kubernetes #95752",),
         module=_HEALTH,
         edits={'READY: ("False", "Unknown"),': 'READY: ("False",),'},
         caught_by=Played("plays_world_nodes:lost_nodes_are_not_used"),
     ),
     Mutant(
-        name="an uncordoned node is no news",
+        name="an uncordoned node is ignored by the cache",
         issues=("kubernetes #134999", "Kueue #13687"),
         module=_NODES,
         edits={"        and old.unschedulable <= new.unschedulable\n": ""},
         caught_by=_CORDON,
     ),
     Mutant(
-        name="devices that return are no news",
+        name="devices that return are ignored by the cache",
         issues=("kubernetes #72122", "Volcano #1776"),
         module=_NODES,
         edits={
@@ -139,28 +139,28 @@ NODES: Final[tuple[Mutant, ...]] = (
         caught_by=_NEWS,
     ),
     Mutant(
-        name="a condition that heals is no news",
+        name="a condition that recovers is ignored by the cache",
         issues=("Kueue #6325", "kubernetes #87850"),
         module=_NODES,
         edits={"        and _is_no_healthier(old.conditions, new.conditions)\n": ""},
         caught_by=_NEWS,
     ),
     Mutant(
-        name="a taint that is removed is no news",
+        name="a removed taint is ignored by the cache",
         issues=("kubernetes #135126",),
         module=_NODES,
         edits={"        and all(taint in new.taints for taint in old.taints)\n": ""},
         caught_by=_NEWS,
     ),
     Mutant(
-        name="another label of a node is no news",
+        name="a changed node label is ignored by the cache",
         issues=("kubernetes #72122",),
         module=_NODES,
         edits={"        old.labels == new.labels\n        and old": "        old"},
         caught_by=_NEWS,
     ),
     Mutant(
-        name="a new node is no news: refused for ever after its node returned",
+        name="a new node is ignored: gangs stay refused after it returned",
         issues=("kubernetes #72122", "YuniKorn-2629"),
         module=_NODES,
         edits={"(old is None or not _only": "(old is not None and not _only"},
@@ -174,7 +174,7 @@ NODES: Final[tuple[Mutant, ...]] = (
         caught_by=_NEWS,
     ),
     Mutant(
-        name="pods that end while their node is away are counted for ever",
+        name="pods that end while their node is deleted are counted forever",
         issues=("Kueue #13612", "kubernetes #14261"),
         module="phalanx.cache.cache",
         edits={
@@ -185,7 +185,7 @@ NODES: Final[tuple[Mutant, ...]] = (
         caught_by=_AGAIN,
     ),
     Mutant(
-        name="a node made again under its name stays unknown",
+        name="a recreated node stays unknown",
         issues=("Kueue #13612", "kubernetes #31968"),
         module=_NODES,
         edits={
@@ -195,14 +195,14 @@ NODES: Final[tuple[Mutant, ...]] = (
         caught_by=_COMES,
     ),
     Mutant(
-        name="a late deletion removes the node that came after",
+        name="a late deletion event removes the recreated node",
         issues=("Volcano #5735",),
         module="phalanx.cache.table",
         edits={"key not in self._entries or (uid and uid != self._uids[key])": "key not in self._entries"},
         caught_by=Played("plays_world_nodes:a_late_deletion_of_a_node"),
     ),
     Mutant(
-        name="less than nothing free is an error",
+        name="negative free capacity is an error",
         issues=("Volcano #3301", "Volcano #1506"),
         module="phalanx.model.resources",
         edits={
@@ -210,10 +210,10 @@ NODES: Final[tuple[Mutant, ...]] = (
                 "        rest[name] = rest.get(name, 0) - amount\n        assert rest[name] >= 0, name\n"
             )
         },
-        caught_by=Played("plays_world_nodes:devices_vanish_under_pods"),
+        caught_by=Played("plays_world_nodes:devices_of_running_pods_are_lost"),
     ),
     Mutant(
-        name="a node with more used than it offers counts as empty",
+        name="an overcommitted node counts as empty",
         issues=("Volcano #2999", "Volcano #1818"),
         module=_NODES,
         edits={
@@ -222,6 +222,6 @@ NODES: Final[tuple[Mutant, ...]] = (
                 "for name, amount in used.items()) else subtract(node.allocatable, used))"
             )
         },
-        caught_by=Played("plays_world_nodes:devices_vanish_under_pods"),
+        caught_by=Played("plays_world_nodes:devices_of_running_pods_are_lost"),
     ),
 )

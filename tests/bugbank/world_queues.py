@@ -1,24 +1,24 @@
-"""Bugs about queues and turns: limits and ledgers that drift, starvation, hot loops."""
+"""Bugs of queues and ordering: limits and ledgers that drift, starvation, hot loops."""
 
 from typing import Final
 
 from tests.bugbank.bank import Mutant, Played
 
 _LIMIT: Final = Played("plays_world_queues:a_limit_is_used_up_to_its_end")
-_ORDER: Final = Played("plays_world_queues:the_more_important_and_older_go_first")
-_SAID: Final = Played("plays_world_queues:a_refusal_is_not_found_out_again")
-_QUIET: Final = Played("plays_world_queues:waiting_is_quiet")
+_ORDER: Final = Played("plays_world_queues:higher_priority_and_older_gangs_are_first")
+_SAID: Final = Played("plays_world_queues:a_refusal_is_not_solved_again")
+_QUIET: Final = Played("plays_world_queues:a_waiting_gang_triggers_no_cycles")
 
 QUEUES: Final[tuple[Mutant, ...]] = (
     Mutant(
-        name="a limit is compared with what comes, not with what is there",
+        name="a limit is compared with the new request only",
         issues=("Kueue #11210",),
         module="phalanx_plugins.queue_limits",
         edits={"amount - used.get(resource, 0)": "amount"},
-        caught_by=Played("plays_world_queues:what_runs_counts_against_limits"),
+        caught_by=Played("plays_world_queues:running_pods_count_against_limits"),
     ),
     Mutant(
-        name="a queue's limit does not hold for its children",
+        name="a queue's limit does not apply to its children",
         issues=("Kueue #4165",),
         module="phalanx.framework.queues.ledger",
         edits={
@@ -29,72 +29,72 @@ QUEUES: Final[tuple[Mutant, ...]] = (
         caught_by=Played("plays_world_queues:a_parent_limits_all_its_children"),
     ),
     Mutant(
-        name="what is placed is booked twice",
+        name="placed pods are counted twice in the ledger",
         issues=("Volcano #5100", "Volcano #5130", "Volcano #5253"),
         module="phalanx.framework.statement",
         edits={"ledger.amounts.get(account, {}), load)": "ledger.amounts.get(account, {}), scale(load, 2))"},
         caught_by=Played("plays_world_queues:surplus_uses_a_limit_up_to_its_end"),
     ),
     Mutant(
-        name="what is placed is not booked before the next cycle",
+        name="placed pods are not counted before the next cycle",
         issues=("Kueue #14646", "Volcano #5180"),
         module="phalanx.framework.statement",
         edits={"add(ledger.amounts.get(account, {}), load)": "ledger.amounts.get(account, {})"},
         caught_by=_LIMIT,
     ),
     Mutant(
-        name="flavors that overlap are booked once",
+        name="overlapping flavors are counted once",
         issues=("Kueue #11210",),
         module="phalanx.framework.queues.ledger",
         edits={
             "in self._flavored[queue] if node in nodes)": "in self._flavored[queue][:1] if node in nodes)"
         },
-        caught_by=Played("plays_world_queues:flavors_that_overlap_count_both"),
+        caught_by=Played("plays_world_queues:overlapping_flavors_both_count"),
     ),
     Mutant(
-        name="a queue that is deleted ends the scheduler",
+        name="deleting a queue ends the scheduler",
         issues=("Kueue #5138", "Kueue #5292"),
         module="phalanx.framework.queues.queue_tree",
         edits={"return self._paths.get(name, ())": "return self._paths[name]"},
-        caught_by=Played("plays_world_queues:a_queue_is_deleted_under_its_gangs"),
+        caught_by=Played("plays_world_queues:a_queue_with_gangs_is_deleted"),
     ),
     Mutant(
-        name="queues in a circle are not seen",
+        name="cycles of queues are not detected",
         issues=("cyclic queues",),
         module="phalanx.model.conversion.queues",
         edits={"    if queue.name in above:\n": "    if not above:\n"},
-        caught_by=Played("plays_world_queues:queues_in_a_circle_take_no_work"),
+        caught_by=Played("plays_world_queues:cyclic_queues_accept_no_gangs"),
     ),
     Mutant(
-        name="the less important go first",
+        name="lower priorities are placed first",
         issues=("kubernetes #55933",),
         module="phalanx_plugins.priority",
         edits={"return GangOrder(rank=-gang.priority)": "return GangOrder(rank=gang.priority)"},
         caught_by=_ORDER,
     ),
     Mutant(
-        name="the newest go first, and the oldest starve",
+        name="the newest gangs are placed first, and the oldest starve",
         issues=("scheduler-plugins #713", "koordinator #1919"),
         module="phalanx_plugins.fifo",
         edits={"key=(gang.created,": "key=(-gang.created,"},
         caught_by=_ORDER,
     ),
     Mutant(
-        name="another value of a priority class is not heeded",
+        name="a changed value of a priority class is ignored",
         issues=("Kueue #9661",),
         module="phalanx.cache.gangs",
         edits={"if group.priority_class == name:": "if group.priority_class == name and group.started:"},
         caught_by=Played("plays_world_queues:a_priority_class_gets_another_value"),
     ),
     Mutant(
-        name="the first gang that does not fit stops the line",
+        name="the first gang that does not fit blocks the queue",
         issues=("Kueue #11502",),
         module="phalanx.actions.allocate",
         edits={"if attempts.is_held_back(demand):": "if attempts.outcome.failures:"},
-        caught_by=Played("plays_world_queues:a_large_gang_does_not_stop_the_small_ones"),
+        caught_by=Played("plays_world_queues:a_large_gang_does_not_block_small_ones"),
     ),
     Mutant(
-        name="a refusal is worked out again in every cycle",
+        name="a refusal is solved again in every cycle",
         issues=("Kueue #12002", "Kueue #6570"),
         module="phalanx.framework.retry",
         edits={"            snapshot.capacity_version,\n": "            snapshot.now,\n"},
@@ -112,14 +112,14 @@ QUEUES: Final[tuple[Mutant, ...]] = (
         caught_by=_SAID,
     ),
     Mutant(
-        name="who waits asks for the next cycle at once",
+        name="waiting gangs trigger the next cycle at once",
         issues=("Kueue #12002", "Kueue #10478"),
         module="phalanx.actions.context",
         edits={"if not self.is_complete:": "if not self.is_complete or self.session.verdicts:"},
         caught_by=_QUIET,
     ),
     Mutant(
-        name="heartbeats of nodes wake cycles and clear refusals",
+        name="node heartbeats trigger cycles and clear refusals",
         issues=("Kueue #6570", "Kueue #8452"),
         module="phalanx.cache.nodes",
         edits={
@@ -127,24 +127,24 @@ QUEUES: Final[tuple[Mutant, ...]] = (
                 "        log.grew()\n        if self._written.get(key) != relevant:\n"
             )
         },
-        caught_by=Played("plays_world_queues:heartbeats_wake_nobody"),
+        caught_by=Played("plays_world_queues:heartbeats_trigger_no_cycles"),
     ),
     Mutant(
-        name="the conditions that we write wake cycles",
+        name="the scheduler's own conditions trigger cycles",
         issues=("Kueue #12002",),
         module="phalanx.cache.gangs",
         edits={"structs.replace(old, scheduled=new.scheduled) != new": "old != new"},
-        caught_by=Played("plays_world_queues:our_own_words_wake_nobody"),
+        caught_by=Played("plays_world_queues:own_conditions_trigger_no_cycles"),
     ),
     Mutant(
-        name="a namespace that is let in is no news",
+        name="a namespace that becomes selected does not trigger a cycle",
         issues=("Kueue #13734", "Kueue #13656"),
         module="phalanx.cache.cluster_objects",
         edits={"        log.grew()\n        if (old or {})": "        if (old or {})"},
-        caught_by=Played("plays_world_queues:a_namespace_is_let_in"),
+        caught_by=Played("plays_world_queues:a_namespace_becomes_selected"),
     ),
     Mutant(
-        name="only the queue itself is asked which namespaces it takes",
+        name="namespace selectors of parent queues are ignored",
         issues=("Kueue #14617",),
         module="phalanx_plugins.queues",
         edits={
@@ -152,7 +152,7 @@ QUEUES: Final[tuple[Mutant, ...]] = (
                 "if queue.name == gang.queue and queue.namespace_selector is not None and"
             )
         },
-        caught_by=Played("plays_world_queues:a_parent_is_closed"),
+        caught_by=Played("plays_world_queues:a_parent_queue_selects_no_namespace"),
     ),
     Mutant(
         name="a queue with older gangs starves the others",
@@ -162,24 +162,24 @@ QUEUES: Final[tuple[Mutant, ...]] = (
         caught_by=Played("plays_world_queues:queues_take_turns"),
     ),
     Mutant(
-        name="surplus of one gang goes before the minimum of another",
+        name="surplus of one gang is placed before the minimum of another",
         issues=("Volcano #2462",),
         module="phalanx.actions.demands.demand_queue",
         edits={"    if not minimums:\n": "    if minimums or heads:\n"},
-        caught_by=Played("plays_world_queues:surplus_waits_for_the_minimum_of_others"),
+        caught_by=Played("plays_world_queues:surplus_is_placed_after_the_minimum_of_others"),
     ),
     Mutant(
-        name="pods behind a gate are bound",
+        name="pods with scheduling gates are bound",
         issues=("Kueue #14118",),
         module="phalanx.actions.demands.gang_demands",
         edits={"if pod.is_waiting and not pod.gated]": "if pod.is_waiting]"},
-        caught_by=Played("plays_world_queues:gates_hold_pods_back"),
+        caught_by=Played("plays_world_queues:gated_pods_are_not_bound"),
     ),
     Mutant(
-        name="a claim that is not known yet is taken for none",
+        name="an unknown PersistentVolumeClaim counts as absent",
         issues=("Volcano #5596",),
         module="phalanx_plugins.volumes",
         edits={'"it does not exist" if claim is None': '"" if claim is None'},
-        caught_by=Played("plays_world_queues:a_claim_is_heard_of_later_than_its_pod"),
+        caught_by=Played("plays_world_queues:a_claim_is_observed_later_than_its_pod"),
     ),
 )

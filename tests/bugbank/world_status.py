@@ -1,25 +1,25 @@
-"""Bugs about what is said, how often, and what is remembered: statuses, events, metrics, memory."""
+"""Bugs of reports and memory: statuses, events, metrics, and state of deleted objects."""
 
 from typing import Final
 
 from tests.bugbank.bank import Mutant, Played
 
-_FAIL: Final = Played("plays_world_status:binds_fail_and_nobody_says_otherwise")
-_METRICS: Final = Played("plays_world_status:metrics_count_what_was_decided")
-_LEFT: Final = Played("plays_world_status:nothing_is_left_of_what_is_gone")
+_FAIL: Final = Played("plays_world_status:failed_binds_are_not_reported_as_success")
+_METRICS: Final = Played("plays_world_status:metrics_count_decisions")
+_LEFT: Final = Played("plays_world_status:no_state_is_kept_of_deleted_gangs")
 _STATUS: Final = "phalanx.service.pod_group_status"
 _DISPATCHER: Final = "phalanx.service.dispatcher"
 
 STATUS: Final[tuple[Mutant, ...]] = (
     Mutant(
-        name="members that are to be bound are counted as bound",
+        name="assumed members are counted as bound",
         issues=("Volcano #4383",),
         module=_STATUS,
         edits={"    if pod.node is None or pod.assumed:\n": "    if pod.node is None:\n"},
         caught_by=Played("plays_world_status:a_status_while_binds_are_under_way"),
     ),
     Mutant(
-        name="an event tells of success before the bind",
+        name="the Scheduled event is written before the bind",
         issues=("Volcano #4383",),
         module=_DISPATCHER,
         edits={
@@ -31,11 +31,11 @@ STATUS: Final[tuple[Mutant, ...]] = (
         caught_by=_FAIL,
     ),
     Mutant(
-        name="a queue's cores are thousandths without a unit",
+        name="CPU in a queue's status has no milli unit",
         issues=("Kueue #14049",),
         module="phalanx.service.queue_status",
         edits={'f"{amount}m" if name == CPU else str(amount)': "str(amount)"},
-        caught_by=Played("plays_world_status:a_queue_says_what_it_uses"),
+        caught_by=Played("plays_world_status:the_status_of_a_queue_has_its_usage"),
     ),
     Mutant(
         name="each pod of a gang is counted once for each member",
@@ -45,21 +45,21 @@ STATUS: Final[tuple[Mutant, ...]] = (
         caught_by=_METRICS,
     ),
     Mutant(
-        name="gauges of queues that are gone stay",
+        name="gauges of deleted queues are kept",
         issues=("Kueue #14049",),
         module="phalanx.observe.metrics",
         edits={"            self.forget(labels)\n": "            _ = labels\n"},
         caught_by=_METRICS,
     ),
     Mutant(
-        name="what is said of a waiting pod changes whenever it is said",
+        name="the message of a waiting pod changes on every write",
         issues=("Kueue #12002", "Volcano #5596"),
         module="phalanx.service.reporter",
         edits={"verdict.next_step)))\n": 'verdict.next_step))) + f" ({self._clock.now_ms()})"\n'},
-        caught_by=Played("plays_world_status:who_waits_gets_one_event"),
+        caught_by=Played("plays_world_status:a_waiting_pod_gets_one_event"),
     ),
     Mutant(
-        name="what gangs were told is kept after they are gone",
+        name="reports of deleted gangs are kept",
         issues=("KAI #1646", "Kueue #5587"),
         module="phalanx.service.reporter",
         edits={"                self._reports.pop(gang_id, None)\n": ""},
@@ -73,23 +73,23 @@ STATUS: Final[tuple[Mutant, ...]] = (
         caught_by=_LEFT,
     ),
     Mutant(
-        name="versions of pods that are gone are kept",
+        name="versions of deleted pods are kept",
         issues=("KAI #1646",),
         module="phalanx.cache.pods",
         edits={"        self._versions.pop(key, None)\n": ""},
         caught_by=_LEFT,
     ),
     Mutant(
-        name="shapes of pods that are gone are kept",
+        name="shapes of deleted pods are kept",
         issues=("KAI #1646",),
         module="phalanx.model.conversion.shapes",
         edits={
             "WeakValueDictionary[ShapeKey, PodShape] = WeakValueDictionary()": "dict[ShapeKey, PodShape] = {}"
         },
-        caught_by=Played("plays_world_status:shapes_of_pods_that_are_gone"),
+        caught_by=Played("plays_world_status:shapes_of_deleted_pods"),
     ),
     Mutant(
-        name="refusals of gangs that are gone are kept",
+        name="refusals of deleted gangs are kept",
         issues=("Kueue #5587",),
         module="phalanx.actions.verdicts",
         edits={
@@ -97,20 +97,20 @@ STATUS: Final[tuple[Mutant, ...]] = (
                 "refusals: dict[GangId, Refusal] = dict(session.snapshot.memory.refusals)"
             )
         },
-        caught_by=Played("plays_world_status:refusals_of_gangs_that_are_gone"),
+        caught_by=Played("plays_world_status:refusals_of_deleted_gangs"),
     ),
     Mutant(
-        name="events of long names are refused for their own",
+        name="events of pods with long names have invalid names",
         issues=("Kueue #10129",),
         module="phalanx.kube.events",
         edits={'pod.name[: EVENT_NAME_MAX - len(suffix)].rstrip("-.") + suffix': "pod.name + suffix"},
-        caught_by=Played("plays_world_status:the_longest_name_has_its_event"),
+        caught_by=Played("plays_world_status:a_pod_with_the_longest_name_gets_its_event"),
     ),
     Mutant(
-        name="events are written where the role allows none",
+        name="events are written to an API group without permission",
         issues=("KAI #1572",),
         module="phalanx.kube.events",
         edits={'path = f"/apis/events.k8s.io/v1/namespaces': 'path = f"/api/v1/namespaces'},
-        caught_by=Played("plays_world_status:who_waits_gets_one_event"),
+        caught_by=Played("plays_world_status:a_waiting_pod_gets_one_event"),
     ),
 )

@@ -1,16 +1,16 @@
-"""Bugs about faults of infrastructure: mass false alarms, nodes that fail again, lost nodes."""
+"""Bugs with infrastructure faults: mass false alarms, nodes that fail repeatedly, lost nodes."""
 
 from typing import Final
 
 from tests.bugbank.bank import Mutant, Played
 
-_MASS: Final = Played("plays_world_tolerance:most_nodes_seem_faulty_at_once")
+_MASS: Final = Played("plays_world_tolerance:most_nodes_are_reported_faulty_at_once")
 _AVOIDED: Final = Played("plays_world_tolerance:a_node_that_failed_a_gang_is_avoided")
-_FORGIVEN: Final = Played("plays_world_tolerance:what_has_failed_long_ago_is_forgiven")
+_FORGIVEN: Final = Played("plays_world_tolerance:failure_scores_decay")
 
 TOLERANCE: Final[tuple[Mutant, ...]] = (
     Mutant(
-        name="most nodes turn bad at once and nothing holds back",
+        name="a mass fault of nodes does not open the breaker",
         issues=("NVSentinel circuit breaker",),
         module="phalanx.framework.nodes.health",
         edits={"is_large = len(records) >= config.breaker_nodes_min": "is_large = not records"},
@@ -24,7 +24,7 @@ TOLERANCE: Final[tuple[Mutant, ...]] = (
         caught_by=_MASS,
     ),
     Mutant(
-        name="nodes that have just turned well are trusted while the breaker is open",
+        name="nodes that have just recovered are used while the breaker is open",
         issues=("NVSentinel circuit breaker",),
         module="phalanx.framework.session",
         edits={"(self.faults, self.health.distrusted)": "(self.faults,)"},
@@ -38,7 +38,7 @@ TOLERANCE: Final[tuple[Mutant, ...]] = (
         caught_by=Played("plays_world_tolerance:the_breaker_closes_by_itself"),
     ),
     Mutant(
-        name="the next try goes to the node that failed the last one",
+        name="the next attempt uses the node that failed the last one",
         issues=("Kueue #14118",),
         module="phalanx.actions.allocate",
         edits={
@@ -49,7 +49,7 @@ TOLERANCE: Final[tuple[Mutant, ...]] = (
         caught_by=_AVOIDED,
     ),
     Mutant(
-        name="the only node that is left is avoided",
+        name="the only remaining node is avoided",
         issues=("Kueue #7376",),
         module="phalanx.actions.allocate",
         edits={
@@ -58,21 +58,21 @@ TOLERANCE: Final[tuple[Mutant, ...]] = (
         caught_by=Played("plays_world_tolerance:the_only_node_is_not_avoided"),
     ),
     Mutant(
-        name="members stay on a silent node",
+        name="members on a lost node are not replaced",
         issues=("kubernetes #95752", "Kueue #9615"),
         module="phalanx.framework.nodes.tolerations",
         edits={"return not node.is_ready or not tolerated": "return not tolerated"},
-        caught_by=Played("plays_world_tolerance:a_lost_node_is_left"),
+        caught_by=Played("plays_world_tolerance:members_on_a_lost_node_are_replaced"),
     ),
     Mutant(
-        name="nobody remembers which nodes fail",
+        name="the failure history of nodes is not used",
         issues=("nodes that fail repeatedly (arXiv 2410.21680)",),
         module="phalanx_plugins.node_failure_history",
         edits={"return self._cost if self._costs else None": "return None"},
-        caught_by=Played("plays_world_tolerance:work_goes_where_less_has_failed"),
+        caught_by=Played("plays_world_tolerance:nodes_with_fewer_failures_are_preferred"),
     ),
     Mutant(
-        name="a node that failed once is never forgiven",
+        name="the failure score of a node never decays",
         issues=("nodes that fail repeatedly (arXiv 2410.21680)", "Kueue #6325"),
         module="phalanx.framework.decay",
         edits={

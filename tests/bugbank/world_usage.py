@@ -1,4 +1,4 @@
-"""Bugs about what pods take: pods of other schedulers, pods that end, vanish or are rejected."""
+"""Bugs of usage: pods of other schedulers, pods that end, are deleted or rejected."""
 
 from typing import Final
 
@@ -21,7 +21,7 @@ USAGE: Final[tuple[Mutant, ...]] = (
         caught_by=_FOREIGN,
     ),
     Mutant(
-        name="pods that have ended go on being counted",
+        name="ended pods are still counted",
         issues=("Kueue #11033",),
         module="phalanx.cache.cache",
         edits={"pod.node is None or not pod.holds_node:": "pod.node is None:"},
@@ -36,10 +36,10 @@ USAGE: Final[tuple[Mutant, ...]] = (
                 "self.node is not None and not self.is_finished and not self.deleting"
             )
         },
-        caught_by=Played("plays_world_usage:a_deleted_pod_holds_its_capacity_until_it_is_gone"),
+        caught_by=Played("plays_world_usage:a_terminating_pod_uses_its_capacity"),
     ),
     Mutant(
-        name="slots for pods are not counted",
+        name="pod slots of nodes are not counted",
         issues=("Kueue #11293",),
         module=_REQUESTS,
         edits={"{**capped, PODS: 1}": "capped"},
@@ -60,7 +60,7 @@ USAGE: Final[tuple[Mutant, ...]] = (
         caught_by=_FOREIGN,
     ),
     Mutant(
-        name="a resize of a foreign pod is not seen",
+        name="a resize of a foreign pod is ignored",
         issues=("Kueue #13822",),
         module="phalanx.model.conversion.shapes",
         edits={"        status.container_statuses,\n": ""},
@@ -71,24 +71,24 @@ USAGE: Final[tuple[Mutant, ...]] = (
         issues=("kubernetes #76772", "kubernetes #72043"),
         module="phalanx.model.conversion.gangs",
         edits={"if any(pod.scheduler_name == ours for pod in gang.members)": "if ours"},
-        caught_by=Played("plays_world_usage:pods_of_others_are_left_alone"),
+        caught_by=Played("plays_world_usage:pods_of_other_schedulers_are_not_bound"),
     ),
     Mutant(
-        name="a bind is not checked against what others have bound since",
+        name="a bind is not checked against later binds of other schedulers",
         issues=("Kueue #9211", "kubernetes #106884"),
         module="phalanx.service.write_checks",
         edits={"        if short:\n": "        if short and pod.deleting:\n"},
-        caught_by=Played("plays_world_usage:another_scheduler_is_faster"),
+        caught_by=Played("plays_world_usage:another_scheduler_binds_first"),
     ),
     Mutant(
-        name="a bind is sent to a node that is gone",
+        name="a bind is sent to a deleted node",
         issues=("kubernetes #38105", "YuniKorn-2171"),
         module="phalanx.service.write_checks",
         edits={'            return f"node {bind.node} is gone"\n': "            return None\n"},
-        caught_by=Played("plays_world_usage:a_node_vanishes_after_the_decision"),
+        caught_by=Played("plays_world_usage:a_node_is_deleted_after_the_decision"),
     ),
     Mutant(
-        name="the capacity of a pod that is deleted while it is bound leaks",
+        name="the capacity of a pod that is deleted during its bind leaks",
         issues=("YuniKorn-1622", "Kueue #8543"),
         module="phalanx.cache.pods",
         edits={
@@ -96,17 +96,17 @@ USAGE: Final[tuple[Mutant, ...]] = (
                 "        if not pod.assumed:\n            self._changed(pod, None, log)\n"
             )
         },
-        caught_by=Played("plays_world_usage:a_pod_is_deleted_while_it_is_bound"),
+        caught_by=Played("plays_world_usage:a_pod_is_deleted_during_its_bind"),
     ),
     Mutant(
-        name="a node that vanishes under a gang ends the scheduler",
+        name="deleting a node of a running gang ends the scheduler",
         issues=("Kueue #3715", "Kueue #5833", "kubernetes #82796"),
         module="phalanx.framework.nodes.topology",
         edits={"        state = self._nodes.get(name)\n": "        state = self._nodes[name]\n"},
-        caught_by=Played("plays_world_usage:a_node_vanishes_under_a_gang"),
+        caught_by=Played("plays_world_usage:a_node_of_a_running_gang_is_deleted"),
     ),
     Mutant(
-        name="a pod that changes its gang stays in the old one",
+        name="a pod that changes its gang remains a member of the old one",
         issues=("Volcano #4803",),
         module="phalanx.cache.gangs",
         edits={"            self._leave(old, old_key)\n": ""},

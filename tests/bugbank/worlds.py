@@ -1,4 +1,4 @@
-"""Where the plays of `plays_world_*.py` happen: a simulated world, or a cluster that stands still."""
+"""The environments of `plays_world_*.py`: a simulated world, or a cache with consecutive cycles."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -18,16 +18,16 @@ from phalanx_simulator.invariants.catalogue import ALL_CHECKS
 from phalanx_simulator.runs.world import World, WorldSettings, in_world
 
 Act = Callable[[World], Coroutine[Any, Any, str | None]]
-"""Plays in a world; the result says what went wrong beside what the checks see."""
+"""Runs in a world; returns what is wrong in addition to what the checks find."""
 
 SETTLED_S = 4.0
 GPU = "nvidia.com/gpu"
 FULL = {GPU: "8"}
-"""What a pod asks for that wants a whole node."""
+"""The requests of a pod that needs a complete node."""
 
 
 def watched(act: Act, *, single_writer: bool = True) -> str | None:
-    """The first violation of any check, else a scheduler that ended, else what the act itself says."""
+    """The first violation of any check, else a scheduler that ended, else the result of the act."""
     said: list[str | None] = []
 
     async def play(world: World) -> None:
@@ -44,14 +44,14 @@ def watched(act: Act, *, single_writer: bool = True) -> str | None:
 
 
 async def opened(world: World, *manifests: Object) -> None:
-    """These objects are there, and somebody leads."""
+    """Create these objects, and wait for a leader."""
     world.create(manifests)
     world.start()
     await asyncio.sleep(SETTLED_S)
 
 
 async def at_rest(world: World, after_s: float = 65.0) -> None:
-    """Nothing happens for a while; then the checks look."""
+    """Wait without changes, so that the checks can run."""
     await asyncio.sleep(after_s)
     world.at_rest()
 
@@ -72,8 +72,8 @@ def change_labels(world: World, key: Key, **labels: str | None) -> None:
     edit(world.client, key, lambda item: with_metadata(item, "labels", **labels))
 
 
-class Still:
-    """A cache that hears of these objects, and cycles one after another, a second apart."""
+class CycleRunner:
+    """A cache that receives these objects, and cycles one after another, a second apart."""
 
     def __init__(self, *objects: KubeObject) -> None:
         self.cache = Cache(scheduler_name="phalanx")
@@ -83,16 +83,16 @@ class Still:
         self.put(*objects)
 
     def put(self, *objects: KubeObject) -> Changes:
-        """The API shows these objects now."""
+        """Apply these objects as if the API had sent them."""
         return self.cache.apply_all(Applied(item) for item in objects)
 
     def gone(self, item: KubeObject) -> Changes:
-        """The API says that this object was deleted."""
+        """Apply the deletion of this object."""
         meta = item.metadata
         return self.cache.apply(Deleted(type(item).__name__, meta.namespace, meta.name, meta.uid))
 
     def cycle(self) -> CycleResult:
-        """Decide; the next cycle remembers."""
+        """Decide; the memory is kept for the next cycle."""
         self.now += 1000
         snapshot = self.cache.snapshot(now=self.now, seed=0, memory=self.memory)
         result = self._engine.decide(snapshot)
@@ -100,12 +100,12 @@ class Still:
         return result
 
     def assume(self, result: CycleResult) -> None:
-        """What was decided is under way; the API does not show it yet."""
+        """Assume the decisions, which the API does not show yet."""
         binds = [bind for placement in result.placements for bind in placement.binds]
         self.cache.apply_all(Assumed(bind.pod, bind.node, bind.device) for bind in binds)
 
     def reason(self, result: CycleResult, gang: str) -> str:
-        """Why the gang waits after this cycle; empty where nobody says."""
+        """The reason for which the gang waits after this cycle; empty without a verdict."""
         found = [each.reason.value for each in result.verdicts if each.gang == GangId(gang)]
         return found[0] if found else ""
 

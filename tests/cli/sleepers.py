@@ -1,4 +1,4 @@
-"""A command of which two workers sleep for two minutes: for tests of how it ends."""
+"""A command with two workers that sleep for two minutes: for tests of how commands end."""
 
 import os
 import signal
@@ -14,6 +14,6 @@ def sleep(worker: int) -> None:
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # shells let jobs in the background ignore it
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # shells start background jobs with it ignored
     with workers(2) as pool:
         list(pool.map(sleep, range(2)))

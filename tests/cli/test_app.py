@@ -1,4 +1,4 @@
-"""The frame around all commands: help, exit codes, interruption, closed pipes."""
+"""What all commands share: help, exit codes, interruption, closed pipes."""
 
 import subprocess
 import sys
@@ -22,7 +22,7 @@ def test_help_names_every_command_and_the_exit_codes(phalanx: Phalanx) -> None:
         assert word in done.out
 
 
-def test_help_loads_nothing_heavy() -> None:
+def test_help_does_not_import_heavy_modules() -> None:
     program = (
         "import sys; from phalanx.cli.app import main; main(['--help']); "
         f"print([name for name in {HEAVY!r} if name in sys.modules])"
@@ -59,7 +59,7 @@ def test_a_broken_entry_point_does_not_break_the_other_commands(
     assert capsys.readouterr().err.startswith("command broken: ")
 
 
-def test_it_is_a_kubectl_plugin(phalanx: Phalanx, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_program_works_as_a_kubectl_plugin(phalanx: Phalanx, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "argv", ["/usr/bin/kubectl-phalanx", "--help"])
     assert "kubectl phalanx" in phalanx("--help").out
 
@@ -69,7 +69,7 @@ def test_version(phalanx: Phalanx) -> None:
     assert [line.split()[0] for line in lines] == ["phalanx", "ortools", "python"]
 
 
-def test_interruption_is_no_traceback(
+def test_an_interrupted_command_prints_no_traceback(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def interrupted(names: object) -> None:
@@ -80,7 +80,7 @@ def test_interruption_is_no_traceback(
     assert capsys.readouterr().err == ""
 
 
-def test_a_closed_pipe_is_no_traceback() -> None:
+def test_a_closed_pipe_prints_no_traceback() -> None:
     command = [sys.executable, "-m", "phalanx.cli", "decide", "-f", str(SWAP)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None

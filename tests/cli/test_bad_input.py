@@ -1,4 +1,4 @@
-"""What users see who made a mistake: file, object, field, what was expected, what was found; exit code 2."""
+"""Errors of user input: file, object, field, what was expected, what was found; exit code 2."""
 
 import socket
 import subprocess
@@ -158,7 +158,9 @@ MISTAKES = [
 
 
 @pytest.mark.parametrize(("text", "message"), MISTAKES)
-def test_a_mistake_is_named(text: str, message: str, phalanx: Phalanx, tmp_path: Path) -> None:
+def test_an_input_error_names_file_object_and_field(
+    text: str, message: str, phalanx: Phalanx, tmp_path: Path
+) -> None:
     path = tmp_path / "input.yaml"
     path.write_text(text)
     done = phalanx("decide", "-f", path)
@@ -166,18 +168,18 @@ def test_a_mistake_is_named(text: str, message: str, phalanx: Phalanx, tmp_path:
 
 
 @pytest.mark.parametrize("path", sorted((EXAMPLES / "invalid").glob("*.yaml")), ids=lambda path: path.stem)
-def test_what_the_api_server_refuses_is_refused(path: Path, phalanx: Phalanx) -> None:
+def test_input_that_the_api_server_refuses_is_refused(path: Path, phalanx: Phalanx) -> None:
     done = phalanx("decide", "-f", path)
     assert done.code == 2
     assert done.err.startswith(f"{path}: ")
 
 
 @pytest.mark.parametrize("path", sorted((EXAMPLES / "valid").glob("*.yaml")), ids=lambda path: path.stem)
-def test_what_the_api_server_takes_is_taken(path: Path, phalanx: Phalanx) -> None:
+def test_input_that_the_api_server_accepts_is_accepted(path: Path, phalanx: Phalanx) -> None:
     assert phalanx("decide", "-f", path).code == 0
 
 
-def test_every_rule_of_the_crds_is_known() -> None:
+def test_every_validation_rule_of_the_crds_is_implemented() -> None:
     messages = set()
 
     def collect(schema: object) -> None:
@@ -195,7 +197,7 @@ def test_every_rule_of_the_crds_is_known() -> None:
     assert messages - set(RULES) == set()
 
 
-def test_all_mistakes_are_told_at_once(phalanx: Phalanx, tmp_path: Path) -> None:
+def test_all_input_errors_are_reported_at_once(phalanx: Phalanx, tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(
         "{apiVersion: v1, kind: Node, metadata: {name: a}, spec: {unschedulable: 1, taints: 2}}\n---\n"
         "{apiVersion: v1, kind: pod}"
@@ -206,7 +208,7 @@ def test_all_mistakes_are_told_at_once(phalanx: Phalanx, tmp_path: Path) -> None
     assert len(done.err.splitlines()) == 4
 
 
-def test_there_is_an_end_to_what_is_told(phalanx: Phalanx, tmp_path: Path) -> None:
+def test_the_number_of_reported_errors_is_limited(phalanx: Phalanx, tmp_path: Path) -> None:
     path = tmp_path / "many.yaml"
     path.write_text("---\n".join("{apiVersion: v1, kind: Pod}\n" for _ in range(BAD_INPUT_LINES_MAX + 5)))
     lines = phalanx("decide", "-f", path).err.splitlines()
@@ -263,7 +265,7 @@ def test_arguments(
     assert done.err.startswith(message)
 
 
-_NOBODY: Final = """
+_UNREACHABLE: Final = """
 kind: Config
 current-context: a
 clusters: [{name: a, cluster: {server: "http://127.0.0.1:1"}}]
@@ -273,9 +275,9 @@ users: [{name: a, user: {}}]
 
 
 @pytest.mark.parametrize("flag", ["http", "debug"])
-def test_a_port_that_is_taken(flag: str, tmp_path: Path) -> None:
-    """In a process of its own: `phalanx run` sets up logs and signals for good."""
-    (tmp_path / "kubeconfig").write_text(_NOBODY)
+def test_a_port_that_is_in_use(flag: str, tmp_path: Path) -> None:
+    """In a separate process, because `phalanx run` configures logs and signals of its process."""
+    (tmp_path / "kubeconfig").write_text(_UNREACHABLE)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         ports = {"http": "127.0.0.1:0", "debug": "127.0.0.1:0", flag: f"127.0.0.1:{taken.getsockname()[1]}"}
         words = [f"--{name}={address}" for name, address in ports.items()]

@@ -1,4 +1,4 @@
-"""`phalanx decide` as a whole: its output's form, determinism, time, exit codes, tables."""
+"""`phalanx decide`: output format, determinism, time, exit codes, tables."""
 
 import json
 import random
@@ -27,7 +27,7 @@ def test_the_output_follows_its_schema(path: Path, phalanx: Phalanx) -> None:
     jsonschema.Draft202012Validator(SCHEMA).validate(json.loads(phalanx("decide", "-f", path).out))
 
 
-def test_the_schema_is_one_and_closed() -> None:
+def test_the_schema_is_valid_and_closed() -> None:
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate({"cycles": [], "more": 1}, SCHEMA)
@@ -36,7 +36,7 @@ def test_the_schema_is_one_and_closed() -> None:
 @pytest.mark.parametrize(
     "name", ["weighted-dominant-share", "five-jobs-nine-slots", "two-roles-three-levels"]
 )
-def test_every_process_decides_the_same(name: str) -> None:
+def test_every_process_makes_the_same_decision(name: str) -> None:
     outputs = {
         printed("-m", "phalanx.cli", "decide", "-f", str(SCENARIOS / f"{name}.yaml"), hash_seed=seed)
         for seed in ("1", "2", "3")
@@ -45,7 +45,7 @@ def test_every_process_decides_the_same(name: str) -> None:
 
 
 @pytest.mark.parametrize("path", ALL, ids=lambda path: path.stem)
-def test_the_order_of_documents_does_not_matter_where_ages_are_given(path: Path, phalanx: Phalanx) -> None:
+def test_the_order_of_documents_does_not_matter_if_timestamps_are_given(path: Path, phalanx: Phalanx) -> None:
     items = objects_of(path.stem)
     for second, item in enumerate(items):
         item["metadata"] = {"creationTimestamp": f"2026-11-01T00:{second // 60:02}:{second % 60:02}Z"} | item[
@@ -58,7 +58,7 @@ def test_the_order_of_documents_does_not_matter_where_ages_are_given(path: Path,
     assert len(outputs) == 1
 
 
-def test_a_gang_s_binds_are_in_one_cycle(phalanx: Phalanx) -> None:
+def test_the_binds_of_a_gang_are_in_one_cycle(phalanx: Phalanx) -> None:
     cycles = phalanx("decide", "-f", SCENARIOS / "elastic-surplus.yaml").cycles
     for gang in ("elastic", "rigid"):
         with_its_minimum = [
@@ -75,7 +75,7 @@ def test_the_last_cycle_decides_nothing(phalanx: Phalanx) -> None:
     assert cycles[-1] == {"binds": [], "evictions": [], "nominations": [], "verdicts": [], "certificates": []}
 
 
-def test_exit_code_3_when_cycles_run_out(phalanx: Phalanx, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_exit_code_3_at_the_limit_of_cycles(phalanx: Phalanx, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("phalanx.cli.static_cluster.DECIDE_CYCLES_MAX", 1)
     done = phalanx("decide", "-f", SCENARIOS / "swap.yaml")
     assert done.code == 3
@@ -83,7 +83,7 @@ def test_exit_code_3_when_cycles_run_out(phalanx: Phalanx, monkeypatch: pytest.M
     assert done.err == "decide did not converge after 100 cycles\n"
 
 
-def test_time_is_the_latest_in_the_input_or_as_told(
+def test_the_time_is_the_latest_in_the_input_or_the_option(
     phalanx: Phalanx, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen = []
@@ -122,7 +122,7 @@ def test_time_is_the_latest_in_the_input_or_as_told(
     assert seen == [start_of_2000, november, november + 5_000, november + 3_600_000]
 
 
-def test_the_table_says_what_went_where_and_what_waits(phalanx: Phalanx) -> None:
+def test_the_table_shows_placed_and_waiting_gangs(phalanx: Phalanx) -> None:
     done = phalanx("decide", "-o", "table", "-f", SCENARIOS / "foreign-pods-count.yaml")
     assert done.code == 0
     assert "default/train" in done.out

@@ -1,4 +1,4 @@
-"""The examples of docs/decide.md: the files that it shows are written, its commands are run and compared."""
+"""The examples of docs/decide.md: their files are written, their commands are run, the output is compared."""
 
 import re
 import shlex
@@ -18,7 +18,7 @@ def examples() -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(("command", "output"), examples(), ids=[command for command, _ in examples()])
-def test_an_example_prints_what_the_page_says(
+def test_an_example_prints_the_documented_output(
     command: str, output: str, phalanx: Phalanx, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, content in FILES.findall(PAGE.read_text()):

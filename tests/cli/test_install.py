@@ -1,4 +1,4 @@
-"""`phalanx install`: what it prints, and what it does to an API server."""
+"""`phalanx install`: what it prints, and what it changes at an API server."""
 
 import asyncio
 from pathlib import Path
@@ -20,7 +20,7 @@ def test_the_printed_crds_are_manifests(phalanx: Phalanx) -> None:
     assert [document["metadata"]["name"] for document in yaml.safe_load_all(done.out)] == NAMES
 
 
-def test_one_must_say_what_to_install(phalanx: Phalanx) -> None:
+def test_an_option_that_selects_what_to_install_is_required(phalanx: Phalanx) -> None:
     assert phalanx("install").err == "install: expected --crds or --print, found neither\n"
 
 
@@ -40,7 +40,7 @@ async def test_crds_are_created_and_then_updated(
 
 
 @pytest.mark.controlplane
-async def test_a_real_api_server_takes_them_twice(
+async def test_a_real_api_server_accepts_them_twice(
     control_plane: ControlPlane, capsys: pytest.CaptureFixture[str]
 ) -> None:
     command = ["install", "--crds", "--kubeconfig", str(control_plane.kubeconfig_path)]

@@ -1,7 +1,7 @@
-"""What holds for every outcome of `phalanx decide`, checked against the manifests alone.
+"""Properties of every result of `phalanx decide`, checked against the manifests alone.
 
-The oracle knows nothing of the scheduler: it adds up what the pods of the input ask for, and tries every node
-for every pod that waits.
+The oracle does not use the scheduler's code: it adds up the requests of the input's pods, and tries every
+node for every waiting pod.
 """
 
 import json
@@ -26,7 +26,7 @@ class Node(Struct):
 
 
 class Group(Struct):
-    """A pod of each of `sizes`, in CPUs; `minimum` of them start together, all where sizes differ."""
+    """A pod for each of `sizes`, in CPUs; `minimum` of them start together, all if the sizes differ."""
 
     name: str
     sizes: list[int]
@@ -116,7 +116,7 @@ def pod(name: str, cpu: int, **spec: str) -> dict[str, Any]:
 
 
 class Outcome:
-    """What the binds of the output mean for the objects of the case. Nobody makes evicted pods again."""
+    """The effect of the output's binds on the objects of the case. Evicted pods are not recreated."""
 
     def __init__(self, case: Case, output: dict[str, Any]) -> None:
         binds = [bind for cycle in output["cycles"] for bind in cycle["binds"]]
@@ -150,13 +150,13 @@ class Outcome:
         self.free[node][1] -= 1
 
 
-def there_is_room(case: Case, group: Group, sizes: list[int], outcome: Outcome) -> bool:
-    """Whether pods of these sizes could join the group in what is left."""
+def fits_free_capacity(case: Case, group: Group, sizes: list[int], outcome: Outcome) -> bool:
+    """Whether pods of these sizes could join the group in the free capacity."""
     if group.limited and sum(sizes) > outcome.limit_left:
         return False
     open_nodes = [node for node in case.nodes if not node.cordoned]
-    home = {node.rack for node in case.nodes if node.name in outcome.members[group.name].values()}
-    racks = (home or {node.rack for node in open_nodes}) if group.required else {None}
+    own_racks = {node.rack for node in case.nodes if node.name in outcome.members[group.name].values()}
+    racks = (own_racks or {node.rack for node in open_nodes}) if group.required else {None}
     return any(
         all_fit(sizes, [list(outcome.free[node.name]) for node in open_nodes if rack in (None, node.rack)])
         for rack in racks
@@ -164,7 +164,7 @@ def there_is_room(case: Case, group: Group, sizes: list[int], outcome: Outcome) 
 
 
 def all_fit(sizes: list[int], free: list[list[int]]) -> bool:
-    """By trying every node for every pod."""
+    """Exhaustive: tries every node for every pod."""
     if not sizes:
         return True
     for node in free:
@@ -192,13 +192,13 @@ def check_nodes(case: Case, outcome: Outcome) -> None:
     cordoned = {node.name for node in case.nodes if node.cordoned}
     assert cordoned.isdisjoint(outcome.node_of.values())
     for name, free in outcome.free.items():
-        assert min(free) >= 0 or tuple(free) == outcome.before[name], f"{name} holds more than it can"
+        assert min(free) >= 0 or tuple(free) == outcome.before[name], f"{name} is overcommitted"
     assert outcome.limit_left >= 0
 
 
 def check_group(case: Case, group: Group, outcome: Outcome) -> None:
     placed = outcome.members[group.name]
-    assert not placed or len(placed) >= group.minimum, "a part of a gang"
+    assert not placed or len(placed) >= group.minimum, "a partial gang"
     racks = {node.rack for node in case.nodes if node.name in placed.values()}
     assert not group.required or len(racks) <= 1
     left = [
@@ -206,7 +206,7 @@ def check_group(case: Case, group: Group, outcome: Outcome) -> None:
         for number, size in enumerate(group.sizes)
         if number not in placed and f"{group.name}-{number}" not in outcome.gone
     ]
-    assert (group.name in outcome.waiting) == bool(left), "a verdict for what waits, and only then"
+    assert (group.name in outcome.waiting) == bool(left), "exactly the waiting gangs have a verdict"
     if left:
         needed = left[:1] if placed else left[: group.minimum]
-        assert not there_is_room(case, group, needed, outcome), "it waits though there is room"
+        assert not fits_free_capacity(case, group, needed, outcome), "it waits although it fits"

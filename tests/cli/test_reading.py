@@ -1,4 +1,4 @@
-"""What counts as the same input: forms of files, and what an API server would have filled in."""
+"""Which inputs are equivalent: forms of files, and fields that an API server would have set."""
 
 import json
 from pathlib import Path
@@ -53,7 +53,7 @@ FORMS = {
 
 
 @pytest.mark.parametrize("text", FORMS.values(), ids=FORMS)
-def test_every_form_of_input_decides_the_same(text: str, phalanx: Phalanx, tmp_path: Path) -> None:
+def test_every_form_of_input_gives_the_same_decision(text: str, phalanx: Phalanx, tmp_path: Path) -> None:
     path = tmp_path / "input.yaml"
     path.write_text(text)
     done = phalanx("decide", "-f", path)
@@ -81,7 +81,7 @@ def decided(phalanx: Phalanx, *objects: object, arguments: tuple[str, ...] = ())
     return phalanx("decide", "-f", "-", *arguments, stdin=yaml.safe_dump_all(objects))
 
 
-def test_document_order_is_age(phalanx: Phalanx) -> None:
+def test_the_order_of_documents_replaces_missing_timestamps(phalanx: Phalanx) -> None:
     assert decided(phalanx, NODE, pod("z"), pod("y"), pod("x")).waiting == {
         "default/x": "InsufficientCapacity"
     }
@@ -94,7 +94,7 @@ def test_objects_without_a_timestamp_are_the_youngest(phalanx: Phalanx) -> None:
     assert done.waiting == {"default/second": "InsufficientCapacity"}
 
 
-def test_a_timestamp_is_a_moment_not_a_text(phalanx: Phalanx) -> None:
+def test_timestamps_are_compared_as_times_not_as_text(phalanx: Phalanx) -> None:
     moments = {
         "early": "2026-11-01T12:30:00+02:00",
         "late": "2026-11-01T11:00:00Z",
@@ -107,19 +107,19 @@ def test_a_timestamp_is_a_moment_not_a_text(phalanx: Phalanx) -> None:
     assert decided(phalanx, NODE, *reversed(pods)).waiting == {"default/last": "InsufficientCapacity"}
 
 
-def test_a_node_without_pod_count_takes_what_kubelets_take(phalanx: Phalanx) -> None:
+def test_a_node_without_a_pod_limit_has_the_default_of_kubelets(phalanx: Phalanx) -> None:
     node = {**NODE, "status": {"capacity": {"cpu": 1000}}}
     done = decided(phalanx, node, *(pod(f"p{number:03}") for number in range(112)))
     assert len(done.binds) == 110
     assert done.waiting == {"default/p110": "InsufficientCapacity", "default/p111": "InsufficientCapacity"}
 
 
-def test_allocatable_counts_before_capacity(phalanx: Phalanx) -> None:
+def test_allocatable_takes_precedence_over_capacity(phalanx: Phalanx) -> None:
     node = {**NODE, "status": {"capacity": {"cpu": 4, "nvidia.com/gpu": 8}, "allocatable": {"cpu": 1}}}
     assert len(decided(phalanx, node, pod("a"), pod("b")).binds) == 1
 
 
-def test_other_kinds_are_left_out_and_told(phalanx: Phalanx) -> None:
+def test_other_kinds_are_ignored_with_a_note(phalanx: Phalanx) -> None:
     deployment = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}}
     queue = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": "default"}}
     group = {"apiVersion": "scheduling.x-k8s.io/v1alpha1", "kind": "PodGroup", "metadata": {"name": "a"}}
@@ -138,7 +138,7 @@ def test_an_empty_list_is_an_empty_cluster(phalanx: Phalanx) -> None:
     assert len(done.cycles) == 1
 
 
-def test_a_priority_that_admission_filled_in_needs_no_class(phalanx: Phalanx) -> None:
+def test_a_priority_set_by_admission_needs_no_class(phalanx: Phalanx) -> None:
     done = decided(
         phalanx,
         {**NODE, "status": {"allocatable": {"cpu": 1}}},
@@ -148,7 +148,7 @@ def test_a_priority_that_admission_filled_in_needs_no_class(phalanx: Phalanx) ->
     assert done.binds == {"default/b": "n1"}
 
 
-def test_the_scheduler_s_own_name_comes_from_the_configuration(phalanx: Phalanx, tmp_path: Path) -> None:
+def test_the_scheduler_name_comes_from_the_configuration(phalanx: Phalanx, tmp_path: Path) -> None:
     config = tmp_path / "config.yaml"
     config.write_text("schedulerName: other")
     done = decided(
@@ -157,8 +157,8 @@ def test_the_scheduler_s_own_name_comes_from_the_configuration(phalanx: Phalanx,
     assert done.binds == {"default/b": "n1"}
 
 
-def test_yaml_s_odd_words(phalanx: Phalanx) -> None:
-    """Keys that YAML takes for numbers are text to Kubernetes, and times stay text."""
+def test_yaml_numbers_and_times_that_are_text(phalanx: Phalanx) -> None:
+    """Keys that YAML parses as numbers are text to Kubernetes, and times stay text."""
     text = (
         "apiVersion: v1\nkind: Node\n"
         'metadata: {name: n1, creationTimestamp: 2026-11-01T10:00:00Z, labels: {1: "2026-11-01"}}\n'

@@ -42,7 +42,7 @@ def recording() -> Recording:
 
 @pytest.fixture
 def endpoint(recording: Recording) -> Iterator[str]:
-    """The debug endpoint on a port of its own, on an event loop in a thread."""
+    """The debug endpoint on a separate port, on an event loop in a thread."""
     loop, stop, ready, port = asyncio.new_event_loop(), asyncio.Event(), threading.Event(), []
 
     async def content() -> bytes:
@@ -68,7 +68,9 @@ def endpoint(recording: Recording) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("path", ALL, ids=lambda path: path.stem)
-def test_a_recorded_cycle_is_decided_again_the_same(path: Path, phalanx: Phalanx, tmp_path: Path) -> None:
+def test_replaying_a_recorded_cycle_gives_the_same_decision(
+    path: Path, phalanx: Phalanx, tmp_path: Path
+) -> None:
     file = tmp_path / "cycle.gz"
     file.write_bytes(encode(recording_of(path)))
     done = phalanx("replay", file)
@@ -85,20 +87,24 @@ def test_a_snapshot_comes_from_the_debug_endpoint(
     assert phalanx("replay", file).code == 0
 
 
-def test_without_an_error_there_is_nothing_to_save(endpoint: str, phalanx: Phalanx, tmp_path: Path) -> None:
+def test_without_an_error_there_is_no_error_recording(
+    endpoint: str, phalanx: Phalanx, tmp_path: Path
+) -> None:
     done = phalanx("snapshot", "--error", "--url", endpoint, "-o", tmp_path / "cycle.gz")
     assert done.code == 1
     assert done.err == f"snapshot: {endpoint}: no cycle had a solver error\n"
 
 
-def test_of_the_other_cycles_one_is_asked_for(endpoint: str, phalanx: Phalanx, tmp_path: Path) -> None:
+def test_the_inconclusive_and_error_options_exclude_each_other(
+    endpoint: str, phalanx: Phalanx, tmp_path: Path
+) -> None:
     done = phalanx("snapshot", "--inconclusive", "--url", endpoint, "-o", tmp_path / "cycle.gz")
     assert done.err == f"snapshot: {endpoint}: no cycle had an inconclusive solver run\n"
     done = phalanx("snapshot", "--inconclusive", "--error", "--url", endpoint, "-o", tmp_path / "cycle.gz")
     assert (done.code, "expected one of them" in done.err) == (2, True)
 
 
-SECRETIVE = """
+WITH_SECRETS = """
 apiVersion: v1
 kind: Pod
 metadata:
@@ -114,19 +120,21 @@ spec:
 """
 
 
-def test_a_recording_holds_nothing_of_what_containers_are_told(phalanx: Phalanx, tmp_path: Path) -> None:
+def test_a_recording_has_no_arguments_or_environment_of_containers(phalanx: Phalanx, tmp_path: Path) -> None:
     path = tmp_path / "pod.yaml"
-    path.write_text(SECRETIVE)
+    path.write_text(WITH_SECRETS)
     assert b"hunter2" not in gzip.decompress(encode(recording_of(path)))
     done = phalanx("decide", "-f", path)
     assert "hunter2" not in done.out + done.err
 
 
-def test_the_same_recording_is_the_same_bytes(recording: Recording) -> None:
+def test_encoding_a_recording_is_deterministic(recording: Recording) -> None:
     assert encode(recording) == encode(decode(encode(recording)))
 
 
-def test_another_decision_is_shown(recording: Recording, phalanx: Phalanx, tmp_path: Path) -> None:
+def test_a_different_decision_is_shown_as_a_diff(
+    recording: Recording, phalanx: Phalanx, tmp_path: Path
+) -> None:
     placement = recording.result.placements[0]
     moved = replace(placement.binds[0], node="n4")
     result = replace(recording.result, placements=(replace(placement, binds=(moved, *placement.binds[1:])),))
@@ -138,7 +146,9 @@ def test_another_decision_is_shown(recording: Recording, phalanx: Phalanx, tmp_p
     assert '+          "node": "n5"' in done.out
 
 
-def test_another_version_is_told(recording: Recording, phalanx: Phalanx, tmp_path: Path) -> None:
+def test_a_recording_of_another_version_prints_a_note(
+    recording: Recording, phalanx: Phalanx, tmp_path: Path
+) -> None:
     file = tmp_path / "cycle.gz"
     file.write_bytes(encode(replace(recording, version="0.0.1")))
     done = phalanx("replay", file)
@@ -146,7 +156,7 @@ def test_another_version_is_told(recording: Recording, phalanx: Phalanx, tmp_pat
     assert done.err.startswith("note: phalanx 0.0.1 decided this cycle")
 
 
-def test_what_is_no_recording(recording: Recording, phalanx: Phalanx, tmp_path: Path) -> None:
+def test_files_that_are_no_recordings(recording: Recording, phalanx: Phalanx, tmp_path: Path) -> None:
     file = tmp_path / "cycle.gz"
     assert phalanx("replay", file).code == 2
     file.write_bytes(b"text")
@@ -159,7 +169,7 @@ def test_what_is_no_recording(recording: Recording, phalanx: Phalanx, tmp_path: 
     assert phalanx("replay", file).err == f"{file}: expected file format 1, found 7\n"
 
 
-def test_nobody_answers(phalanx: Phalanx, tmp_path: Path) -> None:
+def test_an_unreachable_endpoint(phalanx: Phalanx, tmp_path: Path) -> None:
     done = phalanx("snapshot", "--url", "http://127.0.0.1:1", "-o", tmp_path / "cycle.gz")
     assert done.code == 1
     assert done.err.startswith("snapshot: http://127.0.0.1:1: ")

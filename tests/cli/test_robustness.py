@@ -1,4 +1,4 @@
-"""Whatever is put where it does not belong, `phalanx decide` decides or says what is wrong."""
+"""For any value in any place, `phalanx decide` decides or prints an input error."""
 
 import copy
 import json
@@ -53,7 +53,7 @@ def broken(draw: st.DrawFn) -> list[Any]:
 
 @settings(deadline=None, max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(objects=broken())
-def test_no_input_is_a_traceback(
+def test_no_input_causes_a_traceback(
     objects: list[Any], capsys: pytest.CaptureFixture[str], tmp_path_factory: Any
 ) -> None:
     path = tmp_path_factory.getbasetemp() / "broken.yaml"

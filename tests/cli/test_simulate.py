@@ -1,4 +1,4 @@
-"""`phalanx simulate` and `phalanx drill`: what they print, and what they say of bad input."""
+"""`phalanx simulate` and `phalanx drill`: their output, and their errors on bad input."""
 
 import json
 import shlex
@@ -14,29 +14,29 @@ from phalanx_simulator.runs.scenarios import Request
 
 
 @pytest.fixture(autouse=True)
-def no_lasting_silence(quiet: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The commands silence the whole process for good, which is this test's."""
+def logs_stay_configured(quiet: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The commands disable logs of the whole process permanently; this prevents it."""
     monkeypatch.setattr("phalanx.observe.logs.configure_logs", lambda **_settings: None)
 
 
 SHORT = ["--nodes", "4", "--hours", "0.05"]
 
 
-def test_one_seed_is_told_in_words(capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_seed_prints_a_summary(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["simulate", "--seed", "3", "--faults", "none", *SHORT]) == 0
-    told = capsys.readouterr().out
-    assert told.startswith("seed 3: ")
-    assert "violations  0" in told
+    output = capsys.readouterr().out
+    assert output.startswith("seed 3: ")
+    assert "violations  0" in output
 
 
-def test_one_seed_as_json_has_the_keys_that_were_promised(capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_seed_as_json_has_the_documented_keys(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["simulate", "--seed", "3", "-o", "json", *SHORT]) == 0
     summary = json.loads(capsys.readouterr().out)
     assert {"decisionHash", "violations", "faults", "outcomes"} <= set(summary)
     assert summary["violations"] == []
 
 
-def test_the_twin_is_told_beside_the_run(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_twin_run_is_compared_with_the_run(capsys: pytest.CaptureFixture[str]) -> None:
     asked = ["simulate", "--seed", "3", "--faults", "none", "--twin", *SHORT]
     assert main([*asked, "-o", "json"]) == 0
     summary = json.loads(capsys.readouterr().out)
@@ -46,7 +46,7 @@ def test_the_twin_is_told_beside_the_run(capsys: pytest.CaptureFixture[str]) -> 
     assert "the faults  cost 0 jobs, 0 breaks of gangs, 0 pods, 0.0 GPU hours" in capsys.readouterr().out
 
 
-def test_many_seeds_are_added_up(capsys: pytest.CaptureFixture[str]) -> None:
+def test_results_of_many_seeds_are_added_up(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["simulate", "--seeds", "1..3", "--jobs", "2", "-o", "json", *SHORT]) == 0
     totals = json.loads(capsys.readouterr().out)
     assert totals["seeds"] == 3
@@ -55,13 +55,13 @@ def test_many_seeds_are_added_up(capsys: pytest.CaptureFixture[str]) -> None:
     assert totals["gangsBroken"] >= totals["restarts"]
 
 
-def test_a_run_with_queues_is_told_how_to_repeat() -> None:
+def test_the_command_to_repeat_a_run_has_its_workload() -> None:
     request = Request(seed=3, nodes=4, hours=0.05, faults="none", load=1.0)
     assert "--workload" not in command(request, None)
     assert command(replace(request, workload="queues"), None).endswith("--load 1.0 --workload queues")
 
 
-def test_events_are_told_one_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_events_are_printed_one_per_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["simulate", "--seed", "1", "--faults", "storm", "--events", *SHORT]) == 0
     assert " places " in capsys.readouterr().err
 
@@ -86,34 +86,36 @@ def test_bad_input_is_named(arguments: list[str], message: str, capsys: pytest.C
     assert message in capsys.readouterr().err
 
 
-def test_a_trace_of_which_nothing_fits_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_trace_without_a_job_that_fits_is_an_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     trace = tmp_path / "large.csv"
     trace.write_text("timestamp,duration,num_gpus,cluster\n2017-10-09 07:01:55,60,640,a\n")
     assert main(["simulate", "--trace", str(trace), *SHORT]) == 2
     assert "--trace: expected a job of at most 32 GPUs, all that 4 nodes have" in capsys.readouterr().err
 
 
-def test_the_full_load_is_asked_for_alone(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_full_option_is_for_load_only(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["drill", "--full"]) == 2
     assert "--full: only load has sizes" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "output"),
     [(["crashes", "--act", "dance"], "expected one of bind, "), (["load", "--act", "bind"], "leave it out")],
 )
-def test_an_act_that_is_not_there(words: list[str], told: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_act(words: list[str], output: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["drill", *words]) == 2
-    assert told in capsys.readouterr().err
+    assert output in capsys.readouterr().err
 
 
-def test_one_act_of_a_drill_is_played(capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_act_of_a_drill_is_run(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["drill", "races", "--act", "member-lost", "-o", "json"]) == 0
     (tally,) = json.loads(capsys.readouterr().out)
     assert 0 < tally["played"] < 20
 
 
-def test_the_command_of_a_plan_plays_it_alone(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_of_a_plan_runs_only_this_plan(capsys: pytest.CaptureFixture[str]) -> None:
     plan = list(plans_of("races", seed=3, checks=(), acts=("member-lost",)))[1]
     program, *words = shlex.split(command_of(plan, drill="races", seed=3, full=False))
     assert program == "phalanx"
@@ -122,12 +124,12 @@ def test_the_command_of_a_plan_plays_it_alone(capsys: pytest.CaptureFixture[str]
     assert tally["played"] == 1
 
 
-def test_a_plan_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_plan(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["drill", "races", "--act", "member-lost", "--plan", "dance"]) == 2
     assert "--plan: found no plan named dance" in capsys.readouterr().err
 
 
-def test_a_part_of_a_drill_is_played(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_part_of_a_drill_is_run(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["drill", "views", "--every", "700", "-o", "json"]) == 0
     [tally] = json.loads(capsys.readouterr().out)
     assert tally["drill"] == "views"
@@ -136,10 +138,10 @@ def test_a_part_of_a_drill_is_played(capsys: pytest.CaptureFixture[str]) -> None
 
 
 @pytest.mark.parametrize("hours", [1 / 3, 0.1 + 0.2, 1e-7, 24.0])
-def test_the_command_gives_the_same_numbers_and_paths_back(hours: float) -> None:
+def test_the_command_to_repeat_a_run_keeps_numbers_and_paths(hours: float) -> None:
     request = Request(seed=1, nodes=2, hours=hours, faults="all", load=hours)
     trace = Path("my jobs/it's; rm $HOME.csv")
     words = shlex.split(command(request, trace))
-    told = dict(zip(words[2::2], words[3::2], strict=True))
-    assert (float(told["--hours"]), float(told["--load"])) == (hours, hours)
-    assert told["--trace"] == str(trace)
+    output = dict(zip(words[2::2], words[3::2], strict=True))
+    assert (float(output["--hours"]), float(output["--load"])) == (hours, hours)
+    assert output["--trace"] == str(trace)

@@ -1,4 +1,4 @@
-"""How commands end that compute for long: at once, with all their processes, and without a traceback."""
+"""How long-running commands end: at once, with all their processes, and without a traceback."""
 
 import signal
 import subprocess
@@ -13,7 +13,7 @@ END_S = 60
 
 @contextmanager
 def running(*words: str) -> Iterator["subprocess.Popen[str]"]:
-    """A command of this Python, killed at the end if it still runs."""
+    """A command in a new Python process, killed at the end if it is still running."""
     pipe = subprocess.PIPE
     with subprocess.Popen([sys.executable, "-m", *words], stdout=pipe, stderr=pipe, text=True) as command:
         try:
@@ -28,10 +28,10 @@ def test_workers_end_with_the_command(number: signal.Signals) -> None:
         assert command.stdout is not None
         assert sorted(command.stdout.readline().strip() for _ in range(2)) == ["0", "1"]
         command.send_signal(number)
-        command.communicate(timeout=END_S)  # comes back when the last process that could write has ended
+        command.communicate(timeout=END_S)  # returns when the last process that could write has ended
 
 
-def test_a_simulation_is_left_at_once() -> None:
+def test_an_interrupted_simulation_ends_at_once() -> None:
     with running("phalanx.cli", "simulate", "--nodes", "16", "--hours", "500", "--events") as command:
         assert command.stderr is not None
         assert " places " in next(line for line in command.stderr if " places " in line)

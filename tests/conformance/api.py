@@ -1,4 +1,4 @@
-"""A thin client for the conformance cases: it adds nothing and hides nothing of what a server answers."""
+"""A thin client for the conformance cases: it adds and hides nothing of a server's responses."""
 
 import asyncio
 import json
@@ -25,7 +25,7 @@ class Answer(Struct, frozen=True):
 
     @property
     def refusal(self) -> tuple[int, str, str]:
-        """What a refused client sees: code, reason, message. Fails when the request was not refused."""
+        """Code, reason and message of a refused request. Fails if the request was not refused."""
         assert self.code >= 400, self
         assert self.body["kind"] == "Status"
         assert (self.body["apiVersion"], self.body["status"]) == ("v1", "Failure")
@@ -52,7 +52,7 @@ class Answer(Struct, frozen=True):
 
 
 class Api:
-    """One server, and a namespace of the test's own."""
+    """One server, and a namespace for one test."""
 
     def __init__(self, session: aiohttp.ClientSession, namespace: str) -> None:
         self._session = session
@@ -117,7 +117,7 @@ class Api:
 
 
 def _cut(answer: aiohttp.ClientResponse) -> None:
-    """Drop the connection of a watch at once: a TLS one would say goodbye for longer than the test lasts."""
+    """Close the connection of a watch at once: a TLS shutdown would take longer than the test."""
     if answer.connection is not None and answer.connection.transport is not None:
         answer.connection.transport.abort()
 

@@ -20,13 +20,13 @@ _numbers = itertools.count()
 
 
 class Server(Struct, frozen=True):
-    """Which of the two is asked."""
+    """The server that a case uses."""
 
     embedded: EmbeddedApi | None = None
     real: ControlPlane | None = None
 
     def session(self) -> aiohttp.ClientSession:
-        """A client with all rights."""
+        """A client with all permissions."""
         if self.real is not None:
             return self.real.session()
         assert self.embedded is not None

@@ -1,4 +1,4 @@
-"""What the server adds to new objects, and what it refuses by looking at others."""
+"""What the server adds to new objects, and what it refuses because of other objects."""
 
 import asyncio
 from typing import Any
@@ -18,7 +18,7 @@ async def create_class(api: Api, value: int, **more: Any) -> str:
     return name
 
 
-async def test_a_priority_class_gives_the_priority(api: Api) -> None:
+async def test_the_priority_is_that_of_the_priority_class(api: Api) -> None:
     name = await create_class(api, 1000, preemptionPolicy="Never")
     spec = (await api.create_pod("a", priorityClassName=name))["spec"]
     assert (spec["priority"], spec["preemptionPolicy"]) == (1000, "Never")
@@ -50,7 +50,7 @@ async def test_a_priority_cannot_be_chosen(api: Api) -> None:
     assert refused.refusal == (403, "Forbidden", message)
 
 
-async def test_the_value_of_a_class_stays(api: Api) -> None:
+async def test_the_value_of_a_class_is_immutable(api: Api) -> None:
     name = await create_class(api, 7)
     code, reason, message = (await api.patch(f"{PRIORITY_CLASSES}/{name}", {"value": 8})).refusal
     assert (code, reason) == (422, "Invalid")
@@ -58,10 +58,10 @@ async def test_the_value_of_a_class_stays(api: Api) -> None:
 
 
 async def test_defaults_of_a_pod(api: Api) -> None:
-    wished = pod("a")
-    del wished["spec"]["schedulerName"]
-    wished["spec"]["nodeSelector"] = {"no": "such-node"}
-    spec = (await api.post(api.pods, wished)).object["spec"]
+    manifest = pod("a")
+    del manifest["spec"]["schedulerName"]
+    manifest["spec"]["nodeSelector"] = {"no": "such-node"}
+    spec = (await api.post(api.pods, manifest)).object["spec"]
     defaults = {
         "restartPolicy": "Always",
         "terminationGracePeriodSeconds": 30,
@@ -76,10 +76,10 @@ async def test_defaults_of_a_pod(api: Api) -> None:
     assert container["terminationMessagePolicy"] == "File"
 
 
-async def test_all_of_a_small_pod(api: Api) -> None:
-    wished = {"metadata": {"name": "a"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
-    wished["spec"]["schedulerName"] = "phalanx-conformance"  # type: ignore[index]
-    created = (await api.post(api.pods, wished)).object
+async def test_a_minimal_pod_with_all_defaults(api: Api) -> None:
+    manifest = {"metadata": {"name": "a"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    manifest["spec"]["schedulerName"] = "phalanx-conformance"  # type: ignore[index]
+    created = (await api.post(api.pods, manifest)).object
     assert created["status"] == {"phase": "Pending", "qosClass": "BestEffort"}
     assert sorted(created["spec"]) == sorted(
         [
@@ -107,7 +107,7 @@ async def test_all_of_a_small_pod(api: Api) -> None:
     ]
 
 
-async def test_short_absences_of_a_node_are_tolerated(api: Api) -> None:
+async def test_not_ready_and_unreachable_nodes_are_tolerated_for_a_time(api: Api) -> None:
     tolerations = (await api.create_pod("a"))["spec"]["tolerations"]
     assert tolerations == [eviction_delay("not-ready", 300), eviction_delay("unreachable", 300)]
 
@@ -143,7 +143,7 @@ async def test_quality_of_service(api: Api) -> None:
         assert created["status"]["qosClass"] == expected, name
 
 
-async def test_what_is_no_quantity_is_a_bad_request(api: Api) -> None:
+async def test_an_invalid_quantity_is_a_bad_request(api: Api) -> None:
     resources = {"requests": {"cpu": "lots"}}
     container = {"name": "main", "image": "busybox:1", "resources": resources}
     code, reason, message = (await api.post(api.pods, pod("a", containers=[container]))).refusal
@@ -171,20 +171,20 @@ async def test_what_is_no_quantity_is_a_bad_request(api: Api) -> None:
     ],
     ids=str,
 )
-async def test_what_has_not_the_shape_of_a_pod_is_a_bad_request(api: Api, wrong: Object) -> None:
+async def test_a_pod_with_wrong_types_is_a_bad_request(api: Api, wrong: Object) -> None:
     assert (await api.post(api.pods, {**pod("a"), **wrong})).refusal[:2] == (400, "BadRequest")
 
 
 async def test_null_means_absent(api: Api) -> None:
-    wished = pod("a", nodeName=None, tolerations=None, priority=None, initContainers=None)
-    wished["metadata"] |= {"labels": None, "annotations": None, "finalizers": None, "ownerReferences": None}
-    created = (await api.post(api.pods, wished)).object
+    manifest = pod("a", nodeName=None, tolerations=None, priority=None, initContainers=None)
+    manifest["metadata"] |= {"labels": None, "annotations": None, "finalizers": None, "ownerReferences": None}
+    created = (await api.post(api.pods, manifest)).object
     assert "nodeName" not in created["spec"]
     assert "labels" not in created["metadata"]
     assert created["spec"]["priority"] == 0
 
 
-async def test_a_status_has_its_shape_too(api: Api) -> None:
+async def test_a_status_with_wrong_types_is_a_bad_request(api: Api) -> None:
     await api.create_pod("a")
     for wrong in ({"conditions": ["x"]}, {"phase": 1}, ["x"]):
         refused = await api.patch(f"{api.pods}/a/status", {"status": wrong})
@@ -193,7 +193,7 @@ async def test_a_status_has_its_shape_too(api: Api) -> None:
     assert cleared.code == 200
 
 
-async def test_gates_are_told_in_a_condition(api: Api) -> None:
+async def test_scheduling_gates_set_a_condition(api: Api) -> None:
     created = await api.create_pod("a", schedulingGates=[{"name": "example.com/gate"}])
     (condition,) = created["status"]["conditions"]
     del condition["lastTransitionTime"]
@@ -234,7 +234,7 @@ async def test_a_new_node_is_tainted_until_it_is_ready(api: Api) -> None:
     await api.delete(f"/api/v1/nodes/{name}")
 
 
-async def test_a_terminating_namespace_takes_nothing_new(api: Api) -> None:
+async def test_a_terminating_namespace_accepts_no_new_objects(api: Api) -> None:
     held = pod("held")
     held["metadata"]["finalizers"] = ["example.com/hold"]
     await api.post(api.pods, held)

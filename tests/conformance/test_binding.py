@@ -1,4 +1,4 @@
-"""The binding subresource: what it does to a pod, and every way in which it refuses."""
+"""The binding subresource: its effect on a pod, and all its refusals."""
 
 import itertools
 
@@ -25,7 +25,7 @@ async def test_a_bound_pod_has_its_node_and_condition(api: Api) -> None:
     assert bound["status"]["phase"] == "Pending"
 
 
-async def test_binding_settles_the_condition_and_the_nomination(api: Api) -> None:
+async def test_binding_sets_the_condition_and_clears_the_nomination(api: Api) -> None:
     await api.create_pod("a")
     unschedulable = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "m"}
     status = {"nominatedNodeName": "node-b", "conditions": [unschedulable]}
@@ -39,18 +39,18 @@ async def test_binding_settles_the_condition_and_the_nomination(api: Api) -> Non
     assert "nominatedNodeName" not in bound["status"]
 
 
-async def test_annotations_of_the_binding_go_to_the_pod(api: Api) -> None:
+async def test_annotations_of_the_binding_are_added_to_the_pod(api: Api) -> None:
     await api.create_pod("a")
     assert (await api.bind("a", "node-a", annotations={"example.com/why": "test"})).code == 201
     assert (await api.get(f"{api.pods}/a")).metadata["annotations"] == {"example.com/why": "test"}
 
 
-async def test_annotations_of_the_binding_join_those_of_the_pod(api: Api) -> None:
-    """Node and annotations come in one version, so that a kubelet which sees the pod sees its device too."""
-    wished = pod("a")
+async def test_annotations_of_the_binding_are_merged_with_those_of_the_pod(api: Api) -> None:
+    """Node and annotations are in one version, so that a kubelet that sees the pod sees its device too."""
+    manifest = pod("a")
     index = "scheduling.phalanx.dev/gpu-index"
-    wished["metadata"]["annotations"] = {"scheduling.phalanx.dev/gpu-share": "500", index: "7"}
-    version = (await api.post(api.pods, wished)).metadata["resourceVersion"]
+    manifest["metadata"]["annotations"] = {"scheduling.phalanx.dev/gpu-share": "500", index: "7"}
+    version = (await api.post(api.pods, manifest)).metadata["resourceVersion"]
     async with api.watch(api.pods, resourceVersion=version) as events:
         assert (await api.bind("a", "node-a", annotations={index: "3"})).code == 201
         changed = (await events.next())["object"]
@@ -58,13 +58,13 @@ async def test_annotations_of_the_binding_join_those_of_the_pod(api: Api) -> Non
     assert changed["spec"]["nodeName"] == "node-a"
 
 
-async def test_annotations_of_a_binding_that_is_refused_go_nowhere(api: Api) -> None:
+async def test_annotations_of_a_refused_binding_are_not_applied(api: Api) -> None:
     await api.create_bound_pod("a", "node-a")
     assert (await api.bind("a", "node-b", annotations={"example.com/why": "test"})).code == 409
     assert "annotations" not in (await api.get(f"{api.pods}/a")).metadata
 
 
-async def test_zone_and_region_of_the_node_go_to_the_pod(api: Api) -> None:
+async def test_zone_and_region_labels_of_the_node_are_copied_to_the_pod(api: Api) -> None:
     name, zone, region = (
         f"node-{api.namespace}",
         "topology.kubernetes.io/zone",
@@ -82,7 +82,7 @@ async def test_zone_and_region_of_the_node_go_to_the_pod(api: Api) -> None:
     await api.delete(f"/api/v1/nodes/{name}")
 
 
-async def test_a_pod_is_bound_once(api: Api) -> None:
+async def test_a_bound_pod_is_not_bound_again(api: Api) -> None:
     await api.create_bound_pod("a", "node-a")
     for node in ("node-a", "node-b"):
         refused = await api.bind("a", node)
@@ -147,12 +147,12 @@ async def test_the_name_must_be_that_of_the_path(api: Api) -> None:
 
 async def test_the_target_must_be_a_node(api: Api) -> None:
     await api.create_pod("a")
-    wished = binding("a", "node-a")
-    wished["target"]["kind"] = "Rack"
-    refused = await api.post(f"{api.pods}/a/binding", wished)
+    manifest = binding("a", "node-a")
+    manifest["target"]["kind"] = "Rack"
+    refused = await api.post(f"{api.pods}/a/binding", manifest)
     assert refused.code == 500
-    wished = binding("a", "")
-    refused = await api.post(f"{api.pods}/a/binding", wished)
+    manifest = binding("a", "")
+    refused = await api.post(f"{api.pods}/a/binding", manifest)
     assert refused.code == 500
     assert "nodeName" not in (await api.get(f"{api.pods}/a")).object["spec"]
 

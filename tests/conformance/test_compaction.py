@@ -1,4 +1,4 @@
-"""What a client hears once the history that it asks for was compacted, and that a new list helps.
+"""The response to a request for history that was compacted, and that a new list works.
 
 The real server keeps snapshots beside etcd, so there the API server is restarted after the compaction.
 """
@@ -13,7 +13,7 @@ from tests.conformance.conftest import Server
 
 
 async def compact(api: Api, server: Server, revision: str) -> None:
-    """Forget all that came before this revision."""
+    """Forget all revisions before this one."""
     if server.embedded is not None:
         server.embedded.server.store.compact(int(revision))
         return
@@ -29,7 +29,7 @@ async def compact(api: Api, server: Server, revision: str) -> None:
         await asyncio.sleep(0.1)
 
 
-async def test_what_was_compacted_is_gone_and_a_new_list_helps(api: Api, server: Server) -> None:
+async def test_a_compacted_version_is_gone_and_a_new_list_works(api: Api, server: Server) -> None:
     for name in ("a", "b", "c"):
         await api.create_pod(name)
     page = (await api.get(api.pods, limit="2")).metadata

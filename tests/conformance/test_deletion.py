@@ -1,4 +1,4 @@
-"""Deleting: at once, gracefully, with preconditions, held by finalizers, many at a time."""
+"""Deletion: immediate, graceful, with preconditions, delayed by finalizers, of collections."""
 
 from datetime import datetime
 
@@ -11,7 +11,7 @@ async def gone(api: Api, name: str) -> bool:
     return (await api.get(f"{api.pods}/{name}")).code == 404
 
 
-async def test_a_pod_without_a_node_goes_at_once(api: Api) -> None:
+async def test_a_pod_without_a_node_is_deleted_at_once(api: Api) -> None:
     created = await api.create_pod("a")
     deleted = (await api.delete(f"{api.pods}/a")).object
     assert deleted["kind"] == "Pod"
@@ -43,7 +43,7 @@ async def test_a_grace_period_can_only_become_shorter(api: Api) -> None:
     assert periods == [20, 20, 10]
 
 
-async def test_a_shorter_grace_period_counts_from_the_first_wish(api: Api) -> None:
+async def test_a_shorter_grace_period_counts_from_the_first_request(api: Api) -> None:
     await api.create_bound_pod("a")
     ends = []
     for asked in ("100", "40"):
@@ -52,13 +52,13 @@ async def test_a_shorter_grace_period_counts_from_the_first_wish(api: Api) -> No
     assert (ends[0] - ends[1]).total_seconds() == 60
 
 
-async def test_a_second_wish_does_not_change_the_first(api: Api) -> None:
+async def test_a_second_request_does_not_change_the_first(api: Api) -> None:
     await api.create_bound_pod("a")
     marked = (await api.delete(f"{api.pods}/a", gracePeriodSeconds="100")).metadata
     assert (await api.delete(f"{api.pods}/a")).metadata == marked
 
 
-async def test_no_grace_deletes_at_once(api: Api) -> None:
+async def test_a_grace_period_of_zero_deletes_at_once(api: Api) -> None:
     await api.create_bound_pod("a")
     await api.create_bound_pod("b")
     await api.delete(f"{api.pods}/b")
@@ -67,7 +67,7 @@ async def test_no_grace_deletes_at_once(api: Api) -> None:
         assert await gone(api, name)
 
 
-async def test_a_finished_pod_goes_at_once(api: Api) -> None:
+async def test_a_finished_pod_is_deleted_at_once(api: Api) -> None:
     await api.create_bound_pod("a")
     await api.patch(f"{api.pods}/a/status", {"status": {"phase": "Succeeded"}})
     await api.delete(f"{api.pods}/a")
@@ -98,7 +98,7 @@ async def test_delete_with_another_version_is_a_conflict(api: Api) -> None:
     assert refused.refusal == (409, "Conflict", message)
 
 
-async def test_preconditions_hold_for_custom_resources(api: Api) -> None:
+async def test_preconditions_apply_to_custom_resources(api: Api) -> None:
     await api.create_group("g")
     refused = await api.delete(f"{api.groups}/g", {"preconditions": {"uid": "other"}})
     code, reason, message = refused.refusal
@@ -108,12 +108,12 @@ async def test_preconditions_hold_for_custom_resources(api: Api) -> None:
     )
 
 
-async def test_delete_of_what_does_not_exist(api: Api) -> None:
+async def test_delete_of_a_missing_object(api: Api) -> None:
     refused = await api.delete(f"{api.pods}/ghost")
     assert refused.refusal == (404, "NotFound", 'pods "ghost" not found')
 
 
-async def test_the_answer_for_other_kinds_is_a_status(api: Api) -> None:
+async def test_the_response_for_other_kinds_is_a_status(api: Api) -> None:
     created = await api.create_group("g")
     deleted = await api.delete(f"{api.groups}/g")
     assert deleted.object == {
@@ -130,7 +130,7 @@ async def test_the_answer_for_other_kinds_is_a_status(api: Api) -> None:
     }
 
 
-async def test_finalizers_hold_an_object(api: Api) -> None:
+async def test_finalizers_delay_a_deletion(api: Api) -> None:
     await api.create_group("g", finalizers=[HOLD])
     marked = (await api.delete(f"{api.groups}/g")).metadata
     assert marked["deletionGracePeriodSeconds"] == 0
@@ -142,7 +142,7 @@ async def test_finalizers_hold_an_object(api: Api) -> None:
     assert (await api.get(f"{api.groups}/g")).code == 404
 
 
-async def test_a_held_object_can_still_be_changed(api: Api) -> None:
+async def test_an_object_with_finalizers_can_still_be_changed(api: Api) -> None:
     await api.create_group("g", finalizers=[HOLD])
     await api.delete(f"{api.groups}/g")
     changed = await api.patch(f"{api.groups}/g", {"metadata": {"labels": {"x": "y"}}})
@@ -160,7 +160,7 @@ async def test_a_deleting_object_gets_no_new_finalizer(api: Api) -> None:
     assert why in message
 
 
-async def test_a_bound_pod_with_a_finalizer_needs_both(api: Api) -> None:
+async def test_a_bound_pod_with_a_finalizer_waits_for_kubelet_and_finalizer(api: Api) -> None:
     held = pod("a")
     held["metadata"]["finalizers"] = [HOLD]
     await api.post(api.pods, held)
@@ -180,7 +180,7 @@ async def test_a_collection_can_be_deleted_by_label(api: Api) -> None:
     assert (await api.get(api.groups)).names == ["b"]
 
 
-async def test_a_name_that_is_free_again_gives_a_new_object(api: Api) -> None:
+async def test_a_recreated_object_has_a_new_uid(api: Api) -> None:
     uids = set()
     for _ in range(2):
         uids.add((await api.create_pod("a"))["metadata"]["uid"])
@@ -199,7 +199,7 @@ async def test_finalizers_of_a_propagation_policy(api: Api) -> None:
         assert sorted(deleted.metadata["finalizers"]) == sorted(finalizers)
 
 
-async def test_a_deletion_with_preconditions_that_hold(api: Api) -> None:
+async def test_a_deletion_with_matching_preconditions(api: Api) -> None:
     metadata = (await api.create_bound_pod("a"))["metadata"]
     wanted = {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}
     deleted = await api.delete(f"{api.pods}/a", {"preconditions": wanted, "gracePeriodSeconds": 0})
@@ -207,7 +207,7 @@ async def test_a_deletion_with_preconditions_that_hold(api: Api) -> None:
     assert await gone(api, "a")
 
 
-async def test_a_deleting_pod_still_takes_a_status(api: Api) -> None:
+async def test_the_status_of_a_deleting_pod_can_be_written(api: Api) -> None:
     await api.create_bound_pod("a")
     await api.delete(f"{api.pods}/a")
     patched = await api.patch(f"{api.pods}/a/status", {"status": {"phase": "Failed"}})
@@ -215,8 +215,8 @@ async def test_a_deleting_pod_still_takes_a_status(api: Api) -> None:
     assert patched.metadata["deletionTimestamp"]
 
 
-async def test_the_status_of_a_pod_that_was_made_anew(api: Api) -> None:
-    """A patch that names the uid of the pod that was meant does not touch its successor."""
+async def test_the_status_of_a_recreated_pod(api: Api) -> None:
+    """A patch that names the UID of the deleted pod does not change its successor."""
     old = await api.create_pod("a")
     await api.delete(f"{api.pods}/a")
     await api.create_pod("a")

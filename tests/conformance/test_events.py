@@ -1,4 +1,4 @@
-"""Events, which two groups show under different names."""
+"""Events, which two API groups serve with different field names."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ NEW = "/apis/events.k8s.io/v1"
 
 
 def paths(api: Api) -> tuple[str, str]:
-    """Events of the core group, and of their own."""
+    """Events of the core group, and of events.k8s.io."""
     return f"{api.root}/events", f"{NEW}/namespaces/{api.namespace}/events"
 
 
@@ -46,37 +46,37 @@ def new_event(api: Api, name: str = "a.1", **more: Any) -> Object:
     }
 
 
-async def test_a_core_event_is_shown_by_both_groups(api: Api) -> None:
+async def test_a_core_event_is_served_by_both_groups(api: Api) -> None:
     core, new = paths(api)
-    wished = core_event(api)
-    created = (await api.post(core, wished)).object
+    manifest = core_event(api)
+    created = (await api.post(core, manifest)).object
     version, uid = created["metadata"]["resourceVersion"], created["metadata"]["uid"]
-    assert {name: created[name] for name in wished if name != "metadata"} == {
-        name: value for name, value in wished.items() if name != "metadata"
+    assert {name: created[name] for name in manifest if name != "metadata"} == {
+        name: value for name, value in manifest.items() if name != "metadata"
     }
     assert (created["kind"], created["apiVersion"]) == ("Event", "v1")
     found = (await api.get(f"{new}/a.1")).object
     assert (found["kind"], found["apiVersion"]) == ("Event", "events.k8s.io/v1")
     assert (found["metadata"]["resourceVersion"], found["metadata"]["uid"]) == (version, uid)
-    assert found["regarding"] == wished["involvedObject"]
-    assert found["note"] == wished["message"]
-    assert found["deprecatedSource"] == wished["source"]
+    assert found["regarding"] == manifest["involvedObject"]
+    assert found["note"] == manifest["message"]
+    assert found["deprecatedSource"] == manifest["source"]
     assert found["deprecatedCount"] == 2
-    assert found["deprecatedLastTimestamp"] == wished["lastTimestamp"]
+    assert found["deprecatedLastTimestamp"] == manifest["lastTimestamp"]
 
 
-async def test_a_new_event_is_shown_by_both_groups(api: Api) -> None:
+async def test_a_new_event_is_served_by_both_groups(api: Api) -> None:
     core, new = paths(api)
-    wished = new_event(api)
-    await api.post(new, wished)
+    manifest = new_event(api)
+    await api.post(new, manifest)
     found = (await api.get(f"{core}/a.1")).object
-    assert found["involvedObject"] == wished["regarding"]
+    assert found["involvedObject"] == manifest["regarding"]
     assert (found["message"], found["reportingComponent"]) == ("assigned", "phalanx")
     assert (found["eventTime"], found["firstTimestamp"], found["source"]) == (MICRO, None, {})
     assert (await api.get(core)).names == (await api.get(new)).names == ["a.1"]
 
 
-async def test_a_change_through_one_is_a_change_of_the_other(api: Api) -> None:
+async def test_a_change_through_one_group_is_visible_in_the_other(api: Api) -> None:
     core, new = paths(api)
     await api.post(core, core_event(api))
     async with api.watch(new) as events:
@@ -116,13 +116,13 @@ async def test_field_selectors_of_core_events(api: Api, selector: str, expected:
     assert (await api.get(core, fieldSelector=selector)).names == expected
 
 
-async def test_each_group_selects_by_its_own_names(api: Api) -> None:
+async def test_each_group_selects_by_its_own_field_names(api: Api) -> None:
     core, new = paths(api)
     assert (await api.get(core, fieldSelector="regarding.name=a")).code == 400
     assert (await api.get(new, fieldSelector="regarding.name=a")).code == 200
 
 
-async def test_an_event_lies_where_its_object_lies(api: Api) -> None:
+async def test_the_namespace_of_an_event_is_that_of_its_object(api: Api) -> None:
     core, _ = paths(api)
     wrong = core_event(api, involvedObject={"kind": "Pod", "name": "a", "namespace": "other"})
     code, reason, message = (await api.post(core, wrong)).refusal
@@ -131,7 +131,7 @@ async def test_an_event_lies_where_its_object_lies(api: Api) -> None:
 
 
 @pytest.mark.parametrize("field", ["eventTime", "reportingController", "reportingInstance", "action", "type"])
-async def test_a_new_event_says_who_did_what(api: Api, field: str) -> None:
+async def test_a_new_event_has_required_fields(api: Api, field: str) -> None:
     wrong = new_event(api)
     del wrong[field]
     code, reason, message = (await api.post(paths(api)[1], wrong)).refusal

@@ -1,7 +1,7 @@
 """The eviction subresource, with and without PodDisruptionBudgets.
 
-The disruption controller runs on the embedded server as it does in the real control plane: cases wait for its
-count instead of writing one.
+On the embedded server a fixture runs a disruption controller, as the real control plane does: cases wait for
+the status that it writes.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ VIOLATION = "Cannot evict pod as it would violate the pod's disruption budget."
 
 @pytest.fixture(autouse=True)
 async def disruption(server: Server) -> Any:
-    """The controller that counts, where the server does not have one."""
+    """The disruption controller, if the server has none."""
     if server.embedded is None:
         yield
         return
@@ -46,7 +46,7 @@ async def create_budget(api: Api, name: str, **spec: Any) -> str:
 
 
 async def create_ready(api: Api, *names: str) -> None:
-    """Running pods on a node that does not exist, so nobody touches them."""
+    """Running pods on a node that does not exist, so that no kubelet changes them."""
     for name in names:
         await api.post(api.pods, labelled(pod(name), app="train"))
         assert (await api.bind(name, f"node-{api.namespace}")).code == 201
@@ -56,7 +56,7 @@ async def create_ready(api: Api, *names: str) -> None:
 
 
 async def counted(api: Api, budget: str, **expected: int) -> Object:
-    """The budget's status once it says this."""
+    """The budget's status once it has these values."""
     while True:
         status: Object = (await api.get(budget)).object["status"]
         if {name: status.get(name) for name in expected} == expected:
@@ -70,7 +70,7 @@ def condition(item: Object, type_: str) -> Object:
     return found
 
 
-async def test_an_evicted_pod_is_told_and_deleted_gracefully(api: Api) -> None:
+async def test_an_evicted_pod_gets_a_condition_and_is_deleted_gracefully(api: Api) -> None:
     await create_ready(api, "a")
     answer = await evict(api, "a")
     assert (answer.code, answer.body["status"]) == (201, "Success")
@@ -83,9 +83,9 @@ async def test_an_evicted_pod_is_told_and_deleted_gracefully(api: Api) -> None:
     }
     found = (await api.get(f"{api.pods}/a")).object
     assert found["metadata"]["deletionGracePeriodSeconds"] == 30
-    told = condition(found, "DisruptionTarget")
-    assert (told["status"], told["reason"]) == ("True", "EvictionByEvictionAPI")
-    assert told["message"] == "Eviction API: evicting"
+    target = condition(found, "DisruptionTarget")
+    assert (target["status"], target["reason"]) == ("True", "EvictionByEvictionAPI")
+    assert target["message"] == "Eviction API: evicting"
 
 
 async def test_an_evicted_pod_without_a_node_is_gone(api: Api) -> None:
@@ -94,7 +94,7 @@ async def test_an_evicted_pod_without_a_node_is_gone(api: Api) -> None:
     assert (await api.get(f"{api.pods}/a")).code == 404
 
 
-async def test_options_of_the_deletion_hold(api: Api) -> None:
+async def test_delete_options_are_applied(api: Api) -> None:
     await create_ready(api, "a", "b")
     assert (await evict(api, "a", gracePeriodSeconds=5)).code == 201
     assert (await api.get(f"{api.pods}/a")).metadata["deletionGracePeriodSeconds"] == 5
@@ -134,15 +134,15 @@ async def test_a_second_eviction_changes_nothing(api: Api) -> None:
     assert (await api.get(f"{api.pods}/a")).metadata["deletionTimestamp"] == first["deletionTimestamp"]
 
 
-async def test_a_new_budget_is_not_counted_yet(api: Api) -> None:
-    """Without a count nothing may go. The real controller is quick, so only the refusal is compared."""
+async def test_a_new_budget_has_no_status_yet(api: Api) -> None:
+    """Without a status no eviction is allowed. The real controller is quick: only the refusal is compared."""
     budget = await create_budget(api, "b", minAvailable=1)
     status = await counted(api, budget, observedGeneration=1, expectedPods=0)
     assert status["disruptionsAllowed"] == 0
     assert condition((await api.get(budget)).object, "DisruptionAllowed")["reason"] == "InsufficientPods"
 
 
-async def test_a_budget_allows_so_many_evictions(api: Api) -> None:
+async def test_a_budget_limits_the_number_of_evictions(api: Api) -> None:
     await create_ready(api, "a", "b", "c")
     budget = await create_budget(api, "b", minAvailable=2)
     await counted(api, budget, disruptionsAllowed=1, currentHealthy=3, desiredHealthy=2, expectedPods=3)
@@ -160,7 +160,7 @@ async def test_a_budget_allows_so_many_evictions(api: Api) -> None:
     assert "deletionTimestamp" not in (await api.get(f"{api.pods}/b")).metadata
 
 
-async def test_an_eviction_that_is_refused_leaves_the_pod_as_it_is(api: Api) -> None:
+async def test_a_refused_eviction_does_not_change_the_pod(api: Api) -> None:
     await create_ready(api, "a")
     budget = await create_budget(api, "b", minAvailable=1)
     await counted(api, budget, expectedPods=1, currentHealthy=1)
@@ -169,7 +169,7 @@ async def test_an_eviction_that_is_refused_leaves_the_pod_as_it_is(api: Api) -> 
     assert (await api.get(f"{api.pods}/a")).object == before
 
 
-async def test_a_deletion_asks_no_budget(api: Api) -> None:
+async def test_a_deletion_ignores_budgets(api: Api) -> None:
     await create_ready(api, "a")
     budget = await create_budget(api, "b", minAvailable=1)
     await counted(api, budget, expectedPods=1)
@@ -189,7 +189,7 @@ async def test_pods_that_do_not_run_are_not_protected(api: Api) -> None:
 
 
 @pytest.mark.parametrize(("policy", "code"), [("", 429), ("IfHealthyBudget", 429), ("AlwaysAllow", 201)])
-async def test_pods_that_run_and_are_not_ready(api: Api, policy: str, code: int) -> None:
+async def test_running_pods_that_are_not_ready(api: Api, policy: str, code: int) -> None:
     await create_ready(api, "a", "b")
     unready = {"conditions": [{"type": "Ready", "status": "False"}]}
     await api.patch(f"{api.pods}/a/status", {"status": unready})
@@ -200,7 +200,7 @@ async def test_pods_that_run_and_are_not_ready(api: Api, policy: str, code: int)
     assert (await evict(api, "b")).code == 429
 
 
-async def test_an_unready_pod_costs_a_healthy_budget_nothing(api: Api) -> None:
+async def test_evicting_an_unready_pod_does_not_use_a_healthy_budget(api: Api) -> None:
     await create_ready(api, "a", "b")
     unready = {"conditions": [{"type": "Ready", "status": "False"}]}
     await api.patch(f"{api.pods}/a/status", {"status": unready})
@@ -240,13 +240,13 @@ async def test_selectors_of_budgets(api: Api) -> None:
 @pytest.mark.parametrize(
     "spec", [{"minAvailable": 1, "maxUnavailable": 1}, {"minAvailable": "some"}, {"maxUnavailable": "1"}]
 )
-async def test_what_is_no_budget(api: Api, spec: Object) -> None:
+async def test_invalid_budgets(api: Api, spec: Object) -> None:
     path = f"/apis/policy/v1/namespaces/{api.namespace}/poddisruptionbudgets"
     body = {"metadata": {"name": "b"}, "spec": {"selector": {}, **spec}}
     assert (await api.post(path, body)).refusal[:2] == (422, "Invalid")
 
 
-async def test_evictions_are_discovered_and_only_created(api: Api) -> None:
+async def test_the_eviction_subresource_is_discovered_and_only_created(api: Api) -> None:
     await api.create_pod("a")
     assert (await api.get(f"{api.pods}/a/eviction")).code == 405
     found = [one for one in (await api.get("/api/v1")).object["resources"] if one["name"] == "pods/eviction"]

@@ -1,4 +1,4 @@
-"""Defaults of Jobs, and what a Job may not ask for."""
+"""Defaults and validation of Jobs."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ RULE: Object = {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarg
 
 
 def job(restart: str = "Never", **spec: Any) -> Object:
-    """A Job that waits for ever, so that no controller makes pods of it."""
+    """A Job that is suspended, so that no controller creates pods for it."""
     container = {"name": "main", "image": "busybox:1"}
     pod = {"restartPolicy": restart, "containers": [container]}
     return {"metadata": {"name": "j"}, "spec": {"suspend": True, "template": {"spec": pod}, **spec}}
@@ -26,7 +26,7 @@ async def test_defaults(api: Api) -> None:
     assert (spec["completionMode"], spec["podReplacementPolicy"]) == ("NonIndexed", "TerminatingOrFailed")
 
 
-async def test_with_a_failure_policy_pods_are_replaced_once_they_failed(api: Api) -> None:
+async def test_with_a_failure_policy_pods_are_replaced_after_they_failed(api: Api) -> None:
     rule = {**RULE, "onPodConditions": [{"type": "DisruptionTarget"}]}
     spec = (await api.post(path(api), job(podFailurePolicy={"rules": [rule]}))).object["spec"]
     assert spec["podReplacementPolicy"] == "Failed"
@@ -45,13 +45,13 @@ async def test_with_a_failure_policy_pods_are_replaced_once_they_failed(api: Api
         ),
     ],
 )
-async def test_what_a_job_may_not_ask_for(api: Api, restart: str, spec: Object, field: str) -> None:
+async def test_invalid_fields_of_a_job(api: Api, restart: str, spec: Object, field: str) -> None:
     code, reason, message = (await api.post(path(api), job(restart, **spec))).refusal
     assert (code, reason) == (422, "Invalid")
     assert field in message
 
 
-async def test_a_job_whose_pods_are_not_described(api: Api) -> None:
+async def test_a_job_without_a_pod_template(api: Api) -> None:
     manifest = {"metadata": {"name": "j"}, "spec": {"suspend": True, "template": {}}}
     code, reason, message = (await api.post(path(api), manifest)).refusal
     assert (code, reason) == (422, "Invalid")

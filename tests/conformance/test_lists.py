@@ -20,7 +20,7 @@ async def test_the_form_of_a_list(api: Api) -> None:
     assert all("kind" not in item and "apiVersion" not in item for item in found["items"])
 
 
-async def test_items_of_custom_resources_name_their_kind(api: Api) -> None:
+async def test_items_of_custom_resources_have_their_kind(api: Api) -> None:
     await api.create_group("g")
     found = (await api.get(api.groups)).object
     assert found["kind"] == "PodGroupList"
@@ -88,7 +88,7 @@ async def test_a_field_that_cannot_be_selected(api: Api) -> None:
     assert "field label not supported: spec.ghost" in message
 
 
-async def test_a_selector_that_cannot_be_read(api: Api) -> None:
+async def test_an_invalid_selector(api: Api) -> None:
     assert (await api.get(api.pods, labelSelector="a in b")).refusal[:2] == (400, "BadRequest")
 
 
@@ -119,7 +119,7 @@ async def test_all_pages_show_the_same_version(api: Api) -> None:
     assert second.metadata["resourceVersion"] == first.metadata["resourceVersion"]
 
 
-async def test_pages_of_a_selection_do_not_count_the_rest(api: Api) -> None:
+async def test_pages_of_a_selection_have_no_remaining_item_count(api: Api) -> None:
     for name in ("a", "b", "c"):
         await api.post(api.groups, labelled(group(name), team="red"))
     page = await api.get(api.groups, limit="2", labelSelector="team=red")

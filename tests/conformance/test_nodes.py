@@ -11,7 +11,7 @@ NOW = "2026-01-02T03:04:05Z"
 
 @pytest.fixture
 async def node(api: Api) -> AsyncIterator[str]:
-    """The path of a node of the test's own. The real node lifecycle controller sees it too."""
+    """The path of a node for one test. The real node lifecycle controller sees it too."""
     name = f"node-{api.namespace}"
     status = {"capacity": {"nvidia.com/gpu": "8"}, "allocatable": {"nvidia.com/gpu": "8"}}
     labels = {"topology.kubernetes.io/zone": "z1"}
@@ -31,7 +31,7 @@ def gpu_conditions(item: Object) -> dict[str, str]:
     }
 
 
-async def test_conditions_of_others_are_merged_by_type(api: Api, node: str) -> None:
+async def test_conditions_of_other_writers_are_merged_by_type(api: Api, node: str) -> None:
     for type_, status in (("GpuHWSlowDown", "True"), ("GpuXid", "False"), ("GpuHWSlowDown", "False")):
         patch = {"status": {"conditions": [gpu_condition(type_, status)]}}
         assert (await api.patch(f"{node}/status", patch, STRATEGIC)).code == 200
@@ -64,7 +64,7 @@ async def test_the_status_does_not_write_the_spec(api: Api, node: str) -> None:
     assert "unschedulable" not in patched["spec"]
 
 
-async def test_a_cordon_and_its_end(api: Api, node: str) -> None:
+async def test_cordon_and_uncordon(api: Api, node: str) -> None:
     patched = (await api.patch(node, {"spec": {"unschedulable": True}}, STRATEGIC)).object
     assert patched["spec"]["unschedulable"] is True
     found = await api.get("/api/v1/nodes", fieldSelector="spec.unschedulable=true")
@@ -73,7 +73,7 @@ async def test_a_cordon_and_its_end(api: Api, node: str) -> None:
     assert "unschedulable" not in patched["spec"]
 
 
-async def test_taints_are_replaced_whole(api: Api, node: str) -> None:
+async def test_the_list_of_taints_is_replaced(api: Api, node: str) -> None:
     taint = {"key": "example.com/broken", "value": "xid-79", "effect": "NoExecute"}
     patched = (await api.patch(node, {"spec": {"taints": [taint]}}, STRATEGIC)).object
     assert taint in patched["spec"]["taints"]
@@ -92,7 +92,7 @@ async def test_labels_are_edited(api: Api, node: str) -> None:
     assert "example.com/rack" not in patched["labels"]
 
 
-async def test_a_node_made_anew_is_another(api: Api, node: str) -> None:
+async def test_a_recreated_node_has_a_new_uid(api: Api, node: str) -> None:
     old = (await api.get(node)).metadata["uid"]
     assert (await api.delete(node)).code == 200
     new = await api.post("/api/v1/nodes", {"metadata": {"name": node.rpartition("/")[2]}})

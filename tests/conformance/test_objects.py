@@ -7,7 +7,7 @@ from tests.conformance.api import Api, group, labelled, pod
 MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
 
 
-async def test_create_fills_in_what_the_server_owns(api: Api) -> None:
+async def test_create_sets_server_owned_fields(api: Api) -> None:
     created = await api.create_pod("a")
     metadata = created["metadata"]
     assert (created["apiVersion"], created["kind"]) == ("v1", "Pod")
@@ -19,23 +19,23 @@ async def test_create_fills_in_what_the_server_owns(api: Api) -> None:
     assert created["status"] == {"phase": "Pending", "qosClass": "Burstable"}
 
 
-async def test_what_was_created_can_be_read(api: Api) -> None:
+async def test_a_created_object_can_be_read(api: Api) -> None:
     created = await api.create_pod("a")
     assert (await api.get(f"{api.pods}/a")).object == created
 
 
-async def test_a_client_cannot_choose_what_the_server_owns(api: Api) -> None:
-    wished = pod("a")
-    wished["metadata"] |= {"uid": "mine", "creationTimestamp": "2001-01-01T00:00:00Z", "generation": 7}
-    wished["status"] = {"phase": "Running"}
-    created = (await api.post(api.pods, wished)).object
+async def test_a_client_cannot_set_server_owned_fields(api: Api) -> None:
+    manifest = pod("a")
+    manifest["metadata"] |= {"uid": "mine", "creationTimestamp": "2001-01-01T00:00:00Z", "generation": 7}
+    manifest["status"] = {"phase": "Running"}
+    created = (await api.post(api.pods, manifest)).object
     assert created["metadata"]["uid"] != "mine"
     assert created["metadata"]["generation"] == 1
     assert not created["metadata"]["creationTimestamp"].startswith("2001")
     assert created["status"]["phase"] == "Pending"
 
 
-async def test_a_name_is_taken_once(api: Api) -> None:
+async def test_a_name_can_be_used_once(api: Api) -> None:
     await api.create_pod("a")
     refused = await api.post(api.pods, pod("a"))
     assert refused.refusal == (409, "AlreadyExists", 'pods "a" already exists')
@@ -51,9 +51,9 @@ async def test_errors_of_custom_resources_name_the_group(api: Api) -> None:
 
 
 async def test_generate_name(api: Api) -> None:
-    wished = pod("")
-    wished["metadata"] = {"generateName": "worker-"}
-    first, second = [(await api.post(api.pods, wished)).metadata for _ in range(2)]
+    manifest = pod("")
+    manifest["metadata"] = {"generateName": "worker-"}
+    first, second = [(await api.post(api.pods, manifest)).metadata for _ in range(2)]
     assert first["name"] != second["name"]
     assert first["name"].startswith("worker-")
     assert len(first["name"]) == len("worker-") + 5
@@ -66,10 +66,10 @@ async def test_the_namespace_must_exist(api: Api) -> None:
 
 
 async def test_the_namespace_of_the_object_must_be_that_of_the_path(api: Api) -> None:
-    wished = pod("a")
-    wished["metadata"]["namespace"] = "default"
+    manifest = pod("a")
+    manifest["metadata"]["namespace"] = "default"
     message = "the namespace of the provided object does not match the namespace sent on the request"
-    assert (await api.post(api.pods, wished)).refusal == (400, "BadRequest", message)
+    assert (await api.post(api.pods, manifest)).refusal == (400, "BadRequest", message)
 
 
 async def test_a_name_is_required(api: Api) -> None:
@@ -99,9 +99,9 @@ async def test_containers_are_required(api: Api) -> None:
 
 
 async def test_an_object_to_be_created_has_no_resource_version(api: Api) -> None:
-    wished = pod("a")
-    wished["metadata"]["resourceVersion"] = "1"
-    refused = await api.post(api.pods, wished)
+    manifest = pod("a")
+    manifest["metadata"]["resourceVersion"] = "1"
+    refused = await api.post(api.pods, manifest)
     assert refused.code == 500
     assert refused.body["message"] == "resourceVersion should not be set on objects to be created"
 
@@ -111,11 +111,11 @@ async def test_the_object_must_be_of_the_kind_of_the_path(api: Api, field: str, 
     assert (await api.post(api.pods, {**pod("a"), field: value})).refusal[:2] == (400, "BadRequest")
 
 
-async def test_a_body_that_is_no_json_is_a_bad_request(api: Api) -> None:
+async def test_a_body_that_is_not_json_is_a_bad_request(api: Api) -> None:
     assert (await api.post(api.pods, b"{")).refusal[:2] == (400, "BadRequest")
 
 
-async def test_what_does_not_exist_is_not_found(api: Api) -> None:
+async def test_a_missing_object_is_not_found(api: Api) -> None:
     refused = await api.get(f"{api.pods}/ghost")
     assert refused.refusal == (404, "NotFound", 'pods "ghost" not found')
     assert refused.body["details"] == {"name": "ghost", "kind": "pods"}
@@ -157,7 +157,7 @@ async def test_replace_with_an_old_version_is_a_conflict(api: Api) -> None:
     assert refused.body["details"] == {"name": "a", "kind": "pods"}
 
 
-async def test_replace_of_an_object_that_was_made_anew_is_a_conflict(api: Api) -> None:
+async def test_replace_of_a_recreated_object_is_a_conflict(api: Api) -> None:
     created = await api.create_pod("a")
     other = {**created, "metadata": {"name": "a", "uid": "other"}}
     message = (
@@ -168,17 +168,17 @@ async def test_replace_of_an_object_that_was_made_anew_is_a_conflict(api: Api) -
     assert (await api.put(f"{api.pods}/a", other)).refusal == (409, "Conflict", message)
 
 
-async def test_replace_without_a_version_is_for_kinds_that_allow_it(api: Api) -> None:
+async def test_replace_without_a_version_depends_on_the_kind(api: Api) -> None:
     created = await api.create_pod("a")
-    wished = {**created, "metadata": {"name": "a", "labels": {"x": "y"}}}
-    assert (await api.put(f"{api.pods}/a", wished)).metadata["labels"] == {"x": "y"}
+    manifest = {**created, "metadata": {"name": "a", "labels": {"x": "y"}}}
+    assert (await api.put(f"{api.pods}/a", manifest)).metadata["labels"] == {"x": "y"}
     await api.create_group("g")
     refused = await api.put(f"{api.groups}/g", group("g"))
     why = "metadata.resourceVersion: Invalid value: 0: must be specified for an update"
     assert refused.refusal == (422, "Invalid", f'podgroups.scheduling.phalanx.dev "g" is invalid: {why}')
 
 
-async def test_replace_of_what_does_not_exist(api: Api) -> None:
+async def test_replace_of_a_missing_object(api: Api) -> None:
     refused = await api.put(f"{api.pods}/ghost", pod("ghost"))
     assert refused.refusal == (404, "NotFound", 'pods "ghost" not found')
 
@@ -189,7 +189,7 @@ async def test_the_name_of_the_object_must_be_that_of_the_path(api: Api) -> None
     assert (await api.put(f"{api.pods}/a", pod("b"))).refusal == (400, "BadRequest", message)
 
 
-async def test_the_spec_of_a_pod_stays(api: Api) -> None:
+async def test_the_spec_of_a_pod_is_immutable(api: Api) -> None:
     created = await api.create_pod("a")
     moved = {**created, "spec": {**created["spec"], "nodeName": "node-a"}}
     code, reason, message = (await api.put(f"{api.pods}/a", moved)).refusal

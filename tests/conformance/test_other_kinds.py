@@ -15,13 +15,13 @@ def lease(holder: str, **metadata: str) -> Object:
     }
 
 
-async def test_a_lease_keeps_what_is_written(api: Api) -> None:
+async def test_a_lease_is_stored_as_written(api: Api) -> None:
     created = (await api.post(api.leases, lease("a"))).object
     assert created["spec"] == lease("a")["spec"]
     assert "generation" not in created["metadata"]
 
 
-async def test_of_two_candidates_one_gets_the_lease(api: Api) -> None:
+async def test_one_of_two_candidates_gets_the_lease(api: Api) -> None:
     created = (await api.post(api.leases, lease("a"))).object
     assert (await api.post(api.leases, lease("b"))).refusal[:2] == (409, "AlreadyExists")
     version = created["metadata"]["resourceVersion"]
@@ -37,7 +37,7 @@ async def test_of_two_candidates_one_gets_the_lease(api: Api) -> None:
     )
 
 
-async def test_a_lease_is_not_replaced_blindly(api: Api) -> None:
+async def test_a_lease_is_not_replaced_without_a_version(api: Api) -> None:
     await api.post(api.leases, lease("a"))
     refused = await api.put(f"{api.leases}/l", lease("b"))
     code, reason, message = refused.refusal
@@ -68,14 +68,14 @@ async def test_an_event_can_be_recorded(api: Api) -> None:
     assert (await api.get(path)).names == ["a.1"]
 
 
-async def test_a_namespace_is_active_and_carries_its_name(api: Api) -> None:
+async def test_a_namespace_is_active_and_labelled_with_its_name(api: Api) -> None:
     found = (await api.get(f"/api/v1/namespaces/{api.namespace}")).object
     assert found["status"] == {"phase": "Active"}
     assert found["spec"] == {"finalizers": ["kubernetes"]}
     assert found["metadata"]["labels"] == {"kubernetes.io/metadata.name": api.namespace}
 
 
-async def test_the_first_namespaces_exist(api: Api) -> None:
+async def test_the_initial_namespaces_exist(api: Api) -> None:
     names = (await api.get("/api/v1/namespaces")).names
     assert {"default", "kube-system", "kube-public", "kube-node-lease"} <= set(names)
 
@@ -115,16 +115,16 @@ async def test_resources_are_discovered(api: Api) -> None:
     assert "podgroups/status" in ours
 
 
-async def test_custom_resources_must_name_their_kind(api: Api) -> None:
+async def test_custom_resources_need_their_kind(api: Api) -> None:
     refused = await api.post(api.groups, {"metadata": {"name": "g"}, "spec": {"minMember": 1}})
     assert refused.refusal[:2] == (400, "BadRequest")
 
 
-async def test_custom_resources_lose_what_their_schema_does_not_name(api: Api) -> None:
-    wished = group("g")
-    wished["spec"]["ghost"] = 1
-    wished["ghost"] = {}
-    created = (await api.post(api.groups, wished)).object
+async def test_unknown_fields_of_custom_resources_are_pruned(api: Api) -> None:
+    manifest = group("g")
+    manifest["spec"]["ghost"] = 1
+    manifest["ghost"] = {}
+    created = (await api.post(api.groups, manifest)).object
     assert created["spec"] == {"minMember": 2}
     assert "ghost" not in created
 

@@ -27,7 +27,7 @@ async def test_merge_replaces_lists(api: Api) -> None:
     assert [found["type"] for found in patched.object["status"]["conditions"]] == ["ContainersReady"]
 
 
-async def test_strategic_merge_joins_conditions_by_type(api: Api) -> None:
+async def test_strategic_merge_merges_conditions_by_type(api: Api) -> None:
     await api.create_pod("a")
     steps = [
         condition("Ready", "False", reason="A"),
@@ -65,7 +65,7 @@ async def test_strategic_merge_is_not_for_custom_resources(api: Api) -> None:
     assert refused.refusal[:2] == (415, "UnsupportedMediaType")
 
 
-async def test_json_patch_writes_a_whole_status(api: Api) -> None:
+async def test_json_patch_writes_a_complete_status(api: Api) -> None:
     await api.create_group("g")
     for status in ({"phase": "Pending", "reason": "Waiting"}, {"phase": "Running"}):
         patch = [{"op": "add", "path": "/status", "value": status}]
@@ -99,7 +99,7 @@ async def test_json_patch_with_a_test_that_fails_changes_nothing(api: Api) -> No
 
 
 @pytest.mark.parametrize("value", [[], 5, "x", None])
-async def test_json_patch_leaves_an_object(api: Api, value: object) -> None:
+async def test_json_patch_must_result_in_an_object(api: Api, value: object) -> None:
     created = await api.create_pod("a")
     patch = [{"op": "replace", "path": "", "value": value}]
     refused = await api.patch(f"{api.pods}/a", patch, JSON_PATCH)
@@ -107,7 +107,7 @@ async def test_json_patch_leaves_an_object(api: Api, value: object) -> None:
     assert (await api.get(f"{api.pods}/a")).object == created
 
 
-async def test_a_patch_may_name_the_version_it_is_for(api: Api) -> None:
+async def test_a_patch_may_have_a_resource_version_precondition(api: Api) -> None:
     created = await api.create_pod("a")
     version = created["metadata"]["resourceVersion"]
     patch = {"metadata": {"resourceVersion": version, "labels": {"x": "y"}}}
@@ -124,13 +124,13 @@ async def test_a_patch_cannot_change_the_uid(api: Api) -> None:
     assert refused.refusal == (422, "Invalid", message)
 
 
-async def test_a_patch_that_changes_nothing_writes_nothing(api: Api) -> None:
+async def test_a_patch_without_changes_keeps_the_resource_version(api: Api) -> None:
     created = await api.create_pod("a")
     patch = {"spec": {"schedulerName": created["spec"]["schedulerName"]}}
     assert (await api.patch(f"{api.pods}/a", patch)).object == created
 
 
-async def test_a_patch_of_what_does_not_exist(api: Api) -> None:
+async def test_a_patch_of_a_missing_object(api: Api) -> None:
     refused = await api.patch(f"{api.pods}/ghost", {})
     assert refused.refusal == (404, "NotFound", 'pods "ghost" not found')
 

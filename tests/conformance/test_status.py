@@ -1,4 +1,4 @@
-"""Status subresources: the main resource does not write status, the subresource nothing else."""
+"""Status subresources: the main resource does not write status, the subresource writes nothing else."""
 
 from tests.conformance.api import Api, group, labelled
 
@@ -10,8 +10,8 @@ async def test_create_ignores_the_status_of_custom_resources(api: Api) -> None:
 
 async def test_the_main_resource_ignores_status(api: Api) -> None:
     created = await api.create_pod("a")
-    wished = {**labelled(created, x="y"), "status": {"phase": "Running"}}
-    replaced = (await api.put(f"{api.pods}/a", wished)).object
+    manifest = {**labelled(created, x="y"), "status": {"phase": "Running"}}
+    replaced = (await api.put(f"{api.pods}/a", manifest)).object
     assert replaced["status"] == created["status"]
     assert replaced["metadata"]["labels"] == {"x": "y"}
     patched = await api.patch(f"{api.pods}/a", {"status": {"phase": "Running"}})

@@ -1,4 +1,4 @@
-"""Watches: where they begin, what they tell, how they end."""
+"""Watches: where they start, which events they send, how they end."""
 
 import re
 
@@ -14,7 +14,7 @@ WATCH_LIST = {
 }
 
 
-async def test_a_watch_tells_every_change_after_a_version(api: Api) -> None:
+async def test_a_watch_sends_every_change_after_a_version(api: Api) -> None:
     await api.create_pod("old")
     version = (await api.get(api.pods)).metadata["resourceVersion"]
     async with api.watch(api.pods, resourceVersion=version) as events:
@@ -27,7 +27,7 @@ async def test_a_watch_tells_every_change_after_a_version(api: Api) -> None:
         assert await events.take(6) == [(type_, "a") for type_ in types]
 
 
-async def test_a_watch_from_an_old_version_catches_up(api: Api) -> None:
+async def test_a_watch_from_an_old_version_sends_missed_changes(api: Api) -> None:
     version = (await api.get(api.pods)).metadata["resourceVersion"]
     await api.create_pod("a")
     await api.bind("a", "node-a")
@@ -35,14 +35,14 @@ async def test_a_watch_from_an_old_version_catches_up(api: Api) -> None:
         assert await events.take(2) == [("ADDED", "a"), ("MODIFIED", "a")]
 
 
-async def test_events_carry_whole_objects(api: Api) -> None:
+async def test_events_carry_complete_objects(api: Api) -> None:
     version = (await api.get(api.pods)).metadata["resourceVersion"]
     created = await api.create_pod("a")
     async with api.watch(api.pods, resourceVersion=version) as events:
         assert (await events.next())["object"] == created
 
 
-async def test_a_pod_is_marked_even_when_it_goes_at_once(api: Api) -> None:
+async def test_a_pod_is_marked_as_deleting_even_if_deleted_at_once(api: Api) -> None:
     created = await api.create_pod("a")
     async with api.watch(api.pods, resourceVersion=created["metadata"]["resourceVersion"]) as events:
         await api.delete(f"{api.pods}/a")
@@ -54,7 +54,7 @@ async def test_a_pod_is_marked_even_when_it_goes_at_once(api: Api) -> None:
     assert deleted["object"]["spec"] == created["spec"]
 
 
-async def test_other_objects_go_without_a_mark(api: Api) -> None:
+async def test_other_objects_are_deleted_without_a_deletion_timestamp(api: Api) -> None:
     created = await api.create_group("g")
     version = created["metadata"]["resourceVersion"]
     async with api.watch(api.groups, resourceVersion=version) as events:
@@ -65,7 +65,7 @@ async def test_other_objects_go_without_a_mark(api: Api) -> None:
     assert int(deleted["object"]["metadata"]["resourceVersion"]) > int(version)
 
 
-async def test_a_finalized_object_is_told_as_it_was_stored_last(api: Api) -> None:
+async def test_a_deleted_event_has_the_last_stored_version_of_a_finalized_object(api: Api) -> None:
     created = await api.create_group("g", finalizers=["example.com/hold"])
     await api.delete(f"{api.groups}/g")
     async with api.watch(api.groups, resourceVersion=created["metadata"]["resourceVersion"]) as events:
@@ -77,7 +77,7 @@ async def test_a_finalized_object_is_told_as_it_was_stored_last(api: Api) -> Non
     assert "labels" not in last["object"]["metadata"]
 
 
-async def test_without_a_version_a_watch_begins_with_what_is_there(api: Api) -> None:
+async def test_without_a_version_a_watch_starts_with_existing_objects(api: Api) -> None:
     await api.create_pod("a")
     await api.create_pod("b")
     for query in ({}, {"resourceVersion": "0"}):
@@ -100,13 +100,13 @@ async def test_a_watch_list_marks_the_end_of_the_initial_events(api: Api) -> Non
     assert int(metadata["resourceVersion"]) >= int(newest["metadata"]["resourceVersion"])
 
 
-async def test_a_watch_list_of_nothing_has_its_mark_too(api: Api) -> None:
+async def test_an_empty_watch_list_has_an_end_mark_too(api: Api) -> None:
     for path in (api.pods, api.groups):
         async with api.watch(path, **WATCH_LIST) as events:
             assert (await events.next())["type"] == "BOOKMARK"
 
 
-async def test_a_watch_may_begin_without_initial_events(api: Api) -> None:
+async def test_a_watch_may_start_without_initial_events(api: Api) -> None:
     await api.create_pod("a")
     query = {"sendInitialEvents": "false", "resourceVersionMatch": "NotOlderThan"}
     version = (await api.get(api.pods)).metadata["resourceVersion"]
@@ -115,7 +115,7 @@ async def test_a_watch_may_begin_without_initial_events(api: Api) -> None:
         assert await events.take(1) == [("ADDED", "b")]
 
 
-async def test_options_of_a_watch_list_belong_together(api: Api) -> None:
+async def test_options_of_a_watch_list_must_be_used_together(api: Api) -> None:
     for query in ({"sendInitialEvents": "true"}, {"resourceVersionMatch": "NotOlderThan"}):
         refused = await api.get(api.pods, watch="true", **query)
         code, reason, message = refused.refusal
@@ -124,7 +124,7 @@ async def test_options_of_a_watch_list_belong_together(api: Api) -> None:
 
 
 async def test_bookmarks_come_before_a_watch_times_out(api: Api) -> None:
-    """The real server promises none, so it gets more than one chance."""
+    """The real server guarantees none, so it gets several attempts."""
     await api.create_pod("a")
     for attempt in range(5):
         version = (await api.get(api.pods)).metadata["resourceVersion"]
@@ -141,16 +141,16 @@ async def test_bookmarks_come_before_a_watch_times_out(api: Api) -> None:
     assert int(bookmark["metadata"]["resourceVersion"]) >= int(changed.metadata["resourceVersion"])
 
 
-async def test_a_watch_ends_in_time(api: Api) -> None:
+async def test_a_watch_ends_after_its_timeout(api: Api) -> None:
     await api.create_pod("a")
     async with api.watch(api.pods, resourceVersion="0", timeoutSeconds="1") as events:
         assert [event["type"] for event in await events.rest()] == ["ADDED"]
 
 
-async def test_a_version_that_is_forgotten_is_gone(api: Api, server: Server) -> None:
+async def test_a_discarded_version_is_gone(api: Api, server: Server) -> None:
     await api.create_group("g")
     if server.embedded is not None:
-        forget(server.embedded.server)
+        discard_history(server.embedded.server)
     async with api.watch(api.groups, resourceVersion="1") as events:
         (event,) = await events.rest()
     assert event["type"] == "ERROR"
@@ -160,8 +160,8 @@ async def test_a_version_that_is_forgotten_is_gone(api: Api, server: Server) -> 
     assert re.fullmatch(r"too old resource version: 1 \(\d+\)", status["message"])
 
 
-def forget(server: ApiServer) -> None:
-    """What compaction and time do to the real one."""
+def discard_history(server: ApiServer) -> None:
+    """Discard history, as compaction and time do on the real server."""
     server.store.compact()
 
 
@@ -179,7 +179,7 @@ async def test_a_watch_follows_a_selector(api: Api) -> None:
         assert await events.take(5) == [(type_, "a") for type_ in expected]
 
 
-async def test_what_leaves_a_selection_is_told_as_it_was(api: Api) -> None:
+async def test_an_object_that_leaves_the_selection_is_sent_as_deleted(api: Api) -> None:
     await api.post(api.pods, labelled(pod("a"), team="red"))
     version = (await api.get(api.pods)).metadata["resourceVersion"]
     async with api.watch(api.pods, labelSelector="team=red", resourceVersion=version) as events:
@@ -205,7 +205,7 @@ async def test_a_watch_of_one_object(api: Api) -> None:
         assert await events.take(1) == [("ADDED", "b")]
 
 
-async def test_a_watch_of_a_namespace_does_not_tell_of_others(api: Api) -> None:
+async def test_a_watch_of_a_namespace_sends_no_events_of_others(api: Api) -> None:
     version = (await api.get(api.pods)).metadata["resourceVersion"]
     async with api.watch(api.pods, resourceVersion=version) as events:
         other = pod(f"in-{api.namespace}")
@@ -215,7 +215,7 @@ async def test_a_watch_of_a_namespace_does_not_tell_of_others(api: Api) -> None:
         await api.delete(f"/api/v1/namespaces/default/pods/in-{api.namespace}")
 
 
-async def test_a_version_that_is_no_number(api: Api) -> None:
+async def test_a_version_that_is_not_a_number(api: Api) -> None:
     refused = await api.get(api.pods, resourceVersion="None")
     assert refused.refusal[:2] == (400, "BadRequest")
     assert (await api.get(api.pods, watch="true", resourceVersion="None")).code in (400, 500)

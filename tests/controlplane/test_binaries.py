@@ -1,4 +1,4 @@
-"""Where the programs come from, with a stand-in for Go that only writes empty programs down."""
+"""Where the programs come from, with a fake Go toolchain that only writes empty programs."""
 
 import threading
 from pathlib import Path
@@ -7,7 +7,7 @@ import pytest
 from phalanx_controlplane import binaries
 from phalanx_controlplane.binaries import PACKAGES, BinariesMissing
 
-from tests import fake_go as stand_in_go
+from tests import fake_go
 from tests.controlplane_fixture import require_binaries
 
 GO_MOD = "require k8s.io/kubernetes v1.37.1 // indirect\nrequire sigs.k8s.io/kwok v0.8.0\n"
@@ -24,17 +24,17 @@ def module(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Everything that is asked of Go, which is the only program on PATH that the build knows."""
+    """All commands that Go was asked to run; the build finds no other program on PATH."""
     stages = tmp_path / "kwok" / "kustomize" / "stage" / "pod" / "fast"
     stages.mkdir(parents=True)
     (stages / "pod-ready.yaml").write_text("kind: Stage\n")
     (stages / "kustomization.yaml").write_text("")
-    stand_in_go.install(tmp_path, monkeypatch, source=tmp_path / "kwok")
+    fake_go.install(tmp_path, monkeypatch, source=tmp_path / "kwok")
     monkeypatch.delenv("KUBEBUILDER_ASSETS", raising=False)
     return tmp_path / "journal"
 
 
-def test_a_build_makes_all_programs_and_takes_the_stages(module: Path, journal: Path) -> None:
+def test_a_build_makes_all_programs_and_copies_the_stages(module: Path, journal: Path) -> None:
     lines: list[str] = []
     built = binaries.find_or_build(progress=lines.append, module=module)
     assert set(built.programs) == set(PACKAGES)
@@ -43,7 +43,7 @@ def test_a_build_makes_all_programs_and_takes_the_stages(module: Path, journal: 
     assert any("kube-apiserver" in line for line in lines)
 
 
-def test_the_second_time_nothing_is_built_or_said(module: Path, journal: Path) -> None:
+def test_the_second_run_builds_and_prints_nothing(module: Path, journal: Path) -> None:
     first = binaries.find_or_build(progress=lambda _line: None, module=module)
     journal.unlink()
     lines: list[str] = []
@@ -52,7 +52,7 @@ def test_the_second_time_nothing_is_built_or_said(module: Path, journal: Path) -
     assert not journal.exists()
 
 
-def test_many_at_once_build_once(module: Path, journal: Path) -> None:
+def test_concurrent_callers_build_once(module: Path, journal: Path) -> None:
     def build() -> None:
         binaries.find_or_build(progress=lambda _line: None, module=module)
 
@@ -64,21 +64,21 @@ def test_many_at_once_build_once(module: Path, journal: Path) -> None:
     assert journal.read_text().count("build ") == len(PACKAGES)
 
 
-def test_another_module_has_another_folder(module: Path) -> None:
+def test_a_changed_module_has_another_folder(module: Path) -> None:
     before = binaries.cache_folder(module=module)
     (module / "go.sum").write_text("example.org/changed v1.0.0 h1:x=\n")
     assert binaries.cache_folder(module=module) != before
 
 
 @pytest.mark.usefixtures("journal")
-def test_a_failed_build_shows_what_go_said(module: Path, tmp_path: Path) -> None:
+def test_a_failed_build_shows_the_output_of_go(module: Path, tmp_path: Path) -> None:
     (tmp_path / "tools" / "go").write_text("#!/bin/sh\necho no such module >&2\nexit 1\n")
     with pytest.raises(BinariesMissing, match="no such module"):
         binaries.find_or_build(progress=lambda _line: None, module=module)
     assert binaries.find(module=module) is None
 
 
-def test_without_go_the_message_says_what_to_install(module: Path, journal: Path, tmp_path: Path) -> None:
+def test_without_go_the_error_names_what_to_install(module: Path, journal: Path, tmp_path: Path) -> None:
     (tmp_path / "tools" / "go").unlink()
     with pytest.raises(BinariesMissing, match=r"install Go .* KUBEBUILDER_ASSETS"):
         binaries.find_or_build(progress=lambda _line: None, module=module)

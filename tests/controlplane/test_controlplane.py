@@ -1,4 +1,4 @@
-"""The local control plane itself: real etcd, kube-apiserver, kube-controller-manager and KWOK."""
+"""The local control plane: real etcd, kube-apiserver, kube-controller-manager and KWOK."""
 
 import asyncio
 import signal
@@ -28,7 +28,7 @@ async def get(session: aiohttp.ClientSession, path: str) -> dict[str, Any]:
 
 
 async def until(look: Callable[[], Awaitable[bool]]) -> None:
-    """Look again until it is so; the limit only ends a test that would never end."""
+    """Check again until the condition holds; the limit only ends a test that would never end."""
     async with asyncio.timeout(120):
         while not await look():
             await asyncio.sleep(0.05)
@@ -51,7 +51,7 @@ async def test_the_version_is_the_one_of_the_module(control_plane: ControlPlane)
         assert (await get(session, "/version"))["gitVersion"].startswith("v1.37.")
 
 
-async def test_a_fake_node_becomes_ready_and_keeps_what_it_offers(control_plane: ControlPlane) -> None:
+async def test_a_fake_node_becomes_ready_and_keeps_its_allocatable(control_plane: ControlPlane) -> None:
     async with control_plane.session() as session:
         await create_many(session, [fake_node("ready-1", labels={"rack": "r1"}, allocatable=GPU_NODE)])
 
@@ -65,7 +65,7 @@ async def test_a_fake_node_becomes_ready_and_keeps_what_it_offers(control_plane:
     assert node["metadata"]["labels"]["rack"] == "r1"
 
 
-async def test_a_pod_bound_by_hand_runs(control_plane: ControlPlane) -> None:
+async def test_a_pod_bound_by_a_client_runs(control_plane: ControlPlane) -> None:
     async with control_plane.session() as session:
         pod = fake_pod("by-hand", requests={"cpu": "1", "nvidia.com/gpu": "1"})
         await create_many(session, [fake_node("host-1", allocatable=GPU_NODE), pod])
@@ -78,7 +78,7 @@ async def test_a_pod_bound_by_hand_runs(control_plane: ControlPlane) -> None:
         await until(running)
 
 
-async def test_pods_bound_before_their_nodes_are_there_run(control_plane: ControlPlane) -> None:
+async def test_pods_bound_before_their_nodes_exist_run(control_plane: ControlPlane) -> None:
     names = [f"early-{number}" for number in range(100)]
     async with control_plane.session() as session:
         await create_many(session, [fake_pod(name) for name in names])
@@ -92,7 +92,7 @@ async def test_pods_bound_before_their_nodes_are_there_run(control_plane: Contro
         await until(all_running)
 
 
-async def test_a_service_account_may_do_only_what_its_roles_allow(control_plane: ControlPlane) -> None:
+async def test_a_service_account_has_only_the_permissions_of_its_roles(control_plane: ControlPlane) -> None:
     path = await control_plane.service_account_kubeconfig("default", "nobody")
     token = next(line.split()[-1] for line in path.read_text().splitlines() if "token:" in line)
     async with control_plane.session() as session:
@@ -102,7 +102,9 @@ async def test_a_service_account_may_do_only_what_its_roles_allow(control_plane:
             assert "system:serviceaccount:default:nobody" in await answer.text()
 
 
-async def test_two_stand_side_by_side_and_survive_a_restarted_apiserver(control_plane: ControlPlane) -> None:
+async def test_two_control_planes_run_side_by_side_and_survive_an_apiserver_restart(
+    control_plane: ControlPlane,
+) -> None:
     async with ControlPlane.start(kwok=False, kube_scheduler=KubeScheduler()) as other:
         assert other.url != control_plane.url
         async with other.session() as session:
@@ -132,7 +134,7 @@ async def test_kube_scheduler_places_pods_on_fake_nodes() -> None:
         await until(all_running)
 
 
-async def test_a_failure_inside_keeps_the_logs() -> None:
+async def test_the_logs_of_a_failed_run_are_kept() -> None:
     require_binaries()
     with pytest.raises(RuntimeError) as failure:
         async with ControlPlane.start(kwok=False, controller_manager=False):
@@ -141,7 +143,7 @@ async def test_a_failure_inside_keeps_the_logs() -> None:
     assert "kube-apiserver.log" in {path.name for path in kept.iterdir()}
 
 
-async def test_nothing_outlives_a_killed_owner() -> None:
+async def test_no_process_outlives_a_killed_owner() -> None:
     require_binaries()
     up = [sys.executable, "-m", "phalanx_controlplane", "up"]
     owner = subprocess.Popen(up, stdout=subprocess.PIPE, text=True)
@@ -159,11 +161,11 @@ async def test_nothing_outlives_a_killed_owner() -> None:
 
     await until(gone)
     async with ControlPlane.start(kwok=False, controller_manager=False):
-        assert not run_folder.exists(), "the next start removes what a dead owner left behind"
+        assert not run_folder.exists(), "the next start must remove the folder of a dead owner"
 
 
 def processes_of(run_folder: Path) -> list[int]:
-    """Processes whose working directory is the run folder, also when somebody has removed it."""
+    """Processes whose working directory is the run folder, even if it was removed."""
     found = []
     for entry in Path("/proc").iterdir():
         try:

@@ -1,4 +1,4 @@
-"""What keeps control planes apart and what tidies up after dead ones."""
+"""How control planes are kept apart, and how the files of dead owners are removed."""
 
 from pathlib import Path
 
@@ -18,14 +18,12 @@ def test_two_leases_never_share_a_port() -> None:
         second.release()
 
 
-def test_the_folder_of_a_dead_owner_is_removed_and_that_of_a_living_one_is_not(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_folders_of_dead_owners_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     base = tmp_path / "base"
     monkeypatch.setattr(run_folder, "_base", lambda: base)
     living, dead = RunFolder(), RunFolder()
     assert dead._lock is not None
-    dead._lock.close()  # what the kernel does when a process dies
+    dead._lock.close()  # as the kernel does when a process dies
     last = RunFolder()
     assert living.path.exists()
     assert not dead.path.exists()

@@ -1,4 +1,4 @@
-"""The manifests of deploy/, as kustomize would collect them."""
+"""The manifests of deploy/, as kustomize collects them."""
 
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ def kustomization(folder: Path) -> Document:
 
 
 def resources(folder: Path) -> list[Document]:
-    """All documents of a kustomization, those of other kustomizations that it names included."""
+    """All documents of a kustomization, including those of kustomizations that it refers to."""
     found: list[Document] = []
     for name in kustomization(folder)["resources"]:
         path = folder / name
@@ -26,7 +26,7 @@ def resources(folder: Path) -> list[Document]:
 
 
 def base(kind: str, name: str | None = None) -> Document:
-    """The one document of this kind (and name) in deploy/base."""
+    """The only document of this kind (and name) in deploy/base."""
     named = [each for each in resources(DEPLOY / "base") if each["kind"] == kind]
     (found,) = [each for each in named if name in (None, each["metadata"]["name"])]
     return found

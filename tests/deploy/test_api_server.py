@@ -1,4 +1,4 @@
-"""A real API server takes the manifests, and the roles allow what they should and nothing else."""
+"""A real API server accepts the manifests, and the roles grant exactly what they should."""
 
 from collections.abc import AsyncIterator
 
@@ -50,7 +50,7 @@ DENIED = [
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def session(control_plane: ControlPlane) -> AsyncIterator[aiohttp.ClientSession]:
-    """With the kinds, the namespace and the rights; nothing that would start a pod."""
+    """A session after the CRDs, the namespace and the roles were created, but no workload."""
     async with control_plane.session() as session:
         await api.install(session, list(definitions().values()))
         for document in resources(DEPLOY / "base"):
@@ -87,7 +87,7 @@ async def test_denied(
     assert not await may(session, ACCOUNT, group=group, resource=resource, **asked)
 
 
-async def test_no_lease_of_another_namespace(session: aiohttp.ClientSession) -> None:
+async def test_leases_of_other_namespaces_are_denied(session: aiohttp.ClientSession) -> None:
     asked = {"verb": "patch", "name": "phalanx", "namespace": "default"}
     assert not await may(session, ACCOUNT, group="coordination.k8s.io", resource="leases", **asked)
 
@@ -107,7 +107,7 @@ async def test_the_examples_are_accepted(session: aiohttp.ClientSession) -> None
 
 
 async def test_the_pods_satisfy_the_restricted_standard(session: aiohttp.ClientSession) -> None:
-    """The namespace enforces it, so the API server would refuse the replica set's pods."""
+    """The namespace enforces it, so the API server would refuse the pods of the ReplicaSet."""
     template = base("Deployment")["spec"]["template"]
     pod = {"apiVersion": "v1", "kind": "Pod", **template}
     pod["metadata"] = {**template["metadata"], "name": "phalanx", "namespace": "phalanx-system"}
@@ -118,7 +118,7 @@ async def test_the_pods_satisfy_the_restricted_standard(session: aiohttp.ClientS
 
 
 def renamed(document: Document) -> Document:
-    """Under a name of our own: a queue named default may be there already."""
+    """Under another name: a queue named default may exist already."""
     return {
         **document,
         "metadata": {**document["metadata"], "name": f"deploy-{document['metadata']['name']}"},

@@ -1,4 +1,4 @@
-"""What can be said about the manifests without a cluster."""
+"""Checks of the manifests that need no cluster."""
 
 import re
 
@@ -8,11 +8,11 @@ from phalanx.model.api.kinds import KINDS, WATCHED_KINDS
 
 from tests.deploy.manifests import DEPLOY, Document, base, kustomization, resources
 
-Right = tuple[str, str, str]
-"""(group, resource, verb); a resource that is restricted to a name has it in brackets."""
+Permission = tuple[str, str, str]
+"""(group, resource, verb); a resource restricted to a name has the name in parentheses."""
 
 
-def rights(role: Document) -> list[Right]:
+def permissions(role: Document) -> list[Permission]:
     found = []
     for rule in role["rules"]:
         names = "".join(f" ({name})" for name in rule.get("resourceNames", []))
@@ -21,8 +21,8 @@ def rights(role: Document) -> list[Right]:
     return sorted(found)
 
 
-def documented_rights(role: str) -> list[Right]:
-    """The rows of the table that follows the role's name in the README."""
+def documented_permissions(role: str) -> list[Permission]:
+    """The rows of the table below the role's name in the README."""
     text = (DEPLOY / "README.md").read_text()
     section = text[text.index(f"Role `{role}`") :]
     table = re.search(r"(?:^\|.*\n)+", section, re.MULTILINE)
@@ -37,18 +37,18 @@ def documented_rights(role: str) -> list[Right]:
 
 
 @pytest.mark.parametrize(("kind", "name"), [("ClusterRole", "phalanx-scheduler"), ("Role", "phalanx-lease")])
-def test_every_right_has_its_reason_in_the_readme(kind: str, name: str) -> None:
-    assert documented_rights(name) == rights(base(kind, name))
+def test_every_permission_has_its_reason_in_the_readme(kind: str, name: str) -> None:
+    assert documented_permissions(name) == permissions(base(kind, name))
 
 
-def test_no_right_is_granted_twice_or_by_a_star() -> None:
-    found = rights(base("ClusterRole", "phalanx-scheduler"))
+def test_no_permission_is_granted_twice_or_by_a_wildcard() -> None:
+    found = permissions(base("ClusterRole", "phalanx-scheduler"))
     assert len(found) == len(set(found))
     assert not any("*" in part for right in found for part in right)
 
 
-def test_the_scheduler_may_list_and_watch_what_it_watches() -> None:
-    found = set(rights(base("ClusterRole", "phalanx-scheduler")))
+def test_the_scheduler_may_list_and_watch_the_kinds_it_watches() -> None:
+    found = set(permissions(base("ClusterRole", "phalanx-scheduler")))
     for name in WATCHED_KINDS:
         kind = KINDS[name]
         assert {(kind.group, kind.plural, "list"), (kind.group, kind.plural, "watch")} <= found
@@ -63,7 +63,7 @@ def test_bindings_bind_the_account_of_the_deployment() -> None:
         ]
 
 
-def test_the_configuration_is_one_that_the_scheduler_reads() -> None:
+def test_the_scheduler_can_read_the_configuration() -> None:
     (generated,) = kustomization(DEPLOY / "base")["configMapGenerator"]
     for name in generated["files"]:
         parse_config((DEPLOY / "base" / name).read_text())
@@ -71,7 +71,7 @@ def test_the_configuration_is_one_that_the_scheduler_reads() -> None:
     assert volume["configMap"]["name"] == generated["name"]
 
 
-def test_probes_and_annotations_name_the_port_that_is_open() -> None:
+def test_probes_and_annotations_use_the_open_port() -> None:
     template = base("Deployment")["spec"]["template"]
     (container,) = template["spec"]["containers"]
     (port,) = container["ports"]
@@ -81,7 +81,7 @@ def test_probes_and_annotations_name_the_port_that_is_open() -> None:
 
 
 @pytest.mark.parametrize("folder", ["base", "examples", "kind"])
-def test_a_kustomization_names_every_manifest_beside_it(folder: str) -> None:
+def test_a_kustomization_lists_every_manifest_of_its_folder(folder: str) -> None:
     path = DEPLOY / folder
     beside = {each.name for each in path.glob("*.yaml")} - {"kustomization.yaml"}
     named = set(kustomization(path)["resources"])

@@ -1,4 +1,4 @@
-"""The page about objects shows examples that the tests load, and explains every label and annotation."""
+"""The page about objects shows the examples of the tests, and explains every label and annotation."""
 
 import re
 
@@ -11,7 +11,7 @@ PAGE = (REPOSITORY / "docs" / "objects.md").read_text()
 BLOCKS = re.findall(r"<!-- example: ([-.a-z]+) -->\n```yaml\n(.*?)```", PAGE, re.DOTALL)
 
 
-def test_the_page_shows_the_examples_as_they_are() -> None:
+def test_the_page_shows_the_examples_unchanged() -> None:
     assert BLOCKS
     for name, text in BLOCKS:
         assert text == (FOLDER / "examples" / "valid" / name).read_text()

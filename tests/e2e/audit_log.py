@@ -1,4 +1,4 @@
-"""The API server's audit log: which binds were asked for, with what answer; which rights were used."""
+"""The API server's audit log: requested binds with their responses, and permissions that were used."""
 
 import asyncio
 from pathlib import Path
@@ -39,7 +39,7 @@ class User(Struct, frozen=True):
 
 
 class Entry(Struct, frozen=True, rename="camel"):
-    """One request, at the stage when its answer was complete, or had begun for a watch."""
+    """One request, at the stage when its response was complete, or had started for a watch."""
 
     verb: str
     user: User
@@ -57,7 +57,7 @@ class BindRequest(Struct, frozen=True):
     accepted: bool
 
 
-class Right(Struct, frozen=True, order=True):
+class Permission(Struct, frozen=True, order=True):
     """One verb on one resource (`pods/binding` for a subresource) of one API group."""
 
     group: str
@@ -66,7 +66,7 @@ class Right(Struct, frozen=True, order=True):
 
 
 class AuditLog:
-    """A log that an API server with `flags` writes. It is read anew by every question."""
+    """A log that an API server with `flags` writes. Every method reads it again."""
 
     def __init__(self, folder: Path) -> None:
         self._log = folder / "audit.log"
@@ -75,17 +75,17 @@ class AuditLog:
 
     @property
     def flags(self) -> tuple[str, ...]:
-        """For the API server's command line."""
+        """Flags for the API server's command line."""
         return (f"--audit-policy-file={self._policy}", f"--audit-log-path={self._log}")
 
     def entries(self) -> list[Entry]:
-        """All of it. A line that a killed API server did not finish is left out."""
+        """All entries. A line that a killed API server did not finish is left out."""
         decode = msgspec.json.Decoder(Entry).decode
         lines = self._log.read_bytes().split(b"\n")
         return [decode(line) for line in lines if line.endswith(b"}")]
 
     def binds(self) -> list[BindRequest]:
-        """Every bind that anybody asked for and that was answered."""
+        """Every bind that was requested and answered."""
         return [
             BindRequest(
                 pod=f"{entry.object_ref.namespace}/{entry.object_ref.name}",
@@ -97,7 +97,7 @@ class AuditLog:
         ]
 
     async def until_bound(self, count: int, *, timeout: float = 60.0) -> None:
-        """Wait until so many binds were accepted: sooner than any watch on a busy machine shows them."""
+        """Wait until so many binds were accepted; on a busy machine a watch would show them later."""
         async with asyncio.timeout(timeout):
             while self._log.read_bytes().count(b'"subresource":"binding"') < count:
                 await asyncio.sleep(0.01)
@@ -107,38 +107,38 @@ class AuditLog:
         return sum(bind.accepted for bind in self.binds())
 
     def denied(self) -> list[str]:
-        """What the scheduler was not allowed to do."""
+        """Requests of the scheduler that were forbidden."""
         return [
             f"{entry.verb} {entry.object_ref}"
             for entry in self._of_scheduler()
             if entry.annotations.get("authorization.k8s.io/decision") == "forbid"
         ]
 
-    def used(self) -> set[Right]:
-        """The rights that the scheduler made use of."""
+    def used(self) -> set[Permission]:
+        """The permissions that the scheduler used."""
         return {
-            Right(ref.api_group, f"{ref.resource}/{ref.subresource}".rstrip("/"), entry.verb)
+            Permission(ref.api_group, f"{ref.resource}/{ref.subresource}".rstrip("/"), entry.verb)
             for entry in self._of_scheduler()
             if (ref := entry.object_ref).resource
         }
 
-    async def until_used(self, rights: set[Right], *, timeout: float = 60.0) -> None:
-        """Wait until the scheduler has made use of all these rights."""
+    async def until_used(self, permissions: set[Permission], *, timeout: float = 60.0) -> None:
+        """Wait until the scheduler has used all these permissions."""
         try:
             async with asyncio.timeout(timeout):
-                while not rights <= self.used():
+                while not permissions <= self.used():
                     await asyncio.sleep(0.2)
         except TimeoutError:
-            raise AssertionError(f"never used: {sorted(rights - self.used())}") from None
+            raise AssertionError(f"never used: {sorted(permissions - self.used())}") from None
 
     def _of_scheduler(self) -> list[Entry]:
         return [entry for entry in self.entries() if entry.user.username == SCHEDULER_USER]
 
 
-def granted(*roles: dict[str, Any]) -> set[Right]:
-    """Every right in the rules of some roles."""
+def granted(*roles: dict[str, Any]) -> set[Permission]:
+    """Every permission in the rules of some roles."""
     return {
-        Right(group, resource, verb)
+        Permission(group, resource, verb)
         for role in roles
         for rule in role["rules"]
         for group in rule["apiGroups"]

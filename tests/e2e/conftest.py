@@ -1,4 +1,4 @@
-"""For each end-to-end test a control plane of its own, with audit log, our kinds and our rights."""
+"""A separate control plane for each end-to-end test, with audit log, our CRDs and our RBAC rules."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -15,7 +15,7 @@ from tests.e2e.scheduler_process import install
 
 
 class Cluster(Struct, frozen=True):
-    """A running control plane, the scheduler's kubeconfig, and who asked for what."""
+    """A running control plane, the scheduler's kubeconfig, and the audit log."""
 
     plane: ControlPlane
     kubeconfig: Path
@@ -24,7 +24,7 @@ class Cluster(Struct, frozen=True):
 
 @pytest_asyncio.fixture
 async def control_plane(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[ControlPlane]:
-    """In place of the shared one. Indirect parametrisation with a KubeScheduler starts that too."""
+    """Replaces the shared control plane. Indirect parametrisation with a KubeScheduler starts that too."""
     require_binaries()
     kube_scheduler: KubeScheduler | None = getattr(request, "param", None)
     flags = AuditLog(tmp_path).flags
@@ -34,5 +34,5 @@ async def control_plane(request: pytest.FixtureRequest, tmp_path: Path) -> Async
 
 @pytest_asyncio.fixture
 async def cluster(control_plane: ControlPlane, tmp_path: Path) -> Cluster:
-    """Ready for `scheduler(...)`."""
+    """The control plane with everything that `scheduler(...)` needs."""
     return Cluster(control_plane, await install(control_plane), AuditLog(tmp_path))

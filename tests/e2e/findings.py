@@ -1,4 +1,4 @@
-"""Questions about what was seen, as plain functions: each returns what is wrong, in words, or nothing."""
+"""Checks of the observed history as plain functions: each returns descriptions of what is wrong."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
@@ -21,13 +21,13 @@ Amounts = dict[str, Fraction]
 
 
 def amount(text: str) -> Fraction:
-    """A quantity as the tests write them."""
+    """Parse a quantity in the forms that the tests use."""
     number = text.rstrip("kmKMGTPi")
     return Fraction(number) * SUFFIXES[text[len(number) :]]
 
 
 def demand(pod: Pod) -> Amounts:
-    """What a pod of plain containers takes from its node: the sum of its requests, and one pod."""
+    """What a pod with plain containers uses of its node: the sum of its requests, and one pod."""
     total: Amounts = {"pods": Fraction(1)}
     for container in pod.spec.containers:
         for resource, text in container.resources.requests.items():
@@ -36,24 +36,24 @@ def demand(pod: Pod) -> Amounts:
 
 
 def allocatable(nodes: Iterable[Mapping[str, Any]]) -> dict[str, Amounts]:
-    """What each node has, as the API shows it."""
+    """The allocatable amounts of each node."""
     return {
         node["metadata"]["name"]: {r: amount(text) for r, text in node["status"]["allocatable"].items()}
         for node in nodes
     }
 
 
-def overcommitted(room: Mapping[str, Amounts], pods: Iterable[Pod]) -> list[str]:
-    """Nodes whose unfinished pods ask for more of a resource than there is. KWOK's kubelet does not check."""
+def overcommitted(capacity: Mapping[str, Amounts], pods: Iterable[Pod]) -> list[str]:
+    """Nodes whose unfinished pods request more than is allocatable. KWOK does not check that."""
     asked: dict[str, Amounts] = defaultdict(dict)
     for pod in pods:
         if pod.spec.node_name and pod.status.phase not in FINISHED:
             _add(asked[pod.spec.node_name], demand(pod))
     return [
-        f"{node}: {float(used)} of {float(room[node].get(resource, 0))} {resource}"
+        f"{node}: {float(used)} of {float(capacity[node].get(resource, 0))} {resource}"
         for node, amounts in sorted(asked.items())
         for resource, used in sorted(amounts.items())
-        if used > room[node].get(resource, 0)
+        if used > capacity[node].get(resource, 0)
     ]
 
 
@@ -63,7 +63,7 @@ def _add(total: Amounts, more: Amounts) -> None:
 
 
 def bound_twice(events: Iterable[Seen], requests: Iterable[BindRequest]) -> list[str]:
-    """Pods that were seen on two nodes, or for which the API server accepted two binds."""
+    """Pods that were observed on two nodes, or for which the API server accepted two binds."""
     nodes: dict[str, set[str]] = defaultdict(set)
     for seen in events:
         if seen.pod.spec.node_name:
@@ -74,10 +74,10 @@ def bound_twice(events: Iterable[Seen], requests: Iterable[BindRequest]) -> list
 
 
 class Span(Struct, frozen=True):
-    """How long a gang was partial: from the first bind to the one that completed it.
+    """The time in which a gang was partial: from its first bind to the one that completed it.
 
-    `others`: binds of other gangs in between. `together`: gangs that were partial at its last bind or its
-    first, itself included, the larger number.
+    `others`: binds of other gangs in between. `together`: number of gangs, itself included, that were partial
+    at its first or its last bind, whichever is larger.
     """
 
     gang: str
@@ -87,7 +87,7 @@ class Span(Struct, frozen=True):
 
 
 def spans(events: Iterable[Seen], *, sizes: Mapping[str, int]) -> list[Span]:
-    """One for each gang that became complete, in the order of completion. `sizes`: members by gang."""
+    """One span for each gang that became complete, in the order of completion. `sizes`: members by gang."""
     placed: dict[str, set[str]] = {gang: set() for gang in sizes}
     first: dict[str, tuple[float, int, int]] = {}
     done: list[Span] = []
@@ -112,24 +112,24 @@ def partial(pods: Iterable[Pod], *, sizes: Mapping[str, int]) -> list[str]:
     return [f"{gang}: {placed[gang]} of {size}" for gang, size in sizes.items() if 0 < placed[gang] < size]
 
 
-class Judged(Struct, frozen=True):
+class BindCheck(Struct, frozen=True):
     """Binds of ours that did not fit beside what had been committed before them.
 
-    `excused`: because of foreign binds that the scheduler had not seen when it sent its own.
-    `unexcused`: they would not have fitted even without those.
+    `excused`: because of foreign binds that the scheduler had not observed when it sent its own.
+    `unexcused`: they would not have fitted without those either.
     """
 
     excused: tuple[str, ...]
     unexcused: tuple[str, ...]
 
 
-def judge_binds(
-    room: Mapping[str, Amounts], bound: Iterable[Seen], *, ours: str, knew: Mapping[str, int]
-) -> Judged:
-    """Whether each bind of the scheduler named `ours` fitted into what it knew of its node.
+def check_binds(
+    capacity: Mapping[str, Amounts], bound: Iterable[Seen], *, ours: str, knew: Mapping[str, int]
+) -> BindCheck:
+    """Check whether each bind of the scheduler named `ours` fitted into the node's capacity as it was known.
 
-    `bound`: for each pod the event of its bind, in the order of commits; nothing may have ended. `knew`: the
-    resourceVersion up to which the scheduler knew all pods when it sent its bind of this pod.
+    `bound`: the event of each pod's bind, in the order of commits; no pod may have ended. `knew`: the
+    resourceVersion up to which the scheduler had observed all pods when it sent its bind of this pod.
     """
     on_node: dict[str, list[Pod]] = defaultdict(list)
     excused: list[str] = []
@@ -140,15 +140,15 @@ def judge_binds(
             continue
         there = on_node[pod.spec.node_name]
         known = [each for each in there if each.spec.scheduler_name == ours or each.version <= knew[pod.key]]
-        if overcommitted(room, known):
+        if overcommitted(capacity, known):
             unexcused.append(f"{pod.key} on {pod.spec.node_name}")
-        elif overcommitted(room, there):
+        elif overcommitted(capacity, there):
             excused.append(f"{pod.key} on {pod.spec.node_name}")
-    return Judged(tuple(excused), tuple(unexcused))
+    return BindCheck(tuple(excused), tuple(unexcused))
 
 
-def ever_overcommitted(room: Mapping[str, Amounts], events: Iterable[Seen]) -> list[str]:
-    """Nodes that were over-committed after some event, though perhaps not any more."""
+def ever_overcommitted(capacity: Mapping[str, Amounts], events: Iterable[Seen]) -> list[str]:
+    """Nodes that were overcommitted after some event, even if they no longer are."""
     active: dict[str, dict[str, Pod]] = defaultdict(dict)
     found: dict[str, None] = {}
     for seen in events:
@@ -159,5 +159,5 @@ def ever_overcommitted(room: Mapping[str, Amounts], events: Iterable[Seen]) -> l
             active[node].pop(pod.metadata.uid, None)
         elif pod.metadata.uid not in active[node]:
             active[node][pod.metadata.uid] = pod
-            found.update(dict.fromkeys(overcommitted(room, active[node].values())))
+            found.update(dict.fromkeys(overcommitted(capacity, active[node].values())))
     return list(found)

@@ -9,7 +9,7 @@ from tests.e2e.workloads import nodes_of
 
 
 async def assert_whole(cluster: Cluster, history: PodHistory, *, sizes: Mapping[str, int]) -> None:
-    """All gangs are bound whole, no pod twice, and no node has too many. `sizes`: members by gang."""
+    """All gangs are bound completely, no pod twice, no node is overcommitted. `sizes`: members by gang."""
     assert {gang: len(history.members(gang)) for gang in sizes} == dict(sizes), "pods were lost"
     assert partial(history.pods.values(), sizes=sizes) == []
     assert [gang for gang in sizes if not all_bound(history.members(gang))] == []

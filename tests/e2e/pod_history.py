@@ -1,6 +1,6 @@
-"""What a watch of all pods showed, in the order in which the API server committed it.
+"""The events of a watch of all pods, in the order in which the API server committed them.
 
-Independent of the scheduler's code: pods are decoded into a few fields of our own.
+Independent of the scheduler's code: pods are decoded into a few fields of separate types.
 """
 
 import asyncio
@@ -55,7 +55,7 @@ class Status(Struct, frozen=True):
 
 
 class Pod(Struct, frozen=True):
-    """The part of a pod that the tests look at."""
+    """The fields of a pod that the tests use."""
 
     metadata: Metadata
     spec: Spec
@@ -68,7 +68,7 @@ class Pod(Struct, frozen=True):
 
     @property
     def version(self) -> int:
-        """The commit of this state; numbers grow over all pods."""
+        """The resourceVersion of this state; it grows over all pods."""
         return int(self.metadata.resource_version)
 
     @property
@@ -79,7 +79,7 @@ class Pod(Struct, frozen=True):
 
 
 class Seen(Struct, frozen=True):
-    """One event: a pod as it was after a commit, and when the event reached us (seconds since the epoch)."""
+    """One event: a pod as it was after a commit, and when the event arrived (seconds since the epoch)."""
 
     kind: str
     pod: Pod
@@ -116,7 +116,7 @@ class PodHistory:
         self._ended: asyncio.Task[None] | None = None
 
     def take(self, kind: str, pod: Pod) -> None:
-        """One event of the watch."""
+        """Record one event of the watch."""
         seen = Seen(kind, pod, time.time())
         self.events.append(seen)
         self.pods[pod.metadata.uid] = pod
@@ -127,12 +127,12 @@ class PodHistory:
         self._news.set()
 
     def end(self, task: asyncio.Task[None]) -> None:
-        """Nothing comes any more."""
+        """Record that no events will follow."""
         self._ended = task
         self._news.set()
 
     async def until(self, so: Callable[[], bool], *, timeout: float = 240.0) -> None:
-        """Wait until the history answers yes; the timeout only ends a test that would never end."""
+        """Wait until the condition holds; the timeout only ends a test that would never end."""
         async with asyncio.timeout(timeout):
             while not so():
                 if self._ended is not None:
@@ -141,20 +141,20 @@ class PodHistory:
                 await self._news.wait()
 
     async def until_bound(self, count: int, *, timeout: float = 240.0) -> None:
-        """Wait until so many pods were seen bound."""
+        """Wait until so many pods were observed as bound."""
         try:
             await self.until(lambda: len(self.bound) >= count, timeout=timeout)
         except TimeoutError:
             raise AssertionError(f"only {len(self.bound)} of {count} pods bound in {timeout:.0f} s") from None
 
     def members(self, gang: str) -> list[Pod]:
-        """The pods of a gang that exist."""
+        """The existing pods of a gang."""
         return [pod for pod in self.pods.values() if pod.gang == gang]
 
 
 @asynccontextmanager
 async def watching(plane: ControlPlane) -> AsyncIterator[PodHistory]:
-    """The history of all pods, from now on, while the context lasts; survives an API server's restart."""
+    """The history of all pods from now on, while the context lasts; survives a restart of the API server."""
     history = PodHistory()
     async with plane.session() as session:
         task = asyncio.create_task(_follow(session, history))
@@ -166,7 +166,7 @@ async def watching(plane: ControlPlane) -> AsyncIterator[PodHistory]:
 
 
 async def _follow(session: aiohttp.ClientSession, history: PodHistory) -> None:
-    """Goes on after the last event; when that is too long ago, begins again with all that exists."""
+    """Resume after the last event; if that resourceVersion has expired, list all pods again."""
     version = ""
     while True:
         try:
@@ -187,7 +187,7 @@ async def _follow(session: aiohttp.ClientSession, history: PodHistory) -> None:
 
 
 async def _list(session: aiohttp.ClientSession, history: PodHistory) -> str:
-    """What changed while nobody looked, as events; the version of the list."""
+    """Record what changed since the last event, as events; return the version of the list."""
     async with session.get("/api/v1/pods", raise_for_status=True) as answer:
         found = _list_of(await answer.read())
     present = {pod.metadata.uid for pod in found.items}

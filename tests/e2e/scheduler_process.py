@@ -1,4 +1,4 @@
-"""`phalanx run` as a process of its own, with exactly the rights that `deploy/base` grants."""
+"""`phalanx run` as a separate process, with exactly the permissions that `deploy/base` grants."""
 
 import asyncio
 import itertools
@@ -31,7 +31,7 @@ _numbers = itertools.count(1)
 
 
 async def install(plane: ControlPlane) -> Path:
-    """Kinds and rights of `deploy/base`; the kubeconfig of the scheduler's service account."""
+    """Install CRDs and RBAC rules of `deploy/base`; return a kubeconfig of the service account."""
     async with plane.session() as session:
         await api.install(session, list(definitions().values()))
         for document in resources(DEPLOY / "base"):
@@ -69,17 +69,17 @@ class Scheduler(Process):
         super().__init__(name=identity, command=command, log=log, home=plane.run_folder)
 
     async def exit_code(self, *, within: float = GRACE_S) -> int | None:
-        """What it ended with; None when it still runs after so many seconds."""
+        """Its exit code; None if it is still running after so many seconds."""
         await self._ended_within(within)
         return self._popen.poll()
 
     def knew(self) -> dict[str, int]:
-        """By pod: the resourceVersion up to which it knew pods when it last sent that bind (debug logs)."""
+        """By pod: the resourceVersion of pods observed before its last bind of this pod (debug logs)."""
         lines = [json.loads(line) for line in self.log.read_text().splitlines() if "bind sent" in line]
         return {line["pod"]: int(line["pods_version"]) for line in lines if line["event"] == "bind sent"}
 
     async def answer(self, path: str) -> tuple[int, str]:
-        """Status and body of one of its public pages; status 0 while nobody listens."""
+        """Status and body of one of its public pages; status 0 while nothing listens."""
         try:
             async with aiohttp.ClientSession() as session, session.get(f"{self.http}{path}") as answer:
                 return answer.status, await answer.text()
@@ -101,7 +101,7 @@ class Scheduler(Process):
 async def scheduler(
     plane: ControlPlane, kubeconfig: Path, *, log_level: str = "info"
 ) -> AsyncIterator[Scheduler]:
-    """A scheduler that is ready to lead or to stand by."""
+    """A scheduler that is ready, as leader or as standby."""
     async with _started(plane, kubeconfig, log_level=log_level) as process:
         await process.until_ready()
         yield process
@@ -109,17 +109,17 @@ async def scheduler(
 
 @asynccontextmanager
 async def kept_running(plane: ControlPlane, kubeconfig: Path) -> AsyncIterator[list[Scheduler]]:
-    """A scheduler that is started anew when it ends, as a kubelet does; the list of all that were started."""
+    """A scheduler that is restarted when it ends, as a kubelet does; the list of all that were started."""
     processes: list[Scheduler] = []
 
-    async def start_again_and_again() -> None:
+    async def restart_forever() -> None:
         while True:
             async with _started(plane, kubeconfig) as process:
                 processes.append(process)
                 while process.running:
                     await asyncio.sleep(0.1)
 
-    task = asyncio.create_task(start_again_and_again())
+    task = asyncio.create_task(restart_forever())
     try:
         yield processes
     finally:
@@ -131,7 +131,7 @@ async def kept_running(plane: ControlPlane, kubeconfig: Path) -> AsyncIterator[l
 async def _started(
     plane: ControlPlane, kubeconfig: Path, *, log_level: str = "info"
 ) -> AsyncIterator[Scheduler]:
-    """A process, ended by force when it has not ended yet; its log lies with the control plane's."""
+    """A process, killed at the end if it is still running; its log is with the control plane's."""
     lease = run_folder.reserve(2)
     http, debug = lease.ports
     identity = f"phalanx-{next(_numbers)}"
@@ -149,7 +149,7 @@ async def _started(
 
 
 async def lease_holder(plane: ControlPlane) -> str:
-    """Who holds the Lease; empty when it is free."""
+    """The holder of the Lease; empty if it is free."""
     lease = await fetched(plane, LEASE_PATH)
     return lease["spec"].get("holderIdentity") or ""
 

@@ -7,7 +7,7 @@ import pytest
 from phalanx_controlplane.components import KubeScheduler
 
 from tests.e2e.conftest import Cluster
-from tests.e2e.findings import allocatable, bound_twice, judge_binds, overcommitted, partial
+from tests.e2e.findings import allocatable, bound_twice, check_binds, overcommitted, partial
 from tests.e2e.pod_history import watching
 from tests.e2e.scheduler_process import scheduler
 from tests.e2e.workloads import create, create_cluster, members, nodes_of, pod_group
@@ -21,7 +21,7 @@ FOREIGN = 400
 
 
 @pytest.mark.parametrize("control_plane", [KubeScheduler()], indirect=True)
-async def test_no_pod_is_lost_and_every_overcommitted_node_is_excused(
+async def test_no_pod_is_lost_and_only_unobserved_binds_overcommit_nodes(
     cluster: Cluster, record_property: Callable[[str, object], None]
 ) -> None:
     plane = cluster.plane
@@ -38,12 +38,12 @@ async def test_no_pod_is_lost_and_every_overcommitted_node_is_excused(
         await create(plane, *chain(*zip(ours, foreign, strict=True)))
         await history.until_bound(len(ours) + len(foreign))
     binds = cluster.audit.binds()
-    room = allocatable(await nodes_of(plane))
-    judged = judge_binds(room, history.bound.values(), ours="phalanx", knew=process.knew())
-    record_property("over-committed nodes", len(overcommitted(room, history.pods.values())))
-    record_property("binds of ours that met a foreign one unseen", len(judged.excused))
+    capacity = allocatable(await nodes_of(plane))
+    check = check_binds(capacity, history.bound.values(), ours="phalanx", knew=process.knew())
+    record_property("overcommitted nodes", len(overcommitted(capacity, history.pods.values())))
+    record_property("binds of ours excused by an unobserved foreign bind", len(check.excused))
     assert len(history.pods) == len(ours) + len(foreign), "pods were lost"
     assert partial(history.pods.values(), sizes={f"both/{name}": SIZE for name in names}) == []
     assert bound_twice(history.events, binds) == []
-    assert judged.unexcused == ()
+    assert check.unexcused == ()
     assert cluster.audit.denied() == []

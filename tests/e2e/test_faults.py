@@ -1,4 +1,4 @@
-"""Processes that end in the middle of a run: the leader, by force or politely, and the API server."""
+"""Processes that end during a run: the leader, killed or terminated, and the API server."""
 
 import asyncio
 import os
@@ -31,17 +31,17 @@ async def test_a_second_replica_finishes_the_gang_of_a_killed_leader(cluster: Cl
             sizes = await create_gangs(plane, space="killed", count=1, size=500)
             await cluster.audit.until_bound(20)
             await leader.kill()
-            assert cluster.audit.accepted() < 500, "the leader was killed too late: all is bound"
+            assert cluster.audit.accepted() < 500, "the leader was killed too late: everything is bound"
             await history.until_bound(500)
             assert await lease_holder(plane) == other.identity
     await assert_whole(cluster, history, sizes=sizes)
     assert cluster.audit.denied() == []
 
 
-async def test_an_api_server_that_restarts_costs_no_pod(
+async def test_no_pod_is_lost_when_the_api_server_restarts(
     cluster: Cluster, record_property: Callable[[str, object], None]
 ) -> None:
-    """Right after its start it denies what it will allow a moment later, so denials are no mistake here."""
+    """After its start the API server denies requests that it allows later, so denials are accepted."""
     plane = cluster.plane
     await create_cluster(plane, count=100, cpu=12, space="restart")
     async with watching(plane) as history:
@@ -49,25 +49,25 @@ async def test_an_api_server_that_restarts_costs_no_pod(
         async with kept_running(plane, cluster.kubeconfig) as processes:
             await cluster.audit.until_bound(20)
             await plane.stop_component("kube-apiserver", kill=True)
-            assert cluster.audit.accepted() < 1000, "the API server was killed too late: all is bound"
+            assert cluster.audit.accepted() < 1000, "the API server was killed too late: everything is bound"
             await plane.start_component("kube-apiserver")
             await history.until_bound(1000)
-            await until_told(plane, sizes)
-    record_property("scheduler processes that it took", len(processes))
+            await until_reported(plane, sizes)
+    record_property("scheduler processes started", len(processes))
     await assert_whole(cluster, history, sizes=sizes)
 
 
-async def until_told(plane: ControlPlane, sizes: Mapping[str, int], *, timeout: float = 60.0) -> None:
-    """Wait until every PodGroup's status is as its pods are; one that KWOK has forgotten never runs."""
-    told: dict[str, tuple[int, int]] = {}
+async def until_reported(plane: ControlPlane, sizes: Mapping[str, int], *, timeout: float = 60.0) -> None:
+    """Wait until every PodGroup's status agrees with its pods; a pod that KWOK has forgotten never runs."""
+    reported: dict[str, tuple[int, int]] = {}
     true: dict[str, tuple[int, int]] = dict.fromkeys(sizes, (0, 0))
     try:
         async with asyncio.timeout(timeout):
-            while told != true:
+            while reported != true:
                 true = {gang: await bound_and_running(plane, gang) for gang in sizes}
-                told = {key_of(each): counts_of(each) for each in await listed(plane, GROUPS)}
+                reported = {key_of(each): counts_of(each) for each in await listed(plane, GROUPS)}
     except TimeoutError:
-        raise AssertionError(f"PodGroups say (bound, running) {told}, pods say {true}") from None
+        raise AssertionError(f"PodGroups say (bound, running) {reported}, pods say {true}") from None
 
 
 async def bound_and_running(plane: ControlPlane, gang: str) -> tuple[int, int]:
@@ -86,7 +86,7 @@ def key_of(group: Manifest) -> str:
     return f"{group['metadata']['namespace']}/{group['metadata']['name']}"
 
 
-async def test_a_polite_stop_leaves_whole_gangs_and_a_free_lease(cluster: Cluster) -> None:
+async def test_sigterm_leaves_complete_gangs_and_a_free_lease(cluster: Cluster) -> None:
     plane = cluster.plane
     await create_cluster(plane, count=200, cpu=12, space="stop")
     async with watching(plane) as history:
@@ -97,7 +97,7 @@ async def test_a_polite_stop_leaves_whole_gangs_and_a_free_lease(cluster: Cluste
             assert await first.exit_code() == 0
         assert await lease_holder(plane) == ""
         accepted = cluster.audit.accepted()
-        assert accepted < 2000, "it was stopped too late: all is bound"
+        assert accepted < 2000, "the leader was stopped too late: everything is bound"
         await history.until_bound(accepted)
         assert partial(history.pods.values(), sizes=sizes) == []
         began = time.monotonic()

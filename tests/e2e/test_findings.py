@@ -1,4 +1,4 @@
-"""The questions of these tests can be answered with no: on histories made by hand."""
+"""The checks find what they should, on histories written by hand."""
 
 from pathlib import Path
 from typing import Any
@@ -6,11 +6,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.e2e.audit_log import AuditLog, BindRequest, Right, granted
-from tests.e2e.findings import allocatable, amount, bound_twice, judge_binds, overcommitted, partial, spans
+from tests.e2e.audit_log import AuditLog, BindRequest, Permission, granted
+from tests.e2e.findings import allocatable, amount, bound_twice, check_binds, overcommitted, partial, spans
 from tests.e2e.pod_history import GROUP_LABEL, Container, Metadata, Pod, Resources, Seen, Spec, Status
 
-ROOM = allocatable(
+CAPACITY = allocatable(
     [{"metadata": {"name": "n"}, "status": {"allocatable": {"cpu": "2", "memory": "1Gi", "pods": "3"}}}]
 )
 
@@ -49,7 +49,7 @@ def test_amounts(text: str, value: float) -> None:
 
 
 def test_a_full_node_is_not_overcommitted() -> None:
-    assert overcommitted(ROOM, [pod("a", cpu="1500m"), pod("b", cpu="500m")]) == []
+    assert overcommitted(CAPACITY, [pod("a", cpu="1500m"), pod("b", cpu="500m")]) == []
 
 
 @pytest.mark.parametrize(
@@ -62,11 +62,11 @@ def test_a_full_node_is_not_overcommitted() -> None:
     ],
 )
 def test_an_overcommitted_node_is_found(pods: list[Pod]) -> None:
-    assert len(overcommitted(ROOM, pods)) == 1
+    assert len(overcommitted(CAPACITY, pods)) == 1
 
 
-def test_what_has_ended_or_waits_takes_no_room() -> None:
-    assert overcommitted(ROOM, [pod("a", cpu="2"), pod("b", phase="Succeeded"), pod("c", node="")]) == []
+def test_ended_and_waiting_pods_use_no_capacity() -> None:
+    assert overcommitted(CAPACITY, [pod("a", cpu="2"), pod("b", phase="Succeeded"), pod("c", node="")]) == []
 
 
 def test_a_pod_on_two_nodes_is_found() -> None:
@@ -79,7 +79,7 @@ def test_a_pod_with_two_accepted_binds_is_found() -> None:
     assert len(bound_twice([], [bind("a"), bind("a")])) == 1
 
 
-def test_spans_tell_interleaved_gangs_from_those_one_after_the_other() -> None:
+def test_spans_distinguish_interleaved_from_consecutive_gangs() -> None:
     sizes = {"t/x": 2, "t/y": 2}
     x1, x2, y1, y2 = (pod(f"{gang}{i}", gang=gang) for gang in "xy" for i in (1, 2))
     apart = spans(seen(pod("x1", node="", gang="x"), x1, x1, x2, y1, y2), sizes=sizes)
@@ -107,16 +107,16 @@ def test_a_partial_gang_is_found() -> None:
         (["ours", "other", "ours"], 2, 0, 1),
     ],
 )
-def test_a_bind_of_ours_is_excused_only_by_foreign_binds_that_it_did_not_know(
+def test_a_bind_is_excused_only_by_foreign_binds_that_were_not_observed(
     pods: list[str], knew: int, excused: int, unexcused: int
 ) -> None:
-    """The node has room for two."""
+    """The node has capacity for two pods."""
     history = seen(*(pod(f"{i}", version=i + 1, by=who) for i, who in enumerate(pods)))
-    judged = judge_binds(ROOM, history, ours="ours", knew={each.pod.key: knew for each in history})
+    judged = check_binds(CAPACITY, history, ours="ours", knew={each.pod.key: knew for each in history})
     assert (len(judged.excused), len(judged.unexcused)) == (excused, unexcused)
 
 
-def test_the_audit_log_tells_binds_refusals_and_rights(tmp_path: Path) -> None:
+def test_the_audit_log_has_binds_refusals_and_permissions(tmp_path: Path) -> None:
     user = {"username": "system:serviceaccount:phalanx-system:phalanx"}
     entry = {
         "user": user,
@@ -137,9 +137,9 @@ def test_the_audit_log_tells_binds_refusals_and_rights(tmp_path: Path) -> None:
     (tmp_path / "audit.log").write_bytes(lines)
     assert [(each.pod, each.accepted) for each in log.binds()] == [("t/a", True)]
     assert len(log.denied()) == 1
-    assert log.used() == {Right("", "pods/binding", "create"), Right("", "secrets", "get")}
+    assert log.used() == {Permission("", "pods/binding", "create"), Permission("", "secrets", "get")}
 
 
-def test_granted_rights_are_every_combination() -> None:
+def test_granted_permissions_are_every_combination() -> None:
     role = {"rules": [{"apiGroups": [""], "resources": ["pods", "nodes"], "verbs": ["list", "watch"]}]}
     assert len(granted(role)) == 4

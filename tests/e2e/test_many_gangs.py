@@ -16,10 +16,10 @@ pytestmark = [pytest.mark.controlplane, pytest.mark.xdist_group("e2e")]
 
 NODES, GANGS, SIZE = 1000, 100, 100
 BINDS_IN_FLIGHT = 64
-"""One of these may be slow on a busy machine, while any number of others goes on."""
+"""On a busy machine one of these may be slow while others proceed."""
 
 
-async def test_a_hundred_gangs_of_a_hundred_are_bound_whole_and_fit(
+async def test_a_hundred_gangs_of_a_hundred_are_bound_completely_and_fit(
     cluster: Cluster, record_property: Callable[[str, object], None]
 ) -> None:
     plane = cluster.plane

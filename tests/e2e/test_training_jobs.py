@@ -1,4 +1,4 @@
-"""Act 1 of the demo: training jobs, created pod by pod interleaved, on too few slots for all of them."""
+"""Act 1 of the demo: training jobs whose pods are created interleaved, on too few slots for all."""
 
 import asyncio
 from collections.abc import Callable, Iterable
@@ -22,7 +22,7 @@ REPEATS = 10
 
 
 async def submit(plane: ControlPlane, *, space: str, jobs: int, by: str = "phalanx") -> dict[str, int]:
-    """First pod of each job, second pod of each job, and so on; the number of members by gang."""
+    """Create the first pod of each job, then the second of each, and so on; the number of members by gang."""
     names = [f"job-{i}" for i in range(jobs)]
     groups, pods = zip(*(training_job(name, space=space, scheduler=by) for name in names), strict=True)
     await create(plane, *groups)
@@ -31,7 +31,7 @@ async def submit(plane: ControlPlane, *, space: str, jobs: int, by: str = "phala
 
 
 async def finish(plane: ControlPlane, history: PodHistory, jobs: Iterable[str]) -> None:
-    """A job's pods end well once all of them run, as in distributed training; until all jobs have ended."""
+    """Let a job's pods succeed once all of them run, as in distributed training; until all have ended."""
     waiting = set(jobs)
     async with plane.session() as session:
         while waiting:
@@ -46,7 +46,7 @@ def runs(history: PodHistory, job: str) -> bool:
     return sum(pod.status.phase == "Running" for pod in history.members(job)) == SIZE
 
 
-async def test_one_two_and_five_jobs_finish_and_none_ever_holds_slots_in_part(
+async def test_one_two_and_five_jobs_finish_and_no_gang_is_ever_partial(
     cluster: Cluster, record_property: Callable[[str, object], None]
 ) -> None:
     plane = cluster.plane
@@ -70,7 +70,7 @@ async def test_one_two_and_five_jobs_finish_and_none_ever_holds_slots_in_part(
 
 
 @pytest.mark.parametrize("control_plane", [KubeScheduler()], indirect=True)
-async def test_pod_by_pod_the_same_jobs_block_each_other(cluster: Cluster) -> None:
+async def test_the_same_jobs_block_each_other_when_scheduled_pod_by_pod(cluster: Cluster) -> None:
     plane = cluster.plane
     await create_cluster(plane, count=3, cpu=3, space="jobs")
     async with watching(plane) as history:

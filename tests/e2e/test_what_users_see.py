@@ -1,4 +1,4 @@
-"""What a gang that runs and one that cannot look like to their users: conditions, events, status, pages."""
+"""What users see of a running gang and of an infeasible one: conditions, events, status, pages."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -26,13 +26,13 @@ QUEUE = "/apis/scheduling.phalanx.dev/v1alpha1/queues/team"
 
 
 class Running(Struct, frozen=True):
-    """Two nodes of 4 CPUs and a queue; gang `fits` asks for 3 pods of 2 CPUs, gang `large` for 9."""
+    """Two nodes of 4 CPUs and a queue; gang `fits` requests 3 pods of 2 CPUs, gang `large` 9 pods."""
 
     plane: ControlPlane
     process: Scheduler
 
     async def until(self, path: str, so: Callable[[Manifest], bool]) -> Manifest:
-        """The object or list as soon as it is so."""
+        """The object or list as soon as the condition holds."""
         found: Manifest = {}
         try:
             async with asyncio.timeout(30):
@@ -67,12 +67,12 @@ def of_gang(pods: Manifest, gang: str) -> list[Manifest]:
     return [pod for pod in pods["items"] if pod["metadata"]["name"].startswith(gang)]
 
 
-async def test_a_pod_that_waits_says_why_in_its_condition(running: Running) -> None:
-    def told(pods: Manifest) -> bool:
+async def test_the_condition_of_a_waiting_pod_has_the_reason(running: Running) -> None:
+    def have_conditions(pods: Manifest) -> bool:
         found = [condition(pod, "PodScheduled") for pod in of_gang(pods, "large")]
         return all(each.get("status") == "False" for each in found)
 
-    for pod in of_gang(await running.until(PODS, told), "large"):
+    for pod in of_gang(await running.until(PODS, have_conditions), "large"):
         found = condition(pod, "PodScheduled")
         assert found["reason"] == "Unschedulable"
         assert "AboveClusterCapacity" in found["message"]
@@ -97,7 +97,7 @@ async def test_every_waiting_pod_has_a_warning(running: Running) -> None:
     assert {(event["type"], event["action"]) for event in warnings} == {("Warning", "Scheduling")}
 
 
-async def test_the_pod_group_that_runs_shows_how_it_was_placed(running: Running) -> None:
+async def test_the_status_of_a_running_gang_shows_its_placement(running: Running) -> None:
     def complete(found: Manifest) -> bool:
         return bool(found.get("status", {}).get("counts", {}).get("running") == 3)
 
@@ -111,7 +111,7 @@ async def test_the_pod_group_that_runs_shows_how_it_was_placed(running: Running)
     assert "reason" not in status
 
 
-async def test_the_pod_group_that_waits_says_why_and_what_would_help(running: Running) -> None:
+async def test_the_status_of_a_waiting_gang_has_reason_and_next_step(running: Running) -> None:
     found = await running.until(f"{GROUPS}/large", lambda found: "reason" in found.get("status", {}))
     status = found["status"]
     assert (status["phase"], status["reason"]) == ("Pending", "AboveClusterCapacity")
@@ -121,7 +121,7 @@ async def test_the_pod_group_that_waits_says_why_and_what_would_help(running: Ru
     assert condition(found, "Scheduled")["reason"] == "AboveClusterCapacity"
 
 
-async def test_the_queue_shows_what_it_holds_and_what_waits(running: Running) -> None:
+async def test_the_status_of_a_queue_has_usage_and_waiting_gangs(running: Running) -> None:
     def holds(found: Manifest) -> bool:
         return "cpu" in found.get("status", {}).get("allocated", {})
 
@@ -131,7 +131,7 @@ async def test_the_queue_shows_what_it_holds_and_what_waits(running: Running) ->
     assert condition({"status": status}, "Ready")["status"] == "True"
 
 
-async def test_the_pages_answer(running: Running) -> None:
+async def test_the_pages_are_served(running: Running) -> None:
     assert await running.process.answer("/healthz") == (200, "ok\n")
     assert await running.process.answer("/readyz") == (200, "ok\n")
     status, metrics = await running.process.answer("/metrics")
@@ -150,10 +150,10 @@ async def program(*arguments: str) -> int:
     return await process.wait()
 
 
-async def test_nothing_was_written_twice(running: Running) -> None:
+async def test_no_event_was_written_twice(running: Running) -> None:
     events = await listed(running.plane, EVENTS)
-    told = [(event["regarding"]["uid"], event["reason"], event["note"]) for event in events]
-    assert len(told) == len(set(told))
+    written = [(event["regarding"]["uid"], event["reason"], event["note"]) for event in events]
+    assert len(written) == len(set(written))
 
 
 def all_run(pods: Manifest) -> bool:

@@ -67,7 +67,7 @@ def training_job(name: str, *, space: str, scheduler: str = "phalanx") -> tuple[
 def nodes(
     count: int, *, cpu: int, prefix: str = "node", labels: Mapping[str, str] | None = None
 ) -> list[Manifest]:
-    """Fake nodes that differ in their memory, as real ones do."""
+    """Fake nodes with different amounts of memory, as real nodes have."""
     return [
         fake_node(
             f"{prefix}-{i:04d}",
@@ -86,25 +86,25 @@ async def create_cluster(plane: ControlPlane, *, count: int, cpu: int, space: st
 
 
 async def create(plane: ControlPlane, *objects: Manifest) -> None:
-    """Many at once."""
+    """Create many objects concurrently."""
     async with plane.session() as session:
         await create_many(session, objects)
 
 
 async def create_in_order(plane: ControlPlane, objects: list[Manifest]) -> None:
-    """One after the other, each when the one before it exists."""
+    """Create one object after the other."""
     async with plane.session() as session:
         for each in objects:
             await create_many(session, [each])
 
 
 async def nodes_of(plane: ControlPlane) -> list[Manifest]:
-    """Every node as the API server has it now."""
+    """Every node of the API server."""
     return await listed(plane, "/api/v1/nodes")
 
 
 async def listed(plane: ControlPlane, path: str) -> list[Manifest]:
-    """A list, read whole."""
+    """The items of a complete list."""
     items: list[Manifest] = (await fetched(plane, path))["items"]
     return items
 
@@ -117,7 +117,7 @@ async def fetched(plane: ControlPlane, path: str) -> Manifest:
 
 
 async def succeed(session: aiohttp.ClientSession, *, namespace: str, name: str) -> None:
-    """Let a running pod end well."""
+    """Let a running pod succeed."""
     headers = {"Content-Type": "application/merge-patch+json"}
     path = f"/api/v1/namespaces/{namespace}/pods/{name}/status"
     body = {"status": {"phase": "Succeeded"}}
@@ -128,7 +128,7 @@ async def succeed(session: aiohttp.ClientSession, *, namespace: str, name: str) 
 async def create_gangs(
     plane: ControlPlane, *, space: str, count: int, size: int, cpu: tuple[str, ...] = ("1",)
 ) -> dict[str, int]:
-    """PodGroups and all their pods, gang by gang; the number of members by gang. `cpu` is taken in turn."""
+    """PodGroups and all their pods, gang by gang; the number of members by gang. `cpu` is cycled through."""
     names = [f"gang-{i:03d}" for i in range(count)]
     await create(plane, *(pod_group(name, space=space, size=size) for name in names))
     pods = [

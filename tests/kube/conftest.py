@@ -1,4 +1,4 @@
-"""A cluster for each test of this room: once the embedded API server, once the real one."""
+"""A cluster for each test of this package: first the embedded API server, then the real one."""
 
 from collections.abc import AsyncIterator
 from itertools import count
@@ -35,7 +35,7 @@ async def cluster(kubeconfig: Path) -> AsyncIterator[Cluster]:
 
 @pytest_asyncio.fixture
 async def world(cluster: Cluster) -> AsyncIterator[World]:
-    """A namespace of its own, and hands to change it."""
+    """A namespace for one test, and helpers to change it."""
     transport = cluster.transport(connections=8)
     made = World(transport, namespace=f"kube-{next(_numbers)}")
     await made.create_namespace()
@@ -46,7 +46,7 @@ async def world(cluster: Cluster) -> AsyncIterator[World]:
 
 @pytest_asyncio.fixture
 async def transport(cluster: Cluster) -> AsyncIterator[FaultyTransport]:
-    """What the code under test speaks through; faithful until a test says otherwise."""
+    """The transport that the code under test uses; without faults until a test adds some."""
     inner = cluster.transport()
     yield FaultyTransport(inner)
     await inner.close()

@@ -1,4 +1,4 @@
-"""Faults at the Transport port: the requests are real, what happens to them on their way is not."""
+"""Faults at the Transport port: real requests that are lost, delayed or answered with an error."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -11,7 +11,7 @@ Send = Callable[[], Any]
 
 
 class Fault(Protocol):
-    """What becomes of one request; `send` really sends it."""
+    """What happens to one request; `send` really sends it."""
 
     async def __call__(self, send: Send) -> Response: ...
 
@@ -21,7 +21,7 @@ async def not_sent(send: Send) -> Response:
 
 
 async def lost(send: Send) -> Response:
-    """Never arrives, and nobody knows."""
+    """Never arrives, and the caller does not know."""
     raise OutcomeUnknown("fault")
 
 
@@ -38,7 +38,7 @@ def answer(status: int, body: bytes = b"{}", **headers: str) -> Fault:
 
 
 def held_until(event: asyncio.Event) -> Fault:
-    """Sent, but the answer comes late."""
+    """Sent, but the answer is late."""
 
     async def fault(send: Send) -> Response:
         response: Response = await send()
@@ -49,7 +49,7 @@ def held_until(event: asyncio.Event) -> Fault:
 
 
 class FaultyTransport:
-    """Wraps a transport. Faults wait in line and meet the first request that they fit."""
+    """Wraps a transport. Queued faults each apply to the first request that matches them."""
 
     def __init__(self, inner: Transport) -> None:
         self.sent: list[tuple[str, str, bytes]] = []
@@ -62,7 +62,7 @@ class FaultyTransport:
         self._cut = asyncio.Event()
 
     def fault(self, method: str, path_part: str, *faults: Fault) -> None:
-        """The next requests of this kind meet these faults, one each."""
+        """Apply these faults to the next requests of this kind, one each."""
         self._faults.extend((method, path_part, fault) for fault in faults)
 
     def cut_streams(self) -> None:
@@ -71,7 +71,7 @@ class FaultyTransport:
         self._cut = asyncio.Event()
 
     def count(self, method: str, path_part: str) -> int:
-        """How many such requests were asked for."""
+        """How many such requests were made."""
         return sum(1 for sent, path, _ in self.sent if sent == method and path_part in path)
 
     async def request(self, method: str, path: str, **rest: Any) -> Response:

@@ -1,4 +1,4 @@
-"""Reports that tests look at."""
+"""Reports that tests read."""
 
 import asyncio
 from collections import Counter

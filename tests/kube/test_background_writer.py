@@ -1,4 +1,4 @@
-"""Background writes: one per object at a time, only the newest, nothing old after something new."""
+"""Background writes: one per object at a time, the newest only, and no old write after a newer one."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -53,7 +53,7 @@ class Journal:
 
 
 async def turns() -> None:
-    """Let every task that can go on go on."""
+    """Let every task that is ready run."""
     for _ in range(20):
         await asyncio.sleep(0)
 
@@ -103,13 +103,13 @@ async def test_a_write_that_yields_to_binds_can_be_dropped() -> None:
     async with writing(Reports(), binds_idle=binds_idle) as writer:
         writer.put("a", journal.write("a"))
         await turns()
-        assert writer.drop("a"), "the bind that the write yields to waits for the write"
+        assert writer.drop("a"), "the bind must wait for the write"
         binds_idle.set()
         await writer.idle.wait()
         assert journal.lines == []
 
 
-async def test_trouble_without_end_is_given_up_and_told(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_write_that_keeps_failing_is_given_up_and_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("phalanx.kube.background_writer.BACKGROUND_BACKOFF_FIRST_S", 0.001)
     journal, reports, lost = Journal(), Reports(), []
     async with writing(reports) as writer:
@@ -121,7 +121,7 @@ async def test_trouble_without_end_is_given_up_and_told(monkeypatch: pytest.Monk
         assert reports.depths["status"] == 0
 
 
-async def test_writes_that_rest_count_for_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_writes_in_backoff_count_towards_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     """A server that throttles for minutes must not make us keep more than the bound says."""
     monkeypatch.setattr("phalanx.kube.background_writer.BACKGROUND_BACKOFF_FIRST_S", 1000.0)
     monkeypatch.setattr("phalanx.kube.background_writer.BACKGROUND_BACKOFF_LONGEST_S", 1000.0)
@@ -133,5 +133,5 @@ async def test_writes_that_rest_count_for_the_bound(monkeypatch: pytest.MonkeyPa
             await asyncio.sleep(0)
         for number in range(90, 120):
             writer.put(number, journal.write(str(number)))
-        assert lost == list(range(20)), "the oldest go first"
+        assert lost == list(range(20)), "the oldest are dropped first"
         assert reports.counts["limit STATUS_WAITING_MAX"] == 20

@@ -1,4 +1,4 @@
-"""Gangs are bound whole or given back whole, and every bind is settled with the truth."""
+"""Gangs are bound completely or given back completely, and every bind ends with the outcome that is true."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -32,7 +32,7 @@ CERTIFICATE = Certificate(terms=(), objective=(), bound=(), proven=True, by="tes
 
 
 class SwitchFence:
-    """Leadership that a test takes away."""
+    """A leadership fence that a test can close."""
 
     epoch = 7
 
@@ -48,7 +48,7 @@ class SwitchFence:
 
 
 class Plans:
-    """Plans hold unless a test says why not."""
+    """A plan check that accepts everything until a test sets a problem."""
 
     def __init__(self) -> None:
         self.gang_problem: str | None = None
@@ -62,7 +62,7 @@ class Plans:
 
 
 class Bench:
-    """A binder at work, and what it has said."""
+    """A running binder and its outcomes."""
 
     def __init__(
         self,
@@ -96,7 +96,7 @@ class Bench:
         self.order.append(outcome.bind.name)
 
     def ref_of(self, group: dict[str, Any]) -> PodGroupRef:
-        """The PodGroup, of which this version was seen."""
+        """The PodGroup in the version that was observed."""
         meta = group["metadata"]
         self.versions[meta["uid"]] = meta["resourceVersion"]
         return PodGroupRef(meta["namespace"], meta["name"], meta["uid"])
@@ -150,7 +150,7 @@ async def test_a_gang_is_bound(world: World, transport: FaultyTransport) -> None
         assert not bench.binder.is_open(plan.binds[0].pod)
 
 
-async def test_a_share_gets_its_device_together_with_its_node(
+async def test_a_gpu_share_gets_its_device_together_with_its_node(
     world: World, transport: FaultyTransport
 ) -> None:
     async with binding(world, transport) as bench:
@@ -180,7 +180,9 @@ async def test_the_placement_is_written_before_the_first_bind(
     assert status["placementEpoch"] == {"leader": 7, "decision": "cycle-3"}
 
 
-async def test_a_podgroup_of_the_same_name_is_another_gang(world: World, transport: FaultyTransport) -> None:
+async def test_a_recreated_podgroup_of_the_same_name_is_another_gang(
+    world: World, transport: FaultyTransport
+) -> None:
     await world.install_crds()
     old = await world.pod_group("g")
     await world.client.delete(world.path("PodGroup", "g"), uid=old["metadata"]["uid"], timeout=30)
@@ -193,7 +195,7 @@ async def test_a_podgroup_of_the_same_name_is_another_gang(world: World, transpo
     assert transport.count("POST", "/binding") == 0
 
 
-async def test_a_podgroup_that_was_edited_meanwhile(world: World, transport: FaultyTransport) -> None:
+async def test_a_podgroup_that_was_edited_in_the_meantime(world: World, transport: FaultyTransport) -> None:
     await world.install_crds()
     group = await world.pod_group("g")
     await world.label("PodGroup", "g", colour="red")
@@ -205,7 +207,9 @@ async def test_a_podgroup_that_was_edited_meanwhile(world: World, transport: Fau
     assert (await world.get(world.path("PodGroup", "g")))["status"]["placementEpoch"]["leader"] == 7
 
 
-async def test_a_podgroup_is_written_as_it_was_seen_last(world: World, transport: FaultyTransport) -> None:
+async def test_a_podgroup_write_is_based_on_its_last_observed_version(
+    world: World, transport: FaultyTransport
+) -> None:
     await world.install_crds()
     group = await world.pod_group("g")
     await world.label("PodGroup", "g", colour="red")
@@ -218,7 +222,7 @@ async def test_a_podgroup_is_written_as_it_was_seen_last(world: World, transport
     assert [method for method, _, _ in transport.sent] == ["PATCH", "POST"]
 
 
-async def test_a_podgroup_that_is_gone_gives_the_gang_back(world: World, transport: FaultyTransport) -> None:
+async def test_the_gang_of_a_deleted_podgroup_is_given_back(world: World, transport: FaultyTransport) -> None:
     await world.install_crds()
     async with binding(world, transport) as bench:
         bench.binder.submit(await bench.gang("a"), pod_group=PodGroupRef(world.namespace, "g", "u"))
@@ -228,7 +232,7 @@ async def test_a_podgroup_that_is_gone_gives_the_gang_back(world: World, transpo
         assert "NotFound" in outcome.reason
 
 
-async def test_the_placement_is_written_again_after_passing_trouble(
+async def test_the_placement_write_is_retried_after_a_transient_error(
     world: World, transport: FaultyTransport
 ) -> None:
     await world.install_crds()
@@ -254,7 +258,7 @@ async def test_the_placement_is_written_again_after_passing_trouble(
     ],
     ids=["applied-but-lost", "lost", "not-sent", "500", "503", "401", "429"],
 )
-async def test_passing_trouble_is_overcome(
+async def test_a_transient_error_is_retried(
     world: World, transport: FaultyTransport, fault: Any, binds: int, reads: int
 ) -> None:
     transport.fault("POST", "/binding", fault)
@@ -268,8 +272,8 @@ async def test_passing_trouble_is_overcome(
     assert transport.count("GET", "/pods/a") == reads
 
 
-def at_times(moments: list[float], fault: Any = None) -> Any:
-    """Note when a request comes by; then the fault, or nothing."""
+def recording_times(moments: list[float], fault: Any = None) -> Any:
+    """Record the time of a request, then apply the fault, if any."""
 
     async def noted(send: Any) -> Any:
         moments.append(asyncio.get_running_loop().time())
@@ -281,24 +285,24 @@ def at_times(moments: list[float], fault: Any = None) -> Any:
 async def test_retry_after_is_obeyed(world: World, transport: FaultyTransport) -> None:
     moments: list[float] = []
     busy = answer(429, b"{}", retry_after="1")
-    transport.fault("POST", "/binding", at_times(moments, busy), at_times(moments))
+    transport.fault("POST", "/binding", recording_times(moments, busy), recording_times(moments))
     async with binding(world, transport) as bench:
         bench.binder.submit(await bench.gang("a"))
         await bench.settled()
     assert moments[1] - moments[0] >= 0.99
 
 
-async def test_two_throttled_pods_in_a_row_hold_all_binds(world: World, transport: FaultyTransport) -> None:
+async def test_two_throttled_pods_in_a_row_delay_all_binds(world: World, transport: FaultyTransport) -> None:
     moments: list[float] = []
-    busy = at_times(moments, answer(429, b"{}", retry_after="1"))
-    transport.fault("POST", "/binding", busy, busy, at_times(moments))
+    busy = recording_times(moments, answer(429, b"{}", retry_after="1"))
+    transport.fault("POST", "/binding", busy, busy, recording_times(moments))
     async with binding(world, transport, concurrency=1) as bench:
         bench.binder.submit(await bench.gang("a", "b", "c"))
         await bench.settled()
     assert moments[2] - moments[1] >= 0.99
 
 
-async def test_one_throttled_pod_holds_nobody_else(world: World, transport: FaultyTransport) -> None:
+async def test_one_throttled_pod_delays_no_other_pod(world: World, transport: FaultyTransport) -> None:
     transport.fault("POST", "/pods/b/binding", answer(429, b"{}", retry_after="3600"))
     async with binding(world, transport, concurrency=1) as bench:
         bench.binder.submit(await bench.gang("a", "b", "c"))
@@ -306,19 +310,19 @@ async def test_one_throttled_pod_holds_nobody_else(world: World, transport: Faul
         assert bench.order == ["a", "c"]
 
 
-async def test_no_more_binds_a_second_than_allowed(
+async def test_the_bind_rate_is_limited(
     world: World, transport: FaultyTransport, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("phalanx.kube.binder.WRITE_BURST", 1)
     moments: list[float] = []
-    transport.fault("POST", "/binding", *[at_times(moments)] * 4)
+    transport.fault("POST", "/binding", *[recording_times(moments)] * 4)
     async with binding(world, transport, per_second=20) as bench:
         bench.binder.submit(await bench.gang("a", "b", "c", "d"))
         await bench.settled()
     assert moments[3] - moments[0] >= 2 / 20
 
 
-async def test_a_write_ends_before_leadership_does(world: World, transport: FaultyTransport) -> None:
+async def test_a_write_times_out_before_leadership_ends(world: World, transport: FaultyTransport) -> None:
     async with binding(world, transport) as bench:
         bench.fence.seconds_left = 1.5
         bench.binder.submit(await bench.gang("a"))
@@ -337,9 +341,7 @@ async def test_an_unknown_outcome_is_read_back_until_known(world: World, transpo
     assert transport.count("GET", "/pods/a") == 5
 
 
-async def test_an_error_of_the_server_after_the_bind_was_applied(
-    world: World, transport: FaultyTransport
-) -> None:
+async def test_a_server_error_after_the_bind_was_applied(world: World, transport: FaultyTransport) -> None:
     async def applied_then_error(send: Any) -> Any:
         await send()
         return await answer(504)(send)
@@ -352,7 +354,7 @@ async def test_an_error_of_the_server_after_the_bind_was_applied(
     assert transport.count("POST", "/binding") == 1
 
 
-async def test_a_pod_that_another_scheduler_took(world: World, transport: FaultyTransport) -> None:
+async def test_a_pod_that_another_scheduler_bound(world: World, transport: FaultyTransport) -> None:
     async with binding(world, transport) as bench:
         plan = await bench.gang("a", "b")
         await world.bind_elsewhere("a", "n9")
@@ -366,7 +368,7 @@ async def test_a_pod_that_another_scheduler_took(world: World, transport: Faulty
         assert isinstance(bench.outcomes["b"], Bound)
 
 
-async def test_a_pod_that_was_already_bound_where_we_want_it(
+async def test_a_pod_that_is_already_bound_to_the_chosen_node(
     world: World, transport: FaultyTransport
 ) -> None:
     async with binding(world, transport) as bench:
@@ -377,7 +379,7 @@ async def test_a_pod_that_was_already_bound_where_we_want_it(
         assert bench.outcomes["a"] == Bound(plan.binds[0])
 
 
-async def test_a_pod_that_is_gone(world: World, transport: FaultyTransport) -> None:
+async def test_a_deleted_pod(world: World, transport: FaultyTransport) -> None:
     async with binding(world, transport) as bench:
         plan = await bench.gang("a")
         await world.delete_pod("a")
@@ -388,7 +390,9 @@ async def test_a_pod_that_is_gone(world: World, transport: FaultyTransport) -> N
         assert refused.reason == "NotFound"
 
 
-async def test_a_pod_of_the_same_name_is_another_pod(world: World, transport: FaultyTransport) -> None:
+async def test_a_recreated_pod_of_the_same_name_is_another_pod(
+    world: World, transport: FaultyTransport
+) -> None:
     async with binding(world, transport) as bench:
         plan = await bench.gang("a")
         await world.delete_pod("a")
@@ -402,7 +406,7 @@ async def test_a_pod_of_the_same_name_is_another_pod(world: World, transport: Fa
 
 
 @pytest.mark.parametrize("status", [400, 403, 422])
-async def test_a_refusal_for_good_blocks_nobody_else(
+async def test_a_permanent_refusal_blocks_no_other_pod(
     world: World, transport: FaultyTransport, status: int
 ) -> None:
     body = b'{"kind":"Status","reason":"Denied","message":"policy says no"}'
@@ -415,7 +419,7 @@ async def test_a_refusal_for_good_blocks_nobody_else(
         assert isinstance(bench.outcomes["b"], Bound)
 
 
-async def test_a_pod_in_trouble_waits_aside(world: World, transport: FaultyTransport) -> None:
+async def test_a_failing_pod_does_not_delay_other_pods(world: World, transport: FaultyTransport) -> None:
     transport.fault("POST", "/pods/a/binding", *[answer(503)] * 3)
     async with binding(world, transport, concurrency=1) as bench:
         bench.binder.submit(await bench.gang("a"))
@@ -424,7 +428,7 @@ async def test_a_pod_in_trouble_waits_aside(world: World, transport: FaultyTrans
         assert bench.order == ["b", "a"]
 
 
-async def test_trouble_without_end_is_given_up(world: World, transport: FaultyTransport) -> None:
+async def test_a_bind_that_keeps_failing_is_given_up(world: World, transport: FaultyTransport) -> None:
     transport.fault("POST", "/binding", *[not_sent] * BIND_ATTEMPTS_MAX)
     async with binding(world, transport) as bench:
         bench.binder._new_backoff = lambda: _NoDelay()  # type: ignore[method-assign, return-value, assignment]
@@ -441,7 +445,7 @@ class _NoDelay:
         return 0.0
 
 
-async def test_a_plan_that_does_not_hold_any_more_is_given_back_whole(
+async def test_a_gang_whose_plan_is_no_longer_valid_is_given_back_completely(
     world: World, transport: FaultyTransport
 ) -> None:
     async with binding(world, transport) as bench:
@@ -453,7 +457,7 @@ async def test_a_plan_that_does_not_hold_any_more_is_given_back_whole(
     assert transport.count("POST", "/binding") == 0
 
 
-async def test_one_bind_that_does_not_hold_any_more(world: World, transport: FaultyTransport) -> None:
+async def test_one_bind_that_is_no_longer_valid(world: World, transport: FaultyTransport) -> None:
     async with binding(world, transport) as bench:
         bench.plans.bind_problems["a"] = "the pod is being deleted"
         plan = await bench.gang("a", "b")
@@ -503,14 +507,14 @@ async def test_leadership_lost_while_an_outcome_is_unknown(world: World, transpo
         assert bench.outcomes["a"] == LeadershipLost(plan.binds[0], sent=True)
 
 
-async def test_stopping_finishes_the_gang_that_has_begun_and_gives_back_the_other(
+async def test_stopping_finishes_the_started_gang_and_gives_back_the_other(
     world: World, transport: FaultyTransport
 ) -> None:
     release = asyncio.Event()
     async with binding(world, transport, concurrency=1) as bench:
         transport.fault("POST", "/pods/a/binding", held_until(release))
-        begun, waiting = await bench.gang("a", "b"), await bench.gang("c", "d")
-        bench.binder.submit(begun)
+        started, waiting = await bench.gang("a", "b"), await bench.gang("c", "d")
+        bench.binder.submit(started)
         bench.binder.submit(waiting)
         while not transport.count("POST", "/binding"):
             await asyncio.sleep(0)
@@ -522,7 +526,7 @@ async def test_stopping_finishes_the_gang_that_has_begun_and_gives_back_the_othe
         assert {n for n, outcome in bench.outcomes.items() if isinstance(outcome, BindAborted)} == {"c", "d"}
 
 
-async def test_stopping_has_an_end(world: World, transport: FaultyTransport) -> None:
+async def test_stopping_takes_bounded_time(world: World, transport: FaultyTransport) -> None:
     never = asyncio.Event()
     async with binding(world, transport) as bench:
         transport.fault("POST", "/pods/a/binding", held_until(never))
@@ -534,7 +538,7 @@ async def test_stopping_has_an_end(world: World, transport: FaultyTransport) -> 
         assert bench.outcomes["a"] == LeadershipLost(plan.binds[0], sent=True)
 
 
-async def test_gangs_go_one_after_the_other(world: World, transport: FaultyTransport) -> None:
+async def test_gangs_are_bound_one_after_the_other(world: World, transport: FaultyTransport) -> None:
     async with binding(world, transport, concurrency=1) as bench:
         first, second = await bench.gang("a", "b", "c"), await bench.gang("d", "e")
         bench.binder.submit(first)
@@ -543,10 +547,10 @@ async def test_gangs_go_one_after_the_other(world: World, transport: FaultyTrans
         assert bench.order == ["a", "b", "c", "d", "e"]
 
 
-async def test_a_gang_that_has_begun_is_finished_before_another_begins(
+async def test_a_started_gang_is_finished_before_the_next_starts(
     world: World, transport: FaultyTransport
 ) -> None:
-    """The first one's PodGroup takes long to be written, so the second begins; they must not interleave."""
+    """The write of the first gang's PodGroup is slow, so the second starts; they must not interleave."""
     await world.install_crds()
     written, bound = asyncio.Event(), asyncio.Event()
     transport.fault("PATCH", "/podgroups/", held_until(written))
@@ -568,7 +572,7 @@ async def test_a_gang_that_has_begun_is_finished_before_another_begins(
         assert sent == ["d", "e", "f", "g", "a", "b", "c"]
 
 
-async def test_no_more_binds_at_once_than_allowed(world: World, transport: FaultyTransport) -> None:
+async def test_the_number_of_concurrent_binds_is_limited(world: World, transport: FaultyTransport) -> None:
     under_way, most = 0, 0
 
     async def counted(send: Any) -> Any:
@@ -588,7 +592,9 @@ async def test_no_more_binds_at_once_than_allowed(world: World, transport: Fault
     assert most == 4
 
 
-async def test_a_pod_whose_bind_is_open_is_not_taken_again(world: World, transport: FaultyTransport) -> None:
+async def test_a_pod_with_an_unfinished_bind_is_not_bound_twice(
+    world: World, transport: FaultyTransport
+) -> None:
     async with binding(world, transport) as bench:
         first, second = await bench.bind("a"), await bench.bind("b")
         bench.binder.submit(placement(first))

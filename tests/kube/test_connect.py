@@ -1,4 +1,4 @@
-"""Every way to name a cluster leads to it, and credentials are renewed as they should be."""
+"""Every way to configure a cluster connects to it, and credentials are renewed when needed."""
 
 import asyncio
 import json
@@ -20,7 +20,7 @@ async def status_of(cluster: Cluster) -> int:
 
 
 def changed(kubeconfig: Path, folder: Path, user: dict[str, Any]) -> str:
-    """The same cluster with another way to say who we are."""
+    """The same cluster with other credentials."""
     config = yaml.safe_load(kubeconfig.read_text())
     config["users"][0]["user"] = user
     path = folder / "changed"
@@ -68,9 +68,9 @@ async def test_a_token_file_that_changes(kubeconfig: Path, tmp_path: Path) -> No
 async def test_a_service_account(
     kubeconfig: Path, cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In a pod: address from the environment, token and certificate from files."""
+    """In a pod: the address comes from the environment, token and certificate from files."""
     if not cluster.base_url.startswith("https"):
-        pytest.skip("a service account speaks TLS")
+        pytest.skip("a service account needs TLS")
     import base64
 
     from kubernetes_asyncio.config import incluster_config
@@ -90,7 +90,7 @@ async def test_a_service_account(
 
 
 @pytest.mark.parametrize("content", [None, "", "nonsense", "clusters: []\n"])
-async def test_no_usable_kubeconfig_is_told_plainly(tmp_path: Path, content: str | None) -> None:
+async def test_an_unusable_kubeconfig_is_a_clear_error(tmp_path: Path, content: str | None) -> None:
     path = tmp_path / "config"
     if content is not None:
         path.write_text(content)

@@ -1,4 +1,4 @@
-"""An eviction says why, deletes that very pod, and nothing else."""
+"""An eviction writes its reason, deletes exactly that pod, and nothing else."""
 
 import asyncio
 import itertools
@@ -52,7 +52,7 @@ async def eviction(world: World, name: str) -> Evict:
         gang=GangId("g"),
         cycle=1,
         reason=EvictionReason.PREEMPTED,
-        message="room for ns/other",
+        message="capacity for ns/other",
     )
 
 
@@ -74,7 +74,7 @@ async def is_gone(world: World, name: str) -> bool:
     return False
 
 
-async def test_the_pod_is_told_and_deleted(world: World, transport: FaultyTransport) -> None:
+async def test_the_reason_is_written_and_the_pod_deleted(world: World, transport: FaultyTransport) -> None:
     async with evicting(transport) as (evictor, reports):
         evictor.submit([await eviction(world, "a")])
         await reports.until("eviction written")
@@ -83,7 +83,9 @@ async def test_the_pod_is_told_and_deleted(world: World, transport: FaultyTransp
     assert b"DisruptionTarget" in transport.sent[0][2]
 
 
-async def test_what_has_become_needless_is_not_done(world: World, transport: FaultyTransport) -> None:
+async def test_an_eviction_that_is_no_longer_needed_is_dropped(
+    world: World, transport: FaultyTransport
+) -> None:
     async with evicting(transport, objection="the gang is finishing") as (evictor, reports):
         evictor.submit([await eviction(world, "a")])
         await reports.until("eviction dropped")
@@ -105,7 +107,9 @@ async def test_nothing_is_deleted_after_leadership_was_lost(world: World, transp
     assert transport.count("DELETE", "/pods/") == 0
 
 
-async def test_a_pod_of_the_same_name_is_left_alone(world: World, transport: FaultyTransport) -> None:
+async def test_a_recreated_pod_of_the_same_name_is_not_deleted(
+    world: World, transport: FaultyTransport
+) -> None:
     async with evicting(transport) as (evictor, reports):
         old = await eviction(world, "a")
         await world.delete_pod("a")
@@ -118,7 +122,7 @@ async def test_a_pod_of_the_same_name_is_left_alone(world: World, transport: Fau
     assert [method for method, _, _ in transport.sent] == ["PATCH", "GET"]
 
 
-async def test_a_pod_that_is_gone_is_done(world: World, transport: FaultyTransport) -> None:
+async def test_the_eviction_of_a_deleted_pod_succeeds(world: World, transport: FaultyTransport) -> None:
     async with evicting(transport) as (evictor, reports):
         old = await eviction(world, "a")
         await world.delete_pod("a")
@@ -128,7 +132,7 @@ async def test_a_pod_that_is_gone_is_done(world: World, transport: FaultyTranspo
 
 @pytest.mark.parametrize("fault", [applied_but_lost, not_sent, answer(503)])
 @pytest.mark.parametrize("method", ["PATCH", "DELETE"])
-async def test_passing_trouble_is_overcome(
+async def test_a_transient_error_is_retried(
     world: World, transport: FaultyTransport, method: str, fault: Any
 ) -> None:
     transport.fault(method, "/pods/a", fault)
@@ -147,7 +151,9 @@ async def test_nothing_is_sent_without_leadership(world: World, transport: Fault
     assert transport.sent == []
 
 
-async def test_all_are_told_before_the_first_is_deleted(world: World, transport: FaultyTransport) -> None:
+async def test_all_reasons_are_written_before_the_first_pod_is_deleted(
+    world: World, transport: FaultyTransport
+) -> None:
     names = [f"pod-{index}" for index in range(EVICT_CONCURRENCY + 2)]
     transport.fault("PATCH", "/pods/pod-3", answer(503))
     async with evicting(transport) as (evictor, reports):
@@ -157,7 +163,7 @@ async def test_all_are_told_before_the_first_is_deleted(world: World, transport:
     assert sent == ["PATCH"] * (len(names) + 1) + ["DELETE"] * len(names)
 
 
-async def test_one_that_cannot_be_told_does_not_spare_the_others(
+async def test_a_failed_reason_write_does_not_stop_the_other_evictions(
     world: World, transport: FaultyTransport
 ) -> None:
     async with evicting(transport) as (evictor, reports):
@@ -170,7 +176,7 @@ async def test_one_that_cannot_be_told_does_not_spare_the_others(
 
 @pytest.mark.parametrize("status", [404, 409, 422])
 @pytest.mark.parametrize("method", ["PATCH", "DELETE"])
-async def test_a_reply_that_errs_about_the_pod_saves_it_not(
+async def test_a_wrong_reply_about_the_pod_does_not_stop_its_eviction(
     world: World, transport: FaultyTransport, method: str, status: int
 ) -> None:
     transport.fault(method, "/pods/a", answer(status))
@@ -180,7 +186,7 @@ async def test_a_reply_that_errs_about_the_pod_saves_it_not(
     assert await is_gone(world, "a")
 
 
-async def test_evictions_that_are_refused_hold_up_nobody(
+async def test_refused_evictions_delay_no_other_eviction(
     world: World, other: World, transport: FaultyTransport
 ) -> None:
     names = [f"bad-{index}" for index in range(EVICT_CONCURRENCY)]
@@ -196,7 +202,7 @@ async def test_evictions_that_are_refused_hold_up_nobody(
     assert max(transport.count("PATCH", f"/pods/{name}/") for name in names) < EVICT_ATTEMPTS_MAX
 
 
-async def test_requests_that_hang_hold_up_no_other_namespace(
+async def test_requests_that_hang_delay_no_other_namespace(
     world: World, other: World, transport: FaultyTransport
 ) -> None:
     released = asyncio.Event()
@@ -211,7 +217,7 @@ async def test_requests_that_hang_hold_up_no_other_namespace(
         await reports.until("eviction written", EVICT_CONCURRENCY + 1)
 
 
-async def test_what_fails_for_good_is_given_up(
+async def test_an_eviction_that_fails_permanently_is_given_up(
     world: World, transport: FaultyTransport, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     transport.fault("PATCH", "/pods/a/", *[answer(403)] * EVICT_ATTEMPTS_MAX)
@@ -225,7 +231,7 @@ async def test_what_fails_for_good_is_given_up(
     assert (await is_gone(world, "a"), await is_gone(world, "b")) == (False, True)
 
 
-async def test_whoever_stops_ends_what_was_begun_and_drops_the_rest(
+async def test_stopping_finishes_started_evictions_and_drops_the_rest(
     world: World, transport: FaultyTransport
 ) -> None:
     released, is_sent = asyncio.Event(), asyncio.Event()
@@ -236,9 +242,9 @@ async def test_whoever_stops_ends_what_was_begun_and_drops_the_rest(
         response: Response = await send()
         return response
 
-    transport.fault("PATCH", "/pods/begun-", *[held] * EVICT_CONCURRENCY_PER_NAMESPACE)
+    transport.fault("PATCH", "/pods/started-", *[held] * EVICT_CONCURRENCY_PER_NAMESPACE)
     async with evicting(transport) as (evictor, reports):
-        names = [f"begun-{index}" for index in range(EVICT_CONCURRENCY_PER_NAMESPACE)]
+        names = [f"started-{index}" for index in range(EVICT_CONCURRENCY_PER_NAMESPACE)]
         evictor.submit([await eviction(world, name) for name in names])
         evictor.submit([await eviction(world, "late")])
         await is_sent.wait()
@@ -251,7 +257,7 @@ async def test_whoever_stops_ends_what_was_begun_and_drops_the_rest(
     assert transport.count("PATCH", "/pods/late") == 0
 
 
-async def test_stopping_does_not_wait_for_ever(world: World, transport: FaultyTransport) -> None:
+async def test_stopping_takes_bounded_time(world: World, transport: FaultyTransport) -> None:
     transport.fault("PATCH", "/pods/a/", *[lost] * EVICT_ATTEMPTS_MAX)
     async with evicting(transport) as (evictor, _):
         evictor.submit([await eviction(world, "a")])

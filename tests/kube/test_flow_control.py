@@ -1,4 +1,4 @@
-"""Tenants have their turns, and none has all workers."""
+"""Tenants take turns, and no tenant occupies all workers."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -7,17 +7,17 @@ from contextlib import asynccontextmanager
 from phalanx.kube.flow_control import FairQueue
 
 
-class Desk:
-    """What was begun, in order; each piece ends when it is told to, or at once."""
+class Recorder:
+    """Work items that were started, in order; each ends at once, or when a test ends it."""
 
     def __init__(self, *, at_once: bool = True) -> None:
-        self.begun: list[str] = []
+        self.started: list[str] = []
         self.changed = asyncio.Event()
         self._at_once = at_once
         self._ends: dict[str, asyncio.Event] = {}
 
     async def do(self, work: str) -> None:
-        self.begun.append(work)
+        self.started.append(work)
         self.changed.set()
         if not self._at_once:
             await self._ends.setdefault(work, asyncio.Event()).wait()
@@ -27,10 +27,10 @@ class Desk:
 
     async def until(self, count: int) -> list[str]:
         async with asyncio.timeout(30):
-            while len(self.begun) < count:
+            while len(self.started) < count:
                 self.changed.clear()
                 await self.changed.wait()
-        return self.begun
+        return self.started
 
 
 @asynccontextmanager
@@ -50,31 +50,31 @@ def put(queue: FairQueue[str], *works: str) -> None:
 
 
 async def test_tenants_take_turns_and_each_keeps_its_order() -> None:
-    desk = Desk()
-    queue = FairQueue(desk.do, workers=1, workers_per_tenant=1)
+    recorder = Recorder()
+    queue = FairQueue(recorder.do, workers=1, workers_per_tenant=1)
     put(queue, "a1", "a2", "a3", "b1", "c1", "b2")
     async with running(queue):
-        assert await desk.until(6) == ["a1", "b1", "c1", "a2", "b2", "a3"]
+        assert await recorder.until(6) == ["a1", "b1", "c1", "a2", "b2", "a3"]
 
 
-async def test_nobody_has_all_workers() -> None:
-    desk = Desk(at_once=False)
-    queue = FairQueue(desk.do, workers=3, workers_per_tenant=2)
+async def test_no_tenant_occupies_all_workers() -> None:
+    recorder = Recorder(at_once=False)
+    queue = FairQueue(recorder.do, workers=3, workers_per_tenant=2)
     put(queue, "a1", "a2", "a3")
     async with running(queue):
-        assert await desk.until(2) == ["a1", "a2"]
+        assert await recorder.until(2) == ["a1", "a2"]
         put(queue, "b1", "b2")
-        assert await desk.until(3) == ["a1", "a2", "b1"]
-        desk.end("a2")
-        assert await desk.until(4) == ["a1", "a2", "b1", "a3"]
-        desk.end("a1")
-        assert await desk.until(5) == ["a1", "a2", "b1", "a3", "b2"]
+        assert await recorder.until(3) == ["a1", "a2", "b1"]
+        recorder.end("a2")
+        assert await recorder.until(4) == ["a1", "a2", "b1", "a3"]
+        recorder.end("a1")
+        assert await recorder.until(5) == ["a1", "a2", "b1", "a3", "b2"]
 
 
-async def test_what_waits_for_another_attempt_is_not_in_the_way() -> None:
-    desk = Desk()
-    queue = FairQueue(desk.do, workers=1, workers_per_tenant=1)
+async def test_an_item_in_backoff_does_not_occupy_a_worker() -> None:
+    recorder = Recorder()
+    queue = FairQueue(recorder.do, workers=1, workers_per_tenant=1)
     queue.put_later("a", "a1", delay=0.01)
     put(queue, "a2", "a3")
     async with running(queue):
-        assert await desk.until(3) == ["a2", "a3", "a1"]
+        assert await recorder.until(3) == ["a2", "a3", "a1"]

@@ -1,4 +1,4 @@
-"""Garbage collection comes back when the last of several overlapping pauses ends."""
+"""Garbage collection is enabled again when the last of several overlapping pauses ends."""
 
 import gc
 

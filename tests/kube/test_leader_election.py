@@ -1,4 +1,4 @@
-"""Leadership: one at a time, taken over when it runs out or is given up, never used past its time."""
+"""Leader election: one leader at a time, takeover of an expired or released lease, no write after its end."""
 
 import asyncio
 from typing import Any
@@ -19,7 +19,7 @@ PATIENT = LeaseTimes(
 
 
 class ShiftedClock(SystemClock):
-    """A test moves the monotonic clock on."""
+    """A clock whose monotonic time a test can advance."""
 
     def __init__(self) -> None:
         self.ahead = 0.0
@@ -80,7 +80,9 @@ async def spec_of(world: World) -> dict[str, Any]:
     return spec
 
 
-async def test_the_first_candidate_leads_and_gives_back(world: World, transport: FaultyTransport) -> None:
+async def test_the_first_candidate_leads_and_releases_the_lease(
+    world: World, transport: FaultyTransport
+) -> None:
     one = Candidate(world, transport, "one")
     await one.leads()
     assert one.waits == 0
@@ -96,7 +98,7 @@ async def test_the_first_candidate_leads_and_gives_back(world: World, transport:
     assert not (await spec_of(world)).get("holderIdentity")
 
 
-async def test_it_is_renewed(world: World, transport: FaultyTransport) -> None:
+async def test_the_lease_is_renewed(world: World, transport: FaultyTransport) -> None:
     one = Candidate(world, transport, "one")
     await one.leads()
     first = (await spec_of(world))["renewTime"]
@@ -106,7 +108,7 @@ async def test_it_is_renewed(world: World, transport: FaultyTransport) -> None:
     await one.end()
 
 
-async def test_a_second_candidate_waits_until_the_first_gives_back(
+async def test_a_second_candidate_waits_until_the_first_releases_the_lease(
     world: World, transport: FaultyTransport
 ) -> None:
     one = Candidate(world, transport, "one")
@@ -133,17 +135,17 @@ async def test_a_leader_that_cannot_renew_stops_and_another_takes_over(
     with pytest.raises(LostLease):
         await one.task
     assert one.work_cancelled
-    assert not one.led_while_cancelled, "the fence falls before the work is told"
+    assert not one.led_while_cancelled, "the fence must close before the work is cancelled"
     assert one.leadership.lost.is_set()
     await two.leads()
     assert (await spec_of(world))["holderIdentity"] == "two"
     await two.end()
 
 
-async def test_no_write_after_the_deadline_even_if_nobody_noticed(
+async def test_no_write_after_the_deadline_even_before_the_loss_is_noticed(
     world: World, transport: FaultyTransport
 ) -> None:
-    """The process was paused: its own clock says that the time is up before any task has run again."""
+    """The process was paused: its clock shows that the lease has expired before any task has run again."""
     one = Candidate(world, transport, "one")
     await one.leads()
     assert one.leadership.may_write()
@@ -156,7 +158,7 @@ async def test_no_write_after_the_deadline_even_if_nobody_noticed(
         await one.task
 
 
-async def test_a_crash_of_the_work_ends_leadership(world: World, transport: FaultyTransport) -> None:
+async def test_a_crash_while_leading_ends_leadership(world: World, transport: FaultyTransport) -> None:
     one = Candidate(world, transport, "one")
     await one.leads()
     one.crash = RuntimeError("the cycle failed")
@@ -167,7 +169,7 @@ async def test_a_crash_of_the_work_ends_leadership(world: World, transport: Faul
     assert not (await spec_of(world)).get("holderIdentity")
 
 
-async def test_cancelling_gives_the_lease_back(world: World, transport: FaultyTransport) -> None:
+async def test_cancelling_releases_the_lease(world: World, transport: FaultyTransport) -> None:
     one = Candidate(world, transport, "one")
     await one.leads()
     one.task.cancel()
@@ -177,7 +179,7 @@ async def test_cancelling_gives_the_lease_back(world: World, transport: FaultyTr
 
 
 @pytest.mark.parametrize("fault", [applied_but_lost, lost, not_sent, answer(500), answer(429)])
-async def test_passing_trouble_does_not_cost_leadership(
+async def test_leadership_survives_a_transient_error(
     world: World, transport: FaultyTransport, fault: Any
 ) -> None:
     one = Candidate(world, transport, "one")
@@ -190,8 +192,8 @@ async def test_passing_trouble_does_not_cost_leadership(
     await one.task
 
 
-async def test_after_a_failure_it_is_renewed_sooner(world: World, transport: FaultyTransport) -> None:
-    """An API server that comes back just before the deadline is not missed by a whole period."""
+async def test_a_failed_renewal_is_retried_sooner(world: World, transport: FaultyTransport) -> None:
+    """An API server that is back just before the deadline is reached in time, not one period later."""
     times = LeaseTimes(duration=30.0, renew_deadline=3.0, retry_period=1.0, failed_pause=0.01)
     one = Candidate(world, transport, "one", times=times)
     await one.leads()
@@ -204,7 +206,9 @@ async def test_after_a_failure_it_is_renewed_sooner(world: World, transport: Fau
 
 
 @pytest.mark.parametrize("fault", [applied_but_lost, lost])
-async def test_trouble_while_acquiring(world: World, transport: FaultyTransport, fault: Any) -> None:
+async def test_an_error_while_acquiring_is_retried(
+    world: World, transport: FaultyTransport, fault: Any
+) -> None:
     transport.fault("POST", "/leases", fault)
     one = Candidate(world, transport, "one")
     await one.leads()
@@ -213,9 +217,7 @@ async def test_trouble_while_acquiring(world: World, transport: FaultyTransport,
     await one.end()
 
 
-async def test_a_label_on_the_lease_does_not_cost_leadership(
-    world: World, transport: FaultyTransport
-) -> None:
+async def test_leadership_survives_a_label_on_the_lease(world: World, transport: FaultyTransport) -> None:
     one = Candidate(world, transport, "one")
     await one.leads()
     await world.label("Lease", "phalanx", touched="yes")
@@ -225,7 +227,7 @@ async def test_a_label_on_the_lease_does_not_cost_leadership(
     await one.end()
 
 
-async def test_a_lease_that_somebody_else_took_is_lost_at_once(
+async def test_leadership_ends_at_once_when_another_holder_takes_the_lease(
     world: World, transport: FaultyTransport
 ) -> None:
     from phalanx.kube.client import Patch
@@ -240,7 +242,7 @@ async def test_a_lease_that_somebody_else_took_is_lost_at_once(
     assert (await spec_of(world))["holderIdentity"] == "thief"
 
 
-async def test_one_may_lead_again(world: World, transport: FaultyTransport) -> None:
+async def test_a_candidate_can_lead_again(world: World, transport: FaultyTransport) -> None:
     one = Candidate(world, transport, "one")
     await one.leads()
     await one.end()

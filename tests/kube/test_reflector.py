@@ -1,4 +1,4 @@
-"""A reflector delivers one complete list, then every change, through whatever happens to its watch."""
+"""A reflector delivers one complete list, then every change, whatever happens to its watch."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -19,7 +19,7 @@ from tests.kube.world import World
 
 
 class Mirror:
-    """A sink: what it was told, and what it therefore knows of one namespace."""
+    """A sink that records the events and the objects of one namespace."""
 
     def __init__(self, namespace: str) -> None:
         self.events: list[Applied | Deleted | Relisted] = []
@@ -74,7 +74,7 @@ def problem_of(reflector: Reflector) -> str | None:
     return reflector.sync_error
 
 
-async def test_initial_list_is_one_event_then_changes_follow(
+async def test_the_initial_list_is_one_event_and_changes_follow(
     world: World, transport: FaultyTransport
 ) -> None:
     await world.pod("a")
@@ -93,9 +93,7 @@ async def test_initial_list_is_one_event_then_changes_follow(
         assert mirror.relists() == 1
 
 
-async def test_pages_are_listed_where_watch_list_is_not_served(
-    world: World, transport: FaultyTransport
-) -> None:
+async def test_pages_are_listed_if_watch_list_is_not_served(world: World, transport: FaultyTransport) -> None:
     await world.pod("a")
     transport.fault("WATCH", "/pods", answer(422, b'{"kind":"Status","reason":"Invalid","code":422}'))
     async with reflecting(world, transport) as (mirror, reflector, _):
@@ -109,7 +107,7 @@ async def test_pages_are_listed_where_watch_list_is_not_served(
 async def test_pages_are_listed_after_an_initial_list_that_was_cut(
     world: World, transport: FaultyTransport
 ) -> None:
-    """A busy API server closes it rather than let it grow; trying the same again could go on for ever."""
+    """A busy API server closes the stream; the same request could fail again and again."""
     await world.pod("a")
     await world.pod("b")
     first = {"type": "ADDED", "object": await world.get(world.path("Pod", "a"))}
@@ -122,7 +120,7 @@ async def test_pages_are_listed_after_an_initial_list_that_was_cut(
         await mirror.until_names("a", "b", "c")
 
 
-async def test_a_cut_stream_goes_on_where_it_was(world: World, transport: FaultyTransport) -> None:
+async def test_a_cut_stream_resumes_at_its_resource_version(world: World, transport: FaultyTransport) -> None:
     async with reflecting(world, transport) as (mirror, reflector, reports):
         await reflector.synced.wait()
         await world.pod("a")
@@ -133,8 +131,8 @@ async def test_a_cut_stream_goes_on_where_it_was(world: World, transport: Faulty
         await world.pod("b")
         await mirror.until_names("a", "b")
         assert mirror.relists() == 1
-        begun_at = int(transport.stream_queries[-1]["resourceVersion"])
-        assert begun_at >= int(last.object.metadata.resource_version)
+        started_at = int(transport.stream_queries[-1]["resourceVersion"])
+        assert started_at >= int(last.object.metadata.resource_version)
 
 
 async def test_a_silent_stream_is_opened_again(world: World, transport: FaultyTransport) -> None:
@@ -146,7 +144,9 @@ async def test_a_silent_stream_is_opened_again(world: World, transport: FaultyTr
         assert len(transport.stream_queries) >= 2
 
 
-async def test_a_version_that_is_too_old_means_a_new_list(world: World, transport: FaultyTransport) -> None:
+async def test_an_expired_resource_version_causes_a_new_list(
+    world: World, transport: FaultyTransport
+) -> None:
     await world.pod("a")
     await world.pod("b")
     async with reflecting(world, transport) as (mirror, reflector, reports):
@@ -172,7 +172,7 @@ def _gone_once(transport: FaultyTransport) -> Callable[[bytes], bytes]:
     return rewrite
 
 
-async def test_410_as_an_http_status_means_a_new_list(world: World, transport: FaultyTransport) -> None:
+async def test_http_status_410_causes_a_new_list(world: World, transport: FaultyTransport) -> None:
     async with reflecting(world, transport) as (mirror, reflector, reports):
         await reflector.synced.wait()
         transport.fault("WATCH", "/pods", answer(410, b'{"kind":"Status","code":410,"reason":"Expired"}'))
@@ -219,7 +219,7 @@ async def test_a_malformed_object_in_a_page_is_skipped(world: World, transport: 
         assert mirror.events[0].unreadable == ((world.namespace, "bad"),)  # type: ignore[union-attr]
 
 
-async def test_a_kind_that_is_not_served_is_named_and_tried_again(
+async def test_a_kind_that_is_not_served_is_reported_and_tried_again(
     world: World, transport: FaultyTransport
 ) -> None:
     transport.fault("WATCH", "/podgroups", answer(404, b"404 page not found"))
@@ -231,7 +231,7 @@ async def test_a_kind_that_is_not_served_is_named_and_tried_again(
         assert problem_of(reflector) is None
 
 
-async def test_a_server_that_asks_for_time_gets_it(
+async def test_retry_after_is_obeyed(
     world: World, transport: FaultyTransport, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     slept: list[float] = []
@@ -281,7 +281,7 @@ async def test_a_kind_of_another_project_that_is_not_served_has_no_objects(
         assert not [report for report in reports.counts if report.startswith("failed")]
 
 
-async def test_without_the_right_to_an_optional_kind_the_others_go_on(
+async def test_an_optional_kind_without_permission_does_not_stop_the_others(
     world: World, transport: FaultyTransport
 ) -> None:
     transport.fault("WATCH", "/noderesourcetopologies", answer(403))

@@ -1,4 +1,4 @@
-"""Status is written when it changes, merged with what others say, and never on another object of the name."""
+"""Status is written when it changes, keeps conditions of others, and is not written to recreated objects."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -26,8 +26,8 @@ LONG_AGO = "2020-01-01T00:00:00Z"
 NOW = "2026-01-01T00:00:00Z"
 
 
-class Office:
-    """A status writer at work."""
+class StatusWriting:
+    """A running status writer."""
 
     def __init__(self, world: World, transport: FaultyTransport) -> None:
         idle = asyncio.Event()
@@ -67,21 +67,23 @@ class Office:
 
 
 @asynccontextmanager
-async def office(world: World, transport: FaultyTransport) -> AsyncIterator[Office]:
-    made = Office(world, transport)
-    task = asyncio.create_task(made.writer.run())
+async def status_writing(world: World, transport: FaultyTransport) -> AsyncIterator[StatusWriting]:
+    writing = StatusWriting(world, transport)
+    task = asyncio.create_task(writing.writer.run())
     try:
-        yield made
+        yield writing
     finally:
         task.cancel()
         await asyncio.wait((task,))
 
 
-async def test_a_waiting_pod_says_why(world: World, transport: FaultyTransport) -> None:
-    async with office(world, transport) as desk:
-        desk.status.pod_unschedulable(await desk.pod("a"), message="0/3 nodes fit")
-        await desk.written()
-        (condition,) = await desk.conditions_of("a")
+async def test_the_condition_of_a_waiting_pod_has_the_reason(
+    world: World, transport: FaultyTransport
+) -> None:
+    async with status_writing(world, transport) as writing:
+        writing.status.pod_unschedulable(await writing.pod("a"), message="0/3 nodes fit")
+        await writing.written()
+        (condition,) = await writing.conditions_of("a")
     assert condition["type"] == "PodScheduled"
     assert condition["status"] == "False"
     assert condition["reason"] == "Unschedulable"
@@ -89,101 +91,103 @@ async def test_a_waiting_pod_says_why(world: World, transport: FaultyTransport) 
     assert condition["lastTransitionTime"]
 
 
-async def test_conditions_of_others_stay(world: World, transport: FaultyTransport) -> None:
-    async with office(world, transport) as desk:
-        pod = await desk.pod("a")
+async def test_conditions_of_other_writers_are_kept(world: World, transport: FaultyTransport) -> None:
+    async with status_writing(world, transport) as writing:
+        pod = await writing.pod("a")
         theirs = {"status": {"conditions": [{"type": "example.com/checked", "status": "True"}]}}
         path = world.path("Pod", "a", "status")
         await world.client.patch(path, msgspec.json.encode(theirs), how=Patch.STRATEGIC, timeout=TIMEOUT)
-        desk.status.pod_unschedulable(pod, message="m")
-        await desk.written()
-        types = {condition["type"] for condition in await desk.conditions_of("a")}
+        writing.status.pod_unschedulable(pod, message="m")
+        await writing.written()
+        types = {condition["type"] for condition in await writing.conditions_of("a")}
         assert types == {"example.com/checked", "PodScheduled"}
 
 
-async def test_what_the_pod_says_already_is_not_written(world: World, transport: FaultyTransport) -> None:
-    async with office(world, transport) as desk:
-        pod = await desk.pod("a")
+async def test_an_unchanged_condition_is_not_written(world: World, transport: FaultyTransport) -> None:
+    async with status_writing(world, transport) as writing:
+        pod = await writing.pod("a")
         seen = msgspec.structs.replace(pod, scheduled=Scheduled("False", "Unschedulable", "m"))
-        desk.status.pod_unschedulable(seen, message="m")
+        writing.status.pod_unschedulable(seen, message="m")
         for _ in range(5):
-            desk.status.pod_unschedulable(pod, message="m")
-        await desk.written()
+            writing.status.pod_unschedulable(pod, message="m")
+        await writing.written()
         for _ in range(5):
-            desk.status.pod_unschedulable(pod, message="m")
-        await desk.written()
+            writing.status.pod_unschedulable(pod, message="m")
+        await writing.written()
         assert transport.count("PATCH", "/status") == 1
 
 
-async def test_only_the_newest_is_written_and_the_transition_time_kept(
+async def test_only_the_newest_condition_is_written_and_keeps_its_transition_time(
     world: World, transport: FaultyTransport
 ) -> None:
     release = asyncio.Event()
-    async with office(world, transport) as desk:
-        pod = await desk.pod("a")
+    async with status_writing(world, transport) as writing:
+        pod = await writing.pod("a")
         transport.fault("PATCH", "/pods/a/status", held_until(release))
-        desk.status.pod_unschedulable(pod, message="one")
+        writing.status.pod_unschedulable(pod, message="one")
         while not transport.count("PATCH", "/status"):
             await asyncio.sleep(0)
         seen = msgspec.structs.replace(pod, scheduled=Scheduled("False", "Unschedulable", "one"))
         for message in ("two", "three", "four"):
-            desk.status.pod_unschedulable(seen, message=message)
+            writing.status.pod_unschedulable(seen, message=message)
         release.set()
-        await desk.written()
-        (condition,) = await desk.conditions_of("a")
+        await writing.written()
+        (condition,) = await writing.conditions_of("a")
         assert condition["message"] == "four"
         assert condition["lastTransitionTime"]
         assert transport.count("PATCH", "/status") == 2
 
 
-async def test_a_pod_of_the_same_name_is_left_alone(world: World, transport: FaultyTransport) -> None:
-    async with office(world, transport) as desk:
-        pod = await desk.pod("a")
+async def test_a_recreated_pod_of_the_same_name_is_not_written(
+    world: World, transport: FaultyTransport
+) -> None:
+    async with status_writing(world, transport) as writing:
+        pod = await writing.pod("a")
         await world.delete_pod("a")
         await world.pod("a")
-        desk.status.pod_unschedulable(pod, message="m")
-        await desk.written()
-        assert await desk.conditions_of("a") == []
-        assert desk.reports.counts["status refused"] == 1
+        writing.status.pod_unschedulable(pod, message="m")
+        await writing.written()
+        assert await writing.conditions_of("a") == []
+        assert writing.reports.counts["status refused"] == 1
 
 
 async def test_nothing_is_written_about_a_pod_that_is_being_bound(
     world: World, transport: FaultyTransport
 ) -> None:
     release = asyncio.Event()
-    async with office(world, transport) as desk:
-        one, two, three = [await desk.pod(name) for name in ("a", "b", "c")]
+    async with status_writing(world, transport) as writing:
+        one, two, three = [await writing.pod(name) for name in ("a", "b", "c")]
         transport.fault("PATCH", "/status", held_until(release), held_until(release))
-        desk.status.pod_unschedulable(one, message="m")
-        desk.status.pod_unschedulable(two, message="m")
+        writing.status.pod_unschedulable(one, message="m")
+        writing.status.pod_unschedulable(two, message="m")
         while transport.count("PATCH", "/status") < 2:
             await asyncio.sleep(0)
-        desk.status.pod_unschedulable(three, message="m")
-        assert not desk.status.try_acquire(one.uid), "its write is under way"
-        assert desk.status.try_acquire(three.uid)
+        writing.status.pod_unschedulable(three, message="m")
+        assert not writing.status.try_acquire(one.uid), "its write is under way"
+        assert writing.status.try_acquire(three.uid)
         release.set()
-        await desk.written()
-        assert desk.status.try_acquire(one.uid)
-        assert await desk.conditions_of("c") == []
+        await writing.written()
+        assert writing.status.try_acquire(one.uid)
+        assert await writing.conditions_of("c") == []
 
 
-async def test_a_write_that_failed_is_asked_for_again(world: World, transport: FaultyTransport) -> None:
-    async with office(world, transport) as desk:
-        pod = await desk.pod("a")
+async def test_a_failed_write_can_be_requested_again(world: World, transport: FaultyTransport) -> None:
+    async with status_writing(world, transport) as writing:
+        pod = await writing.pod("a")
         transport.fault("PATCH", "/status", answer(403))
-        desk.status.pod_unschedulable(pod, message="m")
-        await desk.reports.until("status refused")
-        await desk.written()
-        desk.status.pod_unschedulable(pod, message="m")
-        await desk.written()
-        assert len(await desk.conditions_of("a")) == 1
+        writing.status.pod_unschedulable(pod, message="m")
+        await writing.reports.until("status refused")
+        await writing.written()
+        writing.status.pod_unschedulable(pod, message="m")
+        await writing.written()
+        assert len(await writing.conditions_of("a")) == 1
 
 
 async def test_nothing_is_written_without_leadership(world: World, transport: FaultyTransport) -> None:
-    async with office(world, transport) as desk:
-        desk.fence.leads = False
-        desk.status.pod_unschedulable(await desk.pod("a"), message="m")
-        await desk.reports.until("status fenced")
+    async with status_writing(world, transport) as writing:
+        writing.fence.leads = False
+        writing.status.pod_unschedulable(await writing.pod("a"), message="m")
+        await writing.reports.until("status fenced")
         assert transport.sent == []
 
 
@@ -201,17 +205,17 @@ def pending(message: str, *, time: str = NOW) -> PodGroupStatus:
     )
 
 
-async def test_a_podgroup_tells_how_it_stands(world: World, transport: FaultyTransport) -> None:
+async def test_the_status_of_a_podgroup_is_written(world: World, transport: FaultyTransport) -> None:
     await world.install_crds()
     await world.pod_group("g")
-    async with office(world, transport) as desk:
+    async with status_writing(world, transport) as writing:
         wanted = pending("over the limit")
-        desk.status.pod_group(await desk.group("g"), wanted)
-        await desk.written()
-        seen = await desk.group("g")
+        writing.status.pod_group(await writing.group("g"), wanted)
+        await writing.written()
+        seen = await writing.group("g")
         assert seen.status == wanted
-        desk.status.pod_group(seen, wanted)
-        await desk.written()
+        writing.status.pod_group(seen, wanted)
+        await writing.written()
         assert transport.count("PATCH", "/status") == 1
 
 
@@ -219,7 +223,7 @@ QUEUES = "/apis/scheduling.phalanx.dev/v1alpha1/queues"
 
 
 async def a_queue(world: World) -> str:
-    """The name of a new one; queues have no namespace."""
+    """The name of a new queue; queues have no namespace."""
     name = f"q-{world.namespace}"
     kind = {"apiVersion": "scheduling.phalanx.dev/v1alpha1", "kind": "Queue"}
     await world.create(QUEUES, {**kind, "metadata": {"name": name}, "spec": {}})
@@ -230,21 +234,21 @@ async def queue_of(world: World, name: str) -> Queue:
     return await world.client.get(f"{QUEUES}/{name}", msgspec.json.Decoder(Queue).decode)
 
 
-async def test_a_status_that_shrinks_leaves_nothing_behind(world: World, transport: FaultyTransport) -> None:
+async def test_fields_that_left_the_status_are_removed(world: World, transport: FaultyTransport) -> None:
     await world.install_crds()
     await world.pod_group("g")
-    async with office(world, transport) as desk:
-        desk.status.pod_group(await desk.group("g"), pending("over the limit"))
-        await desk.written()
+    async with status_writing(world, transport) as writing:
+        writing.status.pod_group(await writing.group("g"), pending("over the limit"))
+        await writing.written()
         running = PodGroupStatus(phase="Running", placement=PlacementStatus(level="rack", domain="r1"))
-        desk.status.pod_group(await desk.group("g"), running)
-        await desk.written()
-        seen = (await desk.group("g")).status
+        writing.status.pod_group(await writing.group("g"), running)
+        await writing.written()
+        seen = (await writing.group("g")).status
         assert (seen.reason, seen.message, seen.counts) == (None, None, None)
         assert seen.placement == running.placement
 
 
-async def test_the_binders_epoch_and_the_conditions_of_others_stay(
+async def test_the_epoch_of_the_binder_and_conditions_of_others_are_kept(
     world: World, transport: FaultyTransport
 ) -> None:
     await world.install_crds()
@@ -259,10 +263,10 @@ async def test_the_binders_epoch_and_the_conditions_of_others_stay(
     body = {"status": {"placementEpoch": {"leader": 3, "decision": "cycle-9"}, "conditions": [theirs]}}
     path = world.path("PodGroup", "g", "status")
     await world.client.patch(path, msgspec.json.encode(body), how=Patch.MERGE, timeout=TIMEOUT)
-    async with office(world, transport) as desk:
-        desk.status.pod_group(await desk.group("g"), pending("m"))
-        await desk.written()
-        seen = (await desk.group("g")).status
+    async with status_writing(world, transport) as writing:
+        writing.status.pod_group(await writing.group("g"), pending("m"))
+        await writing.written()
+        seen = (await writing.group("g")).status
         assert seen.placement_epoch is not None
         assert seen.placement_epoch.leader == 3
         assert {condition.type for condition in seen.conditions} == {"Scheduled", "Checked"}
@@ -273,81 +277,83 @@ async def test_a_condition_keeps_the_time_of_its_last_transition(
 ) -> None:
     await world.install_crds()
     await world.pod_group("g")
-    async with office(world, transport) as desk:
-        desk.status.pod_group(await desk.group("g"), pending("one", time=LONG_AGO))
-        await desk.written()
-        desk.status.pod_group(await desk.group("g"), pending("two", time=NOW))
-        await desk.written()
-        (condition,) = (await desk.group("g")).status.conditions
+    async with status_writing(world, transport) as writing:
+        writing.status.pod_group(await writing.group("g"), pending("one", time=LONG_AGO))
+        await writing.written()
+        writing.status.pod_group(await writing.group("g"), pending("two", time=NOW))
+        await writing.written()
+        (condition,) = (await writing.group("g")).status.conditions
         assert condition.message == "two"
         assert condition.last_transition_time == LONG_AGO
 
 
-async def test_two_writes_on_the_same_sight_of_an_object(world: World, transport: FaultyTransport) -> None:
-    """The watch is slower than we are: the second write builds on our first."""
+async def test_two_writes_based_on_the_same_observed_version(
+    world: World, transport: FaultyTransport
+) -> None:
+    """The watch is slower than the writer: the second write is based on the first."""
     await world.install_crds()
     await world.pod_group("g")
-    async with office(world, transport) as desk:
-        seen = await desk.group("g")
-        desk.status.pod_group(seen, pending("one"))
-        await desk.written()
-        desk.status.pod_group(seen, pending("two"))
-        await desk.written()
-        assert (await desk.group("g")).status.message == "two"
-        assert desk.reports.counts["status written"] == 2
+    async with status_writing(world, transport) as writing:
+        seen = await writing.group("g")
+        writing.status.pod_group(seen, pending("one"))
+        await writing.written()
+        writing.status.pod_group(seen, pending("two"))
+        await writing.written()
+        assert (await writing.group("g")).status.message == "two"
+        assert writing.reports.counts["status written"] == 2
 
 
 @pytest.mark.parametrize("pending", [0, 1])
-async def test_a_queue_that_is_empty_again_before_it_was_seen_in_use(
+async def test_a_queue_that_is_empty_again_before_its_usage_was_observed(
     world: World, transport: FaultyTransport, pending: int
 ) -> None:
-    """What our unseen write has set is removed, and is not taken for what the watch still shows."""
+    """A field that our unobserved write has set is removed, although the watch does not show it yet."""
     await world.install_crds()
     name = await a_queue(world)
-    async with office(world, transport) as desk:
+    async with status_writing(world, transport) as writing:
         seen = await queue_of(world, name)
-        desk.status.queue(seen, QueueStatus(allocated={"cpu": "8"}, pending_gangs=0, pending_pods=0))
-        await desk.written()
+        writing.status.queue(seen, QueueStatus(allocated={"cpu": "8"}, pending_gangs=0, pending_pods=0))
+        await writing.written()
         before = await queue_of(world, name)
-        desk.status.queue(before, QueueStatus(pending_gangs=0, pending_pods=0))
-        await desk.written()
+        writing.status.queue(before, QueueStatus(pending_gangs=0, pending_pods=0))
+        await writing.written()
         seen = await queue_of(world, name)
-        desk.status.queue(seen, QueueStatus(allocated={"cpu": "8"}, pending_gangs=0, pending_pods=0))
-        await desk.written()
-        desk.status.queue(seen, QueueStatus(pending_gangs=pending, pending_pods=0))
-        await desk.written()
+        writing.status.queue(seen, QueueStatus(allocated={"cpu": "8"}, pending_gangs=0, pending_pods=0))
+        await writing.written()
+        writing.status.queue(seen, QueueStatus(pending_gangs=pending, pending_pods=0))
+        await writing.written()
         assert (await queue_of(world, name)).status.allocated == {}
 
 
-async def test_a_write_based_on_an_old_sight_is_refused_and_asked_for_again(
+async def test_a_write_based_on_an_old_version_is_refused_and_requested_again(
     world: World, transport: FaultyTransport
 ) -> None:
     await world.install_crds()
     await world.pod_group("g")
-    async with office(world, transport) as desk:
-        old = await desk.group("g")
+    async with status_writing(world, transport) as writing:
+        old = await writing.group("g")
         await world.label("PodGroup", "g", colour="red")
-        desk.status.pod_group(old, pending("m"))
-        await desk.reports.until("status refused")
-        await desk.written()
-        desk.status.pod_group(await desk.group("g"), pending("m"))
-        await desk.written()
-        assert (await desk.group("g")).status.message == "m"
+        writing.status.pod_group(old, pending("m"))
+        await writing.reports.until("status refused")
+        await writing.written()
+        writing.status.pod_group(await writing.group("g"), pending("m"))
+        await writing.written()
+        assert (await writing.group("g")).status.message == "m"
 
 
-async def test_a_queue_tells_how_it_stands(world: World, transport: FaultyTransport) -> None:
+async def test_the_status_of_a_queue_is_written(world: World, transport: FaultyTransport) -> None:
     await world.install_crds()
     name = await a_queue(world)
 
     async def seen() -> Queue:
         return await queue_of(world, name)
 
-    async with office(world, transport) as desk:
+    async with status_writing(world, transport) as writing:
         wanted = QueueStatus(allocated={"cpu": "8", "nvidia.com/gpu": 4}, pending_gangs=1, pending_pods=8)
-        desk.status.queue(await seen(), wanted)
-        await desk.written()
+        writing.status.queue(await seen(), wanted)
+        await writing.written()
         assert (await seen()).status == wanted
         less = QueueStatus(allocated={"cpu": "2"}, pending_gangs=0, pending_pods=0)
-        desk.status.queue(await seen(), less)
-        await desk.written()
+        writing.status.queue(await seen(), less)
+        await writing.written()
         assert (await seen()).status == less

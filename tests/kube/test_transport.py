@@ -1,4 +1,4 @@
-"""What a request's failure means is known, and said honestly."""
+"""Each failed request is classified by what its failure means: not sent, refused, or unknown."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -16,7 +16,7 @@ Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 @asynccontextmanager
 async def listening(serve: Serve) -> AsyncIterator[Cluster]:
-    """A peer that misbehaves on the level of TCP, which no API server can be asked to do."""
+    """A TCP peer that misbehaves in ways in which no API server can be made to."""
     tasks: list[asyncio.Task[None]] = []
 
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -39,7 +39,7 @@ async def listening(serve: Serve) -> AsyncIterator[Cluster]:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def test_an_answer_is_an_answer(world: World, cluster: Cluster) -> None:
+async def test_error_statuses_are_responses(world: World, cluster: Cluster) -> None:
     transport = cluster.transport()
     found = await transport.request("GET", f"/api/v1/namespaces/{world.namespace}", timeout=10)
     missing = await transport.request("GET", "/api/v1/namespaces/nothing-here", timeout=10)
@@ -118,7 +118,7 @@ async def test_a_silent_watch_is_noticed() -> None:
         await transport.close()
 
 
-async def test_lines_are_whole_however_the_bytes_arrive() -> None:
+async def test_lines_are_complete_however_the_bytes_arrive() -> None:
     parts = [b'{"a"', b":1}\n", b'{"b":2}\n{"c":', b"3}\n\n{", b"}"]
 
     async def dribble(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -152,8 +152,8 @@ async def test_a_line_without_end_is_bounded(monkeypatch: pytest.MonkeyPatch) ->
         await transport.close()
 
 
-class _Door:
-    """Lets in who shows the right token, and remembers the requests' heads."""
+class _TokenServer:
+    """Accepts requests with the right token, and records their headers."""
 
     def __init__(self, token: str) -> None:
         self.token = token
@@ -167,8 +167,8 @@ class _Door:
         await writer.drain()
 
 
-async def test_a_refused_token_is_renewed_once_for_all() -> None:
-    door = _Door("new")
+async def test_concurrent_requests_with_a_refused_token_renew_it_once() -> None:
+    server = _TokenServer("new")
     renewals: list[bool] = []
 
     async def renew(refused: bool) -> str:
@@ -176,18 +176,18 @@ async def test_a_refused_token_is_renewed_once_for_all() -> None:
         await asyncio.sleep(0)
         return "new"
 
-    async with listening(door) as plain:
+    async with listening(server) as plain:
         cluster = Cluster(base_url=plain.base_url, tls=None, credential=Credential("old", renew))
         transport = cluster.transport()
         answers = await asyncio.gather(*(transport.request("GET", "/x", timeout=5) for _ in range(4)))
         assert [answer.status for answer in answers] == [200] * 4
         assert renewals == [True]
-        assert f"user-agent: {USER_AGENT}".encode() in door.heads[0].lower()
+        assert f"user-agent: {USER_AGENT}".encode() in server.heads[0].lower()
         await transport.close()
 
 
-async def test_a_token_that_stays_refused_is_told() -> None:
-    async with listening(_Door("other")) as plain:
+async def test_a_token_that_stays_refused_is_an_error() -> None:
+    async with listening(_TokenServer("other")) as plain:
         cluster = Cluster(base_url=plain.base_url, tls=None, credential=Credential("old"))
         transport = cluster.transport()
         assert (await transport.request("GET", "/x", timeout=5)).status == 401

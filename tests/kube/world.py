@@ -1,4 +1,4 @@
-"""The hands of a test: make and look at objects in a namespace of its own."""
+"""Helpers of tests that create and read objects in their own namespace."""
 
 import asyncio
 from typing import Any
@@ -46,7 +46,7 @@ class World:
         return KINDS[kind].path(namespace=self.namespace, name=name, subresource=subresource)
 
     async def pod(self, name: str, **options: Any) -> str:
-        """Create a pod; its UID."""
+        """Create a pod and return its UID."""
         created = await self.create(self.path("Pod"), fake_pod(name, namespace=self.namespace, **options))
         uid: str = created["metadata"]["uid"]
         return uid
@@ -64,7 +64,7 @@ class World:
         await self.client.bind(bind, timeout=TIMEOUT)
 
     async def delete_pod(self, name: str) -> None:
-        """At once, without a grace period."""
+        """Delete it at once, without a grace period."""
         path = self.path("Pod", name)
         uid = (await self.get(path))["metadata"]["uid"]
         await self.client.delete(path, uid=uid, timeout=TIMEOUT)
@@ -74,7 +74,7 @@ class World:
         await self.client.patch(self.path(kind, name), body, how=Patch.MERGE, timeout=TIMEOUT)
 
     async def install_crds(self) -> None:
-        """Ours, unless they are there; returns when they are served."""
+        """Install our CRDs unless they exist; returns when they are served."""
         import yaml
 
         for file in sorted(data_dir("crds").glob("*s.yaml")):

@@ -1,4 +1,4 @@
-"""Pods, their controllers and nodes whose every step KWOK plays when it is told to."""
+"""Pods, their controllers and nodes whose every state transition KWOK plays on request."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,15 +12,15 @@ GPU = "nvidia.com/gpu"
 SITE = "site"
 RACK = "rack"
 RACKS = "racks"
-"""Label of nodes, and the Topology whose only level it is."""
+"""The label of nodes, and the Topology with this label as its only level."""
 
 RUNTIME = "pod-complete.stage.kwok.x-k8s.io/delay"
 
 
 def chaos(stage: str, **settings: str) -> tuple[dict[str, str], dict[str, str]]:
-    """Label and annotations that arm one of KWOK's chaos stages; `exit_code="42"` is `.../exit-code: "42"`.
+    """Label and annotations for one of KWOK's chaos stages; `exit_code="42"` is `.../exit-code: "42"`.
 
-    Unless told otherwise it comes at once: the jitter is the upper bound of the whole delay.
+    By default it applies at once: the jitter is the upper bound of the total delay.
     """
     prefix = f"{stage}.stage.kwok.x-k8s.io"
     given = {"delay": "0s", "jitter_delay": "0s"} | settings
@@ -36,9 +36,9 @@ def node(site: str, name: str, *, gpus: int = 8, rack: str = "", **allocatable: 
 def pod(
     site: str, name: str, *, gang: str = "", gpus: int = 8, runtime: str = "", init: str = ""
 ) -> Manifest:
-    """A pod for the site's nodes, in the site's namespace.
+    """A pod for the nodes of a site, in its namespace.
 
-    `runtime`: how long it runs when a Job owns it; others run without end. `init`: an init container's name.
+    `runtime`: run time of a pod of a Job; others run without end. `init`: the name of an init container.
     """
     requests = {GPU: str(gpus)} if gpus else {"cpu": "1"}
     manifest = fake_pod(name, namespace=site, labels={GROUP_LABEL: gang} if gang else None, requests=requests)
@@ -52,7 +52,7 @@ def pod(
 def job(
     site: str, name: str, *, size: int, gang: str = "", limit_per_index: int | None = None, **shape: Any
 ) -> Manifest:
-    """A Job that runs all its pods at once and forgives disruptions; Indexed if it has a limit per index."""
+    """A Job that runs all its pods at once and ignores disruptions; Indexed if it has a limit per index."""
     ignore = {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
     spec = {
         "parallelism": size,
@@ -66,7 +66,7 @@ def job(
 
 
 def replicas(site: str, name: str, *, size: int, **shape: Any) -> Manifest:
-    """A ReplicaSet: makes a pod anew as soon as one is gone, failed, or being deleted."""
+    """A ReplicaSet: recreates a pod as soon as it is gone, has failed, or is being deleted."""
     template = _template(site, name, restart="Always", **shape)
     template["metadata"]["labels"]["app"] = name
     spec = {"replicas": size, "selector": {"matchLabels": {"app": name}}, "template": template}
@@ -87,7 +87,7 @@ def _named(site: str, name: str) -> dict[str, str]:
 def recovery(
     *, node_loss: str = "Wait", member_failure: str = "Wait", grace: str = "0s"
 ) -> Mapping[str, str]:
-    """The field of a PodGroup."""
+    """The `recovery` field of a PodGroup."""
     return {"onNodeLoss": node_loss, "onMemberFailure": member_failure, "gracePeriod": grace}
 
 

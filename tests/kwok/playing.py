@@ -1,4 +1,4 @@
-"""Scenarios of one module, all under way at the same time."""
+"""Runs the scenarios of one module at the same time."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -7,19 +7,19 @@ from typing import Any
 
 import pytest
 
-from tests.kwok.site import Ground, Site
+from tests.kwok.site import Environment, Site
 
 Scenario = Callable[..., Awaitable[None]]
-"""Takes its site, and what the module gives to all."""
+"""Takes its site, and the arguments that all scenarios of the module share."""
 
 Played = Mapping[Scenario, asyncio.Task[None]]
 
 
 @asynccontextmanager
 async def playing(
-    request: pytest.FixtureRequest, ground: Ground, scenarios: Sequence[Scenario], *more: Any
+    request: pytest.FixtureRequest, environment: Environment, scenarios: Sequence[Scenario], *more: Any
 ) -> AsyncIterator[Played]:
-    """Begin those that are selected; each has a site of its own."""
+    """Start the selected scenarios; each has its own site."""
     chosen = {
         item.callspec.params["scenario"]
         for item in request.session.items
@@ -29,7 +29,7 @@ async def playing(
         and hasattr(item, "callspec")
     }
     tasks = {
-        each: asyncio.create_task(_play(each, Site(ground, f"s{number}"), *more))
+        each: asyncio.create_task(_play(each, Site(environment, f"s{number}"), *more))
         for number, each in enumerate(scenarios)
         if each in chosen
     }
@@ -47,6 +47,6 @@ async def _play(scenario: Scenario, site: Site, *more: Any) -> None:
 
 
 async def all_ended(played: Played) -> None:
-    """Whether well or not."""
+    """Wait for the end of all scenarios, successful or not."""
     if played:
         await asyncio.wait(played.values())

@@ -1,4 +1,4 @@
-"""A proxy on loopback between the scheduler and the API server, which can lose, hold and delay."""
+"""A proxy on loopback between the scheduler and the API server that can lose or delay requests."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -24,30 +24,30 @@ OF_ONE_CONNECTION = {
 REQUEST_BYTES_MAX = 1 << 24
 
 
-class Fate(Enum):
-    """What becomes of one request; all of them reach the API server."""
+class Delivery(Enum):
+    """What the client receives for one request; all requests reach the API server."""
 
-    ANSWERED = "answered"
+    DELIVERED = "delivered"
     LOST = "lost"
-    """The connection breaks before the answer."""
+    """The connection breaks before the response."""
     HELD = "held"
-    """The answer does not come while anybody waits for it."""
+    """The response does not arrive before the client's timeout."""
 
 
 class Request(Struct, frozen=True):
-    """What a rule sees."""
+    """The properties of a request that a rule can check."""
 
     method: str
     path: str
     body: bytes
 
 
-Rule = Callable[[Request], Awaitable[Fate | None]]
-"""Asked before a request goes on, which waits meanwhile. None: another rule may decide."""
+Rule = Callable[[Request], Awaitable[Delivery | None]]
+"""Called before a request is forwarded, which waits for it. None: the next rule decides."""
 
 
 class Proxy:
-    """Answers at `url`; `rules` may change at any time."""
+    """Listens at `url`; `rules` may change at any time."""
 
     def __init__(self, session: aiohttp.ClientSession) -> None:
         self.rules: list[Rule] = []
@@ -55,7 +55,7 @@ class Proxy:
         self._session = session
 
     def kubeconfig(self, original: Path, folder: Path) -> Path:
-        """The same user by way of this proxy."""
+        """A kubeconfig of the same user that leads through this proxy."""
         document = yaml.safe_load(original.read_text())
         document["clusters"][0]["cluster"] = {"server": self.url}
         path = folder / "proxied.kubeconfig"
@@ -63,9 +63,9 @@ class Proxy:
         return path
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
-        """One request, streamed back as it comes."""
+        """Forward one request and stream the response."""
         body = await request.read()
-        fate = await self._fate(Request(request.method, request.path, body))
+        delivery = await self._delivery(Request(request.method, request.path, body))
         headers = {k: v for k, v in request.headers.items() if k.lower() not in OF_ONE_CONNECTION}
         try:
             async with self._session.request(
@@ -76,22 +76,24 @@ class Proxy:
                 skip_auto_headers=("Accept-Encoding",),
                 timeout=aiohttp.ClientTimeout(total=None),
             ) as answer:
-                return await _answer(request, answer, fate)
+                return await _answer(request, answer, delivery)
         except aiohttp.ClientError:
             return _break(request)
 
-    async def _fate(self, request: Request) -> Fate:
+    async def _delivery(self, request: Request) -> Delivery:
         for rule in self.rules:
-            fate = await rule(request)
-            if fate is not None:
-                return fate
-        return Fate.ANSWERED
+            delivery = await rule(request)
+            if delivery is not None:
+                return delivery
+        return Delivery.DELIVERED
 
 
-async def _answer(request: web.Request, answer: aiohttp.ClientResponse, fate: Fate) -> web.StreamResponse:
-    if fate is not Fate.ANSWERED:
+async def _answer(
+    request: web.Request, answer: aiohttp.ClientResponse, delivery: Delivery
+) -> web.StreamResponse:
+    if delivery is not Delivery.DELIVERED:
         await answer.read()
-        while fate is Fate.HELD and request.transport is not None:
+        while delivery is Delivery.HELD and request.transport is not None:
             await asyncio.sleep(0.1)
         return _break(request)
     headers = {k: v for k, v in answer.headers.items() if k.lower() not in OF_ONE_CONNECTION}

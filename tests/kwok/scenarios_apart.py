@@ -6,15 +6,15 @@ from collections import Counter
 from tests.e2e.findings import allocatable, ever_overcommitted
 from tests.e2e.workloads import nodes_of, pod_group
 from tests.kwok.manifests import pod, recovery
-from tests.kwok.proxy import Fate, Proxy, Request
+from tests.kwok.proxy import Delivery, Proxy, Request
 from tests.kwok.site import Site
 
 
-async def members_on_a_node_that_fell_silent_are_replaced_in_their_rack(site: Site, _: Proxy) -> None:
-    """Ready becomes Unknown: no stage does that, but KWOK stops at once when another holds the node's Lease.
+async def members_on_a_node_without_heartbeats_are_replaced_in_their_rack(site: Site, _: Proxy) -> None:
+    """Ready becomes Unknown. No stage does that, but KWOK stops when another client holds the node's Lease.
 
-    As a rule nobody is left there who could end the old pod, so it hangs in deletion and is no member. On
-    a busy machine KWOK may still end it: its view of the Lease lags.
+    Usually no kubelet is left that could end the old pod, so it stays terminating and is no member. On a busy
+    machine KWOK may still end it: its view of the Lease lags behind.
     """
     await site.add_nodes("r1", "r2", "r2", "r2")
     spec = {"topology": {"name": "racks", "required": "rack"}, "recovery": recovery(node_loss="Replace")}
@@ -30,19 +30,19 @@ async def members_on_a_node_that_fell_silent_are_replaced_in_their_rack(site: Si
     assert site.evicted("gang") == {"MemberReplaced"}
 
 
-async def answers_that_are_lost_or_late_bind_no_pod_twice(site: Site, proxy: Proxy) -> None:
-    """Kubernetes #106361: each pod's first bind is applied, and its answer is lost or comes too late."""
+async def lost_or_late_responses_bind_no_pod_twice(site: Site, proxy: Proxy) -> None:
+    """Kubernetes #106361: each pod's first bind is applied, and its response is lost or too late."""
     binds: Counter[str] = Counter()
 
-    async def meddle(request: Request) -> Fate | None:
+    async def inject(request: Request) -> Delivery | None:
         if not request.path.endswith("/binding") or f"/namespaces/{site.name}/" not in request.path:
             return None
         binds[request.path] += 1
         if binds[request.path] > 1:
             return None
-        return Fate.LOST if len(binds) % 2 else Fate.HELD
+        return Delivery.LOST if len(binds) % 2 else Delivery.HELD
 
-    proxy.rules.append(meddle)
+    proxy.rules.append(inject)
     await site.add_nodes("r1", "r1")
     for name in ("a", "b"):
         await site.add_gang(name, size=8, gpus=1, by="")
@@ -50,23 +50,23 @@ async def answers_that_are_lost_or_late_bind_no_pod_twice(site: Site, proxy: Pro
     await site.add_gang("c", size=1, gpus=1, by="")
     await site.waits("c", "InsufficientCapacity")
     assert len(binds) == 16
-    room = allocatable(await nodes_of(site.ground.plane))
-    assert ever_overcommitted(room, [*site.events("a"), *site.events("b")]) == []
+    capacity = allocatable(await nodes_of(site.environment.plane))
+    assert ever_overcommitted(capacity, [*site.events("a"), *site.events("b")]) == []
     for name in "ab":
         await site.group_until(name, lambda found: found["status"]["phase"] == "Running")
 
 
-async def a_cordon_between_plan_and_bind_stops_the_whole_gang(site: Site, proxy: Proxy) -> None:
-    """A plan is first written to its PodGroup: that is held up until the scheduler knows of the cordon."""
+async def a_cordon_between_decision_and_bind_stops_the_complete_gang(site: Site, proxy: Proxy) -> None:
+    """The decision is written to its PodGroup first; that write waits until the cordon has been observed."""
     first, _second = await site.add_nodes("r1", "r1")
     cordon: list[asyncio.Task[int]] = []
 
     async def cordon_first() -> int:
         version = await site.set_node(first, spec={"unschedulable": True})
-        await site.ground.nodes_are_known()
+        await site.environment.nodes_are_known()
         return version
 
-    async def hold(request: Request) -> Fate | None:
+    async def hold(request: Request) -> Delivery | None:
         if f"/namespaces/{site.name}/podgroups/" in request.path and b"placementEpoch" in request.body:
             if not cordon:
                 cordon.append(asyncio.create_task(cordon_first()))
@@ -76,23 +76,23 @@ async def a_cordon_between_plan_and_bind_stops_the_whole_gang(site: Site, proxy:
     proxy.rules.append(hold)
     await site.add_gang("gang", size=2)
     await site.waits("gang", "NodesUnavailable")
-    assert cordon, "no plan was made before the cordon"
+    assert cordon, "no decision was made before the cordon"
     await site.add_nodes("r1")
     await site.until(lambda: len(site.placed("gang")) == 2, "the gang to be placed elsewhere")
     assert first not in site.placed("gang")
     assert site.first_bind("gang") > await cordon[0]
-    assert len({seen.pod.metadata.uid for seen in site.events("gang")}) == 2, "members were made anew"
+    assert len({seen.pod.metadata.uid for seen in site.events("gang")}) == 2, "members were recreated"
 
 
-async def a_minimum_that_grows_while_binds_are_sent_leaves_no_gang_in_part(site: Site, proxy: Proxy) -> None:
-    """Volcano #6010: after a few of 24 binds the minimum goes to 32, for which there is no room.
+async def raising_min_member_while_binds_are_sent_leaves_no_partial_gang(site: Site, proxy: Proxy) -> None:
+    """Volcano #6010: after a few of 24 binds minMember becomes 32, for which the capacity is insufficient.
 
-    The other binds are held up until the scheduler knows: PodGroups come in the order of commits.
+    The other binds wait until the scheduler has seen the change: PodGroup events arrive in commit order.
     """
     sent: list[str] = []
     known = asyncio.Event()
 
-    async def hold(request: Request) -> Fate | None:
+    async def hold(request: Request) -> Delivery | None:
         if request.path.startswith(site.pod_path("gang-")) and request.path.endswith("/binding"):
             sent.append(request.path)
             if len(sent) > 5:
@@ -106,18 +106,18 @@ async def a_minimum_that_grows_while_binds_are_sent_leaves_no_gang_in_part(site:
     await site.until(lambda: len(site.placed("gang")) == 5, "the first binds")
     await site.change_group("gang", minMember=32)
     await site.add_gang("later", size=1, gpus=0)
-    await site.until(lambda: len(site.placed("later")) == 1, "a PodGroup of after the change to be placed")
+    await site.until(lambda: len(site.placed("later")) == 1, "a later PodGroup to be placed")
     assert len(site.placed("gang")) == 5
     known.set()
-    await site.until(lambda: len(site.placed("gang")) in (0, 24), "the gang as it was planned, or nothing")
+    await site.until(lambda: len(site.placed("gang")) in (0, 24), "the complete planned gang, or no member")
     await site.add_nodes("r1")
-    await site.until(lambda: len(site.placed("gang")) == 32, "the whole gang")
-    assert len({seen.pod.metadata.uid for seen in site.events("gang")}) == 32, "members were made anew"
+    await site.until(lambda: len(site.placed("gang")) == 32, "the complete gang")
+    assert len({seen.pod.metadata.uid for seen in site.events("gang")}) == 32, "members were recreated"
 
 
 SCENARIOS = (
-    a_minimum_that_grows_while_binds_are_sent_leaves_no_gang_in_part,
-    members_on_a_node_that_fell_silent_are_replaced_in_their_rack,
-    answers_that_are_lost_or_late_bind_no_pod_twice,
-    a_cordon_between_plan_and_bind_stops_the_whole_gang,
+    raising_min_member_while_binds_are_sent_leaves_no_partial_gang,
+    members_on_a_node_without_heartbeats_are_replaced_in_their_rack,
+    lost_or_late_responses_bind_no_pod_twice,
+    a_cordon_between_decision_and_bind_stops_the_complete_gang,
 )

@@ -1,4 +1,4 @@
-"""One gang makes room for another: by priority in a queue, and by shares between queues."""
+"""Evictions for another gang: by priority in a queue, and by fair share between queues."""
 
 from tests.e2e.workloads import queue
 from tests.kwok.manifests import Manifest
@@ -16,8 +16,8 @@ def _priority(name: str, value: int) -> Manifest:
     }
 
 
-async def a_gang_of_higher_priority_gets_the_room_of_a_whole_gang(site: Site) -> None:
-    """Its victims are told why, get their grace period, and start anew when there is room."""
+async def a_gang_of_higher_priority_preempts_a_complete_gang(site: Site) -> None:
+    """The victims get the reason and their grace period, and start again when there is capacity."""
     await site.add_nodes("r1", "r1")
     high = f"{site.name}-high"
     await site.create(_priority(high, 1000))
@@ -30,7 +30,7 @@ async def a_gang_of_higher_priority_gets_the_room_of_a_whole_gang(site: Site) ->
     await site.runs("high", 2)
     assert site.evicted("low") == {_REASON}
     assert site.evicted("other") == set()
-    assert _were_given_time(site, victims)
+    assert _had_grace_period(site, victims)
     await _described(
         site, "low", victims, f"{site.name}/high", f"its priority 1000 is above 0 of {site.name}/low"
     )
@@ -40,8 +40,8 @@ async def a_gang_of_higher_priority_gets_the_room_of_a_whole_gang(site: Site) ->
     assert victims.isdisjoint(site.uids("low"))
 
 
-async def a_queue_takes_back_what_is_guaranteed_to_it(site: Site) -> None:
-    """And no more: one of the two gangs that had borrowed runs on."""
+async def a_queue_reclaims_its_guarantee(site: Site) -> None:
+    """And no more: one of the two gangs on borrowed capacity keeps running."""
     await site.add_nodes("r1", "r1")
     lender, borrower = f"{site.name}-lender", f"{site.name}-borrower"
     await site.create(queue(borrower), queue(lender, guarantee={"nvidia.com/gpu": 8}, weight=1))
@@ -55,13 +55,13 @@ async def a_queue_takes_back_what_is_guaranteed_to_it(site: Site) -> None:
     assert len(gone) == 1
     assert site.evicted(gone[0]) == {_REASON}
     await site.waits(gone[0], "InsufficientCapacity")
-    assert _were_given_time(site, victims[gone[0]], gone[0])
-    why = f"queue {borrower} uses more than its guarantee"
-    await _described(site, gone[0], victims[gone[0]], f"{site.name}/own of queue {lender}", why)
+    assert _had_grace_period(site, victims[gone[0]], gone[0])
+    reason = f"queue {borrower} uses more than its guarantee"
+    await _described(site, gone[0], victims[gone[0]], f"{site.name}/own of queue {lender}", reason)
 
 
-def _were_given_time(site: Site, uids: set[str], gang: str = "low") -> bool:
-    """Whether all of them were seen while they were being deleted: nobody was killed at once."""
+def _had_grace_period(site: Site, uids: set[str], gang: str = "low") -> bool:
+    """Whether all of them were observed while terminating: none was killed at once."""
     pods = [each.pod.metadata for each in site.events(gang)]
     seen = {
         pod.uid for pod in pods if pod.deletion_timestamp is not None and pod.deletion_grace_period_seconds
@@ -70,7 +70,7 @@ def _were_given_time(site: Site, uids: set[str], gang: str = "low") -> bool:
 
 
 async def _described(site: Site, victim: str, uids: set[str], *words: str) -> None:
-    """What `kubectl describe` shows of the victims, as a condition and as an event: for whom, and why."""
+    """Condition and event of the victims name the beneficiary and the reason."""
     messages = {
         each.message
         for seen in site.events(victim)
@@ -81,14 +81,14 @@ async def _described(site: Site, victim: str, uids: set[str], *words: str) -> No
     (message,) = messages
     assert all(word in message for word in words), message
 
-    def told(events: Manifest) -> bool:
+    def complete(events: Manifest) -> bool:
         found = [each for each in events["items"] if each["reason"] == _REASON and each["note"] == message]
         return uids <= {each["regarding"]["uid"] for each in found}
 
-    await site.object_until(f"/apis/events.k8s.io/v1/namespaces/{site.name}/events", told)
+    await site.object_until(f"/apis/events.k8s.io/v1/namespaces/{site.name}/events", complete)
 
 
 SCENARIOS = (
-    a_gang_of_higher_priority_gets_the_room_of_a_whole_gang,
-    a_queue_takes_back_what_is_guaranteed_to_it,
+    a_gang_of_higher_priority_preempts_a_complete_gang,
+    a_queue_reclaims_its_guarantee,
 )

@@ -1,4 +1,4 @@
-"""What gangs do to each other, and what happens when PodGroups, Queues and rules change meanwhile."""
+"""Competing gangs, and changes of PodGroups, Queues and rules while gangs wait or run."""
 
 import asyncio
 from itertools import chain
@@ -13,13 +13,13 @@ from tests.kwok.site import LOOK_S, Site, path_of
 JOBS = 60
 
 
-async def two_gangs_that_are_created_turn_by_turn_do_not_block_each_other(site: Site) -> None:
-    """Scheduler-plugins #117: their pods come alternately, and there is room for one of the two."""
+async def two_gangs_with_interleaved_pods_do_not_block_each_other(site: Site) -> None:
+    """Scheduler-plugins #117: their pods arrive alternately, and the capacity fits one of the two."""
     await site.add_nodes("r1")
     names = ("a", "b")
     await site.create(*(pod_group(name, space=site.name, size=8) for name in names))
     pods = [[pod(site.name, f"{name}-{i}", gang=name, gpus=1) for i in range(8)] for name in names]
-    await create_in_order(site.ground.plane, list(chain(*zip(*pods, strict=True))))
+    await create_in_order(site.environment.plane, list(chain(*zip(*pods, strict=True))))
     await site.until(lambda: any(len(site.placed(name)) == 8 for name in names), "one of them to be placed")
     loser = next(name for name in names if not site.placed(name))
     await site.waits(loser, "InsufficientCapacity")
@@ -34,13 +34,13 @@ async def sixty_jobs_share_sixteen_gpus_and_all_finish(site: Site) -> None:
     await site.create(*jobs)
     await site.until(lambda: len(_succeeded(site)) == sum(sizes.values()), "all pods to succeed")
     by_gang = {f"{site.name}/{name}": size for name, size in sizes.items()}
-    found = spans(site.ground.history.events, sizes=by_gang)
+    found = spans(site.environment.history.events, sizes=by_gang)
     assert sorted(span.gang for span in found) == sorted(by_gang)
-    assert len(_all_uids(site)) == sum(sizes.values()), "pods were made anew"
+    assert len(_all_uids(site)) == sum(sizes.values()), "pods were recreated"
 
 
 def _succeeded(site: Site) -> set[str]:
-    pods = site.ground.history.events
+    pods = site.environment.history.events
     return {
         seen.pod.metadata.uid
         for seen in pods
@@ -49,12 +49,12 @@ def _succeeded(site: Site) -> set[str]:
 
 
 def _all_uids(site: Site) -> set[str]:
-    events = site.ground.history.events
+    events = site.environment.history.events
     return {seen.pod.metadata.uid for seen in events if seen.pod.metadata.namespace == site.name}
 
 
-async def no_pod_of_a_gang_goes_ahead_alone(site: Site) -> None:
-    """Scheduler-plugins #930: there is room for one of three."""
+async def no_pod_of_a_gang_is_bound_alone(site: Site) -> None:
+    """Scheduler-plugins #930: the capacity fits one of three pods."""
     await site.add_nodes("r1")
     await site.add_gang("gang", size=3)
     too_little = await site.waits("gang", "AboveClusterCapacity")
@@ -63,15 +63,15 @@ async def no_pod_of_a_gang_goes_ahead_alone(site: Site) -> None:
     assert site.first_bind("gang") > too_little
 
 
-async def a_bind_that_is_refused_for_good_starves_nobody(site: Site) -> None:
-    """KAI #2075: an admission policy refuses the binds of one namespace, whose gang is first in line."""
+async def a_permanently_refused_bind_starves_no_other_gang(site: Site) -> None:
+    """KAI #2075: an admission policy refuses the binds of one namespace, whose gang is first in the queue."""
     poisoned = f"{site.name}-poisoned"
     await site.create(namespace(poisoned, labels={"poisoned": site.name}), *_refusal(site, poisoned))
     await site.add_nodes("r1")
     probe = pod(poisoned, "probe", gpus=0)
     probe["spec"]["schedulerName"] = "nobody"
     await site.create(probe)
-    other = Site(site.ground, poisoned)
+    other = Site(site.environment, poisoned)
     while await other.may_bind("probe", f"{site.name}-0"):
         await asyncio.sleep(LOOK_S)
     await other.create(pod_group("gang", space=poisoned, size=2))
@@ -105,13 +105,13 @@ def _cluster_object(version: str, kind: str, name: str, spec: dict[str, Any]) ->
     return {"apiVersion": version, "kind": kind, "metadata": {"name": name}, "spec": spec}
 
 
-async def a_pod_group_that_is_made_anew_under_its_name_takes_over_the_pods_that_wait(site: Site) -> None:
+async def a_recreated_pod_group_gets_the_waiting_pods(site: Site) -> None:
     await site.add_nodes("r1")
     await site.add_gang("gang", size=2, by="")
     await site.waits("gang", "AboveClusterCapacity")
     old = await site.group_until("gang", lambda _: True)
-    await site.ground.delete(site.group_path("gang"))
-    await site.until(lambda: _all_told(site, "PodGroupNotFound"), "the pods to say what is missing")
+    await site.environment.delete(site.group_path("gang"))
+    await site.until(lambda: _all_report(site, "PodGroupNotFound"), "the pods to report the missing PodGroup")
     await site.create(pod_group("gang", space=site.name, size=2))
     await site.waits("gang", "AboveClusterCapacity")
     await site.add_nodes("r1")
@@ -121,13 +121,13 @@ async def a_pod_group_that_is_made_anew_under_its_name_takes_over_the_pods_that_
     assert len({seen.pod.metadata.uid for seen in site.events("gang")}) == 2
 
 
-def _all_told(site: Site, reason: str) -> bool:
-    told = [each.message for pod in site.pods("gang") for each in pod.status.conditions]
-    return len([message for message in told if reason in message]) == len(site.pods("gang"))
+def _all_report(site: Site, reason: str) -> bool:
+    messages = [each.message for pod in site.pods("gang") for each in pod.status.conditions]
+    return len([message for message in messages if reason in message]) == len(site.pods("gang"))
 
 
-async def a_limit_below_what_a_queue_uses_evicts_nobody_and_admits_nobody(site: Site) -> None:
-    """A gang larger than the limit says so, which shows that the new limit is known."""
+async def a_limit_below_the_usage_evicts_and_admits_no_gang(site: Site) -> None:
+    """A gang larger than the limit gets a verdict that shows that the new limit is known."""
     await site.add_nodes("r1", "r1")
     team = queue(site.name, limit=_gpus(8))
     await site.create(team)
@@ -136,13 +136,13 @@ async def a_limit_below_what_a_queue_uses_evicts_nobody_and_admits_nobody(site: 
     members = site.uids("old")
     await site.add_gang("new", size=1, gpus=6, spec={"queue": site.name})
     await site.waits("new", "QueueLimit")
-    await site.ground.patch(path_of(team), {"spec": {"limit": _gpus(4)}})
+    await site.environment.patch(path_of(team), {"spec": {"limit": _gpus(4)}})
     await site.waits("new", "AboveQueueLimit")
-    await site.ground.patch(path_of(team), {"spec": {"limit": _gpus(6)}})
+    await site.environment.patch(path_of(team), {"spec": {"limit": _gpus(6)}})
     below_use = await site.waits("new", "QueueLimit")
     assert site.uids("old") == members
     assert site.evicted("old") == set()
-    await site.ground.delete(f"/apis/apps/v1/namespaces/{site.name}/replicasets/old")
+    await site.environment.delete(f"/apis/apps/v1/namespaces/{site.name}/replicasets/old")
     await site.runs("new", 1)
     assert site.first_bind("new") > below_use
 
@@ -152,10 +152,10 @@ def _gpus(count: int) -> dict[str, str]:
 
 
 SCENARIOS = (
-    two_gangs_that_are_created_turn_by_turn_do_not_block_each_other,
+    two_gangs_with_interleaved_pods_do_not_block_each_other,
     sixty_jobs_share_sixteen_gpus_and_all_finish,
-    no_pod_of_a_gang_goes_ahead_alone,
-    a_bind_that_is_refused_for_good_starves_nobody,
-    a_pod_group_that_is_made_anew_under_its_name_takes_over_the_pods_that_wait,
-    a_limit_below_what_a_queue_uses_evicts_nobody_and_admits_nobody,
+    no_pod_of_a_gang_is_bound_alone,
+    a_permanently_refused_bind_starves_no_other_gang,
+    a_recreated_pod_group_gets_the_waiting_pods,
+    a_limit_below_the_usage_evicts_and_admits_no_gang,
 )

@@ -1,4 +1,4 @@
-"""What befalls members: containers that fail, preflight checks, evictions, restarts, early ends."""
+"""Faults of members: failed containers, failed preflight checks, evictions, restarts, early ends."""
 
 import asyncio
 
@@ -12,8 +12,8 @@ FAILED_CONTAINER = "pod-container-running-failed"
 FAILED_INIT = "pod-init-container-running-failed"
 
 
-async def what_a_job_makes_anew_after_a_failure_joins_its_gang_in_the_rack(site: Site) -> None:
-    """The exit code is the one that was asked for, so the annotations are written as KWOK reads them."""
+async def a_pod_that_replaces_a_failed_one_joins_its_gang_in_the_rack(site: Site) -> None:
+    """The exit code is the requested one, so KWOK reads the annotations as they are written here."""
     await site.add_nodes("r1", "r2", "r2", "r2")
     await site.add_gang("gang", size=2, by="Job", spec=RACK)
     await site.runs("gang", 2)
@@ -34,7 +34,7 @@ async def _exit_code(site: Site, name: str) -> int:
 
 
 async def a_gang_avoids_the_node_on_which_its_preflight_failed(site: Site) -> None:
-    """The node is to blame for a failed preflight, so its failures are told as a metric too."""
+    """A failed preflight check is a fault of the node, so its failure score is exported as a metric."""
     await site.add_nodes("r1", "r1", "r1")
     label = f"{FAILED_INIT}.stage.kwok.x-k8s.io"
     ill = pod(site.name, "gang-1", gang="gang", init="preflight-nccl-allreduce")
@@ -49,15 +49,15 @@ async def a_gang_avoids_the_node_on_which_its_preflight_failed(site: Site) -> No
     await site.create(again)
     await site.runs("gang", 2)
     assert bad not in site.placed("gang")
-    assert await site.ground.metric(f'phalanx_node_failure_score{{node="{bad}"}}') > 0
+    assert await site.environment.metric(f'phalanx_node_failure_score{{node="{bad}"}}') > 0
 
 
 def _seen(site: Site, name: str) -> list[Pod]:
     return [each.pod for each in site.events("gang") if each.pod.metadata.name == name]
 
 
-async def a_filler_does_not_take_the_room_that_a_gang_gets_back(site: Site) -> None:
-    """Volcano #5805: the Job makes its failed member anew after ten seconds; its room is kept."""
+async def a_filler_does_not_take_the_capacity_held_for_a_gang(site: Site) -> None:
+    """Volcano #5805: the Job recreates its failed member after ten seconds; its capacity is held."""
     await site.add_nodes("r1", "r1")
     await site.add_gang("gang", size=2, by="Job")
     await site.runs("gang", 2)
@@ -70,7 +70,7 @@ async def a_filler_does_not_take_the_room_that_a_gang_gets_back(site: Site) -> N
     assert site.placed("filler") == []
 
 
-async def a_gang_that_is_finishing_is_left_alone(site: Site) -> None:
+async def a_finishing_gang_is_not_restarted(site: Site) -> None:
     """KAI #1968: two members have succeeded, so fewer than minMember run, and the last one's node is lost."""
     await site.add_nodes("r1", "r1", "r1")
     spec = {"recovery": recovery(node_loss="Restart", member_failure="Restart")}
@@ -80,9 +80,9 @@ async def a_gang_that_is_finishing_is_left_alone(site: Site) -> None:
     await site.until(lambda: len(_succeeded(site)) == 2, "two to succeed")
     (last,) = site.pods("gang")
     await site.fail_node(last.spec.node_name)
-    await site.ground.nodes_are_known()
+    await site.environment.nodes_are_known()
     await site.until(lambda: len(_succeeded(site)) == 3, "the last to succeed")
-    assert len({seen.pod.metadata.uid for seen in site.events("gang")}) == 3, "a member was made anew"
+    assert len({seen.pod.metadata.uid for seen in site.events("gang")}) == 3, "a member was recreated"
     assert site.evicted("gang") == set()
     await site.group_until("gang", lambda found: found["status"]["phase"] == "Finished")
 
@@ -91,8 +91,8 @@ def _succeeded(site: Site) -> set[str]:
     return {e.pod.metadata.name for e in site.events("gang") if e.pod.status.phase == "Succeeded"}
 
 
-async def a_drain_behind_a_budget_goes_on_when_the_gang_is_whole_again(site: Site) -> None:
-    """Two members on the drained node; the budget lets the second go when the first has been placed anew."""
+async def a_drain_limited_by_a_budget_continues_when_the_gang_is_complete_again(site: Site) -> None:
+    """Two members are on the drained node; the budget allows the second eviction when one is replaced."""
     await site.add_nodes("r1", "r1", "r1")
     await site.add_gang("gang", size=4, gpus=4)
     await site.create(_budget(site, at_least=3))
@@ -102,7 +102,7 @@ async def a_drain_behind_a_budget_goes_on_when_the_gang_is_whole_again(site: Sit
     budget = f"/apis/policy/v1/namespaces/{site.name}/poddisruptionbudgets/gang"
     await site.object_until(budget, lambda found: found.get("status", {}).get("disruptionsAllowed") == 1)
     await site.set_node(drained, spec={"unschedulable": True})
-    await site.ground.nodes_are_known()
+    await site.environment.nodes_are_known()
     assert await site.evict(leaving[0].metadata.name) == 201
     while (status := await site.evict(leaving[1].metadata.name)) == 429:
         await asyncio.sleep(LOOK_S)
@@ -112,11 +112,11 @@ async def a_drain_behind_a_budget_goes_on_when_the_gang_is_whole_again(site: Sit
     assert site.evicted("gang") == {"EvictionByEvictionAPI"}
     ran = [s.pod for s in site.events("gang") if s.pod.status.phase == "Running"]
     replaced = min(each.version for each in ran if each.metadata.uid not in members)
-    assert replaced < _told_to_go(site, leaving[1].metadata.uid)
+    assert replaced < _deletion_commit(site, leaving[1].metadata.uid)
 
 
-def _told_to_go(site: Site, uid: str) -> int:
-    """The commit since which a pod is being deleted."""
+def _deletion_commit(site: Site, uid: str) -> int:
+    """The commit that set the pod's deletion timestamp."""
     pods = (seen.pod for seen in site.events("gang") if seen.pod.metadata.uid == uid)
     return min(each.version for each in pods if each.metadata.deletion_timestamp)
 
@@ -127,10 +127,10 @@ def _budget(site: Site, *, at_least: int) -> Manifest:
     return {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": metadata, "spec": spec}
 
 
-async def a_restart_takes_the_whole_gang_and_does_not_count_against_its_job(site: Site) -> None:
-    """With a limit of 0 one counted failure would be the end of the Job.
+async def a_restart_evicts_the_complete_gang_and_is_no_failure_of_its_job(site: Site) -> None:
+    """With a limit of 0 the Job would end with one counted failure.
 
-    A Job waits before it makes failed pods anew, forgiven ones too: 10 s, twice that for each further pod and
+    A Job waits before it recreates failed pods, even ignored ones: 10 s, doubled for each further pod,
     up to 10 min. With backoffLimitPerIndex each index waits by itself.
     """
     await site.add_nodes("r1", "r1", "r1", "r1")
@@ -140,7 +140,7 @@ async def a_restart_takes_the_whole_gang_and_does_not_count_against_its_job(site
     before = site.uids("gang")
     lost = site.placed("gang")[0]
     await site.fail_node(lost)
-    await site.until(lambda: not before & site.uids("gang"), "all members to go")
+    await site.until(lambda: not before & site.uids("gang"), "all members to be evicted")
     await site.runs("gang", 3)
     assert lost not in site.placed("gang")
     assert site.evicted("gang") == {"GangRestarted"}
@@ -150,10 +150,10 @@ async def a_restart_takes_the_whole_gang_and_does_not_count_against_its_job(site
 
 
 SCENARIOS = (
-    what_a_job_makes_anew_after_a_failure_joins_its_gang_in_the_rack,
+    a_pod_that_replaces_a_failed_one_joins_its_gang_in_the_rack,
     a_gang_avoids_the_node_on_which_its_preflight_failed,
-    a_filler_does_not_take_the_room_that_a_gang_gets_back,
-    a_gang_that_is_finishing_is_left_alone,
-    a_drain_behind_a_budget_goes_on_when_the_gang_is_whole_again,
-    a_restart_takes_the_whole_gang_and_does_not_count_against_its_job,
+    a_filler_does_not_take_the_capacity_held_for_a_gang,
+    a_finishing_gang_is_not_restarted,
+    a_drain_limited_by_a_budget_continues_when_the_gang_is_complete_again,
+    a_restart_evicts_the_complete_gang_and_is_no_failure_of_its_job,
 )

@@ -1,4 +1,4 @@
-"""What befalls nodes: health conditions, cordons, taints, fewer GPUs, kubelets and machines that are lost."""
+"""Faults of nodes: health conditions, cordons, taints, fewer GPUs, lost kubelets and machines."""
 
 from tests.kwok.manifests import Manifest, recovery
 from tests.kwok.site import Site, condition
@@ -7,10 +7,10 @@ QUARANTINE = "dgxc.nvidia.com/nvsentinel-state"
 MAINTENANCE = {"key": "maintenance", "value": "now"}
 
 
-async def a_gpu_that_slows_down_keeps_new_gangs_away_until_it_is_well(site: Site) -> None:
+async def a_node_with_a_slow_gpu_gets_no_new_gangs_until_it_is_healthy(site: Site) -> None:
     (node,) = await site.add_nodes("r1")
     await site.set_condition(node, "GpuHWSlowDown", "True")
-    await site.ground.nodes_are_known()
+    await site.environment.nodes_are_known()
     await site.add_gang("new", size=1)
     await site.waits("new", "NodesUnavailable", "GpuHWSlowDown is True")
     healed = await site.set_condition(node, "GpuHWSlowDown", "False")
@@ -18,10 +18,10 @@ async def a_gpu_that_slows_down_keeps_new_gangs_away_until_it_is_well(site: Site
     assert site.first_bind("new") > healed
 
 
-async def an_aggregate_of_node_health_is_a_fault_when_false(site: Site) -> None:
+async def aggregated_node_health_is_a_fault_when_false(site: Site) -> None:
     (node,) = await site.add_nodes("r1")
     await site.set_condition(node, "AggregatedNodeHealth", "False")
-    await site.ground.nodes_are_known()
+    await site.environment.nodes_are_known()
     await site.add_gang("new", size=1)
     await site.waits("new", "NodesUnavailable", "AggregatedNodeHealth is False")
     healed = await site.set_condition(node, "AggregatedNodeHealth", "True")
@@ -29,17 +29,17 @@ async def an_aggregate_of_node_health_is_a_fault_when_false(site: Site) -> None:
     assert site.first_bind("new") > healed
 
 
-async def a_condition_that_nobody_knows_keeps_nothing_away(site: Site) -> None:
+async def unknown_condition_types_do_not_block(site: Site) -> None:
     first, second = await site.add_nodes("r1", "r1")
     await site.set_condition(first, "TenantProbeFailed", "True")
     await site.set_condition(second, "TenantProbePassed", "False")
-    await site.ground.nodes_are_known()
+    await site.environment.nodes_are_known()
     await site.add_gang("new", size=2)
     await site.runs("new", 2)
     assert site.placed("new") == [first, second]
 
 
-async def nothing_new_comes_to_a_node_in_the_hands_of_nvsentinel(site: Site) -> None:
+async def a_node_under_nvsentinel_remediation_gets_no_new_pods(site: Site) -> None:
     """Condition, cordon and label as fault-quarantine, node-drainer and fault-remediation set them."""
     (node,) = await site.add_nodes("r1")
     await site.add_gang("old", size=1, gpus=4)
@@ -47,7 +47,7 @@ async def nothing_new_comes_to_a_node_in_the_hands_of_nvsentinel(site: Site) -> 
     members = site.uids("old")
     await site.set_condition(node, "GpuXidError", "True")
     await site.set_node(node, spec={"unschedulable": True}, metadata={"labels": {QUARANTINE: "quarantined"}})
-    await site.ground.nodes_are_known()
+    await site.environment.nodes_are_known()
     await site.add_gang("new", size=1, gpus=4)
     await site.waits("new", "NodesUnavailable")
     for state in ("draining", "drain-succeeded", "remediating"):
@@ -58,16 +58,16 @@ async def nothing_new_comes_to_a_node_in_the_hands_of_nvsentinel(site: Site) -> 
     repaired = await site.label_node(node, **{QUARANTINE: "remediation-succeeded"})
     await site.runs("new", 1)
     assert site.first_bind("new") > repaired
-    assert site.uids("old") == members, "a node that is watched is not a node that is lost"
+    assert site.uids("old") == members, "a quarantined node is not a lost node"
 
 
-async def a_taint_keeps_new_gangs_away_and_leaves_those_that_run(site: Site) -> None:
+async def a_taint_blocks_new_gangs_and_keeps_running_ones(site: Site) -> None:
     (node,) = await site.add_nodes("r1")
     await site.add_gang("old", size=1, gpus=4)
     await site.runs("old", 1)
     members = site.uids("old")
     await site.set_node(node, spec={"taints": [{**MAINTENANCE, "effect": "NoSchedule"}]})
-    await site.ground.nodes_are_known()
+    await site.environment.nodes_are_known()
     await site.add_gang("new", size=1, gpus=4)
     await site.waits("new", "NoEligibleNode", "maintenance")
     lifted = await site.set_node(node, spec={"taints": None})
@@ -76,8 +76,8 @@ async def a_taint_keeps_new_gangs_away_and_leaves_those_that_run(site: Site) -> 
     assert site.uids("old") == members
 
 
-async def what_the_taint_manager_evicts_is_placed_beside_the_rest(site: Site) -> None:
-    """kube-controller-manager's taint-eviction-controller deletes the pod, its owner makes it anew."""
+async def a_member_evicted_for_a_taint_is_replaced_in_the_rack(site: Site) -> None:
+    """kube-controller-manager's taint-eviction-controller deletes the pod, and its owner recreates it."""
     await site.add_nodes("r1", "r1", "r1", "r2")
     await site.add_gang("gang", size=2, spec={"topology": {"name": "racks", "required": "rack"}})
     await site.runs("gang", 2)
@@ -91,14 +91,14 @@ async def what_the_taint_manager_evicts_is_placed_beside_the_rest(site: Site) ->
     assert site.evicted("gang") == {"DeletionByTaintManager"}
 
 
-async def gpus_that_fall_off_are_not_given_away_and_nobody_is_evicted_for_them(site: Site) -> None:
-    """8, 7, 0, 8: at 7 and at 0 the device plugin reports less than what is missing, or than what runs."""
+async def lost_gpus_are_not_assigned_and_evict_no_pod(site: Site) -> None:
+    """8, 7, 0, 8: at 7 and at 0 the device plugin reports fewer GPUs than the pods use."""
     (node,) = await site.add_nodes("r1")
     await site.add_gang("old", size=1, gpus=4)
     await site.runs("old", 1)
     members = site.uids("old")
     await site.set_gpus(node, 7)
-    await site.ground.nodes_are_known()
+    await site.environment.nodes_are_known()
     await site.add_gang("new", size=1, gpus=4)
     await site.waits("new", "InsufficientCapacity")
     await site.set_gpus(node, 0)
@@ -109,7 +109,7 @@ async def gpus_that_fall_off_are_not_given_away_and_nobody_is_evicted_for_them(s
     assert site.uids("old") == members
 
 
-async def a_kubelet_that_is_not_ready_costs_a_gang_only_the_members_there(site: Site) -> None:
+async def only_members_on_a_not_ready_node_are_replaced(site: Site) -> None:
     """KWOK's `node-not-ready`: Ready is False. Without its label KWOK makes the node ready again."""
     await site.add_nodes("r1", "r1", "r1")
     await site.add_gang("gang", size=2, spec={"recovery": recovery(node_loss="Replace")})
@@ -129,13 +129,13 @@ async def a_kubelet_that_is_not_ready_costs_a_gang_only_the_members_there(site: 
     assert site.first_bind("next") > healed
 
 
-async def a_gang_is_whole_again_after_one_of_its_nodes_was_deleted(site: Site) -> None:
+async def a_gang_is_completed_after_one_of_its_nodes_was_deleted(site: Site) -> None:
     """kube-controller-manager's pod garbage collector removes the orphan, about a minute later."""
     await site.add_nodes("r1", "r1", "r1")
     await site.add_gang("gang", size=2)
     await site.runs("gang", 2)
     orphan, stays = site.pods("gang")
-    await site.ground.delete(f"/api/v1/nodes/{orphan.spec.node_name}")
+    await site.environment.delete(f"/api/v1/nodes/{orphan.spec.node_name}")
     await site.until(lambda: orphan.metadata.uid not in site.uids("gang"), "the orphan to be collected")
     await site.runs("gang", 2)
     assert stays.metadata.uid in site.uids("gang")
@@ -143,42 +143,42 @@ async def a_gang_is_whole_again_after_one_of_its_nodes_was_deleted(site: Site) -
     assert site.evicted("gang") == {"DeletionByPodGC"}
 
 
-async def a_node_that_returns_under_its_name_still_holds_the_pods_that_name_it(site: Site) -> None:
+async def a_recreated_node_keeps_its_pods(site: Site) -> None:
     (node,) = await site.add_nodes("r1")
     await site.add_gang("old", size=1, gpus=5)
     await site.runs("old", 1)
     members = site.uids("old")
     before = await site.node(node)
-    await site.ground.delete(f"/api/v1/nodes/{node}")
+    await site.environment.delete(f"/api/v1/nodes/{node}")
     await site.create(_like(before))
     after = await site.node_until(node, lambda found: condition(found, "Ready") == "True")
     assert after["metadata"]["uid"] != before["metadata"]["uid"]
-    await site.ground.nodes_are_known()
+    await site.environment.nodes_are_known()
     await site.add_gang("new", size=1, gpus=4)
     await site.waits("new", "InsufficientCapacity")
     await site.add_gang("small", size=1, gpus=3)
     await site.runs("small", 1)
-    assert site.uids("old") == members, "its pods name the node, and run there"
-    await site.ground.delete(f"/apis/apps/v1/namespaces/{site.name}/replicasets/old")
+    assert site.uids("old") == members, "the pods still run on the node"
+    await site.environment.delete(f"/apis/apps/v1/namespaces/{site.name}/replicasets/old")
     await site.runs("new", 1)
 
 
 def _like(node: Manifest) -> Manifest:
-    """What its kubelet registers when it comes back."""
+    """The node as its kubelet registers it again."""
     metadata = {key: node["metadata"][key] for key in ("name", "labels", "annotations")}
     resources = {key: node["status"][key] for key in ("allocatable", "capacity")}
     return {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "status": resources}
 
 
 SCENARIOS = (
-    a_gpu_that_slows_down_keeps_new_gangs_away_until_it_is_well,
-    an_aggregate_of_node_health_is_a_fault_when_false,
-    a_condition_that_nobody_knows_keeps_nothing_away,
-    nothing_new_comes_to_a_node_in_the_hands_of_nvsentinel,
-    a_taint_keeps_new_gangs_away_and_leaves_those_that_run,
-    what_the_taint_manager_evicts_is_placed_beside_the_rest,
-    gpus_that_fall_off_are_not_given_away_and_nobody_is_evicted_for_them,
-    a_kubelet_that_is_not_ready_costs_a_gang_only_the_members_there,
-    a_gang_is_whole_again_after_one_of_its_nodes_was_deleted,
-    a_node_that_returns_under_its_name_still_holds_the_pods_that_name_it,
+    a_node_with_a_slow_gpu_gets_no_new_gangs_until_it_is_healthy,
+    aggregated_node_health_is_a_fault_when_false,
+    unknown_condition_types_do_not_block,
+    a_node_under_nvsentinel_remediation_gets_no_new_pods,
+    a_taint_blocks_new_gangs_and_keeps_running_ones,
+    a_member_evicted_for_a_taint_is_replaced_in_the_rack,
+    lost_gpus_are_not_assigned_and_evict_no_pod,
+    only_members_on_a_not_ready_node_are_replaced,
+    a_gang_is_completed_after_one_of_its_nodes_was_deleted,
+    a_recreated_node_keeps_its_pods,
 )

@@ -1,4 +1,4 @@
-"""A scenario's own corner of a shared control plane: a namespace, nodes for its pods only, its gangs."""
+"""The part of a shared control plane that belongs to one scenario: a namespace, nodes, and gangs."""
 
 import asyncio
 import itertools
@@ -20,7 +20,7 @@ from tests.kwok import manifests
 from tests.kwok.manifests import Manifest
 
 GENEROUS_S = 180.0
-"""Only ends what would never end."""
+"""Only ends a test that would never end."""
 LOOK_S = 0.25
 BEACON = "beacon"
 NODE_LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
@@ -28,10 +28,10 @@ NODE_LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
 _numbers = itertools.count()
 
 
-class Ground(Struct, frozen=True):
-    """A running control plane with its scheduler, a watch of all pods, and the admin's session.
+class Environment(Struct, frozen=True):
+    """A running control plane with its scheduler, a watch of all pods, and an administrator's session.
 
-    The scheduler is started anew when it ends; `processes` are all that were started.
+    The scheduler is started again when it ends; `processes` has all that were started.
     """
 
     plane: ControlPlane
@@ -41,7 +41,7 @@ class Ground(Struct, frozen=True):
 
     @property
     def process(self) -> Scheduler:
-        """The scheduler that runs now."""
+        """The scheduler that is running."""
         return self.processes[-1]
 
     async def scheduler_leads(self, *, number: int = 1) -> None:
@@ -51,20 +51,20 @@ class Ground(Struct, frozen=True):
         await until_led_by(self.plane, self.processes[number - 1], timeout=GENEROUS_S)
 
     async def restart_scheduler(self) -> None:
-        """A polite stop, and a new one that leads."""
+        """Terminate the scheduler with SIGTERM, and wait for a new one that leads."""
         os.kill(self.process.pid, signal.SIGTERM)
         await self.scheduler_leads(number=len(self.processes) + 1)
 
     async def prepare(self, *, idle_nodes: int) -> None:
-        """The beacon, the topology, and nodes for nobody, so that what few nodes suffer is no mass fault."""
+        """Create the beacon, the topology, and idle nodes: few faulty nodes then do not open the breaker."""
         idle = [manifests.node("nobody", f"idle-{i}") for i in range(idle_nodes)]
         beacon = manifests.node(BEACON, BEACON, pods="1000")
         await create(self.plane, namespace(BEACON), beacon, manifests.topology(), *idle)
 
     async def nodes_are_known(self) -> None:
-        """Wait until the scheduler has heard all that was written about nodes so far.
+        """Wait until the scheduler has received all node events so far.
 
-        It hears of nodes in the order of their commits, so one that has just been labelled shows it.
+        It receives them in the order of their commits, so it has received all once it uses a new label.
         """
         label = f"{BEACON}-{next(_numbers)}"
         pod = fake_pod(label, namespace=BEACON)
@@ -77,14 +77,14 @@ class Ground(Struct, frozen=True):
         return any(seen.pod.metadata.name == name for seen in self.history.bound.values())
 
     async def until(self, so: Callable[[], bool], what: str) -> None:
-        """Wait for pods to be so."""
+        """Wait until a condition on pods holds."""
         try:
             await self.history.until(so, timeout=GENEROUS_S)
         except TimeoutError:
             raise AssertionError(f"waited for {what}") from None
 
     async def patch(self, path: str, body: Any, *, kind: str = "merge") -> int:
-        """The commit that it became; commits of all kinds are numbered in one row."""
+        """Patch an object and return its resourceVersion, which is comparable between kinds."""
         headers = {"Content-Type": f"application/{kind}-patch+json"}
         async with self.session.patch(path, json=body, headers=headers) as answer:
             text = await answer.text()
@@ -92,7 +92,7 @@ class Ground(Struct, frozen=True):
             return int((await answer.json())["metadata"]["resourceVersion"])
 
     async def delete(self, path: str) -> None:
-        """Delete one object, and what it owns after it."""
+        """Delete one object; its dependents are deleted afterwards."""
         async with self.session.delete(path, params={"propagationPolicy": "Background"}) as answer:
             assert answer.ok, await answer.text()
 
@@ -110,26 +110,26 @@ class Ground(Struct, frozen=True):
 
 
 class Site:
-    """One scenario's corner. Its nodes are called `<site>-0`, `<site>-1`, ..."""
+    """The site of one scenario. Its nodes are called `<site>-0`, `<site>-1`, ..."""
 
-    def __init__(self, ground: Ground, name: str) -> None:
-        self.ground = ground
+    def __init__(self, environment: Environment, name: str) -> None:
+        self.environment = environment
         self.name = name
         self._nodes = itertools.count()
 
     # --- what there is -------------------------------------------------------------------------------------
 
     async def open(self) -> "Site":
-        """Make the namespace."""
+        """Create the namespace."""
         await self.create(namespace(self.name))
         return self
 
     async def create(self, *objects: Manifest) -> None:
-        """Objects of any kind."""
-        await create(self.ground.plane, *objects)
+        """Create objects of any kind."""
+        await create(self.environment.plane, *objects)
 
     async def add_nodes(self, *racks: str, gpus: int = 8) -> list[str]:
-        """A node in each of these racks, ready for pods."""
+        """Add a node in each of these racks, ready for pods."""
         names = [f"{self.name}-{next(self._nodes)}" for _ in racks]
         made = [
             manifests.node(self.name, n, rack=rack, gpus=gpus) for n, rack in zip(names, racks, strict=True)
@@ -140,7 +140,7 @@ class Site:
         return names
 
     async def add_gang(self, name: str, *, size: int, by: str = "ReplicaSet", **more: Any) -> None:
-        """A PodGroup and a controller of its pods (`""`: bare pods, called `<gang>-0`, ...).
+        """Add a PodGroup and a controller of its pods (`""`: bare pods, called `<gang>-0`, ...).
 
         `spec`: further fields of the PodGroup; the rest describes the pods.
         """
@@ -158,60 +158,60 @@ class Site:
 
     async def node(self, name: str) -> Manifest:
         """A node as it is now."""
-        return await fetched(self.ground.plane, f"/api/v1/nodes/{name}")
+        return await fetched(self.environment.plane, f"/api/v1/nodes/{name}")
 
     async def node_until(self, name: str, so: Callable[[Manifest], bool]) -> Manifest:
-        """The node as soon as it is so."""
+        """The node as soon as the condition holds."""
         return await self.object_until(f"/api/v1/nodes/{name}", so)
 
     async def set_condition(self, node: str, kind: str, status: str) -> int:
-        """What a health monitor does."""
+        """Set a condition, as a health monitor does."""
         condition = {"type": kind, "status": status, "reason": "Test", "message": "by a scenario"}
         body = {"status": {"conditions": [condition]}}
-        return await self.ground.patch(f"/api/v1/nodes/{node}/status", body, kind="strategic-merge")
+        return await self.environment.patch(f"/api/v1/nodes/{node}/status", body, kind="strategic-merge")
 
     async def set_node(self, node: str, **body: Any) -> int:
         """Merge into the node."""
-        return await self.ground.patch(f"/api/v1/nodes/{node}", body)
+        return await self.environment.patch(f"/api/v1/nodes/{node}", body)
 
     async def label_node(self, node: str, **labels: str | None) -> int:
         """Set labels, or remove them with None. A label's name in keywords: `**{...}`."""
         return await self.set_node(node, metadata={"labels": labels})
 
     async def set_gpus(self, node: str, count: int) -> int:
-        """What a device plugin does when GPUs fall off the bus or return."""
+        """Change the GPUs, as a device plugin does when GPUs fall off the bus or return."""
         body = {"status": {"allocatable": {manifests.GPU: str(count)}}}
-        return await self.ground.patch(f"/api/v1/nodes/{node}/status", body)
+        return await self.environment.patch(f"/api/v1/nodes/{node}/status", body)
 
     async def fail_node(self, node: str) -> None:
-        """KWOK's node-not-ready; over when the node says so."""
+        """Apply KWOK's node-not-ready; returns when the node has the condition."""
         label, annotations = manifests.chaos("node-not-ready", reason="Test")
         await self.set_node(node, metadata={"labels": label, "annotations": annotations})
         await self.node_until(node, lambda found: condition(found, "Ready") == "False")
 
     async def heal_node(self, node: str) -> int:
-        """Take KWOK's chaos label off; the commit before which the node was not ready."""
+        """Remove KWOK's chaos label; return the commit before which the node was not ready."""
         version = await self.label_node(node, **{"node-not-ready.stage.kwok.x-k8s.io": None})
         await self.node_until(node, _takes_pods)
         return version
 
     async def silence_node(self, node: str) -> None:
-        """No heartbeats any more, as when its kubelet hangs; over when the node counts as lost.
+        """Stop the heartbeats, as when its kubelet hangs; returns when the node counts as lost.
 
-        KWOK leaves a node alone whose Lease another holds; without its annotation it would go on renewing.
-        The Lease is renewed once more: kube-controller-manager never takes a node for lost whose Lease has
-        changed in all but that.
+        KWOK ignores a node whose Lease another client holds; removing KWOK's annotation would not stop its
+        renewals. renewTime changes too: kube-controller-manager never treats a node as lost if its Lease has
+        changed in other fields only.
         """
         now = datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
         body = {"spec": {"holderIdentity": "nobody", "leaseDurationSeconds": 24 * 3600, "renewTime": now}}
-        await self.ground.patch(f"{NODE_LEASES}/{node}", body)
+        await self.environment.patch(f"{NODE_LEASES}/{node}", body)
         await self.node_until(node, lambda found: condition(found, "Ready") == "Unknown")
 
     # --- gangs and pods ------------------------------------------------------------------------------------
 
     def pods(self, gang: str = "") -> list[Pod]:
-        """Those that exist and have not ended, nor are being deleted; by name."""
-        found = (pod for pod in self.ground.history.pods.values() if pod.metadata.namespace == self.name)
+        """Pods that exist, have not ended and are not being deleted; by name."""
+        found = (pod for pod in self.environment.history.pods.values() if pod.metadata.namespace == self.name)
         ours = (pod for pod in found if not gang or pod.gang == f"{self.name}/{gang}")
         alive = (p for p in ours if p.status.phase not in FINISHED and not p.metadata.deletion_timestamp)
         return sorted(alive, key=lambda pod: pod.metadata.name)
@@ -221,19 +221,19 @@ class Site:
         return sorted(pod.spec.node_name for pod in self.pods(gang) if pod.spec.node_name)
 
     def uids(self, gang: str) -> set[str]:
-        """Who the members are."""
+        """The UIDs of the members."""
         return {pod.metadata.uid for pod in self.pods(gang)}
 
     def events(self, gang: str) -> list[Seen]:
-        """All that was seen of a gang's pods."""
-        return [seen for seen in self.ground.history.events if seen.pod.gang == f"{self.name}/{gang}"]
+        """All observed events of a gang's pods."""
+        return [seen for seen in self.environment.history.events if seen.pod.gang == f"{self.name}/{gang}"]
 
     def first_bind(self, gang: str) -> int:
         """The commit of a gang's first bind; before that commit none of its pods ever had a node."""
         return min(seen.pod.version for seen in self.events(gang) if seen.pod.spec.node_name)
 
     def evicted(self, gang: str) -> set[str]:
-        """Reasons for which its pods were told that they will be disrupted, by whomever."""
+        """Reasons of the DisruptionTarget conditions of its podsfrom any writer."""
         return {
             each.reason
             for seen in self.events(gang)
@@ -242,92 +242,92 @@ class Site:
         }
 
     async def until(self, so: Callable[[], bool], what: str) -> None:
-        """Wait for pods to be so."""
-        await self.ground.until(so, f"{self.name}: {what}")
+        """Wait until a condition on pods holds."""
+        await self.environment.until(so, f"{self.name}: {what}")
 
     async def runs(self, gang: str, size: int) -> None:
-        """Wait until so many pods of the gang run, and no more are there."""
+        """Wait until exactly so many pods of the gang exist and run."""
 
-        def whole() -> bool:
+        def complete() -> bool:
             pods = self.pods(gang)
             return len(pods) == size and all(pod.status.phase == "Running" for pod in pods)
 
-        await self.until(whole, f"{size} pods of {gang} to run")
+        await self.until(complete, f"{size} pods of {gang} to run")
 
     async def waits(self, gang: str, reason: str, *words: str) -> int:
-        """Wait until the PodGroup says that it waits for this reason, in these words; the commit of that."""
+        """Wait until the PodGroup has this reason with these words; return the commit of that status."""
 
-        def told(found: Manifest) -> bool:
+        def has_reason(found: Manifest) -> bool:
             status = found.get("status", {})
             return status.get("reason") == reason and all(word in str(status) for word in words)
 
-        found = await self.group_until(gang, told)
+        found = await self.group_until(gang, has_reason)
         assert self.placed(gang) == [], f"{gang} waits for {reason} and has nodes"
         return int(found["metadata"]["resourceVersion"])
 
     async def group_until(self, gang: str, so: Callable[[Manifest], bool]) -> Manifest:
-        """The PodGroup as soon as it is so."""
+        """The PodGroup as soon as the condition holds."""
         return await self.object_until(self.group_path(gang), so)
 
     def group_path(self, gang: str) -> str:
-        """For the API server."""
+        """The path at the API server."""
         return f"/apis/scheduling.phalanx.dev/v1alpha1/namespaces/{self.name}/podgroups/{gang}"
 
     def pod_path(self, pod: str) -> str:
-        """For the API server."""
+        """The path at the API server."""
         return f"/api/v1/namespaces/{self.name}/pods/{pod}"
 
     async def change_group(self, gang: str, **spec: Any) -> int:
-        """What `kubectl edit` does."""
-        return await self.ground.patch(self.group_path(gang), {"spec": spec})
+        """Change the spec, as `kubectl edit` does."""
+        return await self.environment.patch(self.group_path(gang), {"spec": spec})
 
     async def break_pod(self, pod: str, stage: str, **settings: str) -> None:
-        """Arm one of KWOK's chaos stages for a pod that exists."""
+        """Apply one of KWOK's chaos stages to an existing pod."""
         label, annotations = manifests.chaos(stage, **settings)
         body = {"metadata": {"labels": label, "annotations": annotations}}
-        await self.ground.patch(self.pod_path(pod), body)
+        await self.environment.patch(self.pod_path(pod), body)
 
     async def evict(self, pod: str) -> int:
-        """What `kubectl drain` does; the status code: 429 while a budget forbids it."""
+        """Evict as `kubectl drain` does; return the status code: 429 while a budget forbids it."""
         body = {
             "apiVersion": "policy/v1",
             "kind": "Eviction",
             "metadata": {"name": pod, "namespace": self.name},
         }
-        async with self.ground.session.post(f"{self.pod_path(pod)}/eviction", json=body) as answer:
+        async with self.environment.session.post(f"{self.pod_path(pod)}/eviction", json=body) as answer:
             return answer.status
 
     async def may_bind(self, pod: str, node: str) -> bool:
-        """Whether the API server would accept a bind; nothing is bound."""
+        """Whether the API server would accept a bind; a dry run."""
         body = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": pod}, "target": {"name": node}}
         path = f"{self.pod_path(pod)}/binding?dryRun=All"
-        async with self.ground.session.post(path, json=body) as answer:
+        async with self.environment.session.post(path, json=body) as answer:
             return answer.ok
 
     async def object_until(self, path: str, so: Callable[[Manifest], bool]) -> Manifest:
-        """Any object as soon as it is so."""
+        """Any object as soon as the condition holds."""
         found: Manifest = {}
         try:
             async with asyncio.timeout(GENEROUS_S):
-                while not so(found := await fetched(self.ground.plane, path)):
+                while not so(found := await fetched(self.environment.plane, path)):
                     await asyncio.sleep(LOOK_S)
         except TimeoutError:
             raise AssertionError(f"{self.name}: {path} stays at {_short(found)}") from None
         return found
 
     async def all_pods(self) -> list[Manifest]:
-        """As the API server has them, ended ones too."""
-        return await listed(self.ground.plane, f"/api/v1/namespaces/{self.name}/pods")
+        """The pods of the API server, ended ones included."""
+        return await listed(self.environment.plane, f"/api/v1/namespaces/{self.name}/pods")
 
 
 def condition(found: Manifest, kind: str) -> str:
-    """The status of a condition of this type; empty where there is none."""
+    """The status of a condition of this type; empty if there is none."""
     conditions = found.get("status", {}).get("conditions", [])
     return next((each["status"] for each in conditions if each["type"] == kind), "")
 
 
 def path_of(manifest: Manifest) -> str:
-    """Where this object is."""
+    """The path of this object."""
     return f"{collection_path(manifest)}/{manifest['metadata']['name']}"
 
 

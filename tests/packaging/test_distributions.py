@@ -1,7 +1,7 @@
-"""The editable install, the wheel and the sdist work in clean environments, away from the checkout.
+"""The editable install, the wheel and the sdist work in clean environments, outside the checkout.
 
-Each environment is a new one that has just the distribution. Its dependencies come from the environment of
-the tests by a path, so that nothing is downloaded.
+Each environment contains the distribution only. Its dependencies come from the environment of the tests
+through a path file, so that nothing is downloaded.
 """
 
 import importlib.metadata
@@ -75,7 +75,7 @@ def environment(folder: Path, name: str, *requirement: str | Path) -> Environmen
 
 
 def _dependencies(site: Path) -> Sequence[str]:
-    """Return the folders of the tests' own environment that hold libraries."""
+    """Return the folders of the tests' environment that have libraries."""
     own = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
     others = {path for path in sys.path if path.endswith("site-packages")}
     return sorted((own | others) - {str(site)})
@@ -117,7 +117,7 @@ WAYS = ("wheel", "sdist", "editable")
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_all_packages_come_from_one_place(environments: dict[str, Environment], way: str) -> None:
+def test_all_packages_come_from_the_same_folder(environments: dict[str, Environment], way: str) -> None:
     here = environments[way]
     code = f"import {', '.join(PACKAGES)} as _; print(*[m.__file__ for m in ({', '.join(PACKAGES[:-1])}, _)])"
     found = here.python(code).split()
@@ -135,7 +135,7 @@ def test_no_folder_of_the_checkout_is_a_package(
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_decide_decides(environments: dict[str, Environment], way: str) -> None:
+def test_decide_works(environments: dict[str, Environment], way: str) -> None:
     cycles = json.loads(environments[way].run("phalanx", "decide", "-f", str(SCENARIO)))["cycles"]
     assert len(cycles[0]["binds"]) == 6
 
@@ -154,7 +154,7 @@ def test_the_wheel_runs_the_demo(environments: dict[str, Environment]) -> None:
     assert "Act 3 of 3" in shown
 
 
-def test_the_sdist_makes_the_same_wheel(wheel: Path, environments: dict[str, Environment]) -> None:
+def test_a_wheel_built_from_the_sdist_is_the_same(wheel: Path, environments: dict[str, Environment]) -> None:
     with zipfile.ZipFile(wheel) as archive:
         built = {name for name in archive.namelist() if ".dist-info/" not in name}
     here = environments["sdist"].folder
@@ -164,7 +164,7 @@ def test_the_sdist_makes_the_same_wheel(wheel: Path, environments: dict[str, Env
     assert {name for name in modules if not name.startswith("..")} == built
 
 
-def test_the_sdist_holds_what_the_wheel_is_built_from_and_no_more(sdist: Path) -> None:
+def test_the_sdist_has_exactly_the_files_that_the_wheel_needs(sdist: Path) -> None:
     with tarfile.open(sdist) as archive:
         names = {name.partition("/")[2].partition("/")[0] for name in archive.getnames()}
     expected = {"scheduler", "plugins", "crds", "deploy", "LICENSE", "README.md", "pyproject.toml"}

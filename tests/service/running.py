@@ -1,4 +1,4 @@
-"""A whole scheduler in the test's own process, on the embedded API server, with faults where wanted."""
+"""A complete scheduler in the process of the test, on the embedded API server, with optional faults."""
 
 import asyncio
 import json
@@ -28,7 +28,7 @@ PODS = "/api/v1/namespaces/default/pods"
 
 
 class World:
-    """The API server, the scheduler's way to it, and looks at its truth."""
+    """The API server, the scheduler's transport to it, and its stored objects."""
 
     def __init__(self) -> None:
         self.clock = SystemClock()
@@ -60,24 +60,24 @@ class World:
         return self._created - staying
 
     def delete(self, path: str) -> None:
-        """Somebody deletes an object, without grace."""
+        """Delete an object without a grace period, as another client would."""
         request = Request("DELETE", path, {"gracePeriodSeconds": "0"}, b"", "application/json")
         assert self.server.handle(request).status < 300
 
     def untaint(self, node: str) -> None:
-        """What a kubelet does to a new node once it is ready."""
+        """Remove the taint, as the node lifecycle controller does once the node is ready."""
         found = self.get(f"/api/v1/nodes/{node}")
         found["spec"]["taints"] = []
         self._ask("PUT", f"/api/v1/nodes/{node}", found)
 
     def overwrite_status(self, path: str, **fields: Any) -> None:
-        """Somebody else's write."""
+        """Write the status, as another client would."""
         found = self.get(path)
         found.setdefault("status", {}).update(fields)
         self._ask("PUT", f"{path}/status", found)
 
     async def until(self, so: Callable[[], bool]) -> None:
-        """Look again after each turn of the loop; the limit only ends a test that would never end."""
+        """Check after each turn of the event loop; the limit only ends a test that would never end."""
         async with asyncio.timeout(20):
             while not so():
                 await asyncio.sleep(0.005)
@@ -92,7 +92,7 @@ class World:
 
 @asynccontextmanager
 async def running() -> AsyncIterator[World]:
-    """A scheduler that leads; stopped politely at the end, which must succeed."""
+    """A scheduler that leads. It must stop without an error at the end."""
     world, config = World(), SchedulerConfig()
     cache = Cache(scheduler_name=config.scheduler_name)
     scheduler = Scheduler(

@@ -1,4 +1,4 @@
-"""The breaker, from the nodes to what is sent: schedulers, controllers and kubelets on a virtual clock."""
+"""The breaker, from node faults to requests: scheduler, controllers and kubelets in virtual time."""
 
 import asyncio
 
@@ -11,11 +11,11 @@ from phalanx_simulator.runs.world import World, WorldSettings, in_world
 NODES = 12
 GRACE_S = 10
 OLD_S = 200
-"""Seconds after which nodes have joined."""
+"""Seconds until all nodes are ready."""
 
 
 async def settled(world: World) -> set[str]:
-    """A gang with a member on each node; its pods' UIDs."""
+    """Run a gang with a member on each node; return the UIDs of its pods."""
     world.create([manifests.node(f"n{number}", gpus=8) for number in range(NODES)])
     world.start()
     await asyncio.sleep(OLD_S)
@@ -24,12 +24,12 @@ async def settled(world: World) -> set[str]:
     world.create([manifests.pod_group("train", min_member=NODES, recovery=recovery)])
     world.create([manifests.job("train", members=NODES, group="train", requests=requests, run_s=3600.0)])
     await asyncio.sleep(10)
-    found = staying(world)
+    found = running_pods(world)
     assert len(found) == NODES
     return found
 
 
-def staying(world: World) -> set[str]:
+def running_pods(world: World) -> set[str]:
     """UIDs of pods that run and are not being deleted."""
     found = [world.client.get(key) for key in world.client.keys("pods")]
     return {
@@ -40,12 +40,12 @@ def staying(world: World) -> set[str]:
 
 
 def lose(world: World, *numbers: int) -> None:
-    """Their nodes are heard no more."""
+    """Stop the heartbeats of these nodes."""
     for number in numbers:
         world.controllers.kubelets.lose(f"n{number}")
 
 
-def test_a_new_leader_does_not_take_a_mass_fault_for_lost_nodes() -> None:
+def test_a_new_leader_does_not_treat_a_mass_fault_as_lost_nodes() -> None:
     async def play(world: World) -> None:
         before = await settled(world)
         lose(world, *range(7))
@@ -55,13 +55,13 @@ def test_a_new_leader_does_not_take_a_mass_fault_for_lost_nodes() -> None:
         leader.kill()
         await asyncio.sleep(90)
         assert world.leader() not in (None, leader)
-        assert staying(world) == before
+        assert running_pods(world) == before
 
     world = in_world(WorldSettings(seed=1, checks=ALL_CHECKS), play)
     assert world.violations.kept == []
 
 
-def test_what_was_decided_before_the_breaker_opened_is_not_sent() -> None:
+def test_evictions_decided_before_the_breaker_opened_are_not_sent() -> None:
     async def play(world: World) -> None:
         before = await settled(world)
         rule = Rule(Effect.REFUSED, methods=("DELETE",), path_part="/pods/", status=503)
@@ -72,18 +72,18 @@ def test_what_was_decided_before_the_breaker_opened_is_not_sent() -> None:
         await asyncio.sleep(GRACE_S + 2)
         lose(world, 5, 6)
         await asyncio.sleep(SIM_NODE_GRACE_S)
-        assert told(world) == 5
+        assert announced(world) == 5
         await asyncio.sleep(4)
         rule.times = 0
         await asyncio.sleep(60)
-        assert staying(world) == before
+        assert running_pods(world) == before
 
     world = in_world(WorldSettings(seed=1, replicas=1, checks=ALL_CHECKS), play)
     assert world.violations.kept == []
 
 
-def told(world: World) -> int:
-    """How many pods say that they go."""
+def announced(world: World) -> int:
+    """How many pods have a DisruptionTarget condition."""
     found = [world.client.get(key) for key in world.client.keys("pods")]
     conditions = [(pod or {}).get("status", {}).get("conditions", []) for pod in found]
     return sum(any(one["type"] == "DisruptionTarget" for one in each) for each in conditions)

@@ -1,4 +1,4 @@
-"""A PodDisruptionBudget from the API to the decision: the whole scheduler on a virtual clock."""
+"""A PodDisruptionBudget from the API to the decision: the complete scheduler in virtual time."""
 
 import asyncio
 
@@ -15,7 +15,7 @@ BUDGET = {
 }
 
 
-def test_one_pod_of_two_goes_and_the_other_stays_until_the_budget_is_gone() -> None:
+def test_a_budget_that_allows_one_eviction_protects_the_second_pod_until_it_is_deleted() -> None:
     async def play(world: World) -> None:
         world.create([manifests.node("n1", gpus=8), manifests.priority_class("urgent", 1000), BUDGET])
         world.start()

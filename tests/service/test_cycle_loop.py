@@ -1,4 +1,4 @@
-"""When cycles run, and how a stuck one is noticed."""
+"""When cycles run, and how a stuck cycle is noticed."""
 
 import asyncio
 
@@ -18,7 +18,7 @@ from tests.manual_clock import ManualClock
 
 
 class SlowDecider(InlineDecider):
-    """Decides when it is told to."""
+    """Decides when the test sets `go`."""
 
     def __init__(self) -> None:
         super().__init__(cache=Cache(scheduler_name="phalanx"), config=SchedulerConfig())
@@ -50,7 +50,7 @@ def cycles_of(
     return cycles, state
 
 
-async def test_a_cycle_that_takes_too_long_is_told() -> None:
+async def test_a_cycle_that_takes_too_long_is_reported() -> None:
     decider, clock = SlowDecider(), ManualClock()
     cycles, _ = cycles_of(decider, clock, [])
     assert cycles.liveness_error() is None
@@ -65,7 +65,7 @@ async def test_a_cycle_that_takes_too_long_is_told() -> None:
     task.cancel()
 
 
-async def test_the_next_cycle_runs_for_a_reason_or_when_its_time_has_come() -> None:
+async def test_the_next_cycle_runs_on_a_trigger_or_at_its_wake_time() -> None:
     results: list[CycleResult] = []
     decider, clock = SlowDecider(), ManualClock()
     cycles, state = cycles_of(decider, clock, results)
@@ -84,7 +84,7 @@ async def test_the_next_cycle_runs_for_a_reason_or_when_its_time_has_come() -> N
     task.cancel()
 
 
-async def test_a_hint_waits_for_more_and_a_reason_does_not() -> None:
+async def test_a_hint_is_batched_and_a_trigger_is_not() -> None:
     reason, loop = CycleTrigger(), asyncio.get_running_loop()
     async with asyncio.timeout(10):
         reason.set_delayed()
@@ -105,7 +105,7 @@ async def test_a_hint_waits_for_more_and_a_reason_does_not() -> None:
         assert loop.time() - began < VERDICT_DELAY_S
 
 
-async def test_a_cycle_is_followed_by_as_long_a_rest() -> None:
+async def test_a_cycle_is_followed_by_a_pause_of_the_same_length() -> None:
     decider, clock = SlowDecider(), ManualClock()
     cycles, state = cycles_of(decider, clock, [])
     task = asyncio.create_task(cycles.run())
@@ -121,7 +121,7 @@ async def test_a_cycle_is_followed_by_as_long_a_rest() -> None:
     task.cancel()
 
 
-async def test_a_cycle_with_a_wrong_answer_is_kept_and_the_next_good_one_does_not_replace_it() -> None:
+async def test_a_cycle_with_errors_is_kept_when_later_cycles_succeed() -> None:
     results: list[CycleResult] = []
     decider = SlowDecider()
     cycles, state = cycles_of(decider, ManualClock(), results)
@@ -139,7 +139,7 @@ async def test_a_cycle_with_a_wrong_answer_is_kept_and_the_next_good_one_does_no
     assert cycles.last_error == (Snapshot(now=0, seed=0), results[0])
 
 
-async def test_a_cycle_without_an_answer_is_kept_for_a_while() -> None:
+async def test_an_inconclusive_cycle_is_kept_for_a_limited_time() -> None:
     results: list[CycleResult] = []
     decider, clock = SlowDecider(), ManualClock()
     cycles, state = cycles_of(decider, clock, results)

@@ -1,4 +1,4 @@
-"""What speaks against an eviction when the cluster has changed since it was decided."""
+"""Which evictions are dropped because the cluster has changed since the decision."""
 
 import pytest
 from phalanx.cache.cache import Cache
@@ -11,7 +11,7 @@ from tests.model.written import label, node, pod, pod_group
 
 
 def evict(gang: GangId, reason: str = "Preempted", beneficiary: str = "") -> Evict:
-    """Of pod a."""
+    """An eviction of pod a."""
     name = "a"
     return Evict(PodUid(name), "team", name, gang, 1, EvictionReason(reason), "m", beneficiary)
 
@@ -21,32 +21,32 @@ def objection(cache: Cache, eviction: Evict, *, breaker: str = "") -> str | None
 
 
 @pytest.mark.parametrize(
-    ("phase", "said"), [("Running", None), ("Failed", None), ("Succeeded", "gang team/g is finishing")]
+    ("phase", "expected"), [("Running", None), ("Failed", None), ("Succeeded", "gang team/g is finishing")]
 )
-def test_a_gang_that_has_begun_to_succeed_is_left_alone(phase: str, said: str | None) -> None:
+def test_a_finishing_gang_is_not_evicted(phase: str, expected: str | None) -> None:
     cache = Cache(scheduler_name="phalanx")
     labels = {label("pod-group"): "g"}
     cache.apply(Applied(pod("a", uid="a", labels=labels)))
     cache.apply(Applied(pod("b", uid="b", labels=labels, status={"phase": phase})))
     (gang,) = cache.gang_ids()
     eviction = evict(gang)
-    assert objection(cache, eviction) == said
+    assert objection(cache, eviction) == expected
 
 
 @pytest.mark.parametrize(
-    ("name", "said"), [("g", None), ("h", "the pod is no longer a member of gang team/g")]
+    ("name", "expected"), [("g", None), ("h", "the pod is no longer a member of gang team/g")]
 )
-def test_a_pod_that_has_moved_to_another_gang_is_left_alone(name: str, said: str | None) -> None:
+def test_a_pod_that_has_moved_to_another_gang_is_not_evicted(name: str, expected: str | None) -> None:
     cache = Cache(scheduler_name="phalanx")
     for each in ("a", "b"):
         cache.apply(Applied(pod(each, uid=each, labels={label("pod-group"): "g"})))
     (gang,) = cache.gang_ids()
     cache.apply(Applied(pod("a", uid="a", labels={label("pod-group"): name})))
     eviction = evict(gang)
-    assert objection(cache, eviction) == said
+    assert objection(cache, eviction) == expected
 
 
-def test_a_pod_whose_gang_is_gone_is_left_alone() -> None:
+def test_a_pod_whose_gang_is_gone_is_not_evicted() -> None:
     cache = Cache(scheduler_name="phalanx")
     cache.apply(Applied(pod("a", uid="a")))
     (gang,) = cache.gang_ids()
@@ -54,7 +54,7 @@ def test_a_pod_whose_gang_is_gone_is_left_alone() -> None:
     assert objection(Cache(scheduler_name="phalanx"), eviction) == "its gang is gone"
 
 
-def test_a_gang_whose_pod_group_was_made_anew_is_left_alone() -> None:
+def test_a_pod_whose_pod_group_was_recreated_is_not_evicted() -> None:
     cache = Cache(scheduler_name="phalanx")
     cache.apply(Applied(pod_group("g", uid="old")))
     cache.apply(Applied(pod("a", uid="a", labels={label("pod-group"): "g"})))
@@ -77,7 +77,7 @@ def on_node(*, ready: str = "True", taints: tuple[str, ...] = ()) -> tuple[Cache
 
 
 @pytest.mark.parametrize(
-    ("reason", "beneficiary", "said"),
+    ("reason", "beneficiary", "expected"),
     [
         ("GangIncomplete", "", "the breaker is open: 6 of 11"),
         ("MemberReplaced", "", "the breaker is open: 6 of 11"),
@@ -87,17 +87,17 @@ def on_node(*, ready: str = "True", taints: tuple[str, ...] = ()) -> tuple[Cache
         ("Consolidated", "team/other", None),
     ],
 )
-def test_no_fault_is_answered_while_the_breaker_is_open(
-    reason: str, beneficiary: str, said: str | None
+def test_evictions_for_recovery_are_dropped_while_the_breaker_is_open(
+    reason: str, beneficiary: str, expected: str | None
 ) -> None:
     cache, gang = on_node(ready="Unknown")
     eviction = evict(gang, reason, beneficiary)
     assert objection(cache, eviction) is None
-    assert objection(cache, eviction, breaker="6 of 11") == said
+    assert objection(cache, eviction, breaker="6 of 11") == expected
 
 
 @pytest.mark.parametrize(
-    ("ready", "taints", "reason", "said"),
+    ("ready", "taints", "reason", "expected"),
     [
         ("True", (), "MemberReplaced", "node n is available again"),
         ("Unknown", (), "MemberReplaced", None),
@@ -107,11 +107,11 @@ def test_no_fault_is_answered_while_the_breaker_is_open(
         ("True", (), "Preempted", None),
     ],
 )
-def test_a_member_whose_node_came_back_is_not_replaced(
-    ready: str, taints: tuple[str, ...], reason: str, said: str | None
+def test_a_member_whose_node_is_available_again_is_not_replaced(
+    ready: str, taints: tuple[str, ...], reason: str, expected: str | None
 ) -> None:
     cache, gang = on_node(ready=ready, taints=taints)
-    assert objection(cache, evict(gang, reason)) == said
+    assert objection(cache, evict(gang, reason)) == expected
 
 
 def test_a_member_whose_node_is_gone_is_replaced() -> None:

@@ -1,4 +1,4 @@
-"""What takes time: the whole scheduler on a virtual clock."""
+"""Behaviour over time: the complete scheduler in virtual time."""
 
 import asyncio
 from typing import Any
@@ -16,7 +16,7 @@ HOUR_MS = 3_600_000
 
 
 def gang(size: int) -> list[Object]:
-    """A PodGroup and a Job of one-core pods, of which the third is never bound where a rule says so."""
+    """A PodGroup and a Job of one-core pods. A test can forbid the bind of the third."""
     requests = {"cpu": "1"}
     container = {"name": "main", "image": "fake", "resources": {"requests": requests, "limits": requests}}
     template = {
@@ -42,7 +42,7 @@ def bound(world: World) -> list[Object]:
 
 
 def refuse(world: World, path_part: str, **fields: Any) -> Rule:
-    """Binds are forbidden, until the rule is used up."""
+    """Forbid binds until the rule is used up."""
     rule = Rule(Effect.REFUSED, methods=("POST",), path_part=path_part, status=403, **fields)
     for replica in world.replicas:
         assert replica.process is not None
@@ -56,7 +56,7 @@ async def settled(world: World) -> None:
     await asyncio.sleep(5)
 
 
-def test_a_gang_that_stays_broken_is_released_whole() -> None:
+def test_a_gang_that_stays_incomplete_is_released_completely() -> None:
     reasons: list[str] = []
 
     async def play(world: World) -> None:
@@ -78,8 +78,8 @@ def test_a_gang_that_stays_broken_is_released_whole() -> None:
     assert set(reasons) == {"GangIncomplete"}
 
 
-def test_a_wall_clock_that_is_set_back_holds_up_nobody() -> None:
-    """Found by a run in which a claim on room lasted for an hour."""
+def test_a_wall_clock_that_is_set_back_delays_no_gang() -> None:
+    """Found by a run in which a nomination lasted for an hour."""
 
     async def play(world: World) -> None:
         await settled(world)
@@ -96,7 +96,7 @@ def test_a_wall_clock_that_is_set_back_holds_up_nobody() -> None:
     assert world.violations.kept == []
 
 
-def test_a_wall_clock_that_is_set_forward_releases_nobody_early() -> None:
+def test_a_wall_clock_that_is_set_forward_releases_no_gang_early() -> None:
     async def play(world: World) -> None:
         await settled(world)
         refuse(world, "train-2")
@@ -110,8 +110,8 @@ def test_a_wall_clock_that_is_set_forward_releases_nobody_early() -> None:
     in_world(WorldSettings(seed=1, replicas=1), play)
 
 
-def test_shares_of_gpus_come_and_go_and_no_gpu_is_over_committed() -> None:
-    """Checked after each write: S2 per GPU, S6 in the queue's account, and that the cache counts the same."""
+def test_no_gpu_is_overcommitted_while_gpu_shares_start_and_end() -> None:
+    """Checked after each write: S2 per GPU, S6 for the queue's usage, and the counts of the cache."""
     labels = {
         f"{API_GROUP}/gpu-sharing": "true",
         "nvidia.com/gpu.count": "2",
@@ -164,8 +164,8 @@ def uid_of(world: World, name: str) -> str:
     return str(found["metadata"]["uid"])
 
 
-def test_a_pod_whose_condition_could_not_be_written_is_told_once_it_can_be() -> None:
-    async def told(world: World) -> None:
+def test_a_condition_that_could_not_be_written_is_written_later() -> None:
+    async def run(world: World) -> None:
         await settled(world)
         rule = refuse(world, "/pods/")
         rule.methods = ("PATCH",)
@@ -178,4 +178,4 @@ def test_a_pod_whose_condition_could_not_be_written_is_told_once_it_can_be() -> 
         [condition] = pod["status"]["conditions"]
         assert condition["message"].startswith("AboveClusterCapacity: ")
 
-    in_world(WorldSettings(seed=1), told)
+    in_world(WorldSettings(seed=1), run)

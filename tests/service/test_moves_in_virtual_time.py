@@ -1,4 +1,4 @@
-"""Defragmentation with the whole scheduler, controllers and kubelets on a virtual clock."""
+"""Defragmentation: the complete scheduler, controllers and kubelets in virtual time."""
 
 import asyncio
 from collections import Counter
@@ -15,9 +15,9 @@ REST_S = 60
 
 
 def play(*, grouped: bool, dry_run: bool = False) -> tuple[World, dict[str, Counter[str]], list[MovePlan]]:
-    """Half of each of two nodes is used by a Job that runs; then one comes that needs a whole node.
+    """Two Jobs each use half of a node; then a Job arrives that needs a complete node.
 
-    Where each Job's pods were before it came, as {job: pods by node}, is told as `before/…`.
+    Returns pods by node for each Job, under `before/NAME` as they were before that Job arrived.
     """
     found: dict[str, Counter[str]] = {}
     plans: list[MovePlan] = []
@@ -69,7 +69,7 @@ def owner(pod: Object) -> str:
     return str(reference["name"])
 
 
-def test_a_gang_moves_over_and_runs_on_beside_the_one_that_needed_its_node() -> None:
+def test_a_gang_is_moved_for_a_gang_that_needs_a_complete_node() -> None:
     world, found, plans = play(grouped=True)
     assert world.violations.kept == []
     assert len(found["before/stays"] | found["before/also"]) == 2
@@ -78,7 +78,7 @@ def test_a_gang_moves_over_and_runs_on_beside_the_one_that_needed_its_node() -> 
     assert found["large"].keys().isdisjoint({*found["stays"], ""})
 
 
-def test_a_pod_without_a_group_moves_too() -> None:
+def test_a_pod_without_a_group_is_moved_too() -> None:
     world, found, plans = play(grouped=False)
     assert world.violations.kept == []
     assert [plan.pods for plan in plans] == [1]
@@ -86,7 +86,7 @@ def test_a_pod_without_a_group_moves_too() -> None:
     assert found["large"].keys().isdisjoint({*found["stays"], ""})
 
 
-def test_a_dry_run_moves_nobody() -> None:
+def test_a_dry_run_moves_no_gang() -> None:
     world, found, plans = play(grouped=True, dry_run=True)
     assert world.violations.kept == []
     assert [plan.is_executed for plan in plans] == [False]

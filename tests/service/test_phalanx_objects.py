@@ -1,4 +1,4 @@
-"""PodGroups and Queues as last seen in the API."""
+"""PodGroups and Queues as they were last observed in the API."""
 
 from msgspec import convert
 from phalanx.cache.events import Applied, Deleted, Relisted
@@ -32,7 +32,7 @@ def gang(name: str, uid: str) -> Gang:
     )
 
 
-def test_a_recreated_pod_group_is_not_taken_for_the_old_gangs() -> None:
+def test_a_recreated_pod_group_is_not_the_group_of_the_old_gang() -> None:
     known = PhalanxObjects()
     known.apply(Applied(group("train", "old")))
     assert known.pod_group(gang("train", "old")) is not None
@@ -41,7 +41,7 @@ def test_a_recreated_pod_group_is_not_taken_for_the_old_gangs() -> None:
     assert known.pod_group(gang("train", "new")) is not None
 
 
-def test_a_pod_group_is_found_by_its_uid_too_until_it_is_gone() -> None:
+def test_a_pod_group_is_found_by_its_uid_until_it_is_deleted() -> None:
     known = PhalanxObjects()
     known.apply(Applied(group("train", "old")))
     known.apply(Applied(group("train", "new")))
@@ -53,7 +53,7 @@ def test_a_pod_group_is_found_by_its_uid_too_until_it_is_gone() -> None:
     assert known.pod_group_of(GangId("o")) is None
 
 
-def test_what_is_deleted_or_missing_in_a_list_is_gone() -> None:
+def test_objects_that_are_deleted_or_missing_in_a_list_are_removed() -> None:
     known = PhalanxObjects()
     for each in (group("a", "a"), group("b", "b"), queue("q")):
         known.apply(Applied(each))

@@ -1,4 +1,4 @@
-"""What a placement is refused for when the cluster has changed since it was decided."""
+"""Which placements are refused because the cluster has changed since the decision."""
 
 from typing import Any
 
@@ -17,21 +17,21 @@ from phalanx.service.write_checks import CachePlacementCheck
 from tests.model.written import label, node, pod, pod_group, written
 from tests.node_topologies import node_topology
 
-ROOM = {"allocatable": {"cpu": "8", "pods": "10"}}
+CAPACITY = {"allocatable": {"cpu": "8", "pods": "10"}}
 Change = dict[str, Any]
 
 
 def with_condition(kind: str, status: str) -> Change:
-    return {"status": {**ROOM, "conditions": [{"type": kind, "status": status}]}}
+    return {"status": {**CAPACITY, "conditions": [{"type": kind, "status": status}]}}
 
 
-def why(changed: Change | None) -> str | None:
-    """Plan a gang onto the only node, change the node, ask again."""
+def bind_error(changed: Change | None) -> str | None:
+    """Plan a gang on the only node, change the node, check the bind."""
     config = SchedulerConfig()
     cache = Cache(scheduler_name=config.scheduler_name)
     member = pod("a", uid="a", requests={"cpu": 1}, labels={label("pod-group"): "g"})
     rack = {"rack": "r"}
-    objects = (node("n", labels=rack, status=ROOM), member)
+    objects = (node("n", labels=rack, status=CAPACITY), member)
     cache.apply_all(map(Applied, (*objects, pod_group("g", topology={"required": "rack"}))))
     check = CachePlacementCheck(cache, config)
     snapshot = cache.snapshot(now=0, seed=0, memory=Memory())
@@ -42,12 +42,12 @@ def why(changed: Change | None) -> str | None:
     if changed is None:
         cache.apply(Deleted("Node", "", "n"))
     else:
-        cache.apply(Applied(node("n", **{"labels": rack, "status": ROOM, **changed})))
+        cache.apply(Applied(node("n", **{"labels": rack, "status": CAPACITY, **changed})))
     return check.bind(placement, placement.binds[0])
 
 
 @pytest.mark.parametrize(
-    ("changed", "said"),
+    ("changed", "expected"),
     [
         (None, "node n is gone"),
         (with_condition("Ready", "False"), "node n: condition Ready is False"),
@@ -70,12 +70,12 @@ def why(changed: Change | None) -> str | None:
         ({"spec": {"taints": [{"key": "k", "effect": "PreferNoSchedule"}]}}, None),
     ],
 )
-def test_a_node_is_looked_at_again(changed: Change | None, said: str | None) -> None:
-    assert why(changed) == said
+def test_the_node_is_checked_again(changed: Change | None, expected: str | None) -> None:
+    assert bind_error(changed) == expected
 
 
-def test_a_node_that_lacks_what_others_use_still_takes_what_asks_for_none_of_it() -> None:
-    """Volcano #2999: a node that lost GPUs below what is used there was shut out altogether."""
+def test_a_node_with_overcommitted_gpus_accepts_pods_without_gpus() -> None:
+    """Volcano #2999: a node with fewer GPUs than its pods used was not used at all any more."""
     config = SchedulerConfig()
     cache = Cache(scheduler_name=config.scheduler_name)
     old = pod("old", uid="old", nodeName="n", requests={"example.com/gpu": 2})
@@ -100,7 +100,7 @@ def gpu_memory(asked: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("meta", "said"),
+    ("meta", "expected"),
     [
         (shares("500", index="0"), None),
         (shares("500", index="1"), "GPU 1 of node n has insufficient capacity since the decision"),
@@ -108,12 +108,12 @@ def gpu_memory(asked: str) -> dict[str, Any]:
         (shares("401"), "GPU 1 of node n has insufficient capacity since the decision"),
     ],
 )
-def test_a_device_that_somebody_else_took_meanwhile(meta: dict[str, Any], said: str | None) -> None:
+def test_a_device_that_another_pod_took_in_the_meantime(meta: dict[str, Any], expected: str | None) -> None:
     config = SchedulerConfig()
     cache = Cache(scheduler_name=config.scheduler_name)
     old = pod("old", uid="old", nodeName="n", meta=shares("400", index="1"))
     new = pod("new", uid="new", meta=shares("200"))
-    cache.apply_all(map(Applied, (node("n", labels=SHARING, status=ROOM), old, new)))
+    cache.apply_all(map(Applied, (node("n", labels=SHARING, status=CAPACITY), old, new)))
     (placement,) = decide(cache.snapshot(now=0, seed=0, memory=Memory()), config).placements
     (bind,) = placement.binds
     assert bind.device == Device(index=1, taken=200)
@@ -121,14 +121,14 @@ def test_a_device_that_somebody_else_took_meanwhile(meta: dict[str, Any], said: 
     assert CachePlacementCheck(cache, config).gang(placement) is None
     cache.apply(Applied(pod("other", uid="other", nodeName="n", meta=meta)))
     cache.check_invariants()
-    assert CachePlacementCheck(cache, config).gang(placement) == said
+    assert CachePlacementCheck(cache, config).gang(placement) == expected
 
 
 ASKS_FOR_MORE = "pod team/new requests more of a GPU since the decision"
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "memory", "said"),
+    ("before", "after", "memory", "expected"),
     [
         (shares("200"), shares("200"), "81920", None),
         (shares("200"), shares("100"), "81920", None),
@@ -139,44 +139,46 @@ ASKS_FOR_MORE = "pod team/new requests more of a GPU since the decision"
         (gpu_memory("20Gi"), gpu_memory("20Gi"), "40960", ASKS_FOR_MORE),
     ],
 )
-def test_a_pod_that_asks_for_more_of_a_device_meanwhile(
-    before: dict[str, Any], after: dict[str, Any], memory: str, said: str | None
+def test_a_pod_that_requests_more_of_a_device_in_the_meantime(
+    before: dict[str, Any], after: dict[str, Any], memory: str, expected: str | None
 ) -> None:
-    """Annotations change at any time, and a device turns out to have less memory than was said."""
+    """Annotations change at any time, and a device can turn out to have less memory than was published."""
     config = SchedulerConfig()
     cache = Cache(scheduler_name=config.scheduler_name)
     labels = {**SHARING, "nvidia.com/gpu.memory": "81920"}
-    cache.apply_all(map(Applied, (node("n", labels=labels, status=ROOM), pod("new", uid="new", meta=before))))
+    cache.apply_all(
+        map(Applied, (node("n", labels=labels, status=CAPACITY), pod("new", uid="new", meta=before)))
+    )
     (placement,) = decide(cache.snapshot(now=0, seed=0, memory=Memory()), config).placements
     cache.apply(Applied(pod("new", uid="new", meta=after)))
-    cache.apply(Applied(node("n", labels={**labels, "nvidia.com/gpu.memory": memory}, status=ROOM)))
+    cache.apply(Applied(node("n", labels={**labels, "nvidia.com/gpu.memory": memory}, status=CAPACITY)))
     (bind,) = placement.binds
     cache.apply(Assumed(bind.pod, bind.node, bind.device))
-    assert CachePlacementCheck(cache, config).gang(placement) == said
+    assert CachePlacementCheck(cache, config).gang(placement) == expected
 
 
-def test_a_plan_for_a_device_that_the_node_has_not_any_more() -> None:
+def test_a_device_that_the_node_no_longer_has() -> None:
     config = SchedulerConfig()
     cache = Cache(scheduler_name=config.scheduler_name)
     old = pod("old", uid="old", nodeName="n", meta=shares("400", index="1"))
     new = pod("new", uid="new", meta=shares("200"))
-    cache.apply_all(map(Applied, (node("n", labels=SHARING, status=ROOM), old, new)))
+    cache.apply_all(map(Applied, (node("n", labels=SHARING, status=CAPACITY), old, new)))
     (placement,) = decide(cache.snapshot(now=0, seed=0, memory=Memory()), config).placements
     (bind,) = placement.binds
     cache.apply(Assumed(bind.pod, bind.node, bind.device))
-    cache.apply(Applied(node("n", labels={**SHARING, "nvidia.com/gpu.count": "1"}, status=ROOM)))
-    said = CachePlacementCheck(cache, config).gang(placement)
-    assert said == "GPU 1 of node n has insufficient capacity since the decision"
+    cache.apply(Applied(node("n", labels={**SHARING, "nvidia.com/gpu.count": "1"}, status=CAPACITY)))
+    expected = CachePlacementCheck(cache, config).gang(placement)
+    assert expected == "GPU 1 of node n has insufficient capacity since the decision"
 
 
-def test_a_member_that_stands_holds_the_gang_together() -> None:
-    """The plan puts others beside it; if its node is elsewhere by now, that is another plan."""
+def test_a_running_member_that_left_the_domain_invalidates_the_plan() -> None:
+    """The new members were placed with the running one; the plan is invalid once its node has moved."""
     config = SchedulerConfig()
     cache = Cache(scheduler_name=config.scheduler_name)
     labels = {label("pod-group"): "g"}
     old = pod("old", uid="old", nodeName="n1", requests={"cpu": 1}, labels=labels)
     new = pod("new", uid="new", requests={"cpu": 8}, labels=labels)
-    nodes = [node(name, labels={"rack": "r"}, status=ROOM) for name in ("n1", "n2")]
+    nodes = [node(name, labels={"rack": "r"}, status=CAPACITY) for name in ("n1", "n2")]
     group = pod_group("g", topology={"required": "rack"}, minMember=2)
     cache.apply_all(map(Applied, (*nodes, old, new, group)))
     snapshot = cache.snapshot(now=0, seed=0, memory=Memory())
@@ -185,39 +187,41 @@ def test_a_member_that_stands_holds_the_gang_together() -> None:
     assert [bind.node for bind in placement.binds] == ["n2"]
     cache.apply(Assumed(placement.binds[0].pod, placement.binds[0].node))
     assert CachePlacementCheck(cache, config).gang(placement) is None
-    cache.apply(Applied(node("n1", labels={"rack": "another"}, status=ROOM)))
-    said = CachePlacementCheck(cache, config).gang(placement)
-    assert said == "running pod team/old is outside the domain of the placement"
+    cache.apply(Applied(node("n1", labels={"rack": "another"}, status=CAPACITY)))
+    expected = CachePlacementCheck(cache, config).gang(placement)
+    assert expected == "running pod team/old is outside the domain of the placement"
 
 
-@pytest.mark.parametrize(("rack", "said"), [("r", None), ("other", "has left the domain of the placement")])
-def test_a_node_of_a_subgroup_is_looked_at_again(rack: str, said: str | None) -> None:
+@pytest.mark.parametrize(
+    ("rack", "expected"), [("r", None), ("other", "has left the domain of the placement")]
+)
+def test_the_domain_of_a_subgroup_is_checked_again(rack: str, expected: str | None) -> None:
     config = SchedulerConfig()
     cache = Cache(scheduler_name=config.scheduler_name)
     labels = {label("pod-group"): "g", label("subgroup"): "left"}
     member = pod("a", uid="a", requests={"cpu": 1}, labels=labels)
     left = {"name": "left", "minMember": 1, "topology": {"required": "rack"}}
     group = pod_group("g", minMember=1, subGroups=[left])
-    cache.apply_all(map(Applied, (node("n", labels={"rack": "r"}, status=ROOM), member, group)))
+    cache.apply_all(map(Applied, (node("n", labels={"rack": "r"}, status=CAPACITY), member, group)))
     snapshot = cache.snapshot(now=0, seed=0, memory=Memory())
     snapshot = replace(snapshot, topologies={"": Topology("", (Level("rack", "rack"),))})
     (placement,) = decide(snapshot, config).placements
     assert (placement.domain_labels, placement.node_labels) == ({}, {"n": {"rack": "r"}})
     cache.apply(Assumed(placement.binds[0].pod, placement.binds[0].node))
-    cache.apply(Applied(node("n", labels={"rack": rack}, status=ROOM)))
+    cache.apply(Applied(node("n", labels={"rack": rack}, status=CAPACITY)))
     found = CachePlacementCheck(cache, config).gang(placement)
-    assert (found is None) if said is None else (said in (found or ""))
+    assert (found is None) if expected is None else (expected in (found or ""))
 
 
-def test_a_pod_that_must_be_apart_has_come_meanwhile() -> None:
-    """Of another scheduler; the members of the gang itself are apart as planned."""
+def test_a_pod_that_violates_anti_affinity_was_bound_in_the_meantime() -> None:
+    """It is of another scheduler; the members of the gang are apart as planned."""
     config = SchedulerConfig()
     cache = Cache(scheduler_name=config.scheduler_name)
     term = {"topologyKey": "rack", "labelSelector": {"matchLabels": {"app": "x"}}}
     affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
     labels = {label("pod-group"): "g", "app": "x"}
     members = [pod(name, uid=name, labels=labels, affinity=affinity) for name in "ab"]
-    nodes = [node(name, labels={"rack": name}, status=ROOM) for name in "nm"]
+    nodes = [node(name, labels={"rack": name}, status=CAPACITY) for name in "nm"]
     cache.apply_all(map(Applied, (*nodes, *members, pod_group("g", minMember=2))))
     (placement,) = decide(cache.snapshot(now=0, seed=0, memory=Memory()), config).placements
     cache.apply_all(Assumed(bind.pod, bind.node) for bind in placement.binds)
@@ -242,53 +246,58 @@ def zoned_cache(*others: Any) -> Cache:
     return cache
 
 
-def asking(name: str, gpus: int, **fields: Any) -> Any:
+def requesting_pod(name: str, gpus: int, **fields: Any) -> Any:
     return pod(name, uid=name, requests={"example.com/gpu": gpus}, **fields)
 
 
 @pytest.mark.parametrize(
-    ("sizes", "said"), [([4], None), ([1], None), ([2, 1], NO_ZONE), ([1, 1], NO_ZONE), ([], None)]
+    ("sizes", "expected"), [([4], None), ([1], None), ([2, 1], NO_ZONE), ([1, 1], NO_ZONE), ([], None)]
 )
 @pytest.mark.parametrize("phase", ["Pending", "Running"])
-def test_zones_that_others_may_have_taken_meanwhile(sizes: list[int], said: str | None, phase: str) -> None:
-    """Two small pods may lie in two zones."""
-    cache, config = zoned_cache(asking("a", 4)), SchedulerConfig()
+def test_zones_that_other_pods_may_have_taken_in_the_meantime(
+    sizes: list[int], expected: str | None, phase: str
+) -> None:
+    """Two small pods may be in two zones."""
+    cache, config = zoned_cache(requesting_pod("a", 4)), SchedulerConfig()
     (placement,) = decide(cache.snapshot(now=0, seed=0, memory=Memory()), config).placements
     cache.apply(Assumed(placement.binds[0].pod, placement.binds[0].node))
     check = CachePlacementCheck(cache, config)
     assert check.gang(placement) is None
     for index, size in enumerate(sizes):
-        cache.apply(Applied(asking(f"x{index}", size, nodeName="n", status={"phase": phase})))
-    assert check.gang(placement) == said
+        cache.apply(Applied(requesting_pod(f"x{index}", size, nodeName="n", status={"phase": phase})))
+    assert check.gang(placement) == expected
 
 
-def test_zones_that_became_smaller_meanwhile() -> None:
-    cache, config = zoned_cache(asking("a", 4)), SchedulerConfig()
+def test_zones_that_became_smaller_in_the_meantime() -> None:
+    cache, config = zoned_cache(requesting_pod("a", 4)), SchedulerConfig()
     (placement,) = decide(cache.snapshot(now=0, seed=0, memory=Memory()), config).placements
     cache.apply(Assumed(placement.binds[0].pod, placement.binds[0].node))
     small = {"example.com/gpu": "2"}
     cache.apply(Applied(written(NodeResourceTopology, node_topology("n", *[small] * 4))))
-    said = CachePlacementCheck(cache, config).gang(placement)
-    assert said == "node n: have no NUMA zone with 4 example.com/gpu together"
+    expected = CachePlacementCheck(cache, config).gang(placement)
+    assert expected == "node n: have no NUMA zone with 4 example.com/gpu together"
 
 
-def test_a_member_that_runs_already_takes_nothing_from_the_others() -> None:
-    """What is published lags behind it, but the plan counted it."""
+def test_a_member_that_is_already_running_is_not_counted_twice() -> None:
+    """The published zones lag behind, but the plan counted the member."""
     three = {"allocatable": {"cpu": "64", "pods": "10", "example.com/gpu": "12"}}
     left = [{"example.com/gpu": "2"}, ZONE, ZONE]
     zones = written(NodeResourceTopology, node_topology("n", ZONE, ZONE, ZONE, available=left))
     runs = {"nodeName": "n", "status": {"phase": "Running"}}
-    cache, config = zoned_cache(asking("x", 1, **runs), asking("y", 1, **runs)), SchedulerConfig()
+    cache, config = (
+        zoned_cache(requesting_pod("x", 1, **runs), requesting_pod("y", 1, **runs)),
+        SchedulerConfig(),
+    )
     labels = {label("pod-group"): "g"}
-    members = [asking(name, 4, labels=labels) for name in ("a", "b")]
+    members = [requesting_pod(name, 4, labels=labels) for name in ("a", "b")]
     cache.apply_all(map(Applied, (node("n", status=three), zones, *members, pod_group("g", minMember=2))))
     (placement,) = decide(cache.snapshot(now=0, seed=0, memory=Memory()), config).placements
     for bind in placement.binds:
         cache.apply(Assumed(bind.pod, bind.node))
     check = CachePlacementCheck(cache, config)
     assert check.gang(placement) is None
-    cache.apply(Applied(asking("b", 4, labels=labels, **runs)))
+    cache.apply(Applied(requesting_pod("b", 4, labels=labels, **runs)))
     bind = next(each for each in placement.binds if each.name == "a")
     assert check.bind(placement, bind) is None
-    cache.apply(Applied(asking("z", 1, **runs)))
+    cache.apply(Applied(requesting_pod("z", 1, **runs)))
     assert check.bind(placement, bind) == NO_ZONE

@@ -1,4 +1,4 @@
-"""What a PodGroup says of itself, for each state that a gang can be in."""
+"""The status of a PodGroup, for each state of a gang."""
 
 import msgspec
 import pytest
@@ -45,12 +45,12 @@ PLACED = Placement(
 )
 
 
-NEVER_TOLD = GangReport()
+NO_REPORT = GangReport()
 NEW = PodGroupStatus()
 
 
-def status(of: Gang, told: GangReport = NEVER_TOLD, before: PodGroupStatus = NEW) -> PodGroupStatus:
-    return status_of(of, told, before=before, now_ms=NOW_MS)
+def status(of: Gang, report: GangReport = NO_REPORT, before: PodGroupStatus = NEW) -> PodGroupStatus:
+    return status_of(of, report, before=before, now_ms=NOW_MS)
 
 
 @pytest.mark.parametrize(
@@ -82,12 +82,12 @@ def test_a_started_gang_that_lost_a_member_stays_running() -> None:
     assert (now.phase, now.started_at) == ("Running", "2026-09-21T10:00:00Z")
 
 
-def test_a_gang_that_gives_back_what_it_holds_is_releasing() -> None:
+def test_a_gang_whose_pods_are_being_evicted_is_releasing() -> None:
     assert status(gang(BOUND, WAITING), GangReport(releasing=True)).phase == "Releasing"
 
 
-def test_a_gang_that_lost_a_member_before_anything_was_written_has_started_all_the_same() -> None:
-    """Else the next leader takes it for one that never started, and releases it."""
+def test_a_gang_that_lost_a_member_before_the_first_status_write_has_started() -> None:
+    """Otherwise the next leader would treat it as never started, and release it."""
     lost = msgspec.structs.replace(gang(RUNNING, DELETING), started=True)
     assert status(lost).started_at == NOW
     assert status(lost).phase == "Running"
@@ -98,36 +98,36 @@ def test_started_at_is_set_when_enough_members_are_bound_in_the_api() -> None:
     assert status(gang(BOUND, BOUND)).started_at == NOW
 
 
-def test_counts_leave_out_deleting_members_and_count_assumed_ones_as_pending() -> None:
+def test_counts_exclude_deleting_members_and_count_assumed_ones_as_pending() -> None:
     found = status(gang(WAITING, ASSUMED, BOUND, RUNNING, SUCCEEDED, FAILED, DELETING)).counts
     assert found == Counts(total=7, pending=2, bound=1, running=1, succeeded=1, failed=1)
 
 
-def test_a_verdict_is_shown_while_somebody_waits() -> None:
-    told = GangReport(verdict=REFUSED, position=4)
-    waiting = status(gang(WAITING, WAITING), told)
+def test_a_verdict_is_shown_while_members_wait() -> None:
+    report = GangReport(verdict=REFUSED, position=4)
+    waiting = status(gang(WAITING, WAITING), report)
     assert (waiting.reason, waiting.message) == ("InsufficientCapacity", "needs 2, 1 is free.")
     assert (waiting.next_step, waiting.queue_position) == ("Free 1 more.", 4)
     assert (waiting.conditions[0].status, waiting.conditions[0].reason) == ("False", "InsufficientCapacity")
-    running = status(gang(RUNNING, RUNNING), told)
+    running = status(gang(RUNNING, RUNNING), report)
     assert (running.reason, running.message, running.next_step, running.queue_position) == (None,) * 4
     assert running.conditions[0].status == "True"
 
 
-def test_an_expected_start_is_shown_while_somebody_waits() -> None:
+def test_an_expected_start_is_shown_while_members_wait() -> None:
     start = ExpectedStart(at=60_000, earliest=0, latest=120_500, method="estimates")
-    told = GangReport(verdict=msgspec.structs.replace(REFUSED, start=start))
-    assert status(gang(WAITING), told).expected_start == StartStatus(
+    report = GangReport(verdict=msgspec.structs.replace(REFUSED, start=start))
+    assert status(gang(WAITING), report).expected_start == StartStatus(
         at="1970-01-01T00:01:00Z",
         earliest="1970-01-01T00:00:00Z",
         latest="1970-01-01T00:02:00Z",
         method="estimates",
     )
     assert status(gang(WAITING), GangReport(verdict=REFUSED)).expected_start is None
-    assert status(gang(RUNNING), told).expected_start is None
+    assert status(gang(RUNNING), report).expected_start is None
 
 
-def test_the_condition_tells_what_is_wrong_the_evidence_and_what_would_help() -> None:
+def test_the_condition_has_the_message_the_evidence_and_the_next_step() -> None:
     evidence = (
         Evidence("rack a", "fits 1 of 2 pods"),
         Evidence("nodes", "cordoned", 3),
@@ -142,7 +142,7 @@ def test_the_condition_tells_what_is_wrong_the_evidence_and_what_would_help() ->
     )
 
 
-def test_placement_and_certificate_outlive_the_cycle_that_made_them() -> None:
+def test_placement_and_certificate_are_kept_in_later_cycles() -> None:
     first = status(gang(ASSUMED, ASSUMED), GangReport(placement=PLACED))
     assert first.placement is not None
     assert first.certificate is not None
@@ -152,14 +152,14 @@ def test_placement_and_certificate_outlive_the_cycle_that_made_them() -> None:
     assert (later.placement, later.certificate) == (first.placement, first.certificate)
 
 
-def test_a_gang_that_begins_anew_has_not_started_for_the_next_leader_either() -> None:
-    anew = msgspec.structs.replace(gang(WAITING, WAITING), starts_over=True)
+def test_the_start_time_of_a_restarted_gang_is_removed() -> None:
+    restarted = msgspec.structs.replace(gang(WAITING, WAITING), starts_over=True)
     before = PodGroupStatus(started_at=NOW)
-    assert status_of(anew, GangReport(), before=before, now_ms=NOW_MS).started_at is None
+    assert status_of(restarted, GangReport(), before=before, now_ms=NOW_MS).started_at is None
     assert status_of(gang(WAITING, WAITING), GangReport(), before=before, now_ms=NOW_MS).started_at == NOW
 
 
-def test_a_gang_that_reserves_has_started_with_its_first_member() -> None:
+def test_a_gang_with_reserved_capacity_has_started_with_its_first_member() -> None:
     half = gang(RUNNING)
     assert status(half).started_at is None
     reserving = msgspec.structs.replace(half, spec=RESERVING)
@@ -171,18 +171,18 @@ def test_a_gang_that_reserves_has_started_with_its_first_member() -> None:
     assert condition.message == "minMember pods are bound"
 
 
-def test_it_tells_that_its_reservation_ended_until_its_members_have_come() -> None:
+def test_an_expired_reservation_is_shown_until_all_members_are_bound() -> None:
     ended = msgspec.structs.replace(REFUSED, reason=Reason.RESERVATION_EXPIRED)
     reserving = msgspec.structs.replace(gang(RUNNING), spec=RESERVING)
-    told = status(reserving, GangReport(verdict=ended))
-    [condition] = told.conditions
-    assert (told.reason, told.message, condition.status) == ("ReservationExpired", ended.message, "True")
+    report = status(reserving, GangReport(verdict=ended))
+    [condition] = report.conditions
+    assert (report.reason, report.message, condition.status) == ("ReservationExpired", ended.message, "True")
     assert condition.message.startswith(ended.message)
     assert status(reserving, GangReport(verdict=REFUSED)).reason is None
     assert status(gang(RUNNING, RUNNING), GangReport(verdict=ended)).reason is None
 
 
-def test_a_gang_that_failed_before_it_was_whole_was_never_scheduled() -> None:
+def test_a_gang_that_failed_before_it_was_complete_was_never_scheduled() -> None:
     failed = status(gang(FAILED, FAILED))
     [condition] = failed.conditions
     assert (failed.phase, condition.status, condition.reason) == ("Failed", "False", "Failed")
@@ -191,7 +191,7 @@ def test_a_gang_that_failed_before_it_was_whole_was_never_scheduled() -> None:
 @pytest.mark.parametrize(
     ("before", "after"), [("Running", "Pending"), ("Finished", "Finished"), ("Failed", "Failed")]
 )
-def test_without_pods_no_pod_is_told_of(before: str, after: str) -> None:
+def test_a_gang_without_pods_has_no_counts(before: str, after: str) -> None:
     old = PodGroupStatus(phase=before, counts=Counts(total=2, running=2), started_at=NOW)
     empty = status_without_members(old, now_ms=NOW_MS)
     assert (empty.phase, empty.counts) == (after, Counts())

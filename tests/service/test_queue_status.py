@@ -1,4 +1,4 @@
-"""What a Queue says of itself."""
+"""The status of a Queue."""
 
 import msgspec
 from phalanx.model.decisions import QueueReport
@@ -15,7 +15,7 @@ def test_amounts_are_quantities_and_waiting_work_is_counted() -> None:
     assert [(each.type, each.status) for each in status.conditions] == [("Ready", "True")]
 
 
-def test_a_queue_that_contradicts_itself_says_so() -> None:
+def test_an_invalid_queue_has_a_condition() -> None:
     problem = Objection(Reason.QUEUE_INVALID, "spec.parent: queue nowhere does not exist")
     status = status_of(msgspec.structs.replace(REPORT, problems=(problem,)), now_ms=0)
     [condition] = status.conditions
@@ -23,7 +23,7 @@ def test_a_queue_that_contradicts_itself_says_so() -> None:
     assert condition.message == "spec.parent: queue nowhere does not exist"
 
 
-def test_what_a_queue_is_due() -> None:
+def test_the_fair_share_of_a_queue() -> None:
     status = status_of(
         msgspec.structs.replace(REPORT, guarantee={"nvidia.com/gpu": 6}, fair_share={"cpu": 500}), now_ms=0
     )
@@ -36,7 +36,7 @@ def test_what_a_queue_is_due() -> None:
     ]
 
 
-def test_guarantees_that_cannot_be_kept_are_another_condition() -> None:
+def test_unsatisfiable_guarantees_have_their_own_condition() -> None:
     problem = Objection(Reason.QUEUE_INVALID, "spec.guarantee[cpu]: 1 of 2")
     status = status_of(msgspec.structs.replace(REPORT, unmet_guarantees=(problem,)), now_ms=0)
     assert [(each.type, each.status) for each in status.conditions] == [

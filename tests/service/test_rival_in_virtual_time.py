@@ -1,4 +1,4 @@
-"""Another scheduler takes the same nodes, pod by pod, from a view of the cluster that lags behind."""
+"""Another scheduler uses the same nodes, pod by pod, based on a delayed view of the cluster."""
 
 import asyncio
 from typing import Final
@@ -21,7 +21,7 @@ LONG_ENOUGH_S: Final = 900
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_gangs_start_whole_beside_a_rival_scheduler(seed: int) -> None:
+def test_gangs_start_completely_beside_a_rival_scheduler(seed: int) -> None:
     rejected = set[str]()
 
     async def play(world: World) -> None:
@@ -49,22 +49,22 @@ def test_gangs_start_whole_beside_a_rival_scheduler(seed: int) -> None:
 
     world = in_world(WorldSettings(seed=seed, checks=ALL_CHECKS, single_writer=False), play)
     assert world.violations.kept == []
-    assert rejected, "nobody took what somebody else had taken"
+    assert rejected, "the two schedulers never chose the same GPU"
 
 
 def rejection(pod: manifests.Manifest) -> list[str]:
-    """The pod's UID, if its kubelet refused it for want of a free GPU."""
+    """The pod's UID, if its kubelet rejected it for lack of a free GPU."""
     is_refused = pod.get("status", {}).get("reason") == "UnexpectedAdmissionError"
     return [pod["metadata"]["uid"]] if is_refused else []
 
 
 def ended(world: World, prefix: str) -> int:
-    """How many pods with such names have ended, well or not."""
+    """How many pods with this name prefix have ended, successfully or not."""
     found = [world.client.get(key) for key in world.client.keys("pods") if key.name.startswith(prefix)]
     return sum((each or {}).get("status", {}).get("phase") in ("Succeeded", "Failed") for each in found)
 
 
 def succeeded(world: World, job: str) -> int:
-    """How many of the Job's pods have."""
+    """How many pods of the Job have succeeded."""
     found = [world.client.get(key) for key in world.client.keys("jobs.batch") if key.name == job]
     return sum((each or {}).get("status", {}).get("succeeded", 0) for each in found)

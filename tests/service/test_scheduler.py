@@ -1,4 +1,4 @@
-"""The whole scheduler on the embedded API server: what it writes, and what it does when writes go wrong."""
+"""The complete scheduler on the embedded API server: what it writes, and how it handles failed writes."""
 
 import asyncio
 from typing import Any
@@ -16,10 +16,10 @@ FORBIDDEN = answer(403, b'{"kind":"Status","code":403,"reason":"Forbidden","mess
 
 
 def gang(
-    world: World, name: str, *, size: int, min_member: int | None = None, wish: Any = None, **fields: Any
+    world: World, name: str, *, size: int, min_member: int | None = None, recovery: Any = None, **fields: Any
 ) -> None:
     group = manifests.pod_group(name, min_member=min_member or size)
-    group["spec"].update({"recovery": wish} if wish else {})
+    group["spec"].update({"recovery": recovery} if recovery else {})
     world.create(POD_GROUPS, group)
     for number in range(size):
         made = manifests.pod(f"{name}-{number}", group=name)
@@ -28,7 +28,7 @@ def gang(
 
 
 def add_node(world: World, name: str, gpus: int) -> None:
-    """Admission taints every new node; the kubelet would take that off."""
+    """Admission taints every new node; the node lifecycle controller would remove the taint."""
     world.create(NODES, manifests.node(name, gpus=gpus))
     world.untaint(name)
 
@@ -44,7 +44,7 @@ def condition(world: World, pod: str) -> dict[str, Any]:
     return found[0] if found else {}
 
 
-async def test_a_gang_is_bound_and_says_where_it_went() -> None:
+async def test_a_gang_is_bound_and_its_placement_reported() -> None:
     async with running() as world:
         add_node(world, "n1", 4)
         gang(world, "train", size=3)
@@ -56,10 +56,10 @@ async def test_a_gang_is_bound_and_says_where_it_went() -> None:
         assert {event["reason"] for event in world.get(EVENTS)["items"]} == {"Scheduled"}
 
 
-async def test_a_status_that_met_somebody_elses_write_is_written_again() -> None:
+async def test_a_status_write_that_conflicts_is_repeated() -> None:
     async with running() as world:
 
-        async def after_somebody_else(send: Any) -> Any:
+        async def after_another_write(send: Any) -> Any:
             world.overwrite_status(f"{POD_GROUPS}/train", queuePosition=7)
             await asyncio.sleep(3 * REPORT_PERIOD_S)  # the other write is seen before ours is refused
             return await send()
@@ -67,13 +67,13 @@ async def test_a_status_that_met_somebody_elses_write_is_written_again() -> None
         add_node(world, "n1", 4)
         gang(world, "train", size=3)
         await world.until(lambda: status(world, "train").get("counts", {}).get("bound") == 3)
-        world.transport.fault("PATCH", "/podgroups/train/status", after_somebody_else)
+        world.transport.fault("PATCH", "/podgroups/train/status", after_another_write)
         world.overwrite_status(f"{PODS}/train-0", phase="Running")
         await world.until(lambda: status(world, "train").get("queuePosition") == 7)
         await world.until(lambda: status(world, "train")["counts"]["running"] == 1)
 
 
-async def test_a_gang_that_does_not_fit_says_why_everywhere() -> None:
+async def test_the_reason_of_a_gang_that_does_not_fit_is_in_status_condition_and_event() -> None:
     async with running() as world:
         add_node(world, "n1", 4)
         gang(world, "train", size=5)
@@ -86,7 +86,7 @@ async def test_a_gang_that_does_not_fit_says_why_everywhere() -> None:
         assert world.nodes_of_pods() == {}
 
 
-async def test_a_gang_without_pods_tells_of_none() -> None:
+async def test_a_gang_without_pods_has_a_status() -> None:
     async with running() as world:
         add_node(world, "n1", 4)
         gang(world, "train", size=2)
@@ -97,7 +97,7 @@ async def test_a_gang_without_pods_tells_of_none() -> None:
         assert status(world, "train")["phase"] == "Pending"
 
 
-async def test_a_gang_that_waits_starts_when_room_comes() -> None:
+async def test_a_waiting_gang_starts_when_capacity_is_added() -> None:
     async with running() as world:
         add_node(world, "n1", 2)
         gang(world, "train", size=3)
@@ -106,7 +106,7 @@ async def test_a_gang_that_waits_starts_when_room_comes() -> None:
         await world.until(lambda: len(world.nodes_of_pods()) == 3)
 
 
-async def test_a_bind_whose_answer_is_lost_happens_once() -> None:
+async def test_a_bind_whose_response_is_lost_happens_once() -> None:
     async with running() as world:
         world.transport.fault("POST", "train-1/binding", applied_but_lost)
         add_node(world, "n1", 4)
@@ -115,7 +115,7 @@ async def test_a_bind_whose_answer_is_lost_happens_once() -> None:
         assert world.transport.count("POST", "train-1/binding") == 1
 
 
-async def test_a_gang_whose_binds_are_refused_rests_and_holds_up_nobody() -> None:
+async def test_a_gang_whose_binds_are_refused_backs_off_and_delays_no_other() -> None:
     async with running() as world:
         world.transport.fault("POST", "poisoned-0/binding", *[FORBIDDEN] * 1000)
         add_node(world, "n1", 8)
@@ -127,7 +127,7 @@ async def test_a_gang_whose_binds_are_refused_rests_and_holds_up_nobody() -> Non
         assert world.transport.count("POST", "poisoned-0/binding") <= BIND_ATTEMPTS_MAX
 
 
-async def test_a_gang_whose_bind_was_refused_for_a_while_is_completed() -> None:
+async def test_a_gang_whose_bind_was_refused_once_is_completed() -> None:
     async with running() as world:
         world.transport.fault("POST", "train-2/binding", FORBIDDEN)
         add_node(world, "n1", 4)
@@ -136,21 +136,21 @@ async def test_a_gang_whose_bind_was_refused_for_a_while_is_completed() -> None:
         assert world.transport.count("POST", "train-2/binding") == 2
 
 
-WISH = {"onNodeLoss": "Replace", "gracePeriod": "0s"}
+RECOVERY = {"onNodeLoss": "Replace", "gracePeriod": "0s"}
 OWNER = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "job", "controller": True}
 
 
 def lose(world: World, node: str) -> None:
-    """Its kubelet is not heard any more."""
+    """Its kubelet sends no heartbeats any more."""
     conditions = [{"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown"}]
     world.overwrite_status(f"/api/v1/nodes/{node}", conditions=conditions)
 
 
-async def test_a_member_on_a_lost_node_is_replaced_and_its_gang_goes_on_running() -> None:
+async def test_a_member_on_a_lost_node_is_replaced_and_its_gang_keeps_running() -> None:
     async with running() as world:
         add_node(world, "n1", 1)
         add_node(world, "n2", 1)
-        gang(world, "train", size=2, wish=WISH, ownerReferences=[OWNER])
+        gang(world, "train", size=2, recovery=RECOVERY, ownerReferences=[OWNER])
         await world.until(lambda: status(world, "train").get("startedAt") is not None)
         lost = next(pod for pod, node in world.nodes_of_pods().items() if node == "n2")
         lose(world, "n2")
@@ -174,28 +174,28 @@ async def test_a_node_that_is_healthy_again_is_used() -> None:
         await world.until(lambda: set(world.nodes_of_pods()) == {"train-0", "train-1"})
 
 
-async def test_a_queue_tells_what_it_holds_and_what_waits() -> None:
+async def test_the_status_of_a_queue_has_usage_and_waiting_gangs() -> None:
     async with running() as world:
         add_node(world, "n1", 4)
         world.create(QUEUES, manifests.queue("default"))
         gang(world, "train", size=3)
         gang(world, "waits", size=2)
 
-        def told() -> tuple[str | None, int | None]:
+        def reported() -> tuple[str | None, int | None]:
             found = world.get(f"{QUEUES}/default").get("status", {})
             return found.get("allocated", {}).get("nvidia.com/gpu"), found.get("pendingGangs")
 
-        await world.until(lambda: told() == ("3", 1))
+        await world.until(lambda: reported() == ("3", 1))
 
 
-async def test_a_stopped_scheduler_gives_the_lease_back() -> None:
+async def test_a_stopped_scheduler_releases_the_lease() -> None:
     async with running() as world:
         await world.until(lambda: bool(world.get(LEASES)["items"]))
         assert world.get(f"{LEASES}/phalanx")["spec"]["holderIdentity"] == "one"
     assert not world.get(f"{LEASES}/phalanx")["spec"].get("holderIdentity")
 
 
-async def test_a_gang_that_waits_is_told_when_it_starts_and_nobody_delays_it() -> None:
+async def test_a_waiting_gang_gets_an_expected_start_that_is_not_delayed() -> None:
     async with running() as world:
         add_node(world, "n1", 4)
         world.create(QUEUES, manifests.queue("default", backfill="Easy"))

@@ -1,4 +1,4 @@
-"""The scheduler's own endpoints answer as probes and people expect."""
+"""The scheduler's HTTP endpoints answer probes and users."""
 
 from collections.abc import Awaitable, Callable
 
@@ -33,7 +33,7 @@ async def test_a_failing_probe_names_its_reason() -> None:
     assert await get(app, "/readyz") == (503, b"pods are not listed yet\n")
 
 
-async def test_alive_and_ready_are_different_questions() -> None:
+async def test_liveness_and_readiness_are_independent() -> None:
     assert (await get(app_with(ready="standing by"), "/healthz"))[0] == 200
     assert (await get(app_with(alive="the cycle loop has ended"), "/healthz"))[0] == 503
 
@@ -64,14 +64,14 @@ async def test_snapshot_is_not_found_before_the_first_cycle() -> None:
     assert await get(recordings(last=b"file"), "/debug/snapshot") == (200, b"file")
 
 
-async def test_an_error_is_not_found_before_there_is_one() -> None:
+async def test_debug_error_is_not_found_before_an_error() -> None:
     app = recordings(last=b"file")
     assert await get(app, "/debug/error") == (404, b"no cycle had a solver error\n")
     app = recordings(last=b"file", error=b"wrong")
     assert await get(app, "/debug/error") == (200, b"wrong")
 
 
-async def test_an_inconclusive_cycle_is_not_found_before_there_is_one() -> None:
+async def test_debug_inconclusive_is_not_found_before_an_inconclusive_cycle() -> None:
     found = await get(recordings(), "/debug/inconclusive")
     assert found == (404, b"no cycle had an inconclusive solver run\n")
     assert await get(recordings(inconclusive=b"hard"), "/debug/inconclusive") == (200, b"hard")

@@ -1,0 +1,40 @@
+"""The permissions of `deploy/base` are sufficient, and each is used."""
+
+import pytest
+
+from tests.deploy.manifests import base
+from tests.e2e.audit_log import Permission, granted
+from tests.e2e.conftest import Cluster
+from tests.e2e.pod_history import watching
+from tests.e2e.scheduler_process import scheduler
+from tests.e2e.workloads import create, create_cluster, create_gangs, members, pod_group, queue
+
+pytestmark = [pytest.mark.controlplane, pytest.mark.xdist_group("e2e")]
+
+RARELY_USED = {
+    Permission(
+        "scheduling.phalanx.dev", "podgroups", "get"
+    ): "read again when its status changed before a placement",
+    Permission("", "pods", "get"): "read back after a bind whose outcome is unknown or that was refused",
+    Permission("", "pods", "delete"): "release of a gang that lost members while it was being bound",
+    Permission("events.k8s.io", "events", "patch"): "an event that is repeated after minutes",
+}
+
+
+async def test_an_ordinary_run_uses_every_permission_and_is_denied_none(cluster: Cluster) -> None:
+    plane = cluster.plane
+    await create_cluster(plane, count=2, cpu=4, space="permissions")
+    await create(plane, queue("team"))
+    permissions = granted(base("ClusterRole", "phalanx-scheduler"), base("Role", "phalanx-lease"))
+    # Lists are used only if a watch cannot start with one.
+    lists = {permission for permission in permissions if permission.verb == "list"}
+    expected = permissions - lists - set(RARELY_USED)
+    async with watching(plane) as history, scheduler(plane, cluster.kubeconfig) as process:
+        await create_gangs(plane, space="permissions", count=1, size=4)
+        await create(plane, pod_group("large", space="permissions", size=9, queue="team"))
+        await create(plane, *members("large", space="permissions", size=9, requests={"cpu": "1"}))
+        await history.until_bound(4, timeout=60)
+        await cluster.audit.until_used(expected)
+        await process.stop()
+    assert cluster.audit.used() <= permissions
+    assert cluster.audit.denied() == []
