@@ -100,7 +100,10 @@ def test_the_full_load_is_asked_for_alone(capsys: pytest.CaptureFixture[str]) ->
 
 @pytest.mark.parametrize(
     ("words", "told"),
-    [(["crashes", "--act", "dance"], "expected one of bind, "), (["load", "--act", "bind"], "leave it out")],
+    [
+        (["crashes", "--operation", "dance"], "expected one of bind, "),
+        (["load", "--operation", "bind"], "leave it out"),
+    ],
 )
 def test_an_act_that_is_not_there(words: list[str], told: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["drill", *words]) == 2
@@ -108,13 +111,13 @@ def test_an_act_that_is_not_there(words: list[str], told: str, capsys: pytest.Ca
 
 
 def test_one_act_of_a_drill_is_played(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["drill", "races", "--act", "member-lost", "-o", "json"]) == 0
+    assert main(["drill", "races", "--operation", "member-lost", "-o", "json"]) == 0
     (tally,) = json.loads(capsys.readouterr().out)
     assert 0 < tally["played"] < 20
 
 
 def test_the_command_of_a_plan_plays_it_alone(capsys: pytest.CaptureFixture[str]) -> None:
-    plan = list(plans_of("races", seed=3, checks=(), acts=("member-lost",)))[1]
+    plan = list(plans_of("races", seed=3, checks=(), operations=("member-lost",)))[1]
     program, *words = shlex.split(command_of(plan, drill="races", seed=3, full=False))
     assert program == "phalanx"
     assert main([*words, "-o", "json"]) == 0
@@ -123,7 +126,7 @@ def test_the_command_of_a_plan_plays_it_alone(capsys: pytest.CaptureFixture[str]
 
 
 def test_a_plan_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["drill", "races", "--act", "member-lost", "--plan", "dance"]) == 2
+    assert main(["drill", "races", "--operation", "member-lost", "--plan", "dance"]) == 2
     assert "--plan: found no plan named dance" in capsys.readouterr().err
 
 

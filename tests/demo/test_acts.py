@@ -13,11 +13,11 @@ import pytest
 
 LINES_MAX, COLUMNS_MAX = 40, 100
 SECONDS_MAX = 180
-"""Far more than it takes: a hanging demo must not hang the tests."""
+"""Much longer than the demo takes, so that a hanging demo does not block the tests."""
 
 
 def environment(folder: Path, **more: str) -> dict[str, str]:
-    """Temporary files go to `folder`; nothing of the caller's terminal counts."""
+    """Environment with `folder` for temporary files and without settings of the caller's terminal."""
     kept = {name: os.environ[name] for name in ("HOME", "PATH") if name in os.environ}
     return {**kept, "TMPDIR": str(folder), "PYTHONIOENCODING": "utf-8", **more}
 
@@ -36,7 +36,7 @@ def screens(output: str) -> dict[int, list[str]]:
 
 @contextmanager
 def playing(folder: Path, *arguments: str) -> Iterator["subprocess.Popen[str]"]:
-    """A demo that runs; killed at the end if it still does."""
+    """A running demo, killed at the end if it still runs."""
     process = subprocess.Popen(
         command(*arguments),
         env=environment(folder),
@@ -73,7 +73,7 @@ def children(pid: int) -> list[int]:
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple["subprocess.CompletedProcess[str]", Path]:
-    """All three acts, played once, and the folder for temporary files."""
+    """One run of all three acts, and its folder for temporary files."""
     folder = tmp_path_factory.mktemp("demo")
     done = subprocess.run(
         command(), env=environment(folder), capture_output=True, text=True, timeout=SECONDS_MAX, check=False
@@ -88,7 +88,7 @@ def test_every_act_succeeds(whole: Whole) -> None:
     done, folder = whole
     assert (done.returncode, done.stderr) == (0, "")
     assert sorted(screens(done.stdout)) == [1, 2, 3]
-    assert re.search(r"^Every act came out as it says; \d+ s with set-up\.$", done.stdout, re.MULTILINE)
+    assert re.search(r"^Every act had the expected result; \d+ s with set-up\.$", done.stdout, re.MULTILINE)
     assert list(folder.iterdir()) == []
 
 
@@ -172,7 +172,7 @@ def test_the_exit_of_the_scheduler_is_reported_and_its_log_is_kept(tmp_path: Pat
         os.kill(scheduler, signal.SIGKILL)
         _, told = process.communicate(timeout=SECONDS_MAX)
         assert process.returncode == 1
-    assert "act 1 came out otherwise: the scheduler has ended" in told
+    assert "act 1 failed: the scheduler has ended" in told
     (folder,) = tmp_path.iterdir()
     assert str(folder) in told
     assert (folder / "scheduler.log").read_text()

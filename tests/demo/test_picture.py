@@ -63,7 +63,7 @@ def test_racks_used_are_those_with_pods_of_the_gang() -> None:
             (1, 3),
             (1, 2),
             "cp-sat",
-            "1 spine, 3 racks (at least 2): not proven to be the fewest",
+            "1 spine, 3 racks (at least 2): not proven to be minimal",
         ),
         (
             ("unplaced", "domains:spine", "cost"),

@@ -59,8 +59,8 @@ def test_the_axis_has_only_whole_marks(scale: Scale, line: str) -> None:
 
 
 def test_both_halves_are_side_by_side() -> None:
-    left = Panel(title="left", history=history(), jobs={"a": "waits"}, outcome="stuck", well=False)
-    right = Panel(title="right", history=history(), jobs={"a": "done"}, outcome="well", well=True)
+    left = Panel(title="left", history=history(), jobs={"a": "waits"}, outcome="stuck", succeeded=False)
+    right = Panel(title="right", history=history(), jobs={"a": "done"}, outcome="well", succeeded=True)
     assert drawn(side_by_side(left, right, end=1.5, width=40), width=40) == [
         "left                 right",
         "node-1 ·······aaa    node-1 ·······aaa",

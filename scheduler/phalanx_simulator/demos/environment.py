@@ -96,7 +96,7 @@ class _Embedded:
 
 
 class _Kwok:
-    """Starts real control planes, built first where they are missing; `stack` stops them."""
+    """Starts real control planes, building them first if they are missing; `stack` stops them."""
 
     def __init__(self, stack: AsyncExitStack, console: Console) -> None:
         self._stack = stack
