@@ -24,7 +24,7 @@ from typing import Any
 from bench.record import record
 from tests.hostile import events
 from tests.hostile.commands import decided
-from tests.hostile.generator import Spoiled, spoiled
+from tests.hostile.generator import MutatedObject, mutated_objects
 from tests.hostile.harness import Cluster, add_healthy, check_healthy, event
 
 RESULTS = Path(__file__).resolve().parent / "results" / "hostile.json"
@@ -93,22 +93,22 @@ def _spread(values: list[float]) -> list[float]:
     ]
 
 
-async def world(tally: Tally, items: list[Spoiled], seed: int) -> None:
+async def world(tally: Tally, items: list[MutatedObject], seed: int) -> None:
     """Run one world: create a cluster, run its cycles, and delete its objects."""
     cluster, random = Cluster(), Random(seed)
     add_healthy(cluster)
     for item in items:
         tally.kinds[item.kind] += 1
-        tally.ways.update(item.how)
+        tally.ways.update(item.mutations)
         events.send(cluster, random, item)
-    await cluster.hear()
+    await cluster.deliver()
     gc.collect()  # garbage of earlier worlds must not count for this cycle
     snapshot, result = cluster.cycle()
     tally.cycle_ms.append(cluster.deciding_s * 1000)
     tally.sound_ms.append(await sound_cycle_ms(items))
     check_healthy(snapshot, result)
-    unnamed = cluster.unnamed()
-    assert not unnamed, unnamed[:5]
+    unreported = cluster.unreported()
+    assert not unreported, unreported[:5]
     cluster.cycle()
     await cluster.delete_everything()
     tally.logged += len(cluster.logs)
@@ -116,13 +116,13 @@ async def world(tally: Tally, items: list[Spoiled], seed: int) -> None:
     tally.reasons.update(verdict.reason.value for verdict in result.verdicts)
 
 
-async def sound_cycle_ms(items: list[Spoiled]) -> float:
+async def sound_cycle_ms(items: list[MutatedObject]) -> float:
     """The time of the cycle of the same cluster with valid objects."""
     cluster = Cluster()
     add_healthy(cluster)
     for item in items:
-        cluster.send(item.kind, event("ADDED", item.sound))
-    await cluster.hear()
+        cluster.send(item.kind, event("ADDED", item.original))
+    await cluster.deliver()
     gc.collect()
     check_healthy(*cluster.cycle())
     return cluster.deciding_s * 1000
@@ -137,14 +137,14 @@ def run(arguments: argparse.Namespace) -> Tally:
         file = Path(folder) / "object.yaml"
         while tally.objects < arguments.objects:
             seed = arguments.seed + tally.worlds
-            items = list(islice(spoiled(seed), min(arguments.world, arguments.objects - tally.objects)))
+            items = list(islice(mutated_objects(seed), min(arguments.world, arguments.objects - tally.objects)))
             _recorded(
                 tally, f"world {seed}", lambda items=items, seed=seed: asyncio.run(world(tally, items, seed))
             )
             for item in items[:: arguments.manifests]:
                 _recorded(
                     tally,
-                    f"phalanx decide, seed {seed}, {item.kind} {item.name} {item.how}",
+                    f"phalanx decide, seed {seed}, {item.kind} {item.name} {item.mutations}",
                     lambda item=item: tally.codes.update([str(decided(item, file))]),
                 )
             tally.worlds += 1
@@ -155,7 +155,7 @@ def run(arguments: argparse.Namespace) -> Tally:
 def _load(arguments: argparse.Namespace) -> None:
     """Load what the first cycle of a process imports: the solver and plugins."""
     import_module("phalanx.solver.cp_sat")
-    asyncio.run(sound_cycle_ms(list(islice(spoiled(arguments.seed), arguments.world))))
+    asyncio.run(sound_cycle_ms(list(islice(mutated_objects(arguments.seed), arguments.world))))
 
 
 def _recorded(tally: Tally, what: str, work: Any) -> None:

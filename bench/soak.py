@@ -120,7 +120,7 @@ def _sampled_drills(every: int, jobs: int) -> list[Any]:
 
 
 def _named(acts: tuple[str, ...]) -> list[str]:
-    return [word for act in acts for word in ("--act", act)]
+    return [word for act in acts for word in ("--operation", act)]
 
 
 def _json(command: str, *options: str, jobs: int) -> Any:

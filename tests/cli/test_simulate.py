@@ -102,21 +102,21 @@ def test_the_full_option_is_for_load_only(capsys: pytest.CaptureFixture[str]) ->
 
 @pytest.mark.parametrize(
     ("words", "output"),
-    [(["crashes", "--act", "dance"], "expected one of bind, "), (["load", "--act", "bind"], "leave it out")],
+    [(["crashes", "--operation", "dance"], "expected one of bind, "), (["load", "--act", "bind"], "leave it out")],
 )
-def test_an_unknown_act(words: list[str], output: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_operation(words: list[str], output: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["drill", *words]) == 2
     assert output in capsys.readouterr().err
 
 
-def test_one_act_of_a_drill_is_run(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["drill", "races", "--act", "member-lost", "-o", "json"]) == 0
+def test_one_operation_of_a_drill_is_run(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["drill", "races", "--operation", "member-lost", "-o", "json"]) == 0
     (tally,) = json.loads(capsys.readouterr().out)
     assert 0 < tally["played"] < 20
 
 
 def test_the_command_of_a_plan_runs_only_this_plan(capsys: pytest.CaptureFixture[str]) -> None:
-    plan = list(plans_of("races", seed=3, checks=(), acts=("member-lost",)))[1]
+    plan = list(plans_of("races", seed=3, checks=(), operations=("member-lost",)))[1]
     program, *words = shlex.split(command_of(plan, drill="races", seed=3, full=False))
     assert program == "phalanx"
     assert main([*words, "-o", "json"]) == 0
@@ -125,7 +125,7 @@ def test_the_command_of_a_plan_runs_only_this_plan(capsys: pytest.CaptureFixture
 
 
 def test_an_unknown_plan(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["drill", "races", "--act", "member-lost", "--plan", "dance"]) == 2
+    assert main(["drill", "races", "--operation", "member-lost", "--plan", "dance"]) == 2
     assert "--plan: found no plan named dance" in capsys.readouterr().err
 
 

@@ -13,11 +13,11 @@ import pytest
 
 LINES_MAX, COLUMNS_MAX = 40, 100
 SECONDS_MAX = 180
-"""Far more than it takes: a hanging demo must not hang the tests."""
+"""Much longer than the demo takes, so that a hanging demo does not block the tests."""
 
 
 def environment(folder: Path, **more: str) -> dict[str, str]:
-    """Temporary files go to `folder`; nothing of the caller's terminal counts."""
+    """Environment with `folder` for temporary files and without settings of the caller's terminal."""
     kept = {name: os.environ[name] for name in ("HOME", "PATH") if name in os.environ}
     return {**kept, "TMPDIR": str(folder), "PYTHONIOENCODING": "utf-8", **more}
 
@@ -36,7 +36,7 @@ def screens(output: str) -> dict[int, list[str]]:
 
 @contextmanager
 def playing(folder: Path, *arguments: str) -> Iterator["subprocess.Popen[str]"]:
-    """A demo that runs; killed at the end if it still does."""
+    """A running demo, killed at the end if it still runs."""
     process = subprocess.Popen(
         command(*arguments),
         env=environment(folder),
@@ -53,16 +53,16 @@ def playing(folder: Path, *arguments: str) -> Iterator["subprocess.Popen[str]"]:
 
 
 def _as_in_a_terminal() -> None:
-    """Whoever is started in the background is deaf to interrupts, and so are its children."""
+    """A shell starts background processes with SIGINT ignored, and their children inherit that."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def until_act_begins(process: "subprocess.Popen[str]") -> None:
+def until_act_starts(process: "subprocess.Popen[str]") -> None:
     assert process.stdout is not None
     for line in process.stdout:
         if line.startswith(" Act "):
             return
-    pytest.fail("no act has begun")
+    pytest.fail("no act has started")
 
 
 def children(pid: int) -> list[int]:
@@ -73,7 +73,7 @@ def children(pid: int) -> list[int]:
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple["subprocess.CompletedProcess[str]", Path]:
-    """All three acts, played once, and the folder for temporary files."""
+    """One run of all three acts, and its folder for temporary files."""
     folder = tmp_path_factory.mktemp("demo")
     done = subprocess.run(
         command(), env=environment(folder), capture_output=True, text=True, timeout=SECONDS_MAX, check=False
@@ -84,11 +84,11 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple["subprocess.Complet
 Whole = tuple["subprocess.CompletedProcess[str]", Path]
 
 
-def test_every_act_comes_out_as_it_says(whole: Whole) -> None:
+def test_every_act_succeeds(whole: Whole) -> None:
     done, folder = whole
     assert (done.returncode, done.stderr) == (0, "")
     assert sorted(screens(done.stdout)) == [1, 2, 3]
-    assert re.search(r"^Every act came out as it says; \d+ s with set-up\.$", done.stdout, re.MULTILINE)
+    assert re.search(r"^Every act had the expected result; \d+ s with set-up\.$", done.stdout, re.MULTILINE)
     assert list(folder.iterdir()) == []
 
 
@@ -98,11 +98,11 @@ def test_every_act_fits_a_screen(whole: Whole) -> None:
     assert [line for line in output.splitlines() if len(line.rstrip()) > COLUMNS_MAX] == []
 
 
-def test_where_there_is_no_terminal_it_is_plain(whole: Whole) -> None:
+def test_output_without_a_terminal_is_plain_text(whole: Whole) -> None:
     assert "\x1b" not in whole[0].stdout
 
 
-def test_pod_by_pod_the_jobs_block_each_other_and_as_gangs_they_finish(whole: Whole) -> None:
+def test_jobs_deadlock_pod_by_pod_and_finish_as_gangs(whole: Whole) -> None:
     screen = screens(whole[0].stdout)[1]
     verdict = next(line for line in screen if line.startswith("pod by pod: "))
     assert re.fullmatch(
@@ -117,7 +117,7 @@ def test_pod_by_pod_the_jobs_block_each_other_and_as_gangs_they_finish(whole: Wh
     assert set("abcde") <= set(left)
 
 
-def test_the_gang_is_where_its_certificate_says(whole: Whole) -> None:
+def test_the_certificate_matches_the_placement(whole: Whole) -> None:
     screen = screens(whole[0].stdout)[2]
     racks = [line for line in screen if re.match(r"  rack-", line)]
     assert sum(line.partition("trainer")[0].count("T") for line in racks) == 6 * 8
@@ -127,7 +127,7 @@ def test_the_gang_is_where_its_certificate_says(whole: Whole) -> None:
     assert f"1 spine, {len(used)} racks: proven by " in verdict
 
 
-def test_the_gang_that_waits_says_why_and_runs_after_its_advice(whole: Whole) -> None:
+def test_the_waiting_gang_reports_why_and_runs_after_the_advice_is_followed(whole: Whole) -> None:
     screen = "\n".join(screens(whole[0].stdout)[3])
     before, advice, after = re.split(r"^(\$ kubectl patch .*)$", screen, flags=re.MULTILINE)
     assert '"required":"spine"' in advice
@@ -155,7 +155,7 @@ def test_one_act_can_be_played_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_demo_leaves_nothing_behind(tmp_path: Path, number: signal.Signals) -> None:
     with playing(tmp_path, "--act", "1") as process:
-        until_act_begins(process)
+        until_act_starts(process)
         started = children(process.pid)
         process.send_signal(number)
         assert process.wait(timeout=SECONDS_MAX) == 130
@@ -165,20 +165,20 @@ def test_an_interrupted_demo_leaves_nothing_behind(tmp_path: Path, number: signa
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks at processes as Linux lists them")
-def test_a_scheduler_that_dies_is_told_and_its_log_stays(tmp_path: Path) -> None:
+def test_the_exit_of_the_scheduler_is_reported_and_its_log_is_kept(tmp_path: Path) -> None:
     with playing(tmp_path, "--act", "1") as process:
-        until_act_begins(process)
+        until_act_starts(process)
         (scheduler,) = children(process.pid)
         os.kill(scheduler, signal.SIGKILL)
         _, told = process.communicate(timeout=SECONDS_MAX)
         assert process.returncode == 1
-    assert "act 1 came out otherwise: the scheduler has ended" in told
+    assert "act 1 failed: the scheduler has ended" in told
     (folder,) = tmp_path.iterdir()
     assert str(folder) in told
     assert (folder / "scheduler.log").read_text()
 
 
-def test_without_go_it_says_what_is_missing(tmp_path: Path) -> None:
+def test_missing_go_is_reported(tmp_path: Path) -> None:
     empty = {"PATH": str(tmp_path / "bin"), "XDG_CACHE_HOME": str(tmp_path / "cache")}
     done = subprocess.run(
         command("--cluster", "kwok"),

@@ -9,7 +9,7 @@ import pytest
 from tests.controlplane_fixture import require_binaries
 
 SECONDS_MAX = 300
-"""Far more than it takes: a hanging demo must not hang the tests."""
+"""Much longer than the demo takes, so that a hanging demo does not block the tests."""
 
 
 @pytest.mark.controlplane

@@ -16,7 +16,7 @@ TREE: Tree = {
 }
 
 
-def test_every_gpu_has_its_sign() -> None:
+def test_every_gpu_is_one_character() -> None:
     assert [line.plain.rstrip() for line in picture(TREE, roles=ROLES)] == [
         "spine-1  9 GPUs free, 1 whole node",
         "  rack-1-1  ········ TTTTTTTT 1 trainer",
@@ -37,7 +37,7 @@ def test_a_role_has_the_same_colour_in_picture_and_legend() -> None:
     assert len(styles) == len(ROLES)
 
 
-def test_only_racks_with_the_gang_are_used() -> None:
+def test_racks_used_are_those_with_pods_of_the_gang() -> None:
     assert list(racks_used(TREE)) == [("spine-1", "rack-1-1"), ("spine-1", "rack-1-2")]
 
 
@@ -63,7 +63,7 @@ def test_only_racks_with_the_gang_are_used() -> None:
             (1, 3),
             (1, 2),
             "cp-sat",
-            "1 spine, 3 racks (at least 2): not proven to be the fewest",
+            "1 spine, 3 racks (at least 2): not proven to be minimal",
         ),
         (
             ("unplaced", "domains:spine", "cost"),
@@ -75,7 +75,7 @@ def test_only_racks_with_the_gang_are_used() -> None:
         (("domains:rack",), (2,), (2,), "oracle", "2 racks: proven by oracle, no placement uses fewer"),
     ],
 )
-def test_a_certificate_claims_what_was_proven(
+def test_a_certificate_claims_only_what_was_proven(
     terms: tuple[str, ...], objective: tuple[int, ...], bound: tuple[int, ...], by: str, words: str
 ) -> None:
     certificate = CertificateStatus(

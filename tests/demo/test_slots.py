@@ -29,7 +29,7 @@ def test_a_pod_takes_a_slot_of_its_node(history: SlotHistory) -> None:
     assert jobs(history) == "b.a."
 
 
-def test_a_pod_keeps_its_slot_while_others_come_and_go(history: SlotHistory) -> None:
+def test_a_pod_keeps_its_slot_while_other_pods_change(history: SlotHistory) -> None:
     history.note(1.0, on("n1", "a-0", "b-0"), training={})
     history.note(2.0, on("n1", "b-0"), training={})
     history.note(3.0, on("n1", "a-1", "b-0"), training={})
@@ -38,7 +38,7 @@ def test_a_pod_keeps_its_slot_while_others_come_and_go(history: SlotHistory) -> 
     assert jobs(history) == ".b.."
 
 
-def test_the_past_is_kept(history: SlotHistory) -> None:
+def test_past_slots_are_kept(history: SlotHistory) -> None:
     history.note(1.0, on("n1", "a-0"), training={})
     history.note(2.0, on("n1", "a-0"), training={"a": True})
     assert history.at(0.9)[0] is None

@@ -29,11 +29,11 @@ def history() -> SlotHistory:
     return slots
 
 
-def test_letters_say_free_held_and_training() -> None:
+def test_letters_show_free_held_and_training_slots() -> None:
     assert letters(history(), end=7.0, scale=SECOND) == ["·aaAA··", "·······"]
 
 
-def test_the_chart_ends_with_the_film() -> None:
+def test_the_chart_ends_with_the_run() -> None:
     assert letters(history(), end=3.6, scale=SECOND)[0] == "·aaA"
 
 
@@ -41,7 +41,7 @@ def test_the_chart_ends_with_the_film() -> None:
     ("end", "columns", "seconds"),
     [(0.0, 40, 0.15), (6.0, 40, 0.15), (6.1, 40, 0.2), (8.1, 40, 0.25), (20.0, 40, 0.5), (900.0, 40, 5.0)],
 )
-def test_the_finest_scale_that_fits(end: float, columns: int, seconds: float) -> None:
+def test_the_finest_scale_that_fits_is_chosen(end: float, columns: int, seconds: float) -> None:
     assert scale_for(end, columns=columns) == Scale(seconds=seconds, columns=columns)
 
 
@@ -58,9 +58,9 @@ def test_the_axis_has_only_whole_marks(scale: Scale, line: str) -> None:
     assert axis(scale) == line
 
 
-def test_both_halves_stand_side_by_side() -> None:
-    left = Panel(title="left", history=history(), jobs={"a": "waits"}, outcome="stuck", well=False)
-    right = Panel(title="right", history=history(), jobs={"a": "done"}, outcome="well", well=True)
+def test_both_halves_are_side_by_side() -> None:
+    left = Panel(title="left", history=history(), jobs={"a": "waits"}, outcome="stuck", succeeded=False)
+    right = Panel(title="right", history=history(), jobs={"a": "done"}, outcome="well", succeeded=True)
     assert drawn(side_by_side(left, right, end=1.5, width=40), width=40) == [
         "left                 right",
         "node-1 ·······aaa    node-1 ·······aaa",

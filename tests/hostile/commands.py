@@ -1,4 +1,4 @@
-"""Spoiled objects as manifests: `phalanx decide` decides, or names the object; never a traceback."""
+"""Mutated objects as manifests: `phalanx decide` decides or names the object, without a traceback."""
 
 import contextlib
 import io
@@ -7,11 +7,11 @@ from pathlib import Path
 
 from phalanx.cli.app import main
 
-from tests.hostile.generator import Spoiled
+from tests.hostile.generator import MutatedObject
 
 
-def decided(item: Spoiled, path: Path) -> int:
-    """The exit code for a file with this object alone, after a look at what was printed."""
+def decided(item: MutatedObject, path: Path) -> int:
+    """The exit code for a file with only this object, after checking the output."""
     path.write_bytes(item.body)
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
@@ -21,7 +21,7 @@ def decided(item: Spoiled, path: Path) -> int:
     assert "Traceback" not in said
     if code == 2:
         lines = said.splitlines()
-        assert lines, "refused without a word"
+        assert lines, "refused without a message"
         assert all(line.startswith((f"{path}: ", "and ")) for line in lines), said
         assert not any(len(line) > 2000 for line in lines), "a message of thousands of characters"
     else:

@@ -1,13 +1,13 @@
-"""The events in which a spoiled object arrives: mostly one, at times in an order that makes no sense."""
+"""Watch events of mutated objects: mostly one event, sometimes an invalid order of events."""
 
 import json
 from collections.abc import Iterator
 from random import Random
 
-from tests.hostile.generator import Spoiled
+from tests.hostile.generator import MutatedObject
 from tests.hostile.harness import Cluster, event
 
-NONSENSE = (
+MALFORMED_LINES = (
     b'{"type":"BOOKMARK","object":7}',
     b'{"type":"BOOKMARK","object":{"metadata":null}}',
     b'{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"not a number"}}}',
@@ -36,15 +36,15 @@ NONSENSE = (
 )
 
 
-def send(cluster: Cluster, random: Random, item: Spoiled) -> None:
-    """One object, as its server would tell of it on a bad day."""
+def send(cluster: Cluster, random: Random, item: MutatedObject) -> None:
+    """Send the events of one object."""
     for line in _lines(random, item):
         cluster.send(item.kind, line)
     if b"\n" not in item.body:
         cluster.exists(item.kind, item.name, item.body)
 
 
-def _lines(random: Random, item: Spoiled) -> Iterator[bytes]:
+def _lines(random: Random, item: MutatedObject) -> Iterator[bytes]:
     chance = random.random()
     if chance < 0.70:
         yield event("ADDED", item.body)
@@ -58,16 +58,16 @@ def _lines(random: Random, item: Spoiled) -> Iterator[bytes]:
     elif chance < 0.90:
         yield event("ADDED", item.body)
         yield event("DELETED", item.body)
-        yield event("ADDED", _made_again(item.body))
+        yield event("ADDED", _recreated(item.body))
     elif chance < 0.96:
         yield from [event("ADDED", item.body)] * 3
     else:
         yield event("ADDED", item.body)
-        yield random.choice(NONSENSE)
+        yield random.choice(MALFORMED_LINES)
 
 
-def _made_again(body: bytes) -> bytes:
-    """The same name with another UID, without a deletion in between where the first has one."""
+def _recreated(body: bytes) -> bytes:
+    """The same object with another UID, if it has a UID."""
     try:
         document = json.loads(body)
         document["metadata"]["uid"] = f"{document['metadata']['uid']}-again"

@@ -1,7 +1,7 @@
-"""Seeded grammar fuzz: valid objects of every kind that we read, each spoiled in one to three ways.
+"""Seeded grammar fuzzing: valid objects of every kind that the scheduler reads, with one to three mutations.
 
-`spoiled(seed)` is an endless stream of objects; the same seed gives the same bytes. Names never begin with
-"healthy", which belongs to the work that must not be disturbed.
+`mutated_objects(seed)` is an endless stream of objects; the same seed gives the same bytes. No name starts
+with "healthy", the prefix of the gangs that must not be disturbed.
 """
 
 import json
@@ -23,23 +23,23 @@ from tests.hostile.valid import GROUPS, NAMESPACES, NODES, QUEUES, VALID, WEIGHT
 Path = tuple[Any, ...]
 
 OBJECT_BYTES_MAX: Final = 3 << 20
-"""What an API server takes in one request."""
+"""Largest request that an API server accepts."""
 
 _LARGE: Final = 50
-"""Entries of a list or map above which nothing inside it is spoiled: that would take most of the time."""
+"""Lists and maps with more entries are not mutated inside: that would take most of the time."""
 
 _DEEP: Final = 100
-"""Lists and maps in each other, below which nothing more is spoiled: it is hostile enough."""
+"""Nesting depth below which nothing is mutated."""
 
 
-class Spoiled(NamedTuple):
-    """One object as the API server would send it. `how` names what was done to it, `sound` is as before."""
+class MutatedObject(NamedTuple):
+    """One object as the API server would send it; `original` is without its `mutations`."""
 
     kind: str
     name: str
     body: bytes
-    how: tuple[str, ...]
-    sound: bytes
+    mutations: tuple[str, ...]
+    original: bytes
 
 
 QUANTITIES: Final = (
@@ -73,8 +73,8 @@ ENUMS: Final = (
 )  # fmt: skip
 
 
-def spoiled(seed: int) -> Iterator[Spoiled]:
-    """Without end."""
+def mutated_objects(seed: int) -> Iterator[MutatedObject]:
+    """An endless stream of mutated objects."""
     random = Random(seed)
     kinds = [kind for kind in VALID for _ in range(WEIGHTS.get(kind, 3))]
     number = 0
@@ -83,18 +83,18 @@ def spoiled(seed: int) -> Iterator[Spoiled]:
         kind = random.choice(kinds)
         name = _name(random, kind, number)
         document = VALID[kind](random, name)
-        sound = json.dumps(document).encode()
-        how = [_spoil(random, kind, document) for _ in range(random.choice((1, 1, 1, 2, 3)))]
+        original = json.dumps(document).encode()
+        mutations = [_mutate(random, kind, document) for _ in range(random.choice((1, 1, 1, 2, 3)))]
         body = json.dumps(document).encode()
         if len(body) > OBJECT_BYTES_MAX:
             continue
         if random.random() < 0.05:
-            body = _spoil_bytes(random, body, how)
-        yield Spoiled(kind, name, body, tuple(how), sound)
+            body = _mutate_bytes(random, body, mutations)
+        yield MutatedObject(kind, name, body, tuple(mutations), original)
 
 
 def _name(random: Random, kind: str, number: int) -> str:
-    """Mostly a name of its own; at times one that others refer to, so that objects meet."""
+    """Mostly a unique name; sometimes one that other objects refer to."""
     shared = {"PodGroup": GROUPS, "Queue": QUEUES, "Node": NODES, "Namespace": NAMESPACES}
     shared["NodeResourceTopology"] = NODES
     if kind in shared and random.random() < 0.5:
@@ -105,7 +105,7 @@ def _name(random: Random, kind: str, number: int) -> str:
     return f"x-{kind.lower()}-{number}"
 
 
-def _spoil(random: Random, kind: str, document: Document) -> str:
+def _mutate(random: Random, kind: str, document: Document) -> str:
     special = SPECIAL.get(kind, ())
     way = random.choice((*ANYWHERE, *special, *special))
     if way in RARE and random.random() > 0.05:
@@ -114,11 +114,11 @@ def _spoil(random: Random, kind: str, document: Document) -> str:
     return way.__name__
 
 
-# --- anywhere -----------------------------------------------------------------------------------------------
+# --- any kind -----------------------------------------------------------------------------------------------
 
 
 def paths(value: Any, path: Path = ()) -> list[Path]:
-    """Where the values of a document are; not the document itself, nor what is inside large or deep ones."""
+    """Paths of all values of a document, except the document itself and the inside of large or deep ones."""
     inner: Any = ()
     if isinstance(value, dict | list) and len(value) <= _LARGE and len(path) < _DEEP:
         inner = value.items() if isinstance(value, dict) else enumerate(value)
@@ -163,13 +163,13 @@ def null(random: Random, document: Document) -> None:
 
 
 def number(random: Random, document: Document) -> None:
-    """An absurd number where a number is, or anywhere."""
+    """An extreme number in place of a number, or anywhere."""
     numbers = [path for path in paths(document) if type(take(document, path)) is int]
     put(document, random.choice(numbers or [_somewhere(random, document)]), random.choice(NUMBERS))
 
 
 def text(random: Random, document: Document) -> None:
-    """An odd text where a text is: control characters, confusables, very long names, enum values."""
+    """An unusual text in place of a text: control characters, confusables, very long names, enum values."""
     texts = [path for path in paths(document) if type(take(document, path)) is str]
     texts = [path for path in texts if path not in (("apiVersion",), ("kind",))]
     put(document, random.choice(texts or [("x",)]), random.choice((*TEXTS, *ENUMS)))
@@ -190,7 +190,7 @@ def version(random: Random, document: Document) -> None:
 
 
 def uid(random: Random, document: Document) -> None:
-    """None, an absurd one, or for pods another pod's. No two gangs share one: an API server sees to that."""
+    """None, an extreme one, or for pods another pod's. Gangs keep unique UIDs, as an API server ensures."""
     meta = document.get("metadata")
     if isinstance(meta, dict):
         own = f"{document['kind']}-{meta.get('namespace')}-{meta.get('name')}"
@@ -211,7 +211,7 @@ def owners(random: Random, document: Document) -> None:
 
 
 def labels(random: Random, document: Document) -> None:
-    """Our own labels with odd values, and keys that no API server takes."""
+    """Labels of Phalanx with unusual values, and keys that an API server refuses."""
     meta = document.get("metadata")
     if not isinstance(meta, dict):
         return
@@ -234,7 +234,7 @@ def large_annotation(random: Random, document: Document) -> None:
 
 
 def deep(random: Random, document: Document) -> None:
-    """Nested so deep that a recursive reader runs out of stack only where the reader has little."""
+    """Nesting that exhausts the stack of a recursive reader only if that stack is small."""
     value: Any = "x"
     for _ in range(random.choice((50, 200, 300))):
         value = [value] if random.random() < 0.5 else {"a": value}
@@ -242,7 +242,7 @@ def deep(random: Random, document: Document) -> None:
 
 
 def duplicated(random: Random, document: Document) -> None:
-    """All entries of a list twice, or twenty times."""
+    """Repeat all entries of a list twice or twenty times."""
     lists = [path for path in paths(document) if isinstance(take(document, path), list)]
     if lists:
         path = random.choice(lists)
@@ -255,11 +255,11 @@ ANYWHERE: Final[tuple[Callable[[Random, Document], None], ...]] = (
 )  # fmt: skip
 
 
-# --- what only some kinds have ------------------------------------------------------------------------------
+# --- some kinds only ------------------------------------------------------------------------------
 
 
 def _spec(document: Document) -> Document:
-    """The spec, made anew where another way has spoiled it already."""
+    """The spec; a new one where another change has removed it already."""
     if not isinstance(document.get("spec"), dict):
         document["spec"] = {}
     spec: Document = document["spec"]
@@ -267,7 +267,7 @@ def _spec(document: Document) -> Document:
 
 
 def quantities(random: Random, document: Document) -> None:
-    """Absurd amounts wherever amounts are."""
+    """Extreme quantities in place of quantities."""
     words = ("requests", "limits", "overhead", "allocatable", "capacity", "limit")
     found = [path for path in paths(document) if len(path) > 1 and path[-2] in words]
     amounts = [path for path in found if not isinstance(take(document, path), dict | list)]
@@ -276,7 +276,7 @@ def quantities(random: Random, document: Document) -> None:
 
 
 def resources(random: Random, document: Document) -> None:
-    """Resource names without end, or of nobody."""
+    """Thousands of resource names, or invalid ones."""
     names = {f"example.com/{each}": "1" for each in range(5000)}
     odd = {"": "1", "cpu ": "1", "CPU": "1", "pods": "-5", "hugepages-2Mi": "1e30", "\x00": "1"}
     choice = random.choice((names, odd))
@@ -287,7 +287,7 @@ def resources(random: Random, document: Document) -> None:
 
 
 def pod_level(random: Random, document: Document) -> None:
-    """Amounts for the pod as a whole, a resize under way, statuses of containers that do not exist."""
+    """Pod-level resources, a resize in progress, statuses of containers that do not exist."""
     amount = {"cpu": random.choice(QUANTITIES), "memory": random.choice(QUANTITIES)}
     _spec(document)["resources"] = {"requests": amount, "limits": amount}
     document["status"] = {
@@ -300,13 +300,13 @@ def pod_level(random: Random, document: Document) -> None:
 
 
 def init_containers(random: Random, document: Document) -> None:
-    """As many as an object of 1.5 MiB holds."""
+    """As many init containers as fit into an object of 1.5 MiB."""
     container = {"restartPolicy": "Always", "resources": {"requests": {"cpu": random.choice(("1", "9E"))}}}
     _spec(document)["initContainers"] = [container] * 15_000
 
 
 def affinity(random: Random, document: Document) -> None:
-    """Requirements that contradict the API's rules, by the thousand at times."""
+    """Requirements that violate the rules of the API, sometimes thousands of them."""
     values = random.choice(([], ["x"], ["x", "y"], ["NaN"], ["9" * 30], ["-1"], ["１"], [""] * 300))
     requirement = {"key": random.choice(TEXTS), "operator": random.choice(ENUMS), "values": values}
     times = random.choice((0, 1, 2, 20))
@@ -327,13 +327,13 @@ def tolerations(random: Random, document: Document) -> None:
 
 
 def placed(random: Random, document: Document) -> None:
-    """On a node, in a phase: those that exist and those that do not."""
+    """A node and a phase, existing or not."""
     _spec(document)["nodeName"] = random.choice((*NODES, "x-ghost", "", "\x00", "a" * 5000))
     document["status"] = {"phase": random.choice(("Running", "Succeeded", "Failed", "Unknown", "Zombie", ""))}
 
 
 def elsewhere(random: Random, document: Document) -> None:
-    """Names a group, a claim and a priority class that are another namespace's, or nobody's."""
+    """References to a group, a claim and a priority class of another namespace, or that do not exist."""
     meta = document.get("metadata")
     if isinstance(meta, dict):
         meta["namespace"] = random.choice((*NAMESPACES, "", "x-stranger", "a/b", "\x00"))
@@ -357,7 +357,7 @@ def taints(random: Random, document: Document) -> None:
 
 
 def domains(random: Random, document: Document) -> None:
-    """A host named like a rack, racks whose names are prefixes of others, levels that are missing."""
+    """A host named like a rack, racks whose names are prefixes of others, missing levels."""
     meta = document.get("metadata")
     if isinstance(meta, dict):
         names = ("r1", "r11", "r1/r1", "z", "", "Ｒ1", "x-node-1", "/", "z/r1")
@@ -366,7 +366,7 @@ def domains(random: Random, document: Document) -> None:
 
 
 def members(random: Random, document: Document) -> None:
-    """minMember and roles against each other and against reason."""
+    """minMember and roles that contradict each other or are out of range."""
     count = random.choice((0, -1, 1, 10_001, 2**31 - 1, 2**31, 2**63, 10**30))
     role = {"name": random.choice(("worker", "", "\x00")), "count": random.choice((0, -1, 3, 10**6, 2**31))}
     least = random.choice((None, 0, -1, 4, 2**40))
@@ -378,10 +378,10 @@ def members(random: Random, document: Document) -> None:
     _spec(document)["startWhen"] = random.choice((None, "Arrived", "Reserved"))
 
 
-def wishes(random: Random, document: Document) -> None:
+def topology_levels(random: Random, document: Document) -> None:
     levels = ("zone", "rack", "host", "", "ghost", "\x00")
-    wish = {"name": random.choice((None, "x-topology", "")), "required": random.choice(levels)}
-    _spec(document)["topology"] = {**wish, "preferred": random.choice(levels)}
+    topology = {"name": random.choice((None, "x-topology", "")), "required": random.choice(levels)}
+    _spec(document)["topology"] = {**topology, "preferred": random.choice(levels)}
 
 
 def unsupported(random: Random, document: Document) -> None:
@@ -393,7 +393,7 @@ def unsupported(random: Random, document: Document) -> None:
 
 
 def loop(random: Random, document: Document) -> None:
-    """A queue that is its own parent, or its parent's parent, or whose parent nobody knows."""
+    """A queue that is its own parent or its parent's parent, or whose parent does not exist."""
     _spec(document)["parent"] = random.choice((*QUEUES, document.get("metadata"), "x-ghost", "", "default"))
 
 
@@ -403,7 +403,7 @@ def weights(random: Random, document: Document) -> None:
 
 
 def flavors(random: Random, document: Document) -> None:
-    """Without end, twice the same, without a selector."""
+    """Very many flavors, duplicates, flavors without a selector."""
     limit = {"nvidia.com/gpu": random.choice(QUANTITIES)}
     one = {
         "name": random.choice(("a", "")),
@@ -428,14 +428,14 @@ def classes(random: Random, document: Document) -> None:
 
 
 def bindings(random: Random, document: Document) -> None:
-    """Claims on volumes of others, volumes nowhere, classes of no known mode."""
+    """Claims on volumes of others, volumes without a node, classes with an unknown mode."""
     _spec(document)["volumeName"] = random.choice(("x-volume-0", "ghost", "", "\x00"))
     document["status"] = {"phase": random.choice(("Lost", "Bound", "Pending", ""))}
     document["volumeBindingMode"] = random.choice((None, "Later", "WaitForFirstConsumer"))
 
 
 def zones(random: Random, document: Document) -> None:
-    """Zones twice, none, without resources, of another type; policies that nobody knows."""
+    """Duplicate zones, no zones, zones without resources or of another type, unknown policies."""
     found = document.get("zones")
     if isinstance(found, list) and found and isinstance(found[0], dict):
         found[0]["type"] = random.choice(("Node", "Node", "Die", "", None))
@@ -452,7 +452,7 @@ Way = Callable[[Random, Document], None]
 SPECIAL: Final[dict[str, tuple[Way, ...]]] = {
     "Pod": (quantities, resources, pod_level, init_containers, affinity, tolerations, placed, elsewhere) * 2,
     "Node": (quantities, resources, node_amounts, taints, domains) * 3,
-    "PodGroup": (members, wishes, unsupported) * 4,
+    "PodGroup": (members, topology_levels, unsupported) * 4,
     "Queue": (quantities, loop, weights, flavors) * 4,
     "Topology": (levels,) * 10,
     "PriorityClass": (classes,) * 10,
@@ -462,15 +462,15 @@ SPECIAL: Final[dict[str, tuple[Way, ...]]] = {
     "NodeResourceTopology": (zones,) * 10,
 }
 RARE: Final = (many_labels, large_annotation, init_containers, resources)
-"""Ways that make large objects: one in twenty of the times that they are drawn."""
+"""Mutations that make large objects; they are applied in one of twenty draws."""
 
 
-# --- bytes that no encoder writes ---------------------------------------------------------------------------
+# --- malformed bytes ---------------------------------------------------------------------------
 
 
-def _spoil_bytes(random: Random, body: bytes, how: list[str]) -> bytes:
+def _mutate_bytes(random: Random, body: bytes, mutations: list[str]) -> bytes:
     way = random.choice(("deep", "not utf-8", "surrogate", "nan", "digits", "twice"))
-    how.append(way)
+    mutations.append(way)
     if way == "deep":
         depth = random.choice((600, 2000, 100_000))
         inside = (

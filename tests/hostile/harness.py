@@ -1,8 +1,8 @@
-"""Hostile objects on the way that all objects take in production, with healthy work beside them.
+"""Passes hostile objects through the code path of production, together with healthy gangs.
 
 Bytes of a watch -> reflector and its decoder -> view and cache -> decide -> the status that would be written.
-`Cluster` is the API server's side (it remembers what exists, and lists it again when asked to) and the
-scheduler's side in one; only the waiting between two attempts is left out.
+`Cluster` has the side of the API server (it keeps the existing objects and lists them again on request) and
+the side of the scheduler; only the waits between two attempts are skipped.
 """
 
 import json
@@ -36,14 +36,14 @@ from structlog.testing import capture_logs
 CONFIG: Final = SchedulerConfig()
 NOW_MS: Final = 1_800_000_000_000
 SAFE: Final = "example.com/healthy"
-"""The resource that healthy pods ask for: nothing hostile has or wants it."""
+"""The resource that healthy pods request; no hostile object offers or requests it."""
 
 HEALTHY_GANGS: Final = 3
 HEALTHY_MEMBERS: Final = 4
 
 
 class _Silent:
-    """Reports of a watch, to nobody."""
+    """Watch reports that are ignored."""
 
     def watch_event_received(self, kind: str) -> None: ...
     def watch_failed(self, kind: str, *, error: str) -> None: ...
@@ -52,9 +52,9 @@ class _Silent:
 
 
 class _Server:
-    """What a watch of one kind gives: the lines that were sent, or, to begin with, all that exists.
+    """The watch of one kind: at first all existing objects, then the lines that were sent.
 
-    A line that was not taken is sent again, as any server would; a new list leaves it behind.
+    A line that the reader did not accept is sent again, as a server does, until the next list.
     """
 
     def __init__(self) -> None:
@@ -102,7 +102,7 @@ async def _each(lines: Iterable[bytes]) -> AsyncIterator[bytes]:
 
 
 class _NoWaiting:
-    """asyncio for the reflector, with waits that are counted instead of slept."""
+    """Replaces asyncio in the reflector; records the longest wait and does not sleep."""
 
     def __init__(self) -> None:
         self.longest = 0.0
@@ -122,9 +122,10 @@ def event(kind: str, body: bytes) -> bytes:
 
 
 class Cluster:
-    """`logs` counts what was logged about objects: (kind, namespace, name) -> lines.
+    """An API server, and the cache and engine of a scheduler.
 
-    `deciding_s` is the CPU time of the last cycle, for benchmarks.
+    `logs` counts log lines by object: (kind, namespace, name). `warnings` has those lines. `deciding_s` is
+    the CPU time of the last cycle, for benchmarks.
     """
 
     def __init__(self) -> None:
@@ -134,7 +135,7 @@ class Cluster:
         self._engine = Engine(CONFIG)
         self.deciding_s = 0.0
         self.logs: Counter[tuple[str, str, str]] = Counter()
-        self.why: list[dict[str, Any]] = []
+        self.warnings: list[dict[str, Any]] = []
         self.servers = {kind: _Server() for kind in WATCHED_KINDS}
         self.reflectors = {kind: self._reflector(kind) for kind in WATCHED_KINDS}
 
@@ -149,26 +150,26 @@ class Cluster:
         self.servers[kind].lines.append(line)
 
     def exists(self, kind: str, name: str, body: bytes) -> None:
-        """What a list of this kind holds from now on."""
+        """Add an object to the list of this kind."""
         self.servers[kind].objects[name] = body
 
-    async def hear(self) -> None:
-        """Let every reflector follow until nothing is left to be heard. A reflector that dies raises here."""
+    async def deliver(self) -> None:
+        """Run every reflector until it has read all lines. Raises the exception of a reflector that fails."""
         waits = _NoWaiting()
         before, reflector_module.asyncio = reflector_module.asyncio, waits  # type: ignore[attr-defined]
         try:
             with capture_logs() as logs:
                 for kind, reflector in self.reflectors.items():
-                    await self._hear(kind, reflector)
+                    await self._deliver(kind, reflector)
         finally:
             reflector_module.asyncio = before  # type: ignore[attr-defined]
         assert waits.longest < 600, f"a reflector waits for {waits.longest} s"
         for line in logs:
             if "kind" in line and line["log_level"] == "warning":
-                self.why.append(dict(line))
+                self.warnings.append(dict(line))
                 self.logs[line["kind"], line.get("namespace", ""), line.get("name", "")] += 1
 
-    async def _hear(self, kind: str, reflector: Reflector) -> None:
+    async def _deliver(self, kind: str, reflector: Reflector) -> None:
         server, attempts = self.servers[kind], 0
         while server.lines or not reflector.version:
             left = len(server.lines)
@@ -185,7 +186,7 @@ class Cluster:
     # --- the scheduler's side ------------------------------------------------------------------------------
 
     def cycle(self) -> tuple[Snapshot, CycleResult]:
-        """One cycle, with everything checked that must hold whatever the objects say."""
+        """Run one cycle and check all invariants that hold for any objects."""
         self.cache.check_invariants()
         snapshot = self.cache.snapshot(now=NOW_MS, seed=1, memory=self.memory)
         began = time.process_time()
@@ -199,7 +200,7 @@ class Cluster:
         return snapshot, result
 
     def _check_statuses(self, snapshot: Snapshot, result: CycleResult) -> None:
-        """What would be written about gangs and queues can be computed and sent."""
+        """Check that the statuses of gangs and queues can be computed and encoded."""
         verdicts = {verdict.gang: verdict for verdict in result.verdicts}
         for gang in snapshot.gangs.values():
             written = self.state.objects.pod_group(gang)
@@ -211,8 +212,8 @@ class Cluster:
         for report in result.queues.values():
             msgspec.json.encode(queue_status.status_of(report, now_ms=NOW_MS))
 
-    def unnamed(self) -> list[str]:
-        """Objects that exist and are neither known to the cache nor named in a log."""
+    def unreported(self) -> list[str]:
+        """Existing objects that are neither in the cache nor named in a log."""
         kept = {kind: set(table.keys()) for kind, table in self.cache._kinds.items()}
         return [
             f"{kind} {namespace}/{name}"
@@ -226,12 +227,12 @@ class Cluster:
         ]
 
     async def delete_everything(self) -> None:
-        """By a list that is empty, as after a relist of a cluster that was emptied."""
+        """Send an empty list, as after a relist of an empty cluster."""
         for kind, server in self.servers.items():
             server.objects.clear()
             server.lines.clear()
             self.send(kind, event("ERROR", b'{"code":410,"reason":"Expired"}'))
-        await self.hear()
+        await self.deliver()
         self.cache.check_invariants()
         snapshot = self.cache.snapshot(now=NOW_MS, seed=1, memory=Memory())
         left = (snapshot.gangs, snapshot.nodes, snapshot.claims, snapshot.namespace_labels)
@@ -242,7 +243,7 @@ class Cluster:
 
 
 def name_of(body: bytes) -> tuple[str, str] | None:
-    """Namespace and name, as far as they are text; None where the whole is no JSON to Python."""
+    """Namespace and name if they are text; None if Python cannot parse the object."""
     try:
         meta = json.loads(body)["metadata"]
     except (ValueError, KeyError, RecursionError):
@@ -253,11 +254,11 @@ def name_of(body: bytes) -> tuple[str, str] | None:
     return (namespace, name) if isinstance(namespace, str) and isinstance(name, str) else ("", "")
 
 
-# --- what must hold -----------------------------------------------------------------------------------------
+# --- invariants -----------------------------------------------------------------------------------------
 
 
 def check_amounts(snapshot: Snapshot) -> None:
-    """S12: whole numbers inside the bounds of limits.py, and totals that 64 bits hold."""
+    """S12: integers within the bounds of limits.py, and totals within 64 bits."""
     for state in snapshot.nodes.values():
         _check(state.node.allocatable, 0, AMOUNT_MAX)
         _check(state.used, 0, AMOUNT_MAX)
@@ -280,25 +281,25 @@ def _check(amounts: Resources, least: int, most: int) -> None:
 
 
 def check_named(snapshot: Snapshot, result: CycleResult) -> None:
-    """Every gang that is wrong and waits has one verdict, and no gang has two."""
+    """Every invalid waiting gang has one verdict, and no gang has two."""
     told = Counter(verdict.gang for verdict in result.verdicts)
     assert all(count == 1 for count in told.values())
     for gang in snapshot.gangs.values():
         ours = [pod for pod in gang.members if pod.is_waiting]
         if gang.problems and ours:
-            assert told[gang.id] == 1, f"{gang} is wrong and nobody says so: {gang.problems}"
+            assert told[gang.id] == 1, f"{gang} is invalid but has no verdict: {gang.problems}"
     verdicts = {verdict.gang: verdict for verdict in result.verdicts}
     waiting = [gang for gang in snapshot.gangs.values() if any(pod.is_waiting for pod in gang.members)]
     placed = {placement.gang for placement in result.placements}
     silent = [str(gang) for gang in waiting if gang.id not in verdicts and gang.id not in placed]
-    assert silent == [], "these wait without a word"
+    assert silent == [], "these gangs wait without a verdict"
 
 
-# --- the healthy --------------------------------------------------------------------------------------------
+# --- healthy gangs ----------------------------------------------------------------------------------------
 
 
 def healthy() -> Iterable[tuple[str, dict[str, Any]]]:
-    """Nodes in two racks, and gangs that fit into one of them each."""
+    """Nodes in two racks, and gangs that each fit into one rack."""
     for number in range(4):
         labels = {"healthy-rack": f"r{number % 2}"}
         amounts = {SAFE: "8", "pods": "1000000"}
@@ -314,9 +315,9 @@ def healthy() -> Iterable[tuple[str, dict[str, Any]]]:
 
 def _healthy_gang(name: str) -> Iterable[tuple[str, dict[str, Any]]]:
     spec = {"minMember": HEALTHY_MEMBERS, "queue": "healthy"}
-    wish = {"name": "healthy", "required": "rack"}
+    topology = {"name": "healthy", "required": "rack"}
     meta = {"name": name, "namespace": "healthy", "uid": name}
-    yield "PodGroup", {"metadata": meta, "spec": {**spec, "topology": wish}}
+    yield "PodGroup", {"metadata": meta, "spec": {**spec, "topology": topology}}
     for index in range(HEALTHY_MEMBERS):
         meta = {"name": f"{name}-{index}", "namespace": "healthy", "uid": f"{name}-{index}"}
         container = {"name": "main", "resources": {"requests": {SAFE: "1"}}}
@@ -325,7 +326,7 @@ def _healthy_gang(name: str) -> Iterable[tuple[str, dict[str, Any]]]:
 
 
 def add_healthy(cluster: Cluster) -> None:
-    """Make them exist, and let them be heard."""
+    """Create the healthy objects and send their events."""
     for kind, document in healthy():
         body = json.dumps(document).encode()
         meta = document["metadata"]
@@ -334,7 +335,7 @@ def add_healthy(cluster: Cluster) -> None:
 
 
 def check_healthy(snapshot: Snapshot, result: CycleResult) -> None:
-    """S11: all of them are placed whole in this very cycle."""
+    """S11: all healthy gangs are placed completely in this cycle."""
     binds = Counter(str(placement.gang) for placement in result.placements for _ in placement.binds)
     wanted = {f"healthy-{gang}": HEALTHY_MEMBERS for gang in range(HEALTHY_GANGS)}
     verdicts = [verdict for verdict in result.verdicts if verdict.gang.startswith("healthy")]
@@ -346,5 +347,5 @@ def check_healthy(snapshot: Snapshot, result: CycleResult) -> None:
 
 
 def misconfigured(result: CycleResult) -> Counter[Reason]:
-    """How often each reason is told."""
+    """How often each reason is reported."""
     return Counter(verdict.reason for verdict in result.verdicts)

@@ -1,4 +1,4 @@
-"""What only manifests can say, because an API server would not: `phalanx decide` names it."""
+"""Errors that only manifests can have, since an API server refuses them: `phalanx decide` names them."""
 
 import json
 from pathlib import Path
@@ -11,10 +11,10 @@ GROUP = {"apiVersion": "scheduling.phalanx.dev/v1alpha1", "kind": "PodGroup", "s
 
 
 @pytest.mark.parametrize("kind", [POD, GROUP], ids=["pods", "groups"])
-def test_a_uid_has_one_owner(
+def test_a_duplicate_uid_is_refused(
     kind: dict[str, object], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Of two gangs with one UID, one was never heard of again."""
+    """Of two gangs with one UID, one had no result."""
     path = tmp_path / "objects.json"
     items = [{**kind, "metadata": {"name": name, "uid": "u"}} for name in ("a", "b")]
     path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
@@ -25,10 +25,10 @@ def test_a_uid_has_one_owner(
 
 
 @pytest.mark.parametrize(("amount", "code"), [(10**30, 0), (2**63, 0), (-(10**30), 2), (10**400, 2)])
-def test_an_amount_beyond_64_bits_is_no_traceback(
+def test_an_amount_beyond_64_bits_gives_a_verdict_or_an_error(
     amount: int, code: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Too much for any node is a verdict; what is no amount is named."""
+    """An amount above all nodes gives a verdict; an invalid amount is an error that names the field."""
     path = tmp_path / "object.json"
     spec = {"schedulerName": "phalanx", "containers": [{"resources": {"requests": {"cpu": amount}}}]}
     path.write_text(json.dumps({**POD, "metadata": {"name": "a"}, "spec": spec}))

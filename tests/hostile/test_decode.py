@@ -1,4 +1,4 @@
-"""Lines and pages whose very bytes are bad: one object is lost or mended, never the stream."""
+"""Lines and pages with malformed bytes: one object is skipped or decoded leniently, the stream goes on."""
 
 import json
 from typing import Any
@@ -36,8 +36,8 @@ def applied(seen: WatchLine) -> Pod:
 
 
 @pytest.mark.parametrize("deep", DEEP, ids=lambda deep: f"{deep[:1]!r} {len(deep)}")
-def test_nesting_without_end_is_harmless_where_nobody_looks(deep: bytes) -> None:
-    """A RecursionError is no decode error, and ended the scheduler."""
+def test_deep_nesting_in_an_unknown_field_is_ignored(deep: bytes) -> None:
+    """A RecursionError is not a decode error; it ended the scheduler."""
     assert applied(line(pod(b'"x":' + deep))).metadata.name == "p"
     gone = line(pod(b'"x":' + deep), b"DELETED")
     assert isinstance(gone, ObjectEvent)
@@ -46,7 +46,7 @@ def test_nesting_without_end_is_harmless_where_nobody_looks(deep: bytes) -> None
     assert len(page.objects) == 2
 
 
-def test_nesting_without_end_is_a_wrong_value_where_somebody_looks() -> None:
+def test_deep_nesting_in_a_known_field_is_a_decode_error() -> None:
     found = line(pod(b'"spec":{"nodeName":' + DEEP[2] + b"}"))
     assert isinstance(found, Unreadable)
     assert (found.namespace, found.name, found.version) == ("n", "p", "5")
@@ -64,14 +64,14 @@ def test_nesting_without_end_is_a_wrong_value_where_somebody_looks() -> None:
         (b'"\\u0000"', "\x00"),
     ],
 )
-def test_text_that_is_no_unicode_is_read_as_go_reads_it(written: bytes, read: str) -> None:
+def test_invalid_unicode_is_decoded_as_go_decodes_it(written: bytes, read: str) -> None:
     assert applied(line(pod(b'"spec":{"nodeName":' + written + b"}"))).spec.node_name == read
     page = PODS.page(b'{"items":[' + pod(b'"spec":{"nodeName":' + written + b"}") + b"]}")
     assert [found.spec.node_name for found in page.objects if isinstance(found, Pod)] == [read]
 
 
 @pytest.mark.parametrize("written", [b"NaN", b"Infinity", b"-Infinity", b"1e400", b"9" * 400, b"9" * 5000])
-def test_what_is_no_number_is_named(written: bytes) -> None:
+def test_an_invalid_number_is_reported_with_its_field(written: bytes) -> None:
     for body in (b'"spec":{"priority":', b'"spec":{"overhead":{"cpu":1},"priority":'):
         found = line(pod(body + written + b"}"))
         assert isinstance(found, Unreadable)
@@ -80,14 +80,14 @@ def test_what_is_no_number_is_named(written: bytes) -> None:
 
 
 @pytest.mark.parametrize("number", [2**31, -(2**31) - 1, 2**63, 10**30])
-def test_numbers_beyond_what_kubernetes_has_are_named(number: int) -> None:
+def test_a_number_out_of_range_is_reported_with_its_field(number: int) -> None:
     found = line(pod(b'"spec":{"priority":%d}' % number))
     assert isinstance(found, Unreadable)
     assert "spec.priority" in found.error
 
 
-def test_an_amount_beyond_64_bits_is_named() -> None:
-    """It could not be encoded again, which is how shapes are told apart: an OverflowError from the cache."""
+def test_an_amount_beyond_64_bits_is_reported_with_its_field() -> None:
+    """The cache encodes pod templates to compare them; this number raised an OverflowError there."""
     found = line(pod(b'"spec":{"overhead":{"cpu":%d}}' % 10**30))
     assert isinstance(found, Unreadable)
     assert "spec.overhead" in found.error
@@ -96,14 +96,14 @@ def test_an_amount_beyond_64_bits_is_named() -> None:
 @pytest.mark.parametrize(
     "broken", [b"", b"{", b'{"type":"ADDED","object":{"metadata":{"na', b"[]", b"null", b"502", b'{"type":7}']
 )
-def test_what_is_no_event_at_all_says_so(broken: bytes) -> None:
+def test_a_line_that_is_not_an_event_is_undecodable(broken: bytes) -> None:
     with pytest.raises(Undecodable):
         PODS.line(broken)
     with pytest.raises(Undecodable):
         PODS.page(broken + b"{")
 
 
-def test_one_bad_object_of_a_page_hides_no_other() -> None:
+def test_one_malformed_object_of_a_page_does_not_hide_others() -> None:
     bad = [b'"x":"\\ud800"', b'"spec":{"priority":NaN}', b'"spec":{"priority":1' + b"0" * 400 + b"}"]
     good: Any = {"metadata": {"name": "good"}}
     page = PODS.page(b'{"items":[' + b",".join([*map(pod, bad), json.dumps(good).encode()]) + b"]}")
@@ -112,7 +112,7 @@ def test_one_bad_object_of_a_page_hides_no_other() -> None:
 
 
 @pytest.mark.parametrize(("asked", "waits"), [(-5, 0.0), (7, 7.0), (2**31 - 1, RETRY_AFTER_MAX_S)])
-def test_a_server_cannot_make_us_wait_for_ever(asked: int, waits: float) -> None:
+def test_retry_after_is_bounded(asked: int, waits: float) -> None:
     status = Status(code=429, details=StatusDetails(retry_after_seconds=asked))
     assert error_of_status(status).retry_after == waits
 
@@ -120,13 +120,13 @@ def test_a_server_cannot_make_us_wait_for_ever(asked: int, waits: float) -> None
 @pytest.mark.parametrize(
     "header", ["9" * 5000, "²", "１２", "-1", "", " 7 ", "Wed, 21 Oct 2026 07:28:00 GMT"]
 )
-def test_any_retry_after_header_is_read(header: str) -> None:
+def test_any_retry_after_header_is_accepted(header: str) -> None:
     error = error_of(Response(status=503, body=b"\xff" + DEEP[1], headers={"retry-after": header}))
     assert error.retry_after is None or 0 <= error.retry_after <= RETRY_AFTER_MAX_S
 
 
 @pytest.mark.parametrize("body", [b"\xff", DEEP[2], b'{"message":"\\ud800"}', b'{"code":' + b"9" * 99 + b"}"])
-def test_any_body_of_an_error_is_read(body: bytes) -> None:
+def test_any_error_body_is_accepted(body: bytes) -> None:
     assert error_of(Response(status=502, body=body)).code == 502
 
 
@@ -134,7 +134,7 @@ def test_any_body_of_an_error_is_read(body: bytes) -> None:
     "time",
     ["0001-01-01T00:00:00", "0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00", "2026-01-01T00:00:00"],
 )
-def test_times_at_the_ends_of_the_calendar_and_without_a_zone(time: str) -> None:
-    """One without a zone was read in the zone of the machine, and in year 1 not at all."""
+def test_extreme_times_and_times_without_a_zone_are_read(time: str) -> None:
+    """A time without a zone was read in the zone of the machine, and failed in year 1."""
     meta = b'{"metadata":{"name":"p","creationTimestamp":"' + time.encode() + b'"}}'
     assert isinstance(seconds(applied(line(meta)).metadata.creation_timestamp), int)

@@ -1,4 +1,4 @@
-"""When `bench.hostile` calls a cycle delayed."""
+"""When `bench.hostile` counts a cycle as delayed."""
 
 import pytest
 
@@ -13,13 +13,13 @@ from bench.hostile import Tally, longest
         ([60.0, 10.0, 10.0], [1.0, 20.0, 30.0], 3.0),
     ],
 )
-def test_a_cycle_is_compared_with_that_of_its_own_world_or_the_usual_one(
+def test_a_cycle_is_compared_with_its_own_reference_or_the_median(
     hostile_ms: list[float], sound_ms: list[float], times: float
 ) -> None:
     assert longest(hostile_ms, sound_ms) == times
 
 
-def test_the_report_says_how_long_is_too_long() -> None:
+def test_the_report_has_the_delay_limit() -> None:
     tally = Tally()
     tally.cycle_ms, tally.sound_ms = [50.0], [10.0]
     report = tally.report(1.0)

@@ -1,4 +1,4 @@
-"""Objects that are each allowed and together absurd: sums beyond 64 bits, thousands of everything."""
+"""Extreme combinations of valid objects: sums beyond 64 bits, thousands of objects and fields."""
 
 import json
 from collections.abc import Iterable
@@ -40,20 +40,20 @@ def queue(name: str, parent: str) -> Object:
 
 
 async def decided(objects: Iterable[Object]) -> tuple[Cluster, Snapshot, CycleResult]:
-    """One cycle over these and the healthy, which are placed; then everything is deleted."""
+    """Run a cycle over these objects and the healthy gangs, which must be placed; then delete everything."""
     cluster = Cluster()
     add_healthy(cluster)
     for kind, document in objects:
         cluster.send(kind, event("ADDED", json.dumps(document).encode()))
-    await cluster.hear()
+    await cluster.deliver()
     snapshot, result = cluster.cycle()
     check_healthy(snapshot, result)
     await cluster.delete_everything()
     return cluster, snapshot, result
 
 
-async def test_what_is_used_stays_inside_64_bits() -> None:
-    """3,000 pods of 2^52 bytes each are more than 2^63; when they go, all is as before."""
+async def test_usage_stays_within_64_bits() -> None:
+    """3,000 pods of 9 EiB each exceed 64 bits; after their deletion no usage is left."""
     objects = [node("full", cpu="1", pods="5000")]
     objects += [pod(f"p{index}", {"memory": "9E"}, at="full") for index in range(3000)]
     _, snapshot, _ = await decided(objects)
@@ -62,7 +62,7 @@ async def test_what_is_used_stays_inside_64_bits() -> None:
     assert state.free["memory"] == -AMOUNT_MAX
 
 
-async def test_a_node_with_resources_without_end_delays_nobody() -> None:
+async def test_a_node_with_thousands_of_resources_delays_no_gang() -> None:
     """Their common denominator had hundreds of thousands of digits: a cycle took half a minute."""
     amounts = {f"example.com/{index}": "9E" for index in range(5000)}
     objects = [node("many", cpu="8", pods="9", **amounts), pod("p", {"cpu": "1"}, at="many")]
@@ -70,13 +70,13 @@ async def test_a_node_with_resources_without_end_delays_nobody() -> None:
     session = Session(snapshot, CONFIG)
     plugin = DominantShare(DrfArguments())
     plugin.open(session)
-    _, share = plugin.queue_key(snapshot.queues[QueueName("default")], session)
+    _, share = plugin.queue_order(snapshot.queues[QueueName("default")], session)
     assert share > 0
     assert share.denominator.bit_length() < 64
 
 
-async def test_a_pod_that_asks_for_resources_without_end_is_told_so() -> None:
-    """Victims were looked for, and shares compared, name by name: a cycle took half a second."""
+async def test_too_many_resource_names_in_a_pod_are_reported() -> None:
+    """The search for victims and the comparison of shares took half a second in a cycle."""
     requests = {f"example.com/{index}": "1" for index in range(5000)}
     _, _, result = await decided([pod("p", requests)])
     assert misconfigured(result) == {Reason.INVALID_OBJECT: 1}
@@ -84,21 +84,21 @@ async def test_a_pod_that_asks_for_resources_without_end_is_told_so() -> None:
     assert [verdict.message for verdict in result.verdicts] == [told]
 
 
-async def test_a_gang_of_ten_thousand_and_one() -> None:
+async def test_a_gang_of_10001_members_exceeds_the_limit() -> None:
     members = [pod(f"p{n}", {"cpu": "1"}, labels={LABEL_POD_GROUP: "g"}) for n in range(10_001)]
     _, _, result = await decided([pod_group(10_001), *members])
     assert misconfigured(result) == {Reason.ABOVE_CLUSTER_CAPACITY: 1}
 
 
-async def test_ten_thousand_and_one_wrong_members_have_one_verdict() -> None:
+async def test_10001_invalid_members_have_one_verdict() -> None:
     members = [pod(f"p{n}", {"cpu": f"x{n}"}, labels={LABEL_POD_GROUP: "g"}) for n in range(10_001)]
     _, snapshot, result = await decided([pod_group(10_001), *members])
     assert misconfigured(result) == {Reason.INVALID_OBJECT: 1}
     assert max(len(gang.problems) for gang in snapshot.gangs.values()) <= 8
 
 
-async def test_a_ring_of_queues_is_named_in_few_words() -> None:
-    """Each of them told the names of all: a thousand times a thousand names."""
+async def test_a_long_cycle_of_queues_has_a_short_message() -> None:
+    """The message of each queue had the names of all: a thousand times a thousand names."""
     ring = [queue(f"q{index}", f"q{(index + 1) % 1000}") for index in range(1000)]
     waiting = pod("p", {"cpu": "1"}, labels={LABEL_QUEUE: "q0"})
     _, _, result = await decided([*ring, waiting])
@@ -107,8 +107,8 @@ async def test_a_ring_of_queues_is_named_in_few_words() -> None:
     assert "q1, q2" in next(verdict.message for verdict in result.verdicts)
 
 
-def test_checking_an_answer_of_many_roles_takes_one_look_at_each() -> None:
-    """A gang of 10,001 members of as many shapes took seconds of every cycle that looked at it."""
+def test_checking_an_assignment_of_many_roles_takes_linear_time() -> None:
+    """The check of a gang with 10,001 different members took seconds in each cycle."""
     roles = 300
     nodes = (NodeName("n"),)
     group = NodeClass(nodes=nodes, free=(roles,), path=(), eligible=(True,) * roles, cost=(0,) * roles)

@@ -1,4 +1,4 @@
-"""Thousands of spoiled objects beside healthy work. `python -m bench.hostile` does the same with 100,000."""
+"""Thousands of mutated objects beside healthy gangs. `python -m bench.hostile` does the same with 100,000."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -11,18 +11,18 @@ import pytest
 from tests.call_counts import counted
 from tests.hostile import events
 from tests.hostile.commands import decided
-from tests.hostile.generator import Spoiled, paths, spoiled
+from tests.hostile.generator import MutatedObject, mutated_objects, paths
 from tests.hostile.harness import Cluster, add_healthy, check_healthy
 
 OBJECTS = 375
 SEEDS = range(8)
 
 
-def some(seed: int, count: int = OBJECTS) -> list[Spoiled]:
-    return list(islice(spoiled(seed), count))
+def some(seed: int, count: int = OBJECTS) -> list[MutatedObject]:
+    return list(islice(mutated_objects(seed), count))
 
 
-def cluster_with(items: Iterable[Spoiled], seed: int) -> Cluster:
+def cluster_with(items: Iterable[MutatedObject], seed: int) -> Cluster:
     cluster = Cluster()
     add_healthy(cluster)
     random = Random(seed)
@@ -31,7 +31,7 @@ def cluster_with(items: Iterable[Spoiled], seed: int) -> Cluster:
     return cluster
 
 
-def test_what_is_deep_already_can_be_spoiled_once_more() -> None:
+def test_a_deep_document_can_be_mutated_again() -> None:
     document: dict[str, object] = {}
     for _ in range(5000):
         document = {"again": document}
@@ -39,23 +39,23 @@ def test_what_is_deep_already_can_be_spoiled_once_more() -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-async def test_nothing_hostile_disturbs_the_healthy(seed: int) -> None:
+async def test_hostile_objects_do_not_disturb_healthy_gangs(seed: int) -> None:
     cluster = cluster_with(some(seed), seed)
-    await cluster.hear()
+    await cluster.deliver()
     snapshot, result = cluster.cycle()
     check_healthy(snapshot, result)
-    assert cluster.unnamed() == []
+    assert cluster.unreported() == []
     cluster.cycle()
     await cluster.delete_everything()
 
 
-def test_a_seed_gives_the_same_bytes() -> None:
+def test_the_same_seed_gives_the_same_bytes() -> None:
     assert some(5, 50) == some(5, 50)
     assert some(5, 50) != some(6, 50)
 
 
-async def test_hostile_objects_cost_no_more_together_than_alone() -> None:
-    """Calls of functions are counted: four lots in one cluster, and each in a cluster of its own.
+async def test_the_cost_of_hostile_objects_is_additive() -> None:
+    """Compare function calls for four lots in one cluster with those for each lot in its own cluster.
 
     Nodes are left out: gangs and nodes multiply, hostile or not.
     """
@@ -66,44 +66,46 @@ async def test_hostile_objects_cost_no_more_together_than_alone() -> None:
     assert together - healthy < 1.5 * sum(calls - healthy for calls in alone)
 
 
-def _renamed(item: Spoiled, lot: str) -> Spoiled:
+def _renamed(item: MutatedObject, lot: str) -> MutatedObject:
     return item._replace(name=f"{item.name}-{lot}", body=item.body.replace(b'"x-', b'"x%s-' % lot.encode()))
 
 
-async def calls_for(items: list[Spoiled]) -> int:
-    """Functions called from the first line heard to the end of a cycle."""
+async def calls_for(items: list[MutatedObject]) -> int:
+    """Number of function calls of a cycle over these objects."""
     cluster = Cluster()
     add_healthy(cluster)
     for item in items:
         cluster.send(item.kind, b'{"type":"ADDED","object":' + item.body + b"}")
-    await cluster.hear()
+    await cluster.deliver()
     return counted(cluster.cycle)
 
 
-async def test_an_object_that_is_sent_often_is_named_once() -> None:
+async def test_an_object_that_is_sent_repeatedly_is_logged_once() -> None:
     cluster = Cluster()
     body = b'{"metadata":{"name":"bad","namespace":"n","resourceVersion":"7"},"spec":{"priority":"high"}}'
     for kind in (b"ADDED", b"MODIFIED", b"MODIFIED"):
         cluster.send("Pod", b'{"type":"' + kind + b'","object":' + body + b"}")
-    await cluster.hear()
-    await cluster.hear()
+    await cluster.deliver()
+    await cluster.deliver()
     assert cluster.logs == {("Pod", "n", "bad"): 1}
-    assert "spec.priority" in cluster.why[0]["error"]
+    assert "spec.priority" in cluster.warnings[0]["error"]
 
 
-@pytest.mark.parametrize("nonsense", events.NONSENSE, ids=lambda line: line[:40].decode(errors="replace"))
-async def test_nonsense_in_a_watch_stops_no_kind(nonsense: bytes) -> None:
+@pytest.mark.parametrize(
+    "malformed", events.MALFORMED_LINES, ids=lambda line: line[:40].decode(errors="replace")
+)
+async def test_malformed_watch_lines_do_not_stop_a_reflector(malformed: bytes) -> None:
     cluster = Cluster()
     add_healthy(cluster)
     for server in cluster.servers.values():
-        server.lines.insert(0, nonsense)
-        server.lines.append(nonsense)
-    await cluster.hear()
+        server.lines.insert(0, malformed)
+        server.lines.append(malformed)
+    await cluster.deliver()
     check_healthy(*cluster.cycle())
 
 
 @pytest.mark.parametrize("seed", [41, 42])
-def test_phalanx_decide_takes_or_names_every_manifest(seed: int, tmp_path: Path) -> None:
+def test_phalanx_decide_accepts_or_names_every_manifest(seed: int, tmp_path: Path) -> None:
     codes = Counter(decided(item, tmp_path / "object.yaml") for item in some(seed, 90))
     assert codes[2] > 0
     assert codes[0] > 0

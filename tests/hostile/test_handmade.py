@@ -1,7 +1,7 @@
-"""Hand-made nasty objects, each from a bug of another scheduler: what becomes of it is said beside it.
+"""Constructed hostile objects, most of them from bugs of other schedulers, each with its expected outcome.
 
-The fates: `verdict` (a gang is told), `queue` (a queue's condition says it), `note` (logged once by name),
-`log` (dropped, logged once by name), `harmless` (taken, and nobody need hear of it).
+Outcomes: `verdict` (the verdict of a gang reports it), `queue` (a condition of a queue reports it), `note`
+(logged once by name), `log` (skipped and logged once by name), `harmless` (accepted without a report).
 """
 
 import json
@@ -22,7 +22,7 @@ CASES: list[dict[str, Any]] = [
 
 
 def manifests(case: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
-    """The objects of a case, with the names that it does not care about filled in."""
+    """The objects of a case, with default names and UIDs."""
     return [(kind, _whole(kind, given)) for entry in case["objects"] for kind, given in entry.items()]
 
 
@@ -41,38 +41,38 @@ def bodies(case: dict[str, Any]) -> list[tuple[str, bytes]]:
     return [(kind, json.dumps(manifest).encode()) for kind, manifest in manifests(case)]
 
 
-def test_there_are_as_many_as_were_promised() -> None:
+def test_there_are_at_least_100_cases() -> None:
     assert len(CASES) >= 100
-    assert all(case["from"] and case["fate"] for case in CASES)
+    assert all(case["from"] and case["outcome"] for case in CASES)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
-async def test_what_becomes_of_it(case: dict[str, Any]) -> None:
+async def test_outcome_of_a_case(case: dict[str, Any]) -> None:
     cluster = Cluster()
     add_healthy(cluster)
     for number, (kind, body) in enumerate(bodies(case)):
         cluster.exists(kind, str(number), body)
         cluster.send(kind, event("ADDED", body))
-    await cluster.hear()
+    await cluster.deliver()
     snapshot, result = cluster.cycle()
     check_healthy(snapshot, result)
-    assert cluster.unnamed() == []
+    assert cluster.unreported() == []
     said = {
         "verdict": [f"{verdict.reason}: {verdict.message}" for verdict in result.verdicts],
         "queue": [problem.message for report in result.queues.values() for problem in report.problems],
-        "log": [line["error"] for line in cluster.why if line["event"] == "object skipped"],
-        "note": [line["error"] for line in cluster.why if line["event"] != "object skipped"],
+        "log": [line["error"] for line in cluster.warnings if line["event"] == "object skipped"],
+        "note": [line["error"] for line in cluster.warnings if line["event"] != "object skipped"],
     }
-    wanted = case["fate"]
-    assert [fate for fate in said if said[fate]] == ([] if wanted == "harmless" else [wanted]), said
+    wanted = case["outcome"]
+    assert [outcome for outcome in said if said[outcome]] == ([] if wanted == "harmless" else [wanted]), said
     if wanted != "harmless":
-        assert case["says"] in said[wanted][0]
+        assert case["message"] in said[wanted][0]
         assert set(cluster.logs.values()) <= {1}
     await cluster.delete_everything()
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if "objects" in case], ids=lambda case: case["name"])
-def test_what_phalanx_decide_says(
+def test_phalanx_decide_accepts_or_names_a_case(
     case: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "bad.json"

@@ -1,6 +1,6 @@
-"""Hostile objects in whole worlds, with two schedulers, controllers and kubelets.
+"""Hostile objects in a simulated cluster with two schedulers, controllers and kubelets.
 
-The embedded server lets in more of them than a real one, since it looks at no schema.
+The embedded server accepts more of them than a real one, since it does not validate schemas.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from phalanx_simulator.embedded import manifests
 from phalanx_simulator.embedded.apiserver.requests import Request
 from phalanx_simulator.runs.world import World, WorldSettings, in_world
 
-from tests.hostile.generator import Spoiled, spoiled
+from tests.hostile.generator import MutatedObject, mutated_objects
 from tests.hostile.harness import SAFE
 from tests.hostile.valid import NAMESPACES
 
@@ -28,7 +28,7 @@ LABEL: Final = "healthy"
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_the_schedulers_live_and_healthy_gangs_run(seed: int) -> None:
+def test_schedulers_stay_alive_and_healthy_gangs_run(seed: int) -> None:
     taken = Counter[str]()
 
     async def play(world: World) -> None:
@@ -41,7 +41,7 @@ def test_the_schedulers_live_and_healthy_gangs_run(seed: int) -> None:
         )
         world.create(manifests.node(f"{LABEL}-{n}", gpus=0, **{SAFE: "8"}) for n in range(4))
         world.start()
-        for number, item in enumerate(islice(spoiled(seed), OBJECTS)):
+        for number, item in enumerate(islice(mutated_objects(seed), OBJECTS)):
             taken[item.kind] += written(world, item)
             if number % (OBJECTS // GANGS) == 0:
                 add_gang(world, f"{LABEL}-{number}")
@@ -55,11 +55,11 @@ def test_the_schedulers_live_and_healthy_gangs_run(seed: int) -> None:
     assert all(taken[kind] for kind in ("Pod", "Node", "PodGroup", "Queue", "Topology"))
 
 
-def written(world: World, item: Spoiled) -> bool:
-    """Whether the server took it; then its status too, where it takes that."""
+def written(world: World, item: MutatedObject) -> bool:
+    """Whether the server accepted the object; its status is written too."""
     kind = KINDS[item.kind]
-    namespace = json.loads(item.sound)["metadata"].get("namespace", "")
-    body = _as_its_author_wrote_it(item.body)
+    namespace = json.loads(item.original)["metadata"].get("namespace", "")
+    body = _as_submitted(item.body)
     if world.server.handle(Request("POST", kind.path(namespace=namespace), body=body)).status != 201:
         return False
     one = kind.path(namespace=namespace, name=item.name, subresource="status")
@@ -68,8 +68,8 @@ def written(world: World, item: Spoiled) -> bool:
     return True
 
 
-def _as_its_author_wrote_it(body: bytes) -> bytes:
-    """Without what servers add; without owners, as garbage collection takes what has none left."""
+def _as_submitted(body: bytes) -> bytes:
+    """The object without fields that servers set, and without owners, since it would be garbage-collected."""
     try:
         document = json.loads(body)
         for field in ("uid", "resourceVersion", "creationTimestamp", "ownerReferences"):
@@ -84,13 +84,13 @@ def _as_its_author_wrote_it(body: bytes) -> bytes:
 
 
 def add_gang(world: World, name: str) -> None:
-    """A gang that the healthy nodes have room for."""
+    """A gang that fits on the healthy nodes."""
     world.create([manifests.pod_group(name, min_member=MEMBERS, queue=LABEL)])
     options = {"requests": {SAFE: "1"}, "run_s": 3600.0, "priorityClassName": LABEL}
     world.create([manifests.job(name, members=MEMBERS, group=name, **options)])
 
 
 def running(world: World) -> int:
-    """Healthy members that run."""
+    """Number of healthy members that run."""
     found = [world.client.get(key) for key in world.client.keys("pods") if key.name.startswith(LABEL)]
     return sum(pod is not None and pod["status"].get("phase") == "Running" for pod in found)

@@ -1,4 +1,4 @@
-"""One valid object of every kind that the scheduler reads, rich in fields: what the generator spoils."""
+"""One valid object of every kind that the scheduler reads, rich in fields: the input of the generator."""
 
 from collections.abc import Callable
 from random import Random

@@ -12,7 +12,7 @@ from phalanx_simulator.campaigns.generator import (
     FLAP_CAUSE,
     JOB_CAUSE,
     campaign,
-    lemon_factors,
+    node_failure_rate_factors,
 )
 from phalanx_simulator.campaigns.published_rates import (
     CAUSES,
@@ -54,7 +54,7 @@ def close(found: float, expected: float) -> bool:
 
 
 @pytest.mark.parametrize(("scale", "hours"), [(1, YEAR_H), (10, YEAR_H), (100, YEAR_H / 10)])
-def test_node_faults_come_at_their_rate_at_every_scale(scale: float, hours: float) -> None:
+def test_node_faults_have_their_rate_at_every_scale(scale: float, hours: float) -> None:
     found = of_nodes(campaign(random=seeded_random(9), nodes=NODES, hours=hours, scale=scale))
     assert close(len(found), NODE_FAULTS_PER_NODE_DAY * scale * len(NODES) * hours / 24)
 
@@ -63,7 +63,7 @@ def test_a_year_of_256_nodes_has_about_607_faults(years: list[tuple[Fault, ...]]
     assert close(sum(len(of_nodes(year)) for year in years), 607 * len(SEEDS))
 
 
-def test_a_job_on_1024_gpus_lasts_7_9_hours(years: list[tuple[Fault, ...]]) -> None:
+def test_a_job_on_1024_gpus_fails_every_7_9_hours(years: list[tuple[Fault, ...]]) -> None:
     """A quarter of these nodes, so a quarter of all faults but those that take no job with them."""
     job_faults = sum(fault.settings[CAUSE] == JOB_CAUSE for year in years for fault in year)
     assert close(job_faults, JOB_FAULTS_PER_GPU_DAY * 2048 * 365 * len(SEEDS))
@@ -81,19 +81,19 @@ def test_the_worst_twentieth_has_about_half_of_the_faults(years: list[tuple[Faul
 
 
 @pytest.mark.parametrize(("count", "worst"), [(60, 3), (1000, 50)])
-def test_lemons_are_the_same_share_of_every_cluster(count: int, worst: int) -> None:
-    factors = lemon_factors(count, seeded_random(3))
+def test_the_worst_nodes_have_the_same_share_of_faults_in_every_cluster(count: int, worst: int) -> None:
+    factors = node_failure_rate_factors(count, seeded_random(3))
     assert sum(factors) == pytest.approx(count)
     assert sum(sorted(factors, reverse=True)[:worst]) == pytest.approx(count / 2, rel=1e-3)
-    assert factors != lemon_factors(count, seeded_random(4))
+    assert factors != node_failure_rate_factors(count, seeded_random(4))
 
 
-def test_one_node_is_as_good_as_the_average() -> None:
-    assert lemon_factors(1, seeded_random(1)) == [1.0]
+def test_a_single_node_has_the_average_failure_rate() -> None:
+    assert node_failure_rate_factors(1, seeded_random(1)) == [1.0]
     assert campaign(random=seeded_random(1), nodes=[], hours=YEAR_H, scale=100) == ()
 
 
-def test_causes_are_mixed_as_in_llamas_table(years: list[tuple[Fault, ...]]) -> None:
+def test_causes_have_the_frequencies_of_llamas_table(years: list[tuple[Fault, ...]]) -> None:
     assert sum(cause.count for cause in CAUSES) == 419
     named = {cause.name: cause.count for cause in CAUSES}
     counts = Counter(str(fault.settings[CAUSE]) for year in years for fault in of_nodes(year))
@@ -102,14 +102,14 @@ def test_causes_are_mixed_as_in_llamas_table(years: list[tuple[Fault, ...]]) -> 
         assert close(counts[name], total * count / 419), name
 
 
-def test_a_few_faults_are_correlated_or_false(years: list[tuple[Fault, ...]]) -> None:
+def test_a_few_faults_are_correlated_or_false_positives(years: list[tuple[Fault, ...]]) -> None:
     counts = Counter(str(fault.settings[CAUSE]) for year in years for fault in of_nodes(year))
     total = sum(counts.values())
     assert close(counts[CORRELATED_CAUSE], total * CORRELATED)
     assert close(counts[FALSE_POSITIVE_CAUSE], total * FALSE_POSITIVE)
 
 
-def test_a_correlated_fault_takes_a_whole_block_within_a_minute(years: list[tuple[Fault, ...]]) -> None:
+def test_a_correlated_fault_affects_a_whole_block_within_a_minute(years: list[tuple[Fault, ...]]) -> None:
     found = [fault for year in years for fault in year if fault.settings[CAUSE] == CORRELATED_CAUSE]
     assert found
     assert {len(fault.targets) for fault in found} == {16}
@@ -117,7 +117,7 @@ def test_a_correlated_fault_takes_a_whole_block_within_a_minute(years: list[tupl
     assert all(len({name.rpartition("-")[0] for name in fault.targets}) == 1 for fault in found)
 
 
-def test_a_power_feed_takes_a_block_and_a_switch_a_rack() -> None:
+def test_a_power_fault_affects_a_block_and_a_switch_fault_a_rack() -> None:
     keys = ("network.topology.nvidia.com/block", "cloud.provider.com/topology-rack", "kubernetes.io/hostname")
     nodes = tree_of_nodes(dict(zip(keys, (4, 4, 4), strict=True)))
     faults = campaign(random=seeded_random(1), nodes=nodes, hours=YEAR_H, scale=10)
@@ -140,7 +140,7 @@ def test_one_repair_in_ten_is_followed_by_flapping(years: list[tuple[Fault, ...]
     assert all(1 <= flap.number("period_s") <= 300 for flap in flaps)
 
 
-def test_faults_are_detected_in_time_and_hangs_late(years: list[tuple[Fault, ...]]) -> None:
+def test_detection_times_of_faults_and_hangs(years: list[tuple[Fault, ...]]) -> None:
     named = {cause.name for cause in CAUSES} | {JOB_CAUSE}
     found = [fault for year in years for fault in year if fault.settings[CAUSE] in named]
     hangs = [fault for fault in found if fault.text("reason") == "NCCLTimeout"]
@@ -152,7 +152,7 @@ def test_faults_are_detected_in_time_and_hangs_late(years: list[tuple[Fault, ...
     assert close(len(late), len(of_jobs) * 9.9 / 46.0)
 
 
-def test_repairs_take_their_time() -> None:
+def test_repair_times() -> None:
     random = seeded_random(5)
     times = {repair: [repair_s(repair, random) for _ in range(5000)] for repair in Repair}
     assert set(times[Repair.NONE]) == {0.0}
@@ -161,7 +161,7 @@ def test_repairs_take_their_time() -> None:
     assert 86_400 <= min(times[Repair.REPLACEMENT]) < max(times[Repair.REPLACEMENT]) <= 5 * 86_400
 
 
-def test_a_node_that_is_out_does_not_fail_again() -> None:
+def test_a_node_out_of_service_does_not_fail_again() -> None:
     out_until: dict[str, float] = {}
     for fault in of_nodes(campaign(random=seeded_random(6), nodes=NODES, hours=500, scale=100)):
         if len(fault.targets) == 1:
@@ -170,7 +170,7 @@ def test_a_node_that_is_out_does_not_fail_again() -> None:
         out_until.update(dict.fromkeys(fault.targets, end))
 
 
-def test_all_can_be_injected_and_are_in_order(years: list[tuple[Fault, ...]]) -> None:
+def test_all_faults_have_injectors_and_are_sorted(years: list[tuple[Fault, ...]]) -> None:
     for year in years:
         assert {fault.kind for fault in year} <= {*INJECTORS}
         times = [fault.at_s for fault in year]

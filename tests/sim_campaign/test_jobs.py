@@ -15,7 +15,7 @@ from phalanx_simulator.campaigns.jobs import (
     read_trace,
     synthetic_jobs,
 )
-from phalanx_simulator.campaigns.philly import JOBS_BY_GPUS, burst_size, duration_s, ends_badly
+from phalanx_simulator.campaigns.philly import JOBS_BY_GPUS, burst_size, duration_s, fails
 from phalanx_simulator.embedded.apiserver.server import ApiServer
 from phalanx_simulator.embedded.client import Client
 from phalanx_simulator.embedded.cluster import Controllers
@@ -39,7 +39,7 @@ def written(path: Path, text: str) -> Path:
     return file
 
 
-def test_a_trace_is_read_in_order_of_time(tmp_path: Path) -> None:
+def test_jobs_of_a_trace_are_sorted_by_time(tmp_path: Path) -> None:
     assert read_trace(written(tmp_path, GOOD)) == (
         TraceJob("job-3", 0.0, "team-a", pods=2, gpus_per_pod=6, run_s=120.0),
         TraceJob("job-2", 3600.0, "11cb48", pods=1, gpus_per_pod=1, run_s=66.0),
@@ -47,7 +47,7 @@ def test_a_trace_is_read_in_order_of_time(tmp_path: Path) -> None:
     )
 
 
-def test_pods_may_be_smaller(tmp_path: Path) -> None:
+def test_gpus_per_pod_can_be_limited(tmp_path: Path) -> None:
     jobs = read_trace(written(tmp_path, GOOD), gpus_per_pod=1)
     assert [(job.pods, job.gpus_per_pod) for job in jobs] == [(12, 1), (1, 1), (8, 1)]
 
@@ -78,14 +78,14 @@ def test_a_bad_trace_is_refused_with_file_line_and_field(
     assert str(caught.value).startswith(f"{file}, {place}, {field}")
 
 
-def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
+def test_a_binary_file_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "trace.csv"
     file.write_bytes(bytes(range(256)))
     with pytest.raises(TraceError, match="is no CSV in UTF-8"):
         read_trace(file)
 
 
-def test_drawn_jobs_want_what_the_load_says() -> None:
+def test_drawn_jobs_request_the_load() -> None:
     for hours, load in ((2, 0.5), (48, 0.9), (48, 2.0)):
         jobs = synthetic_jobs(random=seeded_random(1), hours=hours, nodes=NODES, load=load)
         wanted = sum(job.gpu_seconds for job in jobs) / (512 * hours * 3600)
@@ -133,8 +133,8 @@ def test_durations_and_bursts_have_their_quantiles() -> None:
     bursts = [burst_size(random) for _ in range(20_000)]
     assert sum(size == 1 for size in bursts) / len(bursts) > 0.7
     assert sum(size for size in bursts if size > 100) / sum(bursts) > 0.25
-    early = sum(ends_badly(60, random) for _ in range(10_000))
-    assert early > 2 * sum(ends_badly(6_000, random) for _ in range(10_000))
+    early = sum(fails(60, random) for _ in range(10_000))
+    assert early > 2 * sum(fails(6_000, random) for _ in range(10_000))
 
 
 def test_a_trace_is_fitted_to_hours_and_load() -> None:
@@ -157,7 +157,7 @@ def test_a_trace_is_fitted_to_hours_and_load() -> None:
     assert fitted([], random=seeded_random(8), hours=2, nodes=NODES, load=0.5) == ()
 
 
-def test_what_is_too_large_or_too_long_for_the_cluster_is_cut() -> None:
+def test_jobs_too_large_for_the_cluster_are_dropped_and_long_ones_shortened() -> None:
     trace = [TraceJob("huge", 0.0, "q", 65, 8, 60.0), TraceJob("long", 1.0, "q", 1, 1, 1e6)] * 50
     jobs = fitted(trace, random=seeded_random(1), hours=1, nodes=NODES, load=0.01)
     assert {(job.name, job.run_s) for job in jobs} == {("long", 3600.0)}
@@ -174,15 +174,15 @@ def test_a_gang_has_a_group_and_a_single_pod_a_queue() -> None:
     assert alone["spec"]["template"]["metadata"]["labels"] == {LABEL_QUEUE: "red"}
 
 
-def test_each_queue_is_made_once() -> None:
+def test_each_queue_is_created_once() -> None:
     jobs = [TraceJob(f"j{n}", 0, name, 1, 1, 1.0) for n, name in enumerate(("b", "a", "b"))]
     assert [one["metadata"]["name"] for one in queues(jobs)] == ["a", "b"]
 
 
 @pytest.mark.parametrize(
-    ("exit_code", "condition"), [(0, "Complete"), (3, "Failed")], ids=["ends well", "ends badly"]
+    ("exit_code", "condition"), [(0, "Complete"), (3, "Failed")], ids=["succeeds", "fails"]
 )
-def test_a_job_ends_as_it_says(exit_code: int, condition: str) -> None:
+def test_a_job_ends_with_its_exit_code(exit_code: int, condition: str) -> None:
     loop = VirtualLoop(seeded_random(1))
 
     async def story() -> None:

@@ -25,12 +25,12 @@ def of_kind(run: Scenario, kind: str) -> list[Manifest]:
     return [one for one in made if one["kind"] == kind]
 
 
-def test_a_seed_draws_the_same_and_another_one_something_else() -> None:
+def test_runs_depend_only_on_their_seed() -> None:
     assert drawn(7) == drawn(7)
     assert drawn(7).submissions != drawn(8).submissions
 
 
-def test_the_plain_workload_is_another_one() -> None:
+def test_the_plain_workload_differs() -> None:
     assert drawn(7, workload="plain") == drawn(7, workload="plain")
     assert {one["metadata"]["name"] for one in of_kind(drawn(7, workload="plain"), "Queue")} <= {
         f"tenant-{number}" for number in range(4)
@@ -40,7 +40,7 @@ def test_the_plain_workload_is_another_one() -> None:
 @pytest.mark.parametrize(
     "field", ["guarantee", "limit", "cells", "backfill", "reclaim", "parent", "priority"]
 )
-def test_queues_have_everything(runs: list[Scenario], field: str) -> None:
+def test_some_queue_uses_each_feature(runs: list[Scenario], field: str) -> None:
     having = [run for run in runs if any(field in one["spec"] for one in of_kind(run, "Queue"))]
     assert having
     assert field in ("guarantee", "limit", "parent") or len(having) < len(runs)
@@ -61,7 +61,7 @@ def test_queues_have_everything(runs: list[Scenario], field: str) -> None:
         *("roles", "startWhen"),
     ],
 )
-def test_gangs_have_everything(runs: list[Scenario], field: str) -> None:
+def test_some_gang_uses_each_feature(runs: list[Scenario], field: str) -> None:
     specs = [one["spec"] for run in runs for one in of_kind(run, "PodGroup")]
     assert 0 < sum(field in spec for spec in specs) < len(specs)
 
@@ -70,13 +70,13 @@ def test_some_gangs_name_the_topology_of_the_cluster(runs: list[Scenario]) -> No
     named = []
     for run in runs:
         (known,) = [one["metadata"]["name"] for one in of_kind(run, "Topology")]
-        wishes = [one["spec"].get("topology", {}) for one in of_kind(run, "PodGroup")]
-        named += [wish.get("name") for wish in wishes]
-        assert {wish.get("name", known) for wish in wishes} == {known}
+        topologies = [one["spec"].get("topology", {}) for one in of_kind(run, "PodGroup")]
+        named += [topology.get("name") for topology in topologies]
+        assert {topology.get("name", known) for topology in topologies} == {known}
     assert len(set(named)) == 2
 
 
-def test_some_gangs_can_grow_and_none_needs_more_members_than_its_jobs_make(runs: list[Scenario]) -> None:
+def test_some_gangs_are_elastic_and_no_minimum_exceeds_the_members(runs: list[Scenario]) -> None:
     grows = 0
     for run in runs:
         members: dict[str, int] = {}
@@ -89,7 +89,7 @@ def test_some_gangs_can_grow_and_none_needs_more_members_than_its_jobs_make(runs
     assert grows
 
 
-def test_gangs_wait_in_leaves_and_budgets_guard_some(runs: list[Scenario]) -> None:
+def test_gangs_use_leaf_queues_and_budgets_cover_some(runs: list[Scenario]) -> None:
     for run in runs:
         queues = of_kind(run, "Queue")
         leaves = {one["metadata"]["name"] for one in queues} - {one["spec"].get("parent") for one in queues}
@@ -97,5 +97,5 @@ def test_gangs_wait_in_leaves_and_budgets_guard_some(runs: list[Scenario]) -> No
         assert len(of_kind(run, "PodDisruptionBudget")) == 2
 
 
-def test_some_move_gangs_and_some_do_not(runs: list[Scenario]) -> None:
+def test_some_runs_move_gangs(runs: list[Scenario]) -> None:
     assert len({run.config.actions for run in runs}) == 2

@@ -30,7 +30,7 @@ RACK = "topology.kubernetes.io/rack"
 NODES = ("a", "b", "c", "d")
 
 
-class Town(Struct, frozen=True):
+class FaultCluster(Struct, frozen=True):
     """A cluster and what injectors see of it."""
 
     server: ApiServer
@@ -87,28 +87,28 @@ class Town(Struct, frozen=True):
         return found
 
 
-Play = Callable[[Callable[[Town], Awaitable[None]]], None]
+Play = Callable[[Callable[[FaultCluster], Awaitable[None]]], None]
 
 
-def town_with(loop: VirtualLoop, seed: int, nodes: Iterable[Object]) -> Town:
+def cluster_with(loop: VirtualLoop, seed: int, nodes: Iterable[Object]) -> FaultCluster:
     server = ApiServer(clock=WorldClock(loop), seed=seed)
     client = Client(server)
     kubelets = Controllers(server).kubelets
     context = FaultContext(client, kubelets, seeded_random(seed), asyncio.sleep)
-    town = Town(server, client, kubelets, context)
-    town.create(*nodes)
-    return town
+    cluster = FaultCluster(server, client, kubelets, context)
+    cluster.create(*nodes)
+    return cluster
 
 
-def run(play: Callable[[Town], Awaitable[None]], seed: int = 0) -> None:
+def run(play: Callable[[FaultCluster], Awaitable[None]], seed: int = 0) -> None:
     """Play on four nodes in two racks that are ready."""
     loop = VirtualLoop(seeded_random(seed))
 
     async def whole() -> None:
         racks = {name: {RACK: f"r{place // 2}"} for place, name in enumerate(NODES)}
-        town = town_with(loop, seed, [node(name, labels=racks[name]) for name in NODES])
+        cluster = cluster_with(loop, seed, [node(name, labels=racks[name]) for name in NODES])
         await asyncio.sleep(1)
-        await play(town)
+        await play(cluster)
 
     try:
         asyncio.set_event_loop(loop)

@@ -4,45 +4,45 @@ import asyncio
 
 import pytest
 
-from tests.sim_faults.conftest import Play, Town
+from tests.sim_faults.conftest import FaultCluster, Play
 
 
 @pytest.mark.parametrize("kind", ["rack-out", "switch-out", "power-out", "share-out"])
-def test_all_nodes_of_a_domain_go_within_their_time(play: Play, kind: str) -> None:
-    async def story(town: Town) -> None:
-        task = town.start(kind, "a", "b", seconds=300, each="node-not-ready", within_s=60)
+def test_all_nodes_of_a_domain_fail_within_the_interval(play: Play, kind: str) -> None:
+    async def scenario(cluster: FaultCluster) -> None:
+        task = cluster.start(kind, "a", "b", seconds=300, each="node-not-ready", within_s=60)
         await asyncio.sleep(61)
-        ready = {name: town.condition(name, "Ready")["status"] for name in town.names("Node")}
+        ready = {name: cluster.condition(name, "Ready")["status"] for name in cluster.names("Node")}
         assert ready == {"a": "False", "b": "False", "c": "True", "d": "True"}
         await task
-        assert all(town.condition(name, "Ready")["status"] == "True" for name in town.names("Node"))
+        assert all(cluster.condition(name, "Ready")["status"] == "True" for name in cluster.names("Node"))
 
-    play(story)
+    play(scenario)
 
 
-def test_they_do_not_all_go_at_once(play: Play) -> None:
-    async def story(town: Town) -> None:
+def test_nodes_of_a_domain_fail_at_different_times(play: Play) -> None:
+    async def scenario(cluster: FaultCluster) -> None:
         loop, times = asyncio.get_running_loop(), dict[str, float]()
-        town.client.subscribe("nodes", lambda change: times.setdefault(change.entry.key.name, loop.time()))
-        task = town.start("share-out", "a", "b", "c", "d", seconds=300, each="node-cordon", within_s=60)
+        cluster.client.subscribe("nodes", lambda change: times.setdefault(change.entry.key.name, loop.time()))
+        task = cluster.start("share-out", "a", "b", "c", "d", seconds=300, each="node-cordon", within_s=60)
         await asyncio.sleep(100)
         assert sorted(times) == ["a", "b", "c", "d"]
         assert len(set(times.values())) == 4
         assert max(times.values()) - min(times.values()) <= 60
         await task
 
-    play(story)
+    play(scenario)
 
 
-def test_a_mass_false_positive_flips_one_condition_everywhere(play: Play) -> None:
-    async def story(town: Town) -> None:
-        task = town.start(
+def test_a_mass_false_positive_sets_one_condition_on_all_nodes(play: Play) -> None:
+    async def scenario(cluster: FaultCluster) -> None:
+        task = cluster.start(
             "mass-false-positive", "a", "b", "c", seconds=300, type="IBLinksProblem", within_s=1
         )
         await asyncio.sleep(5)
-        found = [town.condition(name, "IBLinksProblem").get("status") for name in town.names("Node")]
+        found = [cluster.condition(name, "IBLinksProblem").get("status") for name in cluster.names("Node")]
         assert found == ["True", "True", "True", None]
         await task
-        assert town.condition("a", "IBLinksProblem")["status"] == "False"
+        assert cluster.condition("a", "IBLinksProblem")["status"] == "False"
 
-    play(story)
+    play(scenario)

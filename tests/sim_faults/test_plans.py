@@ -17,7 +17,7 @@ from phalanx_simulator.faults.profiles import PROFILES, REMOTE_FAMILIES, plan
 from phalanx_simulator.faults.site import site_of
 
 from tests.hash_seeds import printed
-from tests.sim_faults.conftest import RACK, Play, Town, run
+from tests.sim_faults.conftest import RACK, FaultCluster, Play, run
 
 LEVELS = {
     "topology.kubernetes.io/zone": 2,
@@ -28,14 +28,14 @@ TREE = tree_of_nodes(LEVELS)
 LASTING = ("node-delete", "group-delete", "queue-delete", "node-recreate")
 
 
-def test_every_kind_can_be_injected_here_or_by_the_world() -> None:
+def test_every_kind_has_an_injector() -> None:
     assert {*KINDS} - {*REMOTE} | {"pod-gpu-failure"} == {*INJECTORS}
     assert {kind.family for kind in REMOTE.values()} == {*REMOTE_FAMILIES}
     assert not {*REMOTE} & {*INJECTORS}
 
 
 @pytest.mark.parametrize("profile", PROFILES)
-def test_a_plan_is_in_order_and_of_its_families(profile: str) -> None:
+def test_a_plan_is_sorted_and_has_only_its_families(profile: str) -> None:
     faults = plan(profile, random=seeded_random(1), nodes=TREE, hours=5)
     times = [fault.at_s for fault in faults]
     assert times == sorted(times)
@@ -45,7 +45,7 @@ def test_a_plan_is_in_order_and_of_its_families(profile: str) -> None:
     assert all(names >= {*fault.targets} for fault in faults)
 
 
-def test_a_plan_brings_what_its_profile_says() -> None:
+def test_a_plan_has_the_rates_of_its_profile() -> None:
     hours = 500
     counts = Counter(fault.family for fault in plan("all", random=seeded_random(2), nodes=TREE, hours=hours))
     for family, rate in PROFILES["all"].items():
@@ -53,12 +53,12 @@ def test_a_plan_brings_what_its_profile_says() -> None:
         assert abs(counts[family] - expected) < 6 * expected**0.5, family
 
 
-def test_every_kind_of_a_family_comes() -> None:
+def test_a_plan_contains_every_kind_of_a_family() -> None:
     faults = plan("all", random=seeded_random(3), nodes=TREE, hours=300)
     assert {fault.kind for fault in faults} == {*KINDS}
 
 
-def test_there_is_nothing_without_nodes_time_or_faults() -> None:
+def test_plans_without_hours_or_rates_are_empty() -> None:
     assert plan("none", random=seeded_random(1), nodes=TREE, hours=100) == ()
     assert plan("all", random=seeded_random(1), nodes=TREE, hours=0) == ()
     assert plan("all", random=seeded_random(1), nodes=[], hours=1) != ()
@@ -78,69 +78,69 @@ def fingerprint(seed: int) -> str:
     """Of a plan, and of all that it does to a cluster."""
     digest = hashlib.sha256(repr(plan("all", random=seeded_random(seed), nodes=TREE, hours=5)).encode())
 
-    async def story(town: Town) -> None:
-        town.client.subscribe(None, lambda change: digest.update(msgspec.json.encode(change.entry.data)))
-        furnish(town)
-        faults = plan("storm", random=seeded_random(seed), nodes=nodes_of(town), hours=0.1)
-        await live_through(town, tuple(fault for fault in faults if fault.kind != "foreign-load"))
+    async def scenario(cluster: FaultCluster) -> None:
+        cluster.client.subscribe(None, lambda change: digest.update(msgspec.json.encode(change.entry.data)))
+        create_objects(cluster)
+        faults = plan("storm", random=seeded_random(seed), nodes=nodes_of(cluster), hours=0.1)
+        await inject_all(cluster, tuple(fault for fault in faults if fault.kind != "foreign-load"))
 
-    run(story, seed)
+    run(scenario, seed)
     return digest.hexdigest()
 
 
-def nodes_of(town: Town) -> list[Any]:
-    return [town.node(name) for name in town.names("Node")]
+def nodes_of(cluster: FaultCluster) -> list[Any]:
+    return [cluster.node(name) for name in cluster.names("Node")]
 
 
-def furnish(town: Town) -> None:
-    town.create(
+def create_objects(cluster: FaultCluster) -> None:
+    cluster.create(
         queue("red"), queue("blue"), pod_group("g", min_member=2, queue="red"), pod_group("h", min_member=1)
     )
 
 
-def everything(town: Town) -> dict[str, object]:
+def everything(cluster: FaultCluster) -> dict[str, object]:
     """What faults change of nodes, and the specs that they change.
 
-    A PodGroup of rivals, or of a storm, that another fault makes anew just when it goes stays behind.
+    A PodGroup of competing work that another fault recreates while it is deleted is left.
     """
-    names = [name for name in town.names("PodGroup") if not name.startswith(("gang-", "storm-"))]
-    groups = {name: town.get("PodGroup", name, "default")["spec"] for name in names}
-    queues = {name: town.get("Queue", name)["spec"] for name in town.names("Queue")}
-    return {"nodes": {name: whole(town, name) for name in town.names("Node")}, **groups, **queues}
+    names = [name for name in cluster.names("PodGroup") if not name.startswith(("gang-", "storm-"))]
+    groups = {name: cluster.get("PodGroup", name, "default")["spec"] for name in names}
+    queues = {name: cluster.get("Queue", name)["spec"] for name in cluster.names("Queue")}
+    return {"nodes": {name: state_of(cluster, name) for name in cluster.names("Node")}, **groups, **queues}
 
 
-async def live_through(town: Town, faults: tuple[Fault, ...]) -> None:
+async def inject_all(cluster: FaultCluster, faults: tuple[Fault, ...]) -> None:
     """Inject all that is injected into objects, each at its time, on a cluster with work."""
     for name, place in (("p", "a"), ("q", "b"), ("r", "c")):
-        await town.running(name, place, group="g", restartPolicy="OnFailure")
+        await cluster.running(name, place, group="g", restartPolicy="OnFailure")
     async with asyncio.TaskGroup() as group:
         for fault in faults:
             if fault.kind in INJECTORS:
-                group.create_task(later(town, fault))
+                group.create_task(later(cluster, fault))
     await asyncio.sleep(100)
 
 
-async def later(town: Town, fault: Fault) -> None:
+async def later(cluster: FaultCluster, fault: Fault) -> None:
     await asyncio.sleep(fault.at_s)
-    await inject(fault, replace(town.context, random=seeded_random(int(fault.at_s * 1000))))
+    await inject(fault, replace(cluster.context, random=seeded_random(int(fault.at_s * 1000))))
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_a_cluster_is_whole_again_after_everything_at_once(seed: int) -> None:
-    async def story(town: Town) -> None:
-        furnish(town)
-        before = everything(town)
-        faults = plan("storm", random=seeded_random(seed), nodes=nodes_of(town), hours=0.5)
-        await live_through(town, tuple(fault for fault in faults if fault.kind not in LASTING))
-        assert everything(town) == before
-        assert [name for name in town.names("Pod") if "foreign" in name or "filler" in name] == []
+def test_all_faults_together_are_undone(seed: int) -> None:
+    async def scenario(cluster: FaultCluster) -> None:
+        create_objects(cluster)
+        before = everything(cluster)
+        faults = plan("storm", random=seeded_random(seed), nodes=nodes_of(cluster), hours=0.5)
+        await inject_all(cluster, tuple(fault for fault in faults if fault.kind not in LASTING))
+        assert everything(cluster) == before
+        assert [name for name in cluster.names("Pod") if "foreign" in name or "filler" in name] == []
 
-    run(story, seed)
+    run(scenario, seed)
 
 
-def whole(town: Town, name: str) -> dict[str, object]:
+def state_of(cluster: FaultCluster, name: str) -> dict[str, object]:
     """What faults change of a node; conditions that say nothing bad do not count."""
-    found = town.node(name)
+    found = cluster.node(name)
     labels = {key: value for key, value in found["metadata"]["labels"].items() if "uncordon" not in key}
     bad = [
         one["type"]
@@ -157,16 +157,16 @@ def whole(town: Town, name: str) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("kind", sorted({*KINDS} - {*REMOTE}))
-def test_no_kind_minds_an_empty_cluster(play: Play, kind: str) -> None:
-    async def story(town: Town) -> None:
-        await town.inject("node-delete", "a", "b", "c", "d")
+def test_every_kind_accepts_an_empty_cluster(play: Play, kind: str) -> None:
+    async def scenario(cluster: FaultCluster) -> None:
+        await cluster.inject("node-delete", "a", "b", "c", "d")
         fault = drawn(kind, at_s=0, random=seeded_random(1), site=site_of([node("a", labels={RACK: "r"})]))
-        await inject(fault, town.context)
+        await inject(fault, cluster.context)
 
-    play(story)
+    play(scenario)
 
 
-def test_a_site_knows_its_domains_from_the_widest_to_the_narrowest() -> None:
+def test_domains_of_a_site_are_ordered_from_widest_to_narrowest() -> None:
     site = site_of(TREE)
     assert list(site.levels) == ["topology.kubernetes.io/zone", "network.topology.nvidia.com/block"]
     assert site.domain_of("n2-3-1", 0) == tuple(one for one in site.nodes if one.startswith("n2"))
@@ -176,7 +176,7 @@ def test_a_site_knows_its_domains_from_the_widest_to_the_narrowest() -> None:
     assert site_of([node("lone")]).domain_of("lone", 0) == ("lone",)
 
 
-def test_racks_of_one_name_in_two_blocks_are_two() -> None:
+def test_racks_with_the_same_name_in_two_blocks_are_two_domains() -> None:
     places = [(block, rack) for block in ("b0", "b1", "b2") for rack in ("r0", "r1")]
     labels = [{"example.com/topology-rack": rack, "nvidia.com/block": block} for block, rack in places]
     site = site_of([node(f"n{place}", labels=one) for place, one in enumerate(labels)])
@@ -186,5 +186,5 @@ def test_racks_of_one_name_in_two_blocks_are_two() -> None:
 
 
 @pytest.mark.parametrize("label", ["kubernetes.io/hostname", "nvidia.com/nvswitch.count", "tracker"])
-def test_other_labels_are_no_levels(label: str) -> None:
+def test_other_labels_are_not_levels(label: str) -> None:
     assert site_of([node("a", labels={label: "x"})]).levels == {}

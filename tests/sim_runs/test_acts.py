@@ -8,13 +8,13 @@ from msgspec.structs import replace
 from phalanx.actions import member_losses, release
 from phalanx_simulator.drills import operations
 from phalanx_simulator.drills.drill import NO_FAULT, Fault, Outcome, play
-from phalanx_simulator.drills.operations import ACTS, GANG, cluster, running
+from phalanx_simulator.drills.operations import GANG, OPERATIONS, cluster, running
 from phalanx_simulator.embedded.kubelets.kubelet import CLOCK_OFF_SECONDS
 from phalanx_simulator.embedded.store import ChangeType, Object
 from phalanx_simulator.hosts.network import Exchange
 from phalanx_simulator.runs.world import World
 
-BY_NAME = {act.name: act for act in ACTS}
+BY_NAME = {act.name: act for act in OPERATIONS}
 RESTARTS = ("node-lost-restart", "member-failed-restart", "failed-member-removed")
 
 

@@ -6,13 +6,13 @@ import pytest
 from msgspec.structs import replace
 from phalanx_simulator.drills.catalogue import OPERATION_DRILLS
 from phalanx_simulator.drills.drill import Fault, Outcome, Plan, Playable, play, play_each, play_together
-from phalanx_simulator.drills.operations import ACTS
+from phalanx_simulator.drills.operations import OPERATIONS
 from phalanx_simulator.invariants.catalogue import ALL_CHECKS
 from phalanx_simulator.runs.world import World
 
 pytestmark = pytest.mark.usefixtures("quiet")
 
-[LOST] = [act for act in ACTS if act.name == "member-lost"]
+[LOST] = [act for act in OPERATIONS if act.name == "member-lost"]
 
 
 def together(*plans: Plan) -> dict[str, Outcome]:
@@ -60,7 +60,7 @@ def test_a_plan_that_crashes_is_named(capfd: pytest.CaptureFixture[str]) -> None
 
 def test_a_step_that_never_comes_is_named() -> None:
     last = play(LOST, seed=1, checks=()).steps
-    with pytest.raises(RuntimeError, match=r"^late: the act was over before"):
+    with pytest.raises(RuntimeError, match=r"^late: the operation ended before its step"):
         play_together(
             [Plan("late", LOST, 1, Fault(nothing, step=last + 1000))], checks=(), take=lambda *_: None
         )

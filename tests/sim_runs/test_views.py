@@ -4,14 +4,14 @@ from typing import Final
 
 import pytest
 from phalanx.model.api.kinds import KINDS, WATCHED_KINDS
-from phalanx_simulator.drills.operations import ACTS
+from phalanx_simulator.drills.operations import OPERATIONS
 from phalanx_simulator.drills.watch_faults import view_plans
 from phalanx_simulator.runs.world import World, WorldSettings, in_world
 
 PLANS_MAX: Final = 500
 """Of one act: `make soak` plays all of several acts."""
 
-[BIND] = [act for act in ACTS if act.name == "bind"]
+[BIND] = [act for act in OPERATIONS if act.name == "bind"]
 
 
 @pytest.fixture(scope="module")

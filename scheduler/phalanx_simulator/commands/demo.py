@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from phalanx_simulator.demos.environment import ClusterKind, Stage
 
 _WIDTH_MAX: Final = 100
-"""Columns: what fits a terminal of usual size, and what is written where there is none."""
+"""Maximum width in columns, and the width of output that does not go to a terminal."""
 
 _ACTS: Final = (1, 2, 3)
 
@@ -34,7 +34,7 @@ class _Request(Struct, frozen=True):
 
 
 def demo(*, cluster: Literal["embedded", "kwok"] = "embedded", act: Literal[1, 2, 3] | None = None) -> int:
-    """Show gangs placed by the real scheduler. Exit code 0 when every act came out as it says.
+    """Show gangs placed by the real scheduler. Exit code 0 when every act has the expected result.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ def demo(*, cluster: Literal["embedded", "kwok"] = "embedded", act: Literal[1, 2
         embedded: an API server in memory with fake kubelets, nothing to install. kwok: real control planes
         with fake nodes, the real kube-scheduler beside Phalanx; they are built on first use, which needs Go.
     act
-        One act alone: 1 five training jobs, 2 a gang of 64 GPUs on a tree, 3 a gang that cannot fit.
+        Run one act only: 1 five training jobs, 2 a gang of 64 GPUs on a tree, 3 a gang that cannot fit.
     """
     from phalanx.kube.errors import ApiError
     from phalanx.ports import OutcomeUnknown, RequestNotSent
@@ -68,7 +68,7 @@ def demo(*, cluster: Literal["embedded", "kwok"] = "embedded", act: Literal[1, 2
         PortsTaken,
         RequestNotSent,
     ) as failures:
-        _tell(failures)
+        _print_failures(failures)
         code = Exit.FAILED
     return code
 
@@ -108,7 +108,7 @@ async def _perform(request: _Request) -> None:
         ) as stage:
             for number in request.acts:
                 await _play(number, stage)
-    console.print(f"\nEvery act came out as it says; {loop.time() - began:.0f} s with set-up.")
+    console.print(f"\nEvery act had the expected result; {loop.time() - began:.0f} s with set-up.")
 
 
 async def _play(number: int, stage: "Stage") -> None:
@@ -121,7 +121,7 @@ async def _play(number: int, stage: "Stage") -> None:
         await stage.phalanx.clear()
         verdict = await act.play(stage)
     except* DemoFailed as failures:
-        raise DemoFailed(f"act {number} came out otherwise: {_first(failures)}") from failures
+        raise DemoFailed(f"act {number} failed: {_first(failures)}") from failures
     stage.console.print(f"\n[bold]{verdict}[/]")
 
 
@@ -157,12 +157,12 @@ def _folder() -> Iterator[Path]:
             shutil.rmtree(path, ignore_errors=True)
 
 
-def _tell(failures: BaseExceptionGroup[Exception]) -> None:
+def _print_failures(failures: BaseExceptionGroup[Exception]) -> None:
     """Print each failure with its notes on standard error."""
     lines: list[str] = []
     for failure in failures.exceptions:
         if isinstance(failure, BaseExceptionGroup):
-            _tell(failure)
+            _print_failures(failure)
         else:
             lines.append(f"demo: {failure}")
         lines.extend(getattr(failure, "__notes__", ()))

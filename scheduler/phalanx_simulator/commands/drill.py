@@ -37,16 +37,16 @@ class Tally(Struct):
 
 
 class _Share(Struct, frozen=True):
-    """One process's part of a drill's plans: one in `every`, and of these one in `jobs`.
+    """The plans of one process: one in `every`, and one in `jobs` of these.
 
-    `plan`: of these only the one of this name.
+    `plan`: the name of the only plan to run.
     """
 
     drill: str
     seed: int
     every: int
     full: bool
-    acts: tuple[str, ...]
+    operations: tuple[str, ...]
     plan: str | None
     jobs: int
     part: int = 0
@@ -54,7 +54,7 @@ class _Share(Struct, frozen=True):
 
 def drill(
     *drills: Drill,
-    act: Annotated[tuple[str, ...], Parameter(negative=())] = (),
+    operation: Annotated[tuple[str, ...], Parameter(negative=())] = (),
     plan: str | None = None,
     seed: int = 1,
     every: int = 1,
@@ -62,32 +62,34 @@ def drill(
     jobs: Annotated[int, Parameter(name=["--jobs", "-j"])] = 1,
     output: Annotated[Literal["text", "json"], Parameter(name=["--output", "-o"])] = "text",
 ) -> int:
-    """Play short acts again and again, with one fault at every point: exit code 0 when all came to their end.
+    """Repeat short operations with one fault at every point; exit code 0 when all of them succeed.
 
-    The acts: a gang of 16 is bound; it loses a member; it loses a node and its pods are replaced, or it
-    starts anew; it starts anew for a failed member, kept by its controller or removed; it is released,
-    since it would stay half bound; another gang is evicted for it, by priority, from another queue, or
-    slowly beside a rival; another gang is moved for it; or, for load, a cluster is full, changes or new
-    pods are very many. Each must be done in bounded simulated time, with no check violated.
+    The operations: a gang of 16 is bound; it loses a member; it loses a node and its pods are replaced, or it
+    is restarted; it is restarted after a member failed, with the failed pod kept or removed by its
+    controller; it is released because it would stay partly bound; another gang is evicted for it, by
+    priority, from another queue, or slowly while a third gang competes; another gang is moved for it; or,
+    for load, the cluster is full, or there are very many changes or new pods. Each must end in bounded
+    simulated time, and no check may be violated.
 
     Parameters
     ----------
     drills
-        crashes: the leader dies, freezes or is cut off, at each of its steps. replies: requests meet every
-        way in which a reply can go wrong. races: while a bind is on its way its pod, its node or its sender
-        changes. views: what the leader sees is late, silent, jumps or repeats. load: a full cluster is
-        listed, changes come without a pause, very many pods come at once.
+        crashes: the leader is killed, frozen or partitioned, at each of its steps. replies: each request gets
+        each kind of failed reply. races: the pod, the node or the sender of a bind changes while the bind is
+        in flight. views: the leader's watches are delayed, silent, cut or repeat events. load: a full
+        cluster is listed, changes arrive without a pause, or very many pods arrive at once.
         Default: all.
-    act
-        Play this act only; repeat for several. load has none.
+    operation
+        Run this operation only; repeat for several. Not for load.
     plan
-        Play this plan only, named as it is where it failed.
+        Run only the plan of this name, as printed for a failed plan.
     seed
         The seed of every plan.
     every
-        Play only every so many plans.
+        Run only one in this many plans.
     full
-        Play load with 5,000 nodes, 50,000 pods and 2,000 changes a second, not with a tenth: name it alone.
+        Run load with 5,000 nodes, 50,000 pods and 2,000 changes a second, instead of a tenth; only with load
+        alone.
     jobs
         Processes among which the plans are divided.
     output
@@ -98,9 +100,9 @@ def drill(
             raise BadInput(f"{flag}: expected a number above 0, found {value}")
     if full and drills != ("load",):
         raise BadInput("--full: only load has sizes, name it alone: phalanx drill load --full")
-    _check_acts(act, drills)
-    wanted = drills or tuple(name for name in get_args(Drill) if not act or name != "load")
-    tallies = [_played(_Share(name, seed, every, full, act, plan, jobs)) for name in wanted]
+    _check_operations(operation, drills)
+    wanted = drills or tuple(name for name in get_args(Drill) if not operation or name != "load")
+    tallies = [_played(_Share(name, seed, every, full, operation, plan, jobs)) for name in wanted]
     if plan is not None and not any(tally.played for tally in tallies):
         raise BadInput(f"--plan: found no plan named {plan}")
     if output == "json":
@@ -110,15 +112,15 @@ def drill(
     return Exit.FAILED if any(tally.failed for tally in tallies) else Exit.OK
 
 
-def _check_acts(acts: tuple[str, ...], drills: tuple[str, ...]) -> None:
+def _check_operations(operations: tuple[str, ...], drills: tuple[str, ...]) -> None:
     from phalanx_simulator.drills.catalogue import ALL_OPERATIONS
 
     names = [operation.name for operation in ALL_OPERATIONS]
-    for act in acts:
-        if act not in names:
-            raise BadInput(f"--act: expected one of {', '.join(names)}, found {act}")
-    if acts and "load" in drills:
-        raise BadInput("--act: load has its own acts, leave it out")
+    for operation in operations:
+        if operation not in names:
+            raise BadInput(f"--operation: expected one of {', '.join(names)}, found {operation}")
+    if operations and "load" in drills:
+        raise BadInput("--operation: load has its own plans, leave it out")
 
 
 def _played(whole: _Share) -> Tally:
@@ -126,7 +128,7 @@ def _played(whole: _Share) -> Tally:
 
     tally, played = Tally(whole.drill), Value("i", 0)
     with (
-        progress(f"{whole.drill}: plans played", total=None) as advance,
+        progress(f"{whole.drill}: plans run", total=None) as advance,
         workers(whole.jobs, prepare=_count_in, given=(played,)) as pool,
     ):
         shares = [pool.submit(_play_share, replace(whole, part=part)) for part in range(whole.jobs)]
@@ -147,7 +149,7 @@ def _watch(shares: Iterable[Future[Tally]], look: Callable[[], None]) -> None:
 
 
 _played_by_all: "Synchronized[int] | None" = None
-"""In a worker: how many plans all workers together have played."""
+"""In a worker: the number of plans that all workers have run."""
 
 
 def _count_in(counter: "Synchronized[int]") -> None:
@@ -171,7 +173,9 @@ def _play_share(share: _Share) -> Tally:
 
     configure_logs(level="critical")
     tally = Tally(share.drill)
-    plans = plans_of(share.drill, seed=share.seed, checks=ALL_CHECKS, full=share.full, acts=share.acts)
+    plans = plans_of(
+        share.drill, seed=share.seed, checks=ALL_CHECKS, full=share.full, operations=share.operations
+    )
 
     def take(plan: "Playable", outcome: "Outcome") -> None:
         tally.played += 1
@@ -193,11 +197,13 @@ def command_of(plan: "Playable", *, drill: str, seed: int, full: bool) -> str:
     """The shell command that runs exactly this plan."""
     from phalanx_simulator.drills.drill import Plan
 
-    act = ("--act", plan.act.name) if isinstance(plan, Plan) else ()
+    operation = ("--operation", plan.operation.name) if isinstance(plan, Plan) else ()
     size = ("--full",) if full else ()
-    return shlex.join(["phalanx", "drill", drill, *size, *act, "--seed", str(seed), "--plan", plan.name])
+    return shlex.join(
+        ["phalanx", "drill", drill, *size, *operation, "--seed", str(seed), "--plan", plan.name]
+    )
 
 
 def _text(tallies: Iterable[Tally]) -> Iterator[str]:
     for tally in tallies:
-        yield f"{tally.drill}: {tally.played} plans played, {len(tally.failed)} failed"
+        yield f"{tally.drill}: {tally.played} plans run, {len(tally.failed)} failed"

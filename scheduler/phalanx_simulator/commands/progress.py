@@ -1,4 +1,4 @@
-"""Progress on standard error: a bar on a terminal, else a line now and then."""
+"""Progress on standard error: a bar on a terminal, otherwise a line at intervals."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -12,7 +12,7 @@ _LINE_EVERY_S: Final = 30.0
 def progress(what: str, *, total: float | None) -> Iterator[Callable[[float], None]]:
     """Yields a function that takes the amount done.
 
-    `total` is None where it is unknown.
+    `total` is None if it is unknown.
     """
     if not sys.stderr.isatty():
         yield _lines(what, total)

@@ -49,29 +49,29 @@ def simulate(
     nodes
         Nodes of the cluster, eight GPUs each, eight to a rack, four racks to a block.
     hours
-        Simulated hours in which jobs come and faults begin; the cluster then rests for half an hour.
+        Simulated hours in which jobs are submitted and faults start; the cluster then rests for half an hour.
     faults
-        What goes wrong: a profile (none, calm, network, leaders, nodes, correlated, pods, objects, rivals,
-        cluster, all, storm) with many short gangs, or the rates of life (life, life-x10, life-x100) with jobs
-        as in life.
+        A fault profile (none, calm, network, leaders, nodes, correlated, pods, objects, rivals, cluster, all,
+        storm) with many short gangs, or published fault rates (life, life-x10, life-x100) with jobs as in
+        Microsoft's Philly trace.
     load
-        GPU time that the jobs want, as a part of what the cluster has.
+        GPU time that the jobs request, as a fraction of the GPU time of the cluster.
     trace
         A CSV of real jobs with the columns timestamp (ISO 8601), duration (seconds), num_gpus and cluster
-        (their queue), instead of drawn ones with the statistics of Microsoft's Philly trace.
+        (their queue), instead of random ones.
     workload
-        plain, or queues: a tree of queues, and gangs that use all that queues can do; not with a trace.
+        plain, or queues: a tree of queues, and gangs that use all features of queues; not with a trace.
     events
-        One line for each fault, placement and eviction, on standard error.
+        Print a line for each fault, placement and eviction on standard error.
     twin
-        Run the same jobs without any fault too, and tell what the faults cost. One seed only.
+        Run the same jobs without faults too, and report the difference. One seed only.
     output
         text, or json.
     """
     from phalanx_simulator.runs.scenarios import Request
 
     _refuse_unknown(faults, workload, trace)
-    _refuse_nothing(("--nodes", nodes), ("--hours", hours), ("--jobs", jobs), ("--load", load))
+    _require_positive(("--nodes", nodes), ("--hours", hours), ("--jobs", jobs), ("--load", load))
     size: dict[str, Any] = {"nodes": nodes, "hours": hours, "faults": faults, "load": load}
     request = Request(seed=0, trace=_read_trace(trace, nodes=nodes), workload=workload, **size)
     first, last = _range(seed, seeds)
@@ -93,7 +93,7 @@ def _refuse_unknown(faults: str, workload: str, trace: Path | None) -> None:
         raise BadInput(f"--workload: expected plain with --trace, found {workload}")
 
 
-def _refuse_nothing(*amounts: tuple[str, float]) -> None:
+def _require_positive(*amounts: tuple[str, float]) -> None:
     for flag, value in amounts:
         if not 0 < value < math.inf:
             raise BadInput(f"{flag}: expected a number above 0, found {value}")
@@ -115,7 +115,7 @@ def _range(seed: int | None, seeds: str | None) -> tuple[int, int]:
 def _read_trace(trace: Path | None, *, nodes: int) -> "tuple[TraceJob, ...]":
     """Read the trace.
 
-    Jobs larger than the cluster are left out later; one at least must fit.
+    Jobs that are larger than the cluster are left out later; at least one job must fit.
     """
     from phalanx_simulator.campaigns.jobs import TraceError, read_trace
     from phalanx_simulator.runs.scenarios import GPUS_PER_NODE
@@ -188,15 +188,15 @@ def _run(
 
     configure_logs(level="critical")
     scenario = scenario_of(request, checks=ALL_CHECKS)
-    summary = play(scenario, progress=advance, tell=_tell if events else _say_nothing)
+    summary = play(scenario, progress=advance, tell=_print_event if events else _ignore_event)
     return with_twin(summary, scenario) if twin else summary
 
 
-def _tell(at_s: float, line: str) -> None:
+def _print_event(at_s: float, line: str) -> None:
     print(f"{at_s:12.3f}  {line}", file=sys.stderr)
 
 
-def _say_nothing(_at_s: float, _line: str) -> None:
+def _ignore_event(_at_s: float, _line: str) -> None:
     """Ignore events."""
 
 

@@ -21,9 +21,8 @@ def workers(
 ) -> Iterator[ProcessPoolExecutor]:
     """A pool of worker processes.
 
-    They end in mid-computation when the command is interrupted, ends or is killed.
-
-    `prepare` is called with `given` in each of them first.
+    Workers end immediately when the command is interrupted, ends or is killed. Each calls `prepare` with
+    `given` first.
     """
     with ProcessPoolExecutor(count, initializer=_begin, initargs=(prepare, given)) as pool:
         try:
@@ -35,7 +34,9 @@ def workers(
 
 
 def _begin(prepare: Callable[..., None] | None, given: tuple[Any, ...]) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to all; the command ends its workers
+    signal.signal(
+        signal.SIGINT, signal.SIG_IGN
+    )  # a terminal sends it to all processes; the command ends its workers
     Thread(target=_end_with_parent, daemon=True).start()
     if prepare is not None:
         prepare(*given)
@@ -52,7 +53,7 @@ def _end_with_parent() -> None:
 def leaving_at_once() -> Iterator[None]:
     """End this process at Ctrl-C without an exception.
 
-    An exception could come up at any place of a computation, also where somebody takes it for his own.
+    An exception could be raised at any point of a computation, also where other code would handle it.
     """
     before = signal.signal(signal.SIGINT, _leave)
     try:

@@ -41,7 +41,7 @@ class DemoCluster:
         self.client = client
         self.kubeconfig = kubeconfig
         self.why_down: Callable[[], str | None] = lambda: None
-        """Why nothing more can happen here, None while all is well: asked while something is awaited."""
+        """Returns why the cluster cannot make progress, or None; called while waiting."""
         self._objects: dict[str, dict[tuple[str, str], KubeObject]] = {kind: {} for kind in kinds}
         self._change = asyncio.Event()
 
@@ -93,7 +93,7 @@ class DemoCluster:
         return await self.until_answered(answer, what=what)
 
     async def until_answered(self, ask: Callable[[], Awaitable[T | None]], *, what: str) -> T:
-        """As `until`, for an asynchronous `ask`."""
+        """As `until`, with an asynchronous `ask`."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + DEMO_STEP_TIMEOUT_S
         while (found := await ask()) is None:
@@ -101,7 +101,7 @@ class DemoCluster:
             if why is not None:
                 raise DemoFailed(why)
             if loop.time() > deadline:
-                raise DemoFailed(f"waited {DEMO_STEP_TIMEOUT_S:.0f} s for this, in vain: {what}")
+                raise DemoFailed(f"timed out after {DEMO_STEP_TIMEOUT_S:.0f} s: {what}")
             await self.changed(within=DEMO_POLL_S)
         return found
 

@@ -25,8 +25,8 @@ LEVELS: Final = {
 }
 """Level to node label, widest first."""
 
-_USUAL_LOAD: Final = (0, 0, 2, 4, 4, 6, 8, 8)
-"""Busy GPUs of a node: one of these, drawn by lot."""
+_BUSY_GPUS: Final = (0, 0, 2, 4, 4, 6, 8, 8)
+"""Possible numbers of busy GPUs of a node, equally likely."""
 
 
 class Shape(Struct, frozen=True):
@@ -69,7 +69,7 @@ async def create_fabric(cluster: DemoCluster, shape: Shape) -> None:
     await cluster.create(topology, *busy)
     await cluster.until(
         lambda: sum(pod.status.phase == "Running" for pod in cluster.pods()) == len(busy) or None,
-        what=f"{len(busy)} pods of others run",
+        what=f"{len(busy)} pods of other users run",
     )
 
 
@@ -82,9 +82,9 @@ def _nodes(shape: Shape) -> Iterator[Manifest]:
 
 
 def _pods_of_others(nodes: Iterable[str], *, seed: int) -> Iterator[Manifest]:
-    lots = seeded_random(seed)
+    random = seeded_random(seed)
     for name in nodes:
-        gpus = lots.choice(_USUAL_LOAD)
+        gpus = random.choice(_BUSY_GPUS)
         if gpus:
             yield manifests.pod(
                 f"other-{name}",
@@ -137,7 +137,7 @@ _PROVERS: Final = {
     "cp-sat": "CP-SAT",
     "tree-dp": "a dynamic program on the tree",
     "closed-form": "counting",
-    "relaxation": "a lower bound that it meets",
+    "relaxation": "a matching lower bound",
 }
 _DOMAINS: Final = "domains:"
 
@@ -155,7 +155,7 @@ def picture(tree: Tree, *, roles: Sequence[str]) -> list[Text]:
 
 def legend(roles: Mapping[str, str]) -> Text:
     """The legend; `roles` describes a pod of each role."""
-    parts: list[str | tuple[str, str]] = ["one sign is one GPU:  "]
+    parts: list[str | tuple[str, str]] = ["one character is one GPU:  "]
     for role, words in roles.items():
         parts += [(_letter(role), _style(role, list(roles))), f" {words}   "]
     parts += [(BUSY, "dim"), " of other jobs   ", (FREE, "dim"), " free"]
@@ -175,7 +175,7 @@ def certificate_in_words(certificate: CertificateStatus) -> str:
     ]
     levels = ", ".join(counts)
     if not is_fewest(certificate):
-        return f"{levels}: not proven to be the fewest"
+        return f"{levels}: not proven to be minimal"
     by = certificate.by or ""
     return f"{levels}: proven by {_PROVERS.get(by, by)}, no placement uses fewer"
 

@@ -33,8 +33,8 @@ _ROLES: Final = {"trainer": (6, 8), "sampler": (4, 4)}
 _PODS: Final = sum(count for count, _ in _ROLES.values())
 _STORY: Final = (
     "6 trainers of 8 GPUs and 4 samplers of 4 GPUs start together or not at all. Their PodGroup requires one "
-    "spine for all of them and prefers few racks. 3 spines of 4 racks of 6 nodes of 8 GPUs; other jobs are "
-    "there already."
+    "spine for all of them and prefers few racks. The cluster has 3 spines "
+    "of 4 racks of 6 nodes of 8 GPUs, partly used by other jobs."
 )
 
 
@@ -56,8 +56,8 @@ async def play(stage: Stage) -> str:
 
 def _pod_group() -> Manifest:
     roles = [{"name": role, "count": count} for role, (count, _) in _ROLES.items()]
-    wish = {"name": TOPOLOGY, "required": "spine", "preferred": "rack"}
-    return manifests.pod_group(_GANG, min_member=_PODS, roles=roles, topology=wish)
+    topology = {"name": TOPOLOGY, "required": "spine", "preferred": "rack"}
+    return manifests.pod_group(_GANG, min_member=_PODS, roles=roles, topology=topology)
 
 
 def _pods() -> Iterator[Manifest]:
@@ -81,5 +81,5 @@ def _verdict(group: PodGroup, tree: Tree) -> str:
     seen = {"domains:spine": len({spine for spine, _ in used}), "domains:rack": len(used)}
     reached = dict(zip(certificate.terms, certificate.objective, strict=True))
     if not is_fewest(certificate) or any(reached.get(term) != count for term, count in seen.items()):
-        raise DemoFailed(f"the pods are in {seen}, and the PodGroup's status says {said}")
+        raise DemoFailed(f"the pods are in {seen}, but the PodGroup's status says {said}")
     return f"All 64 GPUs are in {used[0][0]}. {said[:1].upper()}{said[1:]}."

@@ -95,7 +95,7 @@ class Panel(Struct, frozen=True):
     history: SlotHistory
     jobs: Mapping[str, str]
     outcome: str
-    well: bool
+    succeeded: bool
 
 
 def scale_for(end: float, *, columns: int) -> Scale:
@@ -156,7 +156,7 @@ def _lines(panel: Panel, *, end: float, scale: Scale, label: int) -> Iterator[Te
         name = "" if first else panel.history.nodes[node]
         yield Text.assemble(f"{name:<{label}}", *((_letter(held), _style(held)) for held in row))
     yield Text(" " * label + axis(scale), style="dim")
-    yield Text(panel.outcome, style="bold green" if panel.well else "bold red")
+    yield Text(panel.outcome, style="bold green" if panel.succeeded else "bold red")
     for job, words in panel.jobs.items():
         yield Text(f"{'job ' + job.upper():<{label}}{words}")
 

@@ -49,13 +49,13 @@ class TrainingJobs:
         self.history = SlotHistory(nodes=NODES, per_node=SLOTS_PER_NODE)
         self.times = {job: JobTimes() for job in JOBS}
         self.deadlocked_at: float | None = None
-        """Seconds after which nothing could happen any more."""
+        """Seconds until the deadlock, if there is one."""
         self._scheduler = scheduler
         self._began = 0.0
 
     @property
     def seconds(self) -> float:
-        """Since the first pod was about to be created."""
+        """Seconds since the creation of pods started."""
         return asyncio.get_running_loop().time() - self._began
 
     @property
@@ -73,7 +73,7 @@ class TrainingJobs:
 
     @property
     def is_settled(self) -> bool:
-        """Whether nothing more will happen."""
+        """Whether all jobs are done or deadlocked."""
         return self.finished == len(JOBS) or self.deadlocked_at is not None
 
     async def prepare(self) -> None:
@@ -102,7 +102,7 @@ class TrainingJobs:
         return self._scheduler == DEFAULT_SCHEDULER_NAME
 
     def _pods(self) -> Iterator[Manifest]:
-        """The first pod of each job, then the second of each, as five users who submit at once."""
+        """The first pod of each job, then the second of each, as if five users submitted at once."""
         members = [f"{role}-{index}" for role, count in ROLES.items() for index in range(count)]
         for member in members:
             for job in JOBS:
@@ -129,7 +129,7 @@ class TrainingJobs:
     def _is_deadlocked(self) -> bool:
         """Whether incomplete jobs hold every slot and each waiting pod was refused.
 
-        No job gives back a slot before it is whole, and none can become whole: so it stays.
+        No job frees a slot before it is complete, and no job can become complete, so this state is final.
         """
         pods = self.cluster.pods()
         waiting = [pod for pod in pods if not pod.spec.node_name]
@@ -183,8 +183,8 @@ TITLE = "Five training jobs on nine slots"
 
 _STORY = (
     f"Each job is 2 parameter servers and 4 workers and trains only while all {SIZE} pods run. {len(NODES)} "
-    f"nodes have room for {SLOTS} pods. Two clusters get the same {PODS} pods at the same time, one pod of "
-    "each job in turn."
+    f"nodes have capacity for {SLOTS} pods. Two clusters get the same {PODS} pods, one pod of each job "
+    "in turn."
 )
 
 
@@ -234,14 +234,14 @@ class _Screen:
 
     async def show_while_running(self) -> None:
         """Run the jobs on both clusters until both have settled."""
-        with Live(console=self._console, auto_refresh=False, get_renderable=self._picture) as film:
+        with Live(console=self._console, auto_refresh=False, get_renderable=self._picture) as live:
             async with asyncio.TaskGroup() as tasks:
                 runs = [tasks.create_task(run.run(until=self._over)) for run in self._runs]
                 while not all(run.done() for run in runs):
-                    film.refresh()
+                    live.refresh()
                     await asyncio.sleep(DEMO_FRAME_S)
         if not self._console.is_terminal:
-            self._console.print()  # only on a terminal does a film end its last line
+            self._console.print()  # Live ends its last line only on a terminal
 
     def _over(self) -> bool:
         return all(run.is_settled for run in self._runs)
@@ -266,13 +266,13 @@ def _panel(run: TrainingJobs, *, title: str) -> Panel:
         history=run.history,
         jobs={job: _progress(run, job) for job in JOBS},
         outcome=_outcome(run),
-        well=run.deadlocked_at is None,
+        succeeded=run.deadlocked_at is None,
     )
 
 
 def _outcome(run: TrainingJobs) -> str:
     if run.deadlocked_at is not None:
-        return f"deadlock at {run.deadlocked_at:.2f} s: all slots held, no job whole"
+        return f"deadlock at {run.deadlocked_at:.2f} s: no free slot, no job trains"
     return f"{run.finished} of {len(JOBS)} jobs finished"
 
 
@@ -286,5 +286,5 @@ def _progress(run: TrainingJobs, job: str) -> str:
 
 
 def _held(run: TrainingJobs) -> int:
-    """Slots that are held by jobs that do not train."""
+    """Number of slots held by jobs that do not train."""
     return sum(held is not None and not held.trains for held in run.history.now)

@@ -73,7 +73,7 @@ def _draw(cluster: DemoCluster, console: Console) -> None:
 
 
 def _show_status(status: PodGroupStatus, console: Console) -> None:
-    """The fields as they are in the object."""
+    """Print the fields of the status."""
     if _ADVICE not in (status.next_step or ""):
         raise DemoFailed(f"the next step is not to {_ADVICE} but: {status.next_step}")
     console.print(_command(f"kubectl get podgroup {_GANG} -o yaml"))
@@ -125,7 +125,7 @@ def _command(line: str) -> Text:
 
 
 def _rows(rows: Sequence[Sequence[str]]) -> Padding:
-    """Values in columns of which the last may fold."""
+    """A table whose last column may wrap."""
     table = Table.grid(padding=(0, 2, 0, 0), pad_edge=False)
     for _ in rows[0][:-1]:
         table.add_column(no_wrap=True)

@@ -6,28 +6,28 @@ from typing import Final
 from phalanx_simulator.drills.crashes import crash_plans
 from phalanx_simulator.drills.drill import Playable
 from phalanx_simulator.drills.load_faults import FULL, TENTH, load_plans
-from phalanx_simulator.drills.operations import ACTS, Act
+from phalanx_simulator.drills.operations import OPERATIONS, Operation
 from phalanx_simulator.drills.preemption_operations import PREEMPTION_OPERATIONS
 from phalanx_simulator.drills.races import race_plans
 from phalanx_simulator.drills.replies import reply_plans
 from phalanx_simulator.drills.watch_faults import view_plans
 from phalanx_simulator.invariants.check import Check
 
-ALL_OPERATIONS: Final = (*ACTS, *PREEMPTION_OPERATIONS)
-"""Every act that is repeated with faults."""
+ALL_OPERATIONS: Final = (*OPERATIONS, *PREEMPTION_OPERATIONS)
+"""Every operation that is repeated with faults."""
 
-Plans = Callable[[Act, int, tuple[type[Check], ...]], Iterator[Playable]]
+Plans = Callable[[Operation, int, tuple[type[Check], ...]], Iterator[Playable]]
 
 OPERATION_DRILLS: Final[Mapping[str, Plans]] = {
-    "crashes": lambda act, seed, checks: crash_plans(act, seed=seed, checks=checks),
-    "replies": lambda act, seed, checks: reply_plans(act, seed=seed, checks=checks),
-    "races": lambda act, seed, checks: race_plans(act, seed=seed, checks=checks),
-    "views": lambda act, seed, _checks: view_plans(act, seed=seed),
+    "crashes": lambda operation, seed, checks: crash_plans(operation, seed=seed, checks=checks),
+    "replies": lambda operation, seed, checks: reply_plans(operation, seed=seed, checks=checks),
+    "races": lambda operation, seed, checks: race_plans(operation, seed=seed, checks=checks),
+    "views": lambda operation, seed, _checks: view_plans(operation, seed=seed),
 }
-"""F1, F3, F9 at every bind, and F2 of the fault matrix: each act with each of their faults."""
+"""F1, F3, F9 at every bind, and F2 of the fault matrix: each operation with each of their faults."""
 
 LOAD: Final = "load"
-"""F13, which has its own acts."""
+"""F13, which has its own operations."""
 
 
 def plans_of(
@@ -36,16 +36,16 @@ def plans_of(
     seed: int,
     checks: tuple[type[Check], ...],
     full: bool = False,
-    acts: Collection[str] = (),
+    operations: Collection[str] = (),
 ) -> Iterator[Playable]:
     """All plans of a drill, operation by operation; deterministic.
 
-    Raises KeyError.
-
-    `full`: the load of the fault matrix, not a tenth of it. `acts`: of these only, by name.
+    `full`: the load of the fault matrix, not a tenth of it. `operations`: names of the only operations to
+    use. Raises KeyError for an unknown drill.
     """
     if drill == LOAD:
         yield from load_plans(seed=seed, size=FULL if full else TENTH)
         return
-    for act in [act for act in ALL_OPERATIONS if not acts or act.name in acts]:
-        yield from OPERATION_DRILLS[drill](act, seed, checks)
+    for operation in ALL_OPERATIONS:
+        if not operations or operation.name in operations:
+            yield from OPERATION_DRILLS[drill](operation, seed, checks)

@@ -14,20 +14,20 @@ from typing import Protocol
 import msgspec
 from msgspec import Struct
 
-from phalanx_simulator.drills.operations import Act
+from phalanx_simulator.drills.operations import Operation
 from phalanx_simulator.hosts.host import Host
 from phalanx_simulator.hosts.network import Exchange
 from phalanx_simulator.invariants.check import Check
 from phalanx_simulator.runs.world import World, WorldSettings, in_world
 
-_LOOK_S = 0.25
+_POLL_S = 0.25
 
 
 class Outcome(Struct, frozen=True):
     """Result of one run.
 
-    `steps` and `requests` (method, path) are those of the process that led when the act began, during it;
-    `coverage` are rare paths, with the times that they were reached.
+    `steps` and `requests` (method, path) are those of the process that led when the operation began, until it
+    was done. `coverage` counts coverage points.
     """
 
     problem: str | None
@@ -37,18 +37,19 @@ class Outcome(Struct, frozen=True):
 
 
 Missed = Callable[[], str | None]
-"""Says, when an act has come to its end, that the fault has hit nothing."""
+"""Called at the end of the operation; returns a message if the fault had no effect."""
 
 
 Strike = Callable[[World], Missed | None]
-"""Sets the fault up."""
+"""Injects the fault; may return a check of its effect."""
 
 
 class Fault(Struct, frozen=True):
     """A fault, and when it is injected.
 
-    `strike` is called right before the act begins or, with a `step`, before that step of the process that
-    leads then, counted from there. The world goes on for `watched_s` simulated seconds after the act.
+    `strike` is called right before the operation begins. With a `step`, it is called before that step of the
+    leader, counted from the start of the operation. The simulation continues for `watched_s` simulated
+    seconds after the operation.
     """
 
     strike: Strike
@@ -56,30 +57,37 @@ class Fault(Struct, frozen=True):
     watched_s: float = 0.0
 
 
-def _hit_nothing() -> str | None:
+def _unchecked() -> str | None:
     return None
 
 
 NO_FAULT = Fault(lambda _world: None)
 
 Enters = Callable[[int], bool]
-"""Asked at the moment of each fault, by its number, whether it strikes; then no other one does."""
+"""Called with the number of each fault when it is reached. If true, this fault is injected and no other."""
 
 
-def play(act: Act, *, seed: int, fault: Fault = NO_FAULT, checks: tuple[type[Check], ...]) -> Outcome:
-    """Run the operation once in a world of its own."""
-    return play_one_of(act, (fault,), seed=seed, enters=lambda _number: True, checks=checks)
+def play(
+    operation: Operation, *, seed: int, fault: Fault = NO_FAULT, checks: tuple[type[Check], ...]
+) -> Outcome:
+    """Run the operation once in its own simulated world."""
+    return play_one_of(operation, (fault,), seed=seed, enters=lambda _number: True, checks=checks)
 
 
 def play_one_of(
-    act: Act, faults: Sequence[Fault], *, seed: int, enters: Enters, checks: tuple[type[Check], ...]
+    operation: Operation,
+    faults: Sequence[Fault],
+    *,
+    seed: int,
+    enters: Enters,
+    checks: tuple[type[Check], ...],
 ) -> Outcome:
     """Run the operation with the one fault that `enters` selects, or with none.
 
     Faults are in order of their steps.
     """
-    performance = _Performance(act, faults, enters)
-    world = in_world(WorldSettings(seed=seed, checks=checks, config=act.config), performance.play)
+    performance = _Performance(operation, faults, enters)
+    world = in_world(WorldSettings(seed=seed, checks=checks, config=operation.config), performance.play)
     problem = performance.problem
     if world.violations.kept:
         first = world.violations.kept[0]
@@ -88,37 +96,37 @@ def play_one_of(
 
 
 class _Performance:
-    def __init__(self, act: Act, faults: Sequence[Fault], enters: Enters) -> None:
+    def __init__(self, operation: Operation, faults: Sequence[Fault], enters: Enters) -> None:
         self.problem: str | None = None
         self.steps = 0
         self.requests: list[tuple[str, str]] = []
-        self._act = act
+        self._operation = operation
         self._faults = faults
         self._enters = enters
         self._next = 0
         self._fault = NO_FAULT
-        self._missed: Missed = _hit_nothing
+        self._missed: Missed = _unchecked
 
     async def play(self, world: World) -> None:
-        await self._act.prepare(world)
+        await self._operation.prepare(world)
         leader = world.leader()
         if leader is None or leader.process is None:
-            self.problem = "nobody leads before the act begins"
+            self.problem = "there is no leader before the operation begins"
             return
         host = leader.process.host
-        world.observe(self._hear(host.name))
+        world.observe(self._record_requests(host.name))
         before = host.steps
         self._await_faults(world, host)
-        done = self._act.begin(world)
+        done = self._operation.begin(world)
         try:
-            async with asyncio.timeout(self._act.within_s):
+            async with asyncio.timeout(self._operation.within_s):
                 while not done():
-                    await asyncio.sleep(_LOOK_S)
+                    await asyncio.sleep(_POLL_S)
         except TimeoutError:
-            self.problem = f"not done after {self._act.within_s} s"
+            self.problem = f"not done after {self._operation.within_s} s"
         self.steps = host.steps - before
         await asyncio.sleep(self._fault.watched_s)
-        self.problem = self.problem or await self._act.afterwards(world) or self._missed()
+        self.problem = self.problem or await self._operation.afterwards(world) or self._missed()
 
     def _await_faults(self, world: World, host: Host) -> None:
         before = host.steps
@@ -131,22 +139,22 @@ class _Performance:
             host.before_step = before_step
 
     def _offer_faults(self, world: World, host: Host, *, step: int | None) -> None:
-        while self._next < len(self._faults) and _is_due(self._faults[self._next], step):
+        while self._next < len(self._faults) and _is_reached(self._faults[self._next], step):
             self._next += 1
             if self._enters(self._next - 1):
                 self._fault, self._next = self._faults[self._next - 1], len(self._faults)
                 host.before_step = None
-                self._missed = self._fault.strike(world) or _hit_nothing
+                self._missed = self._fault.strike(world) or _unchecked
 
-    def _hear(self, host: str) -> Callable[[Exchange], None]:
-        def hear(exchange: Exchange) -> None:
+    def _record_requests(self, host: str) -> Callable[[Exchange], None]:
+        def record(exchange: Exchange) -> None:
             if exchange.host == host and exchange.landed_at is None and exchange.outcome is None:
                 self.requests.append((exchange.method, exchange.path))
 
-        return hear
+        return record
 
 
-def _is_due(fault: Fault, step: int | None) -> bool:
+def _is_reached(fault: Fault, step: int | None) -> bool:
     return fault.step is None or (step is not None and step >= fault.step)
 
 
@@ -167,17 +175,17 @@ class Plan(Struct, frozen=True):
     """One fault at one point of one operation; `name` describes it."""
 
     name: str
-    act: Act
+    operation: Operation
     seed: int
     fault: Fault
 
     def outcome(self, checks: tuple[type[Check], ...]) -> Outcome:
         """Run it once."""
-        return play(self.act, seed=self.seed, fault=self.fault, checks=checks)
+        return play(self.operation, seed=self.seed, fault=self.fault, checks=checks)
 
 
 Take = Callable[[Playable, Outcome], None]
-"""Told of each plan that was played."""
+"""Called with each plan and its outcome."""
 
 
 def play_each(plans: Iterable[Playable], *, checks: tuple[type[Check], ...], take: Take) -> None:
@@ -185,25 +193,29 @@ def play_each(plans: Iterable[Playable], *, checks: tuple[type[Check], ...], tak
 
     Raises RuntimeError as `play_together`.
     """
-    for act, group in groupby(plans, key=lambda plan: plan.act.name if isinstance(plan, Plan) else None):
-        if act is None:
+    for operation, group in groupby(plans, key=_operation_name):
+        if operation is None:
             for plan in group:
                 take(plan, plan.outcome(checks))
         else:
             play_together([plan for plan in group if isinstance(plan, Plan)], checks=checks, take=take)
 
 
+def _operation_name(plan: Playable) -> str | None:
+    return plan.operation.name if isinstance(plan, Plan) else None
+
+
 def play_together(plans: Sequence[Plan], *, checks: tuple[type[Check], ...], take: Take) -> None:
     """Run plans of one operation and seed, in the order of their steps.
 
-    Raises RuntimeError if the act fails without a fault, if a fault's step never comes, or if a plan ends
-    without an outcome.
+    Raises RuntimeError if the operation fails without a fault, if a fault's step never comes, or if a plan
+    ends without an outcome.
     """
     branches = _Branches(plans, take)
     with _sharing_memory():
         try:
             outcome = play_one_of(
-                plans[0].act,
+                plans[0].operation,
                 [plan.fault for plan in plans],
                 seed=plans[0].seed,
                 enters=branches.enters,
@@ -214,9 +226,9 @@ def play_together(plans: Sequence[Plan], *, checks: tuple[type[Check], ...], tak
             branches.leave_in_error()
             raise
     if outcome.problem is not None:
-        raise RuntimeError(f"{plans[0].act.name} without any fault: {outcome.problem}")
+        raise RuntimeError(f"{plans[0].operation.name} without any fault: {outcome.problem}")
     if branches.played < len(plans):
-        raise RuntimeError(f"{plans[branches.played].name}: the act was over before")
+        raise RuntimeError(f"{plans[branches.played].name}: the operation ended before its step")
 
 
 @contextmanager
@@ -237,7 +249,7 @@ class _Branches:
         self.played = 0
         self._plans = plans
         self._take = take
-        self._answers_to: int | None = None
+        self._pipe_to_parent: int | None = None
 
     def enters(self, number: int) -> bool:
         """Fork; true in the child, in which the fault is injected."""
@@ -245,7 +257,7 @@ class _Branches:
         child = _fork()
         if child == 0:
             os.close(reading)
-            self._answers_to = writing
+            self._pipe_to_parent = writing
             return True
         os.close(writing)
         with os.fdopen(reading, "rb") as pipe:
@@ -259,15 +271,15 @@ class _Branches:
 
     def leave_with(self, outcome: Outcome) -> None:
         """End the child with this outcome; do nothing in the parent."""
-        if self._answers_to is not None:
-            # Without a parent, which was interrupted, nobody wants to know.
-            with suppress(BrokenPipeError), os.fdopen(self._answers_to, "wb") as pipe:
+        if self._pipe_to_parent is not None:
+            # The parent may have been interrupted; then nothing reads the outcome.
+            with suppress(BrokenPipeError), os.fdopen(self._pipe_to_parent, "wb") as pipe:
                 pipe.write(msgspec.json.encode(outcome))
             os._exit(os.EX_OK)
 
     def leave_in_error(self) -> None:
         """End the child while an exception is handled; do nothing in the parent."""
-        if self._answers_to is not None:
+        if self._pipe_to_parent is not None:
             traceback.print_exc(file=sys.stderr)
             os._exit(os.EX_SOFTWARE)
 

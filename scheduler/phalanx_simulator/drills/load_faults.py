@@ -1,6 +1,6 @@
 """Faults during a load test, each at its worst moment.
 
-Each is a program that runs beside the load from its beginning.
+Each fault is a coroutine that runs beside the load from its start.
 """
 
 import asyncio
@@ -13,14 +13,14 @@ from msgspec.structs import replace
 
 from phalanx_simulator.drills.drill import Fault, Outcome, play
 from phalanx_simulator.drills.loads import Burst, Events, Listing, Load, Size
-from phalanx_simulator.drills.operations import Act
+from phalanx_simulator.drills.operations import Operation
 from phalanx_simulator.hosts.network import WATCH, Effect, Exchange, Network, Rule
 from phalanx_simulator.hosts.replica import Process
 from phalanx_simulator.invariants.check import Check
 from phalanx_simulator.runs.world import World
 
-_LOOK_S: Final = 0.005
-_BAD_TIME_S: Final = 20.0
+_POLL_S: Final = 0.005
+_DISTURBED_S: Final = 20.0
 _LATE_S: Final = 30.0
 _WRITES: Final = ("POST", "PATCH", "PUT", "DELETE")
 _READS: Final = ("GET", WATCH)
@@ -34,7 +34,7 @@ Program = Callable[[World, Load], Coroutine[Any, Any, None]]
 class LoadFault(Struct, frozen=True):
     """A fault that runs beside a load.
 
-    `program` ends if the fault has had an effect. `coverage_point` is reached then, if there is one for it.
+    `program` ends when the fault has had an effect. `coverage_point`, if any, is reached then.
     """
 
     name: str
@@ -64,7 +64,7 @@ async def _cut_list(world: World, load: Load) -> None:
     if not load.newcomers:
         leader.network.cut_watches("/pods")
     else:
-        load.found("the fault has missed: everything was listed before")
+        load.found("the fault had no effect: everything was listed before")
     for network in _networks(world):
         network.delay_watches(0.0, "/pods")
 
@@ -78,20 +78,20 @@ async def _let_pages_expire(world: World, load: Load) -> None:
         network.rules.extend((no_watch_list, slow))
 
     _new_processes(world, act)
-    pages = _Seen(world, lambda exchange: _is_page(exchange) and exchange.outcome == "200")
-    expired = _Seen(world, lambda exchange: _is_page(exchange) and exchange.outcome == "410")
+    pages = _ResponseCounter(world, lambda exchange: _is_page(exchange) and exchange.outcome == "200")
+    expired = _ResponseCounter(world, lambda exchange: _is_page(exchange) and exchange.outcome == "410")
     await _new_leader(world)
     while not pages.count:
-        await asyncio.sleep(_LOOK_S)
+        await asyncio.sleep(_POLL_S)
     await asyncio.sleep(_PAGE_S - 0.5)
     world.server.store.compact()
     while not expired.count:
-        await asyncio.sleep(_LOOK_S)
+        await asyncio.sleep(_POLL_S)
     for network in _networks(world):
         network.rules.clear()
 
 
-def _reads_meeting(effect: Effect, *, permille: int, slow_s: float = 0.0) -> Program:
+def _disturb_reads(effect: Effect, *, permille: int, slow_s: float = 0.0) -> Program:
     """Disturb lists and watches of new processes until after one of them leads."""
 
     async def program(world: World, load: Load) -> None:
@@ -126,10 +126,10 @@ async def _relist_in_mid_gang(world: World, load: Load) -> None:
     _relist(world)
 
 
-# --- while changes come without a pause ---------------------------------------------------------------------
+# --- while changes arrive without a pause -------------------------------------------------------------------
 
 
-def _in_mid_storm(act: Program) -> Program:
+def _in_mid_load(act: Program) -> Program:
     """Inject at the first bind after a third of the load."""
 
     async def program(world: World, load: Load) -> None:
@@ -167,7 +167,7 @@ async def _silence_view(world: World, load: Load) -> None:
         network.silence_watches()
 
 
-# --- while writes are many ----------------------------------------------------------------------------------
+# --- while there are many writes ----------------------------------------------------------------------------
 
 
 def _at_half(act: Program) -> Program:
@@ -180,7 +180,7 @@ def _at_half(act: Program) -> Program:
     return program
 
 
-def _writes_meeting(effect: Effect, *, permille: int, slow_s: float = 0.0) -> Program:
+def _disturb_writes(effect: Effect, *, permille: int, slow_s: float = 0.0) -> Program:
     async def program(world: World, load: Load) -> None:
         for network in _networks(world):
             rule = Rule(
@@ -190,22 +190,22 @@ def _writes_meeting(effect: Effect, *, permille: int, slow_s: float = 0.0) -> Pr
                 retry_after_s=1,
                 permille=permille,
                 slow_s=slow_s,
-                until_s=world.loop.time() + _BAD_TIME_S,
+                until_s=world.loop.time() + _DISTURBED_S,
             )
             network.rules.append(rule)
 
     return program
 
 
-class _Seen:
+class _ResponseCounter:
     """Counts responses that match."""
 
     def __init__(self, world: World, fits: Callable[[Exchange], bool]) -> None:
         self.count = 0
         self._fits = fits
-        world.observe(self._hear)
+        world.observe(self._count)
 
-    def _hear(self, exchange: Exchange) -> None:
+    def _count(self, exchange: Exchange) -> None:
         self.count += exchange.outcome is not None and self._fits(exchange)
 
 
@@ -220,13 +220,13 @@ async def _new_leader(world: World) -> Process:
         leader = world.leader()
         if leader is not None and leader.process is not None and leader.process not in before:
             return leader.process
-        await asyncio.sleep(_LOOK_S)
+        await asyncio.sleep(_POLL_S)
 
 
 async def _some_bound(load: Load, *, more: int) -> None:
     bound = load.bound + more
     while load.bound < bound:
-        await asyncio.sleep(_LOOK_S)
+        await asyncio.sleep(_POLL_S)
 
 
 def _relist(world: World) -> None:
@@ -246,31 +246,31 @@ LIST_FAULTS: Final = (
     LoadFault(UNDISTURBED, _nothing, 60.0),
     LoadFault("list cut", _cut_list, 60.0),
     LoadFault("listed in pages, which expire", _let_pages_expire, 60.0),
-    LoadFault("reads throttled", _reads_meeting(Effect.REFUSED, permille=700), 90.0),
-    LoadFault("reads late", _reads_meeting(Effect.SLOW, permille=1000, slow_s=5.0), 90.0),
+    LoadFault("reads throttled", _disturb_reads(Effect.REFUSED, permille=700), 90.0),
+    LoadFault("reads late", _disturb_reads(Effect.SLOW, permille=1000, slow_s=5.0), 90.0),
     LoadFault("leader killed while it lists", _kill_new_leader, 60.0),
     LoadFault("all listed again in mid-gang", _relist_in_mid_gang, 60.0),
 )
 EVENT_FAULTS: Final = (
     LoadFault(UNDISTURBED, _nothing, 10.0),
-    LoadFault("all listed again", _in_mid_storm(_relist_all), 60.0, "relisted"),
-    LoadFault("leader killed", _in_mid_storm(_kill_leader), 60.0),
-    LoadFault("all seen late", _in_mid_storm(_delay_view), 60.0),
-    LoadFault("watches silent", _in_mid_storm(_silence_view), 180.0, "half-open-watch"),
-    LoadFault("writes throttled", _in_mid_storm(_writes_meeting(Effect.REFUSED, permille=300)), 60.0),
+    LoadFault("all listed again", _in_mid_load(_relist_all), 60.0, "relisted"),
+    LoadFault("leader killed", _in_mid_load(_kill_leader), 60.0),
+    LoadFault("all events late", _in_mid_load(_delay_view), 60.0),
+    LoadFault("watches silent", _in_mid_load(_silence_view), 180.0, "half-open-watch"),
+    LoadFault("writes throttled", _in_mid_load(_disturb_writes(Effect.REFUSED, permille=300)), 60.0),
 )
 ONE_GANG_FAULTS: Final = (
     LoadFault(UNDISTURBED, _nothing, 10.0),
     LoadFault("leader killed", _at_half(_kill_leader), 60.0, "leader-lost-mid-gang"),
     LoadFault("all listed again", _at_half(_relist_all), 60.0, "relisted"),
-    LoadFault("writes throttled", _writes_meeting(Effect.REFUSED, permille=500), 120.0, "bind-throttled"),
+    LoadFault("writes throttled", _disturb_writes(Effect.REFUSED, permille=500), 120.0, "bind-throttled"),
 )
 BLOCK_GANG_FAULTS: Final = (LoadFault("leader killed", _at_half(_kill_leader), 60.0),)
 RACK_GANG_FAULTS: Final = (
-    LoadFault("writes late", _writes_meeting(Effect.SLOW, permille=1000, slow_s=1.0), 120.0),
+    LoadFault("writes late", _disturb_writes(Effect.SLOW, permille=1000, slow_s=1.0), 120.0),
     LoadFault(
         "writes applied but lost",
-        _writes_meeting(Effect.APPLIED_BUT_LOST, permille=100),
+        _disturb_writes(Effect.APPLIED_BUT_LOST, permille=100),
         120.0,
         "unknown-bind-read-back-bound",
     ),
@@ -278,7 +278,7 @@ RACK_GANG_FAULTS: Final = (
 
 
 TENTH: Final = Size(nodes=500, burst=1_000, events_per_s=200, seconds=60.0)
-"""A tenth of F13 in numbers and rate, for a tenth of the time: what `phalanx drill` plays."""
+"""A tenth of F13 in size, rate and duration: the default of `phalanx drill`."""
 
 FULL: Final = Size(nodes=5_000, burst=10_000, events_per_s=2_000, seconds=600.0)
 """F13: 5,000 nodes with 50,000 pods, 2,000 changes a second for ten minutes, 10,000 pods at once."""
@@ -301,19 +301,19 @@ class LoadPlan(Struct, frozen=True):
     def outcome(self, checks: tuple[type[Check], ...]) -> Outcome:
         """Run it once.
 
-        A fault without effect is an error too: the plan has shown nothing.
+        A fault without effect is an error too, since the plan has tested nothing.
         """
         load = self.make(self.fault.max_wait_s)
         within_s = load.size.seconds + _WITHIN_S
-        act = Act(self.name, load.prepare, load.begin, within_s, afterwards=load.afterwards)
+        operation = Operation(self.name, load.prepare, load.begin, within_s, afterwards=load.afterwards)
 
         def strike(world: World) -> None:
             load.meet(world.go(self.fault.program(world, load)))
 
-        outcome = play(act, seed=self.seed, fault=Fault(strike), checks=checks)
+        outcome = play(operation, seed=self.seed, fault=Fault(strike), checks=checks)
         if outcome.problem is None and checks and self.fault.coverage_point not in ("", *outcome.coverage):
             return replace(
-                outcome, problem=f"the fault has missed: {self.fault.coverage_point} was not reached"
+                outcome, problem=f"the fault had no effect: {self.fault.coverage_point} was not reached"
             )
         return outcome
 
@@ -322,14 +322,14 @@ def load_plans(*, seed: int, size: Size) -> Iterator[LoadPlan]:
     """Each load with each of its faults."""
     in_blocks = partial(Burst, size, members=100, level="block")
     in_racks = partial(Burst, size, members=10, level="rack")
-    for name, make, wrong in (
+    for name, make, faults in (
         ("list", partial(Listing, size), LIST_FAULTS),
         ("events", partial(Events, size), EVENT_FAULTS),
         ("burst of one gang", partial(Burst, size), ONE_GANG_FAULTS),
         ("burst of gangs in blocks", in_blocks, BLOCK_GANG_FAULTS),
         ("burst of gangs in racks", in_racks, RACK_GANG_FAULTS),
     ):
-        for fault in wrong:
+        for fault in faults:
             yield LoadPlan(f"{name}: {fault.name}", seed, _maker(make), fault)
 
 

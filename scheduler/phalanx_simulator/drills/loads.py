@@ -1,8 +1,6 @@
-"""Memory use of a process: sizes of all containers reachable from its scheduler.
+"""Loads on a cluster, and memory use of a process: sizes of all containers reachable from its scheduler.
 
-They are found by walking, so that a container added later is found without a list.
-
-So that nothing of ours grows unseen: a queue that somebody adds tomorrow is found without naming it here.
+Containers are found by walking all attributes, so that a container that is added later is checked too.
 """
 
 import asyncio
@@ -26,8 +24,8 @@ from phalanx.model.memory import Memory
 from phalanx_simulator.drills.saturation import (
     HOSTS_PER_RACK,
     ChangeLoad,
-    crowd,
     daemons,
+    full_cluster,
     gang_of_jobs,
     nodes_of,
 )
@@ -40,15 +38,15 @@ from phalanx_simulator.runs.world import World
 _CONTAINERS: Final = (dict, list, set, frozenset, tuple, deque)
 _ALSO_OURS: Final = (asyncio.Queue, Memory, InlineDecider)
 _NOT_OURS: Final = ("phalanx_simulator", "phalanx.clock")
-"""The simulated world around a scheduler, which a walk must not enter."""
+"""Modules of the simulated world around a scheduler, which the walk must not enter."""
 
 
 def holdings(process: Process, loop: VirtualLoop, *, into_elements: bool) -> dict[str, int]:
     """Sum of the sizes of the containers at each path.
 
-    A path names attributes from the Scheduler on; [] stands for all elements of a container, `timers` for
-    what was put off until later. Immutable data of the model counts as one thing. Without `into_elements` it
-    is a quick look: only at containers that are attributes themselves.
+    A path names attributes, starting at the Scheduler. [] stands for all elements of a container, `timers`
+    for pending timers. Immutable data of the model counts as one object. Without `into_elements`, only
+    containers that are attributes themselves are counted, which is faster.
     """
     found = {"timers": loop.timers_of(process.host)}
     seen: set[int] = set()
@@ -91,7 +89,7 @@ def _attributes(item: object) -> Iterator[tuple[str, object]]:
 
 
 _LABELS: Final = 128
-"""Label sets of one metric: all are closed, the most are those of eleven kinds by failure."""
+"""Most label sets of one metric; all label values are from closed lists."""
 
 KEPT: Final[Mapping[str, int]] = {
     "._check._judged": CHECKED_NODES_KEPT,
@@ -101,7 +99,7 @@ KEPT: Final[Mapping[str, int]] = {
     "._status._asked": STATUS_SENT_KEPT,
     "._status._based_on": STATUS_SENT_KEPT,
 }
-"""How paths end whose things stay in mind after their objects are gone, and how many may, from limits.py."""
+"""Bounds of limits.py on data that is kept after the deletion of its objects, by the end of the path."""
 
 BOUNDS: Final[Mapping[str, int]] = {
     **KEPT,
@@ -110,19 +108,19 @@ BOUNDS: Final[Mapping[str, int]] = {
     "._status_writer._resting": STATUS_WAITING_MAX,
     "._status_writer._waiting": STATUS_WAITING_MAX,
 }
-"""The same of all that has a bound of its own while there is work."""
+"""The same for all data that has its own bound while there is work."""
 
 _SETTLE_S: Final = 5.0
-_LOOK_S: Final = 0.5
+_POLL_S: Final = 0.5
 _REST_S: Final = 120.0
 _EMPTYING_S: Final = 90.0
 _NEW_LEADER_S: Final = 60.0
 _GANG_EVERY_S: Final = 5.0
 _GANG_RUNS_S: Final = 20.0
 _SPARE: Final = 1_000
-"""Things in a container beyond the pods and nodes of the cluster: gangs, reasons, writes under way."""
+"""Elements of a container in addition to pods and nodes of the cluster: gangs, reasons, pending writes."""
 _KEPT_MORE: Final = 8
-"""Things more than a new process keeps of the same empty cluster: a timer or two, where it is awaited."""
+"""Elements in addition to those of a new process beside the same empty cluster, such as timers."""
 
 
 class Size(Struct, frozen=True):
@@ -141,12 +139,12 @@ class Load:
     """
 
     is_full = True
-    """Whether work of ours runs on the cluster before."""
+    """Whether our gangs run on the cluster before the load."""
 
     def __init__(self, size: Size, *, max_wait_s: float) -> None:
         self.size = size
         self.bound = 0
-        self._patience_s = max_wait_s
+        self._max_wait_s = max_wait_s
         self._pods = 0
         self._residents: set[str] = set()
         self._lost: set[str] = set()
@@ -167,43 +165,43 @@ class Load:
     async def prepare(self, world: World) -> None:
         """Create the cluster with all running work."""
         world.create(nodes_of(self.size.nodes))
-        world.server.store.subscribe("pods", lambda change: self._heard(world, change))
-        world.create(crowd(self.size.nodes) if self.is_full else daemons(self.size.nodes))
+        world.server.store.subscribe("pods", lambda change: self._on_change(world, change))
+        world.create(full_cluster(self.size.nodes) if self.is_full else daemons(self.size.nodes))
         await asyncio.sleep(_SETTLE_S)
         world.start()
         await asyncio.sleep(_SETTLE_S)
         self._residents, self._newcomers = self._newcomers, set()
-        self._looking = world.go(self._look(world))
+        self._checking = world.go(self._check_periodically(world))
 
     async def afterwards(self, world: World) -> str | None:
         """Check at rest, delete everything, check again, then compare with a fresh process."""
-        self._looking.cancel()
+        self._checking.cancel()
         await asyncio.sleep(_REST_S)
-        self._judge_fault()
+        self._check_fault()
         world.at_rest()
         if self._lost:
-            self.found(f"{len(self._lost)} pods that ran before did not go on")
-        if self._longest_wait_s > self._patience_s:
-            self.found(f"a pod waited {self._longest_wait_s:.1f} s for its node, not {self._patience_s} s")
+            self.found(f"{len(self._lost)} pods that ran before were lost")
+        if self._longest_wait_s > self._max_wait_s:
+            self.found(f"a pod waited {self._longest_wait_s:.1f} s for its node, not {self._max_wait_s} s")
         delete_everything(world)
         await asyncio.sleep(_EMPTYING_S)
         world.at_end()
         await self._compare(world)
         return self._problem
 
-    def _judge_fault(self) -> None:
+    def _check_fault(self) -> None:
         """Report a fault that never happened; raise its exception."""
         if self._fault is not None and self._fault.done():
             self._fault.result()
         elif self._fault is not None:
-            self.found("the fault has missed: it still waits for its moment")
+            self.found("the fault had no effect: it still waits for its moment")
 
     @property
     def newcomers(self) -> int:
         """Number of pods that run now and did not run before."""
         return len(self._newcomers)
 
-    def _heard(self, world: World, change: Change) -> None:
+    def _on_change(self, world: World, change: Change) -> None:
         item, now = change.entry.data, world.loop.time()
         uid, node = item["metadata"]["uid"], item["spec"].get("nodeName")
         self._pods += (change.type is ChangeType.ADDED) - (change.type is ChangeType.DELETED)
@@ -222,39 +220,39 @@ class Load:
             self.bound += 1
             self._longest_wait_s = max(self._longest_wait_s, now - self._waiting.pop(uid))
 
-    async def _look(self, world: World) -> None:
+    async def _check_periodically(self, world: World) -> None:
         """Check that no container holds more items than the cluster has objects."""
         while True:
-            await asyncio.sleep(_LOOK_S)
+            await asyncio.sleep(_POLL_S)
             most = _SPARE + self.size.nodes + self._pods
             for replica in world.replicas:
                 if replica.process is not None:
                     held = _held(world, replica.process, into_elements=False)
-                    self._judge(held, BOUNDS, {}, spare=most)
+                    self._check(held, BOUNDS, {}, spare=most)
 
     async def _compare(self, world: World) -> None:
         """Check that the leader keeps no more of an empty cluster than a fresh process."""
-        lived = _leading(world)
-        before = _held(world, lived, into_elements=True) if lived is not None else {}
+        old = _leading(world)
+        before = _held(world, old, into_elements=True) if old is not None else {}
         for replica in world.replicas:
             replica.prepare(lambda _process: None)
             replica.kill()
         await asyncio.sleep(_NEW_LEADER_S)
         fresh = _leading(world)
-        if lived is None or fresh is None or fresh is lived:
-            self.found("nobody leads the empty cluster")
+        if old is None or fresh is None or fresh is old:
+            self.found("the empty cluster has no leader")
             return
         now = _held(world, fresh, into_elements=True)
-        self._judge(before, KEPT, now, spare=_KEPT_MORE)
+        self._check(before, KEPT, now, spare=_KEPT_MORE)
 
-    def _judge(
+    def _check(
         self, held: Mapping[str, int], bounds: Mapping[str, int], expected: Mapping[str, int], *, spare: int
     ) -> None:
         for path, count in held.items():
             ends = (bound for end, bound in bounds.items() if path.rstrip("[]").endswith(end))
             most = next(ends, expected.get(path, 0) + spare)
             if count > most:
-                self.found(f"{path} holds {count} things, at most {most} are to be expected")
+                self.found(f"{path} holds {count} elements, expected at most {most}")
 
     def found(self, problem: str) -> None:
         """Report an error; the first one counts."""
@@ -277,8 +275,8 @@ class Events(Load):
 
     def begin(self, world: World) -> Callable[[], bool]:
         """See Load."""
-        storm = ChangeLoad(world, per_s=self.size.events_per_s)
-        changes = world.go(storm.rage(self.size.seconds))
+        changes_load = ChangeLoad(world, per_s=self.size.events_per_s)
+        changes = world.go(changes_load.run(self.size.seconds))
         gangs = world.go(self._gangs(world))
         return lambda: changes.done() and gangs.done() and all(map(_is_complete, _jobs(world)))
 

@@ -17,30 +17,30 @@ RACK: Final = "cloud.provider.com/topology-rack"
 NAME: Final = "drill"
 GANG: Final = 16
 SETTLE_S: Final = 4.0
-_LOOK_S: Final = 0.25
+_POLL_S: Final = 0.25
 _REMOVED_S: Final = 1.0
-"""Seconds until a controller that keeps no failed pods has deleted one."""
-_GOES_ON_S: Final = 20.0
-_TAKEN_AWAY: Final = 4
+"""Seconds until the simulated controller has deleted a failed pod."""
+_KEEPS_RUNNING_S: Final = 20.0
+_DELETED_MEMBERS: Final = 4
 _ALL_LANDED_S: Final = 3.0
 
 
-async def _nothing_more(_world: World) -> str | None:
+async def _no_check(_world: World) -> str | None:
     return None
 
 
-class Act(Struct, frozen=True):
+class Operation(Struct, frozen=True):
     """One operation of the scheduler that a drill repeats.
 
-    `within_s`: simulated seconds after which an act with one fault must be done. `afterwards` is awaited
-    then, and says what is wrong with what is left, if anything is.
+    `within_s`: simulated seconds after which the operation with one fault must be done. `afterwards` is
+    awaited then, and returns what is wrong with the result, if anything.
     """
 
     name: str
     prepare: Callable[[World], Coroutine[Any, Any, None]]
     begin: Callable[[World], Callable[[], bool]]
     within_s: float
-    afterwards: Callable[[World], Coroutine[Any, Any, str | None]] = _nothing_more
+    afterwards: Callable[[World], Coroutine[Any, Any, str | None]] = _no_check
     config: SchedulerConfig = SchedulerConfig()
 
 
@@ -77,15 +77,15 @@ async def running(world: World, **spec: Any) -> None:
     await asyncio.sleep(SETTLE_S)
 
 
-async def _running_to_be_restarted(world: World) -> None:
+async def _running_with_node_loss_restart(world: World) -> None:
     await running(world, recovery={"onNodeLoss": "Restart", "gracePeriod": "5s"})
 
 
-async def _running_to_be_started_anew(world: World) -> None:
+async def _running_with_member_failure_restart(world: World) -> None:
     await running(world, recovery={"onMemberFailure": "Restart"})
 
 
-async def _running_to_be_replaced(world: World) -> None:
+async def _running_with_node_loss_replace(world: World) -> None:
     await running(world, recovery={"onNodeLoss": "Replace", "gracePeriod": "5s"})
 
 
@@ -94,12 +94,12 @@ def _create_gang(world: World) -> Callable[[], bool]:
     return lambda: _all_run(world)
 
 
-async def _goes_on(world: World) -> str | None:
+async def _keeps_running(world: World) -> str | None:
     """No running member is evicted again."""
     before = _bound(world)
-    await asyncio.sleep(_GOES_ON_S)
+    await asyncio.sleep(_KEEPS_RUNNING_S)
     gone = len(before - _bound(world))
-    return f"{gone} members went after the gang had started anew" if gone else None
+    return f"{gone} members were deleted after the gang had restarted" if gone else None
 
 
 def _lose_a_node(world: World) -> Callable[[], bool]:
@@ -139,31 +139,32 @@ def _fail_and_remove_a_member(world: World) -> Callable[[], bool]:
 def _create_gang_that_gets_stuck(world: World) -> Callable[[], bool]:
     """Delete the first bound members and cordon all nodes until the others are released.
 
-    Where the leader fails so early that none is left, or so that others are bound in time, it just starts.
+    If the leader fails so early that none is left, or that the others are bound in time, the gang just
+    starts.
     """
     landed: list[str] = []
     stuck: set[str] = set()
 
-    def hear(change: Change) -> None:
+    def on_change(change: Change) -> None:
         pod, before = change.entry.data, change.previous
         if not pod["spec"].get("nodeName") or before is None or before.data["spec"].get("nodeName"):
             return
         if not landed:
-            world.go(spoil())
+            world.go(block())
         landed.append(pod["metadata"]["uid"])
-        if len(landed) <= _TAKEN_AWAY:
+        if len(landed) <= _DELETED_MEMBERS:
             world.loop.call_soon(_delete, world, pod)
 
-    async def spoil() -> None:
+    async def block() -> None:
         _cordon(world, cordoned=True)
         await asyncio.sleep(_ALL_LANDED_S)
         unsubscribe()
         stuck.update(_bound(world))
         while len(stuck) < GANG and stuck & _bound(world):
-            await asyncio.sleep(_LOOK_S)
+            await asyncio.sleep(_POLL_S)
         _cordon(world, cordoned=False)
 
-    unsubscribe = world.client.subscribe("pods", hear)
+    unsubscribe = world.client.subscribe("pods", on_change)
     world.create(gang())
     return lambda: _all_run(world) and (len(stuck) == GANG or not stuck & _bound(world))
 
@@ -218,14 +219,24 @@ def _nodes_in_use(world: World) -> list[str]:
     return sorted({pod["spec"]["nodeName"] for pod in _members(world)})
 
 
-ACTS: Final = (
-    Act("bind", settled, _create_gang, within_s=120.0),
-    Act("member-lost", running, _delete_a_member, within_s=120.0),
-    Act("node-lost-replace", _running_to_be_replaced, _lose_a_node, within_s=900.0),
-    Act("node-lost-restart", _running_to_be_restarted, _lose_a_node_for_all, 900.0, _goes_on),
-    Act("member-failed-restart", _running_to_be_started_anew, _fail_a_member, 300.0, _goes_on),
-    Act("failed-member-removed", _running_to_be_started_anew, _fail_and_remove_a_member, 300.0, _goes_on),
-    Act("partial-release", settled, _create_gang_that_gets_stuck, within_s=300.0),
+OPERATIONS: Final = (
+    Operation("bind", settled, _create_gang, within_s=120.0),
+    Operation("member-lost", running, _delete_a_member, within_s=120.0),
+    Operation("node-lost-replace", _running_with_node_loss_replace, _lose_a_node, within_s=900.0),
+    Operation(
+        "node-lost-restart", _running_with_node_loss_restart, _lose_a_node_for_all, 900.0, _keeps_running
+    ),
+    Operation(
+        "member-failed-restart", _running_with_member_failure_restart, _fail_a_member, 300.0, _keeps_running
+    ),
+    Operation(
+        "failed-member-removed",
+        _running_with_member_failure_restart,
+        _fail_and_remove_a_member,
+        300.0,
+        _keeps_running,
+    ),
+    Operation("partial-release", settled, _create_gang_that_gets_stuck, within_s=300.0),
 )
-"""A gang's binding; one lost member; a lost node, its pods replaced or the gang started anew; a failed member
-for which it starts anew, kept by its controller or removed; a gang that would stay partly bound."""
+"""A gang is bound; it loses a member; it loses a node, and its pods are replaced or the gang is restarted; a
+member fails and the gang is restarted, with the failed pod kept or removed; a gang stays partly bound."""

@@ -12,7 +12,7 @@ from phalanx_simulator.drills.operations import (
     NAME,
     RACK,
     SETTLE_S,
-    Act,
+    Operation,
     gang,
     run_of,
     running_pods,
@@ -30,10 +30,10 @@ _NODEFUL: Final = 8
 _FILLERS: Final = ("filler-1", "filler-2")
 _NEIGHBOUR: Final = "neighbour"
 _SMALL: Final = tuple(f"small-{number}" for number in range(6))
-_ENDS_S: Final = 20
+_TERMINATION_S: Final = 20
 """Seconds that victims take to end: longer than a Lease, so that a new leader finds them ending."""
 _LATER_S: Final = 2.0
-_SLOWEST_S: Final = 240
+_TIMEOUT_S: Final = 240
 _START_S: Final = 60
 _REST_S: Final = 70
 """Seconds after which a gang may be moved, by the clock of any host."""
@@ -44,15 +44,17 @@ _WITH_MOVES: Final = SchedulerConfig(
 )
 
 
-async def _filled(world: World, gangs: Mapping[str, int], *, ends_s: int = 0, queue_name: str = "") -> None:
+async def _filled(
+    world: World, gangs: Mapping[str, int], *, termination_s: int = 0, queue_name: str = ""
+) -> None:
     """Start these gangs and wait until they run.
 
-    Each of their pods takes `ends_s` to terminate.
+    Each of their pods takes `termination_s` to terminate.
     """
     for name, members in gangs.items():
         group, job = gang(name, members=members, **({"queue": queue_name} if queue_name else {}))
-        if ends_s:
-            job["spec"]["template"]["metadata"]["annotations"] = {STOP_SECONDS: str(ends_s)}
+        if termination_s:
+            job["spec"]["template"]["metadata"]["annotations"] = {STOP_SECONDS: str(termination_s)}
         world.create([group, job])
         async with asyncio.timeout(_START_S):
             while run_of(world, name) < members:
@@ -60,7 +62,7 @@ async def _filled(world: World, gangs: Mapping[str, int], *, ends_s: int = 0, qu
     await asyncio.sleep(SETTLE_S)
 
 
-async def _full_of_the_less_important(world: World) -> None:
+async def _full_of_lower_priority(world: World) -> None:
     await settled(world)
     world.create([priority_class(_URGENT, 1000)])
     await _filled(world, dict.fromkeys(_FILLERS, _RACKFUL))
@@ -72,7 +74,7 @@ def _create_urgent_gang(world: World) -> Callable[[], bool]:
 
 
 async def _full_of_another_queue(world: World) -> None:
-    """Another queue borrows all that is guaranteed to this one."""
+    """Another queue borrows the whole guarantee of this one."""
     await settled(world)
     world.create(queue(name, guarantee={GPU: str(_RACKFUL)}) for name in ("mine", "theirs"))
     await _filled(world, dict.fromkeys(_FILLERS, _RACKFUL), queue_name="theirs")
@@ -85,27 +87,29 @@ def _create_gang_of_mine(world: World) -> Callable[[], bool]:
 
 async def _one_was_evicted(world: World) -> str | None:
     """One filler was evicted whole; the other still runs with its old pods."""
-    return await _comes_to(world, lambda: sorted(_kept(world, _FILLERS).values()) == [0, _RACKFUL], _FILLERS)
+    return await _await_state(
+        world, lambda: sorted(_kept(world, _FILLERS).values()) == [0, _RACKFUL], _FILLERS
+    )
 
 
-async def _one_has_what_is_left(world: World) -> str | None:
+async def _fillers_share_the_rest(world: World) -> str | None:
     """One filler was evicted whole, or both in turn and the first has come back.
 
-    A new leader that finds no pod of those that were evicted takes their gang for one that lost its members,
-    which goes before starts.
+    A new leader that finds no evicted pod treats their gang as one that lost its members, which is placed
+    before gangs that start.
     """
 
     def is_so() -> bool:
         kept = sorted(_kept(world, _FILLERS).values())
         return kept in ([0, 0], [0, _RACKFUL]) and sum(run_of(world, name) for name in _FILLERS) == _RACKFUL
 
-    return await _comes_to(world, is_so, _FILLERS)
+    return await _await_state(world, is_so, _FILLERS)
 
 
-async def _nearly_full_of_what_ends_slowly(world: World) -> None:
+async def _nearly_full_with_slow_termination(world: World) -> None:
     await settled(world)
     world.create([priority_class(_URGENT, 1000)])
-    await _filled(world, {_FILLERS[0]: _RACKFUL, _FILLERS[1]: 2 * _NODEFUL}, ends_s=_ENDS_S)
+    await _filled(world, {_FILLERS[0]: _RACKFUL, _FILLERS[1]: 2 * _NODEFUL}, termination_s=_TERMINATION_S)
 
 
 def _create_urgent_gang_and_neighbour(world: World) -> Callable[[], bool]:
@@ -120,11 +124,11 @@ async def _create_neighbour(world: World) -> None:
     world.create(gang(_NEIGHBOUR, members=_NODEFUL))
 
 
-async def _somebody_was_evicted_for_it(world: World) -> str | None:
-    """The gang runs on the rack of the smaller filler, or on the other and the rest runs.
+async def _victims_were_evicted(world: World) -> str | None:
+    """The gang runs on the rack of the smaller filler, or on the other rack and the other gangs run.
 
-    The neighbour gets what is free where a leader saw both for the first time together, or a new one, which
-    does not know for whom room is made. Where the smaller filler went already, both go then.
+    The neighbour gets the free capacity if the leader saw both gangs for the first time together, or if a new
+    leader does not know the nomination. If the smaller filler was evicted already, both are evicted then.
     """
 
     def is_so() -> bool:
@@ -134,7 +138,7 @@ async def _somebody_was_evicted_for_it(world: World) -> str | None:
             return (first, second, *others) == (_RACKFUL, 0, 0, 0)
         return second in (0, 2 * _NODEFUL) and others == (2 * _NODEFUL, _NODEFUL)
 
-    return await _comes_to(world, is_so, (*_FILLERS, _NEIGHBOUR))
+    return await _await_state(world, is_so, (*_FILLERS, _NEIGHBOUR))
 
 
 async def _scattered(world: World) -> None:
@@ -166,7 +170,8 @@ def _create_gang(world: World) -> Callable[[], bool]:
 async def _all_run_again(world: World) -> str | None:
     """All remaining gangs run whole; at most two of them have new pods.
 
-    One is moved. A new leader does not know for whom room was kept: the first may get it, and another goes.
+    One is moved. A new leader does not know the nomination: the moved gang may get the capacity, and then
+    another gang is moved.
     """
     left = [name for name in _SMALL if world.client.get(Key(_GROUPS, "default", name)) is not None]
 
@@ -175,12 +180,12 @@ async def _all_run_again(world: World) -> str | None:
         moved = [name for name in left if kept[name] < _NODEFUL]
         return len(moved) <= 2 and all(run_of(world, name) == _NODEFUL for name in left)
 
-    return await _comes_to(world, is_so, left)
+    return await _await_state(world, is_so, left)
 
 
-async def _comes_to(world: World, is_so: Callable[[], bool], names: Iterable[str]) -> str | None:
+async def _await_state(world: World, is_so: Callable[[], bool], names: Iterable[str]) -> str | None:
     """Wait for the expected state; describe the actual one otherwise."""
-    for _ in range(_SLOWEST_S):
+    for _ in range(_TIMEOUT_S):
         if is_so():
             return None
         await asyncio.sleep(1)
@@ -204,16 +209,16 @@ def _found(world: World, key: Key) -> Object:
 
 
 PREEMPTION_OPERATIONS: Final = (
-    Act("preemption", _full_of_the_less_important, _create_urgent_gang, 300.0, _one_was_evicted),
-    Act("reclaim", _full_of_another_queue, _create_gang_of_mine, 300.0, _one_has_what_is_left),
-    Act(
+    Operation("preemption", _full_of_lower_priority, _create_urgent_gang, 300.0, _one_was_evicted),
+    Operation("reclaim", _full_of_another_queue, _create_gang_of_mine, 300.0, _fillers_share_the_rest),
+    Operation(
         "nomination",
-        _nearly_full_of_what_ends_slowly,
+        _nearly_full_with_slow_termination,
         _create_urgent_gang_and_neighbour,
         300.0,
-        _somebody_was_evicted_for_it,
+        _victims_were_evicted,
     ),
-    Act("move", _scattered, _create_gang, 300.0, _all_run_again, _WITH_MOVES),
+    Operation("move", _scattered, _create_gang, 300.0, _all_run_again, _WITH_MOVES),
 )
-"""A gang is evicted for a more important one, or for another queue's; the same, with one that ends slowly and
-somebody else who wants the room; a gang is moved so that another fits."""
+"""A gang is evicted for one of higher priority, or for one of another queue; a victim ends slowly while a
+third gang competes for the capacity; a gang is moved so that another fits."""

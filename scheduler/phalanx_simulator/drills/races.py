@@ -1,7 +1,7 @@
-"""F9: a bind's pod, node or sender changes while the bind is on its way.
+"""F9: the pod, node or sender of a bind changes while the bind is in flight.
 
-Each bind of an act is held up in turn, and one thing happens meanwhile. A plan whose race missed, as nothing
-of its name was so when the bind landed, fails.
+Each bind of an operation is delayed in turn, and one change is made meanwhile. A plan fails if the change had
+no effect when the bind was applied.
 """
 
 from collections.abc import Callable, Iterator
@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from phalanx_simulator.drills.drill import Fault, Missed, Plan, Strike, play
-from phalanx_simulator.drills.operations import Act
+from phalanx_simulator.drills.operations import Operation
 from phalanx_simulator.embedded.store import Key, Object
 from phalanx_simulator.hosts.host import State
 from phalanx_simulator.hosts.network import Effect, Exchange, Rule
@@ -21,12 +21,12 @@ from phalanx_simulator.runs.world import World
 
 _BINDING: Final = "/binding"
 _AFTER_S: Final = 1.0
-_HELD_UP_S: Final = 2.0
+_DELAY_S: Final = 2.0
 _LONGER_THAN_LEASE_S: Final = 30.0
-_TAKEN_S: Final = 60.0
-"""Seconds until whatever was taken away or spoilt is well again."""
+_UNDONE_S: Final = 60.0
+"""Seconds until the change is undone."""
 
-_SPOILT_BY: Final = "GpuXidError"
+_FAULTY_CONDITION: Final = "GpuXidError"
 """A condition that the scheduler knows, faulty when True."""
 
 _CONFLICT: Final = 409
@@ -44,23 +44,24 @@ class _Bound(Struct, frozen=True):
 class Race(Struct, frozen=True):
     """A change that happens while a bind is delayed by `seconds`.
 
-    `act` runs _AFTER_S after the bind was sent; `has_hit` checks its effect after the bind has landed.
-
-    `has_hit`: whether what the race is named for is so right after it has landed.
+    `act` runs _AFTER_S after the bind was sent. `has_hit` checks right after the bind was applied whether the
+    change had its effect.
     """
 
     name: str
     act: Callable[[World, _Bound], None]
     has_hit: Callable[[World, _Bound, Exchange], bool]
-    seconds: float = _HELD_UP_S
+    seconds: float = _DELAY_S
 
 
-def race_plans(act: Act, *, seed: int, checks: tuple[type[Check], ...]) -> Iterator[Plan]:
+def race_plans(operation: Operation, *, seed: int, checks: tuple[type[Check], ...]) -> Iterator[Plan]:
     """A plan for each bind of the operation and each race."""
-    requests = play(act, seed=seed, checks=checks).requests
+    requests = play(operation, seed=seed, checks=checks).requests
     for occurrence in range(sum(path.endswith(_BINDING) for _, path in requests)):
         for race in RACES:
-            yield Plan(f"{act.name}: {race.name} #{occurrence}", act, seed, race_at(race, occurrence))
+            yield Plan(
+                f"{operation.name}: {race.name} #{occurrence}", operation, seed, race_at(race, occurrence)
+            )
 
 
 def race_at(race: Race, occurrence: int) -> Fault:
@@ -68,19 +69,19 @@ def race_at(race: Race, occurrence: int) -> Fault:
 
     It may miss.
     """
-    return Fault(_hold_up(race, occurrence), watched_s=race.seconds)
+    return Fault(_delay_bind(race, occurrence), watched_s=race.seconds)
 
 
-def _hold_up(race: Race, occurrence: int) -> Strike:
+def _delay_bind(race: Race, occurrence: int) -> Strike:
     def strike(world: World) -> Missed:
-        held_up = _HeldUp(race, occurrence)
-        held_up.watch(world)
-        return held_up.missed
+        delayed = _DelayedBind(race, occurrence)
+        delayed.watch(world)
+        return delayed.missed
 
     return strike
 
 
-class _HeldUp:
+class _DelayedBind:
     """Delays one bind of the leader, runs the race, and checks its effect."""
 
     def __init__(self, race: Race, occurrence: int) -> None:
@@ -92,8 +93,8 @@ class _HeldUp:
         self._exchange: Exchange | None = None
 
     def missed(self) -> str | None:
-        """The reason why the race missed, if it did."""
-        return None if self._has_hit else f"the race missed: {self._seen}"
+        """A message if the race had no effect."""
+        return None if self._has_hit else f"the race had no effect: {self._seen}"
 
     def watch(self, world: World) -> None:
         """Wait for the bind."""
@@ -112,7 +113,7 @@ class _HeldUp:
         process.network.rules.append(rule)
         host, later = process.host.name, process.network.later
 
-        def hear(exchange: Exchange) -> None:
+        def on_exchange(exchange: Exchange) -> None:
             if exchange.host != host or not exchange.path.endswith(_BINDING):
                 return
             if exchange.landed_at is not None:
@@ -120,18 +121,18 @@ class _HeldUp:
             if exchange.landed_at is not None or exchange.outcome is not None:
                 return
             if not self._left:
-                self._exchange, self._seen = exchange, "the bind never landed"
+                self._exchange, self._seen = exchange, "the bind was never applied"
                 later(_AFTER_S, lambda: self._race.act(world, _bound_by(exchange)))
             self._left -= 1
 
-        world.observe(hear)
+        world.observe(on_exchange)
 
     def _look(self, world: World, exchange: Exchange) -> None:
         if exchange is not self._exchange:
             return
         self._exchange = None
         self._has_hit = self._race.has_hit(world, _bound_by(exchange), exchange)
-        self._seen = "the bind landed as if nothing had happened"
+        self._seen = "the bind was applied without the change"
 
 
 def _bound_by(exchange: Exchange) -> _Bound:
@@ -155,7 +156,7 @@ def _bind_first(world: World, bound: _Bound) -> None:
     world.client.bind(bound.pod, uid=bound.uid, node=bound.node.name)
 
 
-def _came_second(world: World, bound: _Bound, exchange: Exchange) -> bool:
+def _lost_the_race(world: World, bound: _Bound, exchange: Exchange) -> bool:
     is_conflict = exchange.response is not None and exchange.response.status == _CONFLICT
     return is_conflict and not _is_pod_gone(world, bound, exchange)
 
@@ -164,20 +165,20 @@ def _recreate_node(world: World, bound: _Bound) -> None:
     node = world.client.get(bound.node)
     assert node is not None
     world.client.delete(bound.node, uid=node["metadata"]["uid"])
-    anew: Object = {**node, "metadata": {name: node["metadata"][name] for name in ("name", "labels")}}
-    world.loop.call_later(_TAKEN_S, lambda: world.client.create("nodes", "", anew))
+    recreated: Object = {**node, "metadata": {name: node["metadata"][name] for name in ("name", "labels")}}
+    world.loop.call_later(_UNDONE_S, lambda: world.client.create("nodes", "", recreated))
 
 
 def _is_node_gone(world: World, bound: _Bound, _exchange: Exchange) -> bool:
     return world.client.get(bound.node) is None
 
 
-def _spoil_node(world: World, bound: _Bound) -> None:
+def _set_node_faulty(world: World, bound: _Bound) -> None:
     def report(status: str) -> None:
-        world.client.update_status(bound.node, condition={"type": _SPOILT_BY, "status": status})
+        world.client.update_status(bound.node, condition={"type": _FAULTY_CONDITION, "status": status})
 
     report("True")
-    world.loop.call_later(_TAKEN_S, lambda: report("False"))
+    world.loop.call_later(_UNDONE_S, lambda: report("False"))
 
 
 def _is_node_bad(world: World, bound: _Bound, _exchange: Exchange) -> bool:
@@ -192,7 +193,7 @@ def _cordon_node(world: World, bound: _Bound) -> None:
         )
 
     set_to(True)
-    world.loop.call_later(_TAKEN_S, lambda: set_to(False))
+    world.loop.call_later(_UNDONE_S, lambda: set_to(False))
 
 
 def _is_node_cordoned(world: World, bound: _Bound, _exchange: Exchange) -> bool:
@@ -223,12 +224,15 @@ def _leads_another(world: World, bound: _Bound, exchange: Exchange) -> bool:
 
 RACES: Final = (
     Race("its pod is deleted", _delete_pod, _is_pod_gone),
-    Race("somebody else binds its pod", _bind_first, _came_second),
-    Race("its node is made anew", _recreate_node, _is_node_gone),
-    Race("its node turns bad", _spoil_node, _is_node_bad),
+    Race("another scheduler binds its pod", _bind_first, _lost_the_race),
+    Race("its node is recreated", _recreate_node, _is_node_gone),
+    Race("its node becomes faulty", _set_node_faulty, _is_node_bad),
     Race("its node is cordoned", _cordon_node, _is_node_cordoned),
-    Race("its leader dies", _kill_leader, _is_sender_gone),
+    Race("its leader is killed", _kill_leader, _is_sender_gone),
     Race(
-        "its leader dies, and it lands under the next one", _kill_leader, _leads_another, _LONGER_THAN_LEASE_S
+        "its leader is killed, and it is applied under the next one",
+        _kill_leader,
+        _leads_another,
+        _LONGER_THAN_LEASE_S,
     ),
 )

@@ -8,7 +8,7 @@ from msgspec import Struct
 from phalanx.model.api.kinds import KINDS, WATCHED_KINDS
 
 from phalanx_simulator.drills.drill import Fault, Plan, Strike, play
-from phalanx_simulator.drills.operations import Act
+from phalanx_simulator.drills.operations import Operation
 from phalanx_simulator.hosts.network import WATCH, Effect, Rule
 from phalanx_simulator.invariants.check import Check
 from phalanx_simulator.runs.world import World
@@ -39,10 +39,10 @@ REPLIES: Final = (
 )
 
 
-def reply_plans(act: Act, *, seed: int, checks: tuple[type[Check], ...]) -> Iterator[Plan]:
+def reply_plans(operation: Operation, *, seed: int, checks: tuple[type[Check], ...]) -> Iterator[Plan]:
     """A plan for each kind of request, each occurrence and each reply."""
     counts: dict[tuple[str, str], int] = {}
-    for method, path in play(act, seed=seed, checks=checks).requests:
+    for method, path in play(operation, seed=seed, checks=checks).requests:
         sort = (method, _sort_of(path))
         counts[sort] = counts.get(sort, 0) + 1
     for kind in _WATCHED:
@@ -51,11 +51,13 @@ def reply_plans(act: Act, *, seed: int, checks: tuple[type[Check], ...]) -> Iter
         for occurrence in (number for number in _OCCURRENCES if number < count):
             for reply in REPLIES:
                 for times in _IN_A_ROW:
-                    name = f"{act.name}: {method} {part} #{occurrence} x{times}: {reply.name}"
-                    yield Plan(name, act, seed, Fault(_meet(method, part, occurrence, reply, times)))
+                    name = f"{operation.name}: {method} {part} #{occurrence} x{times}: {reply.name}"
+                    yield Plan(
+                        name, operation, seed, Fault(_on_request(method, part, occurrence, reply, times))
+                    )
 
 
-def _meet(method: str, part: str, occurrence: int, reply: Reply, times: int) -> Strike:
+def _on_request(method: str, part: str, occurrence: int, reply: Reply, times: int) -> Strike:
     def strike(world: World) -> None:
         for replica in world.replicas:
             if replica.process is not None:

@@ -45,7 +45,7 @@ def daemons(nodes: int) -> list[Object]:
     ]
 
 
-def crowd(nodes: int) -> list[Object]:
+def full_cluster(nodes: int) -> list[Object]:
     """Pods of a full cluster: the daemons and a started gang in each rack.
 
     Each node has ten pods and one free GPU.
@@ -67,8 +67,8 @@ def gang_of_jobs(name: str, members: int, *, level: str = "", run_s: float | Non
 
     It requires a domain of `level` if given.
     """
-    wish: dict[str, Any] = {"topology": {"required": level}} if level else {}
-    found = [pod_group(name, min_member=members, **wish)]
+    spec: dict[str, Any] = {"topology": {"required": level}} if level else {}
+    found = [pod_group(name, min_member=members, **spec)]
     for first in range(0, members, _MEMBERS_PER_JOB):
         part = min(_MEMBERS_PER_JOB, members - first)
         whole = job(f"{name}-{first}", members=part, group=name, requests={CPU: "1", GPU: "1"}, run_s=run_s)
@@ -78,7 +78,7 @@ def gang_of_jobs(name: str, members: int, *, level: str = "", run_s: float | Non
 
 
 class ChangeLoad:
-    """A stream of changes: pod statuses (half), node heartbeats (30 %), foreign pods that come and go."""
+    """A stream of changes: pod statuses (half), node heartbeats (30 %), created and deleted foreign pods."""
 
     def __init__(self, world: World, *, per_s: int) -> None:
         self._client = world.client
@@ -86,17 +86,17 @@ class ChangeLoad:
         self._each_step = max(1, round(per_s * _STEP_S))
         self._pods = world.client.keys("pods")
         self._nodes = world.client.keys("nodes")
-        self._passing: deque[Key] = deque()
+        self._foreign_pods: deque[Key] = deque()
         self._count = 0
 
-    async def rage(self, seconds: float) -> None:
+    async def run(self, seconds: float) -> None:
         """Write changes at the given rate, then delete the foreign pods."""
         for _ in range(round(seconds / _STEP_S)):
             for _ in range(self._each_step):
                 self._change()
             await asyncio.sleep(_STEP_S)
-        while self._passing:
-            self._leave()
+        while self._foreign_pods:
+            self._delete_foreign_pod()
 
     def _change(self) -> None:
         kind = self._random.randrange(10)
@@ -104,26 +104,26 @@ class ChangeLoad:
             self._report(self._random.choice(self._pods))
         elif kind < 8:
             self._report(self._random.choice(self._nodes))
-        elif kind == 8 or not self._passing:
-            self._come(self._random.choice(self._nodes).name)
+        elif kind == 8 or not self._foreign_pods:
+            self._create_foreign_pod(self._random.choice(self._nodes).name)
         else:
-            self._leave()
+            self._delete_foreign_pod()
 
     def _report(self, key: Key) -> None:
-        """Write a condition that means nothing to a scheduler."""
+        """Write a condition that schedulers ignore."""
         self._count += 1
         times = {"lastProbeTime" if key.resource == "pods" else "lastHeartbeatTime": self._client.now()}
         seen = {"type": "Seen", "status": "True", "reason": "Seen", "message": str(self._count), **times}
         self._client.update_status(key, condition=seen)
 
-    def _come(self, node: str) -> None:
+    def _create_foreign_pod(self, node: str) -> None:
         manifest = pod("", nodeName=node, **_OTHERS)
         manifest["metadata"] |= {"name": "", "generateName": "passing-"}
         new = self._client.create("pods", _OTHERS["namespace"], manifest)
-        self._passing.append(Key("pods", _OTHERS["namespace"], new["metadata"]["name"]))
+        self._foreign_pods.append(Key("pods", _OTHERS["namespace"], new["metadata"]["name"]))
 
-    def _leave(self) -> None:
-        key = self._passing.popleft()
+    def _delete_foreign_pod(self) -> None:
+        key = self._foreign_pods.popleft()
         found = self._client.get(key)
         if found is not None:
             self._client.delete(key, uid=found["metadata"]["uid"], grace_s=0)

@@ -1,7 +1,7 @@
 """F2: the schedulers' view of the cluster is late, silent, has gaps, or repeats events.
 
-The patterns are those of Sieve (OSDI 2022): a stale view, and states that were never observed because the
-watch was cut and the list after it shows only what came later. Its third, a crash between two writes, is F1.
+The patterns are those of Sieve (OSDI 2022): a stale view, and states that are never observed because the
+watch is cut and the next list shows only later states. Its third pattern, a crash between two writes, is F1.
 """
 
 from collections.abc import Callable, Iterator
@@ -11,41 +11,39 @@ from typing import Final
 from phalanx.model.api.kinds import KINDS, WATCHED_KINDS
 
 from phalanx_simulator.drills.drill import Fault, Plan, Strike
-from phalanx_simulator.drills.operations import Act
+from phalanx_simulator.drills.operations import Operation
 from phalanx_simulator.hosts.network import Network
 from phalanx_simulator.runs.world import World
 
 _CHANGED: Final = ("/pods", "/nodes", "/podgroups", "/queues", "")
-"""Kinds that acts change, and all kinds at once."""
+"""Kinds that operations change, and all kinds at once."""
 
 _WATCHED: Final = [KINDS[name] for name in WATCHED_KINDS]
-_STILL: Final = tuple(
+_UNCHANGED: Final = tuple(
     f"/{kind.plural}" for kind in _WATCHED if not kind.optional and f"/{kind.plural}" not in _CHANGED
 )
-"""The other kinds that schedulers watch, but those of other projects, which no act has. They change in none,
-so that the moment does not matter."""
+"""The other kinds that schedulers watch, without those of other projects. No operation changes them, so the
+time of the fault does not matter."""
 
 _BEGINS_S: Final = (0.0, 0.01, 0.03, 0.1, 0.5, 2.0)
 _LASTS_S: Final = (0.5, 5.0, 40.0)
 
 _GRID: Final = (
     *product(_CHANGED, _BEGINS_S, _LASTS_S),
-    *((part, _BEGINS_S[0], _LASTS_S[-1]) for part in _STILL),
+    *((part, _BEGINS_S[0], _LASTS_S[-1]) for part in _UNCHANGED),
 )
 _EVENTS_TWICE: Final = tuple(product(("",), _BEGINS_S, _LASTS_S))
 
 
-def view_plans(act: Act, *, seed: int) -> Iterator[Plan]:
+def view_plans(operation: Operation, *, seed: int) -> Iterator[Plan]:
     """A plan for each pattern, kind, start and length.
 
-    Kinds that no operation changes get one plan each.
-
-    Events that come twice do so for all kinds at once.
+    Kinds that no operation changes get one plan each. Events are repeated for all kinds at once.
     """
     for pattern, (begin, end) in _PATTERNS.items():
         for part, at_s, lasts_s in _EVENTS_TWICE if begin is _repeating else _GRID:
-            name = f"{act.name}: {pattern} {part or 'everything'} from {at_s} s for {lasts_s} s"
-            yield Plan(name, act, seed, Fault(_disturb(begin, end, part, at_s, lasts_s)))
+            name = f"{operation.name}: {pattern} {part or 'everything'} from {at_s} s for {lasts_s} s"
+            yield Plan(name, operation, seed, Fault(_disturb(begin, end, part, at_s, lasts_s)))
 
 
 Disturb = Callable[[Network, str, World], None]
@@ -107,6 +105,6 @@ _PATTERNS: Final[dict[str, tuple[Disturb, Disturb]]] = {
     "late view of": (_stale, _fresh),
     "silent view of": (_silent, _cut),
     "states unobserved of": (_unobserved, _forgotten),
-    "cut again and again, view of": (_cut, _cut),
+    "cut repeatedly, view of": (_cut, _cut),
     "events twice, view of": (_repeating, _once),
 }

@@ -1,7 +1,8 @@
 """A deterministic asyncio event loop in virtual time.
 
-Nothing waits: when nothing is ready, time jumps to the next timer. What is ready at the same moment runs in a
-seeded order, as on a real loop the order in which sockets become readable decides. No sockets, no threads.
+The loop never sleeps: when no callback is ready, time jumps to the next timer. Callbacks that are ready at
+the same time run in a seeded random order, since on a real loop the order depends on sockets. It has no
+sockets and no threads.
 """
 
 import asyncio
@@ -63,7 +64,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._scheduled: list[asyncio.TimerHandle]
 
     def time(self) -> float:
-        """Simulated seconds since the loop was made."""
+        """Simulated seconds since the loop was created."""
         return self._now
 
     def call_at(
@@ -101,7 +102,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return _Task(program, loop=loop, number=self._tasks_made, **options)
 
     def _asyncgen_finalizer_hook(self, generator: AsyncGenerator[Any, Any]) -> None:
-        """Keep generators, since garbage collection happens at times that no seed decides."""
+        """Keep generators, since the time of garbage collection does not depend on the seed."""
         self._abandoned.append(generator)
 
     def _run_once(self) -> None:

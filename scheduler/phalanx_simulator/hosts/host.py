@@ -18,8 +18,8 @@ class State(Enum):
 class Host:
     """Runs, holds back or drops each callback of its program; a callback is a step.
 
-    `steps` counts those that ran. `before_step` is told the number of each before it runs, and may freeze or
-    kill the host there.
+    `steps` counts those that ran. `before_step` is called with the number of each step before it runs, and
+    may freeze or kill the host there.
     """
 
     def __init__(self, name: str) -> None:
@@ -39,7 +39,7 @@ class Host:
         return asyncio.get_running_loop().create_task(program, name=self.name, context=context)
 
     def freeze(self) -> None:
-        """Run no step while time goes on, as a long pause or a stopped machine does."""
+        """Run no step while time passes, like a long pause or a stopped machine."""
         if self.state is State.RUNNING:
             self.state = State.FROZEN
 
@@ -53,11 +53,11 @@ class Host:
         self.state = State.DEAD
 
     def bury(self) -> None:
-        """After the simulation, let the rest of a dead program end, so that it is freed."""
+        """After the simulation, let a dead program run to its end, so that its memory is freed."""
         self._go_on()
 
     def admits(self, handle: asyncio.Handle) -> bool:
-        """Whether this step may run now; otherwise it is held back."""
+        """Whether this step may run now; otherwise it is kept until the host resumes."""
         if self.state is State.RUNNING and self.before_step is not None:
             self.before_step(self.steps)
         if self.state is State.RUNNING:
@@ -128,6 +128,6 @@ class HostClock:
         self._offset_ms += by_ms
 
     def run_at(self, rate: float) -> None:
-        """1.1 is ten per cent too fast. The clock does not jump."""
+        """Set the rate without a jump; 1.1 is ten per cent too fast."""
         elapsed = self.monotonic()
         self._rate, self._since, self._elapsed = rate, self._world.monotonic(), elapsed

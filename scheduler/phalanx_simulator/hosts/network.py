@@ -1,7 +1,7 @@
 """The network between one host and the API server: latency and injected faults.
 
 A request that has left its host arrives and is applied even if the host dies or the answer is lost: that is
-how a write can land late, or land without anybody knowing.
+how a write can be applied late, or without the knowledge of its sender.
 """
 
 from collections import deque
@@ -19,16 +19,16 @@ from phalanx_simulator.embedded.apiserver.server import ApiServer
 from phalanx_simulator.hosts.event_loop import VirtualLoop
 
 WATCH = "WATCH"
-"""The method by which rules name the opening of a watch."""
+"""The method of requests that open a watch, in rules."""
 
 
 class Effect(StrEnum):
-    """Fate of a request."""
+    """What happens to a request."""
 
     REFUSED = "refused"
-    """Answered with an error, not applied."""
+    """Not applied, answered with an error."""
     APPLIED_BUT_REFUSED = "applied-but-refused"
-    """Applied, answered with an error all the same."""
+    """Applied, but answered with an error."""
     NOT_SENT = "not-sent"
     """The connection is refused at once."""
     LOST = "lost"
@@ -42,8 +42,9 @@ class Effect(StrEnum):
 class Rule(Struct):
     """Applies to matching requests until it is used up or expires.
 
-    Empty `methods` and `path_part` fit all. `permille` of the fitting requests meet it; `skip` of them pass
-    first. `slow_s` delays the request for SLOW, the answer's loss for the others. `met` counts.
+    Empty `methods` and `path_part` match all. Of the matching requests, the first `skip` pass, and `permille`
+    of the others are affected; `met` counts them. `slow_s` delays the request for SLOW, and the loss of the
+    response for the other effects.
     """
 
     effect: Effect
@@ -64,7 +65,7 @@ class Exchange(Struct):
 
     Times are simulated seconds.
 
-    `outcome` is what the sender learned: a status, "unknown" or "not sent"; None while it waits.
+    `outcome` is the result for the sender: a status, "unknown" or "not sent"; None while it waits.
     """
 
     host: str
@@ -78,7 +79,7 @@ class Exchange(Struct):
 
 
 Observer = Callable[[Exchange], None]
-"""Called when a request leaves, when it lands, and when its sender learns what became of it."""
+"""Called when a request is sent, when it is applied, and when its sender gets the outcome."""
 
 
 _STEP_S: Final = 0.05
@@ -116,7 +117,7 @@ class ReceivedVersions:
 
 
 class WatchConnection(Protocol):
-    """An open watch, as its network disturbs it."""
+    """An open watch, as faults of the network use it."""
 
     path: str
     silent: bool
@@ -152,16 +153,16 @@ class Network:
 
     def cut_watches(self, path_part: str = "") -> None:
         """Break the matching watches, as a restarting proxy does."""
-        for watch in self._fitting(path_part):
+        for watch in self._matching(path_part):
             watch.cut("the connection was reset")
 
     def watches(self, path_part: str = "") -> bool:
         """Whether a matching watch is open."""
-        return bool(self._fitting(path_part))
+        return bool(self._matching(path_part))
 
     def silence_watches(self, path_part: str = "") -> None:
         """Half-open: nothing arrives on these watches, and no side notices."""
-        for watch in self._fitting(path_part):
+        for watch in self._matching(path_part):
             watch.silent = True
 
     def delay_watches(self, seconds: float, path_part: str = "") -> None:
@@ -182,7 +183,7 @@ class Network:
 
     def bookmark_watches(self, path_part: str = "") -> None:
         """Send an early bookmark on these watches."""
-        for watch in self._fitting(path_part):
+        for watch in self._matching(path_part):
             watch.bookmark()
 
     @property
@@ -207,7 +208,7 @@ class Network:
         return self._random.random() < 0.5
 
     def sever(self) -> None:
-        """Drop all connections for good: the host is dead."""
+        """Drop all connections permanently: the host is dead."""
         self.partitioned = self.severed = True
         for watch in list(self._watches):
             watch.cut("the host is gone")
@@ -278,7 +279,7 @@ class Network:
         exchange.outcome = outcome
         self.observer(exchange)
 
-    def _fitting(self, path_part: str) -> list[WatchConnection]:
+    def _matching(self, path_part: str) -> list[WatchConnection]:
         return [watch for watch in self._watches if path_part in watch.path]
 
 

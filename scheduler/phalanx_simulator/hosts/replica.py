@@ -26,7 +26,7 @@ RESTART_FIRST_S = 1.0
 RESTART_LONGEST_S = 10.0
 
 CycleObserver = Callable[[str, Snapshot, CycleResult], None]
-"""Told the replica's name, what a cycle saw and what it decided."""
+"""Called with the process name, the snapshot and the result of each cycle."""
 
 
 class ReplicaEnvironment(Struct, frozen=True):
@@ -57,12 +57,12 @@ class Replica:
     `process` is the current one, or the last one before a restart.
     """
 
-    def __init__(self, name: str, surroundings: ReplicaEnvironment, random: Random) -> None:
+    def __init__(self, name: str, environment: ReplicaEnvironment, random: Random) -> None:
         self.name = name
-        self.clock = HostClock(surroundings.clock)
+        self.clock = HostClock(environment.clock)
         self.starts = 0
         self.process: Process | None = None
-        self._surroundings = surroundings
+        self._environment = environment
         self._random = random
         self._stop = asyncio.Event()
         self._past: list[Process] = []
@@ -107,7 +107,7 @@ class Replica:
         self.kill()
 
     async def bury(self) -> None:
-        """Let the rest of killed processes end; they reach nothing."""
+        """Let killed processes run to their end, without any connection."""
         for process in self._past:
             process.host.bury()
             process.task.cancel()
@@ -117,36 +117,41 @@ class Replica:
     def _start(self) -> None:
         self.starts += 1
         self._ended.clear()
-        around = self._surroundings
-        life = f"{self.name}-{self.starts}"
+        environment = self._environment
+        process_name = f"{self.name}-{self.starts}"
         network = Network(
-            host=life, server=around.server, loop=around.loop, random=Random(self._random.getrandbits(64))
+            host=process_name,
+            server=environment.server,
+            loop=environment.loop,
+            random=Random(self._random.getrandbits(64)),
         )
-        network.observer = around.on_exchange
-        cache = new_cache(around.config)
-        scheduler = Scheduler(self._parts(life, network, cache))
-        host = Host(life)
+        network.observer = environment.on_exchange
+        cache = new_cache(environment.config)
+        scheduler = Scheduler(self._parts(process_name, network, cache))
+        host = Host(process_name)
         task = host.spawn(scheduler.run(self._stop))
         self.process = Process(host, network, cache, scheduler, task)
         self._prepare(self.process)
 
-    def _parts(self, life: str, network: Network, cache: Cache) -> SchedulerDependencies:
-        around = self._surroundings
+    def _parts(self, process_name: str, network: Network, cache: Cache) -> SchedulerDependencies:
+        environment = self._environment
         decider = SimDecider(
             cache=cache,
-            config=around.config,
+            config=environment.config,
             random=Random(self._random.getrandbits(64)),
-            on_cycle=lambda snapshot, result: around.on_cycle(life, snapshot, result),
+            on_cycle=lambda snapshot, result: environment.on_cycle(process_name, snapshot, result),
         )
         return SchedulerDependencies(
-            client=Client(SimTransport(network=network, server=around.server, loop=around.loop)),
-            lease_client=Client(SimTransport(network=network, server=around.server, loop=around.loop)),
+            client=Client(SimTransport(network=network, server=environment.server, loop=environment.loop)),
+            lease_client=Client(
+                SimTransport(network=network, server=environment.server, loop=environment.loop)
+            ),
             cache=cache,
             decider=decider,
             clock=self.clock,
-            metrics=around.metrics(life),
-            identity=Identity(name=life, lease_namespace="kube-system"),
-            controller=around.config.scheduler_name,
+            metrics=environment.metrics(process_name),
+            identity=Identity(name=process_name, lease_namespace="kube-system"),
+            controller=environment.config.scheduler_name,
             seed=self._random.getrandbits(32),
         )
 

@@ -54,7 +54,7 @@ def refusal(status: int, retry_after_s: int | None) -> Response:
 class SimTransport:
     """The Transport port over a Network.
 
-    Every host opens its own, and another one for the Lease.
+    Each process opens one, and another one for the Lease.
     """
 
     def __init__(self, *, network: Network, server: ApiServer, loop: VirtualLoop) -> None:
@@ -160,7 +160,7 @@ class SimTransport:
             network.closed(watch)
 
     async def close(self) -> None:
-        """Nothing to close: no connection outlives its request."""
+        """Do nothing: no connection outlives its request."""
 
 
 class _Watch:

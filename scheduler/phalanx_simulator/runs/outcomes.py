@@ -144,7 +144,7 @@ class OutcomeTracker:
     """
 
     def __init__(self, store: Store, clock: WorldClock) -> None:
-        self.blows = InjectedEffects(clock, self._on_hit)
+        self.effects = InjectedEffects(clock, self._on_hit)
         self._clock = clock
         self._running: dict[str, _Run] = {}
         self._gangs: dict[tuple[str, str], _GangRun] = {}
@@ -206,11 +206,11 @@ class OutcomeTracker:
         elif run is not None and (gone or phase in _ENDED):
             self._end(uid, run, well=phase == "Succeeded")
 
-    def _on_hit(self, blow: InjectedEffect, key: Key) -> None:
-        if blow.has_met:
+    def _on_hit(self, effect: InjectedEffect, key: Key) -> None:
+        if effect.has_met:
             return
-        blow.has_met = any(run.gang is not None and key in run.keys for run in self._running.values())
-        self._met += blow.has_met
+        effect.has_met = any(run.gang is not None and key in run.keys for run in self._running.values())
+        self._met += effect.has_met
 
     def _begin(self, uid: str, pod: Object) -> None:
         now = self._clock.monotonic()
@@ -246,7 +246,7 @@ class OutcomeTracker:
 
     def _lose(self, run: "_Run", now: float) -> None:
         self._pods_lost += 1
-        began = self.blows.began_s(*run.keys)
+        began = self.effects.began_s(*run.keys)
         fault_at = None if began is None else max(began, run.since)
         gang = run.gang
         if gang is None or gang.finishing:

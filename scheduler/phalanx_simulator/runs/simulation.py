@@ -149,7 +149,7 @@ class _Run:
     async def play(self, world: World) -> None:
         """All phases in their order."""
         tracker = OutcomeTracker(world.server.store, world.clock)
-        self._blows = tracker.blows
+        self._effects = tracker.effects
         world.listen(lambda host, result: self._tell_decisions(world, host, result))
         world.create(self._scenario.cluster)
         world.start()
@@ -196,12 +196,12 @@ class _Run:
 
         Some faults find no target.
         """
-        blow = self._blows.begin(fault.number("detect_s"))
-        client = FaultClient(world.server, world.client, partial(self._blows.hit, blow))
+        effect = self._effects.begin(fault.number("detect_s"))
+        client = FaultClient(world.server, world.client, partial(self._effects.hit, effect))
         kubelets = FaultKubelets(world.controllers.kubelets, client)
         random = world.random(f"{fault.kind}/{fault.at_s}/{fault.targets}")
         await inject(fault, FaultContext(client=client, kubelets=kubelets, random=random, sleep=self._sleep))
-        self._blows.end(blow)
+        self._effects.end(effect)
         return bool(client.changes)
 
     async def _sleep(self, seconds: float) -> None:
