@@ -63,7 +63,7 @@ def test_a_bind_is_answered_with_an_error(status: int, applied: bool, expected: 
         ("nothing", {"bind-landed-late"}),
         ("pod", {"bind-landed-late", "pod-deleted-while-binding"}),
         ("node", {"bind-landed-late", "node-gone-while-binding"}),
-        ("cordon", {"bind-landed-late", "node-spoilt-while-binding"}),
+        ("cordon", {"bind-landed-late", "node-unusable-while-binding"}),
         ("rival", {"bind-landed-late", "pod-bound-by-another-while-binding"}),
         ("failover", {"bind-landed-late", "bind-landed-after-failover"}),
     ],

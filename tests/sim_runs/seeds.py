@@ -49,7 +49,7 @@ class DecisionCoverage(Check):
     name = "coverage of decisions"
 
     def on_cycle(self, host: str, snapshot: Snapshot, result: CycleResult) -> None:
-        reached = self.scene.coverage.reached
+        reached = self.context.coverage.reached
         for verdict in result.verdicts:
             reached(f"verdict {verdict.reason}")
         for eviction in result.evictions:

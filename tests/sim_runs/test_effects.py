@@ -34,7 +34,7 @@ def sent() -> frozenset[tuple[str, str]]:
                 found.add((call.exchange.method, call.exchange.path))
 
         def at_rest(self) -> None:
-            for replica in self.scene.replicas:
+            for replica in self.context.replicas:
                 assert replica.process is not None
                 found.update(("WATCH", f"/{kind}") for kind in replica.process.network.received.versions)
 

@@ -1,4 +1,5 @@
-"""The embedded cluster: API server over HTTP on loopback, kubelets, and kube-controller-manager's part."""
+"""The embedded cluster: API server over HTTP on loopback, kubelets, controllers of
+kube-controller-manager."""
 
 from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager
@@ -35,7 +36,7 @@ async def embedded_cluster(
 ) -> AsyncIterator[EmbeddedCluster]:
     """Run a cluster without nodes while the context lasts.
 
-    `pod_by_pod` adds a scheduler that takes pods of default-scheduler one by one.
+    `pod_by_pod` adds a scheduler that places pods of default-scheduler one by one.
     """
     server = ApiServer(clock=clock, seed=seed)
     with running_controllers(server, seed=seed, pod_by_pod=pod_by_pod):

@@ -46,12 +46,12 @@ def namespace(name: str, *, labels: Mapping[str, str] | None = None) -> Manifest
 
 
 def queue(name: str, **spec: Any) -> Manifest:
-    """A Queue; `spec` is that of the object."""
+    """A Queue with this spec."""
     return {"apiVersion": API_VERSION, "kind": "Queue", "metadata": {"name": name}, "spec": spec}
 
 
 def topology(name: str, **labels: str) -> Manifest:
-    """A Topology: its levels, the widest first, each with its node label."""
+    """A Topology: its levels with their node labels, widest first."""
     levels = [{"name": level, "nodeLabel": label} for level, label in labels.items()]
     return {
         "apiVersion": API_VERSION,
@@ -73,7 +73,7 @@ def priority_class(name: str, value: int) -> Manifest:
 
 
 def pod_group(name: str, *, min_member: int, namespace: str = "default", **spec: Any) -> Manifest:
-    """A PodGroup; further fields of the spec as in the object."""
+    """A PodGroup; `spec` holds further fields of its spec."""
     metadata = {"name": name, "namespace": namespace}
     whole = {"minMember": min_member, **spec}
     return {"apiVersion": API_VERSION, "kind": "PodGroup", "metadata": metadata, "spec": whole}
@@ -90,7 +90,7 @@ def pod(
     run_s: float | None = None,
     **spec: Any,
 ) -> Manifest:
-    """A pod with one container, one GPU by default; it runs for `run_s` seconds, None for ever."""
+    """A pod with one container, one GPU by default; it runs for `run_s` seconds, or until it is deleted."""
     labels = {LABEL_POD_GROUP: group, LABEL_ROLE: role}
     metadata: Manifest = {
         "name": name,
