@@ -1,4 +1,4 @@
-"""What of a Job's retry budget infrastructure failures consume, and what its policies make of failed pods."""
+"""Infrastructure failures and a Job's backoff limit, and the effect of podFailurePolicy."""
 
 import asyncio
 from typing import Any
@@ -30,7 +30,7 @@ async def start(cluster: VirtualCluster, manifest: Object) -> list[Key]:
 
 
 async def run_all(cluster: VirtualCluster, target: str) -> list[Key]:
-    """Bind what waits; the pods that then run."""
+    """Bind all waiting pods, and return the running ones."""
     for key in cluster.client.keys("pods"):
         pod = cluster.client.get(key)
         assert pod is not None
@@ -89,7 +89,7 @@ async def test_disruptions_can_be_ignored(cluster: VirtualCluster) -> None:
 
 @in_virtual_time
 async def test_a_lost_node_costs_no_retry(cluster: VirtualCluster) -> None:
-    """Until the old pod has surely ended there is no other; it ends when the node object goes."""
+    """A replacement is created when the old pod has ended, which is when the node object is deleted."""
     await start(cluster, failing_job(IGNORE_DISRUPTIONS))
     cluster.kubelets.lose("a")
     await asyncio.sleep(LATER_S)
@@ -163,7 +163,7 @@ async def test_restarts_in_place_count_too(cluster: VirtualCluster) -> None:
 
 
 @pytest.mark.parametrize("action", ["FailIndex", "Shrug"])
-def test_what_is_not_served_is_refused(action: str) -> None:
+def test_unsupported_actions_are_refused(action: str) -> None:
     @in_virtual_time
     async def run(cluster: VirtualCluster) -> None:
         with pytest.raises(ApiError):
