@@ -135,7 +135,7 @@ class Actor:
         self.network = network
         self.cache = Cache(scheduler_name="phalanx")
         self._transport = SimTransport(network=network, server=stage.server, loop=stage.loop)
-        scheduler = SimpleNamespace(is_leading=False, is_settled=True)
+        scheduler = SimpleNamespace(is_leading=False)
         task = SimpleNamespace(done=lambda: False, cancelled=lambda: False, exception=lambda: None)
         host = Host(name)
         host.state = State.RUNNING

@@ -26,7 +26,7 @@ def node(name: str, *, gpus: int = 8, labels: Mapping[str, str] | None = None, *
     }
 
 
-def tree_of_nodes(levels: Mapping[str, int], *, gpus: int = 8) -> list[Manifest]:
+def tree_of_nodes(levels: Mapping[str, int]) -> list[Manifest]:
     """Nodes of a regular topology tree.
 
     {"topology.kubernetes.io/zone": 2, "network.topology.nvidia.com/block": 3, "kubernetes.io/hostname": 4}
@@ -36,7 +36,7 @@ def tree_of_nodes(levels: Mapping[str, int], *, gpus: int = 8) -> list[Manifest]
     for path in product(*(range(1, count + 1) for count in levels.values())):
         steps = [str(step) for step in path]
         labels = {key: "-".join(steps[: depth + 1]) for depth, key in enumerate(keys[:-1])}
-        nodes.append(node(f"n{'-'.join(steps)}", gpus=gpus, labels=labels))
+        nodes.append(node(f"n{'-'.join(steps)}", labels=labels))
     return nodes
 
 

@@ -67,7 +67,6 @@ class Scenario(Struct, frozen=True, kw_only=True):
     faults: tuple[Fault, ...] = ()
     checks: tuple[type[Check], ...] = ()
     config: SchedulerConfig = SchedulerConfig()
-    replicas: int = 2
     rival: bool = False
 
 
@@ -110,7 +109,6 @@ def simulate(
     settings = WorldSettings(
         seed=scenario.seed,
         checks=scenario.checks,
-        replicas=scenario.replicas,
         config=scenario.config,
         single_writer=not scenario.rival,
     )

@@ -16,7 +16,6 @@ from phalanx.observe.metrics import Metrics
 from phalanx_simulator.embedded.apiserver.server import ApiServer
 from phalanx_simulator.embedded.client import Client
 from phalanx_simulator.embedded.cluster import Controllers
-from phalanx_simulator.embedded.limits import SIM_HISTORY_CHANGES
 from phalanx_simulator.embedded.store import Object
 from phalanx_simulator.hosts.event_loop import VirtualLoop
 from phalanx_simulator.hosts.host import WorldClock
@@ -40,7 +39,6 @@ class WorldSettings(Struct, frozen=True, kw_only=True):
     replicas: int = 2
     config: SchedulerConfig = SchedulerConfig()
     single_writer: bool = True
-    history_limit: int = SIM_HISTORY_CHANGES
 
 
 class DecisionLog:
@@ -71,7 +69,7 @@ class World:
     def __init__(self, loop: VirtualLoop, settings: WorldSettings) -> None:
         self.loop = loop
         self.clock = WorldClock(loop)
-        self.server = ApiServer(clock=self.clock, seed=settings.seed, history_limit=settings.history_limit)
+        self.server = ApiServer(clock=self.clock, seed=settings.seed)
         self.client = Client(self.server)
         self.controllers = Controllers(self.server)
         self.log = DecisionLog()
