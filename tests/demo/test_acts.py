@@ -53,7 +53,7 @@ def playing(folder: Path, *arguments: str) -> Iterator["subprocess.Popen[str]"]:
 
 
 def _as_in_a_terminal() -> None:
-    """Whoever is started in the background is deaf to interrupts, and so are its children."""
+    """A shell starts background processes with SIGINT ignored, and their children inherit that."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
@@ -62,7 +62,7 @@ def until_act_begins(process: "subprocess.Popen[str]") -> None:
     for line in process.stdout:
         if line.startswith(" Act "):
             return
-    pytest.fail("no act has begun")
+    pytest.fail("no act has started")
 
 
 def children(pid: int) -> list[int]:
@@ -165,7 +165,7 @@ def test_an_interrupted_demo_leaves_nothing_behind(tmp_path: Path, number: signa
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks at processes as Linux lists them")
-def test_a_scheduler_that_dies_is_told_and_its_log_stays(tmp_path: Path) -> None:
+def test_the_exit_of_the_scheduler_is_reported_and_its_log_is_kept(tmp_path: Path) -> None:
     with playing(tmp_path, "--act", "1") as process:
         until_act_begins(process)
         (scheduler,) = children(process.pid)

@@ -259,7 +259,7 @@ ANYWHERE: Final[tuple[Callable[[Random, Document], None], ...]] = (
 
 
 def _spec(document: Document) -> Document:
-    """The spec, made anew where another way has spoiled it already."""
+    """The spec; a new one where another change has removed it already."""
     if not isinstance(document.get("spec"), dict):
         document["spec"] = {}
     spec: Document = document["spec"]
@@ -378,10 +378,10 @@ def members(random: Random, document: Document) -> None:
     _spec(document)["startWhen"] = random.choice((None, "Arrived", "Reserved"))
 
 
-def wishes(random: Random, document: Document) -> None:
+def topology_levels(random: Random, document: Document) -> None:
     levels = ("zone", "rack", "host", "", "ghost", "\x00")
-    wish = {"name": random.choice((None, "x-topology", "")), "required": random.choice(levels)}
-    _spec(document)["topology"] = {**wish, "preferred": random.choice(levels)}
+    topology = {"name": random.choice((None, "x-topology", "")), "required": random.choice(levels)}
+    _spec(document)["topology"] = {**topology, "preferred": random.choice(levels)}
 
 
 def unsupported(random: Random, document: Document) -> None:
@@ -452,7 +452,7 @@ Way = Callable[[Random, Document], None]
 SPECIAL: Final[dict[str, tuple[Way, ...]]] = {
     "Pod": (quantities, resources, pod_level, init_containers, affinity, tolerations, placed, elsewhere) * 2,
     "Node": (quantities, resources, node_amounts, taints, domains) * 3,
-    "PodGroup": (members, wishes, unsupported) * 4,
+    "PodGroup": (members, topology_levels, unsupported) * 4,
     "Queue": (quantities, loop, weights, flavors) * 4,
     "Topology": (levels,) * 10,
     "PriorityClass": (classes,) * 10,

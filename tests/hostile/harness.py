@@ -314,9 +314,9 @@ def healthy() -> Iterable[tuple[str, dict[str, Any]]]:
 
 def _healthy_gang(name: str) -> Iterable[tuple[str, dict[str, Any]]]:
     spec = {"minMember": HEALTHY_MEMBERS, "queue": "healthy"}
-    wish = {"name": "healthy", "required": "rack"}
+    topology = {"name": "healthy", "required": "rack"}
     meta = {"name": name, "namespace": "healthy", "uid": name}
-    yield "PodGroup", {"metadata": meta, "spec": {**spec, "topology": wish}}
+    yield "PodGroup", {"metadata": meta, "spec": {**spec, "topology": topology}}
     for index in range(HEALTHY_MEMBERS):
         meta = {"name": f"{name}-{index}", "namespace": "healthy", "uid": f"{name}-{index}"}
         container = {"name": "main", "resources": {"requests": {SAFE: "1"}}}
@@ -346,5 +346,5 @@ def check_healthy(snapshot: Snapshot, result: CycleResult) -> None:
 
 
 def misconfigured(result: CycleResult) -> Counter[Reason]:
-    """How often each reason is told."""
+    """How often each reason is reported."""
     return Counter(verdict.reason for verdict in result.verdicts)

@@ -1,4 +1,4 @@
-"""Lines and pages whose very bytes are bad: one object is lost or mended, never the stream."""
+"""Lines and pages with malformed bytes: one object is skipped or decoded leniently, the stream goes on."""
 
 import json
 from typing import Any
@@ -87,7 +87,7 @@ def test_numbers_beyond_what_kubernetes_has_are_named(number: int) -> None:
 
 
 def test_an_amount_beyond_64_bits_is_named() -> None:
-    """It could not be encoded again, which is how shapes are told apart: an OverflowError from the cache."""
+    """The cache encodes pod templates to compare them; this number raised an OverflowError there."""
     found = line(pod(b'"spec":{"overhead":{"cpu":%d}}' % 10**30))
     assert isinstance(found, Unreadable)
     assert "spec.overhead" in found.error

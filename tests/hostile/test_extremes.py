@@ -70,12 +70,12 @@ async def test_a_node_with_resources_without_end_delays_nobody() -> None:
     session = Session(snapshot, CONFIG)
     plugin = DominantShare(DrfArguments())
     plugin.open(session)
-    _, share = plugin.queue_key(snapshot.queues[QueueName("default")], session)
+    _, share = plugin.queue_order(snapshot.queues[QueueName("default")], session)
     assert share > 0
     assert share.denominator.bit_length() < 64
 
 
-async def test_a_pod_that_asks_for_resources_without_end_is_told_so() -> None:
+async def test_too_many_resource_names_in_a_pod_are_reported() -> None:
     """Victims were looked for, and shares compared, name by name: a cycle took half a second."""
     requests = {f"example.com/{index}": "1" for index in range(5000)}
     _, _, result = await decided([pod("p", requests)])

@@ -1,6 +1,6 @@
 """Hand-made nasty objects, each from a bug of another scheduler: what becomes of it is said beside it.
 
-The fates: `verdict` (a gang is told), `queue` (a queue's condition says it), `note` (logged once by name),
+The fates: `verdict` (a gang's verdict), `queue` (a queue's condition says it), `note` (logged once by name),
 `log` (dropped, logged once by name), `harmless` (taken, and nobody need hear of it).
 """
 

@@ -84,7 +84,7 @@ def _as_its_author_wrote_it(body: bytes) -> bytes:
 
 
 def add_gang(world: World, name: str) -> None:
-    """A gang that the healthy nodes have room for."""
+    """A gang that fits on the healthy nodes."""
     world.create([manifests.pod_group(name, min_member=MEMBERS, queue=LABEL)])
     options = {"requests": {SAFE: "1"}, "run_s": 3600.0, "priorityClassName": LABEL}
     world.create([manifests.job(name, members=MEMBERS, group=name, **options)])

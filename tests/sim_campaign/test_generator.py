@@ -12,7 +12,7 @@ from phalanx_simulator.campaigns.generator import (
     FLAP_CAUSE,
     JOB_CAUSE,
     campaign,
-    lemon_factors,
+    node_failure_rate_factors,
 )
 from phalanx_simulator.campaigns.published_rates import (
     CAUSES,
@@ -81,15 +81,15 @@ def test_the_worst_twentieth_has_about_half_of_the_faults(years: list[tuple[Faul
 
 
 @pytest.mark.parametrize(("count", "worst"), [(60, 3), (1000, 50)])
-def test_lemons_are_the_same_share_of_every_cluster(count: int, worst: int) -> None:
-    factors = lemon_factors(count, seeded_random(3))
+def test_the_worst_nodes_have_the_same_share_of_faults_in_every_cluster(count: int, worst: int) -> None:
+    factors = node_failure_rate_factors(count, seeded_random(3))
     assert sum(factors) == pytest.approx(count)
     assert sum(sorted(factors, reverse=True)[:worst]) == pytest.approx(count / 2, rel=1e-3)
-    assert factors != lemon_factors(count, seeded_random(4))
+    assert factors != node_failure_rate_factors(count, seeded_random(4))
 
 
 def test_one_node_is_as_good_as_the_average() -> None:
-    assert lemon_factors(1, seeded_random(1)) == [1.0]
+    assert node_failure_rate_factors(1, seeded_random(1)) == [1.0]
     assert campaign(random=seeded_random(1), nodes=[], hours=YEAR_H, scale=100) == ()
 
 

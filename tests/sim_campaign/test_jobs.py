@@ -15,7 +15,7 @@ from phalanx_simulator.campaigns.jobs import (
     read_trace,
     synthetic_jobs,
 )
-from phalanx_simulator.campaigns.philly import JOBS_BY_GPUS, burst_size, duration_s, ends_badly
+from phalanx_simulator.campaigns.philly import JOBS_BY_GPUS, burst_size, duration_s, fails
 from phalanx_simulator.embedded.apiserver.server import ApiServer
 from phalanx_simulator.embedded.client import Client
 from phalanx_simulator.embedded.cluster import Controllers
@@ -133,8 +133,8 @@ def test_durations_and_bursts_have_their_quantiles() -> None:
     bursts = [burst_size(random) for _ in range(20_000)]
     assert sum(size == 1 for size in bursts) / len(bursts) > 0.7
     assert sum(size for size in bursts if size > 100) / sum(bursts) > 0.25
-    early = sum(ends_badly(60, random) for _ in range(10_000))
-    assert early > 2 * sum(ends_badly(6_000, random) for _ in range(10_000))
+    early = sum(fails(60, random) for _ in range(10_000))
+    assert early > 2 * sum(fails(6_000, random) for _ in range(10_000))
 
 
 def test_a_trace_is_fitted_to_hours_and_load() -> None:
@@ -180,7 +180,7 @@ def test_each_queue_is_made_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("exit_code", "condition"), [(0, "Complete"), (3, "Failed")], ids=["ends well", "ends badly"]
+    ("exit_code", "condition"), [(0, "Complete"), (3, "Failed")], ids=["succeeds", "fails"]
 )
 def test_a_job_ends_as_it_says(exit_code: int, condition: str) -> None:
     loop = VirtualLoop(seeded_random(1))

@@ -70,9 +70,9 @@ def test_some_gangs_name_the_topology_of_the_cluster(runs: list[Scenario]) -> No
     named = []
     for run in runs:
         (known,) = [one["metadata"]["name"] for one in of_kind(run, "Topology")]
-        wishes = [one["spec"].get("topology", {}) for one in of_kind(run, "PodGroup")]
-        named += [wish.get("name") for wish in wishes]
-        assert {wish.get("name", known) for wish in wishes} == {known}
+        topologies = [one["spec"].get("topology", {}) for one in of_kind(run, "PodGroup")]
+        named += [topology.get("name") for topology in topologies]
+        assert {topology.get("name", known) for topology in topologies} == {known}
     assert len(set(named)) == 2
 
 

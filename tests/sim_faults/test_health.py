@@ -22,10 +22,10 @@ def test_the_tables_are_those_of_the_sources() -> None:
         "AggregatedNodeHealth",
         "Ready",
     }
-    assert not {*node_conditions.UNHEARD_OF} & {*HEALTHY_STATUS}
+    assert not {*node_conditions.UNKNOWN_TYPES} & {*HEALTHY_STATUS}
 
 
-@pytest.mark.parametrize("type_", [*HEALTHY_STATUS, *node_conditions.UNHEARD_OF])
+@pytest.mark.parametrize("type_", [*HEALTHY_STATUS, *node_conditions.UNKNOWN_TYPES])
 def test_each_condition_turns_bad_and_heals(play: Play, type_: str) -> None:
     async def story(town: Town) -> None:
         task = town.start("node-condition", "a", seconds=10, type=type_)

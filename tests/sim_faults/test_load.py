@@ -1,4 +1,4 @@
-"""F10 and F11: foreign pods, fillers that grab a broken gang's room, gangs whose pods come mixed up."""
+"""F10 and F11: foreign pods, fillers that take a broken gang's capacity, gangs with interleaved pods."""
 
 import asyncio
 

@@ -197,7 +197,7 @@ def test_an_edited_label_comes_back(play: Play, to: str, seen: str | None) -> No
     play(story)
 
 
-def test_overlapping_label_faults_end_with_the_true_labels(play: Play) -> None:
+def test_overlapping_label_faults_restore_the_original_labels(play: Play) -> None:
     async def story(town: Town) -> None:
         first = town.start("node-labels", "a", seconds=20, label=RACK, to="x")
         await asyncio.sleep(1)
@@ -208,7 +208,7 @@ def test_overlapping_label_faults_end_with_the_true_labels(play: Play) -> None:
     play(story)
 
 
-def test_a_node_made_anew_during_a_label_fault_has_its_true_labels(play: Play) -> None:
+def test_a_node_recreated_during_a_label_fault_has_its_original_labels(play: Play) -> None:
     async def story(town: Town) -> None:
         task = town.start("node-labels", "a", seconds=60, label=RACK, to="removed")
         await asyncio.sleep(1)

@@ -68,7 +68,7 @@ def test_a_group_is_moved(play: Play, kind: str, field: str, then: str) -> None:
     ("kind", "resource", "name"),
     [("group-recreate", "PodGroup", "default/g"), ("queue-recreate", "Queue", "red")],
 )
-def test_an_object_is_made_anew(play: Play, kind: str, resource: str, name: str) -> None:
+def test_an_object_is_recreated(play: Play, kind: str, resource: str, name: str) -> None:
     async def story(town: Town) -> None:
         furnish(town)
         where, _, short = name.rpartition("/")
@@ -97,7 +97,7 @@ def test_an_object_is_deleted_for_good(play: Play, kind: str, resource: str, nam
     play(story)
 
 
-def test_what_is_made_anew_during_an_edit_is_as_before_it(play: Play) -> None:
+def test_an_object_recreated_during_an_edit_has_its_original_fields(play: Play) -> None:
     async def story(town: Town) -> None:
         furnish(town)
         edit = town.start("group-min-member", "default/g", seconds=60)

@@ -101,7 +101,7 @@ def furnish(town: Town) -> None:
 def everything(town: Town) -> dict[str, object]:
     """What faults change of nodes, and the specs that they change.
 
-    A PodGroup of rivals, or of a storm, that another fault makes anew just when it goes stays behind.
+    A PodGroup of competing work that another fault recreates while it is deleted is left.
     """
     names = [name for name in town.names("PodGroup") if not name.startswith(("gang-", "storm-"))]
     groups = {name: town.get("PodGroup", name, "default")["spec"] for name in names}

@@ -1,7 +1,7 @@
 """A realistic fault campaign: Poisson processes per node and per GPU at published rates.
 
-Every figure and its source is in `figures`. Each fault carries `cause` in its settings: a row of Llama 3's
-table, or `correlated`, `false positive`, `flap`, `job`.
+`published_rates` has every figure with its source. Each fault has a `cause` in its settings: a row of Llama
+3's table, or `correlated`, `false positive`, `flap`, `job`.
 """
 
 import heapq
@@ -24,7 +24,7 @@ from phalanx_simulator.campaigns.published_rates import (
     HANG,
     HANG_DETECTION_S,
     JOB_FAULTS_PER_GPU_DAY,
-    LEMON_SIGMA,
+    NODE_FAILURE_RATE_SIGMA,
     NODE_FAULTS_PER_NODE_DAY,
     SECONDS_PER_DAY,
     Cause,
@@ -57,7 +57,8 @@ _FALSE_TYPES: Final = tuple(type_ for type_ in HEALTHY_STATUS if type_ != "Ready
 def campaign(*, random: Random, nodes: Iterable[Object], hours: float, scale: float) -> tuple[Fault, ...]:
     """The faults of `hours`, in order of time.
 
-    A node that is out cannot fail again: what would have hit it hits another one, again rather a lemon.
+    A node that is already out of service cannot fail again: the fault moves to another node, which is drawn
+    with the failure rates of the nodes as weights.
     """
     manifests = list(nodes)
     if not manifests:
@@ -68,15 +69,16 @@ def campaign(*, random: Random, nodes: Iterable[Object], hours: float, scale: fl
     return tuple(sorted((*of_nodes, *of_jobs), key=lambda fault: fault.at_s))
 
 
-def lemon_factors(count: int, random: Random) -> list[float]:
+def node_failure_rate_factors(count: int, random: Random) -> list[float]:
     """Failure rate of each node relative to the average; the mean is 1.
 
-    Each node gets the mean of an equal slice of the lognormal distribution, in a drawn order: so the share of
-    the worst ones is that of the distribution for every seed and however few nodes there are.
+    The lognormal distribution is divided into `count` parts of equal probability; each node gets the mean of
+    one part, in random order. So the worst nodes have the same share of all faults for every seed and cluster
+    size.
     """
     normal = NormalDist()
     quantiles = [normal.inv_cdf(index / count) for index in range(1, count)]
-    below = [0.0, *(normal.cdf(z - LEMON_SIGMA) for z in quantiles), 1.0]
+    below = [0.0, *(normal.cdf(z - NODE_FAILURE_RATE_SIGMA) for z in quantiles), 1.0]
     factors = [(upper - lower) * count for lower, upper in pairwise(below)]
     random.shuffle(factors)
     return factors
@@ -89,7 +91,7 @@ class _Arrival(Struct, frozen=True, order=True):
 
 def _node_faults(site: Site, *, random: Random, seconds: float, scale: float) -> list[Fault]:
     per_second = NODE_FAULTS_PER_NODE_DAY * scale / SECONDS_PER_DAY
-    factors = lemon_factors(len(site.nodes), random)
+    factors = node_failure_rate_factors(len(site.nodes), random)
     weights = list(accumulate(factors))
     coming = [
         [_Arrival(at_s, node) for at_s in arrivals(per_second * factor, random=random, seconds=seconds)]
@@ -99,7 +101,7 @@ def _node_faults(site: Site, *, random: Random, seconds: float, scale: float) ->
     out_until: dict[str, float] = {}
     for arrival in heapq.merge(*coming):
         others = random.choices(site.nodes, cum_weights=weights, k=_TRIES)
-        hit = _who_is_up(arrival, out_until, others)
+        hit = _first_node_up(arrival, out_until, others)
         if hit is not None:
             for fault in _of_node(hit, site, random):
                 faults.append(fault)
@@ -108,7 +110,7 @@ def _node_faults(site: Site, *, random: Random, seconds: float, scale: float) ->
     return faults
 
 
-def _who_is_up(arrival: _Arrival, out_until: Mapping[str, float], others: list[str]) -> _Arrival | None:
+def _first_node_up(arrival: _Arrival, out_until: Mapping[str, float], others: list[str]) -> _Arrival | None:
     """Move an arrival to the next node that is up; None if none is."""
     for node in (arrival.node, *others):
         if arrival.at_s >= out_until.get(node, 0.0):

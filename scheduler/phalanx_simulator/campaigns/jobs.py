@@ -30,7 +30,7 @@ _GIB_PER_GPU: Final = 32
 _URGENT: Final = "urgent"
 _URGENT_VALUE: Final = 1000
 _RETRIES: Final = 10_000
-"""Of a job that ends well: what breaks it is the simulator, so it is tried until it is done."""
+"""backoffLimit of a job that succeeds: its failures are injected, so it is retried until it is done."""
 
 
 class TraceError(ValueError):
@@ -43,8 +43,8 @@ class TraceError(ValueError):
 class TraceJob(Struct, frozen=True):
     """A job of `pods` pods with `gpus_per_pod` GPUs each; several pods form a gang.
 
-    submit_s: seconds since the start. run_s: until it ends, once all run. exit_code: 0 where it ends well.
-    urgent: of higher priority than the others.
+    submit_s: seconds since the start. run_s: runtime once all pods run. exit_code: 0 if it succeeds. urgent:
+    of higher priority than the others.
     """
 
     name: str
@@ -66,7 +66,7 @@ def read_trace(path: Path, *, gpus_per_pod: int = _GPUS_PER_POD) -> tuple[TraceJ
     """Read the jobs of a CSV file in order of submission, the first at 0 s.
 
     Columns: timestamp (ISO 8601, UTC), duration (seconds), num_gpus, cluster (becomes the queue); others are
-    ignored. `gpus_per_pod` is the most that one pod holds. Raises TraceError, and OSError.
+    ignored. `gpus_per_pod` is the maximum of one pod. Raises TraceError, and OSError.
     """
     with path.open(newline="", encoding="utf-8") as file:
         try:
@@ -138,7 +138,7 @@ def _queue(path: Path, line: int, text: str) -> str:
 
 
 def _shape(gpus: int, gpus_per_pod: int) -> tuple[int, int]:
-    """Equal pods, as few as possible: how many, and of how many GPUs."""
+    """Number of pods and GPUs of each: equal pods, as few as possible."""
     size = next(size for size in range(min(gpus, gpus_per_pod), 0, -1) if gpus % size == 0)
     return gpus // size, size
 
@@ -148,8 +148,8 @@ def synthetic_jobs(
 ) -> tuple[TraceJob, ...]:
     """Draw jobs with the statistics of `philly`, in order of submission.
 
-    load: the GPU time that they want, as a part of what the nodes (manifests) have in these hours; 1 is just
-    too much. No job is larger than the cluster; one that would run longer than the hours runs so long.
+    load: requested GPU time as a fraction of the GPU time of the nodes (manifests) in these hours; 1 slightly
+    overloads the cluster. No job is larger than the cluster, and none runs longer than `hours`.
     """
     gpus, seconds = _gpus_of(nodes), hours * _HOUR_S
     wanted = load * gpus * seconds
@@ -169,8 +169,8 @@ def fitted(
 ) -> tuple[TraceJob, ...]:
     """Cut a random stretch out of a trace and scale its times to `hours`.
 
-    It is as long as the load wants, or the rest of the trace. What is too large or too long for the cluster
-    and the hours is treated as in `synthetic_jobs`.
+    The stretch ends when it has the requested load, or with the trace. Jobs that are larger than the cluster
+    are left out; runtimes are at most `hours`.
     """
     gpus, seconds = _gpus_of(nodes), hours * _HOUR_S
     wanted = load * gpus * seconds
@@ -181,10 +181,10 @@ def fitted(
         if job.pods * job.gpus_per_pod <= gpus:
             stretch.append(replace(job, run_s=min(job.run_s, seconds)))
             wanted -= stretch[-1].gpu_seconds
-    return _drawn_together(stretch, seconds)
+    return _rescaled(stretch, seconds)
 
 
-def _drawn_together(jobs: Sequence[TraceJob], seconds: float) -> tuple[TraceJob, ...]:
+def _rescaled(jobs: Sequence[TraceJob], seconds: float) -> tuple[TraceJob, ...]:
     if not jobs:
         return ()
     first, last = jobs[0].submit_s, jobs[-1].submit_s
@@ -219,7 +219,7 @@ def _drawn_job(
     sizes = {size: count for size, count in philly.JOBS_BY_GPUS.items() if size <= cluster_gpus}
     gpus = random.choices(list(sizes), list(sizes.values()))[0]
     run_s = philly.duration_s(gpus, random)
-    exit_code = 1 if philly.ends_badly(run_s, random) else 0
+    exit_code = 1 if philly.fails(run_s, random) else 0
     pods, size = _shape(gpus, gpus_per_pod)
     return TraceJob(
         f"job-{index}", submit_s, tenant, pods, size, run_s=min(run_s, longest_s), exit_code=exit_code
@@ -232,14 +232,14 @@ def queues(jobs: Iterable[TraceJob]) -> tuple[Object, ...]:
 
 
 def priority_classes(jobs: Iterable[TraceJob]) -> tuple[Object, ...]:
-    """The one that urgent jobs name, if there are any."""
+    """The PriorityClass of urgent jobs, if there are any."""
     return (priority_class(_URGENT, _URGENT_VALUE),) if any(job.urgent for job in jobs) else ()
 
 
 def manifests(job: TraceJob, *, namespace: str = "default") -> tuple[Object, ...]:
     """The manifests of a job: the Job, and a PodGroup if it has several pods.
 
-    A job that ends badly does so once, its Job fails then; one that ends well is retried whatever happens.
+    A job with an exit code fails once, as does its Job. A job that succeeds is retried after each failure.
     """
     is_gang = job.pods > 1
     priority = {"priorityClassName": _URGENT} if job.urgent else {}
@@ -291,7 +291,7 @@ def gang_jobs(*, random: Random, hours: float, nodes: Iterable[Object], load: fl
 
 
 def _drawn(index: int, cluster_gpus: int, seconds: float, random: Random) -> TraceJob:
-    """Draw a job of at most half of the cluster, so that it fits while a part is out."""
+    """Draw a job of at most half of the cluster, so that it fits while some nodes are out of service."""
     gpus = random.choice(_GPUS)
     pods = max(1, min(random.choice(_PODS), cluster_gpus // 2 // gpus))
     return TraceJob(

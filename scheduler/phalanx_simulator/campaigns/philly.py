@@ -1,13 +1,13 @@
 """Statistics of Microsoft's Philly trace: 82,247 jobs, September to December 2017.
 
 Measured by us on the data set of msr-fiddle/philly-traces (CC-BY-4.0) in the form that siasosp23/artifacts
-publishes: submit time, duration, GPUs, virtual cluster. 93.2 % of the jobs want one GPU, but the 2 % that
-want eight hold 48 % of all GPU time; 1 % of the jobs hold 67 % of it. Half of the jobs end within 19 minutes,
-40 % within ten; the longest took 54 days. 46 % of them came in bursts of more than 100 jobs, in which one
-follows another within a minute.
+publishes: submit time, duration, GPUs, virtual cluster. 93.2 % of the jobs request one GPU, but the 2 % that
+request eight hold 48 % of all GPU time; 1 % of the jobs hold 67 % of it. Half of the jobs end within 19
+minutes, 40 % within ten; the longest took 54 days. 46 % of the jobs were submitted in bursts of more than 100
+jobs, less than a minute apart.
 
-The trace does not say how a job ended. That is from Alibaba's Unicron: 43.4 % of tasks end abnormally, 73 %
-of them in their first ten minutes.
+The trace does not say how a job ended. Those figures are from Alibaba's Unicron: 43.4 % of tasks end
+abnormally, 73 % of them in their first ten minutes.
 """
 
 import math
@@ -18,7 +18,7 @@ from typing import Final
 from phalanx.clock import Random
 
 Quantiles = Sequence[tuple[float, float]]
-"""Probability and value, rising; values between are found on a logarithmic scale."""
+"""Probability and value, rising; values between them are interpolated logarithmically."""
 
 JOBS_BY_GPUS: Final[Mapping[int, int]] = {
     1: 76_627,
@@ -83,7 +83,7 @@ _DURATIONS_S: Final[Mapping[int, Quantiles]] = {
         *(622_377, 1_152_387, 1_369_876, 1_710_643, 1_710_643),
     ),
 }
-"""Of jobs with so many GPUs; the last for all that have more than eight."""
+"""By number of GPUs; the last entry is for all jobs with more than eight."""
 
 _BURSTS: Final[Quantiles] = (
     (0, 1),
@@ -97,7 +97,7 @@ _BURSTS: Final[Quantiles] = (
     (0.999, 452),
     (1, 1_099),
 )
-"""Jobs that follow one another within a minute."""
+"""Number of jobs of a burst; its jobs are less than a minute apart."""
 
 GAP_S: Final = 8.0
 """Median seconds between two jobs."""
@@ -119,7 +119,7 @@ def burst_size(random: Random) -> int:
     return round(drawn(_BURSTS, random))
 
 
-def ends_badly(run_s: float, random: Random) -> bool:
+def fails(run_s: float, random: Random) -> bool:
     """Draw whether a job of that duration fails.
 
     Of all jobs 43.4 % fail, 73 % of these early.

@@ -11,7 +11,7 @@
 | 1 to 5 days for a part to be replaced; 10 % flap | the project's own survey of the above |
 | 1 % false positives | Meta, as above: health checks have less than 1 % |
 | detection in 2 to 60 s; 10 min for a hang | ByteRobust, SOSP'25 (arXiv 2509.16293) |
-| of what stops jobs 9.9 % are hangs, 36.1 % CUDA errors | the same |
+| 9.9 % of job failures are hangs, 36.1 % CUDA errors | the same |
 
 How a cause of Llama's table is split into a reset, a reboot and a replacement is our own estimate: no source
 that we know gives it.
@@ -34,24 +34,24 @@ JOB_GPUS: Final = 1_024
 _GPUS_PER_NODE: Final = 8
 
 JOB_FAULTS_PER_GPU_DAY: Final = 24 / JOB_MTTF_HOURS / JOB_GPUS - NODE_FAULTS_PER_NODE_DAY / _GPUS_PER_NODE
-"""What a job's own hazard must add to node faults so that 1,024 GPUs last 7.9 h."""
+"""Hazard rate of the jobs themselves: with node faults, a job of 1,024 GPUs then runs 7.9 h on average."""
 
-LEMON_SIGMA: Final = 1.645
-"""Of the lognormal factor of a node. The top p of a lognormal hold Φ(σ - z) of the sum, where z is the
-quantile of 1 - p: for p = 5 %, z = 1.645, so this σ gives Φ(0) = one half."""
+NODE_FAILURE_RATE_SIGMA: Final = 1.645
+"""σ of the lognormal failure rate factor of a node. The top p of a lognormal hold Φ(σ - z) of the sum, where
+z is the quantile of 1 - p: for p = 5 %, z = 1.645, so this σ gives Φ(0) = one half."""
 
 CORRELATED: Final = 0.015
 FALSE_POSITIVE: Final = 0.01
 FLAP: Final = 0.10
 HANG: Final = 9.9 / (9.9 + 36.1)
-"""Of a job's own failures: hangs among hangs and CUDA errors."""
+"""Share of hangs among hangs and CUDA errors, the failures of jobs themselves."""
 
 HANG_DETECTION_S: Final = 600
 DETECTION_S: Final = (2, 60)
 
 
 class Repair(Enum):
-    """How long a node or a GPU is out."""
+    """How a node or a GPU is repaired, which decides for how long it is out of service."""
 
     NONE = "none"
     RESET = "reset"

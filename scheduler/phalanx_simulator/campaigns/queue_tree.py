@@ -1,6 +1,6 @@
 """A cluster that uses all queue features: a queue tree, budgets, shared GPUs.
 
-What a run has of it is drawn by its seed: guarantees and limits, orders, backfill, cells, moves.
+The seed of a run selects its guarantees and limits, orders, backfill, cells, and whether gangs are moved.
 """
 
 from collections.abc import Iterable
@@ -22,7 +22,7 @@ from phalanx_simulator.embedded.manifests import priority_class, queue
 from phalanx_simulator.embedded.store import Object
 
 NODES_PER_RACK: Final = 4
-"""Fewer than in life, so that a small cluster has racks to choose from, and to keep as cells."""
+"""Fewer than in production, so that a small cluster has several racks, and some to guarantee as cells."""
 
 PRIORITIES: Final = {"urgent": 1000, "batch": -100}
 
@@ -30,7 +30,7 @@ _NODES_PER_SHARING_NODE: Final = 6
 _GPUS_OF_A_NODE: Final = 8
 _GPU_MEMORY_MIB: Final = 81_920
 _HEALTHY: Final = {"a": 4, "b": 12}
-"""Pods that each budget wants healthy."""
+"""minAvailable of each budget."""
 
 
 def sharing(nodes: Iterable[Object]) -> tuple[Object, ...]:
@@ -91,8 +91,8 @@ def _part(gpus: int, eighths: int) -> dict[str, str]:
     return {GPU: str(max(1, gpus * eighths // 8))}
 
 
-def _queue(name: str, **wishes: Any) -> Object:
-    return queue(name, **{field: wish for field, wish in wishes.items() if wish is not None})
+def _queue(name: str, **fields: Any) -> Object:
+    return queue(name, **{field: value for field, value in fields.items() if value is not None})
 
 
 def budgets() -> tuple[Object, ...]:
@@ -109,12 +109,12 @@ def budgets() -> tuple[Object, ...]:
 
 
 def priority_classes() -> tuple[Object, ...]:
-    """Those that gangs name."""
+    """The priority classes that gangs name."""
     return tuple(priority_class(name, value) for name, value in PRIORITIES.items())
 
 
 def config(random: Random) -> SchedulerConfig:
-    """Scheduler configuration: moves in two of three runs; decayed usage and age in some."""
+    """Scheduler configuration: consolidation in two of three runs; usage decay and ageing in some."""
     moves = (ActionName.CONSOLIDATE,) if random.randrange(3) else ()
     ageing = {"everySeconds": 60, "step": 100, "upTo": 500}
     return SchedulerConfig(

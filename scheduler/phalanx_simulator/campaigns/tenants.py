@@ -1,8 +1,8 @@
 """Gangs of tenants that use all PodGroup features that concern queues.
 
-Some have members that may come later, or members that do not exist yet and for which room is reserved; some
-say how long they run, by when they want to start, how they may be evicted, how they recover; some ask for
-shares of GPUs; some are in a PodDisruptionBudget with others.
+Some gangs are elastic. Some reserve capacity for members that are created later. Some set a runtime, a start
+deadline, a disruption policy or a recovery policy. Some request shares of GPUs. Some share a
+PodDisruptionBudget.
 """
 
 from collections.abc import Iterable, Iterator
@@ -25,22 +25,22 @@ QUEUES: Final = ("vision", "language", "production", "students", "notebooks")
 
 USER: Final = "example.com/user"
 GUARDED: Final = "example.com/guarded"
-"""Labels of pods: whose they are, and which budget guards them."""
+"""Labels of pods: their user, and the PodDisruptionBudget that covers them."""
 
 FABRIC: Final = "fabric"
-"""The Topology of the cluster, which some name; it is the default one of the others."""
+"""The Topology of the cluster. Some gangs name it; for the others it is the default."""
 
 _PODS: Final = (1, 2, 3, 4, 4, 6, 8, 8, 12)
 _GPUS: Final = (1, 1, 2, 4, 8)
 _RACKFUL: Final = 24
-"""GPUs that a gang asks for at most where it wants one rack: three nodes of it."""
+"""Most GPUs of a gang with a topology: three nodes of a rack."""
 
 _MEDIAN_S: Final = 150.0
 _SIGMA: Final = 0.8
 _BURST: Final = (1, 1, 2, 4)
 _SHARES: Final = ("250", "500")
 _LATER_S: Final = (5, 20, 60, 240, 700)
-"""Seconds after which members come for which room is reserved: it is given back after 600."""
+"""Seconds after which members with reserved capacity are created; the reservation ends after 600 seconds."""
 
 _KINDS: Final = (*("plain",) * 6, "elastic", "elastic", "reserved", "shares")
 _PRIORITIES: Final = (*(None,) * 5, "urgent", "urgent", "batch", "batch")
@@ -98,7 +98,7 @@ def arrivals(
 ) -> Iterator[Arrival]:
     """Gangs that request the share `load` of all GPU time, some of them in bursts.
 
-    `began_s`: simulated seconds at which jobs begin to come, for those that name a time.
+    `began_s`: simulated time of the first submissions; start deadlines are relative to it.
     """
     gpus, seconds = sum(allocatable_of(node).get(GPU, 0) for node in nodes), hours * 3600
     wanted, index = load * gpus * seconds, 0
@@ -112,7 +112,7 @@ def arrivals(
 
 
 def _drawn(index: int, submit_s: float, cluster_gpus: int, seconds: float, random: Random) -> _Gang:
-    """Draw a gang of at most half of the cluster, so that it fits while a part is out."""
+    """Draw a gang of at most half of the cluster, so that it fits while some nodes are out of service."""
     kind, gpus = random.choice(_KINDS), random.choice(_GPUS)
     pods = max(1, min(random.choice(_PODS), cluster_gpus // 2 // gpus))
     return _Gang(
@@ -127,7 +127,7 @@ def _drawn(index: int, submit_s: float, cluster_gpus: int, seconds: float, rando
 
 
 def _arrivals_of(gang: _Gang, random: Random, began_s: float) -> Iterator[Arrival]:
-    spec = _wishes(gang, random, began_s)
+    spec = _optional_fields(gang, random, began_s)
     guard, user = random.choice(_GUARDS), random.choice(("ada", "bob", "eve"))
     labels = {USER: user, **({GUARDED: guard} if guard else {})}
     if gang.kind == "reserved":
@@ -170,7 +170,7 @@ def _job(
     *,
     role: str = "",
 ) -> Object:
-    """A Job with a large backoffLimit, since the simulator breaks it often."""
+    """A Job with a large backoffLimit, since the simulator makes it fail often."""
     named = {"priorityClassName": spec["priorityClassName"]} if "priorityClassName" in spec else {}
     made = job(
         name, members=members, group=gang.name, role=role, requests=_requests(gang), run_s=run_s, **named
@@ -185,7 +185,7 @@ def _requests(gang: _Gang) -> dict[str, str]:
     return cores if gang.kind == "shares" else {GPU: str(gang.gpus), **cores}
 
 
-def _wishes(gang: _Gang, random: Random, began_s: float) -> Object:
+def _optional_fields(gang: _Gang, random: Random, began_s: float) -> Object:
     """Optional PodGroup fields.
 
     All are drawn in a fixed order, so that one choice does not shift the others.
@@ -194,7 +194,7 @@ def _wishes(gang: _Gang, random: Random, began_s: float) -> Object:
     priority, policy = random.choice(_PRIORITIES), random.choice(_POLICIES)
     disruption, runtime = random.choice(_DISRUPTIONS), _runtime(gang, random)
     start_by_s = began_s + gang.submit_s + random.uniform(60, 1800)
-    wishes = {
+    fields = {
         "queue": gang.queue,
         "topology": topology if gang.pods * gang.gpus <= _RACKFUL else None,
         "recovery": recovery,
@@ -204,7 +204,7 @@ def _wishes(gang: _Gang, random: Random, began_s: float) -> Object:
         "runtime": runtime,
         "startBy": rfc3339(EPOCH_MS + int(start_by_s) * 1000) if not random.randrange(8) else None,
     }
-    return {name: wish for name, wish in wishes.items() if wish is not None}
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def _runtime(gang: _Gang, random: Random) -> dict[str, str] | None:

@@ -62,21 +62,22 @@ def drill(
     jobs: Annotated[int, Parameter(name=["--jobs", "-j"])] = 1,
     output: Annotated[Literal["text", "json"], Parameter(name=["--output", "-o"])] = "text",
 ) -> int:
-    """Play short acts again and again, with one fault at every point: exit code 0 when all came to their end.
+    """Repeat short operations with one fault at every point; exit code 0 when all of them succeed.
 
-    The acts: a gang of 16 is bound; it loses a member; it loses a node and its pods are replaced, or it
-    starts anew; it starts anew for a failed member, kept by its controller or removed; it is released,
-    since it would stay half bound; another gang is evicted for it, by priority, from another queue, or
-    slowly beside a rival; another gang is moved for it; or, for load, a cluster is full, changes or new
-    pods are very many. Each must be done in bounded simulated time, with no check violated.
+    The operations: a gang of 16 is bound; it loses a member; it loses a node and its pods are replaced, or it
+    is restarted; it is restarted after a member failed, with the failed pod kept or removed by its
+    controller; it is released because it would stay partly bound; another gang is evicted for it, by
+    priority, from another queue, or slowly while a third gang competes; another gang is moved for it; or,
+    for load, the cluster is full, or there are very many changes or new pods. Each must end in bounded
+    simulated time, and no check may be violated.
 
     Parameters
     ----------
     drills
-        crashes: the leader dies, freezes or is cut off, at each of its steps. replies: requests meet every
-        way in which a reply can go wrong. races: while a bind is on its way its pod, its node or its sender
-        changes. views: what the leader sees is late, silent, jumps or repeats. load: a full cluster is
-        listed, changes come without a pause, very many pods come at once.
+        crashes: the leader is killed, frozen or partitioned, at each of its steps. replies: each request gets
+        each kind of failed reply. races: the pod, the node or the sender of a bind changes while the bind is
+        in flight. views: the leader's watches are delayed, silent, cut or repeat events. load: a full
+        cluster is listed, changes arrive without a pause, or very many pods arrive at once.
         Default: all.
     act
         Play this act only; repeat for several. load has none.

@@ -29,7 +29,7 @@ _SET_UP: Final = {
     "kwok": "Setting up: etcd, kube-apiserver, kube-controller-manager, KWOK, and `phalanx run`.",
 }
 _POD_BY_POD_NAMES: Final = {
-    "embedded": "pod by pod (stand-in for kube-scheduler)",
+    "embedded": "pod by pod (model of kube-scheduler)",
     "kwok": "kube-scheduler, pod by pod",
 }
 
@@ -77,7 +77,7 @@ class _Embedded:
         self._folder = folder
 
     async def pod_by_pod(self) -> Path:
-        """With the stand-in for kube-scheduler."""
+        """With a model of kube-scheduler."""
         return await self._start("pod-by-pod", pod_by_pod=True)
 
     async def empty(self) -> Path:

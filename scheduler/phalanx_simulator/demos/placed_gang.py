@@ -56,8 +56,8 @@ async def play(stage: Stage) -> str:
 
 def _pod_group() -> Manifest:
     roles = [{"name": role, "count": count} for role, (count, _) in _ROLES.items()]
-    wish = {"name": TOPOLOGY, "required": "spine", "preferred": "rack"}
-    return manifests.pod_group(_GANG, min_member=_PODS, roles=roles, topology=wish)
+    topology = {"name": TOPOLOGY, "required": "spine", "preferred": "rack"}
+    return manifests.pod_group(_GANG, min_member=_PODS, roles=roles, topology=topology)
 
 
 def _pods() -> Iterator[Manifest]:

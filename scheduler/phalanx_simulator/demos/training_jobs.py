@@ -183,8 +183,8 @@ TITLE = "Five training jobs on nine slots"
 
 _STORY = (
     f"Each job is 2 parameter servers and 4 workers and trains only while all {SIZE} pods run. {len(NODES)} "
-    f"nodes have room for {SLOTS} pods. Two clusters get the same {PODS} pods at the same time, one pod of "
-    "each job in turn."
+    f"nodes have capacity for {SLOTS} pods. Two clusters get the same {PODS} pods at the same time, one pod "
+    "of each job in turn."
 )
 
 

@@ -131,7 +131,7 @@ class _Performance:
             host.before_step = before_step
 
     def _offer_faults(self, world: World, host: Host, *, step: int | None) -> None:
-        while self._next < len(self._faults) and _is_due(self._faults[self._next], step):
+        while self._next < len(self._faults) and _is_reached(self._faults[self._next], step):
             self._next += 1
             if self._enters(self._next - 1):
                 self._fault, self._next = self._faults[self._next - 1], len(self._faults)
@@ -146,7 +146,7 @@ class _Performance:
         return hear
 
 
-def _is_due(fault: Fault, step: int | None) -> bool:
+def _is_reached(fault: Fault, step: int | None) -> bool:
     return fault.step is None or (step is not None and step >= fault.step)
 
 

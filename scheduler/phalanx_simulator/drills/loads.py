@@ -26,8 +26,8 @@ from phalanx.model.memory import Memory
 from phalanx_simulator.drills.saturation import (
     HOSTS_PER_RACK,
     ChangeLoad,
-    crowd,
     daemons,
+    full_cluster,
     gang_of_jobs,
     nodes_of,
 )
@@ -168,7 +168,7 @@ class Load:
         """Create the cluster with all running work."""
         world.create(nodes_of(self.size.nodes))
         world.server.store.subscribe("pods", lambda change: self._heard(world, change))
-        world.create(crowd(self.size.nodes) if self.is_full else daemons(self.size.nodes))
+        world.create(full_cluster(self.size.nodes) if self.is_full else daemons(self.size.nodes))
         await asyncio.sleep(_SETTLE_S)
         world.start()
         await asyncio.sleep(_SETTLE_S)

@@ -81,7 +81,7 @@ async def _running_to_be_restarted(world: World) -> None:
     await running(world, recovery={"onNodeLoss": "Restart", "gracePeriod": "5s"})
 
 
-async def _running_to_be_started_anew(world: World) -> None:
+async def _running_with_restart_policy(world: World) -> None:
     await running(world, recovery={"onMemberFailure": "Restart"})
 
 
@@ -99,7 +99,7 @@ async def _goes_on(world: World) -> str | None:
     before = _bound(world)
     await asyncio.sleep(_GOES_ON_S)
     gone = len(before - _bound(world))
-    return f"{gone} members went after the gang had started anew" if gone else None
+    return f"{gone} members were deleted after the gang had restarted" if gone else None
 
 
 def _lose_a_node(world: World) -> Callable[[], bool]:
@@ -223,9 +223,9 @@ ACTS: Final = (
     Act("member-lost", running, _delete_a_member, within_s=120.0),
     Act("node-lost-replace", _running_to_be_replaced, _lose_a_node, within_s=900.0),
     Act("node-lost-restart", _running_to_be_restarted, _lose_a_node_for_all, 900.0, _goes_on),
-    Act("member-failed-restart", _running_to_be_started_anew, _fail_a_member, 300.0, _goes_on),
-    Act("failed-member-removed", _running_to_be_started_anew, _fail_and_remove_a_member, 300.0, _goes_on),
+    Act("member-failed-restart", _running_with_restart_policy, _fail_a_member, 300.0, _goes_on),
+    Act("failed-member-removed", _running_with_restart_policy, _fail_and_remove_a_member, 300.0, _goes_on),
     Act("partial-release", settled, _create_gang_that_gets_stuck, within_s=300.0),
 )
-"""A gang's binding; one lost member; a lost node, its pods replaced or the gang started anew; a failed member
-for which it starts anew, kept by its controller or removed; a gang that would stay partly bound."""
+"""A gang is bound; it loses a member; it loses a node, and its pods are replaced or the gang is restarted; a
+member fails and the gang is restarted, with the failed pod kept or removed; a gang stays partly bound."""

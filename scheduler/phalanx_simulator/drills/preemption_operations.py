@@ -123,8 +123,8 @@ async def _create_neighbour(world: World) -> None:
 async def _somebody_was_evicted_for_it(world: World) -> str | None:
     """The gang runs on the rack of the smaller filler, or on the other and the rest runs.
 
-    The neighbour gets what is free where a leader saw both for the first time together, or a new one, which
-    does not know for whom room is made. Where the smaller filler went already, both go then.
+    The neighbour gets the free capacity if the leader saw both gangs for the first time together, or if a new
+    leader does not know the nomination. If the smaller filler was evicted already, both are evicted then.
     """
 
     def is_so() -> bool:
@@ -166,7 +166,8 @@ def _create_gang(world: World) -> Callable[[], bool]:
 async def _all_run_again(world: World) -> str | None:
     """All remaining gangs run whole; at most two of them have new pods.
 
-    One is moved. A new leader does not know for whom room was kept: the first may get it, and another goes.
+    One is moved. A new leader does not know the nomination: the moved gang may get the capacity, and then
+    another gang is moved.
     """
     left = [name for name in _SMALL if world.client.get(Key(_GROUPS, "default", name)) is not None]
 
@@ -215,5 +216,5 @@ PREEMPTION_OPERATIONS: Final = (
     ),
     Act("move", _scattered, _create_gang, 300.0, _all_run_again, _WITH_MOVES),
 )
-"""A gang is evicted for a more important one, or for another queue's; the same, with one that ends slowly and
-somebody else who wants the room; a gang is moved so that another fits."""
+"""A gang is evicted for one of higher priority, or for one of another queue; a victim ends slowly while a
+third gang competes for the capacity; a gang is moved so that another fits."""

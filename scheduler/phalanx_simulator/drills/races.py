@@ -164,8 +164,8 @@ def _recreate_node(world: World, bound: _Bound) -> None:
     node = world.client.get(bound.node)
     assert node is not None
     world.client.delete(bound.node, uid=node["metadata"]["uid"])
-    anew: Object = {**node, "metadata": {name: node["metadata"][name] for name in ("name", "labels")}}
-    world.loop.call_later(_TAKEN_S, lambda: world.client.create("nodes", "", anew))
+    recreated: Object = {**node, "metadata": {name: node["metadata"][name] for name in ("name", "labels")}}
+    world.loop.call_later(_TAKEN_S, lambda: world.client.create("nodes", "", recreated))
 
 
 def _is_node_gone(world: World, bound: _Bound, _exchange: Exchange) -> bool:
@@ -224,7 +224,7 @@ def _leads_another(world: World, bound: _Bound, exchange: Exchange) -> bool:
 RACES: Final = (
     Race("its pod is deleted", _delete_pod, _is_pod_gone),
     Race("somebody else binds its pod", _bind_first, _came_second),
-    Race("its node is made anew", _recreate_node, _is_node_gone),
+    Race("its node is recreated", _recreate_node, _is_node_gone),
     Race("its node turns bad", _spoil_node, _is_node_bad),
     Race("its node is cordoned", _cordon_node, _is_node_cordoned),
     Race("its leader dies", _kill_leader, _is_sender_gone),

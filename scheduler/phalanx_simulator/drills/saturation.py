@@ -45,7 +45,7 @@ def daemons(nodes: int) -> list[Object]:
     ]
 
 
-def crowd(nodes: int) -> list[Object]:
+def full_cluster(nodes: int) -> list[Object]:
     """Pods of a full cluster: the daemons and a started gang in each rack.
 
     Each node has ten pods and one free GPU.
@@ -67,8 +67,8 @@ def gang_of_jobs(name: str, members: int, *, level: str = "", run_s: float | Non
 
     It requires a domain of `level` if given.
     """
-    wish: dict[str, Any] = {"topology": {"required": level}} if level else {}
-    found = [pod_group(name, min_member=members, **wish)]
+    spec: dict[str, Any] = {"topology": {"required": level}} if level else {}
+    found = [pod_group(name, min_member=members, **spec)]
     for first in range(0, members, _MEMBERS_PER_JOB):
         part = min(_MEMBERS_PER_JOB, members - first)
         whole = job(f"{name}-{first}", members=part, group=name, requests={CPU: "1", GPU: "1"}, run_s=run_s)

@@ -20,8 +20,8 @@ _NAME_BITS: Final = 32
 async def _fillers(fault: Fault, context: FaultContext) -> None:
     """At each loss of a gang's pod, single pods of the same priority request its capacity.
 
-    Settings: pods, of each break (default 4); gpus of each (default 8); breaks, how many
-    (default 1). The fillers stay `hold_s` seconds (default 300).
+    Settings: pods, for each loss (default 4); gpus of each (default 8); breaks, the number of
+    losses (default 1). The fillers stay `hold_s` seconds (default 300).
     """
     made: list[Key] = []
     limit = fault.number("breaks", 1)
@@ -43,9 +43,9 @@ def _priority_class(context: FaultContext, key: Key) -> dict[str, Any]:
 async def _interleaved(fault: Fault, context: FaultContext) -> None:
     """Gangs whose pods are created in turns, so that each could hold a part of the cluster.
 
-    Settings: order, letters of the gangs in the order in which their pods come, again and again (default
-    ACBD; AB for two); pods and gpus of each gang (default 4 pods of 8); shuffled, 1 where each round has an
-    order of its own; late, 1 where the PodGroups come after the pods; pause_ms between pods.
+    Settings: order, one letter per gang, in the order in which their pods are created in each round
+    (default ACBD; AB for two); pods and gpus of each gang (default 4 pods of 8); shuffled, 1 if each round
+    has a random order; late, 1 if the PodGroups are created after the pods; pause_ms between pods.
     """
     names = {letter: _name(context, f"gang-{letter.lower()}") for letter in fault.text("order", "ACBD")}
     made: list[Key] = []

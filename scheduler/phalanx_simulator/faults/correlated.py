@@ -1,7 +1,7 @@
 """F7, correlated faults: one cause hits all nodes of a rack, switch, power domain or share.
 
-The targets are all nodes concerned; each is hit at a time of its own within `within_s` seconds (default 60),
-by a fault of kind `each` (default node-lost) with the same seconds and settings.
+The targets are all affected nodes. Each gets a fault of kind `each` (default node-lost) with the same
+duration and settings, at a random time within `within_s` seconds (default 60).
 """
 
 import asyncio

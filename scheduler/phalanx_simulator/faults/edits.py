@@ -1,4 +1,6 @@
-"""Edits of objects by faults. The object may be missing or recreated at the time of the edit."""
+"""Helpers with which faults read, change, create and delete objects.
+
+An object may be missing or recreated at the time of the change."""
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -172,7 +174,7 @@ def gpus_of(context: FaultContext, key: Key) -> int:
 
 
 NOTE: Final = "sim.phalanx.dev/before-the-fault"
-"""Annotation: the part that was changed and what it held, as JSON; null for what was not there."""
+"""Annotation: the changed part and its previous values, as JSON; null for a field that did not exist."""
 
 _LABELS: Final = "labels"
 _SPEC: Final = "spec"
@@ -181,15 +183,15 @@ _KEPT: Final = ("labels", "name", "namespace")
 
 def relabel(context: FaultContext, key: Key, labels: Mapping[str, str | None]) -> Undo:
     """Set labels, or remove them for None, until undone."""
-    return _borrow(context, key, _LABELS, labels)
+    return _change_until_undone(context, key, _LABELS, labels)
 
 
 def respec(context: FaultContext, key: Key, fields: Mapping[str, Any]) -> Undo:
     """Set fields of the spec, or remove them for None, until undone."""
-    return _borrow(context, key, _SPEC, fields)
+    return _change_until_undone(context, key, _SPEC, fields)
 
 
-def _borrow(context: FaultContext, key: Key, part: str, changes: Mapping[str, Any]) -> Undo:
+def _change_until_undone(context: FaultContext, key: Key, part: str, changes: Mapping[str, Any]) -> Undo:
     found = context.client.get(key)
     if found is None or _note_of(found):
         return nothing
@@ -221,24 +223,24 @@ def _note_of(item: Object) -> dict[str, dict[str, Any]]:
     return note
 
 
-def true_part(item: Object, part: str) -> Object:
-    """The labels or the spec without the changes of a fault."""
+def original_part(item: Object, part: str) -> Object:
+    """The labels or the spec as they were before a fault changed them."""
     merged = {**_part_of(item, part), **_note_of(item).get(part, {})}
     return {name: value for name, value in merged.items() if value is not None}
 
 
-def true_labels(item: Object) -> Object:
-    """The labels without the changes of a fault."""
-    return true_part(item, _LABELS)
+def original_labels(item: Object) -> Object:
+    """The labels as they were before a fault changed them."""
+    return original_part(item, _LABELS)
 
 
-def anew(item: Object) -> Object:
+def recreated(item: Object) -> Object:
     """A manifest that recreates the object."""
     metadata = {name: value for name, value in item["metadata"].items() if name in _KEPT}
-    metadata["labels"] = true_labels(item)
+    metadata["labels"] = original_labels(item)
     return {
         "apiVersion": item["apiVersion"],
         "kind": item["kind"],
         "metadata": metadata,
-        "spec": true_part(item, _SPEC),
+        "spec": original_part(item, _SPEC),
     }

@@ -1,6 +1,6 @@
 """Injected effects: which objects each fault has changed, and since when.
 
-So whoever loses a pod can ask for the fault behind it, also where the injector draws its targets itself.
+With them, the loss of a pod is attributed to a fault, also if the injector draws its targets itself.
 """
 
 from collections.abc import Callable
@@ -17,13 +17,13 @@ from phalanx_simulator.faults.fault import Kubelets
 from phalanx_simulator.hosts.host import WorldClock
 
 AFTERMATH_S: Final = 60.0
-"""Simulated seconds after its end for which a fault is still behind what is lost: pods end within 30."""
+"""Simulated seconds after the end of a fault during which it still explains losses; pods end within 30."""
 
 
 class InjectedEffect(Struct):
     """The effects of one fault.
 
-    `has_met`: it has hit a gang that ran.
+    `has_met`: it has affected a running gang.
     """
 
     detect_s: float
@@ -35,7 +35,7 @@ class InjectedEffect(Struct):
 class InjectedEffects:
     """The effects of faults that may still cause losses.
 
-    `on_first` is called with each object that a fault changes first.
+    `on_first` is called when a fault affects an object for the first time.
     """
 
     def __init__(self, clock: WorldClock, on_first: Callable[[InjectedEffect, Key], None]) -> None:
@@ -45,39 +45,42 @@ class InjectedEffects:
         self._by_key: dict[Key, list[InjectedEffect]] = {}
 
     def begin(self, detect_s: float) -> InjectedEffect:
-        """A fault that has hit nothing yet."""
+        """Start recording a fault, which has affected nothing yet."""
         self._forget_old()
-        blow = InjectedEffect(detect_s)
-        self._recent.append(blow)
-        return blow
+        effect = InjectedEffect(detect_s)
+        self._recent.append(effect)
+        return effect
 
-    def end(self, blow: InjectedEffect) -> None:
-        """It is undone."""
-        blow.over_s = self._clock.monotonic()
+    def end(self, effect: InjectedEffect) -> None:
+        """Record that the fault is undone."""
+        effect.over_s = self._clock.monotonic()
 
-    def hit(self, blow: InjectedEffect, key: Key) -> None:
-        """Record an effect on the process behind this object, if the object exists."""
-        if key not in blow.began_s:
-            blow.began_s[key] = self._clock.monotonic() - blow.detect_s
-            self._by_key.setdefault(key, []).append(blow)
-            self._on_first(blow, key)
+    def hit(self, effect: InjectedEffect, key: Key) -> None:
+        """Record that the fault affected this object."""
+        if key not in effect.began_s:
+            effect.began_s[key] = self._clock.monotonic() - effect.detect_s
+            self._by_key.setdefault(key, []).append(effect)
+            self._on_first(effect, key)
 
     def began_s(self, *keys: Key) -> float | None:
         """The earliest start of the recent faults that changed one of these objects."""
         found = (
-            blow.began_s[key] for key in keys for blow in self._by_key.get(key, ()) if not self._is_old(blow)
+            effect.began_s[key]
+            for key in keys
+            for effect in self._by_key.get(key, ())
+            if not self._is_old(effect)
         )
         return min(found, default=None)
 
-    def _is_old(self, blow: InjectedEffect) -> bool:
-        return blow.over_s is not None and blow.over_s + AFTERMATH_S < self._clock.monotonic()
+    def _is_old(self, effect: InjectedEffect) -> bool:
+        return effect.over_s is not None and effect.over_s + AFTERMATH_S < self._clock.monotonic()
 
     def _forget_old(self) -> None:
-        old = [blow for blow in self._recent if self._is_old(blow)]
-        self._recent = [blow for blow in self._recent if not self._is_old(blow)]
-        for blow in old:
-            for key in blow.began_s:
-                left = [known for known in self._by_key[key] if known is not blow]
+        old = [effect for effect in self._recent if self._is_old(effect)]
+        self._recent = [effect for effect in self._recent if not self._is_old(effect)]
+        for effect in old:
+            for key in effect.began_s:
+                left = [known for known in self._by_key[key] if known is not effect]
                 if left:
                     self._by_key[key] = left
                 else:
@@ -87,12 +90,12 @@ class InjectedEffects:
 class FaultClient(Client):
     """The API client of one fault; it records each object that it changes or deletes.
 
-    `changes` counts what it does to kubelets as well.
+    `changes` counts effects on kubelets as well. `reader` answers queries by node from its index.
     """
 
-    def __init__(self, server: ApiServer, eyes: Client, on_hit: Callable[[Key], None]) -> None:
+    def __init__(self, server: ApiServer, reader: Client, on_hit: Callable[[Key], None]) -> None:
         super().__init__(server)
-        self._eyes = eyes
+        self._eyes = reader
         self._on_hit = on_hit
 
     def pods_on(self, node: str) -> list[Key]:
@@ -115,7 +118,7 @@ class FaultClient(Client):
         super().delete(key, uid=uid, grace_s=grace_s)
 
     def hit(self, key: Key) -> None:
-        """The fault does something to what runs behind this object, where there is one."""
+        """Record an effect that is not a write to the API; ignore an object that does not exist."""
         if self.get(key) is not None:
             self._on_hit(key)
             self.changes += 1

@@ -35,7 +35,7 @@ class Kubelets(Protocol):
     def fail(self, pod: Key, /, *, exit_code: int, reason: str, message: str) -> bool:
         """End the pod's containers with this exit code; 0 makes it succeed.
 
-        False where none run.
+        False if none run.
         """
         ...
 
@@ -45,9 +45,9 @@ class Fault(Struct, frozen=True):
 
     family: F3 to F11, as in the fault matrix.
     at_s: simulated seconds since the start.
-    targets: nodes by name, namespaced objects as namespace/name; empty where the injector draws lots.
-    seconds: how long it lasts; 0 where nobody undoes it.
-    settings: what the injector of this kind wants to know. All know `detect_s`: seconds until it can be seen.
+    targets: nodes by name, namespaced objects as namespace/name; empty if the injector draws its own.
+    seconds: its duration; 0 if it is not undone.
+    settings: parameters of the injector. All kinds have `detect_s`: seconds until the fault can be detected.
     """
 
     family: str
@@ -69,7 +69,8 @@ class Fault(Struct, frozen=True):
 class FaultContext(Struct, frozen=True):
     """The simulated cluster as injectors use it.
 
-    `sleep` waits in simulated seconds, and returns early when the run is over: what lasts is undone then.
+    `sleep` waits in simulated seconds, and returns early when the run is over, so that the fault is
+    undone then.
     """
 
     client: Client
@@ -79,10 +80,10 @@ class FaultContext(Struct, frozen=True):
 
 
 Injector = Callable[[Fault, FaultContext], Awaitable[None]]
-"""Does the fault, waits as long as it lasts, undoes it. A target that is gone is not an error."""
+"""Injects the fault, waits for its duration, undoes it. A missing target is not an error."""
 
 Undo = Callable[[], None]
-"""Takes back what was done, as far as it is still there."""
+"""Reverts the changes of a fault where they still exist."""
 
 
 def lasting(begin: Callable[[Fault, FaultContext, str], Undo]) -> Injector:

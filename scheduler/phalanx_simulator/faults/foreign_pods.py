@@ -12,7 +12,7 @@ from phalanx_simulator.faults.edits import create, delete, is_over, node_key
 from phalanx_simulator.faults.fault import Fault, FaultContext, Injector, pause
 
 FOREIGN: Final = "sim.phalanx.dev/foreign"
-"""Label of the pods that come from here."""
+"""Label of the pods that this module creates."""
 
 _SCHEDULER: Final = "default-scheduler"
 _NAMESPACE: Final = "default"
@@ -57,8 +57,8 @@ def free_gpus(context: FaultContext, node: str) -> int:
 async def _load(fault: Fault, context: FaultContext) -> None:
     """Foreign pods arrive on random target nodes, `per_minute` a minute (12,000 is 200 a second).
 
-    Settings: per_minute; gpus and milli_cpu of each, both 0 for pods without requests; hold_s, how long each
-    stays (default 60). All are gone at the end.
+    Settings: per_minute; gpus and milli_cpu of each, both 0 for pods without requests; hold_s, the
+    lifetime of each (default 60). All are deleted at the end.
     """
     requests = _requests(fault)
     pause_s = 60 / max(1, fault.number("per_minute", 60))

@@ -2,8 +2,7 @@
 
 Values are equally likely.
 
-The kinds of REMOTE hit the way to the API, its watches and its leaders; nobody here injects them, the world
-around the scheduler does:
+The kinds of REMOTE affect API requests, watches and leaders; `faults/schedulers.py` injects them:
 
 | kind | settings |
 | --- | --- |
@@ -14,12 +13,13 @@ around the scheduler does:
 | watch-cut, -silent, -gone (410), -duplicate, -reorder, -bookmarks | resource, empty for all |
 | watch-delay | resource, slow_ms |
 | relist | resource |
-| compaction | the history is forgotten |
+| compaction | none; the server forgets its history |
 | leader-kill, leader-pause, partition | replica (leader, follower) |
 | clock-jump | replica, by_s |
 | clock-rate | replica, percent that is added to the speed |
 
-A request is a method and a resource, empty for all; WATCH is the opening of a watch, which is cut for that.
+A request is a method and a resource, empty for all. WATCH is the request that opens a watch; open watches are
+cut so that it is sent.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -46,7 +46,7 @@ Values = Sequence[Setting]
 Targets = Callable[[Random, Site], tuple[str, ...]]
 
 
-def nobody(_random: Random, _site: Site) -> tuple[str, ...]:
+def no_targets(_random: Random, _site: Site) -> tuple[str, ...]:
     """No targets; the injector draws its own."""
     return ()
 
@@ -79,7 +79,7 @@ class Kind(Struct, frozen=True):
 
     family: str
     seconds: tuple[float, float] = (0.0, 0.0)
-    targets: Targets = nobody
+    targets: Targets = no_targets
     settings: Mapping[str, Values] = {}
     from_site: Mapping[str, Callable[[Site], Values]] = {}
 
@@ -108,10 +108,10 @@ WRITES: Final = (
     *("POST pods/binding", "PATCH pods", "DELETE pods", "PATCH podgroups", "PATCH queues"),
     *("PATCH leases", "POST events"),
 )
-"""Every sort of write that a scheduler sends, but the creation of its Lease, which comes once."""
+"""Every kind of write that a scheduler sends, except the creation of its Lease, which happens once."""
 
 REQUESTS: Final = (*WRITES, "GET", "WATCH pods", "WATCH nodes", "WATCH podgroups", "WATCH queues", "")
-"""Sorts of requests that a scheduler sends. Most that it reads is its Lease."""
+"""Kinds of requests that a scheduler sends. Most of its reads are of its Lease."""
 
 _WATCHED: Final = ("pods", "nodes", "podgroups", "queues", "")
 _STATUSES: Final = (401, 403, 404, 409, 410, 422, 429, 500, 503, 504)
@@ -134,7 +134,7 @@ _ENDS: Final[Mapping[str, Values]] = {
     "reason": ("Error", "OOMKilled", "ContainerStatusUnknown", "StartError"),
     "message": ("", "Watchdog caught collective operation timeout", "CUDA error: uncorrectable ECC error"),
 }
-"""How containers end: as the work itself does, by a signal, or as the kubelet tells it."""
+"""How containers end: with an exit code of the workload, by a signal, or with a reason of the kubelet."""
 
 _PREFLIGHT_MESSAGES: Final = ("preflight-nccl-allreduce failed", "preflight-dcgm-diag failed", "")
 
@@ -198,7 +198,7 @@ _NODES: Final[Mapping[str, Kind]] = {
         (10, 20 * _MINUTES),
         a_node,
         {
-            "type": (*node_conditions.HEALTHY_STATUS, *node_conditions.UNHEARD_OF),
+            "type": (*node_conditions.HEALTHY_STATUS, *node_conditions.UNKNOWN_TYPES),
             "status": ("", "", "", "Unknown"),
         },
     ),
@@ -321,7 +321,7 @@ KINDS: Final[Mapping[str, Kind]] = {
     **_OBJECTS,
     **_LOAD,
 }
-"""What profiles draw from. Nobody undoes node-delete, group-delete, queue-delete."""
+"""The kinds that profiles draw from. node-delete, group-delete and queue-delete are not undone."""
 
 
 def kinds_of(*families: str) -> tuple[str, ...]:
@@ -340,7 +340,7 @@ INJECTORS: Final[Mapping[str, Injector]] = {
     **foreign_pods.INJECTORS,
     **competing_work.INJECTORS,
 }
-"""By kind. The kinds of F3 to F5 (network, API, watches, leaders) are not here: kinds.py names them."""
+"""By kind. `schedulers.REMOTE_INJECTORS` has those of F3 to F5 (network, API, watches, leaders)."""
 
 
 async def inject(fault: Fault, context: FaultContext) -> None:

@@ -1,6 +1,7 @@
 """Waits for the worst moment of a fault: a bind, or the loss of a member.
 
-The simulated network delays what the scheduler sees, so whoever acts on the API's own change is ahead of it.
+The simulated network delays what the scheduler sees, so an injector that reacts to a write in the API acts
+before the scheduler sees it.
 """
 
 import asyncio

@@ -82,8 +82,8 @@ NPD: Final = (
     "KubeProxyUnhealthy",
     "NTPProblem",
 )
-UNHEARD_OF: Final = ("SiteCheckPassed", "CoolingLoopState", "FutureGpuWatch")
-"""Types that no table knows: nobody can say which status of theirs is bad."""
+UNKNOWN_TYPES: Final = ("SiteCheckPassed", "CoolingLoopState", "FutureGpuWatch")
+"""Types that are in no table, so that their faulty status is unknown."""
 
 HEALTHY_STATUS: Final[Mapping[str, str]] = {
     type_: "True" if type_ in _HEALTHY_WHEN_TRUE else "False" for type_ in (*TALK, *KWOK, *NVSENTINEL, *NPD)
@@ -118,14 +118,14 @@ def raise_condition(
 
     def heal() -> None:
         left = same(context.client, node_key(node), uid_of(found))
-        if left is not None and _says(condition_of(left, type_), status, reason, message):
+        if left is not None and _matches(condition_of(left, type_), status, reason, message):
             well, why = healthy(type_), _healthy_reason(type_)
             put_condition(context.client, node, type_=type_, status=well, reason=why, message="")
 
     return heal
 
 
-def _says(condition: Object, status: str, reason: str, message: str) -> bool:
+def _matches(condition: Object, status: str, reason: str, message: str) -> bool:
     return (condition.get("status"), condition.get("reason"), condition.get("message")) == (
         status,
         reason,
@@ -152,8 +152,8 @@ def _condition(fault: Fault, context: FaultContext, node: str) -> Undo:
 async def _heartbeats(fault: Fault, context: FaultContext) -> None:
     """Repeat the same status with a new heartbeat and message, `times` times.
 
-    Settings: type, times. A condition that the node does not have appears with its healthy status; of a
-    bad one only the heartbeat is new, its message belongs to the fault.
+    Settings: type, times. A condition that the node does not have is added with its healthy status. A
+    faulty condition keeps its message; only its heartbeat changes.
     """
     type_, times = fault.text("type"), fault.number("times", 1)
     for beat in range(times):

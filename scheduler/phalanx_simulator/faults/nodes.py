@@ -12,9 +12,9 @@ from phalanx_simulator.faults.edits import (
     delete,
     edit,
     node_key,
+    original_labels,
     relabel,
     same,
-    true_labels,
     uid_of,
     with_metadata,
     with_spec,
@@ -37,7 +37,7 @@ def not_ready(_fault: Fault, context: FaultContext, node: str) -> Undo:
 def lost(fault: Fault, context: FaultContext, node: str) -> Undo:
     """The node disconnects.
 
-    Settings: restarted, 1 when its containers have ended at its return.
+    Settings: restarted, 1 if its containers have ended when it reconnects.
     """
     context.kubelets.lose(node)
     return lambda: context.kubelets.find(node, restarted=bool(fault.number("restarted")))
@@ -100,7 +100,8 @@ def _without_taint(node: Object, taint: Object) -> Object:
 async def _flaps(fault: Fault, context: FaultContext) -> None:
     """The node is faulty for half of each period and healthy for the other half.
 
-    Settings: period_s, 1 to 300; silent, 1 where the node falls silent instead of saying Ready=False.
+    Settings: period_s, 1 to 300; silent, 1 if the node stops its heartbeats instead of reporting
+    Ready=False.
     """
     half_s = max(1, fault.number("period_s", 60)) / 2
     begin = lost if fault.number("silent") else not_ready
@@ -122,7 +123,7 @@ async def _deleted(fault: Fault, context: FaultContext) -> None:
 async def _recreated(fault: Fault, context: FaultContext) -> None:
     """Delete the node, and recreate it without pods after the fault's duration.
 
-    Settings: labels, `another` where the new one stands in the place of a node drawn by lot.
+    Settings: labels, `another` if the new node gets the topology labels of a random node.
     """
     manifests = [_fresh(context, node) for node in fault.targets]
     for node in fault.targets:
@@ -145,7 +146,7 @@ def _fresh(context: FaultContext, node: str) -> Object | None:
     return {
         "apiVersion": "v1",
         "kind": "Node",
-        "metadata": {"name": node, "labels": true_labels(found)},
+        "metadata": {"name": node, "labels": original_labels(found)},
         "spec": {},
         "status": {"capacity": capacity, "allocatable": dict(capacity)},
     }
@@ -156,7 +157,7 @@ def _move(context: FaultContext, manifest: Object) -> None:
     place = context.client.get(context.random.choice(others)) if others else None
     if place is not None:
         own = {"kubernetes.io/hostname": manifest["metadata"]["name"]}
-        manifest["metadata"]["labels"] = {**true_labels(place), **own}
+        manifest["metadata"]["labels"] = {**original_labels(place), **own}
 
 
 async def _shrunk(fault: Fault, context: FaultContext) -> None:
@@ -191,8 +192,8 @@ def set_allocatable(context: FaultContext, node: str, resource: str, amount: str
 def relabelled(fault: Fault, context: FaultContext, node: str) -> Undo:
     """Change a label: the node appears elsewhere in the topology, or nowhere.
 
-    Settings: label; to, which is `another` (as on a node drawn by lot), `removed`, or a value. A node whose
-    labels are wrong already is left alone, so that its true ones come back.
+    Settings: label; to, which is `another` (the value of a random node), `removed`, or a value. A node whose
+    labels a fault has changed already is left alone, so that its original labels are restored.
     """
     label = fault.text("label")
     return relabel(context, node_key(node), {label: _new_value(fault, context, label)})

@@ -1,9 +1,9 @@
 """F6, NVSentinel: quarantine, drain and remediation of a node, step by step.
 
-A fatal health event becomes a condition (True = fault). Then the node is cordoned (a taint only where the
-site wants one), its state label walks from `quarantined` to a remediation, and it is given back. Two states
-are terminal for NVSentinel, `drain-failed` and `remediation-failed`: there the node stays as it is until
-somebody repairs it, here at the end of the fault.
+A fatal health event becomes a condition (True = fault). Then the node is cordoned, and tainted if the
+settings say so; its state label goes from `quarantined` to a result of the remediation, and the node is
+released. Two states are terminal for NVSentinel, `drain-failed` and `remediation-failed`: the node keeps them
+until somebody repairs it, here until the end of the fault.
 """
 
 from collections.abc import Mapping
@@ -36,8 +36,8 @@ _ANNOTATIONS: Final = (
 _STEPS: Final = ("quarantined", "draining", "drain-succeeded", "remediating")
 
 
-class Held(Struct, frozen=True):
-    """A quarantined node: its state label, its drain, its release."""
+class QuarantinedNode(Struct, frozen=True):
+    """A quarantined node, with what undoes its quarantine."""
 
     node: str
     undos: tuple[Undo, ...]
@@ -48,7 +48,7 @@ def message_of(code: str, text: str, action: str) -> str:
     return f"[{code}] {text} - RecommendedAction: {action}"
 
 
-def quarantine(fault: Fault, context: FaultContext, node: str) -> Held | None:
+def quarantine(fault: Fault, context: FaultContext, node: str) -> QuarantinedNode | None:
     """Set condition and cordon, optionally taint, labels and annotations.
 
     None where the node is missing or opted out.
@@ -66,7 +66,7 @@ def quarantine(fault: Fault, context: FaultContext, node: str) -> Held | None:
     notes = _notes(fault, type_, was_cordoned=was_cordoned)
     edit(context.client, node_key(node), lambda item: with_metadata(item, "annotations", **notes))
     show_state(context, node, "quarantined")
-    return Held(node, (raised, undo_cordon, undo_taint))
+    return QuarantinedNode(node, (raised, undo_cordon, undo_taint))
 
 
 def _taint(fault: Fault, context: FaultContext, node: str) -> Undo:
@@ -106,8 +106,8 @@ def drain(context: FaultContext, node: str, mode: str, *, is_late: bool) -> None
             delete(context.client, key)
 
 
-def give_back(held: Held, context: FaultContext) -> None:
-    """Remove condition, cordon, taint and state, whatever the state was."""
+def release(held: QuarantinedNode, context: FaultContext) -> None:
+    """Remove condition, cordon, taint and state label, whatever the state is."""
     for undo in held.undos:
         undo()
     show_state(context, held.node, None)
@@ -117,11 +117,11 @@ def give_back(held: Held, context: FaultContext) -> None:
     edit(context.client, node_key(held.node), lambda item: with_metadata(item, "labels", **uncordoned))
 
 
-async def _walk(fault: Fault, context: FaultContext) -> None:
-    """The whole walk in equal steps of its seconds.
+async def _remediation(fault: Fault, context: FaultContext) -> None:
+    """All states from quarantine to release, in equal parts of the duration.
 
     Settings as of `quarantine`, and: drain, one of DRAIN_MODES (default AllowCompletion); ends, one of ENDS.
-    A healthy event from elsewhere that clears the condition cancels the walk at the next step.
+    If something else clears the condition, the node is released at the next step.
     """
     held = [one for node in fault.targets if (one := quarantine(fault, context, node)) is not None]
     ends, mode = fault.text("ends", REMEDIATION_SUCCEEDED), fault.text("drain", "AllowCompletion")
@@ -135,17 +135,17 @@ async def _walk(fault: Fault, context: FaultContext) -> None:
             show_state(context, held_node.node, state)
     await context.sleep(fault.seconds / (len(states) + 1))
     for held_node in held:
-        give_back(held_node, context)
+        release(held_node, context)
 
 
-def _is_cancelled(held: Held, fault: Fault, context: FaultContext) -> bool:
-    """Whether the condition is healthy again; then the node is given back."""
+def _is_cancelled(held: QuarantinedNode, fault: Fault, context: FaultContext) -> bool:
+    """Release the node if the condition is healthy again, and say whether it is."""
     found = context.client.get(node_key(held.node))
     condition = condition_of(found or {}, fault.text("type", "GpuXidError"))
     if condition.get("status") != "False":
         return False
-    give_back(held, context)
+    release(held, context)
     return True
 
 
-INJECTORS: Final[Mapping[str, Injector]] = {"nvsentinel": _walk}
+INJECTORS: Final[Mapping[str, Injector]] = {"nvsentinel": _remediation}

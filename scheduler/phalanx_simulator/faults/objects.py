@@ -1,7 +1,7 @@
 """F9, objects: groups, queues, priorities and labels are edited, deleted or recreated in mid-cycle.
 
-All kinds know `bind_within_s`: wait so long for the next bind and act in that moment. Targets are
-namespace/name (queues and priority classes: name); without any they are drawn by lot (`count`, default 1).
+All kinds have `bind_within_s`: they wait at most so many seconds for the next bind and act at that moment.
+Targets are namespace/name (queues and priority classes: name); without targets `count` (default 1) are drawn.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -15,12 +15,12 @@ from phalanx_simulator.faults.edits import (
     POD_GROUPS,
     PRIORITY_CLASSES,
     QUEUES,
-    anew,
     create,
     delete,
     drawn_objects,
     drawn_pods,
     group_of,
+    recreated,
     relabel,
     respec,
 )
@@ -34,7 +34,7 @@ Edit = Callable[[Fault, FaultContext, Key], Undo]
 
 
 def _editing(resource: str, change: Edit) -> Injector:
-    """An injector that edits objects of the resource for its seconds."""
+    """An injector that edits objects of the resource for its duration."""
 
     async def injector(fault: Fault, context: FaultContext) -> None:
         await in_mid_cycle(fault, context)
@@ -54,7 +54,7 @@ def _drawn(fault: Fault, context: FaultContext, resource: str) -> list[Key]:
 
 
 def _deleting(resource: str) -> Injector:
-    """An injector that deletes for good."""
+    """An injector that deletes objects and does not recreate them."""
 
     async def injector(fault: Fault, context: FaultContext) -> None:
         await in_mid_cycle(fault, context)
@@ -70,7 +70,7 @@ def _recreating(resource: str) -> Injector:
     async def injector(fault: Fault, context: FaultContext) -> None:
         await in_mid_cycle(fault, context)
         keys = drawn_objects(fault, context, resource)
-        manifests = [anew(found) for key in keys if (found := context.client.get(key)) is not None]
+        manifests = [recreated(found) for key in keys if (found := context.client.get(key)) is not None]
         for key in keys:
             delete(context.client, key)
         await context.sleep(fault.seconds)

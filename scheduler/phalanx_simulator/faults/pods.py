@@ -1,6 +1,6 @@
 """F8, pods: failure at start or later, eviction, deletion, rejection, stuck, early success.
 
-Targets as in `edits.drawn_pods`: pods, nodes whose pods are drawn, or nobody in particular.
+Targets as in `edits.drawn_pods`: pods, nodes whose pods are drawn, or none: then all pods are candidates.
 """
 
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ from phalanx_simulator.faults.foreign_pods import fill
 from phalanx_simulator.faults.moments import is_bind, is_new, pods_that
 
 STUCK: Final = "sim.phalanx.dev/stuck"
-"""Finalizer that holds a pod which nobody lets go."""
+"""Finalizer that keeps a deleted pod in Terminating."""
 
 _PREFLIGHT: Final = "preflight-nccl-allreduce"
 
@@ -34,7 +34,7 @@ _PREFLIGHT: Final = "preflight-nccl-allreduce"
 async def _init_fails(fault: Fault, context: FaultContext) -> None:
     """Waiting pods, then new ones, fail in their preflight (NCCL) init container.
 
-    Settings: count (default 1, in all), exit_code, reason, message.
+    Settings: count (default 1, in total), exit_code, reason, message.
     """
     waiting = drawn_pods(fault, context, bound=False)
     end = "/".join(
@@ -67,11 +67,9 @@ async def _fails(fault: Fault, context: FaultContext) -> None:
 
 
 async def _gpu_fails(fault: Fault, context: FaultContext) -> None:
-    """One random GPU of each target node fails; the pod that holds it fails.
+    """One random GPU of each target node fails, and the pod that holds it.
 
-    Settings as of pod-failure.
-
-    So a job is hit in proportion to the GPUs that it holds.
+    So a job fails in proportion to the GPUs that it holds. Settings as of pod-failure.
     """
     for node in fault.targets:
         held = [key for key in live_pods(context.client, node=node) for _ in range(gpus_of(context, key))]
@@ -155,10 +153,10 @@ async def _deleted_while_bound(fault: Fault, context: FaultContext) -> None:
 
 
 async def _rejected(fault: Fault, context: FaultContext) -> None:
-    """At the next bind foreign pods take the free capacity of the target nodes.
+    """At the next bind, foreign pods take the free capacity of the target nodes.
 
-    The rest of the gang then finds its places taken and is rejected by the kubelets. Settings: bind_within_s
-    (default 60). The foreign pods leave after its seconds.
+    The kubelets then reject the rest of the gang. Settings: bind_within_s (default 60). The foreign pods are
+    deleted at the end of the fault.
     """
     within_s = fault.number("bind_within_s", 60)
     async for key in pods_that(context, is_bind, within_s=within_s):

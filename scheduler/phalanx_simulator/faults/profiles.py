@@ -1,7 +1,7 @@
 """Profiles: hourly rate of each family of faults; a seeded plan over a run.
 
-Rates are for the whole cluster and much higher than in life, so that an hour of simulation meets many faults;
-`phalanx_simulator.campaigns` has the rates of life.
+Rates are for the whole cluster and much higher than in production, so that an hour of simulation has many
+faults. `phalanx_simulator.campaigns` uses published rates.
 """
 
 from collections.abc import Iterable, Mapping
@@ -48,7 +48,7 @@ PROFILES: Final[Mapping[str, Mapping[str, float]]] = {
 def plan(profile: str, *, random: Random, nodes: Iterable[Object], hours: float) -> tuple[Fault, ...]:
     """The faults of a run in order of time.
 
-    Within a family every kind is equally likely. A fault begins within the hours and may end later. Raises
+    Within a family every kind is equally likely. A fault starts within the hours and may end later. Raises
     KeyError for a profile that is not in PROFILES.
     """
     site, faults = site_of(nodes), []

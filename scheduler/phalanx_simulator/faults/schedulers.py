@@ -1,7 +1,7 @@
 """F3, F4, F5: faults between schedulers and API server, and of the schedulers themselves.
 
 The kinds and their settings are listed in `faults/kinds.py`. Faults of requests and watches
-hit every replica.
+affect every replica.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -16,10 +16,10 @@ from phalanx_simulator.runs.world import World
 Sleep = Callable[[float], Awaitable[None]]
 
 RemoteInjector = Callable[[Fault, World, Sleep], Awaitable[bool]]
-"""Does the fault, waits as long as it lasts, undoes it. Whether it has hit something."""
+"""Injects the fault, waits for its duration, undoes it. Returns whether it affected anything."""
 
 
-def _meeting(effect: Effect | None) -> RemoteInjector:
+def _on_requests(effect: Effect | None) -> RemoteInjector:
     """An injector: requests get this effect, or the fault's, for its duration."""
 
     async def injector(fault: Fault, world: World, sleep: Sleep) -> bool:
@@ -76,7 +76,7 @@ def _on_watches(act: Callable[[Network, str], None]) -> RemoteInjector:
 
 
 def _forget_version(network: Network, path_part: str) -> None:
-    """Cut the watch; its version is gone when it resumes."""
+    """Cut the watch; the server answers 410 when the client resumes it."""
     network.rules.append(
         Rule(effect=Effect.REFUSED, methods=(WATCH,), path_part=path_part, status=410, times=1)
     )
@@ -155,7 +155,7 @@ def _running(replica: Replica) -> Process | None:
 
 
 async def _clock_jump(fault: Fault, world: World, sleep: Sleep) -> bool:
-    """Shift the clock for good."""
+    """Shift the clock permanently."""
     _replica(fault, world).clock.jump(fault.number("by_s") * 1000)
     return True
 
@@ -184,10 +184,10 @@ _REORDER_S: Final = 5.0
 _DUPLICATES_PERMILLE: Final = 300
 
 REMOTE_INJECTORS: Final[Mapping[str, RemoteInjector]] = {
-    "api-error": _meeting(None),
-    "api-lost": _meeting(None),
-    "api-reset": _meeting(Effect.NOT_SENT),
-    "api-slow": _meeting(Effect.SLOW),
+    "api-error": _on_requests(None),
+    "api-lost": _on_requests(None),
+    "api-reset": _on_requests(Effect.NOT_SENT),
+    "api-slow": _on_requests(Effect.SLOW),
     "watch-cut": _on_watches(Network.cut_watches),
     "watch-silent": _on_watches(Network.silence_watches),
     "watch-bookmarks": _on_watches(Network.bookmark_watches),

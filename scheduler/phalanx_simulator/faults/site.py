@@ -13,7 +13,7 @@ _LEVELS: Final = (
     *("region", "zone", "datacenter", "power", "spine", "block", "switch", "row", "rack"),
     *("accelerator", "clique"),
 )
-"""Words by which a label's name tells of a level, the widest first."""
+"""Words in the name of a label that identify its level, widest first."""
 
 _WORDS: Final = re.compile(r"[a-z]+")
 

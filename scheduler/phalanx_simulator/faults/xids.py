@@ -1,8 +1,8 @@
-"""F6, GPU errors by NVIDIA Xid code: the catalogue's immediate action.
+"""F6, GPU errors by NVIDIA Xid code, with the catalogue's immediate action.
 
 Codes by action as in NVIDIA's catalogue bundled with NVSentinel (172 codes). Where an action needs a workflow
-(48, 45, 74, 144-150) the simulator takes the outcome that hurts most: a reset of the GPU, or the quarantine
-of the whole NVLink domain.
+(48, 45, 74, 144-150) the simulator uses the worst outcome: a reset of the GPU, or the quarantine of the
+whole NVLink domain.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from phalanx.model.resources import GPU
 from phalanx_simulator.faults.edits import create, drain_one_gpu, drawn_pods, gpus_of, node_key
 from phalanx_simulator.faults.fault import Fault, FaultContext, Injector
 from phalanx_simulator.faults.nodes import set_allocatable
-from phalanx_simulator.faults.nvsentinel import drain, give_back, message_of, quarantine
+from phalanx_simulator.faults.nvsentinel import drain, message_of, quarantine, release
 
 RESTART_APP: Final = "RESTART_APP"
 IGNORE: Final = "IGNORE"
@@ -36,7 +36,7 @@ CODES: Final[Mapping[str, tuple[int, ...]]] = {
     RESTART_BM: (79,),
     CONTACT_SUPPORT: (54, 78, 142, 151, 159, *range(162, 173)),
 }
-"""Each code that is in use, under what it comes to; 162-172 have no action listed, which means support."""
+"""Codes by action. The catalogue lists no action for 162-172; they count as CONTACT_SUPPORT."""
 
 RECOVERY_ACTIONS: Final[Mapping[str, str]] = {
     "None": IGNORE,
@@ -69,7 +69,7 @@ def kind_of(action: str) -> str:
 async def _ignored(fault: Fault, context: FaultContext) -> None:
     """An Event on each node and nothing else.
 
-    Settings: code (all kinds of this file have it).
+    Settings: code (all kinds of this module have it).
     """
     for node in fault.targets:
         _report(context, node, fault, IGNORE)
@@ -78,7 +78,7 @@ async def _ignored(fault: Fault, context: FaultContext) -> None:
 async def _app_failed(fault: Fault, context: FaultContext) -> None:
     """One pod of each node fails; the node stays healthy.
 
-    Settings: exit_code. An Event tells the code.
+    Settings: exit_code. An Event reports the code.
     """
     for node in fault.targets:
         _report(context, node, fault, RESTART_APP)
@@ -106,7 +106,7 @@ async def _domain_quarantined(fault: Fault, context: FaultContext) -> None:
     held = [one for node in fault.targets if (one := quarantine(fault, context, node)) is not None]
     await context.sleep(fault.seconds)
     for held_node in held:
-        give_back(held_node, context)
+        release(held_node, context)
 
 
 async def _node_out(fault: Fault, context: FaultContext) -> None:
@@ -121,11 +121,14 @@ async def _node_out(fault: Fault, context: FaultContext) -> None:
     await context.sleep(fault.seconds)
     for held_node in held:
         context.kubelets.find(held_node.node, restarted=True)
-        give_back(held_node, context)
+        release(held_node, context)
 
 
 async def _overridden(fault: Fault, context: FaultContext) -> None:
-    """Xid 154: its text decides. Settings: text, one of RECOVERY_ACTIONS."""
+    """Xid 154: its text names the action.
+
+    Settings: text, one of RECOVERY_ACTIONS.
+    """
     kind = kind_of(RECOVERY_ACTIONS[fault.text("text", "None")])
     settings = {**fault.settings, "code": 154}
     await _BY_ACTION[kind](msgspec.structs.replace(fault, kind=kind, settings=settings), context)

@@ -18,8 +18,8 @@ class State(Enum):
 class Host:
     """Runs, holds back or drops each callback of its program; a callback is a step.
 
-    `steps` counts those that ran. `before_step` is told the number of each before it runs, and may freeze or
-    kill the host there.
+    `steps` counts those that ran. `before_step` is called with the number of each step before it runs, and
+    may freeze or kill the host there.
     """
 
     def __init__(self, name: str) -> None:

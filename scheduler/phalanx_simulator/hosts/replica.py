@@ -57,12 +57,12 @@ class Replica:
     `process` is the current one, or the last one before a restart.
     """
 
-    def __init__(self, name: str, surroundings: ReplicaEnvironment, random: Random) -> None:
+    def __init__(self, name: str, environment: ReplicaEnvironment, random: Random) -> None:
         self.name = name
-        self.clock = HostClock(surroundings.clock)
+        self.clock = HostClock(environment.clock)
         self.starts = 0
         self.process: Process | None = None
-        self._surroundings = surroundings
+        self._environment = environment
         self._random = random
         self._stop = asyncio.Event()
         self._past: list[Process] = []
@@ -117,13 +117,16 @@ class Replica:
     def _start(self) -> None:
         self.starts += 1
         self._ended.clear()
-        around = self._surroundings
+        environment = self._environment
         life = f"{self.name}-{self.starts}"
         network = Network(
-            host=life, server=around.server, loop=around.loop, random=Random(self._random.getrandbits(64))
+            host=life,
+            server=environment.server,
+            loop=environment.loop,
+            random=Random(self._random.getrandbits(64)),
         )
-        network.observer = around.on_exchange
-        cache = new_cache(around.config)
+        network.observer = environment.on_exchange
+        cache = new_cache(environment.config)
         scheduler = Scheduler(self._parts(life, network, cache))
         host = Host(life)
         task = host.spawn(scheduler.run(self._stop))
@@ -131,22 +134,24 @@ class Replica:
         self._prepare(self.process)
 
     def _parts(self, life: str, network: Network, cache: Cache) -> SchedulerDependencies:
-        around = self._surroundings
+        environment = self._environment
         decider = SimDecider(
             cache=cache,
-            config=around.config,
+            config=environment.config,
             random=Random(self._random.getrandbits(64)),
-            on_cycle=lambda snapshot, result: around.on_cycle(life, snapshot, result),
+            on_cycle=lambda snapshot, result: environment.on_cycle(life, snapshot, result),
         )
         return SchedulerDependencies(
-            client=Client(SimTransport(network=network, server=around.server, loop=around.loop)),
-            lease_client=Client(SimTransport(network=network, server=around.server, loop=around.loop)),
+            client=Client(SimTransport(network=network, server=environment.server, loop=environment.loop)),
+            lease_client=Client(
+                SimTransport(network=network, server=environment.server, loop=environment.loop)
+            ),
             cache=cache,
             decider=decider,
             clock=self.clock,
-            metrics=around.metrics(life),
+            metrics=environment.metrics(life),
             identity=Identity(name=life, lease_namespace="kube-system"),
-            controller=around.config.scheduler_name,
+            controller=environment.config.scheduler_name,
             seed=self._random.getrandbits(32),
         )
 
