@@ -189,9 +189,8 @@ def _queues(request: Request, jobs: Iterable[TraceJob]) -> Iterator[Object]:
 
 
 def _submissions(request: Request, jobs: Iterable[TraceJob]) -> tuple[Submission, ...]:
-    fields, affinity, retries = (
-        _random(request, purpose) for purpose in ("preferences", "company", "retries")
-    )
+    # These names seed the random streams: other names would change the jobs of every seed.
+    fields, affinity, retries = (_random(request, purpose) for purpose in ("wishes", "company", "retries"))
     submissions = []
     for job in jobs:
         made = _with_affinity(_manifests(job, fields), affinity.choice(_AFFINITIES))
