@@ -20,8 +20,8 @@ def create_budget(cluster: VirtualCluster, **spec: object) -> None:
 def status(cluster: VirtualCluster) -> Object:
     found = cluster.client.get(BUDGET)
     assert found is not None
-    told: Object = found["status"]
-    return told
+    found_status: Object = found["status"]
+    return found_status
 
 
 def evict(cluster: VirtualCluster, name: str) -> None:

@@ -47,8 +47,8 @@ def running(cluster: VirtualCluster) -> list[Key]:
 def status(cluster: VirtualCluster) -> Object:
     found = cluster.client.get(Key("jobs.batch", "default", "train"))
     assert found is not None
-    told: Object = found["status"]
-    return told
+    found_status: Object = found["status"]
+    return found_status
 
 
 def outcome(cluster: VirtualCluster) -> str:
@@ -131,9 +131,9 @@ async def test_an_exit_code_can_end_a_job(cluster: VirtualCluster) -> None:
     cluster.kubelets.fail(pods[1], exit_code=42)
     await asyncio.sleep(SHORT)
     assert outcome(cluster) == "Failed PodFailurePolicy"
-    told = status(cluster)["conditions"][0]["message"]
+    message = status(cluster)["conditions"][0]["message"]
     why = f"Container main for pod default/{pods[1].name} failed with exit code 42"
-    assert told == f"{why} matching FailJob rule at index 0"
+    assert message == f"{why} matching FailJob rule at index 0"
     assert running(cluster) == []
 
 

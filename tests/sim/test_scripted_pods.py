@@ -136,8 +136,8 @@ async def test_running_containers_can_be_failed(cluster: VirtualCluster) -> None
     assert not cluster.kubelets.fail(Key("pods", "default", "ghost"))
     await asyncio.sleep(SHORT)
     end = container_of(cluster, "p")["state"]["terminated"]
-    told = (end["exitCode"], end["reason"], end["message"])
-    assert told == (134, "Xid79", "GPU has fallen off the bus")
+    reported = (end["exitCode"], end["reason"], end["message"])
+    assert reported == (134, "Xid79", "GPU has fallen off the bus")
     assert (cluster.phase("p"), cluster.phase("again")) == ("Failed", "Running")
     assert container_of(cluster, "again")["restartCount"] == 1
 
@@ -169,7 +169,7 @@ async def test_the_capacity_of_a_failed_pod_is_free(cluster: VirtualCluster) -> 
 async def test_changed_devices_affect_only_new_pods(cluster: VirtualCluster) -> None:
     await with_node(cluster)
     await cluster.run_on(pod("p", requests={"nvidia.com/gpu": "7"}), "a")
-    for left, free, told in (
+    for left, free, reason in (
         (7, 0, "requested number of devices unavailable for nvidia.com/gpu. Requested: 1, Available: 0"),
         (0, 0, "no healthy devices present; cannot allocate unhealthy devices nvidia.com/gpu"),
         (8, 1, ""),
@@ -179,9 +179,9 @@ async def test_changed_devices_affect_only_new_pods(cluster: VirtualCluster) -> 
         cluster.client.update_status(key, allocatable=offered)
         status = (await cluster.run_on(pod(name), "a"))["status"]
         assert status["phase"] == ("Running" if free else "Failed")
-        if told:
+        if reason:
             assert status["reason"] == "UnexpectedAdmissionError"
-            why = f"Allocate failed due to {told}, which is unexpected"
+            why = f"Allocate failed due to {reason}, which is unexpected"
             assert status["message"] == f"Pod was rejected: {why}"
     await asyncio.sleep(LATER_S)
     assert cluster.phase("p") == "Running"

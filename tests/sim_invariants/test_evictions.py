@@ -212,15 +212,15 @@ def test_an_eviction_of_a_pod_without_a_controller_violates() -> None:
 TARGET = {"type": "DisruptionTarget", "status": "True", "reason": "x"}
 
 
-@pytest.mark.parametrize("told", [True, False])
-def test_an_eviction_without_disruption_target_violates(told: bool) -> None:
+@pytest.mark.parametrize("is_announced", [True, False])
+def test_an_eviction_without_disruption_target_violates(is_announced: bool) -> None:
     async def history(stage: Stage) -> None:
         host = await bound(stage, 2)
-        if told:
+        if is_announced:
             stage.status("a0", condition=TARGET)
         await host.evict("a0")
 
-    assert violations(history, EvictionsNotCountedByJobs) == ["S15"] * (not told)
+    assert violations(history, EvictionsNotCountedByJobs) == ["S15"] * (not is_announced)
 
 
 @pytest.mark.parametrize(
@@ -396,11 +396,11 @@ def test_a_new_process_counts_nodes_whose_conditions_report_the_transition(
     async def history(stage: Stage) -> None:
         host = await turned_bad(stage, 0, decided_before=False)
         await stage.pass_time(age_s - 45)
-        told = {}
+        reported = {}
         if late_s is not None:
-            told = {"lastTransitionTime": format_time(stage.clock.now_ms() + round(late_s * 1000))}
+            reported = {"lastTransitionTime": format_time(stage.clock.now_ms() + round(late_s * 1000))}
         for number in range(7):
-            stage.condition(f"n{number}", "GpuXidError", "True", **told)
+            stage.condition(f"n{number}", "GpuXidError", "True", **reported)
         await stage.pass_time(later_s)
         host.clock.jump(clock_s * 1000)
         choose(stage, host, "a0", "a1")

@@ -477,9 +477,9 @@ def test_a_cache_that_missed_a_change_violates(missed: str) -> None:
         stage.create(pod_group("g", min_member=2, queue="q", priorityClassName="high"))
         stage.create(pod("a"), pod("b"), pod("e", group="g"), pod("f", group="h"))
         await know_all(stage)
-        told = MISSED[missed](stage)
-        if told is not None:
-            await told  # type: ignore[misc]
+        pending = MISSED[missed](stage)
+        if pending is not None:
+            await pending  # type: ignore[misc]
         await stage.pass_time(4)
         await stage.hosts[0].receive()
         await at_rest(stage)

@@ -99,13 +99,13 @@ def test_a_lowered_limit_that_was_not_received_does_not_violate() -> None:
     assert violations(history, QueueUsageIsCorrect) == []
 
 
-@pytest.mark.parametrize(("told", "expected"), [("3", []), ("2", ["S6"])])
+@pytest.mark.parametrize(("reported", "expected"), [("3", []), ("2", ["S6"])])
 @pytest.mark.parametrize("name", ["q", "top"])
-def test_a_queue_status_with_wrong_usage_violates(name: str, told: str, expected: list[str]) -> None:
+def test_a_queue_status_with_wrong_usage_violates(name: str, reported: str, expected: list[str]) -> None:
     async def history(stage: Stage) -> None:
         stage.create(queue("top"), queue("q", parent="top"))
         await use(stage, 3)
-        stage.status(name, QUEUES, allocated={"nvidia.com/gpu": told, "pods": "3"})
+        stage.status(name, QUEUES, allocated={"nvidia.com/gpu": reported, "pods": "3"})
         await stage.pass_time(30)
         stage.checks.at_rest()
 

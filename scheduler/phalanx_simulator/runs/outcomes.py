@@ -78,19 +78,18 @@ class Outcomes(Struct, frozen=True, kw_only=True):
 
     goodput: GPU time of pods that succeeded or still run at the end, divided by all GPU time that was held.
     gangs_broken: number of times that a gang lost a running member, for any reason, before one had finished.
-    gangs_whole_again: number of times that as many members ran after such a loss as before. restarts: those
-    of gangs_broken that a fault caused: it affected a lost member, its node or its PodGroup, and
-        had not ended more than a minute before.
-    faults_met: faults that affected a running gang. A fault can affect many gangs, and many faults affect
-    none. restarts_per_fault: restarts divided by faults_met. pods_lost: running pods that failed or were
-    deleted. pods_lost_by_faults: those that faults caused, with all that their gang lost until it ran again.
-    The others
-        failed by themselves or were victims of preemption.
+    gangs_whole_again: number of times that as many members ran after such a loss as before.
+    restarts: those of gangs_broken that a fault caused: it affected a lost member, its node or its PodGroup,
+        and had not ended more than a minute before.
+    faults_met: faults that affected a running gang. A fault can affect many gangs, and many faults none.
+    restarts_per_fault: restarts divided by faults_met.
+    pods_lost: running pods that failed or were deleted.
+    pods_lost_by_faults: those that faults caused, with all that their gang lost until it ran again. The
+        others failed by themselves or were victims of preemption.
     whole_after_fault_*: time from the beginning of the fault that caused a restart until the gang is complete
         again. It includes the time until the fault is visible and until the pods are deleted.
     whole_again_*: time from the loss of the first running pod until the gang is complete again, for any
-    reason.
-        For a lost node it begins when its pods are deleted.
+        reason. For a lost node it begins when its pods are deleted.
     whole_after_fault, whole_again: the histograms of these times; totals compute percentiles from them.
     """
 
