@@ -11,7 +11,7 @@ JOBS = "/apis/batch/v1/namespaces/default/jobs"
 PODS = "/api/v1/namespaces/default/pods"
 
 
-async def test_a_job_runs_through() -> None:
+async def test_a_job_completes_over_http() -> None:
     async with (
         embedded_cluster(clock=SystemClock(), token="t") as cluster,
         aiohttp.ClientSession(cluster.endpoint.url, headers={"Authorization": "Bearer t"}) as session,

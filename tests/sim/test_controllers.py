@@ -1,4 +1,4 @@
-"""What all embedded controllers share: their queue, their client, conditions."""
+"""Code that all embedded controllers share: work queue, client, conditions."""
 
 import asyncio
 
@@ -57,7 +57,7 @@ async def test_a_closed_queue_handles_nothing() -> None:
     assert handled == []
 
 
-async def test_the_client_leaves_an_object_alone_that_was_made_anew(cluster: Cluster) -> None:
+async def test_the_client_does_not_change_a_recreated_object(cluster: Cluster) -> None:
     cluster.create(pod("p"))
     key = Key("pods", "default", "p")
     cluster.client.delete(key, uid="another")

@@ -1,4 +1,4 @@
-"""How budgets are counted where the conformance suite cannot see it: over time, and over controlled pods."""
+"""Budget statuses that the conformance suite does not cover: over time, and for controlled pods."""
 
 import asyncio
 
@@ -20,8 +20,8 @@ def create_budget(cluster: VirtualCluster, **spec: object) -> None:
 def status(cluster: VirtualCluster) -> Object:
     found = cluster.client.get(BUDGET)
     assert found is not None
-    told: Object = found["status"]
-    return told
+    found_status: Object = found["status"]
+    return found_status
 
 
 def evict(cluster: VirtualCluster, name: str) -> None:
@@ -59,7 +59,7 @@ async def test_pods_of_a_lost_node_are_not_healthy(cluster: VirtualCluster) -> N
 
 
 @in_virtual_time
-async def test_an_eviction_that_never_comes_is_forgotten(cluster: VirtualCluster) -> None:
+async def test_an_eviction_that_never_happens_expires(cluster: VirtualCluster) -> None:
     cluster.create(node("a"))
     await asyncio.sleep(SHORT)
     await cluster.run_on(pod("p"), "a")

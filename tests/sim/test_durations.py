@@ -1,4 +1,4 @@
-"""Durations counted between fixed bounds: no run's are lost when many are added up."""
+"""Histograms of durations with fixed bounds: adding them loses no information."""
 
 import pytest
 from hypothesis import given
@@ -20,7 +20,7 @@ SECONDS = st.lists(st.floats(0, 700_000), max_size=20)
         ([1e12], {31_536_000: 1}),
     ],
 )
-def test_each_counts_at_the_first_bound_that_is_not_below(
+def test_a_duration_counts_at_the_first_bound_that_is_not_smaller(
     seconds: list[float], counts: dict[int, int]
 ) -> None:
     assert histogram(seconds) == counts
@@ -32,7 +32,7 @@ def test_bounds_rise() -> None:
 
 @given(st.lists(SECONDS, max_size=5))
 @holds(50)
-def test_runs_together_are_one_long_run(runs: list[list[float]]) -> None:
+def test_added_histograms_equal_the_histogram_of_all_durations(runs: list[list[float]]) -> None:
     assert added(map(histogram, runs)) == histogram([each for run in runs for each in run])
 
 

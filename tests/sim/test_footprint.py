@@ -1,4 +1,4 @@
-"""What a pod takes of a node."""
+"""Resource requests of a pod as a kubelet counts them."""
 
 from typing import Any
 

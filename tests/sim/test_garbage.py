@@ -1,4 +1,4 @@
-"""What goes, and what stays, after an owner or a namespace was deleted."""
+"""Objects that are deleted, and objects that stay, after an owner or a namespace was deleted."""
 
 from typing import Any
 
@@ -35,7 +35,7 @@ def is_gone(cluster: Cluster, resource: str, name: str, space: str = "default") 
     return cluster.server.store.get(Key(resource, space, name)) is None
 
 
-async def test_dependents_go_with_their_last_owner(cluster: Cluster) -> None:
+async def test_dependents_are_deleted_with_their_last_owner(cluster: Cluster) -> None:
     first, second = cluster.create(pod_group("one", min_member=1), pod_group("two", min_member=1))
     cluster.create(owned("both", first, second), owned("only", first), pod("free"))
     delete(cluster, "one", "Background")
@@ -45,7 +45,7 @@ async def test_dependents_go_with_their_last_owner(cluster: Cluster) -> None:
     await until(cluster.server, lambda: set(pods(cluster.server)) == {"free"})
 
 
-async def test_an_object_of_an_owner_that_never_was_goes(cluster: Cluster) -> None:
+async def test_an_object_whose_owner_never_existed_is_deleted(cluster: Cluster) -> None:
     cluster.create(owned("late", {"metadata": {"name": "ghost", "uid": "ghost"}}))
     await until(cluster.server, lambda: not pods(cluster.server))
 
@@ -58,7 +58,7 @@ async def test_orphans_stay(cluster: Cluster) -> None:
     assert "ownerReferences" not in pods(cluster.server)["child"]["metadata"]
 
 
-async def test_in_the_foreground_the_owner_goes_last(cluster: Cluster) -> None:
+async def test_foreground_deletion_removes_the_owner_last(cluster: Cluster) -> None:
     (group,) = cluster.create(pod_group("one", min_member=1))
     child = owned("child", group)
     child["metadata"]["finalizers"] = ["example.com/hold"]
@@ -75,7 +75,7 @@ def _released(item: dict[str, Any]) -> dict[str, Any]:
     return {**item, "metadata": {**item["metadata"], "finalizers": []}}
 
 
-async def test_a_deleted_namespace_is_emptied_and_goes(cluster: Cluster) -> None:
+async def test_a_deleted_namespace_is_emptied_and_removed(cluster: Cluster) -> None:
     cluster.create(namespace("tenant"), pod("p", namespace="tenant"), pod("q"))
     cluster.create(pod_group("g", min_member=1, namespace="tenant"))
     cluster.delete("namespaces", "tenant", namespace="")

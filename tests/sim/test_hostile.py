@@ -1,4 +1,4 @@
-"""Whatever a client sends, the server answers, and what it stored can be listed, selected and watched."""
+"""The server answers every request, and all stored objects can be listed, selected and watched."""
 
 import json
 from typing import Any
@@ -63,7 +63,7 @@ VALID = {
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """The paths of all values inside a JSON value, and its own."""
+    """The paths of a JSON value and of all values in it."""
     inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     return [path, *(place for key, item in inner for place in places(item, (*path, key)))]
 
@@ -79,7 +79,7 @@ def replaced(value: Any, path: tuple[Any, ...], other: Any) -> Any:
 
 @st.composite
 def broken(draw: st.DrawFn) -> tuple[str, dict[str, Any], Any]:
-    """A collection, an object that belongs there, and the same with one value replaced."""
+    """A collection, a valid object of it, and a copy with one value replaced."""
     path = draw(st.sampled_from(sorted(VALID)))
     place = draw(st.sampled_from(places(VALID[path])))
     return path, VALID[path], replaced(VALID[path], place, draw(JSON))

@@ -42,7 +42,7 @@ async def test_open_watches_end_when_the_server_stops() -> None:
         answer.close()
 
 
-async def test_a_watch_that_its_client_left_is_forgotten(embedded_api: EmbeddedApi) -> None:
+async def test_a_watch_closed_by_its_client_is_unsubscribed(embedded_api: EmbeddedApi) -> None:
     async with embedded_api.session() as session:
         answer = await session.get("/api/v1/namespaces?watch=true&resourceVersion=0")
         await answer.content.readline()
@@ -56,7 +56,7 @@ def _subscribers(server: ApiServer) -> int:
     return len(server.store._of("namespaces").subscribers)
 
 
-async def test_a_watcher_that_falls_behind_is_cut_off() -> None:
+async def test_the_stream_of_a_slow_watcher_is_closed() -> None:
     server = ApiServer(clock=SystemClock())
     stream = WatchStream(queue_limit=2)
     stream.open(server, Request("GET", "/api/v1/namespaces", {"watch": "true", "resourceVersion": "10"}))
@@ -66,7 +66,7 @@ async def test_a_watcher_that_falls_behind_is_cut_off() -> None:
     assert _subscribers(server) == 0
 
 
-async def test_bookmarks_come_while_nothing_happens(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_bookmarks_are_sent_periodically(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watch_stream, "SIM_BOOKMARK_PERIOD_S", 0.001)
     server, stream = ApiServer(clock=SystemClock()), WatchStream()
     query = {"watch": "true", "resourceVersion": "10", "allowWatchBookmarks": "true"}

@@ -1,4 +1,4 @@
-"""What of a Job's retry budget infrastructure failures consume, and what its policies make of failed pods."""
+"""Infrastructure failures and a Job's backoff limit, and the effect of podFailurePolicy."""
 
 import asyncio
 from typing import Any
@@ -30,7 +30,7 @@ async def start(cluster: VirtualCluster, manifest: Object) -> list[Key]:
 
 
 async def run_all(cluster: VirtualCluster, target: str) -> list[Key]:
-    """Bind what waits; the pods that then run."""
+    """Bind all waiting pods, and return the running ones."""
     for key in cluster.client.keys("pods"):
         pod = cluster.client.get(key)
         assert pod is not None
@@ -47,8 +47,8 @@ def running(cluster: VirtualCluster) -> list[Key]:
 def status(cluster: VirtualCluster) -> Object:
     found = cluster.client.get(Key("jobs.batch", "default", "train"))
     assert found is not None
-    told: Object = found["status"]
-    return told
+    found_status: Object = found["status"]
+    return found_status
 
 
 def outcome(cluster: VirtualCluster) -> str:
@@ -89,7 +89,7 @@ async def test_disruptions_can_be_ignored(cluster: VirtualCluster) -> None:
 
 @in_virtual_time
 async def test_a_lost_node_costs_no_retry(cluster: VirtualCluster) -> None:
-    """Until the old pod has surely ended there is no other; it ends when the node object goes."""
+    """A replacement is created when the old pod has ended, which is when the node object is deleted."""
     await start(cluster, failing_job(IGNORE_DISRUPTIONS))
     cluster.kubelets.lose("a")
     await asyncio.sleep(LATER_S)
@@ -131,9 +131,9 @@ async def test_an_exit_code_can_end_a_job(cluster: VirtualCluster) -> None:
     cluster.kubelets.fail(pods[1], exit_code=42)
     await asyncio.sleep(SHORT)
     assert outcome(cluster) == "Failed PodFailurePolicy"
-    told = status(cluster)["conditions"][0]["message"]
+    message = status(cluster)["conditions"][0]["message"]
     why = f"Container main for pod default/{pods[1].name} failed with exit code 42"
-    assert told == f"{why} matching FailJob rule at index 0"
+    assert message == f"{why} matching FailJob rule at index 0"
     assert running(cluster) == []
 
 
@@ -163,7 +163,7 @@ async def test_restarts_in_place_count_too(cluster: VirtualCluster) -> None:
 
 
 @pytest.mark.parametrize("action", ["FailIndex", "Shrug"])
-def test_what_is_not_served_is_refused(action: str) -> None:
+def test_unsupported_actions_are_refused(action: str) -> None:
     @in_virtual_time
     async def run(cluster: VirtualCluster) -> None:
         with pytest.raises(ApiError):

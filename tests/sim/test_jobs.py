@@ -28,7 +28,7 @@ def conditions(cluster: Cluster, name: str) -> list[str]:
     return [one["type"] for one in status.get("conditions", [])]
 
 
-async def test_a_job_makes_its_members(cluster: Cluster) -> None:
+async def test_a_job_creates_its_members(cluster: Cluster) -> None:
     (created,) = cluster.create(job("train", members=3, group="train"))
     await with_members(cluster, 3)
     members = pods(cluster.server)
@@ -69,10 +69,10 @@ async def test_a_deleted_member_is_replaced(cluster: Cluster) -> None:
     await until(cluster.server, lambda: victim not in pods(cluster.server) and len(pods(cluster.server)) == 2)
 
 
-async def test_a_job_gives_up(cluster: Cluster) -> None:
-    hopeless = job("train", members=1)
-    hopeless["spec"]["backoffLimit"] = 2
-    cluster.create(node("a", gpus=0), hopeless)
+async def test_a_job_fails_at_its_backoff_limit(cluster: Cluster) -> None:
+    too_large = job("train", members=1)
+    too_large["spec"]["backoffLimit"] = 2
+    cluster.create(node("a", gpus=0), too_large)
 
     def failed() -> bool:
         bind_all(cluster, "a")
@@ -96,7 +96,7 @@ async def test_a_job_without_indexes(cluster: Cluster) -> None:
     assert list(phases(cluster.server).values()) == ["Succeeded"] * 4
 
 
-async def test_the_pods_of_a_deleted_job_go(cluster: Cluster) -> None:
+async def test_the_pods_of_a_deleted_job_are_deleted(cluster: Cluster) -> None:
     cluster.create(job("train", members=2))
     await with_members(cluster, 2)
     cluster.delete("jobs.batch", "train")

@@ -10,11 +10,11 @@ from phalanx_simulator.embedded.client import Client
 from tests.node_topologies import CRD
 
 CRDS = {"NodeResourceTopology": CRD}
-"""Of kinds of other projects, which clusters may have or not."""
+"""CRDs of optional kinds of other projects."""
 
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=lambda kind: kind.name)
-def test_the_scheduler_finds_its_kinds(kind: Kind) -> None:
+def test_every_kind_of_the_scheduler_is_served(kind: Kind) -> None:
     server = ApiServer(clock=SystemClock())
     if kind.optional:
         assert server.handle(Request("GET", kind.path())).status == 404

@@ -97,7 +97,7 @@ async def test_a_pod_ends_after_its_time(cluster: Cluster) -> None:
         ),
     ],
 )
-async def test_what_does_not_fit_is_rejected(
+async def test_a_pod_that_does_not_fit_is_rejected(
     cluster: Cluster, asked: dict[str, str], reason: str, message: str
 ) -> None:
     await ready(cluster, "a", cpu="4", memory="4096")
@@ -111,7 +111,7 @@ async def test_what_does_not_fit_is_rejected(
     assert phases(cluster.server)["fits"] == "Running"
 
 
-async def test_a_node_takes_so_many_pods(cluster: Cluster) -> None:
+async def test_a_node_rejects_more_pods_than_it_allows(cluster: Cluster) -> None:
     await ready(cluster, "a", pods="1")
     cluster.create(pod("one"), pod("two"))
     cluster.bind("one", "a")
@@ -120,7 +120,7 @@ async def test_a_node_takes_so_many_pods(cluster: Cluster) -> None:
     assert pods(cluster.server)["two"]["status"]["reason"] == "OutOfpods"
 
 
-async def test_a_deleted_pod_is_stopped_and_its_room_is_free(cluster: Cluster) -> None:
+async def test_a_deleted_pod_is_stopped_and_its_capacity_is_free(cluster: Cluster) -> None:
     await ready(cluster, "a")
     cluster.create(pod("old", requests={"nvidia.com/gpu": "8"}), pod("new", requests={"nvidia.com/gpu": "8"}))
     cluster.bind("old", "a")
@@ -131,7 +131,7 @@ async def test_a_deleted_pod_is_stopped_and_its_room_is_free(cluster: Cluster) -
     await until(cluster.server, lambda: phases(cluster.server)["new"] == "Running")
 
 
-async def test_an_ended_pod_leaves_its_room(cluster: Cluster) -> None:
+async def test_the_capacity_of_a_succeeded_pod_is_free(cluster: Cluster) -> None:
     await ready(cluster, "a")
     cluster.create(
         pod("old", requests={"nvidia.com/gpu": "8"}, run_s=0), pod("new", requests={"nvidia.com/gpu": "8"})
@@ -142,7 +142,7 @@ async def test_an_ended_pod_leaves_its_room(cluster: Cluster) -> None:
     await until(cluster.server, lambda: phases(cluster.server)["new"] == "Running")
 
 
-async def test_a_pod_made_anew_under_its_name_is_another(cluster: Cluster) -> None:
+async def test_a_recreated_pod_runs(cluster: Cluster) -> None:
     await ready(cluster, "a")
     for _ in range(2):
         cluster.create(pod("p", requests={"nvidia.com/gpu": "8"}))
@@ -152,7 +152,7 @@ async def test_a_pod_made_anew_under_its_name_is_another(cluster: Cluster) -> No
         await until(cluster.server, lambda: "p" not in pods(cluster.server))
 
 
-async def test_a_pod_made_anew_before_the_kubelet_looks_is_another(cluster: Cluster) -> None:
+async def test_a_pod_that_is_recreated_before_the_kubelet_syncs_runs(cluster: Cluster) -> None:
     await ready(cluster, "a")
     (first,) = cluster.create(pod("p", requests={"nvidia.com/gpu": "8"}))
     cluster.bind("p", "a")

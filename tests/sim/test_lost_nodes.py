@@ -1,4 +1,4 @@
-"""Nodes that are lost, come back, go and are made anew, and what becomes of their pods."""
+"""Nodes that are disconnected, reconnected, deleted and recreated, and the effect on their pods."""
 
 import asyncio
 
@@ -39,7 +39,7 @@ async def test_a_lost_node_becomes_unknown_after_its_grace(cluster: VirtualClust
 
 
 @in_virtual_time
-async def test_a_node_that_is_back_in_time_was_never_away(cluster: VirtualCluster) -> None:
+async def test_a_node_that_reconnects_in_time_stays_ready(cluster: VirtualCluster) -> None:
     await with_pod(cluster)
     for _ in range(5):
         cluster.kubelets.lose("a")
@@ -98,7 +98,7 @@ async def test_a_lost_kubelet_reports_nothing_and_starts_nothing(cluster: Virtua
 
 
 @in_virtual_time
-async def test_a_reboot_fails_what_ran(cluster: VirtualCluster) -> None:
+async def test_a_reboot_fails_running_containers(cluster: VirtualCluster) -> None:
     await with_pod(cluster)
     await cluster.run_on(pod("again", restartPolicy="OnFailure"), "a")
     cluster.kubelets.lose("a")
@@ -112,7 +112,7 @@ async def test_a_reboot_fails_what_ran(cluster: VirtualCluster) -> None:
 
 
 @in_virtual_time
-async def test_a_forced_deletion_leaves_the_room_taken_until_the_node_is_back(
+async def test_a_forced_deletion_frees_capacity_only_when_the_node_reconnects(
     cluster: VirtualCluster,
 ) -> None:
     big = {"nvidia.com/gpu": "8"}
@@ -144,7 +144,7 @@ def seen(cluster: VirtualCluster, item: Object) -> tuple[str, str]:
 
 
 @in_virtual_time
-async def test_a_terminating_pod_of_a_lost_node_goes_with_the_node(cluster: VirtualCluster) -> None:
+async def test_a_terminating_pod_of_a_lost_node_is_deleted_with_the_node(cluster: VirtualCluster) -> None:
     await with_pod(cluster)
     cluster.kubelets.lose("a")
     cluster.delete("pods", "p")
@@ -156,7 +156,7 @@ async def test_a_terminating_pod_of_a_lost_node_goes_with_the_node(cluster: Virt
 
 
 @in_virtual_time
-async def test_a_node_made_anew_knows_nothing_of_the_old_ones_containers(cluster: VirtualCluster) -> None:
+async def test_a_recreated_node_does_not_have_the_containers_of_the_old_one(cluster: VirtualCluster) -> None:
     await with_pod(cluster, requests={"nvidia.com/gpu": "8"}, run_s=60)
     cluster.delete("nodes", "a", namespace="")
     cluster.create(node("a"))
@@ -170,7 +170,7 @@ async def test_a_node_made_anew_knows_nothing_of_the_old_ones_containers(cluster
 
 
 @in_virtual_time
-async def test_what_the_kubelet_says_becomes_taints(cluster: VirtualCluster) -> None:
+async def test_node_conditions_become_taints(cluster: VirtualCluster) -> None:
     await with_pod(cluster)
     key = Key("nodes", "", "a")
     for type_, status, taints in (
@@ -210,19 +210,19 @@ def toleration(seconds: int | None = None) -> list[Object]:
 
 
 @in_virtual_time
-async def test_a_taint_evicts_whom_it_concerns(cluster: VirtualCluster) -> None:
+async def test_a_taint_evicts_pods_that_do_not_tolerate_it(cluster: VirtualCluster) -> None:
     await with_pod(cluster)
-    await cluster.run_on(pod("for-ever", tolerations=toleration()), "a")
+    await cluster.run_on(pod("always", tolerations=toleration()), "a")
     await cluster.run_on(pod("a-while", tolerations=toleration(60)), "a")
     cluster.client.update(Key("nodes", "", "a"), tainted)
     await asyncio.sleep(59)
-    assert [cluster.phase(name) for name in ("p", "for-ever", "a-while")] == ["", "Running", "Running"]
+    assert [cluster.phase(name) for name in ("p", "always", "a-while")] == ["", "Running", "Running"]
     await asyncio.sleep(2)
-    assert [cluster.phase(name) for name in ("for-ever", "a-while")] == ["Running", ""]
+    assert [cluster.phase(name) for name in ("always", "a-while")] == ["Running", ""]
 
 
 @in_virtual_time
-async def test_a_taint_that_goes_in_time_evicts_nobody(cluster: VirtualCluster) -> None:
+async def test_a_taint_that_is_removed_in_time_evicts_no_pod(cluster: VirtualCluster) -> None:
     await with_pod(cluster, tolerations=toleration(60))
     key = Key("nodes", "", "a")
     for _ in range(3):
@@ -234,7 +234,7 @@ async def test_a_taint_that_goes_in_time_evicts_nobody(cluster: VirtualCluster) 
 
 
 @in_virtual_time
-async def test_from_not_ready_to_unreachable_the_patience_goes_on(cluster: VirtualCluster) -> None:
+async def test_the_toleration_time_continues_from_not_ready_to_unreachable(cluster: VirtualCluster) -> None:
     await with_pod(cluster)
     key = Key("nodes", "", "a")
     cluster.client.update_status(key, condition={"type": "Ready", "status": "False"})

@@ -28,7 +28,7 @@ def messages(cluster: Cluster) -> dict[str, str]:
     return {name: found[0].get("message", "") for name, found in conditions.items() if found}
 
 
-async def test_it_places_only_what_names_it(cluster: Cluster) -> None:
+async def test_it_places_only_pods_that_name_it(cluster: Cluster) -> None:
     PodByPodScheduler(cluster.client)
     cluster.create(node("a"), pod("mine", scheduler=SCHEDULER_NAME), pod("other"))
     await until(cluster.server, lambda: placed(cluster) == {"mine": "a"})
@@ -47,7 +47,7 @@ async def test_strategies(cluster: Cluster) -> None:
         assert sorted(counts.values()) == expected
 
 
-async def test_it_says_why_a_pod_waits_and_tries_again(cluster: Cluster) -> None:
+async def test_it_reports_why_a_pod_waits_and_retries(cluster: Cluster) -> None:
     PodByPodScheduler(cluster.client)
     cordoned = node("b")
     cordoned["spec"] = {"unschedulable": True}
@@ -63,7 +63,7 @@ async def test_it_says_why_a_pod_waits_and_tries_again(cluster: Cluster) -> None
 
 
 async def test_interleaved_gangs_deadlock(cluster: Cluster) -> None:
-    """Five jobs of 2 parameter servers and 4 workers on 9 slots: every slot is held, no job is whole."""
+    """Five jobs of 2 parameter servers and 4 workers on 9 GPUs: all GPUs are used, no job is complete."""
     PodByPodScheduler(cluster.client)
     cluster.create(*(node(f"n{index}", gpus=3) for index in range(3)))
     for index in range(6):
@@ -83,7 +83,7 @@ BIG = {"nvidia.com/gpu": "8"}
 
 
 @in_virtual_time
-async def test_a_rival_takes_so_many_pods_a_second(cluster: VirtualCluster) -> None:
+async def test_a_rate_limit_bounds_the_pods_per_second(cluster: VirtualCluster) -> None:
     PodByPodScheduler(cluster.client, rate=2)
     cluster.create(node("a"), *(pod(f"p{index}", scheduler=SCHEDULER_NAME) for index in range(5)))
     for expected in (0, 1, 3, 5, 5):
@@ -92,7 +92,7 @@ async def test_a_rival_takes_so_many_pods_a_second(cluster: VirtualCluster) -> N
 
 
 @in_virtual_time
-async def test_a_rival_with_a_late_view_takes_what_is_taken(cluster: VirtualCluster) -> None:
+async def test_a_late_view_binds_to_a_full_node(cluster: VirtualCluster) -> None:
     PodByPodScheduler(cluster.client, view_delay_s=5)
     cluster.create(node("a"))
     await asyncio.sleep(10)
@@ -107,7 +107,7 @@ async def test_a_rival_with_a_late_view_takes_what_is_taken(cluster: VirtualClus
 
 
 @in_virtual_time
-async def test_a_late_view_knows_its_own_binds(cluster: VirtualCluster) -> None:
+async def test_a_late_view_includes_its_own_binds(cluster: VirtualCluster) -> None:
     PodByPodScheduler(cluster.client, view_delay_s=5)
     cluster.create(
         node("a"), *(pod(f"p{index}", scheduler=SCHEDULER_NAME, requests=BIG) for index in range(2))

@@ -1,4 +1,4 @@
-"""Pods that do what their annotations say, or what a test does to them; nodes that offer less than before."""
+"""Pods controlled by annotations or by a test, and nodes whose allocatable decreases."""
 
 import asyncio
 from typing import Any
@@ -39,7 +39,7 @@ def container_of(cluster: VirtualCluster, name: str, field: str = "containerStat
 
 
 @in_virtual_time
-async def test_a_pod_takes_its_time_to_start(cluster: VirtualCluster) -> None:
+async def test_a_pod_starts_after_its_start_delay(cluster: VirtualCluster) -> None:
     await with_node(cluster)
     found = await cluster.run_on(scripted("p", {START_SECONDS: "5"}, run_s=10), "a")
     assert found["status"]["phase"] == "Pending"
@@ -52,7 +52,7 @@ async def test_a_pod_takes_its_time_to_start(cluster: VirtualCluster) -> None:
 
 
 @in_virtual_time
-async def test_a_pod_that_is_deleted_before_it_starts_goes(cluster: VirtualCluster) -> None:
+async def test_a_pod_that_is_deleted_before_it_starts_is_removed(cluster: VirtualCluster) -> None:
     await with_node(cluster)
     await cluster.run_on(scripted("p", {START_SECONDS: "5"}), "a")
     cluster.delete("pods", "p")
@@ -61,7 +61,7 @@ async def test_a_pod_that_is_deleted_before_it_starts_goes(cluster: VirtualClust
 
 
 @in_virtual_time
-async def test_a_pod_takes_its_time_to_end(cluster: VirtualCluster) -> None:
+async def test_a_deleted_pod_keeps_running_for_its_stop_delay(cluster: VirtualCluster) -> None:
     await with_node(cluster)
     await cluster.run_on(scripted("p", {STOP_SECONDS: "5"}), "a")
     cluster.delete("pods", "p")
@@ -72,7 +72,7 @@ async def test_a_pod_takes_its_time_to_end(cluster: VirtualCluster) -> None:
 
 
 @in_virtual_time
-async def test_no_longer_than_its_grace_period(cluster: VirtualCluster) -> None:
+async def test_the_stop_delay_is_at_most_the_grace_period(cluster: VirtualCluster) -> None:
     await with_node(cluster)
     manifest = scripted("p", {STOP_SECONDS: "60"}, terminationGracePeriodSeconds=3)
     await cluster.run_on(manifest, "a")
@@ -82,7 +82,7 @@ async def test_no_longer_than_its_grace_period(cluster: VirtualCluster) -> None:
 
 
 @in_virtual_time
-async def test_one_that_ends_by_itself_meanwhile_goes_then(cluster: VirtualCluster) -> None:
+async def test_a_deleted_pod_that_ends_by_itself_is_removed_then(cluster: VirtualCluster) -> None:
     await with_node(cluster)
     await cluster.run_on(scripted("p", {STOP_SECONDS: "20"}, run_s=5), "a")
     cluster.delete("pods", "p")
@@ -107,7 +107,7 @@ async def test_init_containers_fail(cluster: VirtualCluster) -> None:
 
 
 @in_virtual_time
-async def test_a_pod_fails_when_its_time_has_come(cluster: VirtualCluster) -> None:
+async def test_a_pod_fails_after_its_failure_delay(cluster: VirtualCluster) -> None:
     await with_node(cluster)
     script = {FAILS_AFTER_SECONDS: "30", EXIT_CODE: "3"}
     await cluster.run_on(scripted("p", script, run_s=60), "a")
@@ -136,14 +136,14 @@ async def test_running_containers_can_be_failed(cluster: VirtualCluster) -> None
     assert not cluster.kubelets.fail(Key("pods", "default", "ghost"))
     await asyncio.sleep(SHORT)
     end = container_of(cluster, "p")["state"]["terminated"]
-    told = (end["exitCode"], end["reason"], end["message"])
-    assert told == (134, "Xid79", "GPU has fallen off the bus")
+    reported = (end["exitCode"], end["reason"], end["message"])
+    assert reported == (134, "Xid79", "GPU has fallen off the bus")
     assert (cluster.phase("p"), cluster.phase("again")) == ("Failed", "Running")
     assert container_of(cluster, "again")["restartCount"] == 1
 
 
 @in_virtual_time
-async def test_a_failure_on_a_lost_node_is_told_later(cluster: VirtualCluster) -> None:
+async def test_a_failure_on_a_lost_node_is_reported_later(cluster: VirtualCluster) -> None:
     await with_node(cluster)
     await cluster.run_on(pod("p"), "a")
     cluster.kubelets.lose("a")
@@ -156,7 +156,7 @@ async def test_a_failure_on_a_lost_node_is_told_later(cluster: VirtualCluster) -
 
 
 @in_virtual_time
-async def test_a_failed_pod_leaves_its_room(cluster: VirtualCluster) -> None:
+async def test_the_capacity_of_a_failed_pod_is_free(cluster: VirtualCluster) -> None:
     await with_node(cluster)
     await cluster.run_on(pod("p", requests={"nvidia.com/gpu": "8"}), "a")
     cluster.kubelets.fail(Key("pods", "default", "p"))
@@ -166,10 +166,10 @@ async def test_a_failed_pod_leaves_its_room(cluster: VirtualCluster) -> None:
 
 
 @in_virtual_time
-async def test_devices_come_and_go_under_running_pods(cluster: VirtualCluster) -> None:
+async def test_changed_devices_affect_only_new_pods(cluster: VirtualCluster) -> None:
     await with_node(cluster)
     await cluster.run_on(pod("p", requests={"nvidia.com/gpu": "7"}), "a")
-    for left, free, told in (
+    for left, free, reason in (
         (7, 0, "requested number of devices unavailable for nvidia.com/gpu. Requested: 1, Available: 0"),
         (0, 0, "no healthy devices present; cannot allocate unhealthy devices nvidia.com/gpu"),
         (8, 1, ""),
@@ -179,9 +179,9 @@ async def test_devices_come_and_go_under_running_pods(cluster: VirtualCluster) -
         cluster.client.update_status(key, allocatable=offered)
         status = (await cluster.run_on(pod(name), "a"))["status"]
         assert status["phase"] == ("Running" if free else "Failed")
-        if told:
+        if reason:
             assert status["reason"] == "UnexpectedAdmissionError"
-            why = f"Allocate failed due to {told}, which is unexpected"
+            why = f"Allocate failed due to {reason}, which is unexpected"
             assert status["message"] == f"Pod was rejected: {why}"
     await asyncio.sleep(LATER_S)
     assert cluster.phase("p") == "Running"
@@ -193,7 +193,7 @@ def required(*expressions: Object, field: str = "matchExpressions") -> Object:
 
 
 @in_virtual_time
-async def test_a_kubelet_asks_for_affinity(cluster: VirtualCluster) -> None:
+async def test_a_kubelet_checks_node_affinity(cluster: VirtualCluster) -> None:
     await with_node(cluster, labels={"rack": "r1"})
     in_r1, not_in_r1 = ({"key": "rack", "operator": how, "values": ["r1"]} for how in ("In", "NotIn"))
     named, elsewhere = ({"key": "metadata.name", "operator": how, "values": ["a"]} for how in ("In", "NotIn"))
@@ -209,7 +209,7 @@ async def test_a_kubelet_asks_for_affinity(cluster: VirtualCluster) -> None:
 
 
 @in_virtual_time
-async def test_a_kubelet_asks_for_labels_and_taints_too(cluster: VirtualCluster) -> None:
+async def test_a_kubelet_checks_node_selector_and_taints(cluster: VirtualCluster) -> None:
     await with_node(cluster)
     taint = {"key": "example.com/broken", "effect": "NoExecute"}
     status = (await cluster.run_on(pod("p", nodeSelector={"disk": "fast"}), "a"))["status"]
@@ -226,7 +226,7 @@ async def test_a_kubelet_asks_for_labels_and_taints_too(cluster: VirtualCluster)
 
 
 @pytest.mark.parametrize("written", ["", "soon", "1,5"])
-def test_what_is_no_number_is_ignored(written: str) -> None:
+def test_an_annotation_that_is_not_a_number_is_ignored(written: str) -> None:
     @in_virtual_time
     async def run(cluster: VirtualCluster) -> None:
         await with_node(cluster)

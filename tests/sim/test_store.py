@@ -1,4 +1,4 @@
-"""The store: revisions, history, compaction; checked against whole copies taken at each revision."""
+"""Revisions, history and compaction of the store, compared with complete copies of each revision."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ def state_of(store: Store, at: int | None = None) -> State:
 
 
 def write_all(store: Store, writes: list[tuple[str, str]]) -> dict[int, State]:
-    """Do the writes; the state at each revision, by whole copies."""
+    """Do the writes, and return a complete copy of the state at each revision."""
     states = {store.revision: state_of(store)}
     for number, (verb, name) in enumerate(writes):
         if verb == "put":
@@ -57,14 +57,14 @@ def test_every_past_state_can_be_read(writes: list[tuple[str, str]]) -> None:
 
 
 @given(WRITES)
-def test_changes_since_any_revision_lead_to_the_present(writes: list[tuple[str, str]]) -> None:
+def test_changes_since_any_revision_lead_to_the_present_state(writes: list[tuple[str, str]]) -> None:
     store = Store()
     for revision, state in write_all(store, writes).items():
         assert replayed(state, store.changes_since("pods", revision)) == state_of(store)
 
 
 @given(WRITES, st.integers(1, 5))
-def test_a_bounded_history_says_so_or_is_right(writes: list[tuple[str, str]], limit: int) -> None:
+def test_a_bounded_history_is_correct_or_compacted(writes: list[tuple[str, str]], limit: int) -> None:
     store = Store(history_limit=limit)
     states = write_all(store, writes)
     for revision, state in states.items():
@@ -87,10 +87,10 @@ def test_each_write_takes_the_next_revision() -> None:
 
 def test_stored_objects_are_never_changed() -> None:
     store = Store()
-    wished = item("a")
-    entry = store.put(key("a"), wished)
+    given = item("a")
+    entry = store.put(key("a"), given)
     store.put(key("a"), item("a", 1))
-    assert wished == item("a")
+    assert given == item("a")
     assert entry.data["spec"] == {"value": 0}
 
 
@@ -103,7 +103,7 @@ def test_entries_are_in_order_of_their_paths() -> None:
     assert [entry.key.path for entry in store.entries("pods", "a")] == ["a/a", "a/b"]
 
 
-def test_what_was_compacted_cannot_be_read() -> None:
+def test_compacted_revisions_cannot_be_read() -> None:
     store = Store()
     for number in range(3):
         store.put(key("a"), item("a", number))
@@ -114,7 +114,7 @@ def test_what_was_compacted_cannot_be_read() -> None:
     assert refused.value.oldest == 3
 
 
-def test_subscribers_learn_of_their_resource_until_they_leave() -> None:
+def test_subscribers_receive_changes_of_their_resource_until_they_unsubscribe() -> None:
     store = Store()
     pods: list[str] = []
     everything: list[str] = []

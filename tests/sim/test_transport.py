@@ -1,4 +1,4 @@
-"""The Transport port without a network; and that a seed makes the server repeat itself."""
+"""The Transport port without a network, and repeatable responses with a seed."""
 
 import json
 
@@ -44,14 +44,14 @@ async def test_a_watch_gives_one_line_for_each_event() -> None:
     await create(transport, "c")
 
 
-async def test_a_watch_that_is_refused_has_its_status() -> None:
+async def test_a_refused_watch_returns_its_status() -> None:
     _, transport = new_transport()
     async with transport.stream("/api/v1/ghosts", query={}, idle_timeout=5) as (status, lines):
         assert status == 404
         assert json.loads(await anext(lines))["reason"] == "NotFound"
 
 
-async def test_a_silent_watch_is_given_up() -> None:
+async def test_a_silent_watch_times_out() -> None:
     server, transport = new_transport()
     query = {"resourceVersion": str(server.store.revision)}
     async with transport.stream(PODS, query=query, idle_timeout=0.01) as (_, lines):

@@ -1,4 +1,4 @@
-"""Fake kubelets with NUMA zones: who gets which, and who is rejected."""
+"""Fake kubelets with NUMA zones: assignment of zones, and rejection of pods."""
 
 import pytest
 from phalanx_simulator.embedded.kubelets.numa_zones import TOPOLOGIES
@@ -19,7 +19,7 @@ def with_zones(cluster: Cluster, **fields: str) -> None:
 
 
 async def bound(cluster: Cluster, name: str, gpus: int) -> str:
-    """What became of a pod."""
+    """Create and bind a pod, and return the reason or phase of its status."""
     cluster.create(pod(name, requests={"nvidia.com/gpu": str(gpus)}))
     cluster.bind(name, "a")
     await until(cluster.server, lambda: phases(cluster.server)[name] in ("Running", "Failed"))
@@ -40,12 +40,12 @@ async def test_a_pod_gets_one_zone_or_is_rejected(cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize("policy", ["none", "best-effort", "restricted"])
-async def test_other_policies_reject_nobody(cluster: Cluster, policy: str) -> None:
+async def test_other_policies_reject_no_pod(cluster: Cluster, policy: str) -> None:
     with_zones(cluster, policy=policy)
     assert await bound(cluster, "one", 8) == "Running"
 
 
-async def test_the_first_zone_that_has_room_is_taken(cluster: Cluster) -> None:
+async def test_the_first_zone_with_enough_capacity_is_assigned(cluster: Cluster) -> None:
     with_zones(cluster, scope="container")
     for name in ("one", "two"):
         assert await bound(cluster, name, 2) == "Running"

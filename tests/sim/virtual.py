@@ -1,4 +1,4 @@
-"""A cluster in virtual time: an hour passes as soon as nothing else is to do."""
+"""A cluster in virtual time: time advances when nothing else is ready to run."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -16,7 +16,7 @@ from tests.sim.conftest import Cluster
 
 
 class VirtualCluster(Cluster, frozen=True):
-    """A cluster whose kubelets a test can lose."""
+    """A cluster whose kubelets a test can disconnect."""
 
     kubelets: Kubelets
 
@@ -25,7 +25,7 @@ class VirtualCluster(Cluster, frozen=True):
         return self.client.get(Key("pods", "default", name))
 
     def phase(self, name: str) -> str:
-        """Its phase; empty when it is gone."""
+        """The phase of a pod; empty if it does not exist."""
         pod = self.pod(name)
         return "" if pod is None else pod["status"]["phase"]
 
@@ -36,7 +36,7 @@ class VirtualCluster(Cluster, frozen=True):
         return node
 
     def condition(self, item: Object, type_: str) -> Object:
-        """A condition of an object, as status, reason and so on; empty when there is none."""
+        """A condition of an object; empty if there is none."""
         found = [one for one in item["status"].get("conditions", []) if one["type"] == type_]
         return found[0] if found else {}
 
@@ -46,7 +46,7 @@ class VirtualCluster(Cluster, frozen=True):
         return sorted(f"{one['key'].rpartition('/')[2]}:{one['effect']}" for one in taints)
 
     async def run_on(self, manifest: Object, node: str) -> Object:
-        """Create a pod, bind it and let the kubelet look."""
+        """Create a pod, bind it and let the kubelet sync."""
         (created,) = self.create(manifest)
         self.bind(created["metadata"]["name"], node)
         await asyncio.sleep(0.001)
@@ -56,7 +56,7 @@ class VirtualCluster(Cluster, frozen=True):
 
 
 def in_virtual_time(test: Callable[[VirtualCluster], Awaitable[None]]) -> Callable[[], None]:
-    """Decorates a test of a cluster: it runs on a loop of its own, twice, in two orders of what is ready."""
+    """Decorator of a test: runs it twice, each time with a new loop and another order of ready tasks."""
 
     def run() -> None:
         for seed in (0, 1):

@@ -1,4 +1,4 @@
-"""Waiting for a state of the embedded cluster, by its changes and not by the clock."""
+"""Waits for a state of the embedded cluster by its changes, not by the clock."""
 
 import asyncio
 from collections.abc import Callable
@@ -7,11 +7,11 @@ from phalanx_simulator.embedded.apiserver.server import ApiServer
 from phalanx_simulator.embedded.store import Change, Key, Object
 
 PATIENCE_S = 30
-"""Seconds until a state that does not come fails the test."""
+"""Seconds after which the test fails if the state is not reached."""
 
 
 async def until(server: ApiServer, holds: Callable[[], bool]) -> None:
-    """Return once `holds` is true; it is asked again after each change."""
+    """Return once `holds` is true; it is evaluated after each change."""
     changed = asyncio.Event()
 
     def on_change(_: Change) -> None:
@@ -28,7 +28,7 @@ async def until(server: ApiServer, holds: Callable[[], bool]) -> None:
 
 
 def find(server: ApiServer, resource: str, name: str, namespace: str = "") -> Object:
-    """The object; fails where there is none."""
+    """The object; fails if it does not exist."""
     entry = server.store.get(Key(resource, namespace, name))
     assert entry is not None, (resource, namespace, name)
     return entry.data

@@ -20,7 +20,7 @@ async def end(host: Host, task: "asyncio.Task[object]") -> None:
     await asyncio.wait((task,))
 
 
-def test_a_frozen_host_does_nothing_and_then_goes_on() -> None:
+def test_a_frozen_host_continues_when_it_thaws() -> None:
     async def program(loop: VirtualLoop) -> list[float]:
         host, seen = Host("one"), []
         task = host.spawn(tick(seen, loop))
@@ -35,7 +35,7 @@ def test_a_frozen_host_does_nothing_and_then_goes_on() -> None:
     assert in_virtual_time(program) == [1.0, 2.0, 12.5, 13.5]
 
 
-def test_a_dead_host_runs_not_even_its_cleaning_up() -> None:
+def test_a_dead_host_runs_no_cleanup() -> None:
     async def program(loop: VirtualLoop) -> list[str]:
         host, seen = Host("one"), []
 
@@ -103,7 +103,7 @@ def test_a_host_can_be_stopped_before_any_step() -> None:
     assert {0, 1, 5, 9} <= set(progress)
 
 
-def test_a_wrong_clock_is_wrong_only_for_its_host() -> None:
+def test_a_wrong_clock_affects_only_its_host() -> None:
     async def program(loop: VirtualLoop) -> None:
         world = WorldClock(loop)
         clock = HostClock(world)

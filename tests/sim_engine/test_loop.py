@@ -1,4 +1,4 @@
-"""Time is a number, and the order of what is ready comes from the seed."""
+"""The event loop in virtual time: the seed determines the order of ready tasks."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -10,7 +10,7 @@ from phalanx_simulator.hosts.event_loop import Deadlock, VirtualLoop
 from tests.sim_engine.running import in_virtual_time
 
 
-def test_a_year_passes_at_once_and_to_the_second() -> None:
+def test_a_simulated_year_passes_at_once() -> None:
     year = 365 * 24 * 3600
 
     async def program(loop: VirtualLoop) -> float:
@@ -73,7 +73,7 @@ def test_a_timeout_ends_a_wait_in_simulated_time() -> None:
     assert in_virtual_time(program) == 90
 
 
-def test_a_program_that_nothing_will_wake_is_an_error() -> None:
+def test_a_program_without_a_timer_that_wakes_it_raises_deadlock() -> None:
     async def program(_loop: VirtualLoop) -> None:
         await asyncio.Event().wait()
 
@@ -81,8 +81,8 @@ def test_a_program_that_nothing_will_wake_is_an_error() -> None:
         in_virtual_time(program)
 
 
-def test_tasks_come_out_of_a_set_in_the_order_in_which_they_were_made() -> None:
-    """A TaskGroup cancels what is in its set: by address, two runs in one process would differ."""
+def test_sets_of_tasks_iterate_in_order_of_creation() -> None:
+    """A TaskGroup cancels the tasks of a set: ordered by address, two runs in one process would differ."""
 
     async def program(loop: VirtualLoop) -> list[int]:
         cancelled: list[int] = []
@@ -105,7 +105,7 @@ def test_tasks_come_out_of_a_set_in_the_order_in_which_they_were_made() -> None:
     assert in_virtual_time(program) == list(range(40))
 
 
-def test_nothing_runs_because_garbage_was_collected() -> None:
+def test_garbage_collection_runs_no_code() -> None:
     async def program(loop: VirtualLoop) -> list[str]:
         seen: list[str] = []
 

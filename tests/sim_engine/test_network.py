@@ -1,4 +1,4 @@
-"""What a network does to requests and watches, each kind of fault by itself."""
+"""The simulated network: requests and watches under each kind of fault."""
 
 import asyncio
 import json
@@ -20,7 +20,7 @@ CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 
 
 class Line:
-    """A server, and a host's way to it."""
+    """A server, and a host's network connection to it."""
 
     def __init__(self, loop: VirtualLoop) -> None:
         self.loop = loop
@@ -42,7 +42,7 @@ class Line:
         return [entry.key.name for entry in self.server.store.entries("configmaps")]
 
     async def follow(self, seen: list[str]) -> str:
-        """Names as they come, until the watch breaks; how it ended."""
+        """Append names as they arrive until the watch breaks; return how it ended."""
         query = {"watch": "true", "allowWatchBookmarks": "true", "timeoutSeconds": "300"}
         try:
             async with self.transport.stream(CONFIG_MAPS, query=query, idle_timeout=90) as (status, lines):
@@ -87,7 +87,7 @@ def test_a_lost_request_is_unknown(effect: Effect, is_applied: bool) -> None:
     online(play)
 
 
-def test_a_refused_request_is_not_applied_and_one_refused_too_late_is() -> None:
+def test_refused_requests_are_not_applied_unless_refused_after_being_applied() -> None:
     async def play(line: Line) -> None:
         line.network.rules.append(Rule(effect=Effect.REFUSED, status=429, retry_after_s=3, times=1))
         line.network.rules.append(Rule(effect=Effect.APPLIED_BUT_REFUSED, status=504, times=1))
@@ -108,7 +108,7 @@ def test_a_connection_that_is_refused_sends_nothing() -> None:
     online(play)
 
 
-def test_a_slow_request_lands_after_its_sender_has_given_up() -> None:
+def test_a_slow_request_is_applied_after_its_sender_timed_out() -> None:
     async def play(line: Line) -> None:
         line.network.rules.append(Rule(effect=Effect.SLOW, slow_s=30, times=1))
         with pytest.raises(OutcomeUnknown):
@@ -121,7 +121,7 @@ def test_a_slow_request_lands_after_its_sender_has_given_up() -> None:
     online(play)
 
 
-def test_a_request_lands_although_its_host_is_dead() -> None:
+def test_a_request_of_a_dead_host_is_still_applied() -> None:
     async def play(line: Line) -> None:
         host = Host("one")
         task = host.spawn(line.create("a"))
@@ -138,7 +138,7 @@ def test_a_request_lands_although_its_host_is_dead() -> None:
     online(play)
 
 
-def test_nothing_passes_a_partition_and_what_was_open_is_broken_by_it() -> None:
+def test_a_partition_blocks_requests_and_breaks_open_watches() -> None:
     async def play(line: Line) -> None:
         seen: list[str] = []
         follow = asyncio.create_task(line.follow(seen))
@@ -155,7 +155,7 @@ def test_nothing_passes_a_partition_and_what_was_open_is_broken_by_it() -> None:
     online(play)
 
 
-def test_a_host_that_is_gone_stays_cut_off() -> None:
+def test_a_severed_network_does_not_heal() -> None:
     async def play(line: Line) -> None:
         line.network.sever()
         line.network.heal()
@@ -182,7 +182,7 @@ def test_events_of_one_watch_arrive_in_order_whatever_the_delay() -> None:
     online(play)
 
 
-def test_a_watch_that_fell_silent_is_given_up_after_its_idle_time() -> None:
+def test_a_silent_watch_times_out_after_its_idle_timeout() -> None:
     async def play(line: Line) -> None:
         seen: list[str] = []
         follow = asyncio.create_task(line.follow(seen))
@@ -198,7 +198,7 @@ def test_a_watch_that_fell_silent_is_given_up_after_its_idle_time() -> None:
     online(play)
 
 
-def test_a_refused_watch_shows_its_status() -> None:
+def test_a_refused_watch_shows_its_http_status() -> None:
     async def play(line: Line) -> None:
         line.network.rules.append(Rule(effect=Effect.REFUSED, methods=(WATCH,), status=410, times=1))
         query = {"watch": "true"}
@@ -209,7 +209,7 @@ def test_a_refused_watch_shows_its_status() -> None:
     online(play)
 
 
-def test_events_may_come_twice_but_none_is_missing() -> None:
+def test_duplicated_events_are_delivered_twice_and_none_is_missing() -> None:
     async def play(line: Line) -> None:
         seen: list[str] = []
         follow = asyncio.create_task(line.follow(seen))
@@ -225,7 +225,7 @@ def test_events_may_come_twice_but_none_is_missing() -> None:
     online(play)
 
 
-def test_how_far_a_host_has_heard_is_known() -> None:
+def test_the_received_revision_of_a_host_is_recorded() -> None:
     async def play(line: Line) -> None:
         seen: list[str] = []
         follow = asyncio.create_task(line.follow(seen))

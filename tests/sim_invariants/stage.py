@@ -1,4 +1,4 @@
-"""A small stage on which a test plays a history by hand: a real API server and network, no schedulers.
+"""A test harness for checks: a test plays a history on an API server and a network without schedulers.
 
 def test_...():
     async def history(stage):
@@ -76,7 +76,7 @@ class Stage:
         self.checks = Checks(context, kinds)
 
     def create(self, *manifests: Object) -> None:
-        """Create objects; nodes without the taint that a new one has until its kubelet is heard."""
+        """Create objects; nodes get no not-ready taint."""
         for one in manifests:
             namespace = one["metadata"].get("namespace", "")
             self.client.create(RESOURCES[one["kind"]], namespace, one)
@@ -106,14 +106,14 @@ class Stage:
         self.client.update_status(self.key(node, "nodes"), condition=condition)
 
     async def pass_time(self, seconds: float) -> None:
-        """With ticks."""
+        """Advance time, with a tick of the checks every second."""
         end = self.loop.time() + seconds
         while self.loop.time() < end:
             await asyncio.sleep(min(1.0, end - self.loop.time()))
             self.checks.on_tick()
 
     async def leader(self) -> "Actor":
-        """The first host, which has the Lease and knows everything."""
+        """The first host, after it has taken the Lease and received everything."""
         host = self.hosts[0]
         await host.take_lease()
         await host.receive()
@@ -121,7 +121,7 @@ class Stage:
 
 
 class Actor:
-    """A host that a test moves by hand; what checks see of a replica."""
+    """A host that a test controls, with the attributes of a replica that checks read."""
 
     def __init__(self, name: str, stage: Stage) -> None:
         self.name = name
@@ -135,7 +135,7 @@ class Actor:
         self.network = network
         self.cache = Cache(scheduler_name="phalanx")
         self._transport = SimTransport(network=network, server=stage.server, loop=stage.loop)
-        scheduler = SimpleNamespace(is_leading=False, is_settled=True)
+        scheduler = SimpleNamespace(is_leading=False)
         task = SimpleNamespace(done=lambda: False, cancelled=lambda: False, exception=lambda: None)
         host = Host(name)
         host.state = State.RUNNING
@@ -144,7 +144,7 @@ class Actor:
         )
 
     async def receive(self, *plurals: str) -> None:
-        """From half a second ago it knows everything, or all of these kinds."""
+        """Receive everything, or all objects of these kinds, and wait half a second."""
         for kind in WATCHED_KINDS:
             plural = KINDS[kind].plural
             if not plurals or plural in plurals:
@@ -160,7 +160,7 @@ class Actor:
         self.cache.apply(Relisted(kind, tuple(page.objects), ()))
 
     async def request(self, method: str, path: str, body: Any = None, *, timeout: float = 5.0) -> int:
-        """The status; 0 when it is unknown or was not sent."""
+        """Send a request and return the status; 0 if it is unknown or the request was not sent."""
         kind = "application/merge-patch+json" if method == "PATCH" else "application/json"
         encoded = msgspec.json.encode(body) if body is not None else None
         try:
@@ -176,7 +176,7 @@ class Actor:
     async def bind(
         self, name: str, node: str, *, uid: str | None = None, namespace: str = "default", **annotations: str
     ) -> int:
-        """`annotations`: ours, with underscores, without the prefix."""
+        """Bind a pod. `annotations`: with underscores, without the prefix of our API group."""
         meta: Object = {"name": name, "namespace": namespace}
         meta["annotations"] = {
             f"{API_GROUP}/{key.replace('_', '-')}": value for key, value in annotations.items()
@@ -193,7 +193,7 @@ class Actor:
         return await self.request("DELETE", f"/api/v1/namespaces/{namespace}/pods/{name}", body)
 
     async def take_lease(self) -> int:
-        """Create the Lease, or take it over; from then on `renew`."""
+        """Create the Lease, or take it over."""
         self.process.scheduler.is_leading = True
         spec = {"holderIdentity": self.name, "leaseDurationSeconds": 15}
         found = self._stage.client.get(Key("leases.coordination.k8s.io", "kube-system", "phalanx"))
@@ -211,7 +211,7 @@ class Actor:
         return await self.request("PATCH", LEASE, {"metadata": meta, "spec": spec})
 
     def decide(self, **targets: str) -> None:
-        """One placement of these pods (dashes as underscores) on these nodes."""
+        """A cycle with one placement of these pods (dashes as underscores) on these nodes."""
         self.place({name.replace("_", "-"): node for name, node in targets.items()})
 
     def place(
@@ -220,12 +220,13 @@ class Actor:
         *,
         gang: str = "",
         cause: str = "start",
-        kept: int = 0,
+        held: int = 0,
         known: Sequence[str] = (),
     ) -> None:
-        """A cycle with one placement; `gang` is its UID, `kept` for how many others room is kept.
+        """A cycle with one placement.
 
-        `known`: nodes that it knows.
+        `gang`: UID of the gang. `held`: number of members with a capacity hold. `known`: nodes of the
+        snapshot.
         """
         binds = tuple(
             Bind(self._stage.uid(name), "default", name, node)  # type: ignore[arg-type]
@@ -233,8 +234,8 @@ class Actor:
         )
         self._cycle += 1
         placement = Placement(gang, "default/g", self._cycle, cause, binds, _CERTIFICATE)  # type: ignore[arg-type]
-        room = {NodeName("n1"): (MemberCount("", PodShape(ShapeKey(""), {}), kept),)} if kept else {}
-        memory = Memory(compositions={GangId(gang): GangComposition((), held=room)})
+        holds = {NodeName("n1"): (MemberCount("", PodShape(ShapeKey(""), {}), held),)} if held else {}
+        memory = Memory(compositions={GangId(gang): GangComposition((), held=holds)})
         self.decided(CycleResult(cycle=self._cycle, placements=(placement,), memory=memory), known=known)
 
     def decided(self, result: CycleResult, *, known: Sequence[str] = ()) -> None:
@@ -249,7 +250,7 @@ History = Callable[[Stage], Awaitable[None]]
 
 
 def play(history: History, *kinds: type[Check], single_writer: bool = True) -> Stage:
-    """Play a history under these checks."""
+    """Play a history with these checks."""
     loop = VirtualLoop(Random(0))
 
     async def main() -> Stage:

@@ -1,4 +1,4 @@
-"""S23 can fail, and does not when it only looks like it."""
+"""S23 reports violations of a history, and nothing for a similar valid one."""
 
 import asyncio
 from typing import Any
@@ -14,7 +14,7 @@ HOST = "kubernetes.io/hostname"
 
 
 def labelled(name: str, app: str, *, avoids: str = "", key: str = HOST, **rest: Any) -> Object:
-    """A pod with the label `app`, which avoids those of another value of it."""
+    """A pod with the label `app` and anti-affinity to pods with the value `avoids` of it."""
     term = {"topologyKey": key, "labelSelector": {"matchLabels": {"app": avoids}}}
     terms = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
     affinity = {"affinity": {"podAntiAffinity": terms}} if avoids else {}
@@ -24,7 +24,7 @@ def labelled(name: str, app: str, *, avoids: str = "", key: str = HOST, **rest: 
 
 
 @pytest.mark.parametrize(("one", "other"), [("x", "x"), ("", "x"), ("x", "")])
-def test_two_pods_on_one_node_of_which_one_avoids_the_other(one: str, other: str) -> None:
+def test_a_bind_next_to_a_pod_with_anti_affinity_violates(one: str, other: str) -> None:
     async def history(stage: Stage) -> None:
         stage.create(node("n1"), labelled("a", "x", avoids=one), labelled("b", "x", avoids=other))
         host = await stage.leader()
@@ -34,7 +34,7 @@ def test_two_pods_on_one_node_of_which_one_avoids_the_other(one: str, other: str
     assert set(violations(history, AntiAffinityHolds)) == {"S23"}
 
 
-def test_both_on_their_way() -> None:
+def test_two_binds_in_flight_that_conflict_violate() -> None:
     async def history(stage: Stage) -> None:
         stage.create(node("n1"), labelled("a", "x", avoids="x"), labelled("b", "x", avoids="x"))
         host = await stage.leader()
@@ -43,7 +43,7 @@ def test_both_on_their_way() -> None:
     assert set(violations(history, AntiAffinityHolds)) == {"S23"}
 
 
-def test_by_another_label_than_the_node() -> None:
+def test_anti_affinity_by_a_rack_label_is_checked() -> None:
     async def history(stage: Stage) -> None:
         stage.create(*(node(name, labels={"rack": "r"}) for name in ("n1", "n2")))
         stage.create(labelled("a", "x", avoids="y", key="rack"), labelled("b", "y"))
@@ -54,7 +54,7 @@ def test_by_another_label_than_the_node() -> None:
     assert set(violations(history, AntiAffinityHolds)) == {"S23"}
 
 
-def test_pods_that_are_apart_or_do_not_mind() -> None:
+def test_pods_in_different_domains_do_not_violate() -> None:
     async def history(stage: Stage) -> None:
         stage.create(node("n1"), node("n2"), labelled("a", "x", avoids="x"), labelled("b", "x", avoids="x"))
         stage.create(labelled("c", "y", avoids="z"))
@@ -66,7 +66,7 @@ def test_pods_that_are_apart_or_do_not_mind() -> None:
     assert violations(history, AntiAffinityHolds) == []
 
 
-def test_a_pod_of_which_the_sender_has_not_heard() -> None:
+def test_a_pod_unknown_to_the_sender_does_not_violate() -> None:
     async def history(stage: Stage) -> None:
         host = await stage.leader()
         stage.create(node("n1"), labelled("a", "x", avoids="x"))
@@ -77,7 +77,7 @@ def test_a_pod_of_which_the_sender_has_not_heard() -> None:
     assert violations(history, AntiAffinityHolds, single_writer=False) == []
 
 
-def test_a_node_that_has_moved_since() -> None:
+def test_a_node_whose_labels_changed_does_not_violate() -> None:
     async def history(stage: Stage) -> None:
         stage.create(node("n1", labels={"rack": "r"}), node("n2", labels={"rack": "s"}))
         stage.create(labelled("a", "x", avoids="x", key="rack"), labelled("b", "x"))

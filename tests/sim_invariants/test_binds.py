@@ -1,4 +1,4 @@
-"""S1, S2, S4 can fail, and do not when it only looks like it."""
+"""S1, S2, S4 report violations of a history, and nothing for a similar valid one."""
 
 import asyncio
 
@@ -13,7 +13,7 @@ from tests.sim_invariants.stage import Stage, violations
 GPUS8 = {"nvidia.com/gpu": "8"}
 
 
-def test_a_bind_for_a_pod_known_to_be_bound() -> None:
+def test_a_bind_for_a_pod_known_to_be_bound_violates() -> None:
     async def history(stage: Stage) -> None:
         stage.create(node("n1"), pod("a"))
         host = await stage.leader()
@@ -24,7 +24,7 @@ def test_a_bind_for_a_pod_known_to_be_bound() -> None:
     assert violations(history, OneBindPerPod) == ["S1"]
 
 
-def test_a_bind_is_sent_again_before_its_success_is_known() -> None:
+def test_a_repeated_bind_before_its_success_is_known_does_not_violate() -> None:
     async def history(stage: Stage) -> None:
         stage.create(node("n1"), pod("a"))
         host = await stage.leader()
@@ -34,7 +34,7 @@ def test_a_bind_is_sent_again_before_its_success_is_known() -> None:
     assert violations(history, OneBindPerPod) == []
 
 
-def test_a_server_that_binds_twice() -> None:
+def test_a_pod_that_is_bound_twice_violates() -> None:
     async def history(stage: Stage) -> None:
         stage.create(node("n1"), node("n2"), pod("a"))
         host = await stage.leader()
@@ -49,7 +49,7 @@ def test_a_server_that_binds_twice() -> None:
 
 
 @pytest.mark.parametrize("known_to_sender", [True, False])
-def test_a_bind_for_a_pod_that_is_being_deleted(known_to_sender: bool) -> None:
+def test_a_bind_for_a_pod_known_to_be_terminating_violates(known_to_sender: bool) -> None:
     async def history(stage: Stage) -> None:
         stage.create(node("n1"), pod("a"))
         stage.client.update(
@@ -64,7 +64,7 @@ def test_a_bind_for_a_pod_that_is_being_deleted(known_to_sender: bool) -> None:
     assert violations(history, OneBindPerPod) == ["S1"] * known_to_sender
 
 
-def test_a_bind_for_a_foreign_pod() -> None:
+def test_a_bind_for_a_pod_of_another_scheduler_violates() -> None:
     async def history(stage: Stage) -> None:
         stage.create(node("n1"), pod("a", scheduler="default-scheduler"))
         host = await stage.leader()
@@ -73,7 +73,7 @@ def test_a_bind_for_a_foreign_pod() -> None:
     assert violations(history, OneBindPerPod) == ["S1"]
 
 
-def test_too_many_on_one_node() -> None:
+def test_binds_above_the_allocatable_violate() -> None:
     async def history(stage: Stage) -> None:
         stage.create(node("n1"), pod("a", requests=GPUS8), pod("b", requests=GPUS8))
         host = await stage.leader()
@@ -83,8 +83,8 @@ def test_too_many_on_one_node() -> None:
     assert violations(history, NodeCapacityIsRespected) == ["S2", "S2"]
 
 
-def test_too_many_at_the_same_time() -> None:
-    """Neither has landed when the other is sent."""
+def test_concurrent_binds_above_the_allocatable_violate() -> None:
+    """Neither bind is applied when the other is sent."""
 
     async def history(stage: Stage) -> None:
         stage.create(node("n1"), pod("a", requests=GPUS8), pod("b", requests=GPUS8))
@@ -95,8 +95,8 @@ def test_too_many_at_the_same_time() -> None:
 
 
 @pytest.mark.parametrize(("index", "found"), [("1", []), ("0", ["S2"])])
-def test_too_much_of_one_gpu(index: str, found: list[str]) -> None:
-    """Which GPU it is stands on the pod: that is known when the bind has landed."""
+def test_shares_above_one_gpu_violate(index: str, found: list[str]) -> None:
+    """An annotation of the pod names its GPU, so this is known once the bind is applied."""
     sharing = {"scheduling.phalanx.dev/gpu-sharing": "true", "nvidia.com/gpu.count": "2"}
 
     def share(name: str, thousandths: str) -> Object:
@@ -113,7 +113,7 @@ def test_too_much_of_one_gpu(index: str, found: list[str]) -> None:
     assert violations(history, NodeCapacityIsRespected) == found
 
 
-def test_the_room_of_a_pod_that_has_ended_is_free() -> None:
+def test_the_capacity_of_a_finished_pod_is_free() -> None:
     async def history(stage: Stage) -> None:
         stage.create(node("n1"), pod("a", requests=GPUS8), pod("b", requests=GPUS8))
         host = await stage.leader()
@@ -126,9 +126,9 @@ def test_the_room_of_a_pod_that_has_ended_is_free() -> None:
 
 
 @pytest.mark.parametrize("single_writer", [True, False])
-def test_a_foreign_pod_comes_in_between(single_writer: bool) -> None:
-    """Only with several writers is that nobody's fault."""
-
+def test_a_foreign_pod_between_decision_and_bind_violates_only_with_a_single_writer(
+    single_writer: bool,
+) -> None:
     async def history(stage: Stage) -> None:
         stage.create(node("n1"), pod("a", requests=GPUS8))
         host = await stage.leader()
@@ -138,7 +138,7 @@ def test_a_foreign_pod_comes_in_between(single_writer: bool) -> None:
     assert violations(history, NodeCapacityIsRespected, single_writer=single_writer) == ["S2"] * single_writer
 
 
-def test_the_node_offers_less_and_that_was_heard() -> None:
+def test_a_decreased_allocatable_that_was_received_violates() -> None:
     async def history(stage: Stage) -> None:
         stage.create(node("n1"), pod("a", requests=GPUS8))
         host = await stage.leader()
@@ -149,7 +149,7 @@ def test_the_node_offers_less_and_that_was_heard() -> None:
     assert violations(history, NodeCapacityIsRespected) == ["S2", "S2"]
 
 
-def test_the_node_offers_less_and_nobody_has_heard() -> None:
+def test_a_decreased_allocatable_that_was_not_received_does_not_violate() -> None:
     async def history(stage: Stage) -> None:
         stage.create(node("n1"), pod("a", requests=GPUS8))
         host = await stage.leader()
@@ -159,7 +159,7 @@ def test_the_node_offers_less_and_nobody_has_heard() -> None:
     assert violations(history, NodeCapacityIsRespected) == []
 
 
-def test_a_bind_that_lands_late() -> None:
+def test_a_bind_that_is_applied_late_does_not_violate() -> None:
     async def history(stage: Stage) -> None:
         stage.create(node("n1"), pod("a", requests=GPUS8), pod("b", requests=GPUS8))
         host = await stage.leader()
@@ -184,7 +184,7 @@ def test_a_bind_that_lands_late() -> None:
     ids=["not-ready", "fatal", "other-polarity", "cordoned", "tainted", "gone"],
 )
 @pytest.mark.parametrize("known_to_sender", [True, False])
-def test_a_node_that_may_not_take_it(spoil: object, known_to_sender: bool) -> None:
+def test_a_bind_to_a_node_known_to_be_unusable_violates(spoil: object, known_to_sender: bool) -> None:
     async def history(stage: Stage) -> None:
         stage.create(node("n1"), pod("a"))
         host = await stage.leader()
@@ -207,7 +207,7 @@ def test_a_node_that_may_not_take_it(spoil: object, known_to_sender: bool) -> No
     ],
     ids=["healthy", "unknown-type", "no-topology-asked", "soft-taint", "tolerated"],
 )
-def test_a_node_that_may_take_it(spoil: object) -> None:
+def test_a_bind_to_a_usable_node_does_not_violate(spoil: object) -> None:
     async def history(stage: Stage) -> None:
         stage.create(node("n1"), pod("a", tolerations=[{"key": "ok", "operator": "Exists"}]))
         spoil(stage)  # type: ignore[operator]
@@ -217,7 +217,7 @@ def test_a_node_that_may_take_it(spoil: object) -> None:
     assert violations(history, NodeAllowsPod) == []
 
 
-def test_a_node_of_unknown_place_for_a_gang_that_needs_one() -> None:
+def test_an_unknown_topology_position_violates_for_a_gang_with_a_required_level() -> None:
     async def history(stage: Stage) -> None:
         stage.create(
             node("n1"), pod_group("g", min_member=1, topology={"required": "block"}), pod("a", group="g")

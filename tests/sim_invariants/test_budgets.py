@@ -1,4 +1,4 @@
-"""S24 can fail, and does not when it only looks like it."""
+"""S24 reports violations of a history, and nothing for a similar valid one."""
 
 from typing import Any
 
@@ -19,12 +19,12 @@ def budget() -> dict[str, Any]:
 
 
 def allow(stage: Stage, count: int) -> None:
-    """As the controller tells of the budget now."""
+    """Set the budget's status as the controller does."""
     stage.status("guard", BUDGETS, disruptionsAllowed=count, observedGeneration=1)
 
 
 async def guarded(stage: Stage, allowed: int, *, phase: str = "Running") -> Actor:
-    """Three pods of a budget that run, and everybody knows."""
+    """Three pods of a budget, received by the leader."""
     stage.create(node("n1"), budget())
     for number in range(3):
         made = pod(f"a{number}", nodeName="n1")
@@ -46,7 +46,7 @@ def choose(stage: Stage, host: Actor, *names: str, beneficiary: str = "default/o
 
 
 @pytest.mark.parametrize(("allowed", "expected"), [(2, []), (1, ["S24"]), (0, ["S24"])])
-def test_more_go_than_a_budget_allows(allowed: int, expected: list[str]) -> None:
+def test_more_evictions_than_a_budget_allows_violate(allowed: int, expected: list[str]) -> None:
     async def history(stage: Stage) -> None:
         choose(stage, await guarded(stage, allowed), "a0", "a1")
 
@@ -54,8 +54,10 @@ def test_more_go_than_a_budget_allows(allowed: int, expected: list[str]) -> None
 
 
 @pytest.mark.parametrize(("is_counted", "expected"), [(False, ["S24"]), (True, [])])
-def test_one_after_the_other(is_counted: bool, expected: list[str]) -> None:
-    """The second one goes while the status does not count the first one, or does and allows another."""
+def test_a_second_eviction_before_the_status_counts_the_first_violates(
+    is_counted: bool, expected: list[str]
+) -> None:
+    """The status may count the first eviction and allow another one by then."""
 
     async def history(stage: Stage) -> None:
         host = await guarded(stage, 1)
@@ -71,7 +73,7 @@ def test_one_after_the_other(is_counted: bool, expected: list[str]) -> None:
     assert violations(history, BudgetsAreRespected) == expected
 
 
-def test_one_that_was_decided_twice_counts_once() -> None:
+def test_an_eviction_that_is_decided_twice_counts_once() -> None:
     async def history(stage: Stage) -> None:
         host = await guarded(stage, 1)
         choose(stage, host, "a0")
@@ -81,7 +83,7 @@ def test_one_that_was_decided_twice_counts_once() -> None:
 
 
 @pytest.mark.parametrize(("ago_s", "expected"), [(1, []), (4, ["S24"])])
-def test_a_budget_that_shrank_while_it_was_decided(ago_s: float, expected: list[str]) -> None:
+def test_a_budget_that_shrank_during_the_cycle_does_not_violate(ago_s: float, expected: list[str]) -> None:
     async def history(stage: Stage) -> None:
         host = await guarded(stage, 1)
         allow(stage, 0)
@@ -92,14 +94,14 @@ def test_a_budget_that_shrank_while_it_was_decided(ago_s: float, expected: list[
     assert violations(history, BudgetsAreRespected) == expected
 
 
-def test_pods_that_do_not_run_are_in_no_budget() -> None:
+def test_pods_that_do_not_run_do_not_count_for_a_budget() -> None:
     async def history(stage: Stage) -> None:
         choose(stage, await guarded(stage, 0, phase="Pending"), "a0")
 
     assert violations(history, BudgetsAreRespected) == []
 
 
-def test_a_release_asks_no_budget() -> None:
+def test_budgets_do_not_apply_to_a_release() -> None:
     async def history(stage: Stage) -> None:
         choose(stage, await guarded(stage, 0), "a0", beneficiary="")
 

@@ -1,4 +1,4 @@
-"""Marks are counted where rare things happen, and nowhere else."""
+"""Coverage points are counted when a rare event happens, and at no other time."""
 
 import pytest
 from phalanx_simulator.embedded.manifests import gang, node, pod, pod_group
@@ -16,16 +16,16 @@ from phalanx_simulator.invariants.coverage_points import COVERAGE_POINTS, missin
 from tests.sim_invariants.stage import History, Stage, play
 
 GROUPS = "podgroups.scheduling.phalanx.dev"
-MARKERS = (BindCoverage, GangCoverage, NodeCoverage, ProcessCoverage, WriteCoverage)
+RECORDERS = (BindCoverage, GangCoverage, NodeCoverage, ProcessCoverage, WriteCoverage)
 POD = "/api/v1/namespaces/default/pods/a"
 
 
 def seen(history: History) -> set[str]:
-    return set(play(history, *MARKERS).coverage.counts)
+    return set(play(history, *RECORDERS).coverage.counts)
 
 
 @pytest.mark.parametrize(("effect", "end"), [(Effect.APPLIED_BUT_LOST, "bound"), (Effect.LOST, "free")])
-def test_an_unknown_bind_is_read_back(effect: Effect, end: str) -> None:
+def test_reading_back_an_unknown_bind_is_counted(effect: Effect, end: str) -> None:
     async def history(stage: Stage) -> None:
         stage.create(node("n1"), pod("a"))
         host = await stage.leader()
@@ -46,7 +46,7 @@ def test_an_unknown_bind_is_read_back(effect: Effect, end: str) -> None:
         (503, True, {"bind-server-error", "bind-applied-but-refused"}),
     ],
 )
-def test_a_bind_is_answered_with_an_error(status: int, applied: bool, expected: set[str]) -> None:
+def test_error_responses_of_binds_are_counted(status: int, applied: bool, expected: set[str]) -> None:
     async def history(stage: Stage) -> None:
         stage.create(node("n1"), pod("a"))
         host = await stage.leader()
@@ -63,12 +63,12 @@ def test_a_bind_is_answered_with_an_error(status: int, applied: bool, expected: 
         ("nothing", {"bind-landed-late"}),
         ("pod", {"bind-landed-late", "pod-deleted-while-binding"}),
         ("node", {"bind-landed-late", "node-gone-while-binding"}),
-        ("cordon", {"bind-landed-late", "node-spoilt-while-binding"}),
+        ("cordon", {"bind-landed-late", "node-unusable-while-binding"}),
         ("rival", {"bind-landed-late", "pod-bound-by-another-while-binding"}),
         ("failover", {"bind-landed-late", "bind-landed-after-failover"}),
     ],
 )
-def test_something_happens_while_a_bind_is_on_its_way(what: str, expected: set[str]) -> None:
+def test_changes_while_a_bind_is_in_flight_are_counted(what: str, expected: set[str]) -> None:
     async def history(stage: Stage) -> None:
         stage.create(node("n1"), pod("a"))
         host = await stage.leader()
@@ -89,7 +89,7 @@ def test_something_happens_while_a_bind_is_on_its_way(what: str, expected: set[s
     assert seen(history) == expected
 
 
-def test_what_becomes_of_a_gang() -> None:
+def test_events_of_a_gang_are_counted() -> None:
     async def history(stage: Stage) -> None:
         stage.create(node("n1"), pod_group("g", min_member=2), *gang("g", {"w": 4}))
         host = await stage.leader()
@@ -113,7 +113,7 @@ def test_what_becomes_of_a_gang() -> None:
     }
 
 
-def test_a_host_that_hears_late() -> None:
+def test_late_events_are_counted() -> None:
     async def history(stage: Stage) -> None:
         await stage.leader()
         stage.create(pod("a"))
@@ -122,7 +122,7 @@ def test_a_host_that_hears_late() -> None:
     assert seen(history) == {"events-late"}
 
 
-def test_what_becomes_of_nodes() -> None:
+def test_events_of_nodes_are_counted() -> None:
     async def history(stage: Stage) -> None:
         stage.create(node("n1"), pod("a"))
         host = await stage.leader()
@@ -137,7 +137,7 @@ def test_what_becomes_of_nodes() -> None:
     assert seen(history) == {"node-lost", "mass-fault", "allocatable-below-use", "node-recreated"}
 
 
-def test_a_mark_that_is_not_listed() -> None:
+def test_an_unlisted_coverage_point_raises() -> None:
     async def history(stage: Stage) -> None:
         with pytest.raises(KeyError):
             BindCoverage(stage.context, stage.checks.truth).reached("something-else")
@@ -145,7 +145,7 @@ def test_a_mark_that_is_not_listed() -> None:
     play(history, BindCoverage)
 
 
-def test_those_that_were_not_reached_are_named() -> None:
+def test_missing_coverage_points_are_listed() -> None:
     assert missing(dict.fromkeys(COVERAGE_POINTS, 1)) == []
     assert missing({}) == list(COVERAGE_POINTS)
     assert len(COVERAGE_POINTS) >= 25

@@ -1,4 +1,4 @@
-"""S7, S15, S16, S17, L10 can fail, and do not when it only looks like it."""
+"""S7, S15, S16, S17, L10 report violations of a history, and nothing for a similar valid one."""
 
 from typing import Any
 
@@ -31,7 +31,7 @@ def owned(name: str, **options: Any) -> dict[str, Any]:
 async def bound(
     stage: Stage, count: int, *, min_member: int = 3, on_record: bool = True, **spec: Any
 ) -> Actor:
-    """A gang of three of which so many are bound, each to a node of its own, a while ago."""
+    """A gang of three members, `count` of which were bound 40 s ago, each to another node."""
     stage.create(*(node(f"n{number}") for number in range(4)))
     stage.create(pod_group("g", min_member=min_member, **spec), *(owned(f"a{n}") for n in range(3)))
     host = await stage.leader()
@@ -59,7 +59,7 @@ async def evict(stage: Stage, host: Actor, *names: str) -> None:
         await host.evict(name)
 
 
-def test_a_gang_that_never_started_is_released() -> None:
+def test_a_complete_release_of_a_gang_that_never_started_is_justified() -> None:
     async def history(stage: Stage) -> None:
         host = await bound(stage, 2)
         await evict(stage, host, "a0", "a1")
@@ -67,7 +67,7 @@ def test_a_gang_that_never_started_is_released() -> None:
     assert violations(history, EvictionsAreJustified) == []
 
 
-def test_a_gang_is_released_in_part() -> None:
+def test_a_partial_release_violates() -> None:
     async def history(stage: Stage) -> None:
         host = await bound(stage, 2)
         await evict(stage, host, "a0")
@@ -75,7 +75,7 @@ def test_a_gang_is_released_in_part() -> None:
     assert violations(history, EvictionsAreJustified) == ["S7"]
 
 
-def test_an_eviction_that_nobody_decided() -> None:
+def test_an_eviction_without_a_decision_violates() -> None:
     async def history(stage: Stage) -> None:
         host = await bound(stage, 2)
         await host.evict("a0")
@@ -83,7 +83,7 @@ def test_an_eviction_that_nobody_decided() -> None:
     assert violations(history, EvictionsAreJustified) == ["S7"]
 
 
-def test_a_gang_that_runs_is_evicted() -> None:
+def test_an_eviction_of_a_running_gang_violates() -> None:
     async def history(stage: Stage) -> None:
         host = await bound(stage, 3)
         await evict(stage, host, "a0", "a1", "a2")
@@ -92,7 +92,7 @@ def test_a_gang_that_runs_is_evicted() -> None:
 
 
 @pytest.mark.parametrize("recovery", [RESTART, {"onMemberFailure": "Wait"}])
-def test_a_member_failed(recovery: dict[str, str]) -> None:
+def test_a_restart_after_a_failed_member_is_justified_only_with_restart(recovery: dict[str, str]) -> None:
     async def history(stage: Stage) -> None:
         host = await bound(stage, 3, recovery=recovery)
         stage.status("a2", phase="Failed")
@@ -101,18 +101,18 @@ def test_a_member_failed(recovery: dict[str, str]) -> None:
     assert violations(history, EvictionsAreJustified) == ([] if recovery is RESTART else ["S7"] * 2)
 
 
-def test_nothing_failed_and_it_is_restarted() -> None:
+def test_a_restart_without_a_failure_violates() -> None:
     async def history(stage: Stage) -> None:
         host = await bound(stage, 3, recovery=RESTART)
         await evict(stage, host, "a0", "a1", "a2")
 
     assert violations(history, EvictionsAreJustified) == ["S7"], (
-        "once the first is gone, the others may follow"
+        "once the first is deleted, the others may be evicted"
     )
 
 
 @pytest.mark.parametrize(("name", "expected"), [("a0", []), ("a1", ["S7", "S7"])])
-def test_members_on_lost_nodes_are_replaced(name: str, expected: list[str]) -> None:
+def test_only_members_on_lost_nodes_may_be_replaced(name: str, expected: list[str]) -> None:
     async def history(stage: Stage) -> None:
         host = await bound(stage, 3, recovery={"onNodeLoss": "Replace"})
         stage.condition("n0", "Ready", "Unknown")
@@ -122,8 +122,10 @@ def test_members_on_lost_nodes_are_replaced(name: str, expected: list[str]) -> N
 
 
 @pytest.mark.parametrize(("name", "expected"), [("a0", []), ("a1", ["S7", "S7"])])
-def test_a_gang_whose_status_does_not_say_yet_that_it_has_started(name: str, expected: list[str]) -> None:
-    """Its leader has seen it start, and replaces members on lost nodes; those on others stay."""
+def test_members_on_lost_nodes_may_be_replaced_before_the_start_is_reported(
+    name: str, expected: list[str]
+) -> None:
+    """The leader that has seen the start replaces members on lost nodes and no others."""
 
     async def history(stage: Stage) -> None:
         host = await bound(stage, 3, on_record=False, recovery={"onNodeLoss": "Replace"})
@@ -134,7 +136,7 @@ def test_a_gang_whose_status_does_not_say_yet_that_it_has_started(name: str, exp
 
 
 @pytest.mark.parametrize(("on_record", "expected"), [(False, []), (True, ["S7", "S7"])])
-def test_a_new_leader_cannot_know_that_it_has_started(on_record: bool, expected: list[str]) -> None:
+def test_a_gang_whose_start_is_not_reported_may_be_released(on_record: bool, expected: list[str]) -> None:
     async def history(stage: Stage) -> None:
         host = await bound(stage, 3, on_record=on_record)
         stage.status("a2", phase="Failed")
@@ -144,8 +146,8 @@ def test_a_new_leader_cannot_know_that_it_has_started(on_record: bool, expected:
 
 
 @pytest.mark.parametrize(("left", "expected"), [([], []), (["a0"], ["S7", "S7"])])
-def test_a_gang_of_which_nobody_is_left_begins_anew(left: list[str], expected: list[str]) -> None:
-    """A bind that was on its way lands when the others are gone: one of three has a node."""
+def test_a_gang_that_lost_all_members_counts_as_never_started(left: list[str], expected: list[str]) -> None:
+    """A bind in flight is applied after all others are deleted: one of three members has a node."""
 
     async def history(stage: Stage) -> None:
         host = await bound(stage, 3)
@@ -160,8 +162,8 @@ def test_a_gang_of_which_nobody_is_left_begins_anew(left: list[str], expected: l
 
 
 @pytest.mark.parametrize(("ago_s", "expected"), [(0, []), (10, ["S7"])])
-def test_a_member_that_has_just_moved_to_another_gang(ago_s: float, expected: list[str]) -> None:
-    """Into one that is finishing, while its own is restarted."""
+def test_a_member_that_has_just_moved_counts_for_both_gangs(ago_s: float, expected: list[str]) -> None:
+    """It moves into a finishing gang while its previous gang is restarted."""
 
     def moved(item: dict[str, Any]) -> dict[str, Any]:
         labels = {**item["metadata"]["labels"], "scheduling.phalanx.dev/pod-group": "h"}
@@ -186,7 +188,7 @@ def test_a_member_that_has_just_moved_to_another_gang(ago_s: float, expected: li
     assert violations(history, EvictionsAreJustified) == expected
 
 
-def test_a_gang_that_is_finishing() -> None:
+def test_an_eviction_of_a_finishing_gang_violates() -> None:
     async def history(stage: Stage) -> None:
         host = await bound(stage, 3, recovery=RESTART)
         stage.status("a2", phase="Succeeded")
@@ -197,7 +199,7 @@ def test_a_gang_that_is_finishing() -> None:
     assert violations(history, EvictionsAreJustified) == ["S7", "S7"]
 
 
-def test_a_pod_that_nobody_would_make_again() -> None:
+def test_an_eviction_of_a_pod_without_a_controller_violates() -> None:
     async def history(stage: Stage) -> None:
         stage.create(node("n0"), pod_group("g", min_member=2), pod("a", group="g"), pod("b", group="g"))
         host = await stage.leader()
@@ -210,22 +212,24 @@ def test_a_pod_that_nobody_would_make_again() -> None:
 TARGET = {"type": "DisruptionTarget", "status": "True", "reason": "x"}
 
 
-@pytest.mark.parametrize("told", [True, False])
-def test_an_eviction_says_why_first(told: bool) -> None:
+@pytest.mark.parametrize("is_announced", [True, False])
+def test_an_eviction_without_disruption_target_violates(is_announced: bool) -> None:
     async def history(stage: Stage) -> None:
         host = await bound(stage, 2)
-        if told:
+        if is_announced:
             stage.status("a0", condition=TARGET)
         await host.evict("a0")
 
-    assert violations(history, EvictionsNotCountedByJobs) == ["S15"] * (not told)
+    assert violations(history, EvictionsNotCountedByJobs) == ["S15"] * (not is_announced)
 
 
 @pytest.mark.parametrize(
     ("failed", "ignores", "expected"), [(2, True, ["S15"]), (1, True, []), (2, False, [])]
 )
-def test_a_job_counts_what_it_should_not(failed: int, ignores: bool, expected: list[str]) -> None:
-    """One pod has failed by itself, another was evicted."""
+def test_a_job_that_counts_evictions_as_failures_violates(
+    failed: int, ignores: bool, expected: list[str]
+) -> None:
+    """One pod failed by itself, another was evicted."""
 
     async def history(stage: Stage) -> None:
         made = job("j", members=2)
@@ -247,7 +251,7 @@ def test_a_job_counts_what_it_should_not(failed: int, ignores: bool, expected: l
 
 
 @pytest.mark.parametrize(("others", "expected"), [(3, ["S16"]), (0, [])])
-def test_back_to_the_node_that_failed_it(others: int, expected: list[str]) -> None:
+def test_a_placement_on_a_node_that_failed_the_gang_violates(others: int, expected: list[str]) -> None:
     async def history(stage: Stage) -> None:
         stage.create(*(node(f"n{number}") for number in range(1 + others)))
         stage.create(pod_group("g", min_member=1), owned("a0", requests=GPUS8), owned("a1", requests=GPUS8))
@@ -267,10 +271,8 @@ def test_back_to_the_node_that_failed_it(others: int, expected: list[str]) -> No
 
 
 @pytest.mark.parametrize(("others", "expected"), [(2, ["S16"]), (1, [])])
-def test_a_node_of_which_nobody_can_know_whether_it_failed_it_is_no_way_out(
-    others: int, expected: list[str]
-) -> None:
-    """n0 has failed the gang; on n1 a member failed through its own fault."""
+def test_a_node_with_a_failed_member_is_not_an_alternative(others: int, expected: list[str]) -> None:
+    """n0 has failed the gang; on n1 a member failed by itself."""
 
     async def history(stage: Stage) -> None:
         stage.create(*(node(f"n{number}") for number in range(1 + others)), pod_group("g", min_member=1))
@@ -291,8 +293,10 @@ def test_a_node_of_which_nobody_can_know_whether_it_failed_it_is_no_way_out(
 
 
 @pytest.mark.parametrize(("known", "expected"), [(["n0"], []), ([], ["S16"])])
-def test_a_node_that_is_gone_is_known_as_it_was(known: list[str], expected: list[str]) -> None:
-    """Events of nodes are late: that the member is gone is seen, and not why."""
+def test_a_deleted_node_that_the_process_still_sees_does_not_count(
+    known: list[str], expected: list[str]
+) -> None:
+    """Node events are late: the process sees that the member is deleted, and not why."""
 
     async def history(stage: Stage) -> None:
         stage.create(*(node(f"n{number}") for number in range(4)), pod_group("g", min_member=1))
@@ -309,7 +313,7 @@ def test_a_node_that_is_gone_is_known_as_it_was(known: list[str], expected: list
     assert violations(history, FailedNodesAvoided) == expected
 
 
-def test_a_failure_of_its_own_is_not_the_nodes() -> None:
+def test_a_member_that_failed_by_itself_does_not_count_against_its_node() -> None:
     async def history(stage: Stage) -> None:
         stage.create(node("n0"), node("n1"), pod_group("g", min_member=1))
         stage.create(owned("a0", requests=GPUS8), owned("a1", requests=GPUS8))
@@ -325,7 +329,7 @@ def test_a_failure_of_its_own_is_not_the_nodes() -> None:
 
 
 async def turned_bad(stage: Stage, bad: int, *, decided_before: bool = True) -> Actor:
-    """Of twelve nodes so many turn bad, n0 first; a gang is partly bound."""
+    """`bad` of twelve nodes turn bad, n0 first; a gang is partly bound."""
     stage.create(*(node(f"n{number}") for number in range(4, 12)))
     host = await bound(stage, 2)
     if decided_before:
@@ -339,7 +343,7 @@ async def turned_bad(stage: Stage, bad: int, *, decided_before: bool = True) -> 
 @pytest.mark.parametrize(
     ("bad", "later_s", "expected"), [(7, 10, ["S17"]), (6, 10, []), (7, 400, [])], ids=["mass", "half", "old"]
 )
-def test_evictions_while_nodes_turn_bad(bad: int, later_s: float, expected: list[str]) -> None:
+def test_evictions_while_most_nodes_turn_bad_violate(bad: int, later_s: float, expected: list[str]) -> None:
     async def history(stage: Stage) -> None:
         host = await turned_bad(stage, bad)
         await stage.pass_time(later_s)
@@ -360,7 +364,7 @@ def test_evictions_while_nodes_turn_bad(bad: int, later_s: float, expected: list
         ("Consolidated", 7, 10, []),
     ],
 )
-def test_an_eviction_is_sent_after_nodes_have_turned_bad(
+def test_sending_an_earlier_eviction_after_most_nodes_turned_bad_violates(
     reason: str, bad: int, later_s: float, expected: list[str]
 ) -> None:
     async def history(stage: Stage) -> None:
@@ -384,19 +388,19 @@ def test_an_eviction_is_sent_after_nodes_have_turned_bad(
         (200, 0, 60, 10, []),
         (200, 0, 0, 400, []),
     ],
-    ids=["told", "not told", "they join", "told wrongly", "its clock is wrong", "old"],
+    ids=["reported", "not-reported", "new-nodes", "wrong-time", "wrong-clock", "old"],
 )
-def test_a_new_process_knows_that_they_turned_where_they_tell(
+def test_a_new_process_counts_nodes_whose_conditions_report_the_transition(
     age_s: float, late_s: float | None, clock_s: int, later_s: float, expected: list[str]
 ) -> None:
     async def history(stage: Stage) -> None:
         host = await turned_bad(stage, 0, decided_before=False)
         await stage.pass_time(age_s - 45)
-        told = {}
+        reported = {}
         if late_s is not None:
-            told = {"lastTransitionTime": format_time(stage.clock.now_ms() + round(late_s * 1000))}
+            reported = {"lastTransitionTime": format_time(stage.clock.now_ms() + round(late_s * 1000))}
         for number in range(7):
-            stage.condition(f"n{number}", "GpuXidError", "True", **told)
+            stage.condition(f"n{number}", "GpuXidError", "True", **reported)
         await stage.pass_time(later_s)
         host.clock.jump(clock_s * 1000)
         choose(stage, host, "a0", "a1")
@@ -404,11 +408,11 @@ def test_a_new_process_knows_that_they_turned_where_they_tell(
     assert violations(history, Breaker) == expected
 
 
-@pytest.mark.parametrize(("is_made_anew", "expected"), [(True, []), (False, ["S17"])])
-def test_a_node_that_is_made_anew_and_bad_has_not_turned(is_made_anew: bool, expected: list[str]) -> None:
+@pytest.mark.parametrize(("is_recreated", "expected"), [(True, []), (False, ["S17"])])
+def test_a_recreated_bad_node_has_not_turned_bad(is_recreated: bool, expected: list[str]) -> None:
     async def history(stage: Stage) -> None:
         host = await turned_bad(stage, 7)
-        if is_made_anew:
+        if is_recreated:
             stage.delete("n6", "nodes")
             await stage.pass_time(2)
             stage.create(node("n6"))
@@ -420,7 +424,7 @@ def test_a_node_that_is_made_anew_and_bad_has_not_turned(is_made_anew: bool, exp
 
 
 @pytest.mark.parametrize(("target", "expected"), [("n8", ["S17"]), ("n11", [])])
-def test_a_node_that_was_bad_a_moment_ago(target: str, expected: list[str]) -> None:
+def test_a_placement_on_a_node_that_was_recently_bad_violates(target: str, expected: list[str]) -> None:
     async def history(stage: Stage) -> None:
         host = await turned_bad(stage, 9)
         await stage.pass_time(10)
@@ -440,7 +444,9 @@ def test_a_node_that_was_bad_a_moment_ago(target: str, expected: list[str]) -> N
         ({"onNodeLoss": "Wait"}, 400, []),
     ],
 )
-def test_a_member_stays_on_a_lost_node(recovery: dict[str, str], lost_s: float, expected: list[str]) -> None:
+def test_a_member_that_stays_on_a_lost_node_violates(
+    recovery: dict[str, str], lost_s: float, expected: list[str]
+) -> None:
     async def history(stage: Stage) -> None:
         host = await bound(stage, 3, recovery=recovery)
         host.decided(CycleResult(cycle=1))
@@ -451,18 +457,18 @@ def test_a_member_stays_on_a_lost_node(recovery: dict[str, str], lost_s: float, 
     assert violations(history, LostMembersAreEvicted) == expected
 
 
-@pytest.mark.parametrize("is_well_between", [True, False])
-def test_a_node_that_flaps_is_not_lost_all_the_while(is_well_between: bool) -> None:
-    """It is bad at each look."""
+@pytest.mark.parametrize("is_healthy_between", [True, False])
+def test_the_grace_period_restarts_when_a_node_was_healthy(is_healthy_between: bool) -> None:
+    """It is bad at each tick of the check."""
 
     async def history(stage: Stage) -> None:
         host = await bound(stage, 3, recovery={"onNodeLoss": "Replace", "gracePeriod": "10s"})
         host.decided(CycleResult(cycle=1))
         await stage.pass_time(70)
         for _ in range(18):
-            if is_well_between:
+            if is_healthy_between:
                 stage.condition("n0", "Ready", "True")
             stage.condition("n0", "Ready", "Unknown")
             await stage.pass_time(5)
 
-    assert violations(history, LostMembersAreEvicted) == ([] if is_well_between else ["L10"])
+    assert violations(history, LostMembersAreEvicted) == ([] if is_healthy_between else ["L10"])

@@ -1,4 +1,4 @@
-"""S3, S5, S10 can fail, and do not when it only looks like it."""
+"""S3, S5, S10 report violations of a history, and nothing for a similar valid one."""
 
 from collections.abc import Callable
 
@@ -27,7 +27,7 @@ def gang(stage: Stage, members: int, *, min_member: int = 3) -> None:
     stage.create(*(owned(f"a-{number}") for number in range(members)))
 
 
-def test_a_bind_that_nobody_decided() -> None:
+def test_a_bind_without_a_decision_violates() -> None:
     async def history(stage: Stage) -> None:
         gang(stage, 1, min_member=1)
         host = await stage.leader()
@@ -36,7 +36,7 @@ def test_a_bind_that_nobody_decided() -> None:
     assert violations(history, WholeGangs) == ["S3"]
 
 
-def test_a_bind_to_another_node_than_decided() -> None:
+def test_a_bind_to_another_node_than_decided_violates() -> None:
     async def history(stage: Stage) -> None:
         gang(stage, 1, min_member=1)
         host = await stage.leader()
@@ -46,7 +46,7 @@ def test_a_bind_to_another_node_than_decided() -> None:
     assert violations(history, WholeGangs) == ["S3"]
 
 
-def test_a_decision_for_too_few() -> None:
+def test_a_start_with_too_few_members_violates() -> None:
     async def history(stage: Stage) -> None:
         gang(stage, 3)
         host = await stage.leader()
@@ -55,7 +55,7 @@ def test_a_decision_for_too_few() -> None:
     assert violations(history, WholeGangs) == ["S3"]
 
 
-def test_a_decision_that_completes_a_gang() -> None:
+def test_bound_members_count_for_a_start() -> None:
     async def history(stage: Stage) -> None:
         gang(stage, 3)
         host = await stage.leader()
@@ -68,7 +68,7 @@ def test_a_decision_that_completes_a_gang() -> None:
 
 
 @pytest.mark.parametrize(("ago_s", "expected"), [(1, []), (4, ["S3"])])
-def test_a_member_that_was_bound_is_gone_unheard(ago_s: float, expected: list[str]) -> None:
+def test_a_bound_member_that_was_just_deleted_counts_for_a_start(ago_s: float, expected: list[str]) -> None:
     async def history(stage: Stage) -> None:
         gang(stage, 3)
         host = await stage.leader()
@@ -81,7 +81,7 @@ def test_a_member_that_was_bound_is_gone_unheard(ago_s: float, expected: list[st
 
 
 @pytest.mark.parametrize(("ago_s", "expected"), [(1, []), (4, ["S3"])])
-def test_a_pod_of_another_gang_was_moved_into_this_one_and_is_gone_unheard(
+def test_a_pod_that_moved_into_the_gang_and_was_just_deleted_counts_for_a_start(
     ago_s: float, expected: list[str]
 ) -> None:
     async def history(stage: Stage) -> None:
@@ -97,7 +97,7 @@ def test_a_pod_of_another_gang_was_moved_into_this_one_and_is_gone_unheard(
     assert violations(history, WholeGangs) == expected
 
 
-def test_a_member_that_left_long_ago_and_is_deleted_now_was_counted_by_nobody() -> None:
+def test_a_member_that_left_the_gang_earlier_does_not_count_for_a_start() -> None:
     async def history(stage: Stage) -> None:
         gang(stage, 3)
         host = await stage.leader()
@@ -113,7 +113,7 @@ def test_a_member_that_left_long_ago_and_is_deleted_now_was_counted_by_nobody() 
 
 
 async def lose(stage: Stage, host: Actor, name: str, ago_s: float) -> None:
-    """A pod that the host has long known is deleted, and it hears of that; so long ago."""
+    """Delete a pod that the host has received; the host receives the deletion `ago_s` before the return."""
     await host.receive()
     await stage.pass_time(4.0)
     stage.delete(name)
@@ -122,7 +122,7 @@ async def lose(stage: Stage, host: Actor, name: str, ago_s: float) -> None:
 
 
 def into(group: str) -> Callable[[Object], Object]:
-    """A pod's manifest, moved into this PodGroup."""
+    """A function that moves a pod into this PodGroup."""
 
     def moved(pod: Object) -> Object:
         meta = pod["metadata"]
@@ -131,7 +131,7 @@ def into(group: str) -> Callable[[Object], Object]:
     return moved
 
 
-def test_min_member_was_raised_unheard() -> None:
+def test_an_increased_min_member_counts_once_it_is_received() -> None:
     async def history(stage: Stage) -> None:
         gang(stage, 3, min_member=2)
         host = await stage.leader()
@@ -145,14 +145,14 @@ def test_min_member_was_raised_unheard() -> None:
     assert violations(history, WholeGangs) == ["S3"]
 
 
-@pytest.mark.parametrize(("kept", "expected"), [(2, []), (1, ["S3"])])
-def test_members_for_which_room_is_kept_complete_a_gang_that_reserves(kept: int, expected: list[str]) -> None:
+@pytest.mark.parametrize(("held", "expected"), [(2, []), (1, ["S3"])])
+def test_members_with_a_capacity_hold_count_for_a_gang_that_reserves(held: int, expected: list[str]) -> None:
     async def history(stage: Stage) -> None:
         role = {"name": "worker", "count": 3, "requests": {"cpu": 1}}
         group = pod_group("g", min_member=3, startWhen="Reserved", roles=[role])
         stage.create(node("n1"), node("n2"), group, owned("a-0"))
         host = await stage.leader()
-        host.place({"a-0": "n1"}, kept=kept)
+        host.place({"a-0": "n1"}, held=held)
         await host.bind("a-0", "n1")
         await stage.pass_time(120)
 
@@ -180,7 +180,7 @@ def with_subgroups(stage: Stage, **spec: object) -> None:
         ({"minSubGroups": 3}, ("a_0", "a_1", "b_0", "b_1", "c_0", "c_1"), []),
     ],
 )
-def test_a_start_needs_whole_subgroups(
+def test_a_start_without_enough_complete_subgroups_violates(
     spec: dict[str, object], decided: tuple[str, ...], expected: list[str]
 ) -> None:
     async def history(stage: Stage) -> None:
@@ -192,7 +192,9 @@ def test_a_start_needs_whole_subgroups(
 
 
 @pytest.mark.parametrize(("later", "expected"), [(("c-0", "c-1"), []), (("c-0",), ["S3"])])
-def test_a_later_subgroup_begins_whole(later: tuple[str, ...], expected: list[str]) -> None:
+def test_a_later_subgroup_that_starts_below_its_minimum_violates(
+    later: tuple[str, ...], expected: list[str]
+) -> None:
     async def history(stage: Stage) -> None:
         with_subgroups(stage, minSubGroups=2)
         host = await stage.leader()
@@ -206,7 +208,7 @@ def test_a_later_subgroup_begins_whole(later: tuple[str, ...], expected: list[st
 
 
 async def bound_in_part(stage: Stage) -> Actor:
-    """One of three members is bound, by a leader that has led for long."""
+    """Bind one of three members; the leader is undisturbed."""
     gang(stage, 3)
     host = await stage.leader()
     await stage.pass_time(40)
@@ -216,7 +218,7 @@ async def bound_in_part(stage: Stage) -> Actor:
 
 
 @pytest.mark.parametrize(("pause_s", "expected"), [(12, []), (45, ["S3"])])
-def test_partly_bound_for_long(pause_s: float, expected: list[str]) -> None:
+def test_a_gang_that_is_partly_bound_for_long_violates(pause_s: float, expected: list[str]) -> None:
     async def history(stage: Stage) -> None:
         await bound_in_part(stage)
         await stage.pass_time(pause_s)
@@ -224,8 +226,8 @@ def test_partly_bound_for_long(pause_s: float, expected: list[str]) -> None:
     assert violations(history, WholeGangs) == expected
 
 
-@pytest.mark.parametrize(("times", "expected"), [(2, []), (6, ["S3"])], ids=["in-time", "for-ever"])
-def test_writes_about_a_gang_that_are_refused_again_and_again(times: int, expected: list[str]) -> None:
+@pytest.mark.parametrize(("times", "expected"), [(2, []), (6, ["S3"])], ids=["in-time", "too-long"])
+def test_refused_writes_extend_the_limit_only_once(times: int, expected: list[str]) -> None:
     async def history(stage: Stage) -> None:
         host = await bound_in_part(stage)
         for _ in range(times):
@@ -237,7 +239,7 @@ def test_writes_about_a_gang_that_are_refused_again_and_again(times: int, expect
     assert violations(history, WholeGangs) == expected
 
 
-def test_partly_bound_while_the_leader_is_cut_off() -> None:
+def test_a_partition_of_the_leader_extends_the_limit() -> None:
     async def history(stage: Stage) -> None:
         host = await bound_in_part(stage)
         host.network.partition()
@@ -248,7 +250,7 @@ def test_partly_bound_while_the_leader_is_cut_off() -> None:
     assert violations(history, WholeGangs) == []
 
 
-def test_pods_without_a_controller_are_held() -> None:
+def test_a_partly_bound_gang_without_a_controller_does_not_violate() -> None:
     async def history(stage: Stage) -> None:
         stage.create(node("n1"), pod_group("g", min_member=2), pod("a", group="g"), pod("b", group="g"))
         host = await stage.leader()
@@ -259,7 +261,7 @@ def test_pods_without_a_controller_are_held() -> None:
     assert violations(history, WholeGangs) == []
 
 
-def test_a_gang_that_has_started_is_not_partly_bound() -> None:
+def test_a_started_gang_does_not_count_as_partly_bound() -> None:
     async def history(stage: Stage) -> None:
         gang(stage, 2, min_member=2)
         host = await stage.leader()
@@ -278,7 +280,7 @@ def blocks(stage: Stage, **spec: object) -> None:
 
 
 @pytest.mark.parametrize(("level", "expected"), [("required", ["S5"]), ("preferred", [])])
-def test_members_in_two_domains(level: str, expected: list[str]) -> None:
+def test_members_in_two_domains_of_a_required_level_violate(level: str, expected: list[str]) -> None:
     async def history(stage: Stage) -> None:
         blocks(stage, topology={level: "block"})
         host = await stage.leader()
@@ -288,7 +290,7 @@ def test_members_in_two_domains(level: str, expected: list[str]) -> None:
     assert violations(history, OneDomain) == expected
 
 
-def test_a_member_that_ended_binds_nobody() -> None:
+def test_a_failed_member_does_not_fix_the_domain() -> None:
     async def history(stage: Stage) -> None:
         blocks(stage, topology={"required": "block"})
         host = await stage.leader()
@@ -299,7 +301,7 @@ def test_a_member_that_ended_binds_nobody() -> None:
     assert violations(history, OneDomain) == []
 
 
-def test_a_label_edited_unheard() -> None:
+def test_a_node_label_that_the_sender_does_not_know_does_not_violate() -> None:
     async def history(stage: Stage) -> None:
         blocks(stage, topology={"required": "block"})
         host = await stage.leader()
@@ -315,7 +317,9 @@ def test_a_label_edited_unheard() -> None:
 
 
 @pytest.mark.parametrize(("before_s", "expected"), [(0.0, []), (60.0, ["S5"])])
-def test_a_pod_that_is_moved_into_the_gang(before_s: float, expected: list[str]) -> None:
+def test_a_pod_that_has_just_moved_into_the_gang_does_not_fix_the_domain(
+    before_s: float, expected: list[str]
+) -> None:
     async def history(stage: Stage) -> None:
         blocks(stage, topology={"required": "block"})
         stage.create(pod("c", group="h"))
@@ -332,7 +336,7 @@ def test_a_pod_that_is_moved_into_the_gang(before_s: float, expected: list[str])
     assert violations(history, OneDomain) == expected
 
 
-def test_a_placement_with_somebody_elses_pod() -> None:
+def test_a_placement_with_a_pod_of_another_gang_violates() -> None:
     async def history(stage: Stage) -> None:
         stage.create(pod_group("g", min_member=1), pod_group("h", min_member=1), pod("a", group="h"))
         host = await stage.leader()
@@ -342,7 +346,7 @@ def test_a_placement_with_somebody_elses_pod() -> None:
     assert violations(history, OwnMembersOnly) == ["S10"]
 
 
-def test_a_pod_that_only_names_the_group_of_another_owner() -> None:
+def test_a_placement_with_a_pod_of_another_owner_violates() -> None:
     async def history(stage: Stage) -> None:
         group = pod_group("g", min_member=1)
         owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "job", "uid": "job-uid", "controller": True}

@@ -1,4 +1,4 @@
-"""S25 can fail, and does not when it only looks like it."""
+"""S25 reports violations of a history, and nothing for a similar valid one."""
 
 from phalanx.model.decisions import Bind, Certificate, CycleResult, Placement
 from phalanx.model.memory import Memory, Move, Nomination
@@ -14,14 +14,14 @@ HIGH, OTHER = GangId("gang-high"), GangId("gang-other")
 
 
 def cluster(**other: object) -> Scenario:
-    """A node of eight GPUs, two of them those of a victim that is still to end, and two gangs that wait."""
+    """A node of eight GPUs with a victim of two GPUs that still runs, and two waiting gangs."""
     scenario = Scenario().nodes("n", gpu=8).gang("low", 1, gpu=2, on=["n-0"])
     scenario.gang("high", 1, gpu=6, queue="q").queue("q").queue("r")
     return scenario.gang("other", 1, gpu=2, **{"queue": "r", **other})
 
 
 def verdicts(scenario: Scenario, before: Memory, after: Memory, *, gang: str = "other") -> list[str]:
-    """When the pod of a gang is placed in a cycle before and after which this is kept."""
+    """Violations when a cycle with these memories before and after it places the pod of a gang."""
     scenario.memory = before
     snapshot = scenario.snapshot()
     member = snapshot.gangs[GangId(f"gang-{gang}")].members[0]
@@ -42,41 +42,41 @@ def nominated(gpus: int, *, victims: tuple[str, ...] = ("low-0",), scenario: Sce
     return Memory(nominations={HIGH: made})
 
 
-def test_who_leaves_enough_may_come() -> None:
+def test_a_placement_that_leaves_the_held_capacity_does_not_violate() -> None:
     scenario = cluster()
     kept = nominated(6, scenario=scenario)
     assert verdicts(scenario, kept, kept) == []
 
 
-def test_who_takes_of_it_may_not() -> None:
+def test_a_placement_that_uses_held_capacity_violates() -> None:
     scenario = cluster()
     kept = nominated(7, scenario=scenario)
     assert verdicts(scenario, kept, kept) == ["S25"]
 
 
-def test_what_a_victim_holds_becomes_room() -> None:
+def test_capacity_of_pods_that_are_not_victims_does_not_count() -> None:
     scenario = cluster()
     kept = nominated(6, victims=(), scenario=scenario)
     assert verdicts(scenario, kept, kept) == ["S25"]
 
 
-def test_what_is_given_up_is_kept_no_more() -> None:
+def test_an_expired_nomination_holds_no_capacity() -> None:
     scenario = cluster()
     assert verdicts(scenario, nominated(7, scenario=scenario), Memory()) == []
 
 
-def test_what_is_made_in_this_cycle_is_looked_at_elsewhere() -> None:
+def test_a_nomination_of_the_same_cycle_is_not_checked() -> None:
     scenario = cluster()
     assert verdicts(scenario, Memory(), nominated(7, scenario=scenario)) == []
 
 
-def test_who_is_more_important_in_the_queue_may_take_it() -> None:
+def test_a_gang_of_higher_priority_in_the_queue_may_use_held_capacity() -> None:
     scenario = cluster(queue="q", priority=1)
     kept = nominated(7, scenario=scenario)
     assert verdicts(scenario, kept, kept) == []
 
 
-def test_who_is_more_important_in_another_queue_may_not() -> None:
+def test_a_gang_of_higher_priority_in_another_queue_may_not_use_held_capacity() -> None:
     scenario = cluster(priority=1)
     kept = nominated(7, scenario=scenario)
     assert verdicts(scenario, kept, kept) == ["S25"]
@@ -90,13 +90,13 @@ def moving(gpus: int, *, scenario: Scenario) -> Memory:
     return Memory(moves={GangId("gang-low"): move})
 
 
-def test_the_room_of_one_that_is_moved_is_kept() -> None:
+def test_capacity_is_held_for_a_moved_gang() -> None:
     scenario = cluster()
     assert verdicts(scenario, moving(6, scenario=scenario), moving(6, scenario=scenario)) == []
     assert verdicts(scenario, moving(7, scenario=scenario), moving(7, scenario=scenario)) == ["S25"]
 
 
-def test_what_its_new_members_have_is_not_kept_besides() -> None:
+def test_the_usage_of_recreated_members_reduces_the_hold_of_a_moved_gang() -> None:
     scenario = cluster().gang("moved", 2, gpu=1, on=["n-0", ""])
     went, pods = scenario.members("low"), scenario.snapshot().gangs[GangId("gang-moved")]
     move = Move(pods.queue, "team", {NODE: {GPU: 5}}, tuple(pod.uid for pod in went), until=1)

@@ -1,4 +1,4 @@
-"""L1 to L5, L11, S18 can fail, and do not when it only looks like it."""
+"""L1 to L5, L11, S18 report violations of a history, and nothing for a similar valid one."""
 
 from collections.abc import Callable
 from typing import Any
@@ -26,13 +26,13 @@ GPUS8 = {"nvidia.com/gpu": "8"}
 GROUPS = "podgroups.scheduling.phalanx.dev"
 QUEUES = "queues.scheduling.phalanx.dev"
 CLASSES = "priorityclasses.scheduling.k8s.io"
-SEAT = {NodeName("n0"): {GPU: 1}}
+USAGE = {NodeName("n0"): {GPU: 1}}
 
 
-def made_for(gang_id: str, *nodes: str) -> Memory:
-    """Room is made on these nodes."""
-    seats = {NodeName(name): {GPU: 1} for name in nodes}
-    return Memory(nominations={GangId(gang_id): Nomination(usage=seats, victims=(), until=1, attempts=1)})
+def nominated(gang_id: str, *nodes: str) -> Memory:
+    """A nomination of the gang on these nodes."""
+    usage = {NodeName(name): {GPU: 1} for name in nodes}
+    return Memory(nominations={GangId(gang_id): Nomination(usage=usage, victims=(), until=1, attempts=1)})
 
 
 def two_blocks(stage: Stage) -> None:
@@ -49,7 +49,7 @@ async def at_rest(stage: Stage) -> None:
     stage.checks.at_rest()
 
 
-def test_a_gang_that_fits_and_waits() -> None:
+def test_a_waiting_gang_that_fits_violates() -> None:
     async def history(stage: Stage) -> None:
         two_blocks(stage)
         waiting(stage, 4)
@@ -58,7 +58,7 @@ def test_a_gang_that_fits_and_waits() -> None:
     assert violations(history, FeasibleGangsRun) == ["L1"]
 
 
-def test_room_that_has_just_come_is_no_omission() -> None:
+def test_capacity_that_has_just_appeared_does_not_violate() -> None:
     async def history(stage: Stage) -> None:
         waiting(stage, 4)
         await stage.pass_time(6)
@@ -68,7 +68,7 @@ def test_room_that_has_just_come_is_no_omission() -> None:
     assert violations(history, FeasibleGangsRun) == []
 
 
-def test_a_broken_gang_that_could_be_whole() -> None:
+def test_a_broken_gang_whose_missing_member_fits_violates() -> None:
     async def history(stage: Stage) -> None:
         two_blocks(stage)
         waiting(stage, 2)
@@ -90,7 +90,7 @@ def test_a_broken_gang_that_could_be_whole() -> None:
     ],
     ids=["no-domain", "no-level", "no-queue", "queue-limit", "members-missing"],
 )
-def test_a_gang_that_waits_for_a_reason(spec: dict[str, object]) -> None:
+def test_a_gang_that_waits_for_a_valid_reason_does_not_violate(spec: dict[str, object]) -> None:
     async def history(stage: Stage) -> None:
         two_blocks(stage)
         stage.create(queue("bounded", limit={"nvidia.com/gpu": "8"}))
@@ -114,9 +114,11 @@ def test_a_gang_that_waits_for_a_reason(spec: dict[str, object]) -> None:
         ({"q": {}}, {"disruption": {"mode": "Single"}, "runtime": {"estimate": "1m"}}, ["L1"]),
         ({"q": {}}, {"disruption": {"preemptible": False}}, []),
     ],
-    ids=["limit", "lower", "above", "order", "strict", "cells", "wishes", "not-preemptible"],
+    ids=["limit", "lower", "above", "order", "strict", "cells", "other-fields", "not-preemptible"],
 )
-def test_what_queues_allow(queues: dict[str, Any], spec: dict[str, Any], expected: list[str]) -> None:
+def test_queue_limits_and_other_fields_decide_whether_a_gang_fits(
+    queues: dict[str, Any], spec: dict[str, Any], expected: list[str]
+) -> None:
     async def history(stage: Stage) -> None:
         two_blocks(stage)
         stage.create(*(queue(name, **fields) for name, fields in queues.items()))
@@ -127,51 +129,53 @@ def test_what_queues_allow(queues: dict[str, Any], spec: dict[str, Any], expecte
 
 
 @pytest.mark.parametrize(
-    ("kept", "limit", "expected"),
+    ("held", "limit", "expected"),
     [(["n0"], "64", []), (["n0"], "", ["L1"]), (["n0", "n2"], "", [])],
-    ids=["on-its-account", "elsewhere", "in-both-blocks"],
+    ids=["queue-with-a-limit", "in-one-block", "in-both-blocks"],
 )
-def test_room_that_is_kept_for_another(kept: list[str], limit: str, expected: list[str]) -> None:
+def test_capacity_held_for_another_gang_does_not_count(
+    held: list[str], limit: str, expected: list[str]
+) -> None:
     async def history(stage: Stage) -> None:
         two_blocks(stage)
         stage.create(queue("q", **({"limit": {"nvidia.com/gpu": limit}} if limit else {})))
         waiting(stage, 2, queue="q", topology={"required": "block"})
         host = await stage.leader()
         stage.create(pod_group("other", min_member=1))
-        host.decided(CycleResult(cycle=0, memory=made_for(stage.uid("other", GROUPS), *kept)))
+        host.decided(CycleResult(cycle=0, memory=nominated(stage.uid("other", GROUPS), *held)))
         await at_rest(stage)
 
     assert violations(history, FeasibleGangsRun) == expected
 
 
-def test_room_that_is_kept_for_the_gang_itself() -> None:
+def test_capacity_held_for_the_gang_itself_counts() -> None:
     async def history(stage: Stage) -> None:
         two_blocks(stage)
         waiting(stage, 4)
         host = await stage.leader()
-        host.decided(CycleResult(cycle=0, memory=made_for(stage.uid("g", GROUPS), "n0")))
+        host.decided(CycleResult(cycle=0, memory=nominated(stage.uid("g", GROUPS), "n0")))
         await at_rest(stage)
 
     assert violations(history, FeasibleGangsRun) == ["L1"]
 
 
-@pytest.mark.parametrize("sort", ["nomination", "claim", "move"])
-@pytest.mark.parametrize(
-    ("seconds", "expected"), [(600, []), (1100, ["L1"])], ids=["in-its-time", "for-ever"]
-)
-def test_room_that_is_kept_for_ever(sort: str, seconds: int, expected: list[str]) -> None:
+@pytest.mark.parametrize("kind", ["nomination", "lost-members", "move"])
+@pytest.mark.parametrize(("seconds", "expected"), [(600, []), (1100, ["L1"])], ids=["in-time", "expired"])
+def test_a_hold_counts_only_for_a_limited_time(kind: str, seconds: int, expected: list[str]) -> None:
     async def history(stage: Stage) -> None:
         two_blocks(stage)
         waiting(stage, 4)
         stage.create(pod_group("other", min_member=1))
         host = await stage.leader()
         gang_id = GangId(stage.uid("other", GROUPS))
-        move = Move(queue=QueueName("q"), namespace="default", usage=SEAT, pods=(), until=1)
+        move = Move(queue=QueueName("q"), namespace="default", usage=USAGE, pods=(), until=1)
         memory = {
-            "nomination": made_for(gang_id, "n0"),
-            "claim": Memory(compositions={gang_id: GangComposition((), since=1, held={NodeName("n0"): ()})}),
+            "nomination": nominated(gang_id, "n0"),
+            "lost-members": Memory(
+                compositions={gang_id: GangComposition((), since=1, held={NodeName("n0"): ()})}
+            ),
             "move": Memory(moves={gang_id: move}),
-        }[sort]
+        }[kind]
         for _ in range(seconds // 100):
             host.decided(CycleResult(cycle=0, memory=memory))
             await stage.pass_time(100)
@@ -180,34 +184,34 @@ def test_room_that_is_kept_for_ever(sort: str, seconds: int, expected: list[str]
     assert violations(history, FeasibleGangsRun) == expected
 
 
-@pytest.mark.parametrize("other", ["never-was", "group", "pod", "pod-lately"])
-def test_room_that_is_kept_for_nobody(other: str) -> None:
+@pytest.mark.parametrize("other", ["never-existed", "group", "pod", "pod-recently"])
+def test_a_hold_for_a_gang_that_does_not_exist_does_not_count(other: str) -> None:
     async def history(stage: Stage) -> None:
         two_blocks(stage)
         waiting(stage, 4)
         stage.create(pod_group("other", min_member=1), pod("other"))
         host = await stage.leader()
         resource = "pods" if other.startswith("pod") else GROUPS
-        gang_id = "never-was" if other == "never-was" else stage.uid("other", resource)
+        gang_id = "never-existed" if other == "never-existed" else stage.uid("other", resource)
         await stage.pass_time(10)
-        if other != "pod-lately":
+        if other != "pod-recently":
             stage.delete("other", resource)
         await stage.pass_time(10)
-        if other == "pod-lately":
+        if other == "pod-recently":
             stage.delete("other")
-        host.decided(CycleResult(cycle=0, memory=made_for(gang_id, "n0")))
+        host.decided(CycleResult(cycle=0, memory=nominated(gang_id, "n0")))
         await stage.pass_time(2)
         stage.checks.at_rest()
 
-    assert {*violations(history, FeasibleGangsRun)} == (set() if other == "pod-lately" else {"L1"})
+    assert {*violations(history, FeasibleGangsRun)} == (set() if other == "pod-recently" else {"L1"})
 
 
-def test_a_gang_that_starves_beside_room_that_is_kept_for_ever() -> None:
+def test_a_gang_starves_when_a_hold_never_expires() -> None:
     async def history(stage: Stage) -> None:
         two_blocks(stage)
         stage.create(pod_group("other", min_member=1))
         host = await stage.leader()
-        memory = made_for(stage.uid("other", GROUPS), "n0")
+        memory = nominated(stage.uid("other", GROUPS), "n0")
         waiting(stage, 4)
         for _ in range(100):
             host.decided(CycleResult(cycle=0, memory=memory))
@@ -221,7 +225,7 @@ def test_a_gang_that_starves_beside_room_that_is_kept_for_ever() -> None:
 
 
 @pytest.mark.parametrize("spoil", ["cordon", "fault", "foreign"])
-def test_a_gang_that_does_not_fit(spoil: str) -> None:
+def test_a_gang_that_does_not_fit_does_not_violate(spoil: str) -> None:
     async def history(stage: Stage) -> None:
         two_blocks(stage)
         waiting(stage, 4)
@@ -236,7 +240,7 @@ def test_a_gang_that_does_not_fit(spoil: str) -> None:
     assert violations(history, FeasibleGangsRun) == []
 
 
-def test_the_rest_of_a_gang_must_go_where_the_others_are() -> None:
+def test_missing_members_fit_only_into_the_domain_of_the_bound_members() -> None:
     async def history(stage: Stage) -> None:
         two_blocks(stage)
         waiting(stage, 2, topology={"required": "block"})
@@ -249,7 +253,7 @@ def test_the_rest_of_a_gang_must_go_where_the_others_are() -> None:
 
 
 @pytest.mark.parametrize(("cycles", "expected"), [(4, ["L3"]), (0, [])])
-def test_starving(cycles: int, expected: list[str]) -> None:
+def test_a_gang_that_fits_for_several_cycles_starves(cycles: int, expected: list[str]) -> None:
     async def history(stage: Stage) -> None:
         two_blocks(stage)
         host = await stage.leader()
@@ -265,7 +269,7 @@ def test_starving(cycles: int, expected: list[str]) -> None:
 
 
 @pytest.mark.parametrize(("bad", "expected"), [(0, ["L3"]), (2, [])], ids=["idle", "held-back"])
-def test_a_gang_that_no_cycle_looks_at(bad: int, expected: list[str]) -> None:
+def test_a_gang_that_fits_while_no_cycle_runs_starves(bad: int, expected: list[str]) -> None:
     async def history(stage: Stage) -> None:
         two_blocks(stage)
         host = await stage.leader()
@@ -279,8 +283,8 @@ def test_a_gang_that_no_cycle_looks_at(bad: int, expected: list[str]) -> None:
     assert violations(history, NoStarvation) == expected
 
 
-@pytest.mark.parametrize(("at_s", "expected"), [(300, []), (1, ["L3"])], ids=["lately", "long-ago"])
-def test_cycles_while_the_breaker_may_be_open(at_s: float, expected: list[str]) -> None:
+@pytest.mark.parametrize(("at_s", "expected"), [(300, []), (1, ["L3"])], ids=["recently", "long-ago"])
+def test_no_gang_starves_while_the_breaker_may_be_open(at_s: float, expected: list[str]) -> None:
     async def history(stage: Stage) -> None:
         two_blocks(stage)
         host = await stage.leader()
@@ -296,7 +300,7 @@ def test_cycles_while_the_breaker_may_be_open(at_s: float, expected: list[str]) 
     assert violations(history, NoStarvation)[:1] == expected
 
 
-def test_a_leader_that_hears_nothing_starves_nobody() -> None:
+def test_no_gang_starves_under_a_leader_with_late_watches() -> None:
     async def history(stage: Stage) -> None:
         two_blocks(stage)
         host = await stage.leader()
@@ -311,7 +315,7 @@ def test_a_leader_that_hears_nothing_starves_nobody() -> None:
 
 
 @pytest.mark.parametrize(("runs", "expected"), [(False, ["L4"]), (True, [])])
-def test_evicted_again_and_again(runs: bool, expected: list[str]) -> None:
+def test_repeated_evictions_without_running_in_between_violate(runs: bool, expected: list[str]) -> None:
     async def history(stage: Stage) -> None:
         two_blocks(stage)
         stage.create(pod_group("g", min_member=1))
@@ -328,8 +332,8 @@ def test_evicted_again_and_again(runs: bool, expected: list[str]) -> None:
 
 
 @pytest.mark.parametrize(("starts", "expected"), [(False, ["L4"]), (True, [])])
-def test_whole_hosts_of_pods_go_for_one_gang(starts: bool, expected: list[str]) -> None:
-    """Cycle after cycle others go; it starts in between, or never does."""
+def test_too_many_victims_for_a_gang_that_does_not_start_violate(starts: bool, expected: list[str]) -> None:
+    """Each cycle evicts further victims; the gang starts in between, or never."""
     scenario = Scenario().nodes("n", 2).gang("high", 2, priority=1)
     scenario.gang("low", 180, bound=180, gpu=0, cpu=0, memory=0)
     snapshot = scenario.snapshot()
@@ -358,7 +362,7 @@ def test_whole_hosts_of_pods_go_for_one_gang(starts: bool, expected: list[str]) 
     assert violations(history, NoEndlessEvictions)[:1] == expected
 
 
-def test_one_pod_is_evicted_again_by_who_does_not_see_it_go() -> None:
+def test_repeated_evictions_of_one_terminating_pod_count_once() -> None:
     async def history(stage: Stage) -> None:
         two_blocks(stage)
         stage.create(pod_group("g", min_member=1), pod("a", group="g"))
@@ -381,7 +385,9 @@ def test_one_pod_is_evicted_again_by_who_does_not_see_it_go() -> None:
         ("InsufficientCapacity", "Something else", ["L11"]),
     ],
 )
-def test_waiting_without_a_word(reason: str, message: str, expected: list[str]) -> None:
+def test_a_waiting_gang_without_a_known_reason_violates(
+    reason: str, message: str, expected: list[str]
+) -> None:
     async def history(stage: Stage) -> None:
         stage.create(pod_group("g", min_member=1), pod("a", group="g"))
         if reason:
@@ -397,7 +403,7 @@ def test_waiting_without_a_word(reason: str, message: str, expected: list[str]) 
 @pytest.mark.parametrize(
     ("changes", "expected"), [("nothing", ["L11"]), ("heartbeats", ["L11"]), ("nodes", []), ("pods", [])]
 )
-def test_cycles_in_vain(changes: str, expected: list[str]) -> None:
+def test_cycles_without_any_change_violate(changes: str, expected: list[str]) -> None:
     async def history(stage: Stage) -> None:
         two_blocks(stage)
         stage.condition("n0", "Ready", "True")
@@ -434,7 +440,7 @@ async def bind_first(stage: Stage) -> None:
 
 
 def replace_class(stage: Stage) -> None:
-    """Its value cannot be changed."""
+    """Recreate a PriorityClass with another value, since the value is immutable."""
     stage.delete("high", CLASSES)
     stage.create(priority_class("high", 7))
 
@@ -464,33 +470,33 @@ MISSED: dict[str, Callable[[Stage], object]] = {
 
 
 @pytest.mark.parametrize("missed", MISSED)
-def test_a_cache_that_missed_something(missed: str) -> None:
+def test_a_cache_that_missed_a_change_violates(missed: str) -> None:
     async def history(stage: Stage) -> None:
         two_blocks(stage)
         stage.create(priority_class("high", 1000), queue("q"), queue("other"))
         stage.create(pod_group("g", min_member=2, queue="q", priorityClassName="high"))
         stage.create(pod("a"), pod("b"), pod("e", group="g"), pod("f", group="h"))
         await know_all(stage)
-        told = MISSED[missed](stage)
-        if told is not None:
-            await told  # type: ignore[misc]
+        pending = MISSED[missed](stage)
+        if pending is not None:
+            await pending  # type: ignore[misc]
         await stage.pass_time(4)
         await stage.hosts[0].receive()
         await at_rest(stage)
-        assert stage.found.count == 0, "too early to tell"
+        assert stage.found.count == 0, "within the tolerance"
         await stage.pass_time(25)
         await at_rest(stage)
 
     assert violations(history, CacheMatchesApi) == ["L5"]
 
 
-def test_a_cache_that_knows_all() -> None:
+def test_an_up_to_date_cache_does_not_violate() -> None:
     async def history(stage: Stage) -> None:
         two_blocks(stage)
         stage.create(pod("a"), pod("b"), pod("foreign", scheduler="x"), priority_class("high", 1000))
         stage.create(queue("q", parent="no-such", limit=GPUS8, weight=3), queue("r", state="Held"))
-        wish = {"required": "block", "preferred": "rack"}
-        stage.create(pod_group("g", min_member=1, queue="q", priorityClassName="high", topology=wish))
+        topology = {"required": "block", "preferred": "rack"}
+        stage.create(pod_group("g", min_member=1, queue="q", priorityClassName="high", topology=topology))
         stage.create(pod("c", group="g"), pod("d", group="none"))
         stage.condition("n0", "IBLinksProblem", "True")
         stage.change("n1", "nodes", taints=[{"key": "a", "effect": "NoSchedule"}], unschedulable=True)
@@ -502,7 +508,7 @@ def test_a_cache_that_knows_all() -> None:
     assert violations(history, CacheMatchesApi) == []
 
 
-def test_something_is_kept() -> None:
+def test_a_cached_gang_after_the_deletion_of_all_work_violates() -> None:
     async def history(stage: Stage) -> None:
         two_blocks(stage)
         stage.create(pod("a"))

@@ -1,4 +1,4 @@
-"""S22 can fail, and does not when it only looks like it."""
+"""S22 reports violations of a history, and nothing for a similar valid one."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -20,7 +20,7 @@ NONE_KNOWN: Final[Mapping[GangId, Nomination]] = {}
 
 
 def cluster(**victim: object) -> Scenario:
-    """One node, full of a gang of two; another gang wants half of it."""
+    """A node that a gang of two fills; another gang needs half of it."""
     scenario = Scenario().nodes("n", gpu=8).gang("low", 2, gpu=4, on=["n-0"] * 2, **victim)
     return scenario.gang("high", 1, gpu=4, priority=1)
 
@@ -33,9 +33,10 @@ def verdicts(
     again: int = 0,
     known: Mapping[GangId, Nomination] = NONE_KNOWN,
 ) -> list[str]:
-    """When these members of the one gang are evicted for the other, which gets so many GPUs.
+    """Violations when these members of gang low are evicted for gang high, which is nominated for `gpus`
+    GPUs.
 
-    `again`: GPUs on the node that are kept for the one gang.
+    `again`: GPUs on the node that are held for gang low.
     """
     scenario.memory = Memory(nominations=known)
     snapshot = scenario.snapshot()
@@ -57,8 +58,8 @@ def verdicts(
     made = Nomination(
         usage={NodeName("n-0"): {GPU: gpus}}, victims=victims, decided=snapshot.now, until=1, attempts=1
     )
-    seats = {NodeName("n-0"): {GPU: again}}
-    moves = {low.id: Move(low.queue, "team", seats, victims, until=1)} if again else {}
+    usage = {NodeName("n-0"): {GPU: again}}
+    moves = {low.id: Move(low.queue, "team", usage, victims, until=1)} if again else {}
     memory = Memory(nominations={**known, GangId("gang-high"): made}, moves=moves)
     queues = {str(name): QueueReport({}, 0, 0) for name in snapshot.queues}
     result = CycleResult(cycle=1, evictions=evictions, memory=memory, queues=queues)
@@ -69,16 +70,16 @@ def verdicts(
     return violations(history, PreemptionsAreValid)
 
 
-def test_a_whole_gang_of_lower_priority_may_go() -> None:
+def test_a_whole_gang_of_lower_priority_may_be_evicted() -> None:
     assert verdicts(cluster(), 0, 1, gpus=8) == []
 
 
-def test_more_room_than_there_will_be_is_no_room() -> None:
+def test_a_nomination_above_the_freed_capacity_violates() -> None:
     assert verdicts(cluster(), 0, 1, gpus=9) == ["S22"]
 
 
-def test_room_that_is_being_made_for_others_counts_with_what_they_take() -> None:
-    """Of two gangs on the node, the one that goes for a third one has not begun to end."""
+def test_victims_and_usage_of_earlier_nominations_count() -> None:
+    """One of two gangs on the node is a victim for a third gang and is not terminating yet."""
     scenario = Scenario().nodes("n", gpu=8).gang("low", 1, gpu=2, on=["n-0"])
     scenario.gang("other", 1, gpu=6, on=["n-0"]).gang("high", 1, gpu=4, priority=1).gang("third", 1, gpu=4)
     victims = tuple(pod.uid for pod in scenario.members("other"))
@@ -87,53 +88,53 @@ def test_room_that_is_being_made_for_others_counts_with_what_they_take() -> None
         assert verdicts(scenario, 0, known={GangId("gang-third"): third}) == expected
 
 
-def test_half_a_gang_does_not_stay() -> None:
+def test_leaving_fewer_members_than_the_minimum_violates() -> None:
     assert verdicts(cluster(), 0) == ["S22"]
 
 
-def test_surplus_goes_alone() -> None:
+def test_surplus_members_may_be_evicted_alone() -> None:
     assert verdicts(cluster(min=1), 1) == []
 
 
-def test_equal_priority_does_not_go() -> None:
+def test_a_victim_of_equal_priority_violates() -> None:
     assert verdicts(cluster(priority=1), 0, 1) == ["S22", "S22"]
 
 
-def test_who_is_moved_may_be_as_important_but_not_more() -> None:
+def test_a_moved_victim_may_have_equal_but_not_higher_priority() -> None:
     assert verdicts(cluster(priority=1), 0, 1, reason="Consolidated", again=4) == []
     assert verdicts(cluster(priority=2), 0, 1, reason="Consolidated", again=4) == ["S22", "S22"]
 
 
-def test_room_is_kept_for_who_is_moved() -> None:
+def test_a_moved_victim_without_enough_held_capacity_violates() -> None:
     assert verdicts(cluster(), 0, 1, reason="Consolidated") == ["S22", "S22"]
     assert verdicts(cluster(), 0, 1, reason="Consolidated", again=5) == ["S22", "S22"]
 
 
-def test_another_queue_goes_down_to_its_guarantee() -> None:
+def test_another_queue_keeps_its_guarantee() -> None:
     assert verdicts(cluster(queue="other").queue("other"), 0, 1) == []
     assert verdicts(cluster(queue="other").queue("other", guarantee={GPU: 1}), 0, 1) == ["S22"]
 
 
 @pytest.mark.parametrize(("guarantee", "expected"), [(0, []), (1, ["S22"])])
-def test_so_does_the_queue_above_it(guarantee: int, expected: list[str]) -> None:
+def test_the_parent_of_another_queue_keeps_its_guarantee(guarantee: int, expected: list[str]) -> None:
     scenario = (
         cluster(queue="inner").queue("outer", guarantee={GPU: guarantee}).queue("inner", parent="outer")
     )
     assert verdicts(scenario, 0, 1) == expected
 
 
-def test_but_not_one_above_both() -> None:
+def test_a_common_ancestor_need_not_keep_its_guarantee() -> None:
     scenario = Scenario().nodes("n", gpu=8).gang("low", 2, gpu=4, on=["n-0"] * 2, queue="theirs")
     scenario.gang("high", 1, gpu=4, queue="mine").queue("outer", guarantee={GPU: 8})
     scenario.queue("mine", parent="outer").queue("theirs", parent="outer")
     assert verdicts(scenario, 0, 1) == []
 
 
-def test_what_is_not_preemptible_does_not_go() -> None:
+def test_a_victim_that_is_not_preemptible_violates() -> None:
     assert verdicts(cluster(disruption=Disruption(preemptible=False)), 0, 1) == ["S22", "S22"]
 
 
-def test_a_finishing_gang_does_not_go() -> None:
+def test_a_finishing_victim_violates() -> None:
     scenario = cluster(min=1)
     ended, other = scenario.members("low")
     scenario.change("low", members=(replace(ended, phase=PodPhase.SUCCEEDED), other))

@@ -1,4 +1,4 @@
-"""S11, S20, L6, L7, L8 can fail, and do not when it only looks like it."""
+"""S11, S20, L6, L7, L8 report violations of a history, and nothing for a similar valid one."""
 
 from types import SimpleNamespace
 
@@ -32,7 +32,9 @@ from tests.sim_invariants.stage import LEASE, Stage, play, violations
         (KeyError("x"), State.DEAD, []),
     ],
 )
-def test_a_process_that_ends(error: Exception | None, state: State, expected: list[str]) -> None:
+def test_a_process_that_ends_with_another_error_than_a_lost_lease_violates(
+    error: Exception | None, state: State, expected: list[str]
+) -> None:
     async def history(stage: Stage) -> None:
         process = stage.hosts[0].process
         process.host.state = state
@@ -42,14 +44,14 @@ def test_a_process_that_ends(error: Exception | None, state: State, expected: li
     assert violations(history, NoProcessExits) == expected
 
 
-def test_nobody_leads() -> None:
+def test_a_missing_leader_violates() -> None:
     async def history(stage: Stage) -> None:
         await stage.pass_time(30)
 
     assert violations(history, LeaderExists) == ["L6"]
 
 
-def test_nobody_leads_and_nobody_could() -> None:
+def test_a_missing_leader_without_a_candidate_does_not_violate() -> None:
     async def history(stage: Stage) -> None:
         for host in stage.hosts:
             host.network.partition()
@@ -58,7 +60,7 @@ def test_nobody_leads_and_nobody_could() -> None:
     assert violations(history, LeaderExists) == []
 
 
-def test_the_leader_is_cut_off_and_the_other_takes_over_in_time() -> None:
+def test_a_failover_in_time_does_not_violate() -> None:
     async def history(stage: Stage) -> None:
         host = await stage.leader()
         await stage.pass_time(5)
@@ -74,7 +76,9 @@ def test_the_leader_is_cut_off_and_the_other_takes_over_in_time() -> None:
 
 
 @pytest.mark.parametrize(("slow_s", "expected"), [(0.0, ["L6"]), (20.0, [])])
-def test_a_renewal_that_lands_after_its_sender_has_given_up(slow_s: float, expected: list[str]) -> None:
+def test_a_renewal_that_is_applied_late_restarts_the_failover_time(
+    slow_s: float, expected: list[str]
+) -> None:
     async def history(stage: Stage) -> None:
         host = await stage.leader()
         host.decided(CycleResult(cycle=1))
@@ -86,7 +90,7 @@ def test_a_renewal_that_lands_after_its_sender_has_given_up(slow_s: float, expec
     assert violations(history, LeaderExists) == expected
 
 
-def test_a_leader_that_decides_nothing() -> None:
+def test_a_leader_without_a_cycle_violates() -> None:
     async def history(stage: Stage) -> None:
         await stage.pass_time(5)
         await stage.leader()
@@ -96,7 +100,7 @@ def test_a_leader_that_decides_nothing() -> None:
 
 
 @pytest.mark.parametrize("missing", ["", "nodes", "queues"])
-def test_deciding_before_all_is_listed(missing: str) -> None:
+def test_a_cycle_before_all_kinds_are_listed_violates(missing: str) -> None:
     async def history(stage: Stage) -> None:
         host = stage.hosts[0]
         for kind in WATCHED_KINDS:
@@ -113,7 +117,7 @@ def test_deciding_before_all_is_listed(missing: str) -> None:
 
 
 @pytest.mark.parametrize(("pause_s", "expected"), [(1.0, ["L8"]), (6.0, [])])
-def test_a_bind_that_is_refused_again_and_again(pause_s: float, expected: list[str]) -> None:
+def test_a_refused_bind_without_backoff_violates(pause_s: float, expected: list[str]) -> None:
     async def history(stage: Stage) -> None:
         stage.create(node("n1"), pod("a"))
         host = await stage.leader()
@@ -128,7 +132,7 @@ def test_the_scheduler_allows_as_many_refused_binds_as_the_invariant() -> None:
     assert BIND_REFUSALS_PER_MINUTE_MAX == REFUSED_BINDS_MAX
 
 
-def test_what_no_role_allows() -> None:
+def test_a_request_that_no_role_allows_violates() -> None:
     async def history(stage: Stage) -> None:
         stage.create(node("n1"), pod("a"))
         host = await stage.leader()
@@ -142,7 +146,7 @@ def test_what_no_role_allows() -> None:
     assert violations(history, LeastPrivilege) == ["S20", "S20"]
 
 
-def test_what_was_not_used() -> None:
+def test_unused_permissions_are_listed() -> None:
     async def history(stage: Stage) -> None:
         stage.create(node("n1"), pod("a"))
         host = await stage.leader()

@@ -1,4 +1,4 @@
-"""L13: who was told that its gang is restarted goes."""
+"""L13 reports members that are not deleted although their gang is restarted."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ def member(name: str, **options: Any) -> dict[str, Any]:
 
 
 async def running(stage: Stage, **spec: Any) -> Actor:
-    """A gang of two that has started, and a leader for whom nothing is wrong."""
+    """A started gang of two, and an undisturbed leader."""
     stage.create(*(node(f"n{number}") for number in range(2)), pod_group("g", min_member=2, **spec))
     host = await started(stage)
     await stage.pass_time(LONG_S)
@@ -40,7 +40,7 @@ async def started(stage: Stage) -> Actor:
     return host
 
 
-def tell(stage: Stage, name: str, *, status: str = "True", reason: str = "GangRestarted") -> None:
+def mark(stage: Stage, name: str, *, status: str = "True", reason: str = "GangRestarted") -> None:
     stage.status(name, condition={"type": "DisruptionTarget", "status": status, "reason": reason})
 
 
@@ -55,16 +55,18 @@ def choose(stage: Stage, host: Actor, *names: str) -> None:
 
 
 @pytest.mark.parametrize(("seconds", "expected"), [(59, []), (71, ["L13"])])
-def test_who_was_told_goes_within_a_minute(seconds: int, expected: list[str]) -> None:
+def test_a_member_with_the_restart_condition_is_deleted_within_a_minute(
+    seconds: int, expected: list[str]
+) -> None:
     async def history(stage: Stage) -> None:
         await running(stage, recovery=RESTART)
-        tell(stage, "a0")
+        mark(stage, "a0")
         await stage.pass_time(seconds)
 
     assert violations(history, RestartsComplete) == expected
 
 
-async def _leaves(stage: Stage, _host: Actor) -> None:
+async def _is_terminating(stage: Stage, _host: Actor) -> None:
     stage.client.delete(stage.key("a0"), uid=stage.uid("a0"), grace_s=30)
 
 
@@ -72,15 +74,15 @@ async def _ends(stage: Stage, _host: Actor) -> None:
     stage.status("a0", phase="Failed")
 
 
-async def _is_taken_back(stage: Stage, _host: Actor) -> None:
-    tell(stage, "a0", status="False")
+async def _is_revoked(stage: Stage, _host: Actor) -> None:
+    mark(stage, "a0", status="False")
 
 
-async def _is_asked_for_no_more(stage: Stage, _host: Actor) -> None:
+async def _is_no_longer_requested(stage: Stage, _host: Actor) -> None:
     stage.change("g", GROUPS, recovery={"onMemberFailure": "Wait"})
 
 
-async def _group_is_made_anew(stage: Stage, _host: Actor) -> None:
+async def _group_is_recreated(stage: Stage, _host: Actor) -> None:
     stage.delete("g", GROUPS)
     stage.create(pod_group("g", min_member=2, recovery=RESTART))
     stage.status("a0", podIP="10.0.0.1")
@@ -90,7 +92,7 @@ async def _finishes(stage: Stage, _host: Actor) -> None:
     stage.status("a1", phase="Succeeded")
 
 
-async def _meets_a_bare_pod(stage: Stage, host: Actor) -> None:
+async def _gets_a_pod_without_controller(stage: Stage, host: Actor) -> None:
     stage.create(pod("bare", group="g"))
     await host.bind("bare", "n1")
 
@@ -109,27 +111,27 @@ async def _deletion_fails(stage: Stage, host: Actor) -> None:
 @pytest.mark.parametrize(
     "then",
     [
-        *(_leaves, _ends, _is_taken_back, _is_asked_for_no_more, _group_is_made_anew, _finishes),
-        *(_meets_a_bare_pod, _leader_dies, _deletion_fails),
+        *(_is_terminating, _ends, _is_revoked, _is_no_longer_requested, _group_is_recreated, _finishes),
+        *(_gets_a_pod_without_controller, _leader_dies, _deletion_fails),
     ],
 )
-def test_or_there_is_a_reason_why_it_stays(then: Any) -> None:
+def test_a_member_with_a_valid_reason_to_stay_does_not_violate(then: Any) -> None:
     async def history(stage: Stage) -> None:
         host = await running(stage, recovery=RESTART)
-        tell(stage, "a0")
+        mark(stage, "a0")
         await then(stage, host)
         await stage.pass_time(71 if then is not _deletion_fails else 50)
 
     assert violations(history, RestartsComplete) == []
 
 
-def test_who_leaves_a_node_that_is_silent_and_is_chosen_again_is_on_its_way() -> None:
-    """The second choice was made before the deletion was heard of, and changes nothing more."""
+def test_a_terminating_member_that_is_chosen_again_does_not_violate() -> None:
+    """The second decision was made before the deletion was received."""
 
     async def history(stage: Stage) -> None:
         host = await running(stage, recovery=RESTART)
         choose(stage, host, "a0", "a1")
-        tell(stage, "a0")
+        mark(stage, "a0")
         stage.client.delete(stage.key("a0"), uid=stage.uid("a0"), grace_s=30)
         choose(stage, host, "a0")
         await stage.pass_time(LONG_S - 60)
@@ -140,18 +142,18 @@ def test_who_leaves_a_node_that_is_silent_and_is_chosen_again_is_on_its_way() ->
 
 
 @pytest.mark.parametrize("reason", ["Preempted", "DeletionByTaintManager"])
-def test_others_may_tell_it_to_go(reason: str) -> None:
+def test_disruption_targets_with_other_reasons_are_ignored(reason: str) -> None:
     async def history(stage: Stage) -> None:
         await running(stage, recovery=RESTART)
-        tell(stage, "a0", reason=reason)
+        mark(stage, "a0", reason=reason)
         await stage.pass_time(LONG_S)
 
     assert violations(history, RestartsComplete) == []
 
 
 @pytest.mark.parametrize("then", ["nothing", "a disturbance", "a refusal"])
-def test_who_was_chosen_goes_too_while_nothing_disturbs_the_one_that_chose_it(then: str) -> None:
-    """Nobody else can know."""
+def test_a_chosen_member_is_deleted_while_its_process_is_undisturbed(then: str) -> None:
+    """Another process cannot know the choice."""
 
     async def history(stage: Stage) -> None:
         host = await running(stage, recovery=RESTART)
@@ -168,16 +170,16 @@ def test_who_was_chosen_goes_too_while_nothing_disturbs_the_one_that_chose_it(th
     assert violations(history, RestartsComplete) == (["L13", "L13"] if then == "nothing" else [])
 
 
-@pytest.mark.parametrize("is_told", [True, False])
-def test_a_restart_that_was_begun_may_be_finished_later(is_told: bool) -> None:
-    """Nothing is wrong with the gang any more."""
+@pytest.mark.parametrize("is_marked", [True, False])
+def test_an_unfinished_restart_may_be_finished_later(is_marked: bool) -> None:
+    """The gang has no failed member any more."""
 
     async def history(stage: Stage) -> None:
         host = await running(stage, recovery=RESTART)
-        if is_told:
-            tell(stage, "a0")
+        if is_marked:
+            mark(stage, "a0")
         await host.receive()
         choose(stage, host, "a0", "a1")
         await host.evict("a0")
 
-    assert violations(history, EvictionsAreJustified) == ([] if is_told else ["S7"])
+    assert violations(history, EvictionsAreJustified) == ([] if is_marked else ["S7"])

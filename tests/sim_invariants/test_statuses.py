@@ -1,4 +1,4 @@
-"""S6 and S13 can fail, and do not when it only looks like it."""
+"""S6 and S13 report violations of a history, and nothing for a similar valid one."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ GROUPS, QUEUES = "podgroups.scheduling.phalanx.dev", "queues.scheduling.phalanx.
 
 
 async def use(stage: Stage, count: int, *, queue_name: str = "q") -> None:
-    """So many pods of a GPU each, bound for a gang of the queue."""
+    """Bind `count` pods with one GPU each, of one gang of the queue."""
     stage.create(node("n1"), pod_group("g", min_member=1, queue=queue_name))
     stage.create(*gang("g", {"w": count}))
     host = await stage.leader()
@@ -24,7 +24,7 @@ async def use(stage: Stage, count: int, *, queue_name: str = "q") -> None:
 
 
 @pytest.mark.parametrize(("count", "expected"), [(4, []), (5, ["S6"])])
-def test_a_queue_beyond_its_limit(count: int, expected: list[str]) -> None:
+def test_a_queue_above_its_limit_violates(count: int, expected: list[str]) -> None:
     async def history(stage: Stage) -> None:
         stage.create(queue("q", limit={"nvidia.com/gpu": "4"}))
         await use(stage, count)
@@ -32,7 +32,7 @@ def test_a_queue_beyond_its_limit(count: int, expected: list[str]) -> None:
     assert violations(history, QueueUsageIsCorrect) == expected
 
 
-def test_a_parent_beyond_its_limit() -> None:
+def test_a_parent_queue_above_its_limit_violates() -> None:
     async def history(stage: Stage) -> None:
         stage.create(queue("top", limit={"nvidia.com/gpu": "4"}), queue("q", parent="top"))
         await use(stage, 5)
@@ -41,7 +41,9 @@ def test_a_parent_beyond_its_limit() -> None:
 
 
 @pytest.mark.parametrize(("ago_s", "expected"), [(1, []), (4, ["S6"])])
-def test_a_limit_that_was_lowered_while_it_was_decided(ago_s: float, expected: list[str]) -> None:
+def test_a_limit_that_was_lowered_during_the_cycle_does_not_violate(
+    ago_s: float, expected: list[str]
+) -> None:
     async def history(stage: Stage) -> None:
         stage.create(queue("q", limit={"nvidia.com/gpu": "4"}), node("n1"))
         stage.create(pod_group("g", min_member=1, queue="q"), *gang("g", {"w": 3}))
@@ -54,7 +56,7 @@ def test_a_limit_that_was_lowered_while_it_was_decided(ago_s: float, expected: l
     assert violations(history, QueueUsageIsCorrect) == expected
 
 
-def test_a_limit_that_was_lowered_between_a_decision_and_its_slow_writes() -> None:
+def test_a_limit_that_was_lowered_before_slow_writes_does_not_violate() -> None:
     async def history(stage: Stage) -> None:
         stage.create(queue("q", limit={"nvidia.com/gpu": "4"}), node("n1"))
         stage.create(pod_group("g", min_member=1, queue="q"), *gang("g", {"w": 3}))
@@ -70,7 +72,9 @@ def test_a_limit_that_was_lowered_between_a_decision_and_its_slow_writes() -> No
 
 
 @pytest.mark.parametrize(("ago_s", "expected"), [(1, []), (4, ["S6"])])
-def test_a_queue_that_was_moved_while_it_was_decided(ago_s: float, expected: list[str]) -> None:
+def test_a_queue_whose_parent_changed_during_the_cycle_does_not_violate(
+    ago_s: float, expected: list[str]
+) -> None:
     async def history(stage: Stage) -> None:
         stage.create(queue("top", limit={"nvidia.com/gpu": "2"}), queue("q"), node("n1"))
         stage.create(pod_group("g", min_member=1, queue="q"), *gang("g", {"w": 3}))
@@ -83,7 +87,7 @@ def test_a_queue_that_was_moved_while_it_was_decided(ago_s: float, expected: lis
     assert violations(history, QueueUsageIsCorrect) == expected
 
 
-def test_a_limit_that_was_lowered_unheard() -> None:
+def test_a_lowered_limit_that_was_not_received_does_not_violate() -> None:
     async def history(stage: Stage) -> None:
         stage.create(queue("q", limit={"nvidia.com/gpu": "4"}), node("n1"))
         stage.create(pod_group("g", min_member=1, queue="q"), *gang("g", {"w": 4}))
@@ -95,13 +99,13 @@ def test_a_limit_that_was_lowered_unheard() -> None:
     assert violations(history, QueueUsageIsCorrect) == []
 
 
-@pytest.mark.parametrize(("told", "expected"), [("3", []), ("2", ["S6"])])
+@pytest.mark.parametrize(("reported", "expected"), [("3", []), ("2", ["S6"])])
 @pytest.mark.parametrize("name", ["q", "top"])
-def test_a_queue_that_tells_another_usage(name: str, told: str, expected: list[str]) -> None:
+def test_a_queue_status_with_wrong_usage_violates(name: str, reported: str, expected: list[str]) -> None:
     async def history(stage: Stage) -> None:
         stage.create(queue("top"), queue("q", parent="top"))
         await use(stage, 3)
-        stage.status(name, QUEUES, allocated={"nvidia.com/gpu": told, "pods": "3"})
+        stage.status(name, QUEUES, allocated={"nvidia.com/gpu": reported, "pods": "3"})
         await stage.pass_time(30)
         stage.checks.at_rest()
 
@@ -115,7 +119,7 @@ RIGHT = {"total": 3, "pending": 0, "bound": 2, "running": 1, "succeeded": 0, "fa
     ("changes", "expected"),
     [({}, []), ({"bound": 3}, ["S13"]), ({"running": 0}, ["S13"]), ({"total": 4}, ["S13"])],
 )
-def test_counts(changes: dict[str, int], expected: list[str]) -> None:
+def test_wrong_counts_violate(changes: dict[str, int], expected: list[str]) -> None:
     async def history(stage: Stage) -> None:
         await use(stage, 3)
         stage.status("g-w-0", phase="Running")
@@ -127,14 +131,14 @@ def test_counts(changes: dict[str, int], expected: list[str]) -> None:
 
 
 async def go_on(stage: Stage, seconds: float) -> None:
-    """With a cycle now and then."""
+    """Advance time, with a cycle every five seconds."""
     for _ in range(round(seconds / 5)):
         stage.hosts[0].decided(CycleResult(cycle=0))
         await stage.pass_time(5)
 
 
 @pytest.mark.parametrize(("seconds", "expected"), [(5, []), (15, ["S13"])], ids=["in-time", "late"])
-def test_counts_that_are_told_late(seconds: float, expected: list[str]) -> None:
+def test_counts_that_are_reported_late_violate(seconds: float, expected: list[str]) -> None:
     async def history(stage: Stage) -> None:
         await use(stage, 3)
         stage.status("g-w-0", phase="Running")
@@ -149,7 +153,7 @@ def test_counts_that_are_told_late(seconds: float, expected: list[str]) -> None:
     assert violations(history, StatusIsCorrect) == expected
 
 
-def test_counts_that_a_leader_cannot_know() -> None:
+def test_wrong_counts_of_a_leader_with_late_watches_do_not_violate() -> None:
     async def history(stage: Stage) -> None:
         await use(stage, 3)
         stage.hosts[0].network.delay_watches(60)
@@ -162,7 +166,7 @@ def test_counts_that_a_leader_cannot_know() -> None:
     assert violations(history, StatusIsCorrect) == []
 
 
-def test_many_counts_take_their_time() -> None:
+def test_many_changes_may_be_reported_later() -> None:
     async def history(stage: Stage) -> None:
         await use(stage, 3)
         await go_on(stage, 8)
@@ -175,7 +179,7 @@ def test_many_counts_take_their_time() -> None:
     assert violations(history, StatusIsCorrect) == []
 
 
-def test_counts_of_a_moment_ago() -> None:
+def test_counts_before_a_recent_change_do_not_violate() -> None:
     async def history(stage: Stage) -> None:
         await use(stage, 3)
         await stage.pass_time(30)
@@ -187,7 +191,7 @@ def test_counts_of_a_moment_ago() -> None:
 
 
 @pytest.mark.parametrize(("bound", "expected"), [(1, ["S13"]), (2, [])])
-def test_success_before_it_is_there(bound: int, expected: list[str]) -> None:
+def test_a_start_reported_before_min_member_is_bound_violates(bound: int, expected: list[str]) -> None:
     async def history(stage: Stage) -> None:
         stage.create(node("n1"), pod_group("g", min_member=2), *gang("g", {"w": 2}))
         host = await stage.leader()
@@ -200,8 +204,10 @@ def test_success_before_it_is_there(bound: int, expected: list[str]) -> None:
 
 
 @pytest.mark.parametrize(("later_s", "expected"), [(1, []), (20, ["S13"])])
-def test_success_by_a_minimum_that_was_raised_a_moment_ago(later_s: float, expected: list[str]) -> None:
-    """Before the last member was bound; whoever bound it cannot have heard of it after a second."""
+def test_a_start_reported_by_a_recently_raised_min_member_does_not_violate(
+    later_s: float, expected: list[str]
+) -> None:
+    """It was raised before the last bind, and a leader cannot have received that after a second."""
 
     async def history(stage: Stage) -> None:
         stage.create(node("n1"), pod_group("g", min_member=2), *gang("g", {"w": 2}))
@@ -222,7 +228,9 @@ def test_success_by_a_minimum_that_was_raised_a_moment_ago(later_s: float, expec
     [("Scheduled", "n1", []), ("Scheduled", "n2", ["S13"]), ("FailedScheduling", "n2", [])],
 )
 @pytest.mark.parametrize("is_gone", [False, True], ids=["there", "gone"])
-def test_an_event_of_a_bind(reason: str, to: str, is_gone: bool, expected: list[str]) -> None:
+def test_an_event_with_a_wrong_node_violates(
+    reason: str, to: str, is_gone: bool, expected: list[str]
+) -> None:
     async def history(stage: Stage) -> None:
         await use(stage, 1)
         body = {

@@ -1,4 +1,4 @@
-"""S21 can fail, and does not when it only looks like it."""
+"""S21 reports violations of a history, and nothing for a similar valid one."""
 
 import pytest
 from msgspec.structs import replace
@@ -14,7 +14,10 @@ CERTIFICATE = Certificate((), (), (), proven=True, by="test")
 
 
 def verdicts(part: SubgroupSpec, *targets: str, running: tuple[str, ...] = ()) -> list[str]:
-    """Members of one subgroup, of which the last are placed on these nodes; a, b lie in racks, c in none."""
+    """Violations when the last members of a subgroup are placed on these nodes.
+
+    Nodes a and b are in racks, c is in none.
+    """
     scenario = (
         Scenario("rack").nodes("a", gpu=8, within="r1").nodes("b", gpu=8, within="r2").nodes("c", gpu=8)
     )
@@ -56,5 +59,7 @@ PAIRS = SubgroupSpec("part", 1, required="rack", segment=2)
         (SubgroupSpec("part", 1), "", "ab", 0),
     ],
 )
-def test_where_members_lie(part: SubgroupSpec, running: str, targets: str, expected: int) -> None:
+def test_subgroups_outside_one_domain_or_whole_segments_violate(
+    part: SubgroupSpec, running: str, targets: str, expected: int
+) -> None:
     assert verdicts(part, *targets, running=tuple(running)) == ["S21"] * expected

@@ -1,4 +1,4 @@
-"""What the truth counts along, instead of looking at everything anew, is what a look would find."""
+"""The incrementally updated ground truth equals a complete recomputation."""
 
 from phalanx_simulator.embedded.manifests import gang, node, pod_group
 from phalanx_simulator.hosts.network import Effect, Rule
@@ -19,7 +19,7 @@ def topology(**levels: str) -> dict[str, object]:
     }
 
 
-def test_a_gang_finishes_only_as_long_as_a_succeeded_member_is_there() -> None:
+def test_a_gang_is_finishing_only_while_a_succeeded_member_exists() -> None:
     broken: list[bool] = []
 
     async def history(stage: Stage) -> None:
@@ -37,7 +37,7 @@ def test_a_gang_finishes_only_as_long_as_a_succeeded_member_is_there() -> None:
     assert broken == [False, True]
 
 
-def test_a_host_is_disturbed_for_as_long_as_its_slow_request_takes_though_the_fault_be_over() -> None:
+def test_a_host_is_disturbed_until_its_slow_request_ends() -> None:
     quiet: list[float] = []
 
     async def history(stage: Stage) -> None:
@@ -52,7 +52,7 @@ def test_a_host_is_disturbed_for_as_long_as_its_slow_request_takes_though_the_fa
     assert quiet[0] < 15.5
 
 
-def test_levels_follow_the_labels_of_nodes_and_the_topologies() -> None:
+def test_levels_follow_node_labels_and_topologies() -> None:
     labels: list[list[str] | None] = []
 
     async def history(stage: Stage) -> None:

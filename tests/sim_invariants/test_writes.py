@@ -1,4 +1,4 @@
-"""S8 and S9 can fail, and do not when it only looks like it."""
+"""S8 and S9 report violations of a history, and nothing for a similar valid one."""
 
 import pytest
 from phalanx_simulator.embedded.manifests import node, pod, pod_group
@@ -8,7 +8,7 @@ from phalanx_simulator.invariants.writes import Fencing, Preconditions
 from tests.sim_invariants.stage import Stage, violations
 
 
-def test_a_write_without_the_lease() -> None:
+def test_a_write_without_the_lease_violates() -> None:
     async def history(stage: Stage) -> None:
         stage.create(node("n1"), pod("a"))
         await stage.hosts[0].bind("a", "n1")
@@ -17,7 +17,7 @@ def test_a_write_without_the_lease() -> None:
 
 
 @pytest.mark.parametrize(("pause_s", "expected"), [(9.9, []), (10.1, ["S8"])])
-def test_a_write_after_the_deadline(pause_s: float, expected: list[str]) -> None:
+def test_a_write_after_the_deadline_violates(pause_s: float, expected: list[str]) -> None:
     async def history(stage: Stage) -> None:
         stage.create(node("n1"), pod("a"))
         host = stage.hosts[0]
@@ -29,7 +29,7 @@ def test_a_write_after_the_deadline(pause_s: float, expected: list[str]) -> None
 
 
 @pytest.mark.parametrize(("rate", "expected"), [(0.9, []), (1.1, ["S8"])])
-def test_the_deadline_is_by_the_hosts_own_clock(rate: float, expected: list[str]) -> None:
+def test_the_deadline_is_measured_by_the_hosts_own_clock(rate: float, expected: list[str]) -> None:
     async def history(stage: Stage) -> None:
         stage.create(node("n1"), pod("a"))
         host = stage.hosts[0]
@@ -41,7 +41,7 @@ def test_the_deadline_is_by_the_hosts_own_clock(rate: float, expected: list[str]
     assert violations(history, Fencing) == expected
 
 
-def test_a_renewal_of_unknown_outcome_does_not_count() -> None:
+def test_a_renewal_of_unknown_outcome_does_not_extend_the_deadline() -> None:
     async def history(stage: Stage) -> None:
         stage.create(node("n1"), pod("a"))
         host = stage.hosts[0]
@@ -55,7 +55,7 @@ def test_a_renewal_of_unknown_outcome_does_not_count() -> None:
     assert violations(history, Fencing) == ["S8"]
 
 
-def test_a_write_after_somebody_else_took_over() -> None:
+def test_a_write_after_another_process_took_the_lease_violates() -> None:
     """The old leader's clock is far too slow."""
 
     async def history(stage: Stage) -> None:
@@ -71,7 +71,7 @@ def test_a_write_after_somebody_else_took_over() -> None:
     assert violations(history, Fencing) == ["S8"]
 
 
-def test_a_write_in_flight_lands_after_somebody_else_took_over() -> None:
+def test_a_write_sent_before_another_process_took_the_lease_does_not_violate() -> None:
     async def history(stage: Stage) -> None:
         stage.create(node("n1"), pod("a"))
         old, new = stage.hosts
@@ -85,7 +85,7 @@ def test_a_write_in_flight_lands_after_somebody_else_took_over() -> None:
     assert violations(history, Fencing) == []
 
 
-def test_writes_that_name_no_object() -> None:
+def test_writes_without_preconditions_violate() -> None:
     async def history(stage: Stage) -> None:
         stage.create(node("n1"), pod("a"), pod_group("g", min_member=1))
         host = await stage.leader()
@@ -98,7 +98,7 @@ def test_writes_that_name_no_object() -> None:
     assert violations(history, Preconditions) == ["S9"] * 4
 
 
-def test_writes_that_name_their_object() -> None:
+def test_writes_with_preconditions_do_not_violate() -> None:
     async def history(stage: Stage) -> None:
         stage.create(node("n1"), pod("a"))
         host = await stage.leader()

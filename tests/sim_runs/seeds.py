@@ -1,4 +1,4 @@
-"""The seeds that `make test` plays, and the coverage points that each of them reaches.
+"""The seeds that `make test` runs, and the coverage points that each of them reaches.
 
 `python -m tests.sim_runs.select_seeds` chose them among many candidates and wrote `seeds.json`.
 """
@@ -24,7 +24,7 @@ PROFILES: Final = (
     *("network", "leaders", "nodes", "pods", "objects") * 2,
     *("correlated", "rivals"),
 )
-"""The heavier `storm`, and clusters in which more is checked by size, are for `make soak`."""
+"""The heavier profile `storm` and larger clusters are part of `make soak`."""
 
 
 class Selection(Struct, frozen=True, rename="camel"):
@@ -33,7 +33,7 @@ class Selection(Struct, frozen=True, rename="camel"):
     candidates: int
     """Seeds 0 to this one were played."""
     repeats: int
-    """A point is reached by so many of the selected seeds, or by all that reach it if they are fewer."""
+    """Each point is reached by this many selected seeds, or by all candidates that reach it."""
     candidate_cpu_s: float
     """CPU seconds of all candidates."""
     selected_cpu_s: float
@@ -49,7 +49,7 @@ class DecisionCoverage(Check):
     name = "coverage of decisions"
 
     def on_cycle(self, host: str, snapshot: Snapshot, result: CycleResult) -> None:
-        reached = self.scene.coverage.reached
+        reached = self.context.coverage.reached
         for verdict in result.verdicts:
             reached(f"verdict {verdict.reason}")
         for eviction in result.evictions:

@@ -1,4 +1,4 @@
-"""Acts of the drills come to their end when the scheduler does its part, and not when it does not."""
+"""Acts of the drills complete with a correct scheduler, and fail with a wrong one."""
 
 import asyncio
 from functools import partial
@@ -23,7 +23,7 @@ def outcome(name: str, fault: Fault = NO_FAULT) -> Outcome:
 
 
 def die_at_the_first_deletion(world: World) -> None:
-    """The leader has told all members that they go, and some are gone by then."""
+    """Kill the leader when it has marked all members for eviction and deleted some."""
     leader = world.leader()
     assert leader is not None
 
@@ -36,21 +36,21 @@ def die_at_the_first_deletion(world: World) -> None:
 
 @pytest.mark.usefixtures("quiet")
 @pytest.mark.parametrize("name", RESTARTS)
-def test_a_gang_that_does_not_ask_for_it_is_not_started_anew(name: str) -> None:
+def test_a_gang_without_restart_recovery_is_not_restarted(name: str) -> None:
     act = replace(BY_NAME[name], prepare=partial(running, recovery={"onNodeLoss": "Replace"}))
     problem = play(act, seed=1, checks=()).problem
     assert (problem is None) is (name == "failed-member-removed")
 
 
 @pytest.mark.usefixtures("quiet")
-def test_a_gang_that_is_not_released_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_drill_finds_a_gang_that_is_not_released(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(release, "PARTIAL_GANG_GRACE_MS", 3_600_000)
     assert outcome("partial-release").problem == "not done after 300.0 s"
 
 
 @pytest.mark.usefixtures("quiet")
 @pytest.mark.parametrize("is_finished", [True, False])
-def test_a_restart_that_a_dead_leader_left_half_done_is_finished(
+def test_the_next_leader_finishes_an_unfinished_restart(
     monkeypatch: pytest.MonkeyPatch, is_finished: bool
 ) -> None:
     if not is_finished:
@@ -61,11 +61,9 @@ def test_a_restart_that_a_dead_leader_left_half_done_is_finished(
 
 @pytest.mark.usefixtures("quiet")
 @pytest.mark.parametrize("off_s", [-300, 300])
-def test_nodes_whose_clocks_are_off_make_a_gang_start_anew_once(
-    monkeypatch: pytest.MonkeyPatch, off_s: int
-) -> None:
-    """Under the leader that saw the member fail, and under the next one."""
-    made: list[str] = []
+def test_nodes_with_wrong_clocks_cause_only_one_restart(monkeypatch: pytest.MonkeyPatch, off_s: int) -> None:
+    """Neither the leader that saw the failed member nor the next leader restarts the gang again."""
+    changes: list[str] = []
 
     def cluster_with_clocks_off() -> list[Object]:
         nodes = cluster()
@@ -76,7 +74,7 @@ def test_nodes_whose_clocks_are_off_make_a_gang_start_anew_once(
     async def prepare(world: World) -> None:
         monkeypatch.setattr(operations, "cluster", cluster_with_clocks_off)
         await running(world, recovery={"onMemberFailure": "Restart"})
-        world.client.subscribe("pods", lambda change: made.append(change.type))
+        world.client.subscribe("pods", lambda change: changes.append(change.type))
 
     async def afterwards(world: World) -> str | None:
         leader = world.leader()
@@ -84,8 +82,8 @@ def test_nodes_whose_clocks_are_off_make_a_gang_start_anew_once(
         await asyncio.sleep(30)
         leader.kill()
         await asyncio.sleep(60)
-        count = made.count(ChangeType.ADDED)
-        return f"{count} pods were made" if count != GANG else None
+        count = changes.count(ChangeType.ADDED)
+        return f"{count} pods were created" if count != GANG else None
 
     act = replace(BY_NAME["member-failed-restart"], prepare=prepare, afterwards=afterwards)
     assert play(act, seed=1, checks=()).problem is None

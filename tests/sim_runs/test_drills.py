@@ -1,4 +1,4 @@
-"""A part of all drills of faults, spread over every act. The whole is `make soak`; load: test_load.py."""
+"""Some plans of each fault drill and each act. `make soak` plays all; test_load.py covers load."""
 
 from itertools import islice
 from typing import Final
@@ -9,15 +9,15 @@ from phalanx_simulator.drills.drill import Outcome, Playable, play_each
 from phalanx_simulator.invariants.catalogue import ALL_CHECKS
 
 EVERY: Final = {"crashes": 200, "replies": 200, "views": 100, "races": 10}
-"""One plan of so many is run, by drill. Every second one of the plans of crashes and replies that ran before
-reaches the same coverage points; of the other drills it would not."""
+"""By drill: one of this many plans is played. The plans of crashes and replies reach the same coverage points
+as twice as many; those of the other drills would not."""
 PARTS: Final = 2
 
 
 @pytest.mark.usefixtures("quiet")
 @pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("drill", OPERATION_DRILLS)
-def test_every_act_comes_to_its_end(drill: str, part: int) -> None:
+def test_every_plan_of_the_drills_completes(drill: str, part: int) -> None:
     every = EVERY[drill]
     plans = islice(plans_of(drill, seed=1, checks=ALL_CHECKS), part * every, None, every * PARTS)
     played: dict[str, str | None] = {}

@@ -1,4 +1,4 @@
-"""Work whose pods nobody knows at the start, and gangs that fill the cluster. At full size: `bench/`."""
+"""Drivers whose executors are created later, and gangs that fill the cluster. Full sizes: `bench/`."""
 
 import pytest
 from msgspec.structs import replace
@@ -7,10 +7,10 @@ from bench import knavigator, spark_drivers
 
 
 @pytest.mark.parametrize("killed_every_s", [None, 30.0])
-def test_no_driver_starts_without_room_for_two_executors_and_all_finish(
+def test_each_driver_starts_with_capacity_for_two_executors_and_all_finish(
     killed_every_s: float | None,
 ) -> None:
-    """The room is held by a scheduler that is killed and starts anew, too."""
+    """A scheduler that is killed and restarted holds the capacity too."""
     plan = replace(spark_drivers.PLAN, begins_s=40.0)
     played = spark_drivers.play(
         drivers=6, nodes=1, reserves=True, patience_s=900.0, plan=plan, killed_every_s=killed_every_s
@@ -20,13 +20,13 @@ def test_no_driver_starts_without_room_for_two_executors_and_all_finish(
     assert played.drivers_at_once == 2
 
 
-def test_without_a_reservation_drivers_take_all_cores_and_none_finishes() -> None:
+def test_without_a_reservation_drivers_use_all_cores_and_none_finishes() -> None:
     played = spark_drivers.play(drivers=10, nodes=1, reserves=False, patience_s=300.0)
     assert (played.finished, played.drivers_at_once, played.executors_at_once) == (0, 8, 0)
     assert played.least_spare < 0
 
 
-def test_gangs_of_three_turns_fill_all_nodes_in_each() -> None:
+def test_gangs_fill_all_nodes_in_three_rounds() -> None:
     played = knavigator.play([8, 4, 4, 2, 3, 3], nodes=8, ordering="StrictFIFO")
     assert (played.finished, played.violations, played.busy) == (24, 0, (8, 8, 8))
     assert 0 <= played.makespan_s - played.lower_bound_s < 1.5 * len(played.busy)

@@ -1,4 +1,4 @@
-"""Faults of the API meet requests that are sent, and a fault counts when it has hit something."""
+"""API faults affect requests that schedulers send, and only faults with an effect are counted."""
 
 import asyncio
 from functools import cache
@@ -34,7 +34,7 @@ def sent() -> frozenset[tuple[str, str]]:
                 found.add((call.exchange.method, call.exchange.path))
 
         def at_rest(self) -> None:
-            for replica in self.scene.replicas:
+            for replica in self.context.replicas:
                 assert replica.process is not None
                 found.update(("WATCH", f"/{kind}") for kind in replica.process.network.received.versions)
 
@@ -51,25 +51,25 @@ def sent() -> frozenset[tuple[str, str]]:
 
 
 def fits(request: str, method: str, path: str) -> bool:
-    """As the network's rules fit."""
+    """Whether a rule of the network for this request matches."""
     wanted, _, resource = request.partition(" ")
     part = f"/{resource.rpartition('/')[2]}" if resource else ""
     return wanted in ("", method) and part in path
 
 
 @pytest.mark.parametrize("request_", REQUESTS)
-def test_what_faults_are_drawn_from_is_sent(request_: str) -> None:
+def test_schedulers_send_every_request_that_faults_select(request_: str) -> None:
     assert any(fits(request_, *each) for each in sent())
 
 
-def test_every_sort_of_write_may_meet_a_fault() -> None:
+def test_faults_can_select_every_kind_of_write() -> None:
     writes = {(method, path) for method, path in sent() if method not in ("GET", "WATCH")}
     missed = {each for each in writes if not any(fits(request, *each) for request in WRITES)}
     assert {(method, path.rpartition("/")[2]) for method, path in missed} == {("POST", "leases")}
 
 
 def counted(*faults: Fault) -> dict[str, int]:
-    """Families and counts, of faults that are put into a short run."""
+    """Effective faults by family of a short run with these faults."""
     scenario = replace(scenario_of(QUIET, checks=()), faults=faults)
     return dict(simulate(scenario).faults)
 
@@ -90,5 +90,5 @@ MISSES = (
 )
 
 
-def test_faults_that_hit_count_and_others_do_not() -> None:
+def test_only_faults_with_an_effect_are_counted() -> None:
     assert counted(*HITS, *MISSES) == {"F3": 1, "F4": 1, "F5": 1, "F6": 1, "F9": 1}

@@ -1,4 +1,4 @@
-"""A small load of each kind, and that the drill can fail. A tenth of F13 is `phalanx drill load`."""
+"""A small load of each kind, and failures that the load drill finds. `phalanx drill load` plays more."""
 
 import asyncio
 from functools import partial
@@ -15,7 +15,7 @@ from phalanx_simulator.invariants.coverage import ProcessCoverage
 from phalanx_simulator.runs.world import World, WorldSettings, in_world
 
 SMALL: Final = Size(nodes=60, burst=300, events_per_s=40, seconds=10.0)
-"""The smallest whose pods do not fit into one page, and whose burst is not bound all at once."""
+"""The smallest size with several pages of pods and a burst that one cycle cannot bind."""
 
 SMALLEST: Final = Size(nodes=20, burst=100, events_per_s=0, seconds=0.0)
 
@@ -27,7 +27,7 @@ async def nothing(world: World, load: Load) -> None:
 
 
 def problem_of_racks(program: Program = nothing, *, max_wait_s: float = 60.0, point: str = "") -> str:
-    """What the drill says of ten gangs that come at once, with one fault and hardly any check."""
+    """The problem that the drill reports for ten concurrent gangs, with one fault and few checks."""
     make = partial(Burst, SMALLEST, members=10, level="rack")
     fault = LoadFault("by hand", program, max_wait_s, point)
     plan = LoadPlan("racks", 1, lambda patience: make(max_wait_s=patience), fault)
@@ -42,12 +42,12 @@ def problem_of_racks(program: Program = nothing, *, max_wait_s: float = 60.0, po
         "burst of one gang: leader killed",
     ],
 )
-def test_a_load_of_each_kind(name: str) -> None:
+def test_each_kind_of_load_passes(name: str) -> None:
     [plan] = [plan for plan in load_plans(seed=1, size=SMALL) if plan.name == name]
     assert plan.outcome(ALL_CHECKS).problem is None
 
 
-def test_what_is_kept_of_deleted_objects_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_drill_finds_data_of_deleted_objects(monkeypatch: pytest.MonkeyPatch) -> None:
     delete = PhalanxObjects._forget_uid
 
     def keep(self: PhalanxObjects, key: tuple[str, str]) -> None:
@@ -58,7 +58,7 @@ def test_what_is_kept_of_deleted_objects_is_found(monkeypatch: pytest.MonkeyPatc
     assert "objects.kept holds" in problem_of_racks()
 
 
-def test_a_queue_that_grows_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_drill_finds_a_container_that_grows(monkeypatch: pytest.MonkeyPatch) -> None:
     apply = ClusterState.apply
 
     def hoard(self: ClusterState, event: Event) -> None:
@@ -69,7 +69,7 @@ def test_a_queue_that_grows_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "hoard holds" in problem_of_racks()
 
 
-def test_a_pod_that_is_lost_is_found() -> None:
+def test_the_drill_finds_a_lost_pod() -> None:
     async def lose_one(world: World, load: Load) -> None:
         pod = world.client.keys("pods")[-1]
         found = world.client.get(pod)
@@ -79,11 +79,11 @@ def test_a_pod_that_is_lost_is_found() -> None:
     assert problem_of_racks(lose_one).startswith("1 pods that ran before did not")
 
 
-def test_a_pod_that_starves_is_found() -> None:
+def test_the_drill_finds_a_starving_pod() -> None:
     assert problem_of_racks(max_wait_s=0.01).startswith("a pod waited")
 
 
-def test_cycles_that_wait_for_silence_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_drill_finds_cycles_that_wait_for_a_pause_of_events(monkeypatch: pytest.MonkeyPatch) -> None:
     wait = CycleLoop._wait_for_trigger
 
     async def wait_for_silence(self: CycleLoop) -> None:
@@ -97,7 +97,7 @@ def test_cycles_that_wait_for_silence_are_found(monkeypatch: pytest.MonkeyPatch)
     assert (plan.outcome(()).problem or "").startswith("a pod waited")
 
 
-def test_a_fault_that_misses_is_found() -> None:
+def test_the_drill_finds_a_fault_without_an_effect() -> None:
     assert "relisted was not reached" in problem_of_racks(point="relisted")
 
     async def wait(world: World, load: Load) -> None:
@@ -106,7 +106,7 @@ def test_a_fault_that_misses_is_found() -> None:
     assert "still waits for its moment" in problem_of_racks(wait)
 
 
-def test_every_bound_is_of_something_that_exists() -> None:
+def test_every_bound_names_an_existing_container() -> None:
     held: dict[str, int] = {}
 
     async def play(world: World) -> None:

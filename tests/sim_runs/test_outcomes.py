@@ -1,4 +1,5 @@
-"""What a run says that users got: restarts and their causes, and what the faults cost beside the twin."""
+"""Outcomes of a run: restarts and their causes, and the cost of faults compared with the run without
+faults."""
 
 from typing import Any, Final
 
@@ -15,7 +16,7 @@ EIGHT: Final = {"nvidia.com/gpu": "8"}
 ONE: Final = {"nvidia.com/gpu": "1"}
 NODES: Final = tuple(f"n{number}" for number in range(3))
 RUN_S: Final = 1990.0
-"""So long that a gang that starts again after minutes is not done before the run is over."""
+"""Long enough that a gang restarted after minutes does not finish before the end of the run."""
 
 pytestmark = pytest.mark.usefixtures("quiet")
 
@@ -49,7 +50,7 @@ def counts(out: Outcomes) -> tuple[int, int, int, int]:
     return out.gangs_broken, out.gangs_whole_again, out.restarts, out.faults_met
 
 
-def test_a_fault_that_takes_members_is_a_restart_timed_from_its_beginning() -> None:
+def test_a_restart_is_timed_from_the_beginning_of_its_fault() -> None:
     out = outcomes(on_all("pod-gpu-failure", 60, detect_s=40))
     assert counts(out) == (1, 1, 1, 1)
     assert (out.restarts_per_fault, out.pods_lost, out.pods_lost_by_faults) == (1.0, 2, 2)
@@ -58,8 +59,8 @@ def test_a_fault_that_takes_members_is_a_restart_timed_from_its_beginning() -> N
     assert sum(out.whole_after_fault.values()) == sum(out.whole_again.values()) == 1
 
 
-def test_the_time_until_a_lost_node_gives_up_its_pods_counts_from_the_fault_only() -> None:
-    """Kubernetes' own controllers take 350 s and Jobs wait for the pods to be gone."""
+def test_the_time_until_pods_of_a_lost_node_are_deleted_counts_only_after_the_fault() -> None:
+    """Kubernetes' own controllers take 350 s, and Jobs wait until the pods are deleted."""
     long = replace(scenario(Fault("F6", "node-lost", 10, NODES[:2], 600.0)), seconds=700)
     out = simulate(long).outcomes
     assert out.restarts == 1
@@ -68,7 +69,7 @@ def test_the_time_until_a_lost_node_gives_up_its_pods_counts_from_the_fault_only
     assert out.whole_after_fault_p50_s > out.whole_again_p50_s + 300
 
 
-def test_a_fault_that_costs_nothing_is_met_and_no_restart() -> None:
+def test_a_fault_without_a_loss_is_met_and_causes_no_restart() -> None:
     out = outcomes(on_all("node-cordon", 60, 60))
     assert counts(out) == (0, 0, 0, 1)
     assert out.restarts_per_fault == 0.0
@@ -84,7 +85,7 @@ def test_a_fault_where_no_gang_runs_is_not_met() -> None:
     assert out.pods_lost == out.pods_lost_by_faults >= 1
 
 
-def test_what_fails_by_itself_is_no_restart_by_a_fault() -> None:
+def test_a_member_that_fails_by_itself_is_not_a_restart() -> None:
     work = gang("train", **{FAILS_AFTER_SECONDS: "200"})
     out = outcomes(on_all("node-cordon", 30, 30), work=work)
     assert out.gangs_broken > out.restarts == 0
@@ -113,7 +114,7 @@ def test_without_faults_a_run_is_its_own_twin() -> None:
     assert summary.cost == Cost(jobs=0, gangs_broken=0, pods_lost=0, gpu_hours_lost=0.0, goodput=0.0)
 
 
-def test_what_faults_cost_is_told_beside_the_twin() -> None:
+def test_the_cost_of_faults_is_the_difference_from_the_twin() -> None:
     hit = scenario(on_all("pod-gpu-failure", 300))
     summary = with_twin(simulate(hit), hit)
     assert jobs_of(summary) == (0, 1)

@@ -1,4 +1,4 @@
-"""A few seeds of work with queues under every kind of fault: no check is violated. The many: `bench.soak`."""
+"""No check is violated in a few seeds of the workload with queues under all faults. More: `bench.soak`."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""Each race of the drill happens while the bind is on its way; one that does not is a failure."""
+"""Each race of the drill happens while the bind is in flight; otherwise the drill fails."""
 
 import pytest
 from msgspec.structs import replace
@@ -17,7 +17,7 @@ def problem(race: Race, *, occurrence: int = 0) -> str | None:
 
 
 @pytest.mark.parametrize("race", RACES, ids=lambda race: race.name)
-def test_a_race_hits(race: Race) -> None:
+def test_every_race_happens(race: Race) -> None:
     assert problem(race) is None
 
 

@@ -1,4 +1,4 @@
-"""The same seed gives the same run in any process, and another seed another."""
+"""The same seed gives the same run in any process, and another seed gives another run."""
 
 import json
 from typing import Any
@@ -26,5 +26,5 @@ def test_two_processes_give_the_same_summary(seven: dict[str, Any]) -> None:
     assert seven["cycles"] > 10
 
 
-def test_another_seed_decides_otherwise(seven: dict[str, Any]) -> None:
+def test_another_seed_gives_other_decisions(seven: dict[str, Any]) -> None:
     assert simulated(8, "1")["decisionHash"] != seven["decisionHash"]

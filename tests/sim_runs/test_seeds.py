@@ -11,7 +11,7 @@ from tests.sim_runs.seeds_report import REACHED
 
 SEEDS: Final = selection().seeds
 BATCH: Final = 3
-"""Seeds of one test: enough that starting it costs little, few enough to share the work among processes."""
+"""Seeds of one test: enough to amortize its start, few enough to distribute the work among processes."""
 
 
 @pytest.mark.usefixtures("quiet")

@@ -41,7 +41,7 @@ def test_reports_of_several_processes_are_joined() -> None:
     assert unreached(reports, wanted()) == []
 
 
-def test_nothing_is_said_where_a_seed_did_not_run_or_failed() -> None:
+def test_nothing_is_reported_if_a_seed_did_not_run_or_failed() -> None:
     assert unreached([report([1, "common", "rare"])], wanted()) is None
 
 
@@ -49,7 +49,7 @@ def test_cheap_seeds_come_first_and_rare_points_are_kept() -> None:
     assert [played.seed for played in select(CANDIDATES, 1)] == [2, 1]
 
 
-def test_points_are_reached_as_often_as_wanted_or_as_often_as_any_candidate_does() -> None:
+def test_points_are_reached_as_often_as_requested_or_as_candidates_reach_them() -> None:
     found = selection_of(CANDIDATES, 2)
     assert found.seeds == (1, 2, 3)
     assert found.points == {"common": (4, 3), "other": (2, 2), "rare": (1, 1)}

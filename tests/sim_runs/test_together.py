@@ -1,4 +1,4 @@
-"""Plans that are played together end as each of them does alone, and none is lost without a word."""
+"""Plans that are played together have the same outcomes as alone, and each failure is reported."""
 
 from itertools import islice
 
@@ -30,7 +30,7 @@ def nothing(_world: World) -> None:
 
 
 @pytest.mark.parametrize("drill", OPERATION_DRILLS)
-def test_together_as_alone(drill: str) -> None:
+def test_plans_played_together_have_the_same_outcomes_as_alone(drill: str) -> None:
     every = 2 if drill == "races" else 50
     plans = list(islice(OPERATION_DRILLS[drill](LOST, 1, ALL_CHECKS), 3, None, every))
     assert len(plans) > 1
@@ -38,7 +38,7 @@ def test_together_as_alone(drill: str) -> None:
     assert together(*plans) == alone
 
 
-def test_each_act_is_played_apart() -> None:
+def test_each_act_is_played_separately() -> None:
     acts = [LOST, replace(LOST, name="again"), LOST]
     outcomes = together(*(Plan(f"{number}", act, 1, Fault(nothing)) for number, act in enumerate(acts)))
     assert list(outcomes) == ["0", "1", "2"]
@@ -58,7 +58,7 @@ def test_a_plan_that_crashes_is_named(capfd: pytest.CaptureFixture[str]) -> None
     assert "ZeroDivisionError" in capfd.readouterr().err
 
 
-def test_a_step_that_never_comes_is_named() -> None:
+def test_a_step_that_is_never_reached_is_named() -> None:
     last = play(LOST, seed=1, checks=()).steps
     with pytest.raises(RuntimeError, match=r"^late: the operation ended before its step"):
         play_together(

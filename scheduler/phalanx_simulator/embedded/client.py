@@ -19,11 +19,9 @@ _TOO_MANY_REQUESTS = 429
 
 
 class Client:
-    """Verbs on objects by key.
+    """Verbs on objects by key. Reads return the latest state, None for a missing object.
 
-    Reads return the latest state, None for a missing object.
-
-    `changes` counts the writes that have changed something.
+    `changes` counts the writes that changed something.
     """
 
     def __init__(self, server: ApiServer) -> None:

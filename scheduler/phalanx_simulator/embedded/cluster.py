@@ -1,4 +1,5 @@
-"""The embedded cluster: API server over HTTP on loopback, kubelets, and kube-controller-manager's part."""
+"""The embedded cluster: API server over HTTP on loopback, kubelets, controllers of
+kube-controller-manager."""
 
 from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager
@@ -31,15 +32,15 @@ class EmbeddedCluster(Struct, frozen=True):
 
 @asynccontextmanager
 async def embedded_cluster(
-    *, clock: Clock, seed: int = 0, port: int = 0, token: str = "", pod_by_pod: bool = False
+    *, clock: Clock, token: str = "", pod_by_pod: bool = False
 ) -> AsyncIterator[EmbeddedCluster]:
     """Run a cluster without nodes while the context lasts.
 
-    `pod_by_pod` adds a scheduler that takes pods of default-scheduler one by one.
+    `pod_by_pod` adds a scheduler that places pods of default-scheduler one by one.
     """
-    server = ApiServer(clock=clock, seed=seed)
-    with running_controllers(server, seed=seed, pod_by_pod=pod_by_pod):
-        async with serving(server, port=port, token=token) as endpoint:
+    server = ApiServer(clock=clock)
+    with running_controllers(server, pod_by_pod=pod_by_pod):
+        async with serving(server, token=token) as endpoint:
             yield EmbeddedCluster(server, endpoint)
 
 
@@ -64,12 +65,12 @@ class Controllers(ExitStack):
             self.callback(part.close)
 
 
-def running_controllers(server: ApiServer, *, seed: int = 0, pod_by_pod: bool = False) -> Controllers:
+def running_controllers(server: ApiServer, *, pod_by_pod: bool = False) -> Controllers:
     """Start the controllers.
 
     `pod_by_pod` adds a scheduler for pods of default-scheduler.
     """
     controllers = Controllers(server)
     if pod_by_pod:
-        controllers.callback(PodByPodScheduler(Client(server), seed=seed).close)
+        controllers.callback(PodByPodScheduler(Client(server)).close)
     return controllers

@@ -6,7 +6,7 @@ SIM_HISTORY_CHANGES: Final = 1 << 15
 """Changes per resource that a watch can start from: three for each of 10,000 pods; about 100 MB when full."""
 
 SIM_WATCH_QUEUE_LINES: Final = 1 << 16
-"""Lines that may wait for a slow watcher before its stream is closed: all events of a demo fit."""
+"""Lines that are buffered for a slow watcher before its stream is closed: all events of a demo fit."""
 
 SIM_BOOKMARK_PERIOD_S: Final = 60.0
 """Seconds between two bookmarks of a watch: about the API server's own."""
@@ -15,16 +15,16 @@ SIM_BOOKMARK_BEFORE_END_S: Final = 2.0
 """Seconds before the end of a watch with a timeout when it gets its last bookmark, as in the API server."""
 
 SIM_NAME_ATTEMPTS: Final = 8
-"""Names that are tried for one generateName before the create fails, as in the API server."""
+"""Attempts to find a name for generateName before the create fails, as in the API server."""
 
 SIM_NODE_GRACE_S: Final = 50.0
 """Seconds without a heartbeat until a node's Ready becomes Unknown: kube-controller-manager's default."""
 
 SIM_POD_GC_QUARANTINE_S: Final = 40.0
-"""Seconds that a pod's node must be gone before the pod is: kube-controller-manager's, fixed there."""
+"""Seconds from the deletion of a node to that of its pods: fixed in kube-controller-manager."""
 
 SIM_DISRUPTION_PENDING_S: Final = 120
-"""Seconds that a budget counts an evicted pod as gone although it is not: kube-controller-manager's."""
+"""Seconds for which a budget counts an evicted pod as deleted: fixed in kube-controller-manager."""
 
 SIM_REQUEST_BYTES_MAX: Final = 3 << 20
 """Bytes of one request's body: the API server's own limit."""
@@ -33,7 +33,7 @@ SIM_WORK_PER_TURN: Final = 256
 """Objects that one embedded controller handles before the event loop turns again: about 20 ms."""
 
 SIM_VIOLATIONS_KEPT: Final = 20
-"""Violations of one run that are told in full: the first of them are the cause of the others."""
+"""Violations of one run that are kept in full: the first ones usually cause the others."""
 
 SIM_SEEDS_MAX: Final = 1_000_000
-"""Runs of one command at most: months of computing; more is a slip of the hand."""
+"""Most runs of one command: months of computing. A larger number is a typing error."""

@@ -26,7 +26,7 @@ def node(name: str, *, gpus: int = 8, labels: Mapping[str, str] | None = None, *
     }
 
 
-def tree_of_nodes(levels: Mapping[str, int], *, gpus: int = 8) -> list[Manifest]:
+def tree_of_nodes(levels: Mapping[str, int]) -> list[Manifest]:
     """Nodes of a regular topology tree.
 
     {"topology.kubernetes.io/zone": 2, "network.topology.nvidia.com/block": 3, "kubernetes.io/hostname": 4}
@@ -36,7 +36,7 @@ def tree_of_nodes(levels: Mapping[str, int], *, gpus: int = 8) -> list[Manifest]
     for path in product(*(range(1, count + 1) for count in levels.values())):
         steps = [str(step) for step in path]
         labels = {key: "-".join(steps[: depth + 1]) for depth, key in enumerate(keys[:-1])}
-        nodes.append(node(f"n{'-'.join(steps)}", gpus=gpus, labels=labels))
+        nodes.append(node(f"n{'-'.join(steps)}", labels=labels))
     return nodes
 
 
@@ -46,12 +46,12 @@ def namespace(name: str, *, labels: Mapping[str, str] | None = None) -> Manifest
 
 
 def queue(name: str, **spec: Any) -> Manifest:
-    """A Queue; `spec` is that of the object."""
+    """A Queue with this spec."""
     return {"apiVersion": API_VERSION, "kind": "Queue", "metadata": {"name": name}, "spec": spec}
 
 
 def topology(name: str, **labels: str) -> Manifest:
-    """A Topology: its levels, the widest first, each with its node label."""
+    """A Topology: its levels with their node labels, widest first."""
     levels = [{"name": level, "nodeLabel": label} for level, label in labels.items()]
     return {
         "apiVersion": API_VERSION,
@@ -73,7 +73,7 @@ def priority_class(name: str, value: int) -> Manifest:
 
 
 def pod_group(name: str, *, min_member: int, namespace: str = "default", **spec: Any) -> Manifest:
-    """A PodGroup; further fields of the spec as in the object."""
+    """A PodGroup; `spec` holds further fields of its spec."""
     metadata = {"name": name, "namespace": namespace}
     whole = {"minMember": min_member, **spec}
     return {"apiVersion": API_VERSION, "kind": "PodGroup", "metadata": metadata, "spec": whole}
@@ -90,7 +90,7 @@ def pod(
     run_s: float | None = None,
     **spec: Any,
 ) -> Manifest:
-    """A pod with one container, one GPU by default; it runs for `run_s` seconds, None for ever."""
+    """A pod with one container, one GPU by default; it runs for `run_s` seconds, or until it is deleted."""
     labels = {LABEL_POD_GROUP: group, LABEL_ROLE: role}
     metadata: Manifest = {
         "name": name,

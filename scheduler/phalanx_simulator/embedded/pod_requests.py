@@ -1,7 +1,7 @@
 """Resource requests, tolerations and node capacity, as a kubelet reads them.
 
-This code does not share the scheduler's own counting: the fake kubelets and the checks judge the scheduler,
-so they must not share its mistakes.
+It is independent of the scheduler's own code: fake kubelets and checks test the scheduler, so they must not
+share its bugs.
 """
 
 from typing import Any, Final
@@ -29,11 +29,11 @@ def requests_of(pod: Object) -> Resources:
     peak: Resources = {}
     for container in spec.get("initContainers") or []:
         now = add(sidecars, _requests(container))
-        peak = _larger(peak, now)
+        peak = _maximum(peak, now)
         if container.get("restartPolicy") == "Always":
             sidecars = now
     overhead = _amounts(spec.get("overhead") or {})
-    return add(add(_larger(add(total, sidecars), peak), overhead), {PODS: 1})
+    return add(add(_maximum(add(total, sidecars), peak), overhead), {PODS: 1})
 
 
 def allocatable_of(node: Object) -> Resources:
@@ -80,16 +80,16 @@ def _amounts(quantities: Object) -> Resources:
     return {name: request_amount(name, quantity) for name, quantity in quantities.items()}
 
 
-def _larger(left: Resources, right: Resources) -> Resources:
+def _maximum(left: Resources, right: Resources) -> Resources:
     return {name: max(left.get(name, 0), right.get(name, 0)) for name in {**left, **right}}
 
 
 def is_tolerated(taint: Object, tolerations: list[Any]) -> bool:
     """Whether a toleration matches the taint."""
-    return bool(answering(taint, tolerations))
+    return bool(matching(taint, tolerations))
 
 
-def answering(taint: Object, tolerations: list[Any]) -> list[Object]:
+def matching(taint: Object, tolerations: list[Any]) -> list[Object]:
     """The tolerations that match the taint."""
     return [
         toleration

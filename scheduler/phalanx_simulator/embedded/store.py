@@ -1,10 +1,8 @@
 """The embedded cluster's storage: JSON objects under one revision counter, bounded history.
 
-It plays etcd's part and knows nothing of kinds.
-
-It plays etcd's part and knows nothing of kinds. Stored objects are never changed in place: a write replaces
-the whole object, so readers, history and watchers share them freely. Subscribers are called during the write
-and must not write themselves. No asyncio here.
+It takes the place of etcd and does not know kinds. Stored objects are never changed in place: a write
+replaces the whole object, so that readers, history and watchers can share them. Subscribers are called during
+the write and must not write. It does not use asyncio.
 """
 
 from collections import deque
@@ -86,25 +84,25 @@ Subscriber = Callable[[Change], None]
 class _Resource:
     """All objects of one resource, and its recent changes."""
 
-    def __init__(self, history_limit: int, everyone: list[Subscriber]) -> None:
+    def __init__(self, history_limit: int, to_all: list[Subscriber]) -> None:
         self.entries: dict[str, Entry] = {}
         self.history: deque[Change] = deque(maxlen=history_limit)
         self.floor = 0
         self.subscribers: list[Subscriber] = []
-        self._everyone = everyone
+        self._to_all = to_all
 
     def record(self, change: Change) -> None:
         if len(self.history) == self.history.maxlen:
             self.floor = self.history[0].entry.revision
         self.history.append(change)
-        for subscriber in (*self.subscribers, *self._everyone):
+        for subscriber in (*self.subscribers, *self._to_all):
             subscriber(change)
 
 
 class Store:
     """Objects by key.
 
-    Every write takes the next revision, which becomes the object's resourceVersion.
+    Every write increases the revision, which becomes the object's resourceVersion.
     """
 
     def __init__(self, *, history_limit: int = SIM_HISTORY_CHANGES) -> None:
@@ -112,17 +110,14 @@ class Store:
         self._history_limit = history_limit
         self._resources: dict[str, _Resource] = {}
         self._floor = 0
-        self._everyone: list[Subscriber] = []
+        self._to_all: list[Subscriber] = []
 
     def get(self, key: Key) -> Entry | None:
         """The object as it is now."""
         return self._of(key.resource).entries.get(key.path)
 
     def put(self, key: Key, data: Object) -> Entry:
-        """Write an object, new or not.
-
-        Its metadata is copied and gets the revision.
-        """
+        """Create or replace an object; its metadata is copied and gets the revision."""
         resource = self._of(key.resource)
         previous = resource.entries.get(key.path)
         entry = self._stamp(key, data)
@@ -164,7 +159,7 @@ class Store:
 
         Call the result to unsubscribe.
         """
-        subscribers = self._everyone if resource is None else self._of(resource).subscribers
+        subscribers = self._to_all if resource is None else self._of(resource).subscribers
         subscribers.append(subscriber)
 
         def unsubscribe() -> None:
@@ -187,7 +182,7 @@ class Store:
     def _of(self, resource: str) -> _Resource:
         found = self._resources.get(resource)
         if found is None:
-            found = self._resources[resource] = _Resource(self._history_limit, self._everyone)
+            found = self._resources[resource] = _Resource(self._history_limit, self._to_all)
         return found
 
     def _stamp(self, key: Key, data: Object) -> Entry:

@@ -68,7 +68,7 @@ class WorkQueue:
         for key in batch:
             del self._keys[key]
         for key in batch:
-            # What the server refuses now (a namespace that is going, say) is tried at the next change.
+            # A refused write (in a terminating namespace, for instance) is retried at the next change.
             with suppress(ApiError):
                 self._handle(key)
         if self._keys and self._turn is None:

@@ -1,4 +1,4 @@
-"""S1, S2, S4: each bind is for a waiting pod and a node that may and can take it."""
+"""S1, S2, S4: each bind is for a waiting pod, and for a node that allows it and has capacity for it."""
 
 from collections.abc import Iterator
 
@@ -38,7 +38,9 @@ class OneBindPerPod(Check):
         elif pod.node:
             self.violated(pod, f"bind sent although {call.host} knew that it is bound to {pod.node}")
         elif pod.is_deleting or pod.is_finished:
-            self.violated(pod, f"bind sent although {call.host} knew that it is going or gone")
+            self.violated(
+                pod, f"bind sent although {call.host} knew that it is being deleted or has finished"
+            )
 
     def _landed(self, call: Call) -> None:
         before = self._bound.get(call.uid)
@@ -48,11 +50,11 @@ class OneBindPerPod(Check):
 
 
 class NodeCapacityIsRespected(Check):
-    """S2: no bind exceeds a node's allocatable, by its sender's knowledge and in fact.
+    """S2: no bind exceeds a node's allocatable, in the sender's state and in the API.
 
-    The sender knew the pods that it had heard of and all binds that it had sent itself. In truth a bind may
-    be too much when it landed so late that its sender had to take it for lost, or when the node offered more
-    within what the sender had heard of.
+    The sender's state is the pods that it has received and all binds that it has sent. In the API a bind may
+    exceed the allocatable when it was applied so late that its sender had to consider it lost, or when the
+    allocatable was larger at some moment since the sender's state.
     """
 
     name = "S2"
@@ -80,23 +82,23 @@ class NodeCapacityIsRespected(Check):
         revision = self.truth.known_to_sender(call, "pods")
         if node is None or isinstance(node, Unknown) or pod is None or not revision or not pod.used:
             return
-        offered = self._most_offered(call)
+        allocatable = self._largest_allocatable(call)
         used: dict[str, int] = {}
         for other in self._known_on(call, revision):
             _add(used, other.used)
         _add(used, pod.used)
-        for resource, short in _excess(pod.used, used, offered):
+        for resource, short in _excess(pod.used, used, allocatable):
             self.violated(pod, f"{call.host} knew that {call.node} lacks {short} of {resource} for it")
 
     def _known_on(self, call: Call, revision: int) -> Iterator[PodFact]:
-        """The other pods that the sender must count on the node."""
+        """Other pods on the node that the sender must count."""
         for uid in self.truth.recent_pods_on(call.node):
             now = self.truth.pods.get(uid)
             if now is None or not now.holds_node or now.node != call.node or uid == call.uid:
                 continue
             pod = self.truth.pod_at(uid, revision)
-            has_heard = isinstance(pod, PodFact) and pod.node == call.node
-            if has_heard or self._bound_by.get(uid) == call.host:
+            is_received = isinstance(pod, PodFact) and pod.node == call.node
+            if is_received or self._bound_by.get(uid) == call.host:
                 yield now
         for uid, other in self._in_flight.get(call.node, {}).items():
             sent = self.truth.pods.get(uid)
@@ -110,11 +112,11 @@ class NodeCapacityIsRespected(Check):
         if late_s > LATE_LANDING_S or not self.context.single_writer or pod is None or not pod.used:
             return
         used = self.truth.used.get(call.node, {})
-        for resource, short in _excess(pod.used, used, self._most_offered(call)):
+        for resource, short in _excess(pod.used, used, self._largest_allocatable(call)):
             self.violated(pod, f"bound to {call.node}, which lacks {short} of {resource}")
 
-    def _most_offered(self, call: Call) -> Resources:
-        """The largest amount of each resource that the node offered since the sender's state."""
+    def _largest_allocatable(self, call: Call) -> Resources:
+        """The largest allocatable amount of each resource since the sender's state."""
         most: dict[str, int] = {}
         for node in self.truth.nodes_since(call.node, self.truth.known_to_sender(call, "nodes")):
             for resource, amount in (node.allocatable if node is not None else {}).items():
@@ -127,16 +129,19 @@ def _add(used: dict[str, int], requests: Resources | None) -> None:
         used[resource] = used.get(resource, 0) + amount
 
 
-def _excess(asked: Resources, used: Resources, offered: Resources) -> Iterator[tuple[str, int]]:
+def _excess(requested: Resources, used: Resources, allocatable: Resources) -> Iterator[tuple[str, int]]:
     """Overcommitted amounts of the resources that the pod itself requests."""
-    for resource, amount in asked.items():
-        short = used.get(resource, 0) - offered.get(resource, 0)
+    for resource, amount in requested.items():
+        short = used.get(resource, 0) - allocatable.get(resource, 0)
         if amount > 0 and short > 0:
             yield resource, short
 
 
 class NodeAllowsPod(Check):
-    """S4: no bind to a node known to be absent, not ready, cordoned, tainted, faulty or of unknown place."""
+    """S4: no bind to a node known to be missing, not ready, cordoned, tainted or faulty.
+
+    For a gang with a required level, the node must also have a known topology position.
+    """
 
     name = "S4"
 
@@ -152,7 +157,7 @@ class NodeAllowsPod(Check):
         if all(problems):
             self.violated(pod, f"{call.host} sent it to {call.node} and knew: {problems[0]}")
         elif any(problems):
-            self.reached("node-spoilt-before-bind")
+            self.reached("node-unusable-before-bind")
 
     def _problem(self, node: NodeFact | None, pod: PodFact) -> str:
         if node is None:
@@ -161,4 +166,4 @@ class NodeAllowsPod(Check):
         if why or node.conditions.get(TOPOLOGY_UNKNOWN) != "True":
             return why
         group = self.truth.group_of(pod.gang)
-        return "its place in the network is unknown" if group is not None and group.required else ""
+        return "its position in the topology is unknown" if group is not None and group.required else ""

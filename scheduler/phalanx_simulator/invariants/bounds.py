@@ -8,85 +8,88 @@ VERSIONS_KEPT: Final = 256
 """Versions of one object that are remembered: a node that flaps each second, seen two minutes late."""
 
 GONE_KEPT_S: Final = 300.0
-"""Seconds that something gone is remembered: events may be two minutes late."""
+"""Seconds that a deleted object is remembered: events may be two minutes late."""
 
 RECEIVED_MARGIN_S: Final = 0.2
-"""Seconds before a write within which an event may have come too late for it."""
+"""Seconds before a write in which an event may have arrived too late to influence it."""
 
 DECIDED_S: Final = 2.0
-"""Seconds between a look at the cluster and a write that follows from it: a cycle takes one at most."""
+"""Seconds between a snapshot and a write that follows from it: a cycle takes one at most."""
 
 SLOW_WRITES_S: Final = 120.0
-"""Seconds from a decision to its last bind at most, with all the writes in between and their repetitions."""
+"""Most seconds from a decision to its last bind, with all writes in between and their retries."""
 
 PARTIAL_S: Final = 10.0
-"""Seconds that a gang may be partly bound while nothing is wrong."""
+"""Seconds that a gang may be partly bound without a disturbance."""
 
 PARTIAL_SLACK_S: Final = 5.0
-"""Seconds on top: the grace begins when a cycle sees the gang, and each eviction takes two requests."""
+"""Additional seconds: the grace period begins when a cycle sees the gang, and an eviction takes two
+requests."""
 
 DISTURBANCE_S: Final = LEASE_DURATION_S + PARTIAL_S
-"""Seconds that trouble may lengthen what should be short: one Lease, and what is allowed without trouble."""
+"""Seconds that a disturbance may add: the duration of a Lease, and what is allowed without a disturbance."""
 
 LATE_LANDING_S: Final = 5.0
-"""Seconds after which a write that has not landed counts as unknown to its sender: it may land on others'."""
+"""Seconds after which the sender of a write that was not applied treats its outcome as unknown: others may
+have used the capacity when it is applied."""
 
 OPEN_CALLS_MAX: Final = 4096
-"""Requests that are followed at once; beyond, the older half never lands: those of killed hosts."""
+"""Requests that are tracked at once. Beyond it the older half is dropped: killed hosts never complete
+them."""
 
 CONVERGED_S: Final = 5.0
-"""Seconds after which a cache knows of a change, and after which a status tells of it."""
+"""Seconds after which a cache contains a change, and after which a status reports it."""
 
 STATUS_S: Final = 10.0
-"""Seconds after which a PodGroup tells of the last change of its pods: five as above, a pause for binds of
-two, and two until a write that met another one is repeated."""
+"""Seconds after which a PodGroup's status reports the last change of its pods: five as above, two to wait for
+further binds, and two until a write that conflicted is repeated."""
 
 STATUS_CHANGES_PER_S: Final = 100
-"""Changes of pods of which statuses tell in a second: a third of what is written at most."""
+"""Pod changes that statuses report in a second: at most a third of all writes."""
 
 CACHE_PERIOD_S: Final = 300.0
-"""Seconds between two looks into the caches: each compares every pod."""
+"""Seconds between two checks of the caches: each compares every pod."""
 
 STARVING_PERIOD_S: Final = 30.0
-"""Seconds between two looks at waiting gangs; one that fits in two looks, with cycles between, starves."""
+"""Seconds between two checks of waiting gangs. A gang that fits in both, with cycles in between, starves."""
 
 STARVING_GANGS: Final = 8
-"""Waiting gangs looked at each time, the oldest first."""
+"""Waiting gangs in one check, the oldest first."""
 
 STARVING_CYCLES: Final = 3
 """Cycles in which a gang that fits must be bound."""
 
 IDLE_S: Final = 2 * STARVING_PERIOD_S - 5.0
-"""Seconds that a gang may fit while no cycle runs: what made it fit wakes one, as the longest hold does."""
+"""Seconds that a gang may fit while no cycle runs: the change that made it fit triggers one."""
 
 HEALED_S: Final = 20.0
-"""Seconds after a disturbance when all watches follow again: the longest pause between attempts, twice."""
+"""Seconds after a disturbance until all watches work again: twice the longest pause between attempts."""
 
 RESTART_ENDS_S: Final = 60.0
-"""Seconds until a member that is to be restarted has left: two requests each, eight at a time, repeated."""
+"""Seconds until a member that is to be restarted is deleted: two requests each, eight at a time, retried."""
 
 EVICTIONS_MAX: Final = 3
-"""Evictions of one gang without running in between: more of them is a livelock."""
+"""Evictions of one gang that did not run in between: more of them is a livelock."""
 
 EVICTED_PER_MEMBER_MAX: Final = 24
-"""Pods evicted for a gang until it starts, for each member of its minimum: room for one member of eight GPUs
-takes eight pods of one GPU at most, and is made three times in a row."""
+"""Pods evicted for a gang until it starts, per member of its minimum: one member of eight GPUs needs at most
+eight victims of one GPU, three times in a row."""
 
-EVICTED_BESIDE_MAX: Final = 128
-"""Pods that may go on top of that, as gangs go whole: some of the largest."""
+EVICTED_EXTRA_MAX: Final = 128
+"""Additional victims, since gangs are evicted whole: the members of a few large gangs."""
 
 CYCLES_AT_REST_MAX: Final = 30
-"""Cycles in a minute without any change: holds and grace periods end, each of which wakes one."""
+"""Cycles in a minute without any change: each hold and each grace period that ends triggers one."""
 
 LOST_MEMBER_HOLD_S: Final = 690.0
-"""Seconds that room may be kept for members that are gone: the scheduler's 600 by a clock that runs a tenth
-too slow, and until the next cycle."""
+"""Seconds that capacity may be held for lost members: the scheduler's 600 by a clock that runs a tenth too
+slow, and the time until the next cycle."""
 
 NOMINATION_S: Final = 1020.0
-"""The same for room that is made by evictions, of which the scheduler's own bound is 900."""
+"""The same for a nomination; the scheduler's own bound is 900."""
 
 AVOID_S: Final = 300.0
-"""Seconds for which a node that failed a gang is no place for that gang: half of what the scheduler keeps."""
+"""Seconds for which a gang must avoid a node that failed it: half of the scheduler's own period."""
 
 MASS_S: Final = 270.0
 """Seconds within which half of the nodes must have turned bad for the breaker to be open: its own 300 by the
@@ -96,29 +99,29 @@ BREAKER_OPEN_S: Final = 340.0
 """Seconds for which nodes that turned bad may keep it open: by a clock that runs a tenth too slow."""
 
 MASS_NODES_MIN: Final = 10
-"""Nodes of which half may be a mass: the breaker's own default."""
+"""The breaker needs at least this many nodes: its own default."""
 
 NEW_NODE_S: Final = 150.0
-"""Seconds of age in which a node that turns may only be joining: the scheduler has two minutes."""
+"""Seconds of age in which a node that turns bad may only be joining: the scheduler has two minutes."""
 
 CLOCK_RIGHT_MS: Final = 5000
-"""Milliseconds by which a process may be wrong about the time and still know how old things are."""
+"""Clock error in milliseconds with which a process can still compute the age of a condition."""
 
 REPORTED_S: Final = 2.0
-"""Seconds between a node's turning bad and the time that its condition tells: whole seconds are written."""
+"""Seconds between a node's turning bad and the time in its condition, which has whole seconds."""
 
 MASS_RECEIVED_S: Final = 2.0
-"""Seconds that a mass flip may take until a cycle has seen it."""
+"""Seconds until a cycle has seen that many nodes turned bad."""
 
 FAILOVER_S: Final = LEASE_DURATION_S + 10.0
 """Seconds without a leader while a candidate could lead: a Lease by a slow clock, two attempts, slack."""
 
 FIRST_CYCLE_S: Final = 10.0
-"""Seconds from leadership to the first cycle: five for lists, and what a seed may add to each."""
+"""Seconds from leadership to the first cycle: five for lists, and the latency that a seed adds to each."""
 
 REFUSED_BINDS_MAX: Final = 20
-"""Refused binds of one pod within a minute: with a back-off that doubles there are about ten. The scheduler
-refuses a configuration that exceeds it."""
+"""Refused binds of one pod within a minute: with exponential back-off there are about nine. The scheduler
+rejects a configuration that exceeds it."""
 
 LOST_MEMBERS_S: Final = 60.0
-"""Seconds beyond its gang's grace until a member on a lost node is evicted where the gang asks for it."""
+"""Seconds after the grace period until a member on a lost node is evicted, where `recovery` requests it."""

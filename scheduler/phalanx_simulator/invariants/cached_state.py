@@ -1,6 +1,6 @@
 """L5, S18: the schedulers' cached state matches the API, and is empty once all is deleted.
 
-These checks look into the caches of live processes, since the belief itself is checked here.
+These checks read the caches of live processes.
 """
 
 from collections.abc import Iterator
@@ -29,9 +29,9 @@ from phalanx_simulator.invariants.truth import QUEUES, Truth
 class CacheMatchesApi(Check):
     """L5: a cache reflects every change older than CONVERGED_S while its connection is healthy.
 
-    Compared are nodes, what is used of them, pods, what gangs have of their PodGroups and PriorityClasses,
-    and queues. Looked at each CACHE_PERIOD_S and at rest. What was written since is left out, and what is
-    used of nodes to which a bind is on its way.
+    It compares nodes and their usage, pods, the fields of gangs that come from PodGroups and PriorityClasses,
+    and queues, every CACHE_PERIOD_S and at rest. Newer writes are ignored, and so is the usage of nodes with
+    a bind in flight.
     """
 
     name = "L5"
@@ -49,13 +49,13 @@ class CacheMatchesApi(Check):
     def on_tick(self) -> None:
         if self.now >= self._next:
             self._next = self.now + CACHE_PERIOD_S
-            self._look()
+            self._compare()
 
     def at_rest(self) -> None:
-        self._look()
+        self._compare()
 
-    def _look(self) -> None:
-        for process in self._in_touch():
+    def _compare(self) -> None:
+        for process in self._up_to_date():
             before = self.truth.revision_before(CONVERGED_S)
             snapshot = _snapshot_of(process)
             for problem in self._problems(snapshot, before):
@@ -66,7 +66,7 @@ class CacheMatchesApi(Check):
             except AssertionError as error:
                 self.violated(process.host.name, f"the cache contradicts itself: {error}")
 
-    def _in_touch(self) -> Iterator[Process]:
+    def _up_to_date(self) -> Iterator[Process]:
         """Processes that have received every change older than CONVERGED_S."""
         for replica in self.context.replicas:
             process = replica.process
@@ -86,41 +86,42 @@ class CacheMatchesApi(Check):
             if self.truth.node_changed_at(name) > before:
                 continue
             if node is None or state is None:
-                yield f"node {name} is {'unknown to it' if state is None else 'gone, and it does not know'}"
+                why = "not in the cache" if state is None else "deleted, and still in the cache"
+                yield f"node {name} is {why}"
             elif wrong := of_node(state.node, node):
-                yield f"node {name} {wrong}, and it does not know"
+                yield f"node {name} {wrong}, and the cache does not show it"
             elif name not in assumed and not self._is_busy(name, before):
                 used = self.truth.used.get(name, {})
                 if differ(state.used, used):
-                    yield f"node {name} uses {used}, it believes {dict(state.used)}"
+                    yield f"node {name} uses {used}, cached {dict(state.used)}"
 
     def _is_busy(self, node: str, before: int) -> bool:
         """Whether pods arrived, left or finished there recently."""
         return any(self.truth.pod_changed_at(uid) > before for uid in self.truth.recent_pods_on(node))
 
     def _of_pods(self, snapshot: Snapshot, before: int) -> Iterator[str]:
-        believed: set[str] = set()
+        cached: set[str] = set()
         for gang in snapshot.gangs.values():
-            yield from self._of_gang(gang, before, believed)
+            yield from self._of_gang(gang, before, cached)
         for pod in self.truth.pods.values():
             is_old = not self._changed(self.truth.key_of(pod), before)
-            if pod.is_ours and pod.uid not in believed and is_old:
-                yield f"pod {pod} is unknown to it"
+            if pod.is_ours and pod.uid not in cached and is_old:
+                yield f"pod {pod} is not in the cache"
 
-    def _of_gang(self, gang: Gang, before: int, believed: set[str]) -> Iterator[str]:
+    def _of_gang(self, gang: Gang, before: int, cached: set[str]) -> Iterator[str]:
         for member in gang.members:
-            believed.add(member.uid)
+            cached.add(member.uid)
             pod = self.truth.pods.get(member.uid)
             if self.truth.pod_changed_at(member.uid) > before or member.assumed:
                 continue
             if pod is None:
-                yield f"pod {member} is gone, and it does not know"
+                yield f"pod {member} is deleted, and still in the cache"
             elif (member.node or "", member.phase.value, member.deleting) != (
                 pod.node,
                 pod.phase,
                 pod.is_deleting,
             ):
-                yield f"pod {pod} is {pod.phase} on {pod.node or 'no node'}, it believes {member.phase.value}"
+                yield f"pod {pod} is {pod.phase} on {pod.node or 'no node'}, cached {member.phase.value}"
 
     def _of_groups(self, snapshot: Snapshot, before: int) -> Iterator[str]:
         for gang in snapshot.gangs.values():
@@ -137,7 +138,7 @@ class CacheMatchesApi(Check):
     def _of_priority(self, gang: Gang, group: GroupFact, before: int) -> Iterator[str]:
         entry = self.context.store.get(Key(PRIORITY_CLASSES, "", group.spec.get("priorityClassName") or ""))
         if entry is not None and entry.revision <= before and gang.priority != entry.data["value"]:
-            yield f"gang {gang} has the priority {entry.data['value']}, it believes {gang.priority}"
+            yield f"gang {gang} has the priority {entry.data['value']}, cached {gang.priority}"
 
     def _of_queues(self, snapshot: Snapshot, before: int) -> Iterator[str]:
         written = {
@@ -148,8 +149,8 @@ class CacheMatchesApi(Check):
             if self._changed(key, before) or self._gone.get(key, 0) > before:
                 continue
             if spec is None and queue is not None and queue != DEFAULT:
-                yield f"queue {name} is gone, and it does not know"
-            elif spec is not None and (wrong := of_queue(queue, spec) if queue else "is unknown to it"):
+                yield f"queue {name} is deleted, and still in the cache"
+            elif spec is not None and (wrong := of_queue(queue, spec) if queue else "is not in the cache"):
                 yield f"queue {name} {wrong}"
 
     def _changed(self, key: Key, before: int) -> bool:
@@ -160,7 +161,7 @@ class CacheMatchesApi(Check):
 class NothingIsLeaked(Check):
     """S18: after everything was deleted, no live process knows a gang or counts usage for one.
 
-    Pods that do not name our scheduler may still be there.
+    Pods of other schedulers may still exist.
     """
 
     name = "S18"
@@ -174,7 +175,7 @@ class NothingIsLeaked(Check):
                 continue
             snapshot = _snapshot_of(process)
             if snapshot.gangs:
-                self.violated(process.host.name, f"still knows gangs: {sorted(snapshot.gangs)[:3]}")
+                self.violated(process.host.name, f"still caches gangs: {sorted(snapshot.gangs)[:3]}")
             if snapshot.queue_usage:
                 self.violated(process.host.name, f"still counts usage: {dict(snapshot.queue_usage)}")
             if not self.truth.pods and any(any(state.used.values()) for state in snapshot.nodes.values()):
@@ -190,10 +191,10 @@ _MISSING: Final = "missing:"
 
 
 def of_node(node: Node, true: NodeFact) -> str:
-    """Difference of a node in health, constraints or capacity."""
+    """How a cached node differs in health, constraints or capacity; empty if it does not."""
     taints = {(taint.key, taint.value, taint.effect) for taint in node.taints}
     if node.uid != true.uid:
-        return "is another one"
+        return "has another UID"
     if node.unschedulable != true.is_cordoned:
         return f"is {'' if true.is_cordoned else 'not '}cordoned"
     if taints != {
@@ -204,17 +205,18 @@ def of_node(node: Node, true: NodeFact) -> str:
         return "has other labels"
     if dict(node.conditions) != dict(true.conditions):
         return "has other conditions"
-    return "" if node.problems or not differ(node.allocatable, true.allocatable) else "offers other amounts"
+    return (
+        "" if node.problems or not differ(node.allocatable, true.allocatable) else "has another allocatable"
+    )
 
 
 def of_gang(gang: Gang, true: GroupFact | None) -> str:
-    """Difference of a gang from its PodGroup; `true` is None where there is none."""
+    """How a cached gang differs from its PodGroup, which is None if missing; empty if it does not."""
     if true is None:
         return "" if gang.id.startswith(_MISSING) else "has lost its PodGroup"
     if gang.id != true.uid:
         return "has another PodGroup" if not gang.id.startswith(_MISSING) else "has a PodGroup"
-    wish = true.spec.get("topology") or {}
-    believed = (
+    cached = (
         gang.min_member,
         gang.reserves,
         gang.topology.name or "",
@@ -222,36 +224,36 @@ def of_gang(gang: Gang, true: GroupFact | None) -> str:
         gang.topology.preferred or "",
         tuple((part.name, part.parent) for part in gang.subgroups),
     )
-    is_so = (
+    actual = (
         true.min_member,
         true.reserves,
         true.topology,
         true.required,
-        wish.get("preferred") or "",
+        (true.spec.get("topology") or {}).get("preferred") or "",
         tuple((part.name, part.parent) for part in true.subgroups),
     )
     if true.queue and gang.queue != true.queue:
-        return f"is of queue {true.queue}, it believes {gang.queue}"
-    return "" if believed == is_so else f"is {is_so}, it believes {believed}"
+        return f"is in queue {true.queue}, cached {gang.queue}"
+    return "" if cached == actual else f"is {actual}, cached {cached}"
 
 
 def of_queue(queue: Queue, true: Object) -> str:
-    """Difference of a queue from its spec.
+    """How a cached queue differs from its spec; empty if it does not.
 
     A missing or circular parent counts as none.
     """
     if queue.parent != (true.get("parent") or None) and not (queue.parent is None and queue.problems):
-        return f"is below {true.get('parent')}, it believes {queue.parent}"
+        return f"has the parent {true.get('parent')}, cached {queue.parent}"
     for name, amounts in (("guarantee", queue.guarantee), ("limit", queue.limit)):
         written = amounts_of(true.get(name) or {})
         if differ(amounts, written):
-            return f"has the {name} {written}, it believes {dict(amounts)}"
-    believed = (queue.weight, queue.priority, queue.state.value)
-    is_so = (max(true.get("weight", 1), 1), true.get("priority") or 0, true.get("state") or _OPEN)
-    return "" if believed == is_so else f"is {is_so}, it believes {believed}"
+            return f"has the {name} {written}, cached {dict(amounts)}"
+    cached = (queue.weight, queue.priority, queue.state.value)
+    actual = (max(true.get("weight", 1), 1), true.get("priority") or 0, true.get("state") or _OPEN)
+    return "" if cached == actual else f"is {actual}, cached {cached}"
 
 
-def differ(believed: Resources, true: Resources) -> bool:
+def differ(cached: Resources, true: Resources) -> bool:
     """Whether the amounts differ; NUMA zone pseudo-resources are ignored."""
-    names = [name for name in believed.keys() | true.keys() if not is_numa_resource(name)]
-    return any(believed.get(name, 0) != true.get(name, 0) for name in names)
+    names = [name for name in cached.keys() | true.keys() if not is_numa_resource(name)]
+    return any(cached.get(name, 0) != true.get(name, 0) for name in names)

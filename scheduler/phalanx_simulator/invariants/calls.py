@@ -11,7 +11,7 @@ from phalanx_simulator.hosts.network import Exchange
 from phalanx_simulator.hosts.replica import Replica
 
 _PATHS_KNOWN: Final = 1024
-"""Each replica asks for the same Lease every two seconds, and that is most of what is asked."""
+"""Each replica requests the same Lease every two seconds, which makes most of all requests."""
 
 
 class Stage(StrEnum):
@@ -25,9 +25,9 @@ class Stage(StrEnum):
 class Call:
     """One request of a scheduler.
 
-    `key` names the object in the store. `replica` is the sender where it is known, `own_sent` the moment of
-    sending by its own clock. `stage` is why the checks are asked now. `is_bind`: whether it binds a pod;
-    `is_eviction`: deletes one, or asks for that; `is_lease`: is about leadership.
+    `key` names the object in the store. `replica` is the sender, if known; `own_sent` is the time of sending
+    by its own clock. `stage` is the progress for which the checks are called. `is_bind`: it binds a pod.
+    `is_eviction`: it deletes or evicts a pod. `is_lease`: it reads or writes the Lease.
     """
 
     def __init__(self, exchange: Exchange, replica: Replica | None) -> None:
@@ -77,7 +77,7 @@ class Call:
 
     @property
     def succeeded(self) -> bool:
-        """Whether the server has applied it."""
+        """Whether the server applied it."""
         response = self.exchange.response
         return response is not None and response.status < 300
 

@@ -44,9 +44,7 @@ class Coverage:
 class CheckContext(Struct, frozen=True):
     """Data that checks read.
 
-    `clock` is true time.
-
-    `single_writer` tells whether nobody but us and the controllers puts pods on nodes.
+    `clock` shows the true time. `single_writer`: no other scheduler binds pods.
     """
 
     store: Store
@@ -79,16 +77,16 @@ class Check:
         """A scheduler's request was sent, applied or answered: see `call.stage`."""
 
     def on_cycle(self, host: str, snapshot: Snapshot, result: CycleResult) -> None:
-        """A scheduler has decided; nothing of the decision is written yet."""
+        """A scheduler has decided; none of the decisions is written yet."""
 
     def on_tick(self) -> None:
         """Called about every simulated second."""
 
     def at_rest(self) -> None:
-        """Faults ended half an hour ago; all possible work should be done."""
+        """Faults ended half an hour ago; all feasible work should be placed."""
 
     def at_end(self) -> None:
-        """Everything was deleted, and the schedulers know it."""
+        """Everything was deleted, and the schedulers have received that."""
 
     @property
     def now(self) -> float:

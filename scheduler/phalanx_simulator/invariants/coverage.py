@@ -1,7 +1,4 @@
-"""Records the coverage points that a run reaches.
-
-It reports no violations.
-"""
+"""Records the coverage points that a run reaches; reports no violations."""
 
 from phalanx_simulator.embedded.store import Change, ChangeType
 from phalanx_simulator.hosts.host import State
@@ -15,7 +12,7 @@ from phalanx_simulator.invariants.processes import is_lost_lease
 from phalanx_simulator.invariants.truth import GROUPS, NODES, GangFact, PodChange, Truth
 
 _EVENTS_LATE_S = 10.0
-_LOOK_S = 5.0
+_PERIOD_S = 5.0
 
 
 class BindCoverage(Check):
@@ -36,13 +33,13 @@ class BindCoverage(Check):
             elif call.stage is Stage.LANDED:
                 self._landed(call)
             else:
-                self._told(call)
+                self._answered(call)
         elif call.verb == "get" and call.plural == "pods" and call.stage is Stage.ANSWERED and self._unknown:
             self._read_back(call)
         elif call.is_lease and call.is_write and call.stage is Stage.LANDED and call.succeeded:
             self._holder = (call.body.get("spec") or {}).get("holderIdentity") or self._holder
 
-    def _told(self, call: Call) -> None:
+    def _answered(self, call: Call) -> None:
         outcome = call.exchange.outcome or ""
         if outcome == "unknown":
             self._unknown[call.uid] = call.host
@@ -76,14 +73,14 @@ class BindCoverage(Check):
         pod, then = self.truth.pods.get(call.uid), self.truth.pod_at(call.uid, before)
         if isinstance(then, PodFact) and not then.is_deleting and (pod is None or pod.is_deleting):
             self.reached("pod-deleted-while-binding")
-        if pod is not None and pod.node and not call.succeeded and self._was_free(then):
+        if pod is not None and pod.node and not call.succeeded and self._was_unbound(then):
             self.reached("pod-bound-by-another-while-binding")
-        self._look_at_node(call, before)
+        self._check_node(call, before)
 
-    def _was_free(self, then: PodFact | Unknown | None) -> bool:
+    def _was_unbound(self, then: PodFact | Unknown | None) -> bool:
         return isinstance(then, PodFact) and not then.node
 
-    def _look_at_node(self, call: Call, before: int) -> None:
+    def _check_node(self, call: Call, before: int) -> None:
         node, then = self.truth.nodes.get(call.node), self.truth.node_at(call.node, before)
         pod = self.truth.pods.get(call.uid)
         if not isinstance(then, NodeFact) or pod is None:
@@ -91,7 +88,7 @@ class BindCoverage(Check):
         if node is None:
             self.reached("node-gone-while-binding")
         elif node.refusal(pod.tolerations) and not then.refusal(pod.tolerations):
-            self.reached("node-spoilt-while-binding")
+            self.reached("node-unusable-while-binding")
         elif call.succeeded and any(amount < 0 for amount in self.truth.free(node).values()):
             self.reached("foreign-over-commit")
 
@@ -132,7 +129,7 @@ class GangCoverage(Check):
         moved = self.truth.changed_pod
         if moved is None:
             return
-        self._note_gone(moved)
+        self._note_lost(moved)
         gang = self.truth.gangs.get(moved.pod.gang)
         if gang is not None and moved.pod.is_ours:
             self._member(change, moved, gang)
@@ -154,8 +151,8 @@ class GangCoverage(Check):
                 self._partial[key] = since
                 self.reached("gang-partly-bound")
 
-    def _note_gone(self, moved: PodChange) -> None:
-        """Note members of a broken gang that have stopped counting."""
+    def _note_lost(self, moved: PodChange) -> None:
+        """Note members of a broken gang that no longer count for its minimum."""
         before, after = moved.before, moved.after
         if before is None or before.gang not in self._broken:
             return
@@ -257,29 +254,29 @@ class ProcessCoverage(Check):
             if process is None:
                 continue
             if process.task.done():
-                self._look_at_end(process)
+                self._check_exit(process)
             elif process.scheduler.is_leading and process.host.state is State.RUNNING:
                 leader = "" if process.network.partitioned else process.host.name
         if self._led and leader != self._led and self.truth.partial:
             self.reached("leader-lost-mid-gang")
         self._led = leader
         if self.now >= self._next:
-            self._next = self.now + _LOOK_S
-            self._look_at_connections()
+            self._next = self.now + _PERIOD_S
+            self._check_connections()
 
-    def _look_at_connections(self) -> None:
+    def _check_connections(self) -> None:
         for replica in self.context.replicas:
             process = replica.process
             if process is None:
                 continue
             if process.host.name == self._led:
-                self._look_at_lists(self._led, process.network.received.listed_at)
+                self._check_lists(self._led, process.network.received.listed_at)
             if process.network.has_silent_watch:
                 self.reached("half-open-watch")
             if self._is_late(process.network.received.versions.get("pods", 0)):
                 self.reached("events-late")
 
-    def _look_at_end(self, process: Process) -> None:
+    def _check_exit(self, process: Process) -> None:
         if process.host.name in self._ended:
             return
         self._ended[process.host.name] = None
@@ -287,7 +284,7 @@ class ProcessCoverage(Check):
         if error is not None and is_lost_lease(error):
             self.reached("process-ended-by-lost-lease")
 
-    def _look_at_lists(self, name: str, listed_at: dict[str, float]) -> None:
+    def _check_lists(self, name: str, listed_at: dict[str, float]) -> None:
         before = self._listed.get(name)
         if before is not None and any(at != before.get(kind, at) for kind, at in listed_at.items()):
             self.reached("relisted")

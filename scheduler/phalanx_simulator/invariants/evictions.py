@@ -1,4 +1,4 @@
-"""S7, S15, S16, S17, L10: which pods are evicted, how, and where their gang restarts."""
+"""S7, S15, S16, S17, L10: evictions are justified and announced, and failed nodes are avoided."""
 
 import re
 from typing import Final
@@ -36,9 +36,9 @@ from phalanx_simulator.invariants.oracle import Oracle
 from phalanx_simulator.invariants.restarts import has_restart_condition
 from phalanx_simulator.invariants.truth import GROUPS, NODES, GangFact, Truth
 
-_FOR_ANOTHER: Final = "Preempted"
-_FOR_OTHERS: Final = (_FOR_ANOTHER, "Consolidated")
-_ANSWERS: Final = ("Replace", "Restart")
+_PREEMPTED: Final = "Preempted"
+_WITH_BENEFICIARY: Final = (_PREEMPTED, "Consolidated")
+_EVICTING: Final = ("Replace", "Restart")
 _DURATION: Final = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
 
 
@@ -56,15 +56,15 @@ def is_lost(pod: PodFact, nodes: list[NodeFact | None]) -> bool:
 class EvictionsAreJustified(Check):
     """S7: without a beneficiary, only partly bound gangs and those with `recovery` are evicted.
 
-    Such a gang is evicted whole, decided in one cycle; with Replace only members on lost nodes are. A gang
-    with a member that has succeeded is finishing, and a pod without a controller would not come back: neither
-    is evicted. Budgets are not asked: a release answers a fault. What is evicted for another
-    gang is looked at by S22; the rest of a gang of which somebody once evicted a part for another may follow.
+    One cycle evicts all members of such a gang; with Replace only the members on lost nodes. A gang with a
+    succeeded member is finishing, and a pod without a controller would not be recreated: neither is evicted.
+    Budgets do not apply, since these evictions respond to a fault. S22 checks evictions with a beneficiary.
+    When part of a gang was evicted for a beneficiary, its other members may be evicted later.
 
-    A gang of which no member is left begins anew, as one that never started. A gang that has started, of
-    which the API does not say so yet, may be treated either way: its leader has seen it start, a new one
-    cannot know. A pod whose label has just moved it to another gang may still be judged as a member of the
-    one in which it was when that was decided.
+    A gang that has lost all members counts as one that never started. If a gang has started and its status
+    does not say so yet, both treatments are valid: its leader has seen the start, a new leader cannot know
+    it. A pod whose label has just moved it to another gang may still be treated as a member of its previous
+    gang.
     """
 
     name = "S7"
@@ -97,14 +97,14 @@ class EvictionsAreJustified(Check):
             return
         if eviction.beneficiary:
             self._chosen.add(pod.gang)
-        elif not pod.is_deleting and not self._is_the_rest(eviction, pod):
+        elif not pod.is_deleting and not self._is_remainder(eviction, pod):
             self._check_whole(pod, chosen)
 
-    def _is_the_rest(self, eviction: Evict, pod: PodFact) -> bool:
-        return eviction.reason == _FOR_ANOTHER and pod.gang in self._chosen
+    def _is_remainder(self, eviction: Evict, pod: PodFact) -> bool:
+        return eviction.reason == _PREEMPTED and pod.gang in self._chosen
 
     def _check_whole(self, pod: PodFact, chosen: dict[str, None]) -> None:
-        """All members with nodes are evicted, or, with Replace, those on lost nodes."""
+        """Check that all members with nodes are evicted, or, with Replace, those on lost nodes."""
         if "Replace" in self._recovery(pod.gang) and is_lost(pod, self._versions(pod)):
             return
         before = self.truth.revision_before(DISTURBANCE_S)
@@ -113,7 +113,7 @@ class EvictionsAreJustified(Check):
                 other.holds_node and not other.is_deleting and other.controller and other.uid not in chosen
             )
             if stays and 0 < self.truth.pod_changed_at(other.uid) <= before:
-                self.violated(pod, f"evicted without {other.name}, another member that holds a node")
+                self.violated(pod, f"evicted without {other.name}, another member with a node")
                 return
 
     def on_call(self, call: Call) -> None:
@@ -124,8 +124,8 @@ class EvictionsAreJustified(Check):
             return
         decided = self._decided.get((call.host, call.uid))
         if decided is None:
-            self.violated(pod, f"{call.host} evicts it and has not decided so")
-        elif decided.beneficiary or self._is_the_rest(decided, pod):
+            self.violated(pod, f"{call.host} evicts it without a decision")
+        elif decided.beneficiary or self._is_remainder(decided, pod):
             return
         objections = [self._why_not(call, pod, gang) for gang in self._gangs_of(call, pod)]
         if all(objections):
@@ -140,46 +140,46 @@ class EvictionsAreJustified(Check):
 
     def _why_not(self, call: Call, pod: PodFact, gang: GangFact) -> str:
         if not pod.controller:
-            return "nobody would make it again"
+            return "it has no controller to recreate it"
         revision = self.truth.known_to_sender(call, "pods")
         for other in self.truth.members(gang.key):
             known = self.truth.pod_at(other.uid, revision)
             if isinstance(known, PodFact) and known.phase == "Succeeded":
                 return f"{other.name} has succeeded: the gang is finishing"
-        is_broken = gang.key in self.truth.partial or self._broke_lately(gang)
-        if is_broken and (gang.starts_over or not (gang.has_started and self._is_on_record(gang))):
+        is_broken = gang.key in self.truth.partial or self._broke_recently(gang)
+        if is_broken and (gang.starts_over or not (gang.has_started and self._is_start_reported(gang))):
             return ""
         if not gang.has_started:
-            return "nothing is wrong with its gang"
-        answers = self._recovery(gang.key)
+            return "its gang has not lost a member"
+        policies = self._recovery(gang.key)
         since = min(
             self.truth.known_to_sender(call, NODES, before_s=DECIDED_S),
             self.truth.revision_before(DISTURBANCE_S),
         )
-        if "Restart" in answers and (self._broke_lately(gang) or self._any_lost(gang, since)):
+        if "Restart" in policies and (self._broke_recently(gang) or self._any_lost(gang, since)):
             return ""
-        if "Restart" in answers and self._is_being_restarted(gang):
+        if "Restart" in policies and self._is_being_restarted(gang):
             return ""
-        if "Replace" in answers and is_lost(pod, self.truth.nodes_since(pod.node, since)):
+        if "Replace" in policies and is_lost(pod, self.truth.nodes_since(pod.node, since)):
             return ""
-        return "its gang has started and asks for no such recovery"
+        return "its gang has started and its recovery policy does not request this"
 
     def _is_being_restarted(self, gang: GangFact) -> bool:
         """Whether members carry the restart condition."""
         entries = [self.context.store.get(self.truth.key_of(pod)) for pod in self.truth.members(gang.key)]
         return any(has_restart_condition(entry.data) for entry in entries if entry is not None)
 
-    def _is_on_record(self, gang: GangFact) -> bool:
+    def _is_start_reported(self, gang: GangFact) -> bool:
         """Whether a new leader can know that the gang has started."""
         entry = self.context.store.get(Key(GROUPS, gang.key.namespace, gang.key.name))
         return entry is not None and bool((entry.data.get("status") or {}).get("startedAt"))
 
     def _recovery(self, key: GangKey) -> list[str]:
         group = self.truth.group_of(key)
-        wish = (group.spec.get("recovery") or {}) if group is not None else {}
-        return [wish[name] for name in ("onMemberFailure", "onNodeLoss") if wish.get(name) in _ANSWERS]
+        policy = (group.spec.get("recovery") or {}) if group is not None else {}
+        return [policy[name] for name in ("onMemberFailure", "onNodeLoss") if policy.get(name) in _EVICTING]
 
-    def _broke_lately(self, gang: GangFact) -> bool:
+    def _broke_recently(self, gang: GangFact) -> bool:
         return (
             gang.key in self.truth.broken
             or self._broken_at.get(gang.key, -BREAKER_OPEN_S) > self.now - BREAKER_OPEN_S
@@ -197,8 +197,8 @@ class EvictionsAreJustified(Check):
 class EvictionsNotCountedByJobs(Check):
     """S15: evicted pods get DisruptionTarget first, and no Job counts them as failures.
 
-    Counted at rest for Jobs whose podFailurePolicy ignores DisruptionTarget: their `failed` is at most the
-    number of pods that failed, or were deleted, without that condition.
+    At rest, for each Job whose podFailurePolicy ignores DisruptionTarget, `failed` is at most the number of
+    pods that failed or were deleted without that condition.
     """
 
     name = "S15"
@@ -229,7 +229,10 @@ class EvictionsNotCountedByJobs(Check):
             failed = (job.get("status") or {}).get("failed") or 0
             own = len(self._own.get(job["metadata"]["uid"], ()))
             if _ignores_disruption(job) and failed > own:
-                self.violated(entry.key.path, f"has counted {failed} failures, and {own} were its own")
+                self.violated(
+                    entry.key.path,
+                    f"counts {failed} failures, and {own} pods failed without DisruptionTarget",
+                )
 
 
 def _is_target(pod: Object) -> bool:
@@ -252,14 +255,14 @@ def _ignores_disruption(job: Object) -> bool:
 class FailedNodesAvoided(Check):
     """S16: for AVOID_S a gang avoids nodes that failed it while other nodes can take all of it.
 
-    A node has failed a gang when it was faulty, or refused a member, as that member failed or was evicted.
-    Others can take it when nodes on which no member has failed, through whose fault ever, have room for all
-    members that wait, in one domain where one is required. Only gangs that the oracle understands are judged,
-    by a process that was there when it failed, and neither while a third of the nodes is bad nor while a
-    broken gang may claim room, nor where room may have come after the look at the cluster. Nodes on which
-    room is kept for others are none of them. While the breaker may be open no fault counts. A node that is
-    gone counts for nothing while the process does not know it: its pods go in the moment in which they fail,
-    and it sees no more than that they are gone.
+    A node has failed a gang when it was faulty, or rejected a member, at the time when a member failed or was
+    evicted. Other nodes can take the gang when nodes on which no member has failed for any reason have
+    capacity for all waiting members, in one domain where one is required. The check covers gangs that the
+    oracle supports, and processes that were running at the failure. It does nothing while a third of the
+    nodes is bad, while capacity may be held for a broken gang, or when capacity may have appeared after the
+    snapshot. Nodes with capacity held for others do not count as other nodes. While the breaker may be open
+    no fault counts. A deleted node does not count while the process still sees it: its pods are deleted as
+    soon as they fail, and the process sees only that they are deleted.
     """
 
     name = "S16"
@@ -303,30 +306,30 @@ class FailedNodesAvoided(Check):
             avoided = {
                 name
                 for name, at in failed.items()
-                if since < at < self.now - CONVERGED_S and not self._is_gone_unseen(name, snapshot)
+                if since < at < self.now - CONVERGED_S and not self._is_deletion_unseen(name, snapshot)
             }
             used = sorted(avoided & {bind.node for bind in placement.binds})
-            has_capacity_appeared = self.truth.has_capacity_appeared(DECIDED_S, but=avoided)
-            if used and (has_capacity_appeared or any_hold(self.truth, self.now, but=gang.key)):
+            has_capacity_appeared = self.truth.has_capacity_appeared(DECIDED_S, excluding=avoided)
+            if used and (has_capacity_appeared or any_hold(self.truth, self.now, excluding=gang.key)):
                 continue
-            kept = self._held_nodes.nodes(but=gang, by_the_last_too=True)
-            others = avoided | self._suspected.get(gang.key, set()) | kept
+            held = self._held_nodes.nodes(excluding=gang, include_previous=True)
+            others = avoided | self._suspected.get(gang.key, set()) | held
             if used and self._oracle.where_it_fits(gang, without=others):
-                self.violated(gang, f"sent back to {used[0]}, which failed it")
+                self.violated(gang, f"placed on {used[0]} again, which failed it")
             elif avoided:
                 self.reached("node-avoided" if not used else "failed-node-was-the-only-one")
 
-    def _is_gone_unseen(self, node: str, snapshot: Snapshot) -> bool:
+    def _is_deletion_unseen(self, node: str, snapshot: Snapshot) -> bool:
         return node not in self.truth.nodes and NodeName(node) in snapshot.nodes
 
 
 class Breaker(Check):
     """S17: while more than half of the nodes turned bad within MASS_S, nothing is evicted.
 
-    And new pods go only to nodes that were well all that time. Only what the deciding process could see
-    counts: nodes that turned after its first cycle, and those whose conditions told it then that they had,
-    where its clock is right. What was decided before for the sake of a fault is not sent any more either;
-    what was decided for another gang is.
+    New pods are placed only on nodes that were healthy all that time. A node counts if the deciding process
+    could see it turn bad: after its first cycle, or, if its clock is right, by the transition time in the
+    conditions that its first cycle saw. Evictions that were decided earlier because of a fault are not sent
+    either; evictions for a beneficiary are.
     """
 
     name = "S17"
@@ -339,7 +342,7 @@ class Breaker(Check):
 
     def on_call(self, call: Call) -> None:
         decided = self._decided.get((call.host, call.uid)) if call.is_eviction else None
-        if decided is None or call.stage is not Stage.SENT or decided.reason in _FOR_OTHERS:
+        if decided is None or call.stage is not Stage.SENT or decided.reason in _WITH_BENEFICIARY:
             return
         if self.truth.healthy_s(call.host) >= HEALED_S and self._is_open(call.host):
             self.violated(call.key.path, f"{call.host} still evicts it while most nodes turned bad")
@@ -377,9 +380,9 @@ class Breaker(Check):
             if self._first(last) < since <= last and (since > began or reported.get(name) == since)
         ]
         nodes = len(self.truth.nodes)
-        return nodes >= MASS_NODES_MIN and 2 * sum(map(self._was_well, turned)) > nodes
+        return nodes >= MASS_NODES_MIN and 2 * sum(map(self._was_healthy, turned)) > nodes
 
-    def _was_well(self, name: str) -> bool:
+    def _was_healthy(self, name: str) -> bool:
         """Whether the node was healthy before.
 
         A node that joins or is recreated bad has not turned bad.
@@ -422,10 +425,10 @@ def _moment(written: str) -> float:
 class LostMembersAreEvicted(Check):
     """L10: with `recovery`, members on a lost node are evicted within the grace period and LOST_MEMBERS_S.
 
-    For the others Kubernetes' own policy holds, at which the embedded controllers are tested. Not judged
-    while many nodes are bad, nor within that time after a disturbance. A node that was well for a moment
-    between two looks is lost anew from then on, and the grace begins again: a flapping node that is bad at
-    each look has not been lost all the while.
+    Other members follow Kubernetes' own eviction rules; the tests of the embedded controllers cover these.
+    The check does nothing while many nodes are bad, and for LOST_MEMBERS_S after a disturbance. If a node was
+    healthy at any moment since the last tick of this check, the grace period starts again: a flapping node
+    was not lost all the time.
     """
 
     name = "L10"
@@ -433,7 +436,7 @@ class LostMembersAreEvicted(Check):
     def __init__(self, context: CheckContext, truth: Truth) -> None:
         super().__init__(context, truth)
         self._lost: dict[str, float] = {}
-        self._looked = 0
+        self._checked = 0
         self._next = 10.0
         self._host = ""
 
@@ -451,23 +454,23 @@ class LostMembersAreEvicted(Check):
                 pod = self.truth.pods.get(uid)
                 if pod is not None and self._is_stuck(pod):
                     known = self._lost.get(uid, self.now)
-                    still[uid] = self.now if self._was_well(pod) else known
+                    still[uid] = self.now if self._was_healthy(pod) else known
                     self._judge(pod, self.now - still[uid])
         self._lost = still
-        self._looked = self.context.store.revision
+        self._checked = self.context.store.revision
 
-    def _was_well(self, pod: PodFact) -> bool:
-        """Whether its node was healthy at some moment since the last look."""
-        versions = self.truth.nodes_since(pod.node, self._looked)
+    def _was_healthy(self, pod: PodFact) -> bool:
+        """Whether its node was healthy at some moment since the last check."""
+        versions = self.truth.nodes_since(pod.node, self._checked)
         return not all(is_lost(pod, [version]) for version in versions)
 
     def _is_stuck(self, pod: PodFact) -> bool:
         gang = self.truth.gangs[pod.gang]
         group = self.truth.group_of(pod.gang)
-        wish = (group.spec.get("recovery") or {}) if group is not None else {}
-        is_asked = wish.get("onNodeLoss") in _ANSWERS and gang.has_started and bool(pod.controller)
+        policy = (group.spec.get("recovery") or {}) if group is not None else {}
+        is_requested = policy.get("onNodeLoss") in _EVICTING and gang.has_started and bool(pod.controller)
         holds = pod.is_ours and pod.holds_node and not pod.is_deleting
-        if not is_asked or not holds or not is_lost(pod, [self.truth.nodes.get(pod.node)]):
+        if not is_requested or not holds or not is_lost(pod, [self.truth.nodes.get(pod.node)]):
             return False
         members = list(self.truth.members(pod.gang))
         if any(not other.controller or other.phase == "Succeeded" for other in members):
@@ -478,7 +481,7 @@ class LostMembersAreEvicted(Check):
         group = self.truth.group_of(pod.gang)
         grace = _seconds_of(((group.spec if group else {}).get("recovery") or {}).get("gracePeriod"))
         if lost_s > grace + LOST_MEMBERS_S:
-            self.violated(pod, f"still on {pod.node}, which is lost for {lost_s:.0f} s")
+            self.violated(pod, f"still on {pod.node}, which has been lost for {lost_s:.0f} s")
             self._lost.pop(pod.uid, None)
 
 

@@ -1,8 +1,6 @@
 """Objects as the checks need them, read independently of the scheduler's decoder.
 
-Invalid fields are read as absent, invalid amounts as None.
-
-Objects may be hostile: what makes no sense is read as absent, and amounts that cannot be read as None.
+Objects may be hostile: invalid fields are read as absent, invalid amounts as None.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -32,7 +30,7 @@ from phalanx_simulator.faults.node_conditions import HEALTHY_STATUS, faulty
 
 FINISHED: Final = ("Succeeded", "Failed")
 TOPOLOGY_UNKNOWN: Final = "NodeNotInNWTopologyCM"
-_JUDGED_APART: Final = ("Ready", TOPOLOGY_UNKNOWN)
+_HANDLED_SEPARATELY: Final = ("Ready", TOPOLOGY_UNKNOWN)
 _CORDON: Final = {"key": "node.kubernetes.io/unschedulable", "value": "", "effect": "NoSchedule"}
 _NVSENTINEL: Final = "dgxc.nvidia.com/nvsentinel-state"
 _QUARANTINED: Final = (
@@ -51,10 +49,10 @@ class GangKey(NamedTuple):
 
 
 class PodFact(Struct, frozen=True, gc=False):
-    """One version of a pod. `requests` is None where they make no sense.
+    """One version of a pod. `requests` is None if they are invalid.
 
-    `share` is what it asks for of a GPU besides, `device` what it takes of one GPU of its node. `avoids` are
-    the terms of its required anti-affinity.
+    `share` is the requested GPU share or GPU memory, `device` the usage of one GPU of its node.
+    `anti_affinity` holds the required terms.
     """
 
     uid: str
@@ -144,7 +142,9 @@ class NodeFact(Struct, frozen=True, gc=False):
     def faulty_conditions(self) -> list[str]:
         """Types of the conditions in their faulty status, Ready first."""
         ready = ["Ready"] if self.conditions.get("Ready", "True") != "True" else []
-        known = [type_ for type_ in self.conditions if type_ in HEALTHY_STATUS and type_ not in _JUDGED_APART]
+        known = [
+            type_ for type_ in self.conditions if type_ in HEALTHY_STATUS and type_ not in _HANDLED_SEPARATELY
+        ]
         return [*ready, *(type_ for type_ in known if self.conditions[type_] == faulty(type_))]
 
     def refusal(self, tolerations: tuple[Any, ...]) -> str:
@@ -171,7 +171,7 @@ class SubgroupFact(NamedTuple):
 class GroupFact(Struct, frozen=True, gc=False):
     """One version of a PodGroup's spec.
 
-    `min_subgroups` is 0 where all must start together.
+    `min_subgroups` is 0 if all subgroups must start together.
     """
 
     uid: str
@@ -218,8 +218,8 @@ def pod_fact(pod: Object, before: PodFact | None, same_containers: bool) -> PodF
         owners=tuple(owner.get("uid", "") for owner in owners),
         is_gated=bool(spec.get("schedulingGates")),
         requests=before.requests if known and before is not None else _requests(pod),
-        share=_sensible(share_of, pod),
-        device=_sensible(device_of, pod) if spec.get("nodeName") else {},
+        share=_valid(share_of, pod),
+        device=_valid(device_of, pod) if spec.get("nodeName") else {},
         tolerations=tuple(spec.get("tolerations") or ()),
         labels=labels,
         anti_affinity=_anti_affinity(spec),
@@ -236,7 +236,7 @@ def node_fact(node: Object) -> NodeFact:
         labels=meta.get("labels") or {},
         taints=tuple(spec.get("taints") or ()),
         is_cordoned=bool(spec.get("unschedulable")),
-        allocatable={**_allocatable(node), **_sensible(devices_of, node)},
+        allocatable={**_allocatable(node), **_valid(devices_of, node)},
         conditions={
             condition.get("type", ""): condition.get("status", "")
             for condition in status.get("conditions") or ()
@@ -247,7 +247,7 @@ def node_fact(node: Object) -> NodeFact:
 def group_fact(group: Object) -> GroupFact:
     """Read a PodGroup."""
     meta, spec = group["metadata"], group.get("spec") or {}
-    wish = spec.get("topology") or {}
+    requested = spec.get("topology") or {}
     owners = meta.get("ownerReferences") or []
     return GroupFact(
         uid=meta["uid"],
@@ -255,8 +255,8 @@ def group_fact(group: Object) -> GroupFact:
         name=meta["name"],
         min_member=max(_whole(spec.get("minMember")), 1),
         queue=spec.get("queue") or "",
-        topology=wish.get("name") or "",
-        required=wish.get("required") or "",
+        topology=requested.get("name") or "",
+        required=requested.get("required") or "",
         controller=next((owner.get("uid", "") for owner in owners if owner.get("controller")), ""),
         subgroups=tuple(
             SubgroupFact(part.get("name", ""), _whole(part.get("minMember")), part.get("parent") or "")
@@ -279,8 +279,8 @@ def _gang_key(meta: Object, labels: Object, controller: str, min_member: int) ->
 
 def _anti_affinity(spec: Object) -> tuple[Any, ...]:
     try:
-        apart = (spec.get("affinity") or {}).get("podAntiAffinity") or {}
-        return tuple(apart.get("requiredDuringSchedulingIgnoredDuringExecution") or ())
+        anti_affinity = (spec.get("affinity") or {}).get("podAntiAffinity") or {}
+        return tuple(anti_affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or ())
     except (AttributeError, TypeError):
         return ()
 
@@ -299,7 +299,7 @@ def _requests(pod: Object) -> Resources | None:
         return None
 
 
-def _sensible(read: Callable[[Object], Resources], item: Object) -> Resources:
+def _valid(read: Callable[[Object], Resources], item: Object) -> Resources:
     """The result of `read`, empty where annotations or labels are invalid."""
     try:
         return read(item)
@@ -315,11 +315,8 @@ def _allocatable(node: Object) -> Resources:
 
 
 def missing_for_start(group: GroupFact, members: Sequence[str]) -> str:
-    """What these members lack for a start; empty if they are enough.
-
-    Roles are not checked.
-    """
-    outer = _outer(group)
+    """The subgroups or members that are missing for a start; empty if none. Roles are not checked."""
+    outer = _top_level(group)
     short = _short(group, members)
     names = [part.name for part in group.subgroups if not part.parent]
     whole = [name for name in names if not any(outer[subgroup] == name for subgroup in short)]
@@ -333,27 +330,28 @@ def missing_for_start(group: GroupFact, members: Sequence[str]) -> str:
     return f"{len(inside)} of {group.min_member} members" if missing else ""
 
 
-def partial_subgroup(group: GroupFact, planned: Sequence[str], there: Iterable[str]) -> str:
-    """A subgroup that gets its first members but not its minimum.
+def partial_subgroup(group: GroupFact, planned: Sequence[str], present: Iterable[str]) -> str:
+    """A subgroup that starts without its minimum, as a message; empty if there is none.
 
-    Only for gangs that need some of their subgroups.
+    Only for gangs of which some subgroups must start together.
     """
-    outer = _outer(group)
-    begun = {outer.get(subgroup, "") for subgroup in there}
+    outer = _top_level(group)
+    started = {outer.get(subgroup, "") for subgroup in present}
     for name in dict.fromkeys(outer.get(subgroup, "") for subgroup in planned) if group.min_subgroups else ():
-        if name and name not in begun:
+        if name and name not in started:
             for inner, lacking in _short(group, planned).items():
                 if outer[inner] == name:
-                    return f"subgroup {inner} begins with {lacking} members too few"
+                    return f"subgroup {inner} starts with {lacking} members too few"
     return ""
 
 
-def _outer(group: GroupFact) -> Mapping[str, str]:
-    """Per subgroup the outermost around it."""
-    return {name: around[-1] for name, around in _around(group).items()}
+def _top_level(group: GroupFact) -> Mapping[str, str]:
+    """The top-level ancestor of each subgroup, or the subgroup itself."""
+    return {name: around[-1] for name, around in _ancestors(group).items()}
 
 
-def _around(group: GroupFact) -> dict[str, list[str]]:
+def _ancestors(group: GroupFact) -> dict[str, list[str]]:
+    """Each subgroup with its ancestors, innermost first."""
     parents = {part.name: part.parent for part in group.subgroups}
     found = {}
     for name in parents:
@@ -365,8 +363,8 @@ def _around(group: GroupFact) -> dict[str, list[str]]:
 
 
 def _short(group: GroupFact, members: Iterable[str]) -> dict[str, int]:
-    """How many members each subgroup lacks, those that lack some only."""
-    around = _around(group)
+    """Number of missing members by subgroup, only for subgroups that miss some."""
+    around = _ancestors(group)
     missing = {part.name: part.min_member for part in group.subgroups}
     for subgroup in members:
         for name in around.get(subgroup, ()):

@@ -24,22 +24,22 @@ from phalanx_simulator.invariants.facts import (
 from phalanx_simulator.invariants.truth import GangFact, Truth
 
 _THINKING_S = 2.0
-"""Seconds between the snapshot of a cycle and its result at most: what was heard before holds in it."""
+"""Most seconds from the snapshot of a cycle to its result. The snapshot contains all that was received
+before."""
 
 
 class WholeGangs(Check):
-    """S3: binds follow a decision that starts a complete gang; none stays partly bound for long.
+    """S3: binds follow a decision that starts a complete gang; no gang stays partly bound for long.
 
-    Complete is minMember, with as many whole subgroups as must start together. Where that is some of them
-    only, each other one begins with a complete placement too. Where a PodGroup reserves, members for which
-    room is kept count.
+    Complete means minMember members, and the minimums of as many subgroups as must start together. If only
+    some must start together, each later subgroup starts with its minimum too. If a PodGroup reserves, members
+    with a capacity hold count.
 
-    "Long" is PARTIAL_S with its slack. It counts anew while there is trouble, and for TROUBLE_S after it: no
-    process leads; the leader is frozen, cut off, new, or meets faults on its way to the server; the breaker
-    may be open. So it does from the first write about the gang that is refused, lost or unknown while it is
-    partly bound, or shortly before: not from later ones, which may be the same again. Members without a
-    controller are held, not released, and a gang with a member that has succeeded is finishing, so these may
-    stay partly bound.
+    "For long" means PARTIAL_S and PARTIAL_SLACK_S. After a disturbance the limit is DISTURBANCE_S from its
+    end: no process leads; the leader is frozen, partitioned, new, or has a faulty network; the breaker may be
+    open. The first write about a partly bound gang that is refused, lost or of unknown outcome is a
+    disturbance too; later ones may be retries and are not. Members without a controller are held, not
+    released, and a gang with a succeeded member is finishing, so these gangs may stay partly bound.
     """
 
     name = "S3"
@@ -85,7 +85,7 @@ class WholeGangs(Check):
         if placement.cause == "start":
             needed, others = self._needed(first.gang, groups), len(there) + len(gone)
             if any(group.reserves for group in groups):
-                others += _kept(result, placement)
+                others += _held_members(result, placement)
             if len(planned) + others < needed:
                 placed = f"{len(planned)} members placed and {others} bound"
                 self.violated(placement.group, f"{placed} of {needed} in cycle {placement.cycle} of {host}")
@@ -94,7 +94,7 @@ class WholeGangs(Check):
     def _check_subgroups(
         self, host: str, placement: Placement, groups: Sequence[GroupFact], there: Sequence[str]
     ) -> None:
-        """A start places enough subgroups; later ones begin with their minimum."""
+        """Check that a start places enough subgroups, and that later subgroups start with their minimum."""
         known = [self.truth.pods.get(bind.pod) for bind in placement.binds]
         planned = [pod.subgroup for pod in known if pod is not None]
         if len(planned) < len(known) or not all(group.subgroups for group in groups):
@@ -103,9 +103,9 @@ class WholeGangs(Check):
         short = [missing_for_start(group, [*planned, *there]) for group in groups]
         if placement.cause == "start" and short and all(short):
             self.violated(placement.group, f"starts with {short[0]} {where}")
-        halves = [partial_subgroup(group, planned, there) for group in groups]
-        if halves and all(halves):
-            self.violated(placement.group, f"{halves[0]} {where}")
+        partial = [partial_subgroup(group, planned, there) for group in groups]
+        if partial and all(partial):
+            self.violated(placement.group, f"{partial[0]} {where}")
 
     def _needed(self, key: GangKey, groups: Sequence[GroupFact]) -> int:
         """The smallest minMember that the cycle may have seen."""
@@ -121,14 +121,14 @@ class WholeGangs(Check):
         return [group for group in versions if group is not None]
 
     def _others(self, host: str, key: GangKey, planned: Iterable[str]) -> list[PodFact]:
-        """Members beside the planned ones that the cycle may have counted."""
+        """Members other than the planned ones that the cycle may have counted."""
         revision, skip = self._received(host, "pods"), set(planned)
         found = []
         for pod in self.truth.members(key):
             then = self.truth.pod_at(pod.uid, revision)
             counted = pod.counts_for_gang or (isinstance(then, PodFact) and then.counts_for_gang)
-            is_news = self.truth.pod_changed_at(pod.uid) > revision
-            assumed = (pod.is_waiting or is_news) and (host, pod.uid) in self._planned
+            is_new = self.truth.pod_changed_at(pod.uid) > revision
+            assumed = (pod.is_waiting or is_new) and (host, pod.uid) in self._planned
             if pod.uid not in skip and (counted or assumed):
                 found.append(pod)
         return found
@@ -170,8 +170,8 @@ class WholeGangs(Check):
     def _check_planned(self, call: Call) -> None:
         target = self._targets.get((call.host, call.uid))
         if target != call.node:
-            decided = f"decided {target}" if target else "decided nothing"
-            self.violated(call.key.path, f"{call.host} binds it to {call.node} and has {decided}")
+            decided = f"decided on {target}" if target else "no decision"
+            self.violated(call.key.path, f"{call.host} binds it to {call.node}: {decided}")
 
     def _note_disturbance(self, call: Call) -> None:
         key = GangKey("group", call.key.namespace, call.key.name)
@@ -185,7 +185,7 @@ class WholeGangs(Check):
         if known is None or began is None or known < began:
             self._disturbed_at_by_gang[key] = self.now
 
-    # --- how long it takes ---------------------------------------------------------------------------------
+    # --- duration of partial binds -------------------------------------------------------------------------
 
     def on_tick(self) -> None:
         if self._is_disturbed():
@@ -198,17 +198,17 @@ class WholeGangs(Check):
         if began is None or gang.key in self._reported or not self._could_act(gang):
             return
         since = max(self._disturbed_at, self._disturbed_at_by_gang.get(gang.key, 0.0))
-        troubled = since > 0.0 and since + DISTURBANCE_S > began
-        end = max(began, since) + DISTURBANCE_S if troubled else began + PARTIAL_S
+        is_disturbed = since > 0.0 and since + DISTURBANCE_S > began
+        end = max(began, since) + DISTURBANCE_S if is_disturbed else began + PARTIAL_S
         if self.now > end + PARTIAL_SLACK_S:
             self._reported.add(gang.key)
             needed = self.truth.min_member(gang.key)
             self.violated(gang, f"{gang.active} of {needed} members bound for {self.now - began:.0f} s")
 
     def _could_act(self, gang: GangFact) -> bool:
-        """Whether there is something to release: bound members whose controller recreates them.
+        """Whether the gang can be released: all its bound members have a controller that recreates them.
 
-        A gang with a member that has succeeded is finishing, and left alone.
+        A gang with a succeeded member is finishing and is not released.
         """
         members = list(self.truth.members(gang.key))
         if any(pod.phase == "Succeeded" for pod in members):
@@ -235,17 +235,17 @@ class WholeGangs(Check):
         return ""
 
 
-def _kept(result: CycleResult, placement: Placement) -> int:
+def _held_members(result: CycleResult, placement: Placement) -> int:
     """Number of members of its gang for which the cycle holds capacity."""
-    seated = result.memory.compositions.get(placement.gang)
-    return sum(part.count for parts in seated.held.values() for part in parts) if seated is not None else 0
+    composition = result.memory.compositions.get(placement.gang)
+    return sum(part.count for parts in composition.held.values() for part in parts) if composition else 0
 
 
 class OneDomain(Check):
     """S5: all members of a gang with a required level are in one domain of it.
 
-    Labels count as they are or as they were when the bind was sent; a member whose node is gone, or whose
-    node has lost its place since, binds nobody, nor does one whose label has just moved it into the gang.
+    A node's domain may be the present one or the one that the sender knew. Members are ignored whose node is
+    deleted or has lost its topology labels, or whose label has just moved them into the gang.
     """
 
     name = "S5"
@@ -281,8 +281,8 @@ class OneDomain(Check):
     def _still_required(self, call: Call, key: GangKey) -> bool:
         """Whether the level was required continuously since the sender's state."""
         groups = self.truth.groups_since(key, self.truth.known_to_sender(call, "podgroups"))
-        wishes = {(group.topology, group.required) if group is not None else ("", "") for group in groups}
-        return len(wishes) == 1 and all(required for _, required in wishes)
+        levels = {(group.topology, group.required) if group is not None else ("", "") for group in groups}
+        return len(levels) == 1 and all(required for _, required in levels)
 
     def _domains(self, node: str, revision: int, topology: str, level: str) -> set[tuple[str, ...]] | None:
         """The domains that contain or contained the node; None if unknown."""
@@ -314,7 +314,7 @@ class OwnMembersOnly(Check):
             return
         if group is None:
             if pod.gang.kind == "group" and placement.gang != pod.uid:
-                self.violated(pod, f"placed with {placement.group}, which is not its PodGroup")
+                self.violated(pod, f"placed as a member of {placement.group}, which is not its PodGroup")
             return
         if pod.gang != GangKey("group", group.namespace, group.name):
             self.violated(pod, f"placed as a member of {placement.group}, which it does not name")
@@ -328,8 +328,8 @@ Domain = tuple[str, ...]
 class SubgroupsInOneDomain(Check):
     """S21: a cycle leaves each subgroup in one domain of its level, or in whole segments.
 
-    Members that run are where the snapshot has them. Only domains to which the cycle adds somebody count:
-    elsewhere a member may have been lost since.
+    Placed members count where the snapshot has them. Only domains to which the cycle adds members are
+    checked, since members elsewhere may have been lost.
     """
 
     name = "S21"
@@ -346,38 +346,38 @@ class SubgroupsInOneDomain(Check):
     def _check(
         self, snapshot: Snapshot, gang: Gang, part: SubgroupSpec, targets: dict[PodUid, NodeName]
     ) -> None:
-        added, lying = _members_by_domain(snapshot, gang, part, targets)
+        added, counts = _members_by_domain(snapshot, gang, part, targets)
         what = f"{part.name} of {gang}"
         if any(not all(domain) for domain in added):
             self.violated(what, f"a member is placed in no {part.required}")
         elif part.segment:
             for domain in sorted(added):
-                if lying[domain] % part.segment:
-                    self.violated(what, f"{lying[domain]} in {'/'.join(domain)}, segments of {part.segment}")
-        elif added and len(lying) > 1:
-            self.violated(what, f"lies in {len(lying)} domains of level {part.required}")
+                if counts[domain] % part.segment:
+                    self.violated(what, f"{counts[domain]} in {'/'.join(domain)}, segments of {part.segment}")
+        elif added and len(counts) > 1:
+            self.violated(what, f"is in {len(counts)} domains of level {part.required}")
 
 
 def _members_by_domain(
     snapshot: Snapshot, gang: Gang, part: SubgroupSpec, targets: dict[PodUid, NodeName]
 ) -> tuple[set[Domain], Counter[Domain]]:
-    """Domains that get members of the subgroup, and its members by domain."""
+    """Domains to which members of the subgroup are added, and all its members by domain."""
     around = ancestor_chains(gang.subgroups)
     added: set[Domain] = set()
-    lying: Counter[Domain] = Counter()
+    counts: Counter[Domain] = Counter()
     for pod in gang.members:
         if part.name not in around.get(pod.subgroup, ()) or pod.deleting or pod.is_finished:
             continue
         node = targets.get(pod.uid) or pod.node
         domain = _domain(snapshot, gang, part, node) if node is not None else None
         if domain is not None:
-            lying[domain] += 1
+            counts[domain] += 1
             added |= {domain} if pod.uid in targets else set()
-    return added, lying
+    return added, counts
 
 
 def _domain(snapshot: Snapshot, gang: Gang, part: SubgroupSpec, node: NodeName) -> Domain | None:
-    """The domain by the node's labels, empty names for missing ones; None for a missing node."""
+    """The domain by the node's labels, with empty names for missing labels; None for a missing node."""
     state = snapshot.nodes.get(node)
     levels = snapshot.topologies[gang.topology.name or ""].levels
     names = [level.name for level in levels]

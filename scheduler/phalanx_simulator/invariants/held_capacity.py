@@ -1,7 +1,7 @@
-"""Capacity held by the leader: nodes where others may have to wait, and S25.
+"""Capacity that the leader holds: the nodes with a hold, and S25.
 
-A hold counts only as long as it can be valid: each kind of hold has a time limit, and a beneficiary that does
-not exist needs no capacity.
+A hold counts only while it can be valid: each kind of hold has a time limit, and a beneficiary that does not
+exist needs no capacity.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -23,17 +23,21 @@ from phalanx_simulator.invariants.check import Check
 from phalanx_simulator.invariants.facts import GangKey
 from phalanx_simulator.invariants.truth import GangFact, Truth
 
-_Why = tuple[str, GangId, object]
-"""The sort, the beneficiary, and what tells one keeping from the next of the same sort for the same gang."""
+_HoldKey = tuple[str, GangId, object]
+"""The kind, the beneficiary, and a value that distinguishes later holds of the same kind for the same
+gang."""
 
 
-class _Kept(Struct, frozen=True):
-    """Nodes with held capacity, for `seconds` at most."""
+class _NodeHold(Struct, frozen=True):
+    """Nodes with held capacity, for `seconds` at most.
 
-    why: _Why
+    `is_recreated`: a controller recreates the beneficiary with another UID.
+    """
+
+    key: _HoldKey
     nodes: tuple[str, ...]
     seconds: float
-    comes_back_as_another: bool = False
+    is_recreated: bool = False
 
 
 class HeldNodes:
@@ -43,34 +47,32 @@ class HeldNodes:
         self._truth = truth
         self._now = now
         self._host = ""
-        self._kept: list[_Kept] = []
-        self._before: list[_Kept] = []
-        self._since: dict[_Why, float] = {}
+        self._holds: list[_NodeHold] = []
+        self._previous: list[_NodeHold] = []
+        self._since: dict[_HoldKey, float] = {}
 
     def take(self, host: str, result: CycleResult) -> None:
         """Record the holds of a cycle: nominations, moves, reservations, lost members."""
         if host != self._host:
             self._host, self._since = host, {}
-        self._before, self._kept = self._kept, list(_kept_by(result.memory))
+        self._previous, self._holds = self._holds, list(_holds_in(result.memory))
         now = self._now()
-        self._since = {hold.why: self._since.get(hold.why, now) for hold in self._kept}
+        self._since = {hold.key: self._since.get(hold.key, now) for hold in self._holds}
 
-    def nodes(self, *, but: GangFact, by_the_last_too: bool = False) -> frozenset[str]:
-        """The held nodes, except those held only for this gang."""
-        own = but.key.name if but.key.kind == "pod" else but.uid
-        kept = [*self._kept, *(self._before if by_the_last_too else ())]
+    def nodes(self, *, excluding: GangFact, include_previous: bool = False) -> frozenset[str]:
+        """Nodes with a hold for another gang than this one, of the last cycle or of the last two."""
+        own = excluding.key.name if excluding.key.kind == "pod" else excluding.uid
+        holds = [*self._holds, *(self._previous if include_previous else ())]
         return frozenset(
-            name for hold in kept if hold.why[1] != own and self._may_be_valid(hold) for name in hold.nodes
+            name for hold in holds if hold.key[1] != own and self._may_be_valid(hold) for name in hold.nodes
         )
 
-    def _may_be_valid(self, kept: _Kept) -> bool:
-        since = self._since.get(kept.why, self._now())
-        return self._now() - since <= kept.seconds and (
-            kept.comes_back_as_another or self._exists(kept.why[1])
-        )
+    def _may_be_valid(self, hold: _NodeHold) -> bool:
+        since = self._since.get(hold.key, self._now())
+        return self._now() - since <= hold.seconds and (hold.is_recreated or self._exists(hold.key[1]))
 
     def _exists(self, gang: GangId) -> bool:
-        """Whether the beneficiary exists, or did until a moment ago.
+        """Whether the beneficiary exists or was deleted less than CONVERGED_S ago.
 
         Gangs by label are assumed to exist.
         """
@@ -82,84 +84,87 @@ class HeldNodes:
         return "/" in gang or any(pod is not None for pod in self._truth.pod_since(gang, then))
 
 
-def _kept_by(memory: Memory) -> Iterator[_Kept]:
-    for gang, made in memory.nominations.items():
-        yield _Kept(("nomination", gang, made.victims), tuple(made.usage), NOMINATION_S)
+def _holds_in(memory: Memory) -> Iterator[_NodeHold]:
+    for gang, nomination in memory.nominations.items():
+        yield _NodeHold(("nomination", gang, nomination.victims), tuple(nomination.usage), NOMINATION_S)
     for gang, move in memory.moves.items():
-        yield _Kept(("move", gang, move.pods), tuple(move.usage), NOMINATION_S, bool(move.controller))
-    for gang, promise in memory.reserved_starts.items():
-        yield _Kept(("promise", gang, None), tuple(promise.usage), inf)
-    for gang, seated in memory.compositions.items():
-        yield _Kept(("claim", gang, seated.since), tuple(seated.held), LOST_MEMBER_HOLD_S)
+        yield _NodeHold(("move", gang, move.pods), tuple(move.usage), NOMINATION_S, bool(move.controller))
+    for gang, reservation in memory.reserved_starts.items():
+        yield _NodeHold(("reservation", gang, None), tuple(reservation.usage), inf)
+    for gang, composition in memory.compositions.items():
+        yield _NodeHold(
+            ("lost members", gang, composition.since), tuple(composition.held), LOST_MEMBER_HOLD_S
+        )
 
 
-Kept = Nomination | Move
+Hold = Nomination | Move
 
 
 class HeldCapacityIsRespected(Check):
     """S25: capacity freed for a gang, or held for a moved gang, is not given to others.
 
-    Looked at is the room that is kept before a cycle and after it: on no node that others get pods on, what
-    they leave, with what is still to become free, is less than that. Of the queue of a gang for which room is
-    made, those of higher priority may take it. Pods without a group that are moved are left out: they come
-    back as others.
+    It considers holds that exist before and after a cycle. On each node where the cycle places other gangs,
+    the capacity that they leave, with the capacity that is being freed, must cover the holds. Gangs of the
+    beneficiary's queue with a higher priority may use its nomination. Moved pods without a group are ignored:
+    they are recreated with other UIDs.
     """
 
     name = "S25"
 
     def on_cycle(self, host: str, snapshot: Snapshot, result: CycleResult) -> None:
-        kept = _kept(snapshot, result)
-        if not kept or not result.placements:
+        holds = _persistent_holds(snapshot, result)
+        if not holds or not result.placements:
             return
         wanted: dict[NodeName, Resources] = {}
-        for gang, hold in kept.items():
+        for gang, hold in holds.items():
             for node, amounts in _still_held(gang, hold, snapshot, result).items():
                 wanted[node] = add(wanted.get(node, NONE), amounts)
-        room = _room(snapshot, kept)
-        given = _given_to_others(snapshot, result, kept)
+        capacity = _future_capacity(snapshot, holds)
+        given = _given_to_others(snapshot, result, holds)
         for placement in result.placements:
-            if placement.gang in kept or _may_preempt_it(placement, kept, snapshot):
+            if placement.gang in holds or _may_use_hold(placement, holds, snapshot):
                 continue
             for node in dict.fromkeys(bind.node for bind in placement.binds if bind.node in wanted):
-                self._judge(placement, node, wanted[node], subtract(room.get(node, NONE), given[node]))
+                self._judge(placement, node, wanted[node], subtract(capacity.get(node, NONE), given[node]))
 
     def _judge(self, placement: Placement, node: NodeName, wanted: Resources, left: Resources) -> None:
         for name, amount in wanted.items():
             if amount > 0 and not is_numa_resource(name) and left.get(name, 0) < amount:
-                why = f"of the {amount} of {name} that are kept on {node} {left.get(name, 0)} are left"
-                self.violated(placement.group, f"placed there, and {why}")
+                why = f"leaves {left.get(name, 0)} of the {amount} of {name} that are held there"
+                self.violated(placement.group, f"placed on {node}, which {why}")
                 return
 
 
-def _decided(nomination: Nomination | None) -> Nomination | None:
+def _without_deadline(nomination: Nomination | None) -> Nomination | None:
     """The nomination without its deadline, which may change."""
     return nomination and replace(nomination, until=0)
 
 
-def _kept(snapshot: Snapshot, result: CycleResult) -> dict[GangId, Kept]:
+def _persistent_holds(snapshot: Snapshot, result: CycleResult) -> dict[GangId, Hold]:
     """Holds that existed before the cycle and still exist."""
     before, after = snapshot.memory, result.memory
-    kept: dict[GangId, Kept] = {
+    holds: dict[GangId, Hold] = {
         gang: nomination
         for gang, nomination in after.nominations.items()
-        if nomination.usage and _decided(before.nominations.get(gang)) == _decided(nomination)
+        if nomination.usage
+        and _without_deadline(before.nominations.get(gang)) == _without_deadline(nomination)
     }
     moves = after.moves.items()
-    kept.update({gang: move for gang, move in moves if not move.controller and gang in before.moves})
-    return {gang: hold for gang, hold in kept.items() if gang in snapshot.gangs}
+    holds.update({gang: move for gang, move in moves if not move.controller and gang in before.moves})
+    return {gang: hold for gang, hold in holds.items() if gang in snapshot.gangs}
 
 
 def _still_held(
-    gang: GangId, kept: Kept, snapshot: Snapshot, result: CycleResult
+    gang: GangId, hold: Hold, snapshot: Snapshot, result: CycleResult
 ) -> Mapping[NodeName, Resources]:
-    """Its assignments, less those that members of a moved gang already have or get now."""
-    if isinstance(kept, Nomination):
-        return kept.usage
-    wanted = dict(kept.usage)
+    """The held amounts by node, less the usage of recreated members of a moved gang."""
+    if isinstance(hold, Nomination):
+        return hold.usage
+    wanted = dict(hold.usage)
     binds = (bind for placement in result.placements if placement.gang == gang for bind in placement.binds)
     nodes: dict[PodUid, NodeName] = {bind.pod: bind.node for bind in binds}
     for pod in snapshot.gangs[gang].members:
-        if pod.node is not None and pod.holds_node and not pod.deleting and pod.uid not in kept.pods:
+        if pod.node is not None and pod.holds_node and not pod.deleting and pod.uid not in hold.pods:
             nodes[pod.uid] = pod.node
         node = nodes.get(pod.uid)
         if node is not None and node in wanted:
@@ -167,38 +172,41 @@ def _still_held(
     return wanted
 
 
-def _room(snapshot: Snapshot, kept: Mapping[GangId, Kept]) -> dict[NodeName, Resources]:
+def _future_capacity(snapshot: Snapshot, holds: Mapping[GangId, Hold]) -> dict[NodeName, Resources]:
     """Capacity that is free, or will be when terminating pods and victims have ended."""
-    going = {
-        pod for hold in kept.values() for pod in (hold.victims if isinstance(hold, Nomination) else hold.pods)
+    victims = {
+        pod
+        for hold in holds.values()
+        for pod in (hold.victims if isinstance(hold, Nomination) else hold.pods)
     }
-    room = {name: state.free for name, state in snapshot.nodes.items()}
+    capacity = {name: state.free for name, state in snapshot.nodes.items()}
     for gang in snapshot.gangs.values():
         for pod in gang.members:
-            if pod.node in room and pod.holds_node and (pod.deleting or pod.uid in going):
-                room[pod.node] = add(room[pod.node], pod_usage(pod))
-    return room
+            if pod.node in capacity and pod.holds_node and (pod.deleting or pod.uid in victims):
+                capacity[pod.node] = add(capacity[pod.node], pod_usage(pod))
+    return capacity
 
 
 def _given_to_others(
-    snapshot: Snapshot, result: CycleResult, kept: Mapping[GangId, Kept]
+    snapshot: Snapshot, result: CycleResult, holds: Mapping[GangId, Hold]
 ) -> dict[NodeName, Resources]:
-    """Capacity that this cycle gives to other pods than the beneficiaries."""
+    """Capacity by node that this cycle gives to pods of other gangs than the beneficiaries."""
     given: dict[NodeName, Resources] = {}
     for placement in result.placements:
         gang = snapshot.gangs.get(placement.gang)
         shapes = {pod.uid: pod.shape for pod in gang.members} if gang is not None else {}
         for bind in placement.binds:
-            asked = shapes[bind.pod].requests if bind.pod in shapes and placement.gang not in kept else NONE
+            is_other = bind.pod in shapes and placement.gang not in holds
+            asked = shapes[bind.pod].requests if is_other else NONE
             given[bind.node] = add(given.get(bind.node, NONE), asked)
     return given
 
 
-def _may_preempt_it(placement: Placement, kept: Mapping[GangId, Kept], snapshot: Snapshot) -> bool:
-    """Whether it has a higher priority than a beneficiary of its queue."""
+def _may_use_hold(placement: Placement, holds: Mapping[GangId, Hold], snapshot: Snapshot) -> bool:
+    """Whether the gang has a higher priority than a beneficiary of its queue."""
     gang = snapshot.gangs.get(placement.gang)
-    return gang is not None and any(_is_below(gang, snapshot.gangs[other]) for other in kept)
+    return gang is not None and any(_outranks(gang, snapshot.gangs[other]) for other in holds)
 
 
-def _is_below(gang: Gang, other: Gang) -> bool:
+def _outranks(gang: Gang, other: Gang) -> bool:
     return gang.queue == other.queue and gang.priority > other.priority

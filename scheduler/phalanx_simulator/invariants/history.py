@@ -24,7 +24,7 @@ class History(Generic[T]):
         self._is_cut = False
 
     def add(self, revision: int, value: T | None) -> None:
-        """From this revision on it is so; revisions grow."""
+        """Add the version that is valid from this revision on; revisions increase."""
         self._revisions.append(revision)
         self._values.append(value)
         if len(self._revisions) > VERSIONS_KEPT:
@@ -34,7 +34,7 @@ class History(Generic[T]):
 
     @property
     def now(self) -> T | None:
-        """The present state."""
+        """The present version."""
         return self._values[-1] if self._values else None
 
     @property
@@ -44,11 +44,11 @@ class History(Generic[T]):
 
     @property
     def changed_at(self) -> int:
-        """The revision of the present state; 0 when it never existed."""
+        """The revision of the present version; 0 if it never existed."""
         return self._revisions[-1] if self._revisions else 0
 
     def at(self, revision: int) -> T | Unknown | None:
-        """As it was once this revision was written."""
+        """The version at this revision."""
         place = bisect_right(self._revisions, revision) - 1
         if place >= 0:
             return self._values[place]

@@ -12,7 +12,7 @@ from phalanx_simulator.embedded.store import Change, ChangeType, Key
 from phalanx_simulator.invariants.bounds import (
     CONVERGED_S,
     CYCLES_AT_REST_MAX,
-    EVICTED_BESIDE_MAX,
+    EVICTED_EXTRA_MAX,
     EVICTED_PER_MEMBER_MAX,
     EVICTIONS_MAX,
     HEALED_S,
@@ -34,19 +34,19 @@ _RELEVANT: Final = ("pods", NODES, GROUPS)
 _REPORTED_S: Final = 10.0
 
 
-def any_hold(truth: Truth, now: float, *, but: GangKey | None = None, led_since: float = 0.0) -> bool:
-    """Whether another broken gang may hold capacity that looks free.
+def any_hold(truth: Truth, now: float, *, excluding: GangKey | None = None, led_since: float = 0.0) -> bool:
+    """Whether a broken gang other than `excluding` may hold capacity that looks free.
 
-    To a new leader every claim begins anew.
+    Under a new leader every hold starts again.
     """
     oldest = now - CAPACITY_HOLD_MS / 1000 - HEALED_S
-    return any(max(since, led_since) > oldest and key != but for key, since in truth.broken.items())
+    return any(max(since, led_since) > oldest and key != excluding for key, since in truth.broken.items())
 
 
 class FeasibleGangsRun(Check):
-    """L1: at rest no gang waits for a minimum that certainly fits; L2: nor a broken one.
+    """L1: at rest no gang waits whose minimum certainly fits; L2: the same for broken gangs.
 
-    Nobody is judged where room came back only a moment ago, nor on nodes where room is kept for others.
+    The check does nothing if capacity has just appeared, and it ignores nodes with capacity held for others.
     """
 
     name = "L1"
@@ -62,11 +62,11 @@ class FeasibleGangsRun(Check):
     def at_rest(self) -> None:
         if self.truth.has_capacity_appeared(CONVERGED_S):
             return
-        is_claimed = any_hold(self.truth, self.now)
+        is_any_hold = any_hold(self.truth, self.now)
         for gang in self.truth.our_gangs():
             is_broken = gang.has_started or gang.active > 0
-            kept = self._held_nodes.nodes(but=gang)
-            why = "" if is_claimed and not is_broken else self._oracle.where_it_fits(gang, without=kept)
+            held = self._held_nodes.nodes(excluding=gang)
+            why = "" if is_any_hold and not is_broken else self._oracle.where_it_fits(gang, without=held)
             if why:
                 self.violated(gang, f"waits although {why}", check="L2" if is_broken else "")
 
@@ -74,12 +74,11 @@ class FeasibleGangsRun(Check):
 class NoStarvation(Check):
     """L3, L9: a gang that certainly fits is bound within STARVING_CYCLES cycles of an undisturbed leader.
 
-    Looked at each STARVING_PERIOD_S for the STARVING_GANGS that have waited longest: one that fits in two
-    looks, with as many cycles of one leader between them and nothing between the leader and the server,
-    starves. So does one that fits for IDLE_S in which no cycle runs. A node that came back, or was
-    uncordoned, is room like any other; one on which the leader keeps room for others is none. Nobody is
-    judged while a third of the nodes has turned bad within the breaker's window, nor while another gang that
-    is broken may keep a claim on room, nor a broken one that may be restarted.
+    Every STARVING_PERIOD_S it checks the STARVING_GANGS that have waited longest. A gang starves that fits in
+    two checks with STARVING_CYCLES cycles of one leader with a healthy connection in between, or that fits
+    for IDLE_S without any cycle. Recovered and uncordoned nodes count as capacity; nodes with capacity held
+    for others do not. The check does nothing while a third of the nodes has turned bad within the breaker's
+    window or another broken gang may hold capacity, and ignores broken gangs that may be restarted.
     """
 
     name = "L3"
@@ -110,10 +109,10 @@ class NoStarvation(Check):
         if self.truth.healthy_s(self._leader) < HEALED_S or self.truth.breaker_may_be_open:
             return
         for gang in self._longest_waiting():
-            is_claimed = any_hold(self.truth, self.now, but=gang.key, led_since=self._led_since)
-            is_held = is_claimed or (gang.has_started and self._restarts(gang))
-            kept = self._held_nodes.nodes(but=gang)
-            why = "" if is_held else self._oracle.where_it_fits(gang, without=kept)
+            is_any_hold = any_hold(self.truth, self.now, excluding=gang.key, led_since=self._led_since)
+            is_excused = is_any_hold or (gang.has_started and self._restarts(gang))
+            held = self._held_nodes.nodes(excluding=gang)
+            why = "" if is_excused else self._oracle.where_it_fits(gang, without=held)
             if not why:
                 continue
             first = self._fitted[gang.key] = before.get(gang.key, (self._cycles, self.now))
@@ -142,10 +141,9 @@ class NoStarvation(Check):
 class NoEndlessEvictions(Check):
     """L4: no gang is evicted more than EVICTIONS_MAX times without running in between.
 
-    Nor are more than EVICTED_PER_MEMBER_MAX pods for each of its minimum, and EVICTED_BESIDE_MAX on top,
-    evicted for a gang until it starts.
-    Evictions of several members within ten seconds count once, those from bad nodes not at all: they follow
-    from faults, of which there may be many. Nor does a repeated one of a pod whose end its sender cannot see.
+    Until a gang starts, at most EVICTED_PER_MEMBER_MAX pods per member of its minimum and EVICTED_EXTRA_MAX
+    more are evicted for it. Evictions of several members within ten seconds count once. Evictions from bad
+    nodes do not count, since faults cause them, and neither do repeated evictions of one pod.
     """
 
     name = "L4"
@@ -166,8 +164,10 @@ class NoEndlessEvictions(Check):
                 continue
             gone = self._evicted_for.setdefault(gang.id, set())
             gone.add(eviction.pod)
-            if len(gone) > gang.min_member * EVICTED_PER_MEMBER_MAX + EVICTED_BESIDE_MAX:
-                self.violated(gang, f"{len(gone)} pods were evicted for its {gang.min_member}, and it waits")
+            if len(gone) > gang.min_member * EVICTED_PER_MEMBER_MAX + EVICTED_EXTRA_MAX:
+                self.violated(
+                    gang, f"waits after {len(gone)} pods were evicted for its {gang.min_member} members"
+                )
 
     def on_change(self, change: Change) -> None:
         moved = self.truth.changed_pod
@@ -188,7 +188,10 @@ class NoEndlessEvictions(Check):
         if not times or self.now > times[-1] + _ONE_EVICTION_S:
             times.append(self.now)
             if len(times) > EVICTIONS_MAX:
-                self.violated(f"{pod.gang.namespace}/{pod.gang.name}", f"evicted {len(times)} times in vain")
+                self.violated(
+                    f"{pod.gang.namespace}/{pod.gang.name}",
+                    f"evicted {len(times)} times without running in between",
+                )
 
     def _runs(self, key: GangKey) -> bool:
         running = sum(pod.phase in ("Running", "Succeeded") for pod in self.truth.members(key))
@@ -198,9 +201,9 @@ class NoEndlessEvictions(Check):
 class WaitingIsExplained(Check):
     """L11: at rest every waiting gang has a known reason, and no cycle runs without need.
 
-    A PodGroup says it in its status, a pod in its PodScheduled condition. Pods behind a scheduling gate say
-    nothing. In vain: more than CYCLES_AT_REST_MAX cycles in a minute without a change of a pod, a node or a
-    PodGroup; a node's heartbeat is no change.
+    The reason is in the status of a PodGroup and in the PodScheduled condition of a pod, except for pods with
+    scheduling gates. At most CYCLES_AT_REST_MAX cycles run in a minute without a change of a pod, a node or a
+    PodGroup; a node's heartbeat is not a change.
     """
 
     name = "L11"
@@ -208,21 +211,21 @@ class WaitingIsExplained(Check):
     def __init__(self, context: CheckContext, truth: Truth) -> None:
         super().__init__(context, truth)
         self._changed_at = 0.0
-        self._in_vain: list[float] = []
+        self._needless_cycles: list[float] = []
 
     def on_change(self, change: Change) -> None:
         if change.entry.key.resource in _RELEVANT and not _is_heartbeat(change):
             self._changed_at = self.now
-            self._in_vain.clear()
+            self._needless_cycles.clear()
 
     def on_cycle(self, host: str, snapshot: Snapshot, result: CycleResult) -> None:
         if self.now < self._changed_at + _REPORTED_S:
             return
-        self._in_vain = [at for at in self._in_vain if at > self.now - 60.0]
-        self._in_vain.append(self.now)
-        if len(self._in_vain) > CYCLES_AT_REST_MAX:
-            self.violated(host, f"{len(self._in_vain)} cycles within a minute without any change")
-            self._in_vain.clear()
+        self._needless_cycles = [at for at in self._needless_cycles if at > self.now - 60.0]
+        self._needless_cycles.append(self.now)
+        if len(self._needless_cycles) > CYCLES_AT_REST_MAX:
+            self.violated(host, f"{len(self._needless_cycles)} cycles within a minute without any change")
+            self._needless_cycles.clear()
 
     def at_rest(self) -> None:
         for gang in self.truth.our_gangs():
@@ -243,11 +246,11 @@ class WaitingIsExplained(Check):
             reasons.append(status.get("reason") or "")
         for reason in reasons:
             if reason not in _REASONS:
-                self.violated(gang, f"waits, and its reason is {reason!r}")
+                self.violated(gang, f"waits with the unknown reason {reason!r}")
                 return
 
     def _reason_of(self, pod: PodFact) -> str:
-        """The reason in the pod's condition: its message begins with it."""
+        """The reason with which the message of the pod's condition begins."""
         entry = self.context.store.get(self.truth.key_of(pod))
         status = (entry.data.get("status") or {}) if entry is not None else {}
         for condition in status.get("conditions") or ():

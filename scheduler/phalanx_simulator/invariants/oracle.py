@@ -1,9 +1,9 @@
-"""An oracle for waiting gangs that certainly fit, for plain gangs and without the solver.
+"""An oracle that finds waiting plain gangs that certainly fit, without the solver.
 
-Plain: all members that matter are the same but for their names, ask for nothing but room, labels of nodes
-and one domain, and their queue bounds no more than amounts. Such a gang fits where the free room of the nodes
-that may take it, counted in whole members, is enough in one domain, and stays within the limits. Of any other
-gang the oracle says nothing, nor of any while some queue is guaranteed whole domains.
+A gang is plain if its waiting members differ only in their names, its constraints are resource requests, node
+labels and one required domain, and its queues limit amounts only. Such a gang fits if, in one domain, the
+nodes that allow it have free capacity for all missing members, and the queues stay within their limits. The
+oracle says nothing about other gangs, and nothing while any queue has guaranteed cells.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -48,10 +48,10 @@ class Oracle:
         self._truth = truth
 
     def where_it_fits(self, gang: GangFact, *, without: Collection[str] = ()) -> str:
-        """Where the missing part of its minimum certainly fits; empty if unknown.
+        """Where the missing members of its minimum certainly fit, as a message; empty if unknown.
 
-        `without`: nodes that are left out, as they may be kept for others. Then nothing is said of gangs of
-        queues with limits either, which are charged for what is kept.
+        `without`: ignored nodes, on which capacity may be held for others. Then the result is also empty for
+        queues with limits, since holds are charged to queues.
         """
         members = list(self._truth.members(gang.key))
         group = self._truth.group_of(gang.key)
@@ -61,7 +61,9 @@ class Oracle:
         missing = self._truth.min_member(gang.key) - sum(pod.counts_for_gang for pod in members)
         if not 0 < missing <= len(ready) or not self._is_plain(gang, group, members, ready):
             return ""
-        if not self._is_within_limits(self.queue_of(group, members), ready[:missing], is_alone=not without):
+        if not self._is_within_limits(
+            self.queue_of(group, members), ready[:missing], has_no_holds=not without
+        ):
             return ""
         return self._place(group, members, ready[0], missing, without)
 
@@ -93,9 +95,9 @@ class Oracle:
         return (entry.data.get("spec") or {}) if entry is not None else {}
 
     def _knows_levels(self, group: GroupFact) -> bool:
-        """Whether its topology has the requested levels; else it waits."""
-        wish, tree = group.spec.get("topology") or {}, self._truth.trees.of(group.topology)
-        wanted = [str(wish[name]) for name in ("required", "preferred") if wish.get(name)]
+        """Whether its topology has the requested levels; without them the gang waits."""
+        requested, tree = group.spec.get("topology") or {}, self._truth.trees.of(group.topology)
+        wanted = [str(requested[name]) for name in ("required", "preferred") if requested.get(name)]
         return all(tree.labels_down_to(level) is not None for level in wanted)
 
     def _is_plain_queue(self, group: GroupFact | None, members: list[PodFact]) -> bool:
@@ -118,10 +120,10 @@ class Oracle:
     def _queues(self) -> dict[str, Object]:
         return {entry.key.name: entry.data.get("spec") or {} for entry in self._store.entries(QUEUES)}
 
-    def _is_within_limits(self, queue: str, pods: list[PodFact], *, is_alone: bool) -> bool:
-        """Whether all limits up the tree allow these pods.
+    def _is_within_limits(self, queue: str, pods: list[PodFact], *, has_no_holds: bool) -> bool:
+        """Whether the limits of the queue and its ancestors allow these pods.
 
-        `is_alone`: no capacity is held for others.
+        `has_no_holds`: no capacity is held for others.
         """
         queues = self._queues()
         for name in path_of(queue, queues):
@@ -129,7 +131,7 @@ class Oracle:
             used = self.usage_of(name, queues) if limit else {}
             for resource, most in limit.items():
                 asked = sum((pod.charged or {}).get(resource, 0) for pod in pods)
-                if asked and (not is_alone or used.get(resource, 0) + asked > most):
+                if asked and (not has_no_holds or used.get(resource, 0) + asked > most):
                     return False
         return True
 
@@ -177,14 +179,14 @@ class Oracle:
             if path is not None and node.name not in without:
                 fitting[path] = fitting.get(path, 0) + count
         bound = self._domains_of(members, labels)
-        for path, room in fitting.items():
-            if room >= missing and bound <= {path}:
+        for path, capacity in fitting.items():
+            if capacity >= missing and bound <= {path}:
                 where = "/".join(path) or "the cluster"
-                return f"{missing} members of {dict(pod.requests or {})} fit into {where}, which takes {room}"
+                return f"{missing} members of {dict(pod.requests or {})} fit into {where} ({capacity} fit)"
         return ""
 
     def _fitting_pods(self, pod: PodFact, selector: Object) -> Iterator[tuple[NodeFact, int]]:
-        """The nodes that may take the pod, and how many such pods fit on each."""
+        """The nodes that allow the pod, and the number of such pods that fit on each."""
         for node in self._truth.nodes.values():
             if node.refusal(pod.tolerations):
                 continue
@@ -195,7 +197,7 @@ class Oracle:
             yield node, max(0, min(free.get(name, 0) // amount for name, amount in asked.items()))
 
     def _domains_of(self, members: list[PodFact], labels: list[str]) -> set[Path]:
-        """The domains of the bound members: the rest must go there too."""
+        """The domains of the bound members: the other members must be placed there too."""
         nodes = [self._truth.nodes.get(pod.node) for pod in members if pod.holds_node]
         return {tuple(node.labels.get(label, "") for label in labels) for node in nodes if node is not None}
 
@@ -210,7 +212,7 @@ def path_of(queue: str, queues: Mapping[str, Object]) -> list[str]:
 
 
 def amounts_of(written: Mapping[str, object]) -> Resources:
-    """Amounts in internal units; unreadable ones are left out."""
+    """Amounts in internal units; invalid ones are left out."""
     found: dict[str, int] = {}
     for name, quantity in written.items():
         try:

@@ -1,4 +1,4 @@
-"""S22, S24: evictions for another gang are allowed, help it, and respect PodDisruptionBudgets."""
+"""S22, S24: evictions for a beneficiary are allowed and sufficient, and respect PodDisruptionBudgets."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
@@ -26,18 +26,18 @@ from phalanx_simulator.invariants.history import History
 from phalanx_simulator.invariants.truth import Truth
 
 MOVED: Final = "Consolidated"
-"""The reason of evictions of gangs that start again elsewhere at once."""
+"""The reason of evictions of moved gangs, which start again on other nodes."""
 
 
 class PreemptionsAreValid(Check):
-    """S22: victims may be evicted, gangs stay whole or go, and the beneficiary then fits.
+    """S22: victims may be evicted, their gangs stay complete or are evicted whole, and the beneficiary fits.
 
-    A victim is of lower priority in the same queue, or of another queue, whose use stays at its guarantee;
-    one that is moved is of no higher priority, and room is kept for it too. It may be preempted, and is not
-    finishing; but who was told to go is evicted whatever was edited since. Of its gang all go, or those that
-    stay are its minimum. On each node where the other gang will go, what is free, what is being deleted and
-    what is evicted are enough for it and for all others for whom room is made there; later, work of higher
-    priority in its queue may take of that.
+    A victim has a lower priority in the same queue, or is in another queue, whose usage does not fall below
+    its guarantee. A moved victim has no higher priority than the beneficiary, and capacity is held for it
+    too. A victim is preemptible and not finishing, unless it was marked for eviction before. All members of
+    its gang are evicted, or the remaining ones reach its minimum. On each node of the nomination, the free
+    capacity, that of terminating pods and that of victims cover the usage of all beneficiaries there. Later,
+    gangs of higher priority in the beneficiary's queue may use some of it.
     """
 
     name = "S22"
@@ -54,12 +54,12 @@ class PreemptionsAreValid(Check):
             if gang is not None:
                 self._check_rest(gang, gone)
         if preempting:
-            self._mark(preempting, snapshot)
-            self._check_room(snapshot, result, gone)
+            self._count_coverage(preempting, snapshot)
+            self._check_capacity(snapshot, result, gone)
             lost = [eviction for eviction in preempting if eviction.reason != MOVED]
             self._check_guarantees(snapshot, result, lost)
 
-    def _mark(self, preempting: Sequence[Evict], snapshot: Snapshot) -> None:
+    def _count_coverage(self, preempting: Sequence[Evict], snapshot: Snapshot) -> None:
         self.reached("gang-preempted")
         queues = {str(gang): gang.queue for gang in snapshot.gangs.values()}
         for eviction in preempting:
@@ -73,25 +73,27 @@ class PreemptionsAreValid(Check):
         victim = snapshot.gangs.get(eviction.gang)
         helped = [gang for gang in snapshot.gangs.values() if str(gang) == eviction.beneficiary]
         if victim is None or not helped:
-            self.violated(eviction.name, f"evicted for {eviction.beneficiary}, and one of them is not there")
+            self.violated(
+                eviction.name, f"evicted for {eviction.beneficiary}, and one of the two gangs does not exist"
+            )
             return
-        was_told = any(pod.uid == eviction.pod and is_marked_for_eviction(pod) for pod in victim.members)
-        if not was_told and (not victim.disruption.is_preemptible or victim.is_finishing):
+        was_marked = any(pod.uid == eviction.pod and is_marked_for_eviction(pod) for pod in victim.members)
+        if not was_marked and (not victim.disruption.is_preemptible or victim.is_finishing):
             self.violated(eviction.name, f"evicted although {victim} is finishing or not preemptible")
         allows = _may_move if eviction.reason == MOVED else _may_evict
         moving = {*snapshot.memory.moves, *result.memory.moves}
         if eviction.reason == MOVED and eviction.gang not in moving:
-            self.violated(eviction.name, f"evicted to be moved, and no room is kept for {victim}")
-        if not was_told and not any(allows(gang, victim) for gang in helped):
+            self.violated(eviction.name, f"evicted to be moved, and no capacity is held for {victim}")
+        if not was_marked and not any(allows(gang, victim) for gang in helped):
             self.violated(eviction.name, f"{eviction.beneficiary} may not evict {victim}")
 
     def _check_rest(self, gang: Gang, gone: set[PodUid]) -> None:
         stay = [pod for pod in gang.members if pod.counts_for_gang and pod.uid not in gone]
         holds = any(pod.holds_node for pod in stay)
         if holds and not gang.minimum.is_reached(stay) and gang.disruption.eviction_mode == "All":
-            self.violated(str(gang), f"{len(stay)} members stay, which are no minimum")
+            self.violated(str(gang), f"{len(stay)} members remain, fewer than its minimum")
 
-    def _check_room(self, snapshot: Snapshot, result: CycleResult, gone: set[PodUid]) -> None:
+    def _check_capacity(self, snapshot: Snapshot, result: CycleResult, gone: set[PodUid]) -> None:
         before, after = snapshot.memory, result.memory
         new: dict[GangId, Nomination | Move] = {
             gang: nomination
@@ -100,23 +102,23 @@ class PreemptionsAreValid(Check):
         }
         started = {gang: move for gang, move in after.moves.items() if gang not in before.moves}
         new.update(started)
-        going = {pod for nomination in after.nominations.values() for pod in nomination.victims}
-        back = _given_back(snapshot, gone | going)
+        victims = {pod for nomination in after.nominations.values() for pod in nomination.victims}
+        freed = _freed(snapshot, gone | victims)
         taken = _taken(snapshot, result, [*after.nominations.values(), *started.values()])
         for gang, nomination in new.items():
             for node, amounts in nomination.usage.items():
                 state = snapshot.nodes.get(node)
-                room = add(state.free, back.get(node, NONE)) if state is not None else NONE
+                capacity = add(state.free, freed.get(node, NONE)) if state is not None else NONE
                 counted = [name for name in amounts if amounts[name] and not is_numa_resource(name)]
-                if any(room.get(name, 0) < taken[node].get(name, 0) for name in counted):
-                    self.violated(gang, f"room is made for it on {node}, which has {room} for {taken[node]}")
+                if any(capacity.get(name, 0) < taken[node].get(name, 0) for name in counted):
+                    self.violated(gang, f"nominated on {node}, which has {capacity} for {taken[node]}")
 
     def _check_guarantees(self, snapshot: Snapshot, result: CycleResult, preempting: Sequence[Evict]) -> None:
-        """Other queues keep their guarantees without the victims and the terminating pods."""
+        """Check that other queues keep their guarantees without victims and terminating pods."""
         placed = {bind.pod for placement in result.placements for bind in placement.binds}
         gone = {eviction.pod for eviction in preempting}
         helped = {str(gang): gang.queue for gang in snapshot.gangs.values()}
-        spared = {
+        exempt = {
             name
             for eviction in preempting
             for name in _path(helped.get(eviction.beneficiary), snapshot.queues)
@@ -125,12 +127,15 @@ class PreemptionsAreValid(Check):
         lost: dict[QueueName, Resources] = {}
         for gang in snapshot.gangs.values():
             pods = [pod for pod in gang.members if (pod.holds_node and not pod.deleting) or pod.uid in placed]
-            stays = total_requests([pod for pod in pods if pod.uid not in gone])
-            goes = total_requests([pod for pod in pods if pod.uid in gone])
+            remaining = total_requests([pod for pod in pods if pod.uid not in gone])
+            evicted = total_requests([pod for pod in pods if pod.uid in gone])
             for name in _path(gang.queue, snapshot.queues) if pods else ():
-                left[name], lost[name] = add(left.get(name, NONE), stays), add(lost.get(name, NONE), goes)
+                left[name], lost[name] = (
+                    add(left.get(name, NONE), remaining),
+                    add(lost.get(name, NONE), evicted),
+                )
         for queue in snapshot.queues.values():
-            if queue.name in spared or result.queues[queue.name].unmet_guarantees:
+            if queue.name in exempt or result.queues[queue.name].unmet_guarantees:
                 continue
             keeps = left.get(queue.name, NONE)
             for resource, amount in queue.guarantee.items():
@@ -156,18 +161,19 @@ def _may_move(gang: Gang, victim: Gang) -> bool:
     return gang.priority >= victim.priority
 
 
-def _given_back(snapshot: Snapshot, gone: set[PodUid]) -> dict[NodeName, Resources]:
-    back: dict[NodeName, Resources] = {}
+def _freed(snapshot: Snapshot, gone: set[PodUid]) -> dict[NodeName, Resources]:
+    """Usage by node of terminating pods and of those in `gone`."""
+    freed: dict[NodeName, Resources] = {}
     for pod in _members(snapshot.gangs.values()):
         if pod.node is not None and pod.holds_node and (pod.deleting or pod.uid in gone):
-            back[pod.node] = add(back.get(pod.node, NONE), pod_usage(pod))
-    return back
+            freed[pod.node] = add(freed.get(pod.node, NONE), pod_usage(pod))
+    return freed
 
 
 def _taken(
     snapshot: Snapshot, result: CycleResult, nominations: Iterable[Nomination | Move]
 ) -> dict[NodeName, Resources]:
-    """Resources per node of pods bound now and of beneficiaries."""
+    """Usage by node of pods bound in this cycle and of beneficiaries."""
     taken: dict[NodeName, Resources] = {}
     for nomination in nominations:
         for node, amounts in nomination.usage.items():
@@ -187,23 +193,23 @@ BUDGETS: Final = "poddisruptionbudgets.policy"
 
 
 class _BudgetStatus(Struct, frozen=True):
-    """A budget's status at a revision of the store."""
+    """A budget's status from a revision of the store on."""
 
     revision: int
     selector: Object | None
     allowed: int
 
-    def is_about(self, pod: PodFact) -> bool:
-        """Whether it protects the pod, if that is in its namespace."""
+    def selects(self, pod: PodFact) -> bool:
+        """Whether the selector matches the pod; namespaces are not compared."""
         return label_selector(self.selector)({"metadata": {"labels": dict(pod.labels)}})
 
 
 class BudgetsAreRespected(Check):
     """S24: a process evicts no more running pods of a budget for other gangs than it allows.
 
-    It allows what its status said at some moment since what the process had heard of when it decided, less
-    those evicted by the process which were not being deleted yet at that moment. Only for budgets as the
-    configuration has them by default, hard ones.
+    The limit is the number of allowed disruptions in any version of its status since the process's state at
+    the decision, less the pods that the process had evicted and that were not yet being deleted in that
+    version. The check assumes hard budgets, the default of the configuration.
     """
 
     name = "S24"
@@ -236,25 +242,27 @@ class BudgetsAreRespected(Check):
     def _judge(
         self, key: Key, versions: Sequence[_BudgetStatus | None], new: Sequence[str], earlier: Sequence[str]
     ) -> None:
-        """Check a budget, unless it was created since the snapshot."""
+        """Check a budget that existed in all these versions."""
         least: tuple[int, _BudgetStatus] | None = None
         for status in versions:
             if status is None:
                 return
-            going = [
+            disrupted = [
                 *self._protected(key, status, new),
                 *self._deleted(self._protected(key, status, earlier)),
             ]
-            beyond = len(going) - status.allowed if self._protected(key, status, new) else 0
+            beyond = len(disrupted) - status.allowed if self._protected(key, status, new) else 0
             if least is None or beyond < least[0]:
                 least = beyond, status
         if least is not None and least[0] > 0:
             beyond, status = least
             allowed = f"it allows {status.allowed}"
-            self.violated(f"budget {key.namespace}/{key.name}", f"{beyond} pods too many go, {allowed}")
+            self.violated(
+                f"budget {key.namespace}/{key.name}", f"{beyond} pods too many are evicted, {allowed}"
+            )
 
     def _protected(self, key: Key, status: _BudgetStatus, pods: Iterable[str]) -> list[str]:
-        """Pods of the budget that ran and were not being deleted at that revision."""
+        """Pods of the budget that were running and not being deleted at that revision."""
         found = [(uid, self.truth.pod_at(uid, status.revision)) for uid in pods]
         return [
             uid
@@ -263,11 +271,11 @@ class BudgetsAreRespected(Check):
             and pod.namespace == key.namespace
             and pod.phase == "Running"
             and not pod.is_deleting
-            and status.is_about(pod)
+            and status.selects(pod)
         ]
 
     def _deleted(self, pods: Iterable[str]) -> list[str]:
-        """Evicted pods that are being deleted or gone."""
+        """Those of the pods that are being deleted or are deleted."""
         found = [(uid, self.truth.pods.get(uid)) for uid in pods]
         return [uid for uid, pod in found if pod is None or pod.is_deleting]
 

@@ -1,4 +1,4 @@
-"""S11, L6, L7, L8: processes stay up, one leads, it syncs before it decides, retries are bounded."""
+"""S11, L6, L7, L8: processes keep running, one leads, it lists before it decides, and retries are bounded."""
 
 from collections import deque
 
@@ -56,11 +56,11 @@ def _reported(error: BaseException) -> str:
 
 
 class LeaderExists(Check):
-    """L6: after a leader is lost another one leads within FAILOVER_S and decides FIRST_CYCLE_S later.
+    """L6: after a leader is lost another one leads within FAILOVER_S, and decides within FIRST_CYCLE_S.
 
-    Asked only for a candidate, or a leader, that was running and undisturbed for all of that time. The time
-    begins anew when a renewal of a leader that has given up lands late: whoever sees it must wait for the
-    Lease to run out. In-flight gangs of the old leader are settled as S3 asks.
+    It applies if a candidate, or the leader, was running and undisturbed for all of that time. The time
+    starts again when a renewal of a leader that has given up is applied late: candidates must then wait until
+    the Lease expires. S3 covers the partly bound gangs of the old leader.
     """
 
     name = "L6"
@@ -85,22 +85,22 @@ class LeaderExists(Check):
         leader = self._present_leader()
         if leader:
             self._led_at = self.now
-            self._look_at_leader(leader)
+            self._check_leader(leader)
             return
         self._leader = ""
         waited_s = self.now - self._led_at
         if waited_s > FAILOVER_S and self._any_candidate(waited_s):
-            self.violated("the schedulers", f"nobody leads for {waited_s:.0f} s")
+            self.violated("the schedulers", f"no leader for {waited_s:.0f} s")
             self._led_at = self.now
 
-    def _look_at_leader(self, leader: str) -> None:
+    def _check_leader(self, leader: str) -> None:
         if leader != self._leader:
             self._leader, self._since = leader, self.now
         led_s = self.now - self._since
         calm_s = self.truth.healthy_s(leader)
         if leader not in self._decided and led_s > FIRST_CYCLE_S and calm_s >= led_s:
             self._decided[leader] = None
-            self.violated(leader, f"leads for {led_s:.0f} s and has decided nothing")
+            self.violated(leader, f"has led for {led_s:.0f} s without a cycle")
 
     def _present_leader(self) -> str:
         for replica in self.context.replicas:
@@ -122,7 +122,7 @@ class LeaderExists(Check):
 class SyncedBeforeDeciding(Check):
     """L7: a leader's first cycle comes after a complete list since it got the Lease.
 
-    Kinds of other projects, which may not be served, are not asked for.
+    Optional kinds of other projects are not required.
     """
 
     name = "L7"
@@ -145,11 +145,11 @@ class SyncedBeforeDeciding(Check):
         plurals = [KINDS[kind].plural for kind in WATCHED_KINDS if not KINDS[kind].optional]
         late = [plural for plural in plurals if process.network.received.listed_at.get(plural, -1.0) < since]
         if late:
-            self.violated(host, f"decided before it had listed {', '.join(late)}")
+            self.violated(host, f"decided before it listed {', '.join(late)}")
 
 
-_NOT_FOR_GOOD = ("401", "429")
-"""A credential is renewed, and a busy server asks for patience: both are asked again, with backoff."""
+_RETRIABLE = ("401", "429")
+"""Refusals that are not permanent: a credential is renewed, and a busy server asks for a later retry."""
 
 
 class RefusedBindsBackOff(Check):
@@ -167,7 +167,7 @@ class RefusedBindsBackOff(Check):
         outcome = call.exchange.outcome or ""
         if outcome.startswith("2"):
             self._refused.pop(call.uid, None)
-        if not outcome.startswith("4") or outcome in _NOT_FOR_GOOD:
+        if not outcome.startswith("4") or outcome in _RETRIABLE:
             return
         times = self._refused.setdefault(call.uid, deque(maxlen=REFUSED_BINDS_MAX))
         if len(times) == REFUSED_BINDS_MAX and times[0] > self.now - _MINUTE_S:

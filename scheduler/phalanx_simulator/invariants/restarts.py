@@ -1,4 +1,4 @@
-"""L13: a decided restart is carried out on all members, whichever replica leads."""
+"""L13: a restart that was decided reaches all members, also after a change of the leader."""
 
 from typing import Final
 
@@ -15,14 +15,11 @@ from phalanx_simulator.invariants.truth import Truth
 
 RESTARTED: Final = "GangRestarted"
 _RESTART: Final = "Restart"
-_LOOK_S: Final = 10.0
+_PERIOD_S: Final = 10.0
 
 
 class _Chosen(Struct, frozen=True):
-    """A member chosen for restart.
-
-    `host` chose it; it is empty once the pod carries the condition.
-    """
+    """A member chosen for restart by `host`, which is empty once the pod carries the condition."""
 
     at: float
     group: str
@@ -30,13 +27,13 @@ class _Chosen(Struct, frozen=True):
 
 
 class RestartsComplete(Check):
-    """L13: a member of a restarting gang gives up its node within RESTART_ENDS_S.
+    """L13: a member that is to be restarted is deleted within RESTART_ENDS_S.
 
-    DisruptionTarget tells it. Who was chosen and not told counts while the process that chose it goes on
-    without a disturbance. The time counts anew while the leader is disturbed, while the breaker may be open,
-    and from each write about the gang that failed. A gang that asks for no restart any more, or is finishing,
-    or has a member without a controller that holds a node, is left as it is; so are members whose PodGroup
-    was made anew, or whose label has moved them, since.
+    Such a member carries the DisruptionTarget condition of a restart, or a cycle chose it and its process has
+    been undisturbed since. The time starts again while the leader is disturbed or the breaker may be open,
+    and at each failed write about the gang's pods. The check ignores gangs that no longer request a restart,
+    are finishing, or have a member on a node without a controller. It also ignores members whose PodGroup was
+    recreated or whose label has moved them to another gang since.
     """
 
     name = "L13"
@@ -47,7 +44,7 @@ class RestartsComplete(Check):
         self._disturbed_at_by_gang: dict[GangKey, float] = {}
         self._disturbed_at = 0.0
         self._host = ""
-        self._next = _LOOK_S
+        self._next = _PERIOD_S
 
     def on_cycle(self, host: str, snapshot: Snapshot, result: CycleResult) -> None:
         self._host = host
@@ -80,31 +77,33 @@ class RestartsComplete(Check):
             self._disturbed_at = self.now
         if self.now < self._next:
             return
-        self._next = self.now + _LOOK_S
+        self._next = self.now + _PERIOD_S
         for uid, chosen in list(self._chosen.items()):
             pod = self.truth.pods.get(uid)
             if pod is None or pod.is_deleting or not self._is_known(pod, chosen):
                 del self._chosen[uid]
-            elif self._must_be_gone(pod, chosen):
+            elif self._is_overdue(pod, chosen):
                 del self._chosen[uid]
-                self.violated(pod, f"holds {pod.node} {self.now - chosen.at:.0f} s after its restart began")
+                self.violated(
+                    pod, f"still on {pod.node} {self.now - chosen.at:.0f} s after its restart was decided"
+                )
 
     def _is_known(self, pod: PodFact, chosen: _Chosen) -> bool:
-        """Whether a new leader can see it, or the one that chose it was never disturbed."""
+        """Whether a new leader can see the choice, or the process that made it was undisturbed since."""
         has_failed = self._disturbed_at_by_gang.get(pod.gang, 0.0) > chosen.at
         is_calm = self.truth.healthy_s(chosen.host) > self.now - chosen.at and not has_failed
         return not chosen.host or is_calm
 
-    def _must_be_gone(self, pod: PodFact, chosen: _Chosen) -> bool:
+    def _is_overdue(self, pod: PodFact, chosen: _Chosen) -> bool:
         group = self.truth.group_of(pod.gang)
-        if group is None or group.uid != chosen.group or not self._is_asked_for(pod, group):
+        if group is None or group.uid != chosen.group or not self._is_requested(pod, group):
             return False
         since = max(chosen.at, self._disturbed_at, self._disturbed_at_by_gang.get(pod.gang, 0.0))
         return self.now - since > RESTART_ENDS_S
 
-    def _is_asked_for(self, pod: PodFact, group: GroupFact) -> bool:
-        wish = group.spec.get("recovery") or {}
-        if _RESTART not in (wish.get("onMemberFailure"), wish.get("onNodeLoss")):
+    def _is_requested(self, pod: PodFact, group: GroupFact) -> bool:
+        policy = group.spec.get("recovery") or {}
+        if _RESTART not in (policy.get("onMemberFailure"), policy.get("onNodeLoss")):
             return False
         members = list(self.truth.members(pod.gang))
         is_held = any(other.holds_node and not other.controller for other in members)

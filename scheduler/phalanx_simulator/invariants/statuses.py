@@ -27,9 +27,9 @@ from phalanx_simulator.invariants.truth import GROUPS, QUEUES, GangFact, Truth
 class QueueUsageIsCorrect(Check):
     """S6: no bind exceeds a queue's limit, and at rest its status matches the usage.
 
-    A limit counts as the highest since what the sender had heard of when it decided: its slow writes may lie
-    between that and the bind. Nothing is said while a queue has moved in the tree since then. Limits of
-    flavors are tested apart.
+    The limit is the highest one since the sender's state at the decision, since slow writes may delay the
+    bind. Binds are ignored if a queue has got another parent since then. Limits of flavors are not checked
+    here.
     """
 
     name = "S6"
@@ -82,7 +82,7 @@ class QueueUsageIsCorrect(Check):
             known = [bound for bound in bounds if bound is not None]
             if len(known) == len(bounds) and used.get(resource, 0) > max(known):
                 uses = f"{used[resource]} of {resource}"
-                self.violated(f"queue {queue}", f"uses {uses}, its limit is {max(known)}")
+                self.violated(f"queue {queue}", f"uses {uses}, above its limit {max(known)}")
 
     def at_rest(self) -> None:
         for entry in self.context.store.entries(QUEUES):
@@ -97,7 +97,7 @@ class QueueUsageIsCorrect(Check):
             wrong = [name for name in names if reported.get(name, 0) != used.get(name, 0)]
             if wrong and not self._is_busy():
                 name = wrong[0]
-                why = f"says {reported.get(name, 0)} of {name} are used, it is {used.get(name, 0)}"
+                why = f"reports {reported.get(name, 0)} of {name}, its pods use {used.get(name, 0)}"
                 self.violated(f"queue {entry.key.name}", why)
 
     def _is_busy(self) -> bool:
@@ -105,7 +105,7 @@ class QueueUsageIsCorrect(Check):
         return any(self.truth.pod_changed_at(pod.uid) > before for pod in self.truth.pods.values())
 
     def _has_moved(self, revision: int) -> bool:
-        """Whether some queue had another parent since then."""
+        """Whether any queue has had several parents since that revision."""
         return any(
             len({(spec or {}).get("parent") or "" for spec in history.since(revision)}) > 1
             for history in self._specs.values()
@@ -126,10 +126,10 @@ class QueueUsageIsCorrect(Check):
 class StatusIsCorrect(Check):
     """S13: a PodGroup's counts match its pods, and Scheduled is set only after a start.
 
-    STATUS_S after the last change of its pods, where it and all pods' changes before it are told at
-    STATUS_CHANGES_PER_S; not until an undisturbed leader has led for HEALED_S; at rest in any case. At no
-    time does a PodGroup say that it has started before minMember members were bound, nor an event that a pod
-    was assigned to a node to which nobody has bound it.
+    The counts are compared STATUS_S after the last change of the PodGroup's pods, assuming that all pod
+    changes are reported in order at STATUS_CHANGES_PER_S, if an undisturbed leader has led for HEALED_S; and
+    at rest. A PodGroup never reports a start before minMember members are bound. No event reports the
+    assignment of a pod to a node to which it was not bound.
     """
 
     name = "S13"
@@ -159,7 +159,7 @@ class StatusIsCorrect(Check):
         gang = self.truth.gangs.get(key)
         if now.get("startedAt") and not before.get("startedAt") and gang is not None and not gang.has_started:
             needed = self.truth.min_member(gang.key)
-            self.violated(place.path, f"says that it has started with {gang.active} of {needed} members")
+            self.violated(place.path, f"reports a start with {gang.active} of {needed} members")
 
     def on_cycle(self, host: str, snapshot: Snapshot, result: CycleResult) -> None:
         if host != self._leader:
@@ -174,7 +174,7 @@ class StatusIsCorrect(Check):
         versions = self.truth.pod_since(uid, 0)
         is_known = any(pod is not None for pod in versions)
         if is_known and all(pod is None or pod.node != node for pod in versions):
-            self.violated(call.body["regarding"]["name"], f"the event says that it was assigned to {node}")
+            self.violated(call.body["regarding"]["name"], f"an event reports its assignment to {node}")
 
     def on_tick(self) -> None:
         if min(self.now - self._led_since, self.truth.healthy_s(self._leader)) <= HEALED_S:
@@ -205,12 +205,12 @@ class StatusIsCorrect(Check):
         reported, true = status.get("counts") or {}, _counts(members)
         wrong = [name for name, count in true.items() if reported.get(name) != count]
         if wrong:
-            self.violated(gang, f"says {wrong[0]}: {reported.get(wrong[0])}, it is {true[wrong[0]]}")
-        says = {
+            self.violated(gang, f"reports {wrong[0]}: {reported.get(wrong[0])}, actual {true[wrong[0]]}")
+        statuses = {
             condition.get("type"): condition.get("status") for condition in status.get("conditions") or ()
         }
-        if says.get("Scheduled") == "True" and not gang.has_started:
-            self.violated(gang, f"says that it is scheduled with {gang.active} members")
+        if statuses.get("Scheduled") == "True" and not gang.has_started:
+            self.violated(gang, f"reports Scheduled with {gang.active} members")
 
 
 def _counts(members: list[PodFact]) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""Node labels of the levels of a topology, read from the objects themselves."""
+"""Node labels of the levels of a topology, read from the API objects."""
 
 from typing import Final
 
@@ -59,7 +59,7 @@ class Trees:
         return () if name else _implied(self._store)
 
     def _on_node(self, change: Change) -> None:
-        """Invalidate: a deleted node may remove the last label of a level."""
+        """Clear the cache if labels change: a deleted node may remove the last label of a level."""
         before = change.previous.data["metadata"].get("labels") if change.previous is not None else None
         is_other = before != change.entry.data["metadata"].get("labels")
         if is_other or change.type is not ChangeType.MODIFIED:

@@ -1,4 +1,4 @@
-"""Ground truth: the API's state, change by change, and the state each scheduler had received."""
+"""Ground truth: the API's state, updated by each change, and the state that each scheduler has received."""
 
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator
@@ -37,12 +37,10 @@ TOPOLOGIES = "topologies.scheduling.phalanx.dev"
 class GangFact:
     """One gang: all pods that name it.
 
-    `active` members count for minMember.
-
-    `succeeded`: how many of the pods have. `has_started`: minMember was reached once, for this PodGroup, or
-    any member was bound where that reserves room for the others. `starts_over`: no member was left since
-    then, and minMember has not been reached again.
-    `partial_since`: since when some but too few are bound.
+    `active`: number of members that count for minMember. `succeeded`: number of succeeded pods.
+    `has_started`: minMember was reached once for this PodGroup, or any member was bound if the PodGroup
+    reserves capacity for the others. `starts_over`: since the start all members were lost, and minMember was
+    not reached again. `partial_since`: since when some members, but fewer than minMember, are bound.
     """
 
     def __init__(self, key: GangKey) -> None:
@@ -82,13 +80,11 @@ class PodChange(Struct, frozen=True):
 
 
 class Truth:
-    """The state now, and the state that a host had received.
+    """The present state, and the state that a host has received. All queries are cheap.
 
-    All queries are cheap.
-
-    `partial`: gangs that have not started and are partly bound. `broken`: since when gangs that have started
-    are below their minimum and not about to finish. `bad_nodes` and
-    `good_nodes`: since when nodes are faulty or gone, or well. `trees`: which labels make up a level.
+    `partial`: gangs that have not started and are partly bound. `broken`: since when started gangs that are
+    not finishing are below their minimum. `bad_nodes` and `good_nodes`: since when nodes are faulty or
+    deleted, or healthy. `trees`: the node labels of topology levels.
     """
 
     def __init__(self, store: Store, clock: WorldClock, replicas: tuple[Replica, ...]) -> None:
@@ -120,13 +116,10 @@ class Truth:
             for entry in store.entries(resource):
                 self.take(Change(ChangeType.ADDED, entry, None))
 
-    # --- what changes --------------------------------------------------------------------------------------
+    # --- changes -------------------------------------------------------------------------------------------
 
     def take(self, change: Change) -> None:
-        """Apply a write.
-
-        Afterwards `changed_pod` describes a pod's write, else it is None.
-        """
+        """Apply a write; `changed_pod` describes it if it is of a pod, else it is None."""
         resource = change.entry.key.resource
         self.changed_pod = None
         if resource == PODS:
@@ -141,7 +134,7 @@ class Truth:
         now = self._clock.monotonic()
         self._revisions.append((now, self.store.revision))
         for replica in self._replicas:
-            self._look_at_replica(replica, now)
+            self._check_replica(replica, now)
         while self._left and self._left[0][0] <= now - GONE_KEPT_S:
             _, uid, node = self._left.popleft()
             pod = self.pods.get(uid)
@@ -150,7 +143,7 @@ class Truth:
             if pod is None or not pod.holds_node or pod.node != node:
                 self._on_node.get(node, {}).pop(uid, None)
 
-    def _look_at_replica(self, replica: Replica, now: float) -> None:
+    def _check_replica(self, replica: Replica, now: float) -> None:
         process = replica.process
         if process is None or process.task.done() or process.host.state is not State.RUNNING:
             self._disturbed_at[replica.name] = now
@@ -197,7 +190,7 @@ class Truth:
             gang = self.gangs[before.gang]
             del gang.pods[before.uid]
             gang.count(before, -1)
-            self._look_at(gang)
+            self._update_gang(gang)
             if not gang.pods:
                 del self.gangs[before.gang]
             before = None
@@ -207,10 +200,10 @@ class Truth:
             if before is not None:
                 gang.count(before, -1)
             gang.count(after, 1)
-            self._look_at(gang)
+            self._update_gang(gang)
 
-    def _look_at(self, gang: GangFact) -> None:
-        """Whether it is partly bound now, and since when."""
+    def _update_gang(self, gang: GangFact) -> None:
+        """Update whether the gang has started, is partly bound, or is broken."""
         group = self.group_of(gang.key)
         uid = group.uid if group is not None else f"{gang.key.namespace}/{gang.key.name}"
         if uid != gang.uid:
@@ -222,7 +215,7 @@ class Truth:
             gang.has_started = True
             self._started[uid] = None
         gang.starts_over = gang.has_started and is_short and (gang.starts_over or not gang.active)
-        self._look_whether_broken(gang, is_short=is_short)
+        self._update_broken(gang, is_short=is_short)
         if gang.active > 0 and is_short and not gang.has_started:
             if gang.partial_since is None:
                 gang.partial_since = self._clock.monotonic()
@@ -237,11 +230,11 @@ class Truth:
         counted = [self.pods[uid].subgroup for uid in gang.pods if self.pods[uid].counts_for_gang]
         return bool(missing_for_start(group, counted))
 
-    def _look_whether_broken(self, gang: GangFact, *, is_short: bool) -> None:
+    def _update_broken(self, gang: GangFact, *, is_short: bool) -> None:
         is_below = gang.has_started and is_short
         if is_below and gang.key.kind != "pod" and not gang.succeeded:
             since = self.broken.setdefault(gang.key, self._clock.monotonic())
-            # To a scheduler, pods that come after all were gone are a loss of which it has just heard.
+            # If all pods were deleted, a scheduler sees the loss when new pods are created.
             self.broken[gang.key] = since if gang.pods else self._clock.monotonic()
         else:
             self.broken.pop(gang.key, None)
@@ -281,21 +274,18 @@ class Truth:
             self._group_by_uid[fact.uid] = fact
         self._group_histories.setdefault(place, History()).add(change.entry.revision, fact)
         if gang is not None:
-            self._look_at(gang)
+            self._update_gang(gang)
 
     def _accept_reported_start(self, gang: GangFact) -> None:
-        """Accept a reported start.
-
-        The reporter may not have received a recent increase of minMember.
-        """
-        lately = self.groups_since(gang.key, self.revision_before(CONVERGED_S))
-        least = min((group.min_member for group in lately if group is not None), default=0)
+        """Accept a reported start; its reporter may not know a recent increase of minMember."""
+        recent = self.groups_since(gang.key, self.revision_before(CONVERGED_S))
+        least = min((group.min_member for group in recent if group is not None), default=0)
         if not gang.has_started and 0 < least <= gang.active:
             gang.has_started = True
             self._started[gang.uid] = None
-            self._look_at(gang)
+            self._update_gang(gang)
 
-    # --- now -----------------------------------------------------------------------------------------------
+    # --- present state -------------------------------------------------------------------------------------
 
     def group_of(self, key: GangKey) -> GroupFact | None:
         """The PodGroup of a gang that has one."""
@@ -316,7 +306,7 @@ class Truth:
         return max((self.pods[uid].min_member for uid in gang.pods if uid in self.pods), default=1)
 
     def members(self, key: GangKey) -> Iterator[PodFact]:
-        """The pods that look for a gang, in order of their arrival."""
+        """The pods that name a gang, in order of their creation."""
         gang = self.gangs.get(key)
         return (self.pods[uid] for uid in (gang.pods if gang is not None else ()))
 
@@ -325,13 +315,13 @@ class Truth:
         return dict(subtract(node.allocatable, self.used.get(node.name, {})))
 
     def our_gangs(self) -> Iterable[GangFact]:
-        """Every gang with a pod that names our scheduler."""
+        """All gangs with a pod that names our scheduler."""
         return [gang for gang in self.gangs.values() if any(self.pods[uid].is_ours for uid in gang.pods)]
 
-    # --- what hosts hear -----------------------------------------------------------------------------------
+    # --- lists that hosts receive --------------------------------------------------------------------------
 
     def note_list_response(self, call: Call) -> None:
-        """Record that the last page of a list brings its reader up to its version."""
+        """Record the version of a list when its last page is answered."""
         response = call.exchange.response
         if call.verb != "list" or response is None or not call.answered_ok:
             return
@@ -341,13 +331,10 @@ class Truth:
             process.network.received.update(call.plural, int(meta.resource_version))
             process.network.received.note_list(call.plural)
 
-    # --- earlier -------------------------------------------------------------------------------------------
+    # --- earlier states ------------------------------------------------------------------------------------
 
     def known_to_sender(self, call: Call, plural: str, *, before_s: float = 0.0) -> int:
-        """The revision of a kind that the sender must have known when it sent the call; 0 if unknown.
-
-        `before_s`: so long before it sent it.
-        """
+        """The revision of a kind that the sender must have known `before_s` before sending; 0 if unknown."""
         return self._received_by(call.host, plural, call.exchange.sent_at - before_s)
 
     def received(self, host: str, plural: str, *, before_s: float = 0.0) -> int:
@@ -363,7 +350,7 @@ class Truth:
         )
 
     def process_of(self, host: str) -> Process | None:
-        """The process of that name, if it is still a replica's latest."""
+        """The process of that name, if it is the latest of its replica."""
         replica = self.replica_of(host)
         return replica.process if replica is not None else None
 
@@ -374,14 +361,14 @@ class Truth:
                 return replica
         return None
 
-    def has_capacity_appeared(self, within_s: float, *, but: Collection[str] = ()) -> bool:
+    def has_capacity_appeared(self, within_s: float, *, excluding: Collection[str] = ()) -> bool:
         """Whether a pod freed capacity or a node changed recently, except on these nodes."""
         since = self._clock.monotonic() - within_s
-        return any(at > since for node, at in self._capacity_appeared.items() if node not in but)
+        return any(at > since for node, at in self._capacity_appeared.items() if node not in excluding)
 
     @property
     def breaker_may_be_open(self) -> bool:
-        """Whether so many nodes turned bad recently that evictions are suspended."""
+        """Whether so many nodes turned bad recently that a scheduler may suspend evictions."""
         lately = self._clock.monotonic() - BREAKER_OPEN_S
         turned = sum(since > lately for since in self.bad_nodes.values())
         return 3 * turned > len(self.nodes)

@@ -1,4 +1,4 @@
-"""S8, S9, S20: only the leader writes, each write names its exact object, and roles are minimal."""
+"""S8, S9, S20: only the leader writes, writes have preconditions, and the roles allow each request."""
 
 from collections.abc import Iterable, Mapping
 from functools import cache
@@ -21,8 +21,8 @@ LEASES = "leases.coordination.k8s.io"
 class Fencing(Check):
     """S8: a host writes only within the deadline of its last renewal, by its own clock.
 
-    The deadline counts from the sending of that renewal. And nobody sends anything once another process has
-    taken the Lease, however the clocks run, unless somebody else has edited the Lease.
+    The deadline starts at the sending of that renewal. Independently of clocks, no process writes once
+    another process has taken the Lease, unless the Lease was edited by other clients.
     """
 
     name = "S8"
@@ -97,7 +97,7 @@ Access = tuple[str, str, str]
 
 _ROLES: Final = ("scheduler-role.yaml", "lease-role.yaml")
 _FOLDER: Final = Path(__file__).resolve().parents[3] / "deploy" / "base"
-_LOOK_S: Final = 60.0
+_PERIOD_S: Final = 60.0
 _GROUPS: Final = {kind.plural: kind.group for kind in KINDS.values()}
 
 
@@ -122,9 +122,9 @@ def _accesses(rules: Iterable[Any]) -> Iterable[Access]:
 
 
 class LeastPrivilege(Check):
-    """S20: every (verb, resource) that is seen is in the roles of deploy/base.
+    """S20: the roles of deploy/base allow every requested (verb, resource).
 
-    What is seen becomes a coverage point; `unused_access` lists the permissions that no run has used.
+    Each requested pair is a coverage point; `unused_access` lists the permissions that no run has used.
     """
 
     name = "S20"
@@ -137,23 +137,23 @@ class LeastPrivilege(Check):
 
     def on_call(self, call: Call) -> None:
         if call.stage is Stage.SENT:
-            self._see((call.verb, call.group, call.resource))
+            self._record((call.verb, call.group, call.resource))
 
     def on_tick(self) -> None:
-        """Watches are no single requests: a host that has received a kind has watched it."""
+        """Record watches, which are not single requests: a host that has received a kind has watched it."""
         if self.now < self._next:
             return
-        self._next = self.now + _LOOK_S
+        self._next = self.now + _PERIOD_S
         for replica in self.context.replicas:
             if replica.process is not None:
                 for plural in sorted(replica.process.network.received.versions.keys() & _GROUPS.keys()):
-                    self._see(("watch", _GROUPS[plural], plural))
+                    self._record(("watch", _GROUPS[plural], plural))
 
-    def _see(self, access: Access) -> None:
+    def _record(self, access: Access) -> None:
         if access in self._seen:
             return
         self._seen.add(access)
-        self.reached(_mark_of(access))
+        self.reached(_point_of(access))
         if self._allowed and access not in self._allowed:
             verb, group, resource = access
             self.violated(f"{resource}.{group}" if group else resource, f"{verb}: no shipped role allows it")
@@ -161,10 +161,10 @@ class LeastPrivilege(Check):
 
 def unused_access(coverage: Mapping[str, int]) -> list[Access]:
     """Permissions that no run with these coverage counts has used."""
-    return sorted(access for access in shipped_access() if _mark_of(access) not in coverage)
+    return sorted(access for access in shipped_access() if _point_of(access) not in coverage)
 
 
-def _mark_of(access: Access) -> str:
+def _point_of(access: Access) -> str:
     verb, group, resource = access
     return (
         f"{ACCESS_POINT_PREFIX}{verb} {resource}.{group}"

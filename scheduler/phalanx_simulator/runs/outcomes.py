@@ -1,4 +1,7 @@
-"""Durations as histograms with fixed bounds, which add up over runs without loss."""
+"""Outcomes of a run: jobs, broken gangs, restarts, lost pods and GPU time; durations as histograms.
+
+The histograms have fixed bounds, so that those of many runs can be added without loss.
+"""
 
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping
@@ -19,10 +22,12 @@ AT_MOST_S: Final = (
     *(1, 2, 3, 5, 7, 10, 15, 20, 30, 45, 60, 75, 90, 120, 150, 180, 240, 300, 360, 420, 480, 600),
     *(900, 1200, 1800, 2700, 3600, 5400, 7200, 14_400, 28_800, 86_400, 604_800, 31_536_000),
 )
-"""Upper bounds in seconds, dense where repairs lie. The last, a year, takes whatever is longer too."""
+"""Upper bounds in seconds, dense in the range of typical repairs. The last, a year, includes longer
+durations."""
 
 Histogram = Mapping[int, int]
-"""By upper bound (of AT_MOST_S, rising): how many were at most that and above the bound before. No zeros."""
+"""Counts by upper bound: durations up to this bound of AT_MOST_S and above the previous one; zeros are
+omitted."""
 
 
 def histogram(seconds: Iterable[float]) -> Histogram:
@@ -71,21 +76,21 @@ class Outcomes(Struct, frozen=True, kw_only=True):
 
     GPU time is in device-hours, times are in seconds; percentiles are None where nothing was measured.
 
-    goodput: GPU time of pods that succeeded, or still run at the end, over all GPU time that was held.
-    gangs_broken: times that a gang lost a running member before any had finished, for whatever reason.
-    gangs_whole_again: times that as many ran after such a loss as had run before.
-    restarts: of gangs_broken, those behind which a fault is: one that has hit a lost member, its node or its
-        PodGroup and is not over, or has been for less than a minute.
-    faults_met: faults that hit a gang that ran. A fault can hit many gangs, and many faults no gang.
-    restarts_per_fault: of these.
-    pods_lost: running pods that ended badly or were deleted.
-    pods_lost_by_faults: of these, what faults took, and what went until the gang ran again. The others ended
-        badly by themselves or made room for other work.
-    whole_after_fault_*: from the beginning of the fault behind a restart until the gang is whole again: the
-        time until anybody can see the fault and until its pods are given up included.
-    whole_again_*: from the loss of the first running pod until then, whatever the reason. For a lost node it
-        begins when its pods are deleted.
-    whole_after_fault: how often it took how long; what the percentiles of many runs are made of.
+    goodput: GPU time of pods that succeeded or still run at the end, divided by all GPU time that was held.
+    gangs_broken: number of times that a gang lost a running member, for any reason, before one had finished.
+    gangs_whole_again: number of times that as many members ran after such a loss as before.
+    restarts: those of gangs_broken that a fault caused: it affected a lost member, its node or its PodGroup,
+        and had not ended more than a minute before.
+    faults_met: faults that affected a running gang. A fault can affect many gangs, and many faults none.
+    restarts_per_fault: restarts divided by faults_met.
+    pods_lost: running pods that failed or were deleted.
+    pods_lost_by_faults: those that faults caused, with all that their gang lost until it ran again. The
+        others failed by themselves or were victims of preemption.
+    whole_after_fault_*: time from the beginning of the fault that caused a restart until the gang is complete
+        again. It includes the time until the fault is visible and until the pods are deleted.
+    whole_again_*: time from the loss of the first running pod until the gang is complete again, for any
+        reason. For a lost node it begins when its pods are deleted.
+    whole_after_fault, whole_again: the histograms of these times; totals compute percentiles from them.
     """
 
     jobs_submitted: int
@@ -109,13 +114,10 @@ class Outcomes(Struct, frozen=True, kw_only=True):
 
 
 class Cost(Struct, frozen=True):
-    """Losses of one run compared with another: positive where it did worse.
+    """Losses of a run with faults compared with its run without faults; a negative value is chance.
 
-    A negative value is chance, not a gain.
-
-    jobs: that the other finished and this one did not, less those for which it is the other way round.
-    goodput: the other's less this one's; None where one of them held no GPU.
-    The rest: this one's less the other's.
+    jobs, goodput: value without faults minus value with faults. goodput is None if one run held no GPU.
+    The other fields: value with faults minus value without.
     """
 
     jobs: int
@@ -272,7 +274,7 @@ def per_fault(count: int, faults: int) -> float | None:
 class _GangRun(Struct):
     """State of a gang.
 
-    `lost`: pods since the break, while no fault is known as its cause.
+    `lost`: pods lost since it broke, while no fault is known as the cause.
     """
 
     running: int = 0
@@ -286,7 +288,7 @@ class _GangRun(Struct):
 class _Run(Struct):
     """A running pod.
 
-    `keys`: objects; a fault in one of them counts as the cause of the pod's loss.
+    `keys`: objects; a fault that affects one of them counts as the cause of the pod's loss.
     """
 
     gpus: int

@@ -30,20 +30,21 @@ from phalanx_simulator.invariants.check import Check
 from phalanx_simulator.runs.simulation import WARM_UP_S, Scenario, Submission
 
 CAMPAIGNS: Final = {"life": 1, "life-x10": 10, "life-x100": 100}
-"""Faults at the rates of life, and so many times as many."""
+"""Names of campaigns, with the factor by which they multiply realistic fault rates."""
 
 FAULTS: Final = (*PROFILES, *CAMPAIGNS)
-"""The names of all that can go wrong together."""
+"""Names of all fault profiles and campaigns."""
 
 WORKLOADS: Final = ("plain", "queues")
-"""Plain: jobs in queues without bounds. Queues: a tree of queues with bounds, gangs that use them."""
+"""plain: jobs in queues without limits. queues: a tree of queues with limits, and gangs that use their
+features."""
 
 _BLOCK: Final = "network.topology.nvidia.com/block"
 _RACK: Final = "cloud.provider.com/topology-rack"
 GPUS_PER_NODE: Final = 8
 
 _LARGE: Final = 32
-"""From so many nodes on racks and blocks are of usual size; smaller clusters have small ones, and several."""
+"""Clusters with fewer nodes have smaller racks and blocks, so that they still have several."""
 
 _NODES_PER_RACK: Final = 8
 _RACKS_PER_BLOCK: Final = 4
@@ -65,15 +66,15 @@ _RECOVERIES: Final[tuple[dict[str, str] | None, ...]] = (
 )
 
 _IGNORES_DISRUPTION: Final = 0.5
-"""The part of the Jobs that do not count pods which were disrupted against their retries."""
+"""Share of the Jobs that do not count disrupted pods as retries."""
 
 _IN_PAIRS: Final = 0.15
-"""The part of the gangs of an even number that lie in pairs."""
+"""Share of the gangs with an even number of members whose members are placed in pairs."""
 
 _PAIRS: Final = "pairs"
 
-_COMPANY: Final = (*("",) * 8, "apart", "apart", "beside")
-"""What pods ask of each other."""
+_AFFINITIES: Final = (*("",) * 8, "anti-affinity", "anti-affinity", "affinity")
+"""The inter-pod affinity that a gang gets; one of them is drawn."""
 
 _NOISY: Final = "example.com/noisy"
 _JOB: Final = "example.com/job"
@@ -84,10 +85,7 @@ _GUARANTEED: Final = (False, True, True)
 
 
 class Request(Struct, frozen=True, kw_only=True):
-    """The request of a user.
-
-    `workload`: one of WORKLOADS; with a trace it is plain.
-    """
+    """Options of a run. `workload` is one of WORKLOADS; with a trace it is plain."""
 
     seed: int
     nodes: int
@@ -99,10 +97,7 @@ class Request(Struct, frozen=True, kw_only=True):
 
 
 def scenario_of(request: Request, *, checks: tuple[type[Check], ...]) -> Scenario:
-    """The scenario of a request; the rest comes from the seed.
-
-    Raises KeyError for faults that are not in FAULTS.
-    """
+    """The scenario of a request, generated from its seed. Raises KeyError if the faults are not in FAULTS."""
     if request.workload == "queues":
         return _with_queues(request, checks)
     nodes = _nodes(request, _nodes_per_rack(request.nodes))
@@ -183,27 +178,27 @@ def _faults(request: Request, nodes: Iterable[Object]) -> tuple[Fault, ...]:
 
 
 def _queues(request: Request, jobs: Iterable[TraceJob]) -> Iterator[Object]:
-    """Queues; some prefer another tightness, some have a guaranteed GPU on each node."""
+    """Queues; some set `objective`, some a guarantee of as many GPUs as there are nodes."""
     random = _random(request, "queues")
     for made in queues(jobs):
         objective, is_guaranteed = random.choice(_OBJECTIVES), random.choice(_GUARANTEED)
         guarantee = {GPU: str(request.nodes)} if is_guaranteed else None
-        wishes = {"objective": objective, "guarantee": guarantee}
-        given = {name: wish for name, wish in wishes.items() if wish is not None}
-        yield {**made, "spec": {**made["spec"], **given}}
+        drawn = {"objective": objective, "guarantee": guarantee}
+        fields = {name: value for name, value in drawn.items() if value is not None}
+        yield {**made, "spec": {**made["spec"], **fields}}
 
 
 def _submissions(request: Request, jobs: Iterable[TraceJob]) -> tuple[Submission, ...]:
-    wishes, company, retries = (_random(request, purpose) for purpose in ("wishes", "company", "retries"))
-    return tuple(
-        Submission(
-            job.submit_s, _retrying(_in_company(_wishing(job, wishes), company.choice(_COMPANY)), retries)
-        )
-        for job in jobs
-    )
+    # These names seed the random streams: other names would change the jobs of every seed.
+    fields, affinity, retries = (_random(request, purpose) for purpose in ("wishes", "company", "retries"))
+    submissions = []
+    for job in jobs:
+        made = _with_affinity(_manifests(job, fields), affinity.choice(_AFFINITIES))
+        submissions.append(Submission(job.submit_s, _with_failure_policy(made, retries)))
+    return tuple(submissions)
 
 
-def _retrying(made: tuple[Object, ...], random: Random) -> tuple[Object, ...]:
+def _with_failure_policy(made: tuple[Object, ...], random: Random) -> tuple[Object, ...]:
     """Some Jobs do not count disrupted pods as failures."""
     if random.random() >= _IGNORES_DISRUPTION:
         return made
@@ -213,29 +208,30 @@ def _retrying(made: tuple[Object, ...], random: Random) -> tuple[Object, ...]:
     return (*made[:-1], job)
 
 
-def _in_company(made: tuple[Object, ...], wish: str) -> tuple[Object, ...]:
-    """Some pods get anti-affinity to each other, or rack affinity to their gang."""
+def _with_affinity(made: tuple[Object, ...], kind: str) -> tuple[Object, ...]:
+    """Add anti-affinity to pods of other such gangs, rack affinity to the own gang, or nothing."""
     job = deepcopy(made[-1])
     template, name = job["spec"]["template"], job["metadata"]["name"]
-    if wish == "apart":
+    if kind == "anti-affinity":
         term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {_NOISY: "true"}}}
         template["metadata"]["labels"][_NOISY] = "true"
         template["spec"]["affinity"] = {"podAntiAffinity": {_REQUIRED: [term]}}
-    elif wish == "beside":
+    elif kind == "affinity":
         term = {"topologyKey": _RACK, "labelSelector": {"matchLabels": {_JOB: name}}}
         template["metadata"]["labels"][_JOB] = name
         template["spec"]["affinity"] = {"podAffinity": {_REQUIRED: [term]}}
     return (*made[:-1], job)
 
 
-def _wishing(job: TraceJob, random: Random) -> tuple[Object, ...]:
-    made = tuple(_with_wishes(manifest, random) for manifest in manifests(job))
+def _manifests(job: TraceJob, random: Random) -> tuple[Object, ...]:
+    """The manifests of a job; some gangs get a topology, `recovery`, or pairs."""
+    made = tuple(_with_spec_fields(manifest, random) for manifest in manifests(job))
     in_pairs = job.pods > 1 and job.pods % 2 == 0 and random.random() < _IN_PAIRS
     return tuple(map(_in_pairs, made)) if in_pairs else made
 
 
 def _in_pairs(manifest: Object) -> Object:
-    """All members in one subgroup, an even number of them in each rack."""
+    """Put all members into one subgroup with an even number of members in each rack."""
     made = deepcopy(manifest)
     if made["kind"] == "PodGroup":
         part = {"name": _PAIRS, "minMember": made["spec"]["minMember"], "segmentSize": 2}
@@ -245,13 +241,13 @@ def _in_pairs(manifest: Object) -> Object:
     return made
 
 
-def _with_wishes(manifest: Object, random: Random) -> Object:
-    """Some gangs prefer a level, some set `recovery`."""
+def _with_spec_fields(manifest: Object, random: Random) -> Object:
+    """Draw the topology and `recovery` of a PodGroup."""
     if manifest["kind"] != "PodGroup":
         return manifest
-    wishes: dict[str, Any] = {
+    drawn: dict[str, Any] = {
         "topology": random.choice(_TOPOLOGIES),
         "recovery": random.choice(_RECOVERIES),
     }
-    spec = {**manifest["spec"], **{name: value for name, value in wishes.items() if value is not None}}
+    spec = {**manifest["spec"], **{name: value for name, value in drawn.items() if value is not None}}
     return {**manifest, "spec": spec}

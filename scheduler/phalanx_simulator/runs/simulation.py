@@ -23,16 +23,17 @@ from phalanx_simulator.runs.outcomes import Cost, Outcomes, OutcomeTracker, cost
 from phalanx_simulator.runs.world import World, WorldSettings, in_world
 
 WARM_UP_S: Final = 30.0
-"""Simulated seconds before anything goes wrong: nodes become ready and a leader is found."""
+"""Simulated seconds before the first fault: nodes become ready and a leader is elected."""
 
 REST_S: Final = 1800.0
-"""Simulated seconds between the last fault and the look at rest; pods of lost nodes stay for 300 of them."""
+"""Simulated seconds between the last fault and the checks at rest; pods of lost nodes stay for 300 of
+them."""
 
 EMPTYING_S: Final = 300.0
-"""Simulated seconds between deleting everything and the look at the end."""
+"""Simulated seconds between the deletion of all work and the checks at the end."""
 
 KEPT_S: Final = 900.0
-"""Simulated seconds for which users keep a job that has ended, with its PodGroup."""
+"""Simulated seconds for which users keep a finished job with its PodGroup."""
 
 _WORKLOAD_KINDS: Final = (
     "jobs.batch",
@@ -55,9 +56,8 @@ class Submission(Struct, frozen=True):
 class Scenario(Struct, frozen=True, kw_only=True):
     """Complete input of a run.
 
-    Fault times count from the end of the warm-up.
-
-    `seconds` is the time in which jobs come and faults begin. `rival`: somebody else binds pods too.
+    Times of faults count from the end of the warm-up. During `seconds` jobs are submitted and faults begin.
+    `rival`: another scheduler binds pods too.
     """
 
     seed: int
@@ -67,17 +67,15 @@ class Scenario(Struct, frozen=True, kw_only=True):
     faults: tuple[Fault, ...] = ()
     checks: tuple[type[Check], ...] = ()
     config: SchedulerConfig = SchedulerConfig()
-    replicas: int = 2
     rival: bool = False
 
 
 class Summary(Struct, frozen=True, rename="camel"):
     """Result of a run.
 
-    `faults` counts effective faults by family, `coverage` counts coverage points.
-
-    `twin`: what came out of the same jobs on the same cluster without any fault, where that was asked for;
-    `cost`: what the run lost beside it.
+    `faults` counts effective faults by family, `coverage` counts coverage points. `twin` and `cost` are set
+    on request: the outcomes of the same jobs on the same cluster without faults, and the losses compared with
+    it.
     """
 
     seed: int
@@ -94,10 +92,10 @@ class Summary(Struct, frozen=True, rename="camel"):
 
 
 Progress = Callable[[float], None]
-"""Told the simulated seconds that have passed."""
+"""Called with the simulated seconds that have passed."""
 
 Tell = Callable[[float, str], None]
-"""Told what happens, one line each, with the simulated second."""
+"""Called with the simulated second and one line of text for each event."""
 
 
 def simulate(
@@ -111,7 +109,6 @@ def simulate(
     settings = WorldSettings(
         seed=scenario.seed,
         checks=scenario.checks,
-        replicas=scenario.replicas,
         config=scenario.config,
         single_writer=not scenario.rival,
     )
@@ -137,7 +134,7 @@ def with_twin(summary: Summary, scenario: Scenario) -> Summary:
 
 class _Run:
     outcomes: Outcomes
-    _blows: InjectedEffects
+    _effects: InjectedEffects
 
     def __init__(self, scenario: Scenario, progress: Progress, tell: Tell) -> None:
         self.faults: dict[str, int] = {}
@@ -184,18 +181,15 @@ class _Run:
         if remote is not None:
             has_hit = await remote(fault, world, self._sleep)
         else:
-            has_hit = await self._strike(fault, world)
+            has_hit = await self._apply(fault, world)
         if has_hit:
             self.faults[fault.family] = self.faults.get(fault.family, 0) + 1
             world.coverage.reached(f"fault {fault.kind}")
         else:
-            self._tell(world.loop.time(), f"{fault.family} {fault.kind} of {fault.at_s:.0f} s has hit nobody")
+            self._tell(world.loop.time(), f"{fault.family} {fault.kind} of {fault.at_s:.0f} s had no effect")
 
-    async def _strike(self, fault: Fault, world: World) -> bool:
-        """Inject a fault; true if it has changed anything.
-
-        Some faults find no target.
-        """
+    async def _apply(self, fault: Fault, world: World) -> bool:
+        """Inject a fault in the cluster; false if it changed nothing, for instance for lack of a target."""
         effect = self._effects.begin(fault.number("detect_s"))
         client = FaultClient(world.server, world.client, partial(self._effects.hit, effect))
         kubelets = FaultKubelets(world.controllers.kubelets, client)
@@ -205,7 +199,7 @@ class _Run:
         return bool(client.changes)
 
     async def _sleep(self, seconds: float) -> None:
-        """Wait, or return early when the fault phase ends: then everything is undone at once."""
+        """Wait, or return early when the fault phase ends, so that the fault is undone."""
         try:
             async with asyncio.timeout(seconds):
                 await self._over.wait()
@@ -227,7 +221,7 @@ class _Run:
 
 
 def total_seconds(hours: float) -> float:
-    """Simulated seconds of a run with so many hours of jobs and faults, approximately."""
+    """Approximate simulated seconds of a run with this many hours of jobs and faults."""
     return WARM_UP_S + hours * 3600 + REST_S + EMPTYING_S
 
 
@@ -238,10 +232,7 @@ def _words(fault: Fault) -> str:
 
 
 async def _remove_ended_jobs(world: World) -> None:
-    """Delete finished jobs, as users do.
-
-    Otherwise objects of a simulated year pile up.
-    """
+    """Delete finished jobs, as users do; otherwise the objects of a simulated year accumulate."""
     ended: dict[Key, float] = {}
     while True:
         await asyncio.sleep(KEPT_S / 10)
@@ -264,6 +255,7 @@ def _has_ended(job: Object) -> bool:
 
 
 def delete_everything(world: World) -> None:
+    """Delete all jobs, pods, PodGroups and PodDisruptionBudgets."""
     for resource in _WORKLOAD_KINDS:
         _delete_all(world, resource)
 

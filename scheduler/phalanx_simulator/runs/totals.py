@@ -22,12 +22,10 @@ class SeedViolation(Struct, frozen=True):
 
 
 class Totals(Struct, frozen=True, rename="camel"):
-    """Totals of many runs.
+    """Totals of many runs. Fields of outcomes have the same meaning as those of one run.
 
-    Outcomes have the same meaning as those of one run.
-
-    violations: the first of each seed that had any, of the first seeds only; `violation_count` is of all.
-    Percentiles are upper bounds of `AT_MOST_S`, whose counts are those of all seeds.
+    violations: the first violation of each of the first seeds with violations; `violation_count` counts all.
+    Percentiles are upper bounds of `AT_MOST_S`, computed from the histograms of all seeds.
     """
 
     seeds: int
@@ -87,7 +85,7 @@ def gangs_in_words(out: Outcomes | Totals) -> list[str]:
     after_fault = _spread(out.whole_after_fault_p50_s, out.whole_after_fault_p99_s, "fault")
     return [
         f"gangs       broken {out.gangs_broken} times, whole again {out.gangs_whole_again}{after_loss}",
-        f"restarts    {out.restarts} by {out.faults_met} faults that met a gang{after_fault}",
+        f"restarts    {out.restarts} by {out.faults_met} faults that affected a gang{after_fault}",
     ]
 
 
@@ -97,22 +95,22 @@ def pods_in_words(out: Outcomes | Totals) -> str:
 
 
 def _spread(p50_s: float | None, p99_s: float | None, since: str) -> str:
-    """Empty where nothing was measured."""
+    """Median and p99 as text; empty if nothing was measured."""
     return "" if p50_s is None else f": {p50_s} s (median), {p99_s} s (p99) after the {since}"
 
 
 class Adder:
-    """Takes summaries in any order."""
+    """Adds up summaries, in any order."""
 
     def __init__(self) -> None:
         self._summaries: list[Summary] = []
 
     def add(self, summary: Summary) -> None:
-        """One more run."""
+        """Add a run."""
         self._summaries.append(summary)
 
     def totals(self) -> Totals:
-        """Of all so far."""
+        """Totals of all runs so far."""
         runs = self._summaries
         outcomes = [run.outcomes for run in runs]
         held = sum(outcome.gpu_hours_held for outcome in outcomes)
@@ -152,7 +150,7 @@ _COUNTS: Final = (
     "pods_lost",
     "pods_lost_by_faults",
 )
-"""Of outcomes: what is simply added up."""
+"""Fields of outcomes whose total is the sum."""
 
 
 def _first_violations(runs: list[Summary]) -> tuple[SeedViolation, ...]:
@@ -164,7 +162,7 @@ def _first_violations(runs: list[Summary]) -> tuple[SeedViolation, ...]:
 
 
 def added(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    """Counts by name, summed up, in the order of the names."""
+    """Sums of the counts by name, ordered by name."""
     total: dict[str, int] = {}
     for counted in counts:
         for name, count in counted.items():

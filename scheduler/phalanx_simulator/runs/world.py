@@ -16,7 +16,6 @@ from phalanx.observe.metrics import Metrics
 from phalanx_simulator.embedded.apiserver.server import ApiServer
 from phalanx_simulator.embedded.client import Client
 from phalanx_simulator.embedded.cluster import Controllers
-from phalanx_simulator.embedded.limits import SIM_HISTORY_CHANGES
 from phalanx_simulator.embedded.store import Object
 from phalanx_simulator.hosts.event_loop import VirtualLoop
 from phalanx_simulator.hosts.host import WorldClock
@@ -40,7 +39,6 @@ class WorldSettings(Struct, frozen=True, kw_only=True):
     replicas: int = 2
     config: SchedulerConfig = SchedulerConfig()
     single_writer: bool = True
-    history_limit: int = SIM_HISTORY_CHANGES
 
 
 class DecisionLog:
@@ -65,20 +63,20 @@ class DecisionLog:
 class World:
     """A world on a running VirtualLoop; use `in_world`.
 
-    `client` acts for users and faults.
+    `client` acts for users and faults. `start_error`: the error of a scheduler replica that could not start.
     """
 
     def __init__(self, loop: VirtualLoop, settings: WorldSettings) -> None:
         self.loop = loop
         self.clock = WorldClock(loop)
-        self.server = ApiServer(clock=self.clock, seed=settings.seed, history_limit=settings.history_limit)
+        self.server = ApiServer(clock=self.clock, seed=settings.seed)
         self.client = Client(self.server)
         self.controllers = Controllers(self.server)
         self.log = DecisionLog()
         self.coverage = Coverage()
         self.violations = Violations()
         self._seed = settings.seed
-        around = ReplicaEnvironment(
+        environment = ReplicaEnvironment(
             server=self.server,
             loop=loop,
             clock=self.clock,
@@ -88,7 +86,7 @@ class World:
             metrics=lambda _life: Metrics(self.clock),
         )
         names = [f"phalanx-{number}" for number in range(settings.replicas)]
-        self.replicas = tuple(Replica(name, around, self.random(name)) for name in names)
+        self.replicas = tuple(Replica(name, environment, self.random(name)) for name in names)
         self._checks = Checks(
             CheckContext(
                 store=self.server.store,
@@ -103,15 +101,17 @@ class World:
         self._observers: list[Callable[[Exchange], None]] = [self._checks.on_exchange]
         self._listeners: list[Callable[[str, CycleResult], None]] = []
         self._tasks: list[asyncio.Task[Any]] = []
+        self._main = asyncio.current_task()
+        self.start_error: Exception | None = None
 
     def random(self, purpose: str) -> Random:
         """A random generator for one purpose, so that its use does not affect others."""
         return Random(f"{self._seed}/{purpose}")
 
     def start(self) -> None:
-        """Start the schedulers and the checks' clock."""
+        """Start the schedulers and the ticks of the checks."""
         for replica in self.replicas:
-            self.go(replica.keep_running())
+            self.go(self._keep_running(replica))
         self.go(self._tick())
 
     def go(self, program: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
@@ -166,6 +166,15 @@ class World:
         served = self.server.types.all()
         return next(kind.resource for kind in served if (kind.api_version, kind.kind) == wanted)
 
+    async def _keep_running(self, replica: Replica) -> None:
+        """Run a replica until the world ends; an error when it starts cancels `play`."""
+        try:
+            await replica.keep_running()
+        except Exception as error:
+            self.start_error = self.start_error or error
+            if self._main is not None:
+                self._main.cancel()
+
     async def _tick(self) -> None:
         while True:
             await asyncio.sleep(_TICK_S)
@@ -185,7 +194,7 @@ class World:
 def in_world(settings: WorldSettings, play: Callable[[World], Coroutine[Any, Any, Any]]) -> World:
     """Create a world, run `play` in it, end it.
 
-    Raises what `play` raises.
+    Raises what `play` raises, and the error of a scheduler replica that cannot start.
     """
     loop = VirtualLoop(Random(f"{settings.seed}/order"))
 
@@ -193,6 +202,10 @@ def in_world(settings: WorldSettings, play: Callable[[World], Coroutine[Any, Any
         world = World(loop, settings)
         try:
             await play(world)
+        except asyncio.CancelledError:
+            if world.start_error is None:
+                raise
+            raise world.start_error from None
         finally:
             await world.end()
         return world

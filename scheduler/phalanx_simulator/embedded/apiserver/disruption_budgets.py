@@ -37,7 +37,7 @@ def may_ignore(budget: Object, pod: Object) -> bool:
     return desired > 0 and bool(status.get("currentHealthy", 0) >= desired)
 
 
-def spent(budget: Object, pod: str, *, now: str) -> Object:
+def with_disruption(budget: Object, pod: str, *, now: str) -> Object:
     """The budget's status after one more disruption.
 
     Raises ApiError 429 where it allows none.

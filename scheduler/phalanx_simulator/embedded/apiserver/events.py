@@ -1,6 +1,7 @@
 """Events: one object, served by two groups under different field names.
 
-They are stored in the form of events.k8s.io/v1. What its API lacks of the older one, it calls deprecated.
+They are stored in the form of events.k8s.io/v1, which has the fields of v1 that it lacks under deprecated
+names.
 """
 
 from typing import Any, Final

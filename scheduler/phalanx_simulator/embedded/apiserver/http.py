@@ -47,17 +47,14 @@ class Endpoint(Struct, frozen=True):
 
 
 @asynccontextmanager
-async def serving(server: ApiServer, *, port: int = 0, token: str = "") -> AsyncIterator[Endpoint]:
-    """Serve while the context lasts.
-
-    Port 0 takes a free port; open watches are cut at the end.
-    """
+async def serving(server: ApiServer, *, token: str = "") -> AsyncIterator[Endpoint]:
+    """Serve on a free port while the context lasts; open watches are closed at the end."""
     handler = _Handler(server, token)
     http = web.Server(handler.handle, handler_cancellation=True, request_factory=_request_factory)
     runner = web.ServerRunner(http, access_log=None, shutdown_timeout=HTTP_SHUTDOWN_TIMEOUT_S)
     await runner.setup()
     try:
-        await web.TCPSite(runner, _LOOPBACK, port).start()
+        await web.TCPSite(runner, _LOOPBACK, 0).start()
         yield Endpoint(f"http://{_LOOPBACK}:{runner.addresses[0][1]}", token)
     finally:
         handler.close()

@@ -34,7 +34,7 @@ class Rules:
         return []
 
     is_graceful: ClassVar[bool] = False
-    """Whether a deletion is announced by a mark, even where it follows at once."""
+    """Whether the deletion timestamp is written first, even if the deletion follows at once."""
 
     default_propagation: ClassVar[str] = ""
     """The propagation policy of a deletion that names none; empty is Background."""
@@ -48,7 +48,7 @@ class Rules:
         return item
 
     def is_held(self, item: Object) -> bool:
-        """Whether something other than metadata.finalizers must happen before the object may go."""
+        """Whether something other than metadata.finalizers delays the removal of the object."""
         return False
 
 
@@ -98,7 +98,7 @@ class StorageClassRules(Rules):
 
 
 class BudgetRules(StatusRules):
-    """A budget counts nothing at first."""
+    """Rules of budgets: all counts are 0 at first."""
 
     def on_create(self, new: Object, stamps: Stamps) -> None:
         counts = ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")
@@ -145,7 +145,7 @@ def _condition(type_: str, reason: str, message: str, now: str) -> Object:
 
 
 class PriorityClassRules(Rules):
-    """The value of a PriorityClass is for ever."""
+    """Rules of PriorityClasses: the value is immutable."""
 
     def on_create(self, new: Object, stamps: Stamps) -> None:
         new.setdefault("value", 0)

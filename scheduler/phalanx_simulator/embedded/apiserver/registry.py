@@ -12,7 +12,7 @@ from phalanx_simulator.embedded.apiserver.disruption_budgets import (
     budget_of,
     may_ignore,
     may_ignore_budgets,
-    spent,
+    with_disruption,
 )
 from phalanx_simulator.embedded.apiserver.errors import Cause, Subject
 from phalanx_simulator.embedded.apiserver.events import CoreEventRules, EventRules
@@ -162,7 +162,7 @@ class Registry:
         if not may_ignore_budgets(pod):
             budget = budget_of(pod, self.store)
             if budget is not None and not may_ignore(budget, pod):
-                status = spent(budget, target.name, now=self.stamps.now())
+                status = with_disruption(budget, target.name, now=self.stamps.now())
                 where = Target(BUDGETS, target.namespace, budget["metadata"]["name"])
                 self.update_status(where, lambda found: {**found, "status": status})
         _check_delete_preconditions(target.type, pod["metadata"], options.get("preconditions") or {})

@@ -49,7 +49,7 @@ _FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
 }
 _PATHS: Final = {"source": "source.component"}
-"""Fields that are selected by another name than their own."""
+"""Paths of fields whose selector has another name."""
 
 _ITEM: Final = re.compile(
     r"\s*(!?)\s*([^\s=!,()]+)\s*(?:(==|=|!=|\bnotin\b|\bin\b)\s*(\([^)]*\)|[^,]*))?\s*(?:,|$)"
@@ -57,7 +57,7 @@ _ITEM: Final = re.compile(
 
 
 def everything(_: Object) -> bool:
-    """The selector that was not given."""
+    """Match every object."""
     return True
 
 

@@ -24,7 +24,6 @@ from phalanx_simulator.embedded.apiserver.registry import Deleted, Registry
 from phalanx_simulator.embedded.apiserver.requests import Request, Target, target_of
 from phalanx_simulator.embedded.apiserver.validation import check_options, check_shape
 from phalanx_simulator.embedded.apiserver.watches import Deliver, Watch, open_watch
-from phalanx_simulator.embedded.limits import SIM_HISTORY_CHANGES
 from phalanx_simulator.embedded.store import Change, ChangeType, Entry, Object, Store
 
 _JSON_HEADERS: Final = {"content-type": "application/json"}
@@ -40,8 +39,8 @@ class ApiServer:
     Checks read its `store` directly.
     """
 
-    def __init__(self, *, clock: Clock, seed: int = 0, history_limit: int = SIM_HISTORY_CHANGES) -> None:
-        self.store = Store(history_limit=history_limit)
+    def __init__(self, *, clock: Clock, seed: int = 0) -> None:
+        self.store = Store()
         self.types = Types()
         self.registry = Registry(store=self.store, stamps=Stamps(clock=clock, seed=seed))
         self.store.subscribe(CRDS.resource, self._serve_crd)

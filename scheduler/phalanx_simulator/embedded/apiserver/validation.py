@@ -1,7 +1,6 @@
-"""Validation of the fields that the server relies on, as a typed decoder does it.
+"""Validation of the fields that the embedded server and its controllers read, as by a typed decoder.
 
-Only what the embedded server and its controllers look at is named here, apart from the scheduler's own
-structs: those are on trial.
+It does not use the scheduler's own structs, since those are under test.
 """
 
 from collections.abc import Mapping
@@ -348,7 +347,7 @@ def check_shape(kind: ResourceType, item: Object) -> None:
         try:
             capacity_amount(name, quantity)
         except InvalidQuantity as error:
-            raise _unfit(kind.kind, kind.api_version, error) from None
+            raise _invalid_shape(kind.kind, kind.api_version, error) from None
 
 
 def check_options(name: str, item: Object) -> None:
@@ -360,10 +359,10 @@ def _converted(item: Object, shape: type[Any], kind: str, version: str) -> Any:
     try:
         return msgspec.convert(item, shape)
     except msgspec.ValidationError as error:
-        raise _unfit(kind, version, error) from None
+        raise _invalid_shape(kind, version, error) from None
 
 
-def _unfit(kind: str, version: str, error: Exception) -> ApiError:
+def _invalid_shape(kind: str, version: str, error: Exception) -> ApiError:
     return bad_request(f'{kind} in version "{version}" cannot be handled as a {kind}: {error}')
 
 

@@ -17,13 +17,13 @@ Deliver = Callable[[bytes], None]
 
 _INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
 _BOOKMARK_BODIES: Final[dict[str, Object]] = {"pods": {"spec": {"containers": None}, "status": {}}}
-"""What the real server's empty objects are made of where that could upset a decoder."""
+"""Fields of the real server's bookmark objects that a decoder may depend on."""
 
 _LIST_OPTIONS: Final = Subject("listoptions", "ListOptions", "meta.k8s.io")
 
 
 class Watch:
-    """One open watch. It delivers during the writes of others, until closed."""
+    """One open watch. It delivers events during the writes, until it is closed."""
 
     def __init__(self, *, store: Store, target: Target, match: Match, deliver: Deliver) -> None:
         self._store = store
@@ -33,7 +33,7 @@ class Watch:
         self._unsubscribe: Callable[[], None] | None = None
 
     def start_now(self, *, initial_events: bool, end_mark: bool) -> None:
-        """Begin with the present state, as ADDED events or as known already."""
+        """Begin with the present state, sent as ADDED events or not at all."""
         lines: list[bytes] = []
         if initial_events:
             entries = self._store.entries(self._target.type.resource, self._target.namespace)

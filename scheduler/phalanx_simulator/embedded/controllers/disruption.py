@@ -1,7 +1,8 @@
 """The statuses of PodDisruptionBudgets, counted as kube-controller-manager's disruption controller does.
 
-Of the kinds served here none has a scale. So a budget by percentage or maxUnavailable allows nothing over
-controlled pods and says SyncFailed, as the real one does for Jobs, and does not count bare pods at all.
+No kind served here has the scale subresource. A budget with a percentage or maxUnavailable therefore allows
+no disruption of controlled pods and reports SyncFailed, as for Jobs in the real one, and does not count bare
+pods.
 """
 
 from functools import partial
@@ -23,7 +24,7 @@ class Disruption:
     def __init__(self, client: Client) -> None:
         self._client = client
         self._protected: dict[Key, tuple[Match, dict[Key, Object]]] = {}
-        self._queue = WorkQueue(self._look_at)
+        self._queue = WorkQueue(self._sync)
         self._unsubscribe = [
             client.subscribe(BUDGETS.resource, self._on_budget),
             client.subscribe("pods", self._on_pod),
@@ -32,7 +33,7 @@ class Disruption:
             self._find_pods(key, client.get(key) or {})
 
     def close(self) -> None:
-        """Leave all budgets as they are."""
+        """Stop updating budgets."""
         for unsubscribe in self._unsubscribe:
             unsubscribe()
         self._queue.close()
@@ -64,7 +65,7 @@ class Disruption:
             if before is not None or pod in pods:
                 self._queue.add(key)
 
-    def _look_at(self, key: Key) -> None:
+    def _sync(self, key: Key) -> None:
         budget = self._client.get(key)
         if budget is None:
             return
@@ -107,7 +108,7 @@ def _pending(disrupted: dict[str, str], pods: list[Object], now: str) -> dict[st
 
 
 def _wanted(spec: Object, pods: list[Object]) -> tuple[int, int] | None:
-    """Expected pods and desired healthy ones; None where that needs the scale subresource."""
+    """Numbers of expected pods and desired healthy pods; None if that needs the scale subresource."""
     least, most = spec.get("minAvailable"), spec.get("maxUnavailable")
     if most is None and isinstance(least, int):
         return len(pods), least

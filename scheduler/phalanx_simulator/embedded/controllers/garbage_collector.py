@@ -16,20 +16,20 @@ class GarbageCollector:
         self._client = client
         self._alive: dict[str, Key] = {}
         self._dependents: dict[str, dict[Key, None]] = {}
-        self._queue = WorkQueue(self._look_at)
+        self._queue = WorkQueue(self._sync)
         self._unsubscribe = client.subscribe(None, self._on_change)
         for key in [key for resource in resources for key in client.keys(resource)]:
-            self._learn(key, client.get(key) or {})
+            self._register(key, client.get(key) or {})
 
     def close(self) -> None:
-        """Collect nothing more."""
+        """Stop collecting."""
         self._unsubscribe()
         self._queue.close()
 
     def _on_change(self, change: Change) -> None:
         key, uid = change.entry.key, change.entry.data["metadata"]["uid"]
         if change.type is not ChangeType.DELETED:
-            self._learn(key, change.entry.data)
+            self._register(key, change.entry.data)
             return
         self._alive.pop(uid, None)
         for owner in _owner_uids(change.entry.data):
@@ -41,7 +41,7 @@ class GarbageCollector:
         if key.namespace:
             self._queue.add(Key("namespaces", "", key.namespace))
 
-    def _learn(self, key: Key, item: Object) -> None:
+    def _register(self, key: Key, item: Object) -> None:
         self._alive[item["metadata"]["uid"]] = key
         owners = _owner_uids(item)
         for owner in owners:
@@ -49,7 +49,7 @@ class GarbageCollector:
         if owners or is_deleting(item):
             self._queue.add(key)
 
-    def _look_at(self, key: Key) -> None:
+    def _sync(self, key: Key) -> None:
         item = self._client.get(key)
         if item is None:
             return

@@ -58,7 +58,7 @@ def _matched(rule: Object, pod: Object) -> str:
 
 
 def _exit_code(wanted: Object, status: Object) -> tuple[str, int]:
-    """The first container that ended with one of the codes, or with none of them for NotIn."""
+    """The first container whose exit code matches the operator and the values."""
     containers = [*status.get("containerStatuses", []), *status.get("initContainerStatuses", [])]
     for container in containers:
         code = ((container.get("state") or {}).get("terminated") or {}).get("exitCode", 0)
@@ -79,7 +79,7 @@ class JobController:
     def __init__(self, client: Client) -> None:
         self._client = client
         self._pods: dict[str, dict[Key, Object]] = {}
-        self._queue = WorkQueue(self._look_at)
+        self._queue = WorkQueue(self._sync)
         self._unsubscribe = [client.subscribe(JOBS, self._on_job), client.subscribe("pods", self._on_pod)]
         for key in client.keys("pods"):
             self._note(key, client.get(key) or {})
@@ -87,7 +87,7 @@ class JobController:
             self._queue.add(key)
 
     def close(self) -> None:
-        """Leave all Jobs as they are."""
+        """Stop updating Jobs."""
         for unsubscribe in self._unsubscribe:
             unsubscribe()
         self._queue.close()
@@ -113,14 +113,14 @@ class JobController:
             self._pods.setdefault(owner["uid"], {})[key] = pod
             self._queue.add(key)
 
-    def _look_at(self, key: Key) -> None:
+    def _sync(self, key: Key) -> None:
         if key.resource == JOBS:
-            self._look_at_job(key)
+            self._sync_job(key)
         else:
-            self._look_at_pod(key)
+            self._sync_pod(key)
 
-    def _look_at_pod(self, key: Key) -> None:
-        """Pass on to the Job; release a pod whose Job is being deleted or gone."""
+    def _sync_pod(self, key: Key) -> None:
+        """Queue the pod's Job; release a pod whose Job is being deleted or does not exist."""
         pod = self._client.get(key)
         owner = None if pod is None else _owner(pod)
         if pod is None or owner is None:
@@ -132,7 +132,7 @@ class JobController:
         elif _is_tracked(pod):
             self._client.update(key, _untracked)
 
-    def _look_at_job(self, key: Key) -> None:
+    def _sync_job(self, key: Key) -> None:
         job = self._client.get(key)
         if job is None or is_deleting(job) or job["spec"].get("suspend"):
             return
@@ -155,16 +155,16 @@ class JobController:
 
     def _create_missing(self, job: Object, status: Object, active: list[Object]) -> None:
         spec, namespace = job["spec"], job["metadata"]["namespace"]
-        room = int(spec["parallelism"]) - len(active)
+        slots = int(spec["parallelism"]) - len(active)
         if spec["completionMode"] == "Indexed":
             taken = {_index(pod) for pod in active} | set(_indexes(status.get("completedIndexes", "")))
             free = [index for index in range(int(spec["completions"])) if index not in taken]
-            for index in free[: max(0, room)]:
+            for index in free[: max(0, slots)]:
                 self._client.create("pods", namespace, _member(job, index))
             return
         if "completions" in spec:
-            room = min(room, int(spec["completions"]) - int(status["succeeded"]) - len(active))
-        for _ in range(room):
+            slots = min(slots, int(spec["completions"]) - int(status["succeeded"]) - len(active))
+        for _ in range(slots):
             self._client.create("pods", namespace, _member(job, None))
 
 
@@ -228,15 +228,15 @@ def _member(job: Object, index: int | None) -> Object:
     """A new pod of the Job; an index goes into its name, a label and an annotation."""
     metadata, template = job["metadata"], job["spec"]["template"]
     owner = {"apiVersion": "batch/v1", "kind": "Job", "name": metadata["name"], "uid": metadata["uid"]}
-    mark = {} if index is None else {_INDEX: str(index)}
+    completion_index = {} if index is None else {_INDEX: str(index)}
     given = template.get("metadata") or {}
     spec = (
         template["spec"] if index is None else {**template["spec"], "hostname": f"{metadata['name']}-{index}"}
     )
     pod_metadata: dict[str, Any] = {
         "generateName": f"{metadata['name']}-" if index is None else f"{metadata['name']}-{index}-",
-        "labels": {**given.get("labels", {}), **mark},
-        "annotations": {**given.get("annotations", {}), **mark},
+        "labels": {**given.get("labels", {}), **completion_index},
+        "annotations": {**given.get("annotations", {}), **completion_index},
         "ownerReferences": [{**owner, "controller": True, "blockOwnerDeletion": True}],
         "finalizers": [_TRACKING],
     }

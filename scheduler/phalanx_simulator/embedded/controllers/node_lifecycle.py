@@ -1,7 +1,7 @@
 """The node lifecycle controller: lost nodes become Unknown, conditions become taints.
 
-Rate limits of evictions by zone, and their stop when a whole zone is lost, are not modelled: taints come at
-once. Pods of a node whose Ready becomes Unknown are told to be not ready, as there.
+Rate limits of evictions by zone, and their suspension when a whole zone is lost, are not modelled: taints are
+set at once. Pods of a node whose Ready becomes Unknown are marked not ready, as in the real controller.
 """
 
 import asyncio
@@ -40,19 +40,19 @@ _OWN: Final[tuple[_Taint, ...]] = tuple(
 
 
 class NodeLifecycle:
-    """Keeps conditions of lost nodes and taints of all nodes."""
+    """Updates the conditions of lost nodes and the taints of all nodes."""
 
     def __init__(self, client: Client, kubelets: Kubelets) -> None:
         self._client = client
         self._kubelets = kubelets
-        self._queue = WorkQueue(self._look_at)
+        self._queue = WorkQueue(self._sync)
         self._unsubscribe = client.subscribe("nodes", self._on_change)
         kubelets.on_contact(self._on_contact)
         for key in client.keys("nodes"):
             self._queue.add(key)
 
     def close(self) -> None:
-        """Leave all nodes as they are."""
+        """Stop updating nodes."""
         self._unsubscribe()
         self._queue.close()
 
@@ -64,7 +64,7 @@ class NodeLifecycle:
             look = partial(self._queue.add, Key("nodes", "", node))
             self._queue.call_later(SIM_NODE_GRACE_S, look)
 
-    def _look_at(self, key: Key) -> None:
+    def _sync(self, key: Key) -> None:
         node = self._client.get(key)
         if node is None or is_deleting(node):
             return

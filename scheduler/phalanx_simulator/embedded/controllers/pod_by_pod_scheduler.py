@@ -1,9 +1,8 @@
-"""A minimal pod-by-pod scheduler: a stand-in for kube-scheduler in the demo, and a competitor in tests.
+"""A minimal pod-by-pod scheduler, in place of kube-scheduler in the demo, and as a competitor in tests.
 
-It takes one pod at a time, highest priority first, then the oldest. It filters nodes (cordon, taints, node
-selector, free capacity), scores the rest by allocated share, draws among equals with a seeded generator, and
-binds. A pod that fits nowhere waits until something changes. It has no notion of gangs, which is what the
-demo shows.
+It places one pod at a time, highest priority first, then the oldest. It filters nodes (cordon, taints, node
+selector, free capacity), scores the others by allocated share, draws one of the best with a seeded generator,
+and binds. A pod that fits nowhere waits until the next change. It does not know gangs, as the demo shows.
 """
 
 from collections import deque
@@ -20,11 +19,9 @@ from phalanx_simulator.embedded.work_queue import WorkQueue
 
 
 class ClusterView:
-    """Nodes and the resources that bound pods use.
+    """Nodes and the resources that bound pods use, as of `delay_s` ago. Seen changes are added to `queue`.
 
-    Seen changes are added to `queue`.
-
-    Own binds are known at once, so a late view makes a scheduler overlook others, never itself.
+    Own binds are known at once, so a scheduler with a late view misses binds of others, never its own.
     """
 
     def __init__(self, client: Client, *, delay_s: float, queue: WorkQueue) -> None:
@@ -41,7 +38,7 @@ class ClusterView:
                 self._see(key, found)
 
     def close(self) -> None:
-        """See nothing more."""
+        """Stop following changes."""
         for unsubscribe in self._unsubscribe:
             unsubscribe()
 
@@ -105,8 +102,8 @@ _BLOCKING: Final = ("NoSchedule", "NoExecute")
 class PodByPodScheduler:
     """Schedules the pods that name it, one by one.
 
-    rate: pods that it tries per second, None for as many as come.
-    view_delay_s: how long ago the cluster was as it sees it. Then it may take what others have taken since.
+    rate: attempts per second, None for no limit.
+    view_delay_s: age of its view of the cluster. It may then use capacity that others have used since.
     """
 
     def __init__(
@@ -122,23 +119,23 @@ class PodByPodScheduler:
         self._client = client
         self._name = name
         self._strategy = strategy
-        self._lots = seeded_random(seed)
+        self._random = seeded_random(seed)
         self._rate = rate
-        self._line: dict[Key, None] = {}
+        self._rate_limited: dict[Key, None] = {}
         self._is_busy = False
         self._waiting: dict[Key, None] = {}
-        self._news = WorkQueue(self._on_news)
-        self._queue = WorkQueue(self._look_at)
-        self._view = ClusterView(client, delay_s=view_delay_s, queue=self._news)
+        self._changes = WorkQueue(self._on_seen_change)
+        self._queue = WorkQueue(self._sync)
+        self._view = ClusterView(client, delay_s=view_delay_s, queue=self._changes)
 
     def close(self) -> None:
-        """Schedule nothing more."""
+        """Stop scheduling."""
         self._view.close()
-        self._news.close()
+        self._changes.close()
         self._queue.close()
 
-    def _on_news(self, key: Key) -> None:
-        """Try a schedulable pod; at any other change try the waiting ones."""
+    def _on_seen_change(self, key: Key) -> None:
+        """Try a pod without a node; at any other change try the waiting pods."""
         pod = self._client.get(key) if key.resource == "pods" else None
         if pod is not None and not _is_bound_or_over(pod):
             self._try(key)
@@ -150,16 +147,16 @@ class PodByPodScheduler:
         if self._rate is None:
             self._queue.add(key)
             return
-        self._line[key] = None
+        self._rate_limited[key] = None
         if not self._is_busy:
             self._is_busy = True
             self._queue.call_later(1 / self._rate, self._try_next)
 
     def _try_next(self) -> None:
-        key = next(iter(self._line))
-        del self._line[key]
+        key = next(iter(self._rate_limited))
+        del self._rate_limited[key]
         self._queue.add(key)
-        self._is_busy = bool(self._line)
+        self._is_busy = bool(self._rate_limited)
         if self._is_busy and self._rate is not None:
             self._queue.call_later(1 / self._rate, self._try_next)
 
@@ -173,7 +170,7 @@ class PodByPodScheduler:
 
         return sorted(self._waiting, key=rank)
 
-    def _look_at(self, key: Key) -> None:
+    def _sync(self, key: Key) -> None:
         pod = self._client.get(key)
         self._waiting.pop(key, None)
         if pod is None or is_deleting(pod) or _is_bound_or_over(pod):
@@ -185,7 +182,7 @@ class PodByPodScheduler:
             self._view.assume(key, pod, node)
             return
         self._waiting[key] = None
-        self._tell(key, pod, refusals)
+        self._report(key, pod, refusals)
 
     def _choose(self, pod: Object) -> tuple[str | None, dict[str, int]]:
         """The node to bind to, or the number of nodes by reason of refusal."""
@@ -202,7 +199,7 @@ class PodByPodScheduler:
         if not scores:
             return None, refusals
         best = max(scores.values())
-        return self._lots.choice([name for name, score in scores.items() if score == best]), refusals
+        return self._random.choice([name for name, score in scores.items() if score == best]), refusals
 
     def _score(self, requests: Resources, node: Object, used: Resources) -> int:
         """Percent allocated after the bind, summed over requested resources; negated for LeastAllocated."""
@@ -211,7 +208,7 @@ class PodByPodScheduler:
         allocated = sum(after[name] * 100 // offered[name] for name in requests if offered.get(name))
         return -allocated if self._strategy == "LeastAllocated" else allocated
 
-    def _tell(self, key: Key, pod: Object, refusals: dict[str, int]) -> None:
+    def _report(self, key: Key, pod: Object, refusals: dict[str, int]) -> None:
         total = len(self._view.nodes)
         reasons = ", ".join(f"{count} {why}" for why, count in sorted(refusals.items()))
         message = f"0/{total} nodes are available: {reasons or 'no nodes'}."

@@ -1,9 +1,9 @@
 """The pod garbage collector, as kube-controller-manager's PodGC.
 
-Those are the pods of nodes that are gone, and deleted ones that never had a node but are held by a finalizer.
+It deletes pods of deleted nodes, and ends deleted pods without a node that a finalizer holds.
 
-The real one looks every 20 seconds and waits 40 more; here a pod goes 40 seconds after it is first seen on a
-node that is not there. A node that is back by then keeps its pods.
+The real one runs every 20 seconds and waits 40 more. Here a pod is deleted 40 seconds after it is first seen
+on a missing node. A node that is recreated by then keeps its pods.
 """
 
 from functools import partial
@@ -21,7 +21,7 @@ class PodGarbageCollector:
     def __init__(self, client: Client) -> None:
         self._client = client
         self._quarantined: dict[str, None] = {}
-        self._queue = WorkQueue(self._look_at)
+        self._queue = WorkQueue(self._sync)
         self._unsubscribe = [
             client.subscribe("nodes", self._on_node),
             client.subscribe("pods", self._on_pod),
@@ -31,7 +31,7 @@ class PodGarbageCollector:
             self._check("" if pod is None else pod["spec"].get("nodeName", ""))
 
     def close(self) -> None:
-        """Collect nothing more."""
+        """Stop collecting."""
         for unsubscribe in self._unsubscribe:
             unsubscribe()
         self._queue.close()
@@ -53,7 +53,7 @@ class PodGarbageCollector:
             self._quarantined[node] = None
             self._queue.call_later(SIM_POD_GC_QUARANTINE_S, partial(self._queue.add, key))
 
-    def _look_at(self, key: Key) -> None:
+    def _sync(self, key: Key) -> None:
         if key.resource == "pods":
             self._end_unscheduled(key)
             return

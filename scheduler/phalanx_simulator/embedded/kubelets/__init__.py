@@ -1,1 +1,1 @@
-"""Fake kubelets: what runs on each node, and how pods start and end there."""
+"""Fake kubelets: admission, start and end of pods on nodes, and the pod statuses that they write."""

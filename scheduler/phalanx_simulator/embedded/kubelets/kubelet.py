@@ -1,11 +1,11 @@
 """Fake kubelets: nodes become Ready; bound pods run, finish, or are rejected or stopped.
 
-A pod's annotations say what it does, all with the prefix `sim.phalanx.dev/`: see the constants. Without any
-it runs until it is deleted. A pod that does not fit on its node, or into the NUMA zones that a
-NodeResourceTopology gives it, fails with a real kubelet's reasons; a node that offers less later does not
-harm the pods that it has taken. A kubelet belongs to one Node object: another under the same name has a new
-kubelet, which finds the containers of the old one gone. Heartbeats are not written: NodeLifecycle asks
-`lost_at`. What a kubelet writes has the time of its node's clock, which an annotation of the node puts wrong.
+Annotations of a pod with the prefix `sim.phalanx.dev/` control what it does: see the constants. Without them
+it runs until it is deleted. A pod that does not fit on its node, or into the NUMA zones of its
+NodeResourceTopology, fails with a real kubelet's reasons. A later decrease of the allocatable does not affect
+admitted pods. A kubelet belongs to one Node object: a recreated node has a new kubelet, which does not find
+the containers of the old one. Heartbeats are not written: NodeLifecycle calls `lost_at`. Timestamps that a
+kubelet writes are those of its node's clock, which an annotation of the node can set wrong.
 """
 
 import asyncio
@@ -37,19 +37,19 @@ from phalanx_simulator.embedded.store import Key, Object
 from phalanx_simulator.embedded.work_queue import WorkQueue
 
 RUN_SECONDS: Final = "sim.phalanx.dev/run-seconds"
-"""Annotation of a pod: how long it runs until it succeeds, in seconds; fractions are allowed."""
+"""Annotation of a pod: seconds that it runs until it succeeds; fractions are allowed."""
 START_SECONDS: Final = "sim.phalanx.dev/start-seconds"
-"""Annotation of a pod: how long it is Pending on its node before it runs."""
+"""Annotation of a pod: seconds for which it is Pending on its node before it runs."""
 STOP_SECONDS: Final = "sim.phalanx.dev/stop-seconds"
-"""Annotation of a pod: how long it runs on after it was deleted, at most for its grace period."""
+"""Annotation of a pod: seconds that it keeps running after its deletion, at most its grace period."""
 INIT_FAILS: Final = "sim.phalanx.dev/init-fails"
-"""Annotation of a pod: its init containers fail, `exit-code[/reason[/message]]`, and so does the pod."""
+"""Annotation of a pod: its init containers fail with `exit-code[/reason[/message]]`, and the pod fails."""
 FAILS_AFTER_SECONDS: Final = "sim.phalanx.dev/fails-after-seconds"
-"""Annotation of a pod: its containers fail once, so long after they started first."""
+"""Annotation of a pod: its containers fail once, this many seconds after their first start."""
 EXIT_CODE: Final = "sim.phalanx.dev/exit-code"
-"""Annotation of a pod: the exit code of that failure, 1 without it."""
+"""Annotation of a pod: the exit code of that failure, by default 1."""
 CLOCK_OFF_SECONDS: Final = "sim.phalanx.dev/clock-off-seconds"
-"""Annotation of a node: by how much its clock is ahead of the API server's, below 0 behind it."""
+"""Annotation of a node: seconds by which its clock is ahead of the API server's; negative if it is behind."""
 
 _OWN_CONDITIONS: Final = {
     "MemoryPressure": ("False", "KubeletHasSufficientMemory"),
@@ -75,50 +75,50 @@ class Kubelets:
         self._queue.follow(client, "nodes", "pods")
 
     def close(self) -> None:
-        """Stop all kubelets where they are."""
+        """Stop all kubelets."""
         self._queue.close()
 
     def lose(self, node: str) -> None:
-        """Disconnect a node: its containers run on, but it receives and reports nothing."""
+        """Disconnect a node: its containers keep running, but it receives and reports nothing."""
         machine = self._machine_of(node)
         if machine is not None and machine.lost_at is None:
             machine.lost_at = asyncio.get_running_loop().time()
-            self._tell(node)
+            self._notify(node)
 
     def find(self, node: str, *, restarted: bool = False) -> None:
         """Reconnect a node: it reports Ready, reports past events, and syncs its pods.
 
-        `restarted`: the machine was rebooted, so all containers that ran have failed. That holds for a node
-        that was not lost too.
+        `restarted`: the machine was rebooted, so all its running containers have failed, even if it was not
+        disconnected.
         """
         machine = self._machine_of(node)
         if machine is None:
             return
         machine.lost_at, machine.must_register = None, True
-        for guest in machine.guests.values():
-            guest.is_stale = True
-            if restarted and guest.is_running and guest.end is None:
-                guest.end = REBOOTED
-        self._tell(node)
+        for admitted in machine.pods.values():
+            admitted.is_stale = True
+            if restarted and admitted.is_running and admitted.end is None:
+                admitted.end = REBOOTED
+        self._notify(node)
         self._queue.add(Key("nodes", "", node))
-        for key in dict.fromkeys((*machine.guests, *self._client.pods_on(node))):
+        for key in dict.fromkeys((*machine.pods, *self._client.pods_on(node))):
             self._queue.add(key)
 
     def fail(self, pod: Key, *, exit_code: int = 1, reason: str = _FAILURE, message: str = "") -> bool:
-        """End all containers of a running pod; false where none run.
+        """End all containers of a running pod; false if none run.
 
-        With an exit code of 0 the pod succeeds. Else it fails, or runs again where its restartPolicy says so.
+        With exit code 0 the pod succeeds. Otherwise it fails or is restarted, as its restartPolicy says.
         """
         for host in self._hosts.get(pod, ()):
-            guest = self._machines[host].guests[pod]
-            if guest.is_running and guest.end is None:
-                guest.end = End(exit_code, reason, message)
+            admitted = self._machines[host].pods[pod]
+            if admitted.is_running and admitted.end is None:
+                admitted.end = End(exit_code, reason, message)
                 self._queue.add(pod)
                 return True
         return False
 
     def _now(self, node: str) -> str:
-        """The node's clock."""
+        """The time by the node's clock."""
         found = self._client.get(Key("nodes", "", node))
         off_s = _seconds(found, CLOCK_OFF_SECONDS) if found is not None else None
         return rfc3339((seconds_of(self._client.now()) + int(off_s or 0)) * 1000)
@@ -132,30 +132,30 @@ class Kubelets:
         """Call `listener` with the name of each node that is disconnected or reconnected."""
         self._listeners.append(listener)
 
-    def _tell(self, node: str) -> None:
+    def _notify(self, node: str) -> None:
         for listener in self._listeners:
             listener(node)
 
     def _handle(self, key: Key) -> None:
         if key.resource == "nodes":
-            self._look_at_node(key)
+            self._sync_node(key)
         else:
-            self._look_at_pod(key)
+            self._sync_pod(key)
 
     def _machine_of(self, name: str) -> Machine | None:
-        """The machine of the Node object that exists now."""
+        """The machine of the present Node object, if it exists."""
         node, machine = self._client.get(Key("nodes", "", name)), self._machines.get(name)
         uid = None if node is None else node["metadata"]["uid"]
         if machine is not None and machine.node_uid != uid:
-            for key in list(machine.guests):
-                self._leave(name, machine, key)
+            for key in list(machine.pods):
+                self._remove(name, machine, key)
             del self._machines[name]
             machine = None
         if machine is None and uid is not None:
             machine = self._machines[name] = Machine(uid)
         return machine
 
-    def _look_at_node(self, key: Key) -> None:
+    def _sync_node(self, key: Key) -> None:
         node, machine = self._client.get(key), self._machine_of(key.name)
         if node is None or machine is None or is_deleting(node) or machine.lost_at is not None:
             return
@@ -172,36 +172,36 @@ class Kubelets:
         for pod in self._client.pods_on(key.name):
             self._queue.add(pod)
 
-    def _look_at_pod(self, key: Key) -> None:
+    def _sync_pod(self, key: Key) -> None:
         pod = self._client.get(key)
         here = None if pod is None else pod["spec"].get("nodeName")
         for host in list(self._hosts.get(key, ())):
-            self._let_go(host, key, pod if host == here else None)
+            self._forget(host, key, pod if host == here else None)
         if pod is None or not here:
             return
         node, machine = self._client.get(Key("nodes", "", here)), self._machine_of(here)
         if node is None or machine is None or machine.lost_at is not None or not _is_registered(node):
             return
         if pod["status"].get("phase") in _FINISHED:
-            self._leave(here, machine, key)
+            self._remove(here, machine, key)
         elif is_deleting(pod):
             self._stop(machine, key, pod)
-        elif key in machine.guests:
-            self._go_on(machine, key, pod)
+        elif key in machine.pods:
+            self._sync_admitted(machine, key, pod)
         else:
             self._admit(machine, key, pod, node)
 
-    def _let_go(self, host: str, key: Key, pod: Object | None) -> None:
-        """Forget a pod that has left, once its kubelet can know.
+    def _forget(self, host: str, key: Key, pod: Object | None) -> None:
+        """Remove a pod that is deleted or recreated, once its kubelet can know.
 
-        None: the node has no such pod.
+        `pod` is None if no such pod is bound to the node.
         """
         machine = self._machine_of(host)
-        guest = None if machine is None else machine.guests.get(key)
-        if machine is None or guest is None or machine.lost_at is not None:
+        admitted = None if machine is None else machine.pods.get(key)
+        if machine is None or admitted is None or machine.lost_at is not None:
             return
-        if pod is None or pod["metadata"]["uid"] != guest.uid:
-            self._leave(host, machine, key)
+        if pod is None or pod["metadata"]["uid"] != admitted.uid:
+            self._remove(host, machine, key)
 
     def _admit(self, machine: Machine, key: Key, pod: Object, node: Object) -> None:
         topology = self._client.get(Key(TOPOLOGIES, "", key_host(pod)))
@@ -209,105 +209,105 @@ class Kubelets:
         if rejection is not None:
             self._client.update_status(key, **rejected_status(*rejection))
             return
-        guest = machine.take(key, pod, topology)
+        admitted = machine.admit(key, pod, topology)
         self._hosts.setdefault(key, {})[key_host(pod)] = None
         if pod["status"].get("phase") == "Running":
-            guest.is_running, guest.end = True, NOT_FOUND
-            self._go_on(machine, key, pod)
+            admitted.is_running, admitted.end = True, NOT_FOUND
+            self._sync_admitted(machine, key, pod)
             return
         delay_s = _seconds(pod, START_SECONDS)
         if delay_s is None:
-            self._start(machine, key, pod, guest)
+            self._start(machine, key, pod, admitted)
             return
         if "startTime" not in pod["status"]:
             self._client.update_status(key, **starting_status(pod, now=self._now(key_host(pod))))
-        self._later(machine, key, guest, delay_s, _become_due)
+        self._later(machine, key, admitted, delay_s, _mark_for_start)
 
-    def _go_on(self, machine: Machine, key: Key, pod: Object) -> None:
-        """Report changes of a pod since the last look."""
-        guest = machine.guests[key]
-        if guest.is_due:
-            self._start(machine, key, pod, guest)
-        elif guest.end is not None:
-            self._end(machine, key, pod, guest, guest.end)
-        elif guest.is_stale and guest.is_running:
+    def _sync_admitted(self, machine: Machine, key: Key, pod: Object) -> None:
+        """Report the changes of a pod since the last call."""
+        admitted = machine.pods[key]
+        if admitted.must_start:
+            self._start(machine, key, pod, admitted)
+        elif admitted.end is not None:
+            self._end(machine, key, pod, admitted, admitted.end)
+        elif admitted.is_stale and admitted.is_running:
             self._client.update_status(key, **ready_status(pod, now=self._now(key_host(pod))))
-        guest.is_stale = False
+        admitted.is_stale = False
 
-    def _start(self, machine: Machine, key: Key, pod: Object, guest: AdmittedPod) -> None:
-        guest.is_due, now = False, self._now(key_host(pod))
+    def _start(self, machine: Machine, key: Key, pod: Object, admitted: AdmittedPod) -> None:
+        admitted.must_start, now = False, self._now(key_host(pod))
         end = _init_end(pod)
         if end is not None:
             self._client.update_status(key, **init_failed_status(pod, end, now=now))
             return
-        guest.is_running = True
+        admitted.is_running = True
         self._addresses += 1
         self._client.update_status(key, **running_status(pod, now=now, number=self._addresses))
-        self._plan_success(machine, key, pod, guest)
+        self._plan_success(machine, key, pod, admitted)
         fails_s = _seconds(pod, FAILS_AFTER_SECONDS)
         if fails_s is not None:
             failure = End(_exit_code(pod), _FAILURE)
-            self._later(machine, key, guest, fails_s, lambda guest: _end_with(guest, failure))
+            self._later(machine, key, admitted, fails_s, lambda admitted: _end_with(admitted, failure))
 
-    def _plan_success(self, machine: Machine, key: Key, pod: Object, guest: AdmittedPod) -> None:
+    def _plan_success(self, machine: Machine, key: Key, pod: Object, admitted: AdmittedPod) -> None:
         run_s = _seconds(pod, RUN_SECONDS)
         if run_s is not None:
-            self._later(machine, key, guest, run_s, lambda guest: _end_with(guest, COMPLETED))
+            self._later(machine, key, admitted, run_s, lambda admitted: _end_with(admitted, COMPLETED))
 
-    def _end(self, machine: Machine, key: Key, pod: Object, guest: AdmittedPod, end: End) -> None:
+    def _end(self, machine: Machine, key: Key, pod: Object, admitted: AdmittedPod, end: End) -> None:
         now = self._now(key_host(pod))
         if end.exit_code == 0 or pod["spec"].get("restartPolicy") == "Never":
             self._client.update_status(key, **ended_status(pod, end, now=now))
             return
-        guest.end = None
-        guest.run += 1
+        admitted.end = None
+        admitted.run += 1
         self._client.update_status(key, **restarted_status(pod, end, now=now))
-        self._plan_success(machine, key, pod, guest)
+        self._plan_success(machine, key, pod, admitted)
 
     def _later(
         self,
         machine: Machine,
         key: Key,
-        guest: AdmittedPod,
+        admitted: AdmittedPod,
         delay_s: float,
         act: Callable[[AdmittedPod], None],
     ) -> None:
         """Call `act` on a pod after a delay, unless this run of it has ended by then."""
-        run = guest.run
+        run = admitted.run
 
         def fire() -> None:
-            if machine.guests.get(key) is guest and guest.run == run:
-                act(guest)
+            if machine.pods.get(key) is admitted and admitted.run == run:
+                act(admitted)
                 self._queue.add(key)
 
         self._queue.call_later(delay_s, fire)
 
     def _stop(self, machine: Machine, key: Key, pod: Object) -> None:
-        guest = machine.guests.get(key)
+        admitted = machine.pods.get(key)
         if (
-            guest is not None
-            and guest.is_running
-            and guest.end is None
-            and self._takes_time(machine, key, pod)
+            admitted is not None
+            and admitted.is_running
+            and admitted.end is None
+            and self._is_stop_delayed(machine, key, pod)
         ):
             return
         if pod["status"].get("phase") == "Running":
             self._client.update_status(key, **ended_status(pod, STOPPED, now=self._now(key_host(pod))))
-        self._leave(key_host(pod), machine, key)
+        self._remove(key_host(pod), machine, key)
         if pod["metadata"].get("deletionGracePeriodSeconds", 0) > 0:
             self._client.delete(key, uid=pod["metadata"]["uid"], grace_s=0)
 
-    def _takes_time(self, machine: Machine, key: Key, pod: Object) -> bool:
-        """Whether the containers run on for a while, starting at the first call."""
-        guest, grace_s = machine.guests[key], pod["metadata"].get("deletionGracePeriodSeconds") or 0
+    def _is_stop_delayed(self, machine: Machine, key: Key, pod: Object) -> bool:
+        """Whether the containers keep running for a while after the deletion, counted from the first call."""
+        admitted, grace_s = machine.pods[key], pod["metadata"].get("deletionGracePeriodSeconds") or 0
         stop_s = min(_seconds(pod, STOP_SECONDS) or 0.0, grace_s)
-        if stop_s > 0 and not guest.is_stopping:
-            guest.is_stopping = True
-            self._later(machine, key, guest, stop_s, lambda guest: _end_with(guest, STOPPED))
+        if stop_s > 0 and not admitted.is_stopping:
+            admitted.is_stopping = True
+            self._later(machine, key, admitted, stop_s, lambda admitted: _end_with(admitted, STOPPED))
         return stop_s > 0
 
-    def _leave(self, host: str, machine: Machine, key: Key) -> None:
-        machine.leave(key)
+    def _remove(self, host: str, machine: Machine, key: Key) -> None:
+        machine.remove(key)
         hosts = self._hosts.get(key, {})
         hosts.pop(host, None)
         if not hosts:
@@ -320,13 +320,13 @@ def key_host(pod: Object) -> str:
     return host
 
 
-def _become_due(guest: AdmittedPod) -> None:
-    guest.is_due = True
+def _mark_for_start(admitted: AdmittedPod) -> None:
+    admitted.must_start = True
 
 
-def _end_with(guest: AdmittedPod, end: End) -> None:
-    if guest.end is None:
-        guest.end = end
+def _end_with(admitted: AdmittedPod, end: End) -> None:
+    if admitted.end is None:
+        admitted.end = end
 
 
 def _annotation(item: Object, name: str) -> str | None:

@@ -1,6 +1,6 @@
 """Admission of pods by a kubelet: running pods, used resources, reasons of rejection.
 
-Bookkeeping without the API; kubelet.py tells the API what follows from it.
+It does not use the API; kubelet.py writes the results.
 """
 
 from typing import Final
@@ -26,28 +26,29 @@ class End(Struct, frozen=True):
 
 COMPLETED: Final = End(0, "Completed")
 REBOOTED: Final = End(255, "Unknown")
-"""What a container runtime says of a container that ran when the machine went down."""
+"""The state that a container runtime reports for a container that ran when the machine went down."""
 NOT_FOUND: Final = End(
     137, "ContainerStatusUnknown", "The container could not be located when the pod was terminated"
 )
-"""What a kubelet says of a container that the API shows as running and the machine does not have."""
+"""The state that a kubelet reports for a container that runs in the API and does not exist on the machine."""
 
 
 class AdmittedPod(Struct):
     """A pod that a kubelet has admitted.
 
-    is_due: the time for its first start has come.
-    is_stale: the API may not show it as it is, since its node was lost.
-    is_stopping: it was told to end, and takes its time.
-    end: how its containers ended, as long as the API does not know it.
-    zones: what it has of the NUMA zones.
+    run: number of restarts of its containers.
+    must_start: its start delay has passed.
+    is_stale: its status in the API may be outdated, since its node was disconnected.
+    is_stopping: it is deleted, and its containers keep running for a while.
+    end: how its containers ended, until that is written to the API.
+    zones: the NUMA zones that it uses.
     """
 
     uid: str
     requests: Resources
     run: int = 0
     is_running: bool = False
-    is_due: bool = False
+    must_start: bool = False
     is_stale: bool = False
     is_stopping: bool = False
     end: End | None = None
@@ -62,25 +63,25 @@ class Machine:
 
     def __init__(self, node_uid: str) -> None:
         self.node_uid = node_uid
-        self.guests: dict[Key, AdmittedPod] = {}
+        self.pods: dict[Key, AdmittedPod] = {}
         self.lost_at: float | None = None
         self.must_register = False
         self._used: dict[str, int] = {}
 
-    def take(self, key: Key, pod: Object, topology: Object | None) -> AdmittedPod:
+    def admit(self, key: Key, pod: Object, topology: Object | None) -> AdmittedPod:
         """Admit the pod."""
         zones = self._zones_for(pod, topology) or ()
-        guest = AdmittedPod(pod["metadata"]["uid"], requests_of(pod), zones=zones)
-        self.guests[key] = guest
-        for name, amount in guest.requests.items():
+        admitted = AdmittedPod(pod["metadata"]["uid"], requests_of(pod), zones=zones)
+        self.pods[key] = admitted
+        for name, amount in admitted.requests.items():
             self._used[name] = self._used.get(name, 0) + amount
-        return guest
+        return admitted
 
-    def leave(self, key: Key) -> None:
+    def remove(self, key: Key) -> None:
         """Release the resources of a pod, if it is here."""
-        guest = self.guests.pop(key, None)
-        if guest is not None:
-            for name, amount in guest.requests.items():
+        admitted = self.pods.pop(key, None)
+        if admitted is not None:
+            for name, amount in admitted.requests.items():
                 self._used[name] -= amount
 
     def why_not(self, pod: Object, node: Object, topology: Object | None) -> tuple[str, str] | None:
@@ -99,7 +100,7 @@ class Machine:
         return _predicate(pod, node)
 
     def _zones_for(self, pod: Object, topology: Object | None) -> Taken | None:
-        return find_zones(pod, topology, [guest.zones for guest in self.guests.values()])
+        return find_zones(pod, topology, [admitted.zones for admitted in self.pods.values()])
 
 
 def _short(name: str, asked: int, used: int, offered: Resources) -> tuple[str, str]:

@@ -1,8 +1,7 @@
-"""NUMA zones of a fake node: assignment of containers or pods, as a topology manager.
+"""NUMA zones of a fake node: assignment to containers or pods, as by a kubelet's topology manager.
 
-Written apart from the scheduler's own counting on purpose, as `footprint.py` is. Of the policies of a
-topology manager only single-numa-node rejects here. Each gets the first zone that has room, as from a real
-kubelet.
+It is independent of the scheduler's own code, as `pod_requests.py` is. Of the topology manager's policies
+only single-numa-node rejects pods here. A container or pod gets the first zone with enough free capacity.
 """
 
 from collections.abc import Sequence
@@ -22,26 +21,26 @@ from phalanx.model.resources import (
 from phalanx_simulator.embedded.store import Object
 
 TOPOLOGIES: Final = "noderesourcetopologies.topology.node.k8s.io"
-"""Where a node's zones are stored, under the node's name."""
+"""The resource with a node's zones; its objects have the names of nodes."""
 
 REJECTED: Final = (
     "TopologyAffinityError",
     "Pod was rejected: Resources cannot be allocated with Topology locality",
 )
-"""Reason and message of a pod for which no zone was found."""
+"""Reason and message of a pod for which no zone has enough free capacity."""
 
 Taken = tuple[tuple[str, Resources], ...]
-"""Zones by name, and what was taken of each."""
+"""Pairs of a zone's name and the resources used in it."""
 
 
-def find_zones(pod: Object, topology: Object | None, guests: Sequence[Taken]) -> Taken | None:
-    """The zones of a pod beside those in use; None where it is rejected."""
+def find_zones(pod: Object, topology: Object | None, in_use: Sequence[Taken]) -> Taken | None:
+    """The zones for a pod, given those that admitted pods use; None if it is rejected."""
     settings = {attribute["name"]: attribute["value"] for attribute in (topology or {}).get("attributes", [])}
     if topology is None or settings.get("topologyManagerPolicy") != "single-numa-node":
         return ()
     left = {zone["name"]: _allocatable(zone) for zone in topology["zones"] if zone["type"] == "Node"}
     listed = {name for zone in left.values() for name in zone}
-    for name, amounts in (zone_amounts for taken in guests for zone_amounts in taken):
+    for name, amounts in (zone_amounts for taken in in_use for zone_amounts in taken):
         left[name] = subtract(left.get(name, {}), amounts)
     found: list[tuple[str, Resources]] = []
     for wanted in _wanted(pod, by_container=settings.get("topologyManagerScope") != "pod"):
@@ -63,7 +62,7 @@ def _allocatable(zone: Object) -> Resources:
 
 def _wanted(pod: Object, *, by_container: bool) -> list[Resources]:
     main, init = pod["spec"]["containers"], pod["spec"].get("initContainers") or []
-    guaranteed = all(_is_firm(container) for container in (*main, *init))
+    guaranteed = all(_is_guaranteed(container) for container in (*main, *init))
     aligned = [_aligned(container, guaranteed=guaranteed) for container in (*init, *main)]
     if by_container:
         return aligned
@@ -86,7 +85,7 @@ def _aligned(container: Object, *, guaranteed: bool) -> Resources:
     }
 
 
-def _is_firm(container: Object) -> bool:
+def _is_guaranteed(container: Object) -> bool:
     resources = container.get("resources") or {}
     limits = resources.get("limits") or {}
     asked = {**limits, **(resources.get("requests") or {})}
