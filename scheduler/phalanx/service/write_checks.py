@@ -75,7 +75,7 @@ class CachePlacementCheck:
             return f"node {name}: its topology is unknown"
         if not _has_labels(state.node, labels):
             return f"node {name} has left the domain of the placement"
-        key = self._cache.clash(pod)
+        key = self._cache.anti_affinity_conflict(pod)
         if key:
             return f"node {name}: anti-affinity of pod {pod} by {key} is violated"
         requests = pod.shape.requests
@@ -108,7 +108,7 @@ class CachePlacementCheck:
             known = self._rejections[name] = (state.node, {})
         answer = known[1].get(key)
         if answer is None or (answer.until is not None and now >= answer.until):
-            session = Session(self._cache.around((name,), now=now), self._config)
+            session = Session(self._cache.node_snapshot((name,), now=now), self._config)
             reason = session.eligibility(pod).rejected.get(name)
             answer = known[1][key] = _Rejection(reason, session.plugins.valid_until(now))
         return answer.reason
