@@ -66,7 +66,7 @@ def test_what_a_node_has_told_since_it_joined_has_not_turned(
 ) -> None:
     condition = {"type": "Ready", "status": "Unknown", "lastTransitionTime": turned}
     meta = {"name": "n", "uid": "u", "creationTimestamp": created}
-    assert read_node(node(metadata=meta, status={"conditions": [condition]})).turned == expected
+    assert read_node(node(metadata=meta, status={"conditions": [condition]})).condition_changes == expected
 
 
 def test_capacity_counts_where_nothing_is_allocatable() -> None:
