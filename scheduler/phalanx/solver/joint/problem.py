@@ -162,7 +162,7 @@ def _gang_errors(
         assignment.node not in classes_by_node or not 0 <= assignment.role < len(roles)
         for assignment in assignments
     ):
-        return ("a place that does not exist",)
+        return ("a node or role that does not exist",)
     return check(alone, certify(Scorer(alone), assignments, bound=None, by="checker"))
 
 

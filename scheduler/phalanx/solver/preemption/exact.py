@@ -242,8 +242,8 @@ def _is_implied(
     if len(frees) == 1:
         return True
     required = {unit for _, unit, _ in stays}
-    spared = [vector for unit, vector in frees if unit not in required]
-    left = [have - sum(amounts) for have, *amounts in zip(if_empty, *spared, strict=True)]
+    without_row = [vector for unit, vector in frees if unit not in required]
+    left = [have - sum(amounts) for have, *amounts in zip(if_empty, *without_row, strict=True)]
     return most == 1 and pods_that_fit(left, request, 1) == 1
 
 
