@@ -149,8 +149,8 @@ class CacheEvictionCheck:
     def objection(self, eviction: Evict) -> str | None:
         """Return why the eviction is no longer valid, or None.
 
-        Preemption continues whatever happens to nodes: when a part of a gang is gone, the rest of it uses its
-        capacity in vain. An eviction because of a fault is dropped when the fault is gone.
+        Preemption continues when nodes change: after a part of a gang is evicted, the rest wastes its
+        capacity. An eviction because of a fault is dropped when the fault is gone.
         """
         objection = self._gang_objection(eviction)
         if objection is None and eviction.reason in _REASONS_OF_FAULTS:

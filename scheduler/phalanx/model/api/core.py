@@ -196,7 +196,6 @@ class PodStatus(ApiStruct, frozen=True):
     reason: str = ""
     start_time: datetime | None = None
     conditions: tuple[PodCondition, ...] = ()
-    nominated_node_name: str = ""
     container_statuses: tuple[ContainerStatus, ...] = ()
     init_container_statuses: tuple[ContainerStatus, ...] = ()
     resources: ResourceRequirements | None = None

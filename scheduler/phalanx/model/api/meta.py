@@ -102,21 +102,9 @@ class BookmarkObject(ApiStruct, frozen=True):
     metadata: BookmarkMeta
 
 
-class StatusCause(ApiStruct, frozen=True):
-    """One detail of an error: the field and the cause."""
-
-    reason: str = ""
-    message: str = ""
-    field_path: str = field(name="field", default="")
-
-
 class StatusDetails(ApiStruct, frozen=True):
     """Object of an error. `retry_after_seconds` is set on 429 and some 5xx responses."""
 
-    name: str = ""
-    kind: str = ""
-    uid: str = ""
-    causes: tuple[StatusCause, ...] = ()
     retry_after_seconds: Int32 = 0
 
 

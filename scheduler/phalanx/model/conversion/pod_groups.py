@@ -228,7 +228,7 @@ def _subgroup_errors(spec: PodGroupSpec) -> Iterator[str]:
         if part.parent and part.parent not in around:
             yield f"{path}.parent: there is no subgroup {part.parent!r}"
         elif part.parent and part.name in around[part.parent]:
-            yield f"{path}.parent: {part.name!r} lies inside itself"
+            yield f"{path}.parent: {part.name!r} is its own ancestor"
         if part.segment and part.required is None:
             yield f"{path}.segmentSize: {part.segment} needs topology.required"
         elif part.segment and part.min_member % part.segment:

@@ -182,8 +182,8 @@ def read_failure(status: core.PodStatus) -> PodFailure | None:
     if status.reason in REJECTIONS or status.reason.startswith("OutOf"):
         return PodFailure.REJECTED
     ended = [*_ended(status.init_container_statuses), *_ended(status.container_statuses)]
-    told = any(read_disruption(status)) or status.reason in NODE_REASONS
-    if told or any(each.reason in NODE_REASONS for each in ended):
+    is_reported = any(read_disruption(status)) or status.reason in NODE_REASONS
+    if is_reported or any(each.reason in NODE_REASONS for each in ended):
         return PodFailure.NODE_LOST
     if any(each.exit_code for each in _ended(status.init_container_statuses)):
         return PodFailure.INIT_CONTAINER

@@ -107,7 +107,7 @@ def _ordering(spec: QueueSpec, problems: list[Objection]) -> Ordering:
 def _admission(spec: QueueSpec, problems: list[Objection]) -> Admission | None:
     admission = _known(Admission, spec.admission, "spec.admission", problems)
     if admission is Admission.MOST_VALUE and spec.ordering not in (None, Ordering.PRIORITY_FIFO):
-        message = "spec.admission: MostValue needs ordering PriorityFIFO, the others say who comes next"
+        message = "spec.admission: MostValue needs ordering PriorityFIFO"
         problems.append(Objection(Reason.INVALID_OBJECT, message))
     return admission
 

@@ -55,7 +55,7 @@ Placements = tuple[tuple[tuple[int, int], ...], ...]
 
 
 class MovePlan(Struct, frozen=True):
-    """Which units are moved, and where everything goes."""
+    """Which units are moved, and where all pods are placed."""
 
     units: tuple[int, ...]
     """Indices, ascending."""

@@ -64,7 +64,7 @@ class _NodeGroup(Struct, frozen=True):
     takes: tuple[tuple[int, int], ...]
     """Demands that fit here and the most pods of each."""
     while_it_stays: tuple[tuple[int, int, int], ...]
-    """Demand, unit, and the pods that fit while the unit stays."""
+    """Demand, unit, and the pods that fit while the unit is not evicted."""
     rows: tuple[tuple[int, int, tuple[tuple[int, int], ...]], ...]
     """Resource, free amount, and freed amounts by unit, where the others do not imply it."""
 

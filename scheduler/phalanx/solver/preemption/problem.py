@@ -46,7 +46,7 @@ class QuotaLimit(Struct, frozen=True):
     limit: Vector
     """Available now."""
     frees: tuple[tuple[int, Vector], ...]
-    """What units give back, by unit index."""
+    """What units release, by unit index."""
 
 
 class EvictionLimit(Struct, frozen=True):
