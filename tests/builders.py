@@ -114,7 +114,7 @@ class Scenario:
                 unschedulable=cordoned,
                 allocatable={key: value for key, value in allocatable.items() if value},
                 conditions=conditions or {},
-                turned=turned or {},
+                condition_changes=turned or {},
                 numa=numa,
             )
             self._foreign[name] = used or {}

@@ -90,8 +90,8 @@ class NodeHealth(Plugin):
         known = {kind: status for kind, status in node.conditions.items() if self._faulty.get(kind)}
         faulty = [kind for kind, status in known.items() if status in self._faulty[kind]]
         if faulty or node.labels.get(NVSENTINEL_STATE) in NVSENTINEL_FAULTS:
-            return min((node.turned.get(kind, 0) for kind in faulty), default=0)
-        return max((node.turned.get(kind, 0) for kind in known), default=0)
+            return min((node.condition_changes.get(kind, 0) for kind in faulty), default=0)
+        return max((node.condition_changes.get(kind, 0) for kind in known), default=0)
 
 
 DEFAULTS: Final[Mapping[str, tuple[str, ...]]] = {

@@ -1,27 +1,27 @@
-"""The only source of time and of seeded randomness. All else asks a Clock, so a simulation can drive it."""
+"""The only source of time and of seeded random numbers. A simulation replaces the Clock."""
 
 import random
 import time
 from typing import Protocol
 
 Random = random.Random
-"""The type of a seeded generator, for those who are given one."""
+"""The type of a seeded generator, for annotations."""
 
 
 class Clock(Protocol):
-    """Time as the scheduler sees it."""
+    """Wall time and monotonic time."""
 
     def now_ms(self) -> int:
         """Wall time, milliseconds since the epoch: for timestamps in objects, never for deadlines."""
         ...
 
     def monotonic(self) -> float:
-        """Seconds that never go back: for deadlines, timeouts and the Lease."""
+        """Seconds that never decrease: for deadlines, timeouts and the Lease."""
         ...
 
 
 class SystemClock:
-    """The machine's clocks."""
+    """The clocks of the machine."""
 
     def now_ms(self) -> int:
         return time.time_ns() // 1_000_000
@@ -31,9 +31,9 @@ class SystemClock:
 
 
 class SteadyClock:
-    """Wall time that never jumps: read once, then carried on by the monotonic clock.
+    """Wall time that never jumps: read once, then advanced by the monotonic clock.
 
-    Deadlines that were written down as wall time hold with it, whoever sets the machine's clock meanwhile.
+    Deadlines in wall time stay correct with it when the clock of the machine is set.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -41,7 +41,7 @@ class SteadyClock:
         self._ahead_ms = clock.now_ms() - round(clock.monotonic() * 1000)
 
     def now_ms(self) -> int:
-        """Milliseconds since the epoch, as the wall clock stood when this was made, plus what has passed."""
+        """Milliseconds since the epoch: the wall time at creation plus the time since then."""
         return self._ahead_ms + round(self._clock.monotonic() * 1000)
 
     def monotonic(self) -> float:
@@ -50,5 +50,5 @@ class SteadyClock:
 
 
 def seeded_random(seed: int) -> random.Random:
-    """A generator of its own for one purpose (backoff jitter, say), reproducible from the seed."""
+    """Create a generator for one purpose, such as backoff jitter, reproducible from the seed."""
     return random.Random(seed)

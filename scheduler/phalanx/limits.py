@@ -198,7 +198,7 @@ EVENT_NOTE_MAX_BYTES: Final = 1024
 """Bytes of the note of an event. The API server refuses more."""
 
 CONDITION_MESSAGE_MAX_BYTES: Final = 4096
-"""Bytes of the message of a condition. Enough for a verdict, and the status stays small."""
+"""Bytes of the message of a condition. Enough for a verdict in a small status."""
 
 STATUS_RETRY_S: Final = 2.0
 """Seconds before the status of a PodGroup is computed and written again after a failed write."""
@@ -383,8 +383,8 @@ CRD_ESTABLISHED_POLL_S: Final = 0.1
 """Seconds between two checks of an installed CRD."""
 
 SHOWN_QUEUES: Final = 16
-"""Queues of a cycle in the queue tree that a message lists. Enough to find it, and the message stays
-short."""
+"""Queues of a cycle in the queue tree that a message lists. Enough to find it in a short
+message."""
 
 SHOWN_ERRORS: Final = 8
 """Errors of the solver that one log line lists. The recorded cycle has all of them."""
@@ -422,7 +422,7 @@ tenth of a second per cycle."""
 
 CAPACITY_HOLD_WITHOUT_MEMBERS_MS: Final = 60_000
 """Milliseconds of the same if all members have failed. A Job creates new pods after 10 s, then 20 and 40; a
-Job that has failed for good creates none."""
+Job that has failed permanently creates none."""
 
 PARTIAL_GANG_RELEASED_S: Final = 60
 """Seconds after which a gang that never was complete is released: its grace period, a new leader, the

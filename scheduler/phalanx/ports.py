@@ -1,4 +1,4 @@
-"""The doors to the outside, as protocols: how requests reach an API server. The rim implements them."""
+"""The protocol by which requests reach an API server. `kube/transport.py` and the simulator implement it."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
@@ -8,7 +8,7 @@ from msgspec import Struct
 
 
 class Response(Struct, frozen=True):
-    """An API server's answer. Header names are lower-case."""
+    """A response of an API server. Header names are lower-case."""
 
     status: int
     body: bytes
@@ -16,11 +16,11 @@ class Response(Struct, frozen=True):
 
 
 class RequestNotSent(Exception):
-    """The request certainly did not reach the server: nothing was applied."""
+    """The request did not reach the server: nothing was applied."""
 
 
 class OutcomeUnknown(Exception):
-    """The request may have reached the server; only reading back tells whether it was applied."""
+    """The request may have reached the server. Only a read shows whether it was applied."""
 
 
 class Transport(Protocol):
@@ -36,15 +36,17 @@ class Transport(Protocol):
         content_type: str = "application/json",
         timeout: float,
     ) -> Response:
-        """Any status is an answer; raises RequestNotSent or OutcomeUnknown. `timeout` is in seconds."""
+        """Return a response of any status. Raises RequestNotSent or OutcomeUnknown. `timeout` is in
+        seconds."""
         ...
 
     def stream(
         self, path: str, *, query: Mapping[str, str], idle_timeout: float
     ) -> AbstractAsyncContextManager[tuple[int, AsyncIterator[bytes]]]:
-        """Open a watch: status, then a line per event. OutcomeUnknown after `idle_timeout` s of silence."""
+        """Open a watch: status, then a line per event. Raises OutcomeUnknown after `idle_timeout` s without
+        data."""
         ...
 
     async def close(self) -> None:
-        """Give back every connection."""
+        """Close all connections."""
         ...

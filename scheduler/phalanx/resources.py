@@ -1,4 +1,4 @@
-"""Where the files that ship beside the code are: CRDs and the Go module of the local control plane."""
+"""Locates data files of the distribution: the CRDs, and the Go module of the local control plane."""
 
 from pathlib import Path
 
@@ -7,9 +7,9 @@ _CHECKOUT_FOLDERS = {"crds": "crds", "controlplane": "deploy/controlplane"}
 
 
 def data_dir(name: str) -> Path:
-    """Folder of the data set `name` (`crds` or `controlplane`): the installed copy, else the checkout's own.
+    """Folder of the data set `name` (`crds` or `controlplane`): the installed one, else that of the checkout.
 
-    Raises KeyError for an unknown name and FileNotFoundError where neither exists.
+    Raises KeyError for an unknown name, and FileNotFoundError if neither folder exists.
     """
     candidates = (_PACKAGE / "_data" / name, _PACKAGE.parents[1] / _CHECKOUT_FOLDERS[name])
     for candidate in candidates:

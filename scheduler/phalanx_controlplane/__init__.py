@@ -1,4 +1,5 @@
-"""A real local control plane (etcd, kube-apiserver, controllers, KWOK) for demo, tests and benchmarks.
+"""A local control plane of real components (etcd, kube-apiserver, controllers, KWOK) for tests and
+benchmarks.
 
-Nothing here is part of the scheduler, and the scheduler imports none of it.
+The scheduler does not import this package.
 """

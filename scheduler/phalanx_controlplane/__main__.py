@@ -1,4 +1,4 @@
-"""The control plane for people: `python -m phalanx_controlplane build` or `up`."""
+"""Build or start the control plane by hand: `python -m phalanx_controlplane build` or `up`."""
 
 import argparse
 import asyncio
@@ -11,11 +11,11 @@ from phalanx_controlplane.controlplane import ControlPlane
 
 
 def main() -> int:
-    """Run the command; the exit code is 2 where the programs are missing and cannot be built."""
+    """Run the command. The exit code is 2 if the programs are missing and cannot be built."""
     parser = argparse.ArgumentParser(prog="python -m phalanx_controlplane", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
-    commands.add_parser("build", help="build all programs, once; silent when it is done already")
-    up = commands.add_parser("up", help="start one, print its kubeconfig, run until Ctrl-C")
+    commands.add_parser("build", help="build all programs; prints nothing if they exist")
+    up = commands.add_parser("up", help="start a control plane, print its kubeconfig, run until Ctrl-C")
     up.add_argument("--kube-scheduler", action="store_true", help="with kube-scheduler")
     arguments = parser.parse_args()
     try:

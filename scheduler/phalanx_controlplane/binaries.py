@@ -1,8 +1,9 @@
 """Finds the programs of a control plane, or builds them once from a Go module.
 
-Order: the folder named by KUBEBUILDER_ASSETS, an earlier build in the cache, PATH, a new build. The cache
-folder is keyed by the module's checksum, so another version never meets an old build. KWOK's own published
-stages come from its module and lie beside the programs, in `stages/<set>/<name>.yaml`.
+The programs are searched in this order: the folder of KUBEBUILDER_ASSETS, an earlier build in the cache,
+PATH. If none has them, they are built. The name of the cache folder contains the checksum of the module, so
+that a new version gets a new build. The stages that KWOK publishes are copied from its module to
+`stages/<set>/<name>.yaml` beside the programs.
 """
 
 import os
@@ -28,20 +29,20 @@ PACKAGES: Final = {
 
 
 class BinariesMissing(Exception):
-    """The programs are missing and cannot be built; the message says what to install."""
+    """The programs are missing and cannot be built. The message says what to install."""
 
 
 class Binaries(Struct, frozen=True):
-    """Where each program is, and the folder of KWOK's stages."""
+    """The path of each program, and the folder of KWOK's stages."""
 
     programs: dict[str, Path]
     stages: Path
 
 
 def find(*, module: Path | None = None) -> Binaries | None:
-    """The programs as they are now, without building; None where some are missing.
+    """Find the programs without building; None if some are missing.
 
-    Raises BinariesMissing where KUBEBUILDER_ASSETS is set but does not hold all of them.
+    Raises BinariesMissing if KUBEBUILDER_ASSETS is set but does not contain all of them.
     """
     assets = os.environ.get("KUBEBUILDER_ASSETS")
     if assets:
@@ -50,9 +51,9 @@ def find(*, module: Path | None = None) -> Binaries | None:
 
 
 def find_or_build(*, progress: Progress, module: Path | None = None) -> Binaries:
-    """The programs, built first where they are missing, which takes minutes.
+    """Find the programs, or build them, which takes minutes.
 
-    Raises BinariesMissing where that is impossible.
+    Raises BinariesMissing if they cannot be built.
     """
     found = find(module=module)
     if found is not None:
@@ -66,7 +67,7 @@ def find_or_build(*, progress: Progress, module: Path | None = None) -> Binaries
 
 
 def cache_folder(*, module: Path | None = None) -> Path:
-    """The folder of one build."""
+    """The cache folder of the build of a module."""
     return go_modules.cache_folder(module or data_dir("controlplane"), name="controlplane")
 
 
@@ -120,7 +121,7 @@ def _build(*, module: Path, target: Path, progress: Progress) -> None:
 
 
 def _version_stamp(go_mod: str) -> str:
-    """Linker flags with the release versions, for /version and kwok's nodeInfo."""
+    """Linker flags that set the release versions, for /version and the nodeInfo of KWOK."""
     kubernetes = go_modules.required_version(go_mod, KUBERNETES_MODULE)
     kwok = go_modules.required_version(go_mod, KWOK_MODULE)
     major, minor = kubernetes.removeprefix("v").split(".")[:2]

@@ -1,6 +1,6 @@
-"""Command lines and readiness addresses of the components.
+"""Command lines and readiness URLs of the components.
 
-Configuration files that a component wants are written here too, into the run folder.
+Configuration files of components are written into the run folder here.
 """
 
 from pathlib import Path
@@ -25,50 +25,51 @@ CONTROLLERS: Final = (
     "disruption-controller",
     "persistentvolume-binder-controller",
 )
-"""What clusters that run batch work rely on; anything else only uses the machine."""
+"""Controllers that clusters for batch work need. Others only cost CPU."""
 
 
 NODE_GRACE_WITHOUT_HEARTBEATS_S: Final = 24 * 3600
-"""Seconds without a heartbeat until a node is lost where none are sent: no control plane lives so long."""
+"""Seconds without a heartbeat until a node counts as lost, if there are no heartbeats: effectively never."""
 
 START_ORDER: Final = ("etcd", "kube-apiserver", "kube-controller-manager", "kwok", "kube-scheduler")
-"""Stopping goes the other way round: without etcd the API server hangs and keeps its port."""
+"""Components stop in reverse order: without etcd the API server hangs and keeps its port."""
 
 
 class KubeScheduler(Struct, frozen=True, kw_only=True):
     """Settings of the real kube-scheduler.
 
-    Its default client limits (50/100) would dominate any measurement.
+    Its default client limits (50/100) would dominate measurements.
     """
 
     client_qps: int = 5000
     client_burst: int = 5000
     feature_gates: tuple[str, ...] = ()
-    """Such as `GenericWorkload=true`; the API server needs the same ones."""
+    """Such as `GenericWorkload=true`. The API server needs the same feature gates."""
 
 
 class Settings(Struct, frozen=True, kw_only=True):
-    """Components of one control plane.
+    """Components of a control plane.
 
     Flags given here override the defaults.
     """
 
     kwok: bool = True
     stages: tuple[str, ...] = DEFAULT_STAGES
-    """Sets of KWOK stages, as its module names their folders: `pod/general`, `node/chaos`, ...
+    """Sets of KWOK stages by their folder in the module of KWOK: `pod/general`, `node/chaos`, ...
 
-    Single ones too (`pod/fast/pod-ready`), and folders and files of your own by their absolute paths.
+    Single stages (`pod/fast/pod-ready`) and absolute paths of other folders and files are accepted too.
     """
     controller_manager: bool = True
     kube_scheduler: KubeScheduler | None = None
     node_lease_seconds: int | None = None
-    """A node is lost after so long without a heartbeat; KWOK sends four in that time. None: no heartbeats."""
+    """Seconds without a heartbeat until a node counts as lost. KWOK sends four in that time. None: no
+    heartbeats."""
     apiserver_flags: tuple[str, ...] = ()
     controller_manager_flags: tuple[str, ...] = ()
 
 
 class Places(Struct, frozen=True, kw_only=True):
-    """Where the components of one control plane find things. Ports are on 127.0.0.1."""
+    """Paths and ports of the components of one control plane. Ports are on 127.0.0.1."""
 
     run: Path
     etcd_port: int
@@ -80,17 +81,17 @@ class Places(Struct, frozen=True, kw_only=True):
 
     @property
     def url(self) -> str:
-        """The API server's address."""
+        """The URL of the API server."""
         return f"https://127.0.0.1:{self.apiserver_port}"
 
     @property
     def certificate(self) -> Path:
-        """The API server's serving certificate, which signs itself."""
+        """The serving certificate of the API server. It is self-signed."""
         return self.run / "apiserver" / "apiserver.crt"
 
     @property
     def tokens(self) -> Path:
-        """The API server's static tokens."""
+        """The static token file of the API server."""
         return self.run / "tokens.csv"
 
     @property
@@ -99,12 +100,12 @@ class Places(Struct, frozen=True, kw_only=True):
         return self.run / "service-account.key"
 
     def kubeconfig(self, user: str) -> Path:
-        """A user's kubeconfig."""
+        """The kubeconfig of a user."""
         return self.run / f"{user}.kubeconfig"
 
 
 def command_lines(places: Places, *, settings: Settings, stages: Path) -> dict[str, list[str]]:
-    """Flags of each enabled component, in starting order.
+    """Command line of each enabled component, in starting order.
 
     `stages` is the folder of KWOK's stages.
     """
@@ -130,7 +131,7 @@ def _stage_files(named: Path) -> list[Path]:
 
 
 def ready_urls(places: Places) -> dict[str, str]:
-    """For each component the address that answers 200 once it is ready."""
+    """The URL of each component that returns 200 once it is ready."""
     return {
         "etcd": f"http://127.0.0.1:{places.etcd_port}/readyz",
         "kube-apiserver": f"{places.url}/readyz",
@@ -141,7 +142,7 @@ def ready_urls(places: Places) -> dict[str, str]:
 
 
 def etcd(places: Places) -> list[str]:
-    """etcd without TLS on loopback and without fsync: its data need not survive the machine."""
+    """etcd on loopback, without TLS and without fsync: its data need not survive a crash of the machine."""
     client, peer = f"http://127.0.0.1:{places.etcd_port}", f"http://127.0.0.1:{places.etcd_peer_port}"
     return [
         "--name=local",
@@ -160,7 +161,7 @@ def etcd(places: Places) -> list[str]:
 def apiserver(places: Places) -> list[str]:
     """kube-apiserver with RBAC.
 
-    Without the ServiceAccount admission, so that a new namespace takes pods at once.
+    The ServiceAccount admission plugin is off, so that a new namespace accepts pods at once.
     """
     return [
         f"--etcd-servers=http://127.0.0.1:{places.etcd_port}",
@@ -181,7 +182,7 @@ def apiserver(places: Places) -> list[str]:
 
 
 def controller_manager(places: Places, *, node_grace_seconds: int) -> list[str]:
-    """kube-controller-manager with the needed controllers, without a client limit."""
+    """kube-controller-manager with the required controllers and without client rate limits."""
     return [
         f"--kubeconfig={places.kubeconfig('kube-controller-manager')}",
         "--bind-address=127.0.0.1",
@@ -199,7 +200,7 @@ def controller_manager(places: Places, *, node_grace_seconds: int) -> list[str]:
 
 
 def scheduler(places: Places, *, settings: KubeScheduler) -> list[str]:
-    """kube-scheduler by its configuration file, which is written here."""
+    """kube-scheduler with a configuration file, which is written here."""
     path = places.run / "kube-scheduler.yaml"
     path.write_text(yaml.safe_dump(_scheduler_config(places, settings=settings), sort_keys=False))
     gates = ",".join(settings.feature_gates)
@@ -226,10 +227,10 @@ def _scheduler_config(places: Places, *, settings: KubeScheduler) -> dict[str, A
 
 
 def kwok(places: Places, *, stages: tuple[Path, ...], node_lease_seconds: int) -> list[str]:
-    """KWOK as kubelet of annotated nodes; stages and options go into one file.
+    """KWOK as kubelet of annotated nodes. Stages and options are in one configuration file.
 
-    `podsOnNodeSyncParallelism` counts the workers that list the pods of a new node. Left out, KWOK 0.8.0
-    starts none, and pods that were bound before it knew their node never run.
+    `podsOnNodeSyncParallelism` is the number of workers that list the pods of a new node. Without it KWOK
+    0.8.0 starts none, and pods that were bound before KWOK saw their node never run.
     """
     options = {
         "apiVersion": "config.kwok.x-k8s.io/v1alpha1",

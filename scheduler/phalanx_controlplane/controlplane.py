@@ -23,11 +23,11 @@ _USERS: Final = {
     "kwok": ("kwok", credentials.ADMINS),
     "kube-scheduler": ("system:kube-scheduler", "system:authenticated"),
 }
-"""Kubeconfig to (user, group). kube-scheduler has the roles that every API server binds to its name."""
+"""User and group of each kubeconfig. Every API server binds roles to the name of kube-scheduler."""
 
 
 class ControlPlane:
-    """A running control plane, usable from any event loop."""
+    """A running control plane. It can be used from any event loop."""
 
     def __init__(self, *, run: RunFolder, places: Places, programs: dict[str, Path]) -> None:
         self.url = places.url
@@ -55,10 +55,10 @@ class ControlPlane:
         controller_manager_flags: tuple[str, ...] = (),
         progress: Progress = lambda _line: None,
     ) -> "AsyncIterator[ControlPlane]":
-        """Run a control plane with all components ready while the context lasts.
+        """Run a control plane while the context lasts; all components are ready when it starts.
 
-        When the body raises, the logs are kept and the exception says where. Raises BinariesMissing and
-        ComponentFailed.
+        If the body raises, the logs are kept, and a note on the exception names their folder. Raises
+        BinariesMissing and ComponentFailed.
         """
         settings = Settings(
             kwok=kwok,
@@ -93,7 +93,7 @@ class ControlPlane:
         await asyncio.gather(*(self.start_component(name) for name in clients))
 
     async def _stop(self) -> None:
-        """Stop in reverse order; clients of the API server stop together."""
+        """Stop in reverse order. Clients of the API server stop together."""
         clients = [name for name in START_ORDER[2:] if name in self._processes]
         await asyncio.gather(*(self.stop_component(name) for name in clients))
         for name in reversed(START_ORDER[:2]):
@@ -117,21 +117,21 @@ class ControlPlane:
         await _wait_ready(process, url=components.ready_urls(self._places)[name], within=within)
 
     async def stop_component(self, name: str, *, kill: bool = False) -> None:
-        """Stop one component gracefully, or with `kill` as a crash would."""
+        """Stop one component gracefully, or kill it, as in a crash."""
         process = self._processes[name]
         await (process.kill() if kill else process.stop())
 
     async def restart_apiserver(self, *, kill: bool = False) -> None:
-        """Restart the API server on the same port with the same data and certificate."""
+        """Restart the API server with the same port, data and certificate."""
         await self.stop_component("kube-apiserver", kill=kill)
         await self.start_component("kube-apiserver")
 
     def pid(self, name: str) -> int:
-        """The process id of a component."""
+        """The process ID of a component."""
         return self._processes[name].pid
 
     def tail_logs(self, lines: int = 20) -> str:
-        """The last lines of each component's log, for a failing test's message."""
+        """The last lines of the log of each component, for the message of a failed test."""
         parts = [
             f"--- {name} ({'runs' if process.running else 'has ended'}; {process.log})\n{process.tail(lines)}"
             for name, process in self._processes.items()
@@ -139,11 +139,11 @@ class ControlPlane:
         return "\n".join(parts)
 
     def keep_logs(self) -> Path:
-        """Copy the logs to a folder that outlives this control plane."""
+        """Copy the logs to a folder that remains after this control plane stops."""
         return self._run.keep_logs()
 
     def session(self) -> aiohttp.ClientSession:
-        """An HTTP session of the admin; pass paths only.
+        """An HTTP session of the admin user. Requests pass paths only.
 
         The caller closes it.
         """
@@ -156,7 +156,7 @@ class ControlPlane:
         )
 
     async def service_account_kubeconfig(self, namespace: str, name: str) -> Path:
-        """A kubeconfig of a service account, created if missing.
+        """A kubeconfig of a service account, which is created if it does not exist.
 
         Its namespace must exist.
         """
@@ -195,7 +195,7 @@ async def _run_folder_and_ports() -> AsyncIterator[tuple[RunFolder, Places]]:
     try:
         yield run, places
     except asyncio.CancelledError:
-        raise  # somebody interrupts: nothing has failed, and nothing is to stay behind
+        raise  # the user interrupts: nothing has failed, so no logs are kept
     except BaseException as failure:
         failure.add_note(f"The control plane's logs are in {run.keep_logs()}")
         raise

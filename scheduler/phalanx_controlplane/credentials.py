@@ -1,6 +1,6 @@
 """Credentials of a local API server: static tokens, service-account key, kubeconfig files.
 
-The API server makes its own serving certificate; nothing here needs a cryptography library.
+The API server creates its serving certificate itself, so no cryptography library is needed.
 """
 
 import base64
@@ -12,16 +12,16 @@ import yaml
 
 ADMINS: Final = "system:masters"
 _P256: Final = bytes.fromhex("06082a8648ce3d030107")
-"""DER of the object identifier of the curve P-256."""
+"""DER encoding of the object identifier of the curve P-256."""
 
 
 def token() -> str:
-    """A random bearer token."""
+    """Create a random bearer token."""
     return secrets.token_urlsafe(24)
 
 
 def write_token_file(path: Path, users: dict[str, tuple[str, str]]) -> None:
-    """The API server's static token file. `users`: name to (token, group)."""
+    """Write the static token file of the API server. `users`: name to (token, group)."""
     lines = [f'{secret},{name},{name},"{group}"\n' for name, (secret, group) in users.items()]
     path.write_text("".join(lines))
 
@@ -29,7 +29,7 @@ def write_token_file(path: Path, users: dict[str, tuple[str, str]]) -> None:
 def write_service_account_key(path: Path) -> None:
     """Write a new P-256 private key as PEM.
 
-    RFC 5915 without its optional public key, which Go computes.
+    RFC 5915 without the optional public key, which Go computes.
     """
     scalar = secrets.randbits(255).to_bytes(32)  # below the order of the curve
     body = b"\x02\x01\x01" + _der(0x04, scalar) + _der(0xA0, _P256)
@@ -39,7 +39,7 @@ def write_service_account_key(path: Path) -> None:
 
 
 def write_kubeconfig(path: Path, *, url: str, certificate: Path, user: str, secret: str) -> None:
-    """A kubeconfig with one context; the serving certificate is copied into it."""
+    """Write a kubeconfig with one context. The serving certificate is embedded."""
     authority = base64.b64encode(certificate.read_bytes()).decode()
     config: dict[str, Any] = {
         "apiVersion": "v1",
@@ -54,5 +54,5 @@ def write_kubeconfig(path: Path, *, url: str, certificate: Path, user: str, secr
 
 
 def _der(tag: int, content: bytes) -> bytes:
-    """One DER element of fewer than 128 bytes."""
+    """Encode one DER element of fewer than 128 bytes."""
     return bytes((tag, len(content))) + content

@@ -1,6 +1,7 @@
-"""Builds programs of published Go modules, once per version set.
+"""Builds programs of published Go modules, once per set of versions.
 
-The cache folder of a build is keyed by that module's checksum, so another version never meets an old build.
+The name of a cache folder contains a checksum of the inputs of the build, so that a new version gets a new
+build.
 """
 
 import fcntl
@@ -23,16 +24,16 @@ _BUILD_FLAGS: Final = ("-mod=readonly", "-trimpath", "-buildvcs=false")
 
 
 class BuildFailed(Exception):
-    """The Go toolchain failed; the message carries the end of its output."""
+    """The Go toolchain failed. The message contains the end of its output."""
 
 
 def can_build() -> bool:
-    """Whether there is a Go toolchain."""
+    """Whether a Go toolchain is installed."""
     return shutil.which("go") is not None
 
 
 def cache_folder(module: Path, *, name: str) -> Path:
-    """The cache folder of one build, keyed by a checksum of its inputs."""
+    """The cache folder of a build. Its name contains a checksum of the inputs."""
     digest = hashlib.sha256()
     for file in ("go.mod", "go.sum"):
         digest.update((module / file).read_bytes())
@@ -48,11 +49,10 @@ def _cache_root() -> Path:
 def build_once(
     target: Path, *, is_complete: Callable[[], bool], build: Callable[[Path], None], progress: Progress
 ) -> None:
-    """Fill `target` with `build`, unless it is complete.
+    """Fill `target` by calling `build`, unless it is complete.
 
-    Of several processes one builds.
-
-    `build` gets a folder beside the target that is renamed at the end, so that a half build is never found.
+    Only one of several processes builds. `build` gets a temporary folder, which is renamed at the end, so
+    that an incomplete build is never found.
     """
     with _locked(target.with_suffix(".lock"), progress=progress):
         if is_complete():
@@ -84,7 +84,7 @@ def build(package: str, *, output: Path, module: Path, linker_flags: str = "-s -
 
 
 def source_folder(dependency: str, *, module: Path) -> Path:
-    """The source folder in Go's module cache of a dependency of `module`.
+    """The folder of a dependency of `module` in Go's module cache.
 
     Raises BuildFailed.
     """
@@ -92,7 +92,7 @@ def source_folder(dependency: str, *, module: Path) -> Path:
 
 
 def required_version(go_mod: str, dependency: str) -> str:
-    """The version of a dependency in the text of a go.mod.
+    """The version of a dependency in a go.mod.
 
     Raises BuildFailed.
     """

@@ -1,7 +1,7 @@
-"""A component as a child process that never outlives its parent.
+"""A component as a child process that ends with its parent.
 
-Plain Popen and polling instead of asyncio's subprocesses: a session-wide control plane is used from many
-event loops, one for each test, and asyncio ties a process to the loop that started it.
+It uses Popen and polling instead of subprocesses of asyncio. One control plane is used from many event loops,
+one for each test, and asyncio binds a process to the loop that started it.
 """
 
 import asyncio
@@ -20,14 +20,14 @@ _PR_SET_PDEATHSIG: Final = 1
 
 
 class ComponentFailed(Exception):
-    """A component ended or was not ready in time; the message carries the end of its log."""
+    """A component ended or was not ready in time. The message contains the end of its log."""
 
 
 class Process:
-    """A running program whose output goes to one log file.
+    """A running program with one log file for its output.
 
-    On Linux the kernel kills it when the thread that started it ends, so that thread must be one that lives
-    as long as the control plane: the main thread, or the one that runs the event loop.
+    On Linux the kernel kills it when the thread that started it ends. That thread must therefore live as long
+    as the control plane: use the main thread, or the thread of the event loop.
     """
 
     def __init__(self, *, name: str, command: Sequence[str], log: Path, home: Path) -> None:
@@ -47,22 +47,22 @@ class Process:
 
     @property
     def pid(self) -> int:
-        """The process id."""
+        """The process ID."""
         return self._popen.pid
 
     @property
     def running(self) -> bool:
-        """Whether it has not ended."""
+        """Whether it still runs."""
         return self._popen.poll() is None
 
     async def stop(self) -> None:
-        """Terminate it; kill it if it does not end in time."""
+        """Terminate it, and kill it if it does not end in time."""
         self._signal(signal.SIGTERM)
         if not await self._ended_within(limits.CONTROL_PLANE_STOP_TIMEOUT_S):
             await self.kill()
 
     async def kill(self) -> None:
-        """Kill it at once, as a crash would."""
+        """Kill it at once, as in a crash."""
         self._signal(signal.SIGKILL)
         await self._ended_within(limits.CONTROL_PLANE_STOP_TIMEOUT_S)
 
@@ -83,7 +83,7 @@ class Process:
 
 
 def die_with_parent() -> Callable[[], None] | None:
-    """A pre-exec hook: the kernel kills the child when its parent dies."""
+    """Return a pre-exec hook that lets the kernel kill the child when its parent ends."""
     if sys.platform != "linux":
         return None
     prctl = ctypes.CDLL(None, use_errno=True).prctl
@@ -91,7 +91,7 @@ def die_with_parent() -> Callable[[], None] | None:
 
     def in_child() -> None:
         prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        if os.getppid() != parent:  # it died before the request was made
+        if os.getppid() != parent:  # the parent ended before the request took effect
             os._exit(1)
 
     return in_child

@@ -1,9 +1,9 @@
 """The folder and the loopback ports of one running control plane.
 
-The folder holds certificates, configuration, etcd's data and the logs. Its owner holds a lock on a file in
-it. When the owner dies without cleaning up, the lock goes with it, and the next start of anybody removes the
-folder. A port is held by a lock on a file named after it, and is also probed in case another program listens
-there.
+The folder contains certificates, configuration, the data of etcd and the logs. Its owner holds a lock on a
+file in it. When the owner ends without cleaning up, the kernel releases the lock, and the next start of any
+control plane removes the folder. A port is reserved by a lock on a file that is named after it. It is also
+probed, in case another program listens there.
 """
 
 import fcntl
@@ -20,25 +20,25 @@ _MEMORY = Path("/dev/shm")
 
 
 class RunFolder:
-    """A fresh folder, readable by its owner only."""
+    """A new folder, readable by its owner only."""
 
     def __init__(self) -> None:
         base = _base()
         base.mkdir(mode=0o700, parents=True, exist_ok=True)
         with base.with_suffix(".lock").open("w") as gate:
-            fcntl.flock(gate, fcntl.LOCK_EX)  # nobody tidies up between our folder and its lock
+            fcntl.flock(gate, fcntl.LOCK_EX)  # no other process may clean up before our folder is locked
             _remove_stale(base)
             self.path = Path(tempfile.mkdtemp(prefix=f"{os.getpid()}-", dir=base))
             self._lock = _try_lock(self.path)
 
     def folder(self, name: str) -> Path:
-        """A folder in it, created when needed."""
+        """A subfolder, which is created if it does not exist."""
         path = self.path / name
         path.mkdir(exist_ok=True)
         return path
 
     def remove(self) -> None:
-        """Remove everything and give up the lock."""
+        """Remove everything and release the lock."""
         shutil.rmtree(self.path, ignore_errors=True)
         if self._lock is not None:
             self._lock.close()
@@ -51,7 +51,7 @@ class RunFolder:
 
 
 def _base() -> Path:
-    """In memory if there is space, since etcd writes every change; else the temporary folder."""
+    """A folder in memory if there is space, since etcd writes every change; else the temporary folder."""
     parent = Path(tempfile.gettempdir())
     if _MEMORY.is_dir() and shutil.disk_usage(_MEMORY).free >= limits.CONTROL_PLANE_MEMORY_FREE_MIN:
         parent = _MEMORY
@@ -77,7 +77,7 @@ def _remove_stale(base: Path) -> None:
 
 
 def _lock_of_dead_owner(folder: Path) -> IO[str] | None:
-    """The lock of a folder whose owner is gone; None if it lives or the folder is removed."""
+    """The lock of a folder whose owner has ended; None if the owner runs or the folder is removed."""
     try:
         return _try_lock(folder)
     except FileNotFoundError:
@@ -85,24 +85,24 @@ def _lock_of_dead_owner(folder: Path) -> IO[str] | None:
 
 
 class PortsTaken(Exception):
-    """Not enough free ports in the range."""
+    """The range does not have enough free ports."""
 
 
 class PortLease:
-    """Some ports, ours until `release`."""
+    """Ports that are reserved until `release`."""
 
     def __init__(self, held: dict[int, IO[str]]) -> None:
         self._held = held
         self.ports = tuple(held)
 
     def release(self) -> None:
-        """Let others take the ports."""
+        """Release the ports."""
         for handle in self._held.values():
             handle.close()
 
 
 def reserve(count: int) -> PortLease:
-    """Take `count` ports. Raises PortsTaken."""
+    """Reserve `count` ports. Raises PortsTaken."""
     folder = Path(tempfile.gettempdir()) / f"phalanx-ports-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
     held: dict[int, IO[str]] = {}

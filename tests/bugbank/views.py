@@ -152,7 +152,7 @@ VIEWS: Final[tuple[Mutant, ...]] = (
         module="phalanx.cache.nodes",
         edits={
             "        self._used.remove(node, requests)\n        self._stale[node] = None\n"
-            "        log.node(node)\n        log.grew()\n": (
+            "        log.node(node)\n        log.mark_capacity_grew()\n": (
                 "        self._used.remove(node, requests)\n        self._stale[node] = None\n"
                 "        log.node(node)\n"
             )
@@ -174,8 +174,8 @@ VIEWS: Final[tuple[Mutant, ...]] = (
         issues=("Kueue #13687", "Kueue #13734"),
         module="phalanx.cache.cluster_objects",
         edits={
-            '    """A limit may be higher, a domain wider: whoever was refused is tried again."""\n'
-            "    log.grew()\n": "    return\n"
+            '    """A limit may be higher or a domain wider, so all refused gangs are tried again."""\n'
+            "    log.mark_capacity_grew()\n": "    return\n"
         },
         caught_by=Played("plays_views:limit_is_raised"),
     ),

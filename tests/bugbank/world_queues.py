@@ -124,7 +124,7 @@ QUEUES: Final[tuple[Mutant, ...]] = (
         module="phalanx.cache.nodes",
         edits={
             "        if self._written.get(key) != relevant:\n": (
-                "        log.grew()\n        if self._written.get(key) != relevant:\n"
+                "        log.mark_capacity_grew()\n        if self._written.get(key) != relevant:\n"
             )
         },
         caught_by=Played("plays_world_queues:heartbeats_trigger_no_cycles"),
@@ -140,7 +140,7 @@ QUEUES: Final[tuple[Mutant, ...]] = (
         name="a namespace that becomes selected does not trigger a cycle",
         issues=("Kueue #13734", "Kueue #13656"),
         module="phalanx.cache.cluster_objects",
-        edits={"        log.grew()\n        if (old or {})": "        if (old or {})"},
+        edits={"        log.mark_capacity_grew()\n        if (old or {})": "        if (old or {})"},
         caught_by=Played("plays_world_queues:a_namespace_becomes_selected"),
     ),
     Mutant(

@@ -138,4 +138,7 @@ def test_anti_affinity_applies_in_both_directions(
     (gang,) = [each for each in session.gangs.values() if each.name == "a"]
     assert len(session.eligibility(gang.members[0]).rejected) == (2 if found else 0)
     cache.apply(Assumed(PodUid("a"), NodeName("n")))
-    assert [cache.clash(one) for uid in "at" if (one := cache.pod(PodUid(uid)))] == [found, found]
+    assert [cache.anti_affinity_conflict(one) for uid in "at" if (one := cache.pod(PodUid(uid)))] == [
+        found,
+        found,
+    ]

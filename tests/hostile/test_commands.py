@@ -20,7 +20,7 @@ def test_a_duplicate_uid_is_refused(
     path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
     assert main(["decide", "-f", str(path)]) == 2
     named = f"{path}: {kind['kind']}"
-    expected = f"{named} b: metadata.uid: expected a UID of its own, found that of {named} a\n"
+    expected = f"{named} b: metadata.uid: expected a unique UID, found that of {named} a\n"
     assert capsys.readouterr().err == expected
 
 

@@ -66,7 +66,7 @@ def test_conditions_reported_since_the_node_joined_are_not_transitions(
 ) -> None:
     condition = {"type": "Ready", "status": "Unknown", "lastTransitionTime": turned}
     meta = {"name": "n", "uid": "u", "creationTimestamp": created}
-    assert read_node(node(metadata=meta, status={"conditions": [condition]})).turned == expected
+    assert read_node(node(metadata=meta, status={"conditions": [condition]})).condition_changes == expected
 
 
 def test_capacity_is_used_when_allocatable_is_missing() -> None:

@@ -376,7 +376,7 @@ PROBLEMS: list[tuple[dict[str, Any], Reason, str]] = [
             ]
         },
         Reason.INCONSISTENT_GANG,
-        "spec.subGroups[0].parent: 'a' lies inside itself",
+        "spec.subGroups[0].parent: 'a' is its own ancestor",
     ),
     (
         {"subGroups": [{"name": "a", "minMember": 1}, {"name": "a", "minMember": 1}], "minMember": 2},

@@ -406,9 +406,9 @@ TWO = PreemptionProblem(
     ("choice", "messages"),
     [
         (VictimSet((1,), 2, 2), []),
-        (VictimSet((0,), 1, 1), ["unit 0 goes without those that must go with it"]),
-        (VictimSet((0, 1), 3, 3), ["more is taken than floor 0 allows"]),
-        (VictimSet((1,), 1, 1), ["costs 2, and 1 is said"]),
+        (VictimSet((0,), 1, 1), ["unit 0 is chosen without the units that it requires"]),
+        (VictimSet((0, 1), 3, 3), ["eviction limit 0 is exceeded"]),
+        (VictimSet((1,), 1, 1), ["the cost is 2, not 1"]),
     ],
 )
 def test_the_checker_reports_invalid_victim_sets(choice: VictimSet, messages: list[str]) -> None:
@@ -427,6 +427,6 @@ def test_an_invalid_result_of_the_exact_search_is_dropped_and_reported(
     monkeypatch.setattr("phalanx.solver.preemption.exact.cheapest", lambda *_, **__: found)
     monkeypatch.setattr("phalanx.solver.preemption.engine.cost_bound", lambda *_: 0)
     chosen = choose_victims(problem)
-    assert chosen.errors == ("costs 3, and 1 is said",)
+    assert chosen.errors == ("the cost is 3, not 1",)
     assert chosen.choice is not None
     assert (chosen.choice.units, chosen.choice.proven) == ((1, 2), False)

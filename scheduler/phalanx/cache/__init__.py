@@ -1,4 +1,4 @@
-"""What the scheduler knows of the cluster: events in, changes and snapshots out. No I/O.
+"""Cluster state: applies events of API objects, and builds snapshots for cycles. No I/O.
 
-`cache.py` is the whole of it; each kind of object has its table, `ledger.py` counts what is used.
+`cache.py` is the entry point. Each kind of object has its own table; `usage.py` sums up what pods use.
 """

@@ -1,8 +1,8 @@
-"""The cache: events in, changes and snapshots out.
+"""The cache: applies events, and returns what changed; builds snapshots.
 
-It holds what the API says about pods, nodes and all that surrounds them, plus the pods that we have decided
-to bind and that the API does not show yet. Events of different kinds may come in any order, twice, or late;
-the same objects always give the same snapshot.
+It holds the objects of the API, and the pods that the scheduler decided to bind and that the API does not
+show yet. Events of different kinds may arrive in any order, more than once, or late. The same objects always
+give the same snapshot.
 """
 
 from collections.abc import Iterable, Mapping
@@ -28,9 +28,9 @@ from phalanx.model.snapshot import Snapshot
 
 
 class Cache:
-    """Everything known of one cluster, seen by the scheduler of this name.
+    """The state of one cluster, for the scheduler of this name.
 
-    Kinds that no decision looks at (leases) are accepted and not kept.
+    Kinds that no decision depends on (leases) are accepted and dropped.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class Cache:
         pod_annotations: Iterable[str] = (),
         node_annotations: Iterable[str] = (),
     ) -> None:
-        """`pod_annotations`, `node_annotations`: keys of the annotations to keep; all others are dropped."""
+        """`pod_annotations`, `node_annotations`: keys of the annotations to keep. All others are dropped."""
         self._version = 0
         self._pod_annotations = tuple(sorted(set(pod_annotations)))
         self._node_annotations = tuple(sorted(set(node_annotations)))
@@ -48,25 +48,25 @@ class Cache:
         self._gangs = GangTable(scheduler_name=scheduler_name)
         self._foreign = ForeignUsage(scheduler_name=scheduler_name)
         self._claims = ClaimTables()
-        self._surroundings = ClusterObjects(
+        self._cluster_objects = ClusterObjects(
             namespace_changed=self._gangs.namespace_changed, class_changed=self._class_changed
         )
         self._pods = PodTable(
             changed=self._pod_changed,
-            classes=self._surroundings.classes.by_name,
+            classes=self._cluster_objects.classes.by_name,
             annotation_keys=self._pod_annotations,
         )
-        self._standing = PlacedPodIndex(scheduler_name=scheduler_name, pods=self._pods.values)
+        self._placed_pods = PlacedPodIndex(scheduler_name=scheduler_name, pods=self._pods.values)
         self._kinds: Mapping[str, ObjectStore[Any]] = {
             "Pod": self._pods,
             "Node": self._nodes,
             "NodeResourceTopology": self._nodes.zones,
             "PodGroup": self._gangs.groups,
-            "Queue": self._surroundings.queues,
-            "Topology": self._surroundings.topologies,
-            "Namespace": self._surroundings.namespaces,
-            "PriorityClass": self._surroundings.classes,
-            "PodDisruptionBudget": self._surroundings.budgets,
+            "Queue": self._cluster_objects.queues,
+            "Topology": self._cluster_objects.topologies,
+            "Namespace": self._cluster_objects.namespaces,
+            "PriorityClass": self._cluster_objects.classes,
+            "PodDisruptionBudget": self._cluster_objects.budgets,
             "PersistentVolumeClaim": self._claims.claims,
             "PersistentVolume": self._claims.volumes,
             "StorageClass": self._claims.classes,
@@ -75,14 +75,14 @@ class Cache:
     # --- events -------------------------------------------------------------------------------------------
 
     def apply(self, event: Event) -> Changes:
-        """Take one event, and say what it changed."""
+        """Apply one event, and return what it changed."""
         return self.apply_all((event,))
 
     def apply_all(self, events: Iterable[Event]) -> Changes:
-        """Take several events, and say what they changed together.
+        """Apply several events, and return their changes together.
 
-        A Relisted event of thousands of objects, or as many events, makes as many new objects at once: the
-        caller turns the garbage collector off meanwhile (`gc.disable()`), or it takes most of the time.
+        A Relisted event creates thousands of objects at once. The caller should turn off the garbage
+        collector meanwhile (`gc.disable()`), because it would take most of the time.
         """
         log = ChangeLog()
         for event in events:
@@ -114,7 +114,7 @@ class Cache:
             relist(self._kinds[event.kind], event, log)
 
     def _pod_changed(self, old: Pod | None, new: Pod | None, log: ChangeLog) -> None:
-        """Carry a pod's change to its node and to its gang."""
+        """Update the node and the gang of a changed pod."""
         pod = new or old
         assert pod is not None
         log.pod(pod.uid)
@@ -128,7 +128,7 @@ class Cache:
             if before is not None:
                 self._nodes.release(*before, log)
         self._foreign.replace(old, new)
-        self._standing.replace(old, new, log)
+        self._placed_pods.replace(old, new, log)
         self._gangs.replace(old, new, log)
 
     def _class_changed(self, name: str, log: ChangeLog) -> None:
@@ -138,19 +138,19 @@ class Cache:
     # --- questions ----------------------------------------------------------------------------------------
 
     def snapshot(self, *, now: int, seed: int, memory: Memory) -> Snapshot:
-        """Everything a cycle may know; `now` in milliseconds since the epoch. What is unchanged is shared."""
+        """The input of a cycle; `now` in milliseconds since the epoch. Unchanged parts are shared."""
         self._refresh()
-        pod_affinity_terms, placed_pods = self._standing.view()
+        pod_affinity_terms, placed_pods = self._placed_pods.view()
         return Snapshot(
             now=now,
             seed=seed,
             nodes=self._nodes.view(),
             gangs=self._gangs.view(),
-            queues=self._surroundings.queue_tree(),
+            queues=self._cluster_objects.queue_tree(),
             queue_usage=self._gangs.usage(),
             foreign=self._foreign.view(),
-            namespace_labels=self._surroundings.namespaces.by_name(),
-            topologies=self._surroundings.all_topologies(self._nodes.nodes()),
+            namespace_labels=self._cluster_objects.namespaces.by_name(),
+            topologies=self._cluster_objects.all_topologies(self._nodes.nodes()),
             claims=self._claims.view(),
             capacity_version=self._version,
             memory=memory,
@@ -158,45 +158,46 @@ class Cache:
             placed_pods=placed_pods,
             pod_annotations=self._pod_annotations,
             node_annotations=self._node_annotations,
-            disruption_budgets=self._surroundings.disruption_budgets(),
+            disruption_budgets=self._cluster_objects.disruption_budgets(),
         )
 
-    def around(self, names: Iterable[NodeName], *, now: int = 0) -> Snapshot:
-        """These nodes, and what else decides which pods may run there: no gangs, no memory."""
+    def node_snapshot(self, names: Iterable[NodeName], *, now: int = 0) -> Snapshot:
+        """These nodes, and the objects that decide which pods may run there: no gangs, no memory."""
         states = {name: state for name in names if (state := self._nodes.state(name)) is not None}
         return Snapshot(
             now=now,
             seed=0,
             nodes=states,
-            queues=self._surroundings.queue_tree(),
-            namespace_labels=self._surroundings.namespaces.by_name(),
+            queues=self._cluster_objects.queue_tree(),
+            namespace_labels=self._cluster_objects.namespaces.by_name(),
             claims=self._claims.view(),
             pod_annotations=self._pod_annotations,
             node_annotations=self._node_annotations,
         )
 
     def pod(self, uid: PodUid) -> Pod | None:
-        """A pod as it is known now, assumed where it is."""
+        """A pod, with its assumed node if it has one."""
         return self._pods.get(uid)
 
     def gang(self, gang: GangId) -> Gang | None:
-        """A gang as it is known now."""
+        """One gang."""
         self._refresh()
         return self._gangs.get(gang)
 
     def gang_ids(self) -> tuple[GangId, ...]:
-        """Every gang, by age, namespace and name."""
+        """All gangs, by age, namespace and name."""
         self._refresh()
         oldest_first = sorted(self._gangs.view().values(), key=_age)
         return tuple(gang.id for gang in oldest_first)
 
     def node_state(self, name: NodeName) -> NodeState | None:
-        """A node with what is used and free on it now."""
+        """A node with its usage and free capacity."""
         return self._nodes.state(name)
 
-    def clash(self, pod: Pod) -> str:
-        """The label by which a pod is near pods that it must be apart from on its node; empty for none."""
-        for key, node in self._standing.avoided(pod, self._surroundings.namespaces.by_name()):
+    def anti_affinity_conflict(self, pod: Pod) -> str:
+        """The topology key by which anti-affinity forbids the node of this pod; empty if nothing forbids
+        it."""
+        for key, node in self._placed_pods.avoided(pod, self._cluster_objects.namespaces.by_name()):
             here = self._nodes.state(pod.node) if pod.node is not None else None
             there = self._nodes.state(node)
             value = here.node.labels.get(key) if here is not None else None
@@ -205,19 +206,20 @@ class Cache:
         return ""
 
     def check_invariants(self) -> None:
-        """Assert that what is kept by increments equals what the objects add up to; nothing leaks."""
+        """Assert that incrementally updated state equals the state recomputed from all objects."""
         self._refresh()
         pods = self._pods.values()
         self._pods.check()
         self._nodes.check(pods)
         self._foreign.check(pods)
-        self._standing.check(pods)
+        self._placed_pods.check(pods)
         self._gangs.check(pods)
         self._claims.check()
 
     def _refresh(self) -> None:
         self._gangs.refresh(
-            namespaces=self._surroundings.namespaces.by_name(), classes=self._surroundings.classes.by_name()
+            namespaces=self._cluster_objects.namespaces.by_name(),
+            classes=self._cluster_objects.classes.by_name(),
         )
 
 
@@ -226,7 +228,7 @@ def _age(gang: Gang) -> tuple[int, str, str, str]:
 
 
 def _only_started(before: tuple[NodeName, Resources], after: tuple[NodeName, Resources]) -> bool:
-    """Whether the pod holds the same, but has its place in a NUMA zone since."""
+    """Whether the pod holds the same resources, but now in a NUMA zone."""
     (node, pod_usage), (other, now) = before, after
     return (
         node == other
@@ -237,7 +239,7 @@ def _only_started(before: tuple[NodeName, Resources], after: tuple[NodeName, Res
 
 
 def _held(pod: Pod | None) -> tuple[NodeName, Resources] | None:
-    """Where a pod takes room, and how much."""
+    """The node on which a pod holds capacity, and how much."""
     if pod is None or pod.node is None or not pod.holds_node:
         return None
     return pod.node, pod_usage(pod)

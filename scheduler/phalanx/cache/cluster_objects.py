@@ -1,4 +1,4 @@
-"""What surrounds pods and nodes: queues, topologies, namespaces, priority classes, budgets. Few of each."""
+"""Objects of which a cluster has few: queues, topologies, namespaces, priority classes, budgets, volumes."""
 
 from collections.abc import Callable, Mapping
 
@@ -33,7 +33,7 @@ Named = Callable[[str, ChangeLog], None]
 
 
 class ClusterObjects:
-    """One table per kind. The callbacks are told the name of a namespace or class that changed for gangs."""
+    """One table per kind. The callbacks get the name of a changed namespace or class, to update gangs."""
 
     def __init__(self, *, namespace_changed: Named, class_changed: Named) -> None:
         self._namespace_changed = namespace_changed
@@ -52,21 +52,22 @@ class ClusterObjects:
         self._implied: tuple[object, object, Mapping[str, Topology]] | None = None
 
     def queue_tree(self) -> Mapping[QueueName, Queue]:
-        """All queues, `default` among them; the same mapping until a queue changes."""
+        """All queues, including `default`. It is the same mapping until a queue changes."""
         queues = self.queues.by_name()
         if self._tree is None or self._tree[0] is not queues:
             self._tree = (queues, queue_tree(queues.values()))
         return self._tree[1]
 
     def all_topologies(self, nodes: Mapping[str, Node]) -> Mapping[str, Topology]:
-        """All topologies with the default; the same mapping until a topology or `nodes` is another one."""
+        """All topologies, including the default. It is the same mapping until a topology or `nodes`
+        changes."""
         declared = self.topologies.by_name()
         if self._implied is None or self._implied[0] is not declared or self._implied[1] is not nodes:
             self._implied = (declared, nodes, all_topologies(declared, nodes.values()))
         return self._implied[2]
 
     def disruption_budgets(self) -> tuple[DisruptionBudget, ...]:
-        """All of them, by namespace and name; the same tuple until one changes."""
+        """All budgets, by namespace and name. It is the same tuple until a budget changes."""
         if self._budgets is None:
             self._budgets = tuple(sorted(self.budgets.values(), key=lambda each: (each.namespace, each.name)))
         return self._budgets
@@ -74,24 +75,24 @@ class ClusterObjects:
     def _on_budget(
         self, _key: Key, old: DisruptionBudget | None, new: DisruptionBudget | None, log: ChangeLog
     ) -> None:
-        """One that allows more, or protects other pods, may let somebody be evicted."""
+        """A budget that allows more evictions, or protects other pods, may permit a preemption."""
         self._budgets = None
         if old is None:
             return
         if new is None or new.allowed > old.allowed or replace(new, allowed=old.allowed) != old:
-            log.grew()
+            log.mark_capacity_grew()
 
     def _on_namespace(self, key: Key, old: Labels | None, new: Labels | None, log: ChangeLog) -> None:
-        """A queue may be open to it now; and it may name another queue for its gangs."""
-        log.grew()
+        """A queue may now admit the namespace, and the namespace may name another queue for its gangs."""
+        log.mark_capacity_grew()
         if (old or {}).get(LABEL_QUEUE) != (new or {}).get(LABEL_QUEUE):
             self._namespace_changed(key[1], log)
 
     def _on_class(
         self, key: Key, _old: PriorityLevel | None, _new: PriorityLevel | None, log: ChangeLog
     ) -> None:
-        """Whose priority is lower now may be evicted for others."""
-        log.grew()
+        """Gangs whose priority is now lower may be evicted for others."""
+        log.mark_capacity_grew()
         self._class_changed(key[1], log)
 
 
@@ -100,18 +101,18 @@ def _labels(written: core.Namespace) -> Labels:
 
 
 def _on_queue(key: Key, old: Queue | None, new: Queue | None, log: ChangeLog) -> None:
-    """What it used in the past is told by ourselves and lets nobody in."""
+    """A change of the past usage alone comes from our own status write and admits no gang."""
     if old is None or new is None or replace(old, past=new.past) != new:
         _may_fit_more(key, old, new, log)
 
 
 def _may_fit_more(_key: Key, _old: object, _new: object, log: ChangeLog) -> None:
-    """A limit may be higher, a domain wider: whoever was refused is tried again."""
-    log.grew()
+    """A limit may be higher or a domain wider, so all refused gangs are tried again."""
+    log.mark_capacity_grew()
 
 
 class ClaimTables:
-    """The three kinds, and what each claim means now."""
+    """The three kinds that describe volumes, and the state of each claim that follows from them."""
 
     def __init__(self) -> None:
         self.claims: Table[core.PersistentVolumeClaim, ClaimSource] = Table(
@@ -126,7 +127,7 @@ class ClaimTables:
         self._view: Mapping[str, VolumeClaim] | None = None
 
     def view(self) -> Mapping[str, VolumeClaim]:
-        """All claims by "namespace/name", sorted; the same mapping until something changes."""
+        """All claims by "namespace/name", sorted. It is the same mapping until something changes."""
         if self._view is None:
             self._view = {"/".join(key): self._resolved[key] for key in sorted(self._resolved)}
         return self._view
@@ -150,7 +151,7 @@ class ClaimTables:
             self._resolve(claim, log)
 
     def _class_changed(self, _key: Key, _old: bool | None, _new: bool | None, log: ChangeLog) -> None:
-        """Only claims without a volume look at their class."""
+        """A class matters only to claims without a volume."""
         for claim in self._by_volume.get("", ()):
             self._resolve(claim, log)
 
@@ -166,14 +167,14 @@ class ClaimTables:
         if self._resolved.get(key) != resolved:
             self._resolved[key] = resolved
             self._view = None
-            log.grew()
+            log.mark_capacity_grew()
 
     def _binds_late(self, source: ClaimSource) -> bool:
         return self.classes.get(("", source.storage_class)) or False
 
     def check(self) -> None:
-        """Assert that nothing is kept for claims that are gone."""
+        """Assert that no state remains of deleted claims."""
         keys = set(self.claims.keys())
-        assert self._resolved.keys() == keys, "a deleted claim left something behind"
+        assert self._resolved.keys() == keys, "state of a deleted claim remains"
         assert {key for users in self._by_volume.values() for key in users} == keys
         assert all(self._by_volume.values()), "an empty entry by volume"

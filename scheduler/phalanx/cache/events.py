@@ -1,4 +1,4 @@
-"""What the cache is told, and what it says about each: its input events, and the changes that follow."""
+"""Input events of the cache, and the changes that it returns for each of them."""
 
 from collections.abc import Iterable
 
@@ -12,9 +12,10 @@ __all__ = ["NOTHING", "Applied", "Assumed", "Changes", "Deleted", "Event", "Forg
 
 
 class Assumed(Struct, frozen=True):
-    """We decided that this pod goes to this node; until the API says so, or Forgotten, it counts as there.
+    """The scheduler decided to bind this pod to this node. The decision counts until the API shows the node,
+    or until Forgotten.
 
-    `device`: where on the node its share of a GPU is.
+    `device`: the device of its GPU share on the node.
     """
 
     pod: PodUid
@@ -23,7 +24,7 @@ class Assumed(Struct, frozen=True):
 
 
 class Forgotten(Struct, frozen=True):
-    """The bind of an assumed pod certainly did not happen: the pod waits again, held if a `hold` is given."""
+    """The bind of an assumed pod did not happen. The pod waits again, with a back-off if `hold` is given."""
 
     pod: PodUid
     bind_backoff: BindBackoff | None = None
@@ -33,11 +34,11 @@ Event = Applied | Deleted | Relisted | Assumed | Forgotten
 
 
 class Changes(Struct, frozen=True, gc=False):
-    """What one event, or several, changed in the cache; empty when nothing changed that a decision can see.
+    """What one event, or several, changed in the cache. It is empty if no decision can depend on the change.
 
-    `capacity_grew`: something now lets more fit than before (the snapshot's `capacity_version` has grown).
-    `may_unblock`: a waiting gang may be placeable now that was not before, so a cycle is worth running.
-    `has_new_verdicts`: there is something new to say of a gang that waits, even if none is placeable since.
+    `capacity_grew`: more may fit than before, and the snapshot's `capacity_version` has grown.
+    `may_unblock`: a waiting gang that could not be placed may be placeable now, so a cycle is worth running.
+    `has_new_verdicts`: the verdict of a waiting gang may change, even if no gang became placeable.
     """
 
     pods: tuple[PodUid, ...] = ()
@@ -52,50 +53,50 @@ NOTHING = Changes()
 
 
 class ChangeLog:
-    """Each thing that changed once, in the order of its first change."""
+    """Collects changes, each one once, in the order of its first occurrence."""
 
     def __init__(self) -> None:
         self._pods: dict[PodUid, None] = {}
         self._nodes: dict[NodeName, None] = {}
         self._gangs: dict[GangId, None] = {}
         self.capacity_grew = False
-        self._may_help = False
-        self._may_tell = False
+        self._may_unblock = False
+        self._has_new_verdicts = False
 
     def pod(self, uid: PodUid) -> None:
         """This pod was added, changed or removed."""
         self._pods[uid] = None
 
     def node(self, name: NodeName) -> None:
-        """This node, or what is used on it, changed."""
+        """This node, or its usage, changed."""
         self._nodes[name] = None
 
     def gangs(self, ids: Iterable[GangId]) -> None:
-        """Members or terms of these gangs changed."""
+        """Members or the spec of these gangs changed."""
         self._gangs.update(dict.fromkeys(ids))
 
-    def helps(self) -> None:
+    def mark_may_unblock(self) -> None:
         """A gang that could not be placed before may be placeable now."""
-        self._may_help = True
+        self._may_unblock = True
 
-    def tells(self) -> None:
-        """The verdict on a gang may be another now; it cannot be placed any better than before."""
-        self._may_tell = True
+    def mark_new_verdicts(self) -> None:
+        """The verdict of a gang may change, but the gang has not become placeable."""
+        self._has_new_verdicts = True
 
-    def grew(self) -> None:
-        """More fits now than before, whoever it is that fits."""
+    def mark_capacity_grew(self) -> None:
+        """More may fit than before, for any gang."""
         self.capacity_grew = True
-        self._may_help = True
+        self._may_unblock = True
 
     def changes(self) -> Changes:
-        """All of it, frozen."""
-        if not (self._pods or self._nodes or self._gangs or self._may_help):
+        """All of them, frozen."""
+        if not (self._pods or self._nodes or self._gangs or self._may_unblock):
             return NOTHING
         return Changes(
             pods=tuple(self._pods),
             nodes=tuple(self._nodes),
             gangs=tuple(self._gangs),
             capacity_grew=self.capacity_grew,
-            may_unblock=self._may_help,
-            has_new_verdicts=self._may_tell,
+            may_unblock=self._may_unblock,
+            has_new_verdicts=self._has_new_verdicts,
         )

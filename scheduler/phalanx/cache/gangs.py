@@ -1,4 +1,4 @@
-"""Gangs: which pods may belong together, and the gangs that they are, read anew where something changed."""
+"""Gangs: groups pods by their gang key, and rebuilds the gangs whose objects changed."""
 
 from bisect import insort
 from collections.abc import Iterable, Mapping
@@ -19,13 +19,13 @@ from phalanx.model.pods import Pod
 from phalanx.model.resources import Resources
 
 _INSERTED_MAX: Final = 64
-"""Gangs that find their place one by one; sorting all in is quicker from about here."""
+"""Up to this number of changed gangs, each is inserted by bisection. Above it, sorting all is faster."""
 
 
 class GangTable:
-    """Pods by the key under which they look for their gang. `refresh` must run before any question is asked.
+    """Pods by gang key, and the gangs of each key. Call `refresh` before any query.
 
-    A gang that has started is remembered as long as it has members that count: what was read before tells.
+    A started gang stays started while it has active members. The gang that was built last records this.
     """
 
     def __init__(self, *, scheduler_name: str) -> None:
@@ -44,17 +44,18 @@ class GangTable:
     # --- events -------------------------------------------------------------------------------------------
 
     def replace(self, old: Pod | None, new: Pod | None, log: ChangeLog) -> None:
-        """A pod came, changed or went. Pods of others that are in no group are no gang of ours."""
+        """A pod was added, changed or removed. Pods of other schedulers without a group are not in any
+        gang."""
         before = gang_key(old) if old is not None else None
         after = gang_key(new) if new is not None else None
         old_key, new_key = self._kept_under(old, before), self._kept_under(new, after)
         changes_gang = before is not None and after is not None and before != after
         if old is not None and new is not None and _moved_what_it_holds(old, new, changes_gang):
-            log.grew()
+            log.mark_capacity_grew()
         elif changes_gang or self._may_help(old, new, before):
-            log.helps()
+            log.mark_may_unblock()
         elif old is None and new is not None and new.is_waiting and new_key is not None:
-            log.tells()
+            log.mark_new_verdicts()
         if old is not None and old_key is not None and old_key != new_key:
             self._leave(old, old_key)
             self._touch(old_key, log)
@@ -63,31 +64,32 @@ class GangTable:
             self._touch(new_key, log)
 
     def namespace_changed(self, namespace: str, log: ChangeLog) -> None:
-        """The namespace's labels may name the queue of its gangs."""
+        """The labels of the namespace may name the queue of its gangs."""
         for key in self._pods:
             if key.namespace == namespace:
                 self._touch(key, log)
 
     def class_changed(self, name: str, log: ChangeLog) -> None:
-        """The gangs of PodGroups that name this PriorityClass have another priority."""
+        """The priority of gangs changed whose PodGroup names this PriorityClass."""
         for group in self.groups.values():
             if group.priority_class == name:
                 self._touch(GangKey(GangKind.POD_GROUP, group.namespace, group.name), log)
 
     def _group_changed(self, key: Key, old: PodGroup | None, new: PodGroup | None, log: ChangeLog) -> None:
-        """Its status and version change with each of our own writes; that helps nobody."""
+        """Our own status writes change the status and the version of a PodGroup. They unblock no gang."""
         gang = GangKey(GangKind.POD_GROUP, *key)
         self._stale[gang] = None
         log.gangs(gang_id(gang, group) for group in (old, new))
         if gang in self._pods and (_queue_of(old) != _queue_of(new) or _worth(old) != _worth(new)):
-            log.grew()
+            log.mark_capacity_grew()
         elif old is None or new is None or _terms(old) != _terms(new):
-            log.helps()
+            log.mark_may_unblock()
 
     def _may_help(self, old: Pod | None, new: Pod | None, before: GangKey | None) -> bool:
-        """Whether a waiting pod of ours is new or not what it was, or one has left its gang, of key `before`.
+        """Whether a waiting pod of ours is new or changed, or a pod left its gang, which has the key
+        `before`.
 
-        What we write into pods ourselves, the PodScheduled condition, comes back and helps nobody.
+        The PodScheduled condition that the scheduler writes itself does not count.
         """
         if new is not None and new.is_waiting:
             if new.scheduler_name != self._scheduler_name:
@@ -98,7 +100,7 @@ class GangTable:
         return old is not None and old.is_waiting and before is not None and before.kind is not GangKind.POD
 
     def _is_short(self, new: Pod) -> bool:
-        """Whether the gang of this new pod cannot start for want of members, however many there are of it."""
+        """Whether the gang of this new pod still has too few members to start."""
         key = gang_key(new)
         if key.kind is GangKind.POD or any(gang.started for gang in self._gangs.get(key, ())):
             return False
@@ -134,7 +136,7 @@ class GangTable:
     def refresh(
         self, *, namespaces: Mapping[str, Mapping[str, str]], classes: Mapping[str, PriorityLevel]
     ) -> None:
-        """Read anew what changed."""
+        """Rebuild the gangs whose objects changed."""
         for key in self._stale:
             old = self._gangs.pop(key, ())
             new = self._read(key, old, namespaces, classes) if key in self._pods else ()
@@ -144,10 +146,10 @@ class GangTable:
                 self._gangs[key] = new
         self._stale = {}
         if len(self._changed) > len(self._by_id):
-            self.view()  # nobody asks for it where another process decides, and changes must not pile up
+            self.view()  # a remote decider never calls it; the list of changes must stay short
 
     def _exchange(self, old: tuple[Gang, ...], new: tuple[Gang, ...]) -> None:
-        """A pod that moves from one key to another may be there already under its new one."""
+        """Replace gangs. A pod that moves to another key may already be listed under its new key."""
         for gang in old:
             if self._by_id.get(gang.id) is gang:
                 del self._by_id[gang.id]
@@ -176,7 +178,7 @@ class GangTable:
         return self._by_id.get(gang)
 
     def view(self) -> Mapping[GangId, Gang]:
-        """All gangs, sorted by identity; the same mapping until something changes."""
+        """All gangs, sorted by ID. It is the same mapping until something changes."""
         if self._moved:
             self._put_in_order()
             self._view = dict(zip(self._order, map(self._by_id.__getitem__, self._order), strict=True))
@@ -186,7 +188,7 @@ class GangTable:
         return self._view
 
     def _put_in_order(self) -> None:
-        """What stays is in order already: few find their places, many are sorted in, which only merges."""
+        """Restore the sort order: insert a few gangs by bisection; sort many, which merges sorted runs."""
         came = self._moved.intersection(self._by_id)
         gone = self._moved - came
         came.difference_update(self._view)
@@ -199,15 +201,15 @@ class GangTable:
         self._moved = set()
 
     def usage(self) -> Mapping[QueueName, Mapping[NodeName, Resources]]:
-        """What each queue uses on each node."""
+        """Usage per queue and node."""
         return self._usage.view()
 
     def check(self, pods: Iterable[Pod]) -> None:
-        """Assert that every pod of ours is in exactly one gang, and that the queues' usage is theirs."""
+        """Assert that every pod of ours is in exactly one gang, and that the usage of queues is correct."""
         ours = sorted([pod.uid for pod in pods if pod.scheduler_name == self._scheduler_name])
         members = [pod for gang in self._by_id.values() for pod in gang.members]
         assert ours == sorted([pod.uid for pod in members if pod.scheduler_name == self._scheduler_name])
-        assert list(self.view()) == self._order == sorted(self._by_id), "gangs are not in order"
+        assert list(self.view()) == self._order == sorted(self._by_id), "gangs are not sorted"
         assert sorted(self._by_id) == sorted([gang.id for gangs in self._gangs.values() for gang in gangs])
         assert self._gangs.keys() <= self._pods.keys(), "gangs without candidates"
         assert all(self._pods.values()), "an empty entry of candidates"
@@ -222,15 +224,16 @@ def _queue_of(group: PodGroup | None) -> str | None:
 
 
 def _worth(group: PodGroup | None) -> object:
-    """By what it is decided whether its pods may be evicted for others, and which guarantee they count on."""
+    """The fields that decide whether its pods may be evicted, and which guarantee covers them."""
     return (group.priority_class, group.spec.disruption) if group is not None else None
 
 
 def _moved_what_it_holds(old: Pod, new: Pod, changes_gang: bool) -> bool:
-    """Whether a pod on a node changed gangs or queues: the queue that it left has room."""
+    """Whether a pod on a node changed its gang or queue, which frees quota of the queue that it left."""
     return old.holds_node and (changes_gang or old.queue != new.queue)
 
 
 def _terms(group: PodGroup) -> PodGroup:
-    """What a PodGroup asks for, without what we write into it, and when it was saved."""
+    """A PodGroup without the fields that the scheduler writes, and without the time of its last
+    checkpoint."""
     return structs.replace(group, resource_version="", started=False, checkpointed=0, ignored="")

@@ -1,7 +1,7 @@
-"""Nodes, and what their pods use of them.
+"""Nodes and their usage.
 
-Pods, nodes and their NUMA zones arrive in any order: what is used, and what zones there are, is kept by the
-node's name, be the node known or not.
+Pods, nodes and NUMA zones arrive in any order. Usage and zones are therefore stored by node name, whether or
+not the node is known.
 """
 
 from collections.abc import Iterable, Mapping
@@ -27,7 +27,7 @@ _encode: Final = Encoder().encode
 
 
 class NodeTable:
-    """All nodes with their usage; a node state is made anew only when its node or its usage changed."""
+    """All nodes with their usage. A NodeState is rebuilt only when its node or its usage changed."""
 
     def __init__(self, *, annotation_keys: tuple[str, ...] = ()) -> None:
         self._annotation_keys = annotation_keys
@@ -44,7 +44,7 @@ class NodeTable:
     # --- events -------------------------------------------------------------------------------------------
 
     def apply(self, written: core.Node, log: ChangeLog) -> None:
-        """A node was added or modified. Most modifications are heartbeats: they end here."""
+        """A node was added or modified. Most modifications are heartbeats and are ignored."""
         key = ("", written.metadata.name)
         relevant = _encode(_relevant_fields(written, self._annotation_keys))
         if self._written.get(key) != relevant:
@@ -52,67 +52,67 @@ class NodeTable:
             self._nodes.apply(written, log)
 
     def delete(self, key: Key, uid: str, log: ChangeLog) -> None:
-        """A node is gone; its pods may still be there."""
+        """A node was deleted. Its pods may still exist."""
         self._nodes.delete(key, uid, log)
         if self._nodes.get(key) is None:
             self._written.pop(key, None)
 
     def keys(self) -> tuple[Key, ...]:
-        """Every known node."""
+        """All known nodes."""
         return self._nodes.keys()
 
     def take(self, node: NodeName, requests: Resources, log: ChangeLog) -> None:
-        """A pod is on this node now."""
+        """A pod now uses this node."""
         self._used.add(node, requests)
         self._stale[node] = None
         log.node(node)
 
     def release(self, node: NodeName, requests: Resources, log: ChangeLog) -> None:
-        """A pod is not on this node any more."""
+        """A pod no longer uses this node."""
         self._used.remove(node, requests)
         self._stale[node] = None
         log.node(node)
-        log.grew()
+        log.mark_capacity_grew()
 
     def start(self, node: NodeName, before: Resources, after: Resources, log: ChangeLog) -> None:
-        """A pod holds what it held, but has its NUMA zone now: where a node has any, that may help others."""
+        """A pod has started and has its NUMA zone now. On a node with zones, this may let other pods fit."""
         self._used.add(node, after)
         self._used.remove(node, before)
         self._stale[node] = None
         log.node(node)
         if self.zones.get(("", node)) is not None:
-            log.grew()
+            log.mark_capacity_grew()
 
     def _changed(self, key: Key, old: Node | None, new: Node | None, log: ChangeLog) -> None:
-        """A node that is lost makes nothing fit, but its gangs may have to be helped."""
+        """A lost node frees no capacity, but its gangs may need recovery."""
         name = NodeName(key[1])
         self._stale[name] = None
         log.node(name)
         if old is not None and (new is None or _may_lose_pods(old, new)):
-            log.helps()
+            log.mark_may_unblock()
         if new is not None and (old is None or not _only_took_away(old, new)):
-            log.grew()
+            log.mark_capacity_grew()
 
     def _zones_changed(
         self, key: Key, old: NumaReport | None, new: NumaReport | None, log: ChangeLog
     ) -> None:
-        """What is published each minute mostly takes away, or gives what the end of a pod gave before."""
+        """Most periodic reports only take zones away, or free what the end of a pod has already freed."""
         name = NodeName(key[1])
         self._stale[name] = None
         log.node(name)
         if self._nodes.get(key) is not None and not _only_took_zones(old, new):
-            log.grew()
+            log.mark_capacity_grew()
 
     # --- questions ----------------------------------------------------------------------------------------
 
     def state(self, name: NodeName) -> NodeState | None:
-        """A node with what is used and free on it now; None for an unknown node."""
+        """A node with its usage and free capacity; None for an unknown node."""
         if name in self._stale:
             self._refresh(name)
         return self._states.get(name)
 
     def view(self) -> Mapping[NodeName, NodeState]:
-        """All known nodes, sorted by name; the same mapping until something changes."""
+        """All known nodes, sorted by name. It is the same mapping until something changes."""
         if self._stale:
             for name in self._stale:
                 self._refresh(name)
@@ -125,7 +125,7 @@ class NodeTable:
         return self._view
 
     def nodes(self) -> Mapping[str, Node]:
-        """The nodes alone, by name; the same mapping until one of them, not its usage, changes."""
+        """Nodes by name, without usage. It is the same mapping until a node changes."""
         return self._nodes.by_name()
 
     def _read(self, written: core.Node) -> Node:
@@ -144,18 +144,18 @@ class NodeTable:
         self._states[name] = NodeState(node=node, used=used, free=subtract(node.allocatable, used))
 
     def check(self, pods: Iterable[Pod]) -> None:
-        """Assert that the usage is what these pods, all there are, use."""
+        """Assert that the usage equals that of `pods`, which are all pods."""
         recomputed: Ledger[NodeName] = Ledger()
         for pod in pods:
             if pod.node is not None and pod.holds_node:
                 recomputed.add(pod.node, pod_usage(pod))
         assert recomputed.view() == self._used.view(), "usage of nodes differs from the sum of their pods"
-        assert self._written.keys() == set(self._nodes.keys()), "a deleted node left something behind"
+        assert self._written.keys() == set(self._nodes.keys()), "state of a deleted node remains"
         assert self.view().keys() == {key[1] for key in self._nodes.keys()}  # noqa: SIM118
 
 
 def _relevant_fields(written: core.Node, annotation_keys: tuple[str, ...]) -> tuple[Any, ...]:
-    """Everything of a node that `read_node` looks at."""
+    """All fields of a node that `read_node` reads."""
     meta, status = written.metadata, written.status
     return (
         meta.uid,
@@ -168,7 +168,7 @@ def _relevant_fields(written: core.Node, annotation_keys: tuple[str, ...]) -> tu
 
 
 def _only_took_zones(old: NumaReport | None, new: NumaReport | None) -> bool:
-    """Whether a pod that found no zone before certainly finds none now."""
+    """Whether no pod that found no zone before can find one now."""
     before, after = (each.numa if each is not None else None for each in (old, new))
     if before is None or after is None:
         return before is None
@@ -182,7 +182,7 @@ def _is_at_most(amounts: Amounts, limits: Amounts) -> bool:
 
 
 def _may_lose_pods(old: Node, new: Node) -> bool:
-    """Whether the pods on it may be in danger since: another condition, or another NoExecute taint."""
+    """Whether its pods may be at risk: a condition or a NoExecute taint changed."""
     return old.conditions != new.conditions or _evicting(old) != _evicting(new)
 
 
@@ -191,7 +191,7 @@ def _evicting(node: Node) -> list[Taint]:
 
 
 def _only_took_away(old: Node, new: Node) -> bool:
-    """Whether a pod that did not fit on the node before certainly does not fit now."""
+    """Whether no pod that did not fit on the node before can fit now."""
     return (
         old.labels == new.labels
         and old.annotations == new.annotations
@@ -203,6 +203,6 @@ def _only_took_away(old: Node, new: Node) -> bool:
 
 
 def _is_no_healthier(old: Mapping[str, str], new: Mapping[str, str]) -> bool:
-    """Only of Ready is it known here which status is the healthy one: any other change may have helped."""
+    """Only for Ready is the healthy status known here. Any other change may be an improvement."""
     changed = [each for each in {**old, **new} if old.get(each) != new.get(each)]
     return not changed or (changed == [READY] and new.get(READY) in ("False", "Unknown"))

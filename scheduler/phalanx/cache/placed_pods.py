@@ -1,7 +1,7 @@
-"""Which pods stand where, as far as pod affinity and anti-affinity look at them.
+"""Counts of placed pods by node, as far as pod affinity and anti-affinity depend on them.
 
-Nothing is kept while no pod has a required term. Pods that no term can tell apart are counted together, so
-labels that differ from pod to pod cost nothing until a term looks at one.
+Nothing is stored while no pod has a required term. Pods that no term distinguishes are counted together, so
+labels that differ from pod to pod cost nothing until a term selects by one of them.
 """
 
 from collections import Counter
@@ -15,16 +15,16 @@ from phalanx.model.selectors import affinity_term_matches, required_label_pairs
 from phalanx.model.snapshot import PlacedPods
 
 _Kind = tuple[str, tuple[tuple[str, str], ...], AffinityTerms]
-"""Namespace, labels that some term looks at, and the pods' own anti-affinity."""
+"""Namespace, the labels that some term selects by, and the pods' own anti-affinity."""
 
 Label = tuple[str, str] | None
-"""A label that certain pods have; None where none is known."""
+"""A label that the matching pods have; None if no such label is known."""
 
 View = tuple[tuple[AffinityTerms, ...], tuple[PlacedPods, ...]]
 
 
 class _Kinds:
-    """Pods by kind and node, and kinds by their labels, and by those of pods that they avoid."""
+    """Pods by kind and node, and an index of kinds by their labels and by the labels that they avoid."""
 
     def __init__(self) -> None:
         self.nodes: dict[_Kind, dict[NodeName, int]] = {}
@@ -32,7 +32,7 @@ class _Kinds:
         self._avoiding: dict[Label, dict[_Kind, None]] = {}
 
     def count(self, place: tuple[_Kind, NodeName] | None, change: int) -> None:
-        """One more pod of the kind on the node, or one less."""
+        """Add `change`, 1 or -1, to the number of pods of the kind on the node."""
         if place is None:
             return
         kind, node = place
@@ -52,12 +52,12 @@ class _Kinds:
                     del table[label]
 
     def labelled(self, labels: Iterable[Label]) -> Iterator[_Kind]:
-        """Kinds with one of these labels; with None, all."""
+        """Kinds with one of these labels. None selects all kinds."""
         for label in labels:
             yield from self.nodes if label is None else self._labelled.get(label, ())
 
     def that_avoid(self, pairs: Iterable[tuple[str, str]]) -> Iterator[_Kind]:
-        """Kinds that may avoid a pod with these labels."""
+        """Kinds whose anti-affinity may select a pod with these labels."""
         return iter({kind: None for label in (None, *pairs) for kind in self._avoiding.get(label, ())})
 
     def _entries(self, kind: _Kind) -> Iterator[tuple[dict[Label, dict[_Kind, None]], Label]]:
@@ -67,7 +67,7 @@ class _Kinds:
 
 
 class PlacedPodIndex:
-    """Counts of pods by what terms see of them, and by node; `pods` gives all, when they are counted anew."""
+    """Counts of pods by kind and node. `pods` returns all pods, for a recount."""
 
     def __init__(self, *, scheduler_name: str, pods: Callable[[], Iterable[Pod]]) -> None:
         self._scheduler_name = scheduler_name
@@ -81,7 +81,7 @@ class PlacedPodIndex:
         self._view: View | None = None
 
     def replace(self, old: Pod | None, new: Pod | None, log: ChangeLog) -> None:
-        """A pod came, changed or went."""
+        """A pod was added, changed or removed."""
         self._move(old, new, log)
         for table, before, after in (
             (self._near, self._affinity(old), self._affinity(new)),
@@ -94,7 +94,8 @@ class PlacedPodIndex:
                     self._remove(table, terms)
 
     def view(self) -> View:
-        """All terms, and the pods with a node if there are any terms; the same until something changes."""
+        """All terms, and the placed pods if there are any terms. It is the same view until something
+        changes."""
         if self._view is None:
             if self._terms is None:
                 self._terms = tuple(sorted({*self._near, *self._apart}, key=repr))
@@ -110,7 +111,7 @@ class PlacedPodIndex:
     def avoided(
         self, pod: Pod, namespaces: Mapping[str, Mapping[str, str]]
     ) -> Iterator[tuple[str, NodeName]]:
-        """Nodes with pods that must be apart from this one, which has a node too; by which label."""
+        """Topology keys and nodes of pods that are in an anti-affinity relation with this placed pod."""
         mine = self._place(pod) if self._near or self._apart else None
         if mine is None:
             return
@@ -134,12 +135,12 @@ class PlacedPodIndex:
                     yield key, node
 
     def check(self, pods: Iterable[Pod]) -> None:
-        """Assert that it is what these pods, all there are, add up to."""
+        """Assert that the counts equal those of `pods`, which are all pods."""
         pods = tuple(pods)
         recomputed = PlacedPodIndex(scheduler_name=self._scheduler_name, pods=lambda: pods)
         for pod in pods:
             recomputed.replace(None, pod, ChangeLog())
-        assert recomputed.view() == self.view(), "standing pods differ from the sum of all pods"
+        assert recomputed.view() == self.view(), "counts of placed pods differ from the sum of all pods"
 
     def _move(self, old: Pod | None, new: Pod | None, log: ChangeLog) -> None:
         if not (self._near or self._apart):
@@ -149,15 +150,15 @@ class PlacedPodIndex:
             return
         self._view = None
         if before is not None and after is not None and before[1] == after[1]:
-            log.grew()
+            log.mark_capacity_grew()
         if after is not None and new is not None and self._is_wanted(new):
-            log.grew()
+            log.mark_capacity_grew()
         if self._kinds is not None:
             self._kinds.count(after, 1)
             self._kinds.count(before, -1)
 
     def _is_wanted(self, pod: Pod) -> bool:
-        """Whether it may be what a waiting pod asks to be near, by one of its labels."""
+        """Whether the required affinity of a waiting pod may select it."""
         return None in self._asked or any(pair in self._asked for pair in pod.all_labels)
 
     def _add(self, table: Counter[AffinityTerms], terms: AffinityTerms) -> None:

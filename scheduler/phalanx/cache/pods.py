@@ -1,4 +1,4 @@
-"""Pods: what the API says of them, and on top of it what we have decided and the API does not say yet."""
+"""Pods: their state in the API, with assumed nodes on top."""
 
 from collections.abc import Callable, Mapping
 from typing import Final
@@ -18,10 +18,10 @@ _VERSION_DIGITS: Final = 19
 
 
 class PodTable:
-    """Pods by UID. `changed(old, new, log)` is called when one comes, goes or differs.
+    """Pods by UID. `changed(old, new, log)` is called when a pod is added, removed or changed.
 
-    An assumed pod is on its node until the API names one (ours or another's: the API wins), until it ends, or
-    until it is forgotten.
+    A pod stays assumed until the API shows a node (the API wins if it is another node), until the pod ends,
+    or until it is forgotten.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class PodTable:
     # --- events -------------------------------------------------------------------------------------------
 
     def apply(self, written: core.Pod, log: ChangeLog) -> None:
-        """A pod was added or modified. A version older than the one known is a late echo and is ignored."""
+        """A pod was added or modified. A version older than the known one is ignored."""
         pod = self._read(written)
         key = (pod.namespace, pod.name)
         if self._is_late(key, written.metadata.resource_version):
@@ -59,35 +59,35 @@ class PodTable:
         self._put(pod, log)
 
     def delete(self, key: Key, uid: str, log: ChangeLog) -> None:
-        """A pod is gone; with a `uid`, only if it is that very one."""
+        """A pod was deleted. If `uid` is set, only the pod with this UID is removed."""
         known = self._uids.get(key)
         if known is not None and uid in ("", known):
             self._remove(known, log)
 
     def keys(self) -> tuple[Key, ...]:
-        """Every known pod."""
+        """All known pods."""
         return tuple(self._uids)
 
     def assume(self, assumed: Assumed, log: ChangeLog) -> None:
-        """Count this pod as being on this node, unless it has a node, has ended or is gone."""
+        """Assume the pod on this node, unless it has a node, has ended or is gone."""
         pod = self._pods.get(assumed.pod)
         if pod is not None and (pod.node is None or pod.assumed) and not pod.is_finished:
             self._assumed[pod.uid] = assumed
             self._put(_unassumed(pod), log)
 
     def forget(self, forgotten: Forgotten, log: ChangeLog) -> None:
-        """Take the assumption back; nothing happens where the API has named a node meanwhile."""
+        """Undo the assumption. Nothing happens if the API has shown a node meanwhile."""
         if self._assumed.pop(forgotten.pod, None) is not None:
             if forgotten.bind_backoff is not None:
                 self._holds[forgotten.pod] = forgotten.bind_backoff
             self._put(_unassumed(self._pods[forgotten.pod]), log)
 
     def forget_versions(self) -> None:
-        """Take what comes next as it is: a list is the truth even where the server was set back in time."""
+        """Accept the next versions as they are: a list is authoritative even if etcd was restored."""
         self._versions.clear()
 
     def classes_changed(self, log: ChangeLog) -> None:
-        """Read again the pods whose priority no API server has filled in."""
+        """Convert the pods again whose priority the API server has not filled in."""
         for written in tuple(self._without_priority.values()):
             self._put(self._read(written), log)
 
@@ -100,7 +100,7 @@ class PodTable:
         )
 
     def _make_way(self, key: Key, uid: PodUid, log: ChangeLog) -> None:
-        """A name has one pod and a UID one name: the newer word counts."""
+        """Remove conflicting pods: a name belongs to one pod and a UID to one name; the latest event wins."""
         before = self._uids.get(key)
         if before is not None and before != uid:
             self._remove(before, log)
@@ -109,7 +109,8 @@ class PodTable:
             self._remove(uid, log)
 
     def _is_late(self, key: Key, version: str) -> bool:
-        """Pods also arrive by other ways than the watch. Versions are numbers that grow over all pods."""
+        """Pods also arrive from writes, not only from the watch. Versions are numbers that grow over all
+        pods."""
         if not (version.isascii() and version.isdigit() and len(version) <= _VERSION_DIGITS):
             return False
         number = int(version)
@@ -119,7 +120,7 @@ class PodTable:
         return late
 
     def _put(self, pod: Pod, log: ChangeLog) -> None:
-        """`pod` is as the API has it; the assumption comes on top, or ends here."""
+        """Store `pod` as it is in the API, and reapply or end its assumption."""
         if self._assumed and pod.uid in self._assumed:
             if pod.node is not None or pod.is_finished:
                 del self._assumed[pod.uid]
@@ -149,20 +150,20 @@ class PodTable:
     # --- questions ----------------------------------------------------------------------------------------
 
     def get(self, uid: PodUid) -> Pod | None:
-        """A pod, assumed where it is."""
+        """A pod, with its assumed node if it has one."""
         return self._pods.get(uid)
 
     def values(self) -> tuple[Pod, ...]:
-        """Every pod."""
+        """All pods."""
         return tuple(self._pods.values())
 
     def check(self) -> None:
-        """Assert that the indices agree and that no assumption outlives its reason."""
+        """Assert that the indices are consistent and that no assumption is left over."""
         assert {
             key: pod.uid for pod in self._pods.values() for key in [(pod.namespace, pod.name)]
         } == self._uids
-        assert self._versions.keys() <= self._uids.keys(), "versions of pods that are gone"
-        assert self._without_priority.keys() <= self._pods.keys(), "manifests of pods that are gone"
+        assert self._versions.keys() <= self._uids.keys(), "versions of deleted pods remain"
+        assert self._without_priority.keys() <= self._pods.keys(), "manifests of deleted pods remain"
         assert self._holds == {
             pod.uid: pod.bind_backoff for pod in self._pods.values() if pod.bind_backoff is not None
         }
@@ -174,5 +175,5 @@ class PodTable:
 
 
 def _unassumed(pod: Pod) -> Pod:
-    """The pod as the API has it."""
+    """The pod as it is in the API."""
     return structs.replace(pod, node=None, device=None, assumed=False) if pod.assumed else pod

@@ -1,4 +1,4 @@
-"""A table of the objects of one kind, as the model reads them."""
+"""A table of the objects of one kind, converted to the model."""
 
 from collections.abc import Callable, Mapping
 from typing import Generic, Protocol, TypeVar
@@ -8,7 +8,7 @@ from phalanx.model.api.kinds import KINDS, KubeObject
 from phalanx.model.conversion.metadata import identity
 
 Key = tuple[str, str]
-"""Namespace and name; the namespace is empty for kinds that have none."""
+"""Namespace and name. The namespace is empty for cluster-scoped kinds."""
 
 W = TypeVar("W", bound=KubeObject)
 W_contra = TypeVar("W_contra", bound=KubeObject, contravariant=True)
@@ -16,28 +16,28 @@ D = TypeVar("D")
 
 
 class ObjectStore(Protocol[W_contra]):
-    """Whatever keeps the objects of one kind."""
+    """A store of the objects of one kind."""
 
     def apply(self, written: W_contra, log: ChangeLog) -> None:
-        """The object was added or modified."""
+        """An object was added or modified."""
         ...
 
     def delete(self, key: Key, uid: str, log: ChangeLog) -> None:
-        """The object is gone; with a `uid`, only if it is that very one."""
+        """An object was deleted. If `uid` is set, only the object with this UID is removed."""
         ...
 
     def keys(self) -> tuple[Key, ...]:
-        """Every object that is kept."""
+        """The keys of all stored objects."""
         ...
 
 
 def key_of(kind: str, namespace: str, name: str) -> Key:
-    """The key of an object; a namespace written into a manifest of a kind that has none means nothing."""
+    """The key of an object. The namespace in the manifest of a cluster-scoped kind is ignored."""
     return (namespace if KINDS[kind].namespaced else "", name)
 
 
 def relist(kept: ObjectStore[KubeObject], event: Relisted, log: ChangeLog) -> None:
-    """Replace everything that is kept by a complete list."""
+    """Replace all stored objects by a complete list."""
     present = {key_of(event.kind, item.metadata.namespace, item.metadata.name) for item in event.objects}
     present.update(key_of(event.kind, namespace, name) for namespace, name in event.unreadable)
     for key in kept.keys():  # noqa: SIM118
@@ -48,9 +48,10 @@ def relist(kept: ObjectStore[KubeObject], event: Relisted, log: ChangeLog) -> No
 
 
 class Table(Generic[W, D]):
-    """Objects by key, each read once. `changed(key, old, new, log)` is called when one comes, goes, differs.
+    """Objects by key, each converted once. `changed(key, old, new, log)` is called when one is added, removed
+    or changed.
 
-    An object that reads the same as before changes nothing, however much else was written into it.
+    A modification that leaves the converted object equal changes nothing.
     """
 
     def __init__(
@@ -66,7 +67,7 @@ class Table(Generic[W, D]):
         self._view: Mapping[str, D] | None = None
 
     def apply(self, written: W, log: ChangeLog) -> None:
-        """See Kept."""
+        """See ObjectStore."""
         meta = written.metadata
         key = key_of(type(written).__name__, meta.namespace, meta.name)
         new = self._read(written)
@@ -79,7 +80,7 @@ class Table(Generic[W, D]):
         self._changed(key, old, new, log)
 
     def delete(self, key: Key, uid: str, log: ChangeLog) -> None:
-        """See Kept."""
+        """See ObjectStore."""
         if key not in self._entries or (uid and uid != self._uids[key]):
             return
         old = self._entries.pop(key)
@@ -88,19 +89,19 @@ class Table(Generic[W, D]):
         self._changed(key, old, None, log)
 
     def keys(self) -> tuple[Key, ...]:
-        """See Kept."""
+        """See ObjectStore."""
         return tuple(self._entries)
 
     def get(self, key: Key) -> D | None:
-        """What is kept under this key."""
+        """The object with this key."""
         return self._entries.get(key)
 
     def values(self) -> tuple[D, ...]:
-        """Everything that is kept."""
+        """All objects."""
         return tuple(self._entries.values())
 
     def by_name(self) -> Mapping[str, D]:
-        """Everything by name, sorted, for kinds without namespaces; the same mapping until a change."""
+        """All objects by name, sorted, for cluster-scoped kinds. It is the same mapping until one changes."""
         if self._view is None:
             self._view = {key[1]: self._entries[key] for key in sorted(self._entries)}
         return self._view

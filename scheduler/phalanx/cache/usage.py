@@ -1,4 +1,4 @@
-"""What is used per key, kept by adding and removing; it can be recomputed from what was added."""
+"""Usage per key, updated by adding and removing. It can be recomputed from the parts."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, Generic, TypeVar
@@ -15,10 +15,10 @@ K = TypeVar("K", bound=str)
 
 
 class Ledger(Generic[K]):
-    """Amounts per key. What was handed out never changes: each change makes a new mapping, sorted by name.
+    """Amounts per key. Returned mappings never change: each change builds a new one, sorted by name.
 
-    A key whose amounts are all zero is not there. What is more than AMOUNT_MAX is shown as that, and counted
-    as it is.
+    A key whose amounts are all zero is left out. An amount above AMOUNT_MAX is stored exactly and shown as
+    AMOUNT_MAX.
     """
 
     def __init__(self) -> None:
@@ -35,7 +35,7 @@ class Ledger(Generic[K]):
         return len(self._used)
 
     def add(self, key: K, amounts: Resources) -> None:
-        """Use more."""
+        """Add amounts."""
         used = dict(self._used.get(key, NONE))
         size = len(used)
         for name, amount in amounts.items():
@@ -43,7 +43,7 @@ class Ledger(Generic[K]):
         self._keep(key, used if len(used) == size else dict(sorted(used.items())))
 
     def remove(self, key: K, amounts: Resources) -> None:
-        """Use less. Raises AssertionError where less than nothing would be used: then it was never added."""
+        """Subtract amounts. Raises AssertionError if an amount would be negative: it was never added."""
         used = dict(self._used.get(key, NONE))
         for name, amount in amounts.items():
             rest = used.get(name, 0) - amount
@@ -63,7 +63,7 @@ class Ledger(Generic[K]):
         self._shown[key] = _shown(used)
 
     def view(self) -> Mapping[K, Resources]:
-        """All of it, sorted by key."""
+        """All amounts, sorted by key."""
         return {key: self._shown[key] for key in sorted(self._shown)}
 
 
@@ -74,11 +74,11 @@ def _shown(amounts: Resources) -> Resources:
 
 
 Held = dict[tuple[QueueName, NodeName, ShapeKey], tuple[int, Resources]]
-"""How many pods of one shape are on a node for a queue, and what one of them requests."""
+"""Number of pods of one shape that a queue has on a node, and the requests of one pod."""
 
 
 class QueueUsage:
-    """A ledger per queue. Only members that name our scheduler count: others are foreign pods of the node."""
+    """A ledger per queue. Only members that name our scheduler count; other pods are foreign."""
 
     def __init__(self, *, scheduler_name: str) -> None:
         self._scheduler_name = scheduler_name
@@ -87,7 +87,7 @@ class QueueUsage:
         self._held: dict[GangKey, Held] = {}
 
     def replace(self, key: GangKey, gangs: Iterable[Gang]) -> None:
-        """Count what the gangs of this key hold now, in place of what they held before."""
+        """Replace what the gangs of this key held before by what they hold now."""
         before = self._held.pop(key, {})
         held = self._count(gangs)
         if held:
@@ -100,7 +100,7 @@ class QueueUsage:
                 self._add(queue, node, scale(requests, count))
 
     def view(self) -> Mapping[QueueName, Mapping[NodeName, Resources]]:
-        """Per queue and node, sorted; queues that use nothing are not there."""
+        """Per queue and node, sorted. Queues without usage are left out."""
         for queue, ledger in self._ledgers.items():
             if queue not in self._views:
                 self._views[queue] = ledger.view()
@@ -128,11 +128,11 @@ class QueueUsage:
 
 
 OF_NODES: Final = ("DaemonSet", "Node")
-"""Controllers whose pods stay as long as their node does."""
+"""Controllers whose pods run as long as their node exists."""
 
 
 class ForeignUsage:
-    """A ledger per owner: a controller, or a pod without one. Pods in a group are left to the gangs."""
+    """A ledger per owner: a controller, or a pod without one. Pods in a group are counted in gangs."""
 
     def __init__(self, *, scheduler_name: str) -> None:
         self._scheduler_name = scheduler_name
@@ -141,7 +141,7 @@ class ForeignUsage:
         self._view: Mapping[str, Mapping[NodeName, Resources]] | None = {}
 
     def replace(self, old: Pod | None, new: Pod | None) -> None:
-        """A pod came, changed or went."""
+        """A pod was added, changed or removed."""
         before, after = self._held(old), self._held(new)
         if before == after:
             return
@@ -157,7 +157,7 @@ class ForeignUsage:
             self._forget_view(owner)
 
     def view(self) -> Mapping[str, Mapping[NodeName, Resources]]:
-        """Per owner and node, sorted; the same mapping until something changes."""
+        """Per owner and node, sorted. It is the same mapping until something changes."""
         if self._view is None:
             for owner, ledger in self._ledgers.items():
                 if owner not in self._views:
@@ -166,11 +166,11 @@ class ForeignUsage:
         return self._view
 
     def check(self, pods: Iterable[Pod]) -> None:
-        """Assert that it is what these pods, all there are, use."""
+        """Assert that the usage equals that of `pods`, which are all pods."""
         recomputed = ForeignUsage(scheduler_name=self._scheduler_name)
         for pod in pods:
             recomputed.replace(None, pod)
-        assert recomputed.view() == self.view(), "foreign work differs from the sum of its pods"
+        assert recomputed.view() == self.view(), "foreign usage differs from the sum of its pods"
 
     def _forget_view(self, owner: str) -> None:
         self._views.pop(owner, None)

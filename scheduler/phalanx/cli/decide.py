@@ -26,7 +26,8 @@ def decide(
 ) -> int:
     """Decide about the objects in manifest files, without a cluster.
 
-    Cycles run until nothing changes: bound pods count as running, evicted pods as deleted. Time stands still.
+    Cycles run until nothing changes: bound pods count as running, evicted pods as deleted. The time does not
+    advance.
 
     Parameters
     ----------

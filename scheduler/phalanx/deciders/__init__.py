@@ -1,1 +1,1 @@
-"""Where `decide` runs: in place, in a thread, or in a process. Each implements `Decider` and nothing else."""
+"""Implementations of `Decider`, which runs cycles: in the event loop, in a thread, or in a process."""

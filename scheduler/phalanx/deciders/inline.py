@@ -1,4 +1,4 @@
-"""Decides in the caller's own task: for simulations, and as the base of the thread decider."""
+"""Runs cycles in the caller's task: for simulations, and as the base class of the thread decider."""
 
 from phalanx.cache.cache import Cache
 from phalanx.cache.events import Event
@@ -10,7 +10,7 @@ from phalanx.model.snapshot import Snapshot
 
 
 class InlineDecider:
-    """Shares the scheduler's cache, so there is nothing to feed."""
+    """Uses the cache of the scheduler, so it needs no events."""
 
     def __init__(self, *, cache: Cache, config: SchedulerConfig) -> None:
         self._cache = cache
@@ -23,7 +23,7 @@ class InlineDecider:
         """Do nothing: the shared cache has applied them already."""
 
     async def decide(self, *, now_ms: int) -> CycleResult:
-        """Decide one cycle over the cache as it is now."""
+        """Run one cycle on the present state of the cache."""
         snapshot = self._cache.snapshot(now=now_ms, seed=self._seed, memory=self._memory)
         return self._remember(snapshot, await self._run(snapshot))
 
@@ -32,7 +32,7 @@ class InlineDecider:
         return self._last
 
     async def close(self) -> None:
-        """Do nothing: nothing runs between two cycles."""
+        """Do nothing: nothing runs between cycles."""
 
     async def _run(self, snapshot: Snapshot) -> CycleResult:
         return self._engine.decide(snapshot)

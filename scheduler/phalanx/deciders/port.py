@@ -1,4 +1,4 @@
-"""The door between the running scheduler and its pure decisions."""
+"""The protocol by which the running scheduler runs cycles."""
 
 from typing import Protocol
 
@@ -11,27 +11,28 @@ from phalanx.model.snapshot import Snapshot
 
 
 class Decider(Protocol):
-    """Runs cycles, one at a time, and keeps the memory that one hands to the next."""
+    """Runs cycles, one at a time, and keeps the memory that is passed from one to the next."""
 
     def feed(self, events: tuple[Event, ...]) -> None:
-        """The events that the scheduler's own cache has just taken, in the same order."""
+        """Take the events that the scheduler's own cache has just applied, in the same order."""
         ...
 
     async def decide(self, *, now_ms: int) -> CycleResult:
-        """One cycle over all that was fed so far."""
+        """Run one cycle on all events so far."""
         ...
 
     async def last(self) -> tuple[Snapshot, CycleResult] | None:
-        """What the last cycle saw and decided, for the debug endpoint; None before the first one."""
+        """Return snapshot and result of the last cycle, for the debug endpoint; None before the first
+        cycle."""
         ...
 
     async def close(self) -> None:
-        """End whatever it runs in."""
+        """End its thread or process."""
         ...
 
 
 def new_cache(config: SchedulerConfig) -> Cache:
-    """An empty cache that keeps the annotations that enabled plugins read. Raises ConfigError."""
+    """Create an empty cache that keeps the annotations which enabled plugins read. Raises ConfigError."""
     reads = declared_reads(config)
     return Cache(
         scheduler_name=config.scheduler_name,

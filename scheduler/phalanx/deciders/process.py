@@ -1,7 +1,7 @@
-"""Decides in a process of its own, with a cache of its own that is fed with the same events.
+"""Runs cycles in a separate process, with a second cache that gets the same events.
 
-The event loop then keeps its interpreter to itself, at the price of a second cache and of every event being
-pickled once. Messages go over a pipe in order: events and questions one way, answers the other.
+The cycles then do not block the interpreter of the event loop. The costs are a second cache, and pickling of
+every event. Messages are sent over a pipe in order: events and requests one way, responses the other.
 """
 
 import asyncio
@@ -23,19 +23,19 @@ from phalanx.model.memory import Memory
 from phalanx.model.snapshot import Snapshot
 
 
-class _Ask(Enum):
-    """What the parent may ask, besides sending events."""
+class _Request(Enum):
+    """Requests of the parent process."""
 
     DECIDE = "decide"
     LAST = "last"
 
 
 class DeciderDied(Exception):
-    """The deciding process has ended; the scheduler cannot go on without it."""
+    """The decider process has ended. The scheduler cannot continue without it."""
 
 
 class ProcessDecider:
-    """The parent's end. One question at a time; events in between are sent with the next question."""
+    """The parent's side. One request at a time; events are sent with the next request."""
 
     def __init__(self, *, config: SchedulerConfig) -> None:
         context = multiprocessing.get_context("spawn")
@@ -48,45 +48,45 @@ class ProcessDecider:
 
     @property
     def pid(self) -> int:
-        """The other process's id."""
+        """The ID of the decider process."""
         return self._process.pid or 0
 
     def feed(self, events: tuple[Event, ...]) -> None:
-        """Kept until the next question."""
+        """Keep the events until the next request."""
         self._unsent.extend(events)
 
     async def decide(self, *, now_ms: int) -> CycleResult:
-        """One cycle in the other process. Raises DeciderDied."""
-        result: CycleResult = await self._ask(_Ask.DECIDE, now_ms)
+        """Run one cycle in the other process. Raises DeciderDied."""
+        result: CycleResult = await self._call(_Request.DECIDE, now_ms)
         return result
 
     async def last(self) -> tuple[Snapshot, CycleResult] | None:
-        """What the last cycle saw and decided, fetched from the other process. Raises DeciderDied."""
-        seen: tuple[Snapshot, CycleResult] | None = await self._ask(_Ask.LAST, 0)
+        """Fetch snapshot and result of the last cycle from the other process. Raises DeciderDied."""
+        seen: tuple[Snapshot, CycleResult] | None = await self._call(_Request.LAST, 0)
         return seen
 
     async def close(self) -> None:
-        """Closing the pipe ends the other process."""
+        """Close the pipe, which ends the other process."""
         self._pipe.close()
         await asyncio.to_thread(self._process.join, DECIDER_STOP_TIMEOUT_S)
         if self._process.is_alive():
             self._process.kill()
 
-    async def _ask(self, ask: _Ask, now_ms: int) -> Any:
+    async def _call(self, request: _Request, now_ms: int) -> Any:
         async with self._turn:
             events, self._unsent = self._unsent, []
             try:
-                return pickle.loads(await asyncio.to_thread(self._exchange, (events, ask, now_ms)))
+                return pickle.loads(await asyncio.to_thread(self._exchange, (events, request, now_ms)))
             except (EOFError, OSError) as ended:
-                raise DeciderDied("the deciding process has ended") from ended
+                raise DeciderDied("the decider process has ended") from ended
 
-    def _exchange(self, message: tuple[list[Event], _Ask, int]) -> bytes:
+    def _exchange(self, message: tuple[list[Event], _Request, int]) -> bytes:
         self._pipe.send(message)
         return self._pipe.recv_bytes()
 
 
 def _serve(pipe: Connection, config: SchedulerConfig) -> None:
-    """The other process: applies events and answers questions until the parent closes the pipe."""
+    """Run in the other process: apply events and answer requests until the parent closes the pipe."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with contextlib.suppress(EOFError, OSError):
         _answer(pipe, config)
@@ -97,9 +97,9 @@ def _answer(pipe: Connection, config: SchedulerConfig) -> NoReturn:
     engine = Engine(config)
     last: tuple[Snapshot, CycleResult] | None = None
     while True:
-        events, ask, now_ms = pipe.recv()
+        events, request, now_ms = pipe.recv()
         cache.apply_all(events)
-        if ask is _Ask.DECIDE:
+        if request is _Request.DECIDE:
             snapshot = cache.snapshot(now=now_ms, seed=config.seed, memory=memory)
             result = engine.decide(snapshot)
             memory, last = result.memory, (snapshot, result)

@@ -1,6 +1,6 @@
 """Deferrable writes (events, status): at most one per object in flight, only the newest kept, binds first.
 
-A write that fails for good is counted and dropped; its caller is notified and may put it again.
+A write that fails permanently is counted and dropped. Its caller is notified and may put it again.
 """
 
 import asyncio

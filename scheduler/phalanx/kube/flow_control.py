@@ -27,7 +27,7 @@ class RateLimiter:
             await asyncio.sleep(self._next - now)
 
     def pause(self, seconds: float) -> None:
-        """Let no request pass for so many seconds; afterwards the bucket is empty."""
+        """Delay all requests for so many seconds; afterwards the bucket is empty."""
         self._next = max(self._next, self._clock.monotonic() + seconds)
 
 

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 
 class GarbageCollection:
-    """The garbage collector of this process, as its owner sees it. Create one for each scheduler."""
+    """Controls the garbage collector of this process. Create one for each scheduler."""
 
     def __init__(self) -> None:
         self._pauses = 0
@@ -28,6 +28,6 @@ class GarbageCollection:
                 gc.enable()
 
     def freeze(self) -> None:
-        """Exempt all present objects from collection: the objects of a cluster live long."""
+        """Exempt all present objects from collection, because the objects of a cluster are long-lived."""
         gc.collect()
         gc.freeze()

@@ -114,7 +114,7 @@ class Leadership:
     async def run(
         self, work: Callable[[], Awaitable[None]], *, on_waiting: Callable[[], None] = lambda: None
     ) -> None:
-        """Wait for leadership, then do `work` while it lasts, and release the Lease however that ends.
+        """Wait for leadership, then do `work` while it lasts, and release the Lease in any case.
 
         `on_waiting` is called once where the Lease cannot be acquired at once: another candidate may hold it
         for long. Returns when `work` returns, raises what `work` raises. Raises LostLease after cancelling

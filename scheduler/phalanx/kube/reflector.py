@@ -1,8 +1,8 @@
 """Reflect one kind of objects into a sink: the initial list as one event, then every change in order.
 
 A WatchList delivers both in one stream; where the server does not support it, a paged list comes first. A
-stream that ends is opened again from the last resourceVersion. Only when the server does not know that
-version any more (410) are all objects listed again. While the API is unreachable, the sink keeps its state.
+stream that ends is opened again from the last resourceVersion. If the server does not know that
+version any more (410), all objects are listed again. While the API is unreachable, the sink keeps its state.
 """
 
 import asyncio
@@ -99,14 +99,14 @@ class Reflector:
         while True:
             try:
                 received = await self._follow()
-                error: Exception | None = None if received else OutcomeUnknown("the watch brought no event")
+                error: Exception | None = None if received else OutcomeUnknown("the watch delivered no event")
             except _RETRIED as failure:
                 error = failure
             if error is not None and not await self._does_without(error):
                 await self._pause(error)
 
     async def _follow(self) -> bool:
-        """Read one stream to its end; True when it brought any event."""
+        """Read one stream to its end; True if it delivered any event."""
         if self._version:
             return await self._watch()
         if self._initial_list_was_cut or not self._use_watch_list:
@@ -230,8 +230,8 @@ class Reflector:
     async def _does_without(self, error: Exception) -> bool:
         """Whether the kind is optional and not available; returns after some time then.
 
-        Where the kind is not served, no such objects exist. Where rights are missing, the sink keeps its
-        state: the scheduler works with roles from before it read this kind.
+        If the kind is not served, no such objects exist. If permissions are missing, the sink keeps its
+        state, so that the scheduler works with roles of versions that did not read this kind.
         """
         if not self.kind.optional or not isinstance(error, NotFound | Forbidden):
             return False

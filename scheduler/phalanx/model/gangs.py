@@ -203,11 +203,6 @@ class Gang(Struct, frozen=True, dict=True):
         return sum(1 for pod in self.members if pod.counts_for_gang)
 
     @property
-    def is_satisfied(self) -> bool:
-        """Whether minMember is reached."""
-        return self.active >= self.min_member
-
-    @property
     def deadline(self) -> int | None:
         """The time (ms) by which it should start for the first time; None without one or after it."""
         return None if self.started or self.starts_over else self.spec.start_by_ms

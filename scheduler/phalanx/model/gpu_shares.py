@@ -1,10 +1,11 @@
-"""Shares of GPUs: several pods on one device, counted per device, in thousandths of it.
+"""Shares of GPUs: several pods on one device, counted per device in thousandths.
 
-A node that shares its GPUs offers GPU_SHARE, the thousandths of all its devices together, GPU_MEMORY, their
-bytes, where the memory of a device is known, and each device as a resource of its own, such as `gpu[3]`. So
-whatever counts resources (ledgers, statements, what is free) counts devices too. A pod asks for GPU_SHARE or
-GPU_MEMORY; it takes that of its node and its queue, and as much of one device. What is left of the sums says
-little: the other form takes from the same devices. Ask `free_devices`.
+A node that shares its GPUs offers three kinds of resources: GPU_SHARE, the thousandths of all its devices;
+GPU_MEMORY, the bytes of all its devices, if the memory of a device is known; and each device as a resource of
+its own, such as `gpu[3]`. Code that counts resources (ledgers, statements, free capacity) therefore counts
+devices without special cases. A pod requests GPU_SHARE or GPU_MEMORY. It uses that amount of its node and its
+queue, and the same part of one device. The remaining sums are not enough to decide whether a share fits,
+because both forms use the same devices: call `free_devices`.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,23 +28,23 @@ GPU_SHARE: Final = ANNOTATION_GPU_SHARE
 GPU_MEMORY: Final = ANNOTATION_GPU_MEMORY
 
 WHOLE_DEVICE: Final = 1000
-"""A device, in thousandths."""
+"""One device, in thousandths."""
 
 UNKNOWN_DEVICE: Final = "gpu[?]"
-"""Use of a device that nobody names: it counts on each device of the node, since it may be on any."""
+"""Usage of an unknown device. It counts on every device of the node, since it may be on any of them."""
 
 Share = tuple[str, int]
-"""GPU_SHARE or GPU_MEMORY, and how much of it."""
+"""GPU_SHARE or GPU_MEMORY, and the amount."""
 
 Devices = Mapping[PodUid, Device]
-"""Which device each pod with a share gets."""
+"""The device of each pod with a share."""
 
 NO_DEVICES: Final[Devices] = {}
 _NO_ANNOTATIONS: Final[Mapping[str, str]] = {}
 
 
 def device_name(index: int) -> str:
-    """The name as a resource; no Kubernetes resource can have such a name."""
+    """The resource name of a device. No Kubernetes resource can have such a name."""
     return f"gpu[{index}]"
 
 
@@ -53,29 +54,30 @@ def is_device(resource: str) -> bool:
 
 
 def requests_share(requests: Resources) -> bool:
-    """Whether this is a request for a part of a device."""
+    """Whether a part of a device is requested."""
     return GPU_SHARE in requests or GPU_MEMORY in requests
 
 
 def shared_devices(count: int, memory: int) -> Resources:
-    """What a node offers that shares so many devices; `memory` of each in bytes, 0 when it is not known."""
+    """Resources of a node that shares `count` devices; `memory` of each in bytes, 0 if unknown."""
     devices = {device_name(index): WHOLE_DEVICE for index in range(count)}
     memories = {GPU_MEMORY: memory * count} if memory else NONE
     return {GPU_SHARE: WHOLE_DEVICE * count, **memories, **devices}
 
 
 def device_count(allocatable: Resources) -> int:
-    """How many devices a node shares."""
+    """Number of devices that a node shares."""
     return allocatable.get(GPU_SHARE, 0) // WHOLE_DEVICE
 
 
 def device_memory(allocatable: Resources) -> int:
-    """Bytes of one device of a node that shares some; 0 when they are not known."""
+    """Bytes of one device of a node with shared devices; 0 if unknown."""
     return allocatable.get(GPU_MEMORY, 0) // max(1, device_count(allocatable))
 
 
 def share_on_node(requests: Resources, allocatable: Resources) -> int:
-    """Thousandths of a device of this node that a pod takes, rounded up; above WHOLE where none is enough."""
+    """Thousandths of a device of this node that a pod uses, rounded up; above WHOLE if no device is
+    enough."""
     if GPU_SHARE in requests:
         return requests[GPU_SHARE]
     memory = device_memory(allocatable)
@@ -83,10 +85,10 @@ def share_on_node(requests: Resources, allocatable: Resources) -> int:
 
 
 def free_devices(state: NodeState, free: Resources) -> tuple[int, ...]:
-    """Per device of the node, the thousandths that are left; negative where it is over-committed.
+    """Free thousandths per device of the node; negative for an over-committed device.
 
-    `free` are the node's free amounts. Use of a device that the node does not have, or that nobody names,
-    counts on each of its devices: which of them it is on is not known.
+    `free` are the free amounts of the node. Usage of an unknown device, or of a device that the node does not
+    have, counts on each device, because it may be on any of them.
     """
     own = [free.get(device_name(index), 0) for index in range(device_count(state.node.allocatable))]
     astray = sum(amount for name, amount in free.items() if is_device(name)) - sum(own)
@@ -94,15 +96,15 @@ def free_devices(state: NodeState, free: Resources) -> tuple[int, ...]:
 
 
 def free_share(state: NodeState, free: Resources) -> Resources:
-    """What all devices of the node together have left, in both forms in which it can be asked for."""
+    """Free amounts of all devices of the node together, in both forms of request."""
     left = sum(max(0, amount) for amount in free_devices(state, free))
     return {GPU_SHARE: left, GPU_MEMORY: left * device_memory(state.node.allocatable) // WHOLE_DEVICE}
 
 
 def shape_usage(shape: PodShape, device: Device | None, *, runs: bool = False) -> Resources:
-    """What a pod of this shape takes of its node: on a device, where that is known, else on any.
+    """Usage of a node by a pod of this shape: of one device if it is known, else of any device.
 
-    And of the node's NUMA zones, in which it has its place once it `runs`.
+    It includes usage of NUMA zones, in the form for running pods if `runs` is true.
     """
     requests = shape.requests
     if shape.numa:
@@ -115,12 +117,12 @@ def shape_usage(shape: PodShape, device: Device | None, *, runs: bool = False) -
 
 
 def pod_usage(pod: Pod) -> Resources:
-    """What a pod on a node takes of it: its requests, its part of a device, its place in NUMA zones."""
+    """Usage of a node by one of its pods: requests, a part of a device, and NUMA zones."""
     return shape_usage(pod.shape, pod.device, runs=pod.phase is not PodPhase.PENDING)
 
 
 def total_usage(pods: Iterable[Pod], devices: Devices) -> Resources:
-    """What these pods, of which none runs yet, take of a node together, on these devices."""
+    """Usage of a node by these pods, none of which runs yet, on these devices."""
     total: Resources = {}
     for pod in pods:
         total = add(total, shape_usage(pod.shape, devices.get(pod.uid)))
@@ -128,11 +130,12 @@ def total_usage(pods: Iterable[Pod], devices: Devices) -> Resources:
 
 
 def assign_devices(sizes: Sequence[int], devices: Sequence[int]) -> tuple[int, ...] | None:
-    """A device for each size: the largest first, each where the least is left that is enough.
+    """Choose a device for each size by best fit decreasing: the device with the least free share that
+    suffices.
 
-    None when one finds no place. Where of two sizes one is a multiple of the other, and of one size anyway,
-    this finds a way when there is one: a size fails only when each device has less than that left, and what
-    was put there is a multiple of it, so no other way leaves more room for it.
+    None if no device suffices for some size. This is exact if, of any two sizes, one is a multiple of the
+    other (equal sizes included): when a size does not fit, every device has less than that size left, and
+    everything assigned so far is a multiple of it, so no other assignment leaves more free capacity for it.
     """
     left = list(devices)
     chosen = [0] * len(sizes)
@@ -146,7 +149,7 @@ def assign_devices(sizes: Sequence[int], devices: Sequence[int]) -> tuple[int, .
 
 
 def share_of(requests: Resources) -> Share | None:
-    """The share that is asked for; None for a request without one."""
+    """The requested share; None for a request without one."""
     for name in (GPU_SHARE, GPU_MEMORY):
         if name in requests:
             return name, requests[name]
@@ -154,9 +157,9 @@ def share_of(requests: Resources) -> Share | None:
 
 
 def incompatible_shares(shares: Iterable[Share]) -> tuple[Share, Share] | None:
-    """Two shares of which it is not known at once whether they fit side by side; None where all go together.
+    """Two shares for which best fit decreasing is not exact; None if there are no such shares.
 
-    These do: equal ones, and thousandths of which one is a multiple of the other.
+    Compatible are equal shares, and thousandths of which one is a multiple of the other.
     """
     ordered = sorted(set(shares))
     for one, other in pairwise(ordered):
@@ -166,7 +169,7 @@ def incompatible_shares(shares: Iterable[Share]) -> tuple[Share, Share] | None:
 
 
 def device_annotations(device: Device | None) -> Mapping[str, str]:
-    """What is written on a pod together with its node."""
+    """Annotations that are written on a pod together with its node."""
     if device is None:
         return _NO_ANNOTATIONS
     return {ANNOTATION_GPU_INDEX: str(device.index), ANNOTATION_GPU_TAKEN: str(device.taken)}

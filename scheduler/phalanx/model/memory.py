@@ -215,7 +215,7 @@ class Memory(Struct, frozen=True):
     """For gangs without victims. Lost: they search once more."""
 
     preemption_retry_at: Mapping[GangId, int] = {}
-    """When a gang may search for victims again without a change, or since when its search is due."""
+    """When a gang may search for victims again without a change, or since when it may search."""
 
     moves: Mapping[GangId, Move] = {}
     """Moves in progress, by the evicted gang. Lost: other gangs may take the capacity."""

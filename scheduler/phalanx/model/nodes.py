@@ -78,7 +78,7 @@ class Node(Struct, frozen=True, dict=True):
     """Status by condition type; changes by heartbeats are left out."""
     numa: Numa | None = None
     """None unless its kubelet rejects pods that do not fit its NUMA zones."""
-    turned: Mapping[str, int] = {}
+    condition_changes: Mapping[str, int] = {}
     """When (s) each condition last changed, except for changes while the node joined."""
     annotations: Mapping[str, str] = {}
     """Those that an enabled plugin reads."""
@@ -97,7 +97,7 @@ class Node(Struct, frozen=True, dict=True):
     def as_available(self) -> "Node":
         """The same node without cordon, bad conditions and state taints."""
         taints = tuple(taint for taint in self.taints if not taint.key.startswith(STATE_TAINTS))
-        return structs.replace(self, unschedulable=False, conditions={}, turned={}, taints=taints)
+        return structs.replace(self, unschedulable=False, conditions={}, condition_changes={}, taints=taints)
 
     @property
     def has_unknown_topology(self) -> bool:

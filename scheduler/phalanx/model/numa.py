@@ -1,30 +1,31 @@
-"""NUMA zones: what a kubelet takes only when it finds one zone of the node for it.
+"""NUMA zones: pods that a kubelet admits only if one zone of the node has enough free.
 
-A kubelet whose topology manager has the policy single-numa-node takes a pod (scope pod), or each of its
-containers (scope container), only if one zone has free all that it aligns of it; else the pod fails with
-TopologyAffinityError. It aligns devices, and of Guaranteed pods whole cores, memory and huge pages, as far as
-zones list them. The policy restricted does the same for what fits one zone of the empty node; what is larger
-than any zone may span several, and is not looked at here beyond the node's own amounts.
+A kubelet whose topology manager has the policy single-numa-node admits a pod (scope pod), or each of its
+containers (scope container), only if one zone has free all that it aligns of it. Otherwise the pod fails with
+TopologyAffinityError. It aligns devices, and for Guaranteed pods also whole cores, memory and huge pages, as
+far as zones list them. The policy restricted does the same for requests that fit one zone of the empty node.
+A larger request may span several zones and is checked only against the amounts of the whole node.
 
-Which zone a pod gets is the kubelet's choice: nobody is told in time, and pods may arrive in any order. So
-what is counted here holds for every choice: as many pods as `ZoneCapacity` says find zones whatever zones the
-others took. Of pods of one size that is exact: as many as go into each zone, added up. A pod of another
-size costs as many of them as it could spoil at most, wherever it lies.
+The kubelet chooses the zone of a pod. The choice is not published in time, and pods may arrive in any order.
+The counts here therefore hold for every choice: as many pods as `ZoneCapacity` says find zones, whatever
+zones the others use. For pods of one size this is exact: the number that fits into each zone, summed. A pod
+of another size is counted as the largest number of them that it could displace in any zone.
 
-What running pods left is the most of three estimates, each no more than the truth:
+What running pods leave free is the maximum of three lower bounds:
 
-- allocatable, less what each running pod could spoil;
+- allocatable, less what each running pod could displace;
 - allocatable, less the sum of all running pods in every zone;
 - the published `available`, less, in every zone, what running pods use beyond what is published as used.
 
-The first two are certain if zones, pods and requests are as the API says. The third trusts that as much use
-as is published is that of the pods which run now. That is inexact while pods end and others of the same sum
-start in other zones before the exporter publishes again: then a kubelet may reject a pod, which is learned
-like any other rejection. Init containers count beside the others, not as their forerunners.
+The first two are certain if zones, pods and requests are as the API shows them. The third assumes that the
+published usage is that of the pods which run now. This is inexact while pods end and others of the same sum
+start in other zones before the exporter publishes again. The kubelet may then reject a pod, which is handled
+like any other rejection. Init containers are counted in addition to the others, although they run before
+them.
 
-What must lie in one zone travels as a resource of its own, of which a pod has one and no node offers any:
-so whatever counts what is held and free counts it too. It has two names, for a pod that runs, and for one
-that its kubelet may still have to find a zone for.
+A request that must be in one zone is represented as a resource of its own, of which a pod has one and no node
+offers any. Code that counts used and free resources therefore counts it without special cases. It has two
+names: one for a running pod, and one for a pod to which the kubelet may still have to assign a zone.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -42,11 +43,11 @@ _RUNNING: Final = "numa["
 _COMING: Final = "numa?["
 
 Sizes = tuple[tuple[Amounts, int], ...]
-"""What must each find one zone, and how many times."""
+"""Amounts that must each find one zone, and how often."""
 
 
 class NumaRequest(Struct, frozen=True, array_like=True):
-    """What a kubelet aligns of a pod: in sum, and per container, equal ones counted."""
+    """What a kubelet aligns of a pod: the sum, and per container, with equal containers counted."""
 
     pod: Amounts
     containers: Sizes
@@ -57,22 +58,22 @@ _decode: Final = msgspec.json.Decoder(NumaRequest).decode
 
 
 def numa_resource(aligned: NumaRequest) -> str:
-    """The name as a resource, of a pod that has no zone yet; it has no slash, as names of devices do."""
+    """The resource name for a pod that has no zone yet. It has no slash, as the names of devices."""
     return f"{_COMING}{_encode(aligned).decode().replace('/', ':')}]"
 
 
 def is_numa_resource(resource: str) -> bool:
-    """Whether the resource stands for what must lie in one zone."""
+    """Whether the resource represents a request that must be in one zone."""
     return resource.startswith((_RUNNING, _COMING))
 
 
 def as_running_resource(name: str) -> str:
-    """The name for a pod that runs."""
+    """The name for a running pod."""
     return _RUNNING + name.removeprefix(_COMING)
 
 
 def numa_request(name: str) -> NumaRequest:
-    """What a name of either form stands for."""
+    """The request that a name of either form represents."""
     return _parsed(name.removeprefix(_RUNNING).removeprefix(_COMING))
 
 
@@ -83,7 +84,7 @@ def _parsed(text: str) -> NumaRequest:
 
 @lru_cache(maxsize=NUMA_CACHE_ENTRIES_MAX)
 def zone_requests(layout: ZoneLayout, name: str) -> Sizes:
-    """What of a pod must find one zone each on a node with these zones; empty where nothing must."""
+    """The amounts of a pod that must each find one zone on a node with these zones; empty if none must."""
     limits = dict(layout.bound)
     counts: dict[Amounts, int] = {}
     for amounts, count in _whole(layout, name):
@@ -94,22 +95,23 @@ def zone_requests(layout: ZoneLayout, name: str) -> Sizes:
 
 
 def largest_zone_request(layout: ZoneLayout, name: str) -> Resources:
-    """What one zone must have for a pod: of its containers, where each needs one, for the largest."""
+    """What one zone must offer for a pod: its request, or that of its largest container by scope
+    container."""
     sizes = [size for size, _ in zone_requests(layout, name)]
     return dict(max(sizes, key=lambda size: (sum(n for each, n in size if "/" in each), size), default=()))
 
 
 def capacity_when_empty(layout: ZoneLayout, name: str) -> int | None:
-    """How many pods of this kind find zones on the node when nothing runs there; None: any number."""
+    """How many pods of this kind find zones on the empty node; None for no bound."""
     sizes = zone_requests(layout, name)
-    return _most([dict(zone) for zone in layout.zones], sizes, _plain(sizes)) if sizes else None
+    return _max_certain([dict(zone) for zone in layout.zones], sizes, _plain(sizes)) if sizes else None
 
 
 @lru_cache(maxsize=NUMA_CACHE_ENTRIES_MAX)
-def displaced(layout: ZoneLayout, name: str, by: str, *, stretched: bool = True) -> int:
-    """How many pods of a kind one of another kind costs at most on a node with such zones, by one measure.
+def displaced(layout: ZoneLayout, name: str, by: str, *, enlarged: bool = True) -> int:
+    """Upper bound on how many pods of one kind a pod of another kind displaces, by one measure.
 
-    Of its own kind it costs one. What may span zones costs all.
+    A pod of the same kind displaces one. A pod that may span zones displaces all.
     """
     sizes = zone_requests(layout, name)
     if not sizes or name == by:
@@ -118,20 +120,21 @@ def displaced(layout: ZoneLayout, name: str, by: str, *, stretched: bool = True)
     if any(each in spanning for size, _ in sizes for each, _ in size):
         return NUMA_DISPLACED_MAX
     zones = [dict(zone) for zone in layout.zones]
-    measured = _measured(layout, name) if stretched else _plain(sizes)
-    return _spoilt(zones, measured, sizes, zone_requests(layout, by))
+    measured = _measured(layout, name) if enlarged else _plain(sizes)
+    return _max_displaced(zones, measured, sizes, zone_requests(layout, by))
 
 
 def zone_capacity(node: Node, free: Resources) -> "ZoneCapacity | None":
-    """What is left of the zones of a node; None for one whose kubelet rejects nothing for its zones."""
+    """Free capacity in the zones of a node; None if its kubelet rejects no pods because of zones."""
     return ZoneCapacity(node.numa, free) if node.numa is not None else None
 
 
 class ZoneCapacity:
-    """What is left of the zones of a node. `free` is what is free on it now, by the node's ledger.
+    """Free capacity in the zones of a node. `free` are the free amounts of the node.
 
-    Two measures count places: one by what pods ask for, and one by that, stretched as far as it goes into
-    empty zones as often. By the second others cost less where it is not their resource that runs short.
+    Two measures count how many pods fit. One uses the request. The other uses the request enlarged as far as
+    it fits into empty zones equally often; with it, other pods displace fewer if their resource is not the
+    scarce one.
     """
 
     def __init__(self, numa: Numa, free: Resources) -> None:
@@ -149,79 +152,83 @@ class ZoneCapacity:
         self._left: dict[tuple[str, bool], int | None] = {}
 
     def max_additional(self, name: str, kinds: Collection[str]) -> int | None:
-        """How many pods of one kind can be added; of several kinds, as far as that is each one's own affair.
+        """How many pods of one kind can be added; for several kinds, as far as each kind alone is limited.
 
-        They leave what is coming its zones, whatever part of these is added together. None: any number.
+        Pods that have no zone yet still find one, whichever of these pods are added. None: no bound.
         """
         measures = (True,) if len(kinds) > 1 else (True, False)
-        counts = [left for each in measures if (left := self._count(name, stretched=each)) is not None]
+        counts = [left for each in measures if (left := self._count(name, enlarged=each)) is not None]
         limits = [max(counts)] if counts else []
         beside = self._beside(name, kinds)
         limits += [beside] if beside is not None else []
         return max(0, min(limits)) if limits else None
 
     def max_displaced(self, name: str) -> int | None:
-        """How many places for this kind pods of all kinds may spoil together; None: any number."""
-        left = self._count(name, stretched=True)
+        """How many pods of this kind may be displaced by all added pods together; None: no bound."""
+        left = self._count(name, enlarged=True)
         if left is None or (left <= 0 and name not in self.pending):
             return None
         return max(0, left)
 
     def fits(self, added: Mapping[str, int]) -> bool:
-        """Whether all of these, and all that is coming, find zones whatever the kubelet does."""
+        """Whether all of these, and all pods without a zone yet, find zones for every choice of the
+        kubelet."""
         return all(
-            any(self._leaves(name, added, stretched=each) for each in (True, False))
+            any(self._leaves(name, added, enlarged=each) for each in (True, False))
             for name in dict.fromkeys((*added, *self.pending))
         )
 
     def keeps_zone(self, name: str) -> bool:
-        """Whether a pod of this kind that is coming still finds a zone, whatever the kubelet does."""
-        counts = [self._count(name, stretched=each) for each in (True, False)]
+        """Whether a pod of this kind without a zone yet still finds one for every choice of the kubelet."""
+        counts = [self._count(name, enlarged=each) for each in (True, False)]
         return any(left is None or left >= 0 for left in counts)
 
-    def _leaves(self, name: str, added: Mapping[str, int], *, stretched: bool) -> bool:
-        """Whether these leave each pod of a kind that is added or coming its zone, by one measure."""
-        left = self._count(name, stretched=stretched)
-        costs = {each: displaced(self._layout, name, each, stretched=stretched) for each in added}
+    def _leaves(self, name: str, added: Mapping[str, int], *, enlarged: bool) -> bool:
+        """Whether each pod of a kind, added or without a zone yet, finds a zone next to these, by one
+        measure."""
+        left = self._count(name, enlarged=enlarged)
+        costs = {each: displaced(self._layout, name, each, enlarged=enlarged) for each in added}
         cost = sum(count * costs[each] for each, count in added.items())
         return left is None or not cost or cost <= max(0, left)
 
     def _beside(self, name: str, kinds: Collection[str]) -> int | None:
-        """How many of a kind leave those their zones that are coming and of no such kind."""
+        """How many of a kind can be added next to pods without a zone yet that are of other kinds."""
         limits = []
         for other in self.pending:
             if other not in kinds:
-                stretched = (self._count(other, stretched=True) or 0) > 0
-                left = self._count(other, stretched=stretched)
-                costs = {kind: displaced(self._layout, other, kind, stretched=stretched) for kind in kinds}
+                enlarged = (self._count(other, enlarged=True) or 0) > 0
+                left = self._count(other, enlarged=enlarged)
+                costs = {kind: displaced(self._layout, other, kind, enlarged=enlarged) for kind in kinds}
                 if left is not None and costs[name]:
                     limits.append(max(0, left) // (costs[name] * sum(map(bool, costs.values()))))
         return min(limits, default=None)
 
-    def _count(self, name: str, *, stretched: bool) -> int | None:
-        """How many more pods of a kind find zones for certain, by one measure, beside what is coming.
+    def _count(self, name: str, *, enlarged: bool) -> int | None:
+        """How many more pods of a kind are certain to find zones, next to pods without a zone yet, by one
+        measure.
 
-        Negative where not even all that is coming is certain of a zone. None: they need no zone here.
+        Negative if not even the pods without a zone yet are certain to find one. None: they need no zone
+        here.
         """
-        key = (name, stretched)
+        key = (name, enlarged)
         if key not in self._left:
-            self._left[key] = self._counted(name, stretched=stretched)
+            self._left[key] = self._counted(name, enlarged=enlarged)
         return self._left[key]
 
-    def _counted(self, name: str, *, stretched: bool) -> int | None:
+    def _counted(self, name: str, *, enlarged: bool) -> int | None:
         sizes = zone_requests(self._layout, name)
         if not sizes:
             return None
-        measured = _measured(self._layout, name) if stretched else _plain(sizes)
+        measured = _measured(self._layout, name) if enlarged else _plain(sizes)
 
-        def spoilt(counts: Mapping[str, int]) -> int:
-            costs = {each: displaced(self._layout, name, each, stretched=stretched) for each in counts}
+        def displaced_by(counts: Mapping[str, int]) -> int:
+            costs = {each: displaced(self._layout, name, each, enlarged=enlarged) for each in counts}
             return sum(count * costs[each] for each, count in counts.items())
 
-        best = _most(self._offered, sizes, measured) - spoilt(self._running)
+        best = _max_certain(self._offered, sizes, measured) - displaced_by(self._running)
         for zones in self._estimates:
-            best = max(best, _most(zones, sizes, measured))
-        return best - spoilt(self.pending)
+            best = max(best, _max_certain(zones, sizes, measured))
+        return best - displaced_by(self.pending)
 
     @cached_property
     def _offered(self) -> list[Resources]:
@@ -229,7 +236,7 @@ class ZoneCapacity:
 
     @cached_property
     def _estimates(self) -> list[list[Resources]]:
-        """The zones as they may be, with what runs taken from them; none better than they are."""
+        """Lower bounds of the free amounts per zone, after the usage of running pods."""
         if not self._running:
             return []
         in_each = _sum(
@@ -263,11 +270,11 @@ def _plain(sizes: Sizes) -> tuple[Amounts, ...]:
 
 @lru_cache(maxsize=NUMA_CACHE_ENTRIES_MAX)
 def _measured(layout: ZoneLayout, name: str) -> tuple[Amounts, ...]:
-    """Each size of a kind, stretched as far as it goes into each empty zone as often as before."""
-    return tuple(_stretched(layout, size) for size, _ in zone_requests(layout, name))
+    """Each size of a kind, enlarged as far as it fits into each empty zone equally often."""
+    return tuple(_enlarged(layout, size) for size, _ in zone_requests(layout, name))
 
 
-def _stretched(layout: ZoneLayout, size: Amounts) -> Amounts:
+def _enlarged(layout: ZoneLayout, size: Amounts) -> Amounts:
     zones = [dict(zone) for zone in layout.zones]
     counts = [_places([zone], size) for zone in zones]
     if not any(counts):
@@ -284,45 +291,46 @@ def _sum(parts: Iterable[tuple[Amounts, int]]) -> Resources:
 
 
 def _places(zones: Sequence[Resources], size: Amounts) -> int:
-    """How often this goes into each zone, added up."""
+    """How often this size fits into each zone, summed."""
     return sum(max(0, min(zone.get(name, 0) // need for name, need in size)) for zone in zones)
 
 
-def _spoilt(zones: Sequence[Resources], measured: Sequence[Amounts], sizes: Sizes, by: Sizes) -> int:
-    """How many times these sizes, all of them together, may no longer fit when the others lie anywhere."""
+def _max_displaced(zones: Sequence[Resources], measured: Sequence[Amounts], sizes: Sizes, by: Sizes) -> int:
+    """How many times these sizes together may no longer fit, whatever zones the others use."""
     most = 0
     for measure, (_, each) in zip(measured, sizes, strict=True):
-        cost = sum(count * _one_spoils(zones, measure, other) for other, count in by)
+        cost = sum(count * _max_displaced_by_one(zones, measure, other) for other, count in by)
         most = max(most, -(-cost // each))
     return min(most, NUMA_DISPLACED_MAX)
 
 
-def _one_spoils(zones: Sequence[Resources], measure: Amounts, other: Amounts) -> int:
-    """What takes q of a resource costs at most q/p places that measure p, rounded up, all in one zone."""
+def _max_displaced_by_one(zones: Sequence[Resources], measure: Amounts, other: Amounts) -> int:
+    """Use of q of a resource displaces at most ceil(q/p) pods that request p, all of them in one zone."""
     needs = dict(measure)
     cost = max((-(-amount // needs[name]) for name, amount in other if name in needs), default=0)
     return min(cost, max((_places([zone], measure) for zone in zones), default=0)) if cost else 0
 
 
-def _most(zones: Sequence[Resources], sizes: Sizes, measured: Sequence[Amounts]) -> int:
-    """How many pods of these sizes find zones for certain, wherever each size lies.
+def _max_certain(zones: Sequence[Resources], sizes: Sizes, measured: Sequence[Amounts]) -> int:
+    """How many pods of these sizes are certain to find zones, whatever zones each size uses.
 
-    Exact for one size that is not stretched. Less than NUMA_DISPLACED_MAX: what spoils so many spoils all.
+    Exact for one size that is not enlarged. At NUMA_DISPLACED_MAX and above, all pods count as displaced.
     """
-    counts = (_most_of(zones, index, sizes, measure) for index, measure in enumerate(measured))
+    counts = (_max_certain_of_size(zones, index, sizes, measure) for index, measure in enumerate(measured))
     return min(NUMA_DISPLACED_MAX - 1, *counts)
 
 
-def _most_of(zones: Sequence[Resources], index: int, sizes: Sizes, measure: Amounts) -> int:
-    """For how many pods one of their sizes finds zones, wherever the others lie.
+def _max_certain_of_size(zones: Sequence[Resources], index: int, sizes: Sizes, measure: Amounts) -> int:
+    """For how many pods one of their sizes finds zones, whatever zones the others use.
 
-    Either each of the others costs what it may spoil, or the sum of all others is missing in every zone.
+    Either each of the others counts as what it may displace, or the sum of all others is subtracted in every
+    zone.
     """
     each = sizes[index][1]
     others = [one for place, one in enumerate(sizes) if place != index]
     places = _places(zones, measure)
-    spoilt = sum(count * _one_spoils(zones, measure, other) for other, count in others)
-    least, most = places // (each + spoilt), places // each
+    displaced_by = sum(count * _max_displaced_by_one(zones, measure, other) for other, count in others)
+    least, most = places // (each + displaced_by), places // each
     beside = _sum(others)
     while least < most:
         middle = (least + most + 1) // 2

@@ -63,10 +63,10 @@ class Reason(StrEnum):
     @property
     def category(self) -> Category:
         """The category of the reason."""
-        return _STANDING.get(self, Category.WAITING)
+        return _CATEGORIES.get(self, Category.WAITING)
 
 
-_STANDING = {
+_CATEGORIES = {
     Reason.POD_GROUP_NOT_FOUND: Category.MISCONFIGURED,
     Reason.NOT_A_MEMBER: Category.MISCONFIGURED,
     Reason.INCONSISTENT_GANG: Category.MISCONFIGURED,

@@ -1,8 +1,8 @@
-"""Amounts of resources as integers, and the few operations on them.
+"""Amounts of resources as integers, and operations on them.
 
-Units: `cpu` in thousandths of a core, `memory`, `ephemeral-storage` and `hugepages-*` in bytes, `pods` and
-every extended resource in whole devices; for parts of devices see `shares.py`. A resource that is absent
-counts as zero. Mappings are never changed in place.
+Units: `cpu` in thousandths of a core; `memory`, `ephemeral-storage` and `hugepages-*` in bytes; `pods` and
+extended resources in whole devices; for parts of devices see `gpu_shares.py`. A missing resource counts as
+zero. Mappings are never changed in place.
 """
 
 import re
@@ -31,7 +31,7 @@ def add(left: Resources, right: Resources) -> Resources:
 
 
 def sum_of(parts: Iterable[Resources]) -> dict[str, int]:
-    """All of them added up."""
+    """The sum of all parts, per resource."""
     found: dict[str, int] = {}
     for amounts in parts:
         for name, amount in amounts.items():
@@ -40,7 +40,7 @@ def sum_of(parts: Iterable[Resources]) -> dict[str, int]:
 
 
 def largest(parts: Iterable[Resources]) -> dict[str, int]:
-    """Per resource, the most that one of them has; what none has any of is left out."""
+    """The largest amount per resource. Resources of which no part has any are left out."""
     found: dict[str, int] = {}
     for amounts in parts:
         for name, amount in amounts.items():
@@ -50,7 +50,7 @@ def largest(parts: Iterable[Resources]) -> dict[str, int]:
 
 
 def subtract(left: Resources, right: Resources) -> Resources:
-    """Per resource, left - right; the result may be negative where a node is over-committed."""
+    """Per resource, left - right. The result is negative for an over-committed node."""
     rest = dict(left)
     for name, amount in right.items():
         rest[name] = rest.get(name, 0) - amount
@@ -63,12 +63,12 @@ def scale(amounts: Resources, times: int) -> Resources:
 
 
 def fits(request: Resources, free: Resources) -> bool:
-    """Whether one pod with this request fits; a request of zero fits even where free is negative."""
+    """Whether one pod with this request fits. A request of zero fits even if `free` is negative."""
     return all(amount <= 0 or amount <= free.get(name, 0) for name, amount in request.items())
 
 
 def how_many_fit(request: Resources, free: Resources) -> int | None:
-    """How many pods with this request fit side by side; None when the request is empty (no bound)."""
+    """How many pods with this request fit together; None if the request is empty (no bound)."""
     counts = [free.get(name, 0) // amount for name, amount in request.items() if amount > 0]
     return max(0, min(counts)) if counts else None
 
@@ -86,7 +86,7 @@ EXPECTED: Final = 'a quantity such as 2, "500m", "1.5", "64Gi", "10G" or "1e3"'
 
 
 class InvalidQuantity(ValueError):
-    """`written` is not a quantity, or not one that makes sense here; `expected` says what would be."""
+    """`written` is not a quantity, or not a valid one here. `expected` describes a valid one."""
 
     def __init__(self, written: object, expected: str = EXPECTED) -> None:
         super().__init__(f"{_shown(written)} is not valid, expected {expected}")
@@ -94,7 +94,7 @@ class InvalidQuantity(ValueError):
 
 
 def request_amount(resource: str, quantity: int | float | str) -> int:
-    """What a request of this resource amounts to: rounded up to its unit, capped at AMOUNT_MAX.
+    """The amount of a request, rounded up to the unit of the resource, capped at AMOUNT_MAX.
 
     Raises InvalidQuantity, also for a negative amount.
     """
@@ -103,7 +103,8 @@ def request_amount(resource: str, quantity: int | float | str) -> int:
 
 
 def capacity_amount(resource: str, quantity: int | float | str) -> int:
-    """What a node or a limit offers of this resource: rounded down to its unit, capped at AMOUNT_MAX.
+    """The amount that a node or a limit offers, rounded down to the unit of the resource, capped at
+    AMOUNT_MAX.
 
     Raises InvalidQuantity, also for a negative amount.
     """
@@ -112,7 +113,7 @@ def capacity_amount(resource: str, quantity: int | float | str) -> int:
 
 
 def _unit_exponent(resource: str) -> int:
-    """Power of ten by which a written amount becomes one in the resource's unit."""
+    """Power of ten that converts a written amount to the unit of the resource."""
     return _MILLI if resource == CPU else 0
 
 
@@ -123,7 +124,7 @@ def _not_negative(numerator: int, quantity: object) -> int:
 
 
 def _fraction(quantity: int | float | str, exponent: int) -> tuple[int, int]:
-    """The quantity times 10**exponent as (numerator, denominator), exactly. Spaces around it are fine."""
+    """The quantity times 10**exponent as (numerator, denominator), exactly. Spaces around it are allowed."""
     text = quantity.strip() if isinstance(quantity, str) else _shown(quantity)
     form = _FORM.fullmatch(text) if len(text) <= QUANTITY_LENGTH_MAX else None
     if form is None:
@@ -147,7 +148,7 @@ def _exponent(written: str, quantity: object) -> int:
 
 
 def _shown(written: object) -> str:
-    """As Python shows it, but Python refuses to print integers of thousands of digits."""
+    """The repr of a value. Python refuses to print integers of thousands of digits."""
     if isinstance(written, int) and written.bit_length() > QUANTITY_LENGTH_MAX * 4:
         return "a number of too many digits"
     shown = repr(written)
@@ -155,7 +156,7 @@ def _shown(written: object) -> str:
 
 
 def format_amount(resource: str, number: int) -> str:
-    """Such as "8 nvidia.com/gpu", "1500m cpu", "12.5Gi memory"; tenths are rounded down."""
+    """An amount such as "8 nvidia.com/gpu", "1500m cpu", "12.5Gi memory". Tenths are rounded down."""
     if resource == CPU:
         whole, thousandths = divmod(number, 1000)
         return f"{number}m cpu" if thousandths else f"{whole} cpu"
@@ -165,7 +166,7 @@ def format_amount(resource: str, number: int) -> str:
 
 
 def format_amounts(amounts: Resources) -> str:
-    """Such as "4 nvidia.com/gpu, 32 cpu and 64Gi memory": devices first."""
+    """Amounts such as "4 nvidia.com/gpu, 32 cpu and 64Gi memory", devices first."""
     *most, last = [
         format_amount(name, amounts[name])
         for name in sorted(amounts, key=lambda each: ("/" not in each, each))
@@ -174,7 +175,7 @@ def format_amounts(amounts: Resources) -> str:
 
 
 def format_bytes(number: int) -> str:
-    """Such as "64Gi"."""
+    """An amount of bytes such as "64Gi"."""
     for suffix, unit in _SHOWN_UNITS:
         if number >= unit:
             whole, rest = divmod(number, unit)

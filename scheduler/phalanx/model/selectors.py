@@ -1,4 +1,4 @@
-"""Whether labels satisfy the selectors of Kubernetes."""
+"""Evaluation of Kubernetes selectors on labels."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -12,12 +12,12 @@ _INT64_MAX: Final = (1 << 63) - 1
 
 
 def node_matches_any(node: Node, terms: Iterable[Term]) -> bool:
-    """Whether one of the alternatives holds on this node."""
+    """Whether one of the alternative terms matches this node."""
     return any(node_matches(node, term) for term in terms)
 
 
 def node_matches(node: Node, term: Term) -> bool:
-    """Whether all requirements hold; an empty term matches no node. The only field is `metadata.name`."""
+    """Whether all requirements hold. An empty term matches no node. The only field is `metadata.name`."""
     fields = {"metadata.name": node.name}
     return bool(term.requirements) and all(
         holds(requirement, fields if requirement.on_field else node.labels)
@@ -26,14 +26,14 @@ def node_matches(node: Node, term: Term) -> bool:
 
 
 def labels_match(labels: Mapping[str, str], term: Term) -> bool:
-    """Whether all requirements of a label selector hold; an empty selector matches everything."""
+    """Whether all requirements of a label selector hold. An empty selector matches everything."""
     return all(holds(requirement, labels) for requirement in term.requirements)
 
 
 def affinity_term_matches(
     term: AffinityTerm, namespace: str, labels: Mapping[str, str], namespaces: Mapping[str, Mapping[str, str]]
 ) -> bool:
-    """Whether a term of pod affinity is about pods of this namespace with these labels."""
+    """Whether a term of pod affinity selects pods of this namespace with these labels."""
     selector = term.namespace_selector
     in_namespace = namespace in term.namespaces or (
         selector is not None and labels_match(namespaces.get(namespace, {}), selector)
@@ -42,7 +42,8 @@ def affinity_term_matches(
 
 
 def required_label_pairs(terms: AffinityTerms) -> list[tuple[str, str] | None]:
-    """Labels of which each pod that the terms mean has one; None where they ask for no certain one."""
+    """Labels of which every selected pod has one. None stands for a term that requires no particular
+    label."""
     for term in terms:
         for each in term.selector.requirements if term.selector is not None else ():
             if each.operator == "In":
@@ -51,7 +52,7 @@ def required_label_pairs(terms: AffinityTerms) -> list[tuple[str, str] | None]:
 
 
 def holds(requirement: Requirement, labels: Mapping[str, str]) -> bool:
-    """One requirement. An operator that Kubernetes does not have never holds."""
+    """Evaluate one requirement. An operator that Kubernetes does not have never holds."""
     operator = _OPERATORS.get(requirement.operator)
     return operator is not None and operator(labels.get(requirement.key), requirement.values)
 
@@ -67,7 +68,7 @@ def _less(value: str | None, values: tuple[str, ...]) -> bool:
 
 
 def _number(text: str | None) -> int | None:
-    """A 64-bit integer as Kubernetes reads one, None for anything else."""
+    """A 64-bit integer as Kubernetes parses it, None for anything else."""
     if text is None or not _WHOLE_NUMBER.fullmatch(text):
         return None
     number = int(text)

@@ -1,4 +1,4 @@
-"""PodDisruptionBudgets: how many of which pods may be evicted now."""
+"""The immutable input of a cycle, and the parts of it that have no module of their own."""
 
 from collections.abc import Mapping
 
@@ -15,10 +15,11 @@ from phalanx.model.selectors import labels_match
 
 
 class DisruptionBudget(Struct, frozen=True, gc=False):
-    """One budget. `selector` None means no pod, one without requirements every pod of the namespace.
+    """A PodDisruptionBudget. `selector` None selects no pod; without requirements it selects all of its
+    namespace.
 
-    `allowed`: evictions that its status allows; 0 while nobody has counted its pods since its last change.
-    `fault` says what is wrong with the selector: then it protects every pod of its namespace.
+    `allowed`: evictions that its status allows; 0 while its controller has not observed the last change.
+    `fault`: error of the selector. The budget then protects every pod of its namespace.
     """
 
     namespace: str
@@ -28,7 +29,7 @@ class DisruptionBudget(Struct, frozen=True, gc=False):
     fault: str = ""
 
     def protects(self, labels: Mapping[str, str]) -> bool:
-        """Whether it is about a pod of its namespace with these labels."""
+        """Whether it selects a pod of its namespace with these labels."""
         if self.fault:
             return True
         return self.selector is not None and labels_match(labels, self.selector)
@@ -38,24 +39,24 @@ class DisruptionBudget(Struct, frozen=True, gc=False):
 
 
 class Level(Struct, frozen=True):
-    """One tier of a topology: its name and the node label that holds the domain's name."""
+    """One tier of a topology: its name, and the node label that holds the name of the domain."""
 
     name: str
     node_label: str
 
 
 class Topology(Struct, frozen=True):
-    """A tree of the cluster. Levels are widest first; a domain is named by its full path of label values."""
+    """A tree of the cluster. Levels are widest first. A domain is named by its full path of label values."""
 
     name: str
     levels: tuple[Level, ...]
 
 
 class VolumeClaim(Struct, frozen=True):
-    """A PersistentVolumeClaim: whether a volume is bound to it and which nodes can mount that volume.
+    """A PersistentVolumeClaim: whether a volume is bound to it, and which nodes can mount that volume.
 
-    `node_affinity` terms are alternatives; empty means every node. `why_unusable` is set, in plain words,
-    when a pod with this claim cannot be placed yet.
+    `node_affinity`: alternative terms; empty means every node. `why_unusable` is set if a pod with this claim
+    cannot be placed yet; it is shown to users.
     """
 
     node_affinity: tuple[Term, ...] = ()
@@ -63,9 +64,9 @@ class VolumeClaim(Struct, frozen=True):
 
 
 class PlacedPods(Struct, frozen=True):
-    """Pods with a node, bound or assumed, that terms of affinity cannot tell apart, and how many are where.
+    """Placed pods (bound or assumed) that no affinity term distinguishes, and their number per node.
 
-    `labels` are those that some term looks at. `avoids`: the required anti-affinity of these pods.
+    `labels` are those that some term selects by. `avoids`: the required anti-affinity of these pods.
     """
 
     namespace: str
@@ -75,18 +76,22 @@ class PlacedPods(Struct, frozen=True):
 
 
 class Snapshot(Struct, frozen=True):
-    """`now` is in milliseconds since the epoch. Mappings have a stable order that is part of the snapshot.
+    """The input of a cycle. Mappings have a stable order that is part of the snapshot.
 
-    `gangs` holds every gang with a member that names our scheduler, finished ones included while their pods
-    exist. `queue_usage` is what assumed, bound and running pods of each queue (its own, not its
-    descendants') use per node. `foreign` is what pods of other schedulers that may end use per node, by who
-    made them, such as "Job team/x" or "pod team/y". `claims` is keyed by "namespace/name".
-    `namespace_labels` holds every namespace. `topologies` always holds one under "", the default for gangs
-    that name none. `capacity_version` grows whenever something that could let a refused gang fit has changed.
-    `pod_affinity_terms` are all that pods ask of other pods: each anti-affinity of those that wait or have a
-    node,
-    each affinity of those that wait. Where there are none, `standing` is empty; else it holds all pods with a
-    node. `disruption_budgets` are sorted by namespace and name.
+    - `now` is in milliseconds since the epoch.
+    - `gangs` holds every gang with a member that names our scheduler. Finished gangs are included while their
+      pods exist.
+    - `queue_usage`: usage per node of the assumed, bound and running pods of each queue, without its
+      descendants.
+    - `foreign`: usage per node of pods of other schedulers that may end, by owner, such as "Job team/x" or
+      "pod team/y".
+    - `claims` is keyed by "namespace/name".
+    - `namespace_labels` holds every namespace.
+    - `topologies` always has the key "", the default for gangs that name none.
+    - `capacity_version` grows whenever a change may let a refused gang fit.
+    - `pod_affinity_terms`: the required anti-affinity of waiting and placed pods, and the required affinity
+      of waiting pods. If there are none, `placed_pods` is empty; otherwise it holds all placed pods.
+    - `disruption_budgets` are sorted by namespace and name.
     """
 
     now: int

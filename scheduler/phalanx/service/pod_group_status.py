@@ -41,8 +41,8 @@ class GangReport(Struct, frozen=True):
 def status_of(gang: Gang, report: GangReport, *, before: PodGroupStatus, now_ms: int) -> PodGroupStatus:
     """Compute the whole status; the start time and the placement are taken over from `before`.
 
-    A gang that starts over has not started, and its status must tell the next leader. A gang that started and
-    lost members before its first status was written has started.
+    A gang that starts over has not started, and its status must show this to the next leader. A gang that
+    started and lost members before its first status was written has started.
     """
     counts = _counts(gang.members)
     started_at = None if gang.starts_over else before.started_at

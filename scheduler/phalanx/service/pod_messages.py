@@ -46,7 +46,7 @@ class PodMessages:
         self._report_planned_until.pop(gang, None)
 
     def report_due(self, gang: GangId) -> None:
-        """Note that a planned report takes place; the timer's clock may be ahead of ours."""
+        """Note that a planned report takes place now; the clock of the timer may be ahead of ours."""
         self._report_planned_until.pop(gang, None)
 
     def write_lost(self, pod: PodUid) -> None:

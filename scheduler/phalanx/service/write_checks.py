@@ -76,7 +76,7 @@ class CachePlacementCheck:
             return f"node {name}: its topology is unknown"
         if not _has_labels(state.node, labels):
             return f"node {name} has left the domain of the placement"
-        key = self._cache.clash(pod)
+        key = self._cache.anti_affinity_conflict(pod)
         if key:
             return f"node {name}: anti-affinity of pod {pod} by {key} is violated"
         requests = pod.shape.requests
@@ -113,7 +113,7 @@ class CachePlacementCheck:
             known = self._rejections[name] = (state.node, {})
         answer = known[1].get(key)
         if answer is None or (answer.until is not None and now >= answer.until):
-            session = Session(self._cache.around((name,), now=now), self._config)
+            session = Session(self._cache.node_snapshot((name,), now=now), self._config)
             reason = session.eligibility(pod).rejected.get(name)
             answer = known[1][key] = _Rejection(reason, session.plugins.valid_until(now))
         return answer.reason
@@ -154,8 +154,8 @@ class CacheEvictionCheck:
     def objection(self, eviction: Evict) -> str | None:
         """Return why the eviction is no longer valid, or None.
 
-        Preemption continues whatever happens to nodes: when a part of a gang is gone, the rest of it uses its
-        capacity in vain. An eviction because of a fault is dropped when the fault is gone.
+        Preemption continues when nodes change: after a part of a gang is evicted, the rest wastes its
+        capacity. An eviction because of a fault is dropped when the fault is gone.
         """
         objection = self._gang_objection(eviction)
         if objection is None and eviction.reason in _REASONS_OF_FAULTS:

@@ -1,7 +1,7 @@
 """Exact and heuristic placement of gangs on nodes, with certificates and explanations.
 
 The solver knows neither policy nor Kubernetes objects. Actions build a problem as data and apply the answer.
-A backend never lets an answer out that `checker`, which shares no code with it, finds invalid.
+Every answer of a backend is validated by `checker`, which shares no code with the backends.
 
 - `engine.place` places one gang (`single`, `counting`): closed form, dynamic program, branch and bound.
 - `joint.engine.admit` admits many gangs together: a Benders decomposition.

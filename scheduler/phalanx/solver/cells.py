@@ -1,6 +1,6 @@
-"""Chooses the domains that are kept as cells: as many as demanded, disjoint, and the best of those.
+"""Chooses the domains that are reserved as cells: as many as demanded, disjoint, and the best of these.
 
-A weighted set packing. The greedy rule takes demands with the largest domains first; where it leaves a demand
+A weighted set packing. The greedy rule takes demands with the largest domains first; if a demand remains
 open, CP-SAT searches for more.
 """
 
@@ -39,8 +39,9 @@ Selection = tuple[tuple[int, ...], ...]
 def choose_cells(demands: Sequence[CellDemand], *, seed: int = 0) -> Selection:
     """Return as many candidates as possible, no node in two of them.
 
-    Ties: first where the queue already runs, then without unavailable nodes, then small ones. The greedy
-    rule's choice stands where it meets all demands, or where there are too many candidates to search.
+    Ties: domains in which the queue already runs, then domains without unavailable nodes, then small ones.
+    The choice of the greedy rule is kept if it meets all demands, or if there are too many candidates to
+    search.
     """
     simple = _by_greedy_rule(demands)
     is_enough = all(len(taken) == demand.count for demand, taken in zip(demands, simple, strict=True))

@@ -208,7 +208,7 @@ def _anti_affinity_violations(
         for owner in sorted(set(rule.owners) & there.keys()):
             others = sum(there[other] for other in set(rule.others)) - (owner in rule.others)
             if label_value and others > 0:
-                yield f"{rule.name}: a pod in {label_value} is not apart from {others} others"
+                yield f"{rule.name}: a pod in {label_value} is with {others} pods that it must avoid"
 
 
 def _affinity_violations(
@@ -223,7 +223,7 @@ def _affinity_violations(
         elif label_value not in rule.existing_values and there.keys().isdisjoint(rule.others):
             started.append(label_value)
             if there.keys().isdisjoint(rule.starters):
-                yield f"{rule.name}: pods in {label_value}, where none is that they ask for"
+                yield f"{rule.name}: pods in {label_value}, where no pod matches their affinity"
     if len(started) > 1:
         yield f"{rule.name}: pods in {len(started)} domains of {rule.key}"
 

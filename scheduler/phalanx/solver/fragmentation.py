@@ -8,10 +8,10 @@ typical pods, is the sum of
   run or that lacks cores or devices for it, and otherwise not the devices with less left than it requests;
 - CPU_WEIGHT times the growth of GPUs that the free cores cannot serve: idle devices less free cores divided
   by CORES_PERCENT of the mean cores per GPU of the typical pods;
-- the growth of the final rest of the devices when typical pods go on filling them at random;
+- the growth of the final rest of the devices when further typical pods fill them at random;
 - SCARCITY_WEIGHT times the expected demand per device of the node, for each device taken: pods that fit
   elsewhere avoid nodes that few pods can replace;
-- the value of capacity for pods with several devices that is lost.
+- the lost value of capacity for pods with several devices.
 
 Integer arithmetic. Everything is tabulated once, so that a look-up per device replaces a loop over typical
 pods. Cores and devices are in thousandths. Arrays by [node] are aligned with each other, those by [pod] too;
@@ -76,7 +76,7 @@ class NodeRows(Struct, frozen=True):
     devices: Integers
     """What is left of each device by [node, device]; 0 where there is none."""
     loose: Integers
-    """Whole devices that are not told apart."""
+    """Whole devices that are counted, not listed in `devices`."""
 
 
 class PodRows(Struct, frozen=True):
@@ -208,7 +208,7 @@ class Forecast:
         self._fragments = Fragmentation(pods, kinds=kinds, devices=most)
         self._leftover = leftover(pods)
         self.prices: Integers = prices(pods, takes, gpus)
-        self._rooms = self._fragments.summed(
+        self._device_values = self._fragments.summed(
             [
                 (typical, typical.gpus, worth_of(typical, pods, int(nodes_that_fit), int(gpus.sum())))
                 for typical, nodes_that_fit in zip(pods, takes.sum(axis=1), strict=True)
@@ -233,13 +233,14 @@ class Forecast:
             -self._leftover[WHOLE_DEVICE] * outlook.taken[:, None],
         )
         found: Integers = MICRO * (after - before[:, None])
-        return found + self._pods * (node[:, None] + on_device + self._lost_rooms(outlook))
+        return found + self._pods * (node[:, None] + on_device + self._lost_device_value(outlook))
 
-    def _lost_rooms(self, outlook: TrialPlacement) -> Integers:
+    def _lost_device_value(self, outlook: TrialPlacement) -> Integers:
         nodes, cores = outlook.nodes, self._fragments.cores
-        before = self._rooms[nodes.kind, cores(nodes.cpu), outlook.whole_before]
+        before = self._device_values[nodes.kind, cores(nodes.cpu), outlook.whole_before]
         lost: Integers = (
-            before[:, None] - self._rooms[nodes.kind[:, None], cores(outlook.cpu)[:, None], outlook.whole]
+            before[:, None]
+            - self._device_values[nodes.kind[:, None], cores(outlook.cpu)[:, None], outlook.whole]
         )
         return lost
 

@@ -71,8 +71,8 @@ def proven_but_tightness(certificate: Certificate) -> bool:
 
 def minimizes_fragmentation(problem: PlacementProblem) -> bool:
     """Whether the problem is a single pod that is to minimise fragmentation."""
-    is_wished = problem.ties is Objective.LEAST_FRAGMENTATION
-    return is_wished and sum([role.maximum for role in problem.roles]) == 1
+    is_preferred = problem.ties is Objective.LEAST_FRAGMENTATION
+    return is_preferred and sum([role.maximum for role in problem.roles]) == 1
 
 
 def domain_key(path: Sequence[str], level: int, node: NodeName) -> DomainKey:

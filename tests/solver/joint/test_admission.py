@@ -249,7 +249,7 @@ def test_problems_with_unsupported_rules_are_declined() -> None:
         ({0: (("a", 1),), 1: (("a", 1),)}, "2 nvidia.com/gpu on a"),
         ({0: (("a", 1),), 1: (("b", 1),), 2: (("c", 1),)}, "limit: 3 nvidia.com/gpu"),
         ({0: (("a", 2),)}, "must: 2 pods"),
-        ({0: (("nowhere", 1),)}, "must: a place that does not exist"),
+        ({0: (("nowhere", 1),)}, "must: a node or role that does not exist"),
     ],
 )
 def test_the_checker_reports_invalid_assignments(

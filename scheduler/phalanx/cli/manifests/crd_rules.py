@@ -138,7 +138,7 @@ RULES: Final[Mapping[str, Callable[[Any], bool]]] = {
     "estimate must not be longer than max": _estimate_fits,
     "a queue must not be its own parent": _not_own_parent,
     "ordering FairUsers needs userLabel, the pod label that names the user": _users_have_a_label,
-    "admission MostValue needs ordering PriorityFIFO, the others say who comes next": _value_goes_with_order,
+    "admission MostValue needs ordering PriorityFIFO": _value_goes_with_order,
     "guarantee must not be larger than limit": _guarantee_fits,
     VALUES_BY_OPERATOR: _values_fit_operator,
     ONE_NUMBER: _one_number,

@@ -91,7 +91,7 @@ def _with_equal_uids(items: Iterable[Item]) -> Iterator[str]:
     for document, item in items:
         before, other = first.setdefault(item.metadata.uid, (document, item))
         if _key(other) != _key(item):
-            yield f"{document}: metadata.uid: expected a UID of its own, found that of {before}"
+            yield f"{document}: metadata.uid: expected a unique UID, found that of {before}"
 
 
 def _key(item: KubeObject) -> tuple[str, str, str]:

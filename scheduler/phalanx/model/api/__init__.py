@@ -1,5 +1,5 @@
-"""The wire form of Kubernetes objects as typed structs: only the fields that the scheduler reads or writes.
+"""API objects of Kubernetes as typed structs: only the fields that the scheduler reads or writes.
 
-`phalanx.py` and `objects.py` hold our own kinds, `core.py` Kubernetes', `meta.py` what all share, `kinds.py`
-the registry of all of them.
+`pod_groups.py` and `queues.py` hold our own kinds, `core.py` those of Kubernetes, `meta.py` the common parts,
+and `kinds.py` the registry.
 """

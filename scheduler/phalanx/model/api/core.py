@@ -1,7 +1,7 @@
-"""Kubernetes' own kinds, reduced to the fields that the scheduler reads or writes.
+"""Kinds of Kubernetes itself, reduced to the fields that the scheduler reads or writes.
 
-Everything but a name may be missing, as in a manifest that no API server has defaulted yet. Amounts stay as
-they were written (`Quantity`); `phalanx.model.quantities` turns them into integers.
+Every field but the name may be missing, as in a manifest that no API server has defaulted yet. Amounts stay
+as written (`Quantity`); `phalanx.model.resources` converts them to integers.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ Quantity = Int64 | float | str
 
 
 class Present(ApiStruct, frozen=True):
-    """Something whose presence matters and whose content does not."""
+    """A field of which only the presence matters."""
 
 
 class ResourceRequirements(ApiStruct, frozen=True):
@@ -51,34 +51,34 @@ class NodeSelectorRequirement(ApiStruct, frozen=True):
 
 
 class NodeSelectorTerm(ApiStruct, frozen=True):
-    """All expressions hold; a term without any matches no node."""
+    """Expressions that all hold. A term without expressions matches no node."""
 
     match_expressions: tuple[NodeSelectorRequirement, ...] = ()
     match_fields: tuple[NodeSelectorRequirement, ...] = ()
 
 
 class NodeSelector(ApiStruct, frozen=True):
-    """At least one term holds."""
+    """Terms of which at least one holds."""
 
     node_selector_terms: tuple[NodeSelectorTerm, ...] = ()
 
 
 class PreferredSchedulingTerm(ApiStruct, frozen=True):
-    """A wish with its weight, 1 to 100."""
+    """A preferred term with its weight, 1 to 100."""
 
     weight: Int32
     preference: NodeSelectorTerm
 
 
 class NodeAffinity(ApiStruct, frozen=True):
-    """Which nodes a pod may and would like to run on."""
+    """Required and preferred node affinity."""
 
     required_during_scheduling_ignored_during_execution: NodeSelector | None = None
     preferred_during_scheduling_ignored_during_execution: tuple[PreferredSchedulingTerm, ...] = ()
 
 
 class PodAffinityTerm(ApiStruct, frozen=True):
-    """Pods by label and namespace, and the node label by which a node is near them or not."""
+    """A selector of pods, and the node label that defines which nodes are near each other."""
 
     topology_key: str = ""
     label_selector: LabelSelector | None = None
@@ -89,7 +89,7 @@ class PodAffinityTerm(ApiStruct, frozen=True):
 
 
 class PodAffinity(ApiStruct, frozen=True):
-    """Affinity or anti-affinity to other pods; of preferences only whether there is any."""
+    """Pod affinity or anti-affinity. Of preferred terms only the presence matters."""
 
     required_during_scheduling_ignored_during_execution: tuple[PodAffinityTerm, ...] = ()
     preferred_during_scheduling_ignored_during_execution: tuple[Present, ...] = ()
@@ -113,7 +113,7 @@ class Toleration(ApiStruct, frozen=True):
 
 
 class SchedulingGate(ApiStruct, frozen=True):
-    """A gate that holds the pod back until its owner removes it."""
+    """A gate that keeps the pod from being scheduled until its owner removes it."""
 
     name: str = ""
 
@@ -125,7 +125,7 @@ class ClaimSource(ApiStruct, frozen=True):
 
 
 class Volume(ApiStruct, frozen=True):
-    """A volume. Other sources than these two do not matter to placement and are not decoded."""
+    """A volume. Sources other than these two do not affect placement and are not decoded."""
 
     name: str = ""
     persistent_volume_claim: ClaimSource | None = None
@@ -133,7 +133,7 @@ class Volume(ApiStruct, frozen=True):
 
 
 class PodSpec(ApiStruct, frozen=True):
-    """What a pod asks for."""
+    """The desired state of a pod."""
 
     scheduler_name: str = ""
     node_name: str = ""
@@ -181,7 +181,7 @@ class ContainerState(ApiStruct, frozen=True):
 
 
 class ContainerStatus(ApiStruct, frozen=True):
-    """What the kubelet has given a container: differs from the spec while a resize is under way."""
+    """Resources that the kubelet has allocated to a container. They differ from the spec during a resize."""
 
     name: str = ""
     state: ContainerState | None = None
@@ -190,13 +190,12 @@ class ContainerStatus(ApiStruct, frozen=True):
 
 
 class PodStatus(ApiStruct, frozen=True):
-    """How a pod stands."""
+    """The observed state of a pod."""
 
     phase: str = ""
     reason: str = ""
     start_time: datetime | None = None
     conditions: tuple[PodCondition, ...] = ()
-    nominated_node_name: str = ""
     container_statuses: tuple[ContainerStatus, ...] = ()
     init_container_statuses: tuple[ContainerStatus, ...] = ()
     resources: ResourceRequirements | None = None
@@ -223,7 +222,7 @@ class Taint(ApiStruct, frozen=True):
 
 
 class NodeSpec(ApiStruct, frozen=True):
-    """Cordon and taints."""
+    """Cordon and taints of a node."""
 
     unschedulable: bool = False
     taints: tuple[Taint, ...] = ()
@@ -238,7 +237,7 @@ class NodeCondition(ApiStruct, frozen=True):
 
 
 class NodeStatus(ApiStruct, frozen=True):
-    """What pods may use. Kubelets report `allocatable`; a manifest may have `capacity` alone."""
+    """Amounts that pods may use. Kubelets report `allocatable`; a manifest may have only `capacity`."""
 
     allocatable: Mapping[str, Quantity] = {}
     capacity: Mapping[str, Quantity] = {}
@@ -253,7 +252,7 @@ class Node(ApiStruct, frozen=True):
     status: NodeStatus = NodeStatus()
 
 
-# --- what surrounds them ------------------------------------------------------------------------------------
+# --- other kinds --------------------------------------------------------------------------------------------
 
 
 class Namespace(ApiStruct, frozen=True):
@@ -272,7 +271,7 @@ class PriorityClass(ApiStruct, frozen=True):
 
 
 class PodDisruptionBudgetSpec(ApiStruct, frozen=True):
-    """Which pods a budget protects, and how many of them must stay."""
+    """The pods that a budget protects, and how many of them must remain."""
 
     selector: LabelSelector | None = None
     min_available: Int32 | str | None = None
@@ -280,7 +279,7 @@ class PodDisruptionBudgetSpec(ApiStruct, frozen=True):
 
 
 class PodDisruptionBudgetStatus(ApiStruct, frozen=True):
-    """How many evictions the budget allows now, and for which generation of its spec that was counted."""
+    """How many evictions the budget allows now, and the generation of the spec that this refers to."""
 
     disruptions_allowed: Int32 = 0
     observed_generation: Int64 = 0
@@ -295,7 +294,7 @@ class PodDisruptionBudget(ApiStruct, frozen=True):
 
 
 class PersistentVolumeClaimSpec(ApiStruct, frozen=True):
-    """Which volume and class a claim names."""
+    """The volume and the class that a claim names."""
 
     volume_name: str = ""
     storage_class_name: str | None = None
@@ -316,13 +315,13 @@ class PersistentVolumeClaim(ApiStruct, frozen=True):
 
 
 class VolumeNodeAffinity(ApiStruct, frozen=True):
-    """Where a volume can be mounted."""
+    """The nodes that can mount a volume."""
 
     required: NodeSelector | None = None
 
 
 class PersistentVolumeSpec(ApiStruct, frozen=True):
-    """Where a volume can be mounted."""
+    """The fields of a volume that say which nodes can mount it."""
 
     node_affinity: VolumeNodeAffinity | None = None
 
@@ -343,7 +342,8 @@ class StorageClass(ApiStruct, frozen=True):
 
 
 class LeaseSpec(ApiStruct, frozen=True):
-    """Who leads. Times are RFC 3339 with exactly six digits of a second, as Go's MicroTime insists."""
+    """The holder of a lease. Times are RFC 3339 with exactly six digits of a second, as Go's MicroTime
+    requires."""
 
     holder_identity: str | None = None
     lease_duration_seconds: Int32 | None = None
@@ -367,7 +367,7 @@ class Attribute(ApiStruct, frozen=True):
 
 
 class ZoneResource(ApiStruct, frozen=True):
-    """How much of one resource a zone has, what pods may use of it, and what none of them uses."""
+    """Capacity, allocatable and available amount of one resource in a zone."""
 
     name: str = ""
     capacity: Quantity | None = None
@@ -376,7 +376,7 @@ class ZoneResource(ApiStruct, frozen=True):
 
 
 class Zone(ApiStruct, frozen=True):
-    """One part of the machine; those of the type Node are NUMA nodes."""
+    """One part of the machine. Zones of the type Node are NUMA nodes."""
 
     name: str = ""
     type: str = ""
@@ -384,7 +384,7 @@ class Zone(ApiStruct, frozen=True):
 
 
 class NodeResourceTopology(ApiStruct, frozen=True):
-    """The zones of the node of the same name. `topology_policies` is how older exporters tell the policy."""
+    """The zones of the node of the same name. Older exporters publish the policy in `topology_policies`."""
 
     metadata: ObjectMeta
     topology_policies: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""The kinds that Phalanx reads, in one registry: their struct, and where the API serves them."""
+"""Registry of the kinds that Phalanx reads: their struct, and their path in the API."""
 
 from typing import Final
 
@@ -30,7 +30,7 @@ KubeObject = (
 class Kind(Struct, frozen=True):
     """One kind. `api_version` is "v1" for the core group, "group/version" for the others.
 
-    `optional`: it is of another project, and where the API does not serve it there are no such objects.
+    `optional`: a kind of another project. If the API does not serve it, there are no such objects.
     """
 
     struct: type[KubeObject]
@@ -41,7 +41,7 @@ class Kind(Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """The kind's name in the API, which is its struct's."""
+        """The kind's name in the API, which is the name of its struct."""
         return self.struct.__name__
 
     @property
@@ -51,7 +51,7 @@ class Kind(Struct, frozen=True):
 
     @property
     def group(self) -> str:
-        """The API group, empty for the core group: what RBAC rules name."""
+        """The API group, as RBAC rules name it; empty for the core group."""
         return self.api_version.rpartition("/")[0]
 
     def path(self, *, namespace: str = "", name: str = "", subresource: str = "") -> str:

@@ -1,4 +1,4 @@
-"""What every Kubernetes object carries, and the envelopes in which objects arrive."""
+"""Metadata of all Kubernetes objects, and the envelopes of lists, watch events and errors."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -10,7 +10,7 @@ Int32 = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
 """Kubernetes' int32. A larger number makes an object unreadable, as it does for every client in Go."""
 
 Int64 = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
-"""Kubernetes' int64: what is larger could not be sent on or recorded."""
+"""Kubernetes' int64. Larger numbers could neither be sent nor recorded."""
 
 
 WrittenQuantity = Int64 | str
@@ -18,7 +18,7 @@ WrittenQuantity = Int64 | str
 
 
 class ApiStruct(Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
-    """What the structs of `meta.py` and `core.py` share: camelCase names, defaults left out, no cycles."""
+    """Base of all API structs: camelCase names, defaults are left out."""
 
 
 class Condition(ApiStruct, frozen=True):
@@ -42,7 +42,7 @@ class OwnerReference(ApiStruct, frozen=True):
 
 
 class ObjectMeta(ApiStruct, frozen=True):
-    """The metadata that the scheduler looks at."""
+    """The metadata that the scheduler reads."""
 
     name: str = ""
     namespace: str = ""
@@ -55,11 +55,11 @@ class ObjectMeta(ApiStruct, frozen=True):
     deletion_grace_period_seconds: Int64 | None = None
     owner_references: tuple[OwnerReference, ...] = ()
     annotations: Mapping[str, str] = {}
-    """All of them; the model keeps those that Phalanx or an enabled plugin reads."""
+    """All annotations. The model keeps those that Phalanx or an enabled plugin reads."""
 
 
 class ListMeta(ApiStruct, frozen=True):
-    """`continue_token` is set while pages are missing."""
+    """`continue_token` is set if more pages follow."""
 
     resource_version: str = ""
     continue_token: str = field(name="continue", default="")
@@ -69,58 +69,47 @@ T = TypeVar("T")
 
 
 class ObjectList(ApiStruct, Generic[T], frozen=True):
-    """An answer to a list request. Go encodes an empty list as null at times."""
+    """Response to a list request. Go sometimes encodes an empty list as null."""
 
     metadata: ListMeta = ListMeta()
     items: tuple[T, ...] | None = None
 
 
 class WatchEvent(ApiStruct, Generic[T], frozen=True):
-    """One line of a watch. `type` is ADDED, MODIFIED or DELETED; `object` is the kind that is watched."""
+    """One line of a watch. `type` is ADDED, MODIFIED or DELETED; `object` is of the watched kind."""
 
     type: str
     object: T
 
 
 class WatchEventType(ApiStruct, frozen=True):
-    """The envelope alone: which of the five types a line is, whatever its object looks like."""
+    """The type of a watch line, whatever its object looks like."""
 
     type: str
 
 
 class BookmarkMeta(ApiStruct, frozen=True):
-    """A bookmark's metadata; annotation `k8s.io/initial-events-end` ends the initial list of a WatchList."""
+    """Metadata of a bookmark. The annotation `k8s.io/initial-events-end` ends the initial list of a
+    WatchList."""
 
     resource_version: str = ""
     annotations: Mapping[str, str] = {}
 
 
 class BookmarkObject(ApiStruct, frozen=True):
-    """The object of a BOOKMARK event: of the kind that is watched, with nothing but a resource version."""
+    """The object of a BOOKMARK event: of the watched kind, with only a resource version."""
 
     metadata: BookmarkMeta
 
 
-class StatusCause(ApiStruct, frozen=True):
-    """One detail of a refusal: which field, and why."""
-
-    reason: str = ""
-    message: str = ""
-    field_path: str = field(name="field", default="")
-
-
 class StatusDetails(ApiStruct, frozen=True):
-    """What a refusal is about. `retry_after_seconds` is set on 429 and some 5xx."""
+    """Object of an error. `retry_after_seconds` is set on 429 and some 5xx responses."""
 
-    name: str = ""
-    kind: str = ""
-    uid: str = ""
-    causes: tuple[StatusCause, ...] = ()
     retry_after_seconds: Int32 = 0
 
 
 class Status(ApiStruct, frozen=True):
-    """The API server's own word on a request: body of an error, object of an ERROR event."""
+    """Result of a request: body of an error response, object of an ERROR watch event."""
 
     status: str = ""
     message: str = ""
@@ -138,7 +127,8 @@ class LabelSelectorRequirement(ApiStruct, frozen=True):
 
 
 class LabelSelector(ApiStruct, frozen=True):
-    """All of `match_labels` and `match_expressions` hold. An empty one selects everything."""
+    """Selects objects for which all of `match_labels` and `match_expressions` hold. An empty one selects
+    all."""
 
     match_labels: Mapping[str, str] = {}
     match_expressions: tuple[LabelSelectorRequirement, ...] = ()

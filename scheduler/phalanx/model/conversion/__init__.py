@@ -1,4 +1,4 @@
-"""From wire structs to the model: each kind is read by pure functions that never raise on a hostile object.
+"""Conversion of API objects to the model, by pure functions that do not raise on invalid objects.
 
-What makes no sense in an object becomes a Problem (or an entry of a shape's `invalid`), with the field named.
+An error in an object becomes an Objection (or an entry of a shape's `invalid`) that names the field.
 """

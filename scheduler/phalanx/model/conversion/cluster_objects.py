@@ -1,7 +1,7 @@
-"""Topologies: trees of the cluster, as their objects declare them or as well-known node labels imply them.
+"""Conversion of Topologies, volumes, PriorityClasses and PodDisruptionBudgets.
 
-Well-known labels, widest first, with the level that each stands for. Only levels that some node carries
-exist; where two labels stand for one level, the first that some node carries does:
+Without Topology objects, well-known node labels imply one. Widest first, with the level of each; a level
+exists if some node has one of its labels, and the first such label defines it:
 
 - region: topology.kubernetes.io/region
 - zone: topology.kubernetes.io/zone
@@ -26,10 +26,10 @@ from phalanx.model.pods import Requirement, Term
 from phalanx.model.snapshot import DisruptionBudget, Level, Topology, VolumeClaim
 
 DEFAULT: Final = ""
-"""The name under which gangs that name no topology find theirs."""
+"""Key of the topology for gangs that name none."""
 
 DEFAULT_OBJECT: Final = "default"
-"""The Topology object that is the default where there are several."""
+"""Name of the Topology object that is the default if there are several."""
 
 WELL_KNOWN: Final = (
     ("region", "topology.kubernetes.io/region"),
@@ -46,7 +46,7 @@ WELL_KNOWN: Final = (
 
 
 def read_topology(written: WireTopology) -> Topology:
-    """A Topology object; of two levels with one name the wider counts (the schema allows no such object)."""
+    """A Topology object. Of two levels with one name, the wider counts (the schema forbids such objects)."""
     levels: dict[str, Level] = {}
     for level in written.spec.levels:
         levels.setdefault(level.name, Level(name=level.name, node_label=level.node_label))
@@ -54,7 +54,7 @@ def read_topology(written: WireTopology) -> Topology:
 
 
 def all_topologies(declared: Mapping[str, Topology], nodes: Iterable[Node]) -> Mapping[str, Topology]:
-    """Every topology by name, and the default: the object `default`, else the first, else the implied one."""
+    """All topologies by name, and the default: the object `default`, else the first, else the implied one."""
     by_name = dict(sorted(declared.items()))
     default = by_name.get(DEFAULT_OBJECT) or next(iter(by_name.values()), None)
     if default is None:
@@ -65,7 +65,7 @@ def all_topologies(declared: Mapping[str, Topology], nodes: Iterable[Node]) -> M
 
 
 def implied_topology(carried: Collection[str]) -> Topology:
-    """The topology of the well-known labels that some node carries."""
+    """The topology of the well-known labels that some node has."""
     levels: dict[str, Level] = {}
     for name, label in WELL_KNOWN:
         if label in carried:
@@ -79,13 +79,13 @@ _PLACE_LABELS: Final = {
     "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
     "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
 }
-"""Labels by which older volumes say where they are -> the label that nodes carry for it."""
+"""Labels by which older volumes name their zone or region, with the node label that corresponds."""
 
 _ZONES_SEPARATOR: Final = "__"
 
 
 class ClaimSource(Struct, frozen=True, gc=False):
-    """What matters of a PersistentVolumeClaim."""
+    """The relevant fields of a PersistentVolumeClaim."""
 
     volume: str
     storage_class: str
@@ -94,14 +94,14 @@ class ClaimSource(Struct, frozen=True, gc=False):
 
 
 class VolumeSource(Struct, frozen=True, gc=False):
-    """What matters of a PersistentVolume."""
+    """The relevant fields of a PersistentVolume."""
 
     node_affinity: tuple[Term, ...]
     wrong: tuple[str, ...]
 
 
 def read_claim(written: core.PersistentVolumeClaim) -> ClaimSource:
-    """One PersistentVolumeClaim."""
+    """Convert one PersistentVolumeClaim."""
     return ClaimSource(
         volume=written.spec.volume_name,
         storage_class=written.spec.storage_class_name or "",
@@ -111,7 +111,7 @@ def read_claim(written: core.PersistentVolumeClaim) -> ClaimSource:
 
 
 def read_volume(written: core.PersistentVolume) -> VolumeSource:
-    """One PersistentVolume: its node affinity, and its zone labels, read as kube-scheduler reads them."""
+    """Convert one PersistentVolume: its node affinity and its zone labels, as kube-scheduler reads them."""
     wrong: list[str] = []
     affinity = written.spec.node_affinity
     terms: tuple[Term, ...] = ()
@@ -123,7 +123,7 @@ def read_volume(written: core.PersistentVolume) -> VolumeSource:
 
 
 def _places(labels: Mapping[str, str]) -> tuple[Requirement, ...]:
-    """Where a volume's labels say it is; a value may name several zones."""
+    """The location of a volume by its labels. A value may name several zones."""
     return tuple(
         Requirement(
             key=node_label, operator="In", values=tuple(sorted(labels[label].split(_ZONES_SEPARATOR)))
@@ -134,7 +134,7 @@ def _places(labels: Mapping[str, str]) -> tuple[Requirement, ...]:
 
 
 def _with_places(terms: tuple[Term, ...], places: tuple[Requirement, ...]) -> tuple[Term, ...]:
-    """Each alternative, for nodes in the right place and for nodes that do not say where they are."""
+    """Each alternative twice: for nodes in the right location, and for nodes without location labels."""
     if not places:
         return terms
     nowhere = tuple(Requirement(key=label, operator="DoesNotExist") for label in _PLACE_LABELS)
@@ -144,12 +144,12 @@ def _with_places(terms: tuple[Term, ...], places: tuple[Requirement, ...]) -> tu
 
 
 def binds_late(written: core.StorageClass) -> bool:
-    """Whether claims of this StorageClass are bound only once their first pod is placed."""
+    """Whether claims of this StorageClass are bound only after their first pod is placed."""
     return written.volume_binding_mode == "WaitForFirstConsumer"
 
 
 def resolve_claim(source: ClaimSource, *, volume: VolumeSource | None, binds_late: bool) -> VolumeClaim:
-    """What a claim means now. `volume`: the one that it names, if that exists; `binds_late`: of its class."""
+    """The state of a claim. `volume`: the one that it names, if it exists; `binds_late`: of its class."""
     why = _why_unusable(source, volume, binds_late)
     if why or volume is None:
         return VolumeClaim(why_unusable=why)
@@ -177,7 +177,7 @@ PREEMPT_LOWER: Final = "PreemptLowerPriority"
 
 
 class PriorityLevel(Struct, frozen=True, gc=False):
-    """What a PriorityClass stands for."""
+    """Priority and preemption policy of a PriorityClass."""
 
     value: int = 0
     preemption_policy: str = PREEMPT_LOWER
@@ -188,11 +188,11 @@ BUILT_IN: Final[Mapping[str, PriorityLevel]] = {
     "system-cluster-critical": PriorityLevel(2_000_000_000),
     "system-node-critical": PriorityLevel(2_000_001_000),
 }
-"""The classes that every API server creates by itself: manifests may use them without bringing them."""
+"""Classes that every API server creates by itself. Manifests may use them without declaring them."""
 
 
 def read_priority_class(written: core.PriorityClass) -> PriorityLevel:
-    """One PriorityClass."""
+    """Convert one PriorityClass."""
     return PriorityLevel(
         value=written.value,
         preemption_policy=written.preemption_policy or PREEMPT_LOWER,
@@ -201,7 +201,7 @@ def read_priority_class(written: core.PriorityClass) -> PriorityLevel:
 
 
 def resolve(name: str, classes: Mapping[str, PriorityLevel]) -> PriorityLevel | None:
-    """The level of this name, the global default for an empty name, None when there is no such class.
+    """The level of this name, the global default for an empty name, None if no such class exists.
 
     Of several global defaults the lowest counts, as in Kubernetes.
     """
@@ -212,7 +212,7 @@ def resolve(name: str, classes: Mapping[str, PriorityLevel]) -> PriorityLevel | 
 
 
 def read_disruption_budget(written: core.PodDisruptionBudget) -> DisruptionBudget:
-    """A budget; what its status says of an older spec allows nothing, as the API's eviction has it."""
+    """Convert one budget. A status of an older generation allows no eviction, as in the eviction API."""
     meta, status = written.metadata, written.status
     wrong: list[str] = []
     selector = read_label_selector(written.spec.selector, "spec.selector", wrong)

@@ -1,6 +1,6 @@
-"""What makes a gang unplaceable until its objects change: its PodGroup, its pods, or both together.
+"""Errors that make a gang unschedulable until an object changes: of its PodGroup, its pods, or both together.
 
-The order is that of importance: the first problem is the one that users read first.
+They are ordered by importance: users see the first one first.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -19,7 +19,7 @@ from phalanx.model.reasons import Objection, Reason
 def gang_problems(
     key: GangKey, members: tuple[Pod, ...], group: PodGroup | None, classes: Mapping[str, PriorityLevel]
 ) -> tuple[Objection, ...]:
-    """At most GANG_PROBLEMS_MAX problems. Pods that have ended or are being deleted cause none."""
+    """At most GANG_PROBLEMS_MAX errors. Pods that have ended or are being deleted cause none."""
     found: Iterable[Objection] = _own_problems(members)
     if key.kind is not GangKind.POD:
         found = _all_problems(key, members, group, classes)
@@ -53,7 +53,7 @@ def _all_problems(
 
 
 def _disagreements(key: GangKey, active: list[Pod], group: PodGroup | None) -> Iterator[Objection]:
-    """Values in which the members of a gang must be one."""
+    """Errors of fields that must be equal in all members."""
     yield from _differ("spec.schedulerName", {pod.scheduler_name: pod for pod in active})
     if group is None or not group.spec.queue:
         yield from _differ(f"label {LABEL_QUEUE}", {pod.queue or "": pod for pod in active})
@@ -62,7 +62,7 @@ def _disagreements(key: GangKey, active: list[Pod], group: PodGroup | None) -> I
 
 
 def _differ(field: str, by_value: Mapping[str, Pod]) -> Iterator[Objection]:
-    """A problem where there is more than one value, with a pod for each of two."""
+    """An error if there is more than one value. It names a pod for each of two values."""
     if len(by_value) > 1:
         (one, first), (other, second) = sorted(by_value.items())[:2]
         yield Objection(
@@ -85,7 +85,7 @@ def _role_problems(active: list[Pod], roles: tuple[RoleSpec, ...]) -> Iterator[O
 
 
 def _subgroup_problems(active: list[Pod], subgroups: tuple[SubgroupSpec, ...]) -> Iterator[Objection]:
-    """A subgroup that a pod names must be declared; pods that name none belong to the gang alone."""
+    """The subgroup of a pod must be declared. Pods without a subgroup belong to the gang only."""
     names = [subgroup.name for subgroup in subgroups]
     for pod in active:
         if pod.subgroup and pod.subgroup not in names:
@@ -98,7 +98,7 @@ def _subgroup_problems(active: list[Pod], subgroups: tuple[SubgroupSpec, ...]) -
 
 
 def _share_problems(active: list[Pod]) -> Iterator[Objection]:
-    """Members that wait are placed together, and only such shares can be proven to fit side by side."""
+    """Waiting members are placed together, and only compatible shares can be proven to fit together."""
     shapes = {pod.shape.key: pod.shape for pod in active}
     asked = {key: share_of(shape.requests) for key, shape in shapes.items()}
     if not any(asked.values()):
@@ -115,17 +115,17 @@ def _share_problems(active: list[Pod]) -> Iterator[Objection]:
 
 
 def _own_problems(members: tuple[Pod, ...]) -> Iterator[Objection]:
-    """What is wrong with waiting pods themselves; the same label or shape is told once."""
-    told: set[Objection | ShapeKey] = set()
+    """Errors of the waiting pods themselves. The same label or shape is reported once."""
+    reported: set[Objection | ShapeKey] = set()
     for pod in members:
         if not pod.is_waiting:
             continue
         for problem in pod.problems:
-            if problem not in told:
-                told.add(problem)
+            if problem not in reported:
+                reported.add(problem)
                 yield problem
-        if pod.shape.key not in told:
-            told.add(pod.shape.key)
+        if pod.shape.key not in reported:
+            reported.add(pod.shape.key)
             yield from _shape_problems(pod)
 
 

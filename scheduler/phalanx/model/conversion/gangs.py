@@ -1,7 +1,7 @@
-"""Gangs: the pods of one key, and their PodGroup where they have one, as gangs.
+"""Gangs: built from the pods of one gang key, and their PodGroup if they have one.
 
-The result is one gang of those that belong together, and a gang of one, with a problem, for each pod that
-names a PodGroup it is no member of.
+The result is one gang of the members, and for each pod that names a PodGroup without being a member of it, a
+gang of one with an error.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ from phalanx.model.reasons import Objection, Reason
 
 
 class _Start(Enum):
-    """Whether a gang has reached its minimum, or has lost all that it had reached."""
+    """Whether a gang has reached its minimum, or has lost all its members since."""
 
     NOT_YET = "not yet"
     STARTED = "started"
@@ -29,10 +29,9 @@ class _Start(Enum):
 
 
 class GangContext(Struct, frozen=True):
-    """What surrounds the pods of one key.
+    """The other objects that determine the gangs of one key.
 
-    `before` holds the gangs of this key as they were read last. `namespace_labels` are those of the pods'
-    namespace.
+    `before` holds the previous gangs of this key. `namespace_labels` are those of the pods' namespace.
     """
 
     scheduler_name: str
@@ -43,14 +42,14 @@ class GangContext(Struct, frozen=True):
 
 
 def read_gangs(key: GangKey, pods: Sequence[Pod], context: GangContext) -> tuple[Gang, ...]:
-    """The gangs of these pods, all of one key; none of which no pod names our scheduler."""
+    """The gangs of these pods, all of one key. Gangs without a pod of our scheduler are left out."""
     members = sorted(pods, key=_rank)
-    strangers: list[Pod] = []
+    rejected: list[Pod] = []
     if context.group is not None and context.group.controller is not None:
-        strangers = [pod for pod in members if not is_member(pod, context.group)]
+        rejected = [pod for pod in members if not is_member(pod, context.group)]
         members = [pod for pod in members if is_member(pod, context.group)]
     gangs = [_gang(key, tuple(members), context)] if members else []
-    gangs += [_stranger(pod, context) for pod in strangers]
+    gangs += [_rejected_gang(pod, context) for pod in rejected]
     ours = context.scheduler_name
     return tuple([gang for gang in gangs if any(pod.scheduler_name == ours for pod in gang.members)])
 
@@ -95,7 +94,7 @@ def _gang(key: GangKey, members: tuple[Pod, ...], context: GangContext) -> Gang:
 
 
 def _ignored(members: Sequence[Pod], group: PodGroup | None) -> tuple[str, ...]:
-    """Each fault once: those of the PodGroup as they are, of members by the first that has it."""
+    """Each error once: that of the PodGroup, and those of members with the first pod that has it."""
     found = {group.ignored: f"PodGroup {group.name}: {group.ignored}"} if group and group.ignored else {}
     for pod in members:
         if pod.ignored:
@@ -103,8 +102,8 @@ def _ignored(members: Sequence[Pod], group: PodGroup | None) -> tuple[str, ...]:
     return tuple(found.values())[:IGNORED_HINTS_SHOWN]
 
 
-def _stranger(pod: Pod, context: GangContext) -> Gang:
-    """A pod that names a PodGroup whose controller does not own it: alone, and refused."""
+def _rejected_gang(pod: Pod, context: GangContext) -> Gang:
+    """A gang of one, with an error, for a pod that names a PodGroup whose controller does not own it."""
     group = context.group
     assert group is not None
     assert group.controller is not None
@@ -134,7 +133,7 @@ def _min_member(key: GangKey, members: tuple[Pod, ...], group: PodGroup | None) 
 
 
 def _priority(members: tuple[Pod, ...], context: GangContext) -> PriorityLevel:
-    """The PodGroup's; without one the lowest member's, so that no single pod can lift the gang."""
+    """Of the PodGroup, else the lowest of the members, so that no single pod can raise the priority."""
     group, lowest = context.group, members[-1]
     level = PriorityLevel(value=lowest.priority, preemption_policy=lowest.preemption_policy)
     if group is None:
@@ -147,7 +146,7 @@ def _priority(members: tuple[Pod, ...], context: GangContext) -> PriorityLevel:
 
 
 def _queue(members: tuple[Pod, ...], context: GangContext) -> QueueName:
-    """The PodGroup's, else the label of the first member with one, else the namespace's, else `default`."""
+    """Of the PodGroup, else the label of the first member with one, else of the namespace, else `default`."""
     if context.group is not None and context.group.spec.queue:
         return QueueName(context.group.spec.queue)
     for pod in members:
@@ -157,9 +156,10 @@ def _queue(members: tuple[Pod, ...], context: GangContext) -> QueueName:
 
 
 def _start(members: tuple[Pod, ...], minimum: Minimum, group: PodGroup | None, before: Gang | None) -> _Start:
-    """What we assume does not count: a bind that fails has started nothing.
+    """Assumed pods do not count: a bind may still fail.
 
-    The PodGroup's status is not asked once the gang begins anew: it may still tell of the time before.
+    Once the gang starts over, the status of the PodGroup does not count: it may still describe the time
+    before.
     """
     counted = [pod for pod in members if pod.counts_for_gang and not pod.assumed]
     if minimum.has_started_with(counted):
@@ -174,10 +174,11 @@ def _start(members: tuple[Pod, ...], minimum: Minimum, group: PodGroup | None, b
 
 
 def _has_lost_members(members: tuple[Pod, ...], min_member: int) -> bool:
-    """Whether a gang without a PodGroup must have started, though nobody has written it down.
+    """Whether a gang without a PodGroup must have started, although no object records it.
 
-    No member gets a node before all of a minimum exist. If fewer of that time are left than it takes, and one
-    was made anew so late that a broken gang would have been released before, the gang was whole.
+    No member gets a node before a whole minimum exists. The gang was complete if two things hold: fewer
+    members of that time are left than the minimum, and a member was recreated so late that a partially bound
+    gang would have been released before.
     """
     first = min((pod.running_since for pod in members if pod.running_since), default=0)
     if not first or max(pod.created for pod in members) < first + PARTIAL_GANG_RELEASED_S:

@@ -1,4 +1,4 @@
-"""Nodes: the wire form as the scheduler's own struct."""
+"""Conversion of nodes."""
 
 from collections.abc import Iterable, Mapping
 
@@ -14,7 +14,7 @@ from phalanx.model.resources import InvalidQuantity, capacity_amount
 
 
 def read_node(written: core.Node, annotation_keys: tuple[str, ...] = ()) -> Node:
-    """A node. Without allocatable its capacity counts, as the API server defaults it."""
+    """Convert one node. Without allocatable its capacity counts, as the API server defaults it."""
     meta, status = written.metadata, written.status
     field = "allocatable" if status.allocatable else "capacity"
     problems: list[Objection] = []
@@ -29,24 +29,25 @@ def read_node(written: core.Node, annotation_keys: tuple[str, ...] = ()) -> Node
         allocatable=add_shared_devices(amounts, meta.labels, problems),
         problems=tuple(problems),
         conditions={each.type: each.status for each in conditions},
-        turned=_turned(conditions, joined=seconds(meta.creation_timestamp)),
+        condition_changes=_condition_changes(conditions, joined=seconds(meta.creation_timestamp)),
         annotations={key: meta.annotations[key] for key in annotation_keys if key in meta.annotations},
     )
 
 
-def _turned(conditions: Iterable[core.NodeCondition], *, joined: int) -> dict[str, int]:
-    """Not what a node has told since it joined, whichever clock is ahead, nor what says that it is as old.
+def _condition_changes(conditions: Iterable[core.NodeCondition], *, joined: int) -> dict[str, int]:
+    """When each condition last changed.
 
-    Nothing of a manifest that does not say when its node joined.
+    Left out are changes within NODE_JOIN_GRACE_S of the creation of the node: they are part of joining, or
+    come from a clock that is behind. Empty for a manifest without a creation time.
     """
-    told = {each.type: seconds(each.last_transition_time) for each in conditions}
-    return {kind: at for kind, at in told.items() if joined and at > joined + NODE_JOIN_GRACE_S}
+    changes = {each.type: seconds(each.last_transition_time) for each in conditions}
+    return {kind: at for kind, at in changes.items() if joined and at > joined + NODE_JOIN_GRACE_S}
 
 
 def read_capacity(
     written: Mapping[str, core.Quantity], path: str, problems: list[Objection]
 ) -> Mapping[str, int]:
-    """Amounts that are offered, rounded down, sorted by name, without those that cannot be read."""
+    """Offered amounts, rounded down, sorted by name. Invalid ones are left out."""
     amounts = {}
     for name, quantity in sorted(written.items()):
         try:

@@ -1,4 +1,4 @@
-"""NUMA zones that nodes publish, and what a kubelet aligns of a pod (see `phalanx.model.numa`)."""
+"""Conversion of the NUMA zones that nodes publish, and of the requests that kubelets align to zones."""
 
 from collections.abc import Iterable, Mapping
 from typing import Final
@@ -38,7 +38,7 @@ _POLICIES: Final = {
     "BestEffortPodLevel": ("best-effort", _POD),
     "None": ("none", _CONTAINER),
 }
-"""The older spelling of a policy -> policy and scope."""
+"""Older spelling of a policy, with the policy and the scope that it stands for."""
 
 _ATTRIBUTES: Final = {
     "topologyManagerPolicy": (_STRICT, _RESTRICTED, "best-effort", "none"),
@@ -46,22 +46,22 @@ _ATTRIBUTES: Final = {
 }
 
 _NUMA_NODE: Final = "Node"
-"""The type of a zone that is a NUMA node."""
+"""The type of zones that are NUMA nodes."""
 
 _CORE: Final = 1000
 
 
 class NumaReport(Struct, frozen=True, gc=False):
-    """What a NodeResourceTopology says. `numa` is None where the kubelet rejects nothing for its zones."""
+    """Content of a NodeResourceTopology. `numa` is None if the kubelet rejects no pods because of zones."""
 
     numa: Numa | None = None
     problems: tuple[Objection, ...] = ()
 
 
 def read_zones(written: core.NodeResourceTopology) -> NumaReport:
-    """One NodeResourceTopology. What makes no sense is named, and counts as not there.
+    """Convert one NodeResourceTopology. Errors are reported, and the invalid values are ignored.
 
-    So an amount that cannot be read is one that the zone does not have, and an unknown policy is none.
+    An invalid amount means that the zone does not have the resource. An unknown policy means none.
     """
     wrong: list[str] = []
     policy, scope = _policy(written, wrong)
@@ -82,7 +82,7 @@ def read_zones(written: core.NodeResourceTopology) -> NumaReport:
 
 
 def _policy(written: core.NodeResourceTopology, wrong: list[str]) -> tuple[str, str]:
-    """Policy and scope: of the attributes where they tell, else of the older field."""
+    """Policy and scope: from the attributes if they are set, else from the older field."""
     policy, scope = "none", _CONTAINER
     for old in written.topology_policies[:1]:
         if old not in _POLICIES:
@@ -105,9 +105,9 @@ def _one_of(known: Iterable[str]) -> str:
 
 
 class _Zone(Struct, frozen=True):
-    """`largest`: what counts when the kubelet asks whether a single zone could do if nothing ran.
+    """`largest`: the amount that the kubelet compares when it asks whether one empty zone could suffice.
 
-    `used` is exact; of what it offers and has available odd bytes are left out, so that nodes are alike.
+    `used` is exact. `offered` and `available` are rounded down, so that nodes of one kind are equal.
     """
 
     offered: Resources
@@ -117,7 +117,7 @@ class _Zone(Struct, frozen=True):
 
 
 def _zones(written: core.NodeResourceTopology, wrong: list[str]) -> list[_Zone]:
-    """The zones that are NUMA nodes."""
+    """Zones that are NUMA nodes."""
     zones: dict[str, _Zone] = {}
     for place, zone in enumerate(written.zones):
         if zone.type != _NUMA_NODE:
@@ -126,14 +126,14 @@ def _zones(written: core.NodeResourceTopology, wrong: list[str]) -> list[_Zone]:
             wrong.append(f"zones: are too many, expected at most {NUMA_ZONES_MAX} of the type {_NUMA_NODE}")
             break
         if zone.name in zones:
-            wrong.append(f"zones[{place}].name: {zone.name!r} is not valid, expected a name of its own")
+            wrong.append(f"zones[{place}].name: {zone.name!r} is not valid, expected a unique name")
             continue
         zones[zone.name] = _zone(zone, f"zones[{place}]", wrong)
     return list(zones.values())
 
 
 def _zone(zone: core.Zone, path: str, wrong: list[str]) -> _Zone:
-    """A zone that does not tell what is available has nothing left, as far as it is published."""
+    """A zone that does not publish what is available counts as having nothing available."""
     offered: dict[str, int] = {}
     available: dict[str, int] = {}
     used: dict[str, int] = {}
@@ -147,8 +147,8 @@ def _zone(zone: core.Zone, path: str, wrong: list[str]) -> _Zone:
         left = _amount(
             each.name, 0 if each.available is None else each.available, f"{where}.available", wrong
         )
-        offered[each.name] = _without_odd_bytes(each.name, most)
-        available[each.name] = _without_odd_bytes(each.name, min(most, left))
+        offered[each.name] = _rounded_memory(each.name, most)
+        available[each.name] = _rounded_memory(each.name, min(most, left))
         used[each.name] = most - min(most, left)
         by_capacity = each.capacity is not None and not _is_memory(each.name)
         largest[each.name] = (
@@ -157,14 +157,14 @@ def _zone(zone: core.Zone, path: str, wrong: list[str]) -> _Zone:
     return _Zone(offered, available, used, largest)
 
 
-def _without_odd_bytes(resource: str, amount: int) -> int:
+def _rounded_memory(resource: str, amount: int) -> int:
     if resource != MEMORY or amount < NUMA_MEMORY_ROUNDED_BYTES:
         return amount
     return amount - amount % NUMA_MEMORY_STEP_BYTES
 
 
 def _amount(resource: str, quantity: core.Quantity | None, path: str, wrong: list[str]) -> int:
-    """What cannot be read is nothing."""
+    """An invalid amount counts as zero."""
     try:
         return capacity_amount(resource, "" if quantity is None else quantity)
     except InvalidQuantity as invalid:
@@ -173,10 +173,10 @@ def _amount(resource: str, quantity: core.Quantity | None, path: str, wrong: lis
 
 
 def _bound(zones: Iterable[_Zone], *, strict: bool) -> Amounts:
-    """How much of each resource must lie in one zone.
+    """Largest request per resource that must be in one zone.
 
-    Of a restricted kubelet as much as the largest zone could serve if nothing ran: it counts all cores and
-    devices of the zone, and of memory what pods may use.
+    For the policy restricted it is what the largest empty zone could serve: the kubelet counts all cores and
+    devices of the zone, but only the allocatable memory.
     """
     bound: dict[str, int] = {}
     for zone in zones:
@@ -197,10 +197,10 @@ def _is_memory(resource: str) -> bool:
 
 
 def read_numa_request(pod: core.Pod) -> str:
-    """What a kubelet aligns of the pod, as a name (see `numa_resource`); empty for nothing.
+    """The resource name for what a kubelet aligns of the pod (see `numa_resource`); empty for nothing.
 
-    Devices of every pod; of Guaranteed ones also memory, huge pages, and the cores of containers that ask
-    for whole ones: what shares cores is not pinned to any. Overhead is not aligned.
+    It aligns devices of every pod. Of Guaranteed pods it also aligns memory, huge pages, and the cores of
+    containers that request whole ones: containers that share cores are not pinned. Overhead is not aligned.
     """
     spec = pod.spec
     main = [with_defaults(each.resources, "", []) for each in spec.containers]
@@ -226,7 +226,7 @@ def _is_pinned(resource: str, amount: int) -> bool:
 
 
 def _counted(containers: Iterable[Resources]) -> tuple[tuple[Amounts, int], ...]:
-    """Equal containers once, with their number; of too many different ones each counts as all together."""
+    """Equal containers once, with their number. Too many different ones count each as all together."""
     counts: dict[Amounts, int] = {}
     for size in (_sorted(each) for each in containers if each):
         counts[size] = counts.get(size, 0) + 1
@@ -240,9 +240,9 @@ def _counted(containers: Iterable[Resources]) -> tuple[tuple[Amounts, int], ...]
 
 
 def _is_guaranteed(spec: core.PodSpec) -> bool:
-    """Whether limits are set for cores and memory everywhere and equal what is asked for.
+    """Whether cpu and memory limits are set in all containers and equal the requests.
 
-    Those of the pod as a whole count instead where it has any.
+    If the pod has resources as a whole, those count instead.
     """
     if spec.resources is not None and (spec.resources.requests or spec.resources.limits):
         return _has_firm_limits(spec.resources)

@@ -57,7 +57,7 @@ class PodGroup(Struct, frozen=True, gc=False):
 
     @property
     def min_member(self) -> int:
-        """At least 1, whatever was written."""
+        """At least 1, even if the spec is lower."""
         return max(self.spec.min_member, 1)
 
     @property
@@ -144,7 +144,7 @@ def unsupported_combinations(spec: PodGroupSpec) -> Iterator[str]:
 
 
 def _reservation_errors(spec: PodGroupSpec) -> Iterator[str]:
-    """Amounts that cannot be read, and a reservation of which nobody knows what it is for."""
+    """Invalid amounts, and reservations without the requests that they need."""
     if spec.start_when is not None and spec.start_when not in START_MODES:
         yield f"spec.startWhen: expected one of {', '.join(START_MODES)}"
     if spec.start_when == RESERVED and not any(role.requests for role in spec.roles):
@@ -216,7 +216,7 @@ def _role_errors(roles: tuple[Role, ...]) -> Iterator[str]:
 
 
 def _subgroup_errors(spec: PodGroupSpec) -> Iterator[str]:
-    """Names that are there twice, parents that are not there or form a circle, numbers that contradict."""
+    """Duplicate names, unknown or cyclic parents, and inconsistent numbers."""
     seen: set[str] = set()
     parts = [_subgroup(part) for part in spec.sub_groups]
     around = ancestor_chains(parts)
@@ -228,7 +228,7 @@ def _subgroup_errors(spec: PodGroupSpec) -> Iterator[str]:
         if part.parent and part.parent not in around:
             yield f"{path}.parent: there is no subgroup {part.parent!r}"
         elif part.parent and part.name in around[part.parent]:
-            yield f"{path}.parent: {part.name!r} lies inside itself"
+            yield f"{path}.parent: {part.name!r} is its own ancestor"
         if part.segment and part.required is None:
             yield f"{path}.segmentSize: {part.segment} needs topology.required"
         elif part.segment and part.min_member % part.segment:
@@ -244,9 +244,10 @@ def _subgroup_errors(spec: PodGroupSpec) -> Iterator[str]:
 
 
 class GangKey(NamedTuple):
-    """All pods of one key are candidates for one gang.
+    """Pods with the same key are candidates for the same gang.
 
-    `name` is the PodGroup's name, the controller's UID for a label gang, or the UID of a pod that is alone.
+    `name` is the name of the PodGroup, the UID of the controller for a label gang, or the UID of a single
+    pod.
     """
 
     kind: GangKind
@@ -255,7 +256,8 @@ class GangKey(NamedTuple):
 
 
 def gang_key(pod: Pod) -> GangKey:
-    """Where a pod looks for its gang: its PodGroup, else with `min-member` its controller, else itself."""
+    """The gang key of a pod: its PodGroup, else its controller if it has `min-member`, else the pod
+    itself."""
     if pod.group is not None:
         return GangKey(GangKind.POD_GROUP, pod.namespace, pod.group)
     if pod.min_member is not None and pod.controller is not None:
@@ -264,17 +266,18 @@ def gang_key(pod: Pod) -> GangKey:
 
 
 def gang_id(key: GangKey, group: PodGroup | None) -> GangId:
-    """The identity of the gang of a key: a PodGroup that was made again under the same name is a new gang."""
+    """The ID of the gang of a key. A PodGroup recreated under the same name is a new gang."""
     if key.kind is GangKind.POD_GROUP:
         return GangId(group.uid if group is not None else f"missing:{key.namespace}/{key.name}")
     return GangId(f"{key.namespace}/{key.name}" if key.kind is GangKind.LABEL else key.name)
 
 
 def is_member(pod: Pod, group: PodGroup) -> bool:
-    """Whether a pod that names this PodGroup may join: the PodGroup's controller must own the pod as well.
+    """Whether a pod that names this PodGroup is a member: the controller of the PodGroup must own the pod as
+    well.
 
-    The UIDs of the pod's direct owners are compared. An owner of an owner cannot be seen without reading
-    other kinds, so a PodGroup that belongs to the owner of the pods' owner (a JobSet's, say, whose Jobs own
-    the pods) must be created without a controller.
+    The UIDs of the pod's direct owners are compared. Indirect owners are not visible without reading other
+    kinds. A PodGroup that belongs to an indirect owner (for example a JobSet, whose Jobs own the pods) must
+    therefore be created without a controller.
     """
     return group.controller is None or group.controller.uid in pod.owners

@@ -1,4 +1,4 @@
-"""Pods: the wire form as the scheduler's own struct."""
+"""Conversion of pods."""
 
 from collections.abc import Iterator, Mapping
 from sys import intern
@@ -26,7 +26,7 @@ from phalanx.model.reasons import Objection, Reason
 _PHASES: Final = {"": PodPhase.PENDING, **{str(phase): phase for phase in PodPhase}}
 _KUBERNETES_SCHEDULER: Final = "default-scheduler"
 _ENDS: Final = frozenset({"OnFailure", "Never"})
-"""Restart policies of pods that end; the default is none of them."""
+"""Restart policies of pods that end. The default is not among them."""
 
 
 def read_pod(
@@ -36,7 +36,7 @@ def read_pod(
     classes: Mapping[str, PriorityLevel],
     annotation_keys: tuple[str, ...] = (),
 ) -> Pod:
-    """A pod. `classes` are the PriorityClasses, for pods that no API server has given a priority."""
+    """Convert one pod. `classes` are the PriorityClasses, for pods without a priority from an API server."""
     meta, spec, status = written.metadata, written.spec, written.status
     labels, owners = meta.labels, meta.owner_references
     priority, preemption_policy = _priority(spec, classes)
@@ -89,7 +89,7 @@ def _annotations(written: Mapping[str, str], keys: tuple[str, ...]) -> tuple[tup
 
 
 def _text(labels: Mapping[str, str], key: str) -> str | None:
-    """A label that many pods share, as one string; an empty one as none."""
+    """A label whose value many pods share, as an interned string; None for an empty one."""
     value = labels.get(key)
     return intern(value) if value else None
 
@@ -109,7 +109,7 @@ def _scheduled(status: core.PodStatus) -> Scheduled | None:
 
 
 def _problems(pod: core.Pod, classes: Mapping[str, PriorityLevel]) -> Iterator[Objection]:
-    """What is wrong with a pod outside its shape."""
+    """Errors of a pod outside its shape."""
     labels, spec = pod.metadata.labels, pod.spec
     if (
         spec.priority is None
@@ -154,7 +154,7 @@ def _min_member_problems(pod: core.Pod) -> Iterator[Objection]:
 
 
 NODE_REASONS: Final = frozenset({"NodeLost", "NodeShutdown", "Shutdown", "Terminated", "Evicted"})
-"""Reasons of pods and of containers that speak of the node and not of the work on it."""
+"""Failure reasons of pods and containers that the node caused, not the work."""
 
 REJECTIONS: Final = frozenset(
     {
@@ -167,7 +167,7 @@ REJECTIONS: Final = frozenset(
         "InsufficientResources",
     }
 )
-"""Reasons of a kubelet that does not take a pod; those of a lack of room begin with OutOf."""
+"""Reasons of a kubelet that rejects a pod. Those for insufficient resources start with OutOf."""
 
 _FAILED: Final = "Failed"
 _SUCCEEDED: Final = "Succeeded"
@@ -176,14 +176,14 @@ _SCHEDULED: Final = "PodScheduled"
 
 
 def read_failure(status: core.PodStatus) -> PodFailure | None:
-    """The kind of failure of a pod that has failed."""
+    """The kind of failure of a failed pod."""
     if status.phase != _FAILED:
         return None
     if status.reason in REJECTIONS or status.reason.startswith("OutOf"):
         return PodFailure.REJECTED
     ended = [*_ended(status.init_container_statuses), *_ended(status.container_statuses)]
-    told = any(read_disruption(status)) or status.reason in NODE_REASONS
-    if told or any(each.reason in NODE_REASONS for each in ended):
+    is_reported = any(read_disruption(status)) or status.reason in NODE_REASONS
+    if is_reported or any(each.reason in NODE_REASONS for each in ended):
         return PodFailure.NODE_LOST
     if any(each.exit_code for each in _ended(status.init_container_statuses)):
         return PodFailure.INIT_CONTAINER
@@ -191,9 +191,9 @@ def read_failure(status: core.PodStatus) -> PodFailure | None:
 
 
 def read_disruption(status: core.PodStatus) -> tuple[str, int]:
-    """Why the pod is to be deleted, as its condition says, and since when it says so; empty where none does.
+    """Reason and time of the DisruptionTarget condition; an empty reason without one.
 
-    In seconds since the epoch, 0 where nobody tells.
+    The time is in seconds since the epoch, 0 if unknown.
     """
     for each in status.conditions:
         if each.type == _DISRUPTION and each.status == "True":
@@ -202,9 +202,9 @@ def read_disruption(status: core.PodStatus) -> tuple[str, int]:
 
 
 def read_end(meta: ObjectMeta, status: core.PodStatus) -> int:
-    """When the pod failed or began to be deleted, in seconds since the epoch; 0 where nobody tells.
+    """When the pod failed or its deletion started, in seconds since the epoch; 0 if unknown.
 
-    By the clock of the API server, which stamps creations too, as far as that can be told.
+    It is by the clock of the API server, which also sets creation times, as far as that is possible.
     """
     if meta.deletion_timestamp is not None:
         return max(0, seconds(meta.deletion_timestamp) - (meta.deletion_grace_period_seconds or 0))
@@ -212,7 +212,7 @@ def read_end(meta: ObjectMeta, status: core.PodStatus) -> int:
 
 
 def read_run(status: core.PodStatus) -> tuple[int, int] | None:
-    """When a pod that has succeeded began and ended, in seconds since the epoch; None where nobody tells."""
+    """Start and end of a succeeded pod, in seconds since the epoch; None if unknown."""
     if status.phase != _SUCCEEDED or status.start_time is None:
         return None
     began, ended = seconds(status.start_time), _last_end(status)
@@ -220,10 +220,10 @@ def read_run(status: core.PodStatus) -> tuple[int, int] | None:
 
 
 def _failed_at(status: core.PodStatus) -> int:
-    """The bind, which the API server stamped, and for how long the kubelet had the pod, by the node's clock.
+    """The time of the bind by the API server's clock, plus the run time of the pod by the node's clock.
 
-    Only the kubelet says when containers ended, and the node's clock may be off. Right after the bind it says
-    when it took the pod.
+    Only the kubelet reports when containers ended, and the node's clock may be wrong. The kubelet reports
+    right after the bind when it accepted the pod.
     """
     ended, bound = _last_end(status), _bound_at(status)
     if not ended or not bound or status.start_time is None:

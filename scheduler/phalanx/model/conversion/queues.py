@@ -1,4 +1,4 @@
-"""Queues: each object as the scheduler's own struct, and the tree that they form."""
+"""Conversion of queues, and the tree that they form."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -35,7 +35,7 @@ E = TypeVar("E", bound=StrEnum)
 
 
 def read_queue(written: WireQueue) -> Queue:
-    """One queue, with the parent that it names whether that exists or not."""
+    """Convert one queue. Its parent is the named one, whether it exists or not."""
     spec = written.spec
     problems: list[Objection] = []
     weight = spec.weight if spec.weight is not None else 1
@@ -64,7 +64,7 @@ def read_queue(written: WireQueue) -> Queue:
 
 
 def _past(status: QueueStatus) -> PastUsage | None:
-    """What we wrote ourselves, or a scheduler before us; what cannot be read is left out."""
+    """The past usage that this scheduler or an earlier one wrote. Invalid values are left out."""
     try:
         at = datetime.fromisoformat(status.average_use_at or "")
     except ValueError:
@@ -107,13 +107,13 @@ def _ordering(spec: QueueSpec, problems: list[Objection]) -> Ordering:
 def _admission(spec: QueueSpec, problems: list[Objection]) -> Admission | None:
     admission = _known(Admission, spec.admission, "spec.admission", problems)
     if admission is Admission.MOST_VALUE and spec.ordering not in (None, Ordering.PRIORITY_FIFO):
-        message = "spec.admission: MostValue needs ordering PriorityFIFO, the others say who comes next"
+        message = "spec.admission: MostValue needs ordering PriorityFIFO"
         problems.append(Objection(Reason.INVALID_OBJECT, message))
     return admission
 
 
 def _known(kind: type[E], written: str | None, path: str, problems: list[Objection]) -> E | None:
-    """None without a value, and for one that is none of the kind's."""
+    """The value as `kind`. None without a value, and for an invalid one."""
     known = {str(value): value for value in kind}
     if written and written not in known:
         message = f"{path}: {written!r} is none of {', '.join(known)}"
@@ -132,7 +132,7 @@ def _reclaim_min_runtime(written: Reclaim | None, problems: list[Objection]) -> 
 
 
 def _namespaces(selector: LabelSelector | None, problems: list[Objection]) -> Term | None:
-    """None where every namespace may submit: without a selector, and with an empty one."""
+    """None if all namespaces may submit: without a selector, and with an empty one."""
     if selector is None or not (selector.match_labels or selector.match_expressions):
         return None
     requirements = [
@@ -152,9 +152,9 @@ def _namespaces(selector: LabelSelector | None, problems: list[Objection]) -> Te
 
 
 def queue_tree(queues: Iterable[Queue]) -> Mapping[QueueName, Queue]:
-    """All queues by name, `default` among them, sorted by name.
+    """All queues by name, including `default`, sorted by name.
 
-    A queue whose parent does not exist, and each queue of a cycle, loses its parent and says so.
+    A queue whose parent does not exist, and each queue of a cycle, loses its parent and gets an error.
     """
     by_name = {DEFAULT_QUEUE: DEFAULT, **{queue.name: queue for queue in queues}}
     return {name: _rooted(by_name[name], by_name) for name in sorted(by_name)}
@@ -172,13 +172,13 @@ def _rooted(queue: Queue, by_name: Mapping[QueueName, Queue]) -> Queue:
 
 
 def _listed(names: Sequence[str]) -> str:
-    """The first SHOWN_QUEUES of them."""
+    """The first SHOWN_QUEUES names."""
     more = len(names) - SHOWN_QUEUES
     return ", ".join(names[:SHOWN_QUEUES]) + (f" and {more} more" if more > 0 else "")
 
 
 def _ancestors(queue: Queue, by_name: Mapping[QueueName, Queue]) -> tuple[QueueName, ...]:
-    """Parents upwards, each once: the walk ends at a root or where it comes back to a queue it has seen."""
+    """Ancestors upwards, each once. The walk ends at a root or at a queue that it has visited."""
     seen: dict[QueueName, None] = {}
     parent = queue.parent
     while parent is not None and parent not in seen:

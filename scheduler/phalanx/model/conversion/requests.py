@@ -1,10 +1,10 @@
-"""What a pod requests, counted as Kubernetes counts it, from containers that nobody may have defaulted yet.
+"""Requests of a pod, computed as Kubernetes does, from containers that may lack defaults.
 
-The rules are those of component-helpers' PodRequests in Kubernetes 1.37 with its default feature gates: the
-larger of (sum of containers and sidecars) and (peak of the init sequence, in which sidecars accumulate);
-while a resize is under way the largest of what was asked, allocated and given; pod-level requests replace the
-sum of the containers'; overhead comes on top. A request that is missing is its limit, as the API server
-defaults it. Amounts are rounded up per container.
+The rules are those of PodRequests in component-helpers of Kubernetes 1.37 with its default feature gates. The
+request is the larger of the sum of containers and sidecars, and the peak of the init sequence, in which
+sidecars accumulate. During a resize, the largest of requested, allocated and actual resources counts.
+Pod-level requests replace the sum of the containers. Overhead is added. A missing request equals the limit,
+as the API server defaults it. Amounts are rounded up per container.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -34,13 +34,13 @@ from phalanx.model.reasons import Objection, Reason
 from phalanx.model.resources import GPU, NONE, PODS, InvalidQuantity, Resources, add, request_amount
 
 _POD_LEVEL = ("cpu", "memory", "hugepages-")
-"""Resources that may be given for the pod as a whole."""
+"""Resources that may be requested for the pod as a whole."""
 
 
 def pod_requests(pod: Pod, wrong: list[str]) -> Resources:
     """Requests of the whole pod, sorted by name, without zeros, and `pods: 1`; each at most POD_REQUEST_MAX.
 
-    What cannot be read is appended to `wrong` as "path: what is wrong" and counts as the most.
+    Errors are appended to `wrong` as "path: error". An invalid amount counts as the largest one.
     """
     spec = pod.spec
     main = _all_requests(spec.containers, "spec.containers", wrong)
@@ -65,7 +65,7 @@ def _all_requests(containers: Sequence[Container], path: str, wrong: list[str]) 
 
 
 def with_defaults(resources: ResourceRequirements | None, path: str, wrong: list[str]) -> Resources:
-    """Requests, and where one is missing the limit."""
+    """Requests, with limits in place of missing requests."""
     if resources is None:
         return {}
     missing = {name: limit for name, limit in resources.limits.items() if name not in resources.requests}
@@ -74,7 +74,7 @@ def with_defaults(resources: ResourceRequirements | None, path: str, wrong: list
 
 
 def read_amounts(written: Mapping[str, Quantity], path: str, wrong: list[str]) -> dict[str, int]:
-    """What is asked for; what cannot be read is named in `wrong` and counts as the most."""
+    """Requested amounts. An invalid amount is reported in `wrong` and counts as the largest one."""
     amounts = {}
     for name, quantity in written.items():
         try:
@@ -86,14 +86,14 @@ def read_amounts(written: Mapping[str, Quantity], path: str, wrong: list[str]) -
 
 
 def too_many(amounts: Resources, path: str) -> list[str]:
-    """What is wrong where more resources are asked for than a pod may."""
+    """An error if more resources are requested than a pod may have."""
     if len(amounts) <= POD_RESOURCES_MAX:
         return []
     return [f"{path}: requests {len(amounts)} resources, expected at most {POD_RESOURCES_MAX}"]
 
 
 def aggregate(main: Iterable[Resources], init: Sequence[Resources], sidecar: Sequence[bool]) -> Resources:
-    """The larger of what runs for good and what the init sequence needs at its peak."""
+    """The larger of the permanent requests and the peak of the init sequence."""
     running: Resources = {}
     for requests in main:
         running = add(running, requests)
@@ -120,7 +120,7 @@ def _largest(several: Iterable[Resources]) -> Resources:
 
 
 def _pod_level(pod: Pod, asked: Resources, wrong: list[str]) -> Resources:
-    """Requests of the pod as a whole: they replace those of its containers, which `asked` for so much."""
+    """Requests of the pod as a whole. They replace those of its containers, whose sum is `asked`."""
     resources, status = pod.spec.resources, pod.status
     if resources is None:
         return {}
@@ -135,7 +135,7 @@ def _pod_level(pod: Pod, asked: Resources, wrong: list[str]) -> Resources:
 
 
 def _pod_level_defaults(resources: ResourceRequirements, asked: Resources, wrong: list[str]) -> Resources:
-    """What the API server fills in beside pod-level limits: what the containers ask for, else the limit."""
+    """Defaults of the API server for pod-level limits: the sum of the containers, else the limit."""
     from_containers = {name: amount for name, amount in asked.items() if name in ("cpu", "memory")}
     limits = {
         name: limit
@@ -149,7 +149,7 @@ def _pod_level_only(written: Mapping[str, Quantity]) -> Mapping[str, Quantity]:
     return {name: quantity for name, quantity in written.items() if name.startswith(_POD_LEVEL)}
 
 
-# --- a resize under way -------------------------------------------------------------------------------------
+# --- resize -------------------------------------------------------------------------------------------------
 
 
 def _reports_resources(status: PodStatus) -> bool:
@@ -162,7 +162,7 @@ def _reports_resources(status: PodStatus) -> bool:
 def _with_status(
     pod: Pod, asked: Resources, main: list[Resources], init: list[Resources], sidecar: list[bool]
 ) -> Resources:
-    """The largest of what was asked for, what the kubelet allocated, and what it gave."""
+    """The largest of requested resources, resources allocated by the kubelet, and actual resources."""
     status = pod.status
     infeasible = _resize_is_infeasible(status)
     if status.allocated_resources is not None and status.resources is not None and status.resources.requests:
@@ -184,7 +184,7 @@ def _with_status(
 
 
 def _reported(state: ContainerStatus | None, otherwise: Resources) -> tuple[Resources, Resources]:
-    """What one container was allocated and what it was given."""
+    """Allocated and actual resources of one container."""
     allocated = otherwise
     if state is not None and state.allocated_resources is not None:
         allocated = read_amounts(state.allocated_resources, "", [])
@@ -204,9 +204,9 @@ _MIB: Final = 1 << 20
 
 
 def add_gpu_share(requests: Resources, annotations: Mapping[str, str], wrong: list[str]) -> Resources:
-    """The requests of a pod, and what its annotations ask for beside them, sorted by name.
+    """Requests of a pod, including the GPU share that its annotations request, sorted by name.
 
-    What makes no sense is appended to `wrong`, with the annotation named, and counts as a whole device.
+    Errors are appended to `wrong` with the annotation. An invalid share counts as a whole device.
     """
     wrong.extend(
         f"resource {name}: cannot be requested in a container; request GPU shares by annotation"
@@ -263,9 +263,9 @@ def _path(name: str) -> str:
 
 
 def read_device(requests: Resources, annotations: Mapping[str, str]) -> Device | None:
-    """Where the share of a bound pod is; None for a pod without one, or when its annotation does not tell.
+    """The device of a bound pod with a share. None without a share or without a valid annotation.
 
-    How much of a device so many bytes are was written when the pod was bound; unwritten, it counts as all.
+    The part of the device for a request in bytes was written at the bind. If it is missing, it counts as all.
     """
     index = count(annotations.get(ANNOTATION_GPU_INDEX))
     if index is None or not requests_share(requests):
@@ -277,9 +277,9 @@ def read_device(requests: Resources, annotations: Mapping[str, str]) -> Device |
 
 
 def add_shared_devices(amounts: Resources, labels: Mapping[str, str], problems: list[Objection]) -> Resources:
-    """What a node offers, and the devices that its labels say are shared, sorted by name.
+    """Resources of a node, including the shared devices that its labels declare, sorted by name.
 
-    A node that offers whole GPUs shares none: its device plugin gives them away and sees no annotation.
+    A node that offers whole GPUs shares none: its device plugin assigns them and knows no annotations.
     """
     problems.extend(
         _wrong(f"status.allocatable[{name}]: is counted from labels of the node, not from this")

@@ -1,4 +1,4 @@
-"""Node selectors and tolerations, as pods and volumes write them."""
+"""Conversion of node selectors, affinity terms, tolerations and label selectors of pods and volumes."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -17,7 +17,7 @@ _VALUE_COUNTS: Final = {
     "Gt": (1, 1),
     "Lt": (1, 1),
 }
-"""Per operator, how few and how many values it takes."""
+"""Minimum and maximum number of values per operator."""
 
 _FIELD: Final = "metadata.name"
 _INT64_END: Final = 1 << 63
@@ -27,7 +27,7 @@ _WEIGHTS: Final = range(1, 101)
 
 
 def read_selector(selector: core.NodeSelector, path: str, wrong: list[str]) -> tuple[Term, ...]:
-    """The alternatives of a required selector. One without any matches no node, as one empty term does."""
+    """The alternatives of a required selector. Without alternatives it matches no node, as an empty term."""
     terms = (
         read_term(term, f"{path}.nodeSelectorTerms[{index}]", wrong)
         for index, term in enumerate(selector.node_selector_terms)
@@ -38,7 +38,7 @@ def read_selector(selector: core.NodeSelector, path: str, wrong: list[str]) -> t
 def read_preferred(
     terms: tuple[core.PreferredSchedulingTerm, ...], path: str, wrong: list[str]
 ) -> tuple[WeightedTerm, ...]:
-    """Wishes with their weights."""
+    """Preferred terms with their weights."""
     for index, term in enumerate(terms):
         if term.weight not in _WEIGHTS:
             wrong.append(f"{path}[{index}].weight: {term.weight} is not between 1 and 100")
@@ -51,7 +51,7 @@ def read_preferred(
 
 
 def read_term(term: core.NodeSelectorTerm, path: str, wrong: list[str]) -> Term:
-    """One term; what makes no sense in it is appended to `wrong` as "path: what is wrong"."""
+    """Convert one term. Errors are appended to `wrong` as "path: error"."""
     for field, requirements in (
         ("matchExpressions", term.match_expressions),
         ("matchFields", term.match_fields),
@@ -72,7 +72,7 @@ def _requirement(requirement: core.NodeSelectorRequirement, *, on_field: bool) -
 
 
 def _fault(requirement: core.NodeSelectorRequirement, *, on_field: bool) -> str:
-    """What the API server would refuse in this requirement, empty when nothing."""
+    """The error that the API server would report for this requirement; empty for none."""
     operator, values = requirement.operator, requirement.values
     fewest, most = _VALUE_COUNTS.get(operator, (_ANY, 0))
     if fewest == _ANY or (on_field and operator not in ("In", "NotIn")):
@@ -87,7 +87,7 @@ def _fault(requirement: core.NodeSelectorRequirement, *, on_field: bool) -> str:
 
 
 def _is_integer(text: str) -> bool:
-    """Whether Go reads it as a 64-bit integer."""
+    """Whether Go parses it as a 64-bit integer."""
     form = _INTEGER.fullmatch(text)
     return form is not None and int(form[1] or "0") < _INT64_END
 
@@ -95,7 +95,7 @@ def _is_integer(text: str) -> bool:
 def read_tolerations(
     tolerations: tuple[core.Toleration, ...], wrong: list[str], unsupported: list[str]
 ) -> tuple[Toleration, ...]:
-    """All tolerations once, in a fixed order: theirs does not matter."""
+    """All tolerations, each once, in canonical order: their order has no meaning."""
     for index, toleration in enumerate(tolerations):
         path = f"spec.tolerations[{index}]"
         if toleration.operator in ("Lt", "Gt"):
@@ -112,15 +112,15 @@ def read_tolerations(
 
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _VALUES: Final = {"In": True, "NotIn": True, "Exists": False, "DoesNotExist": False}
-"""Per operator, whether it takes values."""
+"""Whether each operator has values."""
 
 
 def read_pod_terms(
     affinity: core.PodAffinity | None, field: str, meta: ObjectMeta, wrong: list[str]
 ) -> AffinityTerms:
-    """Each term once, in a fixed order; what makes no sense is appended to `wrong`.
+    """Each term once, in canonical order. Errors are appended to `wrong`.
 
-    `matchLabelKeys` become requirements on the pod's own labels, as the API server makes them.
+    `matchLabelKeys` become requirements on the pod's own labels, as in the API server.
     """
     terms = affinity.required_during_scheduling_ignored_during_execution if affinity is not None else ()
     read = {
@@ -131,7 +131,7 @@ def read_pod_terms(
 
 
 def per_pod_labels(affinity: core.Affinity | None, labels: Mapping[str, str]) -> tuple[object, ...]:
-    """What of a pod's own labels its terms depend on."""
+    """The values of the pod's own labels on which its terms depend."""
     parts = (affinity.pod_affinity, affinity.pod_anti_affinity) if affinity is not None else ()
     return tuple(
         (key, labels.get(key))
@@ -143,7 +143,7 @@ def per_pod_labels(affinity: core.Affinity | None, labels: Mapping[str, str]) ->
 
 
 def keys_of(terms: AffinityTerms) -> tuple[str, ...]:
-    """The keys of the labels that these terms look at."""
+    """Keys of the labels that these terms select by."""
     selectors = (term.selector for term in terms if term.selector is not None)
     return tuple(dict.fromkeys(each.key for selector in selectors for each in selector.requirements))
 
@@ -174,7 +174,7 @@ def _own(term: core.PodAffinityTerm, labels: Mapping[str, str]) -> Iterator[Requ
 
 
 def read_label_selector(selector: LabelSelector | None, path: str, wrong: list[str]) -> Term | None:
-    """The requirements, each once, in a fixed order; what makes no sense is appended to `wrong`."""
+    """The requirements, each once, in canonical order. Errors are appended to `wrong`."""
     if selector is None:
         return None
     for index, requirement in enumerate(selector.match_expressions):

@@ -1,4 +1,4 @@
-"""Shapes: what makes pods interchangeable to the scheduler, shared between all pods that have it."""
+"""Shapes: the fields that make pods interchangeable for the scheduler, shared by all pods that have them."""
 
 from collections.abc import Iterator
 from hashlib import blake2b
@@ -35,10 +35,10 @@ _canonical: Final = Encoder(order="sorted").encode
 
 
 class ShapeCache:
-    """Hands out one PodShape per key. Shapes that no pod has any more are forgotten.
+    """Returns one PodShape per key. Shapes that no pod uses are dropped.
 
-    Pods of one template are written alike, so what was read once is found by its encoded form: that costs a
-    few microseconds, reading a shape about a hundred.
+    Pods of one template are written alike, so a shape is looked up by the encoded form of the fields. This
+    takes a few microseconds; converting a shape takes about a hundred.
     """
 
     def __init__(self) -> None:
@@ -47,7 +47,7 @@ class ShapeCache:
         self._labels: WeakValueDictionary[tuple[tuple[str, str], ...], PodLabels] = WeakValueDictionary()
 
     def of(self, pod: core.Pod) -> PodShape:
-        """The pod's shape; the same object for equal shapes."""
+        """The shape of the pod. Equal shapes are the same object."""
         written = _as_written(_what_shapes(pod))
         shape = self._as_written.get(written)
         if shape is None:
@@ -57,9 +57,10 @@ class ShapeCache:
         return shape
 
     def labels_of(self, pod: core.Pod) -> tuple[PodLabels, PodLabels]:
-        """The labels that pods of a workload share, and those that do not; equal ones are one object.
+        """The labels that the pods of a workload share, and the per-pod labels. Equal ones are the same
+        object.
 
-        The others are nearly the same in all workloads, so that they cost little, too.
+        Per-pod labels are nearly the same in all workloads, so they take little memory as well.
         """
         written = pod.metadata.labels
         if not written:
@@ -82,7 +83,7 @@ class ShapeCache:
 
 
 def read_shape(pod: core.Pod) -> PodShape:
-    """The shape of a pod, with all that is wrong with it or not supported in it."""
+    """The shape of a pod, with its errors and its unsupported fields."""
     spec = pod.spec
     wrong: list[str] = []
     unsupported = list(unsupported_fields(spec))
@@ -125,13 +126,13 @@ def _claims(spec: core.PodSpec, wrong: list[str]) -> tuple[str, ...]:
 
 
 def _key(shape: PodShape, namespace: str) -> ShapeKey:
-    """Digest of the content, the same in every process; claims mean something in their namespace only."""
+    """Digest of the content, equal in all processes. It includes the namespace if the pod has claims."""
     content = _canonical((shape, namespace if shape.claims else ""))
     return ShapeKey(blake2b(content, digest_size=_KEY_BYTES).hexdigest())
 
 
 def _what_shapes(pod: core.Pod) -> tuple[Any, ...]:
-    """Everything of a pod that `read_shape` looks at."""
+    """All fields of a pod that `read_shape` reads."""
     spec, status, annotations = pod.spec, pod.status, pod.metadata.annotations
     resizing = any(condition.type == "PodResizePending" for condition in status.conditions)
     return (
@@ -163,12 +164,13 @@ _PREFERENCES: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
 def unsupported_fields(spec: core.PodSpec) -> Iterator[str]:
-    """Paths of the set fields. Preferences count too: to ignore one is to place the pod against its wish."""
+    """Paths of unsupported fields that are set. Preferences are included: they must not be ignored
+    silently."""
     affinity = spec.affinity
     if affinity is not None:
-        if _wishes(affinity.pod_affinity):
+        if _has_preferences(affinity.pod_affinity):
             yield f"spec.affinity.podAffinity.{_PREFERENCES}"
-        if _wishes(affinity.pod_anti_affinity):
+        if _has_preferences(affinity.pod_anti_affinity):
             yield f"spec.affinity.podAntiAffinity.{_PREFERENCES}"
     if spec.topology_spread_constraints:
         yield "spec.topologySpreadConstraints"
@@ -183,12 +185,12 @@ def unsupported_fields(spec: core.PodSpec) -> Iterator[str]:
         yield "spec.schedulingGroup"
 
 
-def _wishes(affinity: core.PodAffinity | None) -> bool:
+def _has_preferences(affinity: core.PodAffinity | None) -> bool:
     return affinity is not None and bool(affinity.preferred_during_scheduling_ignored_during_execution)
 
 
 def _host_ports(containers: tuple[core.Container, ...], path: str, *, host_network: bool) -> Iterator[str]:
-    """On the host's network every port is a host port: the API server fills it in."""
+    """Host ports of the containers. On the host network the API server makes every port a host port."""
     for index, container in enumerate(containers):
         for number, port in enumerate(container.ports):
             if port.host_port or (host_network and port.container_port):

@@ -37,7 +37,7 @@ def constraint(name: str) -> Callable[[Constraint], Constraint]:
 
 @constraint("role-counts")
 def role_counts(model: CountingModel) -> None:
-    """Between the minimum and the maximum of each role is placed."""
+    """Each role has between its minimum and its maximum of pods."""
     for role, demand in enumerate(model.problem.roles):
         pods = model.pods_of(role, range(len(model.groups)))
         model.cp.add_linear_constraint(model.total(pods), demand.minimum, demand.maximum)
@@ -59,7 +59,7 @@ def capacity_patterns(model: CountingModel) -> None:
 
 @constraint("capacity-amounts")
 def capacity_amounts(model: CountingModel) -> None:
-    """Single nodes without patterns: the requests stay within what is free."""
+    """Single nodes without patterns: the requests are within the free amounts."""
     for index, group in enumerate(model.groups):
         if not group.patterns:
             roles = [(role, index) for role in range(len(model.problem.roles)) if (role, index) in model.pods]
@@ -114,9 +114,9 @@ def _wanted(model: CountingModel, subgroup: SubgroupConstraint) -> int:
     return sum(model.problem.roles[role].maximum for role in subgroup.roles)
 
 
-@constraint("apart")
-def apart(model: CountingModel) -> None:
-    """No pod is with another that its anti-affinity selects; alone where it selects its own."""
+@constraint("anti-affinity")
+def anti_affinity(model: CountingModel) -> None:
+    """No pod shares a domain with a pod that its anti-affinity selects; at most one if it selects itself."""
     for affinity in model.rows.rules.affinity_constraints:
         if not isinstance(affinity.rule, PodAntiAffinityRule):
             continue
@@ -132,10 +132,10 @@ def apart(model: CountingModel) -> None:
                         model.cp.add(model.total(avoided) == 0).only_enforce_if(there)
 
 
-@constraint("beside")
-def beside(model: CountingModel) -> None:
-    """Pods are with others that their affinity selects, or all in one new domain with a pod that may start
-    it."""
+@constraint("affinity")
+def affinity(model: CountingModel) -> None:
+    """Pods share a domain with a pod that their affinity selects, or all are in one new domain with a pod
+    that may start it."""
     for affinity in model.rows.rules.affinity_constraints:
         rule = affinity.rule
         if not isinstance(rule, PodAffinityRule):

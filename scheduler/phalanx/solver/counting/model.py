@@ -128,7 +128,7 @@ def _tightness(model: CountingModel) -> cp_model.LinearExpr:
     """Capacity of the domains opened on the deepest level; a required one is that of the scope."""
     capacity = model.rows.domain_capacity
     if capacity is None:
-        raise AssertionError("room is a term only where nodes have room")
+        raise AssertionError("tightness is a term only if nodes have capacity")
     level = model.rows.rules.gang_depth - 1
     if level in model.opened:
         opened = model.opened[level]
@@ -144,7 +144,7 @@ def hint(model: CountingModel, found: Placement) -> None:
     model.cp.clear_hints()  # type: ignore[no-untyped-call]
     used_domains: set[tuple[int, int, int]] = set()
     everyone = tuple(range(len(model.problem.roles)))
-    openers = [
+    opened_by_roles = [
         (everyone, model.opened),
         *((preference.roles, opened) for preference, opened in model.opened_by_subgroup),
     ]
@@ -156,10 +156,10 @@ def hint(model: CountingModel, found: Placement) -> None:
         if len(group.patterns) > 1:
             for pattern, count in enumerate(_patterns_used(group, here)):
                 model.cp.add_hint(model.used[index, pattern], count)
-        for number, (roles, per_level) in enumerate(openers):
+        for number, (roles, per_level) in enumerate(opened_by_roles):
             if here[:, list(roles)].any():
                 used_domains.update((number, level, group.domains[level]) for level in per_level)
-    for number, (_, per_level) in enumerate(openers):
+    for number, (_, per_level) in enumerate(opened_by_roles):
         for level, opened in per_level.items():
             for domain, variable in opened.items():
                 model.cp.add_hint(variable, (number, level, domain) in used_domains)

@@ -59,11 +59,11 @@ def _orders(problem: MoveProblem, nodes: Sequence[int]) -> Iterator[list[int]]:
     units = problem.units
     yield sorted(freed, key=lambda index: (units[index].pods, units[index].cost, index))
     yield sorted(freed, key=lambda index: (-freed[index] // units[index].pods, units[index].cost, index))
-    yield _place_by_place(problem, nodes)
+    yield _node_by_node(problem, nodes)
 
 
-def _place_by_place(problem: MoveProblem, nodes: Sequence[int]) -> list[int]:
-    """Units that make room for one more of the largest pods, node by node, fewest pods first."""
+def _node_by_node(problem: MoveProblem, nodes: Sequence[int]) -> list[int]:
+    """Units whose move fits one more of the largest pods, node by node, fewest pods first."""
     pod_set = max(problem.demand, key=lambda pod_set: sum(pod_set.request))
     there: dict[int, list[int]] = {node: [] for node in nodes if node in pod_set.takes}
     for index, unit in enumerate(problem.units):

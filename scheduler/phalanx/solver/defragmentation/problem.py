@@ -34,7 +34,7 @@ class MoveProblem(Struct, frozen=True, dict=True):
     """Move units so that the demand fits, in one of its domains, and every moved unit as well."""
 
     free: tuple[Vector, ...]
-    """Per node. Negative where capacity is promised that is not there yet: nothing may be placed on such a
+    """Per node. Negative if more capacity is held than exists: nothing may be placed on such a
     node."""
     demand: tuple[PodSet, ...]
     domains: Mapping[int, int] | None
@@ -55,7 +55,7 @@ Placements = tuple[tuple[tuple[int, int], ...], ...]
 
 
 class MovePlan(Struct, frozen=True):
-    """Which units are moved, and where everything goes."""
+    """Which units are moved, and where all pods are placed."""
 
     units: tuple[int, ...]
     """Indices, ascending."""
@@ -103,9 +103,9 @@ def nodes_by_domain(pod_sets: Sequence[PodSet], domains: Mapping[int, int] | Non
 def check(problem: MoveProblem, plan: MovePlan) -> Iterator[str]:
     """Yield the errors of a plan, from the problem alone."""
     if list(plan.units) != sorted(set(plan.units)) or not 1 <= len(plan.units) <= problem.moves_max:
-        yield f"{plan.units} are moved"
+        yield f"invalid units {plan.units}"
     if (plan.pods, plan.cost) != move_cost(problem, plan.units):
-        yield "the price is another one"
+        yield f"the numbers of pods and the cost are {move_cost(problem, plan.units)}, not those of the plan"
     free = [list(each) for each in problem.free]
     for unit in plan.units:
         for node, vector in problem.units[unit].frees:
@@ -122,7 +122,9 @@ def check(problem: MoveProblem, plan: MovePlan) -> Iterator[str]:
                 taken = [amount * count for amount in pod_set.request]
                 free[node] = [have - more for have, more in zip(free[node], taken, strict=True)]
     used = {node for _, _, placements in whole for nodes in placements for node, _ in nodes}
-    yield from (f"place {node} lacks room" for node in sorted(used) if min(free[node], default=0) < 0)
+    yield from (
+        f"node {node} has insufficient capacity" for node in sorted(used) if min(free[node], default=0) < 0
+    )
 
 
 def _misplaced(
@@ -130,7 +132,7 @@ def _misplaced(
 ) -> Iterator[str]:
     for pod_set, nodes in zip(pod_sets, placements, strict=True):
         if sum(count for _, count in nodes) != pod_set.count:
-            yield f"{nodes} for {pod_set.count} pods"
-        yield from (f"{n} pods on place {node}" for node, n in nodes if n > pod_set.takes.get(node, 0))
+            yield f"{nodes} places not exactly {pod_set.count} pods"
+        yield from (f"too many pods on node {node}" for node, n in nodes if n > pod_set.takes.get(node, 0))
     if domains is not None and len({domains.get(node) for nodes in placements for node, _ in nodes}) > 1:
-        yield "more than one domain"
+        yield "pods are in more than one domain"

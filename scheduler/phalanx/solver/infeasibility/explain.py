@@ -43,7 +43,7 @@ class Explanation(Struct, frozen=True):
     most: tuple[int, ...]
     """Pods per role that fit now when all roles are scaled down alike."""
     most_proven: bool
-    """Whether no more do."""
+    """Whether no more fit."""
     conflict: tuple[str, ...]
     """Names of rules, "eligibility" and "capacity" that cannot hold together; empty without any node."""
     irreducible: bool
@@ -72,7 +72,7 @@ def explain(
 ) -> Explanation:
     """Analyse why a problem has no placement.
 
-    `empty` is the same problem on nodes without pods; it tells where capacity could be freed.
+    `empty` is the same problem on nodes without pods; it shows where capacity could be freed.
     """
     oracle = FeasibilityOracle(answers or AnswerCache(), limits)
     core = feasibility_problem(problem)

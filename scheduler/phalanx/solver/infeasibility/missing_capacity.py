@@ -2,8 +2,8 @@
 
 For one role: the domain and nodes where the least must be freed, exactly. What a node must free for its first
 pods grows with each further pod, so the cheapest slots of a domain, taken one by one, are the cheapest set of
-slots. For several roles, or where other rules interfere: what fits now stays, and the rest is placed on nodes
-taken as empty where little must be freed. Where that fails too: a new node.
+slots. For several roles, or where other rules interfere: what fits now is kept, and the rest is placed on
+nodes that are assumed to be empty, where little must be freed. If that fails too: a new node.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -96,7 +96,7 @@ def apply_relaxation(problem: PlacementProblem, change: Relaxation) -> Placement
 def with_rules(
     problem: PlacementProblem, changes: Mapping[str, Callable[[Rule], Rule | None]]
 ) -> PlacementProblem:
-    """Replace or drop rules by name; budgets stay, since classes refer to them by order."""
+    """Replace or drop rules by name; budgets are kept, since classes refer to them by order."""
     rules = [changes[rule.name](rule) if rule.name in changes else rule for rule in problem.rules]
     return structs.replace(problem, rules=tuple(rule for rule in rules if rule is not None))
 

@@ -2,7 +2,7 @@
 
 Regions are the domains of one level, and one more region holds the nodes outside of all of them. The level is
 the widest that a component requires, or a wider one where that would make too many regions. Each component
-therefore either lies in one region or may use several.
+is therefore either in one region or may use several.
 """
 
 from collections.abc import Iterable, Sequence
@@ -101,7 +101,7 @@ class JointArrays(Struct, frozen=True, eq=False):
     limits: tuple[SharedBudget, ...]
 
     def is_confined(self, component: int) -> bool:
-        """Whether the component must lie in one region."""
+        """Whether the component must be in one region."""
         return self.components[component].required > 0
 
     def inner_depth(self, component: int) -> int:

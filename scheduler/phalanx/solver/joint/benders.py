@@ -46,7 +46,7 @@ class BendersDecomposition:
             if plan is None or plan.value <= self._value():
                 return
             solved = self._solved(plan)
-            self._keep(solved, plan)
+            self._keep(solved)
             if all(isinstance(placement, RegionPlacement) for _, placement in solved):
                 return
 
@@ -129,7 +129,7 @@ class BendersDecomposition:
         rest = result.rest if proven else demanded - 1
         return BendersCut(number, groups_at_least_as_hard(arrays, confined), weights, rest, proven)
 
-    def _keep(self, solved: Sequence[tuple[Shares, RegionPlacement | str]], plan: Plan) -> None:
+    def _keep(self, solved: Sequence[tuple[Shares, RegionPlacement | str]]) -> None:
         """Keep what the regions hold as the best assignment if it is worth more.
 
         Gangs of infeasible regions, and others, are tried one by one on the residual capacity.

@@ -42,7 +42,7 @@ def admit(
         arrays = joint_arrays(problem)
         wrong = check_joint_assignment(problem, start)
         if wrong:
-            return Declined(f"the arrangement to start from is wrong: {wrong[0]}")
+            return Declined(f"the start assignment is invalid: {wrong[0]}")
         return _answer(arrays, start, limits)
     except Unsupported as error:
         return Declined(str(error))

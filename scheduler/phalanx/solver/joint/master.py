@@ -186,7 +186,7 @@ def distribute(
             region = max(range(len(left)), key=lambda region: (_most(left[region], missing), -region))
             counts = tuple(map(min, left[region], missing))
             if not any(counts):
-                raise AssertionError("the slots were made for these pieces")
+                raise AssertionError("the slots do not match the demands of the components")
             left[region] = [have - take for have, take in zip(left[region], counts, strict=True)]
             missing = [want - take for want, take in zip(missing, counts, strict=True)]
             yield region, Share(component, counts)

@@ -1,7 +1,7 @@
 """The CP-SAT model of the master problem.
 
 It admits gangs and distributes their components to regions. Regions are relaxed to valid inequalities, so its
-bound on the value holds for the whole problem; the subproblems tell whether a plan does.
+bound on the value holds for the whole problem; the subproblems decide whether a plan is feasible.
 """
 
 import math

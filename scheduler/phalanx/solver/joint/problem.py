@@ -74,14 +74,14 @@ class Admitted(Struct, frozen=True):
 
     gang: int
     placed: Placed
-    """Its certificate is about this gang alone while the other gangs stay where they are."""
+    """Its certificate is about this gang alone; the placements of the other gangs are fixed."""
 
 
 class JointAnswer(Struct, frozen=True):
     """The admitted gangs in queue order, checked together."""
 
     admitted: tuple[Admitted, ...] | None
-    """None where nothing of more value than the start assignment was found: the start stands."""
+    """None if nothing of more value than the start assignment was found: the start assignment is kept."""
     certificate: Certificate
     """About the total value only."""
     errors: tuple[str, ...] = ()
@@ -162,7 +162,7 @@ def _gang_errors(
         assignment.node not in classes_by_node or not 0 <= assignment.role < len(roles)
         for assignment in assignments
     ):
-        return ("a place that does not exist",)
+        return ("a node or role that does not exist",)
     return check(alone, certify(Scorer(alone), assignments, bound=None, by="checker"))
 
 

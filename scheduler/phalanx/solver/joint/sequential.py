@@ -1,7 +1,7 @@
 """Places the gangs of a joint problem one after the other on residual capacity.
 
 This is the baseline that joint admission never falls below, and the final re-optimisation of each gang while
-all others stay.
+all others are fixed.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -126,7 +126,7 @@ BY = "joint"
 def reoptimized(
     arrays: JointArrays, assignment: JointAssignment, *, limits: SolveLimits
 ) -> tuple[Admitted, ...]:
-    """Place each gang again while the others stay; none gets worse, each gets a certificate."""
+    """Place each gang again while the others are fixed. No gang gets worse, and each gets a certificate."""
     residual = ResidualCapacity(arrays.problem, arrays.limits)
     for gang, assignments in assignment.items():
         residual.take(gang, assignments)

@@ -103,7 +103,7 @@ def _units_held(rows: ClassRows, inequality: Inequality) -> IntArray:
 
 
 class ColocatedPods(Struct, frozen=True):
-    """Pods of a component that lie together in one domain."""
+    """Pods of a component that must be in one domain."""
 
     component: int
     depth: int

@@ -64,7 +64,7 @@ class _NodeGroup(Struct, frozen=True):
     takes: tuple[tuple[int, int], ...]
     """Demands that fit here and the most pods of each."""
     while_it_stays: tuple[tuple[int, int, int], ...]
-    """Demand, unit, and the pods that fit while the unit stays."""
+    """Demand, unit, and the pods that fit while the unit is not evicted."""
     rows: tuple[tuple[int, int, tuple[tuple[int, int], ...]], ...]
     """Resource, free amount, and freed amounts by unit, where the others do not imply it."""
 
@@ -242,8 +242,8 @@ def _is_implied(
     if len(frees) == 1:
         return True
     required = {unit for _, unit, _ in stays}
-    spared = [vector for unit, vector in frees if unit not in required]
-    left = [have - sum(amounts) for have, *amounts in zip(if_empty, *spared, strict=True)]
+    without_row = [vector for unit, vector in frees if unit not in required]
+    left = [have - sum(amounts) for have, *amounts in zip(if_empty, *without_row, strict=True)]
     return most == 1 and pods_that_fit(left, request, 1) == 1
 
 

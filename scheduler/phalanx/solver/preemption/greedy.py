@@ -55,7 +55,7 @@ class ClearingCosts:
         heapify(self._heap)
 
     def best(self) -> list[int] | None:
-        """Return the units to evict next; None where nothing helps."""
+        """Return the units to evict next; None if no eviction helps."""
         self._refresh_missing()
         while self._heap:
             cost_per_pod, node = heappop(self._heap)

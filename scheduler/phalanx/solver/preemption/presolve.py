@@ -1,6 +1,6 @@
 """A lower bound by counting, and the removal of what no cheaper choice can use.
 
-The bound divides the cost of a unit among the nodes that its stay blocks. The parts on a node are then the
+The bound divides the cost of a unit among the nodes that the unit blocks. The parts on a node are then the
 least that one more pod there adds to any choice, and so many pods need the cheapest of these. It is weak
 where gangs are scattered, but it needs no search.
 """
@@ -52,7 +52,7 @@ def _is_useful(
 def _needed_units(
     problem: PreemptionProblem, node: TargetNode, frees: Sequence[tuple[int, Vector]], now: Sequence[int]
 ) -> Iterator[Sequence[int]]:
-    """Per demand that would fit more, the units whose stay prevents it."""
+    """Per demand that would fit more, the units that prevent it."""
     if_empty = [sum(amounts) for amounts in zip(node.free, *(vector for _, vector in frees), strict=True)]
     for demand, most, count in zip(problem.demands, node.max_pods, now, strict=True):
         if pods_that_fit(if_empty, demand.request, most) > count:
@@ -118,7 +118,7 @@ def _least_of(
 def _capacity_and_needed_units(
     problem: PreemptionProblem, node: TargetNode, frees: Sequence[tuple[int, Vector]], demand: int
 ) -> tuple[int, int, Sequence[int]]:
-    """Pods that fit now, pods that fit without any unit, and the units that must go for one more."""
+    """Pods that fit now, pods that fit without any unit, and the units that must be evicted for one more."""
     request, most = problem.demands[demand].request, node.max_pods[demand]
     now = pods_that_fit(node.free, request, most)
     if now == most or not frees:

@@ -46,7 +46,7 @@ class QuotaLimit(Struct, frozen=True):
     limit: Vector
     """Available now."""
     frees: tuple[tuple[int, Vector], ...]
-    """What units give back, by unit index."""
+    """What units release, by unit index."""
 
 
 class EvictionLimit(Struct, frozen=True):
@@ -141,9 +141,9 @@ def check(problem: PreemptionProblem, choice: VictimSet) -> Iterator[str]:
     chosen = frozenset(choice.units)
     for unit in choice.units:
         if not chosen.issuperset(problem.units[unit].requires):
-            yield f"unit {unit} goes without those that must go with it"
+            yield f"unit {unit} is chosen without the units that it requires"
     for number, limit in enumerate(problem.eviction_limits):
         if not limit.holds(chosen):
-            yield f"more is taken than floor {number} allows"
+            yield f"eviction limit {number} is exceeded"
     if choice.cost != problem.cost_of(choice.units):
-        yield f"costs {problem.cost_of(choice.units)}, and {choice.cost} is said"
+        yield f"the cost is {problem.cost_of(choice.units)}, not {choice.cost}"

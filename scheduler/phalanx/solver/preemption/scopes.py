@@ -12,7 +12,7 @@ Gives = tuple[tuple[int, Vector], ...]
 class Scope(Struct, frozen=True):
     """Nodes that may take pods, and the units that matter to them.
 
-    A unit matters that frees capacity there, gives back quota, or is required by such a unit.
+    A unit matters if it frees capacity there, releases quota, or is required by such a unit.
     """
 
     nodes: tuple[int, ...]
@@ -54,7 +54,7 @@ def whole(problem: PreemptionProblem) -> Scope:
 def with_required(
     problem: PreemptionProblem, frees: Mapping[int, Sequence[tuple[int, Vector]]], payers: Sequence[int]
 ) -> dict[int, Gives]:
-    """Add units that give back quota or are required, ascending."""
+    """Add units that release quota or are required, ascending."""
     found, pending = {*frees, *payers}, [*frees, *payers]
     while pending:
         more = [other for other in problem.units[pending.pop()].requires if other not in found]

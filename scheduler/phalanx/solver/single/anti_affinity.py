@@ -14,7 +14,7 @@ from phalanx.model.rules import Budget, PodAntiAffinityRule, Rule
 from phalanx.solver.problem import NodeClass, PlacementProblem
 from phalanx.solver.problem_rules import roles_with_shapes
 
-_SLOTS: Final = "seats of "
+_SLOTS: Final = "slots of "
 """Prefix of the resource names."""
 
 

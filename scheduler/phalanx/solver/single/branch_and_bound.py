@@ -1,6 +1,6 @@
 """Branch and bound over scopes, with greedy incumbents and CP-SAT on the branches that stay open.
 
-A gang lies in one domain of the next level (a narrower scope each) or is spread over several of them (which
+A gang is in one domain of the next level (a narrower scope each) or is spread over several of them (which
 raises the bound). The open branch with the least bound is expanded first (best-first search; Land and Doig,
 1960). A branch is pruned when its bound is not below the incumbent. The least bound of the branches that
 remain certifies the answer.

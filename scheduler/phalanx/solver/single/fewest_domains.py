@@ -60,7 +60,7 @@ def fewest(
         return _best_single(forest, domains, demand, level, count, rank)
     if level == forest.last:
         found = _tight(forest, domains, demand, count)
-        # where prices differ, more room leaves more to choose cheap nodes from
+        # if costs differ, more capacity gives more choice of cheap nodes
         chosen = _with_open(forest, domains, demand, level, count) if rank else found.chosen
         return DomainChoice((count,), (count, found.least), chosen)
     return _several(forest, domains, demand, level, count, rank)

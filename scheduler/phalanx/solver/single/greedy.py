@@ -99,7 +99,7 @@ _ChosenValues = Sequence[tuple[AffinityConstraint, str]]
 
 
 def with_affinity(table: NodeTable, scope: Scope, found: Placement | None) -> Placement | None:
-    """Return the placement if it keeps all affinity rules, else another one in the scope that does."""
+    """Return the placement if it satisfies all affinity rules, else another one in the scope that does."""
     if found is not None and _keeps_rules(table, found):
         return found
     roles = table.rows.problem.roles

@@ -35,7 +35,7 @@ class Scope(Struct, frozen=True, eq=False):
 def scopes_of(table: NodeTable, depth: int) -> list[Scope]:
     """Return the scopes of this depth that could hold the minimums, tightest first.
 
-    None at all proves that no placement lies in one domain of that level.
+    An empty list proves that no placement is in one domain of that level.
     """
     rows = table.rows
     domain = rows.domain[depth - 1] if depth else np.zeros(len(rows.count), dtype=np.int64)

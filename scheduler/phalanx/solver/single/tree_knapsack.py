@@ -254,7 +254,7 @@ def _bundles(shortfall: IntArray, count: int, slack: int) -> list[_Bundle]:
 
 def _largest_shortfall(bundles: Sequence[_Bundle], count: int, slack: int) -> list[_Bundle]:
     """Bundles of `count` domains with the largest total shortfall up to `slack`."""
-    first = np.full((count + 1, slack + 1), -1, dtype=np.int32)  # the lot that first made it so much
+    first = np.full((count + 1, slack + 1), -1, dtype=np.int32)  # the bundle that first reached this sum
     reached = np.zeros(first.shape, dtype=np.bool_)
     reached[0, 0] = True
     for number, bundle in enumerate(bundles):
