@@ -67,7 +67,7 @@ EVICTIONS: Final[tuple[Mutant, ...]] = (
         name="capacity is waited for on a node whose kubelet is dead",
         issues=("kubernetes #95752",),
         module="phalanx.actions.preemption.nominations",
-        edits={"gang in session.gangs and self._is_of_use(each)": "gang in session.gangs"},
+        edits={"gang in session.gangs and self._is_usable(each)": "gang in session.gangs"},
         caught_by=_play("capacity_is_looked_for_again_when_its_node_dies"),
     ),
     Mutant(
