@@ -1,4 +1,4 @@
-"""The hooks of all plugins of one session: one method per question, asked in the configured order."""
+"""The hooks of all plugins of one session; plugins are asked in the configured order."""
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
@@ -20,16 +20,16 @@ Entry = tuple[Plugin, SessionView]
 """A plugin, and its view of the session."""
 
 LASTING_HOOKS: Final = ("node_filter", "node_cost", "rules")
-"""Hooks whose answers are part of what refusals rest on: `valid_until` says how long they hold."""
+"""Hooks whose answers refusals depend on. They hold until `valid_until`."""
 
 
 class Hooks:
-    """Asks only the plugins that override a hook."""
+    """The hooks of the plugins. Each hook asks only the plugins that override it."""
 
     def __init__(
         self, plugins: Sequence[Plugin], view: SessionView, without_time: Callable[[str], SessionView]
     ) -> None:
-        """`without_time` gives the view for a plugin, by name, whose answers must not depend on the time."""
+        """`without_time`: the view for the plugin of this name, whose answers must not depend on time."""
         self._plugins = plugins
         self._view = view
         self._without_time = without_time
@@ -57,28 +57,28 @@ class Hooks:
         for plugin, view in self._with("open"):
             plugin.open(view)
 
-    # --- how long answers hold ----------------------------------------------------------------------------
+    # --- validity of answers --------------------------------------------------------------------------------
 
     @cached_property
     def reads(self) -> DeclaredReads:
-        """All that the plugins declare that they read."""
+        """The declarations of all plugins."""
         return declared_reads([type(plugin) for plugin in self._plugins])
 
     @cached_property
     def retry_key(self) -> tuple[object, ...]:
-        """Changes whenever answers about nodes and rules may change though the cluster does not."""
+        """A key that changes if answers about nodes and rules may change although the cluster does not."""
         ends = {plugin.name: plugin.valid_until(view) for plugin, view in self._with("valid_until")}
         keys = {plugin.name: plugin.retry_key(view) for plugin, view in self._with("retry_key")}
         found = [(name, ends.get(name), keys.get(name)) for name in {**ends, **keys}]
         return tuple([entry for entry in found if entry[1:] != (None, None)])
 
     def valid_until(self, now: int) -> int | None:
-        """When (ms) the first answer about nodes and rules ends by time alone; None for never."""
+        """The time (ms) at which the first answer about nodes and rules expires; None for never."""
         ends = [plugin.valid_until(view) for plugin, view in self._with("valid_until")]
         return min((end for end in ends if end is not None and end > now), default=None)
 
     def wake_at(self, now: int) -> int | None:
-        """When (ms) the first of the answers given so far ends by time alone; None for never."""
+        """The time (ms) at which the first answer so far expires; None for never."""
         ends = [self.valid_until(now)]
         ends += [objection.until for objection in self._objections.values() if objection is not None]
         return min((end for end in ends if end is not None and end > now), default=None)
@@ -86,18 +86,18 @@ class Hooks:
     # --- gangs --------------------------------------------------------------------------------------------
 
     def objection(self, gang: Gang) -> Objection | None:
-        """The first objection to trying this gang of the session at all; asked once."""
+        """The first objection to trying this gang of the session; asked once."""
         if gang.id not in self._objections:
             self._objections[gang.id] = self.check_gang(gang)
         return self._objections[gang.id]
 
     def check_gang(self, gang: Gang) -> Objection | None:
-        """The first objection to a gang that may differ from that of the session."""
+        """The first objection to a gang, which may be a modified copy of a gang of the session."""
         answers = (plugin.check_gang(gang, view) for plugin, view in self._check_gang)
         return next((objection for objection in answers if objection is not None), None)
 
     def rules(self, gang: Gang) -> tuple[Rule, ...]:
-        """What must hold for the pods of one placement of the gang now."""
+        """The rules that must hold for the pods of one placement of the gang now."""
         return tuple([rule for plugin, view in self._rules for rule in plugin.rules(gang, view)])
 
     # --- nodes --------------------------------------------------------------------------------------------
@@ -116,11 +116,11 @@ class Hooks:
 
     @property
     def node_faults(self) -> list[NodeFilter]:
-        """Per plugin, why a node is faulty."""
+        """The fault checks of all plugins."""
         return [plugin.node_fault for plugin, _ in self._node_fault]
 
     def node_status_since(self, node: Node) -> int:
-        """Since when, in seconds since the epoch, the node is faulty or healthy; 0 for unknown."""
+        """The time (s since the epoch) since which the node is faulty or healthy; 0 for unknown."""
         faulty = [plugin for plugin, _ in self._node_fault if plugin.node_fault(node) is not None]
         if faulty:
             return min(plugin.node_status_since(node) for plugin in faulty)
@@ -148,7 +148,7 @@ class Hooks:
         return any(self._allowing(victim, beneficiary))
 
     def explain_eviction(self, victim: Gang, beneficiary: Beneficiary) -> str:
-        """Why the first plugin that allows the eviction does; empty where none does."""
+        """The reason of the first plugin that allows the eviction; empty if none does."""
         answers = (
             plugin.explain_eviction(victim, beneficiary, view)
             for plugin, view in self._may_evict
@@ -160,19 +160,19 @@ class Hooks:
         return (plugin.may_evict(victim, beneficiary, view) for plugin, view in self._may_evict)
 
     def queue_eviction_limits(self, beneficiary: Beneficiary) -> list[QueueEvictionLimit]:
-        """How much of which queues may be evicted for the beneficiary."""
+        """The limits of all plugins on evictions from queues for the beneficiary."""
         entries = self._with("queue_eviction_limits")
         return [
             limit for plugin, view in entries for limit in plugin.queue_eviction_limits(beneficiary, view)
         ]
 
     def pod_eviction_limits(self) -> list[PodEvictionLimit]:
-        """How many of which pods may be evicted in all."""
+        """The limits of all plugins on evictions of pods."""
         entries = self._with("pod_eviction_limits")
         return [limit for plugin, view in entries for limit in plugin.pod_eviction_limits(view)]
 
     def protected_until(self, victim: Gang, beneficiary: Gang) -> int:
-        """Until when (ms) the victim may not be evicted for the beneficiary; 0 for now."""
+        """The time (ms) before which the victim may not be evicted for the beneficiary; 0 for none."""
         ends = [plugin.protected_until(victim, beneficiary, view) for plugin, view in self._protected_until]
         return max(ends, default=0)
 
@@ -182,7 +182,7 @@ class Hooks:
 
 
 def _may_not_read_time(plugin: Plugin, hook: str) -> bool:
-    """Whether a time that the hook reads would make a lasting answer that nobody knows to end."""
+    """Whether an answer of the hook could change with time while refusals assume that it holds."""
     kind = type(plugin)
     lasting = any(overrides(kind, lasting_hook) for lasting_hook in LASTING_HOOKS)
     return hook in (*LASTING_HOOKS, "open") and lasting and not overrides(kind, "valid_until")

@@ -290,7 +290,7 @@ class Statement:
         return devices
 
     def _count_affinity(self, assignments: Assignments) -> None:
-        """Count the pods for affinity terms. Raises DoesNotFit where anti-affinity forbids a node."""
+        """Count the pods for affinity terms. Raises DoesNotFit if anti-affinity forbids a node."""
         affinity_index = self._session.affinity_index
         if affinity_index is None:
             return
@@ -312,7 +312,7 @@ class Statement:
                 self._set(table, key, value)
 
     def _check_zones(self, assignments: Assignments) -> None:
-        """Raise DoesNotFit where the kubelet of a node may find no NUMA zone for one of the pods."""
+        """Raise DoesNotFit if the kubelet of a node may find no NUMA zone for one of the pods."""
         added: dict[NodeName, Counter[str]] = {}
         for node, pods in assignments:
             if self._session.nodes[node].node.numa is not None:
