@@ -190,10 +190,6 @@ class Session:
         filters, costs = self.plugins.node_filters(pod), self.plugins.node_costs(pod)
         return evaluate(self.nodes, unusable, filters, costs)
 
-    def class_key(self, pod: Pod) -> ShapeKey:
-        """Equal for pods whose eligibility is the same while nothing is placed."""
-        return self._pod_classes.pod_with_fields(pod).shape.key
-
     def eligibility_version(self, pod: Pod) -> tuple[int, ...]:
         """Equal while no placement has changed the eligibility of nodes for pods of this shape."""
         state = pod.shape.affinity_state
