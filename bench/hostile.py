@@ -137,7 +137,9 @@ def run(arguments: argparse.Namespace) -> Tally:
         file = Path(folder) / "object.yaml"
         while tally.objects < arguments.objects:
             seed = arguments.seed + tally.worlds
-            items = list(islice(mutated_objects(seed), min(arguments.world, arguments.objects - tally.objects)))
+            items = list(
+                islice(mutated_objects(seed), min(arguments.world, arguments.objects - tally.objects))
+            )
             _recorded(
                 tally, f"world {seed}", lambda items=items, seed=seed: asyncio.run(world(tally, items, seed))
             )

@@ -1,1 +1,1 @@
-"""One policy a file. A plugin's docstring is its user documentation. Plugins see model and framework only."""
+"""The built-in plugins, one policy per file. The docstring of a plugin is its user documentation."""

@@ -1,7 +1,7 @@
 """Reserves the cells that queues are guaranteed: whole domains, closed to gangs of all other queues.
 
-Each cycle chooses the domains again: as many as are guaranteed, first those in which the queue has gangs
-already, then domains in which no other queue has any. Running pods are never evicted for a cell.
+Each cycle chooses the domains again, as many as are guaranteed. It prefers domains in which the queue has
+pods already, and takes no domain in which another queue has pods. Running pods are never evicted for a cell.
 """
 
 from phalanx.framework.nodes.cells import cell_rule_name

@@ -1,8 +1,8 @@
 """Protects gangs from eviction as their `spec.disruption` says: always, or for a minimum run time.
 
-Against gangs of other queues the longest `reclaim.minRuntime` of the queue and its ancestors counts too. The
-time starts when the first member runs; a gang that does not run yet is protected for all of it. The
-protection holds against evictions for other gangs, not against the recovery of the gang itself.
+The longest `reclaim.minRuntime` of the queue and its ancestors protects the gang from gangs of other queues.
+The time starts when the first member runs; a gang that does not run yet is protected for all of it. The
+protection applies to evictions for other gangs, not to the recovery of the gang itself.
 """
 
 from phalanx.framework.plugin import NEVER, Plugin
@@ -16,7 +16,7 @@ class DisruptionProtection(Plugin):
     name = "disruption"
 
     def protected_until(self, victim: Gang, beneficiary: Gang, view: SessionView) -> int:
-        """The earliest time of an eviction."""
+        """The earliest time (ms) of an eviction."""
         if not victim.disruption.is_preemptible:
             return NEVER
         runtime = victim.disruption.min_runtime_ms

@@ -1,9 +1,10 @@
 """Keeps evictions within PodDisruptionBudgets, or exceeds them by as few pods as possible.
 
-A budget allows the number in its status, less recent deletions that the status may not count yet. It counts
-pods that run and are not being deleted, ready or not. With `enforcement: hard` no eviction exceeds a budget.
-With `bestEffort` such victims are taken where no others are enough, as few as possible, as in kube-scheduler.
-Budgets hold for evictions for other gangs, not where a gang lost a node or never became complete.
+A budget allows the number of evictions in its status, less recent deletions that the status may not count
+yet. It counts pods that run and are not being deleted, ready or not. With `enforcement: hard` no eviction
+exceeds a budget. With `bestEffort` budgets are exceeded if no other victims are enough, by as few pods as
+possible, as in kube-scheduler. Budgets apply to evictions for other gangs, not to the recovery of a gang that
+lost a node or to the release of an incomplete gang.
 """
 
 from collections.abc import Collection
@@ -41,7 +42,7 @@ class DisruptionBudgets(Plugin):
         self._is_hard = arguments.enforcement is Enforcement.HARD
 
     def pod_eviction_limits(self, view: SessionView) -> tuple[PodEvictionLimit, ...]:
-        """In the order of the budgets."""
+        """The limits of all budgets, in their order."""
         running = _Running(view)
         found = []
         for budget in view.disruption_budgets:

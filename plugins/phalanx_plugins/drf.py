@@ -39,7 +39,7 @@ class DominantShare(Plugin):
         self._totals: dict[str, int] = {}
 
     def open(self, view: SessionView) -> None:
-        """Compute the capacity once."""
+        """Compute the capacity once per cycle."""
         self._totals = {
             name: amount
             for name, amount in view.fair_shares.capacity.items()
@@ -47,7 +47,7 @@ class DominantShare(Plugin):
         }
 
     def queue_order(self, queue: Queue, view: SessionView) -> tuple[bool, Fraction]:
-        """Queues below their guarantee by the used fraction of it, then others by weighted share."""
+        """First queues below their guarantee, by its used fraction, then the others by weighted share."""
         part = _guaranteed_part(queue, view)
         if part is not None:
             return False, part
@@ -69,7 +69,7 @@ def _in_thousandths(amounts: Resources) -> Resources:
 
 
 def _guaranteed_part(queue: Queue, view: SessionView) -> Fraction | None:
-    """The smallest used fraction of a guarantee that the queue is below; None where it is below none."""
+    """The smallest used fraction of a guarantee that the queue is below; None if it is below none."""
     parts = []
     for selector in (None, *view.ledger.guaranteed(queue.name)):
         share = view.fair_shares.of(queue.name, selector)

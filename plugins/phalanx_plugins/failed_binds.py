@@ -1,7 +1,7 @@
 """Delays a gang after a failed bind of one of its pods, longer after each failure in a row.
 
 A cause such as an admission webhook would refuse the next bind too. Without a delay the gang would be placed
-and refused in every cycle, and would take capacity and requests from others.
+and refused in every cycle, and would use capacity and API requests that other gangs need.
 """
 
 from phalanx.framework.plugin import Plugin

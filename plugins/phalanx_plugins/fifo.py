@@ -14,5 +14,5 @@ class Fifo(Plugin):
     name = "fifo"
 
     def gang_order(self, gang: Gang, view: SessionView) -> GangOrder:
-        """The oldest first."""
+        """The order by creation time."""
         return GangOrder(key=(gang.created, gang.namespace, gang.name))

@@ -20,7 +20,7 @@ class GpuSharing(Plugin):
     name = "gpu-sharing"
 
     def node_filter(self, pod: PodView, view: SessionView) -> NodeFilter | None:
-        """None for pods that request no share."""
+        """Reject nodes that do not offer GPU shares, for pods that request one."""
         requests = pod.shape.requests
         return _sharing_filter(requests) if requests_share(requests) else None
 
@@ -28,7 +28,7 @@ class GpuSharing(Plugin):
 def _sharing_filter(requests: Resources) -> NodeFilter:
     def check(node: Node) -> str | None:
         if device_count(node.allocatable) == 0:
-            return _why_none(node)
+            return _why_not_shared(node)
         if share_on_node(requests, node.allocatable) <= WHOLE_DEVICE:
             return None
         if device_memory(node.allocatable) == 0:
@@ -38,7 +38,7 @@ def _sharing_filter(requests: Resources) -> NodeFilter:
     return check
 
 
-def _why_none(node: Node) -> str:
+def _why_not_shared(node: Node) -> str:
     if node.labels.get(NODE_GPU_SHARING) != "true":
         return "do not share GPUs"
     if node.allocatable.get(GPU, 0) > 0:

@@ -17,7 +17,7 @@ class NodeAffinity(Plugin):
     name = "node-affinity"
 
     def node_filter(self, pod: PodView, view: SessionView) -> NodeFilter | None:
-        """None for pods without selector and affinity."""
+        """Reject nodes that the selector or the required affinity of the pod excludes."""
         shape = pod.shape
         return _required_filter(shape) if shape.node_selector or shape.required_affinity else None
 

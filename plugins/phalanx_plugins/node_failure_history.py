@@ -1,8 +1,8 @@
 """Adds a cost to nodes with recent failures, so that pods prefer other nodes.
 
-A few nodes cause most failures. Each failure that the node caused counts one, and halves with time
-(`tolerance.failureHalfLifeMinutes` in the configuration). The metric `phalanx_node_failure_score` shows the
-scores. They are kept in memory and lost at a restart of the scheduler.
+A few nodes cause most failures. The score of a node is the number of failures that it caused, with a
+half-life (`tolerance.failureHalfLifeMinutes` in the configuration). The metric `phalanx_node_failure_score`
+shows the scores. They are stored in memory only, and lost at a restart of the scheduler.
 """
 
 from typing import Final
@@ -22,7 +22,7 @@ SCORE_OF_ONE: Final = 1000
 
 
 class NodeFailureHistory(Plugin):
-    """Scores are rounded to whole failures, so that few nodes differ by cost alone."""
+    """Scores are rounded to whole failures, so that most nodes have equal costs and share a node class."""
 
     name = "node-failure-history"
 
@@ -30,7 +30,7 @@ class NodeFailureHistory(Plugin):
         self._costs: dict[NodeName, int] = {}
 
     def open(self, view: SessionView) -> None:
-        """Let the scores of the last cycle decay until now."""
+        """Compute the decayed scores and the costs."""
         now, half_life = view.now, view.config.tolerance.failure_half_life_ms
         for name, score in view.memory.scores.items():
             failures = (decayed(score.score, now - score.at, half_life) + SCORE_OF_ONE // 2) // SCORE_OF_ONE
@@ -38,11 +38,11 @@ class NodeFailureHistory(Plugin):
                 self._costs[name] = min(COST_MAX, COST_PER_FAILURE * failures)
 
     def valid_until(self, view: SessionView) -> int | None:
-        """Costs decay continuously, but they forbid no node, so no gang waits for it."""
+        """None: costs change with time, but they exclude no node, so no refusal depends on them."""
         return None
 
     def node_cost(self, pod: PodView, view: SessionView) -> NodeCost | None:
-        """The same for all pods."""
+        """The cost is the same for all pods."""
         return self._cost if self._costs else None
 
     def _cost(self, node: Node) -> int:

@@ -1,9 +1,9 @@
 """Keeps new pods off nodes whose conditions, or NVSentinel, report a fault.
 
-Each condition type has a healthy status: Ready is healthy when True, GpuXidError when False. Only the
-opposite status is a fault; for Ready, Unknown is one too. Types that are not in the table are ignored, and so
-are absent conditions. The table has the conditions of the kubelet, of node-problem-detector, of NVSentinel,
-of KWOK's GPU node, and the usual ones of GPU sites. The argument `conditions` adds types, changes their
+Each condition type has a healthy status: Ready is healthy when True, GpuXidError when False. The opposite
+status is a fault; for Ready, Unknown is a fault too. Types that are not in the table are ignored, and so are
+absent conditions. The table has the conditions of the kubelet, of node-problem-detector, of NVSentinel, of
+KWOK's GPU node, and the usual conditions of GPU sites. The argument `conditions` adds types, changes their
 healthy status, or removes them (Ignored).
 
 NodeNotInNWTopologyCM is no fault: while it is True the node is in no domain, so only gangs that require a
@@ -57,11 +57,11 @@ HEALTHY_WHEN_FALSE: Final = (
 Healthy = Literal["True", "False", "Ignored"]
 
 FAULTY: Final[Mapping[Healthy, tuple[str, ...]]] = {"True": ("False",), "False": ("True",), "Ignored": ()}
-"""The statuses that are a fault, by the healthy status. Unknown is a fault for Ready only."""
+"""For each healthy status, the statuses that are faults. Unknown is a fault for Ready only."""
 
 
 class NodeHealthArguments(Struct, frozen=True, forbid_unknown_fields=True):
-    """`conditions`: the healthy status by condition type, besides the table; Ignored removes a type."""
+    """`conditions`: the healthy status by condition type, added to the table; Ignored removes a type."""
 
     conditions: Mapping[str, Healthy] = {}
 
@@ -99,4 +99,4 @@ DEFAULTS: Final[Mapping[str, tuple[str, ...]]] = {
     **dict.fromkeys(HEALTHY_WHEN_FALSE, FAULTY["False"]),
     READY: ("False", "Unknown"),
 }
-"""The table: the statuses that are a fault, by condition type."""
+"""The table: for each condition type, the statuses that are faults."""

@@ -1,12 +1,12 @@
 """Starts gangs that are not preemptible only within the guarantees of their queues, where those have one.
 
-Capacity of such a gang cannot be reclaimed. All such gangs together therefore hold at most the guarantee of
-the queue, and of each ancestor, for the guaranteed resources, on all nodes and on those of each flavor.
-Preemptible gangs of the queue do not count, since their capacity can be reclaimed. A guarantee that cannot be
-met counts as far as it can be.
+Capacity of such a gang cannot be reclaimed. So all such gangs together hold at most the guarantee of the
+queue, and of each ancestor, for the guaranteed resources, on all nodes and on those of each flavor.
+Preemptible gangs of the queue do not count, since their capacity can be reclaimed. If a guarantee cannot be
+met, the part that can be met counts.
 
-A started gang gets lost members replaced whatever the guarantee is by then, and no running pod is evicted
-when it was lowered. Surplus members are new.
+Lost members of a started gang are replaced even if the guarantee was lowered, and no running pod is evicted
+for that. Surplus members are placed only within the guarantee.
 """
 
 from collections.abc import Iterable, Iterator
@@ -37,8 +37,8 @@ class NotPreemptible(Plugin):
         self._before: Booked | None = None
 
     def rules(self, gang: Gang, view: SessionView) -> tuple[Rule, ...]:
-        """The rest of each guarantee for such gangs; negative where they hold more."""
-        if gang.disruption.is_preemptible or _gets_members_back(gang, view):
+        """The rest of each guarantee for such gangs; negative if they hold more."""
+        if gang.disruption.is_preemptible or _lacks_lost_members(gang, view):
             return ()
         path = view.queues.path(gang.queue)
         if not any(queue.guarantee or any(flavor.guarantee for flavor in queue.flavors) for queue in path):
@@ -53,7 +53,7 @@ class NotPreemptible(Plugin):
         return _booked(self._before, [*own, *_taken(view), *_nominated(gang, view)], view)
 
 
-def _gets_members_back(gang: Gang, view: SessionView) -> bool:
+def _lacks_lost_members(gang: Gang, view: SessionView) -> bool:
     """Whether it lacks members of its minimum that it had before."""
     if not gang.active:
         return gang.starts_over

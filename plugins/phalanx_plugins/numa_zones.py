@@ -18,7 +18,7 @@ class NumaZones(Plugin):
     name = "numa-zones"
 
     def node_filter(self, pod: PodView, view: SessionView) -> NodeFilter | None:
-        """None for pods without aligned resources, or where no zones are published."""
+        """Reject nodes whose empty zones are too small for the aligned resources of the pod."""
         return _zone_filter(pod.shape.numa) if pod.shape.numa and view.facts.numa_layouts else None
 
 

@@ -1,7 +1,7 @@
 """Refuses a gang whose own objects are invalid, or request what this scheduler does not support.
 
-Examples are a missing or inconsistent PodGroup, an invalid value, or a constraint that is not supported: pods
-that were placed without it would violate the request. The verdict names the field.
+Examples are a missing or inconsistent PodGroup, an invalid value, or a constraint that is not supported. Such
+a constraint is not ignored, since placements would violate it. The verdict names the field.
 """
 
 from phalanx.framework.plugin import Plugin

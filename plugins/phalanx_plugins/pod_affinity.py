@@ -1,11 +1,11 @@
 """Honours required pod affinity and anti-affinity.
 
-Two nodes are in one domain of a term when they have the same value of its `topologyKey`. All pods that have a
-node count, terminating pods and pods of other schedulers included, and so do pods placed earlier in the
-cycle. As in Kubernetes, anti-affinity counts in both directions, and a pod whose affinity selects itself may
-go anywhere while no selected pod exists. Terms between pods of one gang hold for the placement as a whole, in
-whatever order the pods are bound. Preferred terms are refused, and so are roles with different terms that
-require each other in a circle.
+Two nodes are in one domain of a term if they have the same value of its `topologyKey`. All pods that have a
+node count, including terminating pods, pods of other schedulers, and pods that were placed earlier in the
+cycle. As in Kubernetes, anti-affinity applies in both directions, and a pod whose affinity selects itself may
+use any node while no selected pod exists. Terms between pods of one gang apply to the placement as a whole,
+independently of the order in which the pods are bound. Preferred terms are refused, and so are roles with
+different terms that require each other cyclically.
 """
 
 from collections.abc import Iterator, Sequence
@@ -34,7 +34,7 @@ class PodAffinity(Plugin):
         self._as_levels: dict[tuple[str, str], str] = {}
 
     def check_gang(self, gang: Gang, view: SessionView) -> Objection | None:
-        """Refuse members that require each other in a circle: none of them could be the first."""
+        """Refuse members that require each other cyclically: none of them could be placed first."""
         shapes = _waiting(gang) if view.affinity_index is not None else {}
         required = {shape: _required_shapes(shape, shapes) for shape in shapes}
         while any(not others for others in required.values()):
@@ -53,7 +53,7 @@ class PodAffinity(Plugin):
         )
 
     def node_filter(self, pod: PodView, view: SessionView) -> NodeFilter | None:
-        """None for pods that no affinity term concerns."""
+        """Reject nodes by the own terms of the pod, and by anti-affinity of other pods to it."""
         state, affinity_index = pod.shape.affinity_state, view.affinity_index
         if state is None or affinity_index is None:
             return None
@@ -76,16 +76,16 @@ class PodAffinity(Plugin):
     ) -> Iterator[Rule]:
         for number in sorted({state.affinity for state in shapes.values() if state.affinity is not None}):
             owners = tuple(key for key, state in shapes.items() if state.affinity == number)
-            meant = tuple(key for key, state in shapes.items() if number in state.matched_by)
-            others = tuple(key for key in meant if key not in owners)
-            begin = tuple(key for key in meant if key in owners)
+            selected = tuple(key for key, state in shapes.items() if number in state.matched_by)
+            others = tuple(key for key in selected if key not in owners)
+            starters = tuple(key for key in selected if key in owners)
             values_by_term = affinity_index.values_with_matches(number)
-            is_there = any(values_by_term)
-            if (is_there and not others) or not (others or begin):
+            any_exists = any(values_by_term)
+            if (any_exists and not others) or not (others or starters):
                 continue
-            alone = not others and begin == owners and _is_all(owners, gang)
-            if is_there or (others and len(values_by_term) > 1):
-                begin = ()
+            alone = not others and starters == owners and _is_all(owners, gang)
+            if any_exists or (others and len(values_by_term) > 1):
+                starters = ()
             for term, values in zip(affinity_index.terms[number], values_by_term, strict=True):
                 level = self._as_level(term.topology_key, gang, view) if alone else ""
                 name = f"pod affinity by {term.topology_key}"
@@ -98,7 +98,7 @@ class PodAffinity(Plugin):
                         owners=owners,
                         others=others,
                         existing_values=tuple(sorted(map(quoted_value, values))),
-                        starters=begin,
+                        starters=starters,
                     )
 
     def _as_level(self, key: str, gang: Gang, view: SessionView) -> str:
@@ -166,7 +166,7 @@ def _anti_affinity_filters(state: AffinityState, affinity_index: AffinityIndex) 
 
 
 def _affinity_filters(state: AffinityState, affinity_index: AffinityIndex) -> Iterator[NodeFilter]:
-    """Filters for the own affinity. Where other members satisfy it, a rule chooses the domain instead."""
+    """Filters for the own affinity. If other members satisfy it, a rule chooses the domain instead."""
     if state.affinity is None:
         return
     values_by_term = affinity_index.values_with_matches(state.affinity)

@@ -4,16 +4,16 @@ The priority of a PodGroup overrides that of its pods. Surplus members of a gang
 priority, and after the minimums of gangs of equal priority.
 
 With the argument `ageing`, a gang that waits to start is served as if its priority were higher by `step` for
-every `everySeconds` since the creation of its oldest waiting pod, up to the priority `upTo`. Gangs at `upTo`
-by age are ordered by age, so that no endless stream of gangs of priorities up to `upTo` delays one for ever.
-Gangs of higher priority are never passed. A separate bound per gang would not work, since the gangs of the
-stream age as well.
+every `everySeconds` since the creation of its oldest waiting pod, up to the priority `upTo`. Gangs that reach
+`upTo` by age are ordered by age, so that an endless stream of gangs of priorities up to `upTo` delays no gang
+for ever. Gangs of priority above `upTo` are always served first. A separate maximum per gang would not work,
+since the gangs of the stream age as well.
 
-Age counts for the order only, not for preemption: a gang that started by age may be evicted like any other of
-its priority (`disruption.minRuntime` protects it for a while). A gang that has its minimum does not age, and
-neither do its surplus members. A gang that lacks members of its minimum while others run, or that has
-nominated capacity, is served as if it had waited long enough, so that age passes neither. An evicted gang
-ages again from the creation of its new pods.
+Age changes the order only, not preemption: a gang that started by age may be evicted like any other gang of
+its priority (`disruption.minRuntime` protects it for some time). A gang that has its minimum does not age,
+and neither do its surplus members. A gang that lacks members of its minimum while others run, or that has
+nominated capacity, is served as if it had reached `upTo`, so that no gang overtakes it by age. An evicted
+gang ages again from the creation of its new pods.
 """
 
 from typing import Annotated
@@ -44,7 +44,7 @@ class PriorityArguments(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Priority(Plugin):
-    """A larger number goes first."""
+    """A gang with a larger number is served first."""
 
     name = "priority"
     Arguments = PriorityArguments
@@ -55,7 +55,7 @@ class Priority(Plugin):
         self._nominated: frozenset[GangId] = frozenset()
 
     def open(self, view: SessionView) -> None:
-        """The time, and the gangs with nominated capacity."""
+        """Note the time, and the gangs with nominated capacity."""
         self._now = view.now // 1000
         nominations = view.memory.nominations
         self._nominated = frozenset(gang for gang, nomination in nominations.items() if nomination.usage)
@@ -69,7 +69,7 @@ class Priority(Plugin):
         return GangOrder(rank=-served_as, changes_at=self._next_step(gang, ageing, served_as))
 
     def _next_step(self, gang: Gang, ageing: Ageing, served_as: int) -> int | None:
-        """The time of the next step, in milliseconds."""
+        """The time (ms) of the next step; None if there is none."""
         since = _waits_since(gang)
         if since is None or served_as >= ageing.up_to or _has_minimum(gang):
             return None
@@ -93,7 +93,7 @@ class Priority(Plugin):
 
 
 def _waits_since(gang: Gang) -> int | None:
-    """The creation of the oldest waiting pod in seconds; None where unknown."""
+    """The creation time (s) of the oldest waiting pod; None if unknown."""
     return min((pod.created for pod in gang.members if pod.is_waiting and pod.created), default=None)
 
 

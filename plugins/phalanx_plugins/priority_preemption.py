@@ -20,5 +20,5 @@ class PriorityPreemption(Plugin):
         return gang.may_preempt and victim.queue == gang.queue and victim.priority < gang.priority
 
     def explain_eviction(self, victim: Gang, beneficiary: Beneficiary, view: SessionView) -> str:
-        """Names both priorities."""
+        """A reason with both priorities."""
         return f"its priority {beneficiary.gang.priority} is above {victim.priority} of {victim}"

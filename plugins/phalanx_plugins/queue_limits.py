@@ -1,7 +1,7 @@
 """Holds every queue to its limit, on all nodes and per flavor, for all ancestors.
 
 A limit counts the usage of the queue and its descendants. It is a hard bound on placements. No pod is evicted
-where the usage exceeds a limit that was lowered.
+if a limit is lowered below the usage.
 """
 
 from phalanx.framework.plugin import Plugin
@@ -19,7 +19,7 @@ class QueueLimits(Plugin):
     name = "queue-limits"
 
     def rules(self, gang: Gang, view: SessionView) -> tuple[Rule, ...]:
-        """The rest of each limit; negative where the usage exceeds it."""
+        """The rest of each limit; negative if the usage exceeds it."""
         return tuple(rule for queue in view.queues.path(gang.queue) for rule in _budgets_of(queue, view))
 
 

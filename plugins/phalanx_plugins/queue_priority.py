@@ -9,10 +9,10 @@ from phalanx.model.queues import Queue
 
 
 class QueuePriority(Plugin):
-    """A larger number goes first."""
+    """A queue with a larger number is served first."""
 
     name = "queue-priority"
 
     def queue_order(self, queue: Queue, view: SessionView) -> int:
-        """Smaller comes first."""
+        """The negative priority."""
         return -queue.priority

@@ -1,7 +1,7 @@
 """Starts no gangs in a queue whose `spec.state` is Held or Closed, nor in its descendants.
 
-Running gangs continue. A started gang gets lost members replaced, and a partly bound gang is completed. A
-single pod that its controller creates again is new work and waits.
+Running gangs continue. Lost members of a started gang are replaced, and a partly bound gang is completed. A
+pod without a group that its controller recreates is new work and waits.
 """
 
 from phalanx.framework.plugin import Plugin

@@ -1,7 +1,7 @@
 """Refuses gangs whose queue does not exist, has sub-queues, is invalid, or is closed to their namespace.
 
-Such a gang never falls back to the queue `default`. An invalid queue affects its descendants too, and no
-others. A namespace must be selected by every queue from the gang's up to the root.
+Such a gang does not fall back to the queue `default`. An invalid queue affects itself and its descendants
+only. The namespace must be selected by the gang's queue and all its ancestors.
 """
 
 from phalanx.framework.plugin import Plugin

@@ -1,12 +1,12 @@
 """Reclaims guarantees and fair shares from queues that use more than theirs.
 
-Two queues are compared below their lowest common ancestor. A gang that stays within the guarantees of its
-queue and of the ancestors up to there may evict whatever other queues use beyond their guarantees. A gang
-that stays within the fair shares may evict from queues above their fair shares until they are not: the last
-victim may bring a queue below its fair share, but never below its guarantee. The queue that lost a gang this
-way cannot take it back, since it would exceed its share. Fair shares count for scarce resources only: the
-demand exceeds the capacity, or a limit of the queue or its ancestors. Guarantees of flavors are kept on their
-nodes and count for gangs that can run nowhere else.
+Two queues are compared below their lowest common ancestor. A gang within the guarantees of its queue and of
+the ancestors below the common one may evict what other queues use beyond their guarantees. A gang within the
+fair shares may evict from queues above their fair shares until they are not above any more: the last victim
+may bring a queue below its fair share, but never below its guarantee. The queue that lost a gang cannot evict
+in turn, since it would exceed its share. Fair shares count for scarce resources only: those for which the
+demand exceeds the capacity, or a limit of the queue or its ancestors. Guarantees of flavors apply on their
+nodes, and to gangs that can run on no other nodes.
 """
 
 from collections.abc import Iterator, Mapping
@@ -39,7 +39,7 @@ class Reclaim(Plugin):
         return self._known[victim.queue]
 
     def explain_eviction(self, victim: Gang, beneficiary: Beneficiary, view: SessionView) -> str:
-        """Guarantee or fair share, whichever the queue of the victim exceeds."""
+        """The reason: the queue of the victim exceeds its guarantee or its fair share."""
         mine = below_common_ancestor(beneficiary.gang.queue, victim.queue, view)
         exceeded = "guarantee" if are_within_guarantees(mine, beneficiary, view) else "fair share"
         return f"queue {victim.queue} uses more than its {exceeded}"

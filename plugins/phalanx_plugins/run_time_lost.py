@@ -1,9 +1,9 @@
 """Adds the cost of an eviction: the lost run time of the pods, and a fixed cost for each eviction.
 
-A pod costs one for each minute that it has run, at least one, times its size: eight per device and one per
-core, rounded up; a share of a device counts in proportion. A pod that does not run yet costs nothing. With
-the annotation `scheduling.phalanx.dev/last-checkpoint` on the pod or its PodGroup, the minutes count from the
-last checkpoint. More than seven days count as seven.
+The cost of a pod is the number of minutes that it has run, at least one, times its size. The size is eight
+per device and one per core, rounded up; a share of a device counts in proportion. A pod that does not run yet
+costs nothing. With the annotation `scheduling.phalanx.dev/last-checkpoint` on the pod or its PodGroup, the
+minutes count from the last checkpoint. More than seven days count as seven.
 """
 
 from collections.abc import Sequence

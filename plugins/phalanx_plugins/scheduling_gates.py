@@ -1,6 +1,6 @@
 """Delays a gang while scheduling gates hold back members that it needs.
 
-Gated members are never placed. Where enough others are ready, the gang starts without them.
+Gated members are never placed. If enough other members are ready, the gang starts without them.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from phalanx.model.reasons import Objection, Reason
 
 
 class SchedulingGates(Plugin):
-    """Objects only where opening the gates would let the gang start."""
+    """Objects only if the gang could start without the gates."""
 
     name = "scheduling-gates"
 

@@ -1,9 +1,9 @@
 """Adds the cost of an eviction by queue: less, the further the queue exceeds its fair share.
 
-Tenants thus give back in proportion to what they borrowed. The queue that exceeds its share most adds no
-cost; others add a cost by the difference in the exceeding fraction of their usage. Only scarce resources
-count, as in reclaim, with the usage at the start of the cycle. The same costs choose the gangs that are
-moved.
+So tenants give back in proportion to what they borrowed. The queue that exceeds its share most adds no cost.
+Other queues add a cost for the difference in the fraction of their usage that exceeds their share. Only
+scarce resources count, as in reclaim, with the usage at the start of the cycle. The same costs choose the
+gangs that are moved.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ _WHOLE: Final = 1000
 
 
 class SpreadEvictionsArguments(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """`most`: the cost for a queue within its share, where all usage of another exceeds its share."""
+    """`most`: the cost for a queue within its share if all usage of another queue exceeds its share."""
 
     most: int = 500
 
@@ -45,7 +45,7 @@ class SpreadEvictions(Plugin):
 
 
 def _beyond(queue: QueueName, view: SessionView) -> int:
-    """Thousandths of its usage beyond its share, for the resource with the most."""
+    """The largest fraction of its usage of a resource that exceeds its share, in thousandths."""
     share = view.fair_shares.of(queue)
     return max(
         (

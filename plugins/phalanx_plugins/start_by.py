@@ -1,9 +1,9 @@
 """Serves gangs whose `spec.startBy` is near before others of their queue and priority, the earliest first.
 
-A deadline is near from `leadSeconds` before it, and stays near for as long as the gang waits. Before that it
-does not count, so a far deadline gives no advantage. It counts for the first start only. In queues with
-strict FIFO ordering it has no effect; in queues with fair users it orders the gangs of each user. Start times
-that backfill has reserved stay reserved.
+A deadline is near if fewer than `leadSeconds` are left, and stays near while the gang waits. Other deadlines
+do not count, so a far deadline gives no advantage. The deadline applies to the first start only. In queues
+with strict FIFO ordering it has no effect; in queues with fair users it orders the gangs of each user. It
+does not change start times that backfill has reserved.
 """
 
 from typing import Annotated
@@ -34,13 +34,13 @@ class StartBy(Plugin):
         self._strict: frozenset[QueueName] = frozenset()
 
     def open(self, view: SessionView) -> None:
-        """The latest near deadline, and the queues in which deadlines do not count."""
+        """Compute the latest near deadline, and the queues in which deadlines do not count."""
         self._near = view.now + self._lead_ms
         strict = [queue.name for queue in view.queues if queue.ordering is Ordering.STRICT_FIFO]
         self._strict = frozenset(strict)
 
     def gang_order(self, gang: Gang, view: SessionView) -> GangOrder:
-        """The earliest near deadline first."""
+        """The order by near deadline."""
         deadline = gang.deadline
         if deadline is None or deadline > self._near or gang.queue in self._strict:
             return GangOrder(key=NEVER)

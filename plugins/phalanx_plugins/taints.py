@@ -37,10 +37,10 @@ def _intolerance(pod: PodView) -> Callable[[Taint], bool]:
     return lambda taint: not tolerates(pod.shape.tolerations, taint)
 
 
-def _hard_filter(bothers: Callable[[Taint], bool]) -> NodeFilter:
+def _hard_filter(is_intolerable: Callable[[Taint], bool]) -> NodeFilter:
     def check(node: Node) -> str | None:
         for taint in node.taints:
-            if taint.effect in HARD and bothers(taint):
+            if taint.effect in HARD and is_intolerable(taint):
                 text = f"{taint.key}={taint.value}" if taint.value else taint.key
                 return f"taint {text}:{taint.effect} not tolerated"
         return None
@@ -48,9 +48,9 @@ def _hard_filter(bothers: Callable[[Taint], bool]) -> NodeFilter:
     return check
 
 
-def _soft_cost(bothers: Callable[[Taint], bool]) -> NodeCost:
+def _soft_cost(is_intolerable: Callable[[Taint], bool]) -> NodeCost:
     def cost(node: Node) -> int:
         soft = [taint for taint in node.taints if taint.effect == TaintEffect.PREFER_NO_SCHEDULE]
-        return COST_PER_TAINT * sum(1 for taint in soft if bothers(taint))
+        return COST_PER_TAINT * sum(1 for taint in soft if is_intolerable(taint))
 
     return cost

@@ -1,10 +1,10 @@
 """Keeps a gang together on the network.
 
-`required` puts all members, running ones included, into one domain of that level. `preferred` uses as few and
-as tight domains as possible down to that level. A subgroup may require a level for its own members, nested
-ones included; with a `segmentSize` each domain of that level holds a multiple of so many of them instead. It
-may also prefer a level; the preference of the whole gang comes first. A level that the topology does not have
-is refused.
+`required` places all members, including running ones, in one domain of that level. `preferred` uses as few
+and as tight domains as possible down to that level. A subgroup may require a level for its members, including
+those of nested subgroups; with a `segmentSize` each domain of that level holds a multiple of this number of
+members instead. It may also prefer a level; the preference of the whole gang has precedence. A level that the
+topology does not have is refused.
 """
 
 from phalanx.framework.plugin import Plugin

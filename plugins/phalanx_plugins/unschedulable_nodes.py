@@ -20,7 +20,7 @@ class UnschedulableNodes(Plugin):
     name = "unschedulable-nodes"
 
     def node_filter(self, pod: PodView, view: SessionView) -> NodeFilter | None:
-        """None for pods that tolerate the cordon, or where no node is cordoned."""
+        """Reject cordoned nodes, unless the pod tolerates the taint."""
         is_free = not view.facts.any_cordoned or tolerates(pod.shape.tolerations, CORDON)
         return None if is_free else _reject_cordoned
 

@@ -35,13 +35,13 @@ class Volumes(Plugin):
         return None
 
     def node_filter(self, pod: PodView, view: SessionView) -> NodeFilter | None:
-        """None for pods whose volumes can be mounted on every node."""
+        """Reject nodes that cannot mount all volumes of the pod."""
         claims = {key.rpartition("/")[2]: view.claims.get(key) for key in pod.claims}
         bound = {name: claim for name, claim in claims.items() if claim is not None and claim.node_affinity}
-        return _reach_filter(bound) if bound else None
+        return _mount_filter(bound) if bound else None
 
 
-def _reach_filter(claims: dict[str, VolumeClaim]) -> NodeFilter:
+def _mount_filter(claims: dict[str, VolumeClaim]) -> NodeFilter:
     def check(node: Node) -> str | None:
         for name, claim in claims.items():
             if not node_matches_any(node, claim.node_affinity):

@@ -1,4 +1,4 @@
-"""One cycle: a snapshot in, decisions out. Same snapshot, same configuration: same result, byte for byte."""
+"""Compute one cycle: decisions from a snapshot. Equal snapshots and configurations give equal results."""
 
 from collections.abc import Callable, Mapping
 from typing import Final
@@ -26,7 +26,7 @@ from phalanx.solver.answer_cache import AnswerCache
 Step = Callable[[Cycle], None]
 
 FIRST_STEPS: Final[tuple[Step, ...]] = (reserve_cells.execute, enqueue.execute, allocate.execute)
-"""Choose cells; take the gangs that may be tried, in order; place them, and note what finds no capacity."""
+"""Choose the reserved cells; order the demands of the gangs that may be tried; place them."""
 
 ACTIONS: Final[Mapping[ActionName, Step]] = {
     ActionName.RELEASE: release.execute,
@@ -34,16 +34,16 @@ ACTIONS: Final[Mapping[ActionName, Step]] = {
     ActionName.CONSOLIDATE: consolidate.execute,
     ActionName.PREEMPT: preempt.execute,
 }
-"""The steps that evict. They run in the order of `SchedulerConfig.actions`, which may leave some out."""
+"""The steps that evict. `SchedulerConfig.actions` orders them, and may leave some out."""
 
 LAST_STEPS: Final[tuple[Step, ...]] = (verdicts.execute,)
-"""Say of everything that was not placed why."""
+"""Explain each gang that was not placed."""
 
 
 class Engine:
-    """Decides one cycle after the other, and keeps what makes the next one faster.
+    """Computes cycle after cycle, with caches between them.
 
-    What it keeps changes no decision: every value is compared with what it was computed from.
+    The caches change no decision: a cached value is used only if its inputs are unchanged.
     """
 
     def __init__(self, config: SchedulerConfig) -> None:
@@ -54,7 +54,7 @@ class Engine:
         self._steps = (*FIRST_STEPS, *(ACTIONS[name] for name in config.actions), *LAST_STEPS)
 
     def decide(self, snapshot: Snapshot) -> CycleResult:
-        """Decide one cycle. Raises ConfigError when the configuration names a plugin that does not exist."""
+        """Compute one cycle. Raises ConfigError if the configuration names a plugin that does not exist."""
         session = Session(snapshot, self.config, cache=self.session_cache)
         cycle = Cycle(session, self.class_tables, self.answers)
         for step in self._steps:
@@ -65,5 +65,5 @@ class Engine:
 
 
 def decide(snapshot: Snapshot, config: SchedulerConfig) -> CycleResult:
-    """Decide a single cycle. For several in a row keep one Engine, which is faster."""
+    """Compute a single cycle. For several cycles keep one Engine, which is faster."""
     return Engine(config).decide(snapshot)

@@ -1,4 +1,4 @@
-"""Try each demand in order: place it whole, or in part if it need not be whole, or not at all."""
+"""Allocate: place each demand in order, as a whole or, if it need not be whole, in part."""
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import Final
@@ -31,13 +31,13 @@ _NOWHERE: Final[frozenset[NodeName]] = frozenset()
 def execute(cycle: Cycle) -> None:
     """Try every demand; the surplus of a gang whose minimum failed is not tried."""
     attempts, moves = _Attempts(cycle), cycle.moves
-    moves.keep()
+    moves.hold_all()
     skipped = []
     for demand in cycle.demand_queue:
         if attempts.is_held_back(demand):
             skipped.append(demand)
         else:
-            moves.lend(demand.gang.id)
+            moves.release_for(demand.gang.id)
             attempts.attempt(demand)
             moves.hold_rest(demand.gang.id)
     nothing_is_held = not attempts.reservations.all and not moves.open and not cycle.session.nominated
@@ -48,7 +48,7 @@ def execute(cycle: Cycle) -> None:
 
 
 def _held_assignments(cycle: Cycle) -> HeldAssignments:
-    """Of the gangs for which capacity is held, but those that will not come back as they are."""
+    """The held assignments, without gangs whose objection does not end soon."""
     verdicts = cycle.session.verdicts.items()
     refused = {gang for gang, verdict in verdicts if verdict.reason not in HELD_DESPITE}
     holds = {gang: hold for gang, hold in cycle.capacity_holds.open.items() if gang not in refused}
@@ -56,7 +56,7 @@ def _held_assignments(cycle: Cycle) -> HeldAssignments:
 
 
 class _Attempts:
-    """The attempts of one cycle, and what later ones know from earlier ones."""
+    """The attempts of one cycle; later ones use the results of earlier ones."""
 
     def __init__(self, cycle: Cycle) -> None:
         self._session = cycle.session
@@ -66,20 +66,20 @@ class _Attempts:
         self._moves = cycle.moves
         self._held_assignments = _held_assignments(cycle)
         first = cycle.demand_queue.first
-        self._coming = {
+        self._untried_nominated = {
             demand.gang.id: demand.gang for demand in first if demand.gang.id in cycle.nominations.open
         }
-        """Gangs for which capacity is being freed, while they have not been tried."""
+        """Gangs with nominated capacity that have not been tried yet."""
         self.problems = ProblemBuilder(cycle.session, kept=cycle.class_tables)
         self.reservations = Reservations(cycle.session, self.problems, cycle.answers)
         self._refusals = cycle.refusals()
         self._queue_gates = QueueGates(cycle.session)
         self._known_infeasible: set[Hashable] = set()
         self._blocked_by: dict[Hashable, BlockingReservations | None] = {}
-        """By problem, while nothing is placed: gangs that wait for others are often alike, many in a row."""
+        """By key of the problem, until something is placed: often many equal gangs wait in a row."""
 
     def is_held_back(self, demand: Demand) -> bool:
-        """Whether the minimum of the gang failed. A subgroup that does not fit holds no other one back."""
+        """Whether the minimum of the gang failed. A subgroup that does not fit holds back no other one."""
         failure = self.outcome.failures.get(demand.gang.id)
         if demand.outer_subgroup and failure is not None:
             return failure.demand.stage < demand.stage
@@ -94,7 +94,7 @@ class _Attempts:
             return
         if self._moves.open:
             self._blocked_by.clear()
-        self._coming.pop(demand.gang.id, None)
+        self._untried_nominated.pop(demand.gang.id, None)
         is_hold = demand.cause == capacity_holds.CAUSE
         refusal = None if is_hold else self._refusals.recall(demand.gang, demand.cause)
         failed_before = demand.gang.id in self.outcome.failures
@@ -113,7 +113,7 @@ class _Attempts:
             self._hold_nominated(demand.gang)
 
     def try_again(self, skipped: Iterable[Demand]) -> None:
-        """Try what failed, and then what was skipped for that, since capacity is now free elsewhere."""
+        """Try the failed demands again, then those skipped because of them: other capacity is free now."""
         self._known_infeasible.clear()
         self._blocked_by.clear()
         self._queue_gates = QueueGates(self._session)
@@ -166,7 +166,7 @@ class _Attempts:
         return remaining_demand(demand, (pod for _, pods in assignments for pod in pods))
 
     def _blocking_reservations(self, demand: Demand) -> BlockingReservations | None:
-        """The reservations without which it would fit: those that block it by themselves."""
+        """The reservations without which the demand would fit: those that block it alone, else all."""
         *_, bound = self._alternatives(demand)
         if not bound:
             return None
@@ -188,7 +188,7 @@ class _Attempts:
         return keyed is not None and self._answer(keyed) is not None
 
     def _solve_beside(self, demand: Demand, avoiding: frozenset[NodeName]) -> Placed | None:
-        """None if no pod fits beside the reservations that bind it."""
+        """The placement that respects the reservations that bind the demand; None if no pod fits."""
         for bound in self._alternatives(demand):
             keyed = self._build_problem(demand, bound, avoiding)
             answer = self._answer(keyed) if keyed is not None else None
@@ -203,30 +203,30 @@ class _Attempts:
     def _build_problem(
         self, demand: Demand, bound: Sequence[Reservation], avoiding: frozenset[NodeName]
     ) -> KeyedProblem | None:
-        """Without capacity that is held for other gangs or nominated for gangs that are tried later."""
-        beside, coming = self._held_assignments.beside(demand), self._coming_beside(demand)
-        if beside is None and not coming:
+        """The problem without capacity that is held for other gangs or nominated for gangs tried later."""
+        held, nominated = self._held_assignments.withheld_from(demand), self._nominated_before(demand)
+        if held is None and not nominated:
             return self.reservations.build_problem(
                 demand, bound, avoiding=avoiding, known_infeasible=self._known_infeasible
             )
         with self._session.statement() as statement:
-            if beside is not None:
-                statement.assume_free(usage=beside.usage, budgets=beside.budgets)
-            statement.assume_free(usage=self._nominations.beside(coming), budgets={})
+            if held is not None:
+                statement.assume_free(usage=held.usage, budgets=held.budgets)
+            statement.assume_free(usage=self._nominations.withheld_for(nominated), budgets={})
             keyed = self.reservations.build_problem(
                 demand, bound, avoiding=avoiding, known_infeasible=self._known_infeasible
             )
             statement.roll_back()
-        key = beside.key if beside is not None else None
-        return replace(keyed, key=(key, coming, keyed.key)) if keyed is not None else None
+        key = held.key if held is not None else None
+        return replace(keyed, key=(key, nominated, keyed.key)) if keyed is not None else None
 
-    def _coming_beside(self, demand: Demand) -> tuple[GangId, ...]:
-        """Gangs with nominated capacity that are tried later, except those of lower rank in its queue."""
+    def _nominated_before(self, demand: Demand) -> tuple[GangId, ...]:
+        """Untried gangs with nominated capacity, except those of lower rank in the queue of the demand."""
         gang = demand.gang
-        rank = rank_of(gang, self._session) if self._coming else ()
+        rank = rank_of(gang, self._session) if self._untried_nominated else ()
         return tuple(
             other.id
-            for other in self._coming.values()
+            for other in self._untried_nominated.values()
             if other.queue != gang.queue or rank_of(other, self._session) <= rank
         )
 
@@ -244,7 +244,7 @@ class _Attempts:
         return None
 
     def _hold(self, demand: Demand) -> None:
-        """Hold capacity for as many placeholders as fit. That others do not fit is no failure."""
+        """Hold capacity for as many placeholders as fit. It is no failure if others do not fit."""
         assignments = self._held_assignments.hold_again(demand)
         if assignments:
             self._apply(DemandPlacement(demand, assignments))
@@ -266,7 +266,7 @@ class _Attempts:
                 self._nominations.hold_free_capacity(gang, statement)
 
     def _fail(self, failure: Failure) -> None:
-        """Note a failure. The first one of a gang counts, unless a later one says that not all was tried."""
+        """Record a failure. The first one of a gang counts, unless a later demand was not tried at all."""
         self._queue_gates.failed(failure)
         self.reservations.failed(failure)
         known = self.outcome.failures.get(failure.demand.gang.id)

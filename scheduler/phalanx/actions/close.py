@@ -1,4 +1,4 @@
-"""Build the result of a cycle: decisions, reports on queues, and the memory of the next cycle."""
+"""Build the result of a cycle: decisions, reports on queues, and the memory for the next cycle."""
 
 from collections.abc import Mapping
 
@@ -22,7 +22,7 @@ from phalanx.model.resources import NONE, Resources
 
 
 def result_of(cycle: Cycle) -> CycleResult:
-    """The result, with everything in the order of its key or of its decision."""
+    """The result of the cycle; its mappings are sorted by key."""
     session = cycle.session
     reported = _reported_usage(session)
     holds = capacity_holds.after(session, cycle.capacity_holds)
@@ -40,7 +40,7 @@ def result_of(cycle: Cycle) -> CycleResult:
             compositions=dict(sorted(holds.compositions.items())),
             avoided=cycle.node_failures.avoided,
             failed=cycle.node_failures.failed,
-            deleting_members=cycle.node_failures.leaving,
+            deleting_members=cycle.node_failures.deleting,
             scores=cycle.node_failures.scores,
             reserved_starts=reserved_starts_of(cycle.outcome.reserved),
             nodes=session.health.records,
@@ -53,7 +53,7 @@ def result_of(cycle: Cycle) -> CycleResult:
 
 
 def _ask_for_cycles(cycle: Cycle, holds: CapacityHolds) -> None:
-    """Ask for cycles at the times that no single step is responsible for."""
+    """Request cycles at times for which no single step is responsible."""
     session, now = cycle.session, cycle.session.snapshot.now
     for at in (holds.wake_at, session.health.wake_at, start_messages.next_missed(session)):
         cycle.wake_at(at)
@@ -87,7 +87,7 @@ def _stats(cycle: Cycle) -> CycleStats:
 
 
 def _reports(session: Session, reported: Mapping[QueueName, PastUsage]) -> dict[str, QueueReport]:
-    """By queue with its descendants: what is used and what waits after this cycle."""
+    """For each queue with its descendants, the usage and the waiting gangs and pods after this cycle."""
     gangs: dict[str, int] = {queue.name: 0 for queue in session.queues}
     pods = dict(gangs)
     for gang in session.waiting:

@@ -1,9 +1,10 @@
-"""Consolidate: move gangs so that others fit into capacity that is free but scattered.
+"""Consolidate: move gangs so that others fit into capacity that is free but fragmented.
 
-For a gang that does not fit, it searches the fewest moves with which it fits: gangs that are evicted and for
-all of which there is capacity elsewhere at the same time. The freed capacity is nominated as in preemption;
-the moved gangs have their new capacity held (`consolidation/moves.py`). Nothing is moved in a cycle that
-evicts, while the breaker is open, or after nodes became faulty. In a dry run the plan is only reported.
+For a gang that does not fit, the step searches the fewest moves with which it fits. A moved gang is evicted,
+and there must be capacity for all moved gangs elsewhere at the same time. The freed capacity is nominated as
+in preemption; the new capacity of the moved gangs is held (`consolidation/moves.py`). Nothing is moved in a
+cycle that evicts otherwise, while the breaker is open, or soon after nodes became faulty. In a dry run the
+plan is only reported.
 """
 
 from collections import Counter
@@ -12,7 +13,7 @@ from msgspec.structs import replace
 
 from phalanx.actions import formatting
 from phalanx.actions.consolidation.movable_gangs import MovablePool, is_plain
-from phalanx.actions.consolidation.move_planner import Moved, MovePlanner, TriedMovePlan
+from phalanx.actions.consolidation.move_planner import CheckedMovePlan, Moved, MovePlanner
 from phalanx.actions.consolidation.moves import kind_of
 from phalanx.actions.context import Cycle
 from phalanx.actions.demands.demand import Demand, Stage
@@ -37,19 +38,19 @@ from phalanx.model.reasons import Evidence, Reason, Verdict
 
 
 def execute(cycle: Cycle) -> None:
-    """Make, or propose, moves."""
+    """Execute the first plan that is found, or propose plans in a dry run."""
     step = _Consolidation(cycle)
-    if _is_quiet(cycle.session):
-        step.look()
+    if _may_move_gangs(cycle.session):
+        step.search()
     step.close()
 
 
-def _is_quiet(session: Session) -> bool:
+def _may_move_gangs(session: Session) -> bool:
     """Whether this cycle evicts nothing so far, and no node became faulty lately."""
     since = session.snapshot.now - session.config.tolerance.breaker_window_ms
     records = session.health.records.values()
-    has_turned = any(not each.good and each.since and each.since > since for each in records)
-    return session.may_evict and not session.evictions and not has_turned
+    became_faulty = any(not each.good and each.since and each.since > since for each in records)
+    return session.may_evict and not session.evictions and not became_faulty
 
 
 class _Consolidation:
@@ -65,12 +66,12 @@ class _Consolidation:
         self._effort = CYCLE_MOVES_LIMIT
         self._next_search = self._still_waiting()
         self._proposed = self._still_proposed()
-        self._made: tuple[Demand, TriedMovePlan] | None = None
+        self._executed: tuple[Demand, CheckedMovePlan] | None = None
         self._plans: list[MovePlan] = []
         self._is_complete = True
 
-    def look(self) -> None:
-        """Search moves for each failed gang in order, until a plan is executed."""
+    def search(self) -> None:
+        """Search moves for the failed gangs in order, until a plan is executed."""
         planner = MovePlanner(self._session)
         tried = 0
         for failure in self._outcome.failures.values():
@@ -82,18 +83,18 @@ class _Consolidation:
                 break
             tried += 1
             self._next_search[gang.id] = self._now + self._config.interval_ms
-            made = self._isolated_plan(failure.demand, planner)
-            if made is None:
+            plan = self._isolated_plan(failure.demand, planner)
+            if plan is None:
                 continue
-            self._report(failure.demand, made)
+            self._report(failure.demand, plan)
             if not self._config.dry_run:
-                self._made = (failure.demand, made)
-                self._execute(failure.demand, made)
+                self._executed = (failure.demand, plan)
+                self._execute(failure.demand, plan)
                 break
 
     def close(self) -> None:
-        """Leave to the next cycle what was decided, and what of the old is still true."""
-        cycle, moves = self._cycle, self._moves.left()
+        """Write new and unfinished moves and the next searches to the memory of the next cycle."""
+        cycle, moves = self._cycle, self._moves.unfinished()
         cycle.memory = replace(
             cycle.memory,
             moves=moves,
@@ -102,12 +103,12 @@ class _Consolidation:
         )
         cycle.plans = tuple(self._plans)
         cycle.notes = {gang: _note_on(plan) for gang, plan in self._proposed.items()}
-        if self._made is not None:
-            self._nominate(*self._made)
-        due = min([*self._next_search.values(), *(move.until for move in moves.values())], default=None)
-        cycle.wake_at(due if self._is_complete else self._now)
+        if self._executed is not None:
+            self._nominate(*self._executed)
+        next_at = min([*self._next_search.values(), *(move.until for move in moves.values())], default=None)
+        cycle.wake_at(next_at if self._is_complete else self._now)
 
-    # --- who is helped --------------------------------------------------------------------------------------
+    # --- the beneficiary ------------------------------------------------------------------------------------
 
     def _may_try(self, failure: Failure) -> bool:
         """Whether it is a whole start that does not fit, may preempt, and is blocked by nothing else."""
@@ -125,10 +126,10 @@ class _Consolidation:
         shapes = [batch.pods[0].shape for batch in demand.batches]
         if not all(is_plain(shape, self._session) for shape in shapes):
             return False
-        return not self._is_being_helped(gang.id) and self._is_enough_free(demand)
+        return not self._is_nominated(gang.id) and self._is_enough_free(demand)
 
-    def _is_being_helped(self, gang: GangId) -> bool:
-        """Whether capacity is nominated for it, or it rests after nominations in vain."""
+    def _is_nominated(self, gang: GangId) -> bool:
+        """Whether capacity is nominated for it, or it rests after failed nominations."""
         return gang in self._nominations.open or self._nominations.rests_until(gang) is not None
 
     def _is_enough_free(self, demand: Demand) -> bool:
@@ -139,31 +140,38 @@ class _Consolidation:
             for name, amount in asked.items()
         )
 
-    def _isolated_plan(self, demand: Demand, planner: MovePlanner) -> TriedMovePlan | None:
+    # --- the plan -------------------------------------------------------------------------------------------
+
+    def _isolated_plan(self, demand: Demand, planner: MovePlanner) -> CheckedMovePlan | None:
         return self._outcome.isolate_errors(
             lambda: self._plan(demand, planner),
             about=f"moves for {demand.gang}",
         )
 
-    def _plan(self, demand: Demand, planner: MovePlanner) -> TriedMovePlan | None:
-        """Search beside the reservations of others; None if it is enough to wait for pods that terminate."""
+    def _plan(self, demand: Demand, planner: MovePlanner) -> CheckedMovePlan | None:
+        """A plan that respects the reservations of others.
+
+        None if the demand fits as soon as pods that terminate anyway are gone.
+        """
         with self._session.statement() as trial:
             hold(self._outcome.reserved_for_others(demand.gang.id), trial)
-            made = None if self._fits_soon(demand, planner) else self._plan_now(demand, planner)
+            plan = None if self._fits_soon(demand, planner) else self._plan_within_limits(demand, planner)
             trial.roll_back()
-        return made
+        return plan
 
-    def _plan_now(self, demand: Demand, planner: MovePlanner) -> TriedMovePlan | None:
-        """None also if each gang of the plan may go, but not all of them together."""
-        limits = limits_of(self._session, self._pool.on_their_way)
-        made, spent = planner.plan(
+    def _plan_within_limits(self, demand: Demand, planner: MovePlanner) -> CheckedMovePlan | None:
+        """A plan of gangs that may be evicted; None if they may not be evicted together."""
+        limits = limits_of(self._session, self._pool.nominated_victims)
+        plan, spent = planner.plan(
             demand,
-            [unit for unit in self._pool.units_for(demand.gang) if not limits.on([unit])],
+            [unit for unit in self._pool.units_for(demand.gang) if not limits.exceeded_by([unit])],
             moves_max=self._config.moves_max - len(self._moves.open),
             effort=min(self._effort, MOVE_DETERMINISTIC_LIMIT),
         )
         self._effort -= spent
-        return made if made is None or not limits.on([each.unit for each in made.moved]) else None
+        if plan is None or limits.exceeded_by([each.unit for each in plan.moved]):
+            return None
+        return plan
 
     def _fits_soon(self, demand: Demand, planner: MovePlanner) -> bool:
         with self._session.statement() as trial:
@@ -172,13 +180,13 @@ class _Consolidation:
             trial.roll_back()
         return fits
 
-    # --- what is done and told ------------------------------------------------------------------------------
+    # --- evictions, nominations and reports -----------------------------------------------------------------
 
-    def _execute(self, demand: Demand, made: TriedMovePlan) -> None:
-        """Evict all gangs of the plan, each one whole, and hold all capacity from now on."""
+    def _execute(self, demand: Demand, plan: CheckedMovePlan) -> None:
+        """Evict all gangs of the plan, each one whole, and hold all new capacity from now on."""
         gang = demand.gang
         message = f"moved so that {gang} of queue {gang.queue} can start; it restarts in reserved capacity"
-        for each in made.moved:
+        for each in plan.moved:
             with self._session.statement() as statement:
                 statement.evict(
                     gang=self._session.gangs[each.unit.gang.id],
@@ -187,8 +195,8 @@ class _Consolidation:
                     message=message,
                     beneficiary=str(gang),
                 )
-        moved = {each.unit.gang.id: self._move(each) for each in made.moved}
-        self._moves.begin(gang, made.usage, moved)
+        moved = {each.unit.gang.id: self._move(each) for each in plan.moved}
+        self._moves.begin(gang, plan.usage, moved)
         self._session.refuse(gang, _verdict(gang, self._plans[-1]))
 
     def _move(self, moved: Moved) -> Move:
@@ -204,35 +212,35 @@ class _Consolidation:
             shape=ShapeKey(shape),
         )
 
-    def _nominate(self, demand: Demand, made: TriedMovePlan) -> None:
+    def _nominate(self, demand: Demand, plan: CheckedMovePlan) -> None:
         """Nominate the capacity that the moves free, as after a preemption."""
         cycle, gang = self._cycle, demand.gang.id
         nomination = Nomination(
-            usage=made.usage,
-            victims=tuple(pod.uid for moved in made.moved for pod in moved.unit.pods),
+            usage=plan.usage,
+            victims=tuple(pod.uid for moved in plan.moved for pod in moved.unit.pods),
             decided=self._now,
             until=self._now + self._session.config.retry.nomination_ms,
             attempts=self._nominations.attempts(gang) + 1,
         )
-        moved = {moved.unit.gang.id: gang for moved in made.moved}
+        moved = {moved.unit.gang.id: gang for moved in plan.moved}
         cycle.memory = replace(
             cycle.memory,
             nominations=dict(sorted({**cycle.memory.nominations, gang: nomination}.items())),
             preempted=dict(sorted({**cycle.memory.preempted, **moved}.items())),
         )
-        cycle.nominated = (*cycle.nominated, *nominate(made.seats, self._session.cycle))
+        cycle.nominated = (*cycle.nominated, *nominate(plan.assignments, self._session.cycle))
 
-    def _report(self, demand: Demand, made: TriedMovePlan) -> None:
+    def _report(self, demand: Demand, plan: CheckedMovePlan) -> None:
         """Report a plan once, and again only when it moves other gangs or uses other nodes."""
-        plan = _plan_of(demand.gang, made, self._session.cycle, is_executed=not self._config.dry_run)
+        report = _report_of(demand.gang, plan, self._session.cycle, is_executed=not self._config.dry_run)
         known = self._session.snapshot.memory.proposed_plans.get(demand.gang.id)
-        if known is None or known.moves != plan.moves:
-            self._plans.append(plan)
+        if known is None or known.moves != report.moves:
+            self._plans.append(report)
         if self._config.dry_run:
-            self._proposed[demand.gang.id] = plan
+            self._proposed[demand.gang.id] = report
 
     def _still_waiting(self) -> dict[GangId, int]:
-        """Gangs for which the next search is not due."""
+        """Gangs for which no moves are searched yet, with the time (ms) of the next search."""
         known = self._session.snapshot.memory.next_move_search
         return {gang: at for gang, at in known.items() if gang in self._outcome.failures and self._now < at}
 
@@ -242,7 +250,7 @@ class _Consolidation:
 
 
 def _note_on(plan: MovePlan) -> tuple[Evidence, ...]:
-    """Evidence of a plan that is not executed."""
+    """Evidence of a plan that was found in a dry run."""
     some = plan.moves[:SHOWN_VICTIMS]
     return (
         Evidence("dry run of moves", f"the gang fits if {_moved(plan)} move; {_quality(plan)}"),
@@ -278,25 +286,25 @@ def _quality(plan: MovePlan) -> str:
     return f"fewest pods; cost {plan.cost}, proven optimal"
 
 
-def _plan_of(gang: Gang, made: TriedMovePlan, cycle: int, *, is_executed: bool) -> MovePlan:
-    planned = made.planned
-    assert planned.plan is not None
+def _report_of(gang: Gang, plan: CheckedMovePlan, cycle: int, *, is_executed: bool) -> MovePlan:
+    result = plan.result
+    assert result.plan is not None
     return MovePlan(
         gang=gang.id,
         group=str(gang),
         cycle=cycle,
-        moves=tuple(_moved_gang(each) for each in made.moved),
-        pods=planned.plan.pods,
-        pods_bound=planned.pods_bound,
-        cost=planned.plan.cost,
-        cost_bound=planned.cost_bound,
+        moves=tuple(_moved_gang(each) for each in plan.moved),
+        pods=result.plan.pods,
+        pods_bound=result.pods_bound,
+        cost=result.plan.cost,
+        cost_bound=result.cost_bound,
         is_executed=is_executed,
     )
 
 
 def _moved_gang(moved: Moved) -> MovedGang:
     counts: Counter[NodeName] = Counter()
-    for node, pods in moved.seats:
+    for node, pods in moved.assignments:
         counts[node] += len(pods)
     gang = moved.unit.gang
     return MovedGang(gang.id, str(gang), len(moved.unit.pods), dict(sorted(counts.items())))

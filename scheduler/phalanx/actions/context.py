@@ -1,4 +1,4 @@
-"""What the steps of one cycle work on: the session, and by name what each step leaves to those after it."""
+"""The context of one cycle: the session, and the results of its steps by name."""
 
 from collections.abc import Mapping
 from functools import cached_property
@@ -29,8 +29,8 @@ EvidenceByGang = Mapping[GangId, tuple[Evidence, ...]]
 class Cycle:
     """One cycle in progress. Each step is a function `execute(cycle)`.
 
-    What earlier cycles left is found when a step first reads it: the members that started gangs lost, the
-    capacity that is held for them, the capacity that is being freed, and the gangs that are being moved.
+    The state that earlier cycles left is computed when a step first reads it: member losses, capacity holds,
+    nominations, and moves.
     """
 
     def __init__(self, session: Session, class_tables: ClassTableCache, answers: AnswerCache) -> None:
@@ -38,7 +38,7 @@ class Cycle:
         self.class_tables = class_tables
         self.answers = answers
         self.demand_queue = DemandQueue(session, ())
-        """What is to be placed, in order."""
+        """The demands in the order in which they are tried."""
         self.outcome = Outcome()
         """What was placed, and what was not."""
         self.nominated: tuple[Nominate, ...] = ()
@@ -50,7 +50,7 @@ class Cycle:
         self.notes: EvidenceByGang = {}
         """Evidence to add to the verdicts of this cycle; it is not remembered."""
         self.memory = Memory(cycle=session.cycle)
-        """What the next cycle gets. Each step replaces the fields that it is responsible for."""
+        """The memory for the next cycle. Each step replaces the fields that it is responsible for."""
         self.is_complete = True
         """Whether everything was tried and explained; otherwise the next cycle follows at once."""
         self._wake_times: list[int] = []
@@ -62,7 +62,7 @@ class Cycle:
 
     @cached_property
     def member_losses(self) -> MemberLosses:
-        """Members that started gangs lost; none where no action recovers from that."""
+        """Members that started gangs lost; empty if no action recovers from losses."""
         return find_member_losses(self.session) if ActionName.RECOVER in self.session.config.actions else {}
 
     @cached_property
@@ -77,22 +77,22 @@ class Cycle:
 
     @cached_property
     def moves(self) -> Moves:
-        """Gangs that were evicted to start again on other nodes."""
+        """Gangs that were evicted to be moved to other nodes."""
         return Moves(self.session, self.nominations)
 
     def refusals(self) -> Refusals:
-        """What earlier cycles refused, by the retry key as it is now."""
+        """The refusals of earlier cycles, compared with the current retry key."""
         session = self.session
         return Refusals(session.snapshot, session.queues, session.config, session.retry_key)
 
     def wake_at(self, at: int | None) -> None:
-        """Ask for a cycle at this time (ms) at the latest."""
+        """Request that the next cycle runs at this time (ms) at the latest."""
         if at is not None:
             self._wake_times.append(at)
 
     @property
     def next_wake(self) -> int | None:
-        """The first time that a step asked for; now where not everything was tried and explained."""
+        """The first requested time; now if not everything was tried and explained."""
         if not self.is_complete:
             return self.session.snapshot.now
         return min(self._wake_times, default=None)

@@ -1,4 +1,4 @@
-"""Step 2: which gangs may be tried, and in which order. The others get their verdict at once."""
+"""Enqueue: order the demands of the gangs that may be tried. The other gangs get their verdict at once."""
 
 from collections.abc import Iterable, Iterator
 from typing import Final
@@ -24,15 +24,15 @@ HELD_DESPITE: Final = (
     Reason.SCHEDULING_GATED,
     Reason.VOLUME_NOT_BOUND,
 )
-"""Objections that usually end soon. Any other one ends the capacity hold: the gang will change first."""
+"""Objections that usually end soon. Any other objection ends a capacity hold."""
 
 
 def execute(cycle: Cycle) -> None:
-    """Queue the demands of every gang that lacks members and that nothing holds back."""
+    """Queue the demands of every gang that lacks members and to which there is no objection."""
     session, nominations, moves = cycle.session, cycle.nominations, cycle.moves
     demands = tuple(_demands(cycle))
     if all(demand.cause == capacity_holds.CAUSE for demand in demands):
-        return  # capacity is held for gangs, and no pod waits that could take it
+        return  # no pod waits that could take the held capacity
     held = [(demand.gang.id, demand.count) for demand in demands if demand.cause == capacity_holds.CAUSE]
     if session.health.is_open:
         session.retry_key.append(sorted(session.health.distrusted))
@@ -80,7 +80,7 @@ def _report_expired(gang: Gang, composition: GangComposition, session: Session) 
 
 
 def _as_repair(demand: Demand) -> Demand:
-    """Demands of a gang with held capacity are ordered like repairs, even if nothing of it is left."""
+    """Demands of a gang with held capacity are ordered like repairs, even if no capacity is held any more."""
     return replace(demand, stage=Stage.REPAIR)
 
 
@@ -92,15 +92,15 @@ def _hold_demand(gang: Gang, hold: GangComposition, demands: Iterable[Demand]) -
 
 
 def _eviction_objection(gang: Gang, session: Session) -> Objection | None:
-    """New pods of an evicted gang wait until all its old pods are being deleted.
+    """The objection to new pods of an evicted gang while not all its old pods are being deleted.
 
-    They do not wait until those have terminated, since some never do.
+    They do not wait until the old pods have terminated, since some pods never terminate.
     """
     by = session.preempted.get(gang.id)
     old = [pod for pod in gang.members if pod.holds_node] if by is not None else []
     left = len(old)
-    may_begin = all(pod.deleting for pod in old) and any(pod.is_waiting for pod in gang.members)
-    if by is None or not left or may_begin:
+    may_start = all(pod.deleting for pod in old) and any(pod.is_waiting for pod in gang.members)
+    if by is None or not left or may_start:
         return None
     beneficiary = session.gangs.get(by)
     return Objection(
@@ -111,7 +111,7 @@ def _eviction_objection(gang: Gang, session: Session) -> Objection | None:
 
 
 def _restart_objection(gang: Gang, member_losses: MemberLosses) -> Objection | None:
-    """New pods wait until the whole gang is restarted: otherwise old and new members would mix."""
+    """The objection to new pods until the whole gang is restarted, so that old and new members do not mix."""
     loss = pending_restart(member_losses, gang)
     if loss is None:
         return None

@@ -81,5 +81,5 @@ def duration(seconds: int) -> str:
 
 
 def listed(items: Iterable[str]) -> str:
-    """Joined by commas."""
+    """The items, separated by commas."""
     return ", ".join(items)

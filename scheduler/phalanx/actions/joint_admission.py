@@ -1,10 +1,10 @@
-"""Joint admission: solve this cycle's starts again, those that failed together with those that were placed.
+"""Joint admission: solve the failed starts of this cycle together with those that were placed.
 
-Placed one by one, an earlier gang may take a rack that only a later gang could use. Nothing is bound yet, so
-placements may still move. The joint answer counts only if it keeps everything that was placed and places
-more. It helps gangs of the highest rank that waits and would fit without the others. It moves gangs of the
-same rank or of a lower one. In a queue that admits by value, a placed gang may be left out for gangs of the
-same queue and rank that are worth more.
+If gangs are placed one by one, an earlier gang may take a rack that only a later gang could use. Nothing is
+bound yet, so placements may still change. The joint solution is used only if it keeps all placed gangs and
+places more. It helps the gangs of the highest waiting rank that fit if the others are ignored, and it changes
+placements of gangs of the same or of lower rank. In a queue that admits by value, a placed gang may be left
+out for gangs of the same queue and rank with a larger value.
 """
 
 from collections import Counter
@@ -40,9 +40,9 @@ _LIMITS = JointLimits(deterministic=CYCLE_JOINT_LIMIT)
 
 
 def improve(cycle: Cycle) -> bool:
-    """Place more of the starts that failed. True if other gangs are placed than before.
+    """Place more of the starts that failed. Return whether other gangs are placed than before.
 
-    First everything that was placed is kept; then queues that admit by value are improved one by one.
+    First a solution that keeps all placed gangs is searched, then one for each queue that admits by value.
     """
     return _JointAdmission(cycle).improve()
 
@@ -54,12 +54,12 @@ class _JointAdmission:
         self._node_failures = cycle.node_failures
 
     def improve(self) -> bool:
-        is_other = self._improve(by_value=None, limits=_LIMITS)
+        has_changed = self._improve(by_value=None, limits=_LIMITS)
         queues = self._queues_by_value()
         for queue in queues:
             limits = JointLimits(deterministic=CYCLE_JOINT_LIMIT / len(queues))
-            is_other |= self._improve(by_value=queue, limits=limits)
-        return is_other
+            has_changed |= self._improve(by_value=queue, limits=limits)
+        return has_changed
 
     def _queues_by_value(self) -> list[QueueName]:
         """The first queues that admit by value and in which a gang waits."""
@@ -75,7 +75,7 @@ class _JointAdmission:
         return queues.inherited(name, lambda queue: queue.admission) is Admission.MOST_VALUE
 
     def _improve(self, *, by_value: QueueName | None, limits: JointLimits) -> bool:
-        """All failures, beside all placements; or those of one queue, in place of some placements of it."""
+        """Keep all placements and place more; or, for the queue `by_value`, leave some of its gangs out."""
         session, outcome = self._session, self._outcome
         waiting = self._waiting(by_value)
         movable = self._movable() if waiting else []
@@ -84,15 +84,15 @@ class _JointAdmission:
         begin = movable[0]
         placements = [placement for placement, _ in outcome.steps[begin:]]
         _roll_back([statement for _, statement in outcome.steps[begin:]])
-        loose = [index - begin for index in movable]
+        movable = [index - begin for index in movable]
         fixed = [
             apply_placement(session, placement)
             for index, placement in enumerate(placements)
-            if index not in loose
+            if index not in movable
         ]
         before, with_other_subgroups = dict(outcome.failures), set(outcome.with_other_subgroups)
         rearranged = outcome.isolate_errors(
-            lambda: self._rearranged(placements, loose, waiting, by_value, limits), about=BY
+            lambda: self._rearranged(placements, movable, waiting, by_value, limits), about=BY
         )
         if rearranged is None:
             rearranged, outcome.failures = placements, before
@@ -107,9 +107,10 @@ class _JointAdmission:
         return [demand for demand in demands if by_value in (None, demand.gang.queue)][:CYCLE_JOINT_GANGS_MAX]
 
     def _may_move(self, demand: Demand) -> bool:
-        """Whether it starts whole, from nothing, avoids no nodes or pods, and is counted exactly.
+        """Whether the joint problem models the demand exactly.
 
-        Pods that need NUMA zones are not, if there are several kinds of them. Left alone they fit again.
+        That is so for a whole start without avoided nodes and affinity terms. NUMA zones are not modelled
+        exactly if pods of several kinds need them.
         """
         if self._node_failures.nodes_to_avoid(demand.gang.id) or has_affinity_terms(demand):
             return False
@@ -118,7 +119,7 @@ class _JointAdmission:
         return demand.stage is Stage.START and demand.is_whole
 
     def _movable(self) -> list[int]:
-        """The last steps that may be moved; not those of gangs that were placed in several steps."""
+        """The indices of the last steps that may change; not of gangs that were placed in several steps."""
         steps = self._outcome.steps
         count = Counter(placement.demand.gang.id for placement, _ in steps)
         movable = [
@@ -131,51 +132,51 @@ class _JointAdmission:
     def _rearranged(
         self,
         placements: list[DemandPlacement],
-        loose: Sequence[int],
+        movable: Sequence[int],
         waiting: Sequence[Demand],
         by_value: QueueName | None,
         limits: JointLimits,
     ) -> list[DemandPlacement]:
-        """The placements, the loose ones perhaps moved, and what is placed in addition or instead."""
+        """The placements, of which the movable ones may have changed, and those of further gangs."""
         session = self._session
         problems = ProblemBuilder(session)
         helped = self._helped(problems, waiting)
-        moved = self._moved(placements, loose, helped) if helped else []
+        moved = self._moved(placements, movable, helped) if helped else []
         while helped:
             found = [placements[index] for index in moved]
             optional = self._optional(found, helped, by_value)
             if by_value is not None and not optional:
                 break
-            stay = [placements[index] for index in loose if index not in moved]
+            stay = [placements[index] for index in movable if index not in moved]
             held = [apply_placement(session, placement) for placement in stay]
             try:
-                question = joint_problem(session, problems, found, helped, optional)
-                unsupported = unsupported_gangs(question.problem)
+                joint = joint_problem(session, problems, found, helped, optional)
+                unsupported = unsupported_gangs(joint.problem)
                 demands = [*(placement.demand for placement in found), *helped]
-                new = [] if unsupported else self._solved(question, demands, limits)
+                new = [] if unsupported else self._solved(joint, demands, limits)
             finally:
                 _roll_back(held)
             if not unsupported:
-                others = [*(each for index, each in enumerate(placements) if index not in loose), *stay]
+                others = [*(each for index, each in enumerate(placements) if index not in movable), *stay]
                 return self._merged(placements, others, found, new)
             helped = [demand for index, demand in enumerate(helped, len(moved)) if index not in unsupported]
             moved = [step for index, step in enumerate(moved) if index not in unsupported]
         return placements
 
     def _moved(
-        self, placements: Sequence[DemandPlacement], loose: Sequence[int], helped: Sequence[Demand]
+        self, placements: Sequence[DemandPlacement], movable: Sequence[int], helped: Sequence[Demand]
     ) -> list[int]:
-        """The loose ones that may be moved for these: of no higher rank, and counted exactly with them.
+        """The movable placements that may change for the helped gangs: those of no higher rank.
 
-        Gangs with shares of GPUs are moved only for others with shares, since no other gang can use the GPUs
-        that are shared.
+        They must use the same topology and compatible shares of GPUs. Gangs with shares are moved only for
+        gangs with shares, since no other gang can use shared GPUs.
         """
         session, first = self._session, rank_of(helped[0].gang, self._session)
         topologies = {topology_of(session, demand) for demand in helped} | {None}
         are_shared = any(has_shares(demand) for demand in helped)
         moved = [
             index
-            for index in loose
+            for index in movable
             if rank_of(placements[index].demand.gang, session) >= first
             and topology_of(session, placements[index].demand) in topologies
             and (are_shared or not has_shares(placements[index].demand))
@@ -187,10 +188,10 @@ class _JointAdmission:
     def _optional(
         self, moved: Sequence[DemandPlacement], helped: Sequence[Demand], by_value: QueueName | None
     ) -> frozenset[GangId]:
-        """The moved gangs that may be left out: of the queue that admits by value, of the rank of the helped.
+        """The moved gangs that may be left out: of the queue `by_value` and of the rank of the helped gangs.
 
-        Not those with nominated capacity or a reserved start, nor those that started with other subgroups or
-        whose surplus did not fit: what was placed is not all that they request.
+        Gangs with nominated capacity or a reserved start are not left out. Nor are gangs that started with
+        other subgroups or whose surplus did not fit: their placed demand is not all that they request.
         """
         session, outcome = self._session, self._outcome
         memory = session.snapshot.memory
@@ -201,9 +202,9 @@ class _JointAdmission:
         return equals - (protected | outcome.with_other_subgroups | outcome.failures.keys())
 
     def _helped(self, problems: ProblemBuilder, waiting: Sequence[Demand]) -> list[Demand]:
-        """The gangs of the highest rank and one topology that would fit without everything that may move.
+        """The gangs of the highest rank that fit if the movable placements are ignored.
 
-        Of gangs with shares of GPUs, those whose shares are compatible.
+        They use the same topology, and their shares of GPUs are compatible.
         """
         session = self._session
 
@@ -220,26 +221,28 @@ class _JointAdmission:
             if fit:
                 one = [demand for demand in fit if topology_of(session, demand) in (None, *named[:1])]
                 compatible = have_compatible_shares(one)
-                return [demand for demand, adds_up in zip(one, compatible, strict=True) if adds_up]
+                return [
+                    demand for demand, is_compatible in zip(one, compatible, strict=True) if is_compatible
+                ]
         return []
 
     def _solved(
-        self, question: WarmStartedProblem, demands: Sequence[Demand], limits: JointLimits
+        self, joint: WarmStartedProblem, demands: Sequence[Demand], limits: JointLimits
     ) -> list[DemandPlacement]:
-        """Everything that the joint answer places; empty if nothing changes.
+        """The placements of the joint solution; empty if it is no improvement.
 
-        The session is without all these, and with all other placements.
+        The session must contain all other placements, and none of these demands.
         """
         session, outcome = self._session, self._outcome
-        answer = admit(question.problem, question.start, limits=limits)
+        answer = admit(joint.problem, joint.start, limits=limits)
         if not isinstance(answer, JointAnswer):
             return []
         outcome.solves[BY] += 1
         outcome.errors.extend(answer.errors)
         found = []
         for one in answer.admitted or ():
-            seats = assign_pods(session, demands[one.gang], one.placed.assignments)
-            found.append(DemandPlacement(demands[one.gang], seats, one.placed.certificate))
+            assignments = assign_pods(session, demands[one.gang], one.placed.assignments)
+            found.append(DemandPlacement(demands[one.gang], assignments, one.placed.certificate))
         placements = with_devices(session, found)
         if placements is None:
             outcome.errors.append(f"{BY}: no devices for what was admitted")
@@ -257,10 +260,9 @@ class _JointAdmission:
         found: Sequence[DemandPlacement],
         new: Sequence[DemandPlacement],
     ) -> list[DemandPlacement]:
-        """The placements in the order in which they are applied: those that moved in place, new ones last.
+        """The placements in the order in which they are applied: old ones in their order, then new ones.
 
-        If devices were assigned, the others come first, as they were applied before: which devices those get
-        must not depend on the assigned ones.
+        If devices were assigned, all other placements are applied first, as when the devices were chosen.
         """
         left_out = _gangs(found) - _gangs(new) if new else set[GangId]()
         self._note_left_out([placement for placement in found if placement.demand.gang.id in left_out])
@@ -272,7 +274,7 @@ class _JointAdmission:
         return [*kept, *by_gang.values()]
 
     def _note_left_out(self, placements: Sequence[DemandPlacement]) -> None:
-        """They came before the gangs that failed, so they are tried again before them."""
+        """Record the left-out placements as failures, before other failures: they were tried before them."""
         left_out = {placement.demand.gang.id: Failure(placement.demand) for placement in placements}
         self._outcome.failures = left_out | self._outcome.failures
 

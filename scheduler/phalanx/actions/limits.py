@@ -10,7 +10,7 @@ VICTIM_PRIORITIES_MAX: Final = 8
 """Steps in which victims of higher priority are added; each step is a choice of its own."""
 
 VICTIM_TRIALS_MAX: Final = 16
-"""Solves that try whether victims chosen by trial may stay."""
+"""Solves that check whether victims chosen by trial are unnecessary."""
 
 SURPLUS_UNITS_MAX: Final = 64
 """Units of a gang that may be evicted one by one: members beyond its minimum, several together in larger
@@ -20,7 +20,7 @@ SHOWN_VICTIMS: Final = 5
 """Victims that a verdict names."""
 
 PREEMPTORS_PER_CYCLE_MAX: Final = 16
-"""Gangs for which one cycle evicts. Others get their turn in the next cycle."""
+"""Gangs for which one cycle evicts. The next cycle continues with the others."""
 
 CLASS_TABLES_KEPT: Final = 8
 """Node class tables that the next cycle reuses: one is 0.5 kB per node, 5 MB on 10,000 nodes."""
@@ -29,7 +29,7 @@ CLASS_TABLE_CHANGES_PART: Final = 4
 """A table is built again if more than one node in this many has changed: faster than node by node."""
 
 GRACE_PERIOD_MS_MAX: Final = 14_400_000
-"""Milliseconds of a grace period that count. Capacity that is freed later is not held."""
+"""Milliseconds of a grace period during which capacity is held. Capacity that is freed later is not held."""
 
 TYPICAL_SHAPES_MAX: Final = 512
 """Most frequent pod shapes by which fragmentation is measured: a large GPU cluster has 151, or 447 if a third
@@ -46,11 +46,11 @@ FRAGMENT_CORES_MAX: Final = 1 << 24
 """Thousandths of cores of a node or a pod that matter to fragmentation: 16,777 cores."""
 
 FRAGMENT_DEVICES_MAX: Final = 256
-"""Devices of a node that matter to fragmentation. No server has as many."""
+"""Devices of a node that matter to fragmentation. No server has that many."""
 
 SUBGROUP_CHOICES_MAX: Final = 32
 """Choices of subgroups to try if the first one does not fit. Each is a solve at most as large as the minimum
-of the gang. A cycle may do that once beyond its own limits."""
+of the gang. A cycle may do that once beyond its limits of solves."""
 
 ENDINGS_TRIED_MAX: Final = 16
 """Solves that try whether the completion of one gang lets another start. Gangs that cannot free enough are
@@ -60,19 +60,19 @@ ENDING_PAIRS_TRIED_MAX: Final = 4
 """Pairs of gangs tried by a solve if no single completion is enough."""
 
 ENDING_PAIRS_COUNTED_MAX: Final = 64
-"""Pairs counted before: each takes about 0.2 ms."""
+"""Pairs whose gain is counted before any is solved: each takes about 0.2 ms."""
 
 ENDING_PAIRED_MAX: Final = 12
-"""Gangs to pair in one domain, those that free most: 66 pairs to count."""
+"""Gangs to pair in one domain, those that free the most: 66 pairs to count."""
 
 ENDING_DOMAINS_MAX: Final = 4
-"""Domains in which pairs are searched, those that lack least."""
+"""Domains in which pairs are searched, those that lack the least capacity."""
 
 ENDINGS_NEEDED_MAX: Final = 16
-"""Completions that a verdict names at most. Beyond, the missing capacity says more."""
+"""Completions that a verdict names at most. If more are needed, it names the missing capacity instead."""
 
 ENDING_SOLVES_MAX: Final = 32
-"""Solves to find completions: the tries above, and as many to drop those that are not needed."""
+"""Solves to find completions: the tries above, and as many to exclude unnecessary ones."""
 
 CYCLE_JOINT_LIMIT: Final = 0.5
 """Deterministic time of CP-SAT for joint admission in one cycle: about a second at most, since all other
@@ -97,7 +97,7 @@ RESERVATION_SOLVES_MAX: Final = 24
 """Solves for one reservation: one per binary digit of the number of ends, and the gaps."""
 
 RESERVATION_ENDS_SHOWN_MAX: Final = 8
-"""Gangs named as those that must end before a reserved start, the last ones."""
+"""Gangs that a verdict names as those that must end before a reserved start, the last ones."""
 
 FEWEST_VICTIMS_LIMIT: Final = 0.1
 """Deterministic time to prove a lower bound on the number of victims: up to two tenths of a second."""
@@ -112,23 +112,23 @@ CYCLE_VICTIMS_LIMIT: Final = 2.0
 """Deterministic time that one cycle may spend on choosing victims. Beyond, the greedy heuristic chooses."""
 
 CONSOLIDATIONS_TRIED_MAX: Final = 2
-"""Gangs for which one cycle searches moves: seconds each in a large cluster. The next cycle continues."""
+"""Gangs for which one cycle searches moves, in seconds each in a large cluster. The next cycle continues."""
 
 CYCLE_MOVES_LIMIT: Final = 2.0
 """Deterministic time that one cycle may spend on plans of moves. Beyond, the greedy heuristic plans."""
 
 PREEMPTIONS_TRIED_MAX: Final = 32
-"""Gangs for which one cycle searches victims. Others get their turn in the next cycle."""
+"""Gangs for which one cycle searches victims. The next cycle continues with the others."""
 
 CYCLE_SOLVES_MAX: Final = 20_000
 """Solves of one cycle, so that placements are sent in time. The next cycle continues."""
 
 CYCLE_SEARCHES_MAX: Final = 16
-"""Of these, solves with CP-SAT: each may take a second, and a cycle should take a few."""
+"""Solves of one cycle with CP-SAT: each may take a second, and a cycle should take a few seconds."""
 
 CYCLE_EXPLANATIONS_MAX: Final = 10
-"""Refusals explained in one cycle: each takes about 30 ms on 1,000 nodes. Later cycles explain the others,
-those first that have waited longest."""
+"""Refusals that one cycle explains, each in about 30 ms on 1,000 nodes. Later cycles explain the others,
+first those that have waited longest."""
 
 FAILURE_SCORE_MIN: Final = 100
 """Thousandths of a failure below which the score of a node is forgotten: it changes no cost."""

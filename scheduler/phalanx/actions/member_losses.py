@@ -1,11 +1,11 @@
-"""Losses of members of started gangs to which their `recovery` responds.
+"""Find the member losses of started gangs from which `recovery` recovers.
 
-Everything is derived from the cluster in each cycle, so that a new leader continues where the last one
-stopped. Memory adds since when a loss lasts, and remembers one whose traces are gone: a failed pod that was
-deleted.
+Losses are derived from the cluster in each cycle, so that a new leader continues where the last one stopped.
+The memory adds when a loss began, and keeps losses that the cluster does not show any more, such as a failed
+pod that was deleted.
 
-A loss is recovered when every member that holds a node was created after it: a restarted gang is not
-restarted again for a failed pod of the time before, or for a pod whose deletion hangs on a lost node.
+A loss is recovered when every member that holds a node was created after it. So a gang that was restarted is
+not restarted again for an old failed pod, or for a pod that cannot be deleted on a lost node.
 
 All members of a restarted gang get a condition before the first one is deleted (`kube/evictor.py`). An
 unfinished restart is visible on the members that are left, and is finished even if its cause is gone.
@@ -32,10 +32,10 @@ class MemberLoss(Struct, frozen=True):
     kind: LossKind
     mode: RecoveryMode
     since: int
-    due: int
+    grace_end: int
     """End (ms) of the grace period."""
     victims: tuple[Pod, ...]
-    """The pods to evict then."""
+    """The pods to evict at that time."""
     cause: str
     """A noun phrase for messages."""
 
@@ -56,7 +56,7 @@ def find(session: Session) -> MemberLosses:
 
 
 def pending_restart(member_losses: MemberLosses, gang: Gang) -> MemberLoss | None:
-    """The loss for which the whole gang is or will be restarted: until then it gets no nodes."""
+    """The loss for which the whole gang will be restarted; until then its new pods are not placed."""
     first = next(iter(member_losses.get(gang.id, ())), None)
     return first if first is not None and first.mode is RecoveryMode.RESTART else None
 
@@ -101,7 +101,7 @@ def _causes(gang: Gang, holders: list[Pod], session: Session) -> Mapping[LossKin
 
 
 def _modes(gang: Gang) -> Iterable[tuple[LossKind, RecoveryMode, int]]:
-    """The requested mode and the grace period (ms) by kind of loss; an unfinished restart has had its own."""
+    """The requested mode and grace period (ms) by kind of loss; an unfinished restart continues at once."""
     recovery = gang.recovery
     if RecoveryMode.RESTART in (recovery.member_failure_mode, recovery.node_loss_mode):
         yield LossKind.RESTART, RecoveryMode.RESTART, 0
@@ -113,9 +113,9 @@ def _modes(gang: Gang) -> Iterable[tuple[LossKind, RecoveryMode, int]]:
 
 
 def _is_marked_for_restart(pod: Pod, gang: Gang) -> bool:
-    """Whether its condition is of this gang, and not of an earlier one with the same PodGroup name."""
-    is_of_this = pod.created >= gang.created or pod.disrupted >= gang.created
-    return pod.disruption == EvictionReason.GANG_RESTARTED and is_of_this
+    """Whether its condition was set for this gang, not for an earlier gang with the same PodGroup name."""
+    is_of_gang = pod.created >= gang.created or pod.disrupted >= gang.created
+    return pod.disruption == EvictionReason.GANG_RESTARTED and is_of_gang
 
 
 def _victims(
@@ -131,13 +131,14 @@ def _victims(
 def _is_recovered(cause: Pod, holders: list[Pod], memory: Memory) -> bool:
     if cause.holds_node and not cause.deleting:
         return False
-    return all(_is_younger(pod, cause, memory) for pod in holders)
+    return all(_was_created_after(pod, cause, memory) for pod in holders)
 
 
-def _is_younger(pod: Pod, cause: Pod, memory: Memory) -> bool:
-    """Whether it was created after the loss.
+def _was_created_after(pod: Pod, cause: Pod, memory: Memory) -> bool:
+    """Whether the pod was created after the loss.
 
-    If this leader saw the failure, it knows which members held nodes then; otherwise times decide.
+    If this leader saw the failure, it knows which members held nodes at that time. Otherwise timestamps are
+    compared.
     """
     if cause.phase is PodPhase.FAILED and cause.node is not None and memory.cycle:
         seen = memory.failed.get(cause.uid)

@@ -1,13 +1,14 @@
-"""Failures of members by node: the nodes that a gang avoids on its next try, and a failure score per node.
+"""Count failures of members by node: the nodes that a gang avoids, and a failure score per node.
 
-A gang avoids a node on which a member failed, for whatever reason, and a node that was lost or became faulty
-while it ran there. Each further failure there doubles the time. The score counts the failures that the node
-caused: members that failed because of infrastructure, and transitions of the node to faulty. It decays with a
+A gang avoids a node on which a member failed, and a node that was lost or became faulty while a member ran
+there. Each further failure on the node doubles the time. The score counts the failures that the node caused:
+members that failed because of infrastructure, and transitions of the node to faulty. It decays with a
 half-life, in integers.
 
-A failed pod counts once, when it is first seen. After a start of the scheduler the nodes of existing failed
-pods are avoided by the time of their failure, and do not count for the score. The newest member that held a
-node at first sight tells later which members are newer than a failure or a deletion.
+A failed pod counts once, when it is first seen. After a start of the scheduler, the nodes of existing failed
+pods are avoided from the time of their failure, and these failures do not count for the score. With each
+failure or deletion the creation time of the newest member that held a node is remembered; newer members were
+created after it.
 """
 
 from collections.abc import Iterable, Mapping
@@ -35,11 +36,11 @@ AvoidedNodes = Mapping[NodeName, Avoided]
 
 
 class NodeFailures(Struct, frozen=True):
-    """What the next cycle remembers; `avoided` is for this cycle too."""
+    """The failures that the next cycle remembers; this cycle uses `avoided` too."""
 
     avoided: Mapping[GangId, AvoidedNodes]
     failed: Mapping[PodUid, FailedPod]
-    leaving: Mapping[PodUid, int]
+    deleting: Mapping[PodUid, int]
     scores: Mapping[NodeName, NodeScore]
 
     def nodes_to_avoid(self, gang: GangId) -> frozenset[NodeName]:
@@ -53,12 +54,12 @@ def find(session: Session) -> NodeFailures:
     known = memory.failed
     avoided = {gang: _still_avoided(nodes, now) for gang, nodes in memory.avoided.items()}
     failed: dict[PodUid, FailedPod] = {}
-    leaving: dict[PodUid, int] = {}
+    deleting: dict[PodUid, int] = {}
     blamed: list[NodeName] = [] if session.health.is_open else list(session.health.became_faulty)
     for gang in session.incomplete:
         for pod in [pod for pod in gang.members if pod.node is not None]:
             if pod.deleting and pod.holds_node:
-                leaving[pod.uid] = memory.deleting_members.get(pod.uid) or _newest_member(gang, pod)
+                deleting[pod.uid] = memory.deleting_members.get(pod.uid) or _newest_member(gang, pod)
             if pod.phase is PodPhase.FAILED:
                 failed[pod.uid] = known.get(pod.uid) or FailedPod(
                     _newest_member(gang, pod), before_start=not memory.cycle
@@ -71,7 +72,7 @@ def find(session: Session) -> NodeFailures:
     return NodeFailures(
         avoided=_bounded(avoided),
         failed=dict(sorted(failed.items())),
-        leaving=dict(sorted(leaving.items())),
+        deleting=dict(sorted(deleting.items())),
         scores=_scores(session, blamed),
     )
 
@@ -82,7 +83,7 @@ def _newest_member(gang: Gang, lost: Pod) -> int:
 
 
 def _is_on_faulty_node(pod: Pod, session: Session) -> bool:
-    """The reporter of a fault may drain the node before anything on it fails."""
+    """Whether the node is faulty: the reporter of the fault may drain it before any pod fails."""
     return pod.node in session.faults and not session.health.is_open
 
 
@@ -100,7 +101,7 @@ def _avoid(nodes: dict[NodeName, Avoided], pod: Pod, now: int, retry: RetryConfi
 
 
 def _avoid_lost(nodes: dict[NodeName, Avoided], pod: Pod, now: int, retry: RetryConfig) -> None:
-    """The time begins when the gang has left the lost node."""
+    """Avoid a lost node; the time begins when the gang has no member on it any more."""
     assert pod.node is not None
     before = nodes.get(pod.node, Avoided(until=0, failures=1))
     nodes[pod.node] = Avoided(until=max(before.until, now + retry.avoid_node_ms(0)), failures=before.failures)
@@ -112,7 +113,7 @@ def _blame(pod: Pod) -> Iterable[NodeName]:
 
 
 def _bounded(avoided: Mapping[GangId, AvoidedNodes]) -> dict[GangId, AvoidedNodes]:
-    """The longest ones, if there are too many."""
+    """The gangs and nodes that are avoided longest, if there are too many."""
     longest = {gang: _longest(nodes) for gang, nodes in avoided.items() if nodes}
     if len(longest) > AVOIDED_GANGS_MAX:
         order = sorted(longest, key=lambda gang: (-max(node.until for node in longest[gang].values()), gang))

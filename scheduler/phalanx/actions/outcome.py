@@ -1,4 +1,4 @@
-"""What trying demands led to: placements, failures, and the effort of the solver."""
+"""The outcome of allocation in one cycle: placements, failures, and the effort of the solver."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -31,7 +31,7 @@ class Failure(Struct, frozen=True):
     tried: bool = True
     """False if the cycle had reached its limit of solves before."""
     objection: Objection | None = None
-    """The reason why it was not its turn."""
+    """The reason why it was not tried."""
     blocked_by: BlockingReservations | None = None
     """Reservations without which it would fit."""
 
@@ -42,7 +42,7 @@ class Failure(Struct, frozen=True):
 
 
 class Outcome:
-    """What allocation did in this cycle."""
+    """The results of allocation in this cycle."""
 
     def __init__(self) -> None:
         self.failures: dict[GangId, Failure] = {}
@@ -63,7 +63,7 @@ class Outcome:
 
     @property
     def blocked_gangs(self) -> list[Gang]:
-        """Gangs that reservations of others block: with a higher rank they would not wait."""
+        """Gangs that only reservations of other gangs block. A higher rank would unblock them."""
         return [failure.demand.gang for failure in self.failures.values() if failure.blocked_by is not None]
 
     def reserved_for_others(self, gang: GangId) -> list[Reservation]:
@@ -71,10 +71,10 @@ class Outcome:
         return [reservation for reservation in self.reserved if reservation.gang != gang]
 
     def isolate_errors(self, question: Callable[[], T], *, about: str) -> T | None:
-        """Answer a question about one gang; None after an error, which must not stop the other gangs.
+        """The answer to a question about one gang; None after an error, which must not stop the other gangs.
 
-        The error is recorded, and the cycle is kept for a bug report. The question must leave the session as
-        it was, as statements do that an error leaves.
+        The error is recorded, and the cycle is saved for a bug report. The question must change the session
+        only inside statements, which an error rolls back.
         """
         try:
             return question()

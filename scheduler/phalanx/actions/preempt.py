@@ -1,8 +1,8 @@
 """Preempt: evict gangs so that others fit.
 
-Victims are chosen together with the placement: those of the lowest priorities with which the whole demand
-fits under all its rules, and of those the cheapest set. Nothing is evicted unless a placement follows. The
-freed capacity is nominated for the gang (`preemption/nominations.py`).
+Victims are chosen together with the placement: the cheapest set of victims of the lowest priorities with
+which the whole demand fits under all its rules. Nothing is evicted unless a placement follows. The freed
+capacity is nominated for the gang (`preemption/nominations.py`).
 """
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
@@ -21,11 +21,11 @@ from phalanx.actions.limits import (
     SHOWN_VICTIMS,
 )
 from phalanx.actions.outcome import Failure
-from phalanx.actions.preemption import begun_evictions as begun
+from phalanx.actions.preemption import unfinished_evictions
 from phalanx.actions.preemption.candidate_queues import CandidateQueueFinder
 from phalanx.actions.preemption.eviction_limits import EvictionLimits, limits_of
 from phalanx.actions.preemption.nominations import nominate
-from phalanx.actions.preemption.victim_problem import floors_of
+from phalanx.actions.preemption.victim_problem import queue_limits_on
 from phalanx.actions.preemption.victim_search import (
     EvictionPlan,
     SearchResult,
@@ -60,7 +60,7 @@ class _Decision(Struct, frozen=True):
     """A preemption that this cycle decides."""
 
     demand: Demand
-    made: EvictionPlan
+    plan: EvictionPlan
     causes: dict[GangId, str]
     """Why each victim may be evicted."""
     passed: tuple[GangId, ...]
@@ -68,11 +68,11 @@ class _Decision(Struct, frozen=True):
 
 
 def execute(cycle: Cycle) -> None:
-    """Evict for as many failed demands as one cycle may; not for gangs that are being moved."""
+    """Evict victims for failed demands, up to the limit of a cycle; not for gangs that are being moved."""
     step = _Preemption(cycle)
     if cycle.session.may_evict:
         step.repeat_evictions()
-        step.finish_begun_evictions()
+        step.finish_evictions()
         step.choose_victims()
     step.close()
 
@@ -86,8 +86,8 @@ class _Preemption:
         self._moves = cycle.moves
         self._outcome = outcome
         self._known = nominations
-        self._made: dict[GangId, _Decision] = {}
-        self._begun: dict[GangId, GangId] = {}
+        self._decisions: dict[GangId, _Decision] = {}
+        self._finished: dict[GangId, GangId] = {}
         self._postponed: dict[GangId, int] = {}
         self._known_infeasible: dict[Hashable, tuple[Evidence, ...]] = {}
         self._protected: dict[GangId, tuple[Evidence, ...]] = {}
@@ -96,13 +96,13 @@ class _Preemption:
         placed = {placement.gang for placement in session.placements}
         terminating = terminating_pods(session) if nominations.open else []
         self._withdrawn = {
-            gang for gang in filter(self._is_to_be_checked, nominations.open) if not self._may_all_go(gang)
+            gang for gang in filter(self._is_to_be_checked, nominations.open) if not self._may_evict_all(gang)
         }
-        """Nominations with a victim that has no condition yet and may not be evicted any more."""
+        """Gangs whose nomination has a victim that has no condition yet and may not be evicted any more."""
         self._waiting = [
             gang
             for gang in nominations.open
-            if gang in outcome.failures and gang not in placed and self._is_coming(gang, terminating)
+            if gang in outcome.failures and gang not in placed and self._is_being_freed(gang, terminating)
         ]
 
     @cached_property
@@ -110,7 +110,7 @@ class _Preemption:
         return VictimPool(self._session)
 
     def repeat_evictions(self) -> None:
-        """Evict pods again whose eviction was decided and did not happen: a write may have been lost."""
+        """Evict pods again whose eviction was decided and has not happened: a write may have been lost."""
         for gang_id in filter(self._is_to_be_checked, self._still_nominated()):
             gang = self._session.gangs[gang_id]
             left = [
@@ -122,18 +122,18 @@ class _Preemption:
                 ((self._known.gang_of(pod), pod) for pod in left), gang, self._known.open[gang_id].causes
             )
 
-    def finish_begun_evictions(self) -> None:
+    def finish_evictions(self) -> None:
         """Evict the rest of partly evicted gangs: an earlier leader stopped, or writes were lost."""
-        self._begun = begun.finish(self._session, self._still_nominated())
+        self._finished = unfinished_evictions.finish(self._session, self._still_nominated())
 
     def choose_victims(self) -> None:
-        """Decide on a session in which all terminating pods are assumed gone; then evict."""
+        """Decide as if all terminating pods had terminated; then evict."""
         with self._session.statement() as trial:
             assume_terminated(self._session, trial)
             for gang_id in self._still_nominated():
-                self._assume_made(gang_id, trial)
-            self._moves.hold_coming(trial)
-            maker: VictimSearch | None = None
+                self._assume_evicted(gang_id, trial)
+            self._moves.hold_expected(trial)
+            search: VictimSearch | None = None
             limits: EvictionLimits | None = None
             candidate_queues, failures = CandidateQueueFinder(self._session), self._outcome.failures.values()
             for failure in self._in_turn(
@@ -142,26 +142,26 @@ class _Preemption:
                 if self._has_tried_enough:
                     self._postpone(failure.demand.gang.id)
                     continue
-                maker = maker or VictimSearch(self._session)
+                search = search or VictimSearch(self._session)
                 limits = limits or limits_of(self._session, self._victims_of_others())
-                self._try(failure.demand, maker, limits, trial)
+                self._try(failure.demand, search, limits, trial)
             trial.roll_back()
-        self._outcome.errors.extend(maker.errors if maker is not None else ())
-        for each in self._made.values():
-            victims = ((victim.gang, pod) for victim in each.made.victims for pod in victim.pods)
+        self._outcome.errors.extend(search.errors if search is not None else ())
+        for each in self._decisions.values():
+            victims = ((victim.gang, pod) for victim in each.plan.victims for pod in victim.pods)
             self._evict(victims, each.demand.gang, each.causes)
 
     def close(self) -> None:
-        """Leave to the next cycle what was decided, and what of the old is still valid."""
+        """Write new and still valid nominations to the memory of the next cycle."""
         now = self._session.snapshot.now
         nominations = {gang: self._known.prolonged(gang) for gang in self._still_nominated()}
-        nominations.update(self._resting())
-        for gang_id, decision in self._made.items():
-            made = decision.made
+        nominations.update(self._failed_nominations())
+        for gang_id, decision in self._decisions.items():
+            plan = decision.plan
             nominations[gang_id] = Nomination(
-                usage=made.usage,
-                members={node: tuple(pod.uid for pod in pods) for node, pods in made.members.items()},
-                victims=tuple(pod.uid for victim in made.victims for pod in victim.pods),
+                usage=plan.usage,
+                members={node: tuple(pod.uid for pod in pods) for node, pods in plan.members.items()},
+                victims=tuple(pod.uid for victim in plan.victims for pod in victim.pods),
                 decided=now,
                 causes=decision.causes,
                 passed=decision.passed,
@@ -184,10 +184,9 @@ class _Preemption:
         cycle.wake_at(min((max(end, now) for end in self._ends(nominations)), default=None))
 
     def _ends(self, nominations: dict[GangId, Nomination]) -> Iterator[int]:
-        """Times at which nominations end, searches for victims are due, or evictions are checked.
+        """Times (ms) at which nominations expire, victims are searched again, or evictions are checked.
 
-        At once if capacity was nominated in this cycle and is not any more: others may have been refused for
-        it.
+        Also now, if a nomination ended in this cycle: other gangs may have been refused because of it.
         """
         now, before = self._session.snapshot.now, self._session.snapshot.memory.nominations
         if any(before[gang].usage and not each.usage for gang, each in nominations.items() if gang in before):
@@ -199,17 +198,20 @@ class _Preemption:
                 check = _checked_at(each)
                 yield check if check > now else each.until
 
-    # --- who is helped --------------------------------------------------------------------------------------
+    # --- the beneficiaries ----------------------------------------------------------------------------------
 
-    def _is_coming(self, gang_id: GangId, terminating: Sequence[TerminatingPods]) -> bool:
-        """Whether its victims have not terminated and may still go, or other pods leave its nodes anyway."""
+    def _is_being_freed(self, gang_id: GangId, terminating: Sequence[TerminatingPods]) -> bool:
+        """Whether its victims are still to terminate, or other pods on its nominated nodes are."""
         if self._known.victims_left(gang_id):
             return gang_id not in self._withdrawn
-        seats = self._known.open[gang_id].usage
-        return any(not each.used.keys().isdisjoint(seats) for each in terminating)
+        nominated = self._known.open[gang_id].usage
+        return any(not each.used.keys().isdisjoint(nominated) for each in terminating)
 
-    def _may_all_go(self, gang_id: GangId) -> bool:
-        """Whether its victims are terminating, or may still be evicted: priorities change, gangs finish."""
+    def _may_evict_all(self, gang_id: GangId) -> bool:
+        """Whether all its victims are terminating or may still be evicted.
+
+        That changes when priorities or guarantees change, or when a victim finishes.
+        """
         session, gang = self._session, self._session.gangs[gang_id]
         by_gang: dict[GangId, list[Pod]] = {}
         for pod in self._known.victims_left(gang_id):
@@ -217,33 +219,33 @@ class _Preemption:
             if session.pod_state(pod) is PodState.BOUND and not self._moves.is_moving(victim):
                 by_gang.setdefault(victim, []).append(pod)
         victims = [victim_of(session.gangs[victim], pods, session) for victim, pods in by_gang.items()]
-        untold = [each.gang for each in victims if not all(map(is_marked_for_eviction, each.pods))]
-        return not untold or (
-            all(may_still_be_evicted(victim, gang, session) for victim in untold)
+        unmarked = [each.gang for each in victims if not all(map(is_marked_for_eviction, each.pods))]
+        return not unmarked or (
+            all(may_still_be_evicted(victim, gang, session) for victim in unmarked)
             and self._keeps_guarantees(victims, gang)
         )
 
     def _keeps_guarantees(self, victims: Sequence[Victim], beneficiary: Gang) -> bool:
-        """Whether no queue falls below its guarantee when these go too: guarantees may have been raised."""
+        """Whether no queue falls below its guarantee when these victims are evicted."""
         if all(each.queue == beneficiary.queue for each in victims):
             return True
         with self._session.statement() as trial:
             assume_terminated(self._session, trial)
-            floors = floors_of(
+            limits = queue_limits_on(
                 self._session,
                 self._session.plugins.queue_eviction_limits(Beneficiary(beneficiary, requested={})),
                 victims,
             )
             trial.roll_back()
-        return all(floor.holds(range(len(victims))) for floor in floors)
+        return all(limit.holds(range(len(victims))) for limit in limits)
 
     def _is_to_be_checked(self, gang_id: GangId) -> bool:
         """Whether its evictions should have happened by now."""
         return _checked_at(self._known.open[gang_id]) <= self._session.snapshot.now
 
     def _still_nominated(self) -> list[GangId]:
-        """Gangs with nominated capacity that still wait for it."""
-        return [gang for gang in self._waiting if gang not in self._made]
+        """Gangs that still wait for capacity that an earlier cycle nominated."""
+        return [gang for gang in self._waiting if gang not in self._decisions]
 
     def _may_try(self, failure: Failure, candidate_queues: CandidateQueueFinder) -> bool:
         gang, now = failure.demand.gang, self._session.snapshot.now
@@ -251,10 +253,10 @@ class _Preemption:
             return False
         if failure.demand.stage is Stage.SURPLUS or gang.id in self._still_nominated():
             return False
-        due = self._next_search_at(failure, candidate_queues.candidate_queues_of(failure.demand))
-        if due is None or due > now:
-            if due is not None:
-                self._postponed[gang.id] = due
+        next_at = self._next_search_at(failure, candidate_queues.candidate_queues_of(failure.demand))
+        if next_at is None or next_at > now:
+            if next_at is not None:
+                self._postponed[gang.id] = next_at
             return False
         if not failure.tried:
             self._postpone(gang.id)
@@ -267,30 +269,30 @@ class _Preemption:
 
     @property
     def _has_tried_enough(self) -> bool:
-        return len(self._made) >= PREEMPTORS_PER_CYCLE_MAX or self._tried >= PREEMPTIONS_TRIED_MAX
+        return len(self._decisions) >= PREEMPTORS_PER_CYCLE_MAX or self._tried >= PREEMPTIONS_TRIED_MAX
 
     def _postpone(self, gang: GangId) -> None:
-        """Postpone it to the next cycle; the time since when it is due stays."""
-        self._postponed[gang] = self._due_since(gang)
+        """Postpone its search to the next cycle, and remember since when it waits for one."""
+        self._postponed[gang] = self._waiting_since(gang)
 
-    def _due_since(self, gang: GangId) -> int:
+    def _waiting_since(self, gang: GangId) -> int:
         now = self._session.snapshot.now
         return min(now, self._session.snapshot.memory.preemption_retry_at.get(gang, now))
 
     def _in_turn(self, waiting: Sequence[Failure]) -> Sequence[Failure]:
-        """If more gangs wait than one cycle tries, half of the tries go to those that are due longest."""
+        """If more gangs wait than one cycle tries, half of the tries go to those that wait longest."""
         if len(waiting) <= PREEMPTIONS_TRIED_MAX:
             return waiting
         half = PREEMPTIONS_TRIED_MAX // 2
-        late = sorted(waiting[half:], key=lambda failure: self._due_since(failure.demand.gang.id))
+        late = sorted(waiting[half:], key=lambda failure: self._waiting_since(failure.demand.gang.id))
         return [*waiting[:half], *late]
 
     def _next_search_at(self, failure: Failure, candidate_queues: CandidateQueues) -> int | None:
-        """The time (ms) of the next search for victims; None while nothing is new since the last one."""
+        """The time (ms) of the next search for victims; None while nothing has changed since the last one."""
         gang, memory = failure.demand.gang.id, self._session.snapshot.memory
         before = memory.nominations.get(gang)
-        lost_its_room = before is not None and bool(before.usage)
-        if failure.remembered is None or lost_its_room:
+        lost_its_capacity = before is not None and bool(before.usage)
+        if failure.remembered is None or lost_its_capacity:
             self._candidate_queues[gang] = candidate_queues
             return 0
         known = memory.candidate_queues.get(gang, candidate_queues)
@@ -298,13 +300,13 @@ class _Preemption:
             memory.preemption_retry_at.get(gang),
             self._retry.next_victim_search_at(candidate_queues, known),
         ]
-        due = min((each for each in times if each is not None), default=None)
-        is_due = due is not None and due <= self._session.snapshot.now
-        self._candidate_queues[gang] = candidate_queues if is_due else known
-        return due
+        next_at = min((each for each in times if each is not None), default=None)
+        is_now = next_at is not None and next_at <= self._session.snapshot.now
+        self._candidate_queues[gang] = candidate_queues if is_now else known
+        return next_at
 
-    def _resting(self) -> dict[GangId, Nomination]:
-        """Remember the attempts of waiting gangs whose nominations came to nothing."""
+    def _failed_nominations(self) -> dict[GangId, Nomination]:
+        """Nominations without capacity, which remember the attempts of waiting gangs."""
         memory = self._session.snapshot.memory.nominations
         failed = self._outcome.failures
         now = self._session.snapshot.now
@@ -313,66 +315,82 @@ class _Preemption:
                 {}, (), until=min(each.until, now) if each.usage else each.until, attempts=each.attempts
             )
             for gang, each in memory.items()
-            if gang in failed and gang not in self._made and gang not in self._still_nominated()
+            if gang in failed and gang not in self._decisions and gang not in self._still_nominated()
         }
 
-    def _try(self, demand: Demand, maker: VictimSearch, limits: EvictionLimits, trial: Statement) -> None:
+    def _try(self, demand: Demand, search: VictimSearch, limits: EvictionLimits, trial: Statement) -> None:
         gang, now = demand.gang, self._session.snapshot.now
         if gang.id in self._known.open:
             self._known.give_up(gang, trial)
         evictor = self._session.preempted.get(gang.id)
-        rank = (rank_of(gang, self._session), gang.priority)  # one may be due to age, which gives no rights
+        # Age may raise a rank, which does not entitle to preempt; the priority does.
+        rank = (rank_of(gang, self._session), gang.priority)
         bound = binding(self._outcome.reserved, demand, self._session)
         reserved_starts = tuple(each.gang for each in bound)
-        key = (maker.key(demand), rank, gang.preemption_policy, evictor, reserved_starts)
+        key = (search.key(demand), rank, gang.preemption_policy, evictor, reserved_starts)
         if key in self._known_infeasible:
             self._protected[gang.id] = self._known_infeasible[key]
             return
         self._tried += 1
         beneficiary = beneficiary_of(demand)
-        choosable = self._pool.victims_for(beneficiary)
+        evictable = self._pool.victims_for(beneficiary)
         taken = self._victims_of_others()
-        victims = [each for each in choosable.victims if not any(pod.uid in taken for pod in each.pods)]
-        search = VictimCandidates(victims, self._session.plugins.queue_eviction_limits(beneficiary), limits)
-        sought = (victims and self._search(demand, search, maker, bound)) or SearchResult()
-        made = sought.made
-        if made is not None:
-            causes = {each.gang.id: self._cause(each.gang, beneficiary) for each in made.victims}
-            passed = tuple(sorted(set(reserved_starts) - set(sought.beside)))
-            self._made[gang.id] = _Decision(demand, made, causes, passed)
-            for victim in made.victims:
-                limits.take(pod.uid for pod in victim.pods)
-                trial.assume_ended(
-                    queue=victim.queue, used=victim.used, booked=victim.booked, gone=victim.pods
-                )
-            trial.nominate(queue=gang.queue, usage=made.usage, booked=charged(made.usage), coming=made.seats)
+        victims = [each for each in evictable.victims if not any(pod.uid in taken for pod in each.pods)]
+        candidates = VictimCandidates(
+            victims, self._session.plugins.queue_eviction_limits(beneficiary), limits
+        )
+        result = (victims and self._search(demand, candidates, search, bound)) or SearchResult()
+        plan = result.plan
+        if plan is not None:
+            causes = {each.gang.id: self._cause(each.gang, beneficiary) for each in plan.victims}
+            passed = tuple(sorted(set(reserved_starts) - set(result.respected)))
+            self._decisions[gang.id] = _Decision(demand, plan, causes, passed)
+            self._assume_decided(gang, plan, limits, trial)
             return
-        self._protected[gang.id] = sought.protected
-        later = [*limits.grows_at(victims), *(() if choosable.next_at is None else (choosable.next_at,))]
+        self._protected[gang.id] = result.protected
+        later = [*limits.grows_at(victims), *(() if evictable.next_at is None else (evictable.next_at,))]
         if later:
             self._postponed[gang.id] = max(min(later), now + 1)
         else:
-            self._known_infeasible[key] = sought.protected
+            self._known_infeasible[key] = result.protected
+
+    def _assume_decided(
+        self, gang: Gang, plan: EvictionPlan, limits: EvictionLimits, trial: Statement
+    ) -> None:
+        """Assume that the victims of the plan have terminated, and take their capacity for the gang."""
+        for victim in plan.victims:
+            limits.take(pod.uid for pod in victim.pods)
+            trial.assume_ended(queue=victim.queue, used=victim.used, booked=victim.booked, gone=victim.pods)
+        trial.nominate(
+            queue=gang.queue, usage=plan.usage, booked=charged(plan.usage), expected=plan.assignments
+        )
 
     def _victims_of_others(self) -> set[PodUid]:
         """Pods that are evicted already, in this cycle or before."""
         taken = {
-            pod.uid for each in self._made.values() for victim in each.made.victims for pod in victim.pods
+            pod.uid
+            for each in self._decisions.values()
+            for victim in each.plan.victims
+            for pod in victim.pods
         }
         taken.update(pod.uid for each in self._still_nominated() for pod in self._known.victims_left(each))
         taken.update(each.pod for each in self._session.evictions)
         return taken
 
     def _search(
-        self, demand: Demand, search: VictimCandidates, maker: VictimSearch, bound: Sequence[Reservation]
+        self,
+        demand: Demand,
+        candidates: VictimCandidates,
+        search: VictimSearch,
+        bound: Sequence[Reservation],
     ) -> SearchResult | None:
         return self._outcome.isolate_errors(
-            lambda: maker.make_beside(list(alternatives(bound, demand, self._session)), demand, search),
+            lambda: search.search(list(alternatives(bound, demand, self._session)), demand, candidates),
             about=f"victims for {demand.gang}",
         )
 
-    def _assume_made(self, gang_id: GangId, trial: Statement) -> None:
-        """Assume that victims which are not terminating yet are gone too; take the capacity."""
+    def _assume_evicted(self, gang_id: GangId, trial: Statement) -> None:
+        """Assume that the remaining victims of a nomination have terminated, and take their capacity."""
         gang = self._session.gangs[gang_id]
         for pod in self._known.victims_left(gang_id):
             if self._session.pod_state(pod) is not PodState.RELEASING:
@@ -381,12 +399,12 @@ class _Preemption:
                 trial.assume_ended(queue=victim.queue, used=used, booked=booked, gone=[pod])
         self._known.hold_victims_capacity(gang, trial)
 
-    # --- what is done and told ------------------------------------------------------------------------------
+    # --- evictions, verdicts and nominations ----------------------------------------------------------------
 
     def _evict(
         self, victims: Iterable[tuple[Gang, Pod]], beneficiary: Gang, causes: Mapping[GangId, str]
     ) -> None:
-        """Evict the pods of one gang together; a gang in transit starts again on held capacity."""
+        """Evict these pods, one statement per gang. A gang that is moved restarts in held capacity."""
         by_gang: dict[GangId, list[Pod]] = {}
         for gang, pod in victims:
             by_gang.setdefault(gang.id, []).append(pod)
@@ -405,7 +423,7 @@ class _Preemption:
                 )
 
     def _cause(self, victim: Gang, beneficiary: Beneficiary) -> str:
-        """Explain the eviction as things are now: later decisions of this cycle change shares."""
+        """The cause of the eviction by the shares at this time; later decisions of this cycle change them."""
         return self._session.plugins.explain_eviction(victim, beneficiary)
 
     def _set_verdict(self, gang_id: GangId) -> None:
@@ -413,9 +431,9 @@ class _Preemption:
         gang = self._session.gangs.get(gang_id)
         pods: list[Pod] = []
         bound = ""
-        if gang_id in self._made:
-            made = self._made[gang_id].made
-            pods, bound = [pod for victim in made.victims for pod in victim.pods], made.proof
+        if gang_id in self._decisions:
+            plan = self._decisions[gang_id].plan
+            pods, bound = [pod for victim in plan.victims for pod in victim.pods], plan.proof
         elif gang_id in self._still_nominated():
             pods = self._known.victims_left(gang_id)
         if gang is None or not pods or gang_id in self._session.verdicts:
@@ -437,7 +455,7 @@ class _Preemption:
         )
 
     def _preempted(self, nominations: dict[GangId, Nomination]) -> dict[GangId, GangId]:
-        """Evicted gangs, by whom, until they are placed again or it turns out that they stay."""
+        """Evicted gangs by beneficiary, until they are placed again or their eviction is given up."""
         placed = {placement.gang for placement in self._session.placements}
         found: dict[GangId, GangId] = {}
         for gang_id, by in self._session.preempted.items():
@@ -447,14 +465,14 @@ class _Preemption:
             stays = [pod for pod in gang.members if pod.holds_node and not pod.deleting]
             if not stays or (by in nominations and by not in self._withdrawn):
                 found[gang_id] = by
-        found.update(self._begun)
-        for beneficiary, decision in self._made.items():
-            found.update({gang.id: beneficiary for gang in decision.made.gangs_ended})
+        found.update(self._finished)
+        for beneficiary, decision in self._decisions.items():
+            found.update({gang.id: beneficiary for gang in decision.plan.gangs_ended})
         return dict(sorted(found.items()))
 
     def _nominated(self) -> Iterator[Nominate]:
-        for each in self._made.values():
-            yield from nominate(each.made.seats, self._session.cycle)
+        for each in self._decisions.values():
+            yield from nominate(each.plan.assignments, self._session.cycle)
 
 
 def _checked_at(nomination: Nomination) -> int:

@@ -1,8 +1,8 @@
-"""Demands that are not tried because of the ordering or the state of their queue.
+"""Object to demands because of the ordering or the state of their queue.
 
-In a strict FIFO queue nothing new is placed after a start that does not fit; repairs are. A gang that was
-proven not to fit this cluster at all blocks no other gang. In a held or closed queue no surplus is placed;
-starts of such a queue are refused before.
+In a strict FIFO queue only repairs are placed after a start that does not fit. A gang that was proven not to
+fit this cluster at all blocks no other gang. In a held or closed queue no surplus is placed; starts in such a
+queue are refused before.
 """
 
 from phalanx.actions.demands.demand import Demand, Stage
@@ -15,7 +15,7 @@ from phalanx.model.reasons import Category, Objection, Reason
 
 
 class QueueGates:
-    """The gates of one cycle: each failure counts for the demands after it."""
+    """The gates of one cycle. A failure blocks later demands of its queue."""
 
     def __init__(self, session: Session) -> None:
         self._queues = session.queues

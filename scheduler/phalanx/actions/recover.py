@@ -1,10 +1,10 @@
 """Recover started gangs that lost members, as their `recovery` requests, once the grace period is over.
 
 `Replace` evicts the members on lost nodes, so that their controller creates new ones, which are placed beside
-the members that stay. `Restart` evicts all members, and the gang starts again as a whole at its place in the
-queue. A member without a controller is not evicted, since nothing would create it again: the verdict says so.
-The DisruptionTarget condition is written before a pod is deleted, so that its controller can tell an
-infrastructure fault from a failure of the workload.
+the remaining members. `Restart` evicts all members, and the gang starts again as a whole in the order of its
+queue. A member without a controller is not evicted, since nothing would recreate it; the verdict reports
+that. The DisruptionTarget condition is written before a pod is deleted, so that its controller can
+distinguish an infrastructure fault from a failure of the workload.
 """
 
 from msgspec.structs import replace
@@ -22,23 +22,23 @@ from phalanx.model.reasons import Evidence, Reason, Verdict
 
 
 def execute(cycle: Cycle) -> None:
-    """Evict for every loss whose grace period is over."""
+    """Evict the victims of every loss whose grace period is over."""
     session, now = cycle.session, cycle.session.snapshot.now
     for gang_id, losses in cycle.member_losses.items():
         for loss in losses:
-            if loss.due <= now and session.may_evict:
+            if loss.grace_end <= now and session.may_evict:
                 _recover(session.gangs[gang_id], loss, session)
     since = {
         gang_id: {loss.kind: loss.since for loss in losses}
         for gang_id, losses in sorted(cycle.member_losses.items())
     }
     cycle.memory = replace(cycle.memory, member_losses=since)
-    ends = [loss.due for losses in cycle.member_losses.values() for loss in losses if loss.due > now]
-    cycle.wake_at(min(ends, default=None))
+    ends = [loss.grace_end for losses in cycle.member_losses.values() for loss in losses]
+    cycle.wake_at(min((end for end in ends if end > now), default=None))
 
 
 def _recover(gang: Gang, loss: MemberLoss, session: Session) -> None:
-    """Evict all members of a restart or none: a pod without a controller would not start again with them."""
+    """Evict the victims of a loss. In a restart, evict none if one has no controller to recreate it."""
     victims = [pod for pod in loss.victims if session.pod_state(pod) is PodState.BOUND]
     unmanaged = [pod for pod in victims if pod.controller is None]
     evictable = [pod for pod in victims if pod.controller is not None]

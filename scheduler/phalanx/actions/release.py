@@ -1,9 +1,9 @@
 """Release the nodes of gangs that never started and stay incomplete.
 
-Such a gang has members on nodes, but fewer than its minimum or that of a role: binds failed for good, or a
-node was lost before the other members arrived. It keeps its nodes for a grace period in which its missing
-members go ahead of other work. Then its members are evicted. A member without a controller is not, since
-nothing would create it again: the verdict says so.
+Such a gang has members on nodes, but fewer than its minimum or that of a role: binds failed permanently, or a
+node was lost before the other members were bound. It keeps its nodes for a grace period in which its missing
+members are tried before other work. Then its members are evicted. A member without a controller is not
+evicted, since nothing would recreate it; the verdict reports that.
 """
 
 from msgspec.structs import replace
@@ -35,8 +35,8 @@ def execute(cycle: Cycle) -> None:
 def _is_incomplete(gang: Gang) -> bool:
     """Whether it holds nodes without having started.
 
-    Members that are only assumed do not count: a gang whose binds fail again after each complete placement
-    is incomplete all the time. A gang with a member that has succeeded is finishing.
+    Members that are only assumed do not count: a gang is incomplete all the time if binds fail after each
+    complete placement. A gang with a member that has succeeded is finishing and not incomplete.
     """
     bound = [pod for pod in gang.members if pod.counts_for_gang and not pod.assumed]
     is_enough = gang.minimum.is_reached(bound)

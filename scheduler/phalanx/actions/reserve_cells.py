@@ -1,8 +1,8 @@
 """Choose the domains that are reserved as cells in this cycle.
 
 A domain may be a cell of a queue if no other queue holds anything in it: no pods, and no nominated or held
-capacity. As many are reserved as all queues are guaranteed together, or as many as possible. The choice holds
-for the whole cycle: since no other queue is placed there, as many cells can be reserved afterwards as before.
+capacity. All guaranteed cells are reserved, or as many of them as possible. The choice holds for the whole
+cycle. No other queue places pods in a reserved cell, so as many cells can be reserved in the next cycle.
 """
 
 from collections.abc import Iterator, Sequence
@@ -43,7 +43,7 @@ def execute(cycle: Cycle) -> None:
             else:
                 guarantees.append(_Guarantee(queue, cell, _open_to(queue, domains, held, session)))
     index = {node: position for position, node in enumerate(session.nodes)}
-    wishes = [
+    demands = [
         CellDemand(
             each.cell.count,
             tuple(_option(each.queue, nodes, index, held, session) for _, nodes in each.domains),
@@ -51,7 +51,7 @@ def execute(cycle: Cycle) -> None:
         for each in guarantees
     ]
     kept: list[ReservedCell] = []
-    for each, taken in zip(guarantees, choose_cells(wishes, seed=session.snapshot.seed), strict=True):
+    for each, taken in zip(guarantees, choose_cells(demands, seed=session.snapshot.seed), strict=True):
         kept.extend(_kept(each, taken))
         if len(taken) < each.cell.count:
             lacking.setdefault(each.queue.name, []).append(_too_few(each.cell, len(taken)))

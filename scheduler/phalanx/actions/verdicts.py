@@ -1,4 +1,4 @@
-"""Step 5: a verdict on every gang that has members left without a node, and what to remember of it."""
+"""Verdicts: explain each gang that has members without a node, and remember the explanation."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -21,9 +21,9 @@ from phalanx.model.reasons import Category, Evidence, Reason, Verdict
 
 
 def execute(cycle: Cycle) -> None:
-    """Explain as many failures as one cycle may, those first that have waited for it in most cycles.
+    """Explain failures up to the limit of a cycle, first those that have waited for it in most cycles.
 
-    Why nobody is evicted for a gang stays in the verdict that is remembered.
+    The limits that protect victims become evidence of the remembered verdict.
     """
     session, outcome = cycle.session, cycle.outcome
     found = _Explanations(cycle).all()
@@ -48,7 +48,7 @@ def execute(cycle: Cycle) -> None:
 
 
 class _Explanations:
-    """The explanations of one cycle. Every gang gets its turn, also in a cluster that never rests."""
+    """The explanations of one cycle. Every gang is explained in some cycle, even if the cluster changes."""
 
     def __init__(self, cycle: Cycle) -> None:
         self._session = cycle.session
@@ -59,11 +59,12 @@ class _Explanations:
         self._before = cycle.session.snapshot.memory.refusals
 
     def all(self) -> dict[GangId, Refusal]:
-        """By gang, of all failures but those that reserved starts block."""
+        """The explanations of all failures that no reservation blocks."""
         failures = [failure for failure in self._outcome.failures.values() if failure.blocked_by is None]
-        return {failure.demand.gang.id: self._explain(failure) for failure in sorted(failures, key=self._due)}
+        ordered = sorted(failures, key=self._waiting_since)
+        return {failure.demand.gang.id: self._explain(failure) for failure in ordered}
 
-    def _due(self, failure: Failure) -> int:
+    def _waiting_since(self, failure: Failure) -> int:
         """The cycle since which the gang waits for an explanation."""
         before = self._before.get(failure.demand.gang.id)
         return (
@@ -79,7 +80,9 @@ class _Explanations:
         if failure.remembered is not None and failure.remembered.explained:
             return failure.remembered
         if not failure.tried:
-            return Refusal(fingerprint="", verdict=_not_tried(gang), unexplained_since=self._due(failure))
+            return Refusal(
+                fingerprint="", verdict=_not_tried(gang), unexplained_since=self._waiting_since(failure)
+            )
         known, may_solve = len(self._outcome.errors), self._explainer.count < CYCLE_EXPLANATIONS_MAX
         diagnosis = self._outcome.isolate_errors(
             lambda: self._explainer.explain(failure.demand, may_solve=may_solve), about=f"why {gang} waits"
@@ -92,12 +95,12 @@ class _Explanations:
         return Refusal(
             fingerprint=self._retry_keys.fingerprint(gang, failure.demand.cause),
             verdict=verdict,
-            unexplained_since=None if diagnosis is not None or has_failed else self._due(failure),
+            unexplained_since=None if diagnosis is not None or has_failed else self._waiting_since(failure),
         )
 
 
 def _protection(failure: Failure, found: tuple[Evidence, ...] | None) -> tuple[Evidence, ...]:
-    """The limits that protect victims: found now, or before while there was no explanation to add them to."""
+    """The limits that protect victims, found in this cycle or in an earlier one that did not explain it."""
     known = failure.remembered
     if found is None and known is not None and not known.explained:
         return known.verdict.evidence
@@ -113,7 +116,7 @@ def _with_evidence(refusal: Refusal, more: tuple[Evidence, ...]) -> Refusal:
 
 
 def _unblocks_queue(outcome: Outcome, refusals: Mapping[GangId, Refusal]) -> bool:
-    """Whether the head of a queue was found impossible only now: the next cycle lets the others pass."""
+    """Whether this cycle found the head of a strict queue impossible: the next cycle tries the others."""
     behind = {
         failure.demand.gang.queue for failure in outcome.failures.values() if failure.objection is not None
     }
@@ -150,14 +153,14 @@ def _explained(demand: Demand, diagnosis: Diagnosis) -> Verdict:
 
 
 def _absent(demand: Demand) -> Iterator[Evidence]:
-    """Members that do not exist yet, and count all the same."""
+    """Evidence of members that do not exist yet, for which the gang reserves capacity."""
     pods = [pod for batch in demand.batches for pod in batch.pods if pod.is_placeholder]
     for role, count in Counter(pod.role for pod in pods).items():
         yield Evidence(f"role {role}", f"{formatting.pods(count)} to come, with capacity to reserve")
 
 
 def _not_explained(gang: Gang, before: Refusal | None, *, has_failed: bool) -> Verdict:
-    """What was told last stays in sight. After an error it is not asked again until something changes."""
+    """A verdict with the last known reason. After an error there is no retry until something changes."""
     if has_failed:
         return _pending(
             gang,

@@ -27,13 +27,13 @@ class ActionName(StrEnum):
     RECOVER = "recover"
     """Replace lost members of started gangs, or restart the gangs."""
     CONSOLIDATE = "consolidate"
-    """Move gangs so that others fit into capacity that is free but scattered."""
+    """Move gangs so that others fit into capacity that is free but fragmented."""
     PREEMPT = "preempt"
     """Evict gangs so that others fit."""
 
 
 class PluginConfig(Struct, frozen=True, forbid_unknown_fields=True):
-    """Switches a plugin on or off, gives it arguments, or moves it forward in the order."""
+    """Enables or disables a plugin, sets its arguments, or moves it forward in the order."""
 
     name: str
     enabled: bool = True
@@ -46,7 +46,7 @@ Percent = Annotated[int, Meta(ge=1, le=100)]
 
 
 class ToleranceConfig(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """The circuit breaker for faults of nodes, and the memory of failures."""
+    """The circuit breaker for faults of nodes, and the decay of failure scores."""
 
     breaker_percent: Percent = 50
     """The breaker opens when more than this part of the nodes became faulty within the window."""
@@ -83,11 +83,11 @@ class BackfillConfig(Struct, frozen=True, forbid_unknown_fields=True, rename="ca
     """Reserved starts in queues with backfill."""
 
     assumed_runtime_minutes: Positive | None = 24 * 60
-    """The planned run time of a gang of unknown run time; null: it never ends."""
+    """The assumed run time of a gang of unknown run time; null: it never ends."""
 
     @property
     def assumed_runtime_ms(self) -> int | None:
-        """The same in milliseconds."""
+        """The assumed run time in milliseconds."""
         return self.assumed_runtime_minutes * 60_000 if self.assumed_runtime_minutes is not None else None
 
 
@@ -119,7 +119,7 @@ class SchedulerConfig(Struct, frozen=True, forbid_unknown_fields=True, rename="c
 
     scheduler_name: str = DEFAULT_SCHEDULER_NAME
     plugins: tuple[PluginConfig, ...] = ()
-    """These come first, in this order; the other plugins of the default profile follow."""
+    """The first plugins, in this order; the other plugins of the default profile follow."""
     actions: tuple[ActionName, ...] = (ActionName.RELEASE, ActionName.RECOVER, ActionName.PREEMPT)
     """The steps that may evict, in the order in which they run."""
     default_topology: str | None = None

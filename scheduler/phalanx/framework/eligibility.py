@@ -1,4 +1,4 @@
-"""Which nodes pods of one class may use, and the cost of the pods on each."""
+"""The eligibility of nodes for the pods of one class, and the cost of a pod on each node."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -10,7 +10,7 @@ from phalanx.model.names import NodeName
 from phalanx.model.nodes import Node, NodeState
 
 NodeFilter = Callable[[Node], str | None]
-"""Why a pod may not run on a node, in words that fit behind "12 nodes: "; None where it may."""
+"""The reason why a pod may not run on a node, which must fit after "12 nodes: "; None if it may."""
 
 NodeCost = Callable[[Node], int]
 """The cost of a pod on a node, at least 0; 100 is a strong preference against the node."""
@@ -30,12 +30,12 @@ class Eligibility(Struct, frozen=True):
     """The answers of all plugins about the nodes for one class of pods."""
 
     rejected: Mapping[NodeName, str]
-    """Why a node is out, for those that are."""
+    """The ineligible nodes, each with the reason."""
     cost: Mapping[NodeName, int]
-    """The cost of a pod on a node, where it is not 0."""
+    """The cost of a pod on a node; nodes that are absent cost 0."""
 
     def count_by_reason(self) -> tuple[tuple[str, int], ...]:
-        """How many nodes each reason rejects, the largest number first."""
+        """The number of nodes that each reason rejects, the largest number first."""
         counts = Counter(self.rejected.values())
         return tuple(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
@@ -46,7 +46,7 @@ def evaluate(
     filters: Sequence[NodeQuestion[str | None]],
     costs: Sequence[NodeQuestion[int]],
 ) -> Eligibility:
-    """Apply filters and costs to all nodes. `unusable` says why some are out for every pod."""
+    """Apply filters and costs to all nodes. `unusable`: nodes that no pod may use, with the reasons."""
     rejected = {name: reason for part in unusable for name, reason in part.items()}
     for name, state in nodes.items() if filters else ():
         for node_filter in filters if name not in rejected else ():

@@ -1,4 +1,4 @@
-"""Evictions of one gang for another: what plugins say about them, and which gangs are being evicted."""
+"""Evictions of gangs for another gang: the limits that plugins set, and the gangs that are being evicted."""
 
 from collections.abc import Iterable, Mapping
 from typing import Final
@@ -23,34 +23,34 @@ class Beneficiary(Struct, frozen=True):
 
     gang: Gang
     requested: Resources
-    """What its waiting pods request in total."""
+    """The total requests of its waiting pods."""
     pod_kinds: tuple[Pod, ...] = ()
-    """One pod of each kind that waits."""
+    """One waiting pod of each kind."""
 
 
 class QueueEvictionLimit(Struct, frozen=True):
-    """How much of a queue and its descendants may be evicted for one beneficiary."""
+    """A limit on the amounts that may be evicted from a queue and its descendants for one beneficiary."""
 
     queue: QueueName
     amounts: Resources
-    """The most that may be evicted; a resource that is absent is not limited."""
+    """The largest amounts that may be evicted; a resource that is absent is not limited."""
     nodes: frozenset[NodeName] | None = None
-    """Only what runs on these nodes counts; None for all nodes."""
+    """Only pods on these nodes count; None for all nodes."""
     except_largest: bool = False
-    """Whether the gang that loses most of a resource does not count towards the limit of that resource."""
+    """Whether, for each resource, the gang that loses the largest amount does not count."""
 
 
 class PodEvictionLimit(Struct, frozen=True):
-    """How many of these pods may be evicted, for all beneficiaries together."""
+    """A limit on the number of these pods that may be evicted, for all beneficiaries together."""
 
     name: str
     """The object that sets the limit, for messages."""
     pods: frozenset[PodUid]
     count: int
     is_hard: bool = True
-    """A soft limit is exceeded, by as few pods as possible, where no other victims are enough."""
+    """A soft limit is exceeded, by as few pods as possible, if no other victims are enough."""
     grows_at: int | None = None
-    """When (ms) time alone allows more evictions; None for never."""
+    """The time (ms) at which the limit allows more evictions by itself; None for never."""
 
 
 def preempted(
@@ -69,7 +69,7 @@ def preempted(
 
 
 def is_marked_for_eviction(pod: Pod) -> bool:
-    """Whether the pod's condition DisruptionTarget says that it is evicted for another gang."""
+    """Whether the pod has a condition DisruptionTarget for an eviction for another gang."""
     return pod.disruption in _REASONS
 
 

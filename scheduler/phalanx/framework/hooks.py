@@ -28,19 +28,19 @@ Entry = tuple[Plugin, SessionView]
 """A plugin, and its view of the session."""
 
 LASTING_HOOKS: Final = ("node_filter", "node_cost", "rules")
-"""Hooks whose answers are part of what refusals rest on: `valid_until` says how long they hold."""
+"""Hooks whose answers refusals depend on. They hold until `valid_until`."""
 
 _NOTHING: Final = {PODS: -1}
 """What a budget leaves when the rules of a gang are not known: no pod may be placed."""
 
 
 class Hooks:
-    """Asks only the plugins that override a hook."""
+    """The hooks of the plugins. Each hook asks only the plugins that override it."""
 
     def __init__(
         self, plugins: Sequence[Plugin], view: SessionView, without_time: Callable[[str], SessionView]
     ) -> None:
-        """`without_time` gives the view for a plugin, by name, whose answers must not depend on the time."""
+        """`without_time`: the view for the plugin of this name, whose answers must not depend on time."""
         self._plugins = plugins
         self._view = view
         self._without_time = without_time
@@ -82,28 +82,28 @@ class Hooks:
         for plugin, view in self._with("open"):
             self._ask(plugin, "open", None, view)
 
-    # --- how long answers hold ----------------------------------------------------------------------------
+    # --- validity of answers --------------------------------------------------------------------------------
 
     @cached_property
     def reads(self) -> DeclaredReads:
-        """All that the plugins declare that they read."""
+        """The declarations of all plugins."""
         return declared_reads([type(plugin) for plugin in self._plugins])
 
     @cached_property
     def retry_key(self) -> tuple[object, ...]:
-        """Changes whenever answers about nodes and rules may change though the cluster does not."""
+        """A key that changes if answers about nodes and rules may change although the cluster does not."""
         ends = self._ask_each("valid_until")
         keys = self._ask_each("retry_key")
         found = [(name, ends.get(name), keys.get(name)) for name in {**ends, **keys}]
         return tuple([entry for entry in found if entry[1:] != (None, None)])
 
     def valid_until(self, now: int) -> int | None:
-        """When (ms) the first answer about nodes and rules ends by time alone; None for never."""
+        """The time (ms) at which the first answer about nodes and rules expires; None for never."""
         ends: Iterable[int | None] = self._ask_each("valid_until").values()
         return min((end for end in ends if end is not None and end > now), default=None)
 
     def wake_at(self, now: int) -> int | None:
-        """When (ms) the first of the answers given so far ends by time alone; None for never."""
+        """The time (ms) at which the first answer so far expires; None for never."""
         ends = [self.valid_until(now)]
         ends += [objection.until for objection in self._objections.values() if objection is not None]
         return min((end for end in ends if end is not None and end > now), default=None)
@@ -111,13 +111,13 @@ class Hooks:
     # --- gangs --------------------------------------------------------------------------------------------
 
     def objection(self, gang: Gang) -> Objection | None:
-        """The first objection to trying this gang of the session at all; asked once."""
+        """The first objection to trying this gang of the session; asked once."""
         if gang.id not in self._objections:
             self._objections[gang.id] = self.check_gang(gang)
         return self._objections[gang.id]
 
     def check_gang(self, gang: Gang) -> Objection | None:
-        """The first objection to a gang that may differ from that of the session."""
+        """The first objection to a gang, which may be a modified copy of a gang of the session."""
         for plugin, view in self._check_gang:
             try:
                 objection = plugin.check_gang(gang, view)
@@ -128,7 +128,7 @@ class Hooks:
         return None
 
     def rules(self, gang: Gang) -> tuple[Rule, ...]:
-        """What must hold for the pods of one placement of the gang now."""
+        """The rules that must hold for the pods of one placement of the gang now."""
         found: list[Rule] = []
         for plugin, view in self._rules:
             try:
@@ -171,11 +171,11 @@ class Hooks:
 
     @property
     def node_faults(self) -> list[NodeFilter]:
-        """Per plugin, why a node is faulty."""
+        """The fault checks of all plugins."""
         return [partial(self._ask, plugin, "node_fault", None) for plugin, _ in self._node_fault]
 
     def node_status_since(self, node: Node) -> int:
-        """Since when, in seconds since the epoch, the node is faulty or healthy; 0 for unknown."""
+        """The time (s since the epoch) since which the node is faulty or healthy; 0 for unknown."""
         plugins = [plugin for plugin, _ in self._node_fault]
         faulty = [plugin for plugin in plugins if self._ask(plugin, "node_fault", None, node) is not None]
         since = [self._ask(plugin, "node_status_since", 0, node) for plugin in faulty or plugins]
@@ -203,7 +203,7 @@ class Hooks:
         return any(self._allowing(victim, beneficiary))
 
     def explain_eviction(self, victim: Gang, beneficiary: Beneficiary) -> str:
-        """Why the first plugin that allows the eviction does; empty where none does."""
+        """The reason of the first plugin that allows the eviction; empty if none does."""
         answers = (
             self._ask(plugin, "explain_eviction", "", victim, beneficiary, view)
             for plugin, view in self._may_evict
@@ -218,7 +218,7 @@ class Hooks:
         )
 
     def queue_eviction_limits(self, beneficiary: Beneficiary) -> list[QueueEvictionLimit]:
-        """How much of which queues may be evicted for the beneficiary."""
+        """The limits of all plugins on evictions from queues for the beneficiary."""
         found: list[QueueEvictionLimit] = []
         for plugin, view in self._with("queue_eviction_limits"):
             try:
@@ -229,7 +229,7 @@ class Hooks:
         return found
 
     def pod_eviction_limits(self) -> list[PodEvictionLimit]:
-        """How many of which pods may be evicted in all."""
+        """The limits of all plugins on evictions of pods."""
         found: list[PodEvictionLimit] = []
         for plugin, view in self._with("pod_eviction_limits"):
             try:
@@ -241,7 +241,7 @@ class Hooks:
         return found
 
     def protected_until(self, victim: Gang, beneficiary: Gang) -> int:
-        """Until when (ms) the victim may not be evicted for the beneficiary; 0 for now."""
+        """The time (ms) before which the victim may not be evicted for the beneficiary; 0 for none."""
         ends = [
             self._ask(plugin, "protected_until", NEVER, victim, beneficiary, view)
             for plugin, view in self._protected_until
@@ -257,7 +257,7 @@ class Hooks:
 
 
 def _may_not_read_time(plugin: Plugin, hook: str) -> bool:
-    """Whether a time that the hook reads would make a lasting answer that nobody knows to end."""
+    """Whether an answer of the hook could change with time while refusals assume that it holds."""
     kind = type(plugin)
     lasting = any(overrides(kind, lasting_hook) for lasting_hook in LASTING_HOOKS)
     return hook in (*LASTING_HOOKS, "open") and lasting and not overrides(kind, "valid_until")

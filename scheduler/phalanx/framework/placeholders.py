@@ -1,8 +1,8 @@
-"""Placeholder pods for members that do not exist yet: capacity is held for them, and they are never bound.
+"""Create placeholder pods for members that do not exist yet. Capacity is held for them; they are never bound.
 
-A placeholder has the shape of a lost member or, where the PodGroup reserves, of a role. Existing members of
-the role give its shape better than the declared requests. Placeholders have no affinity terms: those count
-when the pods exist.
+A placeholder has the shape of a lost member or, if the PodGroup reserves capacity, of a role. The shape of a
+role is that of its existing members, else that of its declared requests. Placeholders have no affinity terms:
+these count when the pods exist.
 """
 
 from collections import Counter
@@ -24,14 +24,14 @@ from phalanx.model.names import PodUid
 from phalanx.model.pods import Pod, without_affinity_state
 
 Vacancy = tuple[str, str]
-"""The role and the subgroup that lack a member; empty for any."""
+"""The role and the subgroup that lack a member; an empty name stands for any."""
 
 
 def placeholders(gang: Gang, there: Sequence[Pod], had: Sequence[MemberCount] = ()) -> list[Pod]:
-    """One for each member that the gang lacks to its minimum, besides those that are `there`.
+    """One placeholder for each member that the minimum lacks besides the pods that are `there`.
 
-    `had` is the composition of the gang when it was complete. Members of unknown shape are left out, and all
-    beyond PLACEHOLDERS_MAX.
+    `had` is the composition of the gang when it was complete. There are no placeholders for members of
+    unknown shape, and at most PLACEHOLDERS_MAX.
     """
     if gang.minimum.is_reached(there):
         return []
@@ -45,9 +45,9 @@ def placeholders(gang: Gang, there: Sequence[Pod], had: Sequence[MemberCount] = 
 
 
 def _vacancies(gang: Gang, had: Sequence[MemberCount], there: Sequence[Pod]) -> list[Vacancy]:
-    """The vacancies: of subgroups, the innermost first, where the gang has any, else of roles.
+    """The vacancies of subgroups, the innermost first; of roles if the gang has no subgroups.
 
-    Where only some subgroups must start together, only as many as are missing of those that had started have
+    If only some subgroups must start together, only the missing number of subgroups that had started have
     vacancies.
     """
     if not gang.subgroups:
@@ -70,7 +70,7 @@ def _vacancies(gang: Gang, had: Sequence[MemberCount], there: Sequence[Pod]) -> 
 
 
 def _lost(had: Sequence[MemberCount], there: Iterable[Pod]) -> list[MemberCount]:
-    """The kinds of the members that are gone."""
+    """The kinds of the lost members."""
     present = Counter(kind_of(pod) for pod in there)
     gone = [(part, part.count - present[part.role, part.subgroup, part.shape.key]) for part in had]
     return [part for part, count in gone for _ in range(count)]
@@ -94,7 +94,7 @@ def _take(
     vacancy: Vacancy,
     around: Mapping[str, tuple[str, ...]],
 ) -> MemberCount | None:
-    """The kind of a lost member that fills the vacancy; the usual kind where none is known to be lost."""
+    """The kind of a lost member that fills the vacancy, else the usual kind."""
     matches = _matching(vacancy, around)
     for index, part in enumerate(lost):
         if matches(part):

@@ -1,10 +1,10 @@
 """The base class of all plugins: the hooks, what a plugin declares, and the answers it gives.
 
-A plugin overrides the hooks that it needs. It answers questions and never changes anything: actions act on
-the answers. A new plugin object is made for each cycle, so it may keep what it computes.
+A plugin overrides the hooks that it needs. It answers questions and changes nothing: actions act on the
+answers. A new plugin object is created for each cycle, so it may store what it computes.
 
-A class that could be wrong in silence is refused when it is defined: a misspelt hook, a hook with other
-parameters, a declaration of the wrong type, no hook at all.
+A class with an error that would otherwise go unnoticed is refused when it is defined: a misspelt hook, a hook
+with other parameters, a declaration of the wrong type, or no hook at all.
 """
 
 import inspect
@@ -54,18 +54,18 @@ NEVER: Final = 1 << 62
 """Milliseconds: later than any time."""
 
 Key = Any
-"""A value that compares with other keys of the same plugin; smaller comes first."""
+"""A value that compares with other keys of the same plugin; smaller is first."""
 
 
 class GangOrder(Struct, frozen=True):
-    """The place of a gang in its queue. Smaller comes first."""
+    """The place of a gang in its queue; smaller is first."""
 
     rank: Key = 0
-    """Compared first: a gang of smaller rank goes before all demands of larger rank, surplus included."""
+    """Compared first: a gang of smaller rank is tried before all demands of larger rank, surplus included."""
     key: Key = 0
     """Compared between gangs of equal rank and stage (repair, start, surplus)."""
     changes_at: int | None = None
-    """When time alone changes the rank, in milliseconds since the epoch; None for never."""
+    """The time (ms since the epoch) at which the rank changes by itself; None for never."""
 
 
 class Plugin(Declarations):
@@ -84,38 +84,38 @@ class Plugin(Declarations):
         """Compute once a cycle what other hooks need."""
 
     def valid_until(self, view: SessionView) -> int | None:
-        """Until when (ms since the epoch) the answers of this cycle hold; None while time changes none.
+        """The time (ms since the epoch) until which the answers hold; None if they do not depend on time.
 
-        It is about `node_filter`, `node_cost` and `rules`; other answers say it themselves. At that time a
-        cycle runs and gangs that were refused are tried again. A plugin that reads `view.now` for one of
-        these must override this hook.
+        It applies to `node_filter`, `node_cost` and `rules`; other answers contain a time of their own. At
+        that time a cycle runs and refused gangs are tried again. A plugin that reads `view.now` in one of
+        these hooks must override this hook.
         """
         return None
 
     def retry_key(self, view: SessionView) -> Hashable:
-        """Whatever else these answers depend on. Gangs that were refused are tried again when it changes.
+        """What else these answers depend on. Refused gangs are tried again when the value changes.
 
-        Nodes, pods, queues, the configuration and what the plugin declares are taken into account anyway.
-        The value must be one that JSON can hold.
+        Changes of nodes, pods, queues, the configuration and declared fields are detected without it. The
+        value must be representable in JSON.
         """
         return None
 
     # --- gangs --------------------------------------------------------------------------------------------
 
     def check_gang(self, gang: Gang, view: SessionView) -> Objection | None:
-        """Why the gang may not be tried at all, whatever is free; once per waiting gang."""
+        """The objection to trying the gang, whatever capacity is free; asked once per waiting gang."""
         return None
 
     def rules(self, gang: Gang, view: SessionView) -> tuple[Rule, ...]:
-        """What must hold for the pods of one placement together; once per attempt."""
+        """The rules that must hold for the pods of one placement together; asked once per attempt."""
         return ()
 
     # --- nodes --------------------------------------------------------------------------------------------
 
     def node_filter(self, pod: PodView, view: SessionView) -> NodeFilter | None:
-        """Which nodes pods of this class may use; None for all, the cheapest answer.
+        """A filter of the nodes that pods of this class may use; None for all, which is the cheapest answer.
 
-        Before a bind it is asked again for the single node: the view then has no gangs and no memory.
+        It is asked again before each bind, for the single node; the view then has no gangs and no memory.
         """
         return None
 
@@ -124,11 +124,11 @@ class Plugin(Declarations):
         return None
 
     def node_fault(self, node: Node) -> str | None:
-        """Why the node is faulty: it gets no new pods, and the breaker counts it. None for a healthy node."""
+        """The fault of the node, which then gets no new pods and counts for the breaker; None if healthy."""
         return None
 
     def node_status_since(self, node: Node) -> int:
-        """Since when, in seconds since the epoch, `node_fault` answers as it does; 0 for unknown."""
+        """The time (s since the epoch) since which `node_fault` has given its answer; 0 for unknown."""
         return 0
 
     # --- order --------------------------------------------------------------------------------------------
@@ -138,7 +138,7 @@ class Plugin(Declarations):
         return GangOrder()
 
     def queue_order(self, queue: Queue, view: SessionView) -> Key:
-        """The place of the queue among its siblings; it may depend on the use of this queue only."""
+        """The place of the queue among its siblings; it may depend on the usage of this queue only."""
         return 0
 
     # --- evictions ----------------------------------------------------------------------------------------
@@ -148,21 +148,21 @@ class Plugin(Declarations):
         return False
 
     def explain_eviction(self, victim: Gang, beneficiary: Beneficiary, view: SessionView) -> str:
-        """Why this plugin allows the eviction, for the victim's event."""
+        """The reason why this plugin allows the eviction, for the event of the victim."""
         return f"plugin {self.name} allows it"
 
     def queue_eviction_limits(
         self, beneficiary: Beneficiary, view: SessionView
     ) -> tuple[QueueEvictionLimit, ...]:
-        """How much of which queues may be evicted for the beneficiary, over all victims together."""
+        """Limits on what may be evicted from queues for the beneficiary, over all victims together."""
         return ()
 
     def pod_eviction_limits(self, view: SessionView) -> tuple[PodEvictionLimit, ...]:
-        """How many of which pods may be evicted in all; once per cycle that looks for victims."""
+        """Limits on the number of evicted pods in total; asked once per cycle that searches victims."""
         return ()
 
     def protected_until(self, victim: Gang, beneficiary: Gang, view: SessionView) -> int:
-        """Until when (ms) the victim may not be evicted for the beneficiary: 0 for now, NEVER for never."""
+        """The time (ms) before which the beneficiary may not evict the victim; 0 for none, or NEVER."""
         return 0
 
     def eviction_cost(self, gang: Gang, pods: Sequence[Pod], view: SessionView) -> int:

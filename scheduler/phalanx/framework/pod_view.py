@@ -1,4 +1,4 @@
-"""What node hooks see of a pod: its shape and the fields that their plugin declares.
+"""The view of a pod in node hooks: its shape and the fields that the plugin declares.
 
 All pods of one class share the answers of node hooks. The class is the shape with the fields that the
 enabled plugins declare, so an answer may depend on these and on nothing else of a pod.
@@ -28,7 +28,7 @@ class UndeclaredField(PluginError):
 
 
 class Declarations:
-    """What a plugin class declares; a plugin sets what it needs."""
+    """The declarations of a plugin class; a plugin sets those that it needs."""
 
     name: ClassVar[str]
     """The name in the configuration, and of the entry point."""
@@ -53,7 +53,7 @@ class PodView:
         self._plugin = plugin
         self._fields = pod.shape.declared or DeclaredFields()
         self.shape: Final = pod.shape if pod.shape.declared is None else replace(pod.shape, declared=None)
-        """Requests, selectors, affinity, tolerations: what the pod template says about nodes."""
+        """Requests, selectors, affinity and tolerations of the pods."""
         self.claims: Final = tuple(f"{pod.namespace}/{name}" for name in pod.shape.claims)
         """Keys (namespace/name) of the PersistentVolumeClaims that the pods mount."""
 
@@ -104,7 +104,7 @@ def _is_plain(found: inspect.Type) -> bool:
 
 
 class DeclaredReads(Struct, frozen=True):
-    """All that the enabled plugins declare."""
+    """The declarations of all enabled plugins together."""
 
     pod_namespace: bool = False
     pod_labels: frozenset[str] = frozenset()
@@ -152,7 +152,7 @@ class PodClasses:
         return replace(gang, members=members, roles=roles)
 
     def pod_with_fields(self, pod: Pod, group: PodGroupSpec = NO_POD_GROUP) -> Pod:
-        """The same for one pod of a gang; itself where no plugin declares anything, or if it has them."""
+        """The pod with its declared fields in its shape; the pod itself if no plugin declares any."""
         if not self._is_needed or pod.shape.declared is not None:
             return pod
         fields = DeclaredFields(

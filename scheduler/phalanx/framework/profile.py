@@ -1,7 +1,7 @@
-"""The default profile: which plugins are on, and in which order they are asked.
+"""The default profile: the enabled plugins, in the order in which they are asked.
 
-Where the order matters: the first objection to a gang is the one that users see; the first reason against a
-node is the one that is counted; keys of orders compare one plugin after the other.
+The order decides which objection to a gang users see (the first one) and which reason against a node is
+counted (the first one). Keys of orders compare one plugin after the other.
 """
 
 from typing import Final

@@ -1,4 +1,4 @@
-"""Finds plugins by the name of their entry point in the group `phalanx.plugins`, built-in or foreign."""
+"""Find plugins by the name of their entry point in the group `phalanx.plugins`, built-in or foreign."""
 
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
@@ -24,7 +24,7 @@ def load_plugins(config: SchedulerConfig) -> tuple[Plugin, ...]:
 
 
 def declared_reads(config: SchedulerConfig) -> DeclaredReads:
-    """All that the enabled plugins declare that they read: what must be decoded and kept."""
+    """The fields that the enabled plugins declare to read, which must be decoded and stored."""
     return reads_of(plugin for _, plugin in _enabled(config))
 
 
@@ -61,7 +61,7 @@ def plugin_class(name: str) -> type[Plugin]:
 
 @cache
 def _entry_points() -> tuple[EntryPoint, ...]:
-    """Looked up once: it reads the metadata of all installed distributions."""
+    """All entry points; cached, since this reads the metadata of all installed distributions."""
     return tuple(entry_points(group=ENTRY_POINT_GROUP))
 
 

@@ -1,27 +1,27 @@
-"""When a gang that was not placed is tried again: every rule that delays it, in one place.
+"""All rules that delay another attempt for a gang that was not placed.
 
     rule             delays                                             until
-    retry key        solving a refused demand again                     what its answer depends on changes
+    retry key        solving a refused demand again                     an input of its answer changes
     bind back-off    a gang of which a bind failed                      a time that doubles with each failure
     nomination       other victims for a gang that waits for victims    they have terminated, or
                                                                         nominationMinutes have passed
-    nomination rest  evictions for a gang for which they were in vain   nominationRestMinutes have passed
-    victim search    a search for victims for a gang that found none    a new queue has candidates, or more
-                                                                        may go, victimSearchSeconds later
-    new victims      a search for victims that were only just placed    FRESH_VICTIMS_MS have passed
+    nomination rest  evictions for a gang whose nominations failed      nominationRestMinutes have passed
+    victim search    a search for victims for a gang that found none    a new queue has candidates, or victims
+                                                                        increase, victimSearchSeconds later
+    new victims      a search for victims that were placed recently     FRESH_VICTIMS_MS have passed
     eviction check   evicting a victim again that was not deleted       EVICTION_CHECK_MS have passed
-    node avoidance   a gang on a node that failed it, if others fit     a time that doubles with each failure
+    node avoidance   a gang on a node where it failed, if others fit    a time that doubles with each failure
     move search      a search for moves for one gang                    consolidation.intervalSeconds passed
     move rest        moving a gang that started or moved lately         consolidation.restMinutes have passed
     cycle pause      the next cycle                                     as long as the last one took, bounded
     verdict delay    a cycle that can only change verdicts              VERDICT_DELAY_S have passed
 
-`RetryConfig`, the section `retry` of the configuration, has what operators tune. Back-off is exponential
-as in kube-scheduler: the first delay doubles with each failure, up to a longest one.
-`docs/configuration.md` has the same rules for users, with keys and defaults; a test compares the two.
+Operators tune the delays in `RetryConfig`, the section `retry` of the configuration. Back-off is exponential
+as in kube-scheduler: the first delay doubles with each failure, up to a maximum. `docs/configuration.md` has
+the same rules for users, with keys and defaults; a test compares the two.
 
 Invariant L8 of the simulator (`phalanx_simulator/invariants/processes.py`) bounds the bind back-off: at most
-BIND_REFUSALS_PER_MINUTE_MAX binds of one pod are refused in a minute. `parse_config` refuses a configuration
+BIND_REFUSALS_PER_MINUTE_MAX binds of one pod are refused in a minute. `parse_config` rejects a configuration
 that would exceed it.
 """
 
@@ -41,23 +41,23 @@ from phalanx.model.names import GangId
 from phalanx.model.snapshot import Snapshot
 
 CYCLE_PERIOD_MIN_S: Final = 0.02
-"""Seconds between the starts of two cycles at least: lets a burst of events become one snapshot."""
+"""Minimum seconds between the starts of two cycles: a burst of events becomes one snapshot."""
 
 CYCLE_PAUSE_MAX_S: Final = 0.1
-"""Seconds from one cycle to the next that has a trigger, at most."""
+"""Maximum seconds from the end of one cycle to the start of the next one that has a trigger."""
 
 VERDICT_DELAY_S: Final = 0.5
-"""Seconds until a cycle runs only to change verdicts: gangs that still lack members often come in a row."""
+"""Seconds before a cycle that only changes verdicts: often many gangs lack members one after the other."""
 
 EVICTION_CHECK_MS: Final = 10_000
 """Milliseconds after an eviction until a cycle checks it: a pod that is not deleted by then is evicted again,
-whatever the API server answered. Deleting takes well under a second."""
+whatever the API server answered. A deletion takes well under a second."""
 
 FRESH_VICTIMS_MS: Final = 5_000
-"""Milliseconds after which victims are searched again where some of them were only just placed."""
+"""Milliseconds after which victims are searched again if some gangs were placed too recently."""
 
 NODE_AVOIDANCE_DOUBLINGS_MAX: Final = 7
-"""Times that the avoidance of a node doubles: to a day by default, longer than repairs take."""
+"""Maximum doublings of the avoidance of a node: to a day by default, longer than repairs take."""
 
 BIND_REFUSALS_PER_MINUTE_MAX: Final = 20
 """Refused binds of one pod within a minute at most. Invariant L8 of the simulator checks it, whose
@@ -66,7 +66,7 @@ REFUSED_BINDS_MAX is equal. The default back-off leads to ten in the first minut
 _MINUTE_MS: Final = 60_000
 
 _BACKOFF_DOUBLINGS_MAX: Final = 30
-"""Times that a back-off doubles at most: beyond, it is at its longest anyway."""
+"""Maximum doublings of a back-off, which reaches its maximum before."""
 
 _DIGEST_BYTES: Final = 16
 
@@ -74,29 +74,29 @@ _Positive = Annotated[int, Meta(ge=1, le=10**9)]
 
 
 class RetryConfig(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """How long gangs wait before they are tried again."""
+    """The delays before gangs are tried again."""
 
     bind_backoff_first_milliseconds: _Positive = 100
-    """Back-off of a gang after its first failed bind. It doubles with each failure in a row."""
+    """Back-off of a gang after its first failed bind. It doubles with each consecutive failure."""
 
     bind_backoff_max_seconds: _Positive = 30
-    """Longest back-off after failed binds."""
+    """Maximum back-off after failed binds."""
 
     nomination_minutes: _Positive = 15
-    """Time for which freed capacity is held for the gang that evicted, after its victims have terminated."""
+    """Time for which freed capacity is nominated for the gang after its victims have terminated."""
 
     nomination_attempts: _Positive = 3
-    """Evictions in a row for one gang that come to nothing before it rests."""
+    """Consecutive failed nominations of a gang before nothing is evicted for it for some time."""
 
     nomination_rest_minutes: _Positive = 10
-    """Time before others are evicted for such a gang again."""
+    """The time in which nothing is evicted for such a gang."""
 
     victim_search_seconds: _Positive = 30
     """Time between two searches for victims while only the usage of candidate queues changes."""
 
     node_avoidance_minutes: _Positive = 10
-    """Time for which a gang avoids a node after a member failed there: resetting a GPU takes two minutes. It
-    doubles with each further failure of the gang on that node."""
+    """Time for which a gang avoids a node after a member failed there: the reset of a GPU takes two minutes.
+    It doubles with each further failure of the gang on that node."""
 
     @property
     def nomination_ms(self) -> int:
@@ -109,7 +109,7 @@ class RetryConfig(Struct, frozen=True, forbid_unknown_fields=True, rename="camel
         return self.victim_search_seconds * 1000
 
     def bind_backoff_ms(self, failures: int) -> int:
-        """Back-off (ms) after a failed bind that had so many failures in a row before it."""
+        """Back-off (ms) after a failed bind with this number of consecutive failures before it."""
         longest = self.bind_backoff_max_seconds * 1000
         return min(self.bind_backoff_first_milliseconds << min(failures, _BACKOFF_DOUBLINGS_MAX), longest)
 
@@ -129,24 +129,24 @@ class RetryConfig(Struct, frozen=True, forbid_unknown_fields=True, rename="camel
         return next(each.bind_backoff_max_seconds for each in longer if each.keeps_bind_refusals_bounded)
 
     def avoid_node_ms(self, failures: int) -> int:
-        """Time (ms) for which a gang avoids a node on which it failed so often before."""
+        """Time (ms) for which a gang avoids a node with this number of earlier failures of the gang."""
         return self.node_avoidance_minutes * 60_000 << min(failures, NODE_AVOIDANCE_DOUBLINGS_MAX)
 
     def attempts_in_row(self, nomination: Nomination | None) -> int:
-        """Evictions in a row that came to nothing for a gang; after a rest they are counted again from 0."""
+        """The number of consecutive failed nominations of a gang; after a rest it starts again from 0."""
         if nomination is None or nomination.attempts >= self.nomination_attempts:
             return 0
         return nomination.attempts
 
     def rests_until(self, nomination: Nomination | None, now: int) -> int | None:
-        """End (ms) of the rest of a gang for which evictions were in vain too often; None without a rest."""
+        """The end (ms) of the rest of a gang with too many failed nominations; None without a rest."""
         if nomination is None or nomination.attempts < self.nomination_attempts:
             return None
         until = nomination.until + self.nomination_rest_minutes * 60_000
         return until if now < until else None
 
     def next_victim_search_at(self, found: CandidateQueues, before: CandidateQueues) -> int | None:
-        """Time (ms) of the next search for victims: 0 for a new queue; None where no more may be taken."""
+        """The time (ms) of the next search for victims: 0 for a new queue; None if no more may be evicted."""
         if not set(before.queues).issuperset(found.queues):
             return 0
         grown = any(
@@ -158,19 +158,19 @@ class RetryConfig(Struct, frozen=True, forbid_unknown_fields=True, rename="camel
 
 
 def cycle_pause_s(took: float) -> float:
-    """Seconds to wait after a cycle that took so long.
+    """The pause in seconds after a cycle that took this many seconds.
 
-    Events that arrive meanwhile are decided together, and a decider that runs in a thread of this process
+    Events that arrive in the pause are decided together. A decider that runs in a thread of this process
     leaves half of the time to the event loop.
     """
     return max(CYCLE_PERIOD_MIN_S - took, min(took, CYCLE_PAUSE_MAX_S))
 
 
 class Refusals:
-    """Remembered refusals: a demand is not solved again while its retry key stays the same.
+    """Remembered refusals: a demand is not solved again while its retry key is unchanged.
 
-    The key is a digest of all that the answer depends on: the gang, its queues, the capacity, the
-    configuration, and what the session adds for reserved cells, held capacity and plugins.
+    The key is a digest of all inputs of the answer: the gang, its queues, the capacity, the configuration,
+    and the retry keys that the session adds for reserved cells, held capacity and plugins.
     """
 
     def __init__(
@@ -188,12 +188,12 @@ class Refusals:
         )
 
     def recall(self, gang: Gang, cause: str) -> Refusal | None:
-        """The refusal of an earlier cycle, None where something has changed since."""
+        """The refusal of an earlier cycle; None if its retry key has changed."""
         refusal = self._known.get(gang.id)
         return refusal if refusal and refusal.fingerprint == self.fingerprint(gang, cause) else None
 
     def fingerprint(self, gang: Gang, cause: str) -> str:
-        """The retry key of a demand of this gang, which is placed for this cause."""
+        """The retry key of the demand of this gang with this cause."""
         path = [replace(queue, past=None) for queue in self._queues.path(gang.queue)]
         content = msgspec.json.encode((cause, path), order="deterministic")
         whole = b"\n".join((self._base, content, _content(gang)))

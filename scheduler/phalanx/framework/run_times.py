@@ -1,14 +1,14 @@
-"""Forecasts when running gangs end: from their declared run time, else from earlier gangs of their kind.
+"""Forecast when running gangs end, from their declared run time or from earlier gangs of their kind.
 
-A gang that runs longer than expected is not ended. Its expected run time doubles each time that it passes: a
-wrong run time moves an expected end but never removes it.
+A gang that runs longer than expected is not ended. Whenever its expected run time has passed, it is doubled:
+a wrong run time changes an expected end but never removes it.
 
-A gang that declares nothing is expected to run as long as the last gangs of its kind that succeeded and whose
-pods still exist. Gangs of a kind have the same queue, namespace, minMember and name (or controller), apart
-from a number at the end of the name. Other running gangs have an assumed run time, by default a day: 97 % of
-the jobs of Microsoft's Philly trace (msr-fiddle/philly-traces) ended within one. Pods that are always
-restarted, and pods of other schedulers, have none. No gang is placed ahead of others because of an assumed
-run time.
+A gang that declares no run time is expected to run as long as the last gangs of its kind that succeeded and
+whose pods still exist. Gangs of a kind have the same queue, namespace, minMember and name (or controller),
+apart from a number at the end of the name. Other running gangs have an assumed run time, by default a day:
+97 % of the jobs of Microsoft's Philly trace (msr-fiddle/philly-traces) ended within a day. Pods that are
+always restarted, and pods of other schedulers, have no assumed run time. No gang is placed before others
+because of an assumed run time.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -25,16 +25,16 @@ from phalanx.model.names import QueueName
 from phalanx.model.pods import Pod
 
 ASSUMED_RUN_MIN_MS: Final = 60_000
-"""Milliseconds that a gang of unknown run time runs at least: many fail at once."""
+"""Minimum run time in milliseconds of a gang of unknown run time: many fail soon after their start."""
 
 DELETION_EXPECTED_MS: Final = 30_000
 """Milliseconds until a gang that is being deleted is gone: the usual grace period of a pod."""
 
 OBSERVED_RUNS_MIN: Final = 3
-"""Runs of a kind that are needed for a forecast: a single one may be chance."""
+"""Minimum number of runs of a kind for a forecast: a single run may not be typical."""
 
 OBSERVED_RUNS_MAX: Final = 8
-"""Last runs of a kind that count: older ones may have been other work."""
+"""Maximum number of runs of a kind for a forecast, the last ones: older ones may have been other work."""
 
 Kind = tuple[GangKind, str, QueueName, str, int]
 """Gangs of one kind are expected to run equally long."""
@@ -72,7 +72,7 @@ class End(Struct, frozen=True):
 
 
 def declared(runtime: Runtime) -> Expected | None:
-    """The declared run time: the maximum, else the estimate; None where neither is declared."""
+    """The declared run time: the maximum, else the estimate, else None."""
     planned = runtime.max_ms or runtime.estimate_ms
     if planned is None:
         return None
@@ -98,7 +98,7 @@ def _next_end(began: int, run_ms: int, now: int) -> int:
 
 
 class RunTimeForecast:
-    """Forecasts for the gangs of one session; None where nothing is known or assumed."""
+    """Forecasts for the gangs of one session; None if no run time is known or assumed."""
 
     def __init__(self, gangs: Collection[Gang], config: SchedulerConfig, *, now: int) -> None:
         self._gangs = gangs
@@ -110,7 +110,7 @@ class RunTimeForecast:
         )
 
     def end_of(self, gang: Gang) -> End | None:
-        """When the capacity of a gang that has nodes is expected to be free."""
+        """The time at which the capacity of a gang that has nodes is expected to be free."""
         holding = [pod for pod in gang.members if pod.holds_node]
         if holding and all(pod.deleting for pod in holding):
             soon = self._now + DELETION_EXPECTED_MS
@@ -118,9 +118,9 @@ class RunTimeForecast:
         return self._end(gang, self._expected(gang) or self._assumed_of(holding))
 
     def end_if_placed(self, gang: Gang) -> End | None:
-        """When members that got a node now would end, together with those that have one.
+        """The end of the gang if its other members were placed now.
 
-        A gang begins when the kubelet starts the first of its remaining members.
+        The run begins when the kubelet starts the first of the remaining members.
         """
         return self._end(gang, self._expected(gang))
 
@@ -136,12 +136,12 @@ class RunTimeForecast:
         return self._assumed if may_end else None
 
     def end_after(self, gang: Gang, start: int) -> int | None:
-        """When a gang that starts at this time would end."""
+        """The planned end (ms) of a gang that starts at this time."""
         expected = self._expected(gang)
         return start + expected.planned_ms if expected is not None else None
 
     def expected_ms(self, gang: Gang) -> int | None:
-        """How long the gang is planned to run; None where nothing is known."""
+        """The planned run time of the gang; None if unknown."""
         expected = self._expected(gang)
         return expected.planned_ms if expected is not None else None
 
@@ -154,7 +154,7 @@ class RunTimeForecast:
 
 
 def observed(gangs: Iterable[Gang]) -> dict[Kind, Expected]:
-    """Per kind with enough runs, the shortest and the longest of its last runs."""
+    """For each kind with enough runs, the shortest and the longest of its last runs."""
     runs: dict[Kind, list[tuple[int, int]]] = {}
     for gang in gangs:
         spans = [pod.ran for pod in gang.members if pod.ran is not None]
@@ -177,6 +177,6 @@ def kind_of(gang: Gang) -> Kind:
 
 
 def _stem(name: str) -> str:
-    """The name without the part behind the last dash, where that has a digit: nightly-29384756, train-3."""
+    """The name without the part after the last dash if that has a digit: nightly-29384756, train-3."""
     head, _, last = name.rpartition("-")
     return head if head and any(letter.isdigit() for letter in last) else name

@@ -1,4 +1,4 @@
-"""Running sums over mappings that change little between cycles: only the changes are added up."""
+"""Running sums over mappings that change little between cycles: only changed parts are added."""
 
 from collections.abc import Hashable, Mapping
 from typing import Any, Final, Generic, TypeVar
@@ -6,7 +6,7 @@ from typing import Any, Final, Generic, TypeVar
 from phalanx.model.resources import Resources, sum_of
 
 RUNNING_SUM_CHANGES_PART: Final = 4
-"""A sum of whose parts more than one in so many changed is added up again: faster than one by one."""
+"""If more than one in this many parts has changed, the whole sum is computed again, which is faster."""
 
 K = TypeVar("K", bound=str)
 
@@ -73,7 +73,7 @@ class RunningSums:
         return running.of(parts)
 
     def forget_unused(self) -> None:
-        """Forget sums that were not used since the last call: their queues are gone."""
+        """Remove sums that were not used since the last call: their queues do not exist any more."""
         used, self._used = self._used, set()
         self._sums = {purpose: each for purpose, each in list(self._sums.items()) if purpose in used}
 

@@ -1,4 +1,4 @@
-"""One cycle's view of a snapshot. Actions change it through statements and `refuse` only."""
+"""The session: the state of one cycle. Actions change it through statements and `refuse` only."""
 
 from collections.abc import Mapping
 from functools import cached_property
@@ -44,7 +44,7 @@ V = TypeVar("V")
 
 
 class Session:
-    """Plugins see it as a SessionView."""
+    """The state of one cycle: the snapshot and all decisions so far. Plugins see it as a SessionView."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class Session:
         cache: SessionCache | None = None,
         ignore_faults: bool = False,
     ) -> None:
-        """`cache` holds values of the last session. `ignore_faults`: as if all nodes were healthy."""
+        """`cache` holds values of the last session. `ignore_faults`: treat all nodes as healthy."""
         self.snapshot = snapshot
         self.config = config
         self.cycle = snapshot.memory.cycle + 1
@@ -67,7 +67,7 @@ class Session:
         self.affinity_index = AffinityIndex(snapshot) if snapshot.pod_affinity_terms else None
         """None while no pod has affinity terms."""
         self.gangs: Mapping[GangId, Gang] = MappingProxyType(self._with_classes(_in_order(snapshot.gangs)))
-        """Sorted by id. The shapes of their pods hold what decides about nodes in this session."""
+        """Sorted by id. Shapes of pods include the declared fields and affinity states of this session."""
         self.queues = QueueTree(snapshot.queues)
         self.ledger = Ledger(snapshot, self.queues, self.sums)
         self.topologies = Topologies(snapshot.topologies, self.nodes, config.default_topology)
@@ -79,7 +79,7 @@ class Session:
         self._eligibility: dict[ShapeKey, tuple[tuple[int, ...], Eligibility]] = {}
         self.plugins.open()
         self.retry_key: list[object] = list(self.plugins.retry_key)
-        """What answers depend on besides capacity, gangs and queues; refusals hold while it is the same."""
+        """Inputs of answers besides capacity, gangs and queues; refusals hold while it is unchanged."""
 
     def _with_classes(self, gangs: Mapping[GangId, Gang]) -> Mapping[GangId, Gang]:
         if self.plugins.reads.extends_shapes:
@@ -102,7 +102,7 @@ class Session:
 
     @property
     def memory(self) -> Memory:
-        """What the last cycle handed on."""
+        """The memory of the last cycle."""
         return self.snapshot.memory
 
     @property
@@ -122,26 +122,26 @@ class Session:
 
     @property
     def sums(self) -> RunningSums:
-        """Sums that go on from those of the last session."""
+        """Running sums, which continue those of the last session."""
         return self._cache.sums
 
     @cached_property
     def run_times(self) -> RunTimeForecast:
-        """How long gangs are expected to run."""
+        """Forecasts of the ends of gangs."""
         return RunTimeForecast(self.gangs.values(), self.config, now=self.now)
 
     def expected_runtime_ms(self, gang: Gang) -> int | None:
-        """How long the gang is expected to run once it has started; None where nothing is known."""
+        """The expected run time of the gang from its start; None if unknown."""
         return self.run_times.expected_ms(gang)
 
     @cached_property
     def waiting(self) -> tuple[Gang, ...]:
-        """Gangs of which some member needs a node, as the cycle began."""
+        """Gangs with a member that needed a node at the begin of the cycle."""
         return tuple(gang for gang in self.incomplete if gang.has_waiting)
 
     @cached_property
     def incomplete(self) -> tuple[Gang, ...]:
-        """All gangs but those that have what they need, on nodes with which nothing is wrong."""
+        """All gangs but those whose members are all on healthy nodes."""
         return self._cache.incomplete(self.gangs, self.facts)
 
     @property
@@ -151,16 +151,16 @@ class Session:
 
     @cached_property
     def preempted(self) -> Mapping[GangId, GangId]:
-        """Gangs that were evicted for others, each with the gang for which it went, as the cycle began."""
+        """Gangs that were evicted before this cycle, each with its beneficiary."""
         remembered = self.snapshot.memory.preempted
         return preempted(self.incomplete, remembered, scheduler_name=self.config.scheduler_name)
 
     def statement(self) -> Statement:
-        """A tentative set of changes: commits at the end of its `with` block, rolls back on an exception."""
+        """A tentative set of changes; an exception in its `with` block rolls it back."""
         return Statement(self, self._changes)
 
     def free(self, node: NodeName) -> Resources:
-        """What is free on a node now; negative where it is over-committed."""
+        """The free amounts of a node now; negative if it is over-committed."""
         changed = self._changes.free.get(node)
         return self.nodes[node].free if changed is None else changed
 
@@ -169,7 +169,7 @@ class Session:
         return self._changes.pods.get(pod.uid) or first_state(pod)
 
     def gang_state(self, gang: Gang) -> GangState:
-        """What this cycle did with the gang so far."""
+        """The state of the gang in this cycle."""
         return self._changes.gangs.get(gang.id, GangState.UNTRIED)
 
     def assigned_nodes(self, gang: Gang) -> tuple[NodeName, ...]:
@@ -177,7 +177,7 @@ class Session:
         return self._changes.assigned_nodes.get(gang.id, ())
 
     def eligibility(self, pod: Pod) -> Eligibility:
-        """Where pods of this shape may run now; the same for all pods of a shape."""
+        """The eligibility of all nodes for pods of this shape now."""
         pod = self._pod_classes.pod_with_fields(pod)
         key, version = pod.shape.key, self.eligibility_version(pod)
         known = self._eligibility.get(key)
@@ -191,21 +191,21 @@ class Session:
         return evaluate(self.nodes, unusable, filters, costs)
 
     def eligibility_version(self, pod: Pod) -> tuple[int, ...]:
-        """Equal while nothing that was placed has changed where pods of this shape may run."""
+        """Equal while no placement has changed the eligibility of nodes for pods of this shape."""
         state = pod.shape.affinity_state
         return () if state is None or self.affinity_index is None else self.affinity_index.version(state)
 
     def objection(self, gang: Gang) -> Objection | None:
-        """The first objection that a plugin has to trying the gang at all."""
+        """The first objection of a plugin to trying the gang."""
         return self.plugins.objection(gang)
 
     def reserve_cells(self, cells: ReservedCells) -> None:
-        """These domains are for gangs of their queues only; what depends on that is asked after it."""
+        """Reserve these cells for their queues. It must precede all questions that depend on cells."""
         self.cells = cells
         self.retry_key.append(cells)
 
     def refuse(self, gang: Gang, verdict: Verdict) -> None:
-        """Give up on the gang for this cycle, or on what it has left to place; say what of it was ignored."""
+        """Set the verdict of a gang of which some pods are not placed; ignored fields become evidence."""
         check_gang_transition(gang, self.gang_state(gang), GangState.REFUSED)
         self._changes.gangs[gang.id] = GangState.REFUSED
         ignored = [Evidence(subject="ignored", finding=hint) for hint in gang.ignored]
@@ -215,29 +215,29 @@ class Session:
 
     @property
     def may_evict(self) -> bool:
-        """Whether anything may be evicted in this cycle."""
+        """Whether pods may be evicted in this cycle."""
         return not self.health.is_open
 
     @cached_property
     def fair_shares(self) -> FairShares:
-        """What each queue is entitled to, as things stood when the session was opened."""
+        """The fair shares of queues at the begin of the cycle."""
         return FairShares(self)
 
     @cached_property
     def past_usage(self) -> Mapping[QueueName, PastUsage]:
-        """What each queue used lately on average."""
+        """The decayed average usage of each queue."""
         half_life = self.config.fairness.usage_half_life_ms
         known = self.memory.past_usage
         return past_usage(self.queues, known, self.ledger.usage, now=self.now, half_life=half_life)
 
     def is_out_of_service(self, name: NodeName) -> bool:
-        """Whether a node is faulty or cordoned: something that is wrong with it, not what pods ask of it."""
+        """Whether a node is unavailable for all pods: faulty or cordoned."""
         node = self.nodes[name].node
         return name in self.faults or node != node.as_available
 
     @cached_property
     def health(self) -> HealthState:
-        """Since when nodes are good or bad, and whether the breaker is open."""
+        """The health transitions of nodes, and the state of the breaker."""
         snapshot, config = self.snapshot, self.config.tolerance
         reported = {}
         if not snapshot.memory.cycle:
@@ -253,12 +253,12 @@ class Session:
 
     @cached_property
     def largest_free(self) -> Resources:
-        """Per resource, the most that was free on one node as the cycle began."""
+        """For each resource, the largest free amount of a node at the begin of the cycle."""
         return largest(state.free for state in self.nodes.values())
 
     @property
     def changed_nodes(self) -> list[NodeName]:
-        """Every node whose free amounts changed, in order and with repetitions; it only grows."""
+        """A log of the nodes whose free amounts changed, with repetitions; entries are only appended."""
         return self._changes.nodes
 
     @property
@@ -273,16 +273,16 @@ class Session:
 
     @property
     def capacity_holds(self) -> tuple[CapacityHold, ...]:
-        """Capacity that is held for members which do not exist yet, in the order of the decisions."""
+        """Capacity that is held for members that do not exist yet, in the order of the decisions."""
         return tuple(self._changes.capacity_holds)
 
     @property
     def nominated(self) -> tuple[tuple[QueueName, Resources], ...]:
-        """Nominated capacity, which waits for victims to end, on the accounts of queues."""
+        """Nominated capacity that is charged to queues, while victims have not terminated."""
         return tuple(self._changes.nominated)
 
     def held_usage(self) -> Mapping[QueueName, Resources]:
-        """Per queue, its descendants included, the part of its use that no pod has: held or nominated."""
+        """For each queue with its descendants, the usage without pods: held or nominated capacity."""
         found: dict[QueueName, Resources] = {}
         uses = [
             (hold.gang.queue, total_requests(pods))
@@ -296,12 +296,12 @@ class Session:
 
     @property
     def verdicts(self) -> Mapping[GangId, Verdict]:
-        """Why gangs were refused so far."""
+        """The verdicts so far."""
         return self._verdicts
 
 
 class _WithoutTime(Session):
-    """The same session for a plugin that reads no time: its lasting answers would hold for ever."""
+    """The session for a plugin that must not read the time, since it does not override `valid_until`."""
 
     __slots__ = ("_plugin",)
 
@@ -319,7 +319,7 @@ class _WithoutTime(Session):
 
 
 def _check_annotations(snapshot: Snapshot, reads: DeclaredReads) -> None:
-    """Raise ConfigError where the snapshot lacks annotations that a plugin reads: it was made without it."""
+    """Raise ConfigError if the snapshot was made without annotations that a plugin reads."""
     kept = (snapshot.pod_annotations, snapshot.node_annotations)
     for keys, read in zip(kept, (reads.pod_annotations, reads.node_annotations), strict=True):
         missing = sorted(read.difference(keys)) if keys is not None else []
@@ -328,7 +328,7 @@ def _check_annotations(snapshot: Snapshot, reads: DeclaredReads) -> None:
 
 
 def _in_order(mapping: Mapping[K, V]) -> Mapping[K, V]:
-    """Sorted by key, as it mostly is."""
+    """The mapping sorted by key; the mapping itself if it is sorted, which is usual."""
     keys = list(mapping)
     ordered = sorted(keys)
     return mapping if keys == ordered else {key: mapping[key] for key in ordered}

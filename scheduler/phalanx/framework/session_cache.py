@@ -1,7 +1,7 @@
-"""Values of the last session that save work in the next one, since little changes between cycles.
+"""Cache values of a session for the next one, since little changes between cycles.
 
-Cached values never change a decision: each is compared with the input that it was computed from. They are
-replaced whole and never modified, so that overlapping sessions may be slower but not wrong.
+Cached values never change a decision: a value is used only if its inputs are unchanged. Values are replaced
+and never modified, so overlapping sessions may be slower but not wrong.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ Complete = Mapping[GangId, Gang]
 
 
 class SessionCache:
-    """One per sequence of cycles; a single session has its own."""
+    """The cache of a sequence of cycles."""
 
     def __init__(self) -> None:
         self.sums = RunningSums()
@@ -31,7 +31,7 @@ class SessionCache:
         config: SchedulerConfig,
         fault_checks: Sequence[FaultCheck],
     ) -> NodeFacts:
-        """The facts of the last session while no node has changed."""
+        """The facts of these nodes; those of the last session if no node has changed."""
         nodes = tuple([state.node for state in states.values()])
         known = self._facts
         if known is not None and known[0] == config and known[1].nodes == nodes:

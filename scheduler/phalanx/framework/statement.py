@@ -33,7 +33,7 @@ from phalanx.model.pods import Device, Pod
 from phalanx.model.resources import Resources, add, scale, subtract
 
 _NO_LABELS: Final[Mapping[str, str]] = {}
-_NO_HOMES: Final[Mapping[NodeName, Mapping[str, str]]] = {}
+_NO_NODE_LABELS: Final[Mapping[NodeName, Mapping[str, str]]] = {}
 
 Assignments = Sequence[tuple[NodeName, Sequence[Pod]]]
 """Pods by the node that they are assigned to."""
@@ -58,7 +58,7 @@ class DoesNotFit(Exception):
 
 
 class Changes:
-    """All changes of a cycle so far. What is absent is as in the snapshot."""
+    """All changes of a cycle so far. Values that are absent here are as in the snapshot."""
 
     def __init__(self) -> None:
         self.free: dict[NodeName, Resources] = {}
@@ -120,7 +120,7 @@ class Statement:
         level: str = "",
         domain: str = "",
         within: Mapping[str, str] = _NO_LABELS,
-        homes: Mapping[NodeName, Mapping[str, str]] = _NO_HOMES,
+        node_labels: Mapping[NodeName, Mapping[str, str]] = _NO_NODE_LABELS,
         devices: Devices = NO_DEVICES,
     ) -> None:
         """Assign pods of the gang to nodes, and GPU shares to devices: to these, else by best fit.
@@ -151,12 +151,12 @@ class Statement:
                 level=level,
                 domain=domain,
                 domain_labels=within,
-                node_labels=homes,
+                node_labels=node_labels,
             )
         )
 
     def hold_capacity(self, *, gang: Gang, assignments: Assignments, devices: Devices = NO_DEVICES) -> None:
-        """Hold capacity for members that do not exist yet, on nodes and in the account of the queue.
+        """Hold capacity for members that do not exist yet, on nodes and in the accounts of the queue.
 
         GPU shares are assigned as in `place`. Raises DoesNotFit.
         """
@@ -164,12 +164,11 @@ class Statement:
         taken = tuple((node, tuple(pods)) for node, pods in assignments)
         self._changes.capacity_holds.append(CapacityHold(gang, taken, devices))
 
-    def nominate(self, *, queue: QueueName, usage: Usage, booked: Usage, coming: Assignments = ()) -> None:
-        """Take capacity that is nominated for a gang of this queue; `booked` counts on the account of the
-        queue.
+    def nominate(self, *, queue: QueueName, usage: Usage, booked: Usage, expected: Assignments = ()) -> None:
+        """Take capacity that is nominated for a gang of this queue, and charge the queue for `booked`.
 
-        Free amounts may become negative, since victims may not have ended. Pods that are `coming` count for
-        affinity and anti-affinity; that is always rolled back.
+        Free amounts may become negative, since victims may still be running. `expected` pods count for
+        affinity and anti-affinity; a statement with such pods is always rolled back.
         """
         for node, amounts in usage.items():
             if node in self._session.nodes:
@@ -180,12 +179,12 @@ class Statement:
             self._changes.nominated.append((queue, amounts))
             for account in ledger.accounts(queue, node):
                 self._set(ledger.amounts, account, add(ledger.amounts.get(account, {}), amounts))
-        for node, pods in coming:
+        for node, pods in expected:
             for pod in pods:
                 self._count_pod(pod, node, 1)
 
     def reserve_anti_affinity(self, absent: Assignments, by: int = 1) -> None:
-        """Let pods that do not exist yet repel others by anti-affinity; -1 undoes it."""
+        """Let pods that do not run yet repel others by anti-affinity; `by` -1 undoes it."""
         for node, pods in absent:
             for pod in pods:
                 self._count_pod(pod, node, by, is_absent=True)
@@ -193,7 +192,7 @@ class Statement:
     def evict(
         self, *, gang: Gang, pods: Sequence[Pod], reason: EvictionReason, message: str, beneficiary: str = ""
     ) -> None:
-        """Release these bound pods. What they use stays taken until they are gone."""
+        """Release these bound pods. Their capacity stays taken until they have terminated."""
         self._move_gang(gang, GangState.RELEASING)
         for pod in pods:
             self._move_pod(pod, PodState.RELEASING)
@@ -211,10 +210,10 @@ class Statement:
             )
 
     def assume_ended(self, *, queue: QueueName, used: Usage, booked: Usage, gone: Sequence[Pod] = ()) -> None:
-        """Assume that pods with this usage have ended; `booked` is the part on the account of the queue.
+        """Assume that pods with this usage have ended; `booked` is the part that is charged to the queue.
 
-        Always rolled back: it only answers what would fit then. Pods that are `gone` do not count for
-        affinity.
+        `gone` pods do not count for affinity any more. Such a statement is always rolled back: it answers
+        only what would fit then.
         """
         for node, amounts in used.items():
             if node in self._session.nodes:
@@ -229,9 +228,9 @@ class Statement:
                 self._count_pod(pod, pod.node, -1)
 
     def assume_free(self, *, usage: Usage, budgets: Mapping[Account, Resources]) -> None:
-        """Assume that so much more is free on nodes and in accounts, or less where negative.
+        """Assume that this much more is free on nodes and in accounts, or less where amounts are negative.
 
-        Always rolled back, as with `assume_ended`.
+        Such a statement is always rolled back, as with `assume_ended`.
         """
         for node, amounts in usage.items():
             if node in self._session.nodes:
@@ -291,7 +290,7 @@ class Statement:
         return devices
 
     def _count_affinity(self, assignments: Assignments) -> None:
-        """Count the pods for affinity terms. Raises DoesNotFit where anti-affinity forbids a node."""
+        """Count the pods for affinity terms. Raises DoesNotFit if anti-affinity forbids a node."""
         affinity_index = self._session.affinity_index
         if affinity_index is None:
             return
@@ -306,14 +305,14 @@ class Statement:
                 raise DoesNotFit(conflict)
 
     def _count_pod(self, pod: Pod, node: NodeName, by: int, *, is_absent: bool = False) -> None:
-        """Count one pod more or less on the node, or one that is to come while it is absent."""
+        """Count one pod more or less on the node; an absent pod only repels others."""
         affinity_index, state = self._session.affinity_index, pod.shape.affinity_state
         if affinity_index is not None and state is not None:
             for table, key, value in affinity_index.changes(state, node, by, is_absent=is_absent):
                 self._set(table, key, value)
 
     def _check_zones(self, assignments: Assignments) -> None:
-        """Raise DoesNotFit where the kubelet of a node may find no NUMA zone for one of the pods."""
+        """Raise DoesNotFit if the kubelet of a node may find no NUMA zone for one of the pods."""
         added: dict[NodeName, Counter[str]] = {}
         for node, pods in assignments:
             if self._session.nodes[node].node.numa is not None:

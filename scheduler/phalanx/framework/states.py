@@ -18,7 +18,7 @@ class PodState(StrEnum):
 
 
 class GangState(StrEnum):
-    """What the cycle has done with a gang so far."""
+    """What the cycle has decided about a gang so far."""
 
     UNTRIED = "Untried"
     PLACED = "Placed"

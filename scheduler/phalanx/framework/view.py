@@ -1,4 +1,4 @@
-"""What plugins see of a session: a read-only protocol that the session implements."""
+"""The read-only view of a session that plugins get; the session implements it."""
 
 from collections.abc import Mapping
 from typing import Protocol
@@ -25,9 +25,9 @@ from phalanx.model.snapshot import DisruptionBudget, VolumeClaim
 
 
 class SessionView(Protocol):
-    """One cycle as plugins see it."""
+    """The state of one cycle as plugins see it."""
 
-    # --- the cluster, as the cycle began ------------------------------------------------------------------
+    # --- the cluster at the begin of the cycle --------------------------------------------------------------
 
     @property
     def now(self) -> int:
@@ -71,30 +71,30 @@ class SessionView(Protocol):
 
     @property
     def memory(self) -> Memory:
-        """What the last cycle handed on."""
+        """The memory of the last cycle."""
 
     def expected_runtime_ms(self, gang: Gang) -> int | None:
-        """How long the gang is expected to run once it has started; None where nothing is known.
+        """The expected run time of the gang from its start; None if unknown.
 
-        The maximum or estimate of its PodGroup, else the longest of the last runs of gangs of its kind.
+        It is the maximum or estimate of its PodGroup, else the longest of the last runs of gangs of its kind.
         """
 
     # --- the queues ---------------------------------------------------------------------------------------
 
     @property
     def fair_shares(self) -> FairShares:
-        """Guarantees, fair shares and demand of queues, as the cycle began."""
+        """Guarantees, fair shares and demand of queues at the begin of the cycle."""
 
     @property
     def past_usage(self) -> Mapping[QueueName, PastUsage]:
-        """Decayed average use of each queue; empty where the configuration sets no half-life."""
+        """The decayed average usage of each queue; empty if the configuration sets no half-life."""
 
     @property
     def ledger(self) -> Ledger:
-        """The use of each queue now, with the placements of this cycle."""
+        """The usage of each queue now, with the placements of this cycle."""
 
     def held_usage(self) -> Mapping[QueueName, Resources]:
-        """Per queue, the part of its use that no pod has: capacity that is held or nominated."""
+        """For each queue, its usage without pods: held or nominated capacity."""
 
     # --- this cycle so far --------------------------------------------------------------------------------
 
@@ -104,7 +104,7 @@ class SessionView(Protocol):
 
     @property
     def affinity_index(self) -> AffinityIndex | None:
-        """Pods by topology domain, as affinity terms count them; None without any term."""
+        """Pods by topology domain, as affinity terms count them; None if there are no terms."""
 
     @property
     def placements(self) -> tuple[Placement, ...]:
@@ -112,7 +112,7 @@ class SessionView(Protocol):
 
     @property
     def capacity_holds(self) -> tuple[CapacityHold, ...]:
-        """Capacity that this cycle holds for members which do not exist yet."""
+        """Capacity that this cycle holds for members that do not exist yet."""
 
     def pod_state(self, pod: Pod) -> PodState:
         """The state of a pod now."""

@@ -1,10 +1,10 @@
-"""Gangs that may be moved so that another gang fits.
+"""Find the gangs that may be moved so that another gang fits.
 
-A gang is moved whole, and only while it is healthy: all members run, and each has a controller that creates
-it again. Its priority is that of the other gang or lower, whatever its queue: it loses no capacity, only its
-work since the last checkpoint, which should not be lost for less important work. Priority classes mean the
-same in all queues. `disruption`, minimum run times and disruption budgets hold as for preemption, budgets
-even where preemption may exceed them. After each start a gang rests before it is moved.
+A gang is moved whole, and only while it is healthy: all members run, and each has a controller that recreates
+it. Its priority must not be higher than that of the other gang. The queues do not matter, since a moved gang
+loses no capacity, only its work since the last checkpoint. `disruption`, minimum run times and
+PodDisruptionBudgets are respected as in preemption; budgets are hard limits here. A gang is not moved again
+before it has run for the configured time.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ from phalanx.model.pods import Pod, PodPhase, PodShape
 
 
 def is_plain(shape: PodShape, session: Session) -> bool:
-    """Whether amounts per node are all that matters for such pods."""
+    """Whether such pods need only amounts per node: no affinity, NUMA zones or GPU shares."""
     has_zones = bool(shape.numa and session.facts.numa_layouts)
     return shape.affinity_state is None and not has_zones and not requests_share(shape.requests)
 
@@ -47,11 +47,11 @@ class MovablePool:
     def __init__(self, session: Session, nominations: Nominations, moves: Moves) -> None:
         self._session = session
         self._busy = {*moves.open, *session.snapshot.memory.preempted}
-        self.on_their_way = frozenset(pod for each in nominations.open.values() for pod in each.victims)
+        self.nominated_victims = frozenset(pod for each in nominations.open.values() for pod in each.victims)
         self._units: dict[GangId, Movable | None] = {}
 
     def units_for(self, beneficiary: Gang) -> tuple[Movable, ...]:
-        """All gangs that may be moved for this gang; never the one for which it was evicted itself."""
+        """All gangs that may be moved for this gang; never the gang for which it was evicted itself."""
         evictor = self._session.snapshot.memory.preempted.get(beneficiary.id)
         found: list[Movable] = []
         for gang in self._session.gangs.values():
@@ -70,15 +70,15 @@ class MovablePool:
 
     def _unit_of(self, gang: Gang) -> Movable | None:
         if gang.id not in self._units:
-            unit = self._made(gang) if self._is_well(gang) else None
-            self._units[gang.id] = unit if unit is not None and self._may_come_back(unit) else None
+            unit = self._made(gang) if self._is_healthy(gang) else None
+            self._units[gang.id] = unit if unit is not None and self._may_restart(unit) else None
         return self._units[gang.id]
 
-    def _may_come_back(self, unit: Movable) -> bool:
-        """Whether only capacity could keep it waiting once it is created again."""
+    def _may_restart(self, unit: Movable) -> bool:
+        """Whether no plugin objects to the recreated gang."""
         return self._session.plugins.check_gang(unit.demand.gang) is None
 
-    def _is_well(self, gang: Gang) -> bool:
+    def _is_healthy(self, gang: Gang) -> bool:
         session = self._session
         if gang.id in self._busy or gang.is_finishing or session.assigned_nodes(gang):
             return False
@@ -96,7 +96,7 @@ class MovablePool:
             and pod.phase is PodPhase.RUNNING
             and pod.running_since > 0
             and pod.controller is not None
-            and not (pod.assumed or pod.deleting or pod.uid in self.on_their_way)
+            and not (pod.assumed or pod.deleting or pod.uid in self.nominated_victims)
             and pod.scheduler_name == self._session.config.scheduler_name
             and not (pod.problems or shape.unsupported or shape.invalid)
             and is_plain(shape, self._session)
@@ -106,13 +106,13 @@ class MovablePool:
         pods = tuple(pod for pod in gang.members if not pod.is_finished)
         used, booked = usage_of_pods(pods, self._session)
         cost = self._session.plugins.eviction_cost(gang, pods)
-        return Movable(gang, pods, cost, used, booked, _demand_afterwards(gang, pods))
+        return Movable(gang, pods, cost, used, booked, _demand_of_recreated(gang, pods))
 
 
-def _demand_afterwards(gang: Gang, pods: Sequence[Pod]) -> Demand:
-    """All members whole, as if they were created again."""
+def _demand_of_recreated(gang: Gang, pods: Sequence[Pod]) -> Demand:
+    """The demand to start all members, as if they had been recreated."""
     members = tuple(
         replace(pod, node=None, phase=PodPhase.PENDING, running_since=0, bind_backoff=None) for pod in pods
     )
-    anew = replace(gang, members=members, started=False, starts_over=True)
-    return Demand(anew, Stage.START, START, batches_of(members, whole=True))
+    recreated = replace(gang, members=members, started=False, starts_over=True)
+    return Demand(recreated, Stage.START, START, batches_of(members, whole=True))

@@ -1,7 +1,8 @@
-"""Plans the fewest moves with which a demand fits, and tries the plan with all rules.
+"""Plan the fewest moves with which a demand fits, and check the plan with all rules.
 
-The solver knows capacity, eligible nodes, and the domain that must hold a gang. Its plan is tried with the
-other rules: each gang on the nodes planned for it, else anywhere. A plan that fails is dropped.
+The defragmentation problem models capacity, eligible nodes, and the domain that must hold a gang. Its plan is
+checked by solving the placements with all rules: each gang on the nodes that are planned for it, else on any
+node. A plan that fails is dropped.
 """
 
 from collections.abc import Collection, Hashable, Sequence
@@ -21,62 +22,63 @@ from phalanx.model.names import NodeName, QueueName
 from phalanx.model.resources import NONE, Resources, add
 from phalanx.solver.defragmentation.engine import plan_moves
 from phalanx.solver.defragmentation.problem import MovePlan, MoveProblem, MoveResult, MoveUnit, PodSet, Vector
-from phalanx.solver.defragmentation.problem import Placements as PlannedSeats
+from phalanx.solver.defragmentation.problem import Placements as PlannedPlacements
 from phalanx.solver.engine import place
 from phalanx.solver.preemption.capacity import pods_that_fit
 from phalanx.solver.problem import Placed
 
 
 class Moved(Struct, frozen=True):
-    """A gang that is moved, and where it goes."""
+    """A gang that is moved, and its new assignments."""
 
     unit: Movable
-    seats: Assignments
+    assignments: Assignments
 
     @property
     def usage(self) -> Usage:
         """What it will use per node."""
-        return usage_of_assignments(self.seats)
+        return usage_of_assignments(self.assignments)
 
 
-class TriedMovePlan(Struct, frozen=True):
-    """A plan that passed the trial: where the demand goes, and which gangs are moved."""
+class CheckedMovePlan(Struct, frozen=True):
+    """A plan that satisfies all rules."""
 
-    seats: Assignments
+    assignments: Assignments
+    """The assignments of the demand."""
     moved: tuple[Moved, ...]
-    planned: MoveResult
+    result: MoveResult
+    """The plan of the solver, with its bounds."""
 
     @property
     def usage(self) -> Usage:
         """What the demand will use per node."""
-        return usage_of_assignments(self.seats)
+        return usage_of_assignments(self.assignments)
 
 
 class MovePlanner:
-    """Plans for the demands of one session, at its end."""
+    """Plans moves for the demands of one session, after all placements."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._problems = ProblemBuilder(session, may_grow=True)
 
     def fits(self, demand: Demand) -> bool:
-        """Whether the demand fits as things stand."""
+        """Whether the demand fits without any move."""
         return self._place(demand, None) is not None
 
     def plan(
         self, demand: Demand, units: Sequence[Movable], *, moves_max: int, effort: float
-    ) -> tuple[TriedMovePlan | None, float]:
+    ) -> tuple[CheckedMovePlan | None, float]:
         """The plan with the fewest moves, and the effort that it took."""
         problem, nodes = self._problem(demand, units, moves_max)
-        planned = plan_moves(problem, effort=effort)
-        if planned.plan is None:
-            return None, planned.spent
-        names = _Names(nodes)
-        for is_free in (False, True):
-            tried = self._try(demand, units, planned.plan, None if is_free else names)
-            if tried is not None:
-                return TriedMovePlan(*tried, planned), planned.spent
-        return None, planned.spent
+        result = plan_moves(problem, effort=effort)
+        if result.plan is None:
+            return None, result.spent
+        for names in (_Names(nodes), None):
+            checked = self._check(demand, units, result.plan, names)
+            if checked is not None:
+                return CheckedMovePlan(*checked, result), result.spent
+        return None, result.spent
 
     # --- the problem ----------------------------------------------------------------------------------------
 
@@ -93,7 +95,7 @@ class MovePlanner:
                 MoveUnit(
                     pods=len(unit.pods),
                     cost=unit.cost,
-                    frees=view.given(unit.used),
+                    frees=view.freed(unit.used),
                     pod_sets=view.parts(unit.demand),
                     domains=view.domains(unit.demand),
                 )
@@ -104,23 +106,27 @@ class MovePlanner:
         )
         return problem, view.nodes
 
-    # --- the trial ------------------------------------------------------------------------------------------
+    # --- the check ------------------------------------------------------------------------------------------
 
-    def _try(
+    def _check(
         self, demand: Demand, units: Sequence[Movable], plan: MovePlan, names: "_Names | None"
     ) -> tuple[Assignments, tuple[Moved, ...]] | None:
-        """Assignments for all under all rules: on the planned nodes, or without `names` on any."""
+        """Assignments of the demand and of all moved gangs; None if some rule is violated.
+
+        `names`: maps the plan to nodes; None allows any nodes.
+        """
         chosen = [units[unit] for unit in plan.units]
         planned_usage: list[Usage] = [{} for _ in chosen]
         if names is not None:
             planned_usage = [
-                names.usage(unit.demand, seats) for unit, seats in zip(chosen, plan.moved, strict=True)
+                names.usage(unit.demand, placements)
+                for unit, placements in zip(chosen, plan.moved, strict=True)
             ]
         with self._session.statement() as trial:
             for unit, usage in zip(chosen, planned_usage, strict=True):
                 trial.assume_ended(queue=unit.gang.queue, used=unit.used, booked=unit.booked)
                 trial.nominate(queue=unit.gang.queue, usage=usage, booked=usage)
-            seats = self._assign(demand, names.nodes(plan.placements) if names else None, trial)
+            assignments = self._assign(demand, names.nodes(plan.placements) if names else None, trial)
             moved: list[Moved] = []
             for unit, usage, where in zip(chosen, planned_usage, plan.moved, strict=True):
                 trial.assume_ended(queue=unit.gang.queue, used=usage, booked=usage)
@@ -128,17 +134,17 @@ class MovePlanner:
                 if found is not None:
                     moved.append(Moved(unit, found))
             trial.roll_back()
-        return (seats, tuple(moved)) if seats is not None and len(moved) == len(chosen) else None
+        return (assignments, tuple(moved)) if assignments is not None and len(moved) == len(chosen) else None
 
     def _assign(
         self, demand: Demand, nodes: frozenset[NodeName] | None, trial: Statement
     ) -> Assignments | None:
-        """Assignments on these nodes, or on any; the capacity is taken."""
-        seats = self._place(demand, nodes)
-        if seats is not None:
-            usage = usage_of_assignments(seats)
+        """Assignments on these nodes, or on any nodes; their capacity is taken."""
+        assignments = self._place(demand, nodes)
+        if assignments is not None:
+            usage = usage_of_assignments(assignments)
             trial.nominate(queue=demand.gang.queue, usage=usage, booked=usage)
-        return seats
+        return assignments
 
     def _place(self, demand: Demand, nodes: frozenset[NodeName] | None) -> Assignments | None:
         others = frozenset() if nodes is None else frozenset(self._session.nodes) - nodes
@@ -164,7 +170,7 @@ class _View:
         self._domains: dict[Hashable, dict[int, int]] = {}
 
     def _free_without(self, units: Sequence[Movable]) -> list[Vector]:
-        """What would be free per node without all of them."""
+        """The free amounts of each node without all of these gangs."""
         back: dict[NodeName, Resources] = {}
         for unit in units:
             for node, used in unit.used.items():
@@ -172,12 +178,12 @@ class _View:
         frees = (add(self._session.free(node), back.get(node, NONE)) for node in self.nodes)
         return [vector_of(free, self.resources) for free in frees]
 
-    def given(self, used: Usage) -> tuple[tuple[int, Vector], ...]:
-        """What an end frees."""
+    def freed(self, used: Usage) -> tuple[tuple[int, Vector], ...]:
+        """What is freed when pods with this usage end, by node number."""
         return tuple((self._index[node], vector_of(used[node], self.resources)) for node in sorted(used))
 
     def parts(self, demand: Demand) -> tuple[PodSet, ...]:
-        """One per batch."""
+        """One pod set per batch."""
         path = [queue.name for queue in self._session.queues.path(demand.gang.queue)]
         closed = {node for cell in self._session.cells.closed_to(path) for node in cell.nodes}
         return tuple(self._part(batch, closed, demand.gang.queue) for batch in demand.batches)
@@ -197,40 +203,42 @@ class _View:
         return PodSet(request, count, self._takes[key])
 
     def domains(self, demand: Demand) -> dict[int, int] | None:
-        """The domains of the required level, by number."""
-        wish = demand.gang.topology
-        if wish.required is None:
+        """The number of its domain of the required level, for each node; None if no level is required."""
+        topology = demand.gang.topology
+        if topology.required is None:
             return None
-        if wish not in self._domains:
-            homes = allowed_domains(self._session, constraints_of(self._session, demand.gang))
-            numbers = {home: number for number, home in enumerate(dict.fromkeys(homes.values()))}
-            self._domains[wish] = {self._index[node]: numbers[home] for node, home in homes.items()}
-        return self._domains[wish]
+        if topology not in self._domains:
+            domain_of = allowed_domains(self._session, constraints_of(self._session, demand.gang))
+            numbers = {domain: number for number, domain in enumerate(dict.fromkeys(domain_of.values()))}
+            self._domains[topology] = {
+                self._index[node]: numbers[domain] for node, domain in domain_of.items()
+            }
+        return self._domains[topology]
 
 
 class _Names:
-    """Maps indices of the problem back to nodes."""
+    """Maps node numbers of the problem to names."""
 
     def __init__(self, nodes: Sequence[NodeName]) -> None:
         self._nodes = nodes
 
-    def nodes(self, seats: PlannedSeats) -> frozenset[NodeName]:
-        """The nodes."""
-        return frozenset(self._nodes[place] for part in seats for place, _ in part)
+    def nodes(self, placements: PlannedPlacements) -> frozenset[NodeName]:
+        """The nodes of these placements."""
+        return frozenset(self._nodes[place] for part in placements for place, _ in part)
 
-    def usage(self, demand: Demand, seats: PlannedSeats) -> dict[NodeName, Resources]:
-        """What the demand uses there."""
+    def usage(self, demand: Demand, placements: PlannedPlacements) -> dict[NodeName, Resources]:
+        """What the demand uses on its planned nodes."""
         used: dict[NodeName, Resources] = {}
-        for batch, places in zip(demand.batches, seats, strict=True):
+        for batch, places in zip(demand.batches, placements, strict=True):
             for place_, count in places:
                 node = self._nodes[place_]
                 used[node] = add(used.get(node, NONE), total_requests(batch.pods[:count]))
         return used
 
 
-def usage_of_assignments(seats: Assignments) -> Usage:
-    """What the pods on these seats use per node."""
+def usage_of_assignments(assignments: Assignments) -> Usage:
+    """What the assigned pods use per node."""
     used: dict[NodeName, Resources] = {}
-    for node, pods in seats:
+    for node, pods in assignments:
         used[node] = add(used.get(node, NONE), total_requests(pods))
     return used

@@ -1,9 +1,9 @@
-"""Capacity of gangs in transit: evicted so that another gang fits, to start again on other nodes.
+"""Hold the new capacity of moved gangs, which were evicted so that another gang fits.
 
-Their new capacity is held from the eviction on: while their pods terminate, while their controllers create
-them again, and until as many pods as were evicted are there again. They come first in their queues, after
-gangs with nominated capacity. A move ends after its time, which starts again when the last grace period has
-ended.
+The capacity is held from the eviction on: while the pods terminate, while their controllers recreate them,
+and until as many pods as were evicted have nodes again. Moved gangs are tried first in their queues, after
+gangs with nominated capacity. A move expires; the time to its expiry starts again when the last grace period
+has ended.
 """
 
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ Kind = tuple[str, str, str]
 
 
 class Moves:
-    """The moves of earlier cycles that are not over, and those that this cycle begins."""
+    """The unfinished moves of earlier cycles, and those that this cycle begins."""
 
     def __init__(self, session: Session, nominations: Nominations) -> None:
         self._session = session
@@ -44,75 +44,75 @@ class Moves:
             self._origins[current] = origin
             self.open[current] = move
         self._held: dict[GangId, list[Pod]] = {}
-        self._coming: list[tuple[GangId, QueueName, Usage, Usage]] = []
-        self._begun: dict[GangId, Move] = {}
-        self._helped: set[GangId] = set()
+        self._expected: list[tuple[GangId, QueueName, Usage, Usage]] = []
+        self._new_moves: dict[GangId, Move] = {}
+        self._beneficiaries: set[GangId] = set()
         self._capacity = self._find_capacity(nominations) if self.open else {}
 
-    def keep(self) -> None:
-        """Take the capacity of all of them that is free."""
+    def hold_all(self) -> None:
+        """Hold the free part of the capacity of all moved gangs."""
         with self._session.statement() as statement:
             for gang in self.open:
                 self._take(gang, statement, *self._capacity[gang])
 
-    def lend(self, gang: GangId) -> None:
-        """Release the gang's own capacity while it is tried."""
+    def release_for(self, gang: GangId) -> None:
+        """Release the capacity that is held for a gang while the gang is tried."""
         if gang in self.open:
             usage, booked = self._capacity[gang]
             with self._session.statement() as statement:
                 self._take(gang, statement, _negative(usage), _negative(booked))
 
     def hold_rest(self, gang: GangId) -> None:
-        """Take what it has not used, unless all of it is there again."""
-        if gang in self.open and not self._is_back(gang):
+        """Hold the capacity that the gang did not use, unless all its pods have nodes again."""
+        if gang in self.open and not self._is_complete(gang):
             placed = usage_of(self._placed(gang))
             usage, booked = self._capacity[gang]
             self._capacity[gang] = beyond(usage, placed), beyond(booked, placed)
             with self._session.statement() as statement:
                 self._take(gang, statement, *self._capacity[gang])
 
-    def hold_coming(self, trial: Statement) -> None:
-        """Take the capacity meant for them that terminating pods hold, after their end was assumed."""
-        for gang, queue, usage, booked in self._coming:
-            if gang in self.open and self._is_back(gang):
+    def hold_expected(self, trial: Statement) -> None:
+        """Hold the capacity that terminating pods still hold for moved gangs; their end is assumed before."""
+        for gang, queue, usage, booked in self._expected:
+            if gang in self.open and self._is_complete(gang):
                 continue
-            is_partly_back = gang in self.open and bool(self._placed(gang))
-            trial.nominate(queue=queue, usage=usage, booked={} if is_partly_back else booked)
+            is_partly_placed = gang in self.open and bool(self._placed(gang))
+            trial.nominate(queue=queue, usage=usage, booked={} if is_partly_placed else booked)
 
-    def begin(self, beneficiary: Gang, seats: Usage, moved: Mapping[GangId, Move]) -> None:
+    def begin(self, beneficiary: Gang, usage: Usage, moved: Mapping[GangId, Move]) -> None:
         """Begin moves: hold the free capacity for the beneficiary and all moved gangs."""
-        went = {pod for move in moved.values() for pod in move.pods}
-        holders = [pod for gang in moved for pod in self._session.gangs[gang].members if pod.uid in went]
-        coming = usage_of(assigned_pods(holders))
+        evicted = {pod for move in moved.values() for pod in move.pods}
+        holders = [pod for gang in moved for pod in self._session.gangs[gang].members if pod.uid in evicted]
+        expected = usage_of(assigned_pods(holders))
         with self._session.statement() as statement:
             for gang, queue, wanted in [
-                (beneficiary.id, beneficiary.queue, seats),
+                (beneficiary.id, beneficiary.queue, usage),
                 *((gang, move.queue, move.usage) for gang, move in moved.items()),
             ]:
-                statement.nominate(queue=queue, usage=beyond(wanted, coming), booked={})
-                rest = beyond(coming, wanted)
-                self._coming.append((gang, queue, beyond(coming, rest), charged(wanted)))
-                coming = rest
-        self._begun.update(moved)
-        self._helped.add(beneficiary.id)
+                statement.nominate(queue=queue, usage=beyond(wanted, expected), booked={})
+                rest = beyond(expected, wanted)
+                self._expected.append((gang, queue, beyond(expected, rest), charged(wanted)))
+                expected = rest
+        self._new_moves.update(moved)
+        self._beneficiaries.add(beneficiary.id)
 
     def is_served(self, gang: GangId) -> bool:
-        """Whether capacity is held for it here, or moves were decided for it in this cycle."""
-        return gang in self.open or gang in self._helped
+        """Whether the gang is being moved, or other gangs are moved for it since this cycle."""
+        return gang in self.open or gang in self._beneficiaries
 
     def is_moving(self, gang: GangId) -> bool:
-        """Whether this gang was evicted to start again."""
+        """Whether this gang was evicted to be moved."""
         return gang in self._origins.values()
 
-    def left(self) -> dict[GangId, Move]:
-        """The moves that the next cycle must know."""
+    def unfinished(self) -> dict[GangId, Move]:
+        """The moves that the next cycle must remember."""
         waiting = {
-            self._origins[gang]: self._prolonged(gang) for gang in self.open if not self._is_back(gang)
+            self._origins[gang]: self._prolonged(gang) for gang in self.open if not self._is_complete(gang)
         }
-        return dict(sorted({**waiting, **self._begun}.items()))
+        return dict(sorted({**waiting, **self._new_moves}.items()))
 
     def content(self) -> list[tuple[GangId, Move]]:
-        """What answers may depend on: which capacity is held for which gang, not until when."""
+        """The moves without their expiry times, on which solutions do not depend."""
         return [(gang, replace(each, until=0)) for gang, each in sorted(self.open.items())]
 
     def _prolonged(self, gang: GangId) -> Move:
@@ -126,13 +126,14 @@ class Moves:
         statement.nominate(queue=self.open[gang].queue, usage=usage, booked=booked)
 
     def _is_pending(self, origin: GangId, move: Move) -> bool:
-        fresh = _fresh(self._session.gangs.get(origin), move)
-        return self._session.snapshot.now < move.until and len(fresh) < len(move.pods)
+        recreated = _recreated(self._session.gangs.get(origin), move)
+        return self._session.snapshot.now < move.until and len(recreated) < len(move.pods)
 
-    def _is_back(self, gang: GangId) -> bool:
+    def _is_complete(self, gang: GangId) -> bool:
+        """Whether as many pods as were evicted have nodes again."""
         move = self.open[gang]
-        there = len(_fresh(self._session.gangs.get(gang), move)) + len(self._placed(gang))
-        return there >= len(move.pods)
+        count = len(_recreated(self._session.gangs.get(gang), move)) + len(self._placed(gang))
+        return count >= len(move.pods)
 
     def _placed(self, gang: GangId) -> list[AssignedPod]:
         """Its pods that got nodes in this cycle."""
@@ -142,35 +143,36 @@ class Moves:
         return [AssignedPod(pod, nodes[pod.uid]) for pod in members if pod.uid in nodes]
 
     def _find_capacity(self, nominations: Nominations) -> dict[GangId, tuple[Usage, Usage]]:
-        """What to take on nodes and on the account of its queue, by gang.
+        """For each moved gang, what to take on nodes and what to charge to its queue.
 
-        What terminating pods hold is free for no gang, so it is not taken: what is not meant for nominated
-        gangs is meant for the moved ones.
+        Capacity that terminating pods still hold is free for no gang, so it is not taken. First the nominated
+        gangs get it, then the moved gangs.
         """
         holders = self._held = self._holders()
-        coming = usage_of(assigned_pods(chain.from_iterable(holders.values())))
+        expected = usage_of(assigned_pods(chain.from_iterable(holders.values())))
         moving = {pod.uid for pods in holders.values() for pod in pods}
         for gang, nomination in nominations.open.items():
             if moving.intersection(nomination.victims):
-                coming = beyond(coming, self._meant_for(gang, nomination, nominations))
+                expected = beyond(expected, self._nominated_part(gang, nomination, nominations))
         found: dict[GangId, tuple[Usage, Usage]] = {}
         for gang, move in self.open.items():
-            fresh = _fresh(self._session.gangs.get(self._origins[gang]), move)
-            needed = beyond(move.usage, usage_of(assigned_pods(fresh)))
-            owed = _owed(needed, usage_of(assigned_pods(holders[gang])))
-            found[gang] = beyond(needed, coming), owed
-            rest = beyond(coming, needed)
-            self._coming.append((gang, move.queue, beyond(coming, rest), beyond(charged(needed), owed)))
-            coming = rest
+            recreated = _recreated(self._session.gangs.get(self._origins[gang]), move)
+            needed = beyond(move.usage, usage_of(assigned_pods(recreated)))
+            uncharged = _uncharged(needed, usage_of(assigned_pods(holders[gang])))
+            found[gang] = beyond(needed, expected), uncharged
+            rest = beyond(expected, needed)
+            booked = beyond(charged(needed), uncharged)
+            self._expected.append((gang, move.queue, beyond(expected, rest), booked))
+            expected = rest
         return found
 
-    def _meant_for(self, gang: GangId, nomination: Nomination, nominations: Nominations) -> Usage:
-        """The part of its victims' usage that is meant for the preempting gang."""
+    def _nominated_part(self, gang: GangId, nomination: Nomination, nominations: Nominations) -> Usage:
+        """The part of the usage of its victims that is nominated for the gang."""
         held = usage_of(assigned_pods(nominations.victims_left(gang)))
         return beyond(held, beyond(held, nomination.usage))
 
     def _holders(self) -> dict[GangId, list[Pod]]:
-        """The evicted pods that still hold their nodes, by the gang that starts again."""
+        """The evicted pods that still hold their nodes, by moved gang."""
         by_pod = {pod: gang for gang, move in self.open.items() for pod in move.pods}
         found: dict[GangId, list[Pod]] = {gang: [] for gang in self.open}
         for gang in self._session.gangs.values():
@@ -181,7 +183,7 @@ class Moves:
 
 
 def _successors(session: Session) -> dict[Kind, list[GangId]]:
-    """Waiting pods without a group, by what makes them interchangeable."""
+    """Waiting pods without a group that have a controller, by kind."""
     found: dict[Kind, list[GangId]] = {}
     for gang in session.gangs.values():
         pod = gang.members[0] if gang.kind is GangKind.POD else None
@@ -191,26 +193,26 @@ def _successors(session: Session) -> dict[Kind, list[GangId]]:
 
 
 def kind_of(pod: Pod) -> Kind:
-    """What a pod and its successor have in common."""
+    """The kind of a pod, which it has in common with the pod that its controller creates instead."""
     controller = pod.controller.uid if pod.controller is not None else ""
     return pod.namespace, controller, without_affinity_state(pod.shape).key
 
 
-def _fresh(gang: Gang | None, move: Move) -> list[Pod]:
+def _recreated(gang: Gang | None, move: Move) -> list[Pod]:
     """Members with a node that are not the evicted ones."""
-    went: frozenset[PodUid] = frozenset(move.pods)
+    evicted: frozenset[PodUid] = frozenset(move.pods)
     members = gang.members if gang is not None else ()
-    return [pod for pod in members if pod.holds_node and not pod.deleting and pod.uid not in went]
+    return [pod for pod in members if pod.holds_node and not pod.deleting and pod.uid not in evicted]
 
 
-def _owed(needed: Usage, held: Usage) -> dict[NodeName, Resources]:
-    """The part of the need that is on no account yet: all but what the terminating pods hold."""
+def _uncharged(needed: Usage, held: Usage) -> dict[NodeName, Resources]:
+    """The part of the need that the queue is not charged for yet: all but what terminating pods hold."""
     total = total_of(held)
-    owed = {name: max(0, amount - total.get(name, 0)) for name, amount in total_of(needed).items()}
+    left = {name: max(0, amount - total.get(name, 0)) for name, amount in total_of(needed).items()}
     booked: dict[NodeName, Resources] = {}
     for node, amounts in needed.items():
-        booked[node] = {name: min(amount, owed[name]) for name, amount in amounts.items()}
-        owed = {name: amount - booked[node].get(name, 0) for name, amount in owed.items()}
+        booked[node] = {name: min(amount, left[name]) for name, amount in amounts.items()}
+        left = {name: amount - booked[node].get(name, 0) for name, amount in left.items()}
     return {node: amounts for node, amounts in booked.items() if any(amounts.values())}
 
 

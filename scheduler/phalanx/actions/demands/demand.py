@@ -90,7 +90,7 @@ def without_affinity_terms(batch: Batch) -> Batch:
 
 
 def remaining_demand(demand: Demand, placed: Iterable[Pod]) -> Demand:
-    """The demand without its placed pods; any further pod would help."""
+    """The demand without its placed pods. It need not be placed whole."""
     gone = {pod.uid for pod in placed}
     rest = [pod for batch in demand.batches for pod in batch.pods if pod.uid not in gone]
     return Demand(

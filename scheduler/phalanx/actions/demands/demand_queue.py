@@ -1,11 +1,11 @@
-"""The order in which a cycle tries demands; it follows the shares as placements change them.
+"""The order in which a cycle tries demands. It follows the shares, which placements change.
 
-Inside a queue, unless the queue has another ordering: rank, then stage (repairs, starts, surplus), then the
-order of gangs. Between queues:
+Inside a queue, demands are ordered by rank, then by stage (repairs, starts, surplus), then by the order of
+gangs, unless the queue has another ordering. Between queues:
 
-1. Queues whose next demand is a repair of the highest rank. So no filler takes the capacity of a gang that
-   lost a member, and no repair takes the capacity of more important work.
-2. Surplus waits for every queue whose next minimum has equal or higher rank.
+1. Queues whose next demand is a repair of the highest rank are first. So no other gang takes the capacity of
+   a gang that lost a member, and no repair takes the capacity of more important work.
+2. Surplus is tried after the minimums of equal or higher rank of all queues.
 3. Otherwise the queue tree decides, level by level.
 """
 
@@ -32,7 +32,7 @@ Entry = tuple[Key, Demand]
 
 
 class DemandQueue:
-    """All demands of a cycle in order. Iterate over it once, and place each demand before the next step."""
+    """All demands of a cycle in order. Iterate over it once, and try each demand before the next one."""
 
     def __init__(
         self,
@@ -102,7 +102,7 @@ class DemandQueue:
 def _split(
     entries: list[Entry], prioritized: Collection[GangId], *, is_strict: bool
 ) -> tuple[list[Entry], list[Entry]]:
-    """Part the entries: prioritized gangs with those of higher rank than one of them, and the others."""
+    """Split the entries: prioritized gangs and gangs of higher rank than one of them, and the others."""
     ranks = [key[0] for key, demand in entries if _is_prioritized(demand, prioritized)]
     if not ranks:
         return [], entries
@@ -129,7 +129,7 @@ def _repairs(heads: dict[QueueName, Entry]) -> list[QueueName]:
 
 
 def _no_premature_surplus(heads: dict[QueueName, Entry]) -> list[QueueName]:
-    """All queues but those whose surplus would pass a minimum of equal or higher rank."""
+    """All queues but those whose surplus would be tried before a minimum of equal or higher rank."""
     minimums = [key[0] for key, demand in heads.values() if demand.stage is not Stage.SURPLUS]
     if not minimums:
         return list(heads)
@@ -258,5 +258,5 @@ def rank_of(gang: Gang, session: Session) -> Key:
 
 
 def rank_changes_at(gang: Gang, session: Session) -> int | None:
-    """When (ms) time alone changes the rank of the gang."""
+    """The time (ms) at which the rank of the gang changes by itself, or None."""
     return session.plugins.gang_order(gang).changes_at

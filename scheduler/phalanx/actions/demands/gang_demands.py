@@ -1,4 +1,4 @@
-"""Derive the demands of a gang: its missing minimum, then its surplus."""
+"""Derive the demands of a gang: first its missing minimum, then its surplus."""
 
 from collections.abc import Iterator, Sequence
 
@@ -42,7 +42,7 @@ class _OuterSubgroups(Struct, frozen=True):
 
 
 def demands_of(gang: Gang) -> tuple[Demand, ...] | Objection:
-    """The minimum of the gang before its surplus; an Objection if members of the minimum are missing.
+    """The demands for the minimum and the surplus; an Objection if members of the minimum do not exist.
 
     Members are chosen in the order of the gang: by priority, index and creation. If only some subgroups
     must start together, the first complete ones do. Each other subgroup is placed whole later: as a repair

@@ -13,10 +13,10 @@ def start_with_other_subgroups(
 ) -> tuple[Demand, Placed] | None:
     """A start with subgroups that fit together, and its placement; None if none is found.
 
-    The search adds one subgroup after the other and skips those that do not fit; if too few remain, it
-    drops the last one and goes on. That is complete, since a set that does not fit has no superset that fits.
-    It uses all of its attempts even if that exhausts the cycle: a gang whose search is cut short in each
-    cycle would never reach its last subgroups, and would block the gangs behind it.
+    The search adds one subgroup after the other and skips those that do not fit. If too few subgroups remain,
+    it removes the last one and continues. The search is complete up to SUBGROUP_CHOICES_MAX attempts, since a
+    set that does not fit has no superset that fits. It may exceed the limits of the cycle: a gang whose
+    search was cut short in each cycle would never try its last subgroups, and would block later gangs.
     """
     names, least = demand.subgroup_choices, demand.gang.min_subgroups
     chosen: list[int] = []

@@ -1,4 +1,4 @@
-"""Counting bounds on whether a demand fits after holders of capacity end; what fails here needs no solve."""
+"""Counting bounds on whether a demand fits after holders of capacity end, so that few sets need a solve."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -22,7 +22,7 @@ Counts = tuple[int, ...]
 class CompletionBounds:
     """Upper bounds on the pods of each batch that fit each domain of the required level, or the cluster.
 
-    A bound regards one batch at a time, so a demand that it allows may still not fit.
+    A bound considers one batch at a time, so a demand that it allows may still not fit.
     """
 
     def __init__(self, session: Session, demand: Demand) -> None:
@@ -69,7 +69,7 @@ class CompletionBounds:
         return self._nodes_in[domain]
 
     def may_gain(self, holder: CapacityHolder) -> bool:
-        """Whether its end lets one more pod of some batch fit some node; cheap."""
+        """Whether its end lets one more pod of some batch fit some node."""
         if self._has_capacity:
             return True
         for node, amounts in holder.used.items():
@@ -87,7 +87,7 @@ class CompletionBounds:
         return not self._queues.isdisjoint(queue.name for queue in self._session.queues.path(holder.queue))
 
     def reach(self, holder: CapacityHolder) -> Counts:
-        """A bound on the further pods per batch, in thousandths, that fit if the holder ends; cheap.
+        """A bound on the further pods per batch, in thousandths, that fit if the holder ends.
 
         On each node, the released amount of the scarce resource adds to the remainder that is free there.
         """
@@ -143,8 +143,8 @@ class CompletionBounds:
         """For each batch, the pods that fit with `back` released, and the limiting resource."""
         free = self._session.free(node)
         found = []
-        for needs, least, judged in zip(self._needs, self._minimums, self._eligibilities, strict=True):
-            count, binding = (0 if node in judged.rejected else least), ""
+        for needs, least, eligibility in zip(self._needs, self._minimums, self._eligibilities, strict=True):
+            count, binding = (0 if node in eligibility.rejected else least), ""
             for name, need in needs if count else ():
                 fit = (free.get(name, 0) + back.get(name, 0)) // need
                 if fit < count:

@@ -1,7 +1,7 @@
-"""Find the holders of capacity whose end lets a demand start: one, else a pair, else a sufficient set.
+"""Find the holders of capacity whose end lets a demand start: one, else a pair, else a larger set.
 
-Each result is verified by a solve with the capacity and the usage of limits released, under all rules of the
-demand. Counting bounds rule out most holders before; the others are tried in the order of their cost.
+Each result is verified by a solve with all rules of the demand, after their capacity and their usage of queue
+limits are released. Counting bounds exclude most holders before; the others are tried in order of cost.
 """
 
 from collections import Counter
@@ -43,7 +43,7 @@ _SHARE: Final = 1000
 
 
 class CompletionSearch:
-    """The search for the demands of one session, at its end."""
+    """Searches for the demands of one session, after all its placements."""
 
     def __init__(self, session: Session, answers: AnswerCache, *, limits: SolveLimits) -> None:
         self._session = session

@@ -38,7 +38,7 @@ class Diagnosis(Struct, frozen=True):
 
 
 class Case(Struct, frozen=True, dict=True):
-    """All that a diagnosis is made from."""
+    """The input of a diagnosis."""
 
     demand: Demand
 

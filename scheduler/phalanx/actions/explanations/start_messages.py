@@ -1,4 +1,4 @@
-"""What verdicts say about starts: expected ones, those that would delay others, and missed deadlines."""
+"""Messages of verdicts about starts: expected starts, starts that would delay others, missed deadlines."""
 
 from typing import Final
 
@@ -109,7 +109,7 @@ def verdicts_of(session: Session, outcome: Outcome) -> tuple[Verdict, ...]:
 
 
 def next_missed(session: Session) -> int | None:
-    """When the next waiting gang misses its deadline."""
+    """The time (ms) at which the next waiting gang misses its deadline."""
     deadlines = (session.gangs[gang].deadline for gang in session.verdicts)
     now = session.snapshot.now
     return min((at for at in deadlines if at is not None and at > now), default=None)

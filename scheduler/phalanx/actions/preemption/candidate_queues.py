@@ -1,8 +1,8 @@
-"""Queues from which a gang may evict. A gang that found no victims retries when another queue becomes one.
+"""Find the queues from which a gang may evict. They decide when a gang that found no victims retries.
 
-Shares and usage of other queues are not part of the retry key of a refusal, since they change with each
-placement. If more may be evicted from the same queues than before, the gang retries too, but not in every
-cycle.
+Shares and usage of other queues are not part of the retry key of a verdict, since they change with each
+placement. Instead the gang retries when it may evict from another queue. If more may be evicted from the same
+queues than before, it retries too, but not in every cycle.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
@@ -17,7 +17,7 @@ from phalanx.model.memory import CandidateQueues
 from phalanx.model.names import QueueName, ShapeKey
 
 Amounts = tuple[int, ...]
-"""Per resource that counts, what is beyond the guarantee and beyond the fair share."""
+"""For each counted resource, the usage beyond the guarantee and the usage beyond the fair share."""
 
 _Key = tuple[QueueName, bool, tuple[tuple[str, int], ...], frozenset[ShapeKey]]
 
@@ -31,7 +31,7 @@ class CandidateQueueFinder:
         self._amounts: dict[Hashable, Mapping[QueueName, Amounts]] = {}
 
     def candidate_queues_of(self, demand: Demand) -> CandidateQueues:
-        """Other queues from which the demand may evict, judged by one gang of each, sorted."""
+        """Other queues from which the demand may evict, sorted; one gang of each queue is checked."""
         gang = demand.gang
         others = [each for queue, each in self._holders.items() if queue != gang.queue]
         if not others:
@@ -47,7 +47,7 @@ class CandidateQueueFinder:
         return self._known[key]
 
     def _beyond(self, queues: Sequence[QueueName], beneficiary: Beneficiary) -> Mapping[QueueName, Amounts]:
-        """Usage beyond guarantee and fair share of these queues and their ancestors below the common one."""
+        """Usage beyond guarantee and fair share, of these queues and their ancestors below the common one."""
         tree, asked = self._session.queues, beneficiary.requested
         names = sorted(name for name, amount in asked.items() if amount and name not in IGNORED)
         resources = tuple([name for name in names if "/" in name] or names)
@@ -64,7 +64,8 @@ class CandidateQueueFinder:
         found: list[int] = []
         for name in resources:
             beyond = [
-                max(0, used.get(name, 0) - due.get(name, 0)) for due in (share.guarantee, share.fair_share)
+                max(0, used.get(name, 0) - entitled.get(name, 0))
+                for entitled in (share.guarantee, share.fair_share)
             ]
             found += beyond if shares.is_scarce(name, queue) else [beyond[0], 0]
         return tuple(found)

@@ -14,7 +14,7 @@ from phalanx.model.pods import Pod
 from phalanx.model.reasons import Evidence
 
 
-class Evicted(Protocol):
+class EvictedPods(Protocol):
     """Pods that are evicted together: a victim, or a gang that is moved."""
 
     @property
@@ -22,16 +22,18 @@ class Evicted(Protocol):
         """The pods."""
 
 
-class Counted(Struct, frozen=True):
-    """A limit on some victims, with the number of pods that each victim takes of it."""
+class ExceededLimit(Struct, frozen=True):
+    """A limit that the victims exceed together."""
 
     limit: PodEvictionLimit
     most: int
+    """The number of pods that may still be evicted."""
     takes: tuple[tuple[int, int], ...]
+    """The index of each victim, and the number of its pods that count against the limit."""
 
 
 class EvictionLimits:
-    """The limits of a session, less the pods in `taken`, which are evicted already."""
+    """The limits of a session. Pods in `taken` are evicted already and count against them."""
 
     def __init__(self, limits: Sequence[PodEvictionLimit], taken: Collection[PodUid] = ()) -> None:
         self._limits = limits
@@ -46,40 +48,42 @@ class EvictionLimits:
         """Count these pods as evicted."""
         self._taken.update(index for uid in pods for index in self._of.get(uid, ()))
 
-    def on(self, victims: Sequence[Evicted]) -> list[Counted]:
+    def exceeded_by(self, victims: Sequence[EvictedPods]) -> list[ExceededLimit]:
         """The limits that the victims exceed together."""
         takes: dict[int, list[tuple[int, int]]] = {}
         for position, victim in enumerate(victims if self._of else ()):
             counts = Counter(index for pod in victim.pods for index in self._of.get(pod.uid, ()))
             for index, count in counts.items():
                 takes.setdefault(index, []).append((position, count))
-        counted = [
-            Counted(self._limits[index], max(0, self._limits[index].count - self._taken[index]), tuple(found))
-            for index, found in sorted(takes.items())
-        ]
-        return [each for each in counted if sum(count for _, count in each.takes) > each.most]
+        found = []
+        for index, counts_of in sorted(takes.items()):
+            limit = self._limits[index]
+            most = max(0, limit.count - self._taken[index])
+            if sum(count for _, count in counts_of) > most:
+                found.append(ExceededLimit(limit, most, tuple(counts_of)))
+        return found
 
-    def breaches(self, victims: Sequence[Evicted]) -> int:
-        """The number of pods by which these victims exceed all limits."""
-        return sum(sum(count for _, count in each.takes) - each.most for each in self.on(victims))
+    def excess(self, victims: Sequence[EvictedPods]) -> int:
+        """The number of pods by which these victims exceed the limits, summed over the limits."""
+        return sum(sum(count for _, count in each.takes) - each.most for each in self.exceeded_by(victims))
 
-    def grows_at(self, victims: Sequence[Evicted]) -> Iterator[int]:
-        """Times (ms) at which more of these may be evicted though nothing changes."""
-        for each in self.on(victims):
+    def grows_at(self, victims: Sequence[EvictedPods]) -> Iterator[int]:
+        """Times (ms) at which more of these victims may be evicted although the cluster does not change."""
+        for each in self.exceeded_by(victims):
             if each.limit.grows_at is not None:
                 yield each.limit.grows_at
 
-    def evidence(self, victims: Sequence[Evicted]) -> tuple[Evidence, ...]:
+    def evidence(self, victims: Sequence[EvictedPods]) -> tuple[Evidence, ...]:
         """The limits that protect these victims."""
         return tuple(
             Evidence(
                 subject=each.limit.name,
                 finding=f"allows {each.most} evictions now, {sum(count for _, count in each.takes)} needed",
             )
-            for each in self.on(victims)[:SHOWN_VICTIMS]
+            for each in self.exceeded_by(victims)[:SHOWN_VICTIMS]
         )
 
 
 def limits_of(session: Session, taken: Collection[PodUid]) -> EvictionLimits:
-    """The limits of all plugins. Pods that are being deleted count for none."""
+    """The limits of all plugins. Limits do not count pods that are being deleted."""
     return EvictionLimits(session.plugins.pod_eviction_limits(), taken)

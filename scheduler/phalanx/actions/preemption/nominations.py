@@ -1,10 +1,10 @@
-"""Nominated capacity: what evictions free is held for the gang that preempted.
+"""Hold the capacity that evictions free for the gang that preempted.
 
-A nomination says what the gang will use on which nodes, and which pods were evicted for it. Until those have
-terminated, the gang comes before all others, except work of higher rank in its queue, and the part of its
-capacity that is free already is held. A nomination ends when the gang is placed, when its victims have
-terminated and it still does not fit, when one of its nodes becomes unavailable, or after its time, which
-starts again when the grace period of the last victim has ended.
+A nomination lists what the gang will use on which nodes, and which pods were evicted for it. Until these pods
+have terminated, the gang is tried before all others, except gangs of higher rank in its queue, and the part
+of the capacity that is free already is held. A nomination ends when the gang is placed, when its victims have
+terminated and it still does not fit, when one of its nodes becomes unavailable, or when it expires. The time
+to its expiry starts again when the grace period of the last victim has ended.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -26,7 +26,7 @@ from phalanx.model.resources import NONE, Resources, subtract
 
 
 class Nominations:
-    """The nominations of earlier cycles that still count, by gang."""
+    """The valid nominations of earlier cycles, by gang."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -35,11 +35,11 @@ class Nominations:
         self.open: Mapping[GangId, Nomination] = {
             gang: each
             for gang, each in session.snapshot.memory.nominations.items()
-            if each.usage and now < each.until and gang in session.gangs and self._is_of_use(each)
+            if each.usage and now < each.until and gang in session.gangs and self._is_usable(each)
         }
 
-    def _is_of_use(self, nomination: Nomination) -> bool:
-        """Whether pods may still go to all its nodes; while the breaker is open, all nodes count as good."""
+    def _is_usable(self, nomination: Nomination) -> bool:
+        """Whether all its nodes are available; while the breaker is open, all nodes count as available."""
         session = self._session
         if session.health.is_open:
             return True
@@ -57,7 +57,7 @@ class Nominations:
         return self._holders[victim.uid][0]
 
     def content(self) -> list[tuple[GangId, Nomination]]:
-        """What answers may depend on: which capacity is nominated for which gang, not until when."""
+        """The nominations without their expiry times, on which solutions do not depend."""
         return [(gang, replace(each, until=0)) for gang, each in sorted(self.open.items())]
 
     def prolonged(self, gang: GangId) -> Nomination:
@@ -67,61 +67,59 @@ class Nominations:
         return replace(each, until=max([each.until, *(end + self._retry.nomination_ms for end in ends)]))
 
     def attempts(self, gang: GangId) -> int:
-        """Evictions in a row that came to nothing for this gang."""
+        """The number of consecutive nominations after which this gang was not placed."""
         return self._retry.attempts_in_row(self._session.snapshot.memory.nominations.get(gang))
 
     def rests_until(self, gang: GangId) -> int | None:
-        """End (ms) of the rest in which nothing is evicted for this gang; None where it does not rest."""
+        """Time (ms) until which nothing is evicted for this gang after failed nominations, or None."""
         snapshot = self._session.snapshot
         return self._retry.rests_until(snapshot.memory.nominations.get(gang), snapshot.now)
 
     def hold_free_capacity(self, gang: Gang, statement: Statement) -> None:
-        """Take the free part of its capacity, and keep pods with anti-affinity away."""
+        """Hold the free part of its capacity, and let its pods repel others by anti-affinity already."""
         self._hold(gang, statement, beyond)
-        statement.reserve_anti_affinity(self.coming(gang))
+        statement.reserve_anti_affinity(self.expected_assignments(gang))
 
     def give_up(self, gang: Gang, statement: Statement) -> None:
-        """Release what `hold_free_capacity` took: capacity that came to nothing must not block the gang
-        itself.
-        """
-        room, booked = self._part(gang, beyond)
-        statement.assume_ended(queue=gang.queue, used=room, booked=booked)
-        statement.reserve_anti_affinity(self.coming(gang), -1)
+        """Release what `hold_free_capacity` took, so that the gang itself may use it elsewhere."""
+        usage, booked = self._part(gang, beyond)
+        statement.assume_ended(queue=gang.queue, used=usage, booked=booked)
+        statement.reserve_anti_affinity(self.expected_assignments(gang), -1)
 
-    def coming(self, gang: Gang) -> Assignments:
-        """The nodes that pods of the gang will get."""
+    def expected_assignments(self, gang: Gang) -> Assignments:
+        """The nodes that waiting pods of the gang are expected to get."""
         waiting = {pod.uid: pod for pod in gang.members if pod.is_waiting}
         members = self.open[gang.id].members.items()
         return [(node, [waiting[uid] for uid in uids if uid in waiting]) for node, uids in members]
 
     def hold_victims_capacity(self, gang: Gang, statement: Statement) -> None:
-        """Take the part that its victims hold, after they are assumed to have terminated."""
-        self._hold(gang, statement, _common, self.coming(gang))
+        """Hold the part that its victims hold, after they are assumed to have terminated."""
+        self._hold(gang, statement, _common, self.expected_assignments(gang))
 
-    def beside(self, gangs: Iterable[GangId]) -> dict[NodeName, Resources]:
-        """The free part of the nominated capacity of these gangs, as negative changes."""
-        room: dict[NodeName, Resources] = {}
+    def withheld_for(self, gangs: Iterable[GangId]) -> dict[NodeName, Resources]:
+        """The free part of the nominated capacity of these gangs, as negative amounts."""
+        changes: dict[NodeName, Resources] = {}
         for gang in gangs:
             for node, amounts in beyond(self.open[gang].usage, _held_by(self.victims_left(gang))).items():
-                room[node] = subtract(room.get(node, NONE), amounts)
-        return room
+                changes[node] = subtract(changes.get(node, NONE), amounts)
+        return changes
 
     def _hold(
         self,
         gang: Gang,
         statement: Statement,
         part: Callable[[Usage, Usage], Usage],
-        coming: Assignments = (),
+        expected: Assignments = (),
     ) -> None:
-        """Take a part of its usage, and on its account the part that its own queue does not hold already."""
-        room, booked = self._part(gang, part)
-        statement.nominate(queue=gang.queue, usage=room, booked=booked, coming=coming)
+        """Take a part of its usage; charge its queue for what victims of that queue do not hold already."""
+        usage, booked = self._part(gang, part)
+        statement.nominate(queue=gang.queue, usage=usage, booked=booked, expected=expected)
 
     def _part(self, gang: Gang, part: Callable[[Usage, Usage], Usage]) -> tuple[Usage, Usage]:
         left = self.victims_left(gang.id)
         own = _held_by(pod for pod in left if self.gang_of(pod).queue == gang.queue)
-        seats = self.open[gang.id].usage
-        return part(seats, _held_by(left)), charged(part(seats, own))
+        usage = self.open[gang.id].usage
+        return part(usage, _held_by(left)), charged(part(usage, own))
 
     @cached_property
     def _holders(self) -> dict[PodUid, tuple[Gang, Pod]]:
@@ -136,25 +134,25 @@ class Nominations:
         }
 
 
-def nominate(seats: Assignments, cycle: int) -> Iterator[Nominate]:
-    """One nomination per pod."""
-    for node, pods in seats:
+def nominate(assignments: Assignments, cycle: int) -> Iterator[Nominate]:
+    """Yield one decision per pod."""
+    for node, pods in assignments:
         for pod in pods:
             yield Nominate(pod=pod.uid, namespace=pod.namespace, name=pod.name, node=node, cycle=cycle)
 
 
 def _held_by(pods: Iterable[Pod]) -> dict[NodeName, Resources]:
-    """What the pods use on their nodes, with devices of shares."""
+    """What the pods use on their nodes, including devices of GPU shares."""
     return usage_of(assigned_pods(pods), with_devices=True)
 
 
-def beyond(seats: Usage, held: Usage) -> dict[NodeName, Resources]:
-    """The part of the usage that is more than what is held."""
-    return {node: _more(amounts, held.get(node, NONE)) for node, amounts in seats.items()}
+def beyond(usage: Usage, held: Usage) -> dict[NodeName, Resources]:
+    """The part of the usage that exceeds what is held."""
+    return {node: _more(amounts, held.get(node, NONE)) for node, amounts in usage.items()}
 
 
 def _more(amounts: Resources, held: Resources) -> Resources:
-    """No NUMA zone if no device is more: the zone will be that of the pods which hold the devices."""
+    """The excess; without NUMA zones if it has no devices, since the zone is that of the held devices."""
     more = {name: max(0, amount - held.get(name, 0)) for name, amount in amounts.items()}
     devices = [amount for name, amount in more.items() if "/" in name and not is_numa_resource(name)]
     if devices and not any(devices):
@@ -162,7 +160,7 @@ def _more(amounts: Resources, held: Resources) -> Resources:
     return more
 
 
-def _common(seats: Usage, held: Usage) -> dict[NodeName, Resources]:
+def _common(usage: Usage, held: Usage) -> dict[NodeName, Resources]:
     """The part of the usage that is held."""
-    more = beyond(seats, held)
-    return {node: subtract(amounts, more[node]) for node, amounts in seats.items()}
+    more = beyond(usage, held)
+    return {node: subtract(amounts, more[node]) for node, amounts in usage.items()}

@@ -1,7 +1,8 @@
-"""Builds the solver's preemption problem from a demand and its candidate victims.
+"""Build the solver's preemption problem from a demand and its candidate victims.
 
-The problem knows the capacity of nodes, the domain that must hold all pods, and queue limits that count all
-nodes. A placement must satisfy the other rules too, so each choice of victims is tried afterwards.
+The problem models the capacity of nodes, the domain that must hold all pods, and queue limits that count all
+nodes. A placement must satisfy other rules too, so each choice of victims is checked by solving the placement
+afterwards.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -11,7 +12,7 @@ from msgspec import Struct
 from phalanx.actions.demands.demand import Demand, has_affinity_terms
 from phalanx.actions.nodes.gang_constraints import GangConstraints, allowed_domains, constraints_of
 from phalanx.actions.nodes.node_classes import asked_for, request_vectors
-from phalanx.actions.preemption.eviction_limits import Counted
+from phalanx.actions.preemption.eviction_limits import ExceededLimit
 from phalanx.actions.preemption.victims import Victim
 from phalanx.actions.problems.capacity_holders import total_of
 from phalanx.framework.evictions import QueueEvictionLimit
@@ -33,11 +34,12 @@ from phalanx.solver.preemption.problem import (
 
 
 class Bounds(Struct, frozen=True):
-    """Bounds on a choice of victims. `may_break`: soft limits may be exceeded."""
+    """Bounds on a choice of victims."""
 
-    floors: Sequence[QueueEvictionLimit]
-    limits: Sequence[Counted]
-    may_break: bool = False
+    queue_limits: Sequence[QueueEvictionLimit]
+    pod_limits: Sequence[ExceededLimit]
+    may_exceed_soft: bool = False
+    """Whether soft limits may be exceeded, at a cost."""
 
 
 def problem_of(
@@ -46,11 +48,11 @@ def problem_of(
     victims: Sequence[Victim],
     bounds: Bounds,
     *,
-    parts: bool = True,
+    with_unblocked_nodes: bool = True,
 ) -> PreemptionProblem:
     """The problem; its units are the victims, in their order.
 
-    `parts`: count nodes that pods may use only after victims with anti-affinity to them are gone.
+    `with_unblocked_nodes`: include nodes that become eligible only when victims with anti-affinity are gone.
     """
     constraints = constraints_of(session, demand.gang)
     asked = [batch.pods[0].shape.requests for batch in demand.batches]
@@ -59,11 +61,11 @@ def problem_of(
         PodDemand(request, len(batch.pods))
         for request, batch in zip(request_vectors(asked, resources), demand.batches, strict=True)
     )
-    back = _given_back(victims, resources)
-    rejected = _rejected(session, demand, victims if parts else ())
-    places, names = _places(session, constraints, wants, resources, back, rejected)
+    freed = _freed_by_all(victims, resources)
+    rejected = _rejected(session, demand, victims if with_unblocked_nodes else ())
+    nodes, names = _target_nodes(session, constraints, wants, resources, freed, rejected)
     index = {name: position for position, name in enumerate(names)}
-    needs = _needs(victims)
+    requires = _required_units(victims)
     units = tuple(
         EvictionUnit(
             cost=victim.cost,
@@ -72,18 +74,21 @@ def problem_of(
                 for node, amounts in victim.used.items()
                 if node in index
             ),
-            requires=needs.get(position, ()),
+            requires=requires.get(position, ()),
         )
         for position, victim in enumerate(victims)
     )
-    firm = [each for each in bounds.limits if each.limit.is_hard or not bounds.may_break]
-    soft = [each for each in bounds.limits if bounds.may_break and not each.limit.is_hard]
+    hard = [each for each in bounds.pod_limits if each.limit.is_hard or not bounds.may_exceed_soft]
+    soft = [each for each in bounds.pod_limits if bounds.may_exceed_soft and not each.limit.is_hard]
     return PreemptionProblem(
         demands=wants,
-        nodes=places,
+        nodes=nodes,
         units=units,
-        quota_limits=_allowances(session, constraints, victims, resources),
-        eviction_limits=(*floors_of(session, bounds.floors, victims), *map(_floor, firm)),
+        quota_limits=_quota_limits(session, constraints, victims, resources),
+        eviction_limits=(
+            *queue_limits_on(session, bounds.queue_limits, victims),
+            *map(_pod_limit, hard),
+        ),
         soft_limits=tuple(SoftEvictionLimit(each.most, each.takes) for each in soft),
         violation_cost=1 + sum(victim.cost for victim in victims),
         seed=session.snapshot.seed,
@@ -95,8 +100,8 @@ def vector_of(amounts: Resources, resources: Sequence[str]) -> Vector:
     return tuple([amounts.get(name, 0) for name in resources])
 
 
-def _given_back(victims: Sequence[Victim], resources: Sequence[str]) -> dict[NodeName, list[int]]:
-    """What each node gets back if all victims go."""
+def _freed_by_all(victims: Sequence[Victim], resources: Sequence[str]) -> dict[NodeName, list[int]]:
+    """What is freed on each node if all victims are evicted."""
     total: dict[NodeName, list[int]] = {}
     for victim in victims:
         for node, amounts in victim.used.items():
@@ -106,34 +111,34 @@ def _given_back(victims: Sequence[Victim], resources: Sequence[str]) -> dict[Nod
     return total
 
 
-def _places(
+def _target_nodes(
     session: Session,
     constraints: GangConstraints,
     wants: Sequence[PodDemand],
     resources: Sequence[str],
-    back: Mapping[NodeName, Sequence[int]],
+    freed: Mapping[NodeName, Sequence[int]],
     rejected: Sequence[Collection[NodeName]],
 ) -> tuple[tuple[TargetNode, ...], list[NodeName]]:
-    """The nodes on which at least one pod would fit if all victims were gone."""
-    homes = allowed_domains(session, constraints)
-    domains = {home: number for number, home in enumerate(sorted(set(homes.values())))}
-    places: list[TargetNode] = []
+    """The nodes on which at least one pod fits if all victims are evicted, and their names."""
+    domain_of = allowed_domains(session, constraints)
+    numbers = {domain: number for number, domain in enumerate(sorted(set(domain_of.values())))}
+    targets: list[TargetNode] = []
     names: list[NodeName] = []
-    for node, home in homes.items():
+    for node, domain in domain_of.items():
         free = vector_of(session.free(node), resources)
-        most = [have + more for have, more in zip(free, back.get(node, (0,) * len(free)), strict=True)]
-        takes = tuple(
+        most = [have + more for have, more in zip(free, freed.get(node, (0,) * len(free)), strict=True)]
+        max_pods = tuple(
             0 if node in out else pods_that_fit(most, want.request, want.count)
             for out, want in zip(rejected, wants, strict=True)
         )
-        if any(takes):
-            places.append(TargetNode(free=free, max_pods=takes, domain=domains[home]))
+        if any(max_pods):
+            targets.append(TargetNode(free=free, max_pods=max_pods, domain=numbers[domain]))
             names.append(node)
-    return tuple(places), names
+    return tuple(targets), names
 
 
 def _rejected(session: Session, demand: Demand, victims: Sequence[Victim]) -> list[Collection[NodeName]]:
-    """By batch, the nodes that are ineligible both now and when all victims are gone."""
+    """For each batch, the nodes that are ineligible now and would be if all victims were evicted."""
     now = [session.eligibility(batch.pods[0]).rejected for batch in demand.batches]
     if not victims or not has_affinity_terms(demand):
         return [each.keys() for each in now]
@@ -145,29 +150,29 @@ def _rejected(session: Session, demand: Demand, victims: Sequence[Victim]) -> li
     return [before.keys() & after.keys() for before, after in zip(now, later, strict=True)]
 
 
-def floors_of(
-    session: Session, floors: Sequence[QueueEvictionLimit], victims: Sequence[Victim]
+def queue_limits_on(
+    session: Session, limits: Sequence[QueueEvictionLimit], victims: Sequence[Victim]
 ) -> tuple[EvictionLimit, ...]:
-    """The limits that bind, with the victims by index."""
+    """The limits that concern one of the victims, with the victims by index."""
     paths = {victim.queue: {queue.name for queue in session.queues.path(victim.queue)} for victim in victims}
     gangs = {gang: index for index, gang in enumerate(dict.fromkeys(victim.gang.id for victim in victims))}
     found = []
-    for floor in floors:
-        names = sorted(floor.amounts)
+    for limit in limits:
+        names = sorted(limit.amounts)
         takes = tuple(
-            (position, vector_of(_booked_on(victim, floor.nodes), names))
+            (position, vector_of(_booked_on(victim, limit.nodes), names))
             for position, victim in enumerate(victims)
-            if floor.queue in paths[victim.queue]
+            if limit.queue in paths[victim.queue]
         )
         if names and takes:
             groups = tuple(gangs[victims[position].gang.id] for position, _ in takes)
             found.append(
-                EvictionLimit(vector_of(floor.amounts, names), takes, groups if floor.except_largest else ())
+                EvictionLimit(vector_of(limit.amounts, names), takes, groups if limit.except_largest else ())
             )
     return tuple(found)
 
 
-def _floor(limit: Counted) -> EvictionLimit:
+def _pod_limit(limit: ExceededLimit) -> EvictionLimit:
     return EvictionLimit((limit.most,), tuple((position, (count,)) for position, count in limit.takes))
 
 
@@ -177,19 +182,19 @@ def _booked_on(victim: Victim, nodes: frozenset[NodeName] | None) -> Resources:
     return total_of({node: amounts for node, amounts in victim.booked.items() if node in nodes})
 
 
-def _needs(victims: Sequence[Victim]) -> dict[int, tuple[int, ...]]:
-    """A gang goes whole only after the members that can go alone."""
+def _required_units(victims: Sequence[Victim]) -> dict[int, tuple[int, ...]]:
+    """For the last unit of a gang, the units of members that must be evicted with it."""
     alone: dict[GangId, list[int]] = {}
-    needs: dict[int, tuple[int, ...]] = {}
+    requires: dict[int, tuple[int, ...]] = {}
     for position, victim in enumerate(victims):
         if victim.whole and victim.gang.id in alone:
-            needs[position] = tuple(alone[victim.gang.id])
+            requires[position] = tuple(alone[victim.gang.id])
         else:
             alone.setdefault(victim.gang.id, []).append(position)
-    return needs
+    return requires
 
 
-def _allowances(
+def _quota_limits(
     session: Session, constraints: GangConstraints, victims: Sequence[Victim], resources: Sequence[str]
 ) -> tuple[QuotaLimit, ...]:
     found = []

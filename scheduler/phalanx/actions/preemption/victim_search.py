@@ -1,9 +1,9 @@
-"""Searches the victims whose eviction lets a demand fit, and the placement that follows.
+"""Search the victims whose eviction lets a demand fit, and the placement that follows.
 
-Priorities are added from the lowest until the victims are enough. Among those the solver chooses the cheapest
-set, which is tried with all rules of the demand. If the rules require more than the solver knows of, victims
-are added by trial, the cheapest first, and those that turn out to be unnecessary stay. Soft limits are
-exceeded only if no victims exist that respect them.
+Candidates are added priority by priority, from the lowest one, until they are enough. Among them the solver
+chooses the cheapest set. Then the placement is solved with all rules of the demand. If some rule that the
+preemption problem does not model is violated, more victims are added by trial, the cheapest first, and then
+the unnecessary ones are removed. Soft limits are exceeded only if no set of victims respects them.
 """
 
 from collections.abc import Collection, Hashable, Iterator, Sequence
@@ -44,41 +44,42 @@ from phalanx.solver.problem import Placed
 
 
 class EvictionPlan(Struct, frozen=True):
-    """The victims, where the demand goes, and a statement of how good the choice is."""
+    """The victims, and the assignments of the demand after their eviction."""
 
     victims: tuple[Victim, ...]
-    seats: Assignments
+    assignments: Assignments
     proof: str
+    """How good the choice is, with proven lower bounds."""
     devices: Devices = NO_DEVICES
 
     @property
     def usage(self) -> Usage:
-        """What the pods use per node, with devices of shares and NUMA zones."""
+        """What the pods use per node, including devices of GPU shares and NUMA zones."""
         return {node: total_usage(pods, self.devices) for node, pods in self.members.items()}
 
     @property
     def members(self) -> dict[NodeName, tuple[Pod, ...]]:
         """The pods by node; pods of several roles may share one."""
         found: dict[NodeName, tuple[Pod, ...]] = {}
-        for node, pods in self.seats:
+        for node, pods in self.assignments:
             found[node] = (*found.get(node, ()), *pods)
         return found
 
     @property
     def gangs_ended(self) -> list[Gang]:
-        """The gangs that lose all they hold."""
+        """The gangs that lose all pods that hold nodes."""
         gone = {pod.uid for victim in self.victims for pod in victim.pods}
         gangs = {victim.gang.id: victim.gang for victim in self.victims if victim.holders <= gone}
         return list(gangs.values())
 
 
 class VictimCandidates(Struct, frozen=True):
-    """Candidate victims, and what bounds the choice among them."""
+    """Candidate victims, and the limits on the choice among them."""
 
     victims: Sequence[Victim]
-    floors: Sequence[QueueEvictionLimit]
+    queue_limits: Sequence[QueueEvictionLimit]
     limits: EvictionLimits
-    may_break: bool = False
+    may_exceed_soft: bool = False
     effort: float = VICTIM_DETERMINISTIC_LIMIT
 
 
@@ -88,13 +89,14 @@ _NO_LIMITS: Final = EvictionLimits(())
 class SearchResult(Struct, frozen=True):
     """The plan, or the limits that prevent one."""
 
-    made: EvictionPlan | None = None
+    plan: EvictionPlan | None = None
     protected: tuple[Evidence, ...] = ()
-    beside: tuple[GangId, ...] = ()
+    respected: tuple[GangId, ...] = ()
+    """The gangs whose reservations the search respected."""
 
 
 class VictimSearch:
-    """Searches victims for the demands of one session, in which others are assumed to have terminated."""
+    """Searches victims for the demands of one session in which terminating pods are assumed to be gone."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -107,147 +109,167 @@ class VictimSearch:
         """Equal for demands that differ only in the names of their pods."""
         return self._problems.key(demand)
 
-    def make_beside(
-        self, ways: Sequence[Sequence[Reservation]], demand: Demand, search: VictimCandidates
+    def search(
+        self, alternatives: Sequence[Sequence[Reservation]], demand: Demand, candidates: VictimCandidates
     ) -> SearchResult:
-        """Search beside the first of these sets of reservations that allows a plan.
+        """Search a plan that respects the first of these sets of reservations for which there is a plan.
 
-        Nothing is evicted if it is enough, beside the last set, to wait for pods that terminate anyway.
+        There is none if the demand fits, with the last set, as soon as pods that terminate anyway are gone.
         """
-        if len(ways) > 1 and self._fits_beside(ways[-1], demand):
+        if len(alternatives) > 1 and self._fits_with(alternatives[-1], demand):
             return SearchResult()
-        sought = SearchResult()
-        for beside in ways:
+        result = SearchResult()
+        for reservations in alternatives:
             with self._session.statement() as reserved:
-                hold(beside, reserved)
-                made = self.make(demand, search)
-                protected = self.protecting_limits(demand, search) if made is None else ()
+                hold(reservations, reserved)
+                plan = self._plan(demand, candidates)
+                protected = self._protecting_limits(demand, candidates) if plan is None else ()
                 reserved.roll_back()
-            sought = SearchResult(made, protected, tuple(each.gang for each in beside))
-            if made is not None:
+            result = SearchResult(plan, protected, tuple(each.gang for each in reservations))
+            if plan is not None:
                 break
-        return sought
+        return result
 
-    def _fits_beside(self, reserved: Sequence[Reservation], demand: Demand) -> bool:
+    def _fits_with(self, reserved: Sequence[Reservation], demand: Demand) -> bool:
         with self._session.statement() as trial:
             hold(reserved, trial)
             fits = self._assignments(_whole(demand), ()) is not None
             trial.roll_back()
         return fits
 
-    def make(self, demand: Demand, search: VictimCandidates) -> EvictionPlan | None:
+    def _plan(self, demand: Demand, candidates: VictimCandidates) -> EvictionPlan | None:
         """The best plan; None if no victims are enough, or if the demand fits without any."""
         wanted = _whole(demand)
         if self._assignments(wanted, ()) is not None:
             return None
-        made = self._first(wanted, search)
-        if made is not None or all(each.limit.is_hard for each in search.limits.on(search.victims)):
-            return made
-        choices = self._choices(wanted, replace(search, may_break=True))
-        return min(choices, key=lambda choice: search.limits.breaches(choice.victims), default=None)
+        plan = self._first_plan(wanted, candidates)
+        exceeded = candidates.limits.exceeded_by(candidates.victims)
+        if plan is not None or all(each.limit.is_hard for each in exceeded):
+            return plan
+        plans = self._plans(wanted, replace(candidates, may_exceed_soft=True))
+        return min(plans, key=lambda plan: candidates.limits.excess(plan.victims), default=None)
 
-    def _first(self, demand: Demand, search: VictimCandidates) -> EvictionPlan | None:
-        """If that fails, search without the victims that the demand has affinity to."""
-        made = next(self._choices(demand, search), None)
-        near = {
+    def _first_plan(self, demand: Demand, candidates: VictimCandidates) -> EvictionPlan | None:
+        """The plan with the lowest priorities; if there is none, search without victims that terms select.
+
+        A demand with affinity to pods may need them to stay.
+        """
+        plan = next(self._plans(demand, candidates), None)
+        terms = {
             state.affinity for batch in demand.batches if (state := batch.pods[0].shape.affinity_state)
         } - {None}
-        if made is not None or not near:
-            return made
-        others = [each for each in search.victims if not any(_is_meant(pod, near) for pod in each.pods)]
-        return next(self._choices(demand, replace(search, victims=others)), None)
+        if plan is not None or not terms:
+            return plan
+        others = [
+            each for each in candidates.victims if not any(_is_selected(pod, terms) for pod in each.pods)
+        ]
+        return next(self._plans(demand, replace(candidates, victims=others)), None)
 
-    def protecting_limits(self, demand: Demand, search: VictimCandidates) -> tuple[Evidence, ...]:
-        """The limits without which victims would be enough; a rough check, which finds some of them."""
-        if not search.limits.on(search.victims):
+    def _protecting_limits(self, demand: Demand, candidates: VictimCandidates) -> tuple[Evidence, ...]:
+        """Some of the limits without which there would be a plan; found by a search with little effort."""
+        if not candidates.limits.exceeded_by(candidates.victims):
             return ()
-        made = self.make(demand, replace(search, limits=_NO_LIMITS, effort=0.0))
-        return search.limits.evidence(made.victims) if made is not None else ()
+        plan = self._plan(demand, replace(candidates, limits=_NO_LIMITS, effort=0.0))
+        return candidates.limits.evidence(plan.victims) if plan is not None else ()
 
-    def _choices(self, demand: Demand, search: VictimCandidates) -> Iterator[EvictionPlan]:
-        for some in _by_importance(search.victims):
-            made = self._choose(demand, replace(search, victims=some))
-            if made is not None:
-                yield made
+    def _plans(self, demand: Demand, candidates: VictimCandidates) -> Iterator[EvictionPlan]:
+        for some in _by_importance(candidates.victims):
+            plan = self._plan_with(demand, replace(candidates, victims=some))
+            if plan is not None:
+                yield plan
 
-    def _choose(self, demand: Demand, search: VictimCandidates) -> EvictionPlan | None:
-        """Pods with anti-affinity to victims fit where those go, or else where they are not."""
-        problem = self._problem(demand, search)
-        choice = self._chosen(problem, search)
+    def _plan_with(self, demand: Demand, candidates: VictimCandidates) -> EvictionPlan | None:
+        """The plan with the cheapest of these candidates, or the one that a trial finds.
+
+        If victims have anti-affinity to the demand, the first choice may use the nodes that they leave. The
+        second choice uses only nodes that are eligible now.
+        """
+        problem = self._problem(demand, candidates)
+        choice = self._choose(problem, candidates)
         if choice is None:
             return None
-        made = self._tried(demand, search, problem, choice)
-        if made is None and has_affinity_terms(demand):
-            other = self._chosen(self._problem(demand, search, parts=False), search)
+        plan = self._checked(demand, candidates, problem, choice)
+        if plan is None and has_affinity_terms(demand):
+            other = self._choose(self._problem(demand, candidates, with_unblocked_nodes=False), candidates)
             if other is not None:
-                made = self._tried(demand, search, problem, replace(other, bound=choice.bound))
-        return made or self._by_trial(demand, search, problem, choice)
+                plan = self._checked(demand, candidates, problem, replace(other, bound=choice.bound))
+        return plan or self._plan_by_trial(demand, candidates, problem, choice)
 
-    def _problem(self, demand: Demand, search: VictimCandidates, *, parts: bool = True) -> PreemptionProblem:
-        limits = search.limits.on(search.victims)
-        bounds = Bounds(search.floors, limits, may_break=search.may_break)
-        return problem_of(self._session, demand, search.victims, bounds, parts=parts)
+    def _problem(
+        self, demand: Demand, candidates: VictimCandidates, *, with_unblocked_nodes: bool = True
+    ) -> PreemptionProblem:
+        bounds = Bounds(
+            candidates.queue_limits,
+            candidates.limits.exceeded_by(candidates.victims),
+            may_exceed_soft=candidates.may_exceed_soft,
+        )
+        return problem_of(
+            self._session, demand, candidates.victims, bounds, with_unblocked_nodes=with_unblocked_nodes
+        )
 
-    def _chosen(self, problem: PreemptionProblem, search: VictimCandidates) -> VictimSet | None:
-        answer = choose_victims(problem, effort=min(self._effort, search.effort))
+    def _choose(self, problem: PreemptionProblem, candidates: VictimCandidates) -> VictimSet | None:
+        answer = choose_victims(problem, effort=min(self._effort, candidates.effort))
         self._effort -= answer.spent
         self.errors.extend(f"victims: {each}" for each in answer.errors)
         return answer.choice
 
-    def _tried(
-        self, demand: Demand, search: VictimCandidates, problem: PreemptionProblem, choice: VictimSet
+    def _checked(
+        self, demand: Demand, candidates: VictimCandidates, problem: PreemptionProblem, choice: VictimSet
     ) -> EvictionPlan | None:
-        """The plan, if the choice satisfies all rules."""
-        chosen = [search.victims[index] for index in choice.units]
-        seats = self._assignments(demand, chosen)
-        if seats is None:
+        """The plan of this choice, if a placement satisfies all rules."""
+        chosen = [candidates.victims[index] for index in choice.units]
+        assignments = self._assignments(demand, chosen)
+        if assignments is None:
             return None
-        return self._made(demand, chosen, seats, self._proof(problem, choice.units, choice.bound, search))
+        proof = self._proof(problem, choice.units, choice.bound, candidates)
+        return self._plan_of(demand, chosen, assignments, proof)
 
-    def _by_trial(
-        self, demand: Demand, search: VictimCandidates, problem: PreemptionProblem, choice: VictimSet
+    def _plan_by_trial(
+        self, demand: Demand, candidates: VictimCandidates, problem: PreemptionProblem, choice: VictimSet
     ) -> EvictionPlan | None:
-        """Add victims, twice as many each time, then drop the unnecessary ones."""
-        victims = search.victims
-        room = CapacityTracker(problem)
-        room.evict(choice.units)
+        """Double the number of victims until the demand fits, then remove the unnecessary ones."""
+        victims = candidates.victims
+        tracker = CapacityTracker(problem)
+        tracker.evict(choice.units)
         order = list(choice.units)
         for index in _cheapest_first(victims):
-            more = room.with_required(index)
-            if more and room.keeps_limits(more):
-                room.evict(more)
+            more = tracker.with_required(index)
+            if more and tracker.keeps_limits(more):
+                tracker.evict(more)
                 order += more
-        count, seats = len(choice.units), None
-        while seats is None and count < len(order):
+        count, assignments = len(choice.units), None
+        while assignments is None and count < len(order):
             count = min(len(order), max(1, 2 * count))
-            seats = self._assignments(demand, [victims[index] for index in order[:count]])
-        if seats is None:
+            assignments = self._assignments(demand, [victims[index] for index in order[:count]])
+        if assignments is None:
             return None
-        units, seats = self._without_unnecessary(demand, victims, order[:count], seats)
+        units, assignments = self._without_unnecessary(demand, victims, order[:count], assignments)
         chosen = [victims[unit] for unit in units]
-        return self._made(demand, chosen, seats, self._proof(problem, units, choice.bound, search))
+        proof = self._proof(problem, units, choice.bound, candidates)
+        return self._plan_of(demand, chosen, assignments, proof)
 
     def _proof(
-        self, problem: PreemptionProblem, units: Sequence[int], bound: int, search: VictimCandidates
+        self, problem: PreemptionProblem, units: Sequence[int], bound: int, candidates: VictimCandidates
     ) -> str:
-        """Proven lower bounds on the number and the cost of victims."""
+        """The number and the cost of victims, with proven lower bounds."""
         least = 1
-        if len(units) > 1 and len(problem.units) <= FEWEST_VICTIMS_UNITS_MAX and search.effort:
+        if len(units) > 1 and len(problem.units) <= FEWEST_VICTIMS_UNITS_MAX and candidates.effort:
             answer = fewest_victims(problem, effort=min(self._effort_to_count, FEWEST_VICTIMS_LIMIT))
             self._effort_to_count -= answer.spent
             least = answer.choice.bound if answer.choice is not None else least
         return f"{_count(len(units), least)}; {_cost(problem, units, bound)}"
 
     def _without_unnecessary(
-        self, demand: Demand, victims: Sequence[Victim], units: Sequence[int], seats: Assignments
+        self, demand: Demand, victims: Sequence[Victim], units: Sequence[int], assignments: Assignments
     ) -> tuple[Sequence[int], Assignments]:
-        """Keep all that free nothing on the nodes, then drop blocks, ever smaller ones, the most expensive
-        first.
+        """Remove victims that are not on the assigned nodes, then blocks of victims of ever smaller size.
+
+        The most expensive blocks are removed first.
         """
-        beside = _on_nodes(victims, units, {node for node, _ in seats})
-        if len(beside) < len(units):
-            found = self._assignments(demand, [victims[unit] for unit in beside])
-            units, seats = (beside, found) if found is not None else (units, seats)
+        on_nodes = _on_nodes(victims, units, {node for node, _ in assignments})
+        if len(on_nodes) < len(units):
+            found = self._assignments(demand, [victims[unit] for unit in on_nodes])
+            units, assignments = (on_nodes, found) if found is not None else (units, assignments)
         units = sorted(units, key=lambda unit: (-victims[unit].cost, unit))
         size, tries = len(units), VICTIM_TRIALS_MAX
         while size > 1 and tries > 0:
@@ -259,39 +281,41 @@ class VictimSearch:
                     tries -= 1
                     found = self._assignments(demand, [victims[unit] for unit in fewer])
                 if found is not None:
-                    units, seats = fewer, found
+                    units, assignments = fewer, found
                 else:
                     start += size
-        return units, seats
+        return units, assignments
 
-    def _made(self, demand: Demand, ended: Sequence[Victim], seats: Assignments, proof: str) -> EvictionPlan:
+    def _plan_of(
+        self, demand: Demand, victims: Sequence[Victim], assignments: Assignments, proof: str
+    ) -> EvictionPlan:
         """The plan, with the devices that shares of GPUs get when the victims have terminated."""
         if not any(requests_share(batch.pods[0].shape.requests) for batch in demand.batches):
-            return EvictionPlan(tuple(ended), seats, proof)
+            return EvictionPlan(tuple(victims), assignments, proof)
         with self._session.statement() as trial:
-            self._end(ended, trial)
-            trial.hold_capacity(gang=demand.gang, assignments=seats)
+            self._assume_terminated(victims, trial)
+            trial.hold_capacity(gang=demand.gang, assignments=assignments)
             devices = self._session.capacity_holds[-1].devices
             trial.roll_back()
-        return EvictionPlan(tuple(ended), seats, proof, devices)
+        return EvictionPlan(tuple(victims), assignments, proof, devices)
 
-    def _assignments(self, demand: Demand, ended: Sequence[Victim]) -> Assignments | None:
-        """Where the whole demand goes when these have terminated; None if it does not fit."""
+    def _assignments(self, demand: Demand, victims: Sequence[Victim]) -> Assignments | None:
+        """The assignments of the whole demand when these have terminated; None if it does not fit."""
         with self._session.statement() as trial:
-            self._end(ended, trial)
+            self._assume_terminated(victims, trial)
             answer = place(self._problems.build_problem(demand).problem)
-            seats = (
+            assignments = (
                 assign_pods(self._session, demand, answer.assignments) if isinstance(answer, Placed) else None
             )
             trial.roll_back()
-        return seats
+        return assignments
 
-    def _end(self, victims: Sequence[Victim], trial: Statement) -> None:
+    def _assume_terminated(self, victims: Sequence[Victim], trial: Statement) -> None:
         for each in victims:
             trial.assume_ended(queue=each.queue, used=each.used, booked=each.booked, gone=each.pods)
 
 
-def _is_meant(pod: Pod, terms: Collection[int | None]) -> bool:
+def _is_selected(pod: Pod, terms: Collection[int | None]) -> bool:
     """Whether one of these affinity terms, by number, selects the pod."""
     return pod.shape.affinity_state is not None and any(
         each in terms for each in pod.shape.affinity_state.matched_by
@@ -299,13 +323,13 @@ def _is_meant(pod: Pod, terms: Collection[int | None]) -> bool:
 
 
 def _whole(demand: Demand) -> Demand:
-    """The demand, all of it to be placed."""
+    """The demand with all its pods required."""
     batches = tuple(Batch(each.name, each.pods, len(each.pods)) for each in demand.batches)
     return replace(demand, batches=batches)
 
 
 def _by_importance(victims: Sequence[Victim]) -> Iterator[list[Victim]]:
-    """The victims of the lowest priority, then with the next ones, in a bounded number of steps."""
+    """Yield the victims of the lowest priorities, with more priorities in each step."""
     priorities = sorted({each.gang.priority for each in victims})
     step = -(-len(priorities) // VICTIM_PRIORITIES_MAX)
     for top in [*priorities[step - 1 :: step][:-1], priorities[-1]] if priorities else ():
@@ -318,33 +342,36 @@ def _cheapest_first(victims: Sequence[Victim]) -> list[int]:
 
 
 def _on_nodes(victims: Sequence[Victim], units: Sequence[int], nodes: Collection[NodeName]) -> list[int]:
-    """The units that free something on the nodes, with all units of a gang that goes whole."""
-    there = [unit for unit in units if not victims[unit].used.keys().isdisjoint(nodes)]
-    whole = {victims[unit].gang.id for unit in there if victims[unit].whole}
-    return [unit for unit in units if unit in there or victims[unit].gang.id in whole]
+    """The units that free capacity on the nodes, and all units of gangs that are evicted whole."""
+    found = [unit for unit in units if not victims[unit].used.keys().isdisjoint(nodes)]
+    whole = {victims[unit].gang.id for unit in found if victims[unit].whole}
+    return [unit for unit in units if unit in found or victims[unit].gang.id in whole]
 
 
 def _is_closed(victims: Sequence[Victim]) -> bool:
-    """Whether no gang goes whole while members that can go alone stay."""
+    """Whether each gang with a `whole` unit among these loses all its pods."""
     gone = {pod.uid for each in victims for pod in each.pods}
     return all(each.holders <= gone for each in victims if each.whole)
 
 
 def _count(victims: int, least: int) -> str:
-    """A victim is a gang, or a member that may go alone."""
+    """The number of victims, each a gang or members that may be evicted alone, and whether it is minimal."""
     proof = "the fewest" if victims <= least else f"at least {least} needed (lower bound)"
     return f"{victims} victim{'s' * (victims > 1)}, {proof}"
 
 
 def _cost(problem: PreemptionProblem, units: Sequence[int], bound: int) -> str:
-    """Costs are less than the cost of one violation, so both can be read from their sum."""
+    """The cost and its lower bound, and the number of evictions beyond soft limits if there are any.
+
+    One such eviction costs more than all victims together, so both can be computed from their sum.
+    """
     total = problem.cost_of(units)
-    breaches, cost = divmod(total, problem.violation_cost)
-    least_breaches, least = divmod(bound, problem.violation_cost)
+    violations, cost = divmod(total, problem.violation_cost)
+    least_violations, least = divmod(bound, problem.violation_cost)
     proof = "proven optimal" if total <= bound else f"lower bound {least}"
-    if not breaches:
+    if not violations:
         return f"cost {cost}, {proof}"
-    beyond = f"{breaches} evictions beyond PodDisruptionBudgets"
+    beyond = f"{violations} evictions beyond PodDisruptionBudgets"
     if total > bound:
-        proof = f"lower bounds {least_breaches} and {least}"
+        proof = f"lower bounds {least_violations} and {least}"
     return f"{beyond}, cost {cost}, {proof}"

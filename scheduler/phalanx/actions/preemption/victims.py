@@ -1,9 +1,9 @@
-"""Pods that may be evicted for a demand: in which units, and what each unit holds and costs.
+"""Find the pods that may be evicted for a demand, in which units, and what each unit holds and costs.
 
-A gang goes whole, or it loses members beyond its minimum, each a unit of its own or, if there are many,
-several together; if its `disruption` says so, each member is a unit. Pods that terminate anyway are no
-victims, nor are gangs with a member that has succeeded, nor gangs that this cycle placed: assumed pods are
-not touched until the API server knows of them.
+A gang loses members beyond its minimum, or it is evicted whole. Each member beyond the minimum is a unit of
+its own; if there are many, several form one unit. With `disruption` mode Single each member is a unit. Pods
+that terminate anyway are no victims, nor are gangs with a member that has succeeded. Gangs that this cycle
+placed are no victims either: assumed pods are not evicted before the API server confirms them.
 """
 
 from collections import deque
@@ -34,35 +34,33 @@ class Victim(Struct, frozen=True):
     gang: Gang
     pods: tuple[Pod, ...]
     whole: bool
-    """Whether they leave nothing of the gang that could continue."""
+    """Whether the gang cannot continue without them."""
     cost: int
     used: Usage
-    """What their nodes get back."""
+    """What their eviction frees on nodes."""
     booked: Usage
-    """The part of it on the account of the queue."""
+    """The part of it that is charged to the queue."""
     total: Resources
     """The sum of `booked`."""
     holders: frozenset[PodUid] = frozenset()
-    """All members of the gang that hold nodes and do not terminate anyway."""
+    """All members of the gang that hold nodes and are not terminating."""
 
     @property
     def queue(self) -> QueueName:
-        """The queue on whose account it is."""
+        """The queue that is charged for it."""
         return self.gang.queue
 
 
 class EvictableUnits(Struct, frozen=True):
-    """The victims, and the time (ms) at which others may be evicted; None if time changes nothing."""
+    """The victims that may be evicted now."""
 
     victims: tuple[Victim, ...]
     next_at: int | None
+    """The next time (ms) at which other gangs may be evicted, if any."""
 
 
 class VictimPool:
-    """Finds what may be evicted in one session; the units of a gang are computed once.
-
-    Gangs that hold no node are no victims.
-    """
+    """Finds the victims of one session; the units of each gang are computed once."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -70,15 +68,15 @@ class VictimPool:
         self._gangs = [gang for gang in session.gangs.values() if not gang.is_finishing]
 
     def victims_for(self, beneficiary: Beneficiary) -> EvictableUnits:
-        """All units that may be evicted for this gang; units of one gang in a row, the whole gang last."""
+        """The units that may be evicted for this gang; units of one gang are adjacent, `whole` ones last."""
         session = self._session
         found: list[Victim] = []
         later: list[int] = []
         for gang in self._gangs:
-            seats = session.assigned_nodes(gang)
-            if not (gang.nodes or seats) or not _is_allowed(gang, beneficiary, session):
+            new_nodes = session.assigned_nodes(gang)
+            if not (gang.nodes or new_nodes) or not _is_allowed(gang, beneficiary, session):
                 continue
-            if seats or any(pod.assumed for pod in gang.members):
+            if new_nodes or any(pod.assumed for pod in gang.members):
                 later.append(session.snapshot.now + FRESH_VICTIMS_MS)
                 continue
             until = session.plugins.protected_until(gang, beneficiary.gang)
@@ -95,10 +93,10 @@ class VictimPool:
 
 
 class TerminatingPods(Struct, frozen=True):
-    """Pods of one gang that are evicted or deleted, and what they free.
+    """Pods of one gang that are being evicted or deleted, and what they will free.
 
-    Pods whose deletion hangs free nothing, since their end is unknown; their queue does not get anything back
-    either.
+    Pods that exist long after their grace period free nothing on nodes, since the time of their end is
+    unknown; their queue is not charged for them any more.
     """
 
     queue: QueueName
@@ -108,7 +106,7 @@ class TerminatingPods(Struct, frozen=True):
 
 
 def terminating_pods(session: Session) -> list[TerminatingPods]:
-    """All of them, by gang; `pods` are those whose deletion does not hang."""
+    """The terminating pods of all gangs. `pods` does not contain those that are long overdue."""
     stuck_before = session.snapshot.now - session.config.retry.nomination_ms
     found = []
     evicted = {each.gang for each in session.evictions}
@@ -128,7 +126,7 @@ def terminating_pods(session: Session) -> list[TerminatingPods]:
 
 
 def termination_deadline(pod: Pod) -> int:
-    """The end (ms) of the grace period of a pod that is being deleted, of which some hours count."""
+    """The end (ms) of the grace period of a pod that is being deleted, which is cut to a few hours."""
     return min(pod.ended * 1000 + GRACE_PERIOD_MS_MAX, (pod.ended + pod.grace) * 1000)
 
 
@@ -149,7 +147,7 @@ def _is_allowed(gang: Gang, beneficiary: Beneficiary, session: Session) -> bool:
 def may_still_be_evicted(gang: Gang, beneficiary: Gang, session: Session) -> bool:
     """Whether a chosen victim that has no condition yet may still be evicted for this gang.
 
-    Between queues shares decide, of which the victims are a part: there the choice stands.
+    For a victim of another queue, shares are not compared again: its own eviction changes them.
     """
     if gang.is_finishing or session.plugins.protected_until(gang, beneficiary) >= NEVER:
         return False
@@ -159,7 +157,7 @@ def may_still_be_evicted(gang: Gang, beneficiary: Gang, session: Session) -> boo
 
 
 def _units_of(gang: Gang, session: Session) -> Iterator[Victim]:
-    holders = [pod for pod in gang.members if pod.holds_node and not _is_going(pod, session)]
+    holders = [pod for pod in gang.members if pod.holds_node and not _is_terminating(pod, session)]
     if not holders or any(pod.assumed or not _is_ours(pod, session) for pod in holders):
         return
     is_single = gang.disruption.eviction_mode is DisruptionMode.SINGLE
@@ -175,13 +173,13 @@ def _units_of(gang: Gang, session: Session) -> Iterator[Victim]:
 
 
 def _surplus(gang: Gang, holders: Sequence[Pod], session: Session) -> list[Sequence[Pod]]:
-    """Members without which the gang keeps its minimum, the last ones first.
+    """Members beyond the minimum of the gang, the last ones first.
 
-    One by one, or, if there are many, in SURPLUS_UNITS_MAX parts.
+    Each part is one member or, if there are many, several: there are at most SURPLUS_UNITS_MAX parts.
     """
     if gang.kind is GangKind.POD or len(holders) <= gang.min_member:
         return []
-    kept = [pod for pod in gang.members if pod.counts_for_gang and not _is_going(pod, session)]
+    kept = [pod for pod in gang.members if pod.counts_for_gang and not _is_terminating(pod, session)]
     last_first, size = holders[::-1], max(1, -(-(len(kept) - gang.min_member) // SURPLUS_UNITS_MAX))
     parts = deque(last_first[first : first + size] for first in range(0, len(holders), size))
     found: list[Sequence[Pod]] = []
@@ -200,7 +198,7 @@ def _surplus(gang: Gang, holders: Sequence[Pod], session: Session) -> list[Seque
     return found
 
 
-def _is_going(pod: Pod, session: Session) -> bool:
+def _is_terminating(pod: Pod, session: Session) -> bool:
     """Whether it is being deleted, or this cycle evicts it."""
     return pod.deleting or session.pod_state(pod) is PodState.RELEASING
 
@@ -224,12 +222,12 @@ def victim_of(gang: Gang, pods: Sequence[Pod], session: Session, *, whole: bool 
 
 
 def usage_of_pods(pods: Sequence[Pod], session: Session) -> tuple[Usage, Usage]:
-    """What their nodes get back, and the part of it on the account of their queue."""
-    seated = [AssignedPod(pod, pod.node, pod.device) for pod in pods if pod.node is not None]
-    booked = usage_of([each for each in seated if _is_ours(each.pod, session)])
+    """What the pods use on nodes, and the part of it that is charged to their queue."""
+    assigned = [AssignedPod(pod, pod.node, pod.device) for pod in pods if pod.node is not None]
+    booked = usage_of([each for each in assigned if _is_ours(each.pod, session)])
     plain = not session.facts.numa_layouts and not any(
-        requests_share(each.pod.shape.requests) for each in seated
+        requests_share(each.pod.shape.requests) for each in assigned
     )
-    if plain and all(_is_ours(each.pod, session) for each in seated):
+    if plain and all(_is_ours(each.pod, session) for each in assigned):
         return booked, booked
-    return usage_of(seated, with_devices=True), booked
+    return usage_of(assigned, with_devices=True), booked

@@ -1,4 +1,4 @@
-"""The holders of capacity, and what each releases when it ends."""
+"""Find the holders of capacity, and what each of them frees when it ends."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -20,7 +20,7 @@ from phalanx.model.resources import CPU, NONE, Resources, add, scale, sum_of
 _NO_QUEUE: Final = QueueName("")
 
 Cost = tuple[int, int, str]
-"""Devices of all kinds, cores, name; the holder with the least is the cheapest to end."""
+"""Devices of all kinds, cores, name; smaller is cheaper."""
 
 
 Kinds = dict[tuple[int, frozenset[tuple[str, int]]], int]
@@ -64,7 +64,7 @@ class CapacityHolder(Struct, frozen=True):
 
 
 def find_capacity_holders(session: Session) -> list[CapacityHolder]:
-    """All holders of capacity after this cycle, the cheapest first."""
+    """All holders of capacity after the placements so far, the cheapest first."""
     kinds: Kinds = {}
     others = session.snapshot.foreign.items()
     foreign = [_made(name, None, _NO_QUEUE, used, {}, kinds) for name, used in others]

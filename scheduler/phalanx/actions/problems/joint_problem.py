@@ -1,4 +1,4 @@
-"""Build one joint problem from the demands of many gangs and the placements that some of them have."""
+"""Build the joint problem of many gangs, with the placements of some of them as a warm start."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
@@ -38,7 +38,7 @@ def joint_problem(
     others: Sequence[Demand],
     optional: Collection[GangId] = (),
 ) -> WarmStartedProblem:
-    """Admit the others with the largest total value, and all placed demands but the `optional` ones.
+    """The problem to admit others of the largest total value, and all placed demands but the `optional` ones.
 
     The session must not contain the placed demands. Each demand is whole, starts from nothing, and uses the
     same topology if any. The value of a gang is its dominant share of the cluster, in millionths. Among

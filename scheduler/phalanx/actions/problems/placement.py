@@ -58,7 +58,7 @@ def apply_placement(session: Session, placement: DemandPlacement) -> Statement:
             level=level,
             domain=domain,
             within=required_labels(session, gang, assignments),
-            homes=subgroup_domain_labels(session, gang, assignments),
+            node_labels=subgroup_domain_labels(session, gang, assignments),
             devices=devices,
         )
     return statement

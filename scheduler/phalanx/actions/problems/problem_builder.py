@@ -110,7 +110,7 @@ class ProblemBuilder:
         return table
 
     def give_back(self) -> None:
-        """Return the tables to the cache for the next session; build no problem afterwards."""
+        """Return the tables to the cache for the next session. No problem may be built afterwards."""
         if self._kept is not None:
             for class_spec, table in self._taken:
                 self._kept.give_back(class_spec, table)

@@ -1,1 +1,1 @@
-"""Room that is kept for what waits: when and where it will start, and who may pass it meanwhile."""
+"""Reserved starts of waiting gangs (backfill), and capacity holds for members that do not exist yet."""

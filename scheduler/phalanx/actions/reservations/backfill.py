@@ -1,15 +1,15 @@
-"""Backfill: reserve starts for waiting gangs, and let other gangs use the capacity only if they delay none.
+"""Backfill: reserve starts for waiting gangs, and place other gangs only where they delay no reserved start.
 
-As in EASY backfill (Lifka, 1995) the first gang of a queue that does not fit gets a reservation, or, as in
-conservative backfill, every one: the earliest time at which it fits as running gangs end, and what it then
-uses on which nodes. A gang without a reservation, or with a later one, may use that capacity if it ends
-before, and what is left beside it without limit. Repairs, gangs of higher rank and queues that are served
-first ignore reservations. A gang within the guarantee of its queue that fits beside none of them respects
-only those that are within a guarantee too.
+In EASY backfill (Lifka, 1995) the first gang of a queue that does not fit gets a reservation, in conservative
+backfill every such gang. A reservation is the earliest time at which the gang fits as running gangs end, and
+what it then uses on which nodes. A gang without a reservation, or with a later one, may use that capacity if
+it ends before the reserved start. It may use all other capacity without limit. Repairs, gangs of higher rank
+and gangs of queues with higher priority ignore reservations. If a gang within the guarantee of its queue does
+not fit with all reservations respected, it respects only those that are within a guarantee too.
 
-Only the reserved start is remembered; times and nodes are computed again in each cycle. Of one rank, the gang
-with the oldest reservation comes first, so that gangs do not overtake each other. If a start turns out late,
-its nodes are held from the time that was reserved first.
+Only the reserved start is remembered; times and nodes are computed again in each cycle. Among gangs of equal
+rank, the one with the oldest reservation is tried first, so that gangs do not overtake each other. If a start
+is late, its nodes are held from the time that was reserved first.
 """
 
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
@@ -56,14 +56,14 @@ _RESERVATIONS_MAX: Final = {
     Backfill.EASY: 1,
     Backfill.CONSERVATIVE: RESERVATIONS_PER_QUEUE_MAX,
 }
-"""Gangs of one queue that have a reservation at most."""
+"""The largest number of reservations in one queue."""
 
 
 class _Withheld(Struct, frozen=True):
-    """What a demand must not use, as negative changes. With an equal `key` it is no less than before."""
+    """What a demand must not use, as negative changes. With an equal `key` later changes withhold no less."""
 
     key: Hashable
-    room: Usage
+    usage: Usage
     budgets: Mapping[Account, Mapping[str, int]]
 
 
@@ -91,13 +91,13 @@ class Reservations:
     # --- what reservations withhold -------------------------------------------------------------------------
 
     def binding(self, demand: Demand) -> tuple[Reservation, ...]:
-        """The reservations that this demand must not delay, unless a guarantee entitles it to."""
+        """The reservations that this demand must not delay, unless the guarantee of its queue permits it."""
         return binding(self.all, demand, self._session)
 
     def alternatives(
         self, demand: Demand, passed: Collection[GangId] | None
     ) -> Iterator[Sequence[Reservation]]:
-        """The sets of reservations to respect, in the order to try."""
+        """The sets of reservations to respect, in the order in which they are tried."""
         return alternatives(self.binding(demand), demand, self._session, passed=passed)
 
     def _precedence(self, gang: Gang) -> Precedence:
@@ -112,7 +112,7 @@ class Reservations:
         avoiding: frozenset[NodeName],
         known_infeasible: Collection[Hashable],
     ) -> KeyedProblem | None:
-        """The problem of placing this demand beside these; None if it is known to be infeasible."""
+        """The problem to place the demand with these respected; None if it is known to be infeasible."""
         withheld = self._withheld_from(demand, binding) if binding else None
         if withheld is None:
             return self._problems.build_problem(demand, avoiding=avoiding)
@@ -120,19 +120,19 @@ class Reservations:
         if key in known_infeasible or (withheld.key, key) in known_infeasible:
             return None
         with self._session.statement() as statement:
-            statement.assume_free(usage=withheld.room, budgets=withheld.budgets)
-            posed = self._problems.build_problem(demand, avoiding=avoiding)
+            statement.assume_free(usage=withheld.usage, budgets=withheld.budgets)
+            keyed = self._problems.build_problem(demand, avoiding=avoiding)
             statement.roll_back()
-        return replace(posed, key=(withheld.key, key))
+        return replace(keyed, key=(withheld.key, key))
 
     def key(self, demand: Demand, binding: Sequence[Reservation]) -> Hashable:
-        """Key of placing this demand beside these on any node: equal keys have equal answers now."""
+        """The key of the problem to place the demand on any nodes with these respected."""
         withheld = self._withheld_from(demand, binding) if binding else None
         key = self._problems.key(demand)
         return key if withheld is None else (withheld.key, key)
 
     def _withheld_from(self, demand: Demand, binding: Sequence[Reservation]) -> _Withheld | None:
-        """None for a demand that ends before any of it is needed."""
+        """What these withhold; None if the demand ends before any of them is held."""
         end = self._run_times.end_if_placed(demand.gang)
         until = end.at if end is not None else None
         binding = [each for each in binding if until is None or each.held_from < until]
@@ -142,8 +142,8 @@ class Reservations:
         if key not in self._withheld:
             delta = {cell for each in binding for cell in each.delta}
             least = least_capacity(self._ending, binding, since=self._now, until=until, only=delta)
-            room, budgets = split({cell: amount for cell, amount in least.items() if amount < 0})
-            self._withheld[key] = _Withheld(key, room, budgets)
+            usage, budgets = split({cell: amount for cell, amount in least.items() if amount < 0})
+            self._withheld[key] = _Withheld(key, usage, budgets)
         return self._withheld[key]
 
     # --- outcomes of demands --------------------------------------------------------------------------------
@@ -155,12 +155,12 @@ class Reservations:
             self._version += 1
         if self._known_ending is not None and (end := self._run_times.end_of(gang)) is not None:
             self._known_ending.update(self._ending_gangs((gang,)))
-            # what it frees later does not help a gang that starts before
+            # What the gang frees later matters only if some start is later or some reservation ends.
             if any(end.at < each.start or each.end is not None for each in self._reserved.values()):
                 self._withheld.clear()
 
     def failed(self, failure: Failure) -> None:
-        """Note that a demand failed, and reserve a start for it if its queue backfills and it is its turn."""
+        """Note that a demand failed, and reserve a start for it if its queue allows one more reservation."""
         demand, queue = failure.demand, failure.demand.gang.queue
         most = _RESERVATIONS_MAX[_backfill_of(self._session, queue)]
         if not most or not _may_be_reserved(failure):
@@ -199,7 +199,7 @@ class Reservations:
 
     @property
     def _ending(self) -> list[EndingGang]:
-        """Gangs that hold capacity after what this cycle did so far and are expected to end."""
+        """Gangs that hold capacity after the placements so far and are expected to end."""
         if self._known_ending is None:
             self._known_ending = self._ending_gangs(self._session.gangs.values())
         return list(self._known_ending.values())
@@ -235,7 +235,7 @@ def _may_be_reserved(failure: Failure) -> bool:
 
 
 def _remembered(session: Session, run_times: RunTimeForecast) -> dict[GangId, Reservation]:
-    """Reservations of earlier cycles for gangs that still wait; each is computed again in its turn."""
+    """Reservations of earlier cycles for gangs that still wait; computed again when the gang fails."""
     found = {}
     for gang_id, remembered in session.snapshot.memory.reserved_starts.items():
         gang = session.gangs.get(gang_id)
@@ -258,7 +258,7 @@ def _remembered(session: Session, run_times: RunTimeForecast) -> dict[GangId, Re
 
 
 def _request(gang: Gang, usage: Usage) -> Beneficiary:
-    """The request of a gang that is to use this much."""
+    """The request of a gang that will use this much."""
     waiting = {pod.shape.key: pod for pod in gang.members if pod.is_waiting}
     return Beneficiary(gang, total_of(charged(usage)), tuple(waiting.values()))
 
@@ -271,7 +271,7 @@ def _still_waits(gang: Gang, session: Session) -> bool:
 
 
 def reserved_starts_of(reservations: Collection[Reservation]) -> dict[GangId, ReservedStart]:
-    """What the next cycle remembers of these."""
+    """The reserved starts that the next cycle remembers."""
     found = {
         each.gang: ReservedStart(
             reserved_in=each.reserved_in, start=each.start, held_from=each.held_from, usage=each.usage

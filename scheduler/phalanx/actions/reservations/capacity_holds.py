@@ -1,13 +1,13 @@
 """Hold capacity for the lost members of started gangs that are below their minimum.
 
 While the pods that will replace lost members do not exist yet, placeholders of the same shape are placed for
-them like repairs: ahead of starts of the same and of lower rank, in every queue. They are never bound; they
-only hold capacity. A hold ends when the gang is complete or gone, or after its time. A gang that reserves
+them like repairs: before starts of the same and of lower rank, in every queue. They are never bound; they
+only hold capacity. A hold ends when the gang is complete or deleted, or when it expires. A gang that reserves
 capacity holds what its roles declare in the same way, from its start until its members exist.
 
-A gang with a member that has succeeded, or whose members are all being deleted, is about to end: it holds
-nothing. If all members have failed and none is created again soon, its work is over, and so is the hold. A
-pod without a group holds nothing: its successor is another gang.
+No capacity is held for a gang that is about to end: one with a member that has succeeded, or whose members
+are all being deleted. If all members have failed and none is recreated, the hold expires sooner. No capacity
+is held for a pod without a group, since its replacement is another gang.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -36,7 +36,7 @@ class CapacityHolds(Struct, frozen=True):
     """The capacity holds of a cycle."""
 
     compositions: Mapping[GangId, GangComposition]
-    """What started gangs consist of; the next cycle remembers it."""
+    """The compositions of started gangs; the next cycle remembers them."""
     open: Mapping[GangId, GangComposition]
     """Gangs for which capacity is held now."""
     ended: Mapping[GangId, GangComposition]
@@ -46,7 +46,7 @@ class CapacityHolds(Struct, frozen=True):
 
 
 def find(session: Session) -> CapacityHolds:
-    """The holds as the cycle begins, and the compositions of all started gangs."""
+    """The holds at the begin of the cycle, and the compositions of all started gangs."""
     now = session.snapshot.now
     compositions: dict[GangId, GangComposition] = {}
     for gang in session.gangs.values():
@@ -72,7 +72,7 @@ def find(session: Session) -> CapacityHolds:
 
 
 def after(session: Session, holds: CapacityHolds) -> CapacityHolds:
-    """The holds as the cycle ends. The time of gangs that reserve and were placed begins now."""
+    """The holds at the end of the cycle, including those of gangs that reserve capacity and were placed."""
     now, held = session.snapshot.now, held_nodes(session.capacity_holds)
     started = {placement.gang for placement in session.placements if placement.cause == START}
     new = {
@@ -90,17 +90,17 @@ def after(session: Session, holds: CapacityHolds) -> CapacityHolds:
 
 
 def _has_started(gang: Gang) -> bool:
-    """Whether it has started, or reserves and will have started as soon as a bind is confirmed."""
+    """Whether it has started, or reserves capacity and has a member that is bound or assumed."""
     return gang.started or gang.starts_over or _waits(gang)
 
 
 def _waits(gang: Gang) -> bool:
-    """Whether members run that wait for those for which the gang reserves capacity."""
+    """Whether the gang reserves capacity and some of its members have nodes already."""
     return gang.reserves and gang.active > 0
 
 
 def _hold_ms(gang: Gang) -> int:
-    """Milliseconds from the loss: fewer if only failed pods are left of the gang."""
+    """The duration of the hold; shorter if only failed pods are left of the gang."""
     is_over = all(pod.is_finished and not pod.deleting for pod in gang.members)
     return CAPACITY_HOLD_WITHOUT_MEMBERS_MS if is_over else CAPACITY_HOLD_MS
 
@@ -110,7 +110,7 @@ def _is_ending(gang: Gang) -> bool:
 
 
 def _review(gang: Gang, known: GangComposition | None, now: int) -> GangComposition:
-    """The composition of a complete gang; an incomplete one keeps the known composition, and since when."""
+    """The composition of a gang; an incomplete gang keeps its known one, and the time of the loss."""
     if gang.is_stable:
         return _complete(gang.composition, known)
     counted = [pod for pod in gang.members if pod.counts_for_gang]
@@ -122,14 +122,14 @@ def _review(gang: Gang, known: GangComposition | None, now: int) -> GangComposit
 
 
 def _complete(members: tuple[MemberCount, ...], known: GangComposition | None) -> GangComposition:
-    """The known composition if it is the same object or equal: the next cycle then compares nothing."""
+    """The composition of a complete gang; the known object if it is equal, so that comparing it is cheap."""
     if known is None or known.since or known.held:
         return GangComposition(members=members)
     return known if known.members is members or known.members == members else GangComposition(members=members)
 
 
 def demand_of(gang: Gang, composition: GangComposition, demanded: Iterable[Pod]) -> Demand | None:
-    """Placeholders for what the gang lacks to its minimum beyond the pods that are demanded already."""
+    """A demand of placeholders for the members that the minimum lacks beyond the demanded pods, if any."""
     lacking = placeholders(gang, _there(gang, demanded), composition.members)
     return Demand(gang, Stage.REPAIR, CAUSE, batches_of(lacking, whole=False)) if lacking else None
 

@@ -1,9 +1,9 @@
-"""Nodes on which capacity is held for members that do not exist yet.
+"""Keep capacity holds on the same nodes from cycle to cycle.
 
-If they were computed again in each cycle, capacity of two gangs might be held in another way, so that the
-first members of one gang leave none to the other. So each cycle holds the assignments of the last one, as far
-as they still fit. Until it is a gang's turn, no gang of the same or of lower rank gets them; a gang of higher
-rank may.
+If the nodes were computed again in each cycle, the holds of two gangs might change places, and the first new
+members of one gang could take the capacity that the other gang needs. So each cycle holds the assignments of
+the last one again, as far as they still fit. Before a gang is tried, no gang of the same or of lower rank
+gets its held capacity; a gang of higher rank may get it.
 """
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping
@@ -40,7 +40,7 @@ class _Budgets:
         self._left = [(rule.nodes, dict(rule.remaining)) for rule in rules if isinstance(rule, Budget)]
 
     def take(self, node: NodeName, requests: Resources) -> bool:
-        """Take this much for the node; False if not that much is left."""
+        """Take these requests on the node; False if a budget has too little left."""
         left = [amounts for nodes, amounts in self._left if nodes is None or node in nodes]
         requested = [(name, need) for name, need in requests.items() if need > 0]
         if any(need > amounts.get(name, need) for amounts in left for name, need in requested):
@@ -87,8 +87,8 @@ class HeldAssignments:
             return True
         return False
 
-    def beside(self, demand: Demand) -> WithheldCapacity | None:
-        """The held capacity that this demand must not use; None for none."""
+    def withheld_from(self, demand: Demand) -> WithheldCapacity | None:
+        """The held capacity that this demand must not use, or None."""
         if not self._left:
             return None
         rank = rank_of(demand.gang, self._session)
@@ -110,14 +110,14 @@ class HeldAssignments:
         return split(delta)
 
     def release_for(self, demand: Demand) -> None:
-        """Release as many assignments as members of their roles are about to get nodes."""
+        """Release one assignment for each pod of the demand, of the same role and subgroup."""
         for pod in _pods_of(demand) if demand.gang.id in self._left else ():
             self._pop(demand.gang.id, pod)
 
     def hold_again(self, demand: Demand) -> Assignments:
-        """The same nodes for placeholders as before, as far as they fit. Afterwards nothing is left to hold.
+        """The assignments of the placeholders to the nodes of the last cycle, as far as they still fit.
 
-        Members that turned out to be larger fit only beside what is held for other gangs.
+        Afterwards the gang has no assignments left. A placeholder with larger requests than before gets none.
         """
         assignments: dict[NodeName, list[Pod]] = {}
         free: dict[NodeName, Resources] = {}
@@ -146,7 +146,7 @@ class HeldAssignments:
 
 
 def held_nodes(holds: Iterable[CapacityHold]) -> dict[GangId, dict[NodeName, tuple[MemberCount, ...]]]:
-    """What is held, by gang and node."""
+    """The members for which capacity is held, by gang and node."""
     found: dict[GangId, dict[NodeName, tuple[MemberCount, ...]]] = {}
     for hold in holds:
         nodes = found.setdefault(hold.gang.id, {})

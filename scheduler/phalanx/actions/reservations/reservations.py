@@ -1,9 +1,9 @@
 """Reservations of waiting gangs, as in EASY backfill, and the capacity profile over time that they leave.
 
 Capacity is counted per resource of a node and per resource of an account of the ledger, as a difference from
-now: a gang that ends frees its part, a reserved start takes its part and frees it when the gang has run as
-long as it may. A profile is a sorted list of such changes; the least capacity between two times takes one
-pass over it.
+now. A gang that ends frees its part. A reserved start takes its part, and frees it after the longest run time
+of the gang. A profile is a list of such changes sorted by time; the least capacity between two times is
+computed in one pass.
 """
 
 from bisect import bisect_left, bisect_right
@@ -30,7 +30,7 @@ CapacityDelta = Mapping[CapacityKey, int]
 """Amounts that a start takes or an end frees."""
 
 Precedence = tuple[Any, ...]
-"""Rank, then the order in which starts were reserved. The smaller one comes first."""
+"""Rank, then the order in which starts were reserved; smaller goes first."""
 
 NOT_RESERVED: Final = (1 << 62, 0)
 """The position of a gang without a reservation: after all reservations."""
@@ -54,7 +54,7 @@ class Forecast(Struct, frozen=True):
     latest: int
     method: Method
     ending: tuple[EndingGang, ...] = ()
-    """Some gangs that must end before, last ones first; empty if the start waits for other reservations."""
+    """Some gangs that must end before, the last ones first; empty if it waits for other reservations only."""
 
 
 class Reservation(Struct, frozen=True):
@@ -68,10 +68,10 @@ class Reservation(Struct, frozen=True):
     """The cycle that reserved it first, and the position within that cycle."""
     start: int
     held_from: int
-    """The earliest start that was ever reserved for it. From then on no gang may use the capacity, even if it
-    claims to end in time."""
+    """The earliest start that was ever reserved for it. From then on no gang of lower precedence may use the
+    capacity, even if it would end before the start."""
     end: int | None
-    """End of its longest run; None without a maximum."""
+    """The end of its longest run; None without a maximum."""
     usage: Usage
     """What it will use per node."""
     delta: CapacityDelta
@@ -182,9 +182,9 @@ def moments(ending: Iterable[EndingGang], reservations: Iterable[Reservation], *
 
 
 def binding(reservations: Iterable[Reservation], demand: Demand, session: Session) -> tuple[Reservation, ...]:
-    """The reservations that a demand must not delay: of higher precedence; none for a repair.
+    """The reservations of higher precedence, which a demand must not delay; none for a repair.
 
-    Queues of higher priority are served first, whatever is reserved for others.
+    Reservations do not bind gangs of a queue with higher priority.
     """
     reservations = tuple(reservations)
     if not reservations or demand.stage is Stage.REPAIR:
@@ -205,8 +205,9 @@ def alternatives(
     *,
     passed: Collection[GangId] | None = None,
 ) -> Iterator[Sequence[Reservation]]:
-    """The sets of reservations to respect, in the order to try: all; then those that bind a guarantee too.
+    """The sets of reservations to respect, in the order in which they are tried.
 
+    The first set is all of them. The second set is those that bind it even within the guarantee of its queue.
     `passed`: the gangs whose reservations did not bind it when capacity was nominated for it.
     """
     yield bound
@@ -233,13 +234,13 @@ def _is_served_before(session: Session, queue: QueueName, other: QueueName) -> b
     return next((own.priority > others.priority for own, others in paths if own.name != others.name), False)
 
 
-def _is_guaranteed_before(beneficiary: Beneficiary, reservations: Reservation, session: Session) -> bool:
-    """Whether it stays within its guarantee, and the reserved start does not."""
-    queue, other = beneficiary.gang.queue, reservations.queue
+def _is_guaranteed_before(beneficiary: Beneficiary, reservation: Reservation, session: Session) -> bool:
+    """Whether it is within the guarantee of its queue, and the reserved start is not."""
+    queue, other = beneficiary.gang.queue, reservation.queue
     own, others = (
         guarantees.below_common_ancestor(queue, other, session),
         guarantees.below_common_ancestor(other, queue, session),
     )
     if not own or not others or not guarantees.are_within_guarantees(own, beneficiary, session):
         return False
-    return not guarantees.are_within_guarantees(others, reservations.request, session)
+    return not guarantees.are_within_guarantees(others, reservation.request, session)

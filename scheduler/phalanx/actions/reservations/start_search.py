@@ -1,8 +1,8 @@
-"""When a gang that waits could start, and where: the earliest time at which it fits as others end.
+"""Search the earliest start of a waiting gang as running gangs end, and its nodes.
 
-Room that ends give back only grows, and what reserved starts take for ever from a time on only shrinks the
-later one looks: so the first time from which on the gang could stay for ever is found by halving. A gang that
-would end again before a reserved start may fit earlier: the first few times before are tried one by one.
+The least capacity from a time on never decreases as that time moves later. So the first time from which on
+the gang fits for ever is found by binary search, with one solve per step. A gang with a maximum run time may
+fit earlier, if it ends before a reserved start: the first few earlier times are tried one by one.
 """
 
 from bisect import bisect_left
@@ -44,17 +44,19 @@ _LIMITS = SolveLimits(deterministic=EXPLANATION_DETERMINISTIC_LIMIT)
 
 
 class Start(Struct, frozen=True):
-    """A start that was found: when, until when it then runs (None: for ever), and what it takes."""
+    """A feasible start."""
 
     at: int
+    """Time (ms) of the start."""
     end: int | None
+    """The end of its longest run; None without a maximum."""
     usage: Usage
     delta: CapacityDelta
     forecast: Forecast
 
 
 class StartSearch:
-    """The searches of one session."""
+    """Searches starts for the gangs of one session."""
 
     def __init__(self, session: Session, answers: AnswerCache) -> None:
         self.session = session
@@ -63,7 +65,7 @@ class StartSearch:
 
     @cached_property
     def problems(self) -> ProblemBuilder:
-        """Builds problems in which more is free than now."""
+        """A builder of problems in which more capacity is free than now."""
         return ProblemBuilder(self.session, may_grow=True)
 
     def find(
@@ -73,9 +75,9 @@ class StartSearch:
         reservations: Sequence[Reservation],
         before: Reservation | None,
     ) -> Start | None:
-        """The earliest start as these gangs end, without delaying these reservations.
+        """The earliest start as these gangs end, if these reservations are not delayed.
 
-        A gang with a late reservation keeps its nodes, as long as they become free at some time.
+        A gang whose reserved start is late keeps its nodes, if they become free at some time.
         """
         search = _Search(self, demand, ending, reservations)
         is_late = before is not None and before.held_from <= self.session.snapshot.now
@@ -108,37 +110,37 @@ class _Search:
         self._oracle = FeasibilityOracle(searches.answers, _LIMITS, solves=RESERVATION_SOLVES_MAX)
 
     def find(self, likely: int | None) -> Start | None:
-        """The answer. `likely` is tried first."""
+        """The earliest start. The binary search begins at `likely`."""
         times = moments(self._ending, self._reserved, now=self._session.snapshot.now)
-        surest, assignments = self._first_for_ever(times, likely)
-        for at in times[:surest][:RESERVATION_GAPS_MAX] if self._reserved else ():
+        index, assignments = self._first_for_ever(times, likely)
+        for at in times[:index][:RESERVATION_GAPS_MAX] if self._reserved else ():
             end = self._end(at)
             if end is not None and (earlier := self._fits(at, end)) is not None:
                 return self._start(at, end, earlier)
-        return self._start(times[surest], None, assignments) if assignments is not None else None
+        return self._start(times[index], None, assignments) if assignments is not None else None
 
     def find_on(self, usage: Usage) -> Start | None:
-        """The earliest start on exactly these seats; None where they are none for it any more."""
-        judged = [self._session.eligibility(batch.pods[0]) for batch in self._demand.batches]
-        is_out = any(
-            node not in self._session.nodes or node in each.rejected or self._is_in_zones(node, usage)
+        """The earliest start with exactly this usage; None if it does not suit the demand any more."""
+        eligibilities = [self._session.eligibility(batch.pods[0]) for batch in self._demand.batches]
+        is_unusable = any(
+            node not in self._session.nodes or node in each.rejected or self._needs_zones(node, usage)
             for node in usage
-            for each in judged
+            for each in eligibilities
         )
-        if is_out or total_of(charged(usage)) != requested(self._demand):
+        if is_unusable or total_of(charged(usage)) != requested(self._demand):
             return None
         times = moments(self._ending, self._reserved, now=self._session.snapshot.now)
         index = bisect_left(times, True, key=lambda at: self._are_free(usage, at))
         return self._start_on(usage, times[index]) if index < len(times) else None
 
-    def _is_in_zones(self, node: NodeName, usage: Usage) -> bool:
-        """Whether its kubelet would have to find NUMA zones: which ones will be free then nobody knows."""
+    def _needs_zones(self, node: NodeName, usage: Usage) -> bool:
+        """Whether the usage needs NUMA zones of the node; which zones will be free later is unknown."""
         return self._session.nodes[node].node.numa is not None and any(map(is_numa_resource, usage[node]))
 
     def _are_free(self, usage: Usage, at: int) -> bool:
-        """Whether these seats are free, and within all limits, from then on for ever."""
+        """Whether this usage is free and within all limits from this time on."""
         with self._session.statement() as statement:
-            self._suppose(statement, at, None)
+            self._assume_free(statement, at, None)
             rules = constraints_of(self._session, self._demand.gang).rules
             are_free = not any(self._is_too_full(node, usage) for node in usage) and all(
                 _is_within(rule, usage) for rule in rules if isinstance(rule, Budget)
@@ -149,7 +151,10 @@ class _Search:
     def _first_for_ever(
         self, times: Sequence[int], likely: int | None
     ) -> tuple[int, Sequence[Assignment] | None]:
-        """The first of the times from which on it fits, and how; their number and None for none."""
+        """The index of the first time from which on it fits, and its assignments.
+
+        If there is none, the index is the number of times and the assignments are None.
+        """
         low, high = 0, len(times)
         found: Sequence[Assignment] | None = None
         guess = high - 1 if likely is None else bisect_left(times, likely)
@@ -169,31 +174,32 @@ class _Search:
         return self._session.run_times.end_after(self._demand.gang, start)
 
     def _fits(self, since: int, until: int | None) -> Sequence[Assignment] | None:
-        """Where it fits, all of this time long."""
+        """Assignments that fit during all of this time; None if there are none."""
         with self._session.statement() as statement:
-            self._suppose(statement, since, until)
+            self._assume_free(statement, since, until)
             problem = self._searches.problems.build_problem(self._demand).problem
             statement.roll_back()
         answer = self._oracle.answer(feasibility_problem(problem))
         return answer.assignments if isinstance(answer, Placed) and answer.assignments else None
 
-    def _suppose(self, statement: Statement, since: int, until: int | None) -> None:
+    def _assume_free(self, statement: Statement, since: int, until: int | None) -> None:
+        """Assume the least capacity between these times."""
         least = least_capacity(self._ending, self._reserved, since=since, until=until)
-        room, budgets = split(least)
-        statement.assume_free(usage=room, budgets=budgets)
+        usage, budgets = split(least)
+        statement.assume_free(usage=usage, budgets=budgets)
 
     def _start(self, at: int, until: int | None, assignments: Sequence[Assignment]) -> Start:
         gang = self._demand.gang
         with self._session.statement() as statement:
-            self._suppose(statement, at, until)
+            self._assume_free(statement, at, until)
             statement.hold_capacity(
                 gang=gang, assignments=assign_pods(self._session, self._demand, assignments)
             )
-            kept = self._session.capacity_holds[-1]
+            hold = self._session.capacity_holds[-1]
             statement.roll_back()
         usage: dict[NodeName, Resources] = {}
-        for node, pods in kept.assignments:
-            usage[node] = add(usage.get(node, NONE), total_usage(pods, kept.devices))
+        for node, pods in hold.assignments:
+            usage[node] = add(usage.get(node, NONE), total_usage(pods, hold.devices))
         return self._start_on(usage, at)
 
     def _start_on(self, usage: Usage, at: int) -> Start:
@@ -203,7 +209,7 @@ class _Search:
         )
 
     def _forecast(self, at: int, usage: Usage, delta: CapacityDelta) -> Forecast:
-        """Whose ends it waits for: of gangs on its nodes that are too full now, else in its queues."""
+        """The forecast by the gangs that must end before: on nodes that lack capacity, else in its queues."""
         full = {node for node in usage if self._is_too_full(node, usage)}
         before = [each for each in self._ending if each.end.at <= at]
         first = [each for each in before if any(node in full for node in each.usage)] or [

@@ -60,7 +60,7 @@ class AffinityIndex:
         self._shapes: dict[AffinityState, PodShape] = {}
         self._affinity_terms: set[int] = set()
         self.versions: dict[int, int] = {}
-        """By index, a number that changes whenever pods that the terms concern come or go."""
+        """By index, a number that changes whenever the pods that the terms concern change."""
         self.matching: list[list[Counts]] = [[{} for _ in terms] for terms in self.terms]
         """By index, per term, the pods that the terms select."""
         self.avoiding: list[Counts] = [{} for _ in self.terms]
@@ -73,7 +73,7 @@ class AffinityIndex:
                     table[value] = table.get(value, 0) + count
 
     def with_states(self, gang: Gang) -> Gang:
-        """The gang with the affinity state of each pod in its shape; itself where no term concerns it."""
+        """The gang with the affinity state of each pod in its shape; unchanged if no term concerns it."""
         states = [self._state(pod) for pod in gang.members]
         if not any(states):
             return gang
@@ -90,7 +90,7 @@ class AffinityIndex:
         return replace(gang, members=members)
 
     def version(self, state: AffinityState) -> tuple[int, ...]:
-        """Equal while no pod came or went that changes which nodes these pods may use."""
+        """Equal while no pod was added or removed that changes which nodes these pods may use."""
         near = () if state.affinity is None else (state.affinity,)
         return tuple(
             [self.versions.get(number, 0) for number in (*near, *state.anti_affinity, *state.matched_by)]
@@ -121,7 +121,7 @@ class AffinityIndex:
         return frozenset(_positive(self.avoiding[number]))
 
     def conflict(self, pod: Pod, node: NodeName) -> str:
-        """Why anti-affinity forbids a pod that was just placed on the node; empty where it does not."""
+        """The reason why anti-affinity forbids a pod that was just placed on the node; empty if none does."""
         state = pod.shape.affinity_state
         if state is None:
             return ""
@@ -234,7 +234,7 @@ def _namespaces(
 
 
 def label_value(labels: Mapping[str, str], key: str) -> str:
-    """The value of a label as placement problems write it: empty where the label is absent."""
+    """The value of a label as placement problems write it; empty if the label is absent."""
     return quoted_value(labels[key]) if key in labels else ""
 
 

@@ -20,7 +20,7 @@ from phalanx.model.nodes import Node
 from phalanx.model.snapshot import Snapshot
 
 LONG_AGO: Final = 0
-"""The time of the last transition where none is known."""
+"""The time of the last transition if it is unknown."""
 
 
 class HealthState(Struct, frozen=True):
@@ -32,9 +32,9 @@ class HealthState(Struct, frozen=True):
     distrusted: Mapping[NodeName, str] = {}
     """Healthy nodes that take no new pods while the breaker is open, and why."""
     open_reason: str = ""
-    """Why the breaker is open; empty while it is closed."""
+    """The reason why the breaker is open; empty while it is closed."""
     wake_at: int | None = None
-    """When (ms) time alone may close the breaker."""
+    """The time (ms) at which the breaker may close by itself."""
 
     @property
     def is_open(self) -> bool:
@@ -87,8 +87,8 @@ def reported_transitions(
 ) -> dict[NodeName, int]:
     """The times (ms, by our clock) of the last transitions of nodes, from their conditions.
 
-    Where pods are younger than now, our clock is behind by at least that. A time that is a whole window ahead
-    is ignored; one that is less ahead counts as now.
+    If a pod was created after now, our clock is behind by at least the difference. A time that is a whole
+    window in the future is ignored; one that is less in the future counts as now.
     """
     now = snapshot.now
     pods = [pod.created * 1000 for gang in snapshot.gangs.values() for pod in gang.members]

@@ -8,12 +8,15 @@ from phalanx.model.pods import Pod, Toleration
 
 
 def tolerates(tolerations: Iterable[Toleration], taint: Taint) -> bool:
-    """Whether one of them covers the taint."""
+    """Whether one of these tolerations covers the taint."""
     return any(covers(toleration, taint) for toleration in tolerations)
 
 
 def covers(toleration: Toleration, taint: Taint) -> bool:
-    """An empty effect covers every effect; an empty key, which needs Exists, every key."""
+    """Whether the toleration covers the taint.
+
+    An empty effect covers every effect. An empty key covers every key, and requires the operator Exists.
+    """
     if toleration.effect and toleration.effect != taint.effect:
         return False
     if toleration.key and toleration.key != taint.key:
@@ -32,7 +35,7 @@ def is_on_lost_node(pod: Pod, view: SessionView) -> bool:
 
 
 def is_lost_with(pod: Pod, node: Node | None) -> bool:
-    """The same of a pod whose node is this one; None where its node is gone."""
+    """Whether a pod loses its node in this state; None if the node does not exist any more."""
     if pod.is_finished or node is None:
         return not pod.is_finished
     evicting = [taint for taint in node.taints if taint.effect == TaintEffect.NO_EXECUTE]

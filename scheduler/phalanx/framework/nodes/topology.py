@@ -9,10 +9,10 @@ from phalanx.model.nodes import Node, NodeState
 from phalanx.model.snapshot import Topology
 
 UNNAMED: Final = ""
-"""The name of the default topology where the configuration does not name one."""
+"""The name of the default topology if the configuration does not name one."""
 
 Path = tuple[str, ...]
-"""A domain: the label values from the widest level down; shorter where a node lacks a label."""
+"""A domain: the label values from the widest level down, up to the first label that a node lacks."""
 
 
 class Topologies:
@@ -27,11 +27,11 @@ class Topologies:
         self._paths: dict[str, dict[NodeName, Path]] = {}
 
     def of(self, gang: Gang) -> Topology | None:
-        """The topology of the gang; None where it names one that does not exist."""
+        """The topology of the gang; None if it names one that does not exist."""
         return self.named(gang.topology.name or "")
 
     def named(self, name: str) -> Topology | None:
-        """The topology of this name, the default for an empty name; None where it does not exist."""
+        """The topology of this name, the default for an empty name; None if it does not exist."""
         return self._known.get(name or self._default)
 
     def names(self) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Divides capacity among the queues of a tree: guarantees first, then weighted dominant resource fairness.
+"""Divide capacity among the queues of a tree: guarantees first, then weighted dominant resource fairness.
 
 From the roots down, each queue gets the smaller of its demand and its guarantee. The rest of the parent's
 share is divided among siblings by weighted dominant share above the guarantee; what one queue cannot use goes
@@ -63,7 +63,7 @@ class _Sibling(Struct, frozen=True):
 
     weight: int
     entitled: Resources
-    """What it gets in any case: the smaller of demand and guarantee."""
+    """Its entitlement: the smaller of demand and guarantee."""
     bundles: Bundles
     """Its demand in total."""
 
@@ -125,7 +125,7 @@ class _Division:
         )
 
     def _scaled(self, names: Sequence[QueueName], exists: Resources) -> dict[QueueName, Resources]:
-        """The guarantees of siblings, scaled down in proportion where they exceed what exists."""
+        """The guarantees of siblings, scaled down in proportion if they exceed what exists."""
         total = sum_of(self._totals[name].guarantee for name in names)
         return {
             name: {
@@ -140,7 +140,7 @@ class _Division:
     def _divided(
         self, parent: QueueName | None, guarantees: Mapping[QueueName, Resources], share: Resources
     ) -> dict[QueueName, Resources]:
-        """The shares of the parent's children. The use of the parent's own pods counts as one more child."""
+        """The shares of the parent's children. The usage of the parent's own pods counts as another child."""
         names = self._below(parent)
         siblings = [
             _Sibling(
@@ -156,7 +156,7 @@ class _Division:
 
 
 def _shares(siblings: Sequence[_Sibling], share: Resources, capacity: Resources) -> list[Resources]:
-    """Per sibling what it is entitled to, and its part of the rest."""
+    """For each sibling, its entitlement and its part of the rest."""
     rest = {
         name: amount - sum(sibling.entitled.get(name, 0) for sibling in siblings)
         for name, amount in share.items()
@@ -211,7 +211,7 @@ def _beyond(bundles: Bundles, entitled: Resources) -> list[Resources]:
 
 
 def _within(bundles: Bundles, limit: Resources) -> Bundles:
-    """The bundles, scaled down where they exceed the limit together."""
+    """The bundles, scaled down if they exceed the limit together."""
     total = sum_of(bundles.values())
     over = {name: Fraction(limit[name], total[name]) for name in limit if total.get(name, 0) > limit[name]}
     if not over:

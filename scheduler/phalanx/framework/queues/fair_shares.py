@@ -1,6 +1,6 @@
 """The fair shares of all queues in one session, computed on first use.
 
-They describe the moment when the session was opened: placements of the cycle do not change them.
+They are the shares at the begin of the cycle: its placements do not change them.
 
 The capacity is the allocatable amount of all nodes without the usage of pods outside all queues; a node that
 is faulty or cordoned counts with the usage of queues only. A waiting gang counts with the pods that it lacks

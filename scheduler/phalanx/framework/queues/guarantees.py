@@ -23,7 +23,7 @@ def are_within_guarantees(queues: Iterable[Queue], beneficiary: Beneficiary, vie
 
 
 def _is_within_guarantee(queue: Queue, beneficiary: Beneficiary, view: SessionView) -> bool:
-    """The guarantee on all nodes, or that of a flavor where no other nodes can take the pods."""
+    """Whether it is within the guarantee on all nodes, or of a flavor to which its pods are confined."""
     if _is_within_guarantee_on(queue, None, beneficiary, view):
         return True
     return any(

@@ -1,4 +1,4 @@
-"""The tree of queues. A queue in a circle, or with an unknown parent, counts as a root."""
+"""The tree of queues. A queue in a cycle, or with an unknown parent, counts as a root."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import TypeVar
@@ -22,7 +22,7 @@ class QueueTree:
         return iter(self._queues.values())
 
     def get(self, name: QueueName) -> Queue | None:
-        """The queue of this name, None when there is none."""
+        """The queue of this name, or None."""
         return self._queues.get(name)
 
     def path(self, name: QueueName) -> tuple[Queue, ...]:
@@ -30,12 +30,12 @@ class QueueTree:
         return self._paths.get(name, ())
 
     def inherited(self, name: QueueName, setting: Callable[[Queue], T | None]) -> T | None:
-        """A setting of the queue, or of the nearest ancestor that has it; None where none has."""
+        """A setting of the queue, or of the nearest ancestor that has it, or None."""
         values = map(setting, self.path(name))
         return next((value for value in values if value is not None), None)
 
     def not_open(self, name: QueueName) -> Queue | None:
-        """The first closed, else the first held queue on the path to the root; None where all are open."""
+        """The first closed, else the first held queue on the path to the root; None if all are open."""
         path = self.path(name)
         for state in (QueueState.CLOSED, QueueState.HELD):
             for queue in path:

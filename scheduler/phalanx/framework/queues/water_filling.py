@@ -1,4 +1,4 @@
-"""Progressive filling: divides several resources by weighted dominant shares (max-min fair).
+"""Progressive filling: divide several resources by weighted dominant shares (max-min fair).
 
 Ghodsi et al., "Dominant Resource Fairness", NSDI 2011. The level of all bundles rises at the same rate per
 weight and dominant share. A bundle stops when it is met in full or a resource that it needs is exhausted. The
@@ -70,7 +70,7 @@ class _Filling:
         }
 
     def meet(self, index: int) -> bool:
-        """Meet this bundle, the fastest that rises, in full; False where a resource is exhausted first."""
+        """Meet this bundle, which rises fastest, in full; return False if a resource is exhausted first."""
         rate = self._rates[index]
         if any(taken > self._left[name] * rate for name, taken in self._consumption.items()):
             return False

@@ -1,8 +1,8 @@
-"""Preemptions that were begun and not finished.
+"""Finish preemptions of which only some evictions happened.
 
-All victims of a gang get a condition before the first one is deleted (`kube/evictor.py`), so an unfinished
-preemption is visible on the pods that are left: an earlier leader did not reach them, or a write was lost.
-They are evicted even if the capacity is not needed any more: the rest of a gang would hold its own in vain.
+All victims of a gang get a condition before the first one is deleted (`kube/evictor.py`). So an unfinished
+preemption is visible on the remaining pods: an earlier leader stopped, or a write was lost. The remaining
+pods are evicted even if the capacity is not needed any more, because an incomplete gang does no work.
 """
 
 from collections.abc import Collection
@@ -17,9 +17,9 @@ from phalanx.model.pods import Pod
 
 
 def finish(session: Session, nominated: Collection[GangId]) -> dict[GangId, GangId]:
-    """Evict the rest of partly evicted gangs; return the gang for which each one goes.
+    """Evict the rest of partly evicted gangs; return the beneficiary of each.
 
-    Victims of a gang in `nominated` are on their way already.
+    `nominated`: beneficiaries whose victims are evicted by other means.
     """
     found = {}
     for gang_id, by in session.preempted.items():
@@ -38,7 +38,7 @@ def finish(session: Session, nominated: Collection[GangId]) -> dict[GangId, Gang
 
 
 def _left_of(gang: Gang, session: Session) -> list[Pod]:
-    """The pods on nodes, if some are marked and not deleted, and too few stay without them."""
+    """The bound pods of a gang below its minimum, if at least one of them is marked for eviction."""
     if gang.is_finishing or keeps_minimum(gang):
         return []
     if any(pod.scheduler_name != session.config.scheduler_name for pod in gang.members):
