@@ -266,7 +266,14 @@ def test_every_reason_is_documented_and_has_a_scenario() -> None:
     assert [reason for reason in reasons if f"`{reason}`" not in documentation] == [], (
         "not in docs/reasons.md"
     )
-    assert [reason for reason in reasons if reason not in scenarios] == [], "not in tests/scenarios"
+    tests = text_of((ROOT / "tests" / "reasons").glob("*.py"))
+    names = [re.sub(r"(?<!^)(?=[A-Z])", "_", reason).upper() for reason in reasons]
+    missing = [
+        reason
+        for reason, name in zip(reasons, names, strict=True)
+        if reason not in scenarios and f"Reason.{name}" not in tests
+    ]
+    assert missing == [], "not in tests/scenarios, nor in tests/reasons"
 
 
 def test_every_metric_is_documented() -> None:

@@ -35,7 +35,7 @@ def test_alerts_name_metrics_that_exist() -> None:
         for name, (kind, _) in declared().items()
         for suffix in SAMPLES[kind]
     }
-    alerts = PAGE.partition("## What to alert on")[2]
+    alerts = PAGE.partition("## Alerts")[2]
     named = set(re.findall(r"phalanx_\w+", alerts))
     assert named
     assert named - samples == set()
