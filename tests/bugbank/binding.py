@@ -162,7 +162,9 @@ BINDING: Final[tuple[Mutant, ...]] = (
         issues=("Volcano #4888", "kubernetes #76772"),
         module="phalanx.service.write_checks",
         edits={
-            "        rejected = self._rejection(self._with_fields(pod, placement), state)\n": "        rejected = None\n"
+            "        rejected = self._rejection(self._with_fields(pod, placement), state)\n": (
+                "        rejected = None\n"
+            )
         },
         caught_by=Played("plays_binding:node_cordoned_before_binds"),
     ),
