@@ -104,7 +104,7 @@ def test_the_full_option_is_for_load_only(capsys: pytest.CaptureFixture[str]) ->
     ("words", "output"),
     [
         (["crashes", "--operation", "dance"], "expected one of bind, "),
-        (["load", "--act", "bind"], "leave it out"),
+        (["load", "--operation", "bind"], "leave it out"),
     ],
 )
 def test_an_unknown_operation(words: list[str], output: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -76,7 +76,7 @@ def test_the_drill_finds_a_lost_pod() -> None:
         assert found is not None
         world.client.delete(pod, uid=found["metadata"]["uid"])
 
-    assert problem_of_racks(lose_one).startswith("1 pods that ran before did not")
+    assert problem_of_racks(lose_one).startswith("1 pods that ran before were lost")
 
 
 def test_the_drill_finds_a_starving_pod() -> None:

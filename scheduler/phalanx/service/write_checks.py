@@ -43,7 +43,7 @@ class CachePlacementCheck:
         self._cache = cache
         self._config = config
         self._now_ms = now_ms
-        self._pod_classes = PodClasses(declared_reads(config))
+        self._reads = declared_reads(config)
         self._rejections: dict[NodeName, tuple[Node, dict[ShapeKey, _Rejection]]] = {}
 
     def gang(self, placement: Placement) -> str | None:
@@ -101,7 +101,8 @@ class CachePlacementCheck:
 
     def _with_fields(self, pod: Pod, placement: Placement) -> Pod:
         gang = self._cache.gang(placement.gang)
-        return self._pod_classes.pod_with_fields(pod, NO_POD_GROUP if gang is None else gang.spec)
+        # a new object each time: one that is kept would remember the fields of every pod
+        return PodClasses(self._reads).pod_with_fields(pod, NO_POD_GROUP if gang is None else gang.spec)
 
     def _rejection(self, pod: Pod, state: NodeState) -> str | None:
         name, now = state.node.name, self._now_ms()
