@@ -48,9 +48,7 @@ class Engine:
 
     def __init__(self, config: SchedulerConfig) -> None:
         self.config = config
-        self.session_cache = SessionCache()
-        self.class_tables = ClassTableCache()
-        self.answers = AnswerCache()
+        self._reset_caches()
         self._steps = (*FIRST_STEPS, *(ACTIONS[name] for name in config.actions), *LAST_STEPS)
 
     def decide(self, snapshot: Snapshot) -> CycleResult:
@@ -61,7 +59,15 @@ class Engine:
             step(cycle)
         result = close.result_of(cycle)
         self.session_cache.sums.forget_unused()
+        if session.plugins.errors.messages:
+            self._reset_caches()
         return result
+
+    def _reset_caches(self) -> None:
+        """Start without cached values; those of a cycle in which a plugin failed must not be used again."""
+        self.session_cache = SessionCache()
+        self.class_tables = ClassTableCache()
+        self.answers = AnswerCache()
 
 
 def decide(snapshot: Snapshot, config: SchedulerConfig) -> CycleResult:

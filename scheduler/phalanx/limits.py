@@ -389,6 +389,9 @@ message."""
 SHOWN_ERRORS: Final = 8
 """Errors of the solver that one log line lists. The recorded cycle has all of them."""
 
+ERROR_KEPT_S: Final = 600.0
+"""Seconds before another cycle with the same errors is recorded. Fetching one of a large cluster is slow."""
+
 INCONCLUSIVE_KEPT_S: Final = 600.0
 """Seconds before another cycle is recorded in which the solver found neither a placement nor a proof."""
 
@@ -463,3 +466,6 @@ AVOIDED_GANGS_MAX: Final = 10_000
 
 PLUGIN_ERRORS_MAX: Final = 100
 """Different errors of plugins that one cycle reports. A few are enough to find the mistake."""
+
+PLUGIN_ERROR_CHARACTERS_MAX: Final = 200
+"""Characters of such an error that are reported: a message must fit into conditions and logs."""

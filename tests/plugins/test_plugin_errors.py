@@ -1,9 +1,10 @@
 """A hook that raises stops nothing but what it was asked about, and the error names plugin and hook."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any
 
 import pytest
+from phalanx.cycle import Engine
 from phalanx.framework.config import PluginConfig, SchedulerConfig
 from phalanx.framework.plugin import (
     Beneficiary,
@@ -18,11 +19,14 @@ from phalanx.framework.plugin import (
     QueueEvictionLimit,
     SessionView,
 )
+from phalanx.framework.retry import PLUGIN_ERROR_RETRY_MS
 from phalanx.model.gangs import Gang
 from phalanx.model.nodes import Node
 from phalanx.model.pods import Pod
+from phalanx.model.queues import Queue
 from phalanx.model.reasons import Reason
 from phalanx.model.rules import Rule
+from phalanx_plugins.queue_priority import QueuePriority
 
 from tests.builders import Scenario
 from tests.plugins.installed import installed
@@ -80,6 +84,12 @@ class Broken(Plugin):
     def gang_order(self, gang: Gang, view: SessionView) -> GangOrder:
         self._fail("gang_order", affected=gang.name == "bad")
         return GangOrder()
+
+    def valid_until(self, view: SessionView) -> int | None:
+        return None
+
+    def retry_key(self, view: SessionView) -> Hashable:
+        return None
 
     def queue_eviction_limits(
         self, beneficiary: Beneficiary, view: SessionView
@@ -173,6 +183,106 @@ def test_a_cost_that_is_not_known_does_not_stop_an_eviction(raising: Any) -> Non
     result = full_node().decide(CONFIG)
     assert result.evicted() == ["low-0"]
     assert len(result.result.stats.errors) == 1
+
+
+@pytest.mark.parametrize("hook", ["node_filter", "the filter", "rules", "check_gang"])
+def test_a_gang_is_tried_again_after_an_error(raising: Any, hook: str) -> None:
+    scenario = two_gangs()
+    raising(hook)
+    failed = scenario.decide(CONFIG)
+    assert failed.result.memory.refusals == {}
+    assert failed.result.wake_at == scenario.now + PLUGIN_ERROR_RETRY_MS
+    raising("")
+    assert scenario.take(failed).decide(CONFIG).where("bad") == {"n": 1}
+
+
+def test_values_of_a_cycle_with_an_error_are_not_used_again(raising: Any) -> None:
+    scenario, engine = two_gangs(), Engine(CONFIG)
+    raising("node_fault")
+    engine.decide(scenario.snapshot())
+    raising("")
+    assert engine.decide(scenario.snapshot()) == Engine(CONFIG).decide(scenario.snapshot())
+
+
+def test_a_gang_whose_order_is_not_known_is_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    def order(self: Broken, gang: Gang, view: SessionView) -> GangOrder:
+        if gang.name == "bad":
+            raise ValueError("no order")
+        return GangOrder(rank=(1, "a"), key=(60_000,))
+
+    monkeypatch.setattr(Broken, "gang_order", order)
+    scenario = Scenario().nodes("n", gpu=8).gang("bad", 1, gpu=8, created=1).gang("good", 1, gpu=8, created=2)
+    assert scenario.decide(CONFIG).placed() == ["good"]
+
+
+def test_a_queue_whose_order_is_not_known_is_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    def order(self: object, queue: Queue, view: SessionView) -> tuple[int]:
+        if queue.name == "a":
+            raise ValueError("no order")
+        return (1,)
+
+    monkeypatch.setattr(QueuePriority, "queue_order", order)
+    scenario = Scenario().nodes("n", gpu=8).queue("a").queue("b")
+    scenario.gang("first", 1, gpu=8, queue="a", created=1).gang("second", 1, gpu=8, queue="b", created=2)
+    assert scenario.decide(CONFIG).placed() == ["second"]
+
+
+WRONG: tuple[tuple[str, object], ...] = (
+    ("check_gang", "a text"),
+    ("rules", None),
+    ("rules", ("no rule",)),
+    ("node_filter", True),
+    ("node_filter", lambda node: False),
+    ("node_cost", lambda node: None),
+    ("node_cost", lambda node: -1),
+    ("node_fault", True),
+    ("gang_order", None),
+    ("valid_until", "tomorrow"),
+    ("retry_key", object()),
+    ("queue_eviction_limits", None),
+    ("pod_eviction_limits", None),
+    ("protected_until", None),
+    ("eviction_cost", -1),
+    ("eviction_cost", 0.5),
+)
+
+
+@pytest.mark.parametrize(("hook", "answer"), WRONG)
+def test_an_answer_of_a_wrong_type_is_an_error(
+    monkeypatch: pytest.MonkeyPatch, hook: str, answer: object
+) -> None:
+    monkeypatch.setattr(Broken, hook, _answering(hook, answer))
+    (error,) = full_node().decide(CONFIG).result.stats.errors
+    assert error.startswith(f"plugin broken failed in {hook}: ")
+
+
+def _answering(hook: str, answer: object) -> Callable[..., object]:
+    if hook in ("valid_until", "retry_key"):
+        return lambda self, view: answer
+    return lambda self, *arguments: answer
+
+
+def test_messages_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    def check(node: Node) -> str | None:
+        raise KeyError(node.name + "x" * 10_000)
+
+    monkeypatch.setattr(Broken, "node_filter", lambda self, pod, view: check)
+    result = Scenario().nodes("n", 300).gang("g", 1).decide(CONFIG)
+    (error,) = result.result.stats.errors
+    assert len(error) < 300
+    assert len(result.verdict("g").message) < 1000
+
+
+def test_an_error_without_a_text_is_named_by_its_type(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Mute(Exception):
+        def __repr__(self) -> str:
+            raise RuntimeError("no text")
+
+    def fail(self: Broken, gang: Gang, view: SessionView) -> None:
+        raise Mute
+
+    monkeypatch.setattr(Broken, "check_gang", fail)
+    assert two_gangs().decide(CONFIG).result.stats.errors == ("plugin broken failed in check_gang: Mute",)
 
 
 def test_a_plugin_that_breaks_the_protocol_stops_the_cycle(monkeypatch: pytest.MonkeyPatch) -> None:

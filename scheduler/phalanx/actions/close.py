@@ -11,7 +11,7 @@ from phalanx.actions.reservations import capacity_holds
 from phalanx.actions.reservations.backfill import reserved_starts_of
 from phalanx.actions.reservations.capacity_holds import CapacityHolds
 from phalanx.framework.decay import decayed
-from phalanx.framework.retry import EVICTION_CHECK_MS
+from phalanx.framework.retry import EVICTION_CHECK_MS, PLUGIN_ERROR_RETRY_MS
 from phalanx.framework.session import Session
 from phalanx.framework.states import PodState
 from phalanx.limits import PAST_USAGE_REPORT_PERIOD_MS
@@ -65,6 +65,8 @@ def _ask_for_cycles(cycle: Cycle, holds: CapacityHolds) -> None:
     cycle.wake_at(session.plugins.wake_at(now))
     if session.evictions:
         cycle.wake_at(now + EVICTION_CHECK_MS)
+    if session.plugins.errors.messages:
+        cycle.wake_at(now + PLUGIN_ERROR_RETRY_MS)
 
 
 def _stats(cycle: Cycle) -> CycleStats:

@@ -43,7 +43,9 @@ def execute(cycle: Cycle) -> None:
             noted = replace(verdict, evidence=(*verdict.evidence, *cycle.notes.get(gang.id, ())))
             session.refuse(gang, start_messages.with_start(noted, reserved_starts.get(gang.id)))
     complete = all(_is_complete(failure, refusals) for failure in outcome.failures.values())
-    cycle.memory = replace(cycle.memory, refusals=dict(sorted(refusals.items())))
+    # A refusal that an error of a plugin may have caused must not be remembered.
+    remembered = {} if session.plugins.errors.messages else dict(sorted(refusals.items()))
+    cycle.memory = replace(cycle.memory, refusals=remembered)
     cycle.is_complete &= complete and not _unblocks_queue(outcome, refusals)
 
 

@@ -18,12 +18,12 @@ NodeCost = Callable[[Node], int]
 T = TypeVar("T")
 
 
-class NodeQuestion(Struct, Generic[T], frozen=True):
+class NodeCheck(Struct, Generic[T], frozen=True):
     """A filter or cost of one plugin."""
 
-    ask: Callable[[Node], T]
-    failed: Callable[[Exception], T]
-    """Records an error of `ask`, and gives the answer that stands for it."""
+    answer: Callable[[Node], T]
+    on_error: Callable[[Exception], T]
+    """Records an error of `answer`, and returns the answer that replaces it."""
 
 
 class Eligibility(Struct, frozen=True):
@@ -43,17 +43,19 @@ class Eligibility(Struct, frozen=True):
 def evaluate(
     nodes: Mapping[NodeName, NodeState],
     unusable: Iterable[Mapping[NodeName, str]],
-    filters: Sequence[NodeQuestion[str | None]],
-    costs: Sequence[NodeQuestion[int]],
+    filters: Sequence[NodeCheck[str | None]],
+    costs: Sequence[NodeCheck[int]],
 ) -> Eligibility:
     """Apply filters and costs to all nodes. `unusable`: nodes that no pod may use, with the reasons."""
     rejected = {name: reason for part in unusable for name, reason in part.items()}
     for name, state in nodes.items() if filters else ():
         for node_filter in filters if name not in rejected else ():
             try:
-                reason = node_filter.ask(state.node)
+                reason = node_filter.answer(state.node)
+                if reason is not None and not isinstance(reason, str):
+                    raise TypeError(f"the answer {reason!r} is of a wrong type")
             except Exception as error:
-                reason = node_filter.failed(error)
+                reason = node_filter.on_error(error)
             if reason is not None:
                 rejected[name] = reason
                 break
@@ -65,8 +67,11 @@ def evaluate(
     return Eligibility(rejected=rejected, cost=cost)
 
 
-def _cost(node_cost: NodeQuestion[int], node: Node) -> int:
+def _cost(node_cost: NodeCheck[int], node: Node) -> int:
     try:
-        return node_cost.ask(node)
+        cost = node_cost.answer(node)
+        if not isinstance(cost, int) or cost < 0:
+            raise ValueError(f"the cost {cost!r} is no whole number of at least 0")
     except Exception as error:
-        return node_cost.failed(error)
+        cost = node_cost.on_error(error)
+    return cost

@@ -1,17 +1,20 @@
 """The hooks of all plugins of one session: one method per question, asked in the configured order.
 
 A hook that raises affects only what it was asked about. Filters, objections and rules fail closed: the pods
-get no node. An order or a cost falls back to the neutral one, and an eviction is not allowed.
+get no node. A gang or queue without an order is last, a cost is 0, and an eviction is not allowed. An answer
+of another type than the hook declares is such an error.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from typing import Any, Final, TypeVar
 
-from phalanx.framework.eligibility import NodeQuestion
+from msgspec import json
+
+from phalanx.framework.eligibility import NodeCheck
 from phalanx.framework.evictions import Beneficiary, PodEvictionLimit, QueueEvictionLimit
 from phalanx.framework.plugin import NEVER, GangOrder, Key, NodeFilter, Plugin, overrides
-from phalanx.framework.plugin_errors import PluginErrors
+from phalanx.framework.plugin_errors import LAST, PluginErrors
 from phalanx.framework.pod_view import DeclaredReads, PodView, declared_reads
 from phalanx.framework.view import SessionView
 from phalanx.model.gangs import Gang
@@ -29,6 +32,19 @@ Entry = tuple[Plugin, SessionView]
 
 LASTING_HOOKS: Final = ("node_filter", "node_cost", "rules")
 """Hooks whose answers refusals depend on. They hold until `valid_until`."""
+
+_TYPES: Final[Mapping[str, Any]] = {
+    "valid_until": int | None,
+    "check_gang": Objection | None,
+    "node_fault": str | None,
+    "node_status_since": int,
+    "gang_order": GangOrder,
+    "may_evict": bool,
+    "explain_eviction": str,
+    "protected_until": int,
+    "eviction_cost": int,
+}
+"""By hook, the type of the answer, for those that are asked by `_ask`."""
 
 _NOTHING: Final = {PODS: -1}
 """What a budget leaves when the rules of a gang are not known: no pod may be placed."""
@@ -68,6 +84,8 @@ class Hooks:
         """The answer of one plugin; the default if its hook raises, which is recorded."""
         try:
             answer: T = getattr(plugin, hook)(*arguments)
+            if hook in _TYPES and not isinstance(answer, _TYPES[hook]):
+                raise TypeError(f"the answer {answer!r} is of a wrong type")
         except Exception as error:
             self.errors.record(plugin, hook, error)
             return default
@@ -75,7 +93,15 @@ class Hooks:
 
     def _ask_each(self, hook: str) -> dict[str, Any]:
         """By plugin, the answer to a hook that is asked once a cycle; None if it raises."""
-        return {plugin.name: self._ask(plugin, hook, None, view) for plugin, view in self._with(hook)}
+        found: dict[str, Any] = {}
+        for plugin, view in self._with(hook):
+            found[plugin.name] = answer = self._ask(plugin, hook, None, view)
+            try:
+                json.encode(answer)
+            except TypeError as error:
+                self.errors.record(plugin, hook, error)
+                found[plugin.name] = None
+        return found
 
     def open(self) -> None:
         """Open the session for each plugin."""
@@ -121,6 +147,8 @@ class Hooks:
         for plugin, view in self._check_gang:
             try:
                 objection = plugin.check_gang(gang, view)
+                if not isinstance(objection, _TYPES["check_gang"]):
+                    raise TypeError(f"the answer {objection!r} is of a wrong type")
             except Exception as error:
                 objection = _failed(self.errors.record(plugin, "check_gang", error))
             if objection is not None:
@@ -132,16 +160,19 @@ class Hooks:
         found: list[Rule] = []
         for plugin, view in self._rules:
             try:
-                found += plugin.rules(gang, view)
+                rules = tuple(plugin.rules(gang, view))
+                if not all(isinstance(rule, Rule) for rule in rules):
+                    raise TypeError(f"the answer {rules!r} is of a wrong type")
+                found += rules
             except Exception as error:
                 found.append(Budget(self.errors.record(plugin, "rules", error), remaining=_NOTHING))
         return tuple(found)
 
     # --- nodes --------------------------------------------------------------------------------------------
 
-    def node_filters(self, pod: Pod) -> list[NodeQuestion[str | None]]:
+    def node_filters(self, pod: Pod) -> list[NodeCheck[str | None]]:
         """The filters of all plugins for pods of this class."""
-        found: list[NodeQuestion[str | None]] = []
+        found: list[NodeCheck[str | None]] = []
         for plugin, view in self._with("node_filter"):
             failed = partial(self.errors.record, plugin, "node_filter")
             try:
@@ -149,12 +180,12 @@ class Hooks:
             except Exception as error:
                 answer = _always(failed(error))
             if answer is not None:
-                found.append(NodeQuestion(answer, failed))
+                found.append(NodeCheck(answer, failed))
         return found
 
-    def node_costs(self, pod: Pod) -> list[NodeQuestion[int]]:
+    def node_costs(self, pod: Pod) -> list[NodeCheck[int]]:
         """The costs of all plugins for pods of this class."""
-        found: list[NodeQuestion[int]] = []
+        found: list[NodeCheck[int]] = []
         for plugin, view in self._with("node_cost"):
             failed = partial(self._no_cost, plugin, "node_cost")
             try:
@@ -162,7 +193,7 @@ class Hooks:
             except Exception as error:
                 answer = _always(failed(error))
             if answer is not None:
-                found.append(NodeQuestion(answer, failed))
+                found.append(NodeCheck(answer, failed))
         return found
 
     def _no_cost(self, plugin: Plugin, hook: str, error: Exception) -> int:
@@ -188,13 +219,15 @@ class Hooks:
         known = self._gang_orders.get(gang.id)
         if known is None:
             known = self._gang_orders[gang.id] = _joined(
-                [self._ask(plugin, "gang_order", _FIRST, gang, view) for plugin, view in self._gang_order]
+                [self._ask(plugin, "gang_order", _LAST_GANG, gang, view) for plugin, view in self._gang_order]
             )
         return known
 
     def queue_order(self, queue: Queue) -> tuple[Key, ...]:
         """The keys of all plugins for the queue among its siblings now."""
-        return tuple([self._ask(plugin, "queue_order", 0, queue, view) for plugin, view in self._queue_order])
+        return tuple(
+            [self._ask(plugin, "queue_order", LAST, queue, view) for plugin, view in self._queue_order]
+        )
 
     # --- evictions ----------------------------------------------------------------------------------------
 
@@ -250,10 +283,13 @@ class Hooks:
 
     def eviction_cost(self, gang: Gang, pods: Sequence[Pod]) -> int:
         """The loss when these pods of the gang are evicted; at least 1, so that no eviction is free."""
-        costs = [
-            self._ask(plugin, "eviction_cost", 0, gang, pods, view) for plugin, view in self._eviction_cost
-        ]
-        return 1 + sum(costs)
+        total = 1
+        for plugin, view in self._eviction_cost:
+            cost = self._ask(plugin, "eviction_cost", 0, gang, pods, view)
+            if cost < 0:
+                self.errors.record(plugin, "eviction_cost", ValueError(f"the cost {cost} is below 0"))
+            total += max(cost, 0)
+        return total
 
 
 def _may_not_read_time(plugin: Plugin, hook: str) -> bool:
@@ -263,7 +299,7 @@ def _may_not_read_time(plugin: Plugin, hook: str) -> bool:
     return hook in (*LASTING_HOOKS, "open") and lasting and not overrides(kind, "valid_until")
 
 
-_FIRST: Final = GangOrder()
+_LAST_GANG: Final = GangOrder(rank=LAST, key=LAST)
 
 
 def _always(answer: T) -> Callable[[Node], T]:

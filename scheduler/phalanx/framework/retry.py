@@ -13,6 +13,7 @@
     node avoidance   a gang on a node where it failed, if others fit    a time that doubles with each failure
     move search      a search for moves for one gang                    consolidation.intervalSeconds passed
     move rest        moving a gang that started or moved lately         consolidation.restMinutes have passed
+    plugin error     gangs of a cycle in which a hook of a plugin failed PLUGIN_ERROR_RETRY_MS have passed
     cycle pause      the next cycle                                     as long as the last one took, bounded
     verdict delay    a cycle that can only change verdicts              VERDICT_DELAY_S have passed
 
@@ -52,6 +53,9 @@ VERDICT_DELAY_S: Final = 0.5
 EVICTION_CHECK_MS: Final = 10_000
 """Milliseconds after an eviction until a cycle checks it: a pod that is not deleted by then is evicted again,
 whatever the API server answered. A deletion takes well under a second."""
+
+PLUGIN_ERROR_RETRY_MS: Final = 10_000
+"""Milliseconds after a cycle with errors of plugins until the next one. It remembers no refusals."""
 
 FRESH_VICTIMS_MS: Final = 5_000
 """Milliseconds after which victims are searched again if some gangs were placed too recently."""

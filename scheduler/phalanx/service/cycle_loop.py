@@ -10,6 +10,7 @@ from phalanx.deciders.port import Decider
 from phalanx.framework.retry import cycle_pause_s
 from phalanx.limits import (
     CYCLE_STUCK_S,
+    ERROR_KEPT_S,
     INCONCLUSIVE_KEPT_S,
     SHOWN_ERRORS,
 )
@@ -46,7 +47,9 @@ class CycleLoop:
         self.breaker = ""
         """Why the breaker was open in the last cycle; empty while it is closed."""
         self.last_error: RecordedCycle | None = None
-        """The last cycle with a solver answer that failed validation, or with an internal error."""
+        """A recent cycle with a solver answer that failed validation, or an error of a plugin or of ours."""
+        self._kept_errors: tuple[str, ...] = ()
+        self._errors_kept_until = 0.0
         self.last_inconclusive: RecordedCycle | None = None
         """A recent cycle with an inconclusive solver run; at most one in INCONCLUSIVE_KEPT_S is kept."""
         self._inconclusive_kept_until = 0.0
@@ -110,10 +113,16 @@ class CycleLoop:
             await self._keep_inconclusive(result)
 
     async def _keep_error(self, result: CycleResult) -> None:
-        """Keep the cycle for a bug report; its decisions are valid, since the wrong answer was dropped."""
-        self.last_error = await self._decider.last()
+        """Keep the cycle for a bug report, but not each one with the same errors.
+
+        Its decisions are valid, since the wrong answers were dropped.
+        """
+        errors, now = result.stats.errors, self._clock.monotonic()
+        if errors != self._kept_errors or now >= self._errors_kept_until:
+            self._kept_errors, self._errors_kept_until = errors, now + ERROR_KEPT_S
+            self.last_error = await self._decider.last()
         _log.error(
-            "solver answer dropped or internal error; run `phalanx snapshot --error` and report the file",
+            "error of the solver, a plugin or the scheduler; `phalanx snapshot --error` saves the cycle",
             cycle=result.cycle,
             errors=result.stats.errors[:SHOWN_ERRORS],
             count=len(result.stats.errors),

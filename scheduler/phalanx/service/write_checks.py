@@ -1,6 +1,7 @@
 """Checks right before a write: whether a placement or an eviction is still valid by the newest state."""
 
 from collections.abc import Callable, Mapping
+from operator import is_not
 from typing import Final
 
 from msgspec import Struct
@@ -36,7 +37,8 @@ class _Rejection(Struct, frozen=True):
 class CachePlacementCheck:
     """Compares a placement with the cache, in which its pods are assumed: their requests count as used.
 
-    Nodes are checked by the filter plugins that the cycle used. The answer is kept until the node changes.
+    Nodes are checked by the filter plugins that the cycle used. The answer is kept until the node, a queue,
+    a namespace or a claim changes, unless a plugin failed or has a retry key.
     """
 
     def __init__(self, cache: Cache, config: SchedulerConfig, now_ms: Callable[[], int] = lambda: 0) -> None:
@@ -44,6 +46,8 @@ class CachePlacementCheck:
         self._config = config
         self._now_ms = now_ms
         self._reads = declared_reads(config)
+        self._depends_on: tuple[object, ...] = ()
+        """What filters read beside the node, when the rejections were found."""
         self._rejections: dict[NodeName, tuple[Node, dict[ShapeKey, _Rejection]]] = {}
 
     def gang(self, placement: Placement) -> str | None:
@@ -107,6 +111,11 @@ class CachePlacementCheck:
     def _rejection(self, pod: Pod, state: NodeState) -> str | None:
         name, now = state.node.name, self._now_ms()
         key = pod.shape.key
+        snapshot = self._cache.node_snapshot((name,), now=now)
+        depends_on = (snapshot.queues, snapshot.namespace_labels, snapshot.claims)
+        if any(map(is_not, depends_on, self._depends_on)) or not self._depends_on:
+            self._depends_on = depends_on
+            self._rejections.clear()
         known = self._rejections.get(name)
         if known is None or known[0] is not state.node:
             if len(self._rejections) >= CHECKED_NODES_KEPT:
@@ -114,9 +123,11 @@ class CachePlacementCheck:
             known = self._rejections[name] = (state.node, {})
         answer = known[1].get(key)
         if answer is None or (answer.until is not None and now >= answer.until):
-            session = Session(self._cache.node_snapshot((name,), now=now), self._config)
+            session = Session(snapshot, self._config)
             reason = session.eligibility(pod).rejected.get(name)
-            answer = known[1][key] = _Rejection(reason, session.plugins.valid_until(now))
+            answer = _Rejection(reason, session.plugins.valid_until(now))
+            if not session.plugins.errors.messages and not session.plugins.retry_key:
+                known[1][key] = answer
         return answer.reason
 
     def _member_outside_domain(self, placement: Placement) -> str | None:
