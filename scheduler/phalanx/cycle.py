@@ -59,7 +59,7 @@ class Engine:
             step(cycle)
         result = close.result_of(cycle)
         self.session_cache.sums.forget_unused()
-        if session.plugins.errors.messages:
+        if session.hooks.errors.messages:
             self._reset_caches()
         return result
 

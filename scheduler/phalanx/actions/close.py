@@ -62,10 +62,10 @@ def _ask_for_cycles(cycle: Cycle, holds: CapacityHolds) -> None:
             cycle.wake_at(reservation.start)
     for gang in cycle.outcome.blocked_gangs:
         cycle.wake_at(rank_changes_at(gang, session))
-    cycle.wake_at(session.plugins.wake_at(now))
+    cycle.wake_at(session.hooks.wake_at(now))
     if session.evictions:
         cycle.wake_at(now + EVICTION_CHECK_MS)
-    if session.plugins.errors.messages:
+    if session.hooks.errors.messages:
         cycle.wake_at(now + PLUGIN_ERROR_RETRY_MS)
 
 
@@ -78,7 +78,7 @@ def _stats(cycle: Cycle) -> CycleStats:
         gangs_placed=len({placement.gang for placement in placements}),
         pods_placed=sum(len(placement.binds) for placement in placements),
         solves=dict(sorted(outcome.solves.items())),
-        errors=(*outcome.errors, *session.plugins.errors.messages),
+        errors=(*outcome.errors, *session.hooks.errors.messages),
         inconclusive=outcome.inconclusive,
         breaker=session.health.open_reason,
         failure_scores={

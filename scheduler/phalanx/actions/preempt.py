@@ -233,7 +233,7 @@ class _Preemption:
             assume_terminated(self._session, trial)
             limits = queue_limits_on(
                 self._session,
-                self._session.plugins.queue_eviction_limits(Beneficiary(beneficiary, requested={})),
+                self._session.hooks.queue_eviction_limits(Beneficiary(beneficiary, requested={})),
                 victims,
             )
             trial.roll_back()
@@ -336,9 +336,7 @@ class _Preemption:
         evictable = self._pool.victims_for(beneficiary)
         taken = self._victims_of_others()
         victims = [each for each in evictable.victims if not any(pod.uid in taken for pod in each.pods)]
-        candidates = VictimCandidates(
-            victims, self._session.plugins.queue_eviction_limits(beneficiary), limits
-        )
+        candidates = VictimCandidates(victims, self._session.hooks.queue_eviction_limits(beneficiary), limits)
         result = (victims and self._search(demand, candidates, search, bound)) or SearchResult()
         plan = result.plan
         if plan is not None:
@@ -424,7 +422,7 @@ class _Preemption:
 
     def _cause(self, victim: Gang, beneficiary: Beneficiary) -> str:
         """The cause of the eviction by the shares at this time; later decisions of this cycle change them."""
-        return self._session.plugins.explain_eviction(victim, beneficiary)
+        return self._session.hooks.explain_eviction(victim, beneficiary)
 
     def _set_verdict(self, gang_id: GangId) -> None:
         """Set the verdict of a gang with nominated capacity."""

@@ -44,7 +44,7 @@ def execute(cycle: Cycle) -> None:
             session.refuse(gang, start_messages.with_start(noted, reserved_starts.get(gang.id)))
     complete = all(_is_complete(failure, refusals) for failure in outcome.failures.values())
     # A refusal that an error of a plugin may have caused must not be remembered.
-    remembered = {} if session.plugins.errors.messages else dict(sorted(refusals.items()))
+    remembered = {} if session.hooks.errors.messages else dict(sorted(refusals.items()))
     cycle.memory = replace(cycle.memory, refusals=remembered)
     cycle.is_complete &= complete and not _unblocks_queue(outcome, refusals)
 

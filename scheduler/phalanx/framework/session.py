@@ -58,10 +58,10 @@ class Session:
         self.snapshot = snapshot
         self.config = config
         self.cycle = snapshot.memory.cycle + 1
-        self.plugins = Hooks(load_plugins(config), self, lambda name: _WithoutTime(self, name))
+        self.hooks = Hooks(load_plugins(config), self, lambda name: _WithoutTime(self, name))
         self._cache = cache or SessionCache()
-        _check_annotations(snapshot, self.plugins.reads)
-        self._pod_classes = PodClasses(self.plugins.reads)
+        _check_annotations(snapshot, self.hooks.reads)
+        self._pod_classes = PodClasses(self.hooks.reads)
         self.nodes: Mapping[NodeName, NodeState] = MappingProxyType(_in_order(snapshot.nodes))
         """Sorted by name, so that no decision depends on the order of events."""
         self.affinity_index = AffinityIndex(snapshot) if snapshot.pod_affinity_terms else None
@@ -77,12 +77,12 @@ class Session:
         self._changes = Changes()
         self._verdicts: dict[GangId, Verdict] = {}
         self._eligibility: dict[ShapeKey, tuple[tuple[int, ...], Eligibility]] = {}
-        self.plugins.open()
-        self.retry_key: list[object] = list(self.plugins.retry_key)
+        self.hooks.open()
+        self.retry_key: list[object] = list(self.hooks.retry_key)
         """Inputs of answers besides capacity, gangs and queues; refusals hold while it is unchanged."""
 
     def _with_classes(self, gangs: Mapping[GangId, Gang]) -> Mapping[GangId, Gang]:
-        if self.plugins.reads.extends_shapes:
+        if self.hooks.reads.extends_shapes:
             gangs = {name: self._pod_classes.with_fields(gang) for name, gang in gangs.items()}
         if self.affinity_index is not None:
             gangs = {name: self.affinity_index.with_states(gang) for name, gang in gangs.items()}
@@ -91,7 +91,7 @@ class Session:
     def _node_facts(self, *, ignore_faults: bool) -> NodeFacts:
         if ignore_faults:
             return NodeFacts([state.node for state in self.nodes.values()], ())
-        return self._cache.node_facts(self.nodes, self.config, self.plugins.node_faults)
+        return self._cache.node_facts(self.nodes, self.config, self.hooks.node_faults)
 
     # --- the snapshot ---------------------------------------------------------------------------------------
 
@@ -187,7 +187,7 @@ class Session:
 
     def _evaluate(self, pod: Pod) -> Eligibility:
         unusable = (self.faults, self.health.distrusted)
-        filters, costs = self.plugins.node_filters(pod), self.plugins.node_costs(pod)
+        filters, costs = self.hooks.node_filters(pod), self.hooks.node_costs(pod)
         return evaluate(self.nodes, unusable, filters, costs)
 
     def eligibility_version(self, pod: Pod) -> tuple[int, ...]:
@@ -197,7 +197,7 @@ class Session:
 
     def objection(self, gang: Gang) -> Objection | None:
         """The first objection of a plugin to trying the gang."""
-        return self.plugins.objection(gang)
+        return self.hooks.objection(gang)
 
     def reserve_cells(self, cells: ReservedCells) -> None:
         """Reserve these cells for their queues. It must precede all questions that depend on cells."""
@@ -241,7 +241,7 @@ class Session:
         snapshot, config = self.snapshot, self.config.tolerance
         reported = {}
         if not snapshot.memory.cycle:
-            reported = reported_transitions(snapshot, self.plugins.node_status_since, config)
+            reported = reported_transitions(snapshot, self.hooks.node_status_since, config)
         return assess(
             self.nodes,
             self.faults,

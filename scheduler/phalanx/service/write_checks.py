@@ -125,8 +125,8 @@ class CachePlacementCheck:
         if answer is None or (answer.until is not None and now >= answer.until):
             session = Session(snapshot, self._config)
             reason = session.eligibility(pod).rejected.get(name)
-            answer = _Rejection(reason, session.plugins.valid_until(now))
-            if not session.plugins.errors.messages and not session.plugins.retry_key:
+            answer = _Rejection(reason, session.hooks.valid_until(now))
+            if not session.hooks.errors.messages and not session.hooks.retry_key:
                 known[1][key] = answer
         return answer.reason
 

@@ -66,7 +66,7 @@ class MovablePool:
         rested = (
             max(pod.running_since for pod in unit.pods) * 1000 + self._session.config.consolidation.rest_ms
         )
-        return max(rested, self._session.plugins.protected_until(unit.gang, beneficiary))
+        return max(rested, self._session.hooks.protected_until(unit.gang, beneficiary))
 
     def _unit_of(self, gang: Gang) -> Movable | None:
         if gang.id not in self._units:
@@ -76,7 +76,7 @@ class MovablePool:
 
     def _may_restart(self, unit: Movable) -> bool:
         """Whether no plugin objects to the recreated gang."""
-        return self._session.plugins.check_gang(unit.demand.gang) is None
+        return self._session.hooks.check_gang(unit.demand.gang) is None
 
     def _is_healthy(self, gang: Gang) -> bool:
         session = self._session
@@ -105,7 +105,7 @@ class MovablePool:
     def _made(self, gang: Gang) -> Movable:
         pods = tuple(pod for pod in gang.members if not pod.is_finished)
         used, booked = usage_of_pods(pods, self._session)
-        cost = self._session.plugins.eviction_cost(gang, pods)
+        cost = self._session.hooks.eviction_cost(gang, pods)
         return Movable(gang, pods, cost, used, booked, _demand_of_recreated(gang, pods))
 
 

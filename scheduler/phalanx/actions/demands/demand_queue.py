@@ -91,7 +91,7 @@ class DemandQueue:
         key = self._queue_keys.get(name)
         queue = self._session.queues.get(name)
         if key is None and queue is not None:
-            key = self._session.plugins.queue_order(queue)
+            key = self._session.hooks.queue_order(queue)
             self._queue_keys[name] = key
         return key or ()
 
@@ -248,15 +248,15 @@ def _used_by_users(queue: QueueName, label: str, session: Session) -> dict[str, 
 
 
 def _order(demand: Demand, session: Session) -> Key:
-    order = session.plugins.gang_order(demand.gang)
+    order = session.hooks.gang_order(demand.gang)
     return (order.rank, demand.stage, order.key, demand.gang.id)
 
 
 def rank_of(gang: Gang, session: Session) -> Key:
     """The rank of the gang by all plugins; smaller goes first."""
-    return tuple(session.plugins.gang_order(gang).rank)
+    return tuple(session.hooks.gang_order(gang).rank)
 
 
 def rank_changes_at(gang: Gang, session: Session) -> int | None:
     """The time (ms) at which the rank of the gang changes by itself, or None."""
-    return session.plugins.gang_order(gang).changes_at
+    return session.hooks.gang_order(gang).changes_at

@@ -61,7 +61,7 @@ class GangConstraints(Struct, frozen=True):
 
 def constraints_of(session: Session, gang: Gang) -> GangConstraints:
     """The constraints of all plugins for this gang now."""
-    rules = session.plugins.rules(gang)
+    rules = session.hooks.rules(gang)
     topology = session.topologies.of(gang)
     levels = tuple(level.name for level in topology.levels[: _depth(rules, topology)]) if topology else ()
     has_levels = topology is not None and bool(levels)

@@ -40,7 +40,7 @@ class CandidateQueueFinder:
         shapes = frozenset(pod.shape.key for pod in beneficiary.pod_kinds)
         key = (gang.queue, gang.may_preempt, tuple(sorted(beneficiary.requested.items())), shapes)
         if key not in self._known:
-            may_evict = self._session.plugins.may_evict
+            may_evict = self._session.hooks.may_evict
             queues = [each.queue for each in others if may_evict(each, beneficiary)]
             beyond = self._beyond(queues, beneficiary)
             self._known[key] = CandidateQueues(tuple(queues), beyond, at=self._session.snapshot.now)

@@ -86,4 +86,4 @@ class EvictionLimits:
 
 def limits_of(session: Session, taken: Collection[PodUid]) -> EvictionLimits:
     """The limits of all plugins. Limits do not count pods that are being deleted."""
-    return EvictionLimits(session.plugins.pod_eviction_limits(), taken)
+    return EvictionLimits(session.hooks.pod_eviction_limits(), taken)

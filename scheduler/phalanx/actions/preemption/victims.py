@@ -79,7 +79,7 @@ class VictimPool:
             if new_nodes or any(pod.assumed for pod in gang.members):
                 later.append(session.snapshot.now + FRESH_VICTIMS_MS)
                 continue
-            until = session.plugins.protected_until(gang, beneficiary.gang)
+            until = session.hooks.protected_until(gang, beneficiary.gang)
             if until <= session.snapshot.now:
                 found.extend(self._units_of(gang))
             elif until < NEVER:
@@ -141,7 +141,7 @@ def _is_allowed(gang: Gang, beneficiary: Beneficiary, session: Session) -> bool:
         return False
     if session.preempted.get(beneficiary.gang.id) == gang.id:
         return False
-    return session.plugins.may_evict(gang, beneficiary)
+    return session.hooks.may_evict(gang, beneficiary)
 
 
 def may_still_be_evicted(gang: Gang, beneficiary: Gang, session: Session) -> bool:
@@ -149,9 +149,9 @@ def may_still_be_evicted(gang: Gang, beneficiary: Gang, session: Session) -> boo
 
     For a victim of another queue, shares are not compared again: its own eviction changes them.
     """
-    if gang.is_finishing or session.plugins.protected_until(gang, beneficiary) >= NEVER:
+    if gang.is_finishing or session.hooks.protected_until(gang, beneficiary) >= NEVER:
         return False
-    return gang.queue != beneficiary.queue or session.plugins.may_evict(
+    return gang.queue != beneficiary.queue or session.hooks.may_evict(
         gang, Beneficiary(beneficiary, requested={})
     )
 
@@ -214,7 +214,7 @@ def victim_of(gang: Gang, pods: Sequence[Pod], session: Session, *, whole: bool 
         gang=gang,
         pods=tuple(pods),
         whole=whole,
-        cost=session.plugins.eviction_cost(gang, pods),
+        cost=session.hooks.eviction_cost(gang, pods),
         used=used,
         booked=booked,
         total=total_of(booked),

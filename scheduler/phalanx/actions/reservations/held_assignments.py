@@ -36,7 +36,7 @@ class _Budgets:
     """What the queues of a gang may still use; gangs of higher rank may have used some of it."""
 
     def __init__(self, session: Session, gang: Gang) -> None:
-        rules = session.plugins.rules(gang)
+        rules = session.hooks.rules(gang)
         self._left = [(rule.nodes, dict(rule.remaining)) for rule in rules if isinstance(rule, Budget)]
 
     def take(self, node: NodeName, requests: Resources) -> bool:
