@@ -175,6 +175,17 @@ class Cache:
             node_annotations=self._node_annotations,
         )
 
+    def filter_inputs(self) -> tuple[object, ...]:
+        """What filters of nodes read beside the node: queues, namespaces, claims.
+
+        The parts are the same objects until one of theirs changes.
+        """
+        return (
+            self._cluster_objects.queue_tree(),
+            self._cluster_objects.namespaces.by_name(),
+            self._claims.view(),
+        )
+
     def pod(self, uid: PodUid) -> Pod | None:
         """A pod, with its assumed node if it has one."""
         return self._pods.get(uid)

@@ -46,8 +46,8 @@ class CachePlacementCheck:
         self._config = config
         self._now_ms = now_ms
         self._reads = declared_reads(config)
-        self._depends_on: tuple[object, ...] = ()
-        """What filters read beside the node, when the rejections were found."""
+        self._inputs: tuple[object, ...] = ()
+        """The inputs of filters beside the node, when the rejections were found."""
         self._rejections: dict[NodeName, tuple[Node, dict[ShapeKey, _Rejection]]] = {}
 
     def gang(self, placement: Placement) -> str | None:
@@ -104,6 +104,8 @@ class CachePlacementCheck:
         return ZoneCapacity(state.node.numa, free).keeps_zone(kind)
 
     def _with_fields(self, pod: Pod, placement: Placement) -> Pod:
+        if not self._reads.extends_shapes:
+            return pod
         gang = self._cache.gang(placement.gang)
         # a new object each time: one that is kept would remember the fields of every pod
         return PodClasses(self._reads).pod_with_fields(pod, NO_POD_GROUP if gang is None else gang.spec)
@@ -111,10 +113,9 @@ class CachePlacementCheck:
     def _rejection(self, pod: Pod, state: NodeState) -> str | None:
         name, now = state.node.name, self._now_ms()
         key = pod.shape.key
-        snapshot = self._cache.node_snapshot((name,), now=now)
-        depends_on = (snapshot.queues, snapshot.namespace_labels, snapshot.claims)
-        if any(map(is_not, depends_on, self._depends_on)) or not self._depends_on:
-            self._depends_on = depends_on
+        inputs = self._cache.filter_inputs()
+        if not self._inputs or any(map(is_not, inputs, self._inputs)):
+            self._inputs = inputs
             self._rejections.clear()
         known = self._rejections.get(name)
         if known is None or known[0] is not state.node:
@@ -123,7 +124,7 @@ class CachePlacementCheck:
             known = self._rejections[name] = (state.node, {})
         answer = known[1].get(key)
         if answer is None or (answer.until is not None and now >= answer.until):
-            session = Session(snapshot, self._config)
+            session = Session(self._cache.node_snapshot((name,), now=now), self._config)
             reason = session.eligibility(pod).rejected.get(name)
             answer = _Rejection(reason, session.hooks.valid_until(now))
             if not session.hooks.errors.messages and not session.hooks.retry_key:
