@@ -81,7 +81,11 @@ def test_every_setting_is_parsed() -> None:
         ),
         ("retry: {bindBackoffFirstMilliseconds: 1, bindBackoffMaxSeconds: 7}", "expected at least 8"),
         ("seed: 1\nseed: 2", "seed is given twice"),
-        ("seed: [", "not YAML"),
+        ("seed: [", r"^not YAML: line 1, column 8: expected the node content, but found.*$"),
+        ("seed: 2024-99-99", "^not YAML: line 1, column 7: 2024-99-99 is not a valid timestamp$"),
+        ("seed: 0x_", "^not YAML: line 1, column 7: 0x_ is not a valid int$"),
+        ("? [a, b]\n: c", "^not YAML: line 1, column 3: a key that is not a word$"),
+        pytest.param("[" * 100_000, "^not YAML: maximum recursion depth exceeded", id="deep"),
         ("[]", "object"),
     ],
 )
