@@ -4,12 +4,21 @@ from collections.abc import Hashable, Iterator
 from typing import ClassVar
 
 import pytest
+from msgspec import Struct
 from msgspec.structs import replace
 from phalanx.cache.events import Applied, Assumed
 from phalanx.cycle import Engine
 from phalanx.deciders.port import new_cache
 from phalanx.framework.config import ConfigError, PluginConfig, SchedulerConfig
-from phalanx.framework.plugin import GangOrder, NodeFilter, Plugin, PluginError, PodView, SessionView
+from phalanx.framework.plugin import (
+    GangOrder,
+    NodeFilter,
+    Plugin,
+    PluginError,
+    PodView,
+    SessionView,
+    overrides,
+)
 from phalanx.framework.pod_view import UndeclaredField
 from phalanx.framework.session import Session
 from phalanx.model.api.core import Pod
@@ -17,6 +26,7 @@ from phalanx.model.decisions import Bind, Certificate, CycleResult, Placement
 from phalanx.model.gangs import Gang
 from phalanx.model.memory import Memory
 from phalanx.model.names import GangId, NodeName, PodUid
+from phalanx.model.nodes import Node
 from phalanx.model.reasons import Objection, Reason
 from phalanx.service.write_checks import CachePlacementCheck
 
@@ -64,6 +74,66 @@ def test_a_hook_with_other_parameters_is_refused() -> None:
 
             def node_filter(self, pod: PodView) -> NodeFilter | None:  # type: ignore[override]
                 return None
+
+
+def test_an_async_hook_is_refused() -> None:
+    with pytest.raises(PluginError, match="node_fault must not be async"):
+
+        class Awaited(Plugin):
+            name = "awaited"
+
+            async def node_fault(self, node: Node) -> str | None:  # type: ignore[override]
+                return None
+
+
+def test_a_misspelt_hook_of_a_mixin_is_refused() -> None:
+    class Mixin:
+        def node_filtr(self, pod: PodView, view: SessionView) -> NodeFilter | None:
+            return None
+
+    with pytest.raises(PluginError, match="node_filtr is no hook; did you mean node_filter"):
+
+        class Mixed(Mixin, Plugin):
+            name = "mixed"
+
+            def open(self, view: SessionView) -> None: ...
+
+
+def test_a_hook_of_a_mixin_after_plugin_is_refused() -> None:
+    class Mixin:
+        def node_fault(self, node: Node) -> str | None:
+            return "always"
+
+    with pytest.raises(PluginError, match=r"node_fault of .*Mixin has no effect; name .*Mixin before Plugin"):
+
+        class Mixed(Plugin, Mixin):
+            name = "mixed"
+
+            def open(self, view: SessionView) -> None: ...
+
+
+def test_a_hook_of_a_mixin_is_a_hook() -> None:
+    class Mixin:
+        def node_fault(self, node: Node) -> str | None:
+            return "always"
+
+    class Mixed(Mixin, Plugin):
+        name = "mixed"
+
+    assert overrides(Mixed, "node_fault")
+
+
+def test_arguments_that_accept_unknown_fields_are_refused() -> None:
+    class LooseArguments(Struct, frozen=True):
+        strength: int = 1
+
+    with pytest.raises(PluginError, match=r"Arguments must be a msgspec\.Struct with forbid_unknown_fields"):
+
+        class Loose(Plugin):
+            name = "loose"
+            Arguments = LooseArguments
+
+            def open(self, view: SessionView) -> None: ...
 
 
 def test_a_plugin_without_a_hook_is_refused() -> None:
