@@ -28,6 +28,8 @@ from phalanx.model.memory import Memory
 from phalanx.model.names import GangId, NodeName, PodUid
 from phalanx.model.nodes import Node
 from phalanx.model.reasons import Objection, Reason
+from phalanx.model.resources import PODS
+from phalanx.model.rules import Budget, Rule
 from phalanx.service.write_checks import CachePlacementCheck
 
 from tests.builders import Scenario
@@ -206,6 +208,17 @@ class ByClass(Plugin):
         return None if zone is None else in_zone(str(zone))
 
 
+class ByRules(Plugin):
+    """Places only gangs whose first member has the label `go`."""
+
+    name = "by-rules"
+    pod_labels = ("go",)
+
+    def rules(self, gang: Gang, view: SessionView) -> tuple[Rule, ...]:
+        may_go = ("go", "yes") in gang.members[0].all_labels
+        return () if may_go else (Budget("closed", remaining={PODS: -1}),)
+
+
 class Careless(Plugin):
     """Reads a label that it does not declare."""
 
@@ -222,6 +235,7 @@ def plugins() -> Iterator[None]:
         ByNamespace,
         ByAnnotation,
         ByClass,
+        ByRules,
         Careless,
         ClosedUntil,
         Window,
@@ -338,6 +352,20 @@ def test_a_gang_is_tried_again_when_a_declared_annotation_changes() -> None:
     cache.apply(waiting_for("a", "2"))
     (placement,) = decided(refused.memory).placements
     assert [bind.node for bind in placement.binds] == ["n"]
+
+
+def test_a_gang_is_tried_again_when_a_label_changes_that_its_rules_read() -> None:
+    by_rules = config("by-rules")
+    cache, engine = new_cache(by_rules), Engine(by_rules)
+
+    def waiting_with(label: str, version: str) -> Applied:
+        return Applied(pod("p", meta={"labels": {"go": label}, "resourceVersion": version}))
+
+    cache.apply_all([Applied(node("n")), waiting_with("no", "1")])
+    refused = engine.decide(cache.snapshot(now=1, seed=1, memory=Memory()))
+    assert refused.memory.refusals
+    cache.apply(waiting_with("yes", "2"))
+    assert engine.decide(cache.snapshot(now=2, seed=1, memory=refused.memory)).placements
 
 
 # --- how long answers are valid ---------------------------------------------------------------------------

@@ -82,7 +82,7 @@ class Plugin(Declarations):
     # --- once a cycle -------------------------------------------------------------------------------------
 
     def open(self, view: SessionView) -> None:
-        """Compute once a cycle what other hooks need."""
+        """Compute once a cycle what other hooks need; only `node_fault` is asked before."""
 
     def valid_until(self, view: SessionView) -> int | None:
         """The time (ms since the epoch) until which the answers hold; None if they do not depend on time.
@@ -104,11 +104,15 @@ class Plugin(Declarations):
     # --- gangs --------------------------------------------------------------------------------------------
 
     def check_gang(self, gang: Gang, view: SessionView) -> Objection | None:
-        """The objection to trying the gang, whatever capacity is free; asked once per waiting gang."""
+        """The objection to trying the gang, whatever capacity is free; asked once per waiting gang.
+
+        A plugin that reads labels or annotations of the members here or in `rules` must declare them. A
+        change of a label that is not declared is not noticed, so that a refusal would remain.
+        """
         return None
 
     def rules(self, gang: Gang, view: SessionView) -> tuple[Rule, ...]:
-        """The rules that must hold for the pods of one placement together; asked once per attempt."""
+        """The rules that must hold for the pods of one placement together; may be asked several times."""
         return ()
 
     # --- nodes --------------------------------------------------------------------------------------------
@@ -125,7 +129,10 @@ class Plugin(Declarations):
         return None
 
     def node_fault(self, node: Node) -> str | None:
-        """The fault of the node, which then gets no new pods and counts for the breaker; None if healthy."""
+        """The fault of the node, which then gets no new pods and counts for the breaker; None if healthy.
+
+        It is asked before `open` and without a view.
+        """
         return None
 
     def node_status_since(self, node: Node) -> int:
