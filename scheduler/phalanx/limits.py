@@ -464,6 +464,10 @@ AVOIDED_NODES_MAX: Final = 256
 AVOIDED_GANGS_MAX: Final = 10_000
 """Gangs whose avoided nodes are remembered: about 100 bytes per node."""
 
+RECORDING_BYTES_MAX: Final = 1 << 30
+"""Bytes of an unpacked recording of a cycle. One of 100,000 pods has about 120 MB. A larger file may be made
+to exhaust the memory of its reader."""
+
 PLUGIN_ERRORS_MAX: Final = 100
 """Different errors of plugins that one cycle reports. A few are enough to find the mistake."""
 

@@ -23,7 +23,10 @@ OURS = "{apiVersion: scheduling.phalanx.dev/v1alpha1, kind: "
 MISTAKES = [
     ("", ": expected Kubernetes objects, found an empty file"),
     ("a: [", ": line 2, column 1: expected YAML or JSON, found: did not find expected node content"),
-    ("a: 1\na: 2", ": line 2, column 1: expected YAML or JSON, found: a twice"),
+    ("a: 1\na: 2", ": line 2, column 1: expected YAML or JSON, found: a is given twice"),
+    ("? [a, b]\n: c", ": line 1, column 3: expected YAML or JSON, found: a key that is not a word"),
+    ("a: 0x_", ": line 1, column 4: expected YAML or JSON, found: 0x_ is not a valid int"),
+    ("a: !!bool b", ": line 1, column 4: expected YAML or JSON, found: b is not a valid bool"),
     ("- 1", ": document 1: expected an object with apiVersion and kind, found a list"),
     ("just words", ': document 1: expected an object with apiVersion and kind, found "just words"'),
     (

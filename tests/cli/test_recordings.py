@@ -92,7 +92,7 @@ def test_without_an_error_there_is_no_error_recording(
 ) -> None:
     done = phalanx("snapshot", "--error", "--url", endpoint, "-o", tmp_path / "cycle.gz")
     assert done.code == 1
-    assert done.err == f"snapshot: {endpoint}: no cycle had a solver error\n"
+    assert done.err == f"snapshot: {endpoint}: no cycle had an error\n"
 
 
 def test_the_inconclusive_and_error_options_exclude_each_other(
@@ -163,10 +163,38 @@ def test_files_that_are_no_recordings(recording: Recording, phalanx: Phalanx, tm
     assert phalanx("replay", file).code == 2
     file.write_bytes(gzip.compress(b"{}"))
     assert phalanx("replay", file).err.startswith(f"{file}: expected a file written by `phalanx snapshot`")
-    file.write_bytes(encode(recording)[:100])
-    assert phalanx("replay", file).code == 2
+    for content in (encode(recording)[:100], encode(recording) + b"more", b""):
+        file.write_bytes(content)
+        assert phalanx("replay", file).code == 2
     file.write_bytes(encode(replace(recording, format=7)))
     assert phalanx("replay", file).err == f"{file}: expected file format 1, found 7\n"
+
+
+def test_the_size_of_an_unpacked_recording_is_limited(
+    recording: Recording, phalanx: Phalanx, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = encode(recording)
+    size = len(gzip.decompress(content))
+    file = tmp_path / "cycle.gz"
+    file.write_bytes(content)
+    monkeypatch.setattr("phalanx.observe.recording.RECORDING_BYTES_MAX", size)
+    assert phalanx("replay", file).code == 0
+    monkeypatch.setattr("phalanx.observe.recording.RECORDING_BYTES_MAX", size - 1)
+    done = phalanx("replay", file)
+    assert (done.code, done.out) == (2, "")
+    assert done.err == f"{file}: expected at most {size - 1} bytes after unpacking, found more\n"
+
+
+@pytest.mark.parametrize("scheme", ["file://", "ftp://", "data:,", ""])
+def test_only_http_addresses_are_read(
+    scheme: str, recording: Recording, phalanx: Phalanx, tmp_path: Path
+) -> None:
+    (tmp_path / "debug").mkdir()
+    (tmp_path / "debug" / "snapshot").write_bytes(encode(recording))
+    done = phalanx("snapshot", "--url", f"{scheme}{tmp_path}", "-o", tmp_path / "cycle.gz")
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith("--url: expected an address that starts with http:// or https://, found ")
+    assert not (tmp_path / "cycle.gz").exists()
 
 
 def test_an_unreachable_endpoint(phalanx: Phalanx, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from phalanx.deciders.inline import InlineDecider
 from phalanx.deciders.port import Decider
 from phalanx.deciders.process import DeciderDied, ProcessDecider
 from phalanx.deciders.thread import ThreadDecider
-from phalanx.framework.config import SchedulerConfig
+from phalanx.framework.config import PluginConfig, SchedulerConfig
 from phalanx.model.api.core import Node, Pod
 from phalanx.model.names import NodeName, PodUid
 
@@ -94,3 +94,33 @@ async def test_the_death_of_the_decider_process_is_detected() -> None:
     with pytest.raises(DeciderDied):
         await decider.decide(now_ms=1)
     await decider.close()
+
+
+class _Unreadable:
+    """An object that raises FileNotFoundError where it is unpickled."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return open, ("no-such-file",)
+
+
+async def test_an_os_error_in_the_decider_process_is_reported(capfd: pytest.CaptureFixture[str]) -> None:
+    decider = ProcessDecider(config=CONFIG)
+    decider.feed((_Unreadable(),))  # type: ignore[arg-type]
+    with pytest.raises(DeciderDied, match=r"FileNotFoundError: .*no-such-file"):
+        await decider.decide(now_ms=0)
+    await decider.close()
+    assert "Traceback" in capfd.readouterr().err
+
+
+async def test_an_error_at_the_start_of_the_decider_process_is_reported() -> None:
+    decider = ProcessDecider(config=SchedulerConfig(plugins=(PluginConfig(name="missing"),)))
+    with pytest.raises(DeciderDied, match="ConfigError: plugins: there is no plugin missing"):
+        await decider.decide(now_ms=0)
+    await decider.close()
+
+
+async def test_the_decider_process_ends_silently_with_its_parent(capfd: pytest.CaptureFixture[str]) -> None:
+    decider = ProcessDecider(config=CONFIG)
+    await decider.decide(now_ms=0)
+    await decider.close()
+    assert capfd.readouterr().err == ""

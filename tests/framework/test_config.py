@@ -8,7 +8,7 @@ from phalanx.framework import registry
 from phalanx.framework.config import ConfigError, PluginConfig, SchedulerConfig, parse_config
 from phalanx.framework.plugin import GangOrder, Plugin
 from phalanx.framework.profile import DEFAULT_PROFILE
-from phalanx.framework.registry import load_plugins
+from phalanx.framework.registry import declared_reads, load_plugins
 from phalanx.framework.retry import BIND_REFUSALS_PER_MINUTE_MAX
 from phalanx.framework.view import SessionView
 from phalanx.model.gangs import Gang
@@ -29,6 +29,18 @@ class Foreign(Plugin):
 
     def gang_order(self, gang: Gang, view: SessionView) -> GangOrder:
         return GangOrder(key=self._strength)
+
+
+class Unreadable(Plugin):
+    """A plugin whose constructor raises."""
+
+    name = "unreadable"
+
+    def __init__(self) -> None:
+        raise FileNotFoundError("quota.json")
+
+    def gang_order(self, gang: Gang, view: SessionView) -> GangOrder:
+        return GangOrder()
 
 
 def names(config: SchedulerConfig) -> list[str]:
@@ -81,7 +93,11 @@ def test_every_setting_is_parsed() -> None:
         ),
         ("retry: {bindBackoffFirstMilliseconds: 1, bindBackoffMaxSeconds: 7}", "expected at least 8"),
         ("seed: 1\nseed: 2", "seed is given twice"),
-        ("seed: [", "not YAML"),
+        ("seed: [", r"^not YAML: line 1, column 8: expected the node content, but found.*$"),
+        ("seed: 2024-99-99", "^not YAML: line 1, column 7: 2024-99-99 is not a valid timestamp$"),
+        ("seed: 0x_", "^not YAML: line 1, column 7: 0x_ is not a valid int$"),
+        ("? [a, b]\n: c", "^not YAML: line 1, column 3: a key that is not a word$"),
+        pytest.param("[" * 100_000, "^not YAML: maximum recursion depth exceeded", id="deep"),
         ("[]", "object"),
     ],
 )
@@ -151,6 +167,7 @@ def test_a_foreign_plugin_is_found_by_its_entry_point(monkeypatch: pytest.Monkey
         ("other", Foreign, "other.*has the name foreign"),
         ("foreign", object, "no subclass of phalanx.framework.plugin.Plugin"),
         ("drf", Foreign, "several plugins are named drf"),
+        ("unreadable", Unreadable, r"plugins\[unreadable\]: .*FileNotFoundError\('quota.json'\)"),
     ],
 )
 def test_the_error_names_the_invalid_entry_point(
@@ -159,6 +176,16 @@ def test_the_error_names_the_invalid_entry_point(
     entry_points_to(monkeypatch, **{name: loaded})
     with pytest.raises(ConfigError, match=error):
         load_plugins(SchedulerConfig(plugins=(PluginConfig(name=name),)))
+
+
+@pytest.mark.parametrize(("name", "loaded"), [("broken", object), ("drf", Foreign)])
+def test_a_plugin_that_cannot_be_loaded_can_be_disabled(
+    name: str, loaded: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entry_points_to(monkeypatch, **{name: loaded})
+    config = SchedulerConfig(plugins=(PluginConfig(name=name, enabled=False),))
+    assert names(config) == [each for each in DEFAULT_PROFILE if each != name]
+    declared_reads(config)
 
 
 def test_every_built_in_plugin_has_the_name_of_its_entry_point() -> None:

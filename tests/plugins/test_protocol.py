@@ -4,12 +4,21 @@ from collections.abc import Hashable, Iterator
 from typing import ClassVar
 
 import pytest
+from msgspec import Struct
 from msgspec.structs import replace
 from phalanx.cache.events import Applied, Assumed
 from phalanx.cycle import Engine
 from phalanx.deciders.port import new_cache
 from phalanx.framework.config import ConfigError, PluginConfig, SchedulerConfig
-from phalanx.framework.plugin import GangOrder, NodeFilter, Plugin, PluginError, PodView, SessionView
+from phalanx.framework.plugin import (
+    GangOrder,
+    NodeFilter,
+    Plugin,
+    PluginError,
+    PodView,
+    SessionView,
+    overrides,
+)
 from phalanx.framework.pod_view import UndeclaredField
 from phalanx.framework.session import Session
 from phalanx.model.api.core import Pod
@@ -17,7 +26,10 @@ from phalanx.model.decisions import Bind, Certificate, CycleResult, Placement
 from phalanx.model.gangs import Gang
 from phalanx.model.memory import Memory
 from phalanx.model.names import GangId, NodeName, PodUid
+from phalanx.model.nodes import Node
 from phalanx.model.reasons import Objection, Reason
+from phalanx.model.resources import PODS
+from phalanx.model.rules import Budget, Rule
 from phalanx.service.write_checks import CachePlacementCheck
 
 from tests.builders import Scenario
@@ -64,6 +76,66 @@ def test_a_hook_with_other_parameters_is_refused() -> None:
 
             def node_filter(self, pod: PodView) -> NodeFilter | None:  # type: ignore[override]
                 return None
+
+
+def test_an_async_hook_is_refused() -> None:
+    with pytest.raises(PluginError, match="node_fault must not be async"):
+
+        class Awaited(Plugin):
+            name = "awaited"
+
+            async def node_fault(self, node: Node) -> str | None:  # type: ignore[override]
+                return None
+
+
+def test_a_misspelt_hook_of_a_mixin_is_refused() -> None:
+    class Mixin:
+        def node_filtr(self, pod: PodView, view: SessionView) -> NodeFilter | None:
+            return None
+
+    with pytest.raises(PluginError, match="node_filtr is no hook; did you mean node_filter"):
+
+        class Mixed(Mixin, Plugin):
+            name = "mixed"
+
+            def open(self, view: SessionView) -> None: ...
+
+
+def test_a_hook_of_a_mixin_after_plugin_is_refused() -> None:
+    class Mixin:
+        def node_fault(self, node: Node) -> str | None:
+            return "always"
+
+    with pytest.raises(PluginError, match=r"node_fault of .*Mixin has no effect; name .*Mixin before Plugin"):
+
+        class Mixed(Plugin, Mixin):
+            name = "mixed"
+
+            def open(self, view: SessionView) -> None: ...
+
+
+def test_a_hook_of_a_mixin_is_a_hook() -> None:
+    class Mixin:
+        def node_fault(self, node: Node) -> str | None:
+            return "always"
+
+    class Mixed(Mixin, Plugin):
+        name = "mixed"
+
+    assert overrides(Mixed, "node_fault")
+
+
+def test_arguments_that_accept_unknown_fields_are_refused() -> None:
+    class LooseArguments(Struct, frozen=True):
+        strength: int = 1
+
+    with pytest.raises(PluginError, match=r"Arguments must be a msgspec\.Struct with forbid_unknown_fields"):
+
+        class Loose(Plugin):
+            name = "loose"
+            Arguments = LooseArguments
+
+            def open(self, view: SessionView) -> None: ...
 
 
 def test_a_plugin_without_a_hook_is_refused() -> None:
@@ -136,6 +208,17 @@ class ByClass(Plugin):
         return None if zone is None else in_zone(str(zone))
 
 
+class ByRules(Plugin):
+    """Places only gangs whose first member has the label `go`."""
+
+    name = "by-rules"
+    pod_labels = ("go",)
+
+    def rules(self, gang: Gang, view: SessionView) -> tuple[Rule, ...]:
+        may_go = ("go", "yes") in gang.members[0].all_labels
+        return () if may_go else (Budget("closed", remaining={PODS: -1}),)
+
+
 class Careless(Plugin):
     """Reads a label that it does not declare."""
 
@@ -152,6 +235,7 @@ def plugins() -> Iterator[None]:
         ByNamespace,
         ByAnnotation,
         ByClass,
+        ByRules,
         Careless,
         ClosedUntil,
         Window,
@@ -268,6 +352,20 @@ def test_a_gang_is_tried_again_when_a_declared_annotation_changes() -> None:
     cache.apply(waiting_for("a", "2"))
     (placement,) = decided(refused.memory).placements
     assert [bind.node for bind in placement.binds] == ["n"]
+
+
+def test_a_gang_is_tried_again_when_a_label_changes_that_its_rules_read() -> None:
+    by_rules = config("by-rules")
+    cache, engine = new_cache(by_rules), Engine(by_rules)
+
+    def waiting_with(label: str, version: str) -> Applied:
+        return Applied(pod("p", meta={"labels": {"go": label}, "resourceVersion": version}))
+
+    cache.apply_all([Applied(node("n")), waiting_with("no", "1")])
+    refused = engine.decide(cache.snapshot(now=1, seed=1, memory=Memory()))
+    assert refused.memory.refusals
+    cache.apply(waiting_with("yes", "2"))
+    assert engine.decide(cache.snapshot(now=2, seed=1, memory=refused.memory)).placements
 
 
 # --- how long answers are valid ---------------------------------------------------------------------------

@@ -66,7 +66,7 @@ async def test_snapshot_is_not_found_before_the_first_cycle() -> None:
 
 async def test_debug_error_is_not_found_before_an_error() -> None:
     app = recordings(last=b"file")
-    assert await get(app, "/debug/error") == (404, b"no cycle had a solver error\n")
+    assert await get(app, "/debug/error") == (404, b"no cycle had an error\n")
     app = recordings(last=b"file", error=b"wrong")
     assert await get(app, "/debug/error") == (200, b"wrong")
 

@@ -80,9 +80,11 @@ class GangTable:
         gang = GangKey(GangKind.POD_GROUP, *key)
         self._stale[gang] = None
         log.gangs(gang_id(gang, group) for group in (old, new))
-        if gang in self._pods and (_queue_of(old) != _queue_of(new) or _worth(old) != _worth(new)):
+        if gang in self._pods and (
+            _queue_of(old) != _queue_of(new) or _eviction_relevant(old) != _eviction_relevant(new)
+        ):
             log.mark_capacity_grew()
-        elif old is None or new is None or _terms(old) != _terms(new):
+        elif old is None or new is None or _without_status(old) != _without_status(new):
             log.mark_may_unblock()
 
     def _may_help(self, old: Pod | None, new: Pod | None, before: GangKey | None) -> bool:
@@ -223,7 +225,7 @@ def _queue_of(group: PodGroup | None) -> str | None:
     return group.spec.queue or None if group is not None else None
 
 
-def _worth(group: PodGroup | None) -> object:
+def _eviction_relevant(group: PodGroup | None) -> object:
     """The fields that decide whether its pods may be evicted, and which guarantee covers them."""
     return (group.priority_class, group.spec.disruption) if group is not None else None
 
@@ -233,7 +235,7 @@ def _moved_what_it_holds(old: Pod, new: Pod, changes_gang: bool) -> bool:
     return old.holds_node and (changes_gang or old.queue != new.queue)
 
 
-def _terms(group: PodGroup) -> PodGroup:
+def _without_status(group: PodGroup) -> PodGroup:
     """A PodGroup without the fields that the scheduler writes, and without the time of its last
     checkpoint."""
     return structs.replace(group, resource_version="", started=False, checkpointed=0, ignored="")

@@ -10,6 +10,7 @@ from phalanx.cli.exits import BadInput, Exit
 from phalanx.limits import READ_TIMEOUT_S
 
 _DEBUG_ENDPOINT: Final = "http://127.0.0.1:8081"
+_SCHEMES: Final = ("http://", "https://")
 _LAST: Final = "/debug/snapshot"
 _ERROR: Final = "/debug/error"
 _INCONCLUSIVE: Final = "/debug/inconclusive"
@@ -33,7 +34,8 @@ def snapshot(
     url
         Address of the scheduler's debug endpoint.
     error
-        The last cycle with a solver answer that failed validation or an internal error, for a bug report.
+        The last cycle with an error, for a bug report: a solver answer that failed validation, an internal
+        error, or an error of a plugin.
     inconclusive
         A recent cycle in which the solver found neither a placement nor a proof that none exists.
     """
@@ -43,6 +45,8 @@ def snapshot(
 
     if error and inconclusive:
         raise BadInput("--error, --inconclusive: expected one of them")
+    if not url.lower().startswith(_SCHEMES):
+        raise BadInput(f"--url: expected an address that starts with {' or '.join(_SCHEMES)}, found {url}")
     path = _ERROR if error else _INCONCLUSIVE if inconclusive else _LAST
     try:
         content = _fetch(url.rstrip("/") + path)

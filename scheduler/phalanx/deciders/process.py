@@ -13,6 +13,8 @@ from enum import Enum
 from multiprocessing.connection import Connection
 from typing import Any, NoReturn
 
+from msgspec import Struct
+
 from phalanx.cache.events import Event
 from phalanx.cycle import Engine
 from phalanx.deciders.port import new_cache
@@ -32,6 +34,16 @@ class _Request(Enum):
 
 class DeciderDied(Exception):
     """The decider process has ended. The scheduler cannot continue without it."""
+
+
+class _Failure(Struct, frozen=True):
+    """The last message of a decider process that ends with an error."""
+
+    error: str
+
+
+class _ParentEnded(Exception):
+    """The parent has closed its end of the pipe."""
 
 
 class ProcessDecider:
@@ -76,20 +88,33 @@ class ProcessDecider:
         async with self._turn:
             events, self._unsent = self._unsent, []
             try:
-                return pickle.loads(await asyncio.to_thread(self._exchange, (events, request, now_ms)))
+                response = pickle.loads(await asyncio.to_thread(self._exchange, (events, request, now_ms)))
             except (EOFError, OSError) as ended:
                 raise DeciderDied("the decider process has ended") from ended
+            if isinstance(response, _Failure):
+                raise DeciderDied(f"the decider process has ended: {response.error}")
+            return response
 
     def _exchange(self, message: tuple[list[Event], _Request, int]) -> bytes:
-        self._pipe.send(message)
+        with contextlib.suppress(OSError):  # a process that has ended may have sent its error before
+            self._pipe.send(message)
         return self._pipe.recv_bytes()
 
 
 def _serve(pipe: Connection, config: SchedulerConfig) -> None:
-    """Run in the other process: apply events and answer requests until the parent closes the pipe."""
+    """Run in the other process: apply events and answer requests until the parent closes the pipe.
+
+    Any other end is an error: its text is sent to the parent, and multiprocessing prints the traceback.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    with contextlib.suppress(EOFError, OSError):
+    try:
         _answer(pipe, config)
+    except _ParentEnded:
+        return
+    except Exception as error:
+        with contextlib.suppress(_ParentEnded):
+            _send(pipe, _Failure(f"{type(error).__name__}: {error}"))
+        raise
 
 
 def _answer(pipe: Connection, config: SchedulerConfig) -> NoReturn:
@@ -97,12 +122,28 @@ def _answer(pipe: Connection, config: SchedulerConfig) -> NoReturn:
     engine = Engine(config)
     last: tuple[Snapshot, CycleResult] | None = None
     while True:
-        events, request, now_ms = pipe.recv()
+        events, request, now_ms = _receive(pipe)
         cache.apply_all(events)
         if request is _Request.DECIDE:
             snapshot = cache.snapshot(now=now_ms, seed=config.seed, memory=memory)
             result = engine.decide(snapshot)
             memory, last = result.memory, (snapshot, result)
-            pipe.send(result)
+            _send(pipe, result)
         else:
-            pipe.send(last)
+            _send(pipe, last)
+
+
+def _receive(pipe: Connection) -> Any:
+    try:
+        message = pipe.recv_bytes()
+    except (EOFError, OSError) as ended:
+        raise _ParentEnded from ended
+    return pickle.loads(message)
+
+
+def _send(pipe: Connection, message: object) -> None:
+    pickled = pickle.dumps(message)
+    try:
+        pipe.send_bytes(pickled)
+    except OSError as ended:
+        raise _ParentEnded from ended

@@ -3,7 +3,7 @@
 A new field needs a row in `docs/configuration.md` and a line in its example.
 """
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Any
 
@@ -12,6 +12,7 @@ import yaml
 from msgspec import Meta, Struct
 
 from phalanx.framework.retry import BIND_REFUSALS_PER_MINUTE_MAX, RetryConfig
+from phalanx.framework.strict_yaml import StrictConstructor, describe
 from phalanx.model.names import DEFAULT_SCHEDULER_NAME
 
 
@@ -139,9 +140,9 @@ def parse_config(text: str) -> SchedulerConfig:
     The registry checks the names of plugins.
     """
     try:
-        settings = yaml.load(text, Loader=_StrictLoader)
-    except yaml.YAMLError as error:
-        raise ConfigError(f"not YAML: {error}") from error
+        settings = yaml.load(text, Loader=_Loader)
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        raise ConfigError("not YAML: {}{}".format(*describe(error))) from error
     try:
         config = msgspec.convert({} if settings is None else settings, SchedulerConfig)
     except msgspec.ValidationError as error:
@@ -171,13 +172,5 @@ def _refuse_repeated(field: str, names: list[str]) -> None:
             raise ConfigError(f"{field}[{position}]: {name} is listed twice")
 
 
-class _StrictLoader(yaml.SafeLoader):
-    """SafeLoader that refuses a key given twice instead of keeping the last one."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
-        seen: set[str] = set()
-        for key, _ in node.value:
-            if key.value in seen:
-                raise yaml.MarkedYAMLError(problem=f"{key.value} is given twice", problem_mark=key.start_mark)
-            seen.add(key.value)
-        return super().construct_mapping(node, deep)
+class _Loader(StrictConstructor, yaml.SafeLoader):
+    """Loads YAML without custom types."""

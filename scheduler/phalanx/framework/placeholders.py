@@ -111,9 +111,9 @@ def _matching(vacancy: Vacancy, around: Mapping[str, tuple[str, ...]]) -> Callab
 
 def _placeholder(gang: Gang, index: int, part: MemberCount) -> Pod:
     return Pod(
-        uid=PodUid(f"claim:{gang.id}:{index}"),
+        uid=PodUid(f"placeholder:{gang.id}:{index}"),
         namespace=gang.namespace,
-        name=f"{gang.name}-claim-{index}",
+        name=f"{gang.name}-placeholder-{index}",
         shape=part.shape,
         scheduler_name=gang.members[0].scheduler_name,
         created=gang.created,

@@ -4,7 +4,7 @@ A plugin overrides the hooks that it needs. It answers questions and changes not
 answers. A new plugin object is created for each cycle, so it may store what it computes.
 
 A class with an error that would otherwise go unnoticed is refused when it is defined: a misspelt hook, a hook
-with other parameters, a declaration of the wrong type, or no hook at all.
+with other parameters, a coroutine, a declaration of the wrong type, or no hook at all.
 """
 
 import inspect
@@ -72,7 +72,8 @@ class Plugin(Declarations):
     """Override the hooks that the policy needs. Names of other methods and attributes start with `_`."""
 
     Arguments: ClassVar[type[Struct] | None] = None
-    """A frozen struct of the arguments in the configuration; the constructor then takes one of it."""
+    """A frozen struct of the arguments in the configuration; the constructor then takes one of it. It must
+    have `forbid_unknown_fields=True`, so that a misspelt argument is an error."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -81,7 +82,7 @@ class Plugin(Declarations):
     # --- once a cycle -------------------------------------------------------------------------------------
 
     def open(self, view: SessionView) -> None:
-        """Compute once a cycle what other hooks need."""
+        """Compute once a cycle what other hooks need; only `node_fault` is asked before."""
 
     def valid_until(self, view: SessionView) -> int | None:
         """The time (ms since the epoch) until which the answers hold; None if they do not depend on time.
@@ -103,11 +104,15 @@ class Plugin(Declarations):
     # --- gangs --------------------------------------------------------------------------------------------
 
     def check_gang(self, gang: Gang, view: SessionView) -> Objection | None:
-        """The objection to trying the gang, whatever capacity is free; asked once per waiting gang."""
+        """The objection to trying the gang, whatever capacity is free; asked once per waiting gang.
+
+        A plugin that reads labels or annotations of the members here or in `rules` must declare them. A
+        change of a label that is not declared is not noticed, so that a refusal would remain.
+        """
         return None
 
     def rules(self, gang: Gang, view: SessionView) -> tuple[Rule, ...]:
-        """The rules that must hold for the pods of one placement together; asked once per attempt."""
+        """The rules that must hold for the pods of one placement together; may be asked several times."""
         return ()
 
     # --- nodes --------------------------------------------------------------------------------------------
@@ -124,7 +129,10 @@ class Plugin(Declarations):
         return None
 
     def node_fault(self, node: Node) -> str | None:
-        """The fault of the node, which then gets no new pods and counts for the breaker; None if healthy."""
+        """The fault of the node, which then gets no new pods and counts for the breaker; None if healthy.
+
+        It is asked before `open` and without a view.
+        """
         return None
 
     def node_status_since(self, node: Node) -> int:
@@ -191,11 +199,9 @@ def overrides(plugin: type[Plugin], hook: str) -> bool:
 
 def check_class(plugin: type[Plugin]) -> None:
     """Raise PluginError for a class that breaks the protocol."""
-    for name, value in vars(plugin).items():
-        if name in HOOKS:
-            _check_parameters(plugin, name, value)
-        elif not name.startswith("_") and name not in DECLARATIONS:
-            raise PluginError(f"plugin class {plugin.__qualname__}: {name} is no hook{_guess(name)}")
+    for base in plugin.__mro__:
+        if base not in Plugin.__mro__:
+            _check_names(plugin, base)
     if not isinstance(getattr(plugin, "name", None), str):
         raise PluginError(f"plugin class {plugin.__qualname__}: set `name` to the name in the configuration")
     for field in ("pod_labels", "pod_annotations", "pod_group_fields", "node_annotations"):
@@ -209,6 +215,32 @@ def check_class(plugin: type[Plugin]) -> None:
         )
     if not any(overrides(plugin, hook) for hook in HOOKS):
         raise PluginError(f"plugin {plugin.name}: overrides no hook; hooks are {', '.join(HOOKS)}")
+    _check_arguments(plugin)
+
+
+def _check_names(plugin: type[Plugin], base: type) -> None:
+    """Check what the plugin defines, or inherits from this class."""
+    for name, value in vars(base).items():
+        if name in HOOKS:
+            _check_parameters(plugin, name, value)
+            if not overrides(plugin, name):
+                raise PluginError(
+                    f"plugin class {plugin.__qualname__}: {name} of {base.__qualname__} has no effect; name"
+                    f" {base.__qualname__} before Plugin"
+                )
+        elif not name.startswith("_") and name not in DECLARATIONS:
+            raise PluginError(f"plugin class {plugin.__qualname__}: {name} is no hook{_guess(name)}")
+
+
+def _check_arguments(plugin: type[Plugin]) -> None:
+    arguments: Any = plugin.Arguments
+    if arguments is None:
+        return
+    is_struct = isinstance(arguments, type) and issubclass(arguments, Struct)
+    if not is_struct or not arguments.__struct_config__.forbid_unknown_fields:
+        raise PluginError(
+            f"plugin {plugin.name}: Arguments must be a msgspec.Struct with forbid_unknown_fields=True"
+        )
 
 
 def _check_parameters(plugin: type[Plugin], hook: str, value: object) -> None:
@@ -218,6 +250,8 @@ def _check_parameters(plugin: type[Plugin], hook: str, value: object) -> None:
         raise PluginError(
             f"plugin class {plugin.__qualname__}: {hook} must have the parameters ({', '.join(expected)})"
         )
+    if inspect.iscoroutinefunction(value) or inspect.isasyncgenfunction(value):
+        raise PluginError(f"plugin class {plugin.__qualname__}: {hook} must not be async")
 
 
 def _guess(name: str) -> str:

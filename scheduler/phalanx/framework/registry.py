@@ -5,6 +5,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Final
 
 import msgspec
+from msgspec import Struct
 
 from phalanx.framework.config import ConfigError, PluginConfig, SchedulerConfig
 from phalanx.framework.plugin import Plugin, PluginError
@@ -18,7 +19,8 @@ ENTRY_POINT_GROUP: Final = "phalanx.plugins"
 def load_plugins(config: SchedulerConfig) -> tuple[Plugin, ...]:
     """New plugin objects for one cycle, in the order in which they are asked.
 
-    Raises ConfigError for a name or an argument that is unknown, and for a plugin that breaks the protocol.
+    Raises ConfigError for a name or an argument that is unknown, for a plugin that breaks the protocol, and
+    for an error in its constructor.
     """
     return tuple(_make(entry, plugin) for entry, plugin in _enabled(config))
 
@@ -29,18 +31,19 @@ def declared_reads(config: SchedulerConfig) -> DeclaredReads:
 
 
 def _enabled(config: SchedulerConfig) -> list[tuple[PluginConfig, type[Plugin]]]:
+    """The enabled plugins with their classes. Disabled ones are not imported, since they may be broken."""
     listed = {entry.name for entry in config.plugins}
     default = (PluginConfig(name=name) for name in DEFAULT_PROFILE if name not in listed)
-    loaded = [(entry, plugin_class(entry.name)) for entry in (*config.plugins, *default)]
-    return [(entry, plugin) for entry, plugin in loaded if entry.enabled]
+    for entry in config.plugins:
+        if not entry.enabled:
+            _named(entry.name)
+    return [(entry, plugin_class(entry.name)) for entry in (*config.plugins, *default) if entry.enabled]
 
 
 @cache
 def plugin_class(name: str) -> type[Plugin]:
     """The class behind an entry point. Raises ConfigError."""
-    found = [entry for entry in _entry_points() if entry.name == name]
-    if not found:
-        raise ConfigError(_unknown(name))
+    found = _named(name)
     if len({entry.value for entry in found}) > 1:
         origins = " and ".join(sorted(entry.value for entry in found))
         raise ConfigError(f"plugins: several plugins are named {name}: {origins}")
@@ -59,6 +62,14 @@ def plugin_class(name: str) -> type[Plugin]:
     return loaded
 
 
+def _named(name: str) -> list[EntryPoint]:
+    """The entry points of this name, at least one. Raises ConfigError."""
+    found = [entry for entry in _entry_points() if entry.name == name]
+    if not found:
+        raise ConfigError(_unknown(name))
+    return found
+
+
 @cache
 def _entry_points() -> tuple[EntryPoint, ...]:
     """All entry points; cached, since this reads the metadata of all installed distributions."""
@@ -73,12 +84,19 @@ def _unknown(name: str) -> str:
 
 
 def _make(entry: PluginConfig, plugin: type[Plugin]) -> Plugin:
+    arguments = _arguments(entry, plugin)
+    try:
+        return plugin(*arguments)  # the constructor takes what Arguments declares
+    except Exception as error:
+        raise ConfigError(f"plugins[{entry.name}]: the constructor failed: {error!r}") from error
+
+
+def _arguments(entry: PluginConfig, plugin: type[Plugin]) -> tuple[Struct, ...]:
     if plugin.Arguments is None:
         if entry.arguments:
             raise ConfigError(f"plugins[{entry.name}].arguments: this plugin takes none")
-        return plugin()
+        return ()
     try:
-        arguments = msgspec.convert(entry.arguments, plugin.Arguments)
+        return (msgspec.convert(entry.arguments, plugin.Arguments),)
     except msgspec.ValidationError as error:
         raise ConfigError(f"plugins[{entry.name}].arguments: {error}") from error
-    return plugin(arguments)  # type: ignore[call-arg]  # the constructor takes what Arguments declares

@@ -155,8 +155,8 @@ class RetryConfig(Struct, frozen=True, forbid_unknown_fields=True, rename="camel
             return 0
         grown = any(
             amount > then
-            for queue, amounts in found.beyond.items()
-            for amount, then in zip(amounts, before.beyond.get(queue, amounts), strict=True)
+            for queue, amounts in found.usage_beyond_share.items()
+            for amount, then in zip(amounts, before.usage_beyond_share.get(queue, amounts), strict=True)
         )
         return before.at + self.victim_search_ms if grown else None
 

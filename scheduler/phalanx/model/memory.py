@@ -6,7 +6,7 @@ Times are in milliseconds since the epoch unless a field says otherwise.
 from collections.abc import Mapping
 from enum import StrEnum
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from phalanx.model.gangs import MemberCount
 from phalanx.model.names import GangId, NodeName, PodUid, QueueName, ShapeKey
@@ -145,8 +145,8 @@ class CandidateQueues(Struct, frozen=True):
     """Other queues with gangs that might have been evicted for a gang, at the last search."""
 
     queues: tuple[QueueName, ...] = ()
-    beyond: Mapping[QueueName, tuple[int, ...]] = {}
-    """Usage beyond guarantee and fair share, per queue and its ancestors."""
+    usage_beyond_share: Mapping[QueueName, tuple[int, ...]] = field(default={}, name="beyond")
+    """Usage beyond guarantee and fair share, per queue and its ancestors; `name` is that in recordings."""
 
     at: int = 0
 

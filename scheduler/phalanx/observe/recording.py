@@ -10,8 +10,12 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
+from phalanx.limits import RECORDING_BYTES_MAX
 from phalanx.model.decisions import CycleResult
 from phalanx.model.snapshot import Snapshot
+
+_GZIP: Final = 16 + zlib.MAX_WBITS
+"""Makes zlib expect the header and the checksum of gzip."""
 
 FORMAT: Final = 1
 """Version of the file format; a file of another version is refused."""
@@ -45,10 +49,21 @@ def encode(recording: Recording) -> bytes:
 def decode(content: bytes) -> Recording:
     """Decode the content of a file. Raises RecordingError."""
     try:
-        text = gzip.decompress(content)
+        text = _unpacked(content)
         form = msgspec.json.decode(text, type=_Form).format
         if form != FORMAT:
             raise RecordingError(f"expected file format {FORMAT}, found {form}")
         return msgspec.json.decode(text, type=Recording)
-    except (OSError, EOFError, zlib.error, msgspec.DecodeError) as error:
+    except (EOFError, zlib.error, msgspec.DecodeError) as error:
         raise RecordingError(f"expected a file written by `phalanx snapshot`, found: {error}") from error
+
+
+def _unpacked(content: bytes) -> bytes:
+    """Decompress at most RECORDING_BYTES_MAX. Raises RecordingError, EOFError and zlib.error."""
+    unpacking = zlib.decompressobj(wbits=_GZIP)
+    text = unpacking.decompress(content, RECORDING_BYTES_MAX + 1)
+    if len(text) > RECORDING_BYTES_MAX:
+        raise RecordingError(f"expected at most {RECORDING_BYTES_MAX} bytes after unpacking, found more")
+    if not unpacking.eof or unpacking.unused_data:
+        raise EOFError("a file that is cut off, or has more after its end")
+    return text

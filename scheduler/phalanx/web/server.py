@@ -40,12 +40,13 @@ def debug_app(
 ) -> web.Application:
     """Serve recorded cycles; 404 while there is none.
 
-    `/debug/snapshot`: the last cycle. `/debug/error`: the last cycle with an error of the solver.
+    `/debug/snapshot`: the last cycle. `/debug/error`: the last cycle with an error of the solver or of a
+    plugin.
     `/debug/inconclusive`: a recent cycle in which the solver found neither a placement nor a proof.
     """
     app = web.Application()
     app.router.add_get("/debug/snapshot", _file(last, "no cycle has run yet\n"))
-    app.router.add_get("/debug/error", _file(last_error, "no cycle had a solver error\n"))
+    app.router.add_get("/debug/error", _file(last_error, "no cycle had an error\n"))
     app.router.add_get(
         "/debug/inconclusive", _file(last_inconclusive, "no cycle had an inconclusive solver run\n")
     )

@@ -63,7 +63,8 @@ class NodeClassSpec(Struct, frozen=True):
     spread: int = 0
     """The number of levels over which pods are spread."""
 
-    stamps: tuple[tuple[int, ...], ...] = ()
+    eligibility_versions: tuple[tuple[int, ...], ...] = ()
+    """By batch, equal while no placement changes which nodes are eligible; empty if none can change them."""
 
     @property
     def key(self) -> tuple[object, ...]:
@@ -72,7 +73,7 @@ class NodeClassSpec(Struct, frozen=True):
         topology = self.constraints.topology.name if self.constraints.topology else None
         constraints = (topology, len(self.constraints.levels), self.constraints.scopes, self.constraints.keys)
         means = (self.is_tight, self.ties, self.spread)
-        return (shapes, self.at_most, *constraints, self.avoided, *means, self.stamps)
+        return (shapes, self.at_most, *constraints, self.avoided, *means, self.eligibility_versions)
 
     @property
     def is_tight(self) -> bool:
@@ -387,6 +388,6 @@ def is_cacheable(session: Session, class_spec: NodeClassSpec) -> bool:
     """Whether another session may reuse a table of this spec."""
     return (
         class_spec.ties is Objective.PACK
-        and not class_spec.stamps
+        and not class_spec.eligibility_versions
         and projection_for(session, class_spec.pods).are_plain
     )

@@ -42,11 +42,13 @@ class CandidateQueueFinder:
         if key not in self._known:
             may_evict = self._session.hooks.may_evict
             queues = [each.queue for each in others if may_evict(each, beneficiary)]
-            beyond = self._beyond(queues, beneficiary)
-            self._known[key] = CandidateQueues(tuple(queues), beyond, at=self._session.snapshot.now)
+            excess = self._usage_beyond_share(queues, beneficiary)
+            self._known[key] = CandidateQueues(tuple(queues), excess, at=self._session.snapshot.now)
         return self._known[key]
 
-    def _beyond(self, queues: Sequence[QueueName], beneficiary: Beneficiary) -> Mapping[QueueName, Amounts]:
+    def _usage_beyond_share(
+        self, queues: Sequence[QueueName], beneficiary: Beneficiary
+    ) -> Mapping[QueueName, Amounts]:
         """Usage beyond guarantee and fair share, of these queues and their ancestors below the common one."""
         tree, asked = self._session.queues, beneficiary.requested
         names = sorted(name for name, amount in asked.items() if amount and name not in IGNORED)
@@ -55,19 +57,21 @@ class CandidateQueueFinder:
         if key not in self._amounts:
             shared = {queue.name for queue in tree.path(beneficiary.gang.queue)}
             theirs = {above.name for queue in queues for above in tree.path(queue)} - shared
-            self._amounts[key] = {queue: self._beyond_of(queue, resources) for queue in sorted(theirs)}
+            self._amounts[key] = {
+                queue: self._usage_beyond_share_of(queue, resources) for queue in sorted(theirs)
+            }
         return self._amounts[key]
 
-    def _beyond_of(self, queue: QueueName, resources: Sequence[str]) -> Amounts:
+    def _usage_beyond_share_of(self, queue: QueueName, resources: Sequence[str]) -> Amounts:
         shares = self._session.fair_shares
         share, used = shares.of(queue), self._session.ledger.usage(queue)
         found: list[int] = []
         for name in resources:
-            beyond = [
+            excess = [
                 max(0, used.get(name, 0) - entitled.get(name, 0))
                 for entitled in (share.guarantee, share.fair_share)
             ]
-            found += beyond if shares.is_scarce(name, queue) else [beyond[0], 0]
+            found += excess if shares.is_scarce(name, queue) else [excess[0], 0]
         return tuple(found)
 
     @cached_property

@@ -78,7 +78,7 @@ class ProblemBuilder:
     ) -> NodeClassSpec:
         at_most = tuple([self._at_most(batch.pods) for batch in demand.batches])
         pods = tuple(batch.pods[0] for batch in demand.batches)
-        stamps = tuple(map(self._session.eligibility_version, pods))
+        versions = tuple(map(self._session.eligibility_version, pods))
         ties = objective_of(self._session, demand)
         return NodeClassSpec(
             pods=pods,
@@ -87,7 +87,7 @@ class ProblemBuilder:
             avoided=avoided,
             ties=ties,
             spread=_levels_to_spread_over(demand, constraints) if ties is Objective.SPREAD else 0,
-            stamps=stamps if any(stamps) else (),
+            eligibility_versions=versions if any(versions) else (),
         )
 
     def _at_most(self, pods: Sequence[Pod]) -> int:
@@ -105,7 +105,7 @@ class ProblemBuilder:
                 self._taken.append((class_spec, table))
             else:
                 table = ClassTable(self._session, class_spec, order)
-            if not class_spec.stamps:
+            if not class_spec.eligibility_versions:
                 self._tables[class_spec.key] = table
         return table
 

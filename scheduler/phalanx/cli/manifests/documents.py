@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from phalanx.cli.exits import BadInput
 from phalanx.cli.manifests.findings import shown, shown_name
+from phalanx.framework.strict_yaml import StrictConstructor, describe
 from phalanx.limits import MANIFEST_VALUES_MAX
 
 STDIN: Final = "-"
@@ -144,12 +145,9 @@ def _values(source: Source) -> Iterator[Any]:
             raise BadInput(f"{source.name}: expected YAML or JSON, found: {error}") from error
     try:
         yield from yaml.load_all(source.text, Loader=_Loader)
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark
-        at = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
-        raise BadInput(f"{source.name}: {at}expected YAML or JSON, found: {error.problem}") from error
     except (yaml.YAMLError, RecursionError, ValueError) as error:
-        raise BadInput(f"{source.name}: expected YAML or JSON, found: {error}") from error
+        at, problem = describe(error)
+        raise BadInput(f"{source.name}: {at}expected YAML or JSON, found: {problem}") from error
 
 
 def _document(source: str, place: str, value: Any) -> Document:
@@ -195,7 +193,7 @@ class _Budget:
         return value
 
 
-class _Loader(_BaseLoader):  # type: ignore[misc]
+class _Loader(StrictConstructor, _BaseLoader):  # type: ignore[misc]
     """Loads YAML as Kubernetes does: times stay text, keys are text, a duplicate key is an error."""
 
     yaml_implicit_resolvers: Final = {
@@ -204,16 +202,8 @@ class _Loader(_BaseLoader):  # type: ignore[misc]
     }
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
-        """Reject duplicate keys, of which the base class would keep the last one."""
-        seen: set[str] = set()
-        for key, _ in node.value:
-            if not isinstance(key, yaml.ScalarNode):
-                raise yaml.MarkedYAMLError(problem="a key that is not a word", problem_mark=key.start_mark)
-            if key.value in seen and key.value != "<<":
-                raise yaml.MarkedYAMLError(problem=f"{key.value} twice", problem_mark=key.start_mark)
-            seen.add(key.value)
-        mapping: dict[Hashable, Any] = super().construct_mapping(node, deep)
-        return {_as_text(key): value for key, value in mapping.items()}
+        """Convert all keys to text."""
+        return {_as_text(key): value for key, value in super().construct_mapping(node, deep).items()}
 
 
 def _as_text(key: Hashable) -> str:
