@@ -2,7 +2,11 @@
 
 from hypothesis import HealthCheck, settings
 
-from tests.controlplane_fixture import control_plane, pytest_runtest_makereport
+from tests.controlplane_fixture import (
+    control_plane,
+    pytest_collection_modifyitems,
+    pytest_runtest_makereport,
+)
 from tests.embedded_fixture import embedded_api
 from tests.garbage_collection import pytest_collection_finish
 from tests.measured_report import pytest_terminal_summary
@@ -13,6 +17,7 @@ __all__ = [
     "control_plane",
     "embedded_api",
     "pytest_collection_finish",
+    "pytest_collection_modifyitems",
     "pytest_runtest_makereport",
     "pytest_sessionfinish",
     "pytest_terminal_summary",

@@ -1,4 +1,4 @@
-"""A real control plane for each test process, and its logs in the report of a failed test."""
+"""A real control plane for the tests that share one, and its logs in the report of a failed test."""
 
 import os
 from collections.abc import AsyncIterator, Generator
@@ -26,6 +26,14 @@ async def control_plane() -> AsyncIterator[ControlPlane]:
     require_binaries()
     async with ControlPlane.start() as plane:
         yield plane
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run the tests of the shared control plane in one process: starting one takes ten CPU seconds."""
+    for item in items:
+        if item.get_closest_marker("controlplane") and not item.get_closest_marker("xdist_group"):
+            item.add_marker(pytest.mark.xdist_group("control plane"))
 
 
 @pytest.hookimpl(wrapper=True)

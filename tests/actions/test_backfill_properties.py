@@ -62,7 +62,7 @@ def strict_start(works: list[Work], head: Work, nodes: int) -> int:
     raise AssertionError("the head never fits")
 
 
-@holds(30, **any_size)
+@holds(10, **any_size)
 @given(st.data(), st.sampled_from([Backfill.EASY, Backfill.CONSERVATIVE]), st.integers(1, 3))
 def test_backfill_does_not_delay_the_first_gang(data: st.DataObject, mode: Backfill, nodes: int) -> None:
     works = data.draw(running(nodes))
@@ -77,7 +77,7 @@ def test_backfill_does_not_delay_the_first_gang(data: st.DataObject, mode: Backf
     assert timeline.started["head"] == strict
 
 
-@holds(30, **any_size)
+@holds(15, **any_size)
 @given(st.data(), st.sampled_from([Backfill.EASY, Backfill.CONSERVATIVE]), st.integers(1, 3))
 def test_a_reserved_start_is_never_postponed(data: st.DataObject, mode: Backfill, nodes: int) -> None:
     timeline = Timeline(nodes, DEVICES, mode).add(*data.draw(running(nodes)), *data.draw(arriving([0])))
@@ -88,7 +88,7 @@ def test_a_reserved_start_is_never_postponed(data: st.DataObject, mode: Backfill
             assert starts == sorted(starts, reverse=True)
 
 
-@holds(15, **any_size)
+@holds(10, **any_size)
 @given(st.data(), st.integers(1, 2), st.integers(1, 12))
 def test_wrong_estimates_do_not_starve_the_first_gang(data: st.DataObject, nodes: int, longest: int) -> None:
     """All estimates are one minute. Only gangs that run at the reserved start delay it, no later ones."""

@@ -160,7 +160,7 @@ def busy(draw: st.DrawFn) -> tuple[Scenario, dict[str, dict[str, int]]]:
 
 
 @given(busy())
-@holds(80)
+@holds(40)
 def test_a_cycle_does_not_reduce_the_number_of_reservable_cells(
     case: tuple[Scenario, dict[str, dict[str, int]]],
 ) -> None:

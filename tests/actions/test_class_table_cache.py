@@ -3,7 +3,7 @@
 import gc
 import weakref
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from phalanx.actions.nodes.gang_constraints import constraints_of
@@ -24,7 +24,7 @@ from phalanx.model.snapshot import Level, Snapshot, Topology
 
 from tests.actions.test_node_classes import demand
 from tests.builders import Scenario
-from tests.examples import examples
+from tests.examples import holds
 
 PROOF = Certificate(terms=(), objective=(), bound=(), proven=True, by="test")
 NODES = 12
@@ -119,7 +119,7 @@ CHANGES = st.tuples(
 )
 
 
-@settings(max_examples=examples(150), deadline=None)
+@holds(25)
 @given(
     st.lists(
         st.tuples(

@@ -4,7 +4,7 @@ from itertools import combinations
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import HealthCheck, assume, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from phalanx.actions.demands.gang_demands import demands_of
@@ -19,7 +19,7 @@ from phalanx.solver.answer_cache import AnswerCache
 from phalanx.solver.problem import SolveLimits
 
 from tests.builders import Scenario
-from tests.examples import examples
+from tests.examples import holds
 
 WITHOUT_PREEMPTION = SchedulerConfig(actions=(ActionName.RELEASE, ActionName.RECOVER))
 
@@ -260,7 +260,7 @@ def fits_without(scenario: Scenario, ended: tuple[str, ...]) -> bool:
     return placed == ["g"]
 
 
-@settings(max_examples=examples(60), deadline=None, suppress_health_check=list(HealthCheck))
+@holds(10, suppress_health_check=list(HealthCheck))
 @given(busy_clusters())
 def test_the_named_gangs_are_sufficient_and_as_few_as_possible(cluster: tuple[Scenario, list[str]]) -> None:
     """One gang is named where one is enough, two where two are enough; and their end is sufficient."""

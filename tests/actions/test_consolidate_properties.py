@@ -115,7 +115,7 @@ def test_as_few_pods_move_as_brute_force_finds(cluster: Cluster) -> None:
 
 
 @given(clusters(), st.integers(1, 2))
-@holds(60)
+@holds(35)
 def test_all_gangs_run_when_the_moves_are_done(cluster: Cluster, most: int) -> None:
     """All moved gangs run again and the gang has started; one submitted meanwhile used no held capacity."""
     setting = config(moves_max=most)
@@ -140,7 +140,7 @@ def test_all_gangs_run_when_the_moves_are_done(cluster: Cluster, most: int) -> N
 
 
 @given(clusters())
-@holds(40)
+@holds(25)
 def test_a_dry_run_evicts_and_remembers_nothing(cluster: Cluster) -> None:
     scenario = cluster.scenario()
     dry, off = scenario.decide(DRY).result, scenario.decide(config(moves_max=1)).result

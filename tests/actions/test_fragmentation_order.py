@@ -105,7 +105,7 @@ def _costs(fragments: FragmentationOrders, nodes: list[NodeName], pod: Pod) -> l
     return [(order.of(node), order.device(node)) for node in nodes]
 
 
-@bounded(20)
+@bounded(12)
 @given(
     steps=st.lists(st.tuples(st.integers(0, len(SHAPES) - 1), st.integers(0, 4), st.booleans()), max_size=8),
     asked=st.lists(st.integers(0, len(SHAPES) - 1), min_size=1, max_size=4),

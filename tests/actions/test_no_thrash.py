@@ -175,7 +175,7 @@ def contended(draw: st.DrawFn) -> Scenario:
 
 
 @given(contended())
-@holds(60)
+@holds(15)
 def test_evictions_end_and_every_demanded_guarantee_is_kept(scenario: Scenario) -> None:
     """In the end no queue has lost a part of its guarantee that a waiting gang would need."""
     before = {name: used(scenario.snapshot(), name) for name in queues_of(scenario)}
@@ -191,7 +191,7 @@ def test_evictions_end_and_every_demanded_guarantee_is_kept(scenario: Scenario) 
 
 
 @given(contended())
-@holds(60)
+@holds(15)
 def test_a_gang_within_the_guarantee_waits_only_where_no_victims_would_help(scenario: Scenario) -> None:
     """All gangs are single pods: try all allowed victims of one node after the other."""
     run(scenario, 20)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from phalanx.actions.demands.demand import Demand
 from phalanx.actions.demands.gang_demands import demands_of
@@ -19,6 +19,7 @@ from phalanx.model.resources import CPU, GPU, fits
 from phalanx.solver.problem import NodeClass
 
 from tests.builders import GI, Scenario
+from tests.examples import holds
 
 PROOF = Certificate(terms=(), objective=(), bound=(), proven=True, by="test")
 
@@ -107,7 +108,7 @@ def test_free_capacity_is_capped_at_what_all_batches_could_use() -> None:
     assert {each.free[0] for each in classes(scenario)} == {10_000}
 
 
-@settings(max_examples=60, deadline=None)
+@holds(35)
 @given(st.lists(st.tuples(st.integers(0, 7), st.sampled_from(["a", "b", "c"])), max_size=20))
 def test_incremental_updates_equal_a_new_computation(steps: list[tuple[int, str]]) -> None:
     scenario = uneven().gang("g", 8, gpu=1, required="rack").gang("h", 3, gpu=2, cpu=7)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from itertools import product
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from phalanx.actions.nodes.resource_projection import zone_projection
 from phalanx.framework.config import SchedulerConfig
@@ -18,6 +18,7 @@ from phalanx.model.reasons import Reason
 from phalanx.model.resources import CPU, GPU, MEMORY, Resources, add, fits, scale, subtract
 
 from tests.builders import GI, Decided, Scenario, aligned, numa
+from tests.examples import holds
 
 PROOF = Certificate(terms=(), objective=(), bound=(), proven=True, by="test")
 HALF: Resources = {CPU: 32000, GPU: 4}
@@ -150,7 +151,7 @@ def resources(size: tuple[int, int]) -> Resources:
     }
 
 
-@settings(max_examples=40, deadline=None)
+@holds(10)
 @given(
     st.lists(st.tuples(st.lists(zone_sizes, min_size=1, max_size=3), st.booleans()), min_size=1, max_size=3),
     gangs,
@@ -192,7 +193,7 @@ def test_no_kubelet_rejects_a_placed_pod(
         scenario.take(decided)
 
 
-@settings(max_examples=60, deadline=None)
+@holds(45)
 @given(st.lists(zone_sizes, min_size=1, max_size=3), pods, st.integers(1, 12))
 def test_exactly_as_many_equal_pods_as_fit_the_zones_are_placed(
     zones: list[tuple[int, int]], pod: tuple[int, int], count: int
@@ -209,7 +210,7 @@ lists_of_zones = st.lists(zone_sizes, min_size=1, max_size=3)
 kinds_of_pods = st.lists(pods, min_size=1, max_size=2)
 
 
-@settings(max_examples=120, deadline=None)
+@holds(45)
 @given(
     st.lists(lists_of_zones, min_size=1, max_size=2),
     st.lists(kinds_of_pods, min_size=1, max_size=3),

@@ -33,7 +33,7 @@ def _capacity(nodes: Nodes, size: int, pods: int) -> Counter[str]:
     return capacity
 
 
-@bounded(200)
+@bounded(35)
 @given(nodes=NODES, size=st.integers(1, 2), pods=st.integers(1, 8), must=st.booleans())
 def test_a_gang_is_placed_in_the_tightest_rack_that_fits_it(
     nodes: Nodes, size: int, pods: int, must: bool

@@ -40,7 +40,7 @@ def closeness(leaders: list[Pod], nodes: list[str], workers: list[str]) -> list[
 NODES = st.lists(st.sampled_from(RACKS), min_size=2, max_size=6).map(sorted)
 
 
-@bounded(200)
+@bounded(80)
 @given(workers=NODES, data=st.data())
 def test_no_other_order_has_more_leaders_near_their_workers(workers: list[str], data: st.DataObject) -> None:
     count = len(workers)

@@ -45,7 +45,7 @@ def test_pods_of_several_kinds_are_weighted_by_their_part_of_the_largest_node() 
     )
 
 
-@bounded(200)
+@bounded(55)
 @given(nodes=FREE, pods=st.integers(2, 12), size=st.integers(1, 2), helpers=st.integers(0, 2))
 def test_the_certificate_reports_the_capacity_of_all_nodes_in_the_used_racks(
     nodes: list[tuple[str, int]], pods: int, size: int, helpers: int

@@ -2,12 +2,13 @@
 
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from phalanx.model.gangs import SubgroupSpec
 
 from tests.builders import Scenario
+from tests.examples import holds
 
 
 def racks(count: int, *, low: int, keeps: int) -> Scenario:
@@ -53,7 +54,7 @@ def test_victims_are_chosen_only_in_the_racks_of_the_placement() -> None:
 
 
 @given(st.integers(2, 5), st.integers(1, 3), st.integers(1, 3), st.data())
-@settings(max_examples=25, deadline=None)
+@holds(10)
 def test_no_victim_is_unnecessary(racked: int, low: int, asked: int, data: st.DataObject) -> None:
     """On each of two nodes as many gangs of one GPU must be evicted as one pod requests GPUs, and no more."""
     scenario = racks(racked, low=low, keeps=8 - low)

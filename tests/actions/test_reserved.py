@@ -16,6 +16,7 @@ from phalanx.model.reasons import Objection, Reason
 from phalanx.model.resources import CPU, MEMORY
 
 from tests.builders import GI, Scenario
+from tests.examples import holds
 
 EXECUTOR = shape_of_requests({CPU: 1000, MEMORY: GI})
 ROLES = (RoleSpec("driver", 1, 1), RoleSpec("executor", 5, 2, EXECUTOR))
@@ -318,6 +319,7 @@ def scenario_of(sizes: list[int], gangs: list[Work], *, reserves: bool) -> Scena
 
 
 @given(st.lists(st.integers(1, 6), min_size=1, max_size=4), st.lists(works, min_size=1, max_size=4))
+@holds(15)
 def test_the_same_gangs_start_as_when_all_members_exist(sizes: list[int], gangs: list[Work]) -> None:
     """The oracle has no reservations: it decides the same gangs when all missing members exist."""
     reserved = scenario_of(sizes, gangs, reserves=True)
@@ -334,6 +336,7 @@ def test_the_same_gangs_start_as_when_all_members_exist(sizes: list[int], gangs:
 
 @given(st.lists(st.integers(1, 6), min_size=1, max_size=4), st.lists(works, min_size=1, max_size=4))
 @example([1, 2, 4], [Work(2, 1, 1, required=False), Work(2, 1, 2, required=True)])
+@holds(15)
 def test_all_members_of_started_gangs_fit_whenever_they_are_created(
     sizes: list[int], gangs: list[Work]
 ) -> None:

@@ -380,7 +380,7 @@ def cluster(nodes: Nodes) -> Scenario:
     return scenario
 
 
-@holds(150)
+@holds(40)
 @given(
     clusters,
     st.sampled_from([(100, 200, 600), (150, 300), (250, 500, 1000), (300, 900), (400,)]),
@@ -398,7 +398,7 @@ def test_shares_that_are_multiples_are_placed_exactly_when_they_fit(
     _check_devices(decided, nodes)
 
 
-@holds(100)
+@holds(30)
 @given(
     clusters,
     st.dictionaries(

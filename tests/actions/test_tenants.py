@@ -44,7 +44,7 @@ def at_rest(scenario: Scenario) -> Tenancy:
 
 
 @given(tenancies(with_backfill=True))
-@holds(30)
+@holds(15)
 def test_other_queues_never_reclaim_what_a_queue_is_guaranteed(scenario: Scenario) -> None:
     for before, decided in history(scenario):
         known = Tenancy(before, decided)
@@ -73,7 +73,7 @@ def keeps_its_guarantee(known: Tenancy, decided: Decided, queue: QueueName) -> N
 
 
 @given(tenancies(with_backfill=True))
-@holds(30)
+@holds(15)
 def test_no_queue_of_the_tree_exceeds_its_limit(scenario: Scenario) -> None:
     """A queue that exceeds its limit already gets nothing more. The ledger equals the sum over the pods."""
     before: dict[QueueName, int] = {}
@@ -89,7 +89,7 @@ def test_no_queue_of_the_tree_exceeds_its_limit(scenario: Scenario) -> None:
 
 
 @given(tenancies())
-@holds(30)
+@holds(15)
 def test_no_gang_that_fits_waits(scenario: Scenario) -> None:
     """Neither the minimum of a waiting gang nor a surplus member fits into the free capacity."""
     rest = at_rest(scenario)
@@ -104,7 +104,7 @@ def test_no_gang_that_fits_waits(scenario: Scenario) -> None:
 
 
 @given(tenancies(with_backfill=True))
-@holds(30)
+@holds(15)
 def test_no_gang_within_the_guarantee_waits_where_a_reclaim_would_help(scenario: Scenario) -> None:
     """Every set of victims that would help breaches a guarantee, a minimum run time, a budget or a policy.
 

@@ -7,7 +7,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from msgspec import Struct
 from phalanx.cache.cache import Cache
@@ -24,7 +24,7 @@ from phalanx.model.names import (
 )
 
 from tests.cache.world import take_snapshot
-from tests.examples import examples
+from tests.examples import holds
 
 UNUSUAL_TEXTS = [
     "",
@@ -96,7 +96,7 @@ def structs_of(struct: type[Struct]) -> st.SearchStrategy[Any]:
 OBJECTS = {name: structs_of(KINDS[name].struct) for name in WATCHED_KINDS}
 watched_objects = st.sampled_from(WATCHED_KINDS).flatmap(lambda name: OBJECTS[name])
 
-PLENTY = settings(deadline=None, max_examples=examples(60), suppress_health_check=list(HealthCheck))
+PLENTY = holds(40, suppress_health_check=list(HealthCheck))
 
 
 @PLENTY

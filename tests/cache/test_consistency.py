@@ -13,7 +13,7 @@ from tests.cache.world import ApiState, encoded, histories, new_cache, take_snap
 from tests.examples import holds
 
 
-@holds(100)
+@holds(20)
 @given(histories(), st.randoms(use_true_random=False), st.sets(st.integers(0, 29)))
 def test_the_cache_equals_one_rebuilt_from_scratch(
     history: list[Event], order: Any, snapshots: set[int]
@@ -30,7 +30,7 @@ def test_the_cache_equals_one_rebuilt_from_scratch(
     assert all(found.gangs[key].started for key, gang in expected.gangs.items() if gang.started)
 
 
-@holds(100)
+@holds(20)
 @given(histories(), st.randoms(use_true_random=False))
 def test_nothing_is_left_after_everything_is_deleted(history: list[Event], order: Any) -> None:
     cache, api = new_cache(), ApiState()
@@ -50,7 +50,7 @@ def test_nothing_is_left_after_everything_is_deleted(history: list[Event], order
     assert entries(cache) == entries(empty)
 
 
-@holds(40)
+@holds(20)
 @given(histories())
 def test_snapshots_never_change(history: list[Event]) -> None:
     cache = new_cache()
@@ -62,7 +62,7 @@ def test_snapshots_never_change(history: list[Event]) -> None:
     assert all(encoded(snapshot) == before for snapshot, before in handed_out)
 
 
-@holds(100)
+@holds(20)
 @given(histories())
 def test_events_are_idempotent(history: list[Event]) -> None:
     cache = new_cache()

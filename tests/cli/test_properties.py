@@ -8,10 +8,12 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from msgspec import Struct
 from phalanx.cli.app import main
+
+from tests.examples import holds
 
 RACK = "example.com/rack"
 LIMIT = 6
@@ -176,7 +178,7 @@ def all_fit(sizes: list[int], free: list[list[int]]) -> bool:
     return False
 
 
-@settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@holds(20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(case=cases())
 def test_outcomes_are_sound(case: Case, capsys: pytest.CaptureFixture[str], tmp_path_factory: Any) -> None:
     path = tmp_path_factory.getbasetemp() / "case.json"

@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from phalanx.cli.app import main
 from phalanx.resources import data_dir
+
+from tests.examples import holds
 
 SCENARIOS = Path(__file__).resolve().parent.parent / "scenarios"
 NAMES = ("bound-volume", "inconsistent-gang", "node-affinity-operators", "queue-limit-per-flavor", "taints")
@@ -51,7 +53,7 @@ def broken(draw: st.DrawFn) -> list[Any]:
     return objects
 
 
-@settings(deadline=None, max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@holds(60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(objects=broken())
 def test_no_input_causes_a_traceback(
     objects: list[Any], capsys: pytest.CaptureFixture[str], tmp_path_factory: Any

@@ -32,7 +32,7 @@ def test_workers_end_with_the_command(number: signal.Signals) -> None:
 
 
 def test_an_interrupted_simulation_ends_at_once() -> None:
-    with running("phalanx.cli", "simulate", "--nodes", "16", "--hours", "500", "--events") as command:
+    with running("phalanx.cli", "simulate", "--nodes", "8", "--hours", "50", "--events") as command:
         assert command.stderr is not None
         assert " places " in next(line for line in command.stderr if " places " in line)
         command.send_signal(signal.SIGINT)

@@ -52,7 +52,7 @@ def apply_event(scenario: Scenario, what: str, dice: random.Random, number: int)
         scenario.memory = type(scenario.memory)()
 
 
-@bounded(60)
+@bounded(25)
 @given(
     objective=st.sampled_from([None, Objective.SPREAD, Objective.LARGEST_HOLE]),
     cycles=st.lists(st.lists(st.sampled_from(EVENTS), max_size=3), min_size=2, max_size=6),

@@ -1,7 +1,7 @@
 """Invariants of every cycle in random histories of faults of nodes, members and gangs."""
 
 import msgspec
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from phalanx.framework.config import SchedulerConfig, ToleranceConfig
@@ -11,7 +11,7 @@ from phalanx.model.memory import Memory
 from phalanx.model.pods import Pod, PodFailure, PodPhase
 
 from tests.builders import Decided, Scenario
-from tests.examples import examples
+from tests.examples import holds
 
 CONFIG = SchedulerConfig(tolerance=ToleranceConfig(breaker_nodes_min=2))
 MODES = st.sampled_from([RecoveryMode.REPLACE, RecoveryMode.RESTART, *RecoveryMode])
@@ -54,7 +54,7 @@ def check(scenario: Scenario, decided: Decided) -> None:
     assert msgspec.json.encode(again.result) == encoded
 
 
-@settings(max_examples=examples(150), deadline=None)
+@holds(25)
 @given(st.data())
 def test_faults_never_violate_the_invariants(data: st.DataObject) -> None:
     scenario = Scenario("rack").queue("a").queue("b")

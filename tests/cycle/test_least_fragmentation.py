@@ -205,7 +205,7 @@ def placed_by_scheduler(order: list[Shape]) -> list[tuple[str, int | None] | Non
     return found
 
 
-@bounded(15)
+@bounded(10)
 @given(order=st.lists(SHAPES, min_size=1, max_size=10))
 def test_the_scheduler_places_pods_as_the_openb_benchmark(order: list[Shape]) -> None:
     """This shows that the benchmark measures what the scheduler does."""

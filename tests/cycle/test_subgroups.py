@@ -4,7 +4,7 @@ from collections import Counter
 from itertools import combinations
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Struct
 from msgspec.structs import replace
@@ -16,7 +16,7 @@ from phalanx.model.api.pod_groups import PodGroup
 from phalanx.model.memory import Memory
 from phalanx.model.snapshot import Level, Topology
 
-from tests.examples import examples
+from tests.examples import holds
 from tests.model.written import label, node, pod, pod_group
 
 RACKS = {"": Topology("", (Level("rack", "rack"),))}
@@ -40,7 +40,7 @@ def parts(draw: st.DrawFn) -> list[Part]:
     return found
 
 
-@settings(max_examples=examples(150), deadline=None)
+@holds(70)
 @given(st.lists(st.integers(0, 6), min_size=2, max_size=8), parts())
 def test_subgroups_keep_their_constraints_and_start_together(cores: list[int], gang: list[Part]) -> None:
     """Two nodes per rack; `cores`: the free cores of each node; one core per member."""
@@ -103,7 +103,7 @@ def cuts(racks: list[int], count: int, segment: int) -> list[list[int]]:
     ]
 
 
-@settings(max_examples=examples(150), deadline=None)
+@holds(110)
 @given(
     st.lists(st.integers(0, 6), min_size=1, max_size=5),
     st.lists(st.integers(1, 4), min_size=1, max_size=4),

@@ -71,6 +71,10 @@ def children(pid: int) -> list[int]:
     return [int(child) for path in lists for child in path.read_text().split()]
 
 
+IN_ONE_PROCESS = pytest.mark.xdist_group("demo")
+"""For the tests of one run of the whole demo, so that it is played once."""
+
+
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple["subprocess.CompletedProcess[str]", Path]:
     """One run of all three acts, and its folder for temporary files."""
@@ -84,6 +88,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple["subprocess.Complet
 Whole = tuple["subprocess.CompletedProcess[str]", Path]
 
 
+@IN_ONE_PROCESS
 def test_every_act_succeeds(whole: Whole) -> None:
     done, folder = whole
     assert (done.returncode, done.stderr) == (0, "")
@@ -92,16 +97,19 @@ def test_every_act_succeeds(whole: Whole) -> None:
     assert list(folder.iterdir()) == []
 
 
+@IN_ONE_PROCESS
 def test_every_act_fits_a_screen(whole: Whole) -> None:
     output = whole[0].stdout
     assert {number: len(lines) for number, lines in screens(output).items() if len(lines) > LINES_MAX} == {}
     assert [line for line in output.splitlines() if len(line.rstrip()) > COLUMNS_MAX] == []
 
 
+@IN_ONE_PROCESS
 def test_output_without_a_terminal_is_plain_text(whole: Whole) -> None:
     assert "\x1b" not in whole[0].stdout
 
 
+@IN_ONE_PROCESS
 def test_jobs_deadlock_pod_by_pod_and_finish_as_gangs(whole: Whole) -> None:
     screen = screens(whole[0].stdout)[1]
     verdict = next(line for line in screen if line.startswith("pod by pod: "))
@@ -117,6 +125,7 @@ def test_jobs_deadlock_pod_by_pod_and_finish_as_gangs(whole: Whole) -> None:
     assert set("abcde") <= set(left)
 
 
+@IN_ONE_PROCESS
 def test_the_certificate_matches_the_placement(whole: Whole) -> None:
     screen = screens(whole[0].stdout)[2]
     racks = [line for line in screen if re.match(r"  rack-", line)]
@@ -127,6 +136,7 @@ def test_the_certificate_matches_the_placement(whole: Whole) -> None:
     assert f"1 spine, {len(used)} racks: proven by " in verdict
 
 
+@IN_ONE_PROCESS
 def test_the_waiting_gang_reports_why_and_runs_after_the_advice_is_followed(whole: Whole) -> None:
     screen = "\n".join(screens(whole[0].stdout)[3])
     before, advice, after = re.split(r"^(\$ kubectl patch .*)$", screen, flags=re.MULTILINE)

@@ -88,22 +88,22 @@ def key_of(group: Manifest) -> str:
 
 async def test_sigterm_leaves_complete_gangs_and_a_free_lease(cluster: Cluster) -> None:
     plane = cluster.plane
-    await create_cluster(plane, count=200, cpu=12, space="stop")
+    await create_cluster(plane, count=100, cpu=12, space="stop")
     async with watching(plane) as history:
-        sizes = await create_gangs(plane, space="stop", count=20, size=100)
+        sizes = await create_gangs(plane, space="stop", count=10, size=100)
         async with scheduler(plane, cluster.kubeconfig) as first:
             await cluster.audit.until_bound(20)
             os.kill(first.pid, signal.SIGTERM)
             assert await first.exit_code() == 0
         assert await lease_holder(plane) == ""
         accepted = cluster.audit.accepted()
-        assert accepted < 2000, "the leader was stopped too late: everything is bound"
+        assert accepted < 1000, "the leader was stopped too late: everything is bound"
         await history.until_bound(accepted)
         assert partial(history.pods.values(), sizes=sizes) == []
         began = time.monotonic()
         async with scheduler(plane, cluster.kubeconfig) as second:
             await until_led_by(plane, second)
             assert time.monotonic() - began < LEASE_DURATION_S, "the successor waited for the Lease to expire"
-            await history.until_bound(2000)
+            await history.until_bound(1000)
     await assert_whole(cluster, history, sizes=sizes)
     assert cluster.audit.denied() == []

@@ -189,7 +189,7 @@ def _sum(parts: list[Resources], name: str) -> int:
     return sum(part.get(name, 0) for part in parts)
 
 
-@holds(400)
+@holds(60)
 @given(trees())
 def test_shares_keep_demands_guarantees_limits_and_parents(
     case: tuple[dict[QueueName, Participant], Resources],
@@ -259,7 +259,7 @@ def _highest(
 speeds = st.builds(Fraction, st.integers(1, 6), st.integers(1, 6))
 
 
-@holds(300)
+@holds(140)
 @given(st.lists(st.tuples(speeds, amounts), min_size=1, max_size=6), some)
 def test_water_filling_is_leximin(rows: list[tuple[Fraction, Resources]], some_capacity: Resources) -> None:
     capacity = {name: some_capacity.get(name, 0) for name in NAMES}
@@ -273,7 +273,7 @@ def test_water_filling_is_leximin(rows: list[tuple[Fraction, Resources]], some_c
     assert levels == pytest.approx(leximin(rows, capacity), abs=1e-4)
 
 
-@holds(200)
+@holds(80)
 @given(st.lists(st.tuples(st.integers(1, 5), amounts, some), min_size=1, max_size=5))
 def test_siblings_of_one_bundle_each_are_leximin_above_their_guarantees(
     rows: list[tuple[int, Resources, Resources]],
@@ -381,7 +381,7 @@ class Tree:
         return self.asked(name) * exists // total if total > exists else self.asked(name)
 
 
-@holds(100)
+@holds(50)
 @given(trees_for_devices())
 def test_a_tree_is_leximin_above_the_guarantees_at_every_node(
     case: tuple[dict[QueueName, Participant], int],

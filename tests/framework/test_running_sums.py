@@ -1,9 +1,11 @@
 """Incrementally updated sums equal sums that are computed again."""
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from phalanx.framework.running_sums import RunningSum, RunningSums
 from phalanx.model.resources import CPU, GPU, Resources, sum_of
+
+from tests.examples import holds
 
 AMOUNTS = st.dictionaries(st.sampled_from([CPU, GPU, "memory"]), st.integers(0, 9), max_size=3)
 NAMES = [f"n{index}" for index in range(12)]
@@ -18,7 +20,7 @@ def by_kind(parts: dict[str, Resources]) -> list[tuple[frozenset[str], Resources
     ]
 
 
-@settings(max_examples=300, deadline=None)
+@holds(120)
 @given(st.dictionaries(st.sampled_from(NAMES), AMOUNTS), st.lists(CHANGES, max_size=6))
 def test_a_sum_does_not_depend_on_earlier_inputs(
     parts: dict[str, Resources], steps: list[list[tuple[str, Resources | None]]]

@@ -2,7 +2,7 @@
 
 import gc
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from phalanx.framework.config import PluginConfig, SchedulerConfig
@@ -16,7 +16,7 @@ from phalanx.model.resources import CPU, GPU, add, subtract
 from phalanx.model.snapshot import Snapshot
 
 from tests.builders import Scenario
-from tests.examples import examples
+from tests.examples import holds
 
 CONFIG = SchedulerConfig()
 NODES = 8
@@ -116,7 +116,7 @@ CHANGES = st.tuples(
 )
 
 
-@settings(max_examples=examples(200), deadline=None)
+@holds(35)
 @given(st.lists(st.lists(CHANGES, max_size=3), max_size=6))
 def test_a_session_does_not_depend_on_the_one_before(cycles: list[list[Change]]) -> None:
     cluster, between = Cluster(), SessionCache()

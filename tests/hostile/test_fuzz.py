@@ -9,13 +9,14 @@ from random import Random
 import pytest
 
 from tests.call_counts import counted
+from tests.examples import examples
 from tests.hostile import events
 from tests.hostile.commands import decided
 from tests.hostile.generator import MutatedObject, mutated_objects, paths
 from tests.hostile.harness import Cluster, add_healthy, check_healthy
 
 OBJECTS = 375
-SEEDS = range(8)
+SEEDS = range(max(4, examples(4) // 20))
 
 
 def some(seed: int, count: int = OBJECTS) -> list[MutatedObject]:
@@ -38,6 +39,7 @@ def test_a_deep_document_can_be_mutated_again() -> None:
     assert len(paths(document)) == 100
 
 
+@pytest.mark.properties
 @pytest.mark.parametrize("seed", SEEDS)
 async def test_hostile_objects_do_not_disturb_healthy_gangs(seed: int) -> None:
     cluster = cluster_with(some(seed), seed)

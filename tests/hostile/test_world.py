@@ -15,6 +15,7 @@ from phalanx_simulator.embedded import manifests
 from phalanx_simulator.embedded.apiserver.requests import Request
 from phalanx_simulator.runs.world import World, WorldSettings, in_world
 
+from tests.examples import examples
 from tests.hostile.generator import MutatedObject, mutated_objects
 from tests.hostile.harness import SAFE
 from tests.hostile.valid import NAMESPACES
@@ -27,7 +28,8 @@ REST_S: Final = 120
 LABEL: Final = "healthy"
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.properties
+@pytest.mark.parametrize("seed", range(max(2, examples(2) // 100)))
 def test_schedulers_stay_alive_and_healthy_gangs_run(seed: int) -> None:
     taken = Counter[str]()
 

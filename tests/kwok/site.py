@@ -281,6 +281,11 @@ class Site:
         """Change the spec, as `kubectl edit` does."""
         return await self.environment.patch(self.group_path(gang), {"spec": spec})
 
+    async def set_parallelism(self, job: str, pods: int) -> None:
+        """Change how many pods of a Job may run at the same time."""
+        path = f"/apis/batch/v1/namespaces/{self.name}/jobs/{job}"
+        await self.environment.patch(path, {"spec": {"parallelism": pods}})
+
     async def break_pod(self, pod: str, stage: str, **settings: str) -> None:
         """Apply one of KWOK's chaos stages to an existing pod."""
         label, annotations = manifests.chaos(stage, **settings)

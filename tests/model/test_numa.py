@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import HealthCheck, assume, given
 from hypothesis import strategies as st
 from phalanx.limits import NUMA_DISPLACED_MAX
 from phalanx.model.nodes import Amounts, Numa, ZoneLayout
@@ -20,6 +20,7 @@ from phalanx.model.numa import (
 from phalanx.model.resources import CPU, GPU, Resources
 
 from tests.builders import aligned, numa
+from tests.examples import holds
 
 Zones = tuple[tuple[int, ...], ...]
 """Free cpu and devices of each zone."""
@@ -75,7 +76,7 @@ zone_lists = st.lists(st.tuples(st.integers(0, 8), st.integers(0, 4)), min_size=
 pod_kinds = st.lists(sizes, min_size=1, max_size=2).map(tuple)
 
 
-@settings(max_examples=150, deadline=None)
+@holds(150)
 @given(zone_lists, pod_kinds, st.booleans())
 def test_counted_pods_of_one_kind_are_never_rejected(zones: Zones, pod: Pod, by_container: bool) -> None:
     count = capacity_when_empty(layout(*map(amounts, zones), by_container=by_container), named(pod))
@@ -86,7 +87,7 @@ def test_counted_pods_of_one_kind_are_never_rejected(zones: Zones, pod: Pod, by_
         assert may_reject(zones, (seen,) * (count + 1), {}), "one size is counted exactly"
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
+@holds(50, suppress_health_check=[HealthCheck.filter_too_much])
 @given(
     zone_lists,
     st.lists(st.tuples(pod_kinds, st.integers(0, 2)), max_size=3),

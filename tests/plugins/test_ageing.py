@@ -170,6 +170,7 @@ GANGS = st.lists(st.tuples(st.integers(-3, 8), st.integers(0, 12)), min_size=1, 
 
 
 @given(GANGS, st.integers(1, 3), st.integers(-2, 6), st.integers(0, 99))
+@holds(100)
 def test_the_order_is_total_and_by_aged_priority(gangs: Gangs, step: int, up_to: int, shuffle: int) -> None:
     scenario = slots(len(gangs))
     for index, (priority, minutes) in enumerate(gangs):
@@ -181,6 +182,7 @@ def test_the_order_is_total_and_by_aged_priority(gangs: Gangs, step: int, up_to:
 
 
 @given(GANGS, GANGS)
+@holds(70)
 def test_ageing_does_not_change_which_gangs_may_be_evicted(running: Gangs, waiting: Gangs) -> None:
     scenario = slots(len(running))
     priorities = {}

@@ -14,6 +14,7 @@ from phalanx.model.reasons import Reason
 from phalanx.model.resources import CPU, GPU
 
 from tests.builders import Scenario
+from tests.examples import holds
 
 STAYS = Disruption(preemptible=False)
 LIMIT, ABOVE = Reason.QUEUE_LIMIT, Reason.ABOVE_QUEUE_LIMIT
@@ -163,6 +164,7 @@ GANGS = st.lists(st.tuples(st.integers(1, 5), st.booleans(), st.sampled_from("ab
 
 
 @given(GANGS, st.integers(0, 8), st.integers(0, 8), st.integers(0, 8), st.integers(0, 99))
+@holds(60)
 def test_such_gangs_never_use_more_than_is_guaranteed(
     gangs: list[tuple[int, bool, str]], top: int, a: int, b: int, shuffle: int
 ) -> None:
@@ -201,6 +203,7 @@ RACKED = st.tuples(st.integers(1, 8), st.integers(0, 3), st.booleans(), st.boole
 
 
 @given(st.lists(RACKED, min_size=2, max_size=6), st.integers(4, 16), st.integers(0, 99))
+@holds(40)
 def test_they_never_use_more_with_joint_admission_and_surplus(
     gangs: list[tuple[int, int, bool, bool]], guarantee: int, shuffle: int
 ) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Struct
 from phalanx.model.pods import AffinityTerm
@@ -13,7 +13,7 @@ from phalanx.model.reasons import Reason
 from phalanx.model.selectors import labels_match
 
 from tests.builders import Scenario, term
-from tests.examples import examples
+from tests.examples import holds
 
 HOST, RACK = "kubernetes.io/hostname", "test/rack"
 APP = {"labels": {"app": "x"}}
@@ -340,7 +340,7 @@ def placements(case: Case, roles: Roles, before: Sequence[Place]) -> Iterator[li
             yield places
 
 
-@settings(max_examples=examples(100), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@holds(30)
 @given(cases())
 def test_a_gang_starts_iff_kubernetes_could_place_its_pods_in_some_order(case: Case) -> None:
     scenario = scenario_of(case)

@@ -8,6 +8,7 @@ from phalanx.model.queues import Ordering
 from phalanx.model.reasons import Evidence, Reason
 
 from tests.builders import Scenario
+from tests.examples import holds
 
 NOW = 10_000_000_000
 HOUR = 3_600_000
@@ -125,6 +126,7 @@ TIMES = st.none() | st.integers(NOW - 2 * HOUR, NOW + 3 * HOUR).map(lambda at: a
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), TIMES), min_size=1, max_size=6), st.randoms())
+@holds(100)
 def test_the_order_is_by_priority_then_near_times_then_age(gangs, random) -> None:  # type: ignore[no-untyped-def]
     scenario = Scenario().nodes("n", 1, gpu=len(gangs)).queue("q")
     scenario.now = NOW

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from phalanx.clock import SystemClock
 from phalanx.ports import Response
@@ -12,6 +12,8 @@ from phalanx_simulator.embedded.apiserver.kinds import shipped_crds
 from phalanx_simulator.embedded.apiserver.requests import Request
 from phalanx_simulator.embedded.apiserver.server import ApiServer
 from phalanx_simulator.embedded.manifests import job, namespace, node, pod, pod_group, queue
+
+from tests.examples import holds
 
 CONTENT_TYPES = (
     "application/merge-patch+json",
@@ -107,7 +109,7 @@ def test_a_body_that_is_no_json_is_a_bad_request(body: bytes) -> None:
     assert server.handle(Request("POST", "/api/v1/nodes", body=body)).status == 400
 
 
-@settings(max_examples=200, deadline=None)
+@holds(90)
 @given(broken(), JSON, st.sampled_from(CONTENT_TYPES), st.sampled_from(("", "/status")))
 def test_every_request_is_answered(
     case: tuple[str, dict[str, Any], Any], patch: Any, content_type: str, subresource: str

@@ -7,7 +7,9 @@ import pytest
 
 from tests.hash_seeds import printed
 
-COMMAND = ["-m", "phalanx.cli", "simulate", "--nodes", "8", "--hours", "0.2", "-o", "json"]
+pytestmark = pytest.mark.xdist_group("repeatable")
+
+COMMAND = ["-m", "phalanx.cli", "simulate", "--nodes", "8", "--hours", "0.1", "-o", "json"]
 
 
 def simulated(seed: int, hash_seed: str) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """Small random problems for property tests, and helpers to build a problem by hand."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck
 from hypothesis import strategies as st
 from msgspec import structs
 from phalanx.model.names import NodeName, ShapeKey
@@ -21,20 +21,16 @@ from phalanx.model.rules import (
 )
 from phalanx.solver.problem import NodeClass, PlacementProblem, RoleDemand, SubgroupAnchor
 
-from tests.examples import examples as quick_examples
+from tests.examples import Test, holds
 
 LEVELS = ("zone", "spine", "rack")
 RESOURCES = ("cpu", "nvidia.com/gpu")
 NODES = tuple(NodeName(name) for name in "abcd")
 
 
-def bounded(examples: int) -> settings:
-    """Settings of the property tests here: a fixed number of examples, no time limit for each."""
-    return settings(
-        max_examples=quick_examples(examples),
-        deadline=None,
-        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-    )
+def bounded(examples: int) -> Callable[[Test], Test]:
+    """`holds` for problems, some of which are large."""
+    return holds(examples, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 
 
 def role(name: str, request: Sequence[int], minimum: int, maximum: int | None = None) -> RoleDemand:

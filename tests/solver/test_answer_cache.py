@@ -8,6 +8,7 @@ from phalanx.solver.answer_cache import AnswerCache
 from phalanx.solver.engine import DEFAULT_LIMITS, GREEDY_ONLY, place
 from phalanx.solver.problem import Answer, PlacementProblem, SolveLimits
 
+from tests.examples import holds
 from tests.solver.problems import node, problems, role
 
 ASKED = PlacementProblem(
@@ -32,6 +33,7 @@ def solved(monkeypatch: pytest.MonkeyPatch) -> list[PlacementProblem]:
 
 
 @given(problems())
+@holds(80)
 def test_a_cached_answer_equals_the_first_answer(problem: PlacementProblem) -> None:
     cache = AnswerCache()
     expected = place(problem, limits=GREEDY_ONLY)

@@ -26,25 +26,25 @@ def compare(problem: PlacementProblem) -> None:
     assert answer.certificate.objective == best
 
 
-@bounded(300)
+@bounded(70)
 @given(problems(roles=1))
 def test_one_role(problem: PlacementProblem) -> None:
     compare(problem)
 
 
-@bounded(300)
+@bounded(60)
 @given(problems())
 def test_several_roles(problem: PlacementProblem) -> None:
     compare(problem)
 
 
-@bounded(300)
+@bounded(50)
 @given(subgroup_problems())
 def test_subgroups_with_topology_constraints(problem: PlacementProblem) -> None:
     compare(problem)
 
 
-@bounded(200)
+@bounded(45)
 @given(subgroup_problems())
 def test_subgroups_where_greedy_search_finds_nothing(problem: PlacementProblem) -> None:
     with pytest.MonkeyPatch.context() as patch:
@@ -52,13 +52,13 @@ def test_subgroups_where_greedy_search_finds_nothing(problem: PlacementProblem) 
         compare(problem)
 
 
-@bounded(300)
+@bounded(45)
 @given(affinity_problems())
 def test_pod_affinity_and_anti_affinity(problem: PlacementProblem) -> None:
     compare(problem)
 
 
-@bounded(200)
+@bounded(30)
 @given(affinity_problems())
 def test_pod_affinity_where_greedy_search_finds_nothing(problem: PlacementProblem) -> None:
     with pytest.MonkeyPatch.context() as patch:
@@ -66,7 +66,7 @@ def test_pod_affinity_where_greedy_search_finds_nothing(problem: PlacementProble
         compare(problem)
 
 
-@bounded(150)
+@bounded(40)
 @given(tight_problems())
 def test_roles_that_share_tight_nodes(problem: PlacementProblem) -> None:
     compare(problem)

@@ -54,7 +54,7 @@ def trees(draw: st.DrawFn) -> list[CellDemand]:
 
 
 @given(trees())
-@holds(200)
+@holds(140)
 def test_the_most_disjoint_cells_are_chosen(demands: list[CellDemand]) -> None:
     choice = choose_cells(demands)
     nodes = _nodes(demands, choice)

@@ -42,7 +42,7 @@ def solved(problem: PlacementProblem) -> Score | None:
     return min(scores, default=None)
 
 
-@bounded(150)
+@bounded(55)
 @given(problems())
 def test_cp_sat_proves_the_optimum_of_any_problem(problem: PlacementProblem) -> None:
     """Problems without any minimum are skipped: no scope contains their empty placement."""
@@ -50,7 +50,7 @@ def test_cp_sat_proves_the_optimum_of_any_problem(problem: PlacementProblem) -> 
     assert solved(problem) == optimum(problem)
 
 
-@bounded(100)
+@bounded(35)
 @given(tight_problems())
 def test_cp_sat_proves_the_optimum_of_tight_problems(problem: PlacementProblem) -> None:
     assert solved(problem) == optimum(problem)

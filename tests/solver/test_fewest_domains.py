@@ -74,7 +74,7 @@ def least_cost(leaves: Leaves, demand: int) -> tuple[int, ...] | None:
     return min(costs, default=None)
 
 
-@bounded(400)
+@bounded(240)
 @given(trees(), st.integers(1, 40))
 def test_least_number_of_domains(leaves: Leaves, demand: int) -> None:
     forest = forest_of(leaves)
@@ -90,7 +90,7 @@ def test_least_number_of_domains(leaves: Leaves, demand: int) -> None:
     assert needed_per_level(forest, top, demand, level=0)[0] == choice.cost[0]
 
 
-@bounded(400)
+@bounded(260)
 @given(trees(), st.integers(1, 40))
 def test_the_chosen_deepest_domains_are_the_tightest_within_their_parents(
     leaves: Leaves, demand: int

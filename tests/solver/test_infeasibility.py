@@ -109,7 +109,7 @@ def test_nothing_to_place_on() -> None:
     assert found.most == (0,)
 
 
-@bounded(200)
+@bounded(30)
 @given(problems())
 def test_the_conflict_is_irreducible_and_every_relaxation_is_feasible(problem: PlacementProblem) -> None:
     """The conflict is infeasible, each proper subset is feasible, and each relaxation makes the gang fit."""
@@ -123,7 +123,7 @@ def test_the_conflict_is_irreducible_and_every_relaxation_is_feasible(problem: P
         assert isinstance(place(apply_relaxation(problem, change)), Placed)
 
 
-@bounded(100)
+@bounded(25)
 @given(problems(roles=2))
 def test_the_most_pods_that_fit_equal_the_oracle(problem: PlacementProblem) -> None:
     """One more pod of the largest role, with the other roles scaled in proportion, does not fit."""
@@ -174,7 +174,7 @@ def occupied_clusters(draw: st.DrawFn) -> tuple[PlacementProblem, PlacementProbl
     return problem([draw(st.integers(0, size)) for size in sizes]), problem(sizes)
 
 
-@bounded(200)
+@bounded(90)
 @given(occupied_clusters())
 def test_the_missing_capacity_is_the_least(problems: tuple[PlacementProblem, PlacementProblem]) -> None:
     """No choice of nodes in any domain of the required level frees less, and the amount is sufficient."""

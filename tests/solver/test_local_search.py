@@ -34,7 +34,7 @@ def from_greedy(problem: PlacementProblem) -> list[list[Score]]:
     return [scores(problem, table, scope, found) for scope, found in pairs]
 
 
-@bounded(300)
+@bounded(80)
 @given(st.one_of(tight_problems(), problems()))
 def test_every_step_improves_the_objective(problem: PlacementProblem) -> None:
     for steps in from_greedy(problem):

@@ -5,7 +5,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.openb.__main__ import seeds_of
@@ -16,6 +16,7 @@ from bench.openb.replay import NEVER, Board, Mark, Run, replay
 from bench.openb.shapes import Machine, Shape
 from bench.openb.traces import arrivals, capacity_of, machines_of, pods_of, renamed
 from bench.openb.typical import measure_of, typical
+from tests.examples import holds
 
 GI = 1 << 30
 SMALL = Machine("a", 16_000, 64 * GI, 2, "T4")
@@ -57,7 +58,7 @@ def filled(every: list[Machine], pods: list[Shape]) -> Cluster:
 
 
 @given(every=machines, order=st.lists(shapes, min_size=1, max_size=25))
-@settings(max_examples=40, deadline=None)
+@holds(40)
 def test_incremental_columns_equal_recomputed_columns(every: list[Machine], order: list[Shape]) -> None:
     cluster, kinds = Cluster(every), sorted(set(order))
     table, policy = ShapeTable(kinds, [machine.model for machine in every]), LookAhead(every)
@@ -76,7 +77,7 @@ def test_incremental_columns_equal_recomputed_columns(every: list[Machine], orde
 
 @pytest.mark.parametrize("name", POLICIES)
 @given(every=machines, pods=st.lists(shapes.filter(lambda pod: pod.gpus), min_size=1, max_size=12))
-@settings(max_examples=15, deadline=None)
+@holds(15)
 def test_runs_stay_within_capacity_and_are_reproducible(
     name: str, every: list[Machine], pods: list[Shape]
 ) -> None:

@@ -189,7 +189,7 @@ def test_a_unit_counted_for_two_nodes_frees_its_capacity_once() -> None:
 
 
 @given(problems())
-@holds(400)
+@holds(80)
 def test_one_demand_gets_the_cheapest_victims_with_a_proof(problem: PreemptionProblem) -> None:
     choice, least = choose_victims(problem).choice, _cheapest(problem)
     if least is None:
@@ -209,7 +209,7 @@ def test_the_fewest_victims_are_proven_too(problem: PreemptionProblem) -> None:
 
 
 @given(problems(demands=2))
-@holds(200)
+@holds(80)
 def test_the_bound_is_valid_for_two_demands(problem: PreemptionProblem) -> None:
     choice, least = choose_victims(problem).choice, _cheapest(problem)
     if least is not None:
@@ -218,7 +218,7 @@ def test_the_bound_is_valid_for_two_demands(problem: PreemptionProblem) -> None:
 
 
 @given(problems())
-@holds(200)
+@holds(90)
 def test_greedy_victims_are_sufficient(problem: PreemptionProblem) -> None:
     for scope in scopes_of(problem):
         for rule in (cheapest_first, most_for_the_cost):

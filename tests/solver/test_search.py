@@ -76,7 +76,7 @@ def table_and_scopes(problem: PlacementProblem) -> tuple[NodeTable, list[Scope]]
     return table, scopes_of(table, table.rows.rules.required_depth)
 
 
-@bounded(150)
+@bounded(70)
 @given(problems())
 def test_the_answer_is_never_worse_than_greedy_search(problem: PlacementProblem) -> None:
     """The answer is at least as good as what greedy search finds."""
@@ -91,7 +91,7 @@ def test_the_answer_is_never_worse_than_greedy_search(problem: PlacementProblem)
         assert answer.certificate.objective <= score
 
 
-@bounded(150)
+@bounded(30)
 @given(problems())
 def test_the_relaxation_bound_is_not_above_the_optimum(problem: PlacementProblem) -> None:
     """The least relaxation bound of all scopes is not above the optimum; there is at least one scope."""
@@ -104,7 +104,7 @@ def test_the_relaxation_bound_is_not_above_the_optimum(problem: PlacementProblem
     assert relaxations.anywhere(max(sum(scope.fits) for scope in found_scopes)) <= best
 
 
-@bounded(100)
+@bounded(25)
 @given(problems())
 def test_answers_with_little_effort_are_sound_and_their_bounds_are_valid(problem: PlacementProblem) -> None:
     """Without effort for a proof, placements are valid and bounds are correct."""
@@ -120,7 +120,7 @@ def test_answers_with_little_effort_are_sound_and_their_bounds_are_valid(problem
             assert best is None
 
 
-@bounded(100)
+@bounded(70)
 @given(problems())
 def test_patterns_describe_exactly_what_fits_on_one_node(problem: PlacementProblem) -> None:
     """A combination of pods fits on a node iff some pattern of its group contains it."""
@@ -155,7 +155,7 @@ def fits_on(problem: PlacementProblem, name: str, counts: tuple[int, ...]) -> bo
     return allowed and all(amount <= free for amount, free in zip(used, group.free, strict=True))
 
 
-@bounded(150)
+@bounded(35)
 @given(problems())
 def test_the_answer_is_the_same_without_patterns(problem: PlacementProblem) -> None:
     """Nodes with too many patterns are modelled by amounts, and the answer is still exact."""

@@ -111,7 +111,7 @@ def test_a_placement_without_alternatives_is_kept() -> None:
 
 
 @pytest.mark.parametrize("ties", OTHERS)
-@bounded(150)
+@bounded(30)
 @given(problem=problems())
 def test_tie_breaking_keeps_the_certificate_valid(ties: Objective, problem: PlacementProblem) -> None:
     packed, other = place(problem), place(_ordered(problem, ties))
@@ -144,7 +144,7 @@ def test_no_equally_good_placement_is_on_more_nodes(free: list[int], cost: list[
         assert len({one.node for one in answer.assignments}) == most
 
 
-@bounded(200)
+@bounded(40)
 @given(problem=problems(roles=1, pods=1))
 def test_a_single_pod_takes_the_node_with_the_least_fragmentation_among_equal_ones(
     problem: PlacementProblem,

@@ -63,7 +63,7 @@ def needs_of(racks: Racks, amounts: tuple[int, int]) -> list[Need]:
 AMOUNTS = st.tuples(st.integers(0, 3 << 20), st.integers(0, 25))
 
 
-@bounded(200)
+@bounded(110)
 @given(racks=RACKS, running=st.integers(0, 1), amounts=AMOUNTS, count=st.integers(1, 4))
 def test_the_bound_is_exact_when_all_choices_are_enumerated(
     racks: Racks, running: int, amounts: tuple[int, int], count: int
@@ -73,7 +73,7 @@ def test_the_bound_is_exact_when_all_choices_are_enumerated(
     assert bounds.least(scope, needs_of(racks, amounts), count) == (least or 0)
 
 
-@bounded(400)
+@bounded(210)
 @given(racks=RACKS, running=st.integers(0, 1), amounts=AMOUNTS, count=st.integers(1, 4))
 def test_the_lagrangian_bound_is_not_above_any_choice(
     racks: Racks, running: int, amounts: tuple[int, int], count: int

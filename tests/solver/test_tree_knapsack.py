@@ -29,7 +29,7 @@ def fewest_count(held: list[int], demand: int) -> int:
     return next(count for count in range(1, len(held) + 1) if sum(largest[:count]) >= demand)
 
 
-@bounded(400)
+@bounded(310)
 @given(cases())
 def test_no_choice_of_the_same_size_holds_less(case: Case) -> None:
     held, demand = case

@@ -42,13 +42,13 @@ def assignment(answer: JointAnswer, start: JointAssignment) -> JointAssignment:
 
 
 @given(joint_problems() | nearly_full_spines())
-@bounded(200)
+@bounded(55)
 def test_proven_optima_equal_brute_force(problem: JointProblem) -> None:
     compare_with_brute_force(problem)
 
 
 @given(joint_subgroup_problems() | nearly_full_spines_with_subgroups())
-@bounded(80)
+@bounded(35)
 def test_proven_optima_with_subgroups_equal_brute_force(problem: JointProblem) -> None:
     compare_with_brute_force(problem)
 
