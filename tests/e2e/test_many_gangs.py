@@ -1,4 +1,4 @@
-"""A thousand nodes, two thousand pods. `bench/` has ten thousand and more."""
+"""Hundreds of nodes, two thousand pods. `bench/` has more of both."""
 
 import time
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from tests.e2e.workloads import create_cluster, create_gangs
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.xdist_group("e2e")]
 
-NODES, GANGS, SIZE = 1000, 20, 100
+NODES, GANGS, SIZE = 300, 20, 100
 BINDS_IN_FLIGHT = 64
 """On a busy machine one of these may be slow while others proceed."""
 

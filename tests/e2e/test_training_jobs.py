@@ -18,7 +18,7 @@ from tests.fake_objects import namespace
 pytestmark = [pytest.mark.controlplane, pytest.mark.xdist_group("e2e")]
 
 SIZE, SLOTS = 6, 9
-REPEATS = 10
+REPEATS = 5
 
 
 async def submit(plane: ControlPlane, *, space: str, jobs: int, by: str = "phalanx") -> dict[str, int]:
