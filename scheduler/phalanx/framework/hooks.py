@@ -44,7 +44,7 @@ _TYPES: Final[Mapping[str, Any]] = {
     "protected_until": int,
     "eviction_cost": int,
 }
-"""By hook, the type of the answer, for those that are asked by `_ask`."""
+"""By hook, the type of an answer that `_answer` checks."""
 
 _NOTHING: Final = {PODS: -1}
 """What a budget leaves when the rules of a gang are not known: no pod may be placed."""
@@ -83,9 +83,7 @@ class Hooks:
     def _ask(self, plugin: Plugin, hook: str, default: T, *arguments: object) -> T:
         """The answer of one plugin; the default if its hook raises, which is recorded."""
         try:
-            answer: T = getattr(plugin, hook)(*arguments)
-            if hook in _TYPES and not isinstance(answer, _TYPES[hook]):
-                raise TypeError(f"the answer {answer!r} is of a wrong type")
+            answer: T = _answer(plugin, hook, *arguments)
         except Exception as error:
             self.errors.record(plugin, hook, error)
             return default
@@ -146,9 +144,7 @@ class Hooks:
         """The first objection to a gang, which may be a modified copy of a gang of the session."""
         for plugin, view in self._check_gang:
             try:
-                objection = plugin.check_gang(gang, view)
-                if not isinstance(objection, _TYPES["check_gang"]):
-                    raise TypeError(f"the answer {objection!r} is of a wrong type")
+                objection: Objection | None = _answer(plugin, "check_gang", gang, view)
             except Exception as error:
                 objection = _failed(self.errors.record(plugin, "check_gang", error))
             if objection is not None:
@@ -172,33 +168,27 @@ class Hooks:
 
     def node_filters(self, pod: Pod) -> list[NodeCheck[str | None]]:
         """The filters of all plugins for pods of this class."""
-        found: list[NodeCheck[str | None]] = []
-        for plugin, view in self._with("node_filter"):
-            failed = partial(self.errors.record, plugin, "node_filter")
-            try:
-                answer = plugin.node_filter(PodView(pod, type(plugin)), view)
-            except Exception as error:
-                answer = _always(failed(error))
-            if answer is not None:
-                found.append(NodeCheck(answer, failed))
-        return found
+        return self._node_checks("node_filter", pod, lambda message: message)
 
     def node_costs(self, pod: Pod) -> list[NodeCheck[int]]:
         """The costs of all plugins for pods of this class."""
-        found: list[NodeCheck[int]] = []
-        for plugin, view in self._with("node_cost"):
-            failed = partial(self._no_cost, plugin, "node_cost")
+        return self._node_checks("node_cost", pod, lambda message: 0)
+
+    def _node_checks(self, hook: str, pod: Pod, instead: Callable[[str], T]) -> list[NodeCheck[T]]:
+        """The checks of all plugins; `instead` gives the answer that replaces an error, by its message."""
+        found: list[NodeCheck[T]] = []
+        for plugin, view in self._with(hook):
+            on_error = partial(self._replaced, plugin, hook, instead)
             try:
-                answer = plugin.node_cost(PodView(pod, type(plugin)), view)
+                check = _answer(plugin, hook, PodView(pod, type(plugin)), view)
             except Exception as error:
-                answer = _always(failed(error))
-            if answer is not None:
-                found.append(NodeCheck(answer, failed))
+                check = _always(on_error(error))
+            if check is not None:
+                found.append(NodeCheck(check, on_error))
         return found
 
-    def _no_cost(self, plugin: Plugin, hook: str, error: Exception) -> int:
-        self.errors.record(plugin, hook, error)
-        return 0
+    def _replaced(self, plugin: Plugin, hook: str, instead: Callable[[str], T], error: Exception) -> T:
+        return instead(self.errors.record(plugin, hook, error))
 
     @property
     def node_faults(self) -> list[NodeFilter]:
@@ -300,6 +290,14 @@ def _may_not_read_time(plugin: Plugin, hook: str) -> bool:
 
 
 _LAST_GANG: Final = GangOrder(rank=LAST, key=LAST)
+
+
+def _answer(plugin: Plugin, hook: str, *arguments: object) -> Any:
+    """The answer of one plugin. Raises TypeError if it is of another type than the hook declares."""
+    answer = getattr(plugin, hook)(*arguments)
+    if hook in _TYPES and not isinstance(answer, _TYPES[hook]):
+        raise TypeError(f"the answer {answer!r} is of a wrong type")
+    return answer
 
 
 def _always(answer: T) -> Callable[[Node], T]:
