@@ -1,0 +1,342 @@
+"""Which evictions for a gang of another queue docs/guarantees.md allows, and which it promises; see the oracle."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from fractions import Fraction
+from itertools import combinations, product
+
+from msgspec import Struct
+
+from tests.actions.guarantees_oracle import COUNTED, Coverage, Unit, Work, World
+
+SEARCHED = 9
+"""Units among which all subsets are tried."""
+
+
+class Share(Struct, frozen=True):
+    """Bounds of a fair share: equal if it was computed here, one unit apart if it was reported."""
+
+    low: Fraction
+    high: Fraction
+
+
+Shares = Mapping[tuple[str, str], Share]
+"""By queue and resource."""
+
+
+def fair_shares(world: World, name: str) -> dict[str, Fraction]:
+    """Fair shares of a cluster in which only one resource is requested."""
+    found: dict[str, Fraction] = {}
+    _fill(world, None, Fraction(world.capacity(name)), name, found)
+    return found
+
+
+def _fill(world: World, parent: str | None, total: Fraction, name: str, found: dict[str, Fraction]) -> None:
+    children = world.children(parent)
+    wants = {child: Fraction(_wanted(world, child, name)) for child in children}
+    got = {child: min(wants[child], Fraction(world.guarantee(child, name))) for child in children}
+    left = total - sum(got.values())
+    open_ = [child for child in children if got[child] < wants[child]]
+    while left > 0 and open_:
+        weights = sum(world.accounts[child].weight for child in open_)
+        rise = min(
+            left / weights, *((wants[child] - got[child]) / world.accounts[child].weight for child in open_)
+        )
+        for child in open_:
+            got[child] += rise * world.accounts[child].weight
+        left -= rise * weights
+        open_ = [child for child in open_ if got[child] < wants[child]]
+    for child in children:
+        found[child] = got[child]
+        _fill(world, child, got[child], name, found)
+
+
+def _wanted(world: World, queue: str, name: str) -> int:
+    total = sum(_wanted(world, child, name) for child in world.children(queue))
+    for work in world.works.values():
+        if work.queue == queue:
+            held = len(work.held)
+            waits = work.minimum if held < work.minimum and world.fits_empty(work) else held
+            total += work.each.get(name, 0) * waits
+    return min(total, world.accounts[queue].limit.get(name, total))
+
+
+class Wish(Struct, frozen=True):
+    """A gang with the number of its pods that wait to start together."""
+
+    work: Work
+    pods: int
+
+
+def is_untouchable(world: World, unit: Unit, wish: Wish, spared: str | None = None) -> bool:
+    """Whether no rule at all lets this gang evict it for another queue. `spared`: a gang it must not evict."""
+    work = unit.work
+    runtime = max(
+        work.min_runtime_ms,
+        *(world.accounts[queue].reclaim_min_runtime_ms for queue in world.path(work.queue)),
+    )
+    since = [pod.since for pod in work.held if pod.since]
+    return (
+        work.queue == wish.work.queue
+        or not work.is_preemptible
+        or work.id == spared
+        or (bool(since) and runtime > 0 and min(since) * 1000 + runtime > world.now)
+    )
+
+
+def degrees(world: World, wish: Wish, unit: Unit) -> list[tuple[Coverage, Coverage]]:
+    """The coverage of the wish and of the unit, under each reading of what is short."""
+    here, there = wish.work.queue, unit.work.queue
+    return [
+        (
+            world.coverage_waiting(wish.work, wish.pods, there, short),
+            world.coverage(unit, wish.work, short),
+        )
+        for short in world.short_sets(here, there)
+    ]
+
+
+# --- what may happen --------------------------------------------------------------------------------------
+
+
+def may_evict(world: World, wish: Wish, gone: Sequence[Unit], shares: Shares) -> str:
+    """Return why the page does not allow it; empty if it does under some reading."""
+    rest = []
+    for unit in gone:
+        found = degrees(world, wish, unit)
+        if all(theirs == Coverage.FULL for _, theirs in found):
+            return f"{unit.work.name} is covered fully"
+        if not any(mine > theirs for mine, theirs in found):
+            if not any(mine == theirs == Coverage.NONE for mine, theirs in found):
+                return f"{unit.work.name} is not covered less: {found}"
+            rest.append(unit)
+    if not rest:
+        return ""
+    for counted in _counted(world, wish, rest):
+        if not _breach(world, wish, rest, gone, shares, counted, is_strict=False):
+            return ""
+    return "neither coverage nor fair shares allow it: " + "; ".join(
+        _breach(world, wish, rest, gone, shares, counted, is_strict=False)
+        for counted in _counted(world, wish, rest)
+    )
+
+
+def _counted(world: World, wish: Wish, gone: Sequence[Unit]) -> Iterator[frozenset[str]]:
+    """Yield each reading of the resources that count for fair shares."""
+    options: dict[str, set[bool]] = defaultdict(set)
+    for unit in gone:
+        for short in world.short_sets(wish.work.queue, unit.work.queue):
+            for name in COUNTED:
+                options[name].add(name in short)
+                if any(
+                    name in world.accounts[queue].limit
+                    for queue in (*world.path(wish.work.queue), *world.path(unit.work.queue))
+                ):
+                    options[name].add(True)
+    asked = [name for name in COUNTED if wish.work.each.get(name, 0)]
+    for choice in product(*(sorted(options[name]) for name in asked)):
+        yield frozenset(name for name, counts in zip(asked, choice, strict=True) if counts)
+
+
+def _lost(world: World, gone: Iterable[Unit], queue: str, name: str) -> int:
+    return sum(
+        unit.work.each.get(name, 0) * len(unit.pods)
+        for unit in gone
+        if queue in world.path(unit.work.queue)
+    )
+
+
+def _breach(
+    world: World,
+    wish: Wish,
+    by_share: Sequence[Unit],
+    gone: Sequence[Unit],
+    shares: Shares,
+    counted: frozenset[str],
+    *,
+    is_strict: bool,
+) -> str:
+    """Return the condition of the exchange that is not met; empty if all are."""
+    mine = {
+        queue for unit in by_share for queue in world.own_path(wish.work.queue, unit.work.queue)
+    }
+    theirs = {
+        queue for unit in by_share for queue in world.own_path(unit.work.queue, wish.work.queue)
+    }
+    if not counted:
+        return "no resource counts"
+    for queue in mine:
+        for name in counted:
+            share = shares[queue, name]
+            if not world.use(queue, name) < (share.low if is_strict else share.high):
+                return f"{queue} is not below its share of {name}"
+    for queue in theirs:
+        for name in COUNTED if is_strict else counted:
+            lost = _lost(world, gone, queue, name)
+            if lost and world.use(queue, name, with_nominated=False) - lost < world.guarantee(queue, name):
+                return f"{queue} falls below its guarantee of {name}"
+    first = _breach_of_first(world, wish, (mine, theirs), gone, shares, counted, is_strict)
+    second = _breach_of_second(world, wish, (mine, theirs), gone, shares, counted, is_strict)
+    return f"{first} and {second}" if first and second else ""
+
+
+Paths = tuple[set[str], set[str]]
+
+
+def _breach_of_first(
+    world: World,
+    wish: Wish,
+    paths: Paths,
+    gone: Sequence[Unit],
+    shares: Shares,
+    counted: frozenset[str],
+    is_strict: bool,
+) -> str:
+    """The waiting side stays within its share; only the last gang may bring a loser below."""
+    for queue in paths[0]:
+        for name in counted:
+            share = shares[queue, name]
+            after = world.use(queue, name) + wish.work.each.get(name, 0) * wish.pods
+            if after > (share.low if is_strict else share.high):
+                return f"{queue} would be above its share of {name}"
+    for queue in paths[1]:
+        above = []
+        for name in counted:
+            share = shares[queue, name]
+            left = world.use(queue, name, with_nominated=not is_strict) - _lost(world, gone, queue, name)
+            above.append(left + _largest(world, gone, queue, name, is_strict) > (share.high if is_strict else share.low))
+        if not (all(above) if is_strict else any(above)):
+            return f"{queue} was not above its share before the last gang"
+    return ""
+
+
+def _largest(world: World, gone: Sequence[Unit], queue: str, name: str, is_strict: bool) -> int:
+    """The most that the last evicted gang can have held; strictly, only the last unit."""
+    amounts: dict[object, int] = defaultdict(int)
+    for unit in gone:
+        if queue in world.path(unit.work.queue):
+            amounts[unit.key if is_strict else unit.work.id] += unit.work.each.get(name, 0) * len(unit.pods)
+    return max(amounts.values(), default=0)
+
+
+def _breach_of_second(
+    world: World,
+    wish: Wish,
+    paths: Paths,
+    gone: Sequence[Unit],
+    shares: Shares,
+    counted: frozenset[str],
+    is_strict: bool,
+) -> str:
+    """No loser is below its share, rounded down. Strictly, the smaller of the two filled shares rises."""
+    for queue in paths[1]:
+        for name in counted:
+            left = world.use(queue, name, with_nominated=not is_strict) - _lost(world, gone, queue, name)
+            if left < int(shares[queue, name].low):
+                return f"{queue} would be below its share of {name}"
+    if is_strict:
+        for mine, theirs, name in product(paths[0], paths[1], counted):
+            share, other = shares[mine, name].high, shares[theirs, name].high
+            if share and other:
+                used, asked = world.use(mine, name), wish.work.each.get(name, 0) * wish.pods
+                before = min(used / share, world.use(theirs, name, with_nominated=False) / other)
+                left = world.use(theirs, name, with_nominated=False) - _lost(world, gone, theirs, name)
+                if min((used + asked) / share, left / other) <= before:
+                    return "the smaller filled share does not rise"
+    return ""
+
+
+# --- what must happen -------------------------------------------------------------------------------------
+
+
+def is_whole(gone: Iterable[Unit], candidates: Iterable[Unit]) -> bool:
+    """Whether each minimum goes only together with all surplus of its gang."""
+    taken = {unit.key for unit in gone}
+    least = {unit.work.id for unit in gone if not unit.is_surplus and not unit.work.is_single}
+    return all(unit.key in taken for unit in candidates if unit.work.id in least)
+
+
+def by_coverage(world: World, wish: Wish, spared: str | None) -> list[Unit]:
+    """Everything that is covered less than the wish under every reading, whole."""
+    found = [
+        unit
+        for unit in world.all_units()
+        if not is_untouchable(world, unit, wish, spared)
+        and all(mine > theirs for mine, theirs in degrees(world, wish, unit))
+    ]
+    known = {unit.key for unit in found}
+    short = {unit.work.id for unit in world.all_units() if unit.key not in known}
+    return [unit for unit in found if unit.is_surplus or unit.work.is_single or unit.work.id not in short]
+
+
+def helps(world: World, wish: Wish, gone: Sequence[Unit]) -> bool:
+    """Whether the wish fits when these are gone, on nodes and within limits."""
+    out = [pod.uid for unit in gone for pod in unit.pods]
+    return world.room(wish.work, world.free(out)) >= wish.pods and world.is_within_limits(
+        wish.work, wish.pods, out
+    )
+
+
+def promised_by_coverage(world: World, wish: Wish, spared: str | None) -> list[Unit]:
+    """Victims whose eviction is a right of the wish and lets it start; empty if there are none."""
+    found = by_coverage(world, wish, spared)
+    return found if found and helps(world, wish, found) else []
+
+
+def promised_by_share(world: World, wish: Wish, spared: str | None, shares: Shares) -> list[Unit]:
+    """Victims without coverage whose eviction both brings the queues nearer and lets the wish start."""
+    candidates = [
+        unit
+        for unit in world.all_units()
+        if not is_untouchable(world, unit, wish, spared)
+        and all(mine == theirs == Coverage.NONE for mine, theirs in degrees(world, wish, unit))
+    ]
+    for gone in _subsets(candidates, list(world.all_units())):
+        if helps(world, wish, gone) and all(
+            not _breach(world, wish, gone, gone, shares, counted, is_strict=True)
+            for counted in _counted(world, wish, gone)
+        ):
+            return list(gone)
+    return []
+
+
+def gentler(world: World, wish: Wish, gone: Sequence[Unit], spared: str | None) -> list[Unit]:
+    """If these victims bring a queue below its guarantee: others by coverage that do not."""
+    if not any(
+        world.use(queue, name, with_nominated=False) - _lost(world, gone, queue, name)
+        < world.guarantee(queue, name)
+        <= world.use(queue, name, with_nominated=False)
+        for unit in gone
+        for queue in world.own_path(unit.work.queue, wish.work.queue)
+        for name in _surely_short(world, wish, unit)
+    ):
+        return []
+    for other in _subsets(by_coverage(world, wish, spared), list(world.all_units())):
+        if _keeps_guarantees(world, wish, other) and helps(world, wish, other):
+            return list(other)
+    return []
+
+
+def _surely_short(world: World, wish: Wish, unit: Unit) -> list[str]:
+    sets = world.short_sets(wish.work.queue, unit.work.queue)
+    return [name for name in COUNTED if wish.work.each.get(name, 0) and all(name in each for each in sets)]
+
+
+def _keeps_guarantees(world: World, wish: Wish, gone: Sequence[Unit]) -> bool:
+    return all(
+        world.use(queue, name, with_nominated=False) - _lost(world, gone, queue, name)
+        >= world.guarantee(queue, name)
+        for unit in gone
+        for queue in world.own_path(unit.work.queue, wish.work.queue)
+        for name in COUNTED
+        if _lost(world, gone, queue, name)
+    )
+
+
+def _subsets(candidates: Sequence[Unit], everything: Sequence[Unit]) -> Iterator[Sequence[Unit]]:
+    if len(candidates) > SEARCHED:
+        return
+    for count in range(1, len(candidates) + 1):
+        for gone in combinations(candidates, count):
+            if is_whole(gone, everything):
+                yield gone

@@ -1,0 +1,309 @@
+"""Histories of small clusters with constant demand, and every way in which they contradict docs/guarantees.md."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
+from itertools import permutations
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from tests.actions.guarantees_cases import MINUTE, Case, begin, world_of
+from tests.actions.guarantees_exchanges import (
+    Share,
+    Shares,
+    Wish,
+    fair_shares,
+    gentler,
+    may_evict,
+    promised_by_coverage,
+    promised_by_share,
+)
+from tests.actions.guarantees_oracle import COUNTED, Unit, Work, World, units_of
+from tests.builders import Decided, Scenario
+
+LONG = 40
+"""Cycles, a minute each, within which evictions must end."""
+
+REST = 5
+"""Cycles without a change that show it: no minimum run time is longer."""
+
+
+class Finding(Struct, frozen=True):
+    """A contradiction: which property, and what happened."""
+
+    property: str
+    text: str
+
+
+class Cycle(Struct, frozen=True):
+    """What a cycle decided. `before`: with the gangs that it placed, before it evicted."""
+
+    before: World
+    unplaced: World
+    evicted: Mapping[str, list[str]]
+    """UIDs of pods by the name of the beneficiary, in order."""
+    wishes: Mapping[str, Wish]
+    shares: Shares
+    preempted: Mapping[str, str]
+    decided: Decided
+
+
+class History:
+    """Plays a case. `started`: the cycle in which each gang began to run."""
+
+    def __init__(self, case: Case) -> None:
+        self.case = case
+        self.cycles: list[Cycle] = []
+        self.log: list[str] = []
+        self.started: dict[str, int] = {}
+        self.is_at_rest = False
+        self._nominated: dict[str, int] = {}
+
+    def play(self, cycles: int = LONG) -> "History":
+        """Run cycles until nothing changes any more."""
+        quiet = 0
+        for number in range(cycles):
+            cycle = self._cycle(number)
+            self.cycles.append(cycle)
+            quiet = 0 if cycle.evicted or cycle.decided.placed() else quiet + 1
+            if quiet == REST:
+                self.is_at_rest = True
+                break
+        return self
+
+    def _cycle(self, number: int) -> Cycle:
+        scenario = self.case.scenario
+        snapshot = scenario.snapshot()
+        preempted = {str(k): str(v) for k, v in scenario.memory.preempted.items()}
+        decided = scenario.decide()
+        unplaced = world_of(snapshot, self._nominated)
+        shares = shares_of(unplaced, decided)
+        evicted: dict[str, list[str]] = defaultdict(list)
+        for each in decided.result.evictions:
+            evicted[each.beneficiary].append(each.pod)
+        nominations = Counter(each.pod for each in decided.result.nominations)
+        scenario.take(decided)
+        for name in decided.placed():
+            self._nominated.pop(f"gang-{name}", None)
+            self.started.setdefault(name, number)
+            self.log.append(f"cycle {number}: {name} on {decided.nodes(name)}")
+        before = _with_binds(unplaced, decided.binds, self._nominated)
+        works = {work.name: work for work in before.works.values()}
+        wishes = {}
+        for name in evicted:
+            work = works[name]
+            asked = sum(nominations[pod.uid] for pod in work.members)
+            held = len(work.held)
+            wishes[name] = Wish(work, asked or max(1, work.minimum - held))
+            self._nominated[work.id] = wishes[name].pods
+        for name, pods in evicted.items():
+            self.log.append(f"cycle {number}: {sorted(pods)} are evicted for {name}")
+        begin(scenario)
+        _forget_starts(scenario)
+        scenario.capacity_version += bool(evicted)
+        scenario.now += MINUTE
+        return Cycle(before, unplaced, evicted, wishes, shares, preempted, decided)
+
+    @property
+    def end(self) -> World:
+        """The state after the last cycle."""
+        return world_of(self.case.scenario.snapshot())
+
+    def spared(self, work: Work) -> str | None:
+        """The gang for which this gang was evicted last."""
+        return self.case.scenario.memory.preempted.get(work.id)  # type: ignore[call-overload]
+
+
+def _forget_starts(scenario: Scenario) -> None:
+    """A gang that was evicted whole starts again as a whole."""
+    for name in scenario.gang_names:
+        if not any(pod.node for pod in scenario.members(name)):
+            scenario.change(name, started=False)
+
+
+def _with_binds(world: World, binds: Mapping[str, str], nominated: Mapping[str, int]) -> World:
+    works = [
+        replace(
+            work,
+            members=tuple(
+                replace(pod, node=binds[pod.uid]) if pod.uid in binds else pod for pod in work.members
+            ),
+        )
+        for work in world.works.values()
+    ]
+    return World(world.now, [*world.machines.values()], [*world.accounts.values()], works, nominated)
+
+
+def shares_of(world: World, decided: Decided) -> Shares:
+    """Fair shares: computed here if one resource is requested, else as reported, rounded down."""
+    used = [name for name in COUNTED if any(work.each.get(name, 0) for work in world.works.values())]
+    reports = decided.result.queues
+    if len(used) == 1:
+        exact = fair_shares(world, used[0])
+        return {
+            (queue, name): _share(exact[queue], reports[queue].fair_share.get(name, 0))
+            if name in used
+            else Share(Fraction(0), Fraction(0))
+            for queue in world.accounts
+            for name in COUNTED
+        }
+    found = {}
+    for queue in world.accounts:
+        for name in COUNTED:
+            reported = reports[queue].fair_share.get(name, 0)
+            found[queue, name] = Share(Fraction(reported), Fraction(reported + 1))
+    return found
+
+
+def _share(exact: Fraction, reported: int) -> Share:
+    """Both values, if they differ: the first cycle does not know yet what nothing could place."""
+    if int(exact) == reported:
+        return Share(exact, exact)
+    return Share(min(exact, Fraction(reported)), max(exact, Fraction(reported + 1)))
+
+
+# --- properties -------------------------------------------------------------------------------------------
+
+
+def findings(history: History) -> Iterator[Finding]:
+    """Yield every contradiction."""
+    yield from _guarantees(history)
+    if not history.is_at_rest:
+        yield Finding("finite", "evictions or starts do not end")
+    yield from _twice(history)
+    for cycle in history.cycles:
+        yield from _allowed(cycle)
+    if history.is_at_rest:
+        yield from _waits(history)
+
+
+def _guarantees(history: History) -> Iterator[Finding]:
+    cycle = history.cycles[-1]
+    world = cycle.unplaced
+    for queue in world.accounts:
+        report = cycle.decided.result.queues[queue]
+        for name in COUNTED:
+            mine, theirs = world.guarantee(queue, name), report.guarantee.get(name, 0)
+            if mine != theirs:
+                yield Finding("scaled", f"guarantee of {queue}, {name}: {mine}, reported {theirs}")
+            share = cycle.shares[queue, name]
+            if share.low != share.high and len({"x" for each in cycle.shares.values() if each.high - each.low == 1}) == 0:
+                yield Finding("shares", f"share of {queue}, {name}: {share}, reported {report.fair_share.get(name, 0)}")
+
+
+def _twice(history: History) -> Iterator[Finding]:
+    lost: Counter[tuple[str, int]] = Counter()
+    for cycle in history.cycles:
+        pods = {pod.uid: (work, pod) for work in cycle.before.works.values() for pod in work.members}
+        for name, uids in cycle.evicted.items():
+            for uid in uids:
+                work, pod = pods[uid]
+                if work.queue != cycle.wishes[name].work.queue:
+                    lost[work.name, pod.index] += 1
+    if lost and max(lost.values()) > 1:
+        worst = max(lost, key=lambda each: lost[each])
+        yield Finding("twice", f"pod {worst[1]} of {worst[0]} is evicted {lost[worst]} times for other queues")
+
+
+def _allowed(cycle: Cycle) -> Iterator[Finding]:
+    """Every beneficiary's evictions are allowed, in some order of the beneficiaries of the cycle."""
+    names = list(cycle.evicted)
+    orders = list(permutations(names)) if len(names) < 4 else [tuple(names), tuple(reversed(names))]
+    best: list[Finding] | None = None
+    for world in (cycle.before, cycle.unplaced):
+        for order in orders:
+            found = list(_allowed_in_order(cycle, world, order))
+            if best is None or len(found) < len(best):
+                best = found
+            if not best:
+                return
+    yield from best or ()
+
+
+def _allowed_in_order(cycle: Cycle, world: World, order: Sequence[str]) -> Iterator[Finding]:
+    for name in order:
+        wish = cycle.wishes[name]
+        gone = _units(world, cycle.evicted[name])
+        others = [unit for unit in gone if unit.work.queue != wish.work.queue]
+        if others and any(not unit.work.is_preemptible for unit in others):
+            yield Finding("allowed", f"a victim of {name} is not preemptible")
+        if others and (why := may_evict(world, wish, others, cycle.shares)):
+            yield Finding("allowed", f"for {name}: {why}")
+        elif len(others) == len(gone) and others:
+            spared = cycle.preempted.get(wish.work.id)
+            if instead := gentler(world, wish, others, spared):
+                yield Finding("gentler", f"for {name}: {_names(instead)} would keep guarantees")
+        world = world.changed(without=cycle.evicted[name], nominated={wish.work.id: wish.pods})
+
+
+def _names(units: Sequence[Unit]) -> str:
+    return ", ".join(f"{unit.work.name}/{[pod.index for pod in unit.pods]}" for unit in units)
+
+
+def _units(world: World, uids: Sequence[str]) -> list[Unit]:
+    """The units that go. Which surplus pods of a gang are covered is open: the ones that go are not."""
+    gone = set(uids)
+    found = []
+    for work in world.works.values():
+        taken = [pod for pod in work.held if pod.uid in gone]
+        units = units_of(work)
+        if len(taken) == len(work.held):
+            found += units if taken else []
+        elif work.is_single:
+            found += units[len(units) - len(taken) :]
+        else:
+            surplus = [unit for unit in units if unit.is_surplus]
+            found += surplus[len(surplus) - len(taken) :] if len(taken) <= len(surplus) else units
+    return found
+
+
+def _waits(history: History) -> Iterator[Finding]:
+    """What waits at the end although the page promises it capacity."""
+    world, cycle = history.end, history.cycles[-1]
+    for work in world.works.values():
+        missing = len(work.members) - len(work.held)
+        if not missing or not work.may_evict:
+            continue
+        is_surplus = len(work.held) >= work.minimum
+        wish = Wish(work, 1 if is_surplus else work.minimum - len(work.held))
+        if not may_start(world, wish):
+            continue
+        spared = history.spared(work)
+        kind = "surplus " if is_surplus else ""
+        if world.room(work, world.free()) >= wish.pods and world.is_within_limits(work, wish.pods):
+            yield Finding(f"{kind}idle", f"{work.name} waits beside free capacity")
+        elif victims := promised_by_coverage(world, wish, spared):
+            yield Finding(f"{kind}right", f"{work.name} waits for {_names(victims)}")
+        elif is_surplus:
+            continue
+        elif victims := promised_by_share(world, wish, spared, cycle.shares):
+            yield Finding("share", f"{work.name} waits for {_names(victims)}")
+
+
+def may_start(world: World, wish: Wish) -> bool:
+    """Whether the rule for gangs that are not preemptible surely allows the start."""
+    if wish.work.is_preemptible:
+        return True
+    for queue in world.path(wish.work.queue):
+        for name in COUNTED:
+            asked = wish.work.each.get(name, 0) * wish.pods
+            if not asked:
+                continue
+            for scope in world.scopes():
+                if world.names_guarantee(queue, name, scope) and (
+                    held_not_preemptible(world, queue, name, scope) + asked > world.guarantee(queue, name, scope)
+                ):
+                    return False
+    return True
+
+
+def held_not_preemptible(world: World, queue: str, name: str, scope: tuple[tuple[str, str], ...] = ()) -> int:
+    """What gangs hold that are not preemptible."""
+    return sum(
+        work.each.get(name, 0)
+        for work in world.below(queue)
+        if not work.is_preemptible
+        for pod in work.held
+        if pod.node and world.matches(pod.node, scope)
+    )
