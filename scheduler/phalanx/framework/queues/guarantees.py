@@ -201,11 +201,8 @@ class Guarantees:
         nodes = None if selector is None else self._session.ledger.nodes_of(selector)
         units = [unit for unit in self._units_below(queue) if _uses_only_on(nodes, unit, name)]
         if sum(unit.usage[name] for unit in units) > left:
-            first = {
-                uid
-                for child in self._session.queues.children(queue)
-                for uid in self._covered_on(child.name, selector, name)
-            }
+            children = self._session.queues.children(queue)
+            first = {uid for child in children for uid in self._covered_on(child.name, selector, name)}
             units.sort(key=lambda unit: (unit.gang.disruption.is_preemptible, unit.pods[0].uid not in first))
         uncovered: set[GangId] = set()
         for unit in units:
