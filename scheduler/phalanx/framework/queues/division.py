@@ -132,13 +132,13 @@ class _Division:
 
     def _scaled(self, names: Sequence[QueueName], exists: Resources) -> dict[QueueName, Resources]:
         """The guarantees of siblings, scaled down to whole units if they exceed what exists."""
-        kept = {name: dict(self._totals[name].guarantee) for name in names}
+        kept: dict[QueueName, Resources] = {name: self._totals[name].guarantee for name in names}
         total = sum_of(kept.values())
         for resource in total:
             if total[resource] > exists.get(resource, 0):
-                asked = {name: kept[name].get(resource, 0) for name in names if resource in kept[name]}
+                asked = {name: kept[name][resource] for name in names if resource in kept[name]}
                 for name, amount in _in_whole_units(asked, exists.get(resource, 0)).items():
-                    kept[name][resource] = amount
+                    kept[name] = {**kept[name], resource: amount}
         return kept
 
     def _divided(

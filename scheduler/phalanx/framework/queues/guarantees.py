@@ -293,7 +293,8 @@ def _rank(gang: Gang) -> tuple[bool, int, int, int, str, str]:
 
 
 class _Queues(Protocol):
-    queues: QueueTree
+    @property
+    def queues(self) -> QueueTree: ...
 
 
 def below_common_ancestor(queue: QueueName, other: QueueName, view: _Queues) -> list[Queue]:
