@@ -145,6 +145,8 @@ def guaranteed(gpu: int, parent: str = "") -> Participant:
 def test_guarantees_beyond_the_capacity_are_scaled_down_proportionally() -> None:
     assert guarantees(8, a=guaranteed(4), b=guaranteed(4)) == {"a": 4, "b": 4}
     assert guarantees(8, a=guaranteed(12), b=guaranteed(4)) == {"a": 6, "b": 2}
+    assert guarantees(1, a=guaranteed(1), b=guaranteed(1)) == {"a": 1, "b": 0}
+    assert guarantees(4, a=guaranteed(1), b=guaranteed(3), c=guaranteed(3)) == {"a": 0, "b": 2, "c": 2}
 
 
 def test_guarantees_beyond_that_of_the_parent_are_scaled_down_proportionally() -> None:
@@ -377,8 +379,16 @@ class Tree:
     def guarantee(self, name: QueueName) -> int:
         parent = self.parties[name].parent
         exists = self.capacity if parent is None else self.guarantee(parent)
-        total = sum(self.asked(each) for each in self.below(parent))
-        return self.asked(name) * exists // total if total > exists else self.asked(name)
+        siblings = sorted(self.below(parent))
+        total = sum(self.asked(each) for each in siblings)
+        if total <= exists:
+            return self.asked(name)
+        exact = {each: Fraction(self.asked(each) * exists, total) for each in siblings}
+        whole = {each: int(exact[each]) for each in siblings}
+        while sum(whole.values()) < exists:
+            nearest = max(siblings, key=lambda each: exact[each] - whole[each])
+            whole[nearest], exact[nearest] = whole[nearest] + 1, Fraction(0)
+        return whole[name]
 
 
 @holds(50)

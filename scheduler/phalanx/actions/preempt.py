@@ -25,7 +25,6 @@ from phalanx.actions.preemption import unfinished_evictions
 from phalanx.actions.preemption.candidate_queues import CandidateQueueFinder
 from phalanx.actions.preemption.eviction_limits import EvictionLimits, limits_of
 from phalanx.actions.preemption.nominations import nominate
-from phalanx.actions.preemption.victim_problem import queue_limits_on
 from phalanx.actions.preemption.victim_search import (
     EvictionPlan,
     SearchResult,
@@ -42,9 +41,10 @@ from phalanx.actions.preemption.victims import (
     usage_of_pods,
     victim_of,
 )
-from phalanx.actions.problems.capacity_holders import charged
+from phalanx.actions.problems.capacity_holders import charged, total_of
 from phalanx.actions.reservations.reservations import Reservation, alternatives, binding
 from phalanx.framework.evictions import Beneficiary, is_marked_for_eviction
+from phalanx.framework.queues.guarantees import Coverage
 from phalanx.framework.retry import EVICTION_CHECK_MS
 from phalanx.framework.statement import Statement
 from phalanx.framework.states import PodState
@@ -222,22 +222,18 @@ class _Preemption:
         unmarked = [each.gang for each in victims if not all(map(is_marked_for_eviction, each.pods))]
         return not unmarked or (
             all(may_still_be_evicted(victim, gang, session) for victim in unmarked)
-            and self._keeps_guarantees(victims, gang)
+            and not any(self._is_guaranteed(victim, gang_id) for victim in victims)
         )
 
-    def _keeps_guarantees(self, victims: Sequence[Victim], beneficiary: Gang) -> bool:
-        """Whether no queue falls below its guarantee when these victims are evicted."""
-        if all(each.queue == beneficiary.queue for each in victims):
-            return True
-        with self._session.statement() as trial:
-            assume_terminated(self._session, trial)
-            limits = queue_limits_on(
-                self._session,
-                self._session.hooks.queue_eviction_limits(Beneficiary(beneficiary, requested={})),
-                victims,
-            )
-            trial.roll_back()
-        return all(limit.holds(range(len(victims))) for limit in limits)
+    def _is_guaranteed(self, victim: Victim, gang_id: GangId) -> bool:
+        """Whether guarantees of another queue cover pods of the victim fully, such as raised ones."""
+        session, nomination = self._session, self._known.open[gang_id]
+        requested = total_of(nomination.usage)
+        sides = session.guarantees.sides(Beneficiary(session.gangs[gang_id], requested), victim.queue)
+        if sides is None:
+            return False
+        covered = session.guarantees.covered_pods(victim.gang, sides.theirs, sides.short, Coverage.FULL)
+        return any(pod.uid in covered for pod in victim.pods)
 
     def _is_to_be_checked(self, gang_id: GangId) -> bool:
         """Whether its evictions should have happened by now."""
@@ -336,7 +332,8 @@ class _Preemption:
         evictable = self._pool.victims_for(beneficiary)
         taken = self._victims_of_others()
         victims = [each for each in evictable.victims if not any(pod.uid in taken for pod in each.pods)]
-        candidates = VictimCandidates(victims, self._session.hooks.queue_eviction_limits(beneficiary), limits)
+        queue_limits = self._session.hooks.queue_eviction_limits(beneficiary)
+        candidates = VictimCandidates(victims, queue_limits, limits)
         result = (victims and self._search(demand, candidates, search, bound)) or SearchResult()
         plan = result.plan
         if plan is not None:

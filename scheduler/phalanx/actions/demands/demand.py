@@ -117,4 +117,9 @@ def _name(pods: Sequence[Pod]) -> str:
 
 def beneficiary_of(demand: Demand) -> Beneficiary:
     """The gang that preemption or consolidation helps, with its requests."""
-    return Beneficiary(demand.gang, requested(demand), tuple(batch.pods[0] for batch in demand.batches))
+    return Beneficiary(
+        demand.gang,
+        requested(demand),
+        tuple(batch.pods[0] for batch in demand.batches),
+        is_surplus=demand.stage is Stage.SURPLUS,
+    )
