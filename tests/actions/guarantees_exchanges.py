@@ -14,10 +14,10 @@ SEARCHED = 9
 
 
 class Share(Struct, frozen=True):
-    """Bounds of a fair share: equal if it was computed here, one unit apart if it was reported."""
+    """Bounds of a fair share, in whole units: equal if it was computed here and reported."""
 
-    low: Fraction
-    high: Fraction
+    low: int
+    high: int
 
 
 Shares = Mapping[tuple[str, str], Share]
@@ -86,13 +86,13 @@ def is_untouchable(world: World, unit: Unit, wish: Wish, spared: str | None = No
 
 def degrees(world: World, wish: Wish, unit: Unit) -> list[tuple[Coverage, Coverage]]:
     """The coverage of the wish and of the unit, under each reading of what is short."""
-    here, there = wish.work.queue, unit.work.queue
+    there = unit.work.queue
     return [
         (
             world.coverage_waiting(wish.work, wish.pods, there, short),
             world.coverage(unit, wish.work, short),
         )
-        for short in world.short_sets(here, there)
+        for short in world.short_sets(wish.work, there)
     ]
 
 
@@ -125,7 +125,7 @@ def _counted(world: World, wish: Wish, gone: Sequence[Unit]) -> Iterator[frozens
     """Yield each reading of the resources that count for fair shares."""
     options: dict[str, set[bool]] = defaultdict(set)
     for unit in gone:
-        for short in world.short_sets(wish.work.queue, unit.work.queue):
+        for short in world.short_sets(wish.work, unit.work.queue):
             for name in COUNTED:
                 options[name].add(name in short)
                 if any(
@@ -171,7 +171,7 @@ def _breach(
             if not world.use(queue, name) < (share.low if is_strict else share.high):
                 return f"{queue} is not below its share of {name}"
     for queue in theirs:
-        for name in COUNTED if is_strict else counted:
+        for name in counted:
             lost = _lost(world, gone, queue, name)
             if lost and world.use(queue, name, with_nominated=False) - lost < world.guarantee(queue, name):
                 return f"{queue} falls below its guarantee of {name}"
@@ -228,21 +228,12 @@ def _breach_of_second(
     counted: frozenset[str],
     is_strict: bool,
 ) -> str:
-    """No loser is below its share, rounded down. Strictly, the smaller of the two filled shares rises."""
+    """No loser is below its share."""
     for queue in paths[1]:
         for name in counted:
             left = world.use(queue, name, with_nominated=not is_strict) - _lost(world, gone, queue, name)
-            if left < int(shares[queue, name].low):
+            if left < (shares[queue, name].high if is_strict else shares[queue, name].low):
                 return f"{queue} would be below its share of {name}"
-    if is_strict:
-        for mine, theirs, name in product(paths[0], paths[1], counted):
-            share, other = shares[mine, name].high, shares[theirs, name].high
-            if share and other:
-                used, asked = world.use(mine, name), wish.work.each.get(name, 0) * wish.pods
-                before = min(used / share, world.use(theirs, name, with_nominated=False) / other)
-                left = world.use(theirs, name, with_nominated=False) - _lost(world, gone, theirs, name)
-                if min((used + asked) / share, left / other) <= before:
-                    return "the smaller filled share does not rise"
     return ""
 
 
@@ -318,7 +309,7 @@ def gentler(world: World, wish: Wish, gone: Sequence[Unit], spared: str | None) 
 
 
 def _surely_short(world: World, wish: Wish, unit: Unit) -> list[str]:
-    sets = world.short_sets(wish.work.queue, unit.work.queue)
+    sets = world.short_sets(wish.work, unit.work.queue)
     return [name for name in COUNTED if wish.work.each.get(name, 0) and all(name in each for each in sets)]
 
 

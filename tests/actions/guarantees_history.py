@@ -144,7 +144,7 @@ def shares_of(world: World, decided: Decided) -> Shares:
         return {
             (queue, name): _share(exact[queue], reports[queue].fair_share.get(name, 0))
             if name in used
-            else Share(Fraction(0), Fraction(0))
+            else Share(0, 0)
             for queue in world.accounts
             for name in COUNTED
         }
@@ -152,15 +152,13 @@ def shares_of(world: World, decided: Decided) -> Shares:
     for queue in world.accounts:
         for name in COUNTED:
             reported = reports[queue].fair_share.get(name, 0)
-            found[queue, name] = Share(Fraction(reported), Fraction(reported + 1))
+            found[queue, name] = Share(reported, reported)
     return found
 
 
 def _share(exact: Fraction, reported: int) -> Share:
     """Both values, if they differ: the first cycle does not know yet what nothing could place."""
-    if int(exact) == reported:
-        return Share(exact, exact)
-    return Share(min(exact, Fraction(reported)), max(exact, Fraction(reported + 1)))
+    return Share(min(int(exact), reported), max(int(exact), reported))
 
 
 # --- properties -------------------------------------------------------------------------------------------
@@ -188,7 +186,7 @@ def _guarantees(history: History) -> Iterator[Finding]:
             if mine != theirs:
                 yield Finding("scaled", f"guarantee of {queue}, {name}: {mine}, reported {theirs}")
             share = cycle.shares[queue, name]
-            if share.low != share.high and len({"x" for each in cycle.shares.values() if each.high - each.low == 1}) == 0:
+            if share.low != share.high:
                 yield Finding("shares", f"share of {queue}, {name}: {share}, reported {report.fair_share.get(name, 0)}")
 
 
@@ -282,20 +280,27 @@ def _waits(history: History) -> Iterator[Finding]:
 
 
 def may_start(world: World, wish: Wish) -> bool:
-    """Whether the rule for gangs that are not preemptible surely allows the start."""
+    """Whether the rule for gangs that are not preemptible allows the start."""
     if wish.work.is_preemptible:
         return True
-    for queue in world.path(wish.work.queue):
-        for name in COUNTED:
-            asked = wish.work.each.get(name, 0) * wish.pods
-            if not asked:
-                continue
-            for scope in world.scopes():
-                if world.names_guarantee(queue, name, scope) and (
-                    held_not_preemptible(world, queue, name, scope) + asked > world.guarantee(queue, name, scope)
-                ):
-                    return False
-    return True
+    return all(
+        held_not_preemptible(world, queue, name, scope) + wish.work.each.get(name, 0) * wish.pods
+        <= bound_not_preemptible(world, queue, name, scope)
+        for queue in world.path(wish.work.queue)
+        for name in COUNTED
+        for scope in world.scopes()
+        if wish.work.each.get(name, 0) and world.names_guarantee(queue, name, scope)
+    )
+
+
+def bound_not_preemptible(world: World, queue: str, name: str, scope: tuple[tuple[str, str], ...]) -> int:
+    """What such gangs may hold: where guarantees do not fit, what those of siblings leave, as far as written."""
+    siblings = world.children(world.accounts[queue].parent)
+    total = sum(world.guarantee(each, name, scope) for each in siblings)
+    if total == sum(world.written(each, name, scope) for each in siblings):
+        return world.guarantee(queue, name, scope)
+    others = sum(held_not_preemptible(world, each, name, scope) for each in siblings if each != queue)
+    return min(world.written(queue, name, scope), total - others)
 
 
 def held_not_preemptible(world: World, queue: str, name: str, scope: tuple[tuple[str, str], ...] = ()) -> int:

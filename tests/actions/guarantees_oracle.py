@@ -275,7 +275,7 @@ class World:
             first |= self.covered(child, name, scope)
         left = self.guarantee(queue, name, scope)
         units = [unit for work in self.below(queue) for unit in units_of(work)]
-        units.sort(key=lambda unit: (unit.key not in first, unit.rank()))
+        units.sort(key=lambda unit: (unit.work.is_preemptible, unit.key not in first, unit.rank()))
         found: set[tuple[str, ...]] = set()
         minimums: set[str] = set()
         for unit in units:
@@ -323,27 +323,51 @@ class World:
 
     # --- short resources --------------------------------------------------------------------------------
 
-    def short_sets(self, one: str, other: str) -> list[frozenset[str]]:
-        """Every reading of the resources that are short between two queues."""
-        options = [self._short(name, one, other) for name in COUNTED]
+    def short_sets(self, waiting: Work, other: str) -> list[frozenset[str]]:
+        """Every reading of the resources that are short between a waiting gang and another queue."""
+        options = [self._short(name, waiting, other) for name in COUNTED]
         return [
             frozenset(name for name, is_short in zip(COUNTED, choice, strict=True) if is_short)
             for choice in product(*options)
         ]
 
-    def _short(self, name: str, one: str, other: str) -> list[bool]:
-        shared = [queue for queue in self.path(one) if queue in self.path(other)]
+    def _short(self, name: str, waiting: Work, other: str) -> list[bool]:
+        shared = [queue for queue in self.path(waiting.queue) if queue in self.path(other)]
         found = []
         for is_generous in (False, True):
             over = self._demand(None, name, is_generous) > self.capacity(name)
             for queue in shared:
                 limit = self.accounts[queue].limit.get(name)
                 over = over or (limit is not None and self._demand(queue, name, is_generous) > limit)
-            found.append(over)
+            found.append(over or self._is_short_beside_devices(name, waiting, is_generous))
         return sorted(set(found))
 
+    def _is_short_beside_devices(self, name: str, waiting: Work, is_generous: bool) -> bool:
+        """Whether the nodes with the device lack it for this gang; generous: for all that wait with devices."""
+        for device in DEVICES:
+            if not waiting.each.get(device, 0):
+                continue
+            gangs = self.works.values() if is_generous else [waiting]
+            asked = sum(
+                self._waits(work, is_generous) * work.each.get(name, 0)
+                for work in gangs
+                if work.each.get(device, 0)
+            )
+            free = self.free()
+            left = sum(
+                max(0, free[machine.name].get(name, 0))
+                for machine in self.machines.values()
+                if machine.has.get(device, 0)
+            )
+            if asked > left:
+                return True
+        return False
+
+    def _waits(self, work: Work, is_generous: bool) -> int:
+        return (len(work.members) if is_generous else max(work.minimum, len(work.held))) - len(work.held)
+
     def _demand(self, queue: str | None, name: str, is_generous: bool) -> int:
-        """What pods hold and what waits. Generous: surplus counts, limits below do not."""
+        """What pods hold and what waits, within limits. Generous: surplus counts, and gangs beyond a limit."""
         total = sum(
             self._wants(work, is_generous) * work.each.get(name, 0)
             for work in self.works.values()
@@ -352,7 +376,8 @@ class World:
         for child in self.children(queue):
             part = self._demand(child, name, is_generous)
             limit = self.accounts[child].limit.get(name)
-            total += part if is_generous or limit is None else min(part, max(limit, self.use(child, name)))
+            most = part if limit is None else max(limit, self.use(child, name) if is_generous else 0)
+            total += min(part, most)
         return total
 
     def _wants(self, work: Work, is_generous: bool) -> int:
@@ -425,9 +450,10 @@ def scaled(asked: Sequence[int], available: int) -> list[int]:
     return given
 
 
-def _degree(covered: Mapping[str, bool], needed: Iterable[str]) -> Coverage:
+def _degree(covered: Mapping[str, bool], needed: Sequence[str]) -> Coverage:
     """`covered`: for each resource that is used; `needed`: those that full coverage is about."""
     devices = [name for name in covered if name in DEVICES]
-    if not any(covered[name] for name in devices or covered):
-        return Coverage.NONE
-    return Coverage.FULL if all(covered[name] for name in needed) else Coverage.PARTIAL
+    is_partial = any(covered[name] for name in devices or covered)
+    if all(covered[name] for name in needed) if needed else is_partial:
+        return Coverage.FULL
+    return Coverage.PARTIAL if is_partial else Coverage.NONE
