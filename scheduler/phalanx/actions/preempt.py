@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from phalanx.actions import formatting
 from phalanx.actions.context import Cycle
-from phalanx.actions.demands.demand import Demand, Stage, beneficiary_of
+from phalanx.actions.demands.demand import Demand, beneficiary_of, part_to_evict_for
 from phalanx.actions.demands.demand_queue import rank_of
 from phalanx.actions.limits import (
     PREEMPTIONS_TRIED_MAX,
@@ -136,9 +136,8 @@ class _Preemption:
             search: VictimSearch | None = None
             limits: EvictionLimits | None = None
             candidate_queues, failures = CandidateQueueFinder(self._session), self._outcome.failures.values()
-            for failure in self._in_turn(
-                [each for each in failures if self._may_try(each, candidate_queues)]
-            ):
+            tried = [each for each in map(_to_evict_for, failures) if self._may_try(each, candidate_queues)]
+            for failure in self._in_turn(tried):
                 if self._has_tried_enough:
                     self._postpone(failure.demand.gang.id)
                     continue
@@ -247,7 +246,7 @@ class _Preemption:
         gang, now = failure.demand.gang, self._session.snapshot.now
         if failure.objection is not None or self._moves.is_served(gang.id):
             return False
-        if failure.demand.stage is Stage.SURPLUS or gang.id in self._still_nominated():
+        if gang.id in self._still_nominated():
             return False
         next_at = self._next_search_at(failure, candidate_queues.candidate_queues_of(failure.demand))
         if next_at is None or next_at > now:
@@ -468,6 +467,10 @@ class _Preemption:
     def _nominated(self) -> Iterator[Nominate]:
         for each in self._decisions.values():
             yield from nominate(each.plan.assignments, self._session.cycle)
+
+
+def _to_evict_for(failure: Failure) -> Failure:
+    return replace(failure, demand=part_to_evict_for(failure.demand))
 
 
 def _checked_at(nomination: Nomination) -> int:
