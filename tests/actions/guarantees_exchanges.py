@@ -56,7 +56,7 @@ def _wanted(world: World, queue: str, name: str) -> int:
     for work in world.works.values():
         if work.queue == queue:
             held = len(work.held)
-            waits = work.minimum if held < work.minimum and world.fits_empty(work) else held
+            waits = work.minimum if held < work.minimum and world.could_ever_start(work) else held
             total += work.each.get(name, 0) * waits
     return min(total, world.accounts[queue].limit.get(name, total))
 
@@ -231,7 +231,12 @@ def _breach_of_second(
     """No loser is below its share."""
     for queue in paths[1]:
         for name in counted:
-            left = world.use(queue, name, with_nominated=not is_strict) - _lost(world, gone, queue, name)
+            lost = _lost(world, gone, queue, name)
+            if not lost and not is_strict:
+                continue
+            left = world.use(queue, name, with_nominated=not is_strict) - lost
+            if is_strict and world.use(queue, name, with_nominated=False) <= shares[queue, name].high:
+                return f"{queue} is not above its share of {name}"
             if left < (shares[queue, name].high if is_strict else shares[queue, name].low):
                 return f"{queue} would be below its share of {name}"
     return ""
@@ -248,7 +253,10 @@ def is_whole(gone: Iterable[Unit], candidates: Iterable[Unit]) -> bool:
 
 
 def by_coverage(world: World, wish: Wish, spared: str | None) -> list[Unit]:
-    """Everything that is covered less than the wish under every reading, whole."""
+    """Everything that is covered less than the wish under every reading, whole.
+
+    Which of the surplus members of a gang are covered is open: if some are, none counts here.
+    """
     found = [
         unit
         for unit in world.all_units()
@@ -256,8 +264,13 @@ def by_coverage(world: World, wish: Wish, spared: str | None) -> list[Unit]:
         and all(mine > theirs for mine, theirs in degrees(world, wish, unit))
     ]
     known = {unit.key for unit in found}
-    short = {unit.work.id for unit in world.all_units() if unit.key not in known}
-    return [unit for unit in found if unit.is_surplus or unit.work.is_single or unit.work.id not in short]
+    spared_gangs = {unit.work.id for unit in world.all_units() if unit.key not in known}
+    partly = {unit.work.id for unit in world.all_units() if unit.is_surplus and unit.key not in known}
+    return [
+        unit
+        for unit in found
+        if unit.work.id not in (partly if unit.is_surplus else spared_gangs) or unit.work.is_single
+    ]
 
 
 def helps(world: World, wish: Wish, gone: Sequence[Unit]) -> bool:

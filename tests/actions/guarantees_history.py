@@ -63,7 +63,8 @@ class History:
     def play(self, cycles: int = LONG) -> "History":
         """Run cycles until nothing changes any more."""
         quiet = 0
-        for number in range(cycles):
+        self.is_at_rest = False
+        for number in range(len(self.cycles), len(self.cycles) + cycles):
             cycle = self._cycle(number)
             self.cycles.append(cycle)
             quiet = 0 if cycle.evicted or cycle.decided.placed() else quiet + 1
@@ -173,7 +174,7 @@ def findings(history: History) -> Iterator[Finding]:
     for cycle in history.cycles:
         yield from _allowed(cycle)
     if history.is_at_rest:
-        yield from _waits(history)
+        yield from _waits_or_is_forgotten(history)
 
 
 def _guarantees(history: History) -> Iterator[Finding]:
@@ -228,7 +229,7 @@ def _allowed_in_order(cycle: Cycle, world: World, order: Sequence[str]) -> Itera
             yield Finding("allowed", f"a victim of {name} is not preemptible")
         if others and (why := may_evict(world, wish, others, cycle.shares)):
             yield Finding("allowed", f"for {name}: {why}")
-        elif len(others) == len(gone) and others:
+        elif len(others) == len(gone) and others and not world.nominated:
             spared = cycle.preempted.get(wish.work.id)
             if instead := gentler(world, wish, others, spared):
                 yield Finding("gentler", f"for {name}: {_names(instead)} would keep guarantees")
@@ -254,6 +255,20 @@ def _units(world: World, uids: Sequence[str]) -> list[Unit]:
             surplus = [unit for unit in units if unit.is_surplus]
             found += surplus[len(surplus) - len(taken) :] if len(taken) <= len(surplus) else units
     return found
+
+
+def _waits_or_is_forgotten(history: History) -> Iterator[Finding]:
+    """Tell apart victims that are never allowed, and victims that are not searched any more."""
+    found = [*_waits(history)]
+    if any(each.property in ("right", "share") for each in found):
+        history.log.append("everything is searched again")
+        history.case.scenario.capacity_version += 1
+        again = {*_waits(history.play())}
+        yield from (
+            each if each in again else Finding(f"{each.property} is forgotten", each.text) for each in found
+        )
+        return
+    yield from found
 
 
 def _waits(history: History) -> Iterator[Finding]:

@@ -228,7 +228,7 @@ class World:
             amount = amounts[name]
         else:
             amount = sum(self.written(child, name, scope) for child in self.children(queue))
-        return min(amount, account.limit.get(name, amount))
+        return amount if scope else min(amount, account.limit.get(name, amount))
 
     def names_guarantee(self, queue: str, name: str, scope: Scope = ALL_NODES) -> bool:
         """Whether the queue, or for a parent some descendant, names a guarantee of the resource."""
@@ -393,10 +393,20 @@ class World:
     def could_ever_start(self, work: Work) -> bool:
         """Whether the minimum fits on the empty nodes and in the limits."""
         asked = work.amounts(work.minimum)
-        return self.fits_empty(work) and all(
+        return self.fits_empty(work) and self.could_ever_start_in_guarantee(work) and all(
             asked.get(name, 0) <= limit
             for queue in self.path(work.queue)
             for name, limit in self.accounts[queue].limit.items()
+        )
+
+    def could_ever_start_in_guarantee(self, work: Work) -> bool:
+        """Whether a gang that is not preemptible fits the guarantees as they are written."""
+        return work.is_preemptible or all(
+            work.each.get(name, 0) * work.minimum <= self.written(queue, name, scope)
+            for queue in self.path(work.queue)
+            for name in COUNTED
+            for scope in self.scopes()
+            if work.each.get(name, 0) and self.names_guarantee(queue, name, scope)
         )
 
     # --- placement --------------------------------------------------------------------------------------
