@@ -105,52 +105,55 @@ def _right_against(
     if sides is None:
         return None
     coverage = view.guarantees.coverage_after_start(beneficiary, sides.mine, sides.short)
-    requested = beneficiary.requested
-    right = _Right(requested, sides, coverage)
+    right = _Right(beneficiary.requested, sides, coverage)
     theirs = below_common_ancestor(queue, gang.queue, view)
     if coverage or beneficiary.is_surplus:
         return right
-    if not all(_exceeds_share(each, requested, view, held) for each in theirs):
+    if not all(_exceeds_share(each, right, view, held) for each in theirs):
         return right
     mine = below_common_ancestor(gang.queue, queue, view)
-    if all(_stays_within_share(each, requested, view) for each in mine):
+    if all(_stays_within_share(each, right, view) for each in mine):
         return replace(right, is_within_share=True)
-    if not all(_is_below_share(each, requested, view) for each in mine):
+    if not all(_is_below_share(each, right, view) for each in mine):
         return right
-    beyond = _beyond_share(theirs[0], requested, view, held)
+    beyond = _beyond_share(theirs[0], right, view, held)
     return replace(right, may_cross_share=True, spare={name: max(0, beyond[name]) for name in beyond})
 
 
-def _short(requested: Resources, queue: Queue, view: SessionView) -> list[str]:
+def _short(right: _Right, queue: Queue, view: SessionView) -> list[str]:
     """The requested resources for which shares of this queue count."""
     is_scarce = view.fair_shares.is_scarce
-    return [name for name, amount in sorted(requested.items()) if amount and is_scarce(name, queue.name)]
+    return [
+        name
+        for name, amount in sorted(right.requested.items())
+        if amount and (name in right.sides.short or is_scarce(name, queue.name))
+    ]
 
 
-def _stays_within_share(queue: Queue, requested: Resources, view: SessionView) -> bool:
+def _stays_within_share(queue: Queue, right: _Right, view: SessionView) -> bool:
     share, used = view.fair_shares.of(queue.name).fair_share, view.ledger.usage(queue.name)
     return all(
-        used.get(name, 0) + requested[name] <= share.get(name, 0) for name in _short(requested, queue, view)
+        used.get(name, 0) + right.requested[name] <= share.get(name, 0) for name in _short(right, queue, view)
     )
 
 
-def _is_below_share(queue: Queue, requested: Resources, view: SessionView) -> bool:
+def _is_below_share(queue: Queue, right: _Right, view: SessionView) -> bool:
     share, used = view.fair_shares.of(queue.name).fair_share, view.ledger.usage(queue.name)
-    return all(used.get(name, 0) < share.get(name, 0) for name in _short(requested, queue, view))
+    return all(used.get(name, 0) < share.get(name, 0) for name in _short(right, queue, view))
 
 
 def _beyond_share(
-    queue: Queue, requested: Resources, view: SessionView, held: Mapping[QueueName, Resources]
+    queue: Queue, right: _Right, view: SessionView, held: Mapping[QueueName, Resources]
 ) -> dict[str, int]:
     """By how much the queue exceeds its fair share of short resources; negative below it."""
     share, used = view.fair_shares.of(queue.name).fair_share, _evictable(queue, view, held)
-    return {name: used.get(name, 0) - share.get(name, 0) for name in _short(requested, queue, view)}
+    return {name: used.get(name, 0) - share.get(name, 0) for name in _short(right, queue, view)}
 
 
 def _exceeds_share(
-    queue: Queue, requested: Resources, view: SessionView, held: Mapping[QueueName, Resources]
+    queue: Queue, right: _Right, view: SessionView, held: Mapping[QueueName, Resources]
 ) -> bool:
-    return any(amount > 0 for amount in _beyond_share(queue, requested, view, held).values())
+    return any(amount > 0 for amount in _beyond_share(queue, right, view, held).values())
 
 
 def _limits_of(
@@ -163,13 +166,13 @@ def _limits_of(
     share, evictable = view.fair_shares.of(queue.name), _evictable(queue, view, held)
     is_hard = not right.coverage
     if is_hard:
-        beyond = _beyond_share(queue, right.requested, view, held)
+        beyond = _beyond_share(queue, right, view, held)
         if right.is_within_share:
             above = {name: amount - 1 for name, amount in beyond.items() if amount > 0}
             yield QueueEvictionLimit(queue.name, above, except_largest=True)
         else:
             yield QueueEvictionLimit(queue.name, {name: max(0, beyond[name]) for name in beyond})
-    counts = right.sides.short if is_hard else frozenset(right.requested)
+    counts = right.sides.short.union(_short(right, queue, view)) if is_hard else frozenset(right.requested)
     yield QueueEvictionLimit(queue.name, _beyond(evictable, share.guarantee, counts), is_hard=is_hard)
     for selector in view.ledger.guaranteed(queue.name):
         guarantee = view.fair_shares.of(queue.name, selector).guarantee

@@ -157,6 +157,19 @@ def test_guarantees_beyond_that_of_the_parent_are_scaled_down_proportionally() -
     }
 
 
+def test_pods_and_abundant_cores_do_not_bound_the_shares_of_children() -> None:
+    """The parent gets three of four devices, and with them 1.5 pods and a part of its cores."""
+    found = shares(
+        {"gpu": 6, "cpu": 1000, "pods": 100},
+        top=party(),
+        other=party({"gpu": 4, "cpu": 4, "pods": 4}),
+        a=party({"gpu": 1, "cpu": 40, "pods": 1}, parent="top"),
+        b=party({"gpu": 3, "cpu": 3, "pods": 1}, parent="top"),
+    )
+    assert found["top"]["gpu"] == 3
+    assert (found["a"]["gpu"], found["b"]["gpu"]) == (1, 2)
+
+
 def test_a_parent_without_a_guarantee_has_the_sum_of_its_children() -> None:
     assert guarantees(99, top=party(), a=guaranteed(6, "top"), b=guaranteed(3, "top"))["top"] == 9
     assert guarantees(6, top=party(), a=guaranteed(6, "top"), b=guaranteed(3, "top")) == {

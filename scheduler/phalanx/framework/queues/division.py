@@ -97,7 +97,7 @@ class _Division:
         shares = self._divided(None, guarantees, self._capacity)
         for name in self._downwards:
             guarantees |= self._scaled(self._below(name), guarantees[name])
-            shares |= self._divided(name, guarantees, shares[name])
+            shares |= self._divided(name, guarantees, self._for_children(name, shares[name]))
         return {
             name: QueueShare(
                 guarantees[name],
@@ -108,6 +108,21 @@ class _Division:
             )
             for name in self._downwards
         }
+
+    def _for_children(self, name: QueueName, share: Resources) -> Resources:
+        """The share that the children of a queue divide: their whole demand for what is not scarce.
+
+        The share of the queue may have less of it, if its demand is met in part for want of another resource.
+        """
+        demand = sum_of(self._totals[name].bundles.values())
+        return {
+            resource: max(amount, demand.get(resource, 0)) if self._is_abundant(resource) else amount
+            for resource, amount in share.items()
+        }
+
+    def _is_abundant(self, resource: str) -> bool:
+        demand = sum(self._totals[root].demand.get(resource, 0) for root in self._below(None))
+        return resource in IGNORED or demand <= self._capacity.get(resource, 0)
 
     def _below(self, name: QueueName | None) -> Sequence[QueueName]:
         return self._children.get(name, ())

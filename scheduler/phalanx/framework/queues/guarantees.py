@@ -24,7 +24,7 @@ from phalanx.model.gangs import Gang
 from phalanx.model.names import GangId, NodeName, PodUid, QueueName
 from phalanx.model.pods import Pod
 from phalanx.model.queues import Queue, Selector
-from phalanx.model.resources import Resources
+from phalanx.model.resources import NONE, Resources
 
 _NOT_RUNNING = 1 << 62
 """The start of a gang of which no member runs yet: after all others."""
@@ -137,10 +137,15 @@ class Guarantees:
     def usage_covered_less(
         self, gang: Gang, side: QueueName, short: frozenset[str], than: Coverage
     ) -> Iterator[Resources]:
-        """What the parts of a running gang use that are covered less: its minimum, and each other member."""
+        """What the parts of a gang use that are covered less: its minimum, and each other member.
+
+        A gang that this cycle places is not known yet: nothing, as one part.
+        """
         self._forget_outdated()
         units = self._units_of(gang)
-        return (unit.usage for unit in units if self._coverage_of(unit, side, short) < than)
+        if not units and than:
+            yield NONE
+        yield from (unit.usage for unit in units if self._coverage_of(unit, side, short) < than)
 
     def signature(self, gang: Gang) -> Hashable:
         """Equal for running gangs of one queue with the same coverage, whatever they are compared with."""
