@@ -112,30 +112,58 @@ def may_evict(world: World, wish: Wish, gone: Sequence[Unit], shares: Shares) ->
             rest.append(unit)
     if not rest:
         return ""
-    for counted in _counted(world, wish, rest):
+    readings = list(_counted(world, wish, rest, is_strict=False))
+    for counted in readings:
         if not _breach(world, wish, rest, gone, shares, counted, is_strict=False):
             return ""
     return "neither coverage nor fair shares allow it: " + "; ".join(
-        _breach(world, wish, rest, gone, shares, counted, is_strict=False)
-        for counted in _counted(world, wish, rest)
+        _breach(world, wish, rest, gone, shares, counted, is_strict=False) for counted in readings
     )
 
 
-def _counted(world: World, wish: Wish, gone: Sequence[Unit]) -> Iterator[frozenset[str]]:
-    """Yield each reading of the resources that count for fair shares."""
-    options: dict[str, set[bool]] = defaultdict(set)
-    for unit in gone:
-        for short in world.short_sets(wish.work, unit.work.queue):
-            for name in COUNTED:
-                options[name].add(name in short)
-                if any(
-                    name in world.accounts[queue].limit
-                    for queue in (*world.path(wish.work.queue), *world.path(unit.work.queue))
-                ):
-                    options[name].add(True)
+Counted = tuple[frozenset[str], frozenset[str]]
+"""The resources that count on the side that waits, and on the side that loses."""
+
+
+def _counted(world: World, wish: Wish, gone: Sequence[Unit], *, is_strict: bool) -> Iterator[Counted]:
+    """Yield each reading of the resources that count for fair shares.
+
+    Beyond a limit of its own, a resource counts for a queue although it is not short; strictly, it does not.
+    """
     asked = [name for name in COUNTED if wish.work.each.get(name, 0)]
-    for choice in product(*(sorted(options[name]) for name in asked)):
-        yield frozenset(name for name, counts in zip(asked, choice, strict=True) if counts)
+    here = _options(world, wish, gone, [wish.work.queue])
+    if is_strict:
+        for choice in product(*(sorted(here[0][name]) for name in asked)):
+            same = frozenset(name for name, counts in zip(asked, choice, strict=True) if counts)
+            yield same, same
+        return
+    there = _options(world, wish, gone, [unit.work.queue for unit in gone])
+    for mine in product(*(sorted(here[1][name]) for name in asked)):
+        for theirs in product(*(sorted(there[1][name]) for name in asked)):
+            yield (
+                frozenset(name for name, counts in zip(asked, mine, strict=True) if counts),
+                frozenset(name for name, counts in zip(asked, theirs, strict=True) if counts),
+            )
+
+
+Options = Mapping[str, set[bool]]
+
+
+def _options(
+    world: World, wish: Wish, gone: Sequence[Unit], queues: Sequence[str]
+) -> tuple[Options, Options]:
+    """Whether a resource counts: by shortness alone, and with limits of these queues and their ancestors."""
+    short: dict[str, set[bool]] = {name: set() for name in COUNTED}
+    for unit in gone:
+        for each in world.short_sets(wish.work, unit.work.queue):
+            for name in COUNTED:
+                short[name].add(name in each)
+    with_limits = {name: set(found) for name, found in short.items()}
+    for queue in queues:
+        for each in world.path(queue):
+            for name in world.accounts[each].limit:
+                with_limits[name].add(True)
+    return short, with_limits
 
 
 def _lost(world: World, gone: Iterable[Unit], queue: str, name: str) -> int:
@@ -146,13 +174,29 @@ def _lost(world: World, gone: Iterable[Unit], queue: str, name: str) -> int:
     )
 
 
+def _falls_below(world: World, gone: Sequence[Unit], queue: str, name: str, *, is_strict: bool) -> bool:
+    """Whether the queue is below its guarantee afterwards; strictly, also below that of a flavor."""
+    for scope in world.scopes() if is_strict else world.scopes()[:1]:
+        lost = sum(
+            unit.work.each.get(name, 0)
+            for unit in gone
+            if queue in world.path(unit.work.queue)
+            for pod in unit.pods
+            if pod.node and world.matches(pod.node, scope)
+        )
+        left = world.use(queue, name, scope, with_nominated=False) - lost
+        if lost and left < world.guarantee(queue, name, scope):
+            return True
+    return False
+
+
 def _breach(
     world: World,
     wish: Wish,
     by_share: Sequence[Unit],
     gone: Sequence[Unit],
     shares: Shares,
-    counted: frozenset[str],
+    counted: Counted,
     *,
     is_strict: bool,
 ) -> str:
@@ -163,17 +207,16 @@ def _breach(
     theirs = {
         queue for unit in by_share for queue in world.own_path(unit.work.queue, wish.work.queue)
     }
-    if not counted:
+    if not counted[1] or (is_strict and not counted[0]):
         return "no resource counts"
     for queue in mine:
-        for name in counted:
+        for name in counted[0]:
             share = shares[queue, name]
             if not world.use(queue, name) < (share.low if is_strict else share.high):
                 return f"{queue} is not below its share of {name}"
     for queue in theirs:
-        for name in counted:
-            lost = _lost(world, gone, queue, name)
-            if lost and world.use(queue, name, with_nominated=False) - lost < world.guarantee(queue, name):
+        for name in counted[1]:
+            if _falls_below(world, gone, queue, name, is_strict=is_strict):
                 return f"{queue} falls below its guarantee of {name}"
     first = _breach_of_first(world, wish, (mine, theirs), gone, shares, counted, is_strict)
     second = _breach_of_second(world, wish, (mine, theirs), gone, shares, counted, is_strict)
@@ -189,19 +232,19 @@ def _breach_of_first(
     paths: Paths,
     gone: Sequence[Unit],
     shares: Shares,
-    counted: frozenset[str],
+    counted: Counted,
     is_strict: bool,
 ) -> str:
     """The waiting side stays within its share; only the last gang may bring a loser below."""
     for queue in paths[0]:
-        for name in counted:
+        for name in counted[0]:
             share = shares[queue, name]
             after = world.use(queue, name) + wish.work.each.get(name, 0) * wish.pods
             if after > (share.low if is_strict else share.high):
                 return f"{queue} would be above its share of {name}"
     for queue in paths[1]:
         above = []
-        for name in counted:
+        for name in counted[1]:
             share = shares[queue, name]
             left = world.use(queue, name, with_nominated=not is_strict) - _lost(world, gone, queue, name)
             above.append(left + _largest(world, gone, queue, name, is_strict) > (share.high if is_strict else share.low))
@@ -225,12 +268,12 @@ def _breach_of_second(
     paths: Paths,
     gone: Sequence[Unit],
     shares: Shares,
-    counted: frozenset[str],
+    counted: Counted,
     is_strict: bool,
 ) -> str:
     """No loser is below its share."""
     for queue in paths[1]:
-        for name in counted:
+        for name in counted[1]:
             lost = _lost(world, gone, queue, name)
             if not lost and not is_strict:
                 continue
@@ -298,7 +341,7 @@ def promised_by_share(world: World, wish: Wish, spared: str | None, shares: Shar
     for gone in _subsets(candidates, list(world.all_units())):
         if helps(world, wish, gone) and all(
             not _breach(world, wish, gone, gone, shares, counted, is_strict=True)
-            for counted in _counted(world, wish, gone)
+            for counted in _counted(world, wish, gone, is_strict=True)
         ):
             return list(gone)
     return []
