@@ -66,9 +66,12 @@ class Builder:
         self.resources = kind.resources or choose([(GPU,), (GPU, CPU), (CPU,), (GPU, CPU)])
         self.case = Case(Scenario(), [])
         self.free: dict[str, dict[str, int]] = {}
+        self.whole: dict[str, dict[str, int]] = {}
         self.priorities = (0, 1, 2) if self._chance(kind.with_priorities, 2) else (0,)
         self.has_flavors = self._chance(kind.has_flavors, 6)
         self.total = 0
+        self.largest = 1
+        self.is_fitting = kind.is_fitting or choose([False, True])
 
     def _chance(self, fixed: bool | None, one_in: int) -> bool:
         return fixed if fixed is not None else self.choose([False] * (one_in - 1) + [True])
@@ -79,6 +82,7 @@ class Builder:
     def build(self) -> Case:
         self.nodes()
         leaves = self.queues()
+        self.borrowers = [self.choose(leaves), *leaves] if self.choose([False, True]) else [self.choose(leaves)]
         for index in range(self.choose([2, 3, 4, 5, 6, 7])):
             self.gang(f"g{index}", leaves)
         return self.case
@@ -96,8 +100,10 @@ class Builder:
                 has["gpu"] = 0
             name = f"{group}{index}"
             self.case.scenario.nodes(name, 1, labels={"group": group}, **has)
+            self.whole[f"{name}-0"] = {"gpu": has["gpu"], "cpu": has["cpu"]}
             self.free[f"{name}-0"] = {"gpu": has["gpu"], "cpu": has["cpu"]}
             self.total += amount
+            self.largest = max(self.largest, amount)
             self.say(f"node {name}-0: {has}")
 
     def queues(self) -> list[str]:
@@ -121,7 +127,7 @@ class Builder:
             "weight": self.choose([1, 1, 2, 3]),
             "reclaim_min_runtime_ms": self.choose([0] * 9 + [3]) * MINUTE,
         }
-        if self.choose([False] * 5 + [True]):
+        if self.choose([False] * 8 + [True]):
             what = self.choose(self.resources)
             fields["limit"] = {what: self.choose(range(1, self.total + 1)) * self.unit(what)}
         if self.has_flavors and self.choose([True, False]):
@@ -132,31 +138,35 @@ class Builder:
     def amounts(self, is_parent: bool) -> dict[str, int]:
         found: dict[str, int] = {}
         for what in self.resources if self.kind.has_guarantees else ():
-            most = self.total // 3 if self.kind.is_fitting else self.total + 1
-            if self.choose([True, True, False] if not is_parent else [True, False, False]):
-                found[what] = self.choose(range(most + 1)) * self.unit(what)
+            most = max(1, self.total // 2) if self.is_fitting else self.total + 1
+            if self.choose([True, True, True, False] if not is_parent else [True, False, False]):
+                found[what] = self.choose([*range(most + 1), *range(1, most + 1)]) * self.unit(what)
         return found
 
     def unit(self, what: str) -> int:
         return 1 if what == GPU else 1000
 
     def gang(self, name: str, leaves: Sequence[str]) -> None:
-        count = self.choose([1, 2, 3, 1, 1, 4, 6])
-        least = count if self.choose([True, True, False]) else self.choose(range(1, count + 1))
+        count = self.choose([1, 2, 1, 3, 1, 2, 4, 6])
         each = self.each()
+        groups = sorted({node[:-3] for node in self.whole})
         flavored = self.has_flavors and self.choose([True, False])
-        queue, priority = self.choose(leaves), self.choose(self.priorities)
+        selector = {"group": self.choose(groups)} if flavored else {}
+        if not self.choose([False] * 11 + [True]):
+            count = max(1, min(count, self.room(each, selector)))
+        least = count if self.choose([True, True, False]) else self.choose(range(1, count + 1))
+        priority = self.choose(self.priorities)
         disruption = Disruption(
             preemptible=False if self.kind.only_not_preemptible or self.choose([False] * 9 + [True]) else None,
             mode=self.choose([None] * 7 + ["Single"]),
             min_runtime=self.choose(["0m"] * 11 + ["3m"]),
         )
-        selector = {"group": self.choose(["fast", "n"])} if flavored else {}
         is_shy = self.choose([False] * 11 + [True])
         if disruption.preemptible is False and not self.kind.only_not_preemptible:
             on: list[str] = []
         else:
             on = self.place(count, least, each, selector)
+        queue = self.choose(self.borrowers if on else leaves)
         self.case.scenario.gang(
             name,
             count,
@@ -179,19 +189,28 @@ class Builder:
         )
         begin(self.case.scenario, self.case.scenario.now // 1000 - since)
 
+    def room(self, each: Mapping[str, int], selector: Mapping[str, str]) -> int:
+        """How many such pods fit on the empty nodes."""
+        return sum(
+            min(has[what] // amount for what, amount in each.items() if amount)
+            for node, has in self.whole.items()
+            if not selector or node.startswith(selector["group"])
+        )
+
     def each(self) -> dict[str, int]:
-        gpus = self.choose([1, 1, 2, 3, 4]) if GPU in self.resources else 0
-        cores = self.choose([1, 1, 2, 4]) if CPU in self.resources else 0
+        gpus = self.choose([1, 1, min(2, self.largest), self.largest]) if GPU in self.resources else 0
+        most = self.largest if len(self.resources) == 1 else 4
+        cores = self.choose([1, 1, min(2, most), most]) if CPU in self.resources else 0
         if len(self.resources) > 1:
-            gpus, cores = self.choose([(gpus, cores)] * 3 + [(0, cores), (gpus, 4 * cores)])
+            gpus, cores = self.choose([(gpus, cores)] * 4 + [(0, cores), (gpus, 4 * cores)])
         return {"gpu": gpus, "cpu": cores}
 
     def place(self, count: int, least: int, each: Mapping[str, int], selector: Mapping[str, str]) -> list[str]:
-        """Put the gang where capacity is free, or leave it waiting."""
+        """Put the gang where capacity is free, or leave it waiting. The first gangs mostly run."""
         on: list[str] = []
-        if self.kind.starts_empty or self.choose([False, True]):
+        if self.kind.starts_empty or self.choose([False, True, True]):
             return []
-        for node in sorted(self.free):
+        for node in sorted(self.free, reverse=self.choose([False, True])):
             while (
                 len(on) < count
                 and (not selector or node.startswith(selector["group"]))

@@ -215,8 +215,8 @@ def _breach(
             if not world.use(queue, name) < (share.low if is_strict else share.high):
                 return f"{queue} is not below its share of {name}"
     for queue in theirs:
-        for name in counted[1]:
-            if _falls_below(world, gone, queue, name, is_strict=is_strict):
+        for name in COUNTED if is_strict else counted[1]:
+            if wish.work.each.get(name, 0) and _falls_below(world, gone, queue, name, is_strict=is_strict):
                 return f"{queue} falls below its guarantee of {name}"
     first = _breach_of_first(world, wish, (mine, theirs), gone, shares, counted, is_strict)
     second = _breach_of_second(world, wish, (mine, theirs), gone, shares, counted, is_strict)
@@ -348,7 +348,7 @@ def promised_by_share(world: World, wish: Wish, spared: str | None, shares: Shar
 
 
 def gentler(world: World, wish: Wish, gone: Sequence[Unit], spared: str | None) -> list[Unit]:
-    """If these victims bring a queue below its guarantee: others by coverage that do not."""
+    """If these victims bring a queue below its guarantee: others by coverage that do not, and that run already."""
     if not any(
         world.use(queue, name, with_nominated=False) - _lost(world, gone, queue, name)
         < world.guarantee(queue, name)
@@ -358,7 +358,8 @@ def gentler(world: World, wish: Wish, gone: Sequence[Unit], spared: str | None) 
         for name in _surely_short(world, wish, unit)
     ):
         return []
-    for other in _subsets(by_coverage(world, wish, spared), list(world.all_units())):
+    candidates = [unit for unit in by_coverage(world, wish, spared) if all(pod.since for pod in unit.pods)]
+    for other in _subsets(candidates, list(world.all_units())):
         if _keeps_guarantees(world, wish, other) and helps(world, wish, other):
             return list(other)
     return []
