@@ -1,0 +1,129 @@
+"""Histories of random small clusters follow docs/guarantees.md, as the oracle beside reads it.
+
+`python -m tests.actions.guarantees_campaign` plays many more by seed.
+"""
+
+import copy
+
+from hypothesis import assume, given, note
+from hypothesis import strategies as st
+from msgspec.structs import replace
+from phalanx.model.names import QueueName
+
+from tests.actions.guarantees_cases import Case, Kind, cases, world_of
+from tests.actions.guarantees_history import (
+    Finding,
+    History,
+    bound_not_preemptible,
+    findings,
+    held_not_preemptible,
+)
+from tests.actions.guarantees_oracle import COUNTED, Work, World
+from tests.examples import holds
+
+CONTENDED = Kind(is_fitting=True, has_flavors=False)
+SURE_TO_HOLD = Kind(has_flavors=False, with_priorities=False)
+NOT_PREEMPTIBLE = Kind(only_not_preemptible=True, starts_empty=True, has_flavors=False)
+
+
+def contradictions(case: Case) -> list[Finding]:
+    """Play a case and describe it in the report of the test."""
+    for line in case.lines:
+        note(line)
+    history = History(case).play()
+    found = list(findings(history))
+    for line in history.log:
+        note(line)
+    return found
+
+
+@given(cases())
+@holds(15)
+def test_every_eviction_is_allowed_and_every_right_is_granted(case: Case) -> None:
+    assert contradictions(case) == []
+
+
+@given(cases(CONTENDED))
+@holds(15)
+def test_the_same_where_the_guarantees_of_siblings_are_small(case: Case) -> None:
+    assert contradictions(case) == []
+
+
+@given(cases(Kind(has_guarantees=False, has_flavors=False)))
+@holds(10)
+def test_the_same_where_only_fair_shares_count(case: Case) -> None:
+    assert contradictions(case) == []
+
+
+@given(cases(Kind(has_flavors=True)))
+@holds(10)
+def test_the_same_with_guarantees_of_flavors(case: Case) -> None:
+    assert contradictions(case) == []
+
+
+# --- one's own guarantee ----------------------------------------------------------------------------------
+
+
+@given(cases(SURE_TO_HOLD), st.data())
+@holds(10)
+def test_a_guarantee_never_delays_the_only_gang_of_its_queue(case: Case, data: st.DataObject) -> None:
+    """Several gangs of a queue can delay each other: a guarantee may let the first one of the order start sooner."""
+    world = world_of(case.scenario.snapshot())
+    alone = [work for work in world.works.values() if _is_alone(world, work)]
+    assume(alone)
+    work = data.draw(st.sampled_from(alone))
+    other = copy.deepcopy(case)
+    _guarantee(other, work)
+    plain, raised = History(case).play(), History(other).play()
+    name = work.name.removeprefix("team/")
+    note(f"{name}: {case.lines}\n{plain.log}\n{raised.log}")
+    never = len(plain.cycles) + len(raised.cycles)
+    assert raised.started.get(name, never) <= plain.started.get(name, never)
+
+
+def _is_alone(world: World, work: Work) -> bool:
+    """A preemptible gang that waits in a queue without others."""
+    same = [each for each in world.works.values() if each.queue == work.queue]
+    return len(same) == 1 and not work.held and work.is_preemptible
+
+
+def _guarantee(case: Case, work: Work) -> None:
+    """Guarantee the queue of the gang all that the gang requests."""
+    queue = case.scenario._queues[QueueName(work.queue)]
+    more = {
+        name: max(queue.guarantee.get(name, 0), amount * len(work.members))
+        for name, amount in work.each.items()
+        if amount
+    }
+    case.scenario._queues[queue.name] = replace(queue, guarantee={**queue.guarantee, **more})
+
+
+# --- gangs that are not preemptible -----------------------------------------------------------------------
+
+
+@given(cases(NOT_PREEMPTIBLE))
+@holds(15)
+def test_some_gang_that_is_not_preemptible_starts_if_one_fits_its_written_guarantee(case: Case) -> None:
+    for line in case.lines:
+        note(line)
+    world = world_of(case.scenario.snapshot())
+    could = [work.name for work in world.works.values() if world.could_ever_start(work)]
+    history = History(case).play()
+    note(f"could start: {could}; {history.log}")
+    assert bool(could) <= bool(history.started)
+    for queue in world.accounts:
+        for name in COUNTED:
+            if world.names_guarantee(queue, name):
+                assert held_not_preemptible(history.end, queue, name) <= world.written(queue, name)
+
+
+@given(cases(NOT_PREEMPTIBLE))
+@holds(15)
+def test_such_gangs_of_siblings_stay_within_what_their_parent_has(case: Case) -> None:
+    world = History(case).play().end
+    for queue in world.accounts:
+        for name in COUNTED:
+            if world.names_guarantee(queue, name):
+                bound = bound_not_preemptible(world, queue, name, ())
+                note(f"{queue}, {name}: {bound}")
+                assert held_not_preemptible(world, queue, name) <= max(bound, 0)
