@@ -26,6 +26,11 @@ def apply(cache: Cache, item: KubeObject) -> Changes:
     return cache.apply(Applied(item))
 
 
+def queues() -> tuple[KubeObject, ...]:
+    """Queues a and b, which accept all namespaces."""
+    return named("Queue", "a", spec={}), named("Queue", "b", spec={})
+
+
 def gpus(cache: Cache) -> dict[str, int]:
     """The used GPUs per node; usage per node and per queue must agree when all pods are ours."""
     snapshot = take_snapshot(cache)
@@ -494,14 +499,14 @@ def test_objects_that_count_as_new_capacity(item: KubeObject) -> None:
 
 
 def test_a_running_gang_that_changes_its_queue_frees_quota() -> None:
-    cache = new_cache(node("n1"), one_gpu(nodeName="n1", labels={label("queue"): "a"}))
+    cache = new_cache(*queues(), node("n1"), one_gpu(nodeName="n1", labels={label("queue"): "a"}))
     assert list(take_snapshot(cache).queue_usage) == ["a"]
     assert apply(cache, one_gpu(nodeName="n1", labels={label("queue"): "b"})).capacity_grew
     assert list(take_snapshot(cache).queue_usage) == ["b"]
 
 
 def test_the_queue_of_a_namespace_applies_to_its_gangs() -> None:
-    cache = new_cache(node("n1"), one_gpu(nodeName="n1"))
+    cache = new_cache(*queues(), node("n1"), one_gpu(nodeName="n1"))
     changes = apply(cache, named("Namespace", "team", labels={label("queue"): "a"}))
     assert changes.gangs == ("u",)
     assert list(take_snapshot(cache).queue_usage) == ["a"]
@@ -511,7 +516,8 @@ def test_the_queue_of_a_namespace_applies_to_its_gangs() -> None:
 
 def test_a_priority_class_may_be_created_after_objects_that_name_it() -> None:
     cache = new_cache(
-        pod_group(uid="G", priorityClassName="high"),
+        named("Queue", "trusted", spec={"maxPodGroupPriority": 1000}),
+        pod_group(uid="G", priorityClassName="high", queue="trusted"),
         one_gpu("a", uid="a", labels={label("pod-group"): "g"}),
         one_gpu("b", uid="b", priority=None, priorityClassName="high"),
     )

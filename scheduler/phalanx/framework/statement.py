@@ -152,6 +152,7 @@ class Statement:
                 domain=domain,
                 domain_labels=within,
                 node_labels=node_labels,
+                queue=gang.queue,
             )
         )
 
@@ -206,6 +207,7 @@ class Statement:
                     reason=reason,
                     message=message,
                     beneficiary=beneficiary,
+                    succeeded=gang.succeeded,
                 )
             )
 
