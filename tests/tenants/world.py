@@ -143,6 +143,7 @@ class Outcome:
         self.reasons = {each.group: each.reason.value for each in last.verdicts}
         self.verdicts = {each.group: each for each in last.verdicts}
         self.queues = last.queues
+        self.evictions = [evict for each in results for evict in each.evictions]
         self.placements = [place for each in results for place in each.placements]
 
 

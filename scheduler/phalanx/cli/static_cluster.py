@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable
+from datetime import UTC, datetime
 
 from msgspec.structs import replace
 
@@ -63,7 +64,8 @@ class StaticCluster:
         metadata = replace(
             pod.metadata, annotations={**pod.metadata.annotations, **bind_annotations(placement, bind)}
         )
-        status = replace(pod.status, phase=str(PodPhase.RUNNING))
+        started = datetime.fromtimestamp(self._now // 1000, UTC)
+        status = replace(pod.status, phase=str(PodPhase.RUNNING), start_time=started)
         running = replace(pod, metadata=metadata, spec=spec, status=status)
         self._pods[bind.pod] = running
         self._cache.apply(Applied(running))

@@ -8,14 +8,16 @@ Names are looked for in the finished text, so that the texts of all actions and 
 """
 
 import re
+from functools import partial
 from typing import Final
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from phalanx.cache.cache import Cache
 from phalanx.model.decisions import Evict
 from phalanx.model.gangs import Gang
-from phalanx.model.names import NodeName
+from phalanx.model.names import NO_QUEUE, NodeName, QueueName
 from phalanx.model.reasons import Evidence, Verdict
 
 _WORD: Final = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9._/]*[A-Za-z0-9])?")
@@ -25,6 +27,14 @@ _KIND: Final = re.compile(r"(?<![\w/.-])(gang|pod|node|Job|[A-Z][a-z]+(?:[A-Z][A
 """The word before a name that says what it is."""
 
 _REPEATED: Final = re.compile(r"\b(another (?:node|tenant's [A-Za-z]+))(?:(?:, | and )\1)+")
+
+
+class _Tenant(Struct, frozen=True):
+    """Who reads a text: gangs of this namespace, in this queue, with pods on these nodes."""
+
+    namespace: str
+    queue: QueueName = NO_QUEUE
+    nodes: frozenset[str] = frozenset()
 
 
 class TenantNames:
@@ -39,27 +49,28 @@ class TenantNames:
         """The verdict on the gang, for the gang's own objects."""
         if self._show_all:
             return verdict
-        evidence = tuple(
-            Evidence(self._shown(gang, each.subject), self._shown(gang, each.finding), each.count)
-            for each in verdict.evidence
-        )
+        shown = partial(self._shown, _tenant_of(gang))
         return replace(
             verdict,
-            message=self._shown(gang, verdict.message),
-            next_step=self._shown(gang, verdict.next_step),
-            evidence=evidence,
+            message=shown(verdict.message),
+            next_step=shown(verdict.next_step),
+            evidence=tuple(
+                Evidence(shown(each.subject), shown(each.finding), each.count) for each in verdict.evidence
+            ),
         )
 
     def eviction_message(self, evict: Evict) -> str:
         """The message of an eviction, for the evicted pod."""
+        if self._show_all:
+            return evict.message
         gang = self._cache.gang(evict.gang)
-        return evict.message if self._show_all or gang is None else self._shown(gang, evict.message)
+        return self._shown(_Tenant(evict.namespace) if gang is None else _tenant_of(gang), evict.message)
 
-    def _shown(self, gang: Gang, text: str) -> str:
+    def _shown(self, tenant: _Tenant, text: str) -> str:
         parts: list[str] = []
         end = 0
         for word in _WORD.finditer(text):
-            instead = self._instead(gang, word.group())
+            instead = self._instead(tenant, word.group())
             if instead is None:
                 continue
             before, kind = text[end : word.start()], "workload"
@@ -70,23 +81,27 @@ class TenantNames:
             end = word.end()
         return _REPEATED.sub(r"\1 and others", "".join([*parts, text[end:]])) if parts else text
 
-    def _instead(self, gang: Gang, word: str) -> str | None:
+    def _instead(self, tenant: _Tenant, word: str) -> str | None:
         """What to show instead of a word, with `kind` to fill in; None for a word that may be shown."""
         namespace, _, name = word.partition("/")
-        if name and self._is_of_other_tenant(gang, namespace, name):
+        if name and self._is_of_other_tenant(tenant, namespace, name):
             return "another tenant's {kind}"
         parts = word.split("/")
-        shown = ["…" if self._is_hidden_node(gang, NodeName(part)) else part for part in parts]
+        shown = ["…" if self._is_hidden_node(tenant, NodeName(part)) else part for part in parts]
         if shown == parts:
             return None
         return "another node" if len(parts) == 1 else "/".join(shown)
 
-    def _is_of_other_tenant(self, gang: Gang, namespace: str, name: str) -> bool:
-        if namespace == gang.namespace or not self._cache.has_namespace(namespace):
+    def _is_of_other_tenant(self, tenant: _Tenant, namespace: str, name: str) -> bool:
+        if namespace == tenant.namespace or not self._cache.has_namespace(namespace):
             return False
-        return self._cache.queue_of(namespace, name) != gang.queue
+        return not tenant.queue or self._cache.queue_of(namespace, name) != tenant.queue
 
-    def _is_hidden_node(self, gang: Gang, name: NodeName) -> bool:
-        if self._cache.node_state(name) is None or self._cache.uses_node(gang.queue, name):
+    def _is_hidden_node(self, tenant: _Tenant, name: NodeName) -> bool:
+        if self._cache.node_state(name) is None or name in tenant.nodes:
             return False
-        return all(pod.node != name for pod in gang.members)
+        return not tenant.queue or not self._cache.uses_node(tenant.queue, name)
+
+
+def _tenant_of(gang: Gang) -> _Tenant:
+    return _Tenant(gang.namespace, gang.queue, frozenset(pod.node for pod in gang.members if pod.node))
