@@ -2,7 +2,8 @@
 
 `preemptible: false` protects gangs as far as they fit, all together, into the written guarantees of their
 queue and its ancestors; the gangs that started first count first. So neither a change of a running gang nor a
-pod that was bound by hand is protected beyond. Queues without a guarantee do not limit it.
+pod that was bound by hand is protected beyond. If its queues have no guarantee, a gang is not protected from
+a gang that stays inside a guarantee of another queue, and is protected from all others.
 
 A minimum run time counts up to `disruption.maxMinRuntime` of the queue, so that no gang keeps borrowed
 capacity for longer. The longest `reclaim.minRuntime` of the queue and its ancestors protects the gang from
@@ -32,11 +33,11 @@ class DisruptionProtection(Plugin):
     name = "disruption"
 
     def __init__(self) -> None:
-        self._guaranteed: frozenset[GangId] | None = None
+        self._protected: dict[GangId, bool] | None = None
 
     def protected_until(self, victim: Gang, beneficiary: Gang, view: SessionView) -> int:
         """The earliest time (ms) of an eviction."""
-        if not victim.disruption.is_preemptible and victim.id in self._not_preemptible(view):
+        if self._is_never_evicted(victim, beneficiary, view):
             return NEVER
         path = view.queues.path(victim.queue)
         most = max_min_runtime_ms(path)
@@ -46,15 +47,22 @@ class DisruptionProtection(Plugin):
         running = _began(victim, view) + runtime if runtime else 0
         return max(running, _first_success(victim) + most if victim.is_finishing else 0)
 
-    def _not_preemptible(self, view: SessionView) -> frozenset[GangId]:
-        """The gangs with `preemptible: false` that the guarantees cover."""
-        if self._guaranteed is None:
-            self._guaranteed = frozenset(_covered(view))
-        return self._guaranteed
+    def _is_never_evicted(self, victim: Gang, beneficiary: Gang, view: SessionView) -> bool:
+        if victim.disruption.is_preemptible:
+            return False
+        if self._protected is None:
+            self._protected = dict(_covered(view))
+        has_guarantee = self._protected.get(victim.id)
+        if has_guarantee is None or has_guarantee:
+            return bool(has_guarantee)
+        return not _is_within_guarantee(beneficiary, victim, view)
 
 
-def _covered(view: SessionView) -> Iterator[GangId]:
-    """Take the gangs in the order of their starts, while they fit."""
+def _covered(view: SessionView) -> Iterator[tuple[GangId, bool]]:
+    """The gangs with `preemptible: false` that fit the guarantees, taken in the order of their starts.
+
+    Each with whether its queues have a guarantee for what it uses: of a device if it uses devices.
+    """
     gangs = [gang for gang in view.gangs.values() if not gang.disruption.is_preemptible and gang.nodes]
     held: dict[Account, Resources] = {}
     for gang in sorted(gangs, key=lambda each: (_began(each, view), each.created, each.id)):
@@ -62,7 +70,40 @@ def _covered(view: SessionView) -> Iterator[GangId]:
         after = _with(held, gang, view)
         if all(_fits(queue, after) for queue in path):
             held = after
-            yield gang.id
+            yield gang.id, _has_guarantee(gang, path)
+
+
+def _has_guarantee(gang: Gang, path: Iterable[Queue]) -> bool:
+    uses = {name for pod in gang.members if pod.holds_node for name in pod.shape.requests}
+    devices = {name for name in uses if "/" in name}
+    named = [queue.guarantee for queue in path]
+    named += [flavor.guarantee for queue in path for flavor in queue.flavors]
+    return any(guarantee.get(name) for guarantee in named for name in devices or uses)
+
+
+def _is_within_guarantee(gang: Gang, victim: Gang, view: SessionView) -> bool:
+    """Whether the waiting gang stays inside a guarantee below the common ancestor of both queues.
+
+    The guarantee must name what the gang requests, a device if it requests devices.
+    """
+    lacking = max(1, gang.min_member - gang.active)
+    requested = total_requests([pod for pod in gang.members if pod.is_waiting][:lacking])
+    shared = {queue.name for queue in view.queues.path(victim.queue)}
+    return any(
+        _is_inside(view.fair_shares.of(queue.name, selector).guarantee, used, requested)
+        for queue in view.queues.path(gang.queue)
+        if queue.name not in shared
+        for selector in (None, *view.ledger.guaranteed(queue.name))
+        for used in [view.ledger.usage(queue.name, selector)]
+    )
+
+
+def _is_inside(guarantee: Resources, used: Resources, requested: Resources) -> bool:
+    named = {name: amount for name, amount in requested.items() if amount and guarantee.get(name)}
+    needs_device = any("/" in name for name in requested)
+    if not named or (needs_device and not any("/" in name for name in named)):
+        return False
+    return all(used.get(name, 0) + amount <= guarantee[name] for name, amount in named.items())
 
 
 def _with(held: dict[Account, Resources], gang: Gang, view: SessionView) -> dict[Account, Resources]:

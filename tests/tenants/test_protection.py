@@ -104,6 +104,13 @@ def test_gangs_that_become_not_preemptible_while_they_run_are_protected_within_t
     assert world.pod("owner", "ns-y", gpus=4, queue="y").decide().evicted == {"new-0"}
 
 
+def test_not_preemptible_without_a_guarantee_protects_from_all_but_owners() -> None:
+    never = {"disruption": {"preemptible": False}}
+    assert evicts(lent(spec=never).decide())
+    borrower = lent(spec=never).queue("y", team="y", weight=100)
+    assert not evicts(borrower.decide())
+
+
 def test_a_succeeded_member_protects_the_others_for_ten_minutes() -> None:
     """A pod that ends at once would otherwise protect the gang for ever."""
     for minutes, expected in ((9, False), (11, True)):
