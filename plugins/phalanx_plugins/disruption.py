@@ -15,9 +15,10 @@ members, and it passes while no pod runs. The protection applies to evictions fo
 recovery of the gang itself.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from phalanx.framework.plugin import NEVER, Plugin
+from phalanx.framework.queues.guarantees import below_common_ancestor
 from phalanx.framework.queues.ledger import Account
 from phalanx.framework.statement import total_requests
 from phalanx.framework.view import SessionView
@@ -33,7 +34,7 @@ class DisruptionProtection(Plugin):
     name = "disruption"
 
     def __init__(self) -> None:
-        self._protected: dict[GangId, bool] | None = None
+        self._covered: frozenset[GangId] | None = None
 
     def protected_until(self, victim: Gang, beneficiary: Gang, view: SessionView) -> int:
         """The earliest time (ms) of an eviction."""
@@ -50,19 +51,16 @@ class DisruptionProtection(Plugin):
     def _is_never_evicted(self, victim: Gang, beneficiary: Gang, view: SessionView) -> bool:
         if victim.disruption.is_preemptible:
             return False
-        if self._protected is None:
-            self._protected = dict(_covered(view))
-        has_guarantee = self._protected.get(victim.id)
-        if has_guarantee is None or has_guarantee:
-            return bool(has_guarantee)
-        return not _is_within_guarantee(beneficiary, victim, view)
+        if self._covered is None:
+            self._covered = frozenset(_covered(view))
+        if victim.id not in self._covered:
+            return False
+        theirs = below_common_ancestor(victim.queue, beneficiary.queue, view)
+        return _has_guarantee(victim, theirs) or not _is_within_guarantee(beneficiary, victim, view)
 
 
-def _covered(view: SessionView) -> Iterator[tuple[GangId, bool]]:
-    """The gangs with `preemptible: false` that fit the guarantees, taken in the order of their starts.
-
-    Each with whether its queues have a guarantee for what it uses: of a device if it uses devices.
-    """
+def _covered(view: SessionView) -> Iterator[GangId]:
+    """The gangs with `preemptible: false` that fit the guarantees, taken in the order of their starts."""
     gangs = [gang for gang in view.gangs.values() if not gang.disruption.is_preemptible and gang.nodes]
     held: dict[Account, Resources] = {}
     for gang in sorted(gangs, key=lambda each: (_began(each, view), each.created, each.id)):
@@ -70,10 +68,11 @@ def _covered(view: SessionView) -> Iterator[tuple[GangId, bool]]:
         after = _with(held, gang, view)
         if all(_fits(queue, after) for queue in path):
             held = after
-            yield gang.id, _has_guarantee(gang, path)
+            yield gang.id
 
 
-def _has_guarantee(gang: Gang, path: Iterable[Queue]) -> bool:
+def _has_guarantee(gang: Gang, path: Collection[Queue]) -> bool:
+    """Whether one of the queues guarantees something that the gang uses, a device if it uses devices."""
     uses = {name for pod in gang.members if pod.holds_node for name in pod.shape.requests}
     devices = {name for name in uses if "/" in name}
     named = [queue.guarantee for queue in path]
@@ -88,11 +87,9 @@ def _is_within_guarantee(gang: Gang, victim: Gang, view: SessionView) -> bool:
     """
     lacking = max(1, gang.min_member - gang.active)
     requested = total_requests([pod for pod in gang.members if pod.is_waiting][:lacking])
-    shared = {queue.name for queue in view.queues.path(victim.queue)}
     return any(
         _is_inside(view.fair_shares.of(queue.name, selector).guarantee, used, requested)
-        for queue in view.queues.path(gang.queue)
-        if queue.name not in shared
+        for queue in below_common_ancestor(gang.queue, victim.queue, view)
         for selector in (None, *view.ledger.guaranteed(queue.name))
         for used in [view.ledger.usage(queue.name, selector)]
     )

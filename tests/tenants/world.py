@@ -30,6 +30,8 @@ class World:
 
     def __init__(self, gpus: int = 8, nodes: int = 1) -> None:
         self.objects: dict[tuple[str, str, str], KubeObject] = {}
+        self._pods: dict[tuple[str, str], dict[str, Any]] = {}
+        self._incarnations = 0
         for index in range(nodes):
             self.put(node(f"n{index}", status={"allocatable": {"cpu": "64", "pods": "110", GPU: str(gpus)}}))
 
@@ -81,6 +83,8 @@ class World:
         **spec: Any,
     ) -> Self:
         """A pod with a controller; with a node (`on`) it has been bound and running for `since` minutes."""
+        fields = {"gpus": gpus, "queue": queue, "group": group, "on": on, "since": since, "charged": charged}
+        self._pods[namespace, name] = {**fields, "labels": labels, "meta": meta, "status": status, **spec}
         own = {label("queue"): queue, label("pod-group"): group}
         at = ago(since)
         running = {
@@ -88,6 +92,7 @@ class World:
             "startTime": at,
             "conditions": [{"type": "PodScheduled", "status": "True", "lastTransitionTime": at}],
         }
+        about = {"creationTimestamp": at, **({"annotations": {CHARGED: charged}} if charged else {})}
         return self.put(
             any_pod(
                 name,
@@ -95,16 +100,16 @@ class World:
                 labels={**{key: value for key, value in own.items() if value}, **(labels or {})},
                 owner=f"job-{name}",
                 requests={GPU: gpus, "cpu": 1},
-                meta={
-                    "creationTimestamp": at,
-                    **({"annotations": {CHARGED: charged}} if charged else {}),
-                    **(meta or {}),
-                },
+                meta={**about, **(meta or {})},
                 status={**(running if on else {}), **(status or {})},
                 **({"nodeName": on} if on else {}),
                 **spec,
             )
         )
+
+    def edit_pod(self, name: str, namespace: str, **fields: Any) -> Self:
+        """Change fields of a pod."""
+        return self.pod(name, namespace, **{**self._pods[namespace, name], **fields})
 
     def pods(self, prefix: str, namespace: str, count: int, **fields: Any) -> Self:
         """Several equal pods."""
@@ -116,6 +121,19 @@ class World:
         """A scheduler that starts so many minutes from now."""
         now = int((NOW + timedelta(minutes=minutes)).timestamp() * 1000)
         return StaticCluster(self.objects.values(), config=config or SchedulerConfig(), now=now)
+
+    def carry_out(self, outcome: "Outcome", minutes: float) -> Self:
+        """Bound pods run since this time; the controllers of evicted pods create them again."""
+        for place in outcome.placements:
+            for bind in place.binds:
+                self.edit_pod(bind.name, bind.namespace, on=bind.node, since=-minutes, charged=place.queue)
+        for evict in outcome.evictions:
+            self._incarnations += 1
+            meta = {"uid": f"again-{self._incarnations}"}
+            self.edit_pod(
+                evict.name, evict.namespace, on="", charged="", status=None, meta=meta, since=-minutes
+            )
+        return self
 
     def charges(self) -> dict[str, int]:
         """GPUs that each queue is charged for, after a restart; "" for those that no queue is charged for."""
