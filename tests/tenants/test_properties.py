@@ -56,13 +56,15 @@ def clusters(draw: st.DrawFn) -> Cluster:
     while left and (not waiting or draw(st.booleans())):
         waiting.append(draw(st.integers(1, left)))
         left -= waiting[-1]
+    default_is_open, has_open = draw(st.booleans()), draw(st.booleans())
     return Cluster(
         guarantee=guarantee,
         their_guarantee=draw(st.integers(0, total - guarantee)),
         limit=draw(st.sampled_from([-1, 0, 1, 4])),
-        default_is_open=draw(st.booleans()),
-        has_parent=draw(st.booleans()),
-        has_open=draw(st.booleans()),
+        default_is_open=default_is_open,
+        # What a sibling borrows counts in the guarantee of the parent, on which v depends outside of it.
+        has_parent=not default_is_open and not has_open and draw(st.booleans()),
+        has_open=has_open,
         running=running,
         by_hand=draw(st.booleans()),
         waiting=tuple(waiting),
