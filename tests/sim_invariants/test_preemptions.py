@@ -144,6 +144,11 @@ def test_a_finishing_victim_violates_for_ten_minutes(minutes_ago: int, expected:
     assert verdicts(scenario, 1) == expected
 
 
+def test_a_victim_without_a_guarantee_may_be_evicted_for_another_queue() -> None:
+    scenario = cluster(queue="q", disruption=Disruption(preemptible=False)).queue("q")
+    assert verdicts(scenario, 0, 1, gpus=8) == []
+
+
 @pytest.mark.parametrize(("guarantee", "expected"), [(8, ["S22", "S22"]), (7, [])])
 def test_a_victim_that_is_not_preemptible_violates_within_its_guarantee(
     guarantee: int, expected: list[str]

@@ -79,7 +79,8 @@ class PreemptionsAreValid(Check):
             )
             return
         was_marked = any(pod.uid == eviction.pod and is_marked_for_eviction(pod) for pod in victim.members)
-        if not was_marked and (_is_never_evicted(victim, snapshot) or _is_finishing(victim, snapshot)):
+        never = all(_is_never_evicted(victim, gang, snapshot) for gang in helped)
+        if not was_marked and (never or _is_finishing(victim, snapshot)):
             self.violated(eviction.name, f"evicted although {victim} is finishing or not preemptible")
         allows = _may_move if eviction.reason == MOVED else _may_evict
         moving = {*snapshot.memory.moves, *result.memory.moves}
@@ -158,11 +159,18 @@ def _path(name: QueueName | None, queues: Mapping[QueueName, Queue]) -> list[Que
     return found
 
 
-def _is_never_evicted(victim: Gang, snapshot: Snapshot) -> bool:
-    """Whether it is not preemptible, and all such gangs of its queues are within their written guarantees."""
+def _is_never_evicted(victim: Gang, helped: Gang, snapshot: Snapshot) -> bool:
+    """Whether it is not preemptible, and all such gangs of its queues are within their written guarantees.
+
+    Without a guarantee of devices below the common ancestor, other queues with a guarantee may evict it.
+    """
     if victim.disruption.is_preemptible:
         return False
-    for name in _path(victim.queue, snapshot.queues):
+    path, shared = _path(victim.queue, snapshot.queues), _path(helped.queue, snapshot.queues)
+    own = [snapshot.queues[name] for name in path if name not in shared]
+    if victim.queue != helped.queue and not any(_guarantees_device(queue) for queue in own):
+        return False
+    for name in path:
         queue = snapshot.queues[name]
         held = total_requests(
             [
@@ -177,6 +185,11 @@ def _is_never_evicted(victim: Gang, snapshot: Snapshot) -> bool:
             if any(held.get(resource, 0) > amount for resource, amount in guarantee.items() if amount):
                 return False
     return True
+
+
+def _guarantees_device(queue: Queue) -> bool:
+    amounts = [queue.guarantee, *(flavor.guarantee for flavor in queue.flavors)]
+    return any("/" in name and amount for each in amounts for name, amount in each.items())
 
 
 def _is_finishing(victim: Gang, snapshot: Snapshot) -> bool:
