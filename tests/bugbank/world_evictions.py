@@ -27,8 +27,8 @@ EVICTIONS: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="a gang that is finishing is evicted for another",
         issues=("KAI #1968",),
-        module="phalanx.actions.preemption.victims",
-        edits={"session.gangs.values() if not gang.is_finishing]": "session.gangs.values()]"},
+        module="phalanx_plugins.disruption",
+        edits={"_first_success(victim) + most if victim.is_finishing else 0": "0"},
         caught_by=_play("a_finishing_gang_is_not_evicted"),
     ),
     Mutant(
