@@ -1,16 +1,18 @@
 """S22, S24: evictions for a beneficiary are allowed and sufficient, and respect PodDisruptionBudgets."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from math import inf
 from typing import Final
 
 from msgspec import Struct
-from phalanx.framework.evictions import is_marked_for_eviction
+from phalanx.framework.evictions import is_marked_for_eviction, surplus_members
 from phalanx.framework.statement import total_requests
+from phalanx.limits import MAX_MIN_RUNTIME_DEFAULT_MS
 from phalanx.model.decisions import CycleResult, Evict
 from phalanx.model.gangs import Gang
 from phalanx.model.gpu_shares import pod_usage
 from phalanx.model.memory import Move, Nomination
-from phalanx.model.names import GangId, NodeName, PodUid, QueueName
+from phalanx.model.names import DEFAULT_SCHEDULER_NAME, GangId, NodeName, PodUid, QueueName
 from phalanx.model.numa import is_numa_resource
 from phalanx.model.pods import Pod
 from phalanx.model.queues import Queue
@@ -32,9 +34,8 @@ MOVED: Final = "Consolidated"
 class PreemptionsAreValid(Check):
     """S22: victims may be evicted, their gangs stay complete or are evicted whole, and the beneficiary fits.
 
-    A victim has a lower priority in the same queue, or is in another queue, whose usage does not fall below
-    its guarantee. A moved victim has no higher priority than the beneficiary, and capacity is held for it
-    too. A victim is preemptible and not finishing, unless it was marked for eviction before. All members of
+    A victim has a lower priority in the same queue, or is in another queue, whose guarantee does not cover
+    it. A moved victim has no higher priority than the beneficiary, and capacity is held for it too. A victim is preemptible and not finishing, unless it was marked for eviction before. All members of
     its gang are evicted, or the remaining ones reach its minimum. On each node of the nomination, the free
     capacity, that of terminating pods and that of victims cover the usage of all beneficiaries there. Later,
     gangs of higher priority in the beneficiary's queue may use some of it.
@@ -78,7 +79,8 @@ class PreemptionsAreValid(Check):
             )
             return
         was_marked = any(pod.uid == eviction.pod and is_marked_for_eviction(pod) for pod in victim.members)
-        if not was_marked and (not victim.disruption.is_preemptible or victim.is_finishing):
+        never = all(_is_never_evicted(victim, gang, snapshot) for gang in helped)
+        if not was_marked and (never or _is_finishing(victim, snapshot)):
             self.violated(eviction.name, f"evicted although {victim} is finishing or not preemptible")
         allows = _may_move if eviction.reason == MOVED else _may_evict
         moving = {*snapshot.memory.moves, *result.memory.moves}
@@ -88,7 +90,11 @@ class PreemptionsAreValid(Check):
             self.violated(eviction.name, f"{eviction.beneficiary} may not evict {victim}")
 
     def _check_rest(self, gang: Gang, gone: set[PodUid]) -> None:
-        stay = [pod for pod in gang.members if pod.counts_for_gang and pod.uid not in gone]
+        stay = [
+            pod
+            for pod in gang.members
+            if pod.counts_for_gang and pod.uid not in gone and pod.scheduler_name == DEFAULT_SCHEDULER_NAME
+        ]
         holds = any(pod.holds_node for pod in stay)
         if holds and not gang.minimum.is_reached(stay) and gang.disruption.eviction_mode == "All":
             self.violated(str(gang), f"{len(stay)} members remain, fewer than its minimum")
@@ -114,8 +120,7 @@ class PreemptionsAreValid(Check):
                     self.violated(gang, f"nominated on {node}, which has {capacity} for {taken[node]}")
 
     def _check_guarantees(self, snapshot: Snapshot, result: CycleResult, preempting: Sequence[Evict]) -> None:
-        """Check that other queues keep their guarantees without victims and terminating pods."""
-        placed = {bind.pod for placement in result.placements for bind in placement.binds}
+        """Check that no gang is evicted for another queue that a guarantee of devices covers."""
         gone = {eviction.pod for eviction in preempting}
         helped = {str(gang): gang.queue for gang in snapshot.gangs.values()}
         exempt = {
@@ -123,25 +128,47 @@ class PreemptionsAreValid(Check):
             for eviction in preempting
             for name in _path(helped.get(eviction.beneficiary), snapshot.queues)
         }
-        left: dict[QueueName, Resources] = {}
-        lost: dict[QueueName, Resources] = {}
+        below: dict[QueueName, list[Gang]] = {}
         for gang in snapshot.gangs.values():
-            pods = [pod for pod in gang.members if (pod.holds_node and not pod.deleting) or pod.uid in placed]
-            remaining = total_requests([pod for pod in pods if pod.uid not in gone])
-            evicted = total_requests([pod for pod in pods if pod.uid in gone])
-            for name in _path(gang.queue, snapshot.queues) if pods else ():
-                left[name], lost[name] = (
-                    add(left.get(name, NONE), remaining),
-                    add(lost.get(name, NONE), evicted),
-                )
+            for name in _path(gang.queue, snapshot.queues) if gang.nodes else ():
+                below.setdefault(name, []).append(gang)
         for queue in snapshot.queues.values():
             if queue.name in exempt or result.queues[queue.name].unmet_guarantees:
                 continue
-            keeps = left.get(queue.name, NONE)
-            for resource, amount in queue.guarantee.items():
-                has = keeps.get(resource, 0)
-                if lost.get(queue.name, NONE).get(resource, 0) and has < amount:
-                    self.violated(queue.name, f"keeps {has} {resource} of its guarantee {amount}")
+            for gang in _covered(queue, below.get(queue.name, [])):
+                if {pod.uid for pod in _minimum(gang)} & gone:
+                    self.violated(queue.name, f"{gang} is evicted within the guarantee")
+
+
+def _covered(queue: Queue, gangs: Sequence[Gang]) -> list[Gang]:
+    """The gangs that fit in the guarantee of a device, in queue order; for a parent all of them or none."""
+    found: list[Gang] = []
+    for device, left in queue.guarantee.items():
+        users = [(gang, total_requests(_minimum(gang)).get(device, 0)) for gang in gangs]
+        users = sorted((each for each in users if each[1] and "/" in device), key=lambda each: _rank(each[0]))
+        is_parent = any(gang.queue != queue.name for gang, _ in users)
+        if is_parent and sum(amount for _, amount in users) > left:
+            continue
+        for gang, amount in users:
+            if amount <= left:
+                left -= amount
+                found.append(gang)
+    return found
+
+
+def _minimum(gang: Gang) -> list[Pod]:
+    """The members that hold nodes and stay, without those beyond the minimum."""
+    holders = [pod for pod in gang.members if pod.holds_node and not pod.deleting]
+    surplus = {pod.uid for pod in surplus_members(gang, holders)}
+    return [pod for pod in holders if pod.uid not in surplus]
+
+
+def _rank(gang: Gang) -> tuple[bool, int, float, int, str, str]:
+    began = min(
+        (pod.running_since for pod in gang.members if pod.running_since and pod.holds_node), default=inf
+    )
+    is_preemptible = gang.disruption.is_preemptible
+    return (is_preemptible, -gang.priority, began, gang.created, gang.namespace, gang.name)
 
 
 def _path(name: QueueName | None, queues: Mapping[QueueName, Queue]) -> list[QueueName]:
@@ -151,6 +178,47 @@ def _path(name: QueueName | None, queues: Mapping[QueueName, Queue]) -> list[Que
         found.append(name)
         name = queues[name].parent
     return found
+
+
+def _is_never_evicted(victim: Gang, helped: Gang, snapshot: Snapshot) -> bool:
+    """Whether it is not preemptible, and all such gangs of its queues are within their written guarantees.
+
+    Without a guarantee of devices below the common ancestor, other queues with a guarantee may evict it.
+    """
+    if victim.disruption.is_preemptible:
+        return False
+    path, shared = _path(victim.queue, snapshot.queues), _path(helped.queue, snapshot.queues)
+    own = [snapshot.queues[name] for name in path if name not in shared]
+    if victim.queue != helped.queue and not any(_guarantees_device(queue) for queue in own):
+        return False
+    for name in path:
+        queue = snapshot.queues[name]
+        held = total_requests(
+            [
+                pod
+                for gang in snapshot.gangs.values()
+                if not gang.disruption.is_preemptible and name in _path(gang.queue, snapshot.queues)
+                for pod in gang.members
+                if pod.holds_node
+            ]
+        )
+        for guarantee in (queue.guarantee, *(flavor.guarantee for flavor in queue.flavors)):
+            if any(held.get(resource, 0) > amount for resource, amount in guarantee.items() if amount):
+                return False
+    return True
+
+
+def _guarantees_device(queue: Queue) -> bool:
+    amounts = [queue.guarantee, *(flavor.guarantee for flavor in queue.flavors)]
+    return any("/" in name and amount for each in amounts for name, amount in each.items())
+
+
+def _is_finishing(victim: Gang, snapshot: Snapshot) -> bool:
+    """Whether its first succeeded member ended so recently that the gang is not evicted."""
+    ends = [pod.ran[1] * 1000 for pod in victim.members if pod.ran is not None]
+    bounds = [snapshot.queues[name].max_min_runtime_ms for name in _path(victim.queue, snapshot.queues)]
+    most = min((bound for bound in bounds if bound is not None), default=MAX_MIN_RUNTIME_DEFAULT_MS)
+    return bool(ends) and snapshot.now < min(ends) + most
 
 
 def _may_evict(gang: Gang, victim: Gang) -> bool:
