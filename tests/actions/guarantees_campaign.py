@@ -25,6 +25,8 @@ def main() -> None:
         found = list(findings(history))
         if found:
             counts["cases with a finding"] += 1
+        if seed % 500 == 499:
+            print(f"... up to seed {seed}: {dict(sorted(counts.items()))}", flush=True)
         for name in sorted({each.property for each in found}):
             counts[name] += 1
             if counts[name] <= options.show and (not options.only or name == options.only):

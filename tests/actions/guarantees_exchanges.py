@@ -7,7 +7,7 @@ from itertools import combinations, product
 
 from msgspec import Struct
 
-from tests.actions.guarantees_oracle import COUNTED, Coverage, Unit, Work, World
+from tests.actions.guarantees_oracle import ALL_NODES, COUNTED, Coverage, Scope, Unit, Work, World
 
 SEARCHED = 9
 """Units among which all subsets are tried."""
@@ -78,9 +78,42 @@ def is_untouchable(world: World, unit: Unit, wish: Wish, spared: str | None = No
     since = [pod.since for pod in work.held if pod.since]
     return (
         work.queue == wish.work.queue
-        or not work.is_preemptible
+        or (not work.is_preemptible and names_what_it_uses(world, work))
         or work.id == spared
         or (bool(since) and runtime > 0 and min(since) * 1000 + runtime > world.now)
+    )
+
+
+def names_what_it_uses(world: World, work: Work) -> bool:
+    """Whether a guarantee on its path names a resource that the gang uses."""
+    return any(
+        world.names_guarantee(queue, name, scope)
+        for queue in world.path(work.queue)
+        for name in COUNTED
+        for scope in world.scopes()
+        if work.each.get(name, 0)
+    )
+
+
+def is_kept(world: World, work: Work) -> bool:
+    """Whether a gang that is not preemptible is surely protected: all such gangs fit what is written."""
+    return names_what_it_uses(world, work) and all(
+        held_not_preemptible(world, queue, name, scope) <= world.written(queue, name, scope)
+        for queue in world.path(work.queue)
+        for name in COUNTED
+        for scope in world.scopes()
+        if work.each.get(name, 0) and world.names_guarantee(queue, name, scope)
+    )
+
+
+def held_not_preemptible(world: World, queue: str, name: str, scope: Scope = ALL_NODES) -> int:
+    """What gangs hold that are not preemptible."""
+    return sum(
+        work.each.get(name, 0)
+        for work in world.below(queue)
+        if not work.is_preemptible
+        for pod in work.held
+        if pod.node and world.matches(pod.node, scope)
     )
 
 
@@ -106,6 +139,8 @@ def may_evict(world: World, wish: Wish, gone: Sequence[Unit], shares: Shares) ->
         found = degrees(world, wish, unit)
         if all(theirs == Coverage.FULL for _, theirs in found):
             return f"{unit.work.name} is covered fully"
+        if not unit.work.is_preemptible and is_kept(world, unit.work):
+            return f"{unit.work.name} is not preemptible"
         if not any(mine > theirs for mine, theirs in found):
             if not any(mine == theirs == Coverage.NONE for mine, theirs in found):
                 return f"{unit.work.name} is not covered less: {found}"
@@ -305,6 +340,7 @@ def by_coverage(world: World, wish: Wish, spared: str | None) -> list[Unit]:
         for unit in world.all_units()
         if not is_untouchable(world, unit, wish, spared)
         and all(mine > theirs for mine, theirs in degrees(world, wish, unit))
+        and (unit.work.is_preemptible or all(mine == Coverage.FULL for mine, _ in degrees(world, wish, unit)))
     ]
     known = {unit.key for unit in found}
     spared_gangs = {unit.work.id for unit in world.all_units() if unit.key not in known}
@@ -336,6 +372,7 @@ def promised_by_share(world: World, wish: Wish, spared: str | None, shares: Shar
         unit
         for unit in world.all_units()
         if not is_untouchable(world, unit, wish, spared)
+        and unit.work.is_preemptible
         and all(mine == theirs == Coverage.NONE for mine, theirs in degrees(world, wish, unit))
     ]
     for gone in _subsets(candidates, list(world.all_units())):

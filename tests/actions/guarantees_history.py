@@ -15,6 +15,7 @@ from tests.actions.guarantees_exchanges import (
     Wish,
     fair_shares,
     gentler,
+    held_not_preemptible,
     may_evict,
     promised_by_coverage,
     promised_by_share,
@@ -232,8 +233,6 @@ def _allowed_in_order(cycle: Cycle, world: World, order: Sequence[str]) -> Itera
         wish = cycle.wishes[name]
         gone = _units(world, cycle.evicted[name])
         others = [unit for unit in gone if unit.work.queue != wish.work.queue]
-        if others and any(not unit.work.is_preemptible for unit in others):
-            yield Finding("allowed", f"a victim of {name} is not preemptible")
         if others and (why := may_evict(world, wish, others, cycle.shares)):
             yield Finding("allowed", f"for {name}: {why}")
         elif len(others) == len(gone) and others and not world.nominated:
@@ -323,14 +322,3 @@ def bound_not_preemptible(world: World, queue: str, name: str, scope: tuple[tupl
         return world.guarantee(queue, name, scope)
     others = sum(held_not_preemptible(world, each, name, scope) for each in siblings if each != queue)
     return min(world.written(queue, name, scope), total - others)
-
-
-def held_not_preemptible(world: World, queue: str, name: str, scope: tuple[tuple[str, str], ...] = ()) -> int:
-    """What gangs hold that are not preemptible."""
-    return sum(
-        work.each.get(name, 0)
-        for work in world.below(queue)
-        if not work.is_preemptible
-        for pod in work.held
-        if pod.node and world.matches(pod.node, scope)
-    )

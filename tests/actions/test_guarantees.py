@@ -5,20 +5,23 @@
 
 import copy
 
+import pytest
 from hypothesis import assume, given, note
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from phalanx.model.names import QueueName
+from phalanx.model.resources import GPU
 
-from tests.actions.guarantees_cases import Case, Kind, cases, world_of
+from tests.actions.guarantees_cases import Case, Kind, begin, cases, world_of
+from tests.actions.guarantees_exchanges import held_not_preemptible
 from tests.actions.guarantees_history import (
     Finding,
     History,
     bound_not_preemptible,
     findings,
-    held_not_preemptible,
 )
 from tests.actions.guarantees_oracle import COUNTED, Work, World
+from tests.builders import Scenario
 from tests.examples import holds
 
 CONTENDED = Kind(is_fitting=True, has_flavors=False)
@@ -127,3 +130,23 @@ def test_such_gangs_of_siblings_stay_within_what_their_parent_has(case: Case) ->
                 bound = bound_not_preemptible(world, queue, name, ())
                 note(f"{queue}, {name}: {bound}")
                 assert held_not_preemptible(world, queue, name) <= max(bound, 0)
+
+
+# --- found on paper ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.xfail(strict=True, reason="a gang of higher priority takes what was freed for a covered gang")
+@pytest.mark.parametrize("guarantee", [0, 2])
+def test_a_large_gang_of_higher_priority_does_not_use_a_small_one_as_bait(guarantee: int) -> None:
+    """Each queue has a gang of 2 GPUs on one node, within its right, and one of 4 pods of 1 GPU beyond it."""
+    scenario = Scenario().nodes("big", 1, gpu=2).nodes("small", 2, gpu=1)
+    for queue in "ab":
+        scenario.queue(queue, guarantee={GPU: guarantee} if guarantee else {})
+    on = ["big-0", "big-0", "small-0", "small-1"]
+    for queue in "ab":
+        common = {"cpu": 0, "memory": 0, "queue": queue}
+        scenario.gang(f"{queue}-high", 4, gpu=1, priority=9, on=on if queue == "a" else [], **common)
+        scenario.gang(f"{queue}-low", 1, gpu=2, **common)
+    begin(scenario)
+    history = History(Case(scenario, [])).play()
+    assert {each.property for each in findings(history)} & {"finite", "twice"} == set()
