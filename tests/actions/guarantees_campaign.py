@@ -1,6 +1,6 @@
 """Random histories by seed: how many contradict docs/guarantees.md, by property.
 
-    python -m tests.actions.guarantees_campaign --first 0 --cases 10000 [--show 3] [--only right]
+python -m tests.actions.guarantees_campaign --first 0 --cases 10000 [--show 3] [--only right]
 """
 
 import argparse

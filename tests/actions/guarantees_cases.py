@@ -1,4 +1,4 @@
-"""Random small clusters with guarantees, as a hypothesis strategy and by seed; and their translation for the oracle."""
+"""Random small clusters with guarantees, as a strategy and by seed; and their translation for the oracle."""
 
 import random
 from collections.abc import Mapping, Sequence
@@ -82,7 +82,9 @@ class Builder:
     def build(self) -> Case:
         self.nodes()
         leaves = self.queues()
-        self.borrowers = [self.choose(leaves), *leaves] if self.choose([False, True]) else [self.choose(leaves)]
+        self.borrowers = (
+            [self.choose(leaves), *leaves] if self.choose([False, True]) else [self.choose(leaves)]
+        )
         for index in range(self.choose([2, 3, 4, 5, 6, 7])):
             self.gang(f"g{index}", leaves)
         return self.case
@@ -157,7 +159,9 @@ class Builder:
         least = count if self.choose([True, True, False]) else self.choose(range(1, count + 1))
         priority = self.choose(self.priorities)
         disruption = Disruption(
-            preemptible=False if self.kind.only_not_preemptible or self.choose([False] * 9 + [True]) else None,
+            preemptible=False
+            if self.kind.only_not_preemptible or self.choose([False] * 9 + [True])
+            else None,
             mode=self.choose([None] * 7 + ["Single"]),
             min_runtime=self.choose(["0m"] * 11 + ["3m"]),
         )
@@ -182,10 +186,14 @@ class Builder:
             **({"preemption_policy": "Never"} if is_shy else {}),
         )
         since = self.choose([0, 60, 120]) if on else 0
+        marks = [
+            *(["Single"] if disruption.mode else []),
+            *(["not preemptible"] if disruption.preemptible is False else []),
+            *(["preempts nobody"] if is_shy else []),
+        ]
         self.say(
-            f"{name}: {least} of {count} pods of {each} in {queue}, priority {priority}, on {on} since -{since} s, "
-            f"{'Single, ' if disruption.mode else ''}{'not preemptible, ' if disruption.preemptible is False else ''}"
-            f"{disruption.min_runtime}, {selector}{', Never' if is_shy else ''}"
+            f"{name}: {least} of {count} pods of {each} in {queue}, priority {priority}, "
+            f"on {on} since -{since} s, minimum run time {disruption.min_runtime}, {selector} {marks}"
         )
         begin(self.case.scenario, self.case.scenario.now // 1000 - since)
 
@@ -205,7 +213,9 @@ class Builder:
             gpus, cores = self.choose([(gpus, cores)] * 4 + [(0, cores), (gpus, 4 * cores)])
         return {"gpu": gpus, "cpu": cores}
 
-    def place(self, count: int, least: int, each: Mapping[str, int], selector: Mapping[str, str]) -> list[str]:
+    def place(
+        self, count: int, least: int, each: Mapping[str, int], selector: Mapping[str, str]
+    ) -> list[str]:
         """Put the gang where capacity is free, or leave it waiting. The first gangs mostly run."""
         on: list[str] = []
         if self.kind.starts_empty or self.choose([False, True, True]):
@@ -258,7 +268,9 @@ def world_of(snapshot: Snapshot, nominated: Mapping[str, int] | None = None) -> 
         for name, state in snapshot.nodes.items()
     ]
     accounts = [_account(queue) for queue in snapshot.queues.values()]
-    return World(snapshot.now, machines, accounts, [_work(gang) for gang in snapshot.gangs.values()], nominated)
+    return World(
+        snapshot.now, machines, accounts, [_work(gang) for gang in snapshot.gangs.values()], nominated
+    )
 
 
 def _account(queue: Queue) -> Account:

@@ -1,4 +1,4 @@
-"""Which evictions for a gang of another queue docs/guarantees.md allows, and which it promises; see the oracle."""
+"""Which evictions for gangs of other queues docs/guarantees.md allows and promises; see the oracle."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -69,7 +69,7 @@ class Wish(Struct, frozen=True):
 
 
 def is_untouchable(world: World, unit: Unit, wish: Wish, spared: str | None = None) -> bool:
-    """Whether no rule at all lets this gang evict it for another queue. `spared`: a gang it must not evict."""
+    """Whether no rule lets this gang evict it for another queue. `spared`: a gang it must not evict."""
     work = unit.work
     runtime = max(
         work.min_runtime_ms,
@@ -203,9 +203,7 @@ def _options(
 
 def _lost(world: World, gone: Iterable[Unit], queue: str, name: str) -> int:
     return sum(
-        unit.work.each.get(name, 0) * len(unit.pods)
-        for unit in gone
-        if queue in world.path(unit.work.queue)
+        unit.work.each.get(name, 0) * len(unit.pods) for unit in gone if queue in world.path(unit.work.queue)
     )
 
 
@@ -236,12 +234,8 @@ def _breach(
     is_strict: bool,
 ) -> str:
     """Return the condition of the exchange that is not met; empty if all are."""
-    mine = {
-        queue for unit in by_share for queue in world.own_path(wish.work.queue, unit.work.queue)
-    }
-    theirs = {
-        queue for unit in by_share for queue in world.own_path(unit.work.queue, wish.work.queue)
-    }
+    mine = {queue for unit in by_share for queue in world.own_path(wish.work.queue, unit.work.queue)}
+    theirs = {queue for unit in by_share for queue in world.own_path(unit.work.queue, wish.work.queue)}
     if not counted[1] or (is_strict and not counted[0]):
         return "no resource counts"
     for queue in mine:
@@ -282,7 +276,10 @@ def _breach_of_first(
         for name in counted[1]:
             share = shares[queue, name]
             left = world.use(queue, name, with_nominated=not is_strict) - _lost(world, gone, queue, name)
-            above.append(left + _largest(world, gone, queue, name, is_strict) > (share.high if is_strict else share.low))
+            above.append(
+                left + _largest(world, gone, queue, name, is_strict)
+                > (share.high if is_strict else share.low)
+            )
         if not (all(above) if is_strict else any(above)):
             return f"{queue} was not above its share before the last gang"
     return ""
@@ -385,7 +382,7 @@ def promised_by_share(world: World, wish: Wish, spared: str | None, shares: Shar
 
 
 def gentler(world: World, wish: Wish, gone: Sequence[Unit], spared: str | None) -> list[Unit]:
-    """If these victims bring a queue below its guarantee: others by coverage that do not, and that run already."""
+    """If these victims bring a queue below its guarantee: others that do not, and that run already."""
     if not any(
         world.use(queue, name, with_nominated=False) - _lost(world, gone, queue, name)
         < world.guarantee(queue, name)

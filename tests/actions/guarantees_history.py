@@ -1,4 +1,4 @@
-"""Histories of small clusters with constant demand, and every way in which they contradict docs/guarantees.md."""
+"""Histories of small clusters with constant demand, and how they contradict docs/guarantees.md."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -189,7 +189,9 @@ def _guarantees(history: History) -> Iterator[Finding]:
                 yield Finding("scaled", f"guarantee of {queue}, {name}: {mine}, reported {theirs}")
             share = cycle.shares[queue, name]
             if share.low != share.high and _is_plain(world):
-                yield Finding("shares", f"share of {queue}, {name}: {share}, reported {report.fair_share.get(name, 0)}")
+                yield Finding(
+                    "shares", f"share of {queue}, {name}: {share}, reported {report.fair_share.get(name, 0)}"
+                )
 
 
 def _is_plain(world: World) -> bool:
@@ -210,7 +212,9 @@ def _twice(history: History) -> Iterator[Finding]:
                     lost[work.name, pod.index] += 1
     if lost and max(lost.values()) > 1:
         worst = max(lost, key=lambda each: lost[each])
-        yield Finding("twice", f"pod {worst[1]} of {worst[0]} is evicted {lost[worst]} times for other queues")
+        yield Finding(
+            "twice", f"pod {worst[1]} of {worst[0]} is evicted {lost[worst]} times for other queues"
+        )
 
 
 def _allowed(cycle: Cycle) -> Iterator[Finding]:
@@ -315,7 +319,7 @@ def may_start(world: World, wish: Wish) -> bool:
 
 
 def bound_not_preemptible(world: World, queue: str, name: str, scope: tuple[tuple[str, str], ...]) -> int:
-    """What such gangs may hold: where guarantees do not fit, what those of siblings leave, as far as written."""
+    """What such gangs may hold. If guarantees do not fit: what those of siblings leave, as far as written."""
     siblings = world.children(world.accounts[queue].parent)
     total = sum(world.guarantee(each, name, scope) for each in siblings)
     if total == sum(world.written(each, name, scope) for each in siblings):

@@ -1,8 +1,8 @@
 """What docs/guarantees.md says, written a second time for small clusters with uniform gangs.
 
-Nothing is taken from the scheduler: guarantees, coverage, short resources and fair shares are computed here from queues,
-gangs and nodes, by counting pods one by one. Where the page leaves something open, both readings are kept: what *must*
-happen holds under every reading, what *may* happen under some.
+Nothing is taken from the scheduler: guarantees, coverage, short resources and fair shares are computed here
+from queues, gangs and nodes, by counting pods one by one. Where the page leaves something open, both readings
+are kept: what *must* happen holds under every reading, what *may* happen under some.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -99,7 +99,7 @@ ALL_NODES: Scope = ()
 
 
 class Unit(Struct, frozen=True):
-    """Pods that are covered, and evicted, together: the minimum of a gang, one surplus pod, or one pod of a Single gang."""
+    """Pods that are covered and evicted together: a minimum, one surplus pod, or one pod of a Single gang."""
 
     work: Work
     pods: tuple[Member, ...]
@@ -145,9 +145,7 @@ class World:
         self._covered: dict[tuple[str, str, Scope], set[tuple[str, ...]]] = {}
         self._guarantee: dict[tuple[str, Scope], dict[str, int]] = {}
 
-    def changed(
-        self, *, without: Iterable[str] = (), nominated: Mapping[str, int] | None = None
-    ) -> "World":
+    def changed(self, *, without: Iterable[str] = (), nominated: Mapping[str, int] | None = None) -> "World":
         """The same moment without these pods, and with more nominated gangs."""
         gone = set(without)
         works = [
@@ -195,9 +193,7 @@ class World:
 
     def capacity(self, name: str, scope: Scope = ALL_NODES) -> int:
         """What all nodes of the scope have."""
-        return sum(
-            each.has.get(name, 0) for each in self.machines.values() if self.matches(each.name, scope)
-        )
+        return sum(each.has.get(name, 0) for each in self.machines.values() if self.matches(each.name, scope))
 
     def use(self, queue: str, name: str, scope: Scope = ALL_NODES, *, with_nominated: bool = True) -> int:
         """What the pods of the queue and its descendants hold, and what is being freed for them."""
@@ -221,7 +217,7 @@ class World:
     # --- guarantees -------------------------------------------------------------------------------------
 
     def written(self, queue: str, name: str, scope: Scope = ALL_NODES) -> int:
-        """The guarantee as written, at most the limit; a parent that names none has the sum of its children."""
+        """The guarantee as written, up to the limit; a parent that names none has the sum of its children."""
         account = self.accounts[queue]
         amounts = account.flavors.get(scope, {}) if scope else account.guarantee
         if name in amounts:
@@ -343,7 +339,7 @@ class World:
         return sorted(set(found))
 
     def _is_short_beside_devices(self, name: str, waiting: Work, is_generous: bool) -> bool:
-        """Whether the nodes with the device lack it for this gang; generous: for all that wait with devices."""
+        """Whether the nodes with the device lack it for this gang; generous: for all that wait."""
         for device in DEVICES:
             if not waiting.each.get(device, 0):
                 continue
@@ -367,7 +363,7 @@ class World:
         return (len(work.members) if is_generous else max(work.minimum, len(work.held))) - len(work.held)
 
     def _demand(self, queue: str | None, name: str, is_generous: bool) -> int:
-        """What pods hold and what waits, within limits. Generous: surplus counts, and gangs beyond a limit."""
+        """What pods hold and what waits, within limits. Generous: with surplus and gangs beyond a limit."""
         total = sum(
             self._wants(work, is_generous) * work.each.get(name, 0)
             for work in self.works.values()
@@ -393,10 +389,14 @@ class World:
     def could_ever_start(self, work: Work) -> bool:
         """Whether the minimum fits on the empty nodes and in the limits."""
         asked = work.amounts(work.minimum)
-        return self.fits_empty(work) and self.could_ever_start_in_guarantee(work) and all(
-            asked.get(name, 0) <= limit
-            for queue in self.path(work.queue)
-            for name, limit in self.accounts[queue].limit.items()
+        return (
+            self.fits_empty(work)
+            and self.could_ever_start_in_guarantee(work)
+            and all(
+                asked.get(name, 0) <= limit
+                for queue in self.path(work.queue)
+                for name, limit in self.accounts[queue].limit.items()
+            )
         )
 
     def could_ever_start_in_guarantee(self, work: Work) -> bool:
@@ -412,7 +412,7 @@ class World:
     # --- placement --------------------------------------------------------------------------------------
 
     def free(self, without: Iterable[str] = ()) -> dict[str, dict[str, int]]:
-        """What is free on each node if these pods are gone; capacity that is being freed for others is not."""
+        """What is free on each node if these pods are gone."""
         gone = set(without)
         left = {name: dict(machine.has) for name, machine in self.machines.items()}
         for work in self.works.values():

@@ -70,7 +70,7 @@ def test_the_same_with_guarantees_of_flavors(case: Case) -> None:
 @given(cases(SURE_TO_HOLD), st.data())
 @holds(10)
 def test_a_guarantee_never_delays_the_only_gang_of_its_queue(case: Case, data: st.DataObject) -> None:
-    """Several gangs of a queue can delay each other: a guarantee may let the first one of the order start sooner."""
+    """Several gangs of a queue can delay each other: a guarantee may let the first one start sooner."""
     world = world_of(case.scenario.snapshot())
     alone = [work for work in world.works.values() if _is_alone(world, work)]
     assume(alone)
