@@ -182,7 +182,7 @@ def _is_never_evicted(victim: Gang, helped: Gang, snapshot: Snapshot) -> bool:
             ]
         )
         for guarantee in (queue.guarantee, *(flavor.guarantee for flavor in queue.flavors)):
-            if any(held.get(resource, 0) > amount for resource, amount in guarantee.items() if amount):
+            if any(held.get(resource, 0) > amount for resource, amount in guarantee.items()):
                 return False
     return True
 
