@@ -79,7 +79,7 @@ def keeps_its_guarantee(known: Tenancy, decided: Decided, queue: QueueName) -> N
 
 
 def may_be_covered(known: Tenancy, decided: Decided, gang: Gang, victims: Iterable[QueueName]) -> bool:
-    """Whether the gang is within a guarantee when it starts, if its own queues lose all their victims first."""
+    """Whether the gang is within a guarantee if its own queues lose all their victims before it starts."""
     members = {pod.uid for pod in gang.members}
     for victim in victims:
         side = known.unshared_path(gang.queue, victim)[-1]

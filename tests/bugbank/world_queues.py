@@ -141,7 +141,9 @@ QUEUES: Final[tuple[Mutant, ...]] = (
         issues=("Kueue #13734", "Kueue #13656"),
         module="phalanx.cache.cluster_objects",
         edits={
-            "        log.mark_capacity_grew()\n        self._namespace_changed(": "        self._namespace_changed("
+            "        log.mark_capacity_grew()\n        self._namespace_changed(": (
+                "        self._namespace_changed("
+            )
         },
         caught_by=Played("plays_world_queues:a_namespace_becomes_selected"),
     ),
