@@ -164,6 +164,7 @@ class _Preemption:
                 decided=now,
                 causes=decision.causes,
                 passed=decision.passed,
+                queue=decision.demand.gang.queue,
                 until=now + self._retry.nomination_ms,
                 attempts=self._known.attempts(gang_id) + 1,
             )
