@@ -113,7 +113,7 @@ def _with(held: dict[Account, Resources], gang: Gang, view: SessionView) -> dict
 
 
 def _fits(queue: Queue, held: dict[Account, Resources]) -> bool:
-    """Whether the amounts are within the guarantees that the queue names, on all nodes and per flavor."""
+    """Whether the amounts are within the guarantees of the queue, on all nodes and per flavor; 0 is one."""
     if not _within(held.get((queue.name, None), NONE), [queue.guarantee]):
         return False
     selectors = {flavor.node_selector for flavor in queue.flavors}
@@ -127,12 +127,8 @@ def _fits(queue: Queue, held: dict[Account, Resources]) -> bool:
 
 
 def _within(held: Resources, guarantees: Iterable[Resources]) -> bool:
-    return all(
-        held.get(name, 0) <= amount
-        for guarantee in guarantees
-        for name, amount in guarantee.items()
-        if amount
-    )
+    named = [item for guarantee in guarantees for item in guarantee.items()]
+    return all(held.get(name, 0) <= amount for name, amount in named)
 
 
 def _began(gang: Gang, view: SessionView) -> int:

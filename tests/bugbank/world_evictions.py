@@ -63,7 +63,9 @@ EVICTIONS: Final[tuple[Mutant, ...]] = (
         name="a nomination on a lost node is kept",
         issues=("kubernetes #95752",),
         module="phalanx.actions.preemption.nominations",
-        edits={"gang in session.gangs and self._is_usable(each)": "gang in session.gangs"},
+        edits={
+            "now < each.until and self._is_usable(gang, each)": "now < each.until and gang in session.gangs"
+        },
         caught_by=_play("a_nomination_ends_when_its_node_is_lost"),
     ),
     Mutant(

@@ -117,8 +117,7 @@ def abuses(draw: st.DrawFn, cluster: Cluster) -> list[Abuse]:
     for number in range(draw(st.integers(1, 8))):
         namespace = draw(st.sampled_from(["ns-x", "ns-x2", "ns-z"]))
         kind = draw(st.sampled_from(["pods", "group", "group"]))
-        # A gang that exceeds the guarantee of its queue cannot be reclaimed below it, a rule of its own.
-        size = draw(st.integers(1, 1 if cluster.their_guarantee else 3))
+        size = draw(st.integers(1, 3))
         nodes = []
         for _ in range(size):
             node = draw(st.integers(-1, NODES - 1))

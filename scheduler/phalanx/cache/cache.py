@@ -209,6 +209,10 @@ class Cache:
         self._refresh()
         return self._gangs.uses_node(queue, node)
 
+    def has_node(self, name: NodeName) -> bool:
+        """Whether the node exists."""
+        return name in self._nodes.nodes()
+
     def has_namespace(self, name: str) -> bool:
         """Whether the namespace exists."""
         return name in self._cluster_objects.namespaces.by_name()

@@ -67,19 +67,26 @@ class TenantNames:
         return self._shown(_Tenant(evict.namespace) if gang is None else _tenant_of(gang), evict.message)
 
     def _shown(self, tenant: _Tenant, text: str) -> str:
+        """The text without names that the tenant may not see. Most texts have none."""
+        hidden = {
+            word: instead
+            for word in set(_WORD.findall(text))
+            if (instead := self._instead(tenant, word)) is not None
+        }
+        if not hidden:
+            return text
         parts: list[str] = []
         end = 0
         for word in _WORD.finditer(text):
-            instead = self._instead(tenant, word.group())
-            if instead is None:
+            if word.group() not in hidden:
                 continue
             before, kind = text[end : word.start()], "workload"
             named = _KIND.search(before)
             if named is not None:
                 before, kind = before[: named.start()], named.group(1)
-            parts += [before, instead.format(kind=kind)]
+            parts += [before, hidden[word.group()].format(kind=kind)]
             end = word.end()
-        return _REPEATED.sub(r"\1 and others", "".join([*parts, text[end:]])) if parts else text
+        return _REPEATED.sub(r"\1 and others", "".join([*parts, text[end:]]))
 
     def _instead(self, tenant: _Tenant, word: str) -> str | None:
         """What to show instead of a word, with `kind` to fill in; None for a word that may be shown."""
@@ -98,7 +105,7 @@ class TenantNames:
         return not tenant.queue or self._cache.queue_of(namespace, name) != tenant.queue
 
     def _is_hidden_node(self, tenant: _Tenant, name: NodeName) -> bool:
-        if self._cache.node_state(name) is None or name in tenant.nodes:
+        if not self._cache.has_node(name) or name in tenant.nodes:
             return False
         return not tenant.queue or not self._cache.uses_node(tenant.queue, name)
 

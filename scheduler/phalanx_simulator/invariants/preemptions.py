@@ -35,8 +35,9 @@ class PreemptionsAreValid(Check):
     """S22: victims may be evicted, their gangs stay complete or are evicted whole, and the beneficiary fits.
 
     A victim has a lower priority in the same queue, or is in another queue, whose guarantee does not cover
-    it. A moved victim has no higher priority than the beneficiary, and capacity is held for it too. A victim is preemptible and not finishing, unless it was marked for eviction before. All members of
-    its gang are evicted, or the remaining ones reach its minimum. On each node of the nomination, the free
+    it. A moved victim has no higher priority than the beneficiary, and capacity is held for it too. A victim
+    is preemptible and not finishing, unless it was marked for eviction before. All members of its gang are
+    evicted, or the remaining ones reach its minimum. On each node of the nomination, the free
     capacity, that of terminating pods and that of victims cover the usage of all beneficiaries there. Later,
     gangs of higher priority in the beneficiary's queue may use some of it.
     """
@@ -203,7 +204,7 @@ def _is_never_evicted(victim: Gang, helped: Gang, snapshot: Snapshot) -> bool:
             ]
         )
         for guarantee in (queue.guarantee, *(flavor.guarantee for flavor in queue.flavors)):
-            if any(held.get(resource, 0) > amount for resource, amount in guarantee.items() if amount):
+            if any(held.get(resource, 0) > amount for resource, amount in guarantee.items()):
                 return False
     return True
 

@@ -6,7 +6,7 @@ to the others (`water_filling.py`). Guarantees of siblings that add up to more t
 than the capacity, are scaled down in proportion, to whole units. Other amounts are rounded down.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from math import floor
 from typing import Final
@@ -116,13 +116,28 @@ class _Division:
         """
         demand = sum_of(self._totals[name].bundles.values())
         return {
-            resource: max(amount, demand.get(resource, 0)) if self._is_abundant(resource) else amount
+            resource: max(amount, demand.get(resource, 0)) if self._is_abundant(resource, name) else amount
             for resource, amount in share.items()
         }
 
-    def _is_abundant(self, resource: str) -> bool:
+    def _is_abundant(self, resource: str, name: QueueName) -> bool:
+        """Whether the capacity, and the limits of the queue's ancestors, satisfy everybody's demand."""
         demand = sum(self._totals[root].demand.get(resource, 0) for root in self._below(None))
-        return resource in IGNORED or demand <= self._capacity.get(resource, 0)
+        return resource in IGNORED or (
+            demand <= self._capacity.get(resource, 0)
+            and not any(self._exceeds_limit(above, resource) for above in self._above(name))
+        )
+
+    def _exceeds_limit(self, name: QueueName, resource: str) -> bool:
+        demand = self._totals[name].demand.get(resource, 0)
+        return demand > self._participants[name].limit.get(resource, demand)
+
+    def _above(self, name: QueueName) -> Iterator[QueueName]:
+        """The ancestors of a queue."""
+        parent = self._participants[name].parent
+        while parent is not None:
+            yield parent
+            parent = self._participants[parent].parent
 
     def _below(self, name: QueueName | None) -> Sequence[QueueName]:
         return self._children.get(name, ())

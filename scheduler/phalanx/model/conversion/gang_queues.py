@@ -40,10 +40,10 @@ def gang_queue(
         return GangQueue(named)
     if charged in started_in:
         return GangQueue(
-            charged, None, f"queue {named} counts when the gang starts again; it runs in queue {charged}"
+            charged, None, f"queue {named} counts when the gang starts again, it runs in queue {charged}"
         )
     to = f"queue {charged}" if charged else "no queue"
-    return GangQueue(charged, named, f"queue {named} does not accept the gang; {to} is charged for it")
+    return GangQueue(charged, named, f"queue {named} does not accept the gang, {to} is charged for it")
 
 
 def _named(members: Sequence[Pod], group: PodGroup | None, rules: QueueRules) -> QueueName:

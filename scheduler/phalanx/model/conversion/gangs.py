@@ -67,7 +67,7 @@ def _gang(key: GangKey, members: tuple[Pod, ...], context: GangContext) -> Gang:
     group = context.group
     identity = gang_id(key, group)
     queue = gang_queue(members, group, context.rules, scheduler_name=context.scheduler_name)
-    queue_max = context.rules.max_pod_group_priority(queue.charged)
+    queue_max = context.rules.max_pod_group_priority(queue.charged) if group is not None else None
     level, priority_hint = gang_priority(members, group, context.classes, queue_max)
     runtime_hint = _runtime_hint(group, queue.charged, context.rules)
     min_member = _min_member(key, members, group)
