@@ -204,6 +204,25 @@ def _sum(parts: list[Resources], name: str) -> int:
     return sum(part.get(name, 0) for part in parts)
 
 
+def is_scarce(
+    name: str,
+    queue: QueueName | None,
+    parties: Mapping[QueueName, Participant],
+    found: Mapping[QueueName, QueueShare],
+    capacity: Resources,
+) -> bool:
+    """Whether more is demanded than exists, or than a queue of the path allows."""
+    roots = [found[each] for each in parties if parties[each].parent is None]
+    if _sum([share.demand for share in roots], name) > capacity.get(name, 0):
+        return True
+    while queue is not None:
+        demand = found[queue].demand.get(name, 0)
+        if demand > parties[queue].limit.get(name, demand):
+            return True
+        queue = parties[queue].parent
+    return False
+
+
 @holds(60)
 @given(trees())
 def test_shares_keep_demands_guarantees_limits_and_parents(
@@ -218,7 +237,8 @@ def test_shares_keep_demands_guarantees_limits_and_parents(
             kept = found[parent].guarantee if parent else capacity
             due = found[parent].fair_share if parent else capacity
             assert _sum([share.guarantee for share in below], name) <= kept.get(name, 0)
-            assert _sum([share.fair_share for share in below], name) <= due.get(name, 0)
+            if parent is None or is_scarce(name, parent, parties, found, capacity):
+                assert _sum([share.fair_share for share in below], name) <= due.get(name, 0)
         for queue, share in found.items():
             due, demand = share.fair_share.get(name, 0), share.demand.get(name, 0)
             assert min(demand, share.guarantee.get(name, 0)) <= due <= demand
@@ -438,3 +458,27 @@ def test_the_cost_of_applying_limits_is_linear() -> None:
         return counted(lambda: divide({QueueName("a"): queue}, asked))
 
     assert calls(400) < 3 * calls(200)
+
+
+def test_a_limit_makes_a_resource_scarce_for_all_queues_below() -> None:
+    """The GPUs of the cluster are enough, but the limit of the tree is 2; each subtree gets 1."""
+    found = shares(
+        {"gpu": 10},
+        top=party(limit={"gpu": 2}),
+        left=party(parent="top"),
+        right=party(parent="top"),
+        l=party({"gpu": 2}, parent="left"),
+        r=party({"gpu": 2}, parent="right"),
+    )
+    assert found == {name: {"gpu": 2 if name == "top" else 1} for name in ("top", "left", "right", "l", "r")}
+
+
+def test_what_a_limit_does_not_name_stops_nobody_below() -> None:
+    """The limit of 2 GPUs lets half of the pods start: either child may still use both GPUs."""
+    found = shares(
+        {"gpu": 10, "pods": 100},
+        top=party(limit={"gpu": 2}),
+        a=party({"gpu": 1, "pods": 3}, parent="top"),
+        b=party({"gpu": 3, "pods": 1}, parent="top"),
+    )
+    assert (found["a"]["gpu"], found["b"]["gpu"]) == (1, 1)
