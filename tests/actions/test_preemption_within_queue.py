@@ -10,7 +10,7 @@ from tests.builders import Scenario
 
 
 def two_queues(guarantee: int) -> Scenario:
-    """Each queue has a gang of 2 GPUs for one node, and one of 4 GPUs, of higher priority, beyond its share."""
+    """Each queue has a gang of 2 GPUs for one node, and one of 4 GPUs and higher priority: too large."""
     scenario = Scenario().nodes("big", gpu=2).nodes("small", 2, gpu=1)
     for queue in "ab":
         scenario.queue(queue, guarantee={GPU: guarantee} if guarantee else {})
