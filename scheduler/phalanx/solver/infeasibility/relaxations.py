@@ -81,7 +81,7 @@ class Relaxation(Struct, frozen=True):
 
 
 def apply_relaxation(problem: PlacementProblem, change: Relaxation) -> PlacementProblem:
-    """Return the changed problem."""
+    """Return the changed problem. It must have no tightness term: the change may move or add room."""
     match change.kind:
         case RelaxationKind.WIDEN_LEVEL | RelaxationKind.PREFER_LEVEL | RelaxationKind.RAISE_BUDGET:
             return with_rules(problem, {change.rule: partial(_changed, change)})
