@@ -1,61 +1,79 @@
 """Compares certificates with a search over all placements, on random small clusters.
 
-    python -m bench.certificates [--cases N] [--first SEED] [--make KIND]
+    python -m bench.certificates [--cases N] [--first SEED] [--kind KIND]
 
 Each case is decided by `phalanx decide`; each certificate of its placements is compared with the objective as
-docs/objects.md defines it and with all placements that are possible (tests/certificates). Prints one line per
-kind of case, and the first disagreements with their seeds.
+docs/objects.md defines it and with all placements that are possible (tests/certificates). So is what verdicts
+say of the number and the cost of victims and of moves, with all sets of gangs. Prints one line per kind of
+case, and the first disagreements with their seeds. "wrong" counts statements with any disagreement, "notBest"
+those that are called proven although something is better.
 """
 
 import argparse
 import sys
 from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
+from tests.certificates import move_cases, victim_cases
 from tests.certificates.cases import MAKES, drawn
 from tests.certificates.compare import Checked, checked
 
 SHOWN = 10
 
+COLUMNS = ("cases", "statements", "wrong", "proven", "optimal", "notBest", "placements")
+
+Check = Callable[[int], Sequence[Checked]]
+
+
+def _of_kind(number: int, seed: int) -> Sequence[Checked]:
+    return checked(drawn(seed * len(MAKES) + number))
+
+
+KINDS: Mapping[str, Check] = {
+    **{make.__name__: partial(_of_kind, number) for number, make in enumerate(MAKES)},
+    "victims": lambda seed: victim_cases.checked(victim_cases.drawn(seed)),
+    "moves": lambda seed: move_cases.checked(move_cases.drawn(seed)),
+}
+
 
 def main() -> int:
-    """Exit code 1 if a certificate is wrong."""
+    """Exit code 1 if a statement is wrong."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--cases", type=int, default=2_000)
+    parser.add_argument("--cases", type=int, default=200, help="cases of each kind")
     parser.add_argument("--first", type=int, default=0, help="the first seed")
-    parser.add_argument("--make", choices=[make.__name__ for make in MAKES], help="only cases of this kind")
+    parser.add_argument("--kind", choices=[*KINDS], action="append", help="only cases of this kind")
     options = parser.parse_args()
-    count: dict[str, Counter[str]] = {make.__name__: Counter() for make in MAKES}
+    total: Counter[str] = Counter()
     wrong: list[str] = []
-    for seed in range(options.first, options.first + options.cases):
-        make = MAKES[seed % len(MAKES)].__name__
-        if options.make in (None, make):
-            found = checked(drawn(seed))
-            count[make] += _counted(found)
-            wrong += [f"{make} {seed}: {error}" for each in found for error in each.errors]
-    _show(count)
+    print(f"{'':<16}" + " ".join(f"{column:>12}" for column in COLUMNS))
+    for kind in options.kind or KINDS:
+        count: Counter[str] = Counter()
+        for seed in range(options.first, options.first + options.cases):
+            found = KINDS[kind](seed)
+            count += _counted(found)
+            wrong += [f"{kind} {seed}: {error}" for each in found for error in each.errors]
+        total += count
+        _show(kind, count)
+    _show("all", total)
     print("\n".join(wrong[:SHOWN]))
     return 1 if wrong else 0
 
 
-def _counted(found: list[Checked]) -> Counter[str]:
+def _counted(found: Sequence[Checked]) -> Counter[str]:
     return Counter(
         cases=1,
-        certificates=len(found),
+        statements=len(found),
         wrong=sum(bool(each.errors) for each in found),
         proven=sum(each.proven for each in found),
         optimal=sum(each.optimal for each in found),
+        notBest=sum(each.proven and not each.optimal for each in found),
         placements=sum(each.compared for each in found),
     )
 
 
-def _show(count: dict[str, Counter[str]]) -> None:
-    columns = ("cases", "certificates", "wrong", "proven", "optimal", "placements")
-    print(f"{'':<16}" + " ".join(f"{column:>12}" for column in columns))
-    total: Counter[str] = Counter()
-    for make, row in count.items():
-        total += row
-        print(f"{make:<16}" + " ".join(f"{row[column]:>12}" for column in columns))
-    print(f"{'all':<16}" + " ".join(f"{total[column]:>12}" for column in columns))
+def _show(kind: str, row: Counter[str]) -> None:
+    print(f"{kind:<16}" + " ".join(f"{row[column]:>12}" for column in COLUMNS), flush=True)
 
 
 if __name__ == "__main__":

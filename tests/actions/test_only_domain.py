@@ -50,13 +50,6 @@ def test_a_gang_is_placed_in_the_domain_with_the_least_room_that_fits_it(
         assert not (must and placed)
 
 
-def test_a_limit_decides_how_many_pods_the_domain_must_fit() -> None:
-    """The limit allows two of the four pods: the rack with room for two is the tightest."""
-    cluster = _cluster([("a/1", 4), ("a/2", 2)]).queue("q", limit={GPU: 2})
-    outcome = cluster.gang("work", 4, min=1, gpu=1, preferred="rack", queue="q").decide()
-    assert outcome.where("work") == {"n1": 2}
-
-
 def test_the_problem_contains_only_the_nodes_of_that_rack() -> None:
     cluster = _cluster([("a/1", 3), ("a/1", 3), ("a/2", 2), ("b/1", 3)])
     assert {each.path for each in classes(cluster.gang("g", 3, gpu=1, required="rack"))} == {("b", "1")}

@@ -92,18 +92,25 @@ def _occupants(rng: random.Random, nodes: Sequence[Node]) -> list[Pod]:
             if node.shared_gpus:
                 amounts.pop(GPU)
             kind = Kind(tuple(sorted((name, need) for name, need in amounts.items() if need)))
-            _add_if_it_fits(found, nodes, node, Pod(f"other-{len(found)}", kind, node=node.name))
+            add_if_it_fits(found, nodes, node, Pod(f"other-{len(found)}", kind, node=node.name))
     return found
 
 
-def _add_if_it_fits(found: list[Pod], nodes: Sequence[Node], node: Node, pod: Pod) -> bool:
+def clusters(rng: random.Random, most: int) -> tuple[tuple[tuple[str, str], ...], tuple[Node, ...]]:
+    """Levels, and at most so many nodes."""
+    levels = _levels(rng)
+    return levels, _nodes(rng, levels, most)
+
+
+def add_if_it_fits(found: list[Pod], nodes: Sequence[Node], node: Node, pod: Pod) -> bool:
+    """Add a pod that has the node, unless the node is too full or may not be used."""
     case = Case((), tuple(nodes), (), tuple(found))
     before = Situation(case)
     devices = before.free_devices(node)
     fits = may_use(pod.kind, node) and fit(pod.kind, before.free(node), devices) > 0
     if fits and pod.kind.share:
         index = next(index for index, left in enumerate(devices) if left >= pod.kind.share)
-        pod = Pod(pod.name, pod.kind, pod.gang, pod.node, index)
+        pod = structs.replace(pod, device=index)
     if fits:
         found.append(pod)
     return fits
@@ -170,9 +177,11 @@ def late_members(rng: random.Random) -> Case:
     kind = _kind(rng)
     found = _occupants(rng, nodes)
     running = 0
+    finished = rng.random() < 0.15
     for _ in range(rng.randint(1, 3)):
         node = rng.choice(nodes)
-        running += _add_if_it_fits(found, nodes, node, Pod(f"g-{running}", kind, "g", node.name))
+        member = Pod(f"g-{running}", kind, "g", node.name, finished=finished)
+        running += add_if_it_fits(found, nodes, node, member)
     late = rng.randint(1, 3)
     other = kind if rng.random() < 0.7 else _kind(rng)
     found += [Pod(f"g-{running + index}", other, "g") for index in range(late)]
@@ -216,7 +225,7 @@ def subgroups(rng: random.Random) -> Case:
         )
         if running and rng.random() < 0.6:
             node = rng.choice(nodes)
-            _add_if_it_fits(found, nodes, node, Pod(f"run-{name}", kind, "g", node.name))
+            add_if_it_fits(found, nodes, node, Pod(f"run-{name}", kind, "g", node.name))
         pods += [Pod(f"{name}-{index}", kind, "g") for index in range(count)]
     total = len(pods) + sum(pod.gang == "g" for pod in found)
     outer = sum(one.minimum for one in made if not one.parent)
@@ -240,7 +249,7 @@ def single_pod(rng: random.Random) -> Case:
     gangs = []
     for index in range(rng.choice((0, 1, 2))):
         kind, node = _kind_or_share(rng, nodes), rng.choice(nodes)
-        if _add_if_it_fits(found, nodes, node, Pod(f"old-{index}", kind, f"old{index}", node.name)):
+        if add_if_it_fits(found, nodes, node, Pod(f"old-{index}", kind, f"old{index}", node.name)):
             gangs.append(Gang(f"old{index}", 1, started=True))
     for index in range(rng.choice((1, 1, 2))):
         wishes = _wishes(rng, levels) if rng.random() < 0.5 else {}
@@ -264,7 +273,7 @@ def shares(rng: random.Random) -> Case:
     found = _occupants(rng, nodes)
     for index in range(rng.choice((0, 1, 2, 3))):
         kind, node = Kind(share=rng.choice((300, 500, 750))), rng.choice(nodes)
-        _add_if_it_fits(found, nodes, node, Pod(f"shared-{index}", kind, node=node.name))
+        add_if_it_fits(found, nodes, node, Pod(f"shared-{index}", kind, node=node.name))
     sizes = rng.choice(((500,), (250,), (250, 500), (400,), (300, 600)))
     cores = ((CPU, 1000 * rng.choice((1, 2))),) if rng.random() < 0.4 else ()
     pods: list[Pod] = []

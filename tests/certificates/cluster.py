@@ -14,6 +14,8 @@ PODS: Final = "pods"
 SHARE: Final = "scheduling.phalanx.dev/gpu-share"
 GROUP: Final = "scheduling.phalanx.dev"
 NAMESPACE: Final = "team"
+TIME: Final = "2026-01-01T00:00:00Z"
+"""When everything that runs has started. No time passes."""
 
 Amounts = Mapping[str, int]
 
@@ -50,7 +52,7 @@ class Kind(Struct, frozen=True):
 
 
 class Pod(Struct, frozen=True):
-    """A pod. Without a gang it belongs to another scheduler if it has a node, else it is a gang of its own."""
+    """A pod. Without a gang it belongs to another scheduler."""
 
     name: str
     kind: Kind
@@ -60,6 +62,8 @@ class Pod(Struct, frozen=True):
     """The GPU of a share that already has a node."""
     exists: bool = True
     """False for a member that is created when the gang has started."""
+    finished: bool = False
+    """Whether it has succeeded: it counts for its gang and holds nothing."""
 
 
 class Subgroup(Struct, frozen=True):
@@ -95,6 +99,7 @@ class Gang(Struct, frozen=True):
     started: bool = False
     min_subgroups: int = 0
     reserves: bool = False
+    priority: int = 0
 
 
 class Flavor(Struct, frozen=True):
@@ -128,6 +133,10 @@ def manifests(case: Case) -> dict[str, Any]:
     }
     items = [_item(f"{GROUP}/v1alpha1", "Topology", "default", spec=topology)] if case.levels else []
     items.append(_queue(case))
+    items += [
+        _item("scheduling.k8s.io/v1", "PriorityClass", f"priority-{value}", value=value)
+        for value in sorted({gang.priority for gang in case.gangs} - {0})
+    ]
     items += map(_node, case.nodes)
     items += map(_pod_group, case.gangs)
     items += [_pod(pod) for pod in case.pods if pod.exists]
@@ -172,12 +181,13 @@ def _pod_group(gang: Gang) -> dict[str, Any]:
         spec["subGroups"] = [_subgroup(one) for one in gang.subgroups]
     if gang.roles:
         spec["roles"] = [_role(one) for one in gang.roles]
+    spec |= {"priorityClassName": f"priority-{gang.priority}"} if gang.priority else {}
     spec |= {"minSubGroups": gang.min_subgroups} if gang.min_subgroups else {}
     spec |= {"startWhen": "Reserved"} if gang.reserves else {}
     found = _item(f"{GROUP}/v1alpha1", "PodGroup", gang.name, spec=spec)
     found["metadata"]["namespace"] = NAMESPACE
     if gang.started:
-        found["status"] = {"startedAt": "2026-01-01T00:00:00Z"}
+        found["status"] = {"startedAt": TIME}
     return found
 
 
@@ -213,7 +223,17 @@ def _pod(pod: Pod) -> dict[str, Any]:
         if pod.node:
             taken = {f"{GROUP}/gpu-index": str(pod.device), f"{GROUP}/gpu-taken": str(kind.share)}
             metadata["annotations"] |= taken
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+    if pod.gang and pod.node:
+        owner = {"apiVersion": "batch/v1", "kind": "Job", "name": pod.gang, "controller": True}
+        metadata["ownerReferences"] = [owner]
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, **_status(pod)}
+
+
+def _status(pod: Pod) -> dict[str, Any]:
+    if pod.finished or not pod.node:
+        return {"status": {"phase": "Succeeded"}} if pod.finished else {}
+    ready = {"type": "Ready", "status": "True", "lastTransitionTime": TIME}
+    return {"status": {"phase": "Running", "startTime": TIME, "conditions": [ready]}}
 
 
 def _labels(pod: Pod) -> dict[str, str]:
@@ -261,7 +281,9 @@ class Situation:
         self.located = (
             tuple(located)
             if located is not None
-            else tuple(Located(pod, pod.node, pod.device) for pod in case.pods if pod.node)
+            else tuple(
+                Located(pod, pod.node, pod.device) for pod in case.pods if pod.node and not pod.finished
+            )
         )
 
     def after(self, located: Iterable[Located]) -> "Situation":
@@ -272,7 +294,13 @@ class Situation:
         """The members of a gang without a node, in the order of the manifests."""
         there = {one.pod.name for one in self.located}
         pods = self.case.pods
-        return [pod for pod in pods if pod.gang == gang and pod.exists and pod.name not in there]
+        absent = [pod.name for pod in pods if pod.finished or not pod.exists]
+        return [pod for pod in pods if pod.gang == gang and pod.name not in there and pod.name not in absent]
+
+    def counted(self, gang: str) -> int:
+        """The members that count towards the minimum of a gang."""
+        finished = sum(pod.gang == gang and pod.finished for pod in self.case.pods)
+        return finished + len(self.members(gang))
 
     def members(self, gang: str) -> list[Located]:
         """The members of a gang that have a node."""

@@ -8,7 +8,7 @@ from msgspec import Struct
 from phalanx.cli.manifests.read import read_manifests
 from phalanx.cli.static_cluster import StaticCluster, run_until_stable
 from phalanx.framework.config import SchedulerConfig
-from phalanx.model.decisions import Certificate, Placement
+from phalanx.model.decisions import Certificate, CycleResult, Placement
 
 from tests.certificates.cluster import Case, Gang, Located, Pod, Situation, inside, manifests
 from tests.certificates.search import placements, respects_rules
@@ -29,15 +29,23 @@ class Checked(Struct, frozen=True):
     """The number of possible placements."""
 
 
-def decided(case: Case) -> list[list[Placement]]:
-    """The placements of each cycle, in their order."""
+def cycles_of(case: Case, config: SchedulerConfig = CONFIG, *, minutes: int = 0) -> tuple[CycleResult, ...]:
+    """The results of all cycles, so many minutes after the start of everything that runs."""
     with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
         json.dump(manifests(case), file)
         file.flush()
         read = read_manifests([file.name])
-    cluster = StaticCluster(read.objects, config=CONFIG, now=int(read.latest.timestamp() * 1000))
-    results, _ = run_until_stable(cluster, CONFIG)
+    cluster = StaticCluster(
+        read.objects, config=config, now=int(read.latest.timestamp() + 60 * minutes) * 1000
+    )
+    results, _ = run_until_stable(cluster, config)
     assert not [error for result in results for error in result.stats.errors]
+    return results
+
+
+def decided(case: Case) -> list[list[Placement]]:
+    """The placements of each cycle, in their order."""
+    results = cycles_of(case)
     assert not [evict for result in results for evict in result.evictions]
     return [list(result.placements) for result in results]
 
@@ -87,7 +95,7 @@ def _is_joint(case: Case, gang: Gang, placement: Placement) -> bool:
 def _waiting(situation: Situation, gang: Gang) -> Checked:
     """A gang that did not start and needs all its pods."""
     waiting = situation.waiting(gang.name)
-    if len(waiting) + len(situation.members(gang.name)) != gang.min_member:
+    if len(waiting) + situation.counted(gang.name) != gang.min_member:
         return Checked((), True, True, 0)
     count = sum(1 for _ in placements(Step(situation, gang, waiting, whole=True)))
     errors = (f"{gang.name} waits, and {count} placements are possible",) if count else ()
@@ -105,7 +113,7 @@ def _step(before: Situation, gang: Gang, cause: str, placed: Sequence[Pod]) -> S
         waiting = [pod for pod in waiting if outer in inside(gang, pod.kind.subgroup)]
         return Step(before, gang, waiting, whole=True)
     if cause == "replace":
-        waiting = waiting[: max(0, gang.min_member - len(before.members(gang.name)))]
+        waiting = waiting[: max(0, gang.min_member - before.counted(gang.name))]
     return Step(before, gang, waiting, whole=False)
 
 

@@ -154,18 +154,18 @@ def check_certificates(problem: JointProblem, admitted: tuple[Admitted, ...]) ->
 def test_certificates_hold_after_other_gangs_have_moved(problem: JointProblem, data: st.DataObject) -> None:
     """Any placements of the gangs, one after the other, are improved one after the other."""
     start: dict[int, tuple[Assignment, ...]] = {}
-    for gang in range(len(problem.gangs)):
-        given_others = alone(problem, start, gang)
+    for number in range(len(problem.gangs)):
+        given_others = alone(problem, start, number)
         possible = list(itertools.islice(placements_of(given_others), 200))
         if possible:
             rows = data.draw(st.sampled_from(possible))
-            start[gang] = tuple(
+            start[number] = tuple(
                 Assignment(role, group.nodes[0], count)
                 for role, row in enumerate(rows)
                 for group, count in zip(given_others.classes, row, strict=True)
                 if count
             )
-    before = {gang: Scorer(alone(problem, start, gang)).score(start[gang]) for gang in start}
+    before = {one: Scorer(alone(problem, start, one)).score(start[one]) for one in start}
     admitted = reoptimized(joint_arrays(problem), start, limits=GREEDY_ONLY)
     check_certificates(problem, admitted)
     assert all(one.placed.certificate.objective <= before[one.gang] for one in admitted)

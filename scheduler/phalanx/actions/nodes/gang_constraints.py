@@ -46,7 +46,7 @@ class GangConstraints(Struct, frozen=True):
     @property
     def occupied_nodes(self) -> tuple[NodeName, ...]:
         """The nodes of members that are domains of their own."""
-        anchors = (*self.anchors, *self.subgroup_anchors)
+        anchors: tuple[Anchor | SubgroupAnchor, ...] = (*self.anchors, *self.subgroup_anchors)
         return tuple(dict.fromkeys([anchor.node for anchor in anchors if anchor.node]))
 
     @property
