@@ -177,7 +177,8 @@ def late_members(rng: random.Random) -> Case:
     kind = _kind(rng)
     found = _occupants(rng, nodes)
     running = 0
-    finished = rng.random() < 0.15
+    started = rng.random() < 0.7
+    finished = started and rng.random() < 0.2
     for _ in range(rng.randint(1, 3)):
         node = rng.choice(nodes)
         member = Pod(f"g-{running}", kind, "g", node.name, finished=finished)
@@ -185,7 +186,6 @@ def late_members(rng: random.Random) -> Case:
     late = rng.randint(1, 3)
     other = kind if rng.random() < 0.7 else _kind(rng)
     found += [Pod(f"g-{running + index}", other, "g") for index in range(late)]
-    started = rng.random() < 0.7
     least = rng.randint(1, max(1, running)) if started else running + late
     if started and other == kind and rng.random() < 0.4:
         least = running + rng.randint(1, late)
@@ -321,9 +321,12 @@ def joint_starts(rng: random.Random) -> Case:
         wishes = _wishes(rng, levels)
         if number and rng.random() < 0.7:
             wishes = {"required": levels[-1][0]}
+        if rng.random() < 0.2:
+            kind = structs.replace(kind, apart=HOST)
         count = rng.randint(1, 3)
         found += [Pod(f"{name}-{index}", kind, name) for index in range(count)]
-        gangs.append(Gang(name, count, **wishes))
+        least = count if rng.random() < 0.6 else rng.randint(1, count)
+        gangs.append(Gang(name, least, **wishes))
     admission = rng.choice(("", "", "MostValue"))
     return Case(levels, nodes, tuple(gangs), tuple(found), _limit(rng), admission=admission)
 

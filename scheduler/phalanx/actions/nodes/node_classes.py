@@ -178,12 +178,12 @@ class ClassTable:
         most: int,
         *,
         only: Sequence[ClassKey] | None = None,
-        occupied: Collection[NodeName] = (),
+        listing: Sequence[NodeName] = (),
     ) -> tuple[NodeClass, ...]:
-        """The classes now, sorted by key, each with at most `most` nodes and the `occupied` ones.
+        """The classes now, sorted by key, each with at most `most` nodes and those of `listing`.
 
-        `only` selects some of the classes. Nodes that are occupied by the gang itself differ from other nodes
-        of their class if they are domains of their own.
+        `only` selects some of the classes. A node that is a domain of its own differs from other nodes of its
+        class if the gang runs on it, so it must be listed.
         """
         if most != self._most:
             self._made.clear()
@@ -191,7 +191,7 @@ class ClassTable:
         self._follow()
         self._drop_outdated()
         keys = self._order if only is None else only
-        extra = self._by_class(occupied)
+        extra = self._by_class(listing)
         return tuple(
             [
                 self._with_nodes(key, extra[key]) if key in extra else self._made.get(key) or self._make(key)
@@ -201,9 +201,9 @@ class ClassTable:
             else [self._made.get(key) or self._make(key) for key in keys]
         )
 
-    def _by_class(self, nodes: Iterable[NodeName]) -> dict[ClassKey, list[Entry]]:
+    def _by_class(self, nodes: Sequence[NodeName]) -> dict[ClassKey, list[Entry]]:
         found: dict[ClassKey, list[Entry]] = {}
-        for node in nodes:
+        for node in dict.fromkeys(nodes):
             if node in self._class_of:
                 key, entry, _ = self._class_of[node]
                 found.setdefault(key, []).append(entry)

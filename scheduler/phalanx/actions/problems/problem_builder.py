@@ -52,15 +52,24 @@ class ProblemBuilder:
         self._tables: dict[Hashable, ClassTable] = {}
         self._may_grow = may_grow
 
-    def build_problem(self, demand: Demand, *, avoiding: frozenset[NodeName] = frozenset()) -> KeyedProblem:
-        """The problem to place this demand now, without the avoided nodes."""
+    def build_problem(
+        self,
+        demand: Demand,
+        *,
+        avoiding: frozenset[NodeName] = frozenset(),
+        listing: Sequence[NodeName] = (),
+    ) -> KeyedProblem:
+        """The problem to place this demand now, without the avoided nodes.
+
+        It contains the nodes of `listing` in any case, even if other nodes are at least as good.
+        """
         constraints = constraints_of(self._session, demand.gang)
         class_spec = self._class_spec(demand, constraints, avoiding)
         table = self._table(class_spec)
         classes = table.classes(
             demand.count,
-            only=_only_classes(demand, class_spec, table),
-            occupied=constraints.occupied_nodes,
+            only=None if listing else _only_classes(demand, class_spec, table),
+            listing=(*constraints.occupied_nodes, *listing),
         )
         problem = PlacementProblem(
             resources=table.resources,
