@@ -191,15 +191,14 @@ class ClassTable:
         self._follow()
         self._drop_outdated()
         keys = self._order if only is None else only
-        extra = self._by_class(listing)
-        return tuple(
-            [
-                self._with_nodes(key, extra[key]) if key in extra else self._made.get(key) or self._make(key)
-                for key in keys
+        found = [self._made.get(key) or self._make(key) for key in keys]
+        if listing:
+            extra = self._by_class(listing)
+            found = [
+                self._with_nodes(each, extra[key]) if key in extra else each
+                for key, each in zip(keys, found, strict=True)
             ]
-            if extra
-            else [self._made.get(key) or self._make(key) for key in keys]
-        )
+        return tuple(found)
 
     def _by_class(self, nodes: Sequence[NodeName]) -> dict[ClassKey, list[Entry]]:
         found: dict[ClassKey, list[Entry]] = {}
@@ -209,9 +208,8 @@ class ClassTable:
                 found.setdefault(key, []).append(entry)
         return found
 
-    def _with_nodes(self, key: ClassKey, entries: Sequence[Entry]) -> NodeClass:
+    def _with_nodes(self, made: NodeClass, entries: Sequence[Entry]) -> NodeClass:
         """The class with these of its nodes listed in any case."""
-        made = self._made.get(key) or self._make(key)
         more = [entry for entry in sorted(entries) if entry[1] not in made.nodes]
         return replace(
             made,
