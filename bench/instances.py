@@ -58,7 +58,7 @@ def instance(
                 classes.append(_node(rng, path, len(classes), roles, cost))
             rack += 1
         spine += 1
-    classes = _with_rooms(classes, [role.request for role in roles])
+    classes = _with_capacities(classes, [role.request for role in roles])
     return PlacementProblem(RESOURCES, LEVELS, tuple(roles), tuple(classes), tuple(rules), seed=seed)
 
 
@@ -77,15 +77,15 @@ def _node(
     )
 
 
-def _with_rooms(classes: Sequence[NodeClass], requests: Sequence[tuple[int, ...]]) -> list[NodeClass]:
+def _with_capacities(classes: Sequence[NodeClass], requests: Sequence[tuple[int, ...]]) -> list[NodeClass]:
     named = [dict(zip(RESOURCES, request, strict=True)) for request in requests]
     weights = pod_weights(requests, named, LARGEST)
     capacity = node_capacity(RESOURCES, requests, (1,) * len(requests), weights)
-    rooms: Counter[tuple[str, ...]] = Counter()
+    capacities: Counter[tuple[str, ...]] = Counter()
     for each in classes:
         found = capacity(each.eligible, dict(zip(RESOURCES, each.free, strict=True)))
-        rooms[each.path] += found[1] if found is not None else 0
-    return [replace(each, room=rooms[each.path]) for each in classes]
+        capacities[each.path] += found[1] if found is not None else 0
+    return [replace(each, domain_capacity=capacities[each.path]) for each in classes]
 
 
 def greedy_score(problem: PlacementProblem) -> tuple[int, ...] | None:

@@ -32,7 +32,7 @@ def _domain(nodes: Nodes, index: int) -> str:
 
 @bounded(35)
 @given(nodes=NODES, size=st.integers(1, 2), pods=st.integers(1, 8), must=st.booleans())
-def test_a_gang_is_placed_in_the_domain_with_the_least_room_that_fits_it(
+def test_a_gang_is_placed_in_the_domain_with_the_least_capacity_that_fits_it(
     nodes: Nodes, size: int, pods: int, must: bool
 ) -> None:
     placed: Counter[str] = Counter()
@@ -40,12 +40,12 @@ def test_a_gang_is_placed_in_the_domain_with_the_least_room_that_fits_it(
     outcome = _cluster(nodes).gang("work", pods, gpu=size, **topology).decide()
     for node, count in outcome.where("work").items():
         placed[_domain(nodes, int(node[1:]))] += count
-    room: Counter[str] = Counter()
+    capacity: Counter[str] = Counter()
     for index, (_, free) in enumerate(nodes):
-        room[_domain(nodes, index)] += free // size
-    enough = [each for domain, each in room.items() if each >= pods and not (must and "node" in domain)]
+        capacity[_domain(nodes, index)] += free // size
+    enough = [each for domain, each in capacity.items() if each >= pods and not (must and "node" in domain)]
     if enough:
-        assert [(room[domain], count) for domain, count in placed.items()] == [(min(enough), pods)]
+        assert [(capacity[domain], count) for domain, count in placed.items()] == [(min(enough), pods)]
     else:
         assert not (must and placed)
 

@@ -1,4 +1,4 @@
-"""The room of nodes and domains, which includes nodes that the problem does not list."""
+"""The capacity of nodes and domains, which includes nodes that the problem does not list."""
 
 from collections import Counter
 
@@ -58,34 +58,34 @@ def test_the_weight_of_a_pod_depends_on_what_it_requests_of_the_node_only() -> N
 
 @bounded(55)
 @given(nodes=FREE, pods=st.integers(2, 12), size=st.integers(1, 2), helpers=st.integers(0, 2))
-def test_the_certificate_reports_the_room_of_all_nodes_in_the_used_racks(
+def test_the_certificate_reports_the_capacity_of_all_nodes_in_the_used_racks(
     nodes: list[tuple[str, int]], pods: int, size: int, helpers: int
 ) -> None:
-    """Helpers have the same requests, so that room counts in pods with two roles too."""
+    """Helpers have the same requests, so that capacity counts in pods with two roles too."""
     scenario = cluster(nodes).gang("g", pods, gpu=size, preferred="rack", min=pods + helpers)
     if helpers:
         scenario.role("g", helpers, role="helper", gpu=size)
     session = opened(scenario)
     answer = place(ProblemBuilder(session).build_problem(demand(session, "g")).problem)
-    room: Counter[str] = Counter()
+    fit: Counter[str] = Counter()
     for rack, free in nodes:
-        room[rack] += free // size
+        fit[rack] += free // size
     if isinstance(answer, Placed):
         used = {nodes[int(one.node[1:3])][0] for one in answer.assignments}
         assert answer.certificate.terms == ("domains:rack", "tightness:rack")
-        assert answer.certificate.objective == (len(used), sum(room[rack] for rack in used))
+        assert answer.certificate.objective == (len(used), sum(fit[rack] for rack in used))
         assert answer.certificate.proven
 
 
 def test_nodes_that_are_not_listed_count() -> None:
     (one,) = classes(cluster([("a", 4)] * 9).gang("g", 2, gpu=4, preferred="rack"))
-    assert (len(one.nodes), one.room) == (2, 9)
+    assert (len(one.nodes), one.domain_capacity) == (2, 9)
 
 
 @pytest.mark.parametrize("levels", [{}, {"preferred": "rack"}])
-def test_a_single_pod_with_least_fragmentation_ignores_the_room_of_domains(
+def test_a_single_pod_with_least_fragmentation_ignores_the_capacity_of_domains(
     levels: dict[str, str],
 ) -> None:
     scenario = cluster([("a", 4)]).queue("tenant", objective=Objective.LEAST_FRAGMENTATION)
     (one,) = classes(scenario.gang("g", 1, gpu=1, queue="tenant", **levels))
-    assert one.room == 0
+    assert one.domain_capacity == 0

@@ -122,7 +122,7 @@ def _limit(rng: random.Random) -> dict[str, int]:
     return {GPU: rng.randint(1, 6)} if rng.random() < 0.7 else {CPU: 1000 * rng.randint(1, 8)}
 
 
-def _wishes(rng: random.Random, levels: Sequence[tuple[str, str]]) -> dict[str, str]:
+def _levels_of(rng: random.Random, levels: Sequence[tuple[str, str]]) -> dict[str, str]:
     names = [name for name, _ in levels]
     required = rng.randint(1, len(names)) if rng.random() < 0.35 else 0
     narrower = names[required:]
@@ -144,7 +144,7 @@ def one_kind(rng: random.Random) -> Case:
     kind = _kind(rng)
     pods = [Pod(f"g-{index}", kind, "g") for index in range(count)]
     least = count if rng.random() < 0.7 else rng.randint(1, count)
-    gang = Gang("g", least, **_wishes(rng, levels))
+    gang = Gang("g", least, **_levels_of(rng, levels))
     occupants = _occupants(rng, nodes)
     return Case(levels, nodes, (gang,), (*occupants, *pods), _limit(rng), objective=_objective(rng))
 
@@ -165,7 +165,7 @@ def several_kinds(rng: random.Random) -> Case:
         least = max(least, sum(role.minimum for role in roles))
     else:
         roles = []
-    gang = Gang("g", least, **_wishes(rng, levels), roles=tuple(roles))
+    gang = Gang("g", least, **_levels_of(rng, levels), roles=tuple(roles))
     occupants = _occupants(rng, nodes)
     return Case(levels, nodes, (gang,), (*occupants, *pods), _limit(rng), objective=_objective(rng))
 
@@ -189,7 +189,7 @@ def late_members(rng: random.Random) -> Case:
     least = rng.randint(1, max(1, running)) if started else running + late
     if started and other == kind and rng.random() < 0.4:
         least = running + rng.randint(1, late)
-    gang = Gang("g", least, **_wishes(rng, levels), started=started and running > 0)
+    gang = Gang("g", least, **_levels_of(rng, levels), started=started and running > 0)
     return Case(levels, nodes, (gang,), tuple(found), _limit(rng), objective=_objective(rng))
 
 
@@ -234,9 +234,9 @@ def subgroups(rng: random.Random) -> Case:
                  one.minimum + sum(other.minimum for other in made if other.parent == one.name))
         for one in made
     ]  # fmt: skip
-    wishes = _wishes(rng, levels) if rng.random() < 0.5 else {}
+    topology = _levels_of(rng, levels) if rng.random() < 0.5 else {}
     least = total if rng.random() < 0.8 else max(outer, total - 1)
-    gang = Gang("g", max(least, sum(one.minimum for one in made if not one.parent)), **wishes,
+    gang = Gang("g", max(least, sum(one.minimum for one in made if not one.parent)), **topology,
                 subgroups=tuple(made))  # fmt: skip
     return Case(levels, nodes, (gang,), (*found, *pods), _limit(rng), objective=_objective(rng))
 
@@ -252,8 +252,8 @@ def single_pod(rng: random.Random) -> Case:
         if add_if_it_fits(found, nodes, node, Pod(f"old-{index}", kind, f"old{index}", node.name)):
             gangs.append(Gang(f"old{index}", 1, started=True))
     for index in range(rng.choice((1, 1, 2))):
-        wishes = _wishes(rng, levels) if rng.random() < 0.5 else {}
-        gangs.append(Gang(f"g{index}", 1, **wishes))
+        topology = _levels_of(rng, levels) if rng.random() < 0.5 else {}
+        gangs.append(Gang(f"g{index}", 1, **topology))
         found.append(Pod(f"g{index}-0", _kind_or_share(rng, nodes), f"g{index}"))
     objective = "LeastFragmentation" if rng.random() < 0.75 else _objective(rng)
     return Case(levels, nodes, tuple(gangs), tuple(found), objective=objective)
@@ -281,7 +281,7 @@ def shares(rng: random.Random) -> Case:
         kind = _kind(rng, requests=cores, share=size)
         pods += [Pod(f"g-{len(pods) + index}", kind, "g") for index in range(rng.randint(1, 3))]
     least = len(pods) if rng.random() < 0.7 else rng.randint(1, len(pods))
-    gang = Gang("g", least, **_wishes(rng, levels))
+    gang = Gang("g", least, **_levels_of(rng, levels))
     return Case(levels, nodes, (gang,), (*found, *pods), objective=rng.choice(("", "", "Spread")))
 
 
@@ -294,7 +294,7 @@ def apart(rng: random.Random) -> Case:
     pods = [Pod(f"g-{index}", kind, "g") for index in range(rng.randint(1, 4))]
     if rng.random() < 0.4:
         pods.append(Pod(f"g-{len(pods)}", _kind(rng), "g"))
-    gang = Gang("g", len(pods), **_wishes(rng, levels))
+    gang = Gang("g", len(pods), **_levels_of(rng, levels))
     return Case(levels, nodes, (gang,), (*_occupants(rng, nodes), *pods), objective=_objective(rng))
 
 
@@ -307,7 +307,7 @@ def several_gangs(rng: random.Random) -> Case:
         kind, name = _kind(rng), f"g{number}"
         found += [Pod(f"{name}-{index}", kind, name) for index in range(rng.randint(1, 3))]
         count = sum(pod.gang == name for pod in found)
-        gangs.append(Gang(name, count, **_wishes(rng, levels)))
+        gangs.append(Gang(name, count, **_levels_of(rng, levels)))
     return Case(levels, nodes, tuple(gangs), tuple(found), _limit(rng), objective=_objective(rng))
 
 
@@ -318,15 +318,15 @@ def joint_starts(rng: random.Random) -> Case:
     found, gangs = _occupants(rng, nodes), []
     for number in range(rng.choice((2, 3, 3))):
         name, kind = f"g{number}", Kind(((GPU, rng.choice((1, 1, 2))),))
-        wishes = _wishes(rng, levels)
+        topology = _levels_of(rng, levels)
         if number and rng.random() < 0.7:
-            wishes = {"required": levels[-1][0]}
+            topology = {"required": levels[-1][0]}
         if rng.random() < 0.2:
             kind = structs.replace(kind, apart=HOST)
         count = rng.randint(1, 3)
         found += [Pod(f"{name}-{index}", kind, name) for index in range(count)]
         least = count if rng.random() < 0.6 else rng.randint(1, count)
-        gangs.append(Gang(name, least, **wishes))
+        gangs.append(Gang(name, least, **topology))
     admission = rng.choice(("", "", "MostValue"))
     return Case(levels, nodes, tuple(gangs), tuple(found), _limit(rng), admission=admission)
 
@@ -338,8 +338,8 @@ def together(rng: random.Random) -> Case:
     label = rng.choice((HOST, POOL, levels[-1][1], *(label for _, label in levels)))
     kind = _kind(rng, together=label)
     pods = [Pod(f"g-{index}", kind, "g") for index in range(rng.randint(1, 4))]
-    wishes = _wishes(rng, levels) if rng.random() < 0.6 else {}
-    gang = Gang("g", len(pods), **wishes)
+    topology = _levels_of(rng, levels) if rng.random() < 0.6 else {}
+    gang = Gang("g", len(pods), **topology)
     return Case(
         levels, nodes, (gang,), (*_occupants(rng, nodes), *pods), _limit(rng), objective=_objective(rng)
     )
@@ -371,8 +371,8 @@ def some_subgroups(rng: random.Random) -> Case:
         pods += [Pod(f"{name}-{index}", kind, "g") for index in range(count)]
     needed = rng.randint(1, len(made) - 1)
     least = sum(sorted(one.minimum for one in made)[:needed])
-    wishes = _wishes(rng, levels) if rng.random() < 0.5 else {}
-    gang = Gang("g", least, **wishes, subgroups=tuple(made), min_subgroups=needed)
+    topology = _levels_of(rng, levels) if rng.random() < 0.5 else {}
+    gang = Gang("g", least, **topology, subgroups=tuple(made), min_subgroups=needed)
     return Case(
         levels, nodes, (gang,), (*_occupants(rng, nodes), *pods), _limit(rng), objective=_objective(rng)
     )
@@ -389,7 +389,7 @@ def reserved_members(rng: random.Random) -> Case:
     pods = [Pod("driver", _kind(rng, role="driver"), "g")]
     pods += [Pod(f"executor-{index}", executor, "g", exists=False) for index in range(future)]
     roles = (Role("driver", 1, 1), Role("executor", future + 2, future, requests))
-    gang = Gang("g", future + 1, **_wishes(rng, levels), roles=roles, reserves=True)
+    gang = Gang("g", future + 1, **_levels_of(rng, levels), roles=roles, reserves=True)
     return Case(
         levels, nodes, (gang,), (*_occupants(rng, nodes), *pods), _limit(rng), objective=_objective(rng)
     )

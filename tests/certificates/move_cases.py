@@ -14,7 +14,8 @@ from tests.certificates.victims import cost_of
 
 CLAIM = re.compile(
     r"the gang fits if (\d+) pods? of (\d+) gangs? move; "
-    r"(?:at least (\d+) pods? must move \(lower bound\)|fewest pods; cost (\d+), (?:(proven) optimal|lower bound (\d+)))"
+    r"(?:at least (\d+) pods? must move \(lower bound\)|"
+    r"fewest pods; cost (\d+), (?:(proven) optimal|lower bound (\d+)))"
 )
 
 MINUTES = 90

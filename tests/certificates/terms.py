@@ -35,7 +35,7 @@ class Step:
         self.free = {node.name: before.free(node) for node in self.case.nodes}
         self.devices = {node.name: before.free_devices(node) for node in self.case.nodes}
         self.members = before.members(gang.name)
-        self._rooms = {node.name: self._room(node) for node in self.case.nodes}
+        self._capacities = {node.name: self._capacity(node) for node in self.case.nodes}
 
     @property
     def is_single_of_fragmentation(self) -> bool:
@@ -137,17 +137,19 @@ class Step:
 
     def _tightness(self, placed: Iterable[Located], level: int) -> int:
         new = self._spanned(placed, level) - self._spanned((), level)
-        return sum(self._rooms[node.name] for node in self.case.nodes if self.new_domain(node, level) in new)
+        return sum(
+            self._capacities[node.name] for node in self.case.nodes if self.new_domain(node, level) in new
+        )
 
-    def _room(self, node: Node) -> int:
+    def _capacity(self, node: Node) -> int:
         kinds = same_needs(self.pods)
         free, devices = self.free[node.name], self.devices[node.name]
-        room = 0
+        capacity = 0
         for kinds_of_one in kinds:
             if any(may_use(kind, node) for kind in kinds_of_one):
                 weight = 1 if len(kinds) == 1 else self._weight(kinds_of_one[0])
-                room += weight * fit(kinds_of_one[0], free, devices)
-        return room
+                capacity += weight * fit(kinds_of_one[0], free, devices)
+        return capacity
 
     def _weight(self, kind: Kind) -> int:
         asked = {name: need for name, need in needs(kind).items() if need > 0}

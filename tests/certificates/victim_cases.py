@@ -45,7 +45,7 @@ def _kind(rng: random.Random) -> Kind:
 
 
 def checked(case: Case) -> list[Checked]:
-    """Compare the evictions of the first cycle, and what the verdict says of them, with every other choice."""
+    """Compare the evictions of the first cycle, and what the verdict says of them, with all others."""
     urgent = case.gangs[-1]
     (first, *_) = cycles_of(case)
     evicted = {evict.name for evict in first.evictions}

@@ -185,7 +185,7 @@ def _objective(problem: PlacementProblem, placement: Placement) -> tuple[int, ..
                 for node, count in enumerate(counts)
             )
         )
-    terms.extend(_opened_rooms(problem, placement))
+    terms.extend(_opened_capacity(problem, placement))
     return tuple(terms)
 
 
@@ -213,21 +213,21 @@ def _opened(
     return used - _running(anchors, level) - {("node", anchor.node) for anchor in anchors}
 
 
-def _opened_rooms(problem: PlacementProblem, placement: Placement) -> list[int]:
-    """The room of the deepest domains that the gang opens; empty without tightness."""
+def _opened_capacity(problem: PlacementProblem, placement: Placement) -> list[int]:
+    """The capacity of the deepest domains that the gang opens; empty without tightness."""
     named = [
         problem.levels.index(rule.level)
         for rule in problem.rules
         if isinstance(rule, SameDomain | FewestDomains)
     ]
-    if not named or not any(group.room for group in problem.classes):
+    if not named or not any(group.domain_capacity for group in problem.classes):
         return []
     level = max(named)
-    rooms = {
-        _domain(problem.classes[index].path, name, level): problem.classes[index].room
+    capacities = {
+        _domain(problem.classes[index].path, name, level): problem.classes[index].domain_capacity
         for name, index in _nodes(problem)
     }
-    return [sum(rooms[domain] for domain in _opened(problem, placement, problem.anchors, level))]
+    return [sum(capacities[domain] for domain in _opened(problem, placement, problem.anchors, level))]
 
 
 def _of_subgroups(problem: PlacementProblem, placement: Placement) -> list[int]:

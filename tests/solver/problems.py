@@ -90,7 +90,7 @@ def problems(draw: st.DrawFn, *, roles: int = 3, pods: int = 6) -> PlacementProb
         for nodes in members
     )
     return draw(
-        _with_rooms(
+        _with_capacities(
             PlacementProblem(
                 resources=RESOURCES,
                 levels=levels,
@@ -104,27 +104,28 @@ def problems(draw: st.DrawFn, *, roles: int = 3, pods: int = 6) -> PlacementProb
 
 
 @st.composite
-def _with_rooms(draw: st.DrawFn, problem: PlacementProblem) -> PlacementProblem:
-    """Without rooms, with the room for pods of the first role, sometimes with more, or with any room."""
+def _with_capacities(draw: st.DrawFn, problem: PlacementProblem) -> PlacementProblem:
+    """With no capacity, with that for pods of the first role or sometimes more, or with any capacity."""
     kind = draw(st.sampled_from(("none", "pods", "pods", "more", "any")))
     asked = [rule.level for rule in problem.rules if isinstance(rule, SameDomain | FewestDomains)]
     depth = max((problem.levels.index(level) + 1 for level in asked), default=0)
     if kind == "none" or not depth:
         return problem
-    rooms: dict[tuple[str, ...], int] = {}
+    capacities: dict[tuple[str, ...], int] = {}
     alone: list[int] = []
     for group in problem.classes:
         fits = _fits(group, problem.roles[0], 0)
-        room = draw(st.integers(0, 3)) if kind == "any" else fits
-        room += draw(st.sampled_from((0, 0, 1, 4))) if kind == "more" else 0
+        capacity = draw(st.integers(0, 3)) if kind == "any" else fits
+        capacity += draw(st.sampled_from((0, 0, 1, 4))) if kind == "more" else 0
         domain = group.path[:depth]
-        alone.append(room)
-        rooms[domain] = rooms.get(domain, 0) + room * len(group.nodes)
+        alone.append(capacity)
+        capacities[domain] = capacities.get(domain, 0) + capacity * len(group.nodes)
     return structs.replace(
         problem,
         classes=tuple(
             structs.replace(
-                group, room=rooms[group.path[:depth]] if len(group.path) >= depth else alone[index]
+                group,
+                domain_capacity=capacities[group.path[:depth]] if len(group.path) >= depth else alone[index],
             )
             for index, group in enumerate(problem.classes)
         ),
@@ -189,7 +190,7 @@ def affinity_problems(draw: st.DrawFn) -> PlacementProblem:
     problem = PlacementProblem(
         ("cpu",), ("rack",), tuple(demands), tuple(classes), (*preferred, *rules), keys=("row",)
     )
-    return draw(_with_rooms(problem))
+    return draw(_with_capacities(problem))
 
 
 @st.composite
@@ -226,7 +227,7 @@ def tight_problems(draw: st.DrawFn) -> PlacementProblem:
     ]
     preferred = (FewestDomains("preferred", draw(st.sampled_from(("spine", "rack")))),)
     problem = PlacementProblem(RESOURCES[1:], ("spine", "rack"), tuple(demands), tuple(classes), preferred)
-    return draw(_with_rooms(problem))
+    return draw(_with_capacities(problem))
 
 
 @st.composite

@@ -206,8 +206,8 @@ def test_amounts_beyond_any_machine_do_not_overflow() -> None:
     assert where(place(problem(exact, nodes))) == {(0, "n1"): 1, (0, "n2"): 1, (1, "n2"): 1}
 
 
-def test_the_room_of_a_rack_counts_once_when_nodes_are_solved_individually() -> None:
-    """A leader and a worker use hosts of the rack with room for five, not of the rack with room for six."""
+def test_the_capacity_of_a_rack_counts_once_when_nodes_are_solved_individually() -> None:
+    """A leader and a worker use hosts of the rack that fits five pods, not of the one that fits six."""
     roles = tuple(replace(role(shape, (1,), 1), shape=shape) for shape in ("leader", "worker"))
     racks = [
         NodeClass(
@@ -216,15 +216,15 @@ def test_the_room_of_a_rack_counts_once_when_nodes_are_solved_individually() -> 
             eligible=(True, True),
             cost=(0, 0),
             nodes=tuple(NodeName(f"{rack}-{index}") for index in range(3)),
-            room=room,
+            domain_capacity=capacity,
         )
-        for rack, room in (("r0", 5), ("r1", 6))
+        for rack, capacity in (("r0", 5), ("r1", 6))
     ]
     apart = PodAntiAffinityRule("apart", "host", (ShapeKey("leader"),), (ShapeKey("worker"),))
     rules = (FewestDomains("preferred", "rack"), apart)
-    for classes, room in ((racks, 5), (racks[:1], 5), (racks[1:], 6)):
+    for classes, capacity in ((racks, 5), (racks[:1], 5), (racks[1:], 6)):
         answer = place(PlacementProblem(("cpu",), ("rack",), roles, tuple(classes), rules))
         assert isinstance(answer, Placed)
-        assert answer.certificate.objective == (1, room)
+        assert answer.certificate.objective == (1, capacity)
         assert answer.certificate.proven
         assert answer.errors == ()

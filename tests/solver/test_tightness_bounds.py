@@ -27,7 +27,7 @@ Racks = list[tuple[int, int, int]]
 def bounds_of(racks: Racks, running: int) -> tuple[TightnessBounds, Scope]:
     """Racks of one node each; the gang runs in the first `running` racks."""
     nodes = [
-        replace(node(f"n{index}", (1,), (f"r{index}",)), room=capacity)
+        replace(node(f"n{index}", (1,), (f"r{index}",)), domain_capacity=capacity)
         for index, (capacity, *_) in enumerate(racks)
     ]
     problem = PlacementProblem(

@@ -10,6 +10,7 @@ out for gangs of the same queue and rank with a larger value.
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import partial
+from itertools import takewhile
 
 from phalanx.actions.context import Cycle
 from phalanx.actions.demands.demand import Demand, Stage, has_affinity_terms
@@ -106,14 +107,18 @@ class _JointAdmission:
     def _applied(
         self, before: Sequence[DemandPlacement], after: Sequence[DemandPlacement]
     ) -> list[tuple[DemandPlacement, Statement]]:
-        """Apply the placements in order; certify those again whose certificates were about other placements."""
-        old, new = [*map(id, before)], [*map(id, after)]
-        same = next((number for number, pair in enumerate(zip(old, new, strict=False)) if pair[0] != pair[1]),
-                    min(len(old), len(new)))  # fmt: skip
+        """Apply the placements in order. Certify a kept one again if placements that it depends on changed.
+
+        Those are the earlier ones, and for a placement of a joint solution all of them.
+        """
+        known = set(map(id, before))
+        pairs = zip(before, after, strict=False)
+        unchanged = len([*takewhile(lambda pair: pair[0] is pair[1], pairs)])
         problems = ProblemBuilder(self._session)
         steps = []
-        for number, placement in enumerate(after):
-            if new[number] in old and (number >= same or (placement.is_joint and old != new)):
+        for index, placement in enumerate(after):
+            depends_on_all = placement.is_joint and unchanged < len(before)
+            if id(placement) in known and (index >= unchanged or depends_on_all):
                 again = partial(certified_again, problems, placement)
                 placement = self._outcome.isolate_errors(again, about=BY) or placement
             steps.append((placement, apply_placement(self._session, placement)))

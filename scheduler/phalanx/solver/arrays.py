@@ -64,8 +64,8 @@ class ClassRows(Struct, frozen=True, eq=False):
     tree: Tree
     label_values: tuple[tuple[str, ...], ...]
     """Values of the problem's label keys."""
-    domain_room: IntArray | None
-    """Room of each domain of the gang's deepest level; None without a tightness term."""
+    domain_capacity: IntArray | None
+    """Capacity of each domain of the gang's deepest level; None without a tightness term."""
     role_weights: tuple[int, ...]
     """Dominant share of one pod on the largest node, in thousandths, 1 to 1000."""
     role_order: tuple[int, ...]
@@ -101,7 +101,7 @@ def class_rows(problem: PlacementProblem) -> ClassRows:
         domain=domain,
         tree=tree,
         label_values=tuple([group.label_values for group in used]) if problem.keys else ((),) * len(used),
-        domain_room=_domain_room(used, domain[rules.gang_depth - 1])
+        domain_capacity=_domain_capacity(used, domain[rules.gang_depth - 1])
         if rules.gang_depth and problem.prefers_tightness
         else None,
         role_weights=weights,
@@ -190,11 +190,11 @@ def _usable(
     return groups, nodes
 
 
-def _domain_room(groups: Sequence[NodeClass], domain: IntArray) -> IntArray:
-    """Room per domain; all rows of a domain state the same."""
-    room = np.zeros(int(domain.max(initial=-1)) + 1, dtype=np.int64)
-    room[domain] = [group.room for group in groups]
-    return room
+def _domain_capacity(groups: Sequence[NodeClass], domain: IntArray) -> IntArray:
+    """Capacity per domain; all rows of a domain state the same."""
+    capacity = np.zeros(int(domain.max(initial=-1)) + 1, dtype=np.int64)
+    capacity[domain] = [group.domain_capacity for group in groups]
+    return capacity
 
 
 def sum_per_domain(domain: IntArray, amounts: IntArray) -> IntArray:

@@ -6,8 +6,8 @@ The objective is lexicographic; smaller is better. Its terms, most important fir
 - `domains:<level>`: domains that the gang spans, per level from the widest to the preferred one;
 - `subgroup-domains:<level>`: the same for subgroups with a preference, added up;
 - `cost`: the total cost of pods on their nodes;
-- `tightness:<level>`: the room of the domains that the gang opens on its deepest level. This is best fit by
-  domains: large domains stay whole for large gangs;
+- `tightness:<level>`: the pod capacity of the domains that the gang opens on its deepest level. This is
+  best fit by domains: large domains stay whole for large gangs;
 - `fragments`: for a single pod that is to minimise fragmentation, what it leaves on its node.
 
 `Scorer` evaluates all terms from the problem alone. A certificate states the value reached, a proven lower
@@ -160,11 +160,11 @@ class Scorer:
         return {(path[:depth], node if len(path) < depth else NOWHERE) for path, node in paths}
 
     def _tightness(self, assignments: Sequence[Assignment]) -> int:
-        """The room of the deepest-level domains that are used, without open ones."""
+        """The capacity of the deepest-level domains that are used, without open ones."""
         level, classes = self._gang_depth - 1, self._classes
         used = [(classes[assignment.node], assignment.node) for assignment in assignments]
-        rooms = {domain_key(group.path, level, node): group.room for group, node in used}
-        return sum([room for key, room in rooms.items() if key not in self._open[level]])
+        capacities = {domain_key(group.path, level, node): group.domain_capacity for group, node in used}
+        return sum([capacity for key, capacity in capacities.items() if key not in self._open[level]])
 
     def _fragments(self, assignments: Sequence[Assignment]) -> int:
         classes = [(self._classes[assignment.node], assignment.node) for assignment in assignments]

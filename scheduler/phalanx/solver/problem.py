@@ -84,11 +84,11 @@ class NodeClass(Struct, frozen=True, omit_defaults=True):
     """
     label_values: tuple[str, ...] = ()
     """Values of the labels in `PlacementProblem.label_keys`; empty for none."""
-    room: int = 0
+    domain_capacity: int = 0
     """What its domain of the gang's deepest level adds to the tightness term if the gang opens it.
 
     It is equal for all classes of a domain and includes nodes that are not listed. Where the nodes lack the
-    label of that level it is the room of each node. 0 in problems without a tightness term.
+    label of that level it is what each node adds. 0 in problems without a tightness term.
     """
 
 
@@ -121,7 +121,7 @@ class PlacementProblem(Struct, frozen=True, dict=True):
     @cached_property
     def prefers_tightness(self) -> bool:
         """Whether the tightness term is part of the objective."""
-        return any(map(attrgetter("room"), self.classes))
+        return any(map(attrgetter("domain_capacity"), self.classes))
 
 
 class Assignment(Struct, frozen=True):

@@ -69,12 +69,12 @@ class NodeClassSpec(Struct, frozen=True):
         shapes: tuple[ShapeKey, ...] = tuple(pod.shape.key for pod in self.pods)
         topology = self.constraints.topology.name if self.constraints.topology else None
         constraints = (topology, len(self.constraints.levels), self.constraints.scopes, self.constraints.keys)
-        means = (self.room_depth, self.ties, self.spread)
+        means = (self.tightness_depth, self.ties, self.spread)
         return (shapes, self.at_most, *constraints, self.avoided, *means, self.eligibility_versions)
 
     @property
-    def room_depth(self) -> int:
-        """The depth of the level whose domains are preferred if they have little room; 0 for none."""
+    def tightness_depth(self) -> int:
+        """The number of levels down to the one of the tightness term; 0 without such a term."""
         return 0 if self.ties is Objective.LEAST_FRAGMENTATION else self.constraints.gang_depth
 
 
@@ -138,7 +138,7 @@ class ClassTable:
         self._has_order = class_spec.ties is not Objective.PACK
         self._spread = class_spec.spread
         self._levels = len(class_spec.constraints.levels)
-        self._room_depth = class_spec.room_depth
+        self._tightness_depth = class_spec.tightness_depth
         plain = [pod.shape.requests for pod in class_spec.pods]
         self._weights = pod_weights(self.requests, plain, session.facts.largest_allocatable)
         self._capacity = node_capacity(self.resources, self.requests, class_spec.at_most, self._weights)
@@ -162,8 +162,8 @@ class ClassTable:
         self._seen: dict[NodeName, Resources] = {}
         self._class_of: dict[NodeName, tuple[ClassKey, Entry, int]] = {}
         self._members: dict[ClassKey, list[Entry]] = {}
-        self._rooms: dict[Path, int] = {}
-        self._rooms_changed: set[Path] = set()
+        self._capacities: dict[Path, int] = {}
+        self._changed_domains: set[Path] = set()
         self._made = {}
         self._most = 0
         for node in self._static:
@@ -171,7 +171,7 @@ class ClassTable:
         self._order = sorted(self._members)
         for members in self._members.values():
             members.sort()
-        self._rooms_changed.clear()
+        self._changed_domains.clear()
 
     def classes(
         self,
@@ -218,21 +218,21 @@ class ClassTable:
         )
 
     def tightest(self, *, least: int, most: int, required: int) -> Sequence[ClassKey] | None:
-        """The classes of the domain of the deepest level with the least room for most pods of the only batch.
+        """The classes of the deepest-level domain with the least capacity that fits most pods of the batch.
 
         A node that lacks the label of a level below the `required` ones may be a domain of its own. None if
-        no domain has room for the least number.
+        no domain fits the least number.
         """
         self._follow()
         alone = [key for key in self._members if required <= len(key[0]) < self._levels]
-        target = min(most, max([*self._rooms.values(), *(key[-1] for key in alone)], default=0))
+        target = min(most, max([*self._capacities.values(), *(key[-1] for key in alone)], default=0))
         if target < max(1, least):
             return None
-        rooms = [(room, path) for path, room in self._rooms.items() if room >= target]
+        domains = [(capacity, path) for path, capacity in self._capacities.items() if capacity >= target]
         nodes = [(key[-1], key) for key in alone if key[-1] >= target]
-        if not rooms or (nodes and min(nodes)[0] < min(rooms)[0]):
+        if not domains or (nodes and min(nodes)[0] < min(domains)[0]):
             return [min(nodes)[1]]
-        return self._keys_within(min(rooms)[1])
+        return self._keys_within(min(domains)[1])
 
     def _keys_within(self, domain: Path) -> list[ClassKey]:
         depth = len(domain)
@@ -253,11 +253,11 @@ class ClassTable:
         self._followed = len(log)
 
     def _drop_outdated(self) -> None:
-        """Drop the made classes of domains whose room changed."""
-        for domain in self._rooms_changed:
+        """Drop the made classes of domains whose capacity changed."""
+        for domain in self._changed_domains:
             for key in self._keys_within(domain):
                 self._made.pop(key, None)
-        self._rooms_changed.clear()
+        self._changed_domains.clear()
 
     def _move(self, node: NodeName) -> None:
         self._remove(node)
@@ -275,14 +275,14 @@ class ClassTable:
         """Append the node to its class; None if no pod fits the node."""
         path, eligible, cost, budgets, label_values = self._static[node]
         amounts = self._seen[node] = self._free(node)
-        capacity = self._capacity(eligible, amounts)
-        if capacity is None:
+        found = self._capacity(eligible, amounts)
+        if found is None:
             return None
-        free, room = capacity
-        own = self._add_room(path, room) if self._room_depth else 0
+        free, capacity = found
+        own = self._add_capacity(path, capacity) if self._tightness_depth else 0
         key = (path, eligible, cost, budgets, label_values, free, own)
         entry = (self._node_order.of(node), node)
-        self._class_of[node] = (key, entry, room)
+        self._class_of[node] = (key, entry, capacity)
         members = self._members.get(key)
         if members is None:
             self._members[key] = [entry]
@@ -290,22 +290,22 @@ class ClassTable:
             members.append(entry)
         return key
 
-    def _add_room(self, path: Path, room: int) -> int:
-        """Add room to the domain with this path; return the room of a node that is a domain of its own."""
-        domain = path[: self._room_depth]
-        if len(domain) < self._room_depth:
-            return room
-        self._rooms[domain] = self._rooms.get(domain, 0) + room
-        self._rooms_changed.add(domain)
+    def _add_capacity(self, path: Path, capacity: int) -> int:
+        """Add to the capacity of the domain with this path; return that of a node that is its own domain."""
+        domain = path[: self._tightness_depth]
+        if len(domain) < self._tightness_depth:
+            return capacity
+        self._capacities[domain] = self._capacities.get(domain, 0) + capacity
+        self._changed_domains.add(domain)
         return 0
 
     def _remove(self, node: NodeName) -> None:
         known = self._class_of.pop(node, None)
         if known is None:
             return
-        key, entry, room = known
-        if self._room_depth:
-            self._add_room(key[0], -room)
+        key, entry, capacity = known
+        if self._tightness_depth:
+            self._add_capacity(key[0], -capacity)
         members = self._members[key]
         members.pop(bisect_left(members, entry))
         self._made.pop(key, None)
@@ -325,7 +325,8 @@ class ClassTable:
             budgets=budgets,
             order=tuple([order for order, _ in members]) if self._has_order else (),
             label_values=label_values,
-            room=own or (self._rooms[path[: self._room_depth]] if self._room_depth else 0),
+            domain_capacity=own
+            or (self._capacities[path[: self._tightness_depth]] if self._tightness_depth else 0),
         )
         self._made[key] = made
         return made

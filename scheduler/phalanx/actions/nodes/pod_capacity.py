@@ -1,8 +1,9 @@
 """How many pods fit a node, and which part of its free amounts matters to them.
 
-Capping free amounts at what the pods can use puts more nodes into one class. The room of a node measures the
-tightness of domains; it is not capped. It is a number of pods if all request the same. Otherwise a pod counts
-by its dominant share of the largest node, and each kind of pod counts as if it had the node alone.
+Capping free amounts at what the pods can use puts more nodes into one class. The pod capacity of a node
+measures the tightness of domains; it is not capped. It is a number of pods if all request the same. Otherwise
+a pod counts by its dominant share of the largest node, and each kind of pod counts as if it had the node
+alone.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,16 +14,16 @@ from phalanx.model.resources import Resources
 Vector = tuple[int, ...]
 
 NodeCapacityFor = Callable[[tuple[bool, ...], Resources], tuple[Vector, int] | None]
-"""Eligibility per batch and free amounts -> relevant amounts and room; None if no pod fits."""
+"""Eligibility per batch and free amounts -> relevant amounts and pod capacity; None if no pod fits."""
 
-ROOM_MAX: Final = 1 << 20
+PODS_ON_NODE_MAX: Final = 1 << 20
 """Pods that count on one node at most; no kubelet runs that many."""
 
 
 def node_capacity(
     resources: Sequence[str], requests: Sequence[Vector], at_most: Vector, weights: Sequence[int]
 ) -> NodeCapacityFor:
-    """A function that caps the free amounts of a node at what the pods can use, and states its room.
+    """A function that caps the free amounts of a node at what the pods can use, and states its pod capacity.
 
     `requests` are aligned with `resources`; `at_most` bounds the pods of each request on one node; `weights`
     are those of `pod_weights`.
@@ -38,7 +39,7 @@ def _of_one_batch(resources: Sequence[str], request: Vector, at_most: int, weigh
     used_by = [tuple([count * need for need in request]) for count in range(at_most + 1)]
 
     def capacity(eligible: tuple[bool, ...], free: Resources) -> tuple[Vector, int] | None:
-        count = ROOM_MAX
+        count = PODS_ON_NODE_MAX
         for name, need in needs:
             fit = free.get(name, 0) // need
             if fit < count:
@@ -58,7 +59,7 @@ def _of_batches(
     def capacity(eligible: tuple[bool, ...], free: Resources) -> tuple[Vector, int] | None:
         amounts = tuple([free.get(name, 0) for name in resources])
         counts = [
-            pods_that_fit(request, amounts, ROOM_MAX) if allowed else 0
+            pods_that_fit(request, amounts, PODS_ON_NODE_MAX) if allowed else 0
             for request, allowed in zip(requests, eligible, strict=True)
         ]
         if not any(counts):
@@ -97,7 +98,7 @@ WHOLE_NODE: Final = 1_000
 def pod_weights(
     kinds: Sequence[Vector], requests: Sequence[Resources], largest: Resources
 ) -> tuple[int, ...]:
-    """The weight of one pod of each batch in the room of nodes: 1 if all batches are of one kind.
+    """The weight of one pod of each batch in the pod capacity of nodes: 1 if all batches are of one kind.
 
     Otherwise it is the dominant share of the largest node that the pod takes, in thousandths, at least 1.
     `kinds` are equal for batches of one kind; `largest` is the largest amount of each resource on any node.

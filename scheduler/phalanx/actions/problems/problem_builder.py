@@ -155,8 +155,8 @@ def _levels_to_spread_over(demand: Demand, constraints: GangConstraints) -> int:
 def _only_classes(demand: Demand, class_spec: NodeClassSpec, table: ClassTable) -> Sequence[ClassKey] | None:
     """The classes of the tightest domain of the deepest level, if equal pods have no better one; else None.
 
-    If the pods must share a domain, all domains that fit as many of them are equally good but for their room.
-    If they only prefer to, no domain is better than one that fits all. Then the problem needs no other nodes.
+    If the pods must share a domain, those that fit as many of them differ in tightness only. If they only
+    prefer to, no domain is better than one that fits all. Then the problem needs no other nodes.
     """
     constraints = class_spec.constraints
     if class_spec.ties is Objective.LEAST_FRAGMENTATION:

@@ -127,16 +127,16 @@ def _subgroup_domains(model: CountingModel, level: int) -> cp_model.LinearExpr:
 
 
 def _tightness(model: CountingModel) -> cp_model.LinearExpr:
-    """Room of the domains opened on the deepest level; a required one is that of the scope."""
-    room = model.rows.domain_room
-    if room is None:
-        raise AssertionError("tightness is a term only if nodes have room")
+    """Capacity of the domains opened on the deepest level; a required one is that of the scope."""
+    capacity = model.rows.domain_capacity
+    if capacity is None:
+        raise AssertionError("tightness is a term only if nodes have capacity")
     level = model.rows.rules.gang_depth - 1
     if level in model.opened:
         opened = model.opened[level]
-        return model.total(list(opened.values()), room[list(opened)].tolist())
+        return model.total(list(opened.values()), capacity[list(opened)].tolist())
     used = {group.domains[level] for group in model.groups}
-    closed = [int(room[domain]) for domain in used if not model.rows.tree.open[level][domain]]
+    closed = [int(capacity[domain]) for domain in used if not model.rows.tree.open[level][domain]]
     return model.cp.new_constant(sum(closed)) + 0
 
 

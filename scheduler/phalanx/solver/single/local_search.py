@@ -59,7 +59,7 @@ def _without_a_domain(table: NodeTable, found: Placement, level: int) -> Placeme
 
 def _with_a_tighter_domain(table: NodeTable, found: Placement) -> Placement | None:
     """Exchange one of the deepest domains for one with less capacity."""
-    capacity = table.rows.domain_room
+    capacity = table.rows.domain_capacity
     if capacity is None:
         return None
     level = table.rows.rules.gang_depth - 1

@@ -40,29 +40,29 @@ class TightnessBounds:
         self._rows = rows
         self._level = rows.rules.gang_depth - 1
         self._combinations: dict[tuple[int, int], IntArray] = {}
-        self._domain_room = rows.domain_room
+        self._domain_capacity = rows.domain_capacity
 
     def of(self, scope: Scope) -> int:
         """The capacity of the scope where it is a deepest-level domain, else 0."""
         if (
-            self._domain_room is None
+            self._domain_capacity is None
             or scope.depth <= self._level
             or self._rows.tree.open[self._level][scope.domain]
         ):
             return 0
-        return int(self._domain_room[scope.domain])
+        return int(self._domain_capacity[scope.domain])
 
     def least(self, scope: Scope, needs: Sequence[Need], count: int | None = None) -> int:
         """Return a bound on the capacity of the domains opened in the scope.
 
         They hold what the open domains do not; `count` is their number where it is known.
         """
-        if self._domain_room is None or scope.depth > self._level or count == 0:
+        if self._domain_capacity is None or scope.depth > self._level or count == 0:
             return self.of(scope)
         inside = self._inside(scope)
         opened = self._rows.tree.open[self._level] & inside
         closed = np.flatnonzero(inside & ~opened)
-        capacity = self._domain_room[closed]
+        capacity = self._domain_capacity[closed]
         missing = [Need(need.held[closed], need.amount - int(need.held[opened].sum())) for need in needs]
         missing = [need for need in missing if need.amount > 0]
         if count is None:

@@ -74,7 +74,7 @@ def _most_pods(rows: ClassRows) -> int | None:
 
 def _tree_problem(rows: ClassRows, most: int) -> _TreeProblem:
     held = rows.fits[:, 0] * rows.count
-    forest = with_capacity(forest_of(rows, held), rows.domain_room)
+    forest = with_capacity(forest_of(rows, held), rows.domain_capacity)
     required = rows.rules.required
     capacity = held.sum() if required is None else forest.held[required].max(initial=0)
     return _TreeProblem(rows=rows, held=held, forest=forest, demand=min(most, int(capacity)))
