@@ -351,9 +351,10 @@ def needs(kind: Kind) -> dict[str, int]:
 
 
 def may_use(kind: Kind, node: Node) -> bool:
-    """Whether selectors and taints allow a pod on a node."""
+    """Whether selectors, taints and the label of required pod affinity allow a pod on a node."""
     tolerated = all(taint in kind.tolerated for taint in node.hard_taints)
-    return tolerated and all(node.labels.get(key) == value for key, value in kind.selector)
+    labelled = not kind.together or kind.together in node.labels
+    return tolerated and labelled and all(node.labels.get(key) == value for key, value in kind.selector)
 
 
 def fit(kind: Kind, free: Amounts, devices: Sequence[int]) -> int:

@@ -84,7 +84,7 @@ class _Forecast:
         case = before.case
         self._nodes = case.nodes
         kinds: dict[Kind, int] = {}
-        ours = [pod for pod in case.pods if pod.gang or not pod.node]
+        ours = [pod for pod in case.pods if (pod.gang or not pod.node) and not pod.finished]
         for pod in ours:
             shape = _without_place(pod.kind)
             kinds[shape] = kinds.get(shape, 0) + 1
