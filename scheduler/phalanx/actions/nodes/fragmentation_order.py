@@ -5,8 +5,9 @@ least to the expected free capacity that typical pods cannot use. The scoring is
 this module makes its arrays from the nodes and pods of the session.
 
 Typical pods are those of the most frequent shapes among all waiting, bound and running pods of all queues, if
-an empty node fits them. Pod affinity is ignored: where it allows pods to come depends on other pods. Nodes that are eligible for the same typical pods are of one kind. Costs are cached
-by pod shape and node, and computed again for changed nodes only.
+an empty node fits them. Pod affinity is ignored: where it allows pods to come depends on other pods. Nodes
+that are eligible for the same typical pods are of one kind. Costs are cached by pod shape and node, and
+computed again for changed nodes only.
 """
 
 from collections.abc import Hashable, Sequence
