@@ -466,3 +466,14 @@ def test_the_cost_of_applying_limits_is_linear() -> None:
         return counted(lambda: divide({QueueName("a"): queue}, asked))
 
     assert calls(400) < 3 * calls(200)
+
+
+def test_what_a_limit_does_not_name_stops_nobody_below() -> None:
+    """The limit of 2 GPUs lets half of the pods start: either child may still use both GPUs."""
+    found = shares(
+        {"gpu": 10, "pods": 100},
+        top=party(limit={"gpu": 2}),
+        a=party({"gpu": 1, "pods": 3}, parent="top"),
+        b=party({"gpu": 3, "pods": 1}, parent="top"),
+    )
+    assert (found["a"]["gpu"], found["b"]["gpu"]) == (1, 1)

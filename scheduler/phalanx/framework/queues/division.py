@@ -6,7 +6,7 @@ to the others (`water_filling.py`). Guarantees of siblings that add up to more t
 than the capacity, are scaled down in proportion, to whole units. Other amounts are rounded down.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from math import floor
 from typing import Final
@@ -114,30 +114,22 @@ class _Division:
 
         The share of the queue may have less of it, if its demand is met in part for want of another resource.
         """
-        demand = sum_of(self._totals[name].bundles.values())
+        demand = self._totals[name].demand
         return {
-            resource: max(amount, demand.get(resource, 0)) if self._is_abundant(resource, name) else amount
+            resource: amount if self._is_scarce(resource, name) else max(amount, demand.get(resource, 0))
             for resource, amount in share.items()
         }
 
-    def _is_abundant(self, resource: str, name: QueueName) -> bool:
-        """Whether the capacity, and the limits of the queue's ancestors, satisfy everybody's demand."""
+    def _is_scarce(self, resource: str, queue: QueueName) -> bool:
+        """Whether the demand exceeds the capacity, or a limit of the queue or of an ancestor."""
         demand = sum(self._totals[root].demand.get(resource, 0) for root in self._below(None))
-        return resource in IGNORED or (
-            demand <= self._capacity.get(resource, 0)
-            and not any(self._exceeds_limit(above, resource) for above in self._above(name))
-        )
-
-    def _exceeds_limit(self, name: QueueName, resource: str) -> bool:
-        demand = self._totals[name].demand.get(resource, 0)
-        return demand > self._participants[name].limit.get(resource, demand)
-
-    def _above(self, name: QueueName) -> Iterator[QueueName]:
-        """The ancestors of a queue."""
-        parent = self._participants[name].parent
-        while parent is not None:
-            yield parent
-            parent = self._participants[parent].parent
+        above: QueueName | None = queue
+        while above is not None:
+            limit = self._participants[above].limit
+            if resource in limit and self._totals[above].demand.get(resource, 0) > limit[resource]:
+                return True
+            above = self._participants[above].parent
+        return resource not in IGNORED and demand > self._capacity.get(resource, 0)
 
     def _below(self, name: QueueName | None) -> Sequence[QueueName]:
         return self._children.get(name, ())
