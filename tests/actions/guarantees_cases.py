@@ -155,7 +155,7 @@ class Builder:
         flavored = self.has_flavors and self.choose([True, False])
         selector = {"group": self.choose(groups)} if flavored else {}
         if not self.choose([False] * 11 + [True]):
-            count = max(1, min(count, self.room(each, selector)))
+            count = max(1, min(count, self.pods_that_fit(each, selector)))
         least = count if self.choose([True, True, False]) else self.choose(range(1, count + 1))
         priority = self.choose(self.priorities)
         disruption = Disruption(
@@ -197,7 +197,7 @@ class Builder:
         )
         begin(self.case.scenario, self.case.scenario.now // 1000 - since)
 
-    def room(self, each: Mapping[str, int], selector: Mapping[str, str]) -> int:
+    def pods_that_fit(self, each: Mapping[str, int], selector: Mapping[str, str]) -> int:
         """How many such pods fit on the empty nodes."""
         return sum(
             min(has[what] // amount for what, amount in each.items() if amount)

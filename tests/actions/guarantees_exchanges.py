@@ -61,15 +61,15 @@ def _wanted(world: World, queue: str, name: str) -> int:
     return min(total, world.accounts[queue].limit.get(name, total))
 
 
-class Wish(Struct, frozen=True):
+class Request(Struct, frozen=True):
     """A gang with the number of its pods that wait to start together."""
 
     work: Work
     pods: int
 
 
-def is_untouchable(world: World, unit: Unit, wish: Wish, spared: str | None = None) -> bool:
-    """Whether no rule lets this gang evict it for another queue. `spared`: a gang it must not evict."""
+def is_untouchable(world: World, unit: Unit, request: Request, protected: str | None = None) -> bool:
+    """Whether no rule lets this gang evict it for another queue. `protected`: a gang it must not evict."""
     work = unit.work
     runtime = max(
         work.min_runtime_ms,
@@ -77,9 +77,9 @@ def is_untouchable(world: World, unit: Unit, wish: Wish, spared: str | None = No
     )
     since = [pod.since for pod in work.held if pod.since]
     return (
-        work.queue == wish.work.queue
+        work.queue == request.work.queue
         or (not work.is_preemptible and names_what_it_uses(world, work))
-        or work.id == spared
+        or work.id == protected
         or (bool(since) and runtime > 0 and min(since) * 1000 + runtime > world.now)
     )
 
@@ -117,26 +117,26 @@ def held_not_preemptible(world: World, queue: str, name: str, scope: Scope = ALL
     )
 
 
-def degrees(world: World, wish: Wish, unit: Unit) -> list[tuple[Coverage, Coverage]]:
-    """The coverage of the wish and of the unit, under each reading of what is short."""
+def degrees(world: World, request: Request, unit: Unit) -> list[tuple[Coverage, Coverage]]:
+    """The coverage of the request and of the unit, under each reading of what is short."""
     there = unit.work.queue
     return [
         (
-            world.coverage_waiting(wish.work, wish.pods, there, short),
-            world.coverage(unit, wish.work, short),
+            world.coverage_waiting(request.work, request.pods, there, short),
+            world.coverage(unit, request.work, short),
         )
-        for short in world.short_sets(wish.work, there)
+        for short in world.short_sets(request.work, there)
     ]
 
 
 # --- what may happen --------------------------------------------------------------------------------------
 
 
-def may_evict(world: World, wish: Wish, gone: Sequence[Unit], shares: Shares) -> str:
+def may_evict(world: World, request: Request, gone: Sequence[Unit], shares: Shares) -> str:
     """Return why the page does not allow it; empty if it does under some reading."""
     rest = []
     for unit in gone:
-        found = degrees(world, wish, unit)
+        found = degrees(world, request, unit)
         if all(theirs == Coverage.FULL for _, theirs in found):
             return f"{unit.work.name} is covered fully"
         if not unit.work.is_preemptible and is_kept(world, unit.work):
@@ -147,12 +147,12 @@ def may_evict(world: World, wish: Wish, gone: Sequence[Unit], shares: Shares) ->
             rest.append(unit)
     if not rest:
         return ""
-    readings = list(_counted(world, wish, rest, is_strict=False))
+    readings = list(_counted(world, request, rest, is_strict=False))
     for counted in readings:
-        if not _breach(world, wish, rest, gone, shares, counted, is_strict=False):
+        if not _breach(world, request, rest, gone, shares, counted, is_strict=False):
             return ""
     return "neither coverage nor fair shares allow it: " + "; ".join(
-        _breach(world, wish, rest, gone, shares, counted, is_strict=False) for counted in readings
+        _breach(world, request, rest, gone, shares, counted, is_strict=False) for counted in readings
     )
 
 
@@ -160,19 +160,19 @@ Counted = tuple[frozenset[str], frozenset[str]]
 """The resources that count on the side that waits, and on the side that loses."""
 
 
-def _counted(world: World, wish: Wish, gone: Sequence[Unit], *, is_strict: bool) -> Iterator[Counted]:
+def _counted(world: World, request: Request, gone: Sequence[Unit], *, is_strict: bool) -> Iterator[Counted]:
     """Yield each reading of the resources that count for fair shares.
 
     Beyond a limit of its own, a resource counts for a queue although it is not short; strictly, it does not.
     """
-    asked = [name for name in COUNTED if wish.work.each.get(name, 0)]
-    here = _options(world, wish, gone, [wish.work.queue])
+    asked = [name for name in COUNTED if request.work.each.get(name, 0)]
+    here = _options(world, request, gone, [request.work.queue])
     if is_strict:
         for choice in product(*(sorted(here[0][name]) for name in asked)):
             same = frozenset(name for name, counts in zip(asked, choice, strict=True) if counts)
             yield same, same
         return
-    there = _options(world, wish, gone, [unit.work.queue for unit in gone])
+    there = _options(world, request, gone, [unit.work.queue for unit in gone])
     for mine in product(*(sorted(here[1][name]) for name in asked)):
         for theirs in product(*(sorted(there[1][name]) for name in asked)):
             yield (
@@ -185,12 +185,12 @@ Options = Mapping[str, set[bool]]
 
 
 def _options(
-    world: World, wish: Wish, gone: Sequence[Unit], queues: Sequence[str]
+    world: World, request: Request, gone: Sequence[Unit], queues: Sequence[str]
 ) -> tuple[Options, Options]:
     """Whether a resource counts: by shortness alone, and with limits of these queues and their ancestors."""
     short: dict[str, set[bool]] = {name: set() for name in COUNTED}
     for unit in gone:
-        for each in world.short_sets(wish.work, unit.work.queue):
+        for each in world.short_sets(request.work, unit.work.queue):
             for name in COUNTED:
                 short[name].add(name in each)
     with_limits = {name: set(found) for name, found in short.items()}
@@ -225,7 +225,7 @@ def _falls_below(world: World, gone: Sequence[Unit], queue: str, name: str, *, i
 
 def _breach(
     world: World,
-    wish: Wish,
+    request: Request,
     by_share: Sequence[Unit],
     gone: Sequence[Unit],
     shares: Shares,
@@ -234,8 +234,8 @@ def _breach(
     is_strict: bool,
 ) -> str:
     """Return the condition of the exchange that is not met; empty if all are."""
-    mine = {queue for unit in by_share for queue in world.own_path(wish.work.queue, unit.work.queue)}
-    theirs = {queue for unit in by_share for queue in world.own_path(unit.work.queue, wish.work.queue)}
+    mine = {queue for unit in by_share for queue in world.own_path(request.work.queue, unit.work.queue)}
+    theirs = {queue for unit in by_share for queue in world.own_path(unit.work.queue, request.work.queue)}
     if not counted[1] or (is_strict and not counted[0]):
         return "no resource counts"
     for queue in mine:
@@ -245,10 +245,10 @@ def _breach(
                 return f"{queue} is not below its share of {name}"
     for queue in theirs:
         for name in COUNTED if is_strict else counted[1]:
-            if wish.work.each.get(name, 0) and _falls_below(world, gone, queue, name, is_strict=is_strict):
+            if request.work.each.get(name, 0) and _falls_below(world, gone, queue, name, is_strict=is_strict):
                 return f"{queue} falls below its guarantee of {name}"
-    first = _breach_of_first(world, wish, (mine, theirs), gone, shares, counted, is_strict)
-    second = _breach_of_second(world, wish, (mine, theirs), gone, shares, counted, is_strict)
+    first = _breach_of_first(world, request, (mine, theirs), gone, shares, counted, is_strict)
+    second = _breach_of_second(world, request, (mine, theirs), gone, shares, counted, is_strict)
     return f"{first} and {second}" if first and second else ""
 
 
@@ -257,7 +257,7 @@ Paths = tuple[set[str], set[str]]
 
 def _breach_of_first(
     world: World,
-    wish: Wish,
+    request: Request,
     paths: Paths,
     gone: Sequence[Unit],
     shares: Shares,
@@ -268,7 +268,7 @@ def _breach_of_first(
     for queue in paths[0]:
         for name in counted[0]:
             share = shares[queue, name]
-            after = world.use(queue, name) + wish.work.each.get(name, 0) * wish.pods
+            after = world.use(queue, name) + request.work.each.get(name, 0) * request.pods
             if after > (share.low if is_strict else share.high):
                 return f"{queue} would be above its share of {name}"
     for queue in paths[1]:
@@ -296,7 +296,7 @@ def _largest(world: World, gone: Sequence[Unit], queue: str, name: str, is_stric
 
 def _breach_of_second(
     world: World,
-    wish: Wish,
+    request: Request,
     paths: Paths,
     gone: Sequence[Unit],
     shares: Shares,
@@ -327,89 +327,94 @@ def is_whole(gone: Iterable[Unit], candidates: Iterable[Unit]) -> bool:
     return all(unit.key in taken for unit in candidates if unit.work.id in least)
 
 
-def by_coverage(world: World, wish: Wish, spared: str | None) -> list[Unit]:
-    """Everything that is covered less than the wish under every reading, whole.
+def by_coverage(world: World, request: Request, protected: str | None) -> list[Unit]:
+    """Everything that is covered less than the request under every reading, whole.
 
     Which of the surplus members of a gang are covered is open: if some are, none counts here.
     """
     found = [
         unit
         for unit in world.all_units()
-        if not is_untouchable(world, unit, wish, spared)
-        and all(mine > theirs for mine, theirs in degrees(world, wish, unit))
-        and (unit.work.is_preemptible or all(mine == Coverage.FULL for mine, _ in degrees(world, wish, unit)))
+        if not is_untouchable(world, unit, request, protected)
+        and all(mine > theirs for mine, theirs in degrees(world, request, unit))
+        and (
+            unit.work.is_preemptible
+            or all(mine == Coverage.FULL for mine, _ in degrees(world, request, unit))
+        )
     ]
     known = {unit.key for unit in found}
-    spared_gangs = {unit.work.id for unit in world.all_units() if unit.key not in known}
+    protected_gangs = {unit.work.id for unit in world.all_units() if unit.key not in known}
     partly = {unit.work.id for unit in world.all_units() if unit.is_surplus and unit.key not in known}
     return [
         unit
         for unit in found
-        if unit.work.id not in (partly if unit.is_surplus else spared_gangs) or unit.work.is_single
+        if unit.work.id not in (partly if unit.is_surplus else protected_gangs) or unit.work.is_single
     ]
 
 
-def helps(world: World, wish: Wish, gone: Sequence[Unit]) -> bool:
-    """Whether the wish fits when these are gone, on nodes and within limits."""
+def helps(world: World, request: Request, gone: Sequence[Unit]) -> bool:
+    """Whether the request fits when these are gone, on nodes and within limits."""
     out = [pod.uid for unit in gone for pod in unit.pods]
-    return world.room(wish.work, world.free(out)) >= wish.pods and world.is_within_limits(
-        wish.work, wish.pods, out
+    return world.pods_that_fit(request.work, world.free(out)) >= request.pods and world.is_within_limits(
+        request.work, request.pods, out
     )
 
 
-def promised_by_coverage(world: World, wish: Wish, spared: str | None) -> list[Unit]:
-    """Victims whose eviction is a right of the wish and lets it start; empty if there are none."""
-    found = by_coverage(world, wish, spared)
-    return found if found and helps(world, wish, found) else []
+def promised_by_coverage(world: World, request: Request, protected: str | None) -> list[Unit]:
+    """Victims whose eviction is a right of the request and lets it start; empty if there are none."""
+    found = by_coverage(world, request, protected)
+    return found if found and helps(world, request, found) else []
 
 
-def promised_by_share(world: World, wish: Wish, spared: str | None, shares: Shares) -> list[Unit]:
-    """Victims without coverage whose eviction both brings the queues nearer and lets the wish start."""
+def promised_by_share(world: World, request: Request, protected: str | None, shares: Shares) -> list[Unit]:
+    """Victims without coverage whose eviction both brings the queues nearer and lets the request start."""
     candidates = [
         unit
         for unit in world.all_units()
-        if not is_untouchable(world, unit, wish, spared)
+        if not is_untouchable(world, unit, request, protected)
         and unit.work.is_preemptible
-        and all(mine == theirs == Coverage.NONE for mine, theirs in degrees(world, wish, unit))
+        and all(mine == theirs == Coverage.NONE for mine, theirs in degrees(world, request, unit))
     ]
     for gone in _subsets(candidates, list(world.all_units())):
-        if helps(world, wish, gone) and all(
-            not _breach(world, wish, gone, gone, shares, counted, is_strict=True)
-            for counted in _counted(world, wish, gone, is_strict=True)
+        if helps(world, request, gone) and all(
+            not _breach(world, request, gone, gone, shares, counted, is_strict=True)
+            for counted in _counted(world, request, gone, is_strict=True)
         ):
             return list(gone)
     return []
 
 
-def gentler(world: World, wish: Wish, gone: Sequence[Unit], spared: str | None) -> list[Unit]:
+def gentler(world: World, request: Request, gone: Sequence[Unit], protected: str | None) -> list[Unit]:
     """If these victims bring a queue below its guarantee: others that do not, and that run already."""
     if not any(
         world.use(queue, name, with_nominated=False) - _lost(world, gone, queue, name)
         < world.guarantee(queue, name)
         <= world.use(queue, name, with_nominated=False)
         for unit in gone
-        for queue in world.own_path(unit.work.queue, wish.work.queue)
-        for name in _surely_short(world, wish, unit)
+        for queue in world.own_path(unit.work.queue, request.work.queue)
+        for name in _surely_short(world, request, unit)
     ):
         return []
-    candidates = [unit for unit in by_coverage(world, wish, spared) if all(pod.since for pod in unit.pods)]
+    candidates = [
+        unit for unit in by_coverage(world, request, protected) if all(pod.since for pod in unit.pods)
+    ]
     for other in _subsets(candidates, list(world.all_units())):
-        if _keeps_guarantees(world, wish, other) and helps(world, wish, other):
+        if _keeps_guarantees(world, request, other) and helps(world, request, other):
             return list(other)
     return []
 
 
-def _surely_short(world: World, wish: Wish, unit: Unit) -> list[str]:
-    sets = world.short_sets(wish.work, unit.work.queue)
-    return [name for name in COUNTED if wish.work.each.get(name, 0) and all(name in each for each in sets)]
+def _surely_short(world: World, request: Request, unit: Unit) -> list[str]:
+    sets = world.short_sets(request.work, unit.work.queue)
+    return [name for name in COUNTED if request.work.each.get(name, 0) and all(name in each for each in sets)]
 
 
-def _keeps_guarantees(world: World, wish: Wish, gone: Sequence[Unit]) -> bool:
+def _keeps_guarantees(world: World, request: Request, gone: Sequence[Unit]) -> bool:
     return all(
         world.use(queue, name, with_nominated=False) - _lost(world, gone, queue, name)
         >= world.guarantee(queue, name)
         for unit in gone
-        for queue in world.own_path(unit.work.queue, wish.work.queue)
+        for queue in world.own_path(unit.work.queue, request.work.queue)
         for name in COUNTED
         if _lost(world, gone, queue, name)
     )

@@ -10,9 +10,9 @@ from msgspec.structs import replace
 
 from tests.actions.guarantees_cases import MINUTE, Case, begin, world_of
 from tests.actions.guarantees_exchanges import (
+    Request,
     Share,
     Shares,
-    Wish,
     fair_shares,
     gentler,
     held_not_preemptible,
@@ -44,7 +44,7 @@ class Cycle(Struct, frozen=True):
     unplaced: World
     evicted: Mapping[str, list[str]]
     """UIDs of pods by the name of the beneficiary, in order."""
-    wishes: Mapping[str, Wish]
+    requests: Mapping[str, Request]
     shares: Shares
     preempted: Mapping[str, str]
     decided: Decided
@@ -92,27 +92,27 @@ class History:
             self.log.append(f"cycle {number}: {name} on {decided.nodes(name)}")
         before = _with_binds(unplaced, decided.binds, self._nominated)
         works = {work.name: work for work in before.works.values()}
-        wishes = {}
+        requests = {}
         for name in evicted:
             work = works[name]
             asked = sum(nominations[pod.uid] for pod in work.members)
             held = len(work.held)
-            wishes[name] = Wish(work, asked or max(1, work.minimum - held))
-            self._nominated[work.id] = wishes[name].pods
+            requests[name] = Request(work, asked or max(1, work.minimum - held))
+            self._nominated[work.id] = requests[name].pods
         for name, pods in evicted.items():
             self.log.append(f"cycle {number}: {sorted(pods)} are evicted for {name}")
         begin(scenario)
         _forget_starts(scenario)
         scenario.capacity_version += bool(evicted)
         scenario.now += MINUTE
-        return Cycle(before, unplaced, evicted, wishes, shares, preempted, decided)
+        return Cycle(before, unplaced, evicted, requests, shares, preempted, decided)
 
     @property
     def end(self) -> World:
         """The state after the last cycle."""
         return world_of(self.case.scenario.snapshot())
 
-    def spared(self, work: Work) -> str | None:
+    def protected(self, work: Work) -> str | None:
         """The gang for which this gang was evicted last."""
         return self.case.scenario.memory.preempted.get(work.id)  # type: ignore[call-overload]
 
@@ -208,7 +208,7 @@ def _twice(history: History) -> Iterator[Finding]:
         for name, uids in cycle.evicted.items():
             for uid in uids:
                 work, pod = pods[uid]
-                if work.queue != cycle.wishes[name].work.queue:
+                if work.queue != cycle.requests[name].work.queue:
                     lost[work.name, pod.index] += 1
     if lost and max(lost.values()) > 1:
         worst = max(lost, key=lambda each: lost[each])
@@ -234,16 +234,16 @@ def _allowed(cycle: Cycle) -> Iterator[Finding]:
 
 def _allowed_in_order(cycle: Cycle, world: World, order: Sequence[str]) -> Iterator[Finding]:
     for name in order:
-        wish = cycle.wishes[name]
+        request = cycle.requests[name]
         gone = _units(world, cycle.evicted[name])
-        others = [unit for unit in gone if unit.work.queue != wish.work.queue]
-        if others and (why := may_evict(world, wish, others, cycle.shares)):
+        others = [unit for unit in gone if unit.work.queue != request.work.queue]
+        if others and (why := may_evict(world, request, others, cycle.shares)):
             yield Finding("allowed", f"for {name}: {why}")
         elif len(others) == len(gone) and others and not world.nominated:
-            spared = cycle.preempted.get(wish.work.id)
-            if instead := gentler(world, wish, others, spared):
+            protected = cycle.preempted.get(request.work.id)
+            if instead := gentler(world, request, others, protected):
                 yield Finding("gentler", f"for {name}: {_names(instead)} would keep guarantees")
-        world = world.changed(without=cycle.evicted[name], nominated={wish.work.id: wish.pods})
+        world = world.changed(without=cycle.evicted[name], nominated={request.work.id: request.pods})
 
 
 def _names(units: Sequence[Unit]) -> str:
@@ -289,32 +289,34 @@ def _waits(history: History) -> Iterator[Finding]:
         if not missing or not work.may_evict:
             continue
         is_surplus = len(work.held) >= work.minimum
-        wish = Wish(work, 1 if is_surplus else work.minimum - len(work.held))
-        if not may_start(world, wish):
+        request = Request(work, 1 if is_surplus else work.minimum - len(work.held))
+        if not may_start(world, request):
             continue
-        spared = history.spared(work)
+        protected = history.protected(work)
         kind = "surplus " if is_surplus else ""
-        if world.room(work, world.free()) >= wish.pods and world.is_within_limits(work, wish.pods):
+        if world.pods_that_fit(work, world.free()) >= request.pods and world.is_within_limits(
+            work, request.pods
+        ):
             yield Finding(f"{kind}idle", f"{work.name} waits beside free capacity")
-        elif victims := promised_by_coverage(world, wish, spared):
+        elif victims := promised_by_coverage(world, request, protected):
             yield Finding(f"{kind}right", f"{work.name} waits for {_names(victims)}")
         elif is_surplus:
             continue
-        elif victims := promised_by_share(world, wish, spared, cycle.shares):
+        elif victims := promised_by_share(world, request, protected, cycle.shares):
             yield Finding("share", f"{work.name} waits for {_names(victims)}")
 
 
-def may_start(world: World, wish: Wish) -> bool:
+def may_start(world: World, request: Request) -> bool:
     """Whether the rule for gangs that are not preemptible allows the start."""
-    if wish.work.is_preemptible:
+    if request.work.is_preemptible:
         return True
     return all(
-        held_not_preemptible(world, queue, name, scope) + wish.work.each.get(name, 0) * wish.pods
+        held_not_preemptible(world, queue, name, scope) + request.work.each.get(name, 0) * request.pods
         <= bound_not_preemptible(world, queue, name, scope)
-        for queue in world.path(wish.work.queue)
+        for queue in world.path(request.work.queue)
         for name in COUNTED
         for scope in world.scopes()
-        if wish.work.each.get(name, 0) and world.names_guarantee(queue, name, scope)
+        if request.work.each.get(name, 0) and world.names_guarantee(queue, name, scope)
     )
 
 
@@ -325,4 +327,5 @@ def bound_not_preemptible(world: World, queue: str, name: str, scope: tuple[tupl
     if total == sum(world.written(each, name, scope) for each in siblings):
         return world.guarantee(queue, name, scope)
     others = sum(held_not_preemptible(world, each, name, scope) for each in siblings if each != queue)
-    return min(world.written(queue, name, scope), total - others)
+    mine = world.guarantee(queue, name, scope)
+    return max(mine, min(world.written(queue, name, scope), total - others))

@@ -227,12 +227,9 @@ class World:
         return amount if scope else min(amount, account.limit.get(name, amount))
 
     def names_guarantee(self, queue: str, name: str, scope: Scope = ALL_NODES) -> bool:
-        """Whether the queue, or for a parent some descendant, names a guarantee of the resource."""
+        """Whether the queue itself names a guarantee of the resource. The sum of its children names none."""
         account = self.accounts[queue]
-        amounts = account.flavors.get(scope, {}) if scope else account.guarantee
-        return name in amounts or any(
-            self.names_guarantee(child, name, scope) for child in self.children(queue)
-        )
+        return name in (account.flavors.get(scope, {}) if scope else account.guarantee)
 
     def guarantee(self, queue: str, name: str, scope: Scope = ALL_NODES) -> int:
         """The guarantee, scaled down where those of siblings do not fit."""
@@ -384,7 +381,10 @@ class World:
 
     def fits_empty(self, work: Work) -> bool:
         """Whether the minimum fits on the empty nodes."""
-        return self.room(work, {name: machine.has for name, machine in self.machines.items()}) >= work.minimum
+        return (
+            self.pods_that_fit(work, {name: machine.has for name, machine in self.machines.items()})
+            >= work.minimum
+        )
 
     def could_ever_start(self, work: Work) -> bool:
         """Whether the minimum fits on the empty nodes and in the limits."""
@@ -422,7 +422,7 @@ class World:
                         left[pod.node][name] = left[pod.node].get(name, 0) - amount
         return left
 
-    def room(self, work: Work, free: Mapping[str, Amounts]) -> int:
+    def pods_that_fit(self, work: Work, free: Mapping[str, Amounts]) -> int:
         """How many pods of the gang fit; they are equal, so nodes can be filled one by one."""
         return sum(
             min(max(0, free[name].get(what, 0)) // amount for what, amount in work.each.items() if amount)
