@@ -4,10 +4,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from itertools import combinations, product
+from math import floor
 
 from msgspec import Struct
 
-from tests.actions.guarantees_oracle import ALL_NODES, COUNTED, Coverage, Scope, Unit, Work, World
+from tests.actions.guarantees_oracle import ALL_NODES, COUNTED, DEVICES, Coverage, Scope, Unit, Work, World
 
 SEARCHED = 9
 """Units among which all subsets are tried."""
@@ -25,7 +26,7 @@ Shares = Mapping[tuple[str, str], Share]
 
 
 def fair_shares(world: World, name: str) -> dict[str, Fraction]:
-    """Fair shares of a cluster in which only one resource is requested."""
+    """Fair shares of a cluster in which only one resource is requested, rounded down on each level."""
     found: dict[str, Fraction] = {}
     _fill(world, None, Fraction(world.capacity(name)), name, found)
     return found
@@ -47,8 +48,8 @@ def _fill(world: World, parent: str | None, total: Fraction, name: str, found: d
         left -= rise * weights
         open_ = [child for child in open_ if got[child] < wants[child]]
     for child in children:
-        found[child] = got[child]
-        _fill(world, child, got[child], name, found)
+        found[child] = Fraction(floor(got[child]))
+        _fill(world, child, found[child], name, found)
 
 
 def _wanted(world: World, queue: str, name: str) -> int:
@@ -95,9 +96,19 @@ def names_what_it_uses(world: World, work: Work) -> bool:
     )
 
 
-def is_kept(world: World, work: Work) -> bool:
-    """Whether a gang that is not preemptible is surely protected: all such gangs fit what is written."""
-    return names_what_it_uses(world, work) and all(
+def is_kept(world: World, work: Work, other: str) -> bool:
+    """Whether a gang that is not preemptible is surely protected from a gang of the other queue.
+
+    All such gangs fit what is written, and below the common ancestor a device that it uses is guaranteed, or
+    anything if it uses none.
+    """
+    uses = [name for name in COUNTED if work.each.get(name, 0)]
+    devices = [name for name in uses if name in DEVICES]
+    return any(
+        world.names_guarantee(queue, name) and world.written(queue, name)
+        for queue in world.own_path(work.queue, other)
+        for name in devices or uses
+    ) and all(
         held_not_preemptible(world, queue, name, scope) <= world.written(queue, name, scope)
         for queue in world.path(work.queue)
         for name in COUNTED
@@ -117,16 +128,78 @@ def held_not_preemptible(world: World, queue: str, name: str, scope: Scope = ALL
     )
 
 
-def degrees(world: World, request: Request, unit: Unit) -> list[tuple[Coverage, Coverage]]:
-    """The coverage of the request and of the unit, under each reading of what is short."""
+def degrees(world: World, request: Request, unit: Unit, shares: Shares) -> list[tuple[Coverage, Coverage]]:
+    """The coverage of the request and of the unit, under each reading of what is short and of shares."""
     there = unit.work.queue
     return [
         (
-            world.coverage_waiting(request.work, request.pods, there, short),
+            _coverage(world, request, there, short, shares, is_strict),
             world.coverage(unit, request.work, short),
         )
         for short in world.short_sets(request.work, there)
+        for is_strict in (True, False)
     ]
+
+
+def _coverage(
+    world: World, request: Request, other: str, short: frozenset[str], shares: Shares, is_strict: bool
+) -> Coverage:
+    """Coverage in part counts only within the fair shares of what is not covered."""
+    work, pods = request.work, request.pods
+    found = world.coverage_waiting(work, pods, other, short)
+    side = world.side(work.queue, other)
+    for name in short if found == Coverage.PARTIAL else ():
+        if work.each.get(name, 0) and not world.is_covered_waiting(work, pods, side, name):
+            for queue in world.own_path(work.queue, other):
+                share = shares[queue, name]
+                after = world.use(queue, name) + work.each[name] * pods
+                if after > (share.low if is_strict else share.high):
+                    return Coverage.NONE
+    return found
+
+
+def must_replace(world: World, request: Request, shares: Shares, *, is_strict: bool) -> dict[str, int]:
+    """What its victims must free at least, since it takes its queues above shares that others lack.
+
+    Strictly, under every reading. A gang with coverage is free of this.
+    """
+    work, found = request.work, dict[str, int]()
+    for queue in world.path(work.queue):
+        parent = world.accounts[queue].parent
+        for other in world.children(parent):
+            if other == queue:
+                continue
+            sets = world.short_sets(work, other)
+            covered = [
+                _coverage(world, request, other, short, shares, strict) > Coverage.NONE
+                for short in sets
+                for strict in (True, False)
+            ]
+            if all(covered) or (any(covered) and not is_strict):
+                return {}
+            for name in COUNTED:
+                asked = work.each.get(name, 0) * request.pods
+                share, theirs = shares[queue, name], shares[other, name]
+                is_short = [name in each for each in sets]
+                is_short_somehow = any(is_short) if is_strict else all(is_short)
+                lacks = world.use(other, name, with_nominated=not is_strict) < (
+                    theirs.high if is_strict else theirs.low
+                )
+                beyond = world.use(queue, name, with_nominated=is_strict) + asked
+                beyond -= share.low if is_strict else share.high
+                if asked and is_short_somehow and lacks and beyond > 0:
+                    found[name] = max(found.get(name, 0), min(asked, beyond))
+    return found
+
+
+def replaces_enough(
+    world: World, request: Request, gone: Sequence[Unit], shares: Shares, *, is_strict: bool
+) -> bool:
+    """Whether the victims, of its own queue and of others, free what they must."""
+    return all(
+        sum(unit.work.each.get(name, 0) * len(unit.pods) for unit in gone) >= amount
+        for name, amount in must_replace(world, request, shares, is_strict=is_strict).items()
+    )
 
 
 # --- what may happen --------------------------------------------------------------------------------------
@@ -136,10 +209,10 @@ def may_evict(world: World, request: Request, gone: Sequence[Unit], shares: Shar
     """Return why the page does not allow it; empty if it does under some reading."""
     rest = []
     for unit in gone:
-        found = degrees(world, request, unit)
+        found = degrees(world, request, unit, shares)
         if all(theirs == Coverage.FULL for _, theirs in found):
             return f"{unit.work.name} is covered fully"
-        if not unit.work.is_preemptible and is_kept(world, unit.work):
+        if not unit.work.is_preemptible and is_kept(world, unit.work, request.work.queue):
             return f"{unit.work.name} is not preemptible"
         if not any(mine > theirs for mine, theirs in found):
             if not any(mine == theirs == Coverage.NONE for mine, theirs in found):
@@ -327,28 +400,24 @@ def is_whole(gone: Iterable[Unit], candidates: Iterable[Unit]) -> bool:
     return all(unit.key in taken for unit in candidates if unit.work.id in least)
 
 
-def by_coverage(world: World, request: Request, protected: str | None) -> list[Unit]:
-    """Everything that is covered less than the request under every reading, whole.
-
-    Which of the surplus members of a gang are covered is open: if some are, none counts here.
-    """
+def by_coverage(world: World, request: Request, protected: str | None, shares: Shares) -> list[Unit]:
+    """Everything that is covered less than the request under every reading, whole."""
     found = [
         unit
         for unit in world.all_units()
         if not is_untouchable(world, unit, request, protected)
-        and all(mine > theirs for mine, theirs in degrees(world, request, unit))
+        and all(mine > theirs for mine, theirs in degrees(world, request, unit, shares))
         and (
             unit.work.is_preemptible
-            or all(mine == Coverage.FULL for mine, _ in degrees(world, request, unit))
+            or all(mine == Coverage.FULL for mine, _ in degrees(world, request, unit, shares))
         )
     ]
     known = {unit.key for unit in found}
     protected_gangs = {unit.work.id for unit in world.all_units() if unit.key not in known}
-    partly = {unit.work.id for unit in world.all_units() if unit.is_surplus and unit.key not in known}
     return [
         unit
         for unit in found
-        if unit.work.id not in (partly if unit.is_surplus else protected_gangs) or unit.work.is_single
+        if unit.is_surplus or unit.work.is_single or unit.work.id not in protected_gangs
     ]
 
 
@@ -360,9 +429,9 @@ def helps(world: World, request: Request, gone: Sequence[Unit]) -> bool:
     )
 
 
-def promised_by_coverage(world: World, request: Request, protected: str | None) -> list[Unit]:
+def promised_by_coverage(world: World, request: Request, protected: str | None, shares: Shares) -> list[Unit]:
     """Victims whose eviction is a right of the request and lets it start; empty if there are none."""
-    found = by_coverage(world, request, protected)
+    found = by_coverage(world, request, protected, shares)
     return found if found and helps(world, request, found) else []
 
 
@@ -373,9 +442,11 @@ def promised_by_share(world: World, request: Request, protected: str | None, sha
         for unit in world.all_units()
         if not is_untouchable(world, unit, request, protected)
         and unit.work.is_preemptible
-        and all(mine == theirs == Coverage.NONE for mine, theirs in degrees(world, request, unit))
+        and all(mine == theirs == Coverage.NONE for mine, theirs in degrees(world, request, unit, shares))
     ]
     for gone in _subsets(candidates, list(world.all_units())):
+        if not replaces_enough(world, request, gone, shares, is_strict=True):
+            continue
         if helps(world, request, gone) and all(
             not _breach(world, request, gone, gone, shares, counted, is_strict=True)
             for counted in _counted(world, request, gone, is_strict=True)
@@ -384,7 +455,9 @@ def promised_by_share(world: World, request: Request, protected: str | None, sha
     return []
 
 
-def gentler(world: World, request: Request, gone: Sequence[Unit], protected: str | None) -> list[Unit]:
+def gentler(
+    world: World, request: Request, gone: Sequence[Unit], protected: str | None, shares: Shares
+) -> list[Unit]:
     """If these victims bring a queue below its guarantee: others that do not, and that run already."""
     if not any(
         world.use(queue, name, with_nominated=False) - _lost(world, gone, queue, name)
@@ -396,7 +469,7 @@ def gentler(world: World, request: Request, gone: Sequence[Unit], protected: str
     ):
         return []
     candidates = [
-        unit for unit in by_coverage(world, request, protected) if all(pod.since for pod in unit.pods)
+        unit for unit in by_coverage(world, request, protected, shares) if all(pod.since for pod in unit.pods)
     ]
     for other in _subsets(candidates, list(world.all_units())):
         if _keeps_guarantees(world, request, other) and helps(world, request, other):

@@ -19,8 +19,9 @@ from tests.actions.guarantees_exchanges import (
     may_evict,
     promised_by_coverage,
     promised_by_share,
+    replaces_enough,
 )
-from tests.actions.guarantees_oracle import COUNTED, Unit, Work, World, units_of
+from tests.actions.guarantees_oracle import COUNTED, Unit, Work, World
 from tests.builders import Decided, Scenario
 
 LONG = 40
@@ -235,13 +236,16 @@ def _allowed(cycle: Cycle) -> Iterator[Finding]:
 def _allowed_in_order(cycle: Cycle, world: World, order: Sequence[str]) -> Iterator[Finding]:
     for name in order:
         request = cycle.requests[name]
+        world = world.changed(nominated={request.work.id: 0})
         gone = _units(world, cycle.evicted[name])
         others = [unit for unit in gone if unit.work.queue != request.work.queue]
         if others and (why := may_evict(world, request, others, cycle.shares)):
             yield Finding("allowed", f"for {name}: {why}")
-        elif len(others) == len(gone) and others and not world.nominated:
+        elif not replaces_enough(world, request, gone, cycle.shares, is_strict=False):
+            yield Finding("replaces", f"for {name}: it takes its queue beyond a share that others lack")
+        elif len(others) == len(gone) and others and not any(world.nominated.values()):
             protected = cycle.preempted.get(request.work.id)
-            if instead := gentler(world, request, others, protected):
+            if instead := gentler(world, request, others, protected, cycle.shares):
                 yield Finding("gentler", f"for {name}: {_names(instead)} would keep guarantees")
         world = world.changed(without=cycle.evicted[name], nominated={request.work.id: request.pods})
 
@@ -251,20 +255,9 @@ def _names(units: Sequence[Unit]) -> str:
 
 
 def _units(world: World, uids: Sequence[str]) -> list[Unit]:
-    """The units that go. Which surplus pods of a gang are covered is open: the ones that go are not."""
+    """The units that go."""
     gone = set(uids)
-    found = []
-    for work in world.works.values():
-        taken = [pod for pod in work.held if pod.uid in gone]
-        units = units_of(work)
-        if len(taken) == len(work.held):
-            found += units if taken else []
-        elif work.is_single:
-            found += units[len(units) - len(taken) :]
-        else:
-            surplus = [unit for unit in units if unit.is_surplus]
-            found += surplus[len(surplus) - len(taken) :] if len(taken) <= len(surplus) else units
-    return found
+    return [unit for unit in world.all_units() if any(pod.uid in gone for pod in unit.pods)]
 
 
 def _waits_or_is_forgotten(history: History) -> Iterator[Finding]:
@@ -298,7 +291,7 @@ def _waits(history: History) -> Iterator[Finding]:
             work, request.pods
         ):
             yield Finding(f"{kind}idle", f"{work.name} waits beside free capacity")
-        elif victims := promised_by_coverage(world, request, protected):
+        elif victims := promised_by_coverage(world, request, protected, cycle.shares):
             yield Finding(f"{kind}right", f"{work.name} waits for {_names(victims)}")
         elif is_surplus:
             continue

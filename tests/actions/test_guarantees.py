@@ -149,3 +149,33 @@ def test_a_large_gang_of_higher_priority_does_not_use_a_small_one_as_bait(guaran
     begin(scenario)
     history = History(Case(scenario, [])).play()
     assert {each.property for each in findings(history)} & {"finite", "twice"} == set()
+
+
+def test_a_covered_gang_evicts_siblings_although_its_parent_is_above_the_share_that_others_lack() -> None:
+    """p has a share of 5 GPUs, of 6; it uses 3, and 6 with the gang of 4. The guarantee of a covers that."""
+    scenario = Scenario().nodes("n", 1, gpu=4).nodes("m", 1, gpu=2)
+    scenario.queue("p").queue("a", parent="p", guarantee={GPU: 4}).queue("b", parent="p").queue("q")
+    common = {"cpu": 0, "memory": 0}
+    scenario.gang("b0", 1, gpu=1, queue="b", on=["n-0"], **common)
+    scenario.gang("b1", 1, gpu=2, queue="b", on=["m-0"], **common)
+    scenario.gang("q0", 1, gpu=4, queue="q", preemption_policy="Never", **common)
+    begin(scenario)
+    assert scenario.gang("a0", 1, gpu=4, queue="a", **common).decide().evicted() == ["b0-0"]
+
+
+def test_a_gang_covered_in_a_device_does_not_replace_the_cores_that_its_own_queue_took_from_it() -> None:
+    """d takes no more than its share of 4 cores for d1, which evicts d0. d0 may not evict a0 in turn."""
+    scenario = Scenario().nodes("n", 1, gpu=4, cpu=8).queue("a").queue("d", guarantee={GPU: 1})
+    scenario.gang("d0", 1, gpu=1, cpu=1, memory=0, queue="d", priority=1, on=["n-0"])
+    scenario.gang("d1", 1, gpu=0, cpu=4, memory=0, queue="d", priority=2, on=["n-0"])
+    scenario.gang("a0", 1, gpu=0, cpu=4, memory=0, queue="a")
+    begin(scenario)
+    assert list(findings(History(Case(scenario, [])).play())) == []
+
+
+def test_the_first_surplus_members_are_covered() -> None:
+    scenario = Scenario().nodes("n", 1, gpu=4).queue("a", guarantee={GPU: 2}).queue("b", guarantee={GPU: 2})
+    scenario.gang("a0", 4, min=1, gpu=1, cpu=0, memory=0, queue="a", on=["n-0"] * 4)
+    begin(scenario)
+    decided = scenario.gang("b0", 2, gpu=1, cpu=0, memory=0, queue="b").decide()
+    assert sorted(decided.evicted()) == ["a0-2", "a0-3"]

@@ -114,6 +114,10 @@ class Guarantees:
         self, beneficiary: Beneficiary, side: QueueName, short: frozenset[str]
     ) -> Coverage:
         """The coverage of a waiting gang if it starts now."""
+        return _coverage(_used(beneficiary.requested), self.covered_after_start(beneficiary, side), short)
+
+    def covered_after_start(self, beneficiary: Beneficiary, side: QueueName) -> frozenset[str]:
+        """The resources in which a waiting gang is covered if it starts now."""
         requested = beneficiary.requested
         uses = _used(requested)
         covered = {name for name in uses if self._is_within(name, None, side, requested)}
@@ -121,7 +125,7 @@ class Guarantees:
             within = {name for name in uses if self._is_within(name, selector, side, requested)}
             if within - covered and self._is_confined(beneficiary, selector):
                 covered |= within
-        return _coverage(uses, covered, short)
+        return frozenset(covered)
 
     def covered_pods(
         self, gang: Gang, side: QueueName, short: frozenset[str], at_least: Coverage
@@ -273,7 +277,7 @@ def _divided(gang: Gang, holders: Sequence[Pod]) -> Iterator[_Unit]:
         parts = [together] if together else []
     for part in parts:
         yield _Unit(gang, tuple(part), is_surplus=False, usage=total_requests(part))
-    for pod in surplus:
+    for pod in reversed(surplus):
         yield _Unit(gang, (pod,), is_surplus=True, usage=total_requests([pod]))
 
 
