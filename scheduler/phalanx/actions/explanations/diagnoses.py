@@ -12,6 +12,7 @@ from phalanx.actions.explanations import evidence, next_steps
 from phalanx.actions.explanations.completions import Completions
 from phalanx.actions.explanations.evidence import UnlabelledNodes
 from phalanx.framework.nodes.cells import ReservedCell
+from phalanx.framework.nodes.topology import domain_name
 from phalanx.framework.session import Session
 from phalanx.framework.statement import total_requests
 from phalanx.limits import CAPACITY_HOLD_MS
@@ -370,7 +371,7 @@ def _of_cluster(case: Case) -> tuple[Evidence, ...]:
 def _best_domain(case: Case, rule: SameDomain) -> tuple[Evidence, ...]:
     if not case.facts.best_domain:
         return ()
-    subject = f"{rule.level} {'/'.join(case.facts.best_domain)}"
+    subject = f"{rule.level} {domain_name(case.facts.best_domain)}"
     return (Evidence(subject=subject, finding=f"fits {case.fit_of_all}"),)
 
 

@@ -152,6 +152,8 @@ class PodSpec(ApiStruct, frozen=True):
     volumes: tuple[Volume, ...] = ()
     resource_claims: tuple[Present, ...] = ()
     scheduling_group: Present | None = None
+    workload_ref: Present | None = None
+    """The group of the pod in Kubernetes 1.35; later releases have `schedulingGroup` instead."""
     host_network: bool = False
     restart_policy: str = ""
 
@@ -320,10 +322,19 @@ class VolumeNodeAffinity(ApiStruct, frozen=True):
     required: NodeSelector | None = None
 
 
+class ClaimReference(ApiStruct, frozen=True):
+    """The claim that a volume is bound to, or reserved for."""
+
+    namespace: str = ""
+    name: str = ""
+    uid: str = ""
+
+
 class PersistentVolumeSpec(ApiStruct, frozen=True):
-    """The fields of a volume that say which nodes can mount it."""
+    """The fields of a volume that say which nodes can mount it, and for which claim it is."""
 
     node_affinity: VolumeNodeAffinity | None = None
+    claim_ref: ClaimReference | None = None
 
 
 class PersistentVolume(ApiStruct, frozen=True):
