@@ -26,8 +26,8 @@ def decide(
 ) -> int:
     """Decide about the objects in manifest files, without a cluster.
 
-    Cycles run until nothing changes: bound pods count as running, evicted pods as deleted. The time does not
-    advance.
+    Cycles run until nothing changes: bound pods count as running, evicted pods as deleted. The time goes on
+    only while the scheduler waits because of its own decisions, for half a minute at most.
 
     Parameters
     ----------

@@ -21,9 +21,13 @@ def _name_is_short(item: dict[str, Any]) -> bool:
     return len(item["metadata"]["name"]) <= _NAME_MAX
 
 
+def _minimum_is_known(spec: dict[str, Any]) -> bool:
+    return "minMember" in spec or bool(spec.get("subGroups"))
+
+
 def _role_minimums_fit(spec: dict[str, Any]) -> bool:
     minimums = (role.get("minMember", role["count"]) for role in spec.get("roles", ()))
-    return bool(sum(minimums) <= spec["minMember"])
+    return "minMember" not in spec or bool(sum(minimums) <= spec["minMember"])
 
 
 def _min_sub_groups_fit(spec: dict[str, Any]) -> bool:
@@ -54,6 +58,11 @@ def _parents_exist(groups: list[dict[str, Any]]) -> bool:
 
 def _no_own_parents(groups: list[dict[str, Any]]) -> bool:
     return all(group.get("parent") != group["name"] for group in groups)
+
+
+def _minimums_of_subgroups_are_known(groups: list[dict[str, Any]]) -> bool:
+    parents = {group.get("parent") for group in groups}
+    return all("minMember" in group or group["name"] in parents for group in groups)
 
 
 def _runs_at_all(runtime: dict[str, Any]) -> bool:
@@ -122,6 +131,7 @@ RULES: Final[Mapping[str, Callable[[Any], bool]]] = {
     "metadata.name must have at most 63 characters, because pods carry it as the value of a label": (
         _name_is_short
     ),
+    "set minMember, or subGroups from whose minimums it follows": _minimum_is_known,
     "the minMember of all roles (count where a role sets none) must not add up to more than spec.minMember": (
         _role_minimums_fit
     ),
@@ -134,6 +144,7 @@ RULES: Final[Mapping[str, Callable[[Any], bool]]] = {
     "minMember of a role must not be larger than its count": _role_minimum_fits,
     "parent must be the name of another entry of subGroups": _parents_exist,
     "a subgroup must not be its own parent": _no_own_parents,
+    "a subgroup needs minMember unless it contains other subgroups": _minimums_of_subgroups_are_known,
     "estimate and max must be longer than 0s": _runs_at_all,
     "estimate must not be longer than max": _estimate_fits,
     "a queue must not be its own parent": _not_own_parent,
