@@ -16,6 +16,7 @@ from phalanx.cli.exits import BadInput
 from phalanx.cli.manifests.findings import shown, shown_name
 from phalanx.framework.strict_yaml import StrictConstructor, describe
 from phalanx.limits import MANIFEST_VALUES_MAX
+from phalanx.model.api.values import bounded_time
 
 STDIN: Final = "-"
 _STDIN_NAMES: Final = (STDIN, "/dev/stdin")
@@ -179,7 +180,8 @@ class _Budget:
     def without_nulls(self, value: Any) -> Any:
         """Return a copy without null fields, as the API server reads it.
 
-        Numbers beyond 64 bits become text: no field holds one, and as quantities both are equal.
+        Numbers beyond 64 bits become text: no field holds one, and as quantities both are equal. Times beyond
+        those that Python represents become the nearest one.
         """
         self._left -= 1
         if self._left < 0:
@@ -190,7 +192,7 @@ class _Budget:
             return [self.without_nulls(item) for item in value]
         if isinstance(value, int) and not _INT64_MIN <= value <= _INT64_MAX:
             return str(value)
-        return value
+        return bounded_time(value) if isinstance(value, str) else value
 
 
 class _Loader(StrictConstructor, _BaseLoader):  # type: ignore[misc]

@@ -23,7 +23,6 @@ QUANTITY: Final = "x-kubernetes-int-or-string"
 
 _NODE_OPERATORS: Final = ["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]
 _PREEMPTION: Final = {"type": "string", "enum": ["PreemptLowerPriority", "Never"]}
-_TIME: Final = {"type": "string", "format": "date-time"}
 _LABEL_VALUE: Final = {
     "type": "string",
     "maxLength": 63,
@@ -36,8 +35,6 @@ _DETAILS: Final[dict[str, dict[str, dict[str, Any]]]] = {
         "name": _NAME,
         "namespace": {**_NAME, "maxLength": 63},
         "labels": {"type": "object", "additionalProperties": _LABEL_VALUE},
-        "creationTimestamp": _TIME,
-        "deletionTimestamp": _TIME,
     },
     "NodeSelectorRequirement": {"operator": {"type": "string", "enum": _NODE_OPERATORS}},
     "LabelSelectorRequirement": {"operator": {"type": "string", "enum": _NODE_OPERATORS[:4]}},

@@ -5,9 +5,8 @@ as written (`Quantity`); `phalanx.model.resources` converts them to integers.
 """
 
 from collections.abc import Mapping
-from datetime import datetime
 
-from phalanx.model.api.meta import ApiStruct, Int32, Int64, LabelSelector, ObjectMeta
+from phalanx.model.api.meta import ApiStruct, Int32, Int64, LabelSelector, ObjectMeta, Time
 
 Quantity = Int64 | float | str
 """An amount as it was written. The API server always sends strings; YAML makes numbers of 8 and 0.5."""
@@ -165,7 +164,7 @@ class PodCondition(ApiStruct, frozen=True):
     status: str = ""
     reason: str = ""
     message: str = ""
-    last_transition_time: datetime | None = None
+    last_transition_time: Time | None = None
 
 
 class Terminated(ApiStruct, frozen=True):
@@ -173,7 +172,7 @@ class Terminated(ApiStruct, frozen=True):
 
     exit_code: Int32 = 0
     reason: str = ""
-    finished_at: datetime | None = None
+    finished_at: Time | None = None
 
 
 class ContainerState(ApiStruct, frozen=True):
@@ -196,7 +195,7 @@ class PodStatus(ApiStruct, frozen=True):
 
     phase: str = ""
     reason: str = ""
-    start_time: datetime | None = None
+    start_time: Time | None = None
     conditions: tuple[PodCondition, ...] = ()
     container_statuses: tuple[ContainerStatus, ...] = ()
     init_container_statuses: tuple[ContainerStatus, ...] = ()
@@ -235,7 +234,7 @@ class NodeCondition(ApiStruct, frozen=True):
 
     type: str
     status: str = ""
-    last_transition_time: datetime | None = None
+    last_transition_time: Time | None = None
 
 
 class NodeStatus(ApiStruct, frozen=True):
