@@ -398,6 +398,9 @@ ERROR_KEPT_S: Final = 600.0
 INCONCLUSIVE_KEPT_S: Final = 600.0
 """Seconds before another cycle is recorded in which the solver found neither a placement nor a proof."""
 
+NOMINATED_PODS_NAMED_MAX: Final = 3
+"""Names of nominated pods of other schedulers that verdicts show per node and priority."""
+
 IGNORED_HINTS_SHOWN: Final = 3
 """Ignored hints that a verdict lists. The others usually have the same mistake."""
 

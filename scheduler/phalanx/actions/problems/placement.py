@@ -40,7 +40,7 @@ def apply_placement(session: Session, placement: DemandPlacement) -> Statement:
     The statement may be rolled back while no later statement exists.
     """
     gang, assignments, devices = placement.demand.gang, placement.assignments, placement.devices
-    with session.statement() as statement:
+    with session.respecting_nominations(gang), session.statement() as statement:
         if placement.certificate is None:
             statement.hold_capacity(gang=gang, assignments=assignments)
             return statement

@@ -11,10 +11,9 @@ from phalanx.model.resources import CPU, InvalidQuantity, capacity_amount
 
 _NAME_MAX: Final = 63
 _DURATION: Final = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
-_WHOLE_NUMBER: Final = re.compile(r"[+-]?[0-9]+", re.ASCII)
 
 VALUES_BY_OPERATOR: Final = "In and NotIn need values, Exists and DoesNotExist must not have any"
-ONE_NUMBER: Final = "Gt and Lt need one value, a whole number"
+ONE_VALUE: Final = "Gt and Lt need one value"
 
 
 def _name_is_short(item: dict[str, Any]) -> bool:
@@ -102,11 +101,8 @@ def _values_fit_operator(requirement: dict[str, Any]) -> bool:
     return not has_values or requirement["operator"] not in ("Exists", "DoesNotExist")
 
 
-def _one_number(requirement: dict[str, Any]) -> bool:
-    if requirement["operator"] not in ("Gt", "Lt"):
-        return True
-    values = requirement.get("values", [])
-    return len(values) == 1 and _WHOLE_NUMBER.fullmatch(values[0]) is not None
+def _one_value(requirement: dict[str, Any]) -> bool:
+    return requirement["operator"] not in ("Gt", "Lt") or len(requirement.get("values", ())) == 1
 
 
 def _labels_differ(levels: list[dict[str, Any]]) -> bool:
@@ -152,7 +148,7 @@ RULES: Final[Mapping[str, Callable[[Any], bool]]] = {
     "admission MostValue needs ordering PriorityFIFO": _value_goes_with_order,
     "guarantee must not be larger than limit": _guarantee_fits,
     VALUES_BY_OPERATOR: _values_fit_operator,
-    ONE_NUMBER: _one_number,
+    ONE_VALUE: _one_value,
     "two levels must not use the same nodeLabel": _labels_differ,
 }
 """The rules by their message in the schema."""
