@@ -107,6 +107,8 @@ class World:
             for number in range(random.randint(1, 5))
         ]
         self.placed: dict[str, str] = {}
+        self.reasons: dict[str, str] = {}
+        """The last reason of each waiting gang. A verdict is remembered until more may fit."""
         self._job_of = {f"{job.name}-{number}": job for job in self.jobs for number in range(job.members)}
         self.cache = new_cache(WITHOUT_EVICTIONS)
         self.engine, self.memory, self.now = Engine(WITHOUT_EVICTIONS), Memory(), 0
@@ -179,7 +181,8 @@ class World:
             if self.fits(job, job.priority):
                 yield f"{job.name} waits though it fits ({reason})"
             expects_nomination = self.fits(job, None)
-            if (reason == "CapacityNominated") is not expects_nomination:
+            is_remembered, self.reasons[job.name] = self.reasons.get(job.name) == reason, reason
+            if not is_remembered and (reason == "CapacityNominated") is not expects_nomination:
                 yield f"{job.name} waits for {reason}; fits without nominations: {expects_nomination}"
 
     def change_foreign(self) -> None:
@@ -259,7 +262,7 @@ def test_a_nomination_that_ends_unblocks_waiting_gangs() -> None:
     assert not cache.apply(Applied(foreign.written())).capacity_grew
     assert cache.apply(Applied(foreign.written())).nodes == ()
     assert cache.apply(Applied(replace(foreign, nominated="m").written())).capacity_grew
-    assert not cache.apply(Applied(replace(foreign, nominated="m", node="m").written())).capacity_grew
+    assert cache.apply(Applied(replace(foreign, nominated="m", node="m").written())).capacity_grew
     cache.apply(Applied(foreign.written()))
     assert cache.apply(Applied(replace(foreign, node="m").written())).capacity_grew
     cache.apply(Applied(foreign.written()))

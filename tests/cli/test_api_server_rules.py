@@ -59,11 +59,11 @@ async def test_the_objects_that_are_mutated_are_valid(
     assert refusal(BASES[kind], tmp_path / "object.json") == ""
 
 
-def applied(change: dict[str, Any]) -> Object:
-    """The valid object of the kind with these values at their paths; a value null removes the field."""
-    document: Object = json.loads(json.dumps(BASES[change["kind"]]))
-    for path, value in change["set"].items():
-        *holders, last = [int(part) if part.isdigit() else part for part in path.split(".")]
+def applied(case: dict[str, Any]) -> Object:
+    """The valid object of the kind with these values at their paths; null removes a field."""
+    document: Object = json.loads(json.dumps(BASES[case["kind"]]))
+    for path, value in case["set"]:
+        *holders, last = path
         at: Any = document
         for part in holders:
             at = at[part]

@@ -41,7 +41,7 @@ class NominationTable:
     def replace(self, old: Pod | None, new: Pod | None, log: ChangeLog) -> None:
         """A pod was added, changed or removed.
 
-        A nomination that ends frees capacity, unless the pod is bound to that node.
+        When a nomination ends, capacity may be free, or a gang waits for another reason than before.
         """
         before, after = self._nominated(old), self._nominated(new)
         if before == after:
@@ -52,8 +52,7 @@ class NominationTable:
             if not pods:
                 del self._pods[before.node]
             self._mark(before.node, log)
-            if new is None or new.node != before.node:
-                log.mark_capacity_grew()
+            log.mark_capacity_grew()
         if new is not None and after is not None:
             self._pods.setdefault(after.node, {})[new.uid] = after
             self._mark(after.node, log)

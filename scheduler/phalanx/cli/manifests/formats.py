@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from typing import Any, Final
 
-from phalanx.cli.manifests.findings import Finding, shown
+from phalanx.cli.manifests.findings import Finding, inside, shown
 
 _LABEL: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _DNS_LABEL: Final = re.compile(_LABEL, re.ASCII)
@@ -57,7 +57,7 @@ def wrong_labels(labels: dict[str, str], path: str) -> list[Finding]:
     values = [
         each
         for key, value in labels.items()
-        for each in wrong(value, f"{path}[{key}]", is_label_value, LABEL_VALUE)
+        for each in wrong(value, inside(path, key), is_label_value, LABEL_VALUE)
     ]
     return [*keys, *values]
 

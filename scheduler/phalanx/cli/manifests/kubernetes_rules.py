@@ -104,13 +104,11 @@ def _of_containers(spec: Object) -> Iterator[Finding]:
         yield Finding("spec.containers", "at least one container", "none")
     names: set[str] = set()
     for path, container in _containers(spec):
-        name = container.get("name")
-        if name is None:
-            yield Finding(f"{path}.name", DNS_LABEL, "nothing")
+        name = container.get("name", "")
         yield from wrong(name, f"{path}.name", is_dns_label, DNS_LABEL)
         if name in names:
             yield Finding(f"{path}.name", "a different name for each container", f"{shown(name)} again")
-        names.add(name or "")
+        names.add(name)
         yield from resource_rules.of_container(container.get("resources", {}), f"{path}.resources")
         on_host = bool(spec.get("hostNetwork")) and path.startswith("spec.containers")
         yield from _of_ports(container.get("ports", ()), f"{path}.ports", on_host=on_host)
@@ -197,11 +195,11 @@ def _of_volumes(volumes: Iterable[Object]) -> Iterator[Finding]:
     names: set[str] = set()
     for index, volume in enumerate(volumes):
         path = f"spec.volumes[{index}]"
-        name = volume.get("name")
+        name = volume.get("name", "")
         yield from wrong(name, f"{path}.name", is_dns_label, DNS_LABEL)
-        if name is not None and name in names:
+        if name in names:
             yield Finding(f"{path}.name", "a different name for each volume", f"{shown(name)} again")
-        names.add(name or "")
+        names.add(name)
         if "persistentVolumeClaim" in volume and not volume["persistentVolumeClaim"].get("claimName"):
             yield Finding(f"{path}.persistentVolumeClaim.claimName", "the name of a claim", "nothing")
 

@@ -6,7 +6,7 @@ Source: k8s.io/kubernetes, pkg/apis/core/validation (`validateResourceRequiremen
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from phalanx.cli.manifests.findings import Finding, shown
+from phalanx.cli.manifests.findings import Finding, inside, shown
 from phalanx.cli.manifests.formats import is_qualified_name
 from phalanx.model.resources import billionths
 
@@ -43,13 +43,13 @@ def of_overhead(overhead: Quantities, path: str) -> Iterator[Finding]:
     """The findings about the overhead of a pod, which counts like limits."""
     for name, quantity in overhead.items():
         yield from _container_name(name, path)
-        yield from amount(name, quantity, f"{path}[{name}]")
+        yield from amount(name, quantity, inside(path, name))
 
 
 def of_node(amounts: Quantities, path: str) -> Iterator[Finding]:
     """The findings about capacity or allocatable amounts of a node, whose names may be anything."""
     for name, quantity in amounts.items():
-        yield from amount(name, quantity, f"{path}[{name}]")
+        yield from amount(name, quantity, inside(path, name))
 
 
 def amount(name: str, quantity: Any, path: str) -> Iterator[Finding]:
@@ -74,7 +74,7 @@ def _of(requirements: Mapping[str, Any], path: str, check_name: Any) -> Iterator
     for kind, amounts in (("limits", limits), ("requests", requirements.get("requests", {}))):
         for name, quantity in amounts.items():
             yield from check_name(name, f"{path}.{kind}")
-            yield from amount(name, quantity, f"{path}.{kind}[{name}]")
+            yield from amount(name, quantity, inside(f"{path}.{kind}", name))
     for name, quantity in requests.items():
         yield from _beside_limit(name, quantity, limits, path)
     names = {*limits, *requests}
@@ -87,13 +87,13 @@ def _beside_limit(name: str, quantity: Any, limits: Quantities, path: str) -> It
     is_exact = name.startswith(_HUGE_PAGES) or not _is_native(name)
     if name not in limits:
         if is_exact:
-            yield Finding(f"{path}.limits[{name}]", "a limit equal to the request", "nothing")
+            yield Finding(inside(f"{path}.limits", name), "a limit equal to the request", "nothing")
         return
     request, limit = billionths(quantity), billionths(limits[name])
     if is_exact and request != limit:
-        yield Finding(f"{path}.requests[{name}]", f"the limit of {limits[name]}", shown(quantity))
+        yield Finding(inside(f"{path}.requests", name), f"the limit of {limits[name]}", shown(quantity))
     elif request > limit:
-        yield Finding(f"{path}.requests[{name}]", f"at most the limit of {limits[name]}", shown(quantity))
+        yield Finding(inside(f"{path}.requests", name), f"at most the limit of {limits[name]}", shown(quantity))
 
 
 def _container_name(name: str, path: str) -> Iterator[Finding]:
@@ -137,7 +137,7 @@ def above_pod(
     for name, quantity in pod.get("requests", {}).items():
         if total.get(name, 0) > billionths(quantity):
             yield Finding(
-                f"spec.resources.requests[{name}]",
+                inside("spec.resources.requests", name),
                 "at least what the containers request together",
                 shown(quantity),
             )
@@ -146,4 +146,4 @@ def above_pod(
             limit = pod.get("limits", {}).get(name)
             if limit is not None and billionths(quantity) > billionths(limit):
                 expected = f"at most {limit}, the limit of the pod"
-                yield Finding(f"{path}.limits[{name}]", expected, shown(quantity))
+                yield Finding(inside(f"{path}.limits", name), expected, shown(quantity))

@@ -33,7 +33,10 @@ _DETAILS: Final[dict[str, dict[str, dict[str, Any]]]] = {
         "operator": {"type": "string", "enum": ["Equal", "Exists", "Lt", "Gt", ""]},
         "effect": {"type": "string", "enum": ["NoSchedule", "PreferNoSchedule", "NoExecute", ""]},
     },
-    "PodSpec": {"preemptionPolicy": _PREEMPTION},
+    "PodSpec": {
+        "preemptionPolicy": _PREEMPTION,
+        "restartPolicy": {"type": "string", "enum": ["Always", "OnFailure", "Never", ""]},
+    },
     "PriorityClass": {"preemptionPolicy": _PREEMPTION},
     "Container": {"restartPolicy": {"type": "string", "enum": ["Always", "OnFailure", "Never"]}},
     "PodStatus": {
@@ -60,7 +63,7 @@ class Schema(Struct, frozen=True):
             return self.resolve(alternatives[0])
         if "$ref" in schema:
             return self.definitions[schema["$ref"].rpartition("/")[2]]
-        if len(alternatives) > 1 and any(option.get("type") == "integer" for option in alternatives):
+        if len(alternatives) > 1 and any(option.get("type") == "number" for option in alternatives):
             return {**schema, QUANTITY: True}
         return schema
 
