@@ -75,7 +75,9 @@ def applied(case: dict[str, Any]) -> Object:
 
 
 @pytest.mark.parametrize("case", TABLE, ids=lambda case: case["name"])
-async def test_a_table_of_objects(session: aiohttp.ClientSession, tmp_path: Path, case: dict[str, Any]) -> None:
+async def test_a_table_of_objects(
+    session: aiohttp.ClientSession, tmp_path: Path, case: dict[str, Any]
+) -> None:
     document = applied(case)
     served, said = await answer(session, document), refusal(document, tmp_path / "object.json")
     assert bool(served) == bool(said) == ("says" in case), f"API server: {served}; decide: {said}"

@@ -93,7 +93,9 @@ def _beside_limit(name: str, quantity: Any, limits: Quantities, path: str) -> It
     if is_exact and request != limit:
         yield Finding(inside(f"{path}.requests", name), f"the limit of {limits[name]}", shown(quantity))
     elif request > limit:
-        yield Finding(inside(f"{path}.requests", name), f"at most the limit of {limits[name]}", shown(quantity))
+        yield Finding(
+            inside(f"{path}.requests", name), f"at most the limit of {limits[name]}", shown(quantity)
+        )
 
 
 def _container_name(name: str, path: str) -> Iterator[Finding]:
