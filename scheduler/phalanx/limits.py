@@ -361,7 +361,7 @@ DECIDE_CYCLES_MAX: Final = 100
 """Cycles of one `phalanx decide`. A cluster in which nothing ends converges in a handful."""
 
 DECIDE_STEP_MIN_MS: Final = 1000
-"""Least milliseconds by which the clock of `phalanx decide` goes on: 30 steps in the longest default wait."""
+"""Milliseconds that the clock of `phalanx decide` goes on at least: 30 steps in the longest default wait."""
 
 BAD_INPUT_LINES_MAX: Final = 20
 """Input errors that are printed at once: as many as a user corrects before the next try."""

@@ -291,7 +291,6 @@ QUANTITIES: Final = (
     ),
     *(
         "9223372036854775808",
-        "9223372036854776",
         "9E",
         "8Ei",
         "1P",
@@ -299,7 +298,6 @@ QUANTITIES: Final = (
         " 1",
         "1 ",
         "1 Gi",
-        "Gi",
         "1g",
         "1K",
         "1k",
@@ -347,7 +345,7 @@ RESOURCES: Final = (
 )
 OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt", "Equal", "", "in", "Like")
 NUMBERS: Final = (-1, 0, 1, 79, 80, 100, 101, 65535, 65536, 10**9, 10**9 + 1, 2**31 - 1, 2**31, 2_000_001_000)
-WRONG: Final[tuple[Any, ...]] = (7, -7, 1.5, True, "x", "", [], {}, ["x"], {"a": "b"}, None)
+WRONG: Final[tuple[Any, ...]] = (7, -7, 1.5, True, "x", "", [], {}, ["x"], None)
 
 _BY_KEY: Final[dict[str, tuple[Any, ...]]] = {
     "key": KEYS,
@@ -425,8 +423,15 @@ def _places(value: Any) -> Iterator[tuple[Any, Any]]:
     keys = list(value) if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ()
     for key in keys:
         if key not in NOT_READ:
-            yield value, key
+            if not _is_around_what_is_not_read(value[key]):
+                yield value, key
             yield from _places(value[key])
+
+
+def _is_around_what_is_not_read(value: Any) -> bool:
+    return isinstance(value, dict) and any(
+        key == "storage" or _is_around_what_is_not_read(each) for key, each in value.items()
+    )
 
 
 def _change(holder: Any, key: Any, random: Random) -> None:
@@ -440,7 +445,8 @@ def _change(holder: Any, key: Any, random: Random) -> None:
     elif isinstance(value, list) and value and random.random() < 0.7:
         value.append(copy.deepcopy(random.choice(value)))
     elif random.random() < 0.1 and not (isinstance(holder, list) and isinstance(value, dict)):
-        holder[key] = copy.deepcopy(random.choice(WRONG))
+        is_amount = isinstance(holder, dict) and key in RESOURCES
+        holder[key] = copy.deepcopy(random.choice(WRONG[:-1] if is_amount else WRONG))
     elif isinstance(value, str | int | float) and not isinstance(value, bool):
         holder[key] = random.choice(_BY_KEY.get(key, VALUES if isinstance(key, int) else _alike(value, key)))
 

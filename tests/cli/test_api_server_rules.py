@@ -102,4 +102,4 @@ async def test_random_objects_are_refused_by_both_or_by_none(
 ) -> None:
     seeds = range(examples(300))
     found = [await disagreement(session, seed, tmp_path / "object.json") for seed in seeds]
-    assert [each for each in found if each] == []
+    assert "\n".join(filter(None, found)) == ""

@@ -19,6 +19,7 @@ _ANNOTATIONS_BYTES_MAX: Final = 1 << 18
 
 DNS_LABEL: Final = "a name of at most 63 lower-case letters, digits and -"
 DNS_SUBDOMAIN: Final = "a name such as a.b-1 of lower-case letters, digits, - and ."
+PATH_SEGMENT: Final = "a name without / and %"
 LABEL_KEY: Final = "a label key such as app or topology.kubernetes.io/zone"
 LABEL_VALUE: Final = "a label value of at most 63 letters, digits, -, _ and ."
 
@@ -31,6 +32,11 @@ def is_dns_label(text: str) -> bool:
 def is_dns_subdomain(text: str) -> bool:
     """Whether it is a subdomain of DNS, as in names of most objects."""
     return len(text) <= _SUBDOMAIN_MAX and _DNS_SUBDOMAIN.fullmatch(text) is not None
+
+
+def is_path_segment(text: str) -> bool:
+    """Whether it can be a part of a path, which is all that is asked of names of some kinds."""
+    return text not in ("", ".", "..") and "/" not in text and "%" not in text
 
 
 def is_qualified_name(text: str) -> bool:

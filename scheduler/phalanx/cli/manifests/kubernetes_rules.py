@@ -14,8 +14,10 @@ from phalanx.cli.manifests.formats import (
     DNS_LABEL,
     DNS_SUBDOMAIN,
     LABEL_KEY,
+    PATH_SEGMENT,
     is_dns_label,
     is_dns_subdomain,
+    is_path_segment,
     is_qualified_name,
     wrong,
     wrong_annotations,
@@ -50,17 +52,12 @@ def violations(kind: str, value: Object, *, namespaced: bool) -> list[Finding]:
 
 
 def _of_metadata(kind: str, metadata: Object, *, namespaced: bool) -> Iterator[Finding]:
-    if kind == "Namespace":
-        yield from wrong(metadata["name"], "metadata.name", is_dns_label, DNS_LABEL)
-    else:
-        yield from wrong(metadata["name"], "metadata.name", is_dns_subdomain, DNS_SUBDOMAIN)
+    yield from wrong(metadata["name"], "metadata.name", *_NAMES.get(kind, (is_dns_subdomain, DNS_SUBDOMAIN)))
     if namespaced:
         yield from wrong(metadata.get("namespace"), "metadata.namespace", is_dns_label, DNS_LABEL)
     yield from wrong_labels(metadata.get("labels", {}), "metadata.labels")
     yield from wrong_annotations(metadata.get("annotations", {}), "metadata.annotations")
     yield from _of_owners(metadata.get("ownerReferences", ()))
-    if metadata.get("generation", 0) < 0:
-        yield Finding("metadata.generation", "at least 0", shown(metadata["generation"]))
 
 
 def _of_owners(owners: Sequence[Object]) -> Iterator[Finding]:
@@ -68,9 +65,9 @@ def _of_owners(owners: Sequence[Object]) -> Iterator[Finding]:
         for field in ("kind", "name", "uid"):
             if not owner[field]:
                 yield Finding(f"metadata.ownerReferences[{index}].{field}", "text", shown(owner[field]))
-    controllers = sum(1 for owner in owners if owner.get("controller"))
-    if controllers > 1:
-        yield Finding("metadata.ownerReferences", "at most one controller", f"{controllers}")
+    controllers = [owner for owner in owners if owner.get("controller")]
+    if any(owner != controllers[0] for owner in controllers):
+        yield Finding("metadata.ownerReferences", "at most one controller", f"{len(controllers)}")
 
 
 # --- pods ---------------------------------------------------------------------------------------------------
@@ -254,6 +251,12 @@ def _of_claim(claim: Object) -> Iterator[Finding]:
     name = claim.get("spec", {}).get("storageClassName") or None
     yield from wrong(name, "spec.storageClassName", is_dns_subdomain, DNS_SUBDOMAIN)
 
+
+_NAMES: Final = {
+    "Namespace": (is_dns_label, DNS_LABEL),
+    "PodDisruptionBudget": (is_path_segment, PATH_SEGMENT),
+}
+"""The formats of names that are not subdomains of DNS."""
 
 _RULES: Final[Mapping[str, Callable[[Object], Iterator[Finding]]]] = {
     "Pod": _of_pod,

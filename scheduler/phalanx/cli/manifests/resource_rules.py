@@ -43,7 +43,7 @@ def of_overhead(overhead: Quantities, path: str) -> Iterator[Finding]:
     """The findings about the overhead of a pod, which counts like limits."""
     for name, quantity in overhead.items():
         yield from _container_name(name, path)
-        yield from amount(name, quantity, inside(path, name))
+        yield from _requested(name, quantity, inside(path, name))
 
 
 def of_node(amounts: Quantities, path: str) -> Iterator[Finding]:
@@ -59,7 +59,13 @@ def amount(name: str, quantity: Any, path: str) -> Iterator[Finding]:
         yield Finding(path, "an amount that is not negative", shown(quantity))
     elif (name in _COUNTED or _is_extended(name)) and -(-number // _THOUSANDTH) % 1000:
         yield Finding(path, f"a whole number of {name}", shown(quantity))
-    elif name.startswith(_HUGE_PAGES) and not _is_multiple(number, name):
+
+
+def _requested(name: str, quantity: Any, path: str) -> Iterator[Finding]:
+    """The findings about an amount of a pod; amounts of huge pages on nodes may be anything."""
+    found = list(amount(name, quantity, path))
+    yield from found
+    if not found and name.startswith(_HUGE_PAGES) and not _is_multiple(billionths(quantity), name):
         yield Finding(path, "a multiple of the size of the pages", shown(quantity))
 
 
@@ -74,7 +80,7 @@ def _of(requirements: Mapping[str, Any], path: str, check_name: Any) -> Iterator
     for kind, amounts in (("limits", limits), ("requests", requirements.get("requests", {}))):
         for name, quantity in amounts.items():
             yield from check_name(name, f"{path}.{kind}")
-            yield from amount(name, quantity, inside(f"{path}.{kind}", name))
+            yield from _requested(name, quantity, inside(f"{path}.{kind}", name))
     for name, quantity in requests.items():
         yield from _beside_limit(name, quantity, limits, path)
     names = {*limits, *requests}

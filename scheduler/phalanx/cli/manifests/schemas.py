@@ -32,6 +32,7 @@ _DETAILS: Final[dict[str, dict[str, dict[str, Any]]]] = {
     "Toleration": {
         "operator": {"type": "string", "enum": ["Equal", "Exists", "Lt", "Gt", ""]},
         "effect": {"type": "string", "enum": ["NoSchedule", "PreferNoSchedule", "NoExecute", ""]},
+        "tolerationSeconds": {"type": "integer"},
     },
     "PodSpec": {
         "preemptionPolicy": _PREEMPTION,

@@ -42,7 +42,7 @@ def of_affinity(affinity: Object, pod_labels: Object, path: str) -> Iterator[Fin
         yield from of_node_selector(nodes[_REQUIRED], f"{path}.nodeAffinity.{_REQUIRED}")
     for index, preferred in enumerate(nodes.get(_PREFERRED, ())):
         at = f"{path}.nodeAffinity.{_PREFERRED}[{index}].preference"
-        yield from _of_node_term(preferred["preference"], at, any_values=True)
+        yield from _of_node_term(preferred.get("preference", {}), at, any_values=True)
     for kind in ("podAffinity", "podAntiAffinity"):
         for index, term in enumerate(affinity.get(kind, {}).get(_REQUIRED, ())):
             yield from _of_pod_term(term, pod_labels, f"{path}.{kind}.{_REQUIRED}[{index}]")
@@ -148,3 +148,5 @@ def _of_label_keys(term: Object, pod_labels: Object, path: str) -> Iterator[Find
             yield Finding(at, "a key that is not in mismatchLabelKeys", shown(key))
         elif key in selected and key in pod_labels:
             yield Finding(at, "a key that is not in labelSelector", shown(key))
+        elif key in lists["matchLabelKeys"][:index] and key in pod_labels:
+            yield Finding(at, "each key once", f"{shown(key)} again")

@@ -66,7 +66,7 @@ class PreferredSchedulingTerm(ApiStruct, frozen=True):
     """A preferred term with its weight, 1 to 100."""
 
     weight: Int32
-    preference: NodeSelectorTerm
+    preference: NodeSelectorTerm = NodeSelectorTerm()
 
 
 class NodeAffinity(ApiStruct, frozen=True):
