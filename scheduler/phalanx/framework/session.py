@@ -1,7 +1,7 @@
 """The session: the state of one cycle. Actions change it through statements and `refuse` only."""
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cached_property
 from types import MappingProxyType
 from typing import TypeVar
@@ -173,22 +173,29 @@ class Session:
         Capacity that is nominated for pods of other schedulers is not free, unless `respecting_nominations`
         says otherwise.
         """
-        withheld = self._withheld.get(node)
-        free = self.free_despite_nominations(node)
-        return free if withheld is None else subtract(free, withheld)
+        changed = self._changes.free.get(node)
+        free = self.nodes[node].free if changed is None else changed
+        if node in self._withheld:
+            return subtract(free, self._withheld[node])
+        return free
 
     def free_despite_nominations(self, node: NodeName) -> Resources:
         """The amounts of a node that no pod uses now, whether or not they are nominated for a pod."""
         changed = self._changes.free.get(node)
         return self.nodes[node].free if changed is None else changed
 
-    @contextmanager
-    def respecting_nominations(self, gang: Gang | None) -> Iterator[None]:
+    def respecting_nominations(self, gang: Gang | None) -> AbstractContextManager[None]:
         """Within this context `free` is what this gang may use: pods of other schedulers with a lower
         priority do not withhold capacity from it. None: no pod does."""
-        before = self._respected
         capacity = self.nominated_capacity
-        self._respect(NO_NOMINATIONS if gang is None else capacity.respected_by(gang.priority))
+        if not capacity.all_priorities:
+            return nullcontext()
+        return self._respecting(NO_NOMINATIONS if gang is None else capacity.respected_by(gang.priority))
+
+    @contextmanager
+    def _respecting(self, count: int) -> Iterator[None]:
+        before = self._respected
+        self._respect(count)
         try:
             yield
         finally:
