@@ -268,3 +268,26 @@ def test_a_nomination_that_ends_unblocks_waiting_gangs() -> None:
     cache.apply(Applied(foreign.written()))
     assert cache.apply(Deleted("Pod", "web", "f")).capacity_grew
     assert nominated_to(cache, "n") == []
+
+
+def test_a_nomination_counts_in_a_large_cluster_that_was_classified_before() -> None:
+    """Node classes are kept from cycle to cycle, and only nodes that changed are classified again."""
+    count, requests = 60, {RESOURCES[1]: 1}
+    cache, engine, memory = new_cache(WITHOUT_EVICTIONS), Engine(WITHOUT_EVICTIONS), Memory()
+    for number in range(count):
+        cache.apply(Applied(node(f"n{number}", status={"allocatable": {**requests, "pods": 100}})))
+    chosen: list[dict[str, str]] = []
+    for number, nominated in enumerate(("", "n7")):
+        if nominated:
+            cache.apply(Applied(Foreign("foreign", 5, requests, nominated=nominated).written()))
+        for job in [Job(f"job-{number}-{each}", 0, 1, requests) for each in range(1 + number * count)]:
+            cache.apply_all(map(Applied, job.written()))
+        result = engine.decide(cache.snapshot(now=number * 60_000, seed=0, memory=memory))
+        memory = result.memory
+        chosen.append({bind.name: bind.node for placed in result.placements for bind in placed.binds})
+        for name, where in chosen[-1].items():
+            bound = pod(name, requests=requests, nodeName=where, status={"phase": "Running"})
+            cache.apply(Applied(bound))
+    first, second = (set(each.values()) for each in chosen)
+    assert "n7" not in first, "the test needs another free node"
+    assert second == {f"n{number}" for number in range(count)} - first - {"n7"}
