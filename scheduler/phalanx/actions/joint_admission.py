@@ -120,6 +120,8 @@ class _JointAdmission:
     def _are_free_alike(self, demand: Demand, other: Demand) -> bool:
         """Whether the same capacity is free for both: pods of other schedulers may withhold it from one."""
         capacity = self._session.nominated_capacity
+        if not capacity.all_priorities:
+            return True
         return capacity.respected_by(demand.gang.priority) == capacity.respected_by(other.gang.priority)
 
     def _may_move(self, demand: Demand) -> bool:

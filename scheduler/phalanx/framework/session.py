@@ -80,6 +80,7 @@ class Session:
         self._changes = Changes()
         self.nominated_capacity = NominatedCapacity(snapshot.nominated)
         """What pods of other schedulers withhold that are nominated to nodes."""
+        self._as_before = nullcontext()
         self._respected = self.nominated_capacity.all_priorities
         self._withheld = self.nominated_capacity.withheld(self._respected)
         self._changes.nodes.extend(self._withheld)
@@ -189,7 +190,7 @@ class Session:
         priority do not withhold capacity from it. None: no pod does."""
         capacity = self.nominated_capacity
         if not capacity.all_priorities:
-            return nullcontext()
+            return self._as_before
         return self._respecting(NO_NOMINATIONS if gang is None else capacity.respected_by(gang.priority))
 
     @contextmanager

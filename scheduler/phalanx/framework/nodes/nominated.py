@@ -24,12 +24,9 @@ class NominatedCapacity:
     def __init__(self, nominated: Mapping[NodeName, tuple[NominatedPods, ...]]) -> None:
         self._nominated = nominated
         self._lowest_last = sorted({-each.priority for pods in nominated.values() for each in pods})
-        self._withheld: dict[int, Usage] = {}
-
-    @property
-    def all_priorities(self) -> int:
+        self.all_priorities = len(self._lowest_last)
         """The number of different priorities."""
-        return len(self._lowest_last)
+        self._withheld: dict[int, Usage] = {}
 
     def respected_by(self, priority: int) -> int:
         """How many priorities a gang of this priority respects: its own and the higher ones."""
