@@ -406,7 +406,7 @@ def test_capacity_reserved() -> None:
 
 
 def test_capacity_nominated() -> None:
-    scenario = Scenario().nodes("n", 1, gpu=8).nominated("web/serve of scheduler other", "n-0", gpu=4)
+    scenario = Scenario().nodes("n", 1, gpu=8).nominated("pod web/serve of scheduler other", "n-0", gpu=4)
     found = verdict(scenario.gang("g", 1, gpu=8))
     assert found.reason is Reason.CAPACITY_NOMINATED
     assert [fact.subject for fact in found.evidence] == ["node n-0"]

@@ -92,7 +92,7 @@ class NominationTable:
             return None
         if self._believed is not None and pod.scheduler_name not in self._believed:
             return None
-        name = f"{pod} of scheduler {pod.scheduler_name}"
+        name = f"pod {pod} of scheduler {pod.scheduler_name}"
         return _Nominated(pod.nominated, pod.priority, pod_usage(pod), name)
 
     def _refresh(self, node: NodeName) -> None:

@@ -113,7 +113,7 @@ class NominatedPods(Struct, frozen=True, gc=False):
     """What they will use together."""
     count: int
     names: tuple[str, ...]
-    """Some of them with their schedulers, such as "team/x of scheduler default-scheduler"."""
+    """Some of them with their schedulers, such as "pod team/x of scheduler default-scheduler"."""
 
 
 class NodeState(Struct, frozen=True, gc=False):
