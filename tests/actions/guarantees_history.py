@@ -203,19 +203,18 @@ def _is_plain(world: World) -> bool:
 
 
 def _twice(history: History) -> Iterator[Finding]:
-    lost: Counter[tuple[str, int]] = Counter()
+    """A gang may be evicted again for another gang that waited behind one of its own queue, not for the same."""
+    lost: Counter[tuple[str, int, str]] = Counter()
     for cycle in history.cycles:
         pods = {pod.uid: (work, pod) for work in cycle.before.works.values() for pod in work.members}
         for name, uids in cycle.evicted.items():
             for uid in uids:
                 work, pod = pods[uid]
                 if work.queue != cycle.requests[name].work.queue:
-                    lost[work.name, pod.index] += 1
-    if lost and max(lost.values()) > 1:
-        worst = max(lost, key=lambda each: lost[each])
-        yield Finding(
-            "twice", f"pod {worst[1]} of {worst[0]} is evicted {lost[worst]} times for other queues"
-        )
+                    lost[work.name, pod.index, name] += 1
+    for (name, index, beneficiary), times in lost.items():
+        if times > 1:
+            yield Finding("twice", f"pod {index} of {name} is evicted {times} times for {beneficiary}")
 
 
 def _allowed(cycle: Cycle) -> Iterator[Finding]:
