@@ -203,7 +203,7 @@ def _is_plain(world: World) -> bool:
 
 
 def _twice(history: History) -> Iterator[Finding]:
-    """A gang may be evicted again for another gang that waited behind one of its own queue, not for the same."""
+    """A gang may be evicted again for another one that waited behind its own queue, not for the same."""
     lost: Counter[tuple[str, int, str]] = Counter()
     for cycle in history.cycles:
         pods = {pod.uid: (work, pod) for work in cycle.before.works.values() for pod in work.members}
