@@ -40,10 +40,10 @@ GANGS: Final[tuple[Mutant, ...]] = (
         caught_by=Played("plays_world_topology:a_minimum_of_subgroups_starts"),
     ),
     Mutant(
-        name="a gang that starts with other subgroups places their pods twice",
+        name="a gang that starts with other members places their pods twice",
         issues=("KAI-Scheduler design min-subgroups",),
         module="phalanx.actions.allocate",
-        edits={"        self.outcome.with_other_subgroups.add(demand.gang.id)\n": ""},
+        edits={"        self.outcome.with_other_members.add(demand.gang.id)\n": ""},
         caught_by=Played("plays_world_topology:a_minimum_of_subgroups_starts"),
     ),
     Mutant(
