@@ -189,16 +189,18 @@ class MemberCase(Struct, frozen=True):
             return False
         return all(
             self._keeps_rack_of(
-                part, [machine.rack for each, machine in there if part.name in self.around(each.subgroup)]
+                part,
+                [machine.rack for each, machine in there if part.name in self.around(each.subgroup)],
+                [new[index].rack for index in new if part.name in self.around(self.members[index].subgroup)],
             )
             for part in self.parts
-            if any(part.name in self.around(self.members[index].subgroup) for index in new)
         )
 
-    def _keeps_rack_of(self, part: Part, racks: Sequence[str]) -> bool:
+    def _keeps_rack_of(self, part: Part, racks: Sequence[str], new: Sequence[str]) -> bool:
+        """Whether the racks of the subgroup are as required, if it gets new members."""
         if part.segment:
-            return all(rack and racks.count(rack) % part.segment == 0 for rack in racks)
-        return not part.in_one_rack or _is_one_rack(racks)
+            return all(rack and racks.count(rack) % part.segment == 0 for rack in new)
+        return not new or not part.in_one_rack or _is_one_rack(racks)
 
     def sufficient(self) -> list[tuple[int, ...]]:
         """All sets of waiting members that satisfy the minimums, in no order."""

@@ -6,15 +6,17 @@ gangs, unless the queue has another ordering. Between queues:
 1. Queues whose next demand is a repair of the highest rank are first. So no other gang takes the capacity of
    a gang that lost a member, and no repair takes the capacity of more important work.
 2. Surplus is tried after the minimums of equal or higher rank of all queues.
-3. Otherwise the queue tree decides, level by level.
+3. Otherwise the queue tree decides, from the leaves up: siblings compare their next demands, and the first
+   one is the next demand of their parent.
 """
 
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, Protocol
 
-from phalanx.actions.demands.demand import Demand, Stage
+from phalanx.actions.demands.demand import Demand, Stage, beneficiary_of
+from phalanx.framework.evictions import Beneficiary
 from phalanx.framework.queues.division import IGNORED
 from phalanx.framework.queues.water_filling import dominant_share
 from phalanx.framework.session import Session
@@ -45,7 +47,9 @@ class DemandQueue:
         """`nominated` gangs come first, then `moved` ones, each after higher ranks of its queue."""
         self._session = session
         self._waiting: dict[QueueName, _QueueOrder] = {}
-        self._queue_keys: dict[QueueName, Key] = {}
+        self._queue_keys: dict[QueueName, tuple[Demand, Key]] = {}
+        """Until its usage changes, the last key of each queue and the demand that it is about."""
+        self._starts: dict[QueueName, tuple[Demand, Beneficiary]] = {}
         by_queue: dict[QueueName, list[Entry]] = {}
         for demand in demands:
             by_queue.setdefault(demand.gang.queue, []).append((_order(demand, session), demand))
@@ -81,19 +85,39 @@ class DemandQueue:
             return next(iter(self._waiting))
         heads = {queue: order.head() for queue, order in self._waiting.items()}
         candidates = _repairs(heads) or _no_premature_surplus(heads)
-        return min(candidates, key=lambda queue: (self._path_key(queue), heads[queue][0]))
+        paths = {queue: self._session.queues.path(queue)[::-1] for queue in candidates}
+        return self._next_of(paths, heads)
 
-    def _path_key(self, name: QueueName) -> Key:
-        """The keys of the queue and its ancestors from the root down, so that comparing descends the tree."""
-        return tuple(self._queue_key(queue.name) for queue in reversed(self._session.queues.path(name)))
+    def _next_of(
+        self, paths: Mapping[QueueName, Sequence[Queue]], heads: Mapping[QueueName, Entry], depth: int = 0
+    ) -> QueueName:
+        """The queue whose demand is next, of those that have the same ancestors above this depth.
 
-    def _queue_key(self, name: QueueName) -> Key:
-        key = self._queue_keys.get(name)
-        queue = self._session.queues.get(name)
-        if key is None and queue is not None:
-            key = self._session.hooks.queue_order(queue)
-            self._queue_keys[name] = key
-        return key or ()
+        `paths`: the queues from the root down to each of them.
+        """
+        if len(paths) == 1:
+            return next(iter(paths))
+        siblings: dict[QueueName, dict[QueueName, Sequence[Queue]]] = {}
+        for queue, path in paths.items():
+            name = path[depth].name if depth < len(path) else queue
+            siblings.setdefault(name, {})[queue] = path
+        first = [self._next_of(below, heads, depth + 1) for below in siblings.values()]
+        return min(
+            first, key=lambda queue: (self._keys(paths[queue][depth:], heads[queue][1]), heads[queue][0])
+        )
+
+    def _keys(self, queues: Sequence[Queue], demand: Demand) -> Key:
+        """The keys of these queues if this demand is next."""
+        return tuple(self._queue_key(queue, demand) for queue in queues)
+
+    def _queue_key(self, queue: Queue, demand: Demand) -> Key:
+        known = self._queue_keys.get(queue.name)
+        if known is None or known[0] is not demand:
+            start = self._starts.get(demand.gang.queue)
+            if start is None or start[0] is not demand:
+                start = self._starts[demand.gang.queue] = demand, beneficiary_of(demand)
+            known = self._queue_keys[queue.name] = demand, self._session.hooks.queue_order(queue, start[1])
+        return known[1]
 
 
 # --- order between queues ---------------------------------------------------------------------------------
