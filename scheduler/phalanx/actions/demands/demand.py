@@ -123,6 +123,12 @@ def remaining_demand(demand: Demand, placed: Iterable[Pod]) -> Demand:
     )
 
 
+def whole_demand(demand: Demand) -> Demand:
+    """The demand with all its pods required."""
+    batches = tuple(Batch(each.name, each.pods, len(each.pods)) for each in demand.batches)
+    return replace(demand, batches=batches)
+
+
 def batches_of(pods: Sequence[Pod], *, whole: bool) -> tuple[Batch, ...]:
     """Group pods by subgroup and shape, in the order of their first appearance."""
     groups: dict[tuple[str, str], list[Pod]] = {}
