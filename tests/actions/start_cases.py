@@ -101,6 +101,11 @@ class Outcome:
         names = dict.fromkeys(each.removeprefix("gang-") for each in self._started(decided))
         self.starts = [case.work(name) for name in names]
         """In the order of the decisions."""
+        self.nodes: dict[str, list[str]] = {}
+        """The nodes of the pods of each start."""
+        for placement in decided.result.placements:
+            nodes = self.nodes.setdefault(placement.gang.removeprefix("gang-"), [])
+            nodes += [bind.node for bind in placement.binds]
         self.guarantee = {name: each.guarantee.get(GPU, 0) for name, each in decided.result.queues.items()}
         self.victims: dict[str, list[Work]] = {}
         """By beneficiary, the gangs that are evicted for it."""
@@ -158,16 +163,41 @@ class Outcome:
 
         All starts stay that none of them may displace, on any nodes; so do the evictions for other gangs.
         """
-        kept = [each for each in self.starts if not any(self.may_displace(work, each) for work in some)]
         others = [self.case.work(name) for name in self.victims if self.case.work(name) not in some]
-        later = dict.fromkeys(self.case.nodes, 0)
-        for other in others:
-            for victim in self.victims[other.name]:
-                for node in victim.on:
-                    later[node] += victim.gpus
+        gone = [victim for other in others for victim in self.victims[other.name]]
         return _fit_in_turn(
-            _sizes([*kept, *some]), _sizes(others), tuple(self.case.free().items()), tuple(later.items())
+            _sizes([*self._kept(some), *some]),
+            _sizes(others),
+            _amounts(self.case.free()),
+            self._freed_by(gone),
         )
+
+    def was_unnecessary(self, victim: Work, work: Work) -> bool:
+        """Whether the other victims of the gang would have been enough.
+
+        All starts stay on their nodes that it may not displace.
+        """
+        free = self.case.free()
+        for start in self._kept([work]):
+            for node in self.nodes[start.name]:
+                free[node] -= start.gpus
+        gone = [each for some in self.victims.values() for each in some if each != victim]
+        wanted = [self.case.work(name) for name in self.victims]
+        return _fit_in_turn((), _sizes(wanted), _amounts(free), self._freed_by(gone))
+
+    def _kept(self, some: Sequence[Work]) -> list[Work]:
+        return [each for each in self.starts if not any(self.may_displace(work, each) for work in some)]
+
+    def _freed_by(self, gone: Sequence[Work]) -> "Amounts":
+        freed = dict.fromkeys(self.case.nodes, 0)
+        for victim in gone:
+            for node in victim.on:
+                freed[node] += victim.gpus
+        return _amounts(freed)
+
+
+def _amounts(by_node: dict[str, int]) -> "Amounts":
+    return tuple(by_node.items())
 
 
 def _sizes(works: Sequence[Work]) -> tuple[int, ...]:
@@ -254,6 +284,11 @@ def regrets(case: StartCase) -> list[str]:
 
 def _evictions(outcome: Outcome) -> Iterator[str]:
     beneficiaries = [outcome.case.work(name) for name in outcome.victims]
+    for work in beneficiaries:
+        victims = outcome.victims[work.name]
+        for victim in victims if len(victims) > 1 else ():
+            if outcome.was_unnecessary(victim, work):
+                yield f"{victim.name} is evicted too for {work.name}, started: {_names(outcome.starts)}"
     for count in range(1, len(beneficiaries) + 1):
         for some in combinations(beneficiaries, count):
             if outcome.were_avoidable(some):

@@ -147,6 +147,10 @@ class _Attempts:
 
     # --- for displacement ---------------------------------------------------------------------------------
 
+    def key(self, demand: Demand) -> Hashable:
+        """Equal for demands that differ only in the names of their pods."""
+        return (self.problems.key(demand), demand.choice and demand.choice.key)
+
     def find(self, demand: Demand) -> Start | None:
         """A placement of the demand, perhaps with other members; nothing is changed."""
         avoided = self._node_failures.nodes_to_avoid(demand.gang.id)

@@ -12,7 +12,7 @@ rank displace it. In each cycle that displaces, the last gang that displaced oth
 constant demand no gang is displaced more often than gangs wait.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Protocol
 
@@ -26,10 +26,15 @@ from phalanx.actions.demands.demand import (
     beneficiary_of,
     whole_demand,
 )
+from phalanx.actions.demands.demand_queue import rank_of
 from phalanx.actions.demands.member_choice import Start
 from phalanx.actions.limits import DISPLACEABLE_STARTS_MAX, DISPLACEMENTS_TRIED_MAX
 from phalanx.actions.outcome import Failure
-from phalanx.actions.preemption.displaceable_starts import DisplaceableStarts, is_start
+from phalanx.actions.preemption.displaceable_starts import (
+    DisplaceableStarts,
+    has_plain_usage,
+    is_start,
+)
 from phalanx.actions.preemption.victims import VictimPool
 from phalanx.actions.problems.placement import DemandPlacement, may_be_repeated, take_back
 from phalanx.framework.config import ActionName
@@ -41,6 +46,9 @@ from phalanx.model.reasons import Evidence
 
 class Placer(Protocol):
     """The part of allocation that places demands in the session as it is now."""
+
+    def key(self, demand: Demand) -> Hashable:
+        """Equal for demands that differ only in the names of their pods."""
 
     def find(self, demand: Demand) -> Start | None:
         """A placement of the demand, perhaps with other members; nothing is changed."""
@@ -61,6 +69,47 @@ class Placer(Protocol):
         """Forget what follows from the placements so far."""
 
 
+def starts_of(cycle: Cycle, without: Sequence[DemandPlacement] = ()) -> list[DemandPlacement]:
+    """The last starts of this cycle that may be taken back, but these."""
+    steps = [placement for placement, _ in cycle.outcome.steps if is_start(placement)]
+    free = [
+        each
+        for each in steps
+        if each.demand.gang.id not in cycle.moves.open and not any(each is other for other in without)
+    ]
+    return free[-DISPLACEABLE_STARTS_MAX:]
+
+
+def starts_to_displace(
+    cycle: Cycle, demand: Demand, without: Sequence[DemandPlacement] = ()
+) -> list[DemandPlacement]:
+    """The starts of this cycle, but these, that a demand for which gangs are evicted may displace.
+
+    Starts with shares of GPUs or NUMA zones are left out.
+    """
+    starts = starts_of(cycle, without)
+    known = DisplaceableStarts(cycle.session, starts, cycle.outcome.displacing)
+    found = known.displaceable_by(demand, lambda: True) if starts else []
+    return [each for each in found if has_plain_usage(each, cycle.session)]
+
+
+def give_up_starts(cycle: Cycle, demand: Demand, starts: Sequence[DemandPlacement]) -> None:
+    """Take these starts back for a demand for which gangs are evicted; their gangs wait."""
+    outcome, beneficiary = cycle.outcome, beneficiary_of(demand)
+    for start in reversed(starts):
+        gang = start.demand.gang
+        cause = cycle.session.hooks.explain_eviction(gang, beneficiary)
+        take_back(cycle.session, start)
+        outcome.steps = [step for step in outcome.steps if step[0] is not start]
+        outcome.failures[gang.id] = Failure(start.demand)
+        outcome.displaced[gang.id] = _evidence(gang, demand.gang, cause)
+
+
+def _evidence(gang: Gang, instead: Gang, cause: str) -> Evidence:
+    finding = f"{instead} starts instead" + (f": {cause}" if cause else "")
+    return Evidence(f"gang {gang}", finding)
+
+
 class Displacement:
     """The displacements of one cycle."""
 
@@ -71,6 +120,10 @@ class Displacement:
         self._moves = cycle.moves
         self._placer = placer
         self._tried = 0
+        self._starts: list[DemandPlacement] = []
+        self._known = DisplaceableStarts(cycle.session, (), ())
+        self._evicting: dict[Hashable, bool] = {}
+        self._impossible: set[Hashable] = set()
 
     def improve(self) -> bool:
         """Start failed gangs in place of others that this cycle started; return whether there are any.
@@ -80,6 +133,7 @@ class Displacement:
         if ActionName.PREEMPT not in self._session.config.actions or not self._session.may_evict:
             return False
         found = False
+        self._forget_starts()
         for demand in list(self._candidates()):
             if self._tried < DISPLACEMENTS_TRIED_MAX and not self._outcome.is_exhausted:
                 found |= self._starts_instead(demand)
@@ -94,67 +148,83 @@ class Displacement:
             if is_minimum and not is_served and failure.demand.gang.may_preempt:
                 yield failure.demand
 
-    def _starts(self) -> list[DemandPlacement]:
-        """The last starts of this cycle that may be taken back."""
-        steps = [placement for placement, _ in self._outcome.steps if is_start(placement)]
-        free = [each for each in steps if each.demand.gang.id not in self._moves.open]
-        return free[-DISPLACEABLE_STARTS_MAX:]
-
     def _starts_instead(self, demand: Demand) -> bool:
         """Whether the gang starts in place of others."""
-        starts = self._starts()
+        starts = self._starts
         if not starts:
             return False
         self._tried += 1
-        known = DisplaceableStarts(self._session, starts, self._outcome.displacing)
-        displaceable = known.displaceable_by(demand)
-        if displaceable and self._exchange(demand, displaceable, ()):
+        found = self._known.displaceable_by(demand, lambda: self._might_evict(demand))
+        others = [each for each in starts if not any(each is other for other in found)]
+        causes = self._causes(demand, found)
+        if found and self._exchange(demand, found, (), causes):
             return True
-        names = {each.demand.gang.id for each in displaceable}
-        others = [each for each in starts if each.demand.gang.id not in names]
-        return bool(others) and self._might_evict(demand) and self._exchange(demand, starts, others)
+        return bool(others) and self._might_evict(demand) and self._exchange(demand, starts, others, causes)
+
+    def _forget_starts(self) -> None:
+        """Other gangs are started now."""
+        self._impossible.clear()
+        self._starts = starts_of(self._cycle)
+        self._known = DisplaceableStarts(self._session, self._starts, self._outcome.displacing)
 
     @cached_property
     def _pool(self) -> VictimPool:
         return VictimPool(self._session)
 
     def _might_evict(self, demand: Demand) -> bool:
-        return bool(self._pool.victims_for(beneficiary_of(demand)).victims)
-
-    # --- an exchange --------------------------------------------------------------------------------------
-
-    def _exchange(
-        self, demand: Demand, starts: Sequence[DemandPlacement], required: Sequence[DemandPlacement]
-    ) -> bool:
-        """Take these starts back, start the gang, and decide the starts again, the `required` ones whole.
-
-        If that is not possible, nothing is changed.
-        """
-        causes = self._causes(demand, starts)
-        before = list(self._outcome.steps)
-        taken = [take_back(self._session, each) for each in reversed(starts)]
-        self._outcome.steps = [step for step in before if not any(step[0] is each for each in starts)]
-        kept = len(self._outcome.steps)
-        self._placer.capacity_changed()
-        found = self._placer.find(whole_demand(demand))
-        lost = None
-        if found is not None:
-            self._placer.apply(found)
-            lost = self._decided_again(starts, required)
-        if found is None or lost is None:
-            self._roll_back([*taken, *(statement for _, statement in self._outcome.steps[kept:])])
-            self._outcome.steps = before
-            if found is not None:
-                self._placer.taken_back(demand.gang)
-            self._placer.capacity_changed()
-            return False
-        self._record(demand, found, lost, causes)
-        return True
+        """Whether some gang that runs might be evicted for it; equal requests of one queue are asked once."""
+        gang, beneficiary = demand.gang, beneficiary_of(demand)
+        kinds = tuple(pod.shape.key for pod in beneficiary.pod_kinds)
+        key = (gang.queue, gang.priority, tuple(sorted(beneficiary.requested.items())), kinds)
+        if key not in self._evicting:
+            self._evicting[key] = bool(self._pool.victims_for(beneficiary).victims)
+        return self._evicting[key]
 
     def _causes(self, demand: Demand, starts: Sequence[DemandPlacement]) -> dict[GangId, str]:
         """Why the gang goes before the gang of each start."""
         beneficiary, explain = beneficiary_of(demand), self._session.hooks.explain_eviction
         return {each.demand.gang.id: explain(each.demand.gang, beneficiary) for each in starts}
+
+    # --- an exchange --------------------------------------------------------------------------------------
+
+    def _exchange(
+        self,
+        demand: Demand,
+        starts: Sequence[DemandPlacement],
+        required: Sequence[DemandPlacement],
+        causes: Mapping[GangId, str],
+    ) -> bool:
+        """Take these starts back, start the gang, and decide the starts again, the `required` ones whole.
+
+        If that is not possible, nothing is changed. What was not possible once is not tried for equal gangs.
+        """
+        key = (self._placer.key(demand), rank_of(demand.gang, self._session), tuple(map(id, starts)))
+        if key in self._impossible:
+            return False
+        before, with_others = list(self._outcome.steps), set(self._outcome.with_other_members)
+        taken = [take_back(self._session, each) for each in reversed(starts)]
+        self._outcome.steps = [step for step in before if not any(step[0] is each for each in starts)]
+        kept = len(self._outcome.steps)
+        self._placer.capacity_changed()
+        lost = self._decided_again(starts, required) if self._place(whole_demand(demand)) is None else None
+        if lost is None:
+            self._roll_back([*taken, *(statement for _, statement in self._outcome.steps[kept:])])
+            self._outcome.steps, self._outcome.with_other_members = before, with_others
+            self._placer.taken_back(demand.gang)
+            self._placer.capacity_changed()
+            self._impossible.add(key)
+            return False
+        self._record(demand, lost, causes)
+        return True
+
+    def _place(self, demand: Demand) -> Demand | None:
+        """Place as much of the demand as fits, and return the rest."""
+        found = self._placer.find(demand)
+        if found is None:
+            return demand
+        if found[0] is not demand:
+            self._outcome.with_other_members.add(demand.gang.id)
+        return self._placer.apply(found)
 
     def _decided_again(
         self, starts: Sequence[DemandPlacement], required: Sequence[DemandPlacement]
@@ -182,25 +252,21 @@ class Displacement:
         moved.add(gang)
         if is_moved and demand.stage is Stage.SURPLUS and not self._has_start(gang):
             return demand
-        found = self._placer.find(demand)
-        return demand if found is None else self._placer.apply(found)
+        return self._place(demand)
 
     def _has_start(self, gang: GangId) -> bool:
         """Whether the gang has members with nodes, so that surplus may join them."""
         known = self._session.gangs[gang]
         return bool(known.active) or bool(self._session.assigned_nodes(known))
 
-    def _record(
-        self, demand: Demand, found: Start, lost: Sequence[Demand], causes: Mapping[GangId, str]
-    ) -> None:
+    def _record(self, demand: Demand, lost: Sequence[Demand], causes: Mapping[GangId, str]) -> None:
         outcome, gang = self._outcome, demand.gang
+        self._forget_starts()
         outcome.failures.pop(gang.id, None)
         outcome.displacing.add(gang.id)
         for each in lost:
             self._placer.give_up(Failure(each))
-            cause = causes[each.gang.id]
-            finding = f"{gang} starts instead" + (f": {cause}" if cause else "")
-            outcome.displaced[each.gang.id] = Evidence(f"gang {each.gang}", finding)
+            outcome.displaced[each.gang.id] = _evidence(each.gang, gang, causes[each.gang.id])
 
     def _roll_back(self, statements: Sequence[Statement]) -> None:
         for statement in reversed(statements):

@@ -3,7 +3,8 @@
 Nothing of them has been sent, so they cost nothing, whatever would protect them while they run. A gang goes
 before
 
-- starts of lower rank and priority in its own queue;
+- starts of lower rank and priority in its own queue; with an ordering other than PriorityFIFO, only
+  if gangs that run might be evicted instead;
 - starts of other queues that it might evict if they ran, except those that stay inside a guarantee. For each
   queue the starts are counted after all that runs, in the order of the cycle: one that fits into the rest of
   the guarantee stays inside it. The guarantee of any queue below the common ancestor protects.
@@ -11,18 +12,21 @@ before
 Lost members and moved gangs are no starts: gangs that ran before wait for them.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+
+from msgspec.structs import replace
 
 from phalanx.actions.demands.demand import Demand, Stage, beneficiary_of
 from phalanx.actions.demands.demand_queue import rank_of
 from phalanx.actions.problems.capacity_holders import total_of
-from phalanx.actions.problems.placement import DemandPlacement
+from phalanx.actions.problems.placement import DemandPlacement, fits_where_it_was
 from phalanx.framework.evictions import Beneficiary
 from phalanx.framework.queues.guarantees import are_within_guarantees, below_common_ancestor
 from phalanx.framework.session import Session
-from phalanx.framework.statement import Usage, total_requests
+from phalanx.framework.statement import Statement, Usage, total_requests
+from phalanx.model.gpu_shares import requests_share
 from phalanx.model.names import GangId, NodeName, QueueName
-from phalanx.model.queues import Queue
+from phalanx.model.queues import Ordering, Queue
 from phalanx.model.resources import NONE, Resources, add
 
 
@@ -39,6 +43,44 @@ def booked_by(placement: DemandPlacement) -> Usage:
     return booked
 
 
+def has_plain_usage(placement: DemandPlacement, session: Session) -> bool:
+    """Whether its pods use what they request: no shares of GPUs and no NUMA zones."""
+    shapes = [batch.pods[0].shape for batch in placement.demand.batches]
+    has_zones = bool(session.facts.numa_layouts) and any(shape.numa for shape in shapes)
+    return not has_zones and not any(requests_share(shape.requests) for shape in shapes)
+
+
+def assume_taken_back(placement: DemandPlacement, trial: Statement) -> None:
+    """Assume that the placement, which has plain usage, is taken back."""
+    booked = booked_by(placement)
+    gone = [replace(pod, node=node) for node, pods in placement.assignments for pod in pods]
+    trial.assume_ended(queue=placement.demand.gang.queue, used=booked, booked=booked, gone=gone)
+
+
+def given_up_of(
+    starts: Sequence[DemandPlacement], session: Session, trial: Statement
+) -> Iterator[DemandPlacement]:
+    """Let starts that were assumed to be taken back stay in order if they fit; yield the others.
+
+    Of a gang that loses a start, later ones do not stay.
+    """
+    losing: set[GangId] = set()
+    for start in starts:
+        gang = start.demand.gang
+        if gang.id in losing or not _still_fits(start, session):
+            losing.add(gang.id)
+            yield start
+        else:
+            booked, expected = booked_by(start), start.assignments
+            trial.nominate(queue=gang.queue, usage=booked, booked=booked, expected=expected)
+
+
+def _still_fits(start: DemandPlacement, session: Session) -> bool:
+    pods = [(pod, node) for node, some in start.assignments for pod in some]
+    are_allowed = all(node not in session.eligibility(pod).rejected for pod, node in pods)
+    return are_allowed and fits_where_it_was(session, start)
+
+
 class DisplaceableStarts:
     """The starts of a cycle. They must not change while the object is used."""
 
@@ -52,13 +94,21 @@ class DisplaceableStarts:
         self._booked = [booked_by(each) for each in starts]
         self._inside: dict[QueueName, frozenset[int]] = {}
 
-    def displaceable_by(self, demand: Demand) -> list[DemandPlacement]:
+    def displaceable_by(self, demand: Demand, might_evict: Callable[[], bool]) -> list[DemandPlacement]:
         """The starts that the demand may displace, in their order, as if they were taken back from the end.
 
-        If the minimum of a gang is displaced, its surplus is too.
+        `might_evict`: whether gangs that run might be evicted for it. If the minimum of a gang is displaced,
+        its surplus is too.
         """
         session, starts = self._session, self._starts
-        candidates = [index for index in range(len(starts)) if self._is_candidate(demand, index)]
+        queue = session.queues.get(demand.gang.queue)
+        is_by_rank = queue is not None and queue.ordering is Ordering.PRIORITY_FIFO
+        candidates = [
+            index
+            for index, start in enumerate(starts)
+            if self._is_candidate(demand, index)
+            and (is_by_rank or start.demand.gang.queue != demand.gang.queue or might_evict())
+        ]
         found: set[int] = set()
         with session.statement() as trial:
             for index in reversed(candidates):

@@ -76,24 +76,29 @@ def take_back(session: Session, placement: DemandPlacement) -> Statement:
 
 
 def may_be_repeated(session: Session, placement: DemandPlacement) -> bool:
-    """Whether a placement that was taken back still fits where it was.
+    """Whether a placement that was taken back certainly fits where it was.
 
     False if only a solve can tell: for affinity terms, shares of GPUs and NUMA zones.
     """
-    demand, assignments = placement.demand, placement.assignments
+    demand = placement.demand
     shapes = [batch.pods[0].shape for batch in demand.batches]
     if has_affinity_terms(demand) or any(requests_share(shape.requests) for shape in shapes):
         return False
     if session.facts.numa_layouts and any(shape.numa for shape in shapes):
         return False
-    loads = [(node, total_requests(pods)) for node, pods in assignments]
+    return fits_where_it_was(session, placement)
+
+
+def fits_where_it_was(session: Session, placement: DemandPlacement) -> bool:
+    """Whether the nodes have enough free of each resource, and no budget is exceeded."""
+    loads = [(node, total_requests(pods)) for node, pods in placement.assignments]
     fit_nodes = all(
         amount <= session.free(node).get(name, 0)
         for node, load in _sums(loads).items()
         for name, amount in load.items()
         if amount
     )
-    budgets = [rule for rule in session.hooks.rules(demand.gang) if isinstance(rule, Budget)]
+    budgets = [rule for rule in session.hooks.rules(placement.demand.gang) if isinstance(rule, Budget)]
     return fit_nodes and all(_is_within(budget, loads) for budget in budgets)
 
 
