@@ -1,8 +1,8 @@
 """Serves sibling queues below their guarantee first, then the one with the lowest weighted dominant share.
 
-A gang whose start stays inside the guarantees of its queue, and of the ancestors below the siblings that are
-compared, goes before a gang whose start does not: nobody can reclaim its capacity, and it may reclaim that of
-the other one. Then a queue goes first that is below its guarantee before the start.
+A gang that the guarantee of the sibling would cover after its start goes before a gang that it would not
+(docs/guarantees.md): nobody can reclaim its capacity, and it may reclaim that of the other one. Then a queue
+goes first that is below its guarantee before the start.
 
 A queue is below its guarantee while it uses less than the guarantee of every guaranteed resource that its
 waiting gangs need, on all nodes or on those of a flavor. Such queues are served by the used fraction of their
@@ -20,7 +20,6 @@ from fractions import Fraction
 from msgspec import Struct
 from phalanx.framework.plugin import Beneficiary, Plugin
 from phalanx.framework.queues.division import QueueShare
-from phalanx.framework.queues.guarantees import are_within_guarantees
 from phalanx.framework.queues.water_filling import dominant_share
 from phalanx.framework.view import SessionView
 from phalanx.model.queues import Queue, past_unit
@@ -51,12 +50,9 @@ class DominantShare(Plugin):
             if amount > 0 and name not in self._ignored
         }
 
-    def start_order(self, queue: Queue, start: Beneficiary, view: SessionView) -> bool:
-        """First starts that stay inside the guarantees of all queues from theirs up to this one."""
-        path = view.queues.path(start.gang.queue)
-        names = [each.name for each in path]
-        below = path[: names.index(queue.name) + 1]
-        return not are_within_guarantees(below, start, view)
+    def start_order(self, queue: Queue, start: Beneficiary, view: SessionView) -> int:
+        """First starts that the guarantee of the queue would cover the furthest."""
+        return -view.guarantees.coverage_among_siblings(start, queue.name)
 
     def queue_order(self, queue: Queue, view: SessionView) -> tuple[bool, Fraction]:
         """First queues below their guarantee, by its used fraction, then the others by weighted share."""

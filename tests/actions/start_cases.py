@@ -1,7 +1,7 @@
 """Random clusters that several queues share, and an exhaustive search for evictions that were not necessary.
 
-It follows `docs/preemption.md` ("No eviction for a start of the same cycle") and shares no code with the
-scheduler. Only GPUs count.
+It follows `docs/preemption.md` ("No eviction for a start of the same cycle") and `docs/guarantees.md`, and
+shares no code with the scheduler. Only GPUs count.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -72,10 +72,10 @@ class StartCase(Struct, frozen=True):
             found.append(parents[found[-1]])
         return found
 
-    def side(self, queue: str, other: str) -> list[str]:
-        """The part of the path of the queue that the other queue does not share."""
+    def side(self, queue: str, other: str) -> str:
+        """The child of the lowest common ancestor on the path of the queue; empty for none."""
         shared = self.path(other)
-        return [name for name in self.path(queue) if name not in shared]
+        return next((name for name in reversed(self.path(queue)) if name not in shared), "")
 
     def work(self, name: str) -> Work:
         return next(each for each in self.works if each.name == name)
@@ -141,22 +141,17 @@ class Outcome:
                 found.append(start)
         return found
 
-    def is_inside(self, work: Work, queues: Sequence[str]) -> bool:
-        """Whether the gang would stay inside the guarantees of all these queues."""
+    def is_inside(self, work: Work, queue: str) -> bool:
+        """Whether the gang would stay inside the guarantee of the queue."""
         there = [each for each in (*self.case.running, *self.starts) if each != work]
-        return all(
-            self.guarantee[queue] and self.used(queue, there) + work.total <= self.guarantee[queue]
-            for queue in queues
-        )
+        return self.used(queue, there) + work.total <= self.guarantee[queue]
 
     def may_displace(self, work: Work, start: Work) -> bool:
-        """Whether the waiting gang goes before this start of the cycle, by the rules of preemption."""
+        """Whether the waiting gang goes before this start of the cycle; fair shares are left out."""
         if start.queue == work.queue:
             return start.priority < work.priority
         mine, theirs = self.case.side(work.queue, start.queue), self.case.side(start.queue, work.queue)
-        if not mine or not theirs or not self.is_inside(work, mine):
-            return False
-        return all(start not in self.covered(queue) for queue in theirs)
+        return self.is_inside(work, mine) and start not in self.covered(theirs)
 
     def were_avoidable(self, some: Sequence[Work]) -> bool:
         """Whether these gangs could have started without an eviction for any of them.
@@ -277,7 +272,7 @@ def _place(work: Work, free: dict[str, int], chance: Random) -> tuple[str, ...]:
 
 
 def regrets(case: StartCase) -> list[str]:
-    """Evictions that were not necessary, and gangs inside their guarantees that wait for other starts."""
+    """Evictions that were not necessary, and gangs that wait for starts which they go before."""
     outcome = Outcome(case, case.scenario().decide())
     return [*_evictions(outcome), *_passed(outcome)]
 
@@ -298,10 +293,9 @@ def _evictions(outcome: Outcome) -> Iterator[str]:
 
 def _passed(outcome: Outcome) -> Iterator[str]:
     for work in outcome.waiting:
-        if outcome.is_inside(work, outcome.case.path(work.queue)):
-            displaced = [each for each in outcome.starts if outcome.may_displace(work, each)]
-            if displaced and outcome.were_avoidable([work]):
-                yield f"{work.name} waits inside its guarantee for one of {_names(displaced)}"
+        displaced = [each for each in outcome.starts if outcome.may_displace(work, each)]
+        if displaced and outcome.were_avoidable([work]):
+            yield f"{work.name} waits for one of {_names(displaced)}"
 
 
 def _names(works: Collection[Work]) -> list[str]:

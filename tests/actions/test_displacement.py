@@ -12,7 +12,7 @@ from phalanx.model.queues import Backfill, Ordering
 from phalanx.model.reasons import Evidence, Reason
 from phalanx.model.resources import GPU
 
-from tests.actions.start_cases import StartCase, Tenant, Work, described, regrets, start_case
+from tests.actions.start_cases import described, regrets, start_case
 from tests.builders import Decided, Scenario
 from tests.examples import holds
 
@@ -131,10 +131,18 @@ def test_a_start_that_follows_one_beyond_the_guarantee_may_still_be_inside() -> 
     assert sorted(decided.placed()) == ["a2", "b1"]
 
 
-def test_a_gang_that_is_not_inside_its_guarantee_displaces_nothing_of_other_queues() -> None:
-    scenario = two_queues({"priority": 1}, {"guarantee": 1, "weight": 1}, 2)
-    scenario.gang("a1", 1, gpu=1, queue="a").gang("b1", 1, gpu=2, queue="b")
+def test_a_gang_without_coverage_displaces_nothing_that_another_queue_needs_for_its_share() -> None:
+    """The shares are 1 and 2: without a1 its queue would be below its share."""
+    scenario = two_queues({"priority": 1}, {"guarantee": 1}, 3)
+    scenario.gang("a1", 1, gpu=2, queue="a").gang("b1", 1, gpu=3, queue="b")
     assert scenario.decide().placed() == ["a1"]
+
+
+def test_a_gang_displaces_what_another_queue_has_beyond_its_share() -> None:
+    scenario = two_queues({"priority": 1}, {}, 4)
+    scenario.gang("a0", 1, gpu=2, queue="a", on=["n0-0"]).gang("a1", 1, gpu=1, queue="a")
+    decided = scenario.gang("b1", 1, gpu=2, queue="b").decide()
+    assert (decided.placed(), decided.evicted()) == (["b1"], [])
 
 
 def test_a_gang_with_preemption_policy_never_displaces_nothing() -> None:
@@ -168,7 +176,10 @@ def test_surplus_is_given_up_but_not_the_minimum_inside_the_guarantee() -> None:
 def test_the_surplus_of_a_start_that_is_given_up_waits_with_it() -> None:
     """The surplus alone would not have to go: it runs on another node."""
     scenario = two_queues({"priority": 1}, {"guarantee": 2}, 2, 1)
-    scenario.gang("a1", 1, min=1, gpu=2, queue="a", priority=5).role("a1", 1, gpu=1, selector={"group": "n1"})
+    scenario.gang("a1", 0, min=1, queue="a", priority=5, started=False)
+    scenario.role("a1", 1, role="main", gpu=2, min=1).role(
+        "a1", 1, role="more", gpu=1, selector={"group": "n1"}
+    )
     decided = scenario.gang("b1", 1, gpu=2, queue="b").decide()
     assert decided.placed() == ["b1"]
     assert "a1" in decided.reasons()
@@ -222,19 +233,12 @@ def test_a_strict_fifo_keeps_its_order_unless_a_running_gang_would_be_evicted(
 
 
 def test_a_higher_priority_of_the_same_queue_displaces_a_gang_that_displaced_another() -> None:
-    """b0 displaces a2 by the fair share of its queue. The gang of higher priority then takes its place."""
-    nodes = {"n0-0": 4, "n1-0": 2, "n2-0": 3}
-    tenants = (Tenant("a", 1, priority=1), Tenant("b", 5), Tenant("c", 4))
-    works = (
-        Work("r0", "b", 1, 2, 2, ("n2-0",)),
-        Work("r1", "b", 1, 2, 0, ("n1-0",)),
-        Work("w0", "b", 1, 1, 0),
-        Work("w1", "b", 2, 2, 2),
-        Work("w2", "c", 2, 2, 1),
-        Work("w3", "c", 1, 1, 2),
-    )
-    decided = StartCase(nodes, tenants, works).scenario().decide()
-    assert (sorted(decided.placed()), decided.evicted()) == (["w1", "w3"], [])
+    """Only `small` is inside the guarantee and displaces a1; `high`, tried before it, may not do that."""
+    scenario = two_queues({"priority": 1}, {"guarantee": 2}, 4).gang("a1", 1, gpu=3, queue="a")
+    scenario.gang("small", 1, gpu=2, queue="b").gang("high", 1, gpu=4, queue="b", priority=5)
+    decided = scenario.decide()
+    assert decided.placed() == ["high"]
+    assert displaced_in(decided) == ["team/a1", "team/small"]
 
 
 def test_a_displaced_gang_has_its_reserved_start_again() -> None:

@@ -24,6 +24,8 @@ from phalanx.actions.demands.demand import (
     Stage,
     batches_of,
     beneficiary_of,
+    part_to_evict_for,
+    remaining_demand,
     whole_demand,
 )
 from phalanx.actions.demands.demand_queue import rank_of
@@ -143,10 +145,9 @@ class Displacement:
         """The failed demands that may evict, for which no capacity is being freed."""
         known = self._outcome.displacing | self._cycle.nominations.open.keys()
         for gang_id, failure in self._outcome.failures.items():
-            is_minimum = failure.is_new and failure.demand.stage is not Stage.SURPLUS
             is_served = gang_id in known or self._moves.is_served(gang_id)
-            if is_minimum and not is_served and failure.demand.gang.may_preempt:
-                yield failure.demand
+            if failure.is_new and not is_served and failure.demand.gang.may_preempt:
+                yield part_to_evict_for(failure.demand)
 
     def _starts_instead(self, demand: Demand) -> bool:
         """Whether the gang starts in place of others."""
@@ -262,7 +263,10 @@ class Displacement:
     def _record(self, demand: Demand, lost: Sequence[Demand], causes: Mapping[GangId, str]) -> None:
         outcome, gang = self._outcome, demand.gang
         self._forget_starts()
-        outcome.failures.pop(gang.id, None)
+        placed = [pod for batch in demand.batches for pod in batch.pods]
+        rest = remaining_demand(outcome.failures.pop(gang.id).demand, placed)
+        if rest.batches:
+            outcome.failures[gang.id] = Failure(rest)
         outcome.displacing.add(gang.id)
         for each in lost:
             self._placer.give_up(Failure(each))

@@ -1,6 +1,6 @@
 """Demands: the pods of one gang that a cycle places together."""
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Collection, Hashable, Iterable, Sequence
 from enum import IntEnum
 from typing import Final
 
@@ -11,6 +11,7 @@ from phalanx.framework.evictions import Beneficiary
 from phalanx.framework.minimum_members import MissingMembers
 from phalanx.framework.statement import total_requests
 from phalanx.model.gangs import Gang, kind_of
+from phalanx.model.names import PodUid
 from phalanx.model.pods import Pod, without_affinity_state
 from phalanx.model.resources import Resources
 
@@ -85,6 +86,9 @@ class Demand(Struct, frozen=True):
     choice: MemberChoice | None = None
     """Set if other members or subgroups may do instead."""
 
+    is_nominated: bool = False
+    """Whether these surplus members have nominated capacity."""
+
     @property
     def count(self) -> int:
         """The largest number of pods that it places."""
@@ -129,6 +133,19 @@ def whole_demand(demand: Demand) -> Demand:
     return replace(demand, batches=batches)
 
 
+def restricted_to(demand: Demand, pods: Collection[PodUid]) -> Demand | None:
+    """The part of the demand with these pods, of which any number may be placed; None if it has none."""
+    kept = [pod for batch in demand.batches for pod in batch.pods if pod.uid in pods]
+    return replace(demand, batches=batches_of(kept, whole=False)) if kept else None
+
+
+def part_to_evict_for(demand: Demand) -> Demand:
+    """The part for which pods are evicted in one decision: surplus members take turns, one by one."""
+    if demand.stage is not Stage.SURPLUS or demand.outer_subgroup:
+        return demand
+    return restricted_to(demand, {demand.batches[0].pods[0].uid}) or demand
+
+
 def batches_of(pods: Sequence[Pod], *, whole: bool) -> tuple[Batch, ...]:
     """Group pods by subgroup and shape, in the order of their first appearance."""
     groups: dict[tuple[str, str], list[Pod]] = {}
@@ -148,4 +165,9 @@ def _name(pods: Sequence[Pod]) -> str:
 
 def beneficiary_of(demand: Demand) -> Beneficiary:
     """The gang that preemption or consolidation helps, with its requests."""
-    return Beneficiary(demand.gang, requested(demand), tuple(batch.pods[0] for batch in demand.batches))
+    return Beneficiary(
+        demand.gang,
+        requested(demand),
+        tuple(batch.pods[0] for batch in demand.batches),
+        is_surplus=demand.stage is Stage.SURPLUS,
+    )

@@ -1,13 +1,13 @@
-"""Find the starts of this cycle that a gang which does not fit may displace.
+"""Find the starts of this cycle that a demand which does not fit may displace.
 
 Nothing of them has been sent, so they cost nothing, whatever would protect them while they run. A gang goes
 before
 
-- starts of lower rank and priority in its own queue; with an ordering other than PriorityFIFO, only
-  if gangs that run might be evicted instead;
-- starts of other queues that it might evict if they ran, except those that stay inside a guarantee. For each
-  queue the starts are counted after all that runs, in the order of the cycle: one that fits into the rest of
-  the guarantee stays inside it. The guarantee of any queue below the common ancestor protects.
+- starts of lower rank and priority in its own queue; with an ordering other than PriorityFIFO, only if gangs
+  that run might be evicted instead; for surplus members, only surplus members;
+- starts of other queues that guarantees cover less than it. For each queue the starts are counted after all
+  that runs, in the order of the cycle: one that fits into the rest of the guarantee is covered;
+- starts without coverage of queues from which a fair share allows it to evict as much.
 
 Lost members and moved gangs are no starts: gangs that ran before wait for them.
 """
@@ -20,13 +20,13 @@ from phalanx.actions.demands.demand import Demand, Stage, beneficiary_of
 from phalanx.actions.demands.demand_queue import rank_of
 from phalanx.actions.problems.capacity_holders import total_of
 from phalanx.actions.problems.placement import DemandPlacement, fits_where_it_was
-from phalanx.framework.evictions import Beneficiary
-from phalanx.framework.queues.guarantees import are_within_guarantees, below_common_ancestor
+from phalanx.framework.evictions import Beneficiary, QueueEvictionLimit
+from phalanx.framework.queues.guarantees import Coverage, Sides
 from phalanx.framework.session import Session
 from phalanx.framework.statement import Statement, Usage, total_requests
 from phalanx.model.gpu_shares import requests_share
 from phalanx.model.names import GangId, NodeName, QueueName
-from phalanx.model.queues import Ordering, Queue
+from phalanx.model.queues import Ordering
 from phalanx.model.resources import NONE, Resources, add
 
 
@@ -92,7 +92,7 @@ class DisplaceableStarts:
         self._starts = starts
         self._displacing = displacing
         self._booked = [booked_by(each) for each in starts]
-        self._inside: dict[QueueName, frozenset[int]] = {}
+        self._coverages: dict[tuple[QueueName, frozenset[str]], dict[int, Coverage]] = {}
 
     def displaceable_by(self, demand: Demand, might_evict: Callable[[], bool]) -> list[DemandPlacement]:
         """The starts that the demand may displace, in their order, as if they were taken back from the end.
@@ -101,56 +101,85 @@ class DisplaceableStarts:
         its surplus is too.
         """
         session, starts = self._session, self._starts
-        queue = session.queues.get(demand.gang.queue)
-        is_by_rank = queue is not None and queue.ordering is Ordering.PRIORITY_FIFO
+        coverages = _Coverages(session, beneficiary_of(demand), self)
         candidates = [
             index
-            for index, start in enumerate(starts)
-            if self._is_candidate(demand, index)
-            and (is_by_rank or start.demand.gang.queue != demand.gang.queue or might_evict())
+            for index in range(len(starts))
+            if self._is_candidate(demand, index) and self._is_behind(demand, index, coverages, might_evict)
         ]
         found: set[int] = set()
         with session.statement() as trial:
             for index in reversed(candidates):
-                other = starts[index].demand.gang
-                if session.hooks.may_evict(other, beneficiary_of(demand)):
+                if self._may_take(demand, index, coverages):
                     found.add(index)
-                    trial.assume_ended(queue=other.queue, used={}, booked=self._booked[index])
+                    self._take_back(index, trial)
             trial.roll_back()
         begun = {starts[index].demand.gang.id for index in found if starts[index].demand.stage is Stage.START}
         return [each for index, each in enumerate(starts) if index in found or each.demand.gang.id in begun]
 
     def _is_candidate(self, demand: Demand, index: int) -> bool:
-        """Whether it may be displaced if it might be evicted while it ran."""
-        session, gang, other = self._session, demand.gang, self._starts[index].demand.gang
-        if other.id == gang.id or session.preempted.get(gang.id) == other.id:
-            return False
-        if other.queue == gang.queue:
-            return rank_of(gang, session) < rank_of(other, session)
-        if other.id in self._displacing:
-            return False
-        theirs = below_common_ancestor(other.queue, gang.queue, session)
-        return not any(index in self._inside_guarantee(queue) for queue in theirs)
+        gang, other = demand.gang, self._starts[index].demand.gang
+        is_own_evictor = self._session.preempted.get(gang.id) == other.id
+        is_fixed = other.id in self._displacing and other.queue != gang.queue
+        return other.id != gang.id and not is_own_evictor and not is_fixed
 
-    def _inside_guarantee(self, queue: Queue) -> frozenset[int]:
-        """The starts that stay inside the guarantee of this queue, by their number."""
-        if queue.name not in self._inside:
-            self._inside[queue.name] = frozenset(self._count_inside(queue))
-        return self._inside[queue.name]
+    def _is_behind(
+        self, demand: Demand, index: int, coverages: "_Coverages", might_evict: Callable[[], bool]
+    ) -> bool:
+        """Whether the start comes after the demand by its rank, or by its coverage."""
+        session, start, gang = self._session, self._starts[index].demand, demand.gang
+        if start.gang.queue != gang.queue:
+            return coverages.of_start(index) < max(coverages.of_demand(index), Coverage.PARTIAL)
+        if demand.stage is Stage.SURPLUS and start.stage is not Stage.SURPLUS:
+            return False
+        queue = session.queues.get(gang.queue)
+        is_by_rank = queue is not None and queue.ordering is Ordering.PRIORITY_FIFO
+        return rank_of(gang, session) < rank_of(start.gang, session) and (is_by_rank or might_evict())
 
-    def _count_inside(self, queue: Queue) -> Collection[int]:
-        session, found = self._session, list[int]()
-        paths = [session.queues.path(each.demand.gang.queue) for each in self._starts]
-        mine = [index for index, path in enumerate(paths) if queue in path]
+    def _may_take(self, demand: Demand, index: int, coverages: "_Coverages") -> bool:
+        """Whether plugins would allow to evict it; without coverage, within the limits of fair shares."""
+        session, gang = self._session, self._starts[index].demand.gang
+        beneficiary = beneficiary_of(demand)
+        if not session.hooks.may_evict(gang, beneficiary):
+            return False
+        if gang.queue == demand.gang.queue or coverages.of_demand(index):
+            return True
+        path = {queue.name for queue in session.queues.path(gang.queue)}
+        limits = session.hooks.queue_eviction_limits(beneficiary)
+        return all(
+            _is_within(limit, self._booked[index])
+            for limit in limits
+            if limit.queue in path and limit.is_hard and not limit.except_largest
+        )
+
+    def _take_back(self, index: int, trial: Statement) -> None:
+        trial.assume_ended(queue=self._queue(index), used={}, booked=self._booked[index])
+
+    def coverage_of(self, index: int, side: QueueName, short: frozenset[str]) -> Coverage:
+        """The coverage of a start by this queue on its path."""
+        key = (side, short)
+        if key not in self._coverages:
+            self._coverages[key] = self._cover(side, short)
+        return self._coverages[key][index]
+
+    def _cover(self, side: QueueName, short: frozenset[str]) -> dict[int, Coverage]:
+        """The coverage of each start below the queue, in their order; those without take nothing."""
+        session, found = self._session, dict[int, Coverage]()
+        paths = [session.queues.path(self._queue(index)) for index in range(len(self._starts))]
+        mine = [index for index, path in enumerate(paths) if any(queue.name == side for queue in path)]
         with session.statement() as trial:
             for index in mine:
-                trial.assume_ended(queue=self._queue(index), used={}, booked=self._booked[index])
+                self._take_back(index, trial)
             for index in mine:
-                if are_within_guarantees((queue,), self._request(index), session):
-                    found.append(index)
+                found[index] = session.guarantees.coverage_after_start(self._request(index), side, short)
+                if found[index]:
                     trial.nominate(queue=self._queue(index), usage={}, booked=self._booked[index])
             trial.roll_back()
         return found
+
+    def queue_of(self, index: int) -> QueueName:
+        """The queue of a start."""
+        return self._queue(index)
 
     def _queue(self, index: int) -> QueueName:
         return self._starts[index].demand.gang.queue
@@ -159,3 +188,40 @@ class DisplaceableStarts:
         demand = self._starts[index].demand
         kinds = tuple(batch.pods[0] for batch in demand.batches)
         return Beneficiary(demand.gang, total_of(self._booked[index]), kinds)
+
+
+class _Coverages:
+    """The coverages of one demand, and of starts compared with it."""
+
+    def __init__(self, session: Session, beneficiary: Beneficiary, starts: DisplaceableStarts) -> None:
+        self._session = session
+        self._beneficiary = beneficiary
+        self._starts = starts
+        self._known: dict[QueueName, tuple[Sides | None, Coverage]] = {}
+
+    def of_demand(self, index: int) -> Coverage:
+        """The coverage of the demand, compared with the queue of this start."""
+        return self._against(self._starts.queue_of(index))[1]
+
+    def of_start(self, index: int) -> Coverage:
+        """The coverage of this start; FULL if its queue and that of the demand have no two sides."""
+        sides, _ = self._against(self._starts.queue_of(index))
+        return Coverage.FULL if sides is None else self._starts.coverage_of(index, sides.theirs, sides.short)
+
+    def _against(self, queue: QueueName) -> tuple[Sides | None, Coverage]:
+        if queue not in self._known:
+            guarantees = self._session.guarantees
+            sides = guarantees.sides(self._beneficiary, queue)
+            mine = Coverage.NONE
+            if sides is not None:
+                mine = guarantees.coverage_after_start(self._beneficiary, sides.mine, sides.short)
+            self._known[queue] = sides, mine
+        return self._known[queue]
+
+
+def _is_within(limit: QueueEvictionLimit, booked: Usage) -> bool:
+    counted = {
+        node: amounts for node, amounts in booked.items() if limit.nodes is None or node in limit.nodes
+    }
+    total = total_of(counted)
+    return all(total.get(name, 0) <= most for name, most in limit.amounts.items())
