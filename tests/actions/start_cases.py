@@ -167,13 +167,18 @@ class Outcome:
             self._freed_by(gone),
         )
 
-    def was_unnecessary(self, victim: Work, work: Work) -> bool:
-        """Whether the other victims of the gang would have been enough.
+    def is_due_to_starts(self, victim: Work, work: Work) -> bool:
+        """Whether the other victims are enough, but not beside the starts that the gang may displace.
 
-        All starts stay on their nodes that it may not displace.
+        All other starts stay on their nodes.
         """
+        return self._is_enough_without(victim, self._kept([work])) and not self._is_enough_without(
+            victim, self.starts
+        )
+
+    def _is_enough_without(self, victim: Work, kept: Sequence[Work]) -> bool:
         free = self.case.free()
-        for start in self._kept([work]):
+        for start in kept:
             for node in self.nodes[start.name]:
                 free[node] -= start.gpus
         gone = [each for some in self.victims.values() for each in some if each != victim]
@@ -282,7 +287,7 @@ def _evictions(outcome: Outcome) -> Iterator[str]:
     for work in beneficiaries:
         victims = outcome.victims[work.name]
         for victim in victims if len(victims) > 1 else ():
-            if outcome.was_unnecessary(victim, work):
+            if outcome.is_due_to_starts(victim, work):
                 yield f"{victim.name} is evicted too for {work.name}, started: {_names(outcome.starts)}"
     for count in range(1, len(beneficiaries) + 1):
         for some in combinations(beneficiaries, count):
@@ -292,7 +297,7 @@ def _evictions(outcome: Outcome) -> Iterator[str]:
 
 
 def _passed(outcome: Outcome) -> Iterator[str]:
-    for work in outcome.waiting:
+    for work in outcome.waiting if not outcome.victims else ():
         displaced = [each for each in outcome.starts if outcome.may_displace(work, each)]
         if displaced and outcome.were_avoidable([work]):
             yield f"{work.name} waits for one of {_names(displaced)}"

@@ -3,9 +3,9 @@
 Nothing of a start has been sent yet, so it is given up before anything that runs is evicted. For each gang
 that failed, in their order, the starts that it may displace (`preemption/displaceable_starts.py`) are taken
 back. If it fits then, it starts, and the others are decided again in their order, where they were if that is
-possible. Those that do not fit any more wait. If that is not enough, but gangs that run might be evicted for
-it, all starts of the cycle are taken back. It then starts only if all those start again, on any nodes, that
-it may not displace.
+possible. Those that do not fit any more wait. If that is not enough, or if it may displace none but gangs
+that run might be evicted for it, all starts of the cycle are taken back. It then starts only if all those
+start again, on any nodes, that it may not displace.
 
 This ends: a gang displaces others at most once in a cycle, and then only gangs of its own queue and of higher
 rank displace it. In each cycle that displaces, the last gang that displaced others has started. So with
@@ -160,7 +160,8 @@ class Displacement:
         causes = self._causes(demand, found)
         if found and self._exchange(demand, found, (), causes):
             return True
-        return bool(others) and self._might_evict(demand) and self._exchange(demand, starts, others, causes)
+        has_rights = bool(found) or (bool(others) and self._might_evict(demand))
+        return bool(others) and has_rights and self._exchange(demand, starts, others, causes)
 
     def _forget_starts(self) -> None:
         """Other gangs are started now."""
