@@ -5,8 +5,8 @@
 `members`: random gangs with roles, subgroups and members that can run nowhere, on up to three nodes. A gang
 must start if and only if some sufficient set of its members fits, with the first such set, and its verdict
 must name the members that can run on no node (tests/actions/member_cases.py). `starts`: random clusters that
-up to four queues share. No gang may be evicted, or wait inside its guarantee, where other starts of the cycle
-would have avoided that (tests/actions/start_cases.py). Case n of seed s is the same on every machine.
+up to four queues share. No start that guarantees would not cover may go before one of another queue that they
+would cover (tests/actions/start_cases.py). Case n of seed s is the same on every machine.
 """
 
 import argparse
@@ -20,7 +20,7 @@ from tests.actions import member_cases, start_cases
 
 KINDS: dict[str, tuple[Callable[[Random], Any], Callable[[Any], list[str]], Callable[[Any], str]]] = {
     "members": (member_cases.member_case, member_cases.disagreements, member_cases.described),
-    "starts": (start_cases.start_case, start_cases.regrets, start_cases.described),
+    "starts": (start_cases.start_case, start_cases.disorders, start_cases.described),
 }
 """By name, what makes a case, checks it, and describes it."""
 

@@ -1,12 +1,10 @@
-"""Random clusters that several queues share, and an exhaustive search for evictions that were not necessary.
+"""Random clusters that several queues share, and a check of the order of starts.
 
-It follows `docs/preemption.md` ("No eviction for a start of the same cycle") and `docs/guarantees.md`, and
-shares no code with the scheduler. Only GPUs count.
+The check follows `docs/guarantees.md` ("The order of starts"), and shares no code with the scheduler. Only
+GPUs count.
 """
 
-from collections.abc import Collection, Iterator, Sequence
-from functools import lru_cache
-from itertools import combinations
+from collections.abc import Sequence
 from random import Random
 
 from msgspec import Struct
@@ -80,6 +78,9 @@ class StartCase(Struct, frozen=True):
     def work(self, name: str) -> Work:
         return next(each for each in self.works if each.name == name)
 
+    def tenant(self, name: str) -> Tenant:
+        return next(each for each in self.tenants if each.name == name)
+
     @property
     def running(self) -> list[Work]:
         return [each for each in self.works if each.on]
@@ -91,136 +92,6 @@ class StartCase(Struct, frozen=True):
             for node in work.on:
                 left[node] -= work.gpus
         return left
-
-
-class Outcome:
-    """What a cycle decided, and the guarantees that it reported."""
-
-    def __init__(self, case: StartCase, decided: Decided) -> None:
-        self.case = case
-        names = dict.fromkeys(each.removeprefix("gang-") for each in self._started(decided))
-        self.starts = [case.work(name) for name in names]
-        """In the order of the decisions."""
-        self.nodes: dict[str, list[str]] = {}
-        """The nodes of the pods of each start."""
-        for placement in decided.result.placements:
-            nodes = self.nodes.setdefault(placement.gang.removeprefix("gang-"), [])
-            nodes += [bind.node for bind in placement.binds]
-        self.guarantee = {name: each.guarantee.get(GPU, 0) for name, each in decided.result.queues.items()}
-        self.victims: dict[str, list[Work]] = {}
-        """By beneficiary, the gangs that are evicted for it."""
-        for eviction in decided.result.evictions:
-            beneficiary = eviction.beneficiary.removeprefix("team/")
-            gone = self.victims.setdefault(beneficiary, [])
-            victim = case.work(eviction.gang.removeprefix("gang-"))
-            if victim not in gone:
-                gone.append(victim)
-
-    @staticmethod
-    def _started(decided: Decided) -> Iterator[str]:
-        return (each.gang for each in decided.result.placements)
-
-    @property
-    def waiting(self) -> list[Work]:
-        """The gangs that wait, and for which nothing is evicted."""
-        return [
-            each
-            for each in self.case.works
-            if not each.on and each not in self.starts and each.name not in self.victims
-        ]
-
-    def used(self, queue: str, works: Sequence[Work]) -> int:
-        return sum(each.total for each in works if queue in self.case.path(each.queue))
-
-    def covered(self, queue: str) -> list[Work]:
-        """The starts that stay inside the guarantee of this queue, after all that runs, in their order."""
-        used, found = self.used(queue, self.case.running), list[Work]()
-        for start in self.starts:
-            if queue in self.case.path(start.queue) and used + start.total <= self.guarantee[queue]:
-                used += start.total
-                found.append(start)
-        return found
-
-    def is_inside(self, work: Work, queue: str) -> bool:
-        """Whether the gang would stay inside the guarantee of the queue."""
-        there = [each for each in (*self.case.running, *self.starts) if each != work]
-        return self.used(queue, there) + work.total <= self.guarantee[queue]
-
-    def may_displace(self, work: Work, start: Work) -> bool:
-        """Whether the waiting gang goes before this start of the cycle; fair shares are left out."""
-        if start.queue == work.queue:
-            return start.priority < work.priority
-        mine, theirs = self.case.side(work.queue, start.queue), self.case.side(start.queue, work.queue)
-        return self.is_inside(work, mine) and start not in self.covered(theirs)
-
-    def were_avoidable(self, some: Sequence[Work]) -> bool:
-        """Whether these gangs could have started without an eviction for any of them.
-
-        All starts stay that none of them may displace, on any nodes; so do the evictions for other gangs.
-        """
-        others = [self.case.work(name) for name in self.victims if self.case.work(name) not in some]
-        gone = [victim for other in others for victim in self.victims[other.name]]
-        return _fit_in_turn(
-            _sizes([*self._kept(some), *some]),
-            _sizes(others),
-            _amounts(self.case.free()),
-            self._freed_by(gone),
-        )
-
-    def is_due_to_starts(self, victim: Work, work: Work) -> bool:
-        """Whether the other victims are enough, but not beside the starts that the gang may displace.
-
-        All other starts stay on their nodes.
-        """
-        return self._is_enough_without(victim, self._kept([work])) and not self._is_enough_without(
-            victim, self.starts
-        )
-
-    def _is_enough_without(self, victim: Work, kept: Sequence[Work]) -> bool:
-        free = self.case.free()
-        for start in kept:
-            for node in self.nodes[start.name]:
-                free[node] -= start.gpus
-        gone = [each for some in self.victims.values() for each in some if each != victim]
-        wanted = [self.case.work(name) for name in self.victims]
-        return _fit_in_turn((), _sizes(wanted), _amounts(free), self._freed_by(gone))
-
-    def _kept(self, some: Sequence[Work]) -> list[Work]:
-        return [each for each in self.starts if not any(self.may_displace(work, each) for work in some)]
-
-    def _freed_by(self, gone: Sequence[Work]) -> "Amounts":
-        freed = dict.fromkeys(self.case.nodes, 0)
-        for victim in gone:
-            for node in victim.on:
-                freed[node] += victim.gpus
-        return _amounts(freed)
-
-
-def _amounts(by_node: dict[str, int]) -> "Amounts":
-    return tuple(by_node.items())
-
-
-def _sizes(works: Sequence[Work]) -> tuple[int, ...]:
-    return tuple(sorted((each.gpus for each in works for _ in range(each.pods)), reverse=True))
-
-
-Amounts = tuple[tuple[str, int], ...]
-
-
-@lru_cache(maxsize=50_000)
-def _fit_in_turn(now: tuple[int, ...], then: tuple[int, ...], free: Amounts, later: Amounts) -> bool:
-    """Whether the sizes `now` fit into what is free, and those of `then` into the rest with what is freed."""
-    if not now and not any(amount for _, amount in later):
-        return not then or _fit_in_turn(then, (), free, later)
-    if not now:
-        freed = dict(later)
-        more = tuple((node, amount + freed[node]) for node, amount in free)
-        return _fit_in_turn(then, (), more, tuple((node, 0) for node, _ in free))
-    return any(
-        _fit_in_turn(now[1:], then, (*free[:index], (node, amount - now[0]), *free[index + 1 :]), later)
-        for index, (node, amount) in enumerate(free)
-        if amount >= now[0]
-    )
 
 
 # --- random cases -----------------------------------------------------------------------------------------
@@ -276,35 +147,57 @@ def _place(work: Work, free: dict[str, int], chance: Random) -> tuple[str, ...]:
 # --- the check --------------------------------------------------------------------------------------------
 
 
-def regrets(case: StartCase) -> list[str]:
-    """Evictions that were not necessary, and gangs that wait for starts which they go before."""
-    outcome = Outcome(case, case.scenario().decide())
-    return [*_evictions(outcome), *_passed(outcome)]
+class Order:
+    """The starts of a cycle in their order, and the guarantees that it reported."""
+
+    def __init__(self, case: StartCase, decided: Decided) -> None:
+        self._case = case
+        self._guarantee = {name: each.guarantee.get(GPU, 0) for name, each in decided.result.queues.items()}
+        placed = dict.fromkeys(each.gang.removeprefix("gang-") for each in decided.result.placements)
+        self.starts = [case.work(name) for name in placed]
+
+    def is_wrong(self, first: Work, then: Work) -> bool:
+        """Whether `then` had to go before `first`, of another queue: only `then` would be covered."""
+        mine, theirs = (self._case.side(*each) for each in self._queues(first, then))
+        return (
+            self._case.tenant(theirs).priority >= self._case.tenant(mine).priority
+            and not self._is_inside(first, mine, before=first)
+            and self._is_inside(then, theirs, before=first)
+            and self._is_next(then, theirs, before=first)
+        )
+
+    @staticmethod
+    def _queues(first: Work, then: Work) -> tuple[tuple[str, str], tuple[str, str]]:
+        return (first.queue, then.queue), (then.queue, first.queue)
+
+    def _before(self, start: Work) -> list[Work]:
+        return [*self._case.running, *self.starts[: self.starts.index(start)]]
+
+    def _is_inside(self, work: Work, queue: str, *, before: Work) -> bool:
+        """Whether the queue would stay inside its guarantee if the gang had started before this start."""
+        there = [each for each in self._before(before) if queue in self._case.path(each.queue)]
+        return sum(each.total for each in (*there, work)) <= self._guarantee[queue]
+
+    def _is_next(self, work: Work, queue: str, *, before: Work) -> bool:
+        """Whether it was certainly the next gang of the queue and of those below it."""
+        waiting = [
+            each
+            for each in self._case.works
+            if queue in self._case.path(each.queue) and each not in self._before(before)
+        ]
+        first = min(waiting, key=lambda each: (-each.priority, self._case.works.index(each)))
+        return first == work and {each.queue for each in waiting} == {work.queue}
 
 
-def _evictions(outcome: Outcome) -> Iterator[str]:
-    beneficiaries = [outcome.case.work(name) for name in outcome.victims]
-    for work in beneficiaries:
-        victims = outcome.victims[work.name]
-        for victim in victims if len(victims) > 1 else ():
-            if outcome.is_due_to_starts(victim, work):
-                yield f"{victim.name} is evicted too for {work.name}, started: {_names(outcome.starts)}"
-    for count in range(1, len(beneficiaries) + 1):
-        for some in combinations(beneficiaries, count):
-            if outcome.were_avoidable(some):
-                gone = [victim.name for each in some for victim in outcome.victims[each.name]]
-                yield f"{gone} evicted for {_names(some)}, started: {_names(outcome.starts)}"
-
-
-def _passed(outcome: Outcome) -> Iterator[str]:
-    for work in outcome.waiting if not outcome.victims else ():
-        displaced = [each for each in outcome.starts if outcome.may_displace(work, each)]
-        if displaced and outcome.were_avoidable([work]):
-            yield f"{work.name} waits for one of {_names(displaced)}"
-
-
-def _names(works: Collection[Work]) -> list[str]:
-    return [each.name for each in works]
+def disorders(case: StartCase) -> list[str]:
+    """Starts that guarantees would not cover, each before one of another queue that they would cover."""
+    order = Order(case, case.scenario().decide())
+    return [
+        f"{first.name} starts before {then.name}"
+        for number, first in enumerate(order.starts)
+        for then in order.starts[number + 1 :]
+        if first.queue != then.queue and order.is_wrong(first, then)
+    ]
 
 
 def described(case: StartCase) -> str:

@@ -17,7 +17,7 @@ from phalanx.model.memory import Memory, Nomination
 from phalanx.model.names import GangId, NodeName
 from phalanx.model.pods import Pod
 from phalanx.model.queues import Backfill, Ordering
-from phalanx.model.reasons import Evidence, Reason
+from phalanx.model.reasons import Reason
 from phalanx.model.resources import GPU
 
 from tests.builders import Scenario
@@ -61,10 +61,9 @@ def test_preemption_policy_never_does_not_affect_equal_gangs() -> None:
     assert len(scenario.decide().evicted()) == 4
 
 
-def test_gangs_that_get_members_in_the_same_cycle_become_victims_in_the_next_one() -> None:
-    """A gang of lower priority gets a lost member back in the cycle in which `high` does not fit."""
-    scenario = Scenario().nodes("n", 2, gpu=8).gang("low1", 1, gpu=8, on=["n-0"])
-    scenario.gang("low2", 2, gpu=4, on=["n-1", "n-1"], priority=10).lose("low2").change("low2", priority=0)
+def test_gangs_placed_in_the_same_cycle_become_victims_in_the_next_one() -> None:
+    """A gang of lower priority gets the last free node in the cycle in which `high` does not fit."""
+    scenario = Scenario().nodes("n", 2, gpu=8).gang("low1", 1, gpu=8, on=["n-0"]).gang("low2", 1, gpu=8)
     scenario.gang("high", 2, gpu=8, priority=10)
     evicted = []
     for _ in range(4):
@@ -73,19 +72,7 @@ def test_gangs_that_get_members_in_the_same_cycle_become_victims_in_the_next_one
         assert evicted or decided.result.wake_at is not None
         scenario.take(decided)
         scenario.now += 60_000
-    assert len(evicted) == 3
-
-
-def test_a_start_of_the_same_cycle_is_given_up_before_more_gangs_are_evicted() -> None:
-    """A gang of lower priority would get the last free node in the cycle in which `high` does not fit."""
-    scenario = Scenario().nodes("n", 2, gpu=8).gang("low1", 1, gpu=8, on=["n-0"]).gang("low2", 1, gpu=8)
-    decided = scenario.gang("high", 2, gpu=8, priority=10).decide()
-    assert (decided.placed(), decided.evicted()) == ([], ["low1-0"])
-    assert decided.reasons()["high"] is Reason.EVICTION_IN_PROGRESS
-    finding = "team/high starts instead: its priority 10 is above 0 of team/low2"
-    assert Evidence("gang team/low2", finding) in decided.verdict("low2").evidence
-    scenario.take(decided)
-    assert scenario.decide().placed() == ["high"]
+    assert len(evicted) == 2
 
 
 def test_a_strict_fifo_queue_does_not_waste_an_eviction() -> None:

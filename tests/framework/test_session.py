@@ -1,7 +1,6 @@
 """Session and statement: changes, roll back, and forbidden transitions."""
 
 import pytest
-from msgspec.structs import replace
 from phalanx.framework.config import SchedulerConfig
 from phalanx.framework.session import Session
 from phalanx.framework.statement import DoesNotFit, Statement
@@ -9,7 +8,7 @@ from phalanx.framework.states import GANG_TRANSITIONS, POD_TRANSITIONS, GangStat
 from phalanx.model.decisions import Certificate
 from phalanx.model.gangs import Gang
 from phalanx.model.gpu_shares import GPU_SHARE, device_name
-from phalanx.model.names import GangId, NodeName, PodUid, QueueName
+from phalanx.model.names import GangId, NodeName, QueueName
 from phalanx.model.pods import Device
 from phalanx.model.reasons import Reason, Verdict
 from phalanx.model.resources import CPU, GPU
@@ -97,55 +96,6 @@ def test_a_statement_rolls_back_its_own_changes_only() -> None:
         statement.place(gang=new, assignments=[(NODE, new.members[1:2])], cause="start", certificate=PROOF)
         statement.roll_back()
     assert state_of(session) == before
-
-
-def test_a_placement_is_taken_back_as_if_it_had_not_been_made() -> None:
-    session = opened()
-    new = gang(session, "new")
-    with session.statement() as statement:
-        place(statement, new, 1)
-    before = state_of(session)
-    with session.statement() as statement:
-        statement.place(gang=new, assignments=[(NODE, new.members[1:2])], cause="start", certificate=PROOF)
-    after = state_of(session)
-    with session.statement() as back:
-        back.take_back(gang=new, assignments=[(NODE, new.members[1:2])])
-    assert state_of(session) == before
-    assert session.assigned_nodes(new) == (NODE,)
-    back.roll_back()
-    assert state_of(session) == after
-
-
-def test_the_first_of_two_placements_is_taken_back_and_placed_again() -> None:
-    session = opened()
-    new, untouched = gang(session, "new"), state_of(opened())
-    for part in (new.members[:1], new.members[1:2]):
-        with session.statement() as statement:
-            statement.place(gang=new, assignments=[(NODE, part)], cause="start", certificate=PROOF)
-    both = state_of(session)
-    with session.statement() as first:
-        first.take_back(gang=new, assignments=[(NODE, new.members[:1])])
-    assert [bind.name for each in session.placements for bind in each.binds] == ["new-1"]
-    with session.statement() as second:
-        second.take_back(gang=new, assignments=[(NODE, new.members[1:2])])
-    assert state_of(session) == untouched
-    second.roll_back()
-    first.roll_back()
-    assert state_of(session) == both
-
-
-def test_capacity_that_is_held_with_a_placement_is_taken_back_with_it() -> None:
-    session = opened()
-    new, untouched = gang(session, "new"), state_of(opened())
-    placeholder = replace(new.members[2], uid=PodUid("placeholder"), is_placeholder=True)
-    with session.statement() as statement:
-        statement.hold_capacity(gang=new, assignments=[(NodeName("n-1"), (placeholder,))])
-        place(statement, new, 1)
-    with session.statement() as back:
-        back.take_back(gang=new, assignments=[(NODE, new.members[:1]), (NodeName("n-1"), (placeholder,))])
-    assert (state_of(session), session.capacity_holds) == (untouched, ())
-    back.roll_back()
-    assert len(session.capacity_holds) == len(session.placements) == 1
 
 
 def test_the_change_log_contains_a_node_again_after_a_roll_back() -> None:

@@ -7,10 +7,9 @@ from msgspec.structs import replace
 
 from phalanx.actions import joint_admission
 from phalanx.actions.context import Cycle
-from phalanx.actions.demands.demand import Demand, Stage, remaining_demand
+from phalanx.actions.demands.demand import Demand, remaining_demand
 from phalanx.actions.demands.demand_queue import rank_of
-from phalanx.actions.demands.member_choice import Start, start_with_others, substitutes
-from phalanx.actions.displacement import Displacement
+from phalanx.actions.demands.member_choice import start_with_others, substitutes
 from phalanx.actions.enqueue import HELD_DESPITE
 from phalanx.actions.outcome import Failure
 from phalanx.actions.problems.placement import DemandPlacement, apply_placement
@@ -47,9 +46,6 @@ def execute(cycle: Cycle) -> None:
     nothing_is_held = not attempts.reservations.all and not moves.open and not cycle.session.nominated
     if nothing_is_held and joint_admission.improve(cycle):
         attempts.try_again(skipped)
-    displacement = Displacement(cycle, attempts)
-    while displacement.improve():
-        attempts.try_again(skipped)
     cycle.outcome.reserved = attempts.reservations.all
     attempts.problems.give_back()
 
@@ -81,8 +77,6 @@ class _Attempts:
         self.reservations = Reservations(cycle.session, self.problems, cycle.answers)
         self._refusals = cycle.refusals()
         self._queue_gates = QueueGates(cycle.session)
-        self._order: dict[GangId, int] = {}
-        """The gangs in the order in which they were tried first."""
         self._known_infeasible: set[Hashable] = set()
         self._blocked_by: dict[Hashable, BlockingReservations | None] = {}
         """By key of the problem, until something is placed: often many equal gangs wait in a row."""
@@ -103,7 +97,6 @@ class _Attempts:
             return
         if self._moves.open:
             self._blocked_by.clear()
-        self._order.setdefault(demand.gang.id, len(self._order))
         self._untried_nominated.pop(demand.gang.id, None)
         is_hold = demand.cause == capacity_holds.CAUSE
         refusal = None if is_hold else self._refusals.recall(demand.gang, demand.cause)
@@ -124,69 +117,18 @@ class _Attempts:
 
     def try_again(self, skipped: Iterable[Demand]) -> None:
         """Try the failed demands again, then those skipped because of them: other capacity is free now."""
-        self.capacity_changed()
+        self._known_infeasible.clear()
+        self._blocked_by.clear()
         self._queue_gates = QueueGates(self._session)
-        failures = sorted(
-            self.outcome.failures.values(), key=lambda failure: self._order[failure.demand.gang.id]
-        )
-        self.outcome.failures = {}
-        for failure in failures:
-            is_nominated = failure.demand.gang.id in self._nominations.open
-            if not is_nominated and (failure.is_new or failure.objection is not None):
+        before, self.outcome.failures = self.outcome.failures, {}
+        for failure in before.values():
+            if failure.is_new or failure.objection is not None:
                 self.attempt(failure.demand)
             else:
                 self._fail(failure)
         for demand in skipped:
-            waits = all(
-                self._session.pod_state(pod) is PodState.WAITING
-                for batch in demand.batches
-                for pod in batch.pods
-            )
-            if waits and not self.is_held_back(demand):
+            if not self.is_held_back(demand):
                 self.attempt(demand)
-
-    # --- for displacement ---------------------------------------------------------------------------------
-
-    def key(self, demand: Demand) -> Hashable:
-        """Equal for demands that differ only in the names of their pods."""
-        return (self.problems.key(demand), demand.choice and demand.choice.key)
-
-    def find(self, demand: Demand) -> Start | None:
-        """A placement of the demand, perhaps with other members; nothing is changed."""
-        avoided = self._node_failures.nodes_to_avoid(demand.gang.id)
-        for avoiding in (avoided, _NOWHERE) if avoided else (_NOWHERE,):
-            answer = self._solve_beside(demand, avoiding)
-            if answer is not None:
-                return demand, answer
-        return start_with_others(demand, lambda trial: self._solve_beside(trial, _NOWHERE))
-
-    def apply(self, start: Start) -> Demand | None:
-        """Place it, and return what is left of the demand."""
-        return self._assign(*start)
-
-    def repeat(self, placement: DemandPlacement) -> None:
-        """Place it as before."""
-        self._apply(placement)
-
-    def taken_back(self, gang: Gang) -> None:
-        """Note that a placement of the gang was taken back for good."""
-        self.outcome.with_other_members.discard(gang.id)
-        self.reservations.taken_back(gang)
-
-    def give_up(self, failure: Failure) -> None:
-        """Record the failure of a demand that was placed before."""
-        gang = failure.demand.gang
-        if failure.demand.stage is Stage.START:
-            self.outcome.failures.pop(gang.id, None)
-            self.taken_back(gang)
-        self._fail(failure)
-        self._hold_nominated(gang)
-
-    def capacity_changed(self) -> None:
-        """Forget what follows from the placements so far."""
-        self._known_infeasible.clear()
-        self._blocked_by.clear()
-        self.reservations.capacity_changed()
 
     def _solve(self, demand: Demand) -> None:
         """Place it without the nodes on which the gang failed, then the rest with them."""

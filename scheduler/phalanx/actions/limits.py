@@ -130,12 +130,6 @@ CONSOLIDATIONS_TRIED_MAX: Final = 2
 CYCLE_MOVES_LIMIT: Final = 2.0
 """Deterministic time that one cycle may spend on plans of moves. Beyond, the greedy heuristic plans."""
 
-DISPLACEMENTS_TRIED_MAX: Final = 64
-"""Tries of one cycle to start a gang in place of others. Each takes one or two solves if it fails."""
-
-DISPLACEABLE_STARTS_MAX: Final = 100
-"""Starts of a cycle that may be taken back, the last ones: starts on borrowed capacity come last."""
-
 PREEMPTIONS_TRIED_MAX: Final = 32
 """Gangs for which one cycle searches victims. The next cycle continues with the others."""
 

@@ -14,7 +14,7 @@ from phalanx.framework.statement import Statement
 from phalanx.model.gangs import Gang
 from phalanx.model.memory import Refusal
 from phalanx.model.names import GangId
-from phalanx.model.reasons import Evidence, Objection
+from phalanx.model.reasons import Objection
 
 T = TypeVar("T")
 
@@ -53,10 +53,6 @@ class Outcome:
         """The reserved starts of waiting gangs."""
         self.with_other_members: set[GangId] = set()
         """Gangs that started with other members or subgroups than the first ones."""
-        self.displacing: set[GangId] = set()
-        """Gangs that started in place of other starts of this cycle."""
-        self.displaced: dict[GangId, Evidence] = {}
-        """Gangs whose starts were taken back for others, with the cause."""
         self.tried = 0
         self.solves: Counter[str] = Counter()
         """Solves by backend."""

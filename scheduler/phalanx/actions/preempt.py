@@ -2,9 +2,7 @@
 
 Victims are chosen together with the placement: the cheapest set of victims of the lowest priorities with
 which the whole demand fits under all its rules. Nothing is evicted unless a placement follows. The freed
-capacity is nominated for the gang (`preemption/nominations.py`). Starts of the same cycle that the gang may
-displace are given up first: victims are chosen as if they had not been decided, and those that fit beside
-the result stay.
+capacity is nominated for the gang (`preemption/nominations.py`).
 """
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
@@ -13,20 +11,19 @@ from functools import cached_property
 from msgspec import Struct
 from msgspec.structs import replace
 
+from phalanx.actions import formatting
 from phalanx.actions.context import Cycle
 from phalanx.actions.demands.demand import Demand, beneficiary_of, part_to_evict_for
 from phalanx.actions.demands.demand_queue import rank_of
-from phalanx.actions.displacement import give_up_starts, starts_to_displace
 from phalanx.actions.limits import (
     PREEMPTIONS_TRIED_MAX,
     PREEMPTORS_PER_CYCLE_MAX,
+    SHOWN_VICTIMS,
 )
 from phalanx.actions.outcome import Failure
 from phalanx.actions.preemption import unfinished_evictions
 from phalanx.actions.preemption.candidate_queues import CandidateQueueFinder
-from phalanx.actions.preemption.displaceable_starts import assume_taken_back, given_up_of
 from phalanx.actions.preemption.eviction_limits import EvictionLimits, limits_of
-from phalanx.actions.preemption.eviction_verdicts import eviction_in_progress
 from phalanx.actions.preemption.nominations import nominate
 from phalanx.actions.preemption.victim_search import (
     EvictionPlan,
@@ -45,7 +42,6 @@ from phalanx.actions.preemption.victims import (
     victim_of,
 )
 from phalanx.actions.problems.capacity_holders import charged, total_of
-from phalanx.actions.problems.placement import DemandPlacement
 from phalanx.actions.reservations.reservations import Reservation, alternatives, binding
 from phalanx.framework.evictions import Beneficiary, is_marked_for_eviction
 from phalanx.framework.queues.guarantees import Coverage
@@ -57,7 +53,7 @@ from phalanx.model.gangs import Gang
 from phalanx.model.memory import CandidateQueues, Nomination
 from phalanx.model.names import GangId, PodUid
 from phalanx.model.pods import Pod
-from phalanx.model.reasons import Evidence
+from phalanx.model.reasons import Evidence, Reason, Verdict
 
 
 class _Decision(Struct, frozen=True):
@@ -67,8 +63,6 @@ class _Decision(Struct, frozen=True):
     plan: EvictionPlan
     causes: dict[GangId, str]
     """Why each victim may be evicted."""
-    given_up: tuple[DemandPlacement, ...]
-    """Starts of this cycle that are taken back for it."""
     passed: tuple[GangId, ...]
     """Gangs whose reservations it does not respect."""
 
@@ -153,7 +147,6 @@ class _Preemption:
             trial.roll_back()
         self._outcome.errors.extend(search.errors if search is not None else ())
         for each in self._decisions.values():
-            give_up_starts(self._cycle, each.demand, each.given_up)
             victims = ((victim.gang, pod) for victim in each.plan.victims for pod in victim.pods)
             self._evict(victims, each.demand.gang, each.causes)
 
@@ -335,60 +328,36 @@ class _Preemption:
             return
         self._tried += 1
         beneficiary = beneficiary_of(demand)
-        given_up = [start for decision in self._decisions.values() for start in decision.given_up]
-        starts = starts_to_displace(self._cycle, demand, without=given_up)
-        with self._session.statement() as without_starts:
-            for each in starts:
-                assume_taken_back(each, without_starts)
-            evictable = self._pool.victims_for(beneficiary)
-            taken = self._victims_of_others()
-            victims = [each for each in evictable.victims if not any(pod.uid in taken for pod in each.pods)]
-            queue_limits = self._session.hooks.queue_eviction_limits(beneficiary)
-            candidates = VictimCandidates(victims, queue_limits, limits)
-            result = (victims and self._search(demand, candidates, search, bound)) or SearchResult()
-            plan = result.plan
-            causes = (
-                {each.gang.id: self._cause(each.gang, beneficiary) for each in plan.victims} if plan else {}
-            )
-            without_starts.roll_back()
+        evictable = self._pool.victims_for(beneficiary)
+        taken = self._victims_of_others()
+        victims = [each for each in evictable.victims if not any(pod.uid in taken for pod in each.pods)]
+        queue_limits = self._session.hooks.queue_eviction_limits(beneficiary)
+        candidates = VictimCandidates(victims, queue_limits, limits)
+        result = (victims and self._search(demand, candidates, search, bound)) or SearchResult()
+        plan = result.plan
         if plan is not None:
+            causes = {each.gang.id: self._cause(each.gang, beneficiary) for each in plan.victims}
             passed = tuple(sorted(set(reserved_starts) - set(result.respected)))
-            displaced = self._assume_decided(demand, plan, starts, limits, trial)
-            self._decisions[gang.id] = _Decision(demand, plan, causes, displaced, passed)
+            self._decisions[gang.id] = _Decision(demand, plan, causes, passed)
+            self._assume_decided(gang, plan, limits, trial)
             return
         self._protected[gang.id] = result.protected
         later = [*limits.grows_at(victims), *(() if evictable.next_at is None else (evictable.next_at,))]
-        if starts:
-            self._postpone(gang.id)  # in the next cycle these starts count as running
-        elif later:
+        if later:
             self._postponed[gang.id] = max(min(later), now + 1)
         else:
             self._known_infeasible[key] = result.protected
 
     def _assume_decided(
-        self,
-        demand: Demand,
-        plan: EvictionPlan,
-        starts: Sequence[DemandPlacement],
-        limits: EvictionLimits,
-        trial: Statement,
-    ) -> tuple[DemandPlacement, ...]:
-        """Assume that the victims of the plan have terminated, and take their capacity for the gang.
-
-        Returns the starts that are taken back for it: those that do not fit beside it.
-        """
-        for each in starts:
-            assume_taken_back(each, trial)
+        self, gang: Gang, plan: EvictionPlan, limits: EvictionLimits, trial: Statement
+    ) -> None:
+        """Assume that the victims of the plan have terminated, and take their capacity for the gang."""
         for victim in plan.victims:
             limits.take(pod.uid for pod in victim.pods)
             trial.assume_ended(queue=victim.queue, used=victim.used, booked=victim.booked, gone=victim.pods)
         trial.nominate(
-            queue=demand.gang.queue,
-            usage=plan.usage,
-            booked=charged(plan.usage),
-            expected=plan.assignments,
+            queue=gang.queue, usage=plan.usage, booked=charged(plan.usage), expected=plan.assignments
         )
-        return tuple(given_up_of(starts, self._session, trial))
 
     def _victims_of_others(self) -> set[PodUid]:
         """Pods that are evicted already, in this cycle or before."""
@@ -463,7 +432,21 @@ class _Preemption:
             pods = self._known.victims_left(gang_id)
         if gang is None or not pods or gang_id in self._session.verdicts:
             return
-        self._session.refuse(gang, eviction_in_progress(gang, pods, bound))
+        names = sorted({str(pod) for pod in pods})
+        self._session.refuse(
+            gang,
+            Verdict(
+                gang=gang_id,
+                group=str(gang),
+                reason=Reason.EVICTION_IN_PROGRESS,
+                message=f"waiting until {formatting.pods(len(pods))} evicted for it have terminated",
+                evidence=(
+                    *(Evidence(subject=name, finding="is being evicted") for name in names[:SHOWN_VICTIMS]),
+                    *((Evidence(subject="choice of victims", finding=bound),) if bound else ()),
+                ),
+                next_step="Wait: the gang starts when they have terminated, within their grace periods",
+            ),
+        )
 
     def _preempted(self, nominations: dict[GangId, Nomination]) -> dict[GangId, GangId]:
         """Evicted gangs by beneficiary, until they are placed again or their eviction is given up."""

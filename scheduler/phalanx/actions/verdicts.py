@@ -42,9 +42,7 @@ def execute(cycle: Cycle) -> None:
             if failure.tried and failure.objection is None:
                 refusals[gang.id] = refusal
         if gang.id not in session.verdicts:
-            displaced = outcome.displaced.get(gang.id)
-            notes = (*([] if displaced is None else [displaced]), *cycle.notes.get(gang.id, ()))
-            noted = replace(verdict, evidence=(*verdict.evidence, *notes))
+            noted = replace(verdict, evidence=(*verdict.evidence, *cycle.notes.get(gang.id, ())))
             session.refuse(gang, start_messages.with_start(noted, reserved_starts.get(gang.id)))
     complete = all(_is_complete(failure, refusals) for failure in outcome.failures.values())
     # A refusal that an error of a plugin may have caused must not be remembered.

@@ -5,9 +5,9 @@ old ones; a rollback restores them in reverse order. Nothing is copied in advanc
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import Any, Final, Protocol, Self, TypeVar
+from typing import Any, Final, Protocol, Self
 
 from msgspec import Struct
 
@@ -31,8 +31,6 @@ from phalanx.model.nodes import NodeState
 from phalanx.model.numa import is_numa_resource, zone_capacity
 from phalanx.model.pods import Device, Pod
 from phalanx.model.resources import Resources, add, scale, subtract
-
-T = TypeVar("T")
 
 _NO_LABELS: Final[Mapping[str, str]] = {}
 _NO_NODE_LABELS: Final[Mapping[NodeName, Mapping[str, str]]] = {}
@@ -104,8 +102,6 @@ class Statement:
             len(changes.capacity_holds),
             len(changes.nominated),
         )
-        self._removed: list[tuple[list[Any], int, Any]] = []
-        """Placements and capacity holds that were taken back: the list, the position, the object."""
 
     def __enter__(self) -> Self:
         return self
@@ -169,40 +165,6 @@ class Statement:
         devices = self._take(gang, assignments, devices)
         taken = tuple((node, tuple(pods)) for node, pods in assignments)
         self._changes.capacity_holds.append(CapacityHold(gang, taken, devices))
-
-    def take_back(self, *, gang: Gang, assignments: Assignments) -> None:
-        """Take back the placement of these pods, with the capacity held together with it: they wait again.
-
-        Nothing of it has been sent yet. `assignments` must be those of the whole placement.
-        """
-        names = {pod.uid for _, pods in assignments for pod in pods}
-        hold = self._remove(
-            self._changes.capacity_holds,
-            lambda each: any(pod.uid in names for _, pods in each.assignments for pod in pods),
-        )
-        placement = self._remove(
-            self._changes.placements, lambda each: any(bind.pod in names for bind in each.binds)
-        )
-        devices = dict(hold.devices) if hold is not None else {}
-        if placement is not None:
-            devices.update({bind.pod: bind.device for bind in placement.binds if bind.device is not None})
-        self._give_back(gang, assignments, devices)
-        for node, pods in assignments:
-            for pod in [pod for pod in pods if not pod.is_placeholder]:
-                self._move_pod(pod, PodState.WAITING)
-                self._count_pod(pod, node, -1)
-        rest = [each for each in self._changes.placements if each.gang == gang.id]
-        self._move_gang(gang, GangState.PLACED if rest else GangState.UNTRIED)
-        nodes = tuple(node for each in rest for node in dict.fromkeys(bind.node for bind in each.binds))
-        self._set(self._changes.assigned_nodes, gang.id, nodes)
-
-    def _remove(self, decisions: list[T], is_meant: Callable[[T], bool]) -> T | None:
-        """Remove the decision from the list of decisions, and remember it for a roll back."""
-        for index, each in enumerate(decisions):
-            if is_meant(each):
-                self._removed.append((decisions, index, each))
-                return decisions.pop(index)
-        return None
 
     def nominate(self, *, queue: QueueName, usage: Usage, booked: Usage, expected: Assignments = ()) -> None:
         """Take capacity that is nominated for a gang of this queue, and charge the queue for `booked`.
@@ -293,9 +255,6 @@ class Statement:
         placements, evictions, holds, nominated = self._marks
         del self._changes.placements[placements:], self._changes.evictions[evictions:]
         del self._changes.capacity_holds[holds:], self._changes.nominated[nominated:]
-        for decisions, index, each in reversed(self._removed):
-            decisions.insert(index, each)
-        self._removed.clear()
 
     def choose_devices(self, assignments: Assignments, chosen: Devices) -> Devices:
         """Choose a device for each GPU share without `chosen` one, per node together, by best fit.
@@ -316,12 +275,13 @@ class Statement:
         """Take the capacity of these assignments. Returns the devices of GPU shares."""
         devices = NO_DEVICES
         loads = [total_requests(pods) for _, pods in assignments]
+        taken = loads
         if any(map(requests_share, loads)):
             devices = self.choose_devices(assignments, chosen)
-        taken = self._usage(assignments, devices)
-        if taken is not None:
+        if devices or self._session.facts.numa_layouts:
+            taken = [total_usage(pods, devices) for _, pods in assignments]
             self._check_zones(assignments)
-        for (node, pods), load, held in zip(assignments, loads, taken or loads, strict=True):
+        for (node, pods), load, held in zip(assignments, loads, taken, strict=True):
             free = subtract(self._session.free(node), held)
             if any(free[name] < 0 < held[name] for name in held if not is_numa_resource(name)):
                 raise DoesNotFit(f"node {node} has no capacity for {len(pods)} pods of {gang}")
@@ -331,22 +291,6 @@ class Statement:
             for account in ledger.accounts(gang.queue, node):
                 self._set(ledger.amounts, account, add(ledger.amounts.get(account, {}), load))
         return devices
-
-    def _usage(self, assignments: Assignments, devices: Devices) -> list[Resources] | None:
-        """What each part uses of its node; None where that is what it requests."""
-        if devices or self._session.facts.numa_layouts:
-            return [total_usage(pods, devices) for _, pods in assignments]
-        return None
-
-    def _give_back(self, gang: Gang, assignments: Assignments, devices: Devices) -> None:
-        """Release the capacity that `_take` took."""
-        loads = [total_requests(pods) for _, pods in assignments]
-        taken, ledger = self._usage(assignments, devices) or loads, self._session.ledger
-        for (node, _), load, held in zip(assignments, loads, taken, strict=True):
-            self._set(self._changes.free, node, add(self._session.free(node), held))
-            self._changes.nodes.append(node)
-            for account in ledger.accounts(gang.queue, node):
-                self._set(ledger.amounts, account, subtract(ledger.amounts.get(account, {}), load))
 
     def _count_affinity(self, assignments: Assignments) -> None:
         """Count the pods for affinity terms. Raises DoesNotFit if anti-affinity forbids a node."""

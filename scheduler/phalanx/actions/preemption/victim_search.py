@@ -12,7 +12,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from phalanx.actions.demands.demand import Demand, has_affinity_terms, whole_demand
+from phalanx.actions.demands.demand import Batch, Demand, has_affinity_terms
 from phalanx.actions.limits import (
     CYCLE_FEWEST_VICTIMS_LIMIT,
     CYCLE_VICTIMS_LIMIT,
@@ -133,13 +133,13 @@ class VictimSearch:
     def _fits_with(self, reserved: Sequence[Reservation], demand: Demand) -> bool:
         with self._session.statement() as trial:
             hold(reserved, trial)
-            fits = self._assignments(whole_demand(demand), ()) is not None
+            fits = self._assignments(_whole(demand), ()) is not None
             trial.roll_back()
         return fits
 
     def _plan(self, demand: Demand, candidates: VictimCandidates) -> EvictionPlan | None:
         """The best plan; None if no victims are enough, or if the demand fits without any."""
-        wanted = whole_demand(demand)
+        wanted = _whole(demand)
         if self._assignments(wanted, ()) is not None:
             return None
         plan = self._first_plan(wanted, candidates)
@@ -324,6 +324,12 @@ def _is_selected(pod: Pod, terms: Collection[int | None]) -> bool:
     return pod.shape.affinity_state is not None and any(
         each in terms for each in pod.shape.affinity_state.matched_by
     )
+
+
+def _whole(demand: Demand) -> Demand:
+    """The demand with all its pods required."""
+    batches = tuple(Batch(each.name, each.pods, len(each.pods)) for each in demand.batches)
+    return replace(demand, batches=batches)
 
 
 def _by_importance(victims: Sequence[Victim]) -> Iterator[list[Victim]]:

@@ -1,19 +1,15 @@
 """Apply the placement of a demand to the session, as a statement that can be rolled back."""
 
-from collections.abc import Iterable
-
 from msgspec import Struct
 
-from phalanx.actions.demands.demand import Demand, has_affinity_terms
+from phalanx.actions.demands.demand import Demand
 from phalanx.actions.nodes.gang_constraints import nodes_of_members
 from phalanx.framework.session import Session
-from phalanx.framework.statement import Assignments, Statement, total_requests
+from phalanx.framework.statement import Assignments, Statement
 from phalanx.model.decisions import Certificate
 from phalanx.model.gangs import Gang, ancestor_chains
-from phalanx.model.gpu_shares import NO_DEVICES, Devices, requests_share
+from phalanx.model.gpu_shares import NO_DEVICES, Devices
 from phalanx.model.names import NodeName
-from phalanx.model.resources import NONE, Resources, add, sum_of
-from phalanx.model.rules import Budget
 
 
 class DemandPlacement(Struct, frozen=True):
@@ -66,52 +62,6 @@ def apply_placement(session: Session, placement: DemandPlacement) -> Statement:
             devices=devices,
         )
     return statement
-
-
-def take_back(session: Session, placement: DemandPlacement) -> Statement:
-    """Take back a placement of this cycle; the statement may be rolled back while no later one exists."""
-    with session.statement() as statement:
-        statement.take_back(gang=placement.demand.gang, assignments=placement.assignments)
-    return statement
-
-
-def may_be_repeated(session: Session, placement: DemandPlacement) -> bool:
-    """Whether a placement that was taken back certainly fits where it was.
-
-    False if only a solve can tell: for affinity terms, shares of GPUs and NUMA zones.
-    """
-    demand = placement.demand
-    shapes = [batch.pods[0].shape for batch in demand.batches]
-    if has_affinity_terms(demand) or any(requests_share(shape.requests) for shape in shapes):
-        return False
-    if session.facts.numa_layouts and any(shape.numa for shape in shapes):
-        return False
-    return fits_where_it_was(session, placement)
-
-
-def fits_where_it_was(session: Session, placement: DemandPlacement) -> bool:
-    """Whether the nodes have enough free of each resource, and no budget is exceeded."""
-    loads = [(node, total_requests(pods)) for node, pods in placement.assignments]
-    fit_nodes = all(
-        amount <= session.free(node).get(name, 0)
-        for node, load in _sums(loads).items()
-        for name, amount in load.items()
-        if amount
-    )
-    budgets = [rule for rule in session.hooks.rules(placement.demand.gang) if isinstance(rule, Budget)]
-    return fit_nodes and all(_is_within(budget, loads) for budget in budgets)
-
-
-def _sums(loads: Iterable[tuple[NodeName, Resources]]) -> dict[NodeName, Resources]:
-    found: dict[NodeName, Resources] = {}
-    for node, load in loads:
-        found[node] = add(found.get(node, NONE), load)
-    return found
-
-
-def _is_within(budget: Budget, loads: Iterable[tuple[NodeName, Resources]]) -> bool:
-    used = sum_of(load for node, load in loads if budget.nodes is None or node in budget.nodes)
-    return all(amount <= budget.remaining.get(name, amount) for name, amount in used.items() if amount)
 
 
 def tightest_domain(session: Session, gang: Gang, assignments: Assignments) -> tuple[str, str]:

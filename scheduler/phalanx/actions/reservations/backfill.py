@@ -77,8 +77,6 @@ class Reservations:
         self._run_times = session.run_times
         self._reserved = _remembered(session, self._run_times)
         self._search = StartSearch(session, answers)
-        self._started: dict[GangId, Reservation] = {}
-        """The reservations of gangs that were placed."""
         self._known_ending: dict[GangId, EndingGang] | None = None
         self._withheld: dict[Hashable, _Withheld] = {}
         self._version = 0
@@ -153,28 +151,13 @@ class Reservations:
     def placed(self, placing: DemandPlacement) -> None:
         """Note that a demand was placed."""
         gang = placing.demand.gang
-        before = self._reserved.pop(gang.id, None)
-        if before is not None:
+        if self._reserved.pop(gang.id, None) is not None:
             self._version += 1
-            self._started[gang.id] = before
         if self._known_ending is not None and (end := self._run_times.end_of(gang)) is not None:
             self._known_ending.update(self._ending_gangs((gang,)))
             # What the gang frees later matters only if some start is later or some reservation ends.
             if any(end.at < each.start or each.end is not None for each in self._reserved.values()):
                 self._withheld.clear()
-
-    def taken_back(self, gang: Gang) -> None:
-        """Note that its placement was taken back: it has the reservation again that it had before."""
-        before = self._started.pop(gang.id, None)
-        if before is not None:
-            self._reserved[gang.id] = before
-        self.capacity_changed()
-
-    def capacity_changed(self) -> None:
-        """Forget what follows from the placements so far, since some were taken back or restored."""
-        self._version += 1
-        self._known_ending = None
-        self._withheld.clear()
 
     def failed(self, failure: Failure) -> None:
         """Note that a demand failed, and reserve a start for it if its queue allows one more reservation."""
