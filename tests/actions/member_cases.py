@@ -242,7 +242,7 @@ def member_case(chance: Random) -> MemberCase:
             f"n{index}-0",
             chance.choice(("x", "y")),
             chance.choice(("a", "a", "b", "b", "")),
-            chance.choice((0, 1, 2, 2, 3)),
+            chance.choice((0, 1, 2, 3, 4)),
         )
         for index in range(chance.randint(1, 3))
     )
@@ -255,23 +255,23 @@ def member_case(chance: Random) -> MemberCase:
     )
     templates = [
         Member(
-            gpus=chance.choice((0, 1, 1, 1, 2, 4)),
-            group=chance.choice(("", "", "", "x", "y", "none")),
+            gpus=chance.choice((0, 1, 1, 2, 2, 3, 4)),
+            group=chance.choice(("", "", "", "", "x", "y", "none")),
             role=chance.choice(roles) if roles and chance.random() < 0.8 else "",
             subgroup=chance.choice(names),
         )
-        for _ in range(chance.randint(1, 4))
+        for _ in range(chance.randint(2, 5))
     ]
-    members = [chance.choice(templates) for _ in range(chance.randint(1, 6))]
+    members = [chance.choice(templates) for _ in range(chance.randint(2, 6))]
     least_by_role = {
-        role: chance.randint(0, max(0, sum(each.role == role for each in members))) for role in roles
+        role: chance.randint(0, min(2, sum(each.role == role for each in members))) for role in roles
     }
     needed = sorted(part.least for part in parts if not part.parent)
     low = max(1, sum(least_by_role.values()), sum(needed[:some_parts] if some_parts else needed))
     case = MemberCase(
         machines=machines,
         members=tuple(members),
-        least=max(low, chance.randint(1, len(members))),
+        least=max(low, chance.randint(1, min(3, len(members)))),
         roles=least_by_role,
         parts=parts,
         some_parts=some_parts,

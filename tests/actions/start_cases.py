@@ -99,7 +99,7 @@ class StartCase(Struct, frozen=True):
 
 def start_case(chance: Random) -> StartCase:
     """Up to three nodes, two to four queues, and up to nine gangs of which some run."""
-    nodes = {f"n{index}-0": chance.randint(1, 4) for index in range(chance.randint(1, 3))}
+    nodes = {f"n{index}-0": chance.randint(2, 8) for index in range(chance.randint(1, 3))}
     leaves = ["a", "b", "c", "d"][: chance.randint(2, 4)]
     top = chance.random() < 0.3
     tenants = [Tenant("top", chance.randint(0, sum(nodes.values())))] if top else []

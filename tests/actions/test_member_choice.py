@@ -23,7 +23,7 @@ NOWHERE = {"kind": "none"}
 
 
 @given(st.randoms(use_true_random=False))
-@holds(60)
+@holds(120)
 def test_a_gang_starts_if_and_only_if_some_sufficient_set_of_members_fits(chance: Random) -> None:
     case = member_case(chance)
     note(described(case))

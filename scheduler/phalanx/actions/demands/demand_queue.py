@@ -11,14 +11,13 @@ gangs, unless the queue has another ordering. Between queues:
 """
 
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from fractions import Fraction
 from typing import Any, Protocol
 
 from msgspec.structs import replace
 
 from phalanx.actions.demands.demand import Demand, Stage, beneficiary_of, restricted_to
-from phalanx.framework.evictions import Beneficiary
 from phalanx.framework.queues.division import IGNORED
 from phalanx.framework.queues.water_filling import dominant_share
 from phalanx.framework.session import Session
@@ -49,9 +48,6 @@ class DemandQueue:
         """`nominated` gangs come first, then `moved` ones, each after higher ranks of its queue."""
         self._session = session
         self._waiting: dict[QueueName, _QueueOrder] = {}
-        self._queue_keys: dict[QueueName, tuple[Demand, Key]] = {}
-        """Until its usage changes, the last key of each queue and the demand that it is about."""
-        self._starts: dict[QueueName, tuple[Demand, Beneficiary]] = {}
         by_queue: dict[QueueName, list[Entry]] = {}
         for demand in demands:
             parts = _parts(demand, session) if demand.gang.id in nominated else [demand]
@@ -74,57 +70,88 @@ class DemandQueue:
 
     def __iter__(self) -> Iterator[Demand]:
         yield from self._first
-        self._queue_keys.clear()
-        while self._waiting:
-            name = self._next_queue()
-            demand = self._waiting[name].pop()
-            if not self._waiting[name]:
-                del self._waiting[name]
-            yield demand
-            for queue in self._session.queues.path(name):
-                self._queue_keys.pop(queue.name, None)
-
-    def _next_queue(self) -> QueueName:
-        if len(self._waiting) == 1:
-            return next(iter(self._waiting))
         heads = {queue: order.head() for queue, order in self._waiting.items()}
-        candidates = _repairs(heads) or _no_premature_surplus(heads)
-        paths = {queue: self._session.queues.path(queue)[::-1] for queue in candidates}
-        return self._next_of(paths, heads)
-
-    def _next_of(
-        self, paths: Mapping[QueueName, Sequence[Queue]], heads: Mapping[QueueName, Entry], depth: int = 0
-    ) -> QueueName:
-        """The queue whose demand is next, of those that have the same ancestors above this depth.
-
-        `paths`: the queues from the root down to each of them.
-        """
-        if len(paths) == 1:
-            return next(iter(paths))
-        siblings: dict[QueueName, dict[QueueName, Sequence[Queue]]] = {}
-        for queue, path in paths.items():
-            name = path[depth].name if depth < len(path) else queue
-            siblings.setdefault(name, {})[queue] = path
-        first = [self._next_of(below, heads, depth + 1) for below in siblings.values()]
-        return min(
-            first, key=lambda queue: (self._keys(paths[queue][depth:], heads[queue][1]), heads[queue][0])
-        )
-
-    def _keys(self, queues: Sequence[Queue], demand: Demand) -> Key:
-        """The keys of these queues if this demand is next."""
-        return tuple(self._queue_key(queue, demand) for queue in queues)
-
-    def _queue_key(self, queue: Queue, demand: Demand) -> Key:
-        known = self._queue_keys.get(queue.name)
-        if known is None or known[0] is not demand:
-            start = self._starts.get(demand.gang.queue)
-            if start is None or start[0] is not demand:
-                start = self._starts[demand.gang.queue] = demand, beneficiary_of(demand)
-            known = self._queue_keys[queue.name] = demand, self._session.hooks.queue_order(queue, start[1])
-        return known[1]
+        order = _TreeOrder(self._session, heads)
+        while heads:
+            name = order.first(_repairs(heads) or _no_premature_surplus(heads))
+            waiting = self._waiting[name]
+            yield waiting.pop()
+            heads.pop(name)
+            if waiting:
+                heads[name] = waiting.head()
+            order.changed(name)
 
 
 # --- order between queues ---------------------------------------------------------------------------------
+
+
+_Path = tuple[QueueName, ...]
+"""The queues from a root down to a queue."""
+
+_First = tuple[Key, Key, QueueName]
+"""The next demand below a queue: the keys of the queues down to its own, its key, and its queue."""
+
+
+class _TreeOrder:
+    """The order of the next demands of queues, by comparing siblings.
+
+    A demand that is tried changes only the keys of its queue and of the queues above. So the first demands
+    below all other queues are kept.
+    """
+
+    def __init__(self, session: Session, heads: Mapping[QueueName, Entry]) -> None:
+        """`heads`: the next demand of each queue that has one; changes must be reported."""
+        self._session = session
+        self._heads = heads
+        self._candidates: set[QueueName] = set()
+        self._first: dict[_Path, _First | None] = {}
+        self._below: dict[_Path, dict[_Path, Queue]] = {}
+        self._paths: dict[QueueName, tuple[_Path, ...]] = {}
+        """Of each queue: its path, and before it those of the queues above, from the empty one on."""
+        for name in heads:
+            queues = session.queues.path(name)[::-1]
+            names = [queue.name for queue in queues]
+            paths = self._paths[name] = tuple(tuple(names[:count]) for count in range(len(names) + 1))
+            for index, queue in enumerate(queues):
+                self._below.setdefault(paths[index], {})[paths[index + 1]] = queue
+        self._own: dict[_Path, list[QueueName]] = {}
+        """The queues whose demands are compared at this place: unknown queues are roots."""
+        for name, paths in self._paths.items():
+            self._own.setdefault(paths[-1], []).append(name)
+
+    def first(self, candidates: Collection[QueueName]) -> QueueName:
+        """The queue of the first demand of these queues."""
+        now = set(candidates)
+        for name in now ^ self._candidates:
+            self.changed(name)
+        self._candidates = now
+        found = self._first_below(())
+        assert found is not None, "there are candidates"
+        return found[2]
+
+    def changed(self, name: QueueName) -> None:
+        """Forget the keys that the last demand of this queue may have changed."""
+        for path in self._paths[name]:
+            self._first.pop(path, None)
+
+    def _first_below(self, path: _Path) -> _First | None:
+        """The first demand of the queue and of those below, without the key of the queue itself."""
+        found = [
+            ((), self._heads[name][0], name) for name in self._own.get(path, ()) if name in self._candidates
+        ]
+        for child, queue in self._below.get(path, {}).items():
+            if child not in self._first:
+                self._first[child] = self._with_key(queue, self._first_below(child))
+            first = self._first[child]
+            found += [] if first is None else [first]
+        return min(found, default=None)
+
+    def _with_key(self, queue: Queue, first: _First | None) -> _First | None:
+        if first is None:
+            return None
+        keys, key, name = first
+        start = beneficiary_of(self._heads[name][1])
+        return ((self._session.hooks.queue_order(queue, start), *keys), key, name)
 
 
 def _split(
