@@ -46,7 +46,9 @@ GANGS: Final[tuple[Mutant, ...]] = (
         issues=("KAI-Scheduler design min-subgroups",),
         module="phalanx.actions.allocate",
         edits={
-            "        self.outcome.with_other_members.add(demand.gang.id)\n        return True": "        return True"
+            "        self.outcome.with_other_members.add(demand.gang.id)\n        return True": (
+                "        return True"
+            )
         },
         caught_by=Played("plays_world_topology:a_minimum_of_subgroups_starts"),
     ),
