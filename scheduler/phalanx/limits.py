@@ -14,6 +14,10 @@ for a kubelet."""
 PARTIAL_GANG_GRACE_MS: Final = 10_000
 """Milliseconds that a gang that has not started may stay partially bound before it is released."""
 
+MAX_MIN_RUNTIME_DEFAULT_MS: Final = 600_000
+"""Milliseconds of `disruption.minRuntime` that count where no queue sets a maximum: enough for a gang to load
+its data, and an owner of reclaimed capacity waits hardly longer than for the grace periods of pods."""
+
 PAST_USAGE_REPORT_PERIOD_MS: Final = 300_000
 """Milliseconds between two writes of the average usage of a queue. A restart loses at most this much, and
 usage is averaged over hours."""
@@ -358,7 +362,10 @@ DECIDER_STOP_TIMEOUT_S: Final = 2.0
 # --- command line -------------------------------------------------------------------------------------------
 
 DECIDE_CYCLES_MAX: Final = 100
-"""Cycles of one `phalanx decide`. A cluster without the passage of time converges in a handful."""
+"""Cycles of one `phalanx decide`. A cluster in which nothing ends converges in a handful."""
+
+DECIDE_STEP_MIN_MS: Final = 1000
+"""Milliseconds that the clock of `phalanx decide` goes on at least: 30 steps in the longest default wait."""
 
 BAD_INPUT_LINES_MAX: Final = 20
 """Input errors that are printed at once: as many as a user corrects before the next try."""
@@ -394,6 +401,9 @@ ERROR_KEPT_S: Final = 600.0
 
 INCONCLUSIVE_KEPT_S: Final = 600.0
 """Seconds before another cycle is recorded in which the solver found neither a placement nor a proof."""
+
+NOMINATED_PODS_NAMED_MAX: Final = 3
+"""Names of nominated pods of other schedulers that verdicts show per node and priority."""
 
 IGNORED_HINTS_SHOWN: Final = 3
 """Ignored hints that a verdict lists. The others usually have the same mistake."""

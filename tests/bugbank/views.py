@@ -104,7 +104,7 @@ VIEWS: Final[tuple[Mutant, ...]] = (
         name="a restart forgets that a gang has started",
         issues=("Kueue #5276", "KAI #1217"),
         module="phalanx.model.conversion.pod_groups",
-        edits={"started=written.status.started_at is not None": "started=False"},
+        edits={"started_at=_started_at(written.status.started_at)": "started_at=0"},
         caught_by=Played("plays_views:restart_below_minimum"),
     ),
     Mutant(
@@ -136,7 +136,7 @@ VIEWS: Final[tuple[Mutant, ...]] = (
         name="negative free capacity of one resource blocks all pods",
         issues=("Volcano #2999", "Volcano #2965"),
         module="phalanx.service.write_checks",
-        edits={"if free < 0 < requests.get(resource, 0)]": "if free < 0 and requests]"},
+        edits={"if amount < 0 < requests.get(resource, 0)]": "if amount < 0 and requests]"},
         caught_by=Played("plays_views:capacity_shrinks"),
     ),
     Mutant(

@@ -133,14 +133,18 @@ QUEUES: Final[tuple[Mutant, ...]] = (
         name="the scheduler's own conditions trigger cycles",
         issues=("Kueue #12002",),
         module="phalanx.cache.gangs",
-        edits={"structs.replace(old, scheduled=new.scheduled) != new": "old != new"},
+        edits={"structs.replace(old, scheduled=new.scheduled, nominated=new.nominated) != new": "old != new"},
         caught_by=Played("plays_world_queues:own_conditions_trigger_no_cycles"),
     ),
     Mutant(
         name="a namespace that becomes selected does not trigger a cycle",
         issues=("Kueue #13734", "Kueue #13656"),
         module="phalanx.cache.cluster_objects",
-        edits={"        log.mark_capacity_grew()\n        if (old or {})": "        if (old or {})"},
+        edits={
+            "        log.mark_capacity_grew()\n        self._namespace_changed(": (
+                "        self._namespace_changed("
+            )
+        },
         caught_by=Played("plays_world_queues:a_namespace_becomes_selected"),
     ),
     Mutant(
@@ -148,9 +152,7 @@ QUEUES: Final[tuple[Mutant, ...]] = (
         issues=("Kueue #14617",),
         module="phalanx_plugins.queues",
         edits={
-            "if queue.namespace_selector is not None and": (
-                "if queue.name == gang.queue and queue.namespace_selector is not None and"
-            )
+            "if not queue.accepts(labels):": "if queue.name == path[0].name and not queue.accepts(labels):"
         },
         caught_by=Played("plays_world_queues:a_parent_queue_selects_no_namespace"),
     ),

@@ -9,6 +9,8 @@ out for gangs of the same queue and rank with a larger value.
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import partial
+from itertools import takewhile
 
 from phalanx.actions.context import Cycle
 from phalanx.actions.demands.demand import Demand, Stage, has_affinity_terms
@@ -16,6 +18,7 @@ from phalanx.actions.demands.demand_queue import rank_of
 from phalanx.actions.demands.member_choice import start_with_others
 from phalanx.actions.limits import CYCLE_JOINT_GANGS_MAX, CYCLE_JOINT_LIMIT, CYCLE_VALUE_QUEUES_MAX
 from phalanx.actions.outcome import Failure
+from phalanx.actions.problems.certificates import certified_again
 from phalanx.actions.problems.joint_problem import (
     WarmStartedProblem,
     has_shares,
@@ -76,11 +79,21 @@ class _JointAdmission:
 
     def _improve(self, *, by_value: QueueName | None, limits: JointLimits) -> bool:
         """Keep all placements and place more; or, for the queue `by_value`, leave some of its gangs out."""
-        session, outcome = self._session, self._outcome
         waiting = self._waiting(by_value)
-        movable = self._movable() if waiting else []
+        movable = self._movable(waiting[0]) if waiting else []
         if not movable:
             return False
+        with self._session.respecting_nominations(waiting[0].gang):
+            return self._improve_on(movable, waiting, by_value, limits)
+
+    def _improve_on(
+        self,
+        movable: Sequence[int],
+        waiting: Sequence[Demand],
+        by_value: QueueName | None,
+        limits: JointLimits,
+    ) -> bool:
+        session, outcome = self._session, self._outcome
         begin = movable[0]
         placements = [placement for placement, _ in outcome.steps[begin:]]
         _roll_back([statement for _, statement in outcome.steps[begin:]])
@@ -98,13 +111,41 @@ class _JointAdmission:
             rearranged, outcome.failures = placements, before
             outcome.with_other_members = with_other_members
         _roll_back(fixed)
-        outcome.steps[begin:] = [(placement, apply_placement(session, placement)) for placement in rearranged]
+        outcome.steps[begin:] = self._applied(placements, rearranged)
         return _gangs(rearranged) != _gangs(placements)
+
+    def _applied(
+        self, before: Sequence[DemandPlacement], after: Sequence[DemandPlacement]
+    ) -> list[tuple[DemandPlacement, Statement]]:
+        """Apply the placements in order. Certify a kept one again if placements that it depends on changed.
+
+        Those are the earlier ones, and for a placement of a joint solution all of them.
+        """
+        known = set(map(id, before))
+        pairs = zip(before, after, strict=False)
+        unchanged = len([*takewhile(lambda pair: pair[0] is pair[1], pairs)])
+        problems = ProblemBuilder(self._session)
+        steps = []
+        for index, placement in enumerate(after):
+            depends_on_all = placement.is_joint and unchanged < len(before)
+            if id(placement) in known and (index >= unchanged or depends_on_all):
+                again = partial(certified_again, problems, placement)
+                placement = self._outcome.isolate_errors(again, about=BY) or placement
+            steps.append((placement, apply_placement(self._session, placement)))
+        return steps
 
     def _waiting(self, by_value: QueueName | None) -> list[Demand]:
         failures = [failure for failure in self._outcome.failures.values() if failure.is_new]
         demands = [failure.demand for failure in failures if self._may_move(failure.demand)]
-        return [demand for demand in demands if by_value in (None, demand.gang.queue)][:CYCLE_JOINT_GANGS_MAX]
+        found = [demand for demand in demands if by_value in (None, demand.gang.queue)]
+        return [demand for demand in found if self._are_free_alike(demand, found[0])][:CYCLE_JOINT_GANGS_MAX]
+
+    def _are_free_alike(self, demand: Demand, other: Demand) -> bool:
+        """Whether the same capacity is free for both: pods of other schedulers may withhold it from one."""
+        capacity = self._session.nominated_capacity
+        if not capacity.all_priorities:
+            return True
+        return capacity.respected_by(demand.gang.priority) == capacity.respected_by(other.gang.priority)
 
     def _may_move(self, demand: Demand) -> bool:
         """Whether the joint problem models the demand exactly.
@@ -118,14 +159,16 @@ class _JointAdmission:
             return False
         return demand.stage is Stage.START and demand.is_whole
 
-    def _movable(self) -> list[int]:
+    def _movable(self, waiting: Demand) -> list[int]:
         """The indices of the last steps that may change; not of gangs that were placed in several steps."""
         steps = self._outcome.steps
         count = Counter(placement.demand.gang.id for placement, _ in steps)
         movable = [
             index
             for index, (placement, _) in enumerate(steps)
-            if count[placement.demand.gang.id] == 1 and self._may_move(placement.demand)
+            if count[placement.demand.gang.id] == 1
+            and self._may_move(placement.demand)
+            and self._are_free_alike(placement.demand, waiting)
         ]
         return movable[-CYCLE_JOINT_GANGS_MAX:]
 
@@ -242,7 +285,9 @@ class _JointAdmission:
         found = []
         for one in answer.admitted or ():
             assignments = assign_pods(session, demands[one.gang], one.placed.assignments)
-            found.append(DemandPlacement(demands[one.gang], assignments, one.placed.certificate))
+            found.append(
+                DemandPlacement(demands[one.gang], assignments, one.placed.certificate, is_joint=True)
+            )
         placements = with_devices(session, found)
         if placements is None:
             outcome.errors.append(f"{BY}: no devices for what was admitted")

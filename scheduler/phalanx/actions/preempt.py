@@ -143,7 +143,8 @@ class _Preemption:
                     continue
                 search = search or VictimSearch(self._session)
                 limits = limits or limits_of(self._session, self._victims_of_others())
-                self._try(failure.demand, search, limits, trial)
+                with self._session.respecting_nominations(failure.demand.gang):
+                    self._try(failure.demand, search, limits, trial)
             trial.roll_back()
         self._outcome.errors.extend(search.errors if search is not None else ())
         for each in self._decisions.values():
@@ -164,6 +165,7 @@ class _Preemption:
                 decided=now,
                 causes=decision.causes,
                 passed=decision.passed,
+                queue=decision.demand.gang.queue,
                 until=now + self._retry.nomination_ms,
                 attempts=self._known.attempts(gang_id) + 1,
             )
@@ -331,8 +333,9 @@ class _Preemption:
         evictable = self._pool.victims_for(beneficiary)
         taken = self._victims_of_others()
         victims = [each for each in evictable.victims if not any(pod.uid in taken for pod in each.pods)]
-        queue_limits = self._session.hooks.queue_eviction_limits(beneficiary)
-        candidates = VictimCandidates(victims, queue_limits, limits)
+        hooks = self._session.hooks
+        queue_limits, least = hooks.queue_eviction_limits(beneficiary), hooks.least_evictions(beneficiary)
+        candidates = VictimCandidates(victims, queue_limits, limits, least)
         result = (victims and self._search(demand, candidates, search, bound)) or SearchResult()
         plan = result.plan
         if plan is not None:

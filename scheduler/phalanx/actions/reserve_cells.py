@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from phalanx.actions.context import Cycle
 from phalanx.framework.nodes.cells import ReservedCell, ReservedCells
-from phalanx.framework.nodes.topology import Path
+from phalanx.framework.nodes.topology import Path, domain_name
 from phalanx.framework.session import Session
 from phalanx.model.names import NodeName, QueueName
 from phalanx.model.queues import Cell, Queue
@@ -72,7 +72,7 @@ def _uses(session: Session) -> Iterator[tuple[QueueName, NodeName]]:
     for gang_id, nomination in session.snapshot.memory.nominations.items():
         gang = session.gangs.get(gang_id)
         if gang is not None and session.snapshot.now < nomination.until:
-            yield from ((gang.queue, node) for node in nomination.usage)
+            yield from ((nomination.queue or gang.queue, node) for node in nomination.usage)
     for move in session.snapshot.memory.moves.values():
         yield from ((move.queue, node) for node in move.usage)
 
@@ -125,7 +125,7 @@ def _option(
 def _kept(guarantee: _Guarantee, taken: Sequence[int]) -> Iterator[ReservedCell]:
     for option in taken:
         path, nodes = guarantee.domains[option]
-        yield ReservedCell(guarantee.queue.name, guarantee.cell.level, "/".join(path), frozenset(nodes))
+        yield ReservedCell(guarantee.queue.name, guarantee.cell.level, domain_name(path), frozenset(nodes))
 
 
 def _no_level(cell: Cell) -> Objection:

@@ -115,6 +115,13 @@ class ConsolidationConfig(Struct, frozen=True, forbid_unknown_fields=True, renam
         return self.interval_seconds * 1000
 
 
+class PrivacyConfig(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """What the objects of a tenant show of other tenants."""
+
+    show_other_tenants: bool = False
+    """Whether verdicts, conditions and events name the gangs, pods and nodes of other tenants."""
+
+
 class SchedulerConfig(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
     """All settings."""
 
@@ -125,10 +132,13 @@ class SchedulerConfig(Struct, frozen=True, forbid_unknown_fields=True, rename="c
     """The steps that may evict, in the order in which they run."""
     default_topology: str | None = None
     """The Topology of gangs that name none."""
+    nominating_schedulers: tuple[str, ...] | None = None
+    """The schedulers whose nominations of pods to nodes are respected; null: all other schedulers."""
     tolerance: ToleranceConfig = ToleranceConfig()
     fairness: FairnessConfig = FairnessConfig()
     backfill: BackfillConfig = BackfillConfig()
     consolidation: ConsolidationConfig = ConsolidationConfig()
+    privacy: PrivacyConfig = PrivacyConfig()
     retry: RetryConfig = RetryConfig()
     seed: int = 0
     """Part of every snapshot: equal seeds give equal decisions."""

@@ -70,7 +70,8 @@ class SubGroup(ApiStruct, frozen=True):
     """A named part of a gang."""
 
     name: str
-    min_member: Int32
+    min_member: Int32 | None = None
+    """None: the sum of the minimums of the subgroups inside it."""
     parent: str | None = None
     """The subgroup that contains this one."""
 
@@ -148,7 +149,8 @@ _DISRUPTION_MODES: Mapping[str, DisruptionMode] = {mode.value: mode for mode in 
 class PodGroupSpec(ApiStruct, frozen=True):
     """Desired behaviour of a gang. Fields are those of `crds/podgroups.yaml`."""
 
-    min_member: Int32
+    min_member: Int32 | None = None
+    """None: it follows from the minimums of subgroups and roles."""
     queue: str | None = None
     priority_class_name: str | None = None
     preemption_policy: str | None = None
@@ -214,7 +216,7 @@ class PlacementEpoch(ApiStruct, frozen=True):
 
 
 class CertificateStatus(ApiStruct, frozen=True, omit_defaults=False):
-    """Quality of the placement: objective and proven lower bound per term."""
+    """Quality of the placement: objective and its proven lower bound, both in lexicographic order."""
 
     proven: bool
     terms: tuple[str, ...] = ()
@@ -247,6 +249,10 @@ class PodGroupStatus(ApiStruct, frozen=True, omit_defaults=False):
     placement: PlacementStatus | None = None
     placement_epoch: PlacementEpoch | None = None
     certificate: CertificateStatus | None = None
+    queue: str | None = None
+    """The queue that is charged while members hold nodes."""
+    priority: Int32 | None = None
+    """The priority that counts."""
     queue_position: Int32 | None = None
     expected_start: StartStatus | None = None
     started_at: str | None = None
