@@ -116,10 +116,19 @@ class Guarantees:
         """The coverage of a waiting gang if it starts now."""
         return _coverage(_used(beneficiary.requested), self.covered_after_start(beneficiary, side), short)
 
+    def coverage_among_siblings(self, beneficiary: Beneficiary, queue: QueueName) -> Coverage:
+        """The coverage of a waiting gang by a queue on its path, compared with the siblings of that queue."""
+        uses = _used(beneficiary.requested)
+        covered = self.covered_after_start(beneficiary, queue)
+        if not covered or covered == uses:
+            return _coverage(uses, covered, uses)
+        above = self._session.queues.path(queue)[1:]
+        return _coverage(uses, covered, self._short(uses, above[0].name if above else None))
+
     def covered_after_start(self, beneficiary: Beneficiary, side: QueueName) -> frozenset[str]:
         """The resources in which a waiting gang is covered if it starts now."""
+        uses = _used(beneficiary.requested)
         requested = beneficiary.requested
-        uses = _used(requested)
         covered = {name for name in uses if self._is_within(name, None, side, requested)}
         for selector in self._session.ledger.guaranteed(side) if covered != uses else ():
             within = {name for name in uses if self._is_within(name, selector, side, requested)}
