@@ -318,6 +318,8 @@ def bound_not_preemptible(world: World, queue: str, name: str, scope: tuple[tupl
     total = sum(world.guarantee(each, name, scope) for each in siblings)
     if total == sum(world.written(each, name, scope) for each in siblings):
         return world.guarantee(queue, name, scope)
+    if (parent := world.accounts[queue].parent) is not None:
+        total = max(total, bound_not_preemptible(world, parent, name, scope))
     others = sum(held_not_preemptible(world, each, name, scope) for each in siblings if each != queue)
     mine = world.guarantee(queue, name, scope)
     return max(mine, min(world.written(queue, name, scope), total - others))

@@ -285,6 +285,29 @@ def test_some_gang_that_is_not_preemptible_starts_on_an_empty_cluster(gpus: int,
     assert len(scenario.decide().placed()) == gpus // size
 
 
+def test_such_a_gang_starts_below_a_parent_whose_guarantee_is_scaled() -> None:
+    """The guarantees of p and q are scaled to 3 and 1 of 4 GPUs; nobody uses what q may have beyond that."""
+    scenario = Scenario().nodes("n", 1, gpu=4).queue("p").queue("q", guarantee={GPU: 3})
+    scenario.queue("b", parent="p", guarantee={GPU: 5}).queue("c", parent="q", guarantee={GPU: 2})
+    scenario.gang("c0", 1, gpu=2, cpu=0, memory=0, queue="c", disruption=KEEPS)
+    assert scenario.decide().placed() == ["c0"]
+
+
+def test_queues_in_a_circle_bound_such_gangs_too() -> None:
+    scenario = Scenario().nodes("n", 1, gpu=4).queue("x", parent="y").queue("y", parent="x")
+    scenario.queue("c", parent="x", guarantee={GPU: 5}).queue("d", parent="y", guarantee={GPU: 1})
+    scenario.gang("c0", 1, gpu=1, cpu=0, memory=0, queue="c", disruption=KEEPS)
+    assert scenario.decide().reasons().get("c0") is not Reason.PLUGIN_ERROR
+
+
+def test_such_gangs_of_siblings_share_what_their_parent_may_use() -> None:
+    scenario = Scenario().nodes("n", 1, gpu=4).queue("p", guarantee={GPU: 4}).queue("q", guarantee={GPU: 3})
+    for name in "cd":
+        scenario.queue(name, parent="q", guarantee={GPU: 2})
+        scenario.gang(name, 1, gpu=2, cpu=0, memory=0, queue=name, disruption=KEEPS)
+    assert len(scenario.decide().placed()) == 1
+
+
 def test_a_written_guarantee_of_nothing_holds_back_what_is_not_preemptible() -> None:
     scenario = two_queues((2, 8), {"guarantee": {GPU: 0}}, {})
     decided = scenario.gang("a", 1, gpu=1, cpu=0, memory=0, queue="a", disruption=KEEPS).decide()
