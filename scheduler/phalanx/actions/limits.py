@@ -74,6 +74,15 @@ ENDINGS_NEEDED_MAX: Final = 16
 ENDING_SOLVES_MAX: Final = 32
 """Solves to find completions: the tries above, and as many to exclude unnecessary ones."""
 
+ADVICE_SOLVES_MAX: Final = 64
+"""Solves to verify the advice of one verdict: each kind of advice takes one to ten."""
+
+ADVISED_NODES_MAX: Final = 3
+"""Nodes on which an advice names the amounts to free; with more, the number of pods to fit is named."""
+
+ADVISED_PLACES_MAX: Final = 4
+"""Nodes that are tried for a pod that the pod affinity of a gang needs."""
+
 CYCLE_JOINT_LIMIT: Final = 0.5
 """Deterministic time of CP-SAT for joint admission in one cycle: about a second at most, since all other
 placements of the cycle wait for it."""

@@ -13,22 +13,28 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from phalanx.actions.demands.demand import Batch, Demand, has_affinity_terms, without_affinity_terms
+from phalanx.actions.demands.demand import Batch, Demand, without_affinity_terms
 from phalanx.actions.demands.subgroup_choice import start_with_other_subgroups
 from phalanx.actions.explanations import diagnoses, evidence
+from phalanx.actions.explanations.advice import Advice
+from phalanx.actions.explanations.advice_search import AdviceSearch, Question
 from phalanx.actions.explanations.completions import CompletionSearch
 from phalanx.actions.explanations.diagnoses import Case, Diagnosis
-from phalanx.actions.explanations.explanation_problems import ExplanationProblems
-from phalanx.actions.explanations.relaxed_clusters import RelaxedClusters
+from phalanx.actions.explanations.exclusion_causes import AFFINITY, ANTI_AFFINITY
+from phalanx.actions.explanations.explanation_problems import ExplanationProblems, ProblemPair
+from phalanx.actions.explanations.relaxed_clusters import EmptyCluster, RelaxedClusters
+from phalanx.actions.explanations.trials import Trials
+from phalanx.actions.limits import ADVICE_SOLVES_MAX
 from phalanx.actions.problems.problem_builder import ProblemBuilder
 from phalanx.framework.session import Session
 from phalanx.limits import EXPLANATION_DETERMINISTIC_LIMIT
 from phalanx.model.names import GangId
 from phalanx.model.reasons import Category, Reason
-from phalanx.model.rules import AffinityRule, Budget, SameDomain, SubgroupRule
+from phalanx.model.rules import AffinityRule, Budget, PodAffinityRule, SameDomain, SubgroupRule
 from phalanx.solver.answer_cache import AnswerCache
-from phalanx.solver.infeasibility.explain import Explanation, explain, fits_when_empty, place_when_empty
-from phalanx.solver.infeasibility.relaxations import ELIGIBILITY, Relaxation, RelaxationKind
+from phalanx.solver.infeasibility.explain import explain, fits_when_empty, place_when_empty
+from phalanx.solver.infeasibility.feasibility import FeasibilityOracle
+from phalanx.solver.infeasibility.relaxations import CAPACITY
 from phalanx.solver.problem import Placed, SolveLimits
 
 _ABOUT_CAPACITY: Final = (Reason.INSUFFICIENT_CAPACITY, Reason.NO_DOMAIN_FITS)
@@ -53,7 +59,8 @@ class Explainer:
         self._session = session
         self._answers = answers
         self._builder = ProblemBuilder(session)
-        self._problems = ExplanationProblems(session)
+        self._empty = EmptyCluster(session)
+        self._problems = ExplanationProblems(session, self._empty)
         self._relaxed = RelaxedClusters(session)
         self._completions = CompletionSearch(session, answers, limits=_LIMITS)
         self._partial = frozenset(demand.gang.id for demand in failed if not demand.is_whole)
@@ -68,7 +75,7 @@ class Explainer:
         """
         part = smallest(demand)
         protected = self._protected(demand)
-        key = (self._builder.key(part), protected, part.subgroup_choices and part.gang.id)
+        key = (self._builder.key(part), protected, _advised(part))
         if key not in self._known and may_solve:
             self.count += 1
             self._known[key] = self._diagnose(part, protected)
@@ -94,50 +101,70 @@ class Explainer:
         if found.reason in _ABOUT_CAPACITY and self._relaxed.fits_without_capacity_holds(demand):
             return diagnoses.capacity_reserved(self._session)
         if found.reason.category is Category.IMPOSSIBLE and self._is_any_node_unavailable:
-            return self._diagnose_unavailable_nodes(demand) or found
+            return self._diagnose_unavailable_nodes(demand, found) or found
         return found
 
     @cached_property
     def _is_any_node_unavailable(self) -> bool:
         return any(map(self._session.is_out_of_service, self._session.nodes))
 
-    def _diagnose_unavailable_nodes(self, demand: Demand) -> Diagnosis | None:
+    def _diagnose_unavailable_nodes(self, demand: Demand, found: Diagnosis) -> Diagnosis | None:
         """A diagnosis if the demand fits the empty cluster with all nodes available."""
         available = self._relaxed.session_with_all_nodes(demand)
         if available is None:
             return None
-        return diagnoses.nodes_unavailable(demand, self._session, available)
+        return diagnoses.nodes_unavailable(demand, self._session, available, found.advice)
 
     def _diagnose_in_cluster(self, demand: Demand, protected: frozenset[GangId]) -> Diagnosis:
-        nowhere = evidence.nowhere_eligible(demand, self._session)
-        if nowhere is not None:
-            without_terms = replace(demand, batches=(without_affinity_terms(nowhere),))
-            if evidence.nowhere_eligible(without_terms, self._session) is None:
-                return diagnoses.no_node_by_affinity(demand, nowhere, self._session)
-            return diagnoses.no_eligible_node(demand, nowhere, self._session)
         problems = self._problems.build(demand)
-        if fits_when_empty(problems.empty, limits=_LIMITS, answers=self._answers) is False:
-            other = start_with_other_subgroups(demand, self._place_when_empty)
-            if other is not None:
-                return self._diagnose_in_cluster(other[0], protected)
+        does_fit_empty = fits_when_empty(problems.empty, limits=_LIMITS, answers=self._answers)
+        other = (
+            start_with_other_subgroups(demand, self._place_when_empty)
+            if does_fit_empty is False and demand.subgroup_choices
+            else None
+        )
+        if other is not None:
+            return self._diagnose_in_cluster(other[0], protected)
+        without_terms = replace(demand, batches=tuple(map(without_affinity_terms, demand.batches)))
+        nowhere = evidence.nowhere_eligible(without_terms, self._session)
+        if nowhere is not None:
+            advice = self._advice(Question(demand, facts=None, is_impossible=True))
+            return diagnoses.no_eligible_node(demand, nowhere, self._session, advice)
+        if does_fit_empty is False:
             facts = explain(problems.empty, limits=_LIMITS, answers=self._answers)
-            return _impossible(Case(demand, problems.empty, facts, self._session))
-        facts = explain(problems.now, empty=problems.empty, limits=_LIMITS, answers=self._answers)
-        missing = _missing_capacity(facts)
-        completions = self._completions.find(demand, protected=protected, missing=missing)
-        return _waiting(Case(demand, problems.now, facts, self._session, completions))
+            advice = self._advice(Question(demand, facts, is_impossible=True))
+            return _impossible(Case(demand, problems.empty, facts, self._session, advice=advice))
+        return self._diagnose_waiting(demand, problems, protected)
+
+    def _diagnose_waiting(
+        self, demand: Demand, problems: ProblemPair, protected: frozenset[GangId]
+    ) -> Diagnosis:
+        facts = explain(
+            problems.now,
+            empty=problems.empty,
+            exclusions=problems.exclusions,
+            limits=_LIMITS,
+            answers=self._answers,
+        )
+        completions = self._completions.find(demand, protected=protected, missing=facts.missing)
+        advice = self._advice(Question(demand, facts, is_impossible=False, completions=completions))
+        return _waiting(Case(demand, problems.now, facts, self._session, completions, advice))
+
+    def _advice(self, question: Question) -> Advice:
+        oracle = FeasibilityOracle(self._answers, _LIMITS, solves=ADVICE_SOLVES_MAX)
+        trials = Trials(self._session, self._empty, oracle)
+        return AdviceSearch(self._session, self._empty, trials, question).find()
 
     def _place_when_empty(self, demand: Demand) -> Placed | None:
         answer = place_when_empty(self._problems.build(demand).empty, limits=_LIMITS, answers=self._answers)
         return answer if isinstance(answer, Placed) else None
 
 
-def _missing_capacity(facts: Explanation) -> Relaxation | None:
-    """The capacity that is missing on existing nodes."""
-    for change in facts.relaxations:
-        if change.kind is RelaxationKind.ADD_CAPACITY and not change.needs_new_node:
-            return change
-    return None
+def _advised(demand: Demand) -> Hashable:
+    """What an advice may depend on beside the problem, so that demands that share it share the advice."""
+    gang = demand.gang
+    own = gang.id if demand.subgroup_choices or gang.active else ""
+    return (own, gang.kind, gang.min_member, gang.roles, demand.cause)
 
 
 def _impossible(case: Case) -> Diagnosis:
@@ -153,21 +180,33 @@ def _impossible(case: Case) -> Diagnosis:
 
 def _waiting(case: Case) -> Diagnosis:
     rule = _dominant_rule(case)
-    if isinstance(rule, AffinityRule) or (rule is None and _may_be_affinity(case)):
-        return diagnoses.pod_affinity(case, rule)
     if isinstance(rule, Budget):
         cells = case.session.cells.named_by(rule.name)
         return diagnoses.cells_reserved(case, cells) if cells else diagnoses.queue_limit(case, rule)
+    affinity = _affinity_in_conflict(case)
+    if affinity is not None:
+        return diagnoses.pod_affinity(case, *affinity)
     if isinstance(rule, SameDomain):
         return diagnoses.no_domain(case, rule)
-    if rule is not None:
+    if isinstance(rule, SubgroupRule):
         return diagnoses.no_subgroup_domain(case, rule)
     return diagnoses.insufficient(case)
 
 
-def _may_be_affinity(case: Case) -> bool:
-    """Whether ineligible nodes are in the conflict; other pods may be why they are ineligible."""
-    return ELIGIBILITY in case.facts.conflict and has_affinity_terms(case.demand)
+def _affinity_in_conflict(case: Case) -> tuple[Reason, str] | None:
+    """The reason and the name of affinity that prevents the start whatever capacity is freed."""
+    conflict = case.facts.conflict
+    if CAPACITY in conflict:
+        return None
+    named = [rule for rule in case.problem.rules if isinstance(rule, AffinityRule) and rule.name in conflict]
+    if AFFINITY in conflict:
+        return Reason.POD_AFFINITY, AFFINITY
+    if ANTI_AFFINITY in conflict:
+        return Reason.POD_ANTI_AFFINITY, ANTI_AFFINITY
+    for rule in named:
+        is_near = isinstance(rule, PodAffinityRule)
+        return Reason.POD_AFFINITY if is_near else Reason.POD_ANTI_AFFINITY, rule.name
+    return None
 
 
 def _dominant_rule(case: Case) -> Budget | SameDomain | SubgroupRule | AffinityRule | None:
@@ -178,8 +217,8 @@ def _dominant_rule(case: Case) -> Budget | SameDomain | SubgroupRule | AffinityR
     """
     named = [rule for rule in case.problem.rules if rule.name in case.facts.conflict]
     if not case.facts.irreducible:
-        changed = {change.rule for change in case.facts.relaxations}
-        helping = [rule for rule in named if rule.name in changed]
+        raised = {name for raises in case.facts.raised if len(raises) == 1 for name in raises}
+        helping = [rule for rule in named if rule.name in raised]
         named = helping or [rule for rule in named if not isinstance(rule, Budget)]
     for rule in named:
         if isinstance(rule, Budget):

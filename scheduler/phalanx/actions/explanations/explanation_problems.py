@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from phalanx.actions.demands.demand import Batch, Demand, without_affinity_terms
+from phalanx.actions.demands.demand import Batch, Demand
+from phalanx.actions.explanations.exclusion_causes import exclusion_causes
 from phalanx.actions.explanations.relaxed_clusters import EmptyCluster
 from phalanx.actions.nodes.fullness import Fullness
 from phalanx.actions.nodes.gang_constraints import GangConstraints, constraints_of
@@ -22,6 +23,7 @@ from phalanx.framework.session import Session
 from phalanx.model.names import NodeName
 from phalanx.model.resources import Resources
 from phalanx.model.rules import AffinityRule, Rule, SameDomain
+from phalanx.solver.infeasibility.relaxations import Exclusions
 from phalanx.solver.problem import NodeClass, PlacementProblem
 
 
@@ -30,14 +32,16 @@ class ProblemPair(Struct, frozen=True):
 
     now: PlacementProblem
     empty: PlacementProblem
+    exclusions: Exclusions
+    """Why nodes are ineligible now."""
 
 
 class ExplanationProblems:
     """Builds the problems of one session."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, empty: EmptyCluster) -> None:
         self._session = session
-        self._empty = EmptyCluster(session)
+        self._empty = empty
         self._fullness = Fullness(session)
 
     def build(self, demand: Demand) -> ProblemPair:
@@ -52,7 +56,7 @@ class ExplanationProblems:
         requests = request_vectors(asked, resources)
         most = [len(batch.pods) for batch in demand.batches]
         relevant = _RelevantAmounts(resources, requests, most)
-        full, vacant = self._classes(demand, now, empty_session, relevant, projection)
+        full, vacant, exclusions = self._classes(demand, now, empty_session, relevant, projection)
         rules = tuple(rule for rule in empty.rules if not _is_of_affinity(rule))
         rules += tuple(rule for rule in now.rules if _is_of_affinity(rule))
         problem = PlacementProblem(
@@ -66,7 +70,8 @@ class ExplanationProblems:
             seed=self._session.snapshot.seed,
             keys=now.keys,
         )
-        return ProblemPair(now=problem, empty=replace(problem, classes=vacant, rules=narrowed(rules, vacant)))
+        empty_problem = replace(problem, classes=vacant, rules=narrowed(rules, vacant))
+        return ProblemPair(now=problem, empty=empty_problem, exclusions=exclusions)
 
     def _classes(
         self,
@@ -75,25 +80,29 @@ class ExplanationProblems:
         empty: Session,
         relevant: "_RelevantAmounts",
         projection: ResourceProjection,
-    ) -> tuple[tuple[NodeClass, ...], tuple[NodeClass, ...]]:
-        """Each class now and when empty, with no more nodes than pods."""
+    ) -> tuple[tuple[NodeClass, ...], tuple[NodeClass, ...], Exclusions]:
+        """Each class now and when empty, with no more nodes than pods, and the causes of its eligibility."""
         groups: dict[_Key, list[tuple[Vector, NodeName]]] = {}
         free, vacant = projection.free(self._session), projection.free(empty)
         parts = static_parts(self._session, self._eligibilities(demand.batches), constraints)
-        without_terms = tuple(map(without_affinity_terms, demand.batches))
-        empty_parts = parts
-        if without_terms != demand.batches:
-            empty_parts = static_parts(self._session, self._eligibilities(without_terms), constraints)
+        causes = exclusion_causes(self._session, demand.batches)
         for node, part in parts.items():
             amounts = relevant.of(free(node), vacant(node))
             if amounts is not None:
                 entry = (self._fullness.of(node), node)
-                groups.setdefault((part, empty_parts[node], amounts), []).append(entry)
-        pairs = [_pair(key, sorted(groups[key])[: demand.count]) for key in sorted(groups)]
-        return tuple(now for now, _ in pairs), tuple(empty for _, empty in pairs)
+                allowed = tuple([_allowed(node, found) for found in causes.values()])
+                groups.setdefault((part, allowed, amounts), []).append(entry)
+        keys = sorted(groups)
+        pairs = [_pair(key, sorted(groups[key])[: demand.count]) for key in keys]
+        exclusions = {name: [key[1][index] for key in keys] for index, name in enumerate(causes)}
+        return tuple(now for now, _ in pairs), tuple(empty for _, empty in pairs), exclusions
 
     def _eligibilities(self, batches: Sequence[Batch]) -> list[Eligibility]:
         return [self._session.eligibility(batch.pods[0]) for batch in batches]
+
+
+def _allowed(node: NodeName, eligibilities: Sequence[Eligibility]) -> tuple[bool, ...]:
+    return tuple([node not in found.rejected for found in eligibilities])
 
 
 def _is_of_affinity(rule: Rule) -> bool:
@@ -101,7 +110,8 @@ def _is_of_affinity(rule: Rule) -> bool:
     return isinstance(rule, AffinityRule) or (isinstance(rule, SameDomain) and rule.fixed)
 
 
-_Key = tuple[StaticPart, StaticPart, tuple[Vector, Vector]]
+_Key = tuple[StaticPart, tuple[tuple[bool, ...], ...], tuple[Vector, Vector]]
+"""Static part, eligibility by cause, and the amounts now and when empty."""
 
 
 class _RelevantAmounts:
@@ -133,7 +143,7 @@ class _RelevantAmounts:
 
 
 def _pair(key: _Key, entries: list[tuple[Vector, NodeName]]) -> tuple[NodeClass, NodeClass]:
-    (path, eligible, cost, budgets, label_values), (_, possible, *_), (free, vacant) = key
+    (path, eligible, cost, budgets, label_values), (possible, *_), (free, vacant) = key
     now = NodeClass(
         path=path,
         free=free,

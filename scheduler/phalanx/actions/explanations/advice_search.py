@@ -1,0 +1,183 @@
+"""Find advice for a waiting demand: candidates of each kind, each verified by a trial (`trials`).
+
+Events to wait for come from the explanation and from the search for completions; actions from the fields of
+the gang, its limits and the nodes. Trials are bounded; what they do not prove is not advised.
+"""
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from itertools import islice
+from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from phalanx.actions.demands.demand import Demand
+from phalanx.actions.explanations import advice as kinds
+from phalanx.actions.explanations import gang_changes, node_changes
+from phalanx.actions.explanations.advice import Action, Advice, Event
+from phalanx.actions.explanations.changed_nodes import ChangedNode
+from phalanx.actions.explanations.completions import Completions
+from phalanx.actions.explanations.relaxed_clusters import EmptyCluster
+from phalanx.actions.explanations.trials import Change, Trials
+from phalanx.actions.limits import ADVISED_NODES_MAX, ADVISED_PLACES_MAX
+from phalanx.actions.nodes.gang_constraints import constraints_of
+from phalanx.actions.nodes.resource_projection import is_numa_slot
+from phalanx.framework.session import Session
+from phalanx.model.gpu_shares import requests_share
+from phalanx.model.resources import Resources, add
+from phalanx.model.rules import Budget
+from phalanx.solver.infeasibility.explain import Explanation
+from phalanx.solver.infeasibility.relaxations import NodeCapacity, Raises
+
+ACTIONS_MAX: Final = 3
+"""Actions in one sentence, the best ones."""
+
+
+class Question(Struct, frozen=True):
+    """What advice is wanted about."""
+
+    demand: Demand
+    facts: Explanation | None
+    """None if some pods may use no node."""
+
+    is_impossible: bool
+    """Whether the facts are about the empty cluster, which the demand does not fit."""
+
+    completions: Completions = ()
+
+
+class AdviceSearch:
+    """The search of one explanation."""
+
+    def __init__(self, session: Session, empty: EmptyCluster, trials: Trials, question: Question) -> None:
+        self._session = session
+        self._empty = empty
+        self._trials = trials
+        self._question = question
+        self._demand = question.demand
+        self._facts = question.facts
+
+    def find(self) -> Advice:
+        """All advice that helps, as far as the trials allow."""
+        if self._question.is_impossible:
+            later = tuple(islice(self._when_impossible(is_empty=True), ACTIONS_MAX))
+            now = tuple(islice(self._when_impossible(is_empty=False), ACTIONS_MAX)) if later else ()
+            return Advice(actions=now, later_actions=tuple(each for each in later if each not in now))
+        events = tuple(self._events())
+        actions = tuple(islice(self._actions(is_empty=False), ACTIONS_MAX))
+        if not events and not actions:
+            actions = tuple(self._added_nodes(is_empty=False))
+        return Advice(events=events, actions=actions)
+
+    def _when_impossible(self, *, is_empty: bool) -> Iterator[Action]:
+        yield from self._actions(is_empty=is_empty)
+        yield from self._added_nodes(is_empty=is_empty)
+
+    # --- events ---------------------------------------------------------------------------------------------
+
+    def _events(self) -> Iterator[Event]:
+        if self._question.completions:
+            yield kinds.Ends(tuple(holder.name for holder in self._question.completions))
+        yield from islice(self._released(), 1)
+        yield from self._freed()
+        yield from islice(self._selected_pods(), 1)
+        if not self._question.completions and self._helps(Change(self._demand, is_empty=True)):
+            yield kinds.AllEnd()
+
+    def _released(self) -> Iterator[Event]:
+        for action in self._raised_limits(is_empty=False):
+            yield kinds.Released(action.limits)
+
+    def _freed(self) -> Iterator[Event]:
+        missing = self._facts.missing if self._facts is not None else None
+        if missing is None or _is_fragmented(missing.amounts):
+            return
+        capacity = tuple(self._with_excess(each) for each in missing.capacity)
+        if not self._helps(Change(self._demand, freed={each.node: each.amounts for each in capacity})):
+            return
+        if len(capacity) <= ADVISED_NODES_MAX:
+            yield kinds.Freed(capacity, missing.level, missing.domain)
+        elif missing.pods:
+            yield kinds.PodsFit(missing.pods, missing.amounts, missing.level, missing.domain)
+
+    def _with_excess(self, capacity: NodeCapacity) -> NodeCapacity:
+        """The amounts with usage beyond the allocatable ones of the node, which must be released first."""
+        free = self._session.free(capacity.node)
+        excess = {name: -free[name] for name in capacity.amounts if free.get(name, 0) < 0}
+        return replace(capacity, amounts=add(capacity.amounts, excess))
+
+    def _selected_pods(self) -> Iterator[Event]:
+        """A node on which a pod that the affinity of the gang selects would help."""
+        states = [batch.pods[0].shape.affinity_state for batch in self._demand.batches]
+        numbers = sorted({state.affinity for state in states if state is not None and state.affinity is not None})
+        if len(numbers) != 1:
+            return
+        nodes = sorted(self._session.nodes, key=self._session.facts.faults.__contains__)
+        for node in nodes[:ADVISED_PLACES_MAX]:
+            if self._helps(Change(self._demand, selected=(numbers[0], node))):
+                yield kinds.SelectedPodRuns(node)
+
+    # --- actions --------------------------------------------------------------------------------------------
+
+    def _actions(self, *, is_empty: bool) -> Iterator[Action]:
+        """Actions for the cluster as it is, or when it is empty; not yet more nodes."""
+        session, demand = self._session, self._demand
+
+        def fits(changed: Demand) -> bool:
+            return self._helps(Change(changed, is_empty=is_empty))
+
+        def fits_with(nodes: Sequence[ChangedNode]) -> bool:
+            return self._helps(Change(demand, is_empty=is_empty, nodes=nodes))
+
+        cluster = self._empty.session_for(demand.gang) if is_empty else None
+        yield from gang_changes.other_levels(session, demand, fits)
+        yield from islice(self._raised_limits(is_empty=is_empty), 1)
+        yield from gang_changes.preemptible(demand, fits)
+        yield from node_changes.returned_nodes(session, demand, cluster, fits_with)
+        yield from gang_changes.fewer_restrictions(session, demand, fits)
+        yield from gang_changes.lower_minimum(demand, self._fitting(is_empty=is_empty), fits)
+        yield from gang_changes.smaller_requests(session, demand, fits)
+
+    def _added_nodes(self, *, is_empty: bool) -> Iterator[Action]:
+        def fits_with(nodes: Sequence[ChangedNode]) -> bool:
+            return self._helps(Change(self._demand, is_empty=is_empty, nodes=nodes))
+
+        yield from islice(node_changes.added_nodes(self._session, self._demand, fits_with), 1)
+
+    def _raised_limits(self, *, is_empty: bool) -> Iterator[kinds.RaiseLimits]:
+        """Raises of limits of queues; what other rules leave cannot be raised by an amount."""
+        for raised in self._raises(is_empty=is_empty):
+            if self._limits.issuperset(raised) and self._helps(
+                Change(self._demand, is_empty=is_empty, raised=raised)
+            ):
+                yield kinds.RaiseLimits(raised)
+
+    def _raises(self, *, is_empty: bool) -> Sequence[Raises]:
+        if self._facts is None or not self._limits:
+            return ()
+        if is_empty is self._question.is_impossible:
+            return self._facts.raised
+        return self._trials.raised_budgets(Change(self._demand, is_empty=is_empty))
+
+    def _fitting(self, *, is_empty: bool) -> Sequence[int]:
+        """The pods of each batch that fit together."""
+        if self._facts is None:
+            return (0,) * len(self._demand.batches)
+        if is_empty is self._question.is_impossible:
+            return self._facts.most
+        return self._trials.most(Change(self._demand, is_empty=is_empty))
+
+    @cached_property
+    def _limits(self) -> frozenset[str]:
+        """The names of the limits of the queue and its ancestors."""
+        rules = constraints_of(self._session, self._demand.gang).rules
+        return frozenset(rule.name for rule in rules if isinstance(rule, Budget) and rule.queue is not None)
+
+    def _helps(self, change: Change) -> bool:
+        return self._trials.fits(change)
+
+
+def _is_fragmented(amounts: Resources) -> bool:
+    """Whether devices or NUMA zones lack the amounts; a node may have them free without helping."""
+    return requests_share(amounts) or any(map(is_numa_slot, amounts))

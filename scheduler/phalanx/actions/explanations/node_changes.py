@@ -1,0 +1,124 @@
+"""Changes of nodes that let a gang start: nodes that come back into service, and additional nodes."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+
+from msgspec.structs import replace
+
+from phalanx.actions.demands.demand import Demand, requested
+from phalanx.actions.explanations import advice
+from phalanx.actions.explanations.advice import Action
+from phalanx.actions.explanations.changed_nodes import ChangedNode
+from phalanx.framework.eligibility import evaluate
+from phalanx.framework.session import Session
+from phalanx.model.names import NODE_HOSTNAME, NodeName
+from phalanx.model.nodes import Node
+from phalanx.model.resources import NONE, Resources, largest
+
+Fits = Callable[[Sequence[ChangedNode]], bool]
+"""Whether the demand would fit with these nodes."""
+
+RETURNED_MAX: Final = 4
+"""Nodes that one advice brings back."""
+
+MODELS_MAX: Final = 3
+"""Existing nodes, of different kinds, of which copies are tried."""
+
+
+# --- nodes that come back -----------------------------------------------------------------------------------
+
+
+def returned_nodes(session: Session, demand: Demand, empty: Session | None, fits: Fits) -> Iterator[Action]:
+    """As few as possible of the nodes that are cordoned or faulty now, with what is free there then.
+
+    `empty` is the session on the cluster that is empty then; None if it is not.
+    """
+    back = [
+        ChangedNode(node=state.node.as_available, free=(empty or session).free(name), like=name)
+        for name, state in session.nodes.items()
+        if session.is_out_of_service(name) and _admits(session, demand, state.node.as_available)
+    ]
+    sizes = sorted({min(size, len(back)) for size in (1, RETURNED_MAX)} - {0})
+    found = next((back[:size] for size in sizes if fits(back[:size])), None)
+    if found is None:
+        return
+    for each in tuple(found):
+        fewer = [other for other in found if other is not each]
+        if fewer and fits(fewer):
+            found = fewer
+    names = [each.like for each in found]
+    faulty = tuple(name for name in names if name in session.faults)
+    yield advice.BringBack(cordoned=tuple(name for name in names if name not in faulty), faulty=faulty)
+
+
+def _admits(session: Session, demand: Demand, node: Node) -> bool:
+    """Whether a healthy node admits pods of some batch."""
+    state = replace(session.nodes[node.name], node=node)
+    filters = [session.hooks.node_filters(batch.pods[0]) for batch in demand.batches]
+    return any(not evaluate({node.name: state}, (), checks, ()).rejected for checks in filters)
+
+
+# --- additional nodes ---------------------------------------------------------------------------------------
+
+
+def added_nodes(session: Session, demand: Demand, fits: Fits) -> Iterator[Action]:
+    """As few as possible copies of an existing node, else of a larger node."""
+    shapes = [batch.pods[0].shape for batch in demand.batches]
+    if session.facts.numa_layouts and any(shape.numa for shape in shapes):
+        return
+    models = _models(session, demand)
+    for size in (NONE, largest(shape.requests for shape in shapes), requested(demand)):
+        for model in models:
+            larger = {name: need for name, need in size.items() if need > model.allocatable.get(name, 0)}
+            if larger or not size:
+                yield from _fewest_copies(model, larger, demand.count, fits)
+
+
+def _models(session: Session, demand: Demand) -> list[Node]:
+    """Healthy nodes that admit the pods, one of each kind; those of the largest kinds first."""
+    kinds: dict[object, Node] = {}
+    needs = requested(demand)
+    for name, state in session.nodes.items():
+        node = state.node
+        if session.is_out_of_service(name):
+            continue
+        own = {NODE_HOSTNAME}
+        labels = tuple(sorted(pair for pair in node.labels.items() if pair[0] not in own))
+        amounts = tuple(node.allocatable.get(resource, 0) for resource in sorted(needs))
+        kinds.setdefault((labels, node.taints, amounts), node)
+    able = [node for node in kinds.values() if _admits(session, demand, node)]
+    return sorted(able, key=lambda node: _pods(node, demand), reverse=True)[:MODELS_MAX]
+
+
+def _pods(node: Node, demand: Demand) -> int:
+    """How many pods of the batches fit an empty node, each batch alone."""
+    return sum(
+        min(
+            (node.allocatable.get(name, 0) // need for name, need in batch.pods[0].shape.requests.items() if need),
+            default=0,
+        )
+        for batch in demand.batches
+    )
+
+
+def _fewest_copies(model: Node, larger: Resources, most: int, fits: Fits) -> Iterator[Action]:
+    if not fits(_copies(model, larger, most)):
+        return
+    too_few, enough = 0, most
+    while enough - too_few > 1:
+        middle = (too_few + enough) // 2
+        if fits(_copies(model, larger, middle)):
+            enough = middle
+        else:
+            too_few = middle
+    yield advice.AddNodes(count=enough, like=model.name, at_least=larger)
+
+
+def _copies(model: Node, larger: Resources, count: int) -> list[ChangedNode]:
+    copies = []
+    for number in range(count):
+        name = NodeName(f"{model.name} copy {number}")
+        labels = {**model.labels, NODE_HOSTNAME: name}
+        node = replace(model, name=name, labels=labels, allocatable={**model.allocatable, **larger})
+        copies.append(ChangedNode(node=node, free=node.allocatable, like=model.name))
+    return copies
