@@ -32,7 +32,8 @@ def followed(
     What the advice leaves open is chosen at random.
     """
     world = _World(copy.deepcopy(list(documents)), ending, Random(seed))
-    _WAYS[advice.kind](world, advice)
+    for step in advice.steps or (advice,):
+        _WAYS[step.kind](world, step)
     if advice.is_later:
         _end_all(world, advice)
     return world.documents
@@ -252,7 +253,7 @@ def _add_nodes(world: _World, advice: Advice) -> None:
         for amounts in advice.amounts:
             for name, text in amounts.items():
                 old = quantity(node["status"]["allocatable"].get(name, "0"))
-                node["status"]["allocatable"][name] = str(max(old, quantity(text)))
+                node["status"]["allocatable"][name] = _written(name, max(old, quantity(text)))
         world.documents.append(node)
 
 

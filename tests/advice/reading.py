@@ -33,6 +33,8 @@ class Advice(Struct, frozen=True):
     """Fields of pods to remove, and taints to tolerate."""
     is_later: bool = False
     """Whether all running work must end too."""
+    steps: tuple["Advice", ...] = ()
+    """For "together": what must be followed, all of it."""
 
 
 class Unreadable(Exception):
@@ -65,7 +67,12 @@ PROMISE_NOTHING: Final = (
 
 
 def _actions(text: str) -> list[Advice]:
-    return [_read(action, ACTIONS) for action in text.split(", or ") if action]
+    return [_action(action) for action in text.split(", or ") if action]
+
+
+def _action(text: str) -> Advice:
+    steps = tuple(_read(step, ACTIONS) for step in text.split(", and also "))
+    return steps[0] if len(steps) == 1 else Advice("together", steps=steps)
 
 
 def _read(text: str, forms: "Forms") -> Advice:

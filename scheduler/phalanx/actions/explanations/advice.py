@@ -242,6 +242,17 @@ class RequestLess(Struct, frozen=True):
         return f"request at most {formatting.amounts(self.amounts)} per pod"
 
 
+class Together(Struct, frozen=True):
+    """All of these actions, each of which is necessary."""
+
+    actions: tuple["Action", ...]
+
+    @property
+    def text(self) -> str:
+        """As imperatives."""
+        return ", and also ".join(action.text for action in self.actions)
+
+
 Action = (
     RequireLevel
     | PreferLevel
@@ -253,6 +264,7 @@ Action = (
     | AddNodes
     | BePreemptible
     | RequestLess
+    | Together
 )
 
 

@@ -17,6 +17,7 @@ from phalanx.actions.explanations import advice as kinds
 from phalanx.actions.explanations import gang_changes, node_changes
 from phalanx.actions.explanations.advice import Action, Advice, Event
 from phalanx.actions.explanations.changed_nodes import ChangedNode
+from phalanx.actions.explanations.combined_actions import CombinedActions
 from phalanx.actions.explanations.completions import Completions
 from phalanx.actions.explanations.relaxed_clusters import EmptyCluster
 from phalanx.actions.explanations.trials import Change, Trials
@@ -59,15 +60,21 @@ class AdviceSearch:
         self._facts = question.facts
 
     def find(self) -> Advice:
-        """All advice that helps, as far as the trials allow."""
-        if self._question.is_impossible:
-            later = tuple(islice(self._when_impossible(is_empty=True), ACTIONS_MAX))
-            now = tuple(islice(self._when_impossible(is_empty=False), ACTIONS_MAX)) if later else ()
-            return Advice(actions=now, later_actions=tuple(each for each in later if each not in now))
+        """All advice that helps, as far as the trials allow. Several actions together come last."""
+        if not self._question.is_impossible:
+            return self._while_waiting()
+        later = tuple(islice(self._when_impossible(is_empty=True), ACTIONS_MAX))
+        now = tuple(islice(self._when_impossible(is_empty=False), ACTIONS_MAX)) if later else ()
+        if not later:
+            now = self._together(is_empty=False)
+            later = self._together(is_empty=True) if not now else ()
+        return Advice(actions=now, later_actions=tuple(each for each in later if each not in now))
+
+    def _while_waiting(self) -> Advice:
         events = tuple(self._events())
         actions = tuple(islice(self._actions(is_empty=False), ACTIONS_MAX))
-        if not events and not actions:
-            actions = tuple(self._added_nodes(is_empty=False))
+        if not actions and all(isinstance(event, kinds.AllEnd) for event in events):
+            actions = tuple(self._added_nodes(is_empty=False)) or self._together(is_empty=False)
         return Advice(events=events, actions=actions)
 
     def _when_impossible(self, *, is_empty: bool) -> Iterator[Action]:
@@ -144,6 +151,15 @@ class AdviceSearch:
             return self._helps(Change(self._demand, is_empty=is_empty, nodes=nodes))
 
         yield from islice(node_changes.added_nodes(self._session, self._demand, fits_with), 1)
+
+    def _together(self, *, is_empty: bool) -> tuple[Action, ...]:
+        """One action that consists of several."""
+        gang = self._demand.gang
+        empty = self._empty.session_for(gang) if is_empty else None
+        rules = constraints_of(empty or self._session, gang).rules
+        limits = [rule for rule in rules if isinstance(rule, Budget) and rule.name in self._limits]
+        found = CombinedActions(self._session, self._demand, self._trials, limits, empty).find()
+        return (kinds.Together(found),) if found else ()
 
     def _raised_limits(self, *, is_empty: bool) -> Iterator[kinds.RaiseLimits]:
         """Raises of limits of queues; what other rules leave cannot be raised by an amount."""

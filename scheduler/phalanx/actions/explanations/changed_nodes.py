@@ -12,11 +12,11 @@ from phalanx.framework.eligibility import evaluate
 from phalanx.framework.nodes.affinity import label_value
 from phalanx.framework.nodes.topology import Path, domain_path
 from phalanx.framework.session import Session
-from phalanx.model.names import NodeName
+from phalanx.model.names import NODE_HOSTNAME, NodeName
 from phalanx.model.nodes import Node, NodeState
 from phalanx.model.queues import Objective
 from phalanx.model.resources import Resources
-from phalanx.model.rules import Budget, Rule
+from phalanx.model.rules import AffinityRule, Budget, Rule
 from phalanx.solver.problem import NodeClass, PlacementProblem
 
 
@@ -36,12 +36,34 @@ def with_changed_nodes(
     if not changed:
         return problem
     constraints = constraints_of(session, demand.gang)
+    problem = _with_all_labels(problem, session, constraints)
     names = frozenset(each.node.name for each in changed)
     kept = [_without(group, names) for group in problem.classes]
     new = _classes(problem, demand, session, constraints, changed)
     rules = tuple(_counting(rule, changed) for rule in constraints.rules)
     classes = (*(group for group in kept if group.nodes), *new)
     return replace(problem, classes=classes, rules=rules, ties=Objective.PACK, spread=0)
+
+
+def _with_all_labels(
+    problem: PlacementProblem, session: Session, constraints: GangConstraints
+) -> PlacementProblem:
+    """The problem with the labels of all affinity rules: a copy may share a label that was unique before."""
+    keys = {rule.key for rule in constraints.rules if isinstance(rule, AffinityRule)} - {NODE_HOSTNAME}
+    if keys <= set(problem.keys):
+        return problem
+    names = tuple(sorted(keys.union(problem.keys)))
+    classes = tuple(
+        replace(
+            group,
+            nodes=(node,),
+            order=(),
+            label_values=tuple([label_value(session.nodes[node].node.labels, key) for key in names]),
+        )
+        for group in problem.classes
+        for node in group.nodes
+    )
+    return replace(problem, keys=names, classes=classes)
 
 
 def _without(group: NodeClass, names: frozenset[NodeName]) -> NodeClass:

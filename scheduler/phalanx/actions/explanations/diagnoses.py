@@ -174,7 +174,7 @@ def nodes_unavailable(
 def above_domain(case: Case, rule: SameDomain) -> Diagnosis:
     """Fits no domain of the required level even if the cluster is empty."""
     count = sum(nodes.count for nodes in case.unlabelled)
-    if count == len(evidence.eligible_nodes(case.demand, case.session)):
+    if count and count == len(evidence.eligible_nodes(case.demand, case.session)):
         return _in_no_domain(case, rule)
     return Diagnosis(
         reason=Reason.ABOVE_DOMAIN_CAPACITY,

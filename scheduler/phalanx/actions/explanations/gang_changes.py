@@ -51,35 +51,59 @@ def other_levels(session: Session, demand: Demand, fits: Fits) -> Iterator[Actio
 
 
 def _levels_of_gang(demand: Demand, old: str, levels: Sequence[str], fits: Fits) -> Iterator[Action]:
-    def helps(request: TopologyRequest) -> bool:
-        gang = demand.gang
-        return fits(replace(demand, gang=replace(gang, spec=replace(gang.spec, topology=request))))
-
-    request = demand.gang.topology
     for level in _wider(old, levels):
-        if helps(replace(request, required=level)):
+        if fits(_with_topology(demand, replace(demand.gang.topology, required=level))):
             yield advice.RequireLevel(level, old)
             return
-    if helps(replace(request, required=None, preferred=old)):
+    if fits(preferring(demand, "")):
         yield advice.PreferLevel(old)
 
 
 def _levels_of_subgroup(
     demand: Demand, part: SubgroupSpec, old: str, levels: Sequence[str], fits: Fits
 ) -> Iterator[Action]:
-    def helps(changed: SubgroupSpec) -> bool:
-        gang = demand.gang
-        subgroups = tuple(changed if each.name == part.name else each for each in gang.subgroups)
-        return fits(replace(demand, gang=replace(gang, subgroups=subgroups)))
-
     for level in _wider(old, levels):
-        if helps(replace(part, required=level)):
+        if fits(_with_subgroup(demand, replace(part, required=level))):
             yield advice.RequireLevel(level, old, part.name)
             return
-    if part.segment and helps(replace(part, required=None, segment=0)):
-        yield advice.RequireNoLevel(old, part.name)
-    elif not part.segment and helps(replace(part, required=None, preferred=old)):
-        yield advice.PreferLevel(old, part.name)
+    if fits(preferring(demand, part.name)):
+        yield preference(demand.gang, part.name)
+
+
+def requiring(gang: Gang) -> list[str]:
+    """The subgroups that require a level; an empty name stands for the whole gang."""
+    whole = [""] if gang.topology.required is not None else []
+    return [*whole, *(part.name for part in gang.subgroups if part.required is not None)]
+
+
+def preferring(demand: Demand, subgroup: str) -> Demand:
+    """The demand if the level that this subgroup or the whole gang requires is a preference, or none."""
+    if not subgroup:
+        request = demand.gang.topology
+        return _with_topology(demand, replace(request, required=None, preferred=request.required))
+    part = next(each for each in demand.gang.subgroups if each.name == subgroup)
+    preferred = part.preferred if part.segment else part.required
+    return _with_subgroup(demand, replace(part, required=None, segment=0, preferred=preferred))
+
+
+def preference(gang: Gang, subgroup: str) -> Action:
+    """The action that `preferring` follows."""
+    if not subgroup:
+        return advice.PreferLevel(gang.topology.required or "")
+    part = next(each for each in gang.subgroups if each.name == subgroup)
+    kind = advice.RequireNoLevel if part.segment else advice.PreferLevel
+    return kind(part.required or "", subgroup)
+
+
+def _with_topology(demand: Demand, request: TopologyRequest) -> Demand:
+    gang = demand.gang
+    return replace(demand, gang=replace(gang, spec=replace(gang.spec, topology=request)))
+
+
+def _with_subgroup(demand: Demand, changed: SubgroupSpec) -> Demand:
+    gang = demand.gang
+    subgroups = tuple(changed if each.name == changed.name else each for each in gang.subgroups)
+    return replace(demand, gang=replace(gang, subgroups=subgroups))
 
 
 def _wider(level: str, levels: Sequence[str]) -> Sequence[str]:
@@ -124,12 +148,15 @@ def _with_minimum(gang: Gang, minimum: advice.LowerMinimum) -> Gang:
 
 def preemptible(demand: Demand, fits: Fits) -> Iterator[Action]:
     """Let the gang be preemptible, so that guarantees do not limit it."""
-    gang = demand.gang
-    if gang.disruption.is_preemptible:
-        return
-    spec = replace(gang.spec, disruption=replace(gang.disruption, preemptible=None))
-    if fits(replace(demand, gang=replace(gang, spec=spec))):
+    if not demand.gang.disruption.is_preemptible and fits(as_preemptible(demand)):
         yield advice.BePreemptible()
+
+
+def as_preemptible(demand: Demand) -> Demand:
+    """The demand if the gang is preemptible."""
+    gang = demand.gang
+    disruption = replace(gang.disruption, preemptible=None)
+    return replace(demand, gang=replace(gang, spec=replace(gang.spec, disruption=disruption)))
 
 
 # --- pods ---------------------------------------------------------------------------------------------------
@@ -139,31 +166,45 @@ def fewer_restrictions(session: Session, demand: Demand, fits: Fits) -> Iterator
     """Pods without one field that excludes nodes, else without as few as necessary."""
 
     def helps(removed: Sequence[Restriction]) -> bool:
-        change = lambda shape: without_restrictions(shape, removed)  # noqa: E731
-        return fits(_with_pods(demand, with_other_pods(session, demand.gang, change)))
+        return fits(unrestricted(session, demand, removed))
 
-    restrictions: list[Restriction] = [*fields_of(demand.gang), *_intolerable(session, demand)]
-    single = next((each for each in restrictions if helps([each])), None)
+    found = restrictions(session, demand)
+    single = next((each for each in found if helps([each])), None)
     if single is not None:
-        yield _removal([single])
-    elif len(restrictions) > 1 and helps(restrictions):
-        for each in tuple(restrictions):
-            fewer = [other for other in restrictions if other is not each]
+        yield removal([single])
+    elif len(found) > 1 and helps(found):
+        for each in tuple(found):
+            fewer = [other for other in found if other is not each]
             if len(fewer) > 1 and helps(fewer):
-                restrictions = fewer
-        yield _removal(restrictions)
+                found = fewer
+        yield removal(found)
 
 
-def _removal(restrictions: Sequence[Restriction]) -> Action:
+def restrictions(session: Session, demand: Demand) -> list[Restriction]:
+    """The fields and taints that may exclude nodes for pods of the demand."""
+    shapes = [batch.pods[0].shape for batch in demand.batches]
+    return [*fields_of(shapes), *_intolerable(session, shapes)]
+
+
+def unrestricted(session: Session, demand: Demand, removed: Sequence[Restriction]) -> Demand:
+    """The demand without these restrictions."""
+
+    def change(shape: PodShape) -> PodShape:
+        return without_restrictions(shape, removed)
+
+    return _with_pods(demand, with_other_pods(session, demand.gang, change)) if removed else demand
+
+
+def removal(removed: Sequence[Restriction]) -> Action:
+    """The action that `unrestricted` follows."""
     return advice.ChangePods(
-        removed=tuple(each.value for each in restrictions if isinstance(each, Field)),
-        tolerated=tuple(each for each in restrictions if isinstance(each, Taint)),
+        removed=tuple(each.value for each in removed if isinstance(each, Field)),
+        tolerated=tuple(each for each in removed if isinstance(each, Taint)),
     )
 
 
-def _intolerable(session: Session, demand: Demand) -> list[Taint]:
+def _intolerable(session: Session, shapes: Sequence[PodShape]) -> list[Taint]:
     """Taints that some pod does not tolerate, those on most nodes first; none that mark the state of a node."""
-    tolerations = {batch.pods[0].shape.key: batch.pods[0].shape.tolerations for batch in demand.batches}
     counts = Counter(
         taint
         for state in (session.nodes.values() if session.facts.any_taint else ())
@@ -171,7 +212,7 @@ def _intolerable(session: Session, demand: Demand) -> list[Taint]:
         if taint.effect != TaintEffect.PREFER_NO_SCHEDULE and not taint.key.startswith(STATE_TAINTS)
     )
     strict = [
-        taint for taint in counts if not all(tolerates(each, taint) for each in tolerations.values())
+        taint for taint in counts if not all(tolerates(shape.tolerations, taint) for shape in shapes)
     ]
     return sorted(strict, key=lambda taint: (-counts[taint], taint.key, taint.value, taint.effect))[:TAINTS_MAX]
 
@@ -188,7 +229,10 @@ def smaller_requests(session: Session, demand: Demand, fits: Fits) -> Iterator[A
     }
     if not above or not all(above.values()) or any(requests_share(each.requests) or each.numa for each in shapes):
         return
-    change = lambda shape: _requesting(shape, above)  # noqa: E731
+
+    def change(shape: PodShape) -> PodShape:
+        return _requesting(shape, above)
+
     if fits(_with_pods(demand, with_other_pods(session, demand.gang, change))):
         yield advice.RequestLess(above)
 

@@ -29,15 +29,11 @@ MODELS_MAX: Final = 3
 
 
 def returned_nodes(session: Session, demand: Demand, empty: Session | None, fits: Fits) -> Iterator[Action]:
-    """As few as possible of the nodes that are cordoned or faulty now, with what is free there then.
+    """As few as possible of the nodes that are cordoned or faulty now.
 
     `empty` is the session on the cluster that is empty then; None if it is not.
     """
-    back = [
-        ChangedNode(node=state.node.as_available, free=(empty or session).free(name), like=name)
-        for name, state in session.nodes.items()
-        if session.is_out_of_service(name) and _admits(session, demand, state.node.as_available)
-    ]
+    back = out_of_service(session, demand, empty)
     sizes = sorted({min(size, len(back)) for size in (1, RETURNED_MAX)} - {0})
     found = next((back[:size] for size in sizes if fits(back[:size])), None)
     if found is None:
@@ -46,9 +42,23 @@ def returned_nodes(session: Session, demand: Demand, empty: Session | None, fits
         fewer = [other for other in found if other is not each]
         if fewer and fits(fewer):
             found = fewer
-    names = [each.like for each in found]
+    yield bringing_back(session, found)
+
+
+def out_of_service(session: Session, demand: Demand, empty: Session | None) -> list[ChangedNode]:
+    """The nodes that are cordoned or faulty now and would admit pods of the demand, as they are then."""
+    return [
+        ChangedNode(node=state.node.as_available, free=(empty or session).free(name), like=name)
+        for name, state in session.nodes.items()
+        if session.is_out_of_service(name) and _admits(session, demand, state.node.as_available)
+    ]
+
+
+def bringing_back(session: Session, nodes: Sequence[ChangedNode]) -> Action:
+    """The action that returns these nodes."""
+    names = [each.like for each in nodes]
     faulty = tuple(name for name in names if name in session.faults)
-    yield advice.BringBack(cordoned=tuple(name for name in names if name not in faulty), faulty=faulty)
+    return advice.BringBack(cordoned=tuple(name for name in names if name not in faulty), faulty=faulty)
 
 
 def _admits(session: Session, demand: Demand, node: Node) -> bool:
@@ -63,29 +73,29 @@ def _admits(session: Session, demand: Demand, node: Node) -> bool:
 
 def added_nodes(session: Session, demand: Demand, fits: Fits) -> Iterator[Action]:
     """As few as possible copies of an existing node, else of a larger node."""
-    shapes = [batch.pods[0].shape for batch in demand.batches]
-    if session.facts.numa_layouts and any(shape.numa for shape in shapes):
-        return
-    models = _models(session, demand)
-    for size in (NONE, largest(shape.requests for shape in shapes), requested(demand)):
-        for model in models:
-            larger = {name: need for name, need in size.items() if need > model.allocatable.get(name, 0)}
+    for size in (NONE, largest(batch.pods[0].shape.requests for batch in demand.batches), requested(demand)):
+        for model in models(session, demand):
+            larger = beyond(model, size)
             if larger or not size:
-                yield from _fewest_copies(model, larger, demand.count, fits)
+                yield from fewest_copies(model, larger, demand.count, fits)
 
 
-def _models(session: Session, demand: Demand) -> list[Node]:
+def beyond(model: Node, size: Resources) -> Resources:
+    """The amounts that a node of this size must have and the model has not."""
+    return {name: need for name, need in size.items() if need > model.allocatable.get(name, 0)}
+
+
+def models(session: Session, demand: Demand) -> list[Node]:
     """Healthy nodes that admit the pods, one of each kind; those of the largest kinds first."""
+    if session.facts.numa_layouts and any(batch.pods[0].shape.numa for batch in demand.batches):
+        return []
     kinds: dict[object, Node] = {}
-    needs = requested(demand)
+    names = sorted(requested(demand))
     for name, state in session.nodes.items():
-        node = state.node
-        if session.is_out_of_service(name):
-            continue
-        own = {NODE_HOSTNAME}
-        labels = tuple(sorted(pair for pair in node.labels.items() if pair[0] not in own))
-        amounts = tuple(node.allocatable.get(resource, 0) for resource in sorted(needs))
-        kinds.setdefault((labels, node.taints, amounts), node)
+        if not session.is_out_of_service(name):
+            labels = tuple(sorted(pair for pair in state.node.labels.items() if pair[0] != NODE_HOSTNAME))
+            amounts = tuple(state.node.allocatable.get(resource, 0) for resource in names)
+            kinds.setdefault((labels, state.node.taints, amounts), state.node)
     able = [node for node in kinds.values() if _admits(session, demand, node)]
     return sorted(able, key=lambda node: _pods(node, demand), reverse=True)[:MODELS_MAX]
 
@@ -101,24 +111,28 @@ def _pods(node: Node, demand: Demand) -> int:
     )
 
 
-def _fewest_copies(model: Node, larger: Resources, most: int, fits: Fits) -> Iterator[Action]:
-    if not fits(_copies(model, larger, most)):
+def fewest_copies(
+    model: Node, larger: Resources, most: int, fits: Fits
+) -> Iterator[advice.AddNodes]:
+    """As few as possible copies of this node, at most `most`, with at least the amounts in `larger`."""
+    if not fits(copies(model, larger, most)):
         return
     too_few, enough = 0, most
     while enough - too_few > 1:
         middle = (too_few + enough) // 2
-        if fits(_copies(model, larger, middle)):
+        if fits(copies(model, larger, middle)):
             enough = middle
         else:
             too_few = middle
     yield advice.AddNodes(count=enough, like=model.name, at_least=larger)
 
 
-def _copies(model: Node, larger: Resources, count: int) -> list[ChangedNode]:
-    copies = []
+def copies(model: Node, larger: Resources, count: int) -> list[ChangedNode]:
+    """New nodes like this one, with at least the amounts in `larger`."""
+    found = []
     for number in range(count):
         name = NodeName(f"{model.name} copy {number}")
         labels = {**model.labels, NODE_HOSTNAME: name}
         node = replace(model, name=name, labels=labels, allocatable={**model.allocatable, **larger})
-        copies.append(ChangedNode(node=node, free=node.allocatable, like=model.name))
-    return copies
+        found.append(ChangedNode(node=node, free=node.allocatable, like=model.name))
+    return found

@@ -37,9 +37,8 @@ _PARTS: Final[Mapping[Field, str]] = {
 }
 
 
-def fields_of(gang: Gang) -> list[Field]:
-    """The fields that some waiting member has."""
-    shapes = {pod.shape.key: pod.shape for pod in gang.members if pod.is_waiting}.values()
+def fields_of(shapes: Sequence[PodShape]) -> list[Field]:
+    """The fields that some of these pods have."""
     return [field for field, part in _PARTS.items() if any(getattr(shape, part) for shape in shapes)]
 
 

@@ -4,6 +4,9 @@ A demand that does not fit the empty cluster is impossible. A demand that fits o
 for what was relaxed.
 """
 
+from collections import Counter
+from collections.abc import Iterator
+
 from msgspec.structs import replace
 
 from phalanx.actions.demands.demand import Demand, has_affinity_terms
@@ -13,9 +16,11 @@ from phalanx.framework.states import PodState
 from phalanx.model.gangs import Gang, ancestor_chains
 from phalanx.model.gpu_shares import pod_usage, total_usage
 from phalanx.model.memory import Memory
-from phalanx.model.names import NodeName
+from phalanx.model.names import GangId, NodeName
 from phalanx.model.nodes import NodeState
+from phalanx.model.pods import Pod
 from phalanx.model.resources import NONE, Resources, add, subtract
+from phalanx.model.snapshot import PlacedPods
 from phalanx.solver.engine import place
 from phalanx.solver.problem import Placed
 
@@ -28,15 +33,18 @@ class EmptyCluster:
         self._session = session
         self._as_available = as_available
         self._empty: Session | None = None
+        self._last: tuple[GangId, Session] | None = None
 
     def session_for(self, gang: Gang) -> Session:
-        """The cluster on which only staying members of the gang use capacity."""
+        """The cluster in which only staying members of the gang run."""
         usage = _usage_of_members(gang)
-        if usage:
-            return self._emptied(gang, usage)
-        if self._empty is None:
-            self._empty = self._emptied(gang, {})
-        return self._empty
+        if not usage:
+            if self._empty is None:
+                self._empty = self._emptied(gang, {})
+            return self._empty
+        if self._last is None or self._last[0] != gang.id:
+            self._last = (gang.id, self._emptied(gang, usage))
+        return self._last[1]
 
     def _emptied(self, gang: Gang, usage: dict[NodeName, Resources]) -> Session:
         nodes = {
@@ -48,7 +56,7 @@ class EmptyCluster:
             gangs={},
             queue_usage={gang.queue: usage} if usage else {},
             memory=Memory(),
-            placed_pods=(),
+            placed_pods=_placed_members(gang) if self._session.affinity_index is not None else (),
         )
         return Session(snapshot, self._session.config, ignore_faults=self._as_available)
 
@@ -59,10 +67,24 @@ class EmptyCluster:
 
 def _usage_of_members(gang: Gang) -> dict[NodeName, Resources]:
     usage: dict[NodeName, Resources] = {}
+    for pod, node in _staying(gang):
+        usage[node] = add(usage.get(node, NONE), pod_usage(pod))
+    return usage
+
+
+def _placed_members(gang: Gang) -> tuple[PlacedPods, ...]:
+    """The staying members, as affinity terms count them."""
+    counts = Counter((pod.all_labels, pod.shape.anti_affinity, node) for pod, node in _staying(gang))
+    return tuple(
+        PlacedPods(gang.namespace, labels, anti_affinity, {node: count})
+        for (labels, anti_affinity, node), count in counts.items()
+    )
+
+
+def _staying(gang: Gang) -> Iterator[tuple[Pod, NodeName]]:
     for pod in gang.members:
         if pod.node is not None and pod.holds_node and not pod.deleting:
-            usage[pod.node] = add(usage.get(pod.node, NONE), pod_usage(pod))
-    return usage
+            yield pod, pod.node
 
 
 class RelaxedClusters:
