@@ -44,6 +44,7 @@ class _Maker:
         self._levels = random.choice(
             (("zone", "rack", "host"), ("rack", "host"), ("rack",), ("zone", "rack"), ("host",))
         )
+        self._unused = random.choice((ZONE, RACK)) if self._chance(0.06) else ""
         self._free: Usage = {}
         self._labels: dict[str, dict[str, str]] = {}
         self._usable: set[str] = set()
@@ -71,7 +72,7 @@ class _Maker:
         labels[ZONE] = random.choice(("za", "zb") if self._chance(0.5) else ("za",))
         labels[RACK] = labels[ZONE][1] + random.choice(("r1", "r2", "r3"))
         for level in (ZONE, RACK):
-            if self._chance(0.04):
+            if level == self._unused or self._chance(0.04):
                 del labels[level]
         node["metadata"]["labels"] = labels
         amounts = {
@@ -137,7 +138,9 @@ class _Maker:
             "memory": random.choice((3 * GI, 6_000_000_001, 12 * GI)),
             "pods": random.randint(1, 5),
         }
-        return _written({name: amounts[name] for name in random.sample(sorted(amounts), random.randint(1, 2))})
+        return _written(
+            {name: amounts[name] for name in random.sample(sorted(amounts), random.randint(1, 2))}
+        )
 
     # --- running pods ---------------------------------------------------------------------------------------
 
@@ -220,7 +223,9 @@ class _Maker:
         random = self._random
         kind = random.choices(("group", "roles", "subgroups", "label", "pod"), (40, 15, 20, 5, 20))[0]
         if kind == "pod":
-            pod = self._asking_pod(f"{ASKER}-0", self._requests(random.choice((1, 2, 3))), self._restrictions())
+            pod = self._asking_pod(
+                f"{ASKER}-0", self._requests(random.choice((1, 2, 3))), self._restrictions()
+            )
             pod["metadata"]["labels"][QUEUE_LABEL] = random.choice(self._queues)
             return [pod]
         if kind == "label":
@@ -285,7 +290,9 @@ class _Maker:
         random = self._random
         pods: list[Document] = []
         parts: list[Document] = []
-        alike = (self._requests(random.choice((1, 1, 2))), self._restrictions()) if self._chance(0.6) else None
+        alike = (
+            (self._requests(random.choice((1, 1, 2))), self._restrictions()) if self._chance(0.6) else None
+        )
         for name in ("one", "two", "three")[: random.randint(1, 3)]:
             count = random.randint(1, 3)
             part: Document = {"name": name, "minMember": random.randint(1, count)}
@@ -364,7 +371,9 @@ def _pod(name: str, amounts: Amounts, *, node: str = "") -> Document:
     pod = _object("Pod", name, api="v1")
     pod["spec"] = {
         "schedulerName": "phalanx",
-        "containers": [{"name": "main", "resources": {"requests": _written(amounts), "limits": _written(amounts)}}],
+        "containers": [
+            {"name": "main", "resources": {"requests": _written(amounts), "limits": _written(amounts)}}
+        ],
     }
     if node:
         pod["spec"]["nodeName"] = node

@@ -11,10 +11,7 @@ from tests.advice.clusters import (
     ASKER,
     GROUP_LABEL,
     HOST,
-    LEVEL_LABELS,
     MIN_MEMBER_LABEL,
-    ROLE_LABEL,
-    SUBGROUP_LABEL,
     Document,
 )
 from tests.advice.reading import Advice, Amounts
@@ -61,13 +58,9 @@ class _World:
         """The PodGroup of the asker."""
         return self.named("PodGroup", ASKER)
 
-    def asking(self, part: str = "") -> list[Document]:
-        """The waiting pods of the asker, of one role or subgroup."""
-        found = [pod for pod in self.of_kind("Pod") if is_asking(pod) and not is_placed(pod)]
-        of_part = [pod for pod in found if not part or part in _parts_of(pod)]
-        if not of_part:
-            raise NotFollowable(f"no pods of {part}")
-        return of_part
+    def asking(self) -> list[Document]:
+        """The waiting pods of the asker."""
+        return [pod for pod in self.of_kind("Pod") if is_asking(pod) and not is_placed(pod)]
 
 
 def is_asking(pod: Document) -> bool:
@@ -78,12 +71,6 @@ def is_asking(pod: Document) -> bool:
 def is_placed(pod: Document) -> bool:
     """Whether the pod has a node."""
     return bool(pod["spec"].get("nodeName"))
-
-
-def _parts_of(pod: Document) -> set[str]:
-    labels = pod["metadata"]["labels"]
-    names = {labels.get(ROLE_LABEL, ""), labels.get(SUBGROUP_LABEL, "")} - {""}
-    return names | {f"role {name}" for name in names} | {f"subgroup {name}" for name in names}
 
 
 # --- events -------------------------------------------------------------------------------------------------
@@ -194,7 +181,7 @@ def _let_pod_run(world: _World, advice: Advice) -> None:
     world.named("Node", node)
     terms = [
         term
-        for pod in world.asking(advice.role)
+        for pod in world.asking()
         for term in pod["spec"].get("affinity", {}).get("podAffinity", {}).get(_REQUIRED, ())
     ]
     if not terms:
@@ -205,7 +192,11 @@ def _let_pod_run(world: _World, advice: Advice) -> None:
             "apiVersion": "v1",
             "kind": "Pod",
             "metadata": {"name": "selected", "labels": labels},
-            "spec": {"schedulerName": "default-scheduler", "nodeName": node, "containers": [{"name": "main"}]},
+            "spec": {
+                "schedulerName": "default-scheduler",
+                "nodeName": node,
+                "containers": [{"name": "main"}],
+            },
             "status": {"phase": "Running"},
         }
     )
@@ -238,7 +229,24 @@ def _bring_back(world: _World, advice: Advice) -> None:
         node["spec"].pop("unschedulable", None)
         node["status"].pop("conditions", None)
         taints = node["spec"].get("taints", [])
-        node["spec"]["taints"] = [each for each in taints if not each["key"].startswith("node.kubernetes.io/")]
+        node["spec"]["taints"] = [
+            each for each in taints if not each["key"].startswith("node.kubernetes.io/")
+        ]
+
+
+def _label(world: _World, advice: Advice) -> None:
+    """The nodes get the same value of a label that they lack."""
+    (label,) = advice.fields
+    lacking = [node for node in world.of_kind("Node") if label not in node["metadata"]["labels"]]
+    for node in lacking if not advice.names else [world.named("Node", name) for name in advice.names]:
+        if node not in lacking:
+            raise NotFollowable(f"{node['metadata']['name']} has {label}")
+        node["metadata"]["labels"][label] = "new"
+
+
+def _remove_level(world: _World, advice: Advice) -> None:
+    spec = world.named("Topology", advice.names[0])["spec"]
+    spec["levels"] = [level for level in spec["levels"] if level["name"] != advice.level]
 
 
 def _add_nodes(world: _World, advice: Advice) -> None:
@@ -299,12 +307,14 @@ def _lower(world: _World, advice: Advice) -> None:
         raise NotFollowable(f"minMember is {spec['minMember']}")
     spec["minMember"] = advice.count
     for what, name, number in advice.parts:
-        part = next(each for each in spec[f"{'subGroups' if what == 'subgroup' else 'roles'}"] if each["name"] == name)
+        part = next(
+            each for each in spec[f"{'subGroups' if what == 'subgroup' else 'roles'}"] if each["name"] == name
+        )
         part["minMember"] = number
 
 
 def _change_fields(world: _World, advice: Advice) -> None:
-    for pod in world.asking(advice.role):
+    for pod in world.asking():
         for field in advice.fields:
             _change_field(pod["spec"], field)
 
@@ -326,7 +336,7 @@ def _be_preemptible(world: _World, advice: Advice) -> None:
 
 
 def _request(world: _World, advice: Advice) -> None:
-    for pod in world.asking(advice.role):
+    for pod in world.asking():
         resources = pod["spec"]["containers"][0]["resources"]
         for name, text in advice.amounts[0].items():
             for amounts in resources.values():
@@ -344,6 +354,8 @@ _WAYS: Final[dict[str, Callable[[_World, Advice], None]]] = {
     "raise": _raise_limits,
     "back": _bring_back,
     "add nodes": _add_nodes,
+    "label": _label,
+    "remove level": _remove_level,
     "require": _require,
     "prefer": _prefer,
     "require none": _require_none,

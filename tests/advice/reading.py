@@ -24,13 +24,12 @@ class Advice(Struct, frozen=True):
     """For each of the names."""
     level: str = ""
     subgroup: str = ""
-    role: str = ""
     domain: str = ""
     count: int = 0
     parts: tuple[tuple[str, str, int], ...] = ()
     """Minimums of roles and subgroups: what, name, number."""
     fields: tuple[str, ...] = ()
-    """Fields of pods to remove, and taints to tolerate."""
+    """Fields of pods to remove, and taints to tolerate; a label of nodes."""
     is_later: bool = False
     """Whether all running work must end too."""
     steps: tuple["Advice", ...] = ()
@@ -118,7 +117,10 @@ def _pods_fit(match: re.Match[str]) -> Advice:
 
 def _released(match: re.Match[str]) -> Advice:
     """Such as "2 cpu of the limit of queue q and 1 pod of the limit of queue p are released"."""
-    parts = [part.split(" of the ", 1) for part in re.split(r"(?<=\S) and (?=\S+ \S+ of the |\S+ \S+, )", match["limits"])]
+    parts = [
+        part.split(" of the ", 1)
+        for part in re.split(r"(?<=\S) and (?=\S+ \S+ of the |\S+ \S+, )", match["limits"])
+    ]
     return Advice(
         "released",
         names=tuple(limit for _, limit in parts),
@@ -166,7 +168,6 @@ def _lower(match: re.Match[str]) -> Advice:
 
 
 _OF_SUBGROUP = r"(?: for subgroup (?P<subgroup>\S+))?"
-_OF_ROLE = r"(?: of (?P<role>\S+))?"
 
 ACTIONS: Final[Forms] = (
     (
@@ -184,8 +185,8 @@ ACTIONS: Final[Forms] = (
     (r"raise the (?P<limits>.+)", _raise),
     (r"lower minMember to (?P<count>\d+)(?: \((?P<parts>.+)\))?", _lower),
     (
-        rf"(?P<fields>(?:remove|tolerate) .+?){_OF_ROLE}",
-        lambda match: Advice("fields", fields=tuple(_fields(match["fields"])), role=match["role"] or ""),
+        r"(?P<fields>(?:remove (?!level)|tolerate ).+)",
+        lambda match: Advice("fields", fields=tuple(_fields(match["fields"]))),
     ),
     (r"(?P<nodes>(?:uncordon|repair) .+)", lambda match: Advice("back", names=tuple(_nodes(match["nodes"])))),
     (
@@ -197,10 +198,22 @@ ACTIONS: Final[Forms] = (
             amounts=(_amounts(match["least"]),) if match["least"] else (),
         ),
     ),
+    (
+        r"label (?P<nodes>.+) with one value of (?P<label>\S+)",
+        lambda match: Advice(
+            "label",
+            names=() if match["nodes"] == "all nodes that lack it" else tuple(match["nodes"].split(", ")),
+            fields=(match["label"],),
+        ),
+    ),
+    (
+        r"remove level (?P<level>\S+) from Topology (?P<topology>\S+)",
+        lambda match: Advice("remove level", level=match["level"], names=(match["topology"],)),
+    ),
     (r"let the gang be preemptible", lambda match: Advice("preemptible")),
     (
-        rf"request at most (?P<amounts>.+?) per pod{_OF_ROLE}",
-        lambda match: Advice("request", amounts=(_amounts(match["amounts"]),), role=match["role"] or ""),
+        r"request at most (?P<amounts>.+) per pod",
+        lambda match: Advice("request", amounts=(_amounts(match["amounts"]),)),
     ),
 )
 

@@ -77,7 +77,10 @@ def decided(documents: Sequence[Document]) -> tuple[CycleResult, ...]:
 def settled(documents: Sequence[Document], results: Sequence[CycleResult]) -> Iterator[Document]:
     """The manifests after these cycles, without other gangs that wait."""
     nodes = {
-        bind.name: bind.node for result in results for placement in result.placements for bind in placement.binds
+        bind.name: bind.node
+        for result in results
+        for placement in result.placements
+        for bind in placement.binds
     }
     gone = {eviction.name for result in results for eviction in result.evictions}
     for document in documents:
@@ -107,7 +110,9 @@ def trials(refusal: Refusal) -> list[Trial]:
         advices = advice_of(refusal.verdict.next_step)
     except Unreadable as error:
         return [Trial(refusal, refusal.verdict.next_step, None, f"unreadable: {error}")]
-    return [Trial(refusal, refusal.verdict.next_step, advice, _problem(refusal, advice)) for advice in advices]
+    return [
+        Trial(refusal, refusal.verdict.next_step, advice, _problem(refusal, advice)) for advice in advices
+    ]
 
 
 def _problem(refusal: Refusal, advice: Advice) -> str:

@@ -81,7 +81,9 @@ class PodsFit(Struct, frozen=True):
     def text(self) -> str:
         """The amounts alone may be fragmented."""
         pods = formatting.more({PODS: self.count})
-        return f"nodes{in_domain(self.level, self.domain)} fit {pods} (at least {formatting.more(self.least)})"
+        return (
+            f"nodes{in_domain(self.level, self.domain)} fit {pods} (at least {formatting.more(self.least)})"
+        )
 
 
 class Released(Struct, frozen=True):
@@ -207,6 +209,31 @@ class BringBack(Struct, frozen=True):
         return " and ".join(f"{verb} {formatting.listed(nodes)}" for verb, nodes in parts if nodes)
 
 
+class LabelNodes(Struct, frozen=True):
+    """Nodes that lack this label get it, all with the same value; without names all that lack it."""
+
+    label: str
+    nodes: tuple[NodeName, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """As an imperative."""
+        nodes = formatting.listed(self.nodes) or "all nodes that lack it"
+        return f"label {nodes} with one value of {self.label}"
+
+
+class RemoveLevel(Struct, frozen=True):
+    """The Topology has no such level."""
+
+    level: str
+    topology: str
+
+    @property
+    def text(self) -> str:
+        """As an imperative."""
+        return f"remove level {self.level} from Topology {self.topology}"
+
+
 class AddNodes(Struct, frozen=True):
     """So many nodes are added, with labels, taints and allocatable amounts of this one, or larger ones."""
 
@@ -261,6 +288,8 @@ Action = (
     | LowerMinimum
     | ChangePods
     | BringBack
+    | LabelNodes
+    | RemoveLevel
     | AddNodes
     | BePreemptible
     | RequestLess

@@ -58,17 +58,24 @@ class AdviceSearch:
         self._question = question
         self._demand = question.demand
         self._facts = question.facts
+        self._proven = Change(question.demand)
+        """The last change that was proven to help. Each action is found right after its change was proven."""
 
     def find(self) -> Advice:
         """All advice that helps, as far as the trials allow. Several actions together come last."""
-        if not self._question.is_impossible:
-            return self._while_waiting()
-        later = tuple(islice(self._when_impossible(is_empty=True), ACTIONS_MAX))
-        now = tuple(islice(self._when_impossible(is_empty=False), ACTIONS_MAX)) if later else ()
-        if not later:
-            now = self._together(is_empty=False)
-            later = self._together(is_empty=True) if not now else ()
-        return Advice(actions=now, later_actions=tuple(each for each in later if each not in now))
+        return self._when_impossible() if self._question.is_impossible else self._while_waiting()
+
+    def _when_impossible(self) -> Advice:
+        """Actions that make it possible; those that let it start at once come first."""
+        now: list[Action] = []
+        later: list[Action] = []
+        for action in islice(self._all_actions(is_empty=True), ACTIONS_MAX):
+            helps_now = self._helps(replace(self._proven, is_empty=False))
+            (now if helps_now else later).append(action)
+        if not now and not later:
+            now += self._together(is_empty=False)
+            later += self._together(is_empty=True) if not now else ()
+        return Advice(actions=tuple(now), later_actions=tuple(later))
 
     def _while_waiting(self) -> Advice:
         events = tuple(self._events())
@@ -77,20 +84,20 @@ class AdviceSearch:
             actions = tuple(self._added_nodes(is_empty=False)) or self._together(is_empty=False)
         return Advice(events=events, actions=actions)
 
-    def _when_impossible(self, *, is_empty: bool) -> Iterator[Action]:
-        yield from self._actions(is_empty=is_empty)
-        yield from self._added_nodes(is_empty=is_empty)
-
     # --- events ---------------------------------------------------------------------------------------------
 
     def _events(self) -> Iterator[Event]:
+        """The end of all running work comes last: it is shown only if nothing less is known."""
+        found = False
+        for event in (*self._ends(), *islice(self._released(), 1), *self._freed(), *self._selected_pods()):
+            yield event
+            found = True
+        if not found and self._helps(Change(self._demand, is_empty=True)):
+            yield kinds.AllEnd()
+
+    def _ends(self) -> Iterator[Event]:
         if self._question.completions:
             yield kinds.Ends(tuple(holder.name for holder in self._question.completions))
-        yield from islice(self._released(), 1)
-        yield from self._freed()
-        yield from islice(self._selected_pods(), 1)
-        if not self._question.completions and self._helps(Change(self._demand, is_empty=True)):
-            yield kinds.AllEnd()
 
     def _released(self) -> Iterator[Event]:
         for action in self._raised_limits(is_empty=False):
@@ -117,13 +124,16 @@ class AdviceSearch:
     def _selected_pods(self) -> Iterator[Event]:
         """A node on which a pod that the affinity of the gang selects would help."""
         states = [batch.pods[0].shape.affinity_state for batch in self._demand.batches]
-        numbers = sorted({state.affinity for state in states if state is not None and state.affinity is not None})
+        numbers = sorted(
+            {state.affinity for state in states if state is not None and state.affinity is not None}
+        )
         if len(numbers) != 1:
             return
         nodes = sorted(self._session.nodes, key=self._session.facts.faults.__contains__)
         for node in nodes[:ADVISED_PLACES_MAX]:
             if self._helps(Change(self._demand, selected=(numbers[0], node))):
                 yield kinds.SelectedPodRuns(node)
+                return
 
     # --- actions --------------------------------------------------------------------------------------------
 
@@ -137,14 +147,18 @@ class AdviceSearch:
         def fits_with(nodes: Sequence[ChangedNode]) -> bool:
             return self._helps(Change(demand, is_empty=is_empty, nodes=nodes))
 
-        cluster = self._empty.session_for(demand.gang) if is_empty else None
         yield from gang_changes.other_levels(session, demand, fits)
         yield from islice(self._raised_limits(is_empty=is_empty), 1)
         yield from gang_changes.preemptible(demand, fits)
-        yield from node_changes.returned_nodes(session, demand, cluster, fits_with)
+        yield from node_changes.returned_nodes(session, demand, fits_with)
+        yield from node_changes.labelled_nodes(session, demand, fits_with)
         yield from gang_changes.fewer_restrictions(session, demand, fits)
         yield from gang_changes.lower_minimum(demand, self._fitting(is_empty=is_empty), fits)
         yield from gang_changes.smaller_requests(session, demand, fits)
+
+    def _all_actions(self, *, is_empty: bool) -> Iterator[Action]:
+        yield from self._actions(is_empty=is_empty)
+        yield from self._added_nodes(is_empty=is_empty)
 
     def _added_nodes(self, *, is_empty: bool) -> Iterator[Action]:
         def fits_with(nodes: Sequence[ChangedNode]) -> bool:
@@ -155,10 +169,10 @@ class AdviceSearch:
     def _together(self, *, is_empty: bool) -> tuple[Action, ...]:
         """One action that consists of several."""
         gang = self._demand.gang
-        empty = self._empty.session_for(gang) if is_empty else None
-        rules = constraints_of(empty or self._session, gang).rules
-        limits = [rule for rule in rules if isinstance(rule, Budget) and rule.name in self._limits]
-        found = CombinedActions(self._session, self._demand, self._trials, limits, empty).find()
+        session = self._empty.session_for(gang) if is_empty else self._session
+        limits = [rule for rule in constraints_of(session, gang).rules if rule.name in self._limits]
+        budgets = [rule for rule in limits if isinstance(rule, Budget)]
+        found = CombinedActions(self._session, self._demand, self._trials, budgets, is_empty=is_empty).find()
         return (kinds.Together(found),) if found else ()
 
     def _raised_limits(self, *, is_empty: bool) -> Iterator[kinds.RaiseLimits]:
@@ -191,7 +205,10 @@ class AdviceSearch:
         return frozenset(rule.name for rule in rules if isinstance(rule, Budget) and rule.queue is not None)
 
     def _helps(self, change: Change) -> bool:
-        return self._trials.fits(change)
+        helps = self._trials.fits(change)
+        if helps:
+            self._proven = change
+        return helps
 
 
 def _is_fragmented(amounts: Resources) -> bool:

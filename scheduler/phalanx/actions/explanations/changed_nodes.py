@@ -24,9 +24,16 @@ class ChangedNode(Struct, frozen=True):
     """A healthy node: another version of a node of the session, or a new one."""
 
     node: Node
-    free: Resources
     like: NodeName
     """The node of the session that it is a version of, or a copy of."""
+
+    is_new: bool = False
+    """Whether it is an additional node without pods; otherwise as much is free as on the node that it is
+    like."""
+
+    def free(self, session: Session) -> Resources:
+        """The free amounts."""
+        return self.node.allocatable if self.is_new else session.free(self.like)
 
 
 def with_changed_nodes(
@@ -73,7 +80,9 @@ def _without(group: NodeClass, names: frozenset[NodeName]) -> NodeClass:
 def _counting(rule: Rule, changed: Sequence[ChangedNode]) -> Rule:
     if not isinstance(rule, Budget) or rule.nodes is None:
         return rule
-    return replace(rule, nodes=rule.nodes.union(each.node.name for each in changed if each.like in rule.nodes))
+    return replace(
+        rule, nodes=rule.nodes.union(each.node.name for each in changed if each.like in rule.nodes)
+    )
 
 
 def _classes(
@@ -84,7 +93,7 @@ def _classes(
     changed: Sequence[ChangedNode],
 ) -> list[NodeClass]:
     pods = [batch.pods[0] for batch in demand.batches]
-    states = {each.node.name: NodeState(node=each.node, free=each.free) for each in changed}
+    states = {each.node.name: NodeState(node=each.node, free=each.free(session)) for each in changed}
     rejected = [evaluate(states, (), session.hooks.node_filters(pod), ()).rejected for pod in pods]
     projection = projection_for(session, pods)
     most = [
@@ -94,7 +103,7 @@ def _classes(
     found = []
     for each in changed:
         node = each.node
-        free = projection.of_node(states[node.name], each.free)
+        free = projection.of_node(states[node.name], states[node.name].free)
         amounts = zip(problem.resources, most, strict=True)
         found.append(
             NodeClass(

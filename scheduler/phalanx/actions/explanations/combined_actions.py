@@ -52,14 +52,14 @@ class CombinedActions:
     """The search for one demand."""
 
     def __init__(
-        self, session: Session, demand: Demand, trials: Trials, limits: Sequence[Budget], empty: Session | None
+        self, session: Session, demand: Demand, trials: Trials, limits: Sequence[Budget], *, is_empty: bool
     ) -> None:
-        """`empty` is the session on the cluster that is empty then; None if it is not."""
+        """`limits` are those of the demand; `is_empty`: whether all running work has ended."""
         self._session = session
         self._demand = demand
         self._trials = trials
         self._limits = limits
-        self._empty = empty
+        self._is_empty = is_empty
 
     def find(self) -> tuple[Action, ...]:
         """Actions that are enough together; empty if none are found."""
@@ -83,7 +83,7 @@ class CombinedActions:
         if self._limits:
             needed = requested(demand)
             yield Raise({rule.name: _enough(rule, needed) for rule in self._limits})
-        yield from node_changes.out_of_service(session, anywhere, self._empty)[: node_changes.RETURNED_MAX]
+        yield from node_changes.out_of_service(session, anywhere)[: node_changes.RETURNED_MAX]
         yield from restrictions
         yield from map(Prefer, gang_changes.requiring(demand.gang))
         if not demand.gang.disruption.is_preemptible:
@@ -109,7 +109,7 @@ class CombinedActions:
                 nodes.append(part)
             elif isinstance(part, Raise):
                 raised = part.limits
-        return Change(demand, is_empty=self._empty is not None, raised=raised, nodes=nodes)
+        return Change(demand, is_empty=self._is_empty, raised=raised, nodes=nodes)
 
     def _as_actions(self, parts: Sequence[Part]) -> tuple[Action, ...]:
         """The actions of these parts, with amounts; empty if amounts that are enough are not found."""
@@ -133,7 +133,9 @@ class CombinedActions:
         removed = [part for part in parts if isinstance(part, Restriction)]
         actions += [node_changes.bringing_back(self._session, back)] if back else []
         actions += [gang_changes.removal(removed)] if removed else []
-        actions += [gang_changes.preference(gang, part.subgroup) for part in parts if isinstance(part, Prefer)]
+        actions += [
+            gang_changes.preference(gang, part.subgroup) for part in parts if isinstance(part, Prefer)
+        ]
         actions += [advice.BePreemptible() for part in parts if isinstance(part, Preemptible)]
         return tuple(actions)
 

@@ -79,7 +79,6 @@ class CompletionSearch:
         oracle = FeasibilityOracle(self._answers, self._limits, solves=ENDING_SOLVES_MAX)
         return _Search(self._session, self._builder, demand, candidates, oracle).find(missing)
 
-
     def _uncertain_nodes(self, demand: Demand) -> frozenset[NodeName]:
         """Nodes with pods of other schedulers that the demand must be near: their holders are unknown."""
         index = self._session.affinity_index

@@ -153,9 +153,7 @@ def breaker_open(demand: Demand, session: Session) -> Diagnosis:
     )
 
 
-def nodes_unavailable(
-    demand: Demand, session: Session, as_available: Session, advice: Advice
-) -> Diagnosis:
+def nodes_unavailable(demand: Demand, session: Session, as_available: Session, advice: Advice) -> Diagnosis:
     """Would fit the empty cluster if cordoned or faulty nodes came back."""
     found = evidence.of_unavailable_nodes(demand, session, as_available)
     return Diagnosis(

@@ -32,6 +32,21 @@ def exclusion_causes(session: Session, batches: Sequence[Batch]) -> dict[str, li
     return causes
 
 
+def eligible_when_empty(empty: Session, batches: Sequence[Batch]) -> list[Eligibility]:
+    """The eligibility in the empty cluster, where pods that the batches must be near may run anywhere."""
+    return [empty.eligibility(_without_affinity(batch.pods[0])) for batch in batches]
+
+
+def _without_affinity(pod: Pod) -> Pod:
+    """The pod with anti-affinity only."""
+    state = pod.shape.affinity_state
+    if state is None or state.affinity is None:
+        return pod
+    changed = replace(state, affinity=None)
+    key = ShapeKey(f"{state.base_key} {changed}")
+    return replace(pod, shape=replace(pod.shape, key=key, affinity_state=changed))
+
+
 def _excluded_by(session: Session, pod: Pod, part: Mapping[str, object]) -> Eligibility:
     """The nodes that this part of the affinity state excludes, whatever else does."""
     state = pod.shape.affinity_state

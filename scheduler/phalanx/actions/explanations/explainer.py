@@ -164,7 +164,8 @@ def _advised(demand: Demand) -> Hashable:
     """What an advice may depend on beside the problem, so that demands that share it share the advice."""
     gang = demand.gang
     own = gang.id if demand.subgroup_choices or gang.active else ""
-    return (own, gang.kind, gang.min_member, gang.roles, demand.cause)
+    roles = tuple((role.name, role.min_member) for role in gang.roles)
+    return (own, gang.kind, gang.min_member, roles, demand.cause)
 
 
 def _impossible(case: Case) -> Diagnosis:

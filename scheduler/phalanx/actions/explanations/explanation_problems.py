@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from phalanx.actions.demands.demand import Batch, Demand
-from phalanx.actions.explanations.exclusion_causes import exclusion_causes
+from phalanx.actions.explanations.exclusion_causes import eligible_when_empty, exclusion_causes
 from phalanx.actions.explanations.relaxed_clusters import EmptyCluster
 from phalanx.actions.nodes.fullness import Fullness
 from phalanx.actions.nodes.gang_constraints import GangConstraints, constraints_of
@@ -25,6 +25,12 @@ from phalanx.model.resources import Resources
 from phalanx.model.rules import AffinityRule, Rule, SameDomain
 from phalanx.solver.infeasibility.relaxations import Exclusions
 from phalanx.solver.problem import NodeClass, PlacementProblem
+
+_Allowed = tuple[bool, ...]
+"""By batch."""
+
+_Key = tuple[StaticPart, tuple[_Allowed, ...], _Allowed, tuple[Vector, Vector]]
+"""Static part, eligibility by cause, eligibility when empty, and the amounts now and when empty."""
 
 
 class ProblemPair(Struct, frozen=True):
@@ -86,12 +92,14 @@ class ExplanationProblems:
         free, vacant = projection.free(self._session), projection.free(empty)
         parts = static_parts(self._session, self._eligibilities(demand.batches), constraints)
         causes = exclusion_causes(self._session, demand.batches)
+        possible = eligible_when_empty(empty, demand.batches)
         for node, part in parts.items():
             amounts = relevant.of(free(node), vacant(node))
             if amounts is not None:
                 entry = (self._fullness.of(node), node)
                 allowed = tuple([_allowed(node, found) for found in causes.values()])
-                groups.setdefault((part, allowed, amounts), []).append(entry)
+                key = (part, allowed, _allowed(node, possible), amounts)
+                groups.setdefault(key, []).append(entry)
         keys = sorted(groups)
         pairs = [_pair(key, sorted(groups[key])[: demand.count]) for key in keys]
         exclusions = {name: [key[1][index] for key in keys] for index, name in enumerate(causes)}
@@ -101,17 +109,13 @@ class ExplanationProblems:
         return [self._session.eligibility(batch.pods[0]) for batch in batches]
 
 
-def _allowed(node: NodeName, eligibilities: Sequence[Eligibility]) -> tuple[bool, ...]:
+def _allowed(node: NodeName, eligibilities: Sequence[Eligibility]) -> _Allowed:
     return tuple([node not in found.rejected for found in eligibilities])
 
 
 def _is_of_affinity(rule: Rule) -> bool:
     """Whether the rule is about affinity among the pods of the demand, which needs no other pods."""
     return isinstance(rule, AffinityRule) or (isinstance(rule, SameDomain) and rule.fixed)
-
-
-_Key = tuple[StaticPart, tuple[tuple[bool, ...], ...], tuple[Vector, Vector]]
-"""Static part, eligibility by cause, and the amounts now and when empty."""
 
 
 class _RelevantAmounts:
@@ -143,7 +147,7 @@ class _RelevantAmounts:
 
 
 def _pair(key: _Key, entries: list[tuple[Vector, NodeName]]) -> tuple[NodeClass, NodeClass]:
-    (path, eligible, cost, budgets, label_values), (possible, *_), (free, vacant) = key
+    (path, eligible, cost, budgets, label_values), _, possible, (free, vacant) = key
     now = NodeClass(
         path=path,
         free=free,

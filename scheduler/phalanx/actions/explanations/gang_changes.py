@@ -211,10 +211,10 @@ def _intolerable(session: Session, shapes: Sequence[PodShape]) -> list[Taint]:
         for taint in state.node.taints
         if taint.effect != TaintEffect.PREFER_NO_SCHEDULE and not taint.key.startswith(STATE_TAINTS)
     )
-    strict = [
-        taint for taint in counts if not all(tolerates(shape.tolerations, taint) for shape in shapes)
+    strict = [taint for taint in counts if not all(tolerates(shape.tolerations, taint) for shape in shapes)]
+    return sorted(strict, key=lambda taint: (-counts[taint], taint.key, taint.value, taint.effect))[
+        :TAINTS_MAX
     ]
-    return sorted(strict, key=lambda taint: (-counts[taint], taint.key, taint.value, taint.effect))[:TAINTS_MAX]
 
 
 def smaller_requests(session: Session, demand: Demand, fits: Fits) -> Iterator[Action]:
@@ -227,7 +227,11 @@ def smaller_requests(session: Session, demand: Demand, fits: Fits) -> Iterator[A
         for name, amount in shape.requests.items()
         if amount > most.get(name, 0)
     }
-    if not above or not all(above.values()) or any(requests_share(each.requests) or each.numa for each in shapes):
+    if (
+        not above
+        or not all(above.values())
+        or any(requests_share(each.requests) or each.numa for each in shapes)
+    ):
         return
 
     def change(shape: PodShape) -> PodShape:

@@ -9,17 +9,27 @@ from phalanx.actions.demands.demand import Demand, requested
 from phalanx.actions.explanations import advice
 from phalanx.actions.explanations.advice import Action
 from phalanx.actions.explanations.changed_nodes import ChangedNode
+from phalanx.actions.limits import ADVISED_NODES_MAX
 from phalanx.framework.eligibility import evaluate
+from phalanx.framework.nodes.topology import domain_path
 from phalanx.framework.session import Session
+from phalanx.model.gangs import Gang
 from phalanx.model.names import NODE_HOSTNAME, NodeName
 from phalanx.model.nodes import Node
 from phalanx.model.resources import NONE, Resources, largest
+from phalanx.model.snapshot import Level
 
 Fits = Callable[[Sequence[ChangedNode]], bool]
 """Whether the demand would fit with these nodes."""
 
 RETURNED_MAX: Final = 4
 """Nodes that one advice brings back."""
+
+LABELLED_PER_POD: Final = 2
+"""Nodes per pod of the demand that are tried with a label; more would help no more often."""
+
+_NEW_VALUE: Final = "?"
+"""A value that no label has."""
 
 MODELS_MAX: Final = 3
 """Existing nodes, of different kinds, of which copies are tried."""
@@ -28,12 +38,9 @@ MODELS_MAX: Final = 3
 # --- nodes that come back -----------------------------------------------------------------------------------
 
 
-def returned_nodes(session: Session, demand: Demand, empty: Session | None, fits: Fits) -> Iterator[Action]:
-    """As few as possible of the nodes that are cordoned or faulty now.
-
-    `empty` is the session on the cluster that is empty then; None if it is not.
-    """
-    back = out_of_service(session, demand, empty)
+def returned_nodes(session: Session, demand: Demand, fits: Fits) -> Iterator[Action]:
+    """As few as possible of the nodes that are cordoned or faulty now."""
+    back = out_of_service(session, demand)
     sizes = sorted({min(size, len(back)) for size in (1, RETURNED_MAX)} - {0})
     found = next((back[:size] for size in sizes if fits(back[:size])), None)
     if found is None:
@@ -45,10 +52,10 @@ def returned_nodes(session: Session, demand: Demand, empty: Session | None, fits
     yield bringing_back(session, found)
 
 
-def out_of_service(session: Session, demand: Demand, empty: Session | None) -> list[ChangedNode]:
+def out_of_service(session: Session, demand: Demand) -> list[ChangedNode]:
     """The nodes that are cordoned or faulty now and would admit pods of the demand, as they are then."""
     return [
-        ChangedNode(node=state.node.as_available, free=(empty or session).free(name), like=name)
+        ChangedNode(node=state.node.as_available, like=name)
         for name, state in session.nodes.items()
         if session.is_out_of_service(name) and _admits(session, demand, state.node.as_available)
     ]
@@ -66,6 +73,45 @@ def _admits(session: Session, demand: Demand, node: Node) -> bool:
     state = replace(session.nodes[node.name], node=node)
     filters = [session.hooks.node_filters(batch.pods[0]) for batch in demand.batches]
     return any(not evaluate({node.name: state}, (), checks, ()).rejected for checks in filters)
+
+
+# --- labels -------------------------------------------------------------------------------------------------
+
+
+def labelled_nodes(session: Session, demand: Demand, fits: Fits) -> Iterator[Action]:
+    """Nodes that get the label of a level that they lack, or a Topology without this level."""
+    gang, topology = demand.gang, session.topologies.of(demand.gang)
+    required = {gang.topology.required, *(part.required for part in gang.subgroups)} - {None}
+    if topology is None or not required:
+        return
+    depth = max(
+        (number for number, level in enumerate(topology.levels, 1) if level.name in required), default=0
+    )
+    lacking: dict[Level, list[Node]] = {}
+    for name, state in session.nodes.items():
+        path = domain_path(state.node, topology)
+        if len(path) < depth and not session.is_out_of_service(name) and _admits(session, demand, state.node):
+            lacking.setdefault(topology.levels[len(path)], []).append(state.node)
+    for level, nodes in lacking.items():
+        label = level.node_label
+        changed = [_with_label(node, label) for node in nodes[: LABELLED_PER_POD * demand.count]]
+        if fits(changed):
+            yield advice.LabelNodes(label, _names(nodes) if len(nodes) <= ADVISED_NODES_MAX else ())
+            is_unused = not any(label in state.node.labels for state in session.nodes.values())
+            if topology.name and is_unused and level.name not in (*required, *_preferred(gang)):
+                yield advice.RemoveLevel(level.name, topology.name)
+
+
+def _with_label(node: Node, label: str) -> ChangedNode:
+    return ChangedNode(node=replace(node, labels={**node.labels, label: _NEW_VALUE}), like=node.name)
+
+
+def _names(nodes: Sequence[Node]) -> tuple[NodeName, ...]:
+    return tuple(node.name for node in nodes)
+
+
+def _preferred(gang: Gang) -> list[str | None]:
+    return [gang.topology.preferred, *(part.preferred for part in gang.subgroups)]
 
 
 # --- additional nodes ---------------------------------------------------------------------------------------
@@ -104,16 +150,18 @@ def _pods(node: Node, demand: Demand) -> int:
     """How many pods of the batches fit an empty node, each batch alone."""
     return sum(
         min(
-            (node.allocatable.get(name, 0) // need for name, need in batch.pods[0].shape.requests.items() if need),
+            (
+                node.allocatable.get(name, 0) // need
+                for name, need in batch.pods[0].shape.requests.items()
+                if need
+            ),
             default=0,
         )
         for batch in demand.batches
     )
 
 
-def fewest_copies(
-    model: Node, larger: Resources, most: int, fits: Fits
-) -> Iterator[advice.AddNodes]:
+def fewest_copies(model: Node, larger: Resources, most: int, fits: Fits) -> Iterator[advice.AddNodes]:
     """As few as possible copies of this node, at most `most`, with at least the amounts in `larger`."""
     if not fits(copies(model, larger, most)):
         return
@@ -134,5 +182,5 @@ def copies(model: Node, larger: Resources, count: int) -> list[ChangedNode]:
         name = NodeName(f"{model.name} copy {number}")
         labels = {**model.labels, NODE_HOSTNAME: name}
         node = replace(model, name=name, labels=labels, allocatable={**model.allocatable, **larger})
-        found.append(ChangedNode(node=node, free=node.allocatable, like=model.name))
+        found.append(ChangedNode(node=node, like=model.name, is_new=True))
     return found

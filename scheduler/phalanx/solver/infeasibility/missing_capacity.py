@@ -21,6 +21,7 @@ from phalanx.solver.infeasibility.relaxations import NodeCapacity, with_free
 from phalanx.solver.problem import Assignment, NodeClass, Placed, PlacementProblem
 from phalanx.solver.problem_rules import read_rules
 
+
 class MissingCapacity(Struct, frozen=True):
     """Capacity to free on nodes, `amounts` in total, all in `domain` of `level` (empty: anywhere)."""
 
