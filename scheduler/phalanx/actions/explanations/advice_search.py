@@ -6,7 +6,7 @@ the gang, its limits and the nodes. Trials are bounded; what they do not prove i
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from itertools import islice
+from itertools import chain, islice
 from typing import Final
 
 from msgspec import Struct
@@ -19,6 +19,7 @@ from phalanx.actions.explanations.advice import Action, Advice, Event
 from phalanx.actions.explanations.changed_nodes import ChangedNode
 from phalanx.actions.explanations.combined_actions import CombinedActions
 from phalanx.actions.explanations.completions import Completions
+from phalanx.actions.explanations.exclusion_causes import AFFINITY, ANTI_AFFINITY
 from phalanx.actions.explanations.relaxed_clusters import EmptyCluster
 from phalanx.actions.explanations.trials import Change, Trials
 from phalanx.actions.limits import ADVISED_NODES_MAX, ADVISED_PLACES_MAX
@@ -27,9 +28,9 @@ from phalanx.actions.nodes.resource_projection import is_numa_slot
 from phalanx.framework.session import Session
 from phalanx.model.gpu_shares import requests_share
 from phalanx.model.resources import Resources, add
-from phalanx.model.rules import Budget
+from phalanx.model.rules import AffinityRule, Budget, SameDomain, SubgroupRule
 from phalanx.solver.infeasibility.explain import Explanation
-from phalanx.solver.infeasibility.relaxations import NodeCapacity, Raises
+from phalanx.solver.infeasibility.relaxations import CAPACITY, ELIGIBILITY, NodeCapacity
 
 ACTIONS_MAX: Final = 3
 """Actions in one sentence, the best ones."""
@@ -55,21 +56,23 @@ class AdviceSearch:
         self._session = session
         self._empty = empty
         self._trials = trials
-        self._question = question
         self._demand = question.demand
         self._facts = question.facts
+        self._completions = question.completions
+        self._is_empty = question.is_impossible
+        self._conflict = _conflict(session, question)
         self._proven = Change(question.demand)
         """The last change that was proven to help. Each action is found right after its change was proven."""
 
     def find(self) -> Advice:
         """All advice that helps, as far as the trials allow. Several actions together come last."""
-        return self._when_impossible() if self._question.is_impossible else self._while_waiting()
+        return self._when_impossible() if self._is_empty else self._while_waiting()
 
     def _when_impossible(self) -> Advice:
         """Actions that make it possible; those that let it start at once come first."""
         now: list[Action] = []
         later: list[Action] = []
-        for action in islice(self._all_actions(is_empty=True), ACTIONS_MAX):
+        for action in islice(chain(self._actions(), self._added_nodes()), ACTIONS_MAX):
             helps_now = self._helps(replace(self._proven, is_empty=False))
             (now if helps_now else later).append(action)
         if not now and not later:
@@ -79,9 +82,9 @@ class AdviceSearch:
 
     def _while_waiting(self) -> Advice:
         events = tuple(self._events())
-        actions = tuple(islice(self._actions(is_empty=False), ACTIONS_MAX))
+        actions = tuple(islice(self._actions(), ACTIONS_MAX))
         if not actions and all(isinstance(event, kinds.AllEnd) for event in events):
-            actions = tuple(self._added_nodes(is_empty=False)) or self._together(is_empty=False)
+            actions = tuple(self._added_nodes()) or self._together(is_empty=False)
         return Advice(events=events, actions=actions)
 
     # --- events ---------------------------------------------------------------------------------------------
@@ -96,11 +99,11 @@ class AdviceSearch:
             yield kinds.AllEnd()
 
     def _ends(self) -> Iterator[Event]:
-        if self._question.completions:
-            yield kinds.Ends(tuple(holder.name for holder in self._question.completions))
+        if self._completions:
+            yield kinds.Ends(tuple(holder.name for holder in self._completions))
 
     def _released(self) -> Iterator[Event]:
-        for action in self._raised_limits(is_empty=False):
+        for action in self._raised_limits():
             yield kinds.Released(action.limits)
 
     def _freed(self) -> Iterator[Event]:
@@ -137,34 +140,34 @@ class AdviceSearch:
 
     # --- actions --------------------------------------------------------------------------------------------
 
-    def _actions(self, *, is_empty: bool) -> Iterator[Action]:
-        """Actions for the cluster as it is, or when it is empty; not yet more nodes."""
-        session, demand = self._session, self._demand
+    def _actions(self) -> Iterator[Action]:
+        """Actions that relax a part of the conflict; not yet more nodes."""
+        session, demand, conflict = self._session, self._demand, self._conflict
+        if conflict.has_levels:
+            yield from gang_changes.other_levels(session, demand, self._fits)
+        if conflict.has_limits:
+            yield from islice(self._raised_limits(), 1)
+            yield from gang_changes.preemptible(demand, self._fits)
+        if conflict.is_about_nodes:
+            yield from node_changes.returned_nodes(session, demand, self._fits_with)
+        if conflict.has_levels:
+            yield from node_changes.labelled_nodes(session, demand, self._fits_with)
+        if conflict.has_ineligible_nodes:
+            yield from gang_changes.fewer_restrictions(session, demand, self._fits)
+        if self._facts is not None:
+            yield from gang_changes.lower_minimum(demand, self._facts.most, self._fits)
+        if conflict.is_about_requests:
+            yield from gang_changes.smaller_requests(session, demand, self._fits)
 
-        def fits(changed: Demand) -> bool:
-            return self._helps(Change(changed, is_empty=is_empty))
+    def _added_nodes(self) -> Iterator[Action]:
+        if self._conflict.is_about_nodes:
+            yield from islice(node_changes.added_nodes(self._session, self._demand, self._fits_with), 1)
 
-        def fits_with(nodes: Sequence[ChangedNode]) -> bool:
-            return self._helps(Change(demand, is_empty=is_empty, nodes=nodes))
+    def _fits(self, changed: Demand) -> bool:
+        return self._helps(Change(changed, is_empty=self._is_empty))
 
-        yield from gang_changes.other_levels(session, demand, fits)
-        yield from islice(self._raised_limits(is_empty=is_empty), 1)
-        yield from gang_changes.preemptible(demand, fits)
-        yield from node_changes.returned_nodes(session, demand, fits_with)
-        yield from node_changes.labelled_nodes(session, demand, fits_with)
-        yield from gang_changes.fewer_restrictions(session, demand, fits)
-        yield from gang_changes.lower_minimum(demand, self._fitting(is_empty=is_empty), fits)
-        yield from gang_changes.smaller_requests(session, demand, fits)
-
-    def _all_actions(self, *, is_empty: bool) -> Iterator[Action]:
-        yield from self._actions(is_empty=is_empty)
-        yield from self._added_nodes(is_empty=is_empty)
-
-    def _added_nodes(self, *, is_empty: bool) -> Iterator[Action]:
-        def fits_with(nodes: Sequence[ChangedNode]) -> bool:
-            return self._helps(Change(self._demand, is_empty=is_empty, nodes=nodes))
-
-        yield from islice(node_changes.added_nodes(self._session, self._demand, fits_with), 1)
+    def _fits_with(self, nodes: Sequence[ChangedNode]) -> bool:
+        return self._helps(Change(self._demand, is_empty=self._is_empty, nodes=nodes))
 
     def _together(self, *, is_empty: bool) -> tuple[Action, ...]:
         """One action that consists of several."""
@@ -175,28 +178,12 @@ class AdviceSearch:
         found = CombinedActions(self._session, self._demand, self._trials, budgets, is_empty=is_empty).find()
         return (kinds.Together(found),) if found else ()
 
-    def _raised_limits(self, *, is_empty: bool) -> Iterator[kinds.RaiseLimits]:
+    def _raised_limits(self) -> Iterator[kinds.RaiseLimits]:
         """Raises of limits of queues; what other rules leave cannot be raised by an amount."""
-        for raised in self._raises(is_empty=is_empty):
-            if self._limits.issuperset(raised) and self._helps(
-                Change(self._demand, is_empty=is_empty, raised=raised)
-            ):
+        for raised in self._facts.raised if self._facts is not None else ():
+            change = Change(self._demand, is_empty=self._is_empty, raised=raised)
+            if self._limits.issuperset(raised) and self._helps(change):
                 yield kinds.RaiseLimits(raised)
-
-    def _raises(self, *, is_empty: bool) -> Sequence[Raises]:
-        if self._facts is None or not self._limits:
-            return ()
-        if is_empty is self._question.is_impossible:
-            return self._facts.raised
-        return self._trials.raised_budgets(Change(self._demand, is_empty=is_empty))
-
-    def _fitting(self, *, is_empty: bool) -> Sequence[int]:
-        """The pods of each batch that fit together."""
-        if self._facts is None:
-            return (0,) * len(self._demand.batches)
-        if is_empty is self._question.is_impossible:
-            return self._facts.most
-        return self._trials.most(Change(self._demand, is_empty=is_empty))
 
     @cached_property
     def _limits(self) -> frozenset[str]:
@@ -209,6 +196,40 @@ class AdviceSearch:
         if helps:
             self._proven = change
         return helps
+
+
+class _Conflict(Struct, frozen=True):
+    """What the conflict is about. An action helps only if it relaxes a part of the conflict."""
+
+    has_levels: bool = True
+    has_limits: bool = True
+    has_ineligible_nodes: bool = True
+    is_about_nodes: bool = True
+    is_about_requests: bool = True
+
+
+def _conflict(session: Session, question: Question) -> _Conflict:
+    facts = question.facts
+    if facts is None:
+        return _Conflict(has_levels=False, has_limits=False, is_about_requests=False)
+    if not facts.irreducible or not facts.conflict:
+        return _Conflict()
+    rules = [
+        rule for rule in constraints_of(session, question.demand.gang).rules if rule.name in facts.conflict
+    ]
+    limits = [rule for rule in rules if isinstance(rule, Budget)]
+    about_affinity = any(
+        isinstance(rule, AffinityRule) or (isinstance(rule, SameDomain) and rule.fixed) for rule in rules
+    )
+    has_capacity = CAPACITY in facts.conflict
+    causes = {ELIGIBILITY, AFFINITY, ANTI_AFFINITY}
+    return _Conflict(
+        has_levels=any(isinstance(rule, SameDomain | SubgroupRule) for rule in rules),
+        has_limits=bool(limits),
+        has_ineligible_nodes=about_affinity or not causes.isdisjoint(facts.conflict),
+        is_about_nodes=len(facts.conflict) > sum(rule.nodes is None for rule in limits),
+        is_about_requests=has_capacity or bool(limits),
+    )
 
 
 def _is_fragmented(amounts: Resources) -> bool:

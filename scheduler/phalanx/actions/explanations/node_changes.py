@@ -1,17 +1,18 @@
 """Changes of nodes that let a gang start: nodes that come back into service, and additional nodes."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from heapq import nlargest
 from typing import Final
 
 from msgspec.structs import replace
 
-from phalanx.actions.demands.demand import Demand, requested
+from phalanx.actions.demands.demand import Demand, requested, without_affinity_terms
 from phalanx.actions.explanations import advice
 from phalanx.actions.explanations.advice import Action
 from phalanx.actions.explanations.changed_nodes import ChangedNode
 from phalanx.actions.limits import ADVISED_NODES_MAX
 from phalanx.framework.eligibility import evaluate
-from phalanx.framework.nodes.topology import domain_path
+from phalanx.framework.nodes.topology import Path, domain_path
 from phalanx.framework.session import Session
 from phalanx.model.gangs import Gang
 from phalanx.model.names import NODE_HOSTNAME, NodeName
@@ -88,10 +89,11 @@ def labelled_nodes(session: Session, demand: Demand, fits: Fits) -> Iterator[Act
         (number for number, level in enumerate(topology.levels, 1) if level.name in required), default=0
     )
     lacking: dict[Level, list[Node]] = {}
-    for name, state in session.nodes.items():
-        path = domain_path(state.node, topology)
-        if len(path) < depth and not session.is_out_of_service(name) and _admits(session, demand, state.node):
-            lacking.setdefault(topology.levels[len(path)], []).append(state.node)
+    for name in session.facts.open_nodes:
+        node = session.nodes[name].node
+        path = domain_path(node, topology)
+        if len(path) < depth and _admits(session, demand, node):
+            lacking.setdefault(topology.levels[len(path)], []).append(node)
     for level, nodes in lacking.items():
         label = level.node_label
         changed = [_with_label(node, label) for node in nodes[: LABELLED_PER_POD * demand.count]]
@@ -119,8 +121,9 @@ def _preferred(gang: Gang) -> list[str | None]:
 
 def added_nodes(session: Session, demand: Demand, fits: Fits) -> Iterator[Action]:
     """As few as possible copies of an existing node, else of a larger node."""
+    found = models(session, demand)
     for size in (NONE, largest(batch.pods[0].shape.requests for batch in demand.batches), requested(demand)):
-        for model in models(session, demand):
+        for model in found:
             larger = beyond(model, size)
             if larger or not size:
                 yield from fewest_copies(model, larger, demand.count, fits)
@@ -132,18 +135,33 @@ def beyond(model: Node, size: Resources) -> Resources:
 
 
 def models(session: Session, demand: Demand) -> list[Node]:
-    """Healthy nodes that admit the pods, one of each kind; those of the largest kinds first."""
-    if session.facts.numa_layouts and any(batch.pods[0].shape.numa for batch in demand.batches):
+    """Healthy nodes that admit the pods, one of each kind; those of the largest kinds first.
+
+    A kind has the same domains and amounts. Other pods are ignored: they are not near a new node.
+    """
+    batches = [without_affinity_terms(batch) for batch in demand.batches]
+    if session.facts.numa_layouts and any(batch.pods[0].shape.numa for batch in batches):
         return []
-    kinds: dict[object, Node] = {}
+    eligibilities = [session.eligibility(batch.pods[0]) for batch in batches]
     names = sorted(requested(demand))
-    for name, state in session.nodes.items():
-        if not session.is_out_of_service(name):
-            labels = tuple(sorted(pair for pair in state.node.labels.items() if pair[0] != NODE_HOSTNAME))
-            amounts = tuple(state.node.allocatable.get(resource, 0) for resource in names)
-            kinds.setdefault((labels, state.node.taints, amounts), state.node)
-    able = [node for node in kinds.values() if _admits(session, demand, node)]
-    return sorted(able, key=lambda node: _pods(node, demand), reverse=True)[:MODELS_MAX]
+    paths = _paths(session, demand.gang)
+    kinds: dict[object, Node] = {}
+    for name in session.facts.open_nodes:
+        if any(name not in found.rejected for found in eligibilities):
+            node = session.nodes[name].node
+            amounts = tuple([node.allocatable.get(resource, 0) for resource in names])
+            kinds.setdefault((paths.get(name), amounts), node)
+    return nlargest(MODELS_MAX, kinds.values(), key=lambda node: _pods(node, demand))
+
+
+def _paths(session: Session, gang: Gang) -> Mapping[NodeName, Path]:
+    """The domains of nodes, without levels whose domains are single nodes."""
+    topology = session.topologies.of(gang)
+    if topology is None:
+        return {}
+    own = [number for number, level in enumerate(topology.levels) if level.node_label == NODE_HOSTNAME]
+    depth = own[0] if own else len(topology.levels)
+    return {name: path[:depth] for name, path in session.topologies.paths(topology).items()}
 
 
 def _pods(node: Node, demand: Demand) -> int:

@@ -16,10 +16,11 @@ from phalanx.actions.problems.capacity_holders import CapacityHolder
 from phalanx.actions.problems.problem_builder import ProblemBuilder
 from phalanx.framework.session import Session
 from phalanx.framework.statement import Statement, Usage
+from phalanx.model.gangs import Gang
 from phalanx.model.names import NodeName, ShapeKey
 from phalanx.model.pods import AffinityState, Pod, PodShape
 from phalanx.model.resources import NONE
-from phalanx.solver.infeasibility.explain import largest_fit, raised_budgets
+from phalanx.solver.infeasibility.explain import raised_budgets
 from phalanx.solver.infeasibility.feasibility import FeasibilityOracle, feasibility_problem
 from phalanx.solver.infeasibility.relaxations import Raises, with_raised_budgets
 from phalanx.solver.problem import PlacementProblem
@@ -47,52 +48,58 @@ class Change(Struct, frozen=True):
     """The number of affinity terms that select a further pod, and its node."""
 
 
-class Trials:
-    """The trials of one explanation."""
+class TrialProblems:
+    """Builds the problems of changed demands of one session, as allocation would build them."""
 
-    def __init__(self, session: Session, empty: EmptyCluster, oracle: FeasibilityOracle) -> None:
+    def __init__(self, session: Session, empty: EmptyCluster) -> None:
         self._session = session
         self._empty = empty
-        self._oracle = oracle
-        self._builders: dict[int, tuple[Session, ProblemBuilder]] = {}
+        self._builder = ProblemBuilder(session, may_grow=True)
+        self._when_empty: tuple[Session, ProblemBuilder] | None = None
 
-    @property
-    def are_left(self) -> bool:
-        """Whether another trial is allowed."""
-        return self._oracle.solves_left > 0
-
-    def fits(self, change: Change) -> bool:
-        """Whether the demand is proven to fit after the change."""
-        if not self.are_left or self._session.hooks.check_gang(change.demand.gang) is not None:
-            return False
-        problem = with_raised_budgets(self._problem(change), change.raised)
-        return self._oracle.fits(feasibility_problem(problem)) is True
-
-    def raised_budgets(self, change: Change) -> tuple[Raises, ...]:
-        """Raises of budgets that let the demand fit."""
-        return raised_budgets(feasibility_problem(self._problem(change)), self._oracle)
-
-    def most(self, change: Change) -> tuple[int, ...]:
-        """The pods of each batch that fit together."""
-        return largest_fit(feasibility_problem(self._problem(change)), self._oracle).minimums
-
-    def _problem(self, change: Change) -> PlacementProblem:
+    def build(self, change: Change) -> PlacementProblem:
+        """The problem after the change, without raises of limits."""
         demand = change.demand
         session = self._empty.session_for(demand.gang) if change.is_empty else self._session
         with session.statement() as statement:
-            _apply(statement, change, session)
-            problem = self._builder(session).build_problem(demand).problem
+            _apply(statement, change)
+            problem = self._builder_of(session).build_problem(demand).problem
             problem = with_changed_nodes(problem, demand, session, change.nodes)
             statement.roll_back()
         return problem
 
-    def _builder(self, session: Session) -> ProblemBuilder:
-        if id(session) not in self._builders:
-            self._builders[id(session)] = (session, ProblemBuilder(session, may_grow=True))
-        return self._builders[id(session)][1]
+    def objects_to(self, gang: Gang) -> bool:
+        """Whether the changed gang would not be tried."""
+        return self._session.hooks.check_gang(gang) is not None
+
+    def _builder_of(self, session: Session) -> ProblemBuilder:
+        if session is self._session:
+            return self._builder
+        if self._when_empty is None or self._when_empty[0] is not session:
+            self._when_empty = (session, ProblemBuilder(session, may_grow=True))
+        return self._when_empty[1]
 
 
-def _apply(statement: Statement, change: Change, session: Session) -> None:
+class Trials:
+    """The trials of one explanation, as many as the oracle has solves."""
+
+    def __init__(self, problems: TrialProblems, oracle: FeasibilityOracle) -> None:
+        self._problems = problems
+        self._oracle = oracle
+
+    def fits(self, change: Change) -> bool:
+        """Whether the demand is proven to fit after the change."""
+        if not self._oracle.solves_left or self._problems.objects_to(change.demand.gang):
+            return False
+        problem = with_raised_budgets(self._problems.build(change), change.raised)
+        return self._oracle.fits(feasibility_problem(problem)) is True
+
+    def raised_budgets(self, change: Change) -> tuple[Raises, ...]:
+        """Raises of budgets, each of which lets the demand fit after the change."""
+        return raised_budgets(feasibility_problem(self._problems.build(change)), self._oracle)
+
+
+def _apply(statement: Statement, change: Change) -> None:
     for holder in change.ended:
         statement.assume_ended(queue=holder.queue, used=holder.used, booked=holder.booked, gone=holder.pods)
     if change.freed:

@@ -88,13 +88,15 @@ def explain(
     vacant = _where_eligible(core, feasibility_problem(empty)) if empty is not None else None
     most = largest_fit(core, oracle)
     conflict, irreducible = _conflict(core, oracle, exclusions or causes_of(core))
+    is_limited = any(isinstance(rule, Budget) and rule.name in conflict for rule in core.rules)
+    is_full = CAPACITY in conflict
     return Explanation(
         most=most.minimums,
         most_proven=most.proven,
         conflict=conflict,
         irreducible=irreducible,
-        raised=raised_budgets(core, oracle),
-        missing=_missing(core, vacant, most, oracle) if vacant is not None else None,
+        raised=raised_budgets(core, oracle) if is_limited else (),
+        missing=_missing(core, vacant, most, oracle) if vacant is not None and is_full else None,
         best_domain=_domain(core, most.assignments),
     )
 
