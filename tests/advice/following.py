@@ -63,9 +63,9 @@ class _World:
         return [pod for pod in self.of_kind("Pod") if is_asking(pod) and not is_placed(pod)]
 
 
-def is_asking(pod: Document) -> bool:
-    """Whether the pod is a member of the gang that asks."""
-    return pod["metadata"]["name"].startswith(f"{ASKER}-")
+def is_asking(document: Document) -> bool:
+    """Whether this is a pod of the gang that asks."""
+    return document["kind"] == "Pod" and document["metadata"]["name"].startswith(f"{ASKER}-")
 
 
 def is_placed(pod: Document) -> bool:
@@ -109,7 +109,7 @@ def _end_all(world: _World, advice: Advice) -> None:
 
 def _free(world: _World, advice: Advice) -> None:
     for name, amounts in zip(advice.names, advice.amounts, strict=True):
-        _raise_amounts(world.named("Node", name)["status"]["allocatable"], amounts)
+        raise_amounts(world.named("Node", name)["status"]["allocatable"], amounts)
 
 
 def _let_pods_fit(world: _World, advice: Advice) -> None:
@@ -121,7 +121,7 @@ def _let_pods_fit(world: _World, advice: Advice) -> None:
     world.random.shuffle(nodes)
     for node in nodes:
         empty = {name: quantity(text) for name, text in node["status"]["allocatable"].items()}
-        used = _used_on(world, node["metadata"]["name"])
+        used = used_on(world.documents, node["metadata"]["name"])
         free = {name: amount - used.get(name, 0) for name, amount in empty.items()}
         now, most = _how_many(needs, free), _how_many(needs, empty)
         more = min(left, most - now)
@@ -131,7 +131,7 @@ def _let_pods_fit(world: _World, advice: Advice) -> None:
         for name, need in needs.items():
             lacking = need * (now + more) - free.get(name, 0)
             if lacking > 0:
-                _raise_amounts(node["status"]["allocatable"], {name: str(lacking)})
+                raise_amounts(node["status"]["allocatable"], {name: str(lacking)})
     if left:
         raise NotFollowable(f"the nodes cannot fit {left} more pods")
 
@@ -162,10 +162,11 @@ def _may_use(pod: Document, node: Document) -> bool:
     return (labels.get(rule["key"]) in rule["values"]) == (rule["operator"] == "In")
 
 
-def _used_on(world: _World, node: str) -> dict[str, Fraction]:
+def used_on(documents: Sequence[Document], node: str) -> dict[str, Fraction]:
+    """The amounts that pods use on the node."""
     used: dict[str, Fraction] = {}
-    for pod in world.of_kind("Pod"):
-        if pod["spec"].get("nodeName") == node:
+    for pod in documents:
+        if pod["kind"] == "Pod" and pod["spec"].get("nodeName") == node:
             for name, amount in {**_requests(pod), "pods": Fraction(1)}.items():
                 used[name] = used.get(name, Fraction(0)) + amount
     return used
@@ -200,7 +201,7 @@ def _let_pod_run(world: _World, advice: Advice) -> None:
             "status": {"phase": "Running"},
         }
     )
-    _raise_amounts(world.named("Node", node)["status"]["allocatable"], {"pods": "1"})
+    raise_amounts(world.named("Node", node)["status"]["allocatable"], {"pods": "1"})
 
 
 # --- changes of queues and nodes ----------------------------------------------------------------------------
@@ -220,7 +221,7 @@ def _raise_limits(world: _World, advice: Advice) -> None:
         limits = spec.get(match[1], {})
         if missing := set(amounts) - set(limits):
             raise NotFollowable(f"{name} does not limit {missing}")
-        _raise_amounts(limits, amounts)
+        raise_amounts(limits, amounts)
 
 
 def _bring_back(world: _World, advice: Advice) -> None:
@@ -397,7 +398,8 @@ def _written(name: str, amount: Fraction) -> str:
     return str(-(-amount // 1))
 
 
-def _raise_amounts(there: Document, amounts: Amounts) -> None:
+def raise_amounts(there: Document, amounts: Amounts) -> None:
+    """Add amounts to those of a document."""
     for name, text in amounts.items():
         total = quantity(there.get(name, "0")) + (Fraction(text) if "/" in text else quantity(text))
         there[name] = _written(name, total)

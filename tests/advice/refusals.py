@@ -9,7 +9,7 @@ from typing import Final
 from msgspec import Struct
 from phalanx.cli.manifests.read import read_manifests
 from phalanx.cli.static_cluster import StaticCluster, run_until_stable
-from phalanx.framework.config import SchedulerConfig
+from phalanx.framework.config import ActionName, SchedulerConfig
 from phalanx.model.decisions import CycleResult
 from phalanx.model.reasons import Verdict
 
@@ -18,6 +18,9 @@ from tests.advice.following import NotFollowable, followed, is_asking, is_placed
 from tests.advice.reading import Advice, Unreadable, advice_of
 
 CONFIG: Final = SchedulerConfig()
+WITHOUT_EVICTIONS: Final = SchedulerConfig(actions=(ActionName.RELEASE, ActionName.RECOVER))
+"""An advice must let the gang start without evictions for it."""
+
 _GROUPS: Final = (f"default/{ASKER}", f"default/{ASKER}-0")
 
 
@@ -63,14 +66,14 @@ def verdict_of(results: Sequence[CycleResult]) -> Verdict | None:
     return next((verdict for verdict in results[-1].verdicts if verdict.group in _GROUPS), None)
 
 
-def decided(documents: Sequence[Document]) -> tuple[CycleResult, ...]:
+def decided(documents: Sequence[Document], config: SchedulerConfig = CONFIG) -> tuple[CycleResult, ...]:
     """The cycles that `phalanx decide` runs on these manifests."""
     with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
         json.dump({"apiVersion": "v1", "kind": "List", "items": documents}, file)
         file.flush()
         manifests = read_manifests([str(Path(file.name))])
     now = int(manifests.latest.timestamp() * 1000)
-    results, _ = run_until_stable(StaticCluster(manifests.objects, config=CONFIG, now=now), CONFIG)
+    results, _ = run_until_stable(StaticCluster(manifests.objects, config=config, now=now), config)
     return results
 
 
@@ -95,10 +98,10 @@ def settled(documents: Sequence[Document], results: Sequence[CycleResult]) -> It
 
 
 def is_helped(documents: Sequence[Document]) -> bool:
-    """Whether members of the asker get nodes."""
+    """Whether members of the asker get nodes without evictions."""
     return any(
         bind.name.startswith(f"{ASKER}-")
-        for result in decided(documents)
+        for result in decided(documents, WITHOUT_EVICTIONS)
         for placement in result.placements
         for bind in placement.binds
     )

@@ -171,7 +171,7 @@ class _Search:
         return self._sufficient_set(missing)
 
     def _order(self, holder: CapacityHolder, domain: Path) -> tuple[bool, int, bool, Cost]:
-        """Those that repel the demand, or that it avoids, then the smallest in the domain that lacks least."""
+        """Those that repel the demand or that it avoids, then the smallest in the domain that lacks least."""
         return (not self._repels(holder), holder.cost[0], not self._is_in(holder, domain), holder.cost)
 
     def _repels(self, holder: CapacityHolder) -> bool:

@@ -19,7 +19,7 @@ from phalanx.limits import CAPACITY_HOLD_MS
 from phalanx.model.gpu_shares import requests_share
 from phalanx.model.nodes import TOPOLOGY_UNKNOWN
 from phalanx.model.reasons import NODES, Evidence, Reason
-from phalanx.model.rules import AffinityRule, Budget, SameDomain, SubgroupRule
+from phalanx.model.rules import Budget, SameDomain, SubgroupRule
 from phalanx.solver.infeasibility.explain import Explanation
 from phalanx.solver.problem import PlacementProblem
 
@@ -226,21 +226,21 @@ def no_domain(case: Case, rule: SameDomain) -> Diagnosis:
     )
 
 
-def above_rule(case: Case, rule: SubgroupRule | AffinityRule) -> Diagnosis:
+def above_rule(case: Case, name: str) -> Diagnosis:
     """A rule of some pods is infeasible even if the cluster is empty."""
     return Diagnosis(
         reason=Reason.ABOVE_DOMAIN_CAPACITY,
-        message=f"{rule.name} is infeasible even in the empty cluster: {case.fit_of_all} fit",
+        message=f"{name} is infeasible even in the empty cluster: {case.fit_of_all} fit",
         evidence=(*_conflict(case), *_without_domain(case), *evidence.of_nodes(case.demand, case.session)),
         advice=case.advice,
     )
 
 
-def no_subgroup_domain(case: Case, rule: SubgroupRule) -> Diagnosis:
+def no_rule(case: Case, name: str) -> Diagnosis:
     """Fits without the rule of a subgroup, but not with it now."""
     return Diagnosis(
         reason=Reason.NO_DOMAIN_FITS,
-        message=f"{rule.name} is infeasible now: {case.fit_of_all} fit",
+        message=f"{name} is infeasible now: {case.fit_of_all} fit",
         evidence=(
             *_conflict(case),
             *_without_domain(case),

@@ -30,11 +30,11 @@ from phalanx.framework.session import Session
 from phalanx.limits import EXPLANATION_DETERMINISTIC_LIMIT
 from phalanx.model.names import GangId
 from phalanx.model.reasons import Category, Reason
-from phalanx.model.rules import AffinityRule, Budget, PodAffinityRule, SameDomain, SubgroupRule
+from phalanx.model.rules import Budget, PodAntiAffinityRule, Rule, SameDomain
 from phalanx.solver.answer_cache import AnswerCache
 from phalanx.solver.infeasibility.explain import explain, fits_when_empty, place_when_empty
 from phalanx.solver.infeasibility.feasibility import FeasibilityOracle
-from phalanx.solver.infeasibility.relaxations import CAPACITY
+from phalanx.solver.infeasibility.obstacles import Obstacle, obstacle_of
 from phalanx.solver.problem import Placed, SolveLimits
 
 _ABOUT_CAPACITY: Final = (Reason.INSUFFICIENT_CAPACITY, Reason.NO_DOMAIN_FITS)
@@ -132,7 +132,12 @@ class Explainer:
             advice = self._advice(Question(demand, facts=None, is_impossible=True))
             return diagnoses.no_eligible_node(demand, nowhere, self._session, advice)
         if does_fit_empty is False:
-            facts = explain(problems.empty, limits=_LIMITS, answers=self._answers)
+            facts = explain(
+                problems.empty,
+                exclusions=problems.exclusions_when_empty,
+                limits=_LIMITS,
+                answers=self._answers,
+            )
             advice = self._advice(Question(demand, facts, is_impossible=True))
             return _impossible(Case(demand, problems.empty, facts, self._session, advice=advice))
         return self._diagnose_waiting(demand, problems, protected)
@@ -170,65 +175,46 @@ def _advised(demand: Demand) -> Hashable:
 
 
 def _impossible(case: Case) -> Diagnosis:
-    rule = _dominant_rule(case)
+    rule = _named_rule(case)
     if isinstance(rule, Budget):
         return diagnoses.above_queue_limit(case, rule)
+    if case.facts.obstacle is Obstacle.AFFINITY:
+        return diagnoses.above_rule(case, _affinity(case)[1])
     if isinstance(rule, SameDomain):
         return diagnoses.above_domain(case, rule)
-    if rule is not None:
-        return diagnoses.above_rule(case, rule)
-    return diagnoses.above_cluster(case)
+    return diagnoses.above_rule(case, rule.name) if rule is not None else diagnoses.above_cluster(case)
 
 
 def _waiting(case: Case) -> Diagnosis:
-    rule = _dominant_rule(case)
+    rule = _named_rule(case)
     if isinstance(rule, Budget):
         cells = case.session.cells.named_by(rule.name)
         return diagnoses.cells_reserved(case, cells) if cells else diagnoses.queue_limit(case, rule)
-    affinity = _affinity_in_conflict(case)
-    if affinity is not None:
-        return diagnoses.pod_affinity(case, *affinity)
+    if case.facts.obstacle is Obstacle.AFFINITY:
+        return diagnoses.pod_affinity(case, *_affinity(case))
     if isinstance(rule, SameDomain):
         return diagnoses.no_domain(case, rule)
-    if isinstance(rule, SubgroupRule):
-        return diagnoses.no_subgroup_domain(case, rule)
-    return diagnoses.insufficient(case)
+    return diagnoses.no_rule(case, rule.name) if rule is not None else diagnoses.insufficient(case)
 
 
-def _affinity_in_conflict(case: Case) -> tuple[Reason, str] | None:
-    """The reason and the name of affinity that prevents the start whatever capacity is freed."""
-    conflict = case.facts.conflict
-    if CAPACITY in conflict:
-        return None
-    named = [rule for rule in case.problem.rules if isinstance(rule, AffinityRule) and rule.name in conflict]
-    if AFFINITY in conflict:
-        return Reason.POD_AFFINITY, AFFINITY
-    if ANTI_AFFINITY in conflict:
+def _named_rule(case: Case) -> Rule | None:
+    """The first rule in the conflict that is part of the obstacle; levels of the whole gang come first."""
+    rules = [
+        rule
+        for rule in case.problem.rules
+        if rule.name in case.facts.conflict and obstacle_of(rule) is case.facts.obstacle
+    ]
+    return min(rules, key=lambda rule: not isinstance(rule, SameDomain), default=None)
+
+
+def _affinity(case: Case) -> tuple[Reason, str]:
+    """The reason and the name of the affinity or anti-affinity in the conflict."""
+    if ANTI_AFFINITY in case.facts.conflict:
         return Reason.POD_ANTI_AFFINITY, ANTI_AFFINITY
-    for rule in named:
-        is_near = isinstance(rule, PodAffinityRule)
-        return Reason.POD_AFFINITY if is_near else Reason.POD_ANTI_AFFINITY, rule.name
-    return None
-
-
-def _dominant_rule(case: Case) -> Budget | SameDomain | SubgroupRule | AffinityRule | None:
-    """The rule of a conflict to name first: a limit, then a level of the gang, then a rule of some pods.
-
-    If the conflict may not be irreducible, only rules count whose relaxation helps; without such a rule,
-    no limit is named.
-    """
-    named = [rule for rule in case.problem.rules if rule.name in case.facts.conflict]
-    if not case.facts.irreducible:
-        raised = {name for raises in case.facts.raised if len(raises) == 1 for name in raises}
-        helping = [rule for rule in named if rule.name in raised]
-        named = helping or [rule for rule in named if not isinstance(rule, Budget)]
-    for rule in named:
-        if isinstance(rule, Budget):
-            return rule
-    for rule in named:
-        if isinstance(rule, SameDomain):
-            return rule
-    return next((rule for rule in named if isinstance(rule, SubgroupRule | AffinityRule)), None)
+    rule = _named_rule(case)
+    if isinstance(rule, PodAntiAffinityRule):
+        return Reason.POD_ANTI_AFFINITY, rule.name
+    return Reason.POD_AFFINITY, rule.name if rule is not None else AFFINITY
 
 
 def smallest(demand: Demand) -> Demand:

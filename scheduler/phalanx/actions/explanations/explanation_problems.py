@@ -4,13 +4,17 @@ Unlike problems to be solved, they contain full and ineligible nodes, since the 
 have to change there. Both have the same nodes in the same classes, by the free amounts now and when empty.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from phalanx.actions.demands.demand import Batch, Demand
-from phalanx.actions.explanations.exclusion_causes import eligible_when_empty, exclusion_causes
+from phalanx.actions.explanations.exclusion_causes import (
+    ANTI_AFFINITY,
+    eligible_when_empty,
+    exclusion_causes,
+)
 from phalanx.actions.explanations.relaxed_clusters import EmptyCluster
 from phalanx.actions.nodes.fullness import Fullness
 from phalanx.actions.nodes.gang_constraints import GangConstraints, constraints_of
@@ -23,14 +27,14 @@ from phalanx.framework.session import Session
 from phalanx.model.names import NodeName
 from phalanx.model.resources import Resources
 from phalanx.model.rules import AffinityRule, Rule, SameDomain
-from phalanx.solver.infeasibility.relaxations import Exclusions
+from phalanx.solver.infeasibility.relaxations import ELIGIBILITY, Exclusions
 from phalanx.solver.problem import NodeClass, PlacementProblem
 
 _Allowed = tuple[bool, ...]
 """By batch."""
 
-_Key = tuple[StaticPart, tuple[_Allowed, ...], _Allowed, tuple[Vector, Vector]]
-"""Static part, eligibility by cause, eligibility when empty, and the amounts now and when empty."""
+_Key = tuple[StaticPart, tuple[_Allowed, ...], tuple[Vector, Vector]]
+"""Static part; eligibility by cause and at last when empty; the amounts now and when empty."""
 
 
 class ProblemPair(Struct, frozen=True):
@@ -40,6 +44,8 @@ class ProblemPair(Struct, frozen=True):
     empty: PlacementProblem
     exclusions: Exclusions
     """Why nodes are ineligible now."""
+    exclusions_when_empty: Exclusions
+    """Why they are when empty: other members of the gang may repel its pods."""
 
 
 class ExplanationProblems:
@@ -77,7 +83,11 @@ class ExplanationProblems:
             keys=now.keys,
         )
         empty_problem = replace(problem, classes=vacant, rules=narrowed(rules, vacant))
-        return ProblemPair(now=problem, empty=empty_problem, exclusions=exclusions)
+        static, possible = exclusions[ELIGIBILITY], [group.eligible for group in vacant]
+        when_empty = {ELIGIBILITY: static}
+        if static != possible:
+            when_empty[ANTI_AFFINITY] = [_implied(*pair) for pair in zip(static, possible, strict=True)]
+        return ProblemPair(problem, empty_problem, exclusions, when_empty)
 
     def _classes(
         self,
@@ -93,12 +103,12 @@ class ExplanationProblems:
         parts = static_parts(self._session, self._eligibilities(demand.batches), constraints)
         causes = exclusion_causes(self._session, demand.batches)
         possible = eligible_when_empty(empty, demand.batches)
+        allowed_by_causes = _by_node([*causes.values(), possible])
         for node, part in parts.items():
             amounts = relevant.of(free(node), vacant(node))
             if amounts is not None:
                 entry = (self._fullness.of(node), node)
-                allowed = tuple([_allowed(node, found) for found in causes.values()])
-                key = (part, allowed, _allowed(node, possible), amounts)
+                key = (part, allowed_by_causes(node), amounts)
                 groups.setdefault(key, []).append(entry)
         keys = sorted(groups)
         pairs = [_pair(key, sorted(groups[key])[: demand.count]) for key in keys]
@@ -109,8 +119,22 @@ class ExplanationProblems:
         return [self._session.eligibility(batch.pods[0]) for batch in batches]
 
 
-def _allowed(node: NodeName, eligibilities: Sequence[Eligibility]) -> _Allowed:
-    return tuple([node not in found.rejected for found in eligibilities])
+def _implied(static: _Allowed, possible: _Allowed) -> _Allowed:
+    """What a second cause allows, if both together allow what is possible."""
+    return tuple([after or not before for before, after in zip(static, possible, strict=True)])
+
+
+def _by_node(groups: Sequence[Sequence[Eligibility]]) -> Callable[[NodeName], tuple[_Allowed, ...]]:
+    """For a node, what each group of eligibilities allows."""
+    special = {node for group in groups for eligibility in group for node in eligibility.rejected}
+    plain = tuple([(True,) * len(group) for group in groups])
+
+    def allowed(node: NodeName) -> tuple[_Allowed, ...]:
+        if node not in special:
+            return plain
+        return tuple([tuple([node not in each.rejected for each in group]) for group in groups])
+
+    return allowed
 
 
 def _is_of_affinity(rule: Rule) -> bool:
@@ -147,7 +171,7 @@ class _RelevantAmounts:
 
 
 def _pair(key: _Key, entries: list[tuple[Vector, NodeName]]) -> tuple[NodeClass, NodeClass]:
-    (path, eligible, cost, budgets, label_values), _, possible, (free, vacant) = key
+    (path, eligible, cost, budgets, label_values), (*_, possible), (free, vacant) = key
     now = NodeClass(
         path=path,
         free=free,

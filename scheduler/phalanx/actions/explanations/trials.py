@@ -111,7 +111,9 @@ def _apply(statement: Statement, change: Change) -> None:
 
 
 def _selected(number: int, change: Change) -> Pod:
-    """A pod without requests that the terms of this number select."""
-    state = AffinityState(base_key=ShapeKey("selected"), matched_by=(number,))
+    """A pod without requests that the terms of this number select, and all anti-affinity of the demand too."""
+    states = [batch.pods[0].shape.affinity_state for batch in change.demand.batches]
+    avoided = {each for state in states if state is not None for each in state.anti_affinity}
+    state = AffinityState(base_key=ShapeKey("selected"), matched_by=(number, *sorted(avoided - {number})))
     shape = PodShape(key=ShapeKey("selected"), requests=NONE, affinity_state=state)
     return replace(change.demand.batches[0].pods[0], shape=shape)

@@ -20,6 +20,7 @@ from phalanx.solver.infeasibility.missing_capacity import (
     missing_capacity,
     used_path,
 )
+from phalanx.solver.infeasibility.obstacles import Obstacle, dominant_obstacle, involved
 from phalanx.solver.infeasibility.relaxations import (
     CAPACITY,
     ELIGIBILITY,
@@ -53,6 +54,8 @@ class Explanation(Struct, frozen=True):
     node."""
     irreducible: bool
     """Whether each of them is needed for the conflict."""
+    obstacle: Obstacle | None = None
+    """The obstacle to name; None if only ineligible nodes prevent a placement."""
     raised: tuple[Raises, ...] = ()
     """Raises of budgets, each of which makes it fit: of single budgets, else of all together."""
     missing: MissingCapacity | None = None
@@ -81,22 +84,25 @@ def explain(
     """Analyse why a problem has no placement.
 
     `empty` is the same problem on nodes without pods, class by class; it shows where capacity could be freed.
-    `exclusions` says why nodes are ineligible, if there are several causes; together they give the eligibility.
+    `exclusions` says why nodes are ineligible, if there are several causes, which together exclude them.
     """
     oracle = FeasibilityOracle(answers or AnswerCache(), limits)
     core = feasibility_problem(problem)
     vacant = _where_eligible(core, feasibility_problem(empty)) if empty is not None else None
     most = largest_fit(core, oracle)
-    conflict, irreducible = _conflict(core, oracle, exclusions or causes_of(core))
-    is_limited = any(isinstance(rule, Budget) and rule.name in conflict for rule in core.rules)
-    is_full = CAPACITY in conflict
+    causes = exclusions or causes_of(core)
+    conflict, irreducible = _conflict(core, oracle, causes)
+    found = involved(core, conflict)
     return Explanation(
         most=most.minimums,
         most_proven=most.proven,
         conflict=conflict,
         irreducible=irreducible,
-        raised=raised_budgets(core, oracle) if is_limited else (),
-        missing=_missing(core, vacant, most, oracle) if vacant is not None and is_full else None,
+        obstacle=dominant_obstacle(core, vacant, causes, conflict, oracle),
+        raised=raised_budgets(core, oracle) if Obstacle.LIMITS in found else (),
+        missing=_missing(core, vacant, most, oracle)
+        if vacant is not None and Obstacle.CAPACITY in found
+        else None,
         best_domain=_domain(core, most.assignments),
     )
 
@@ -214,7 +220,7 @@ def with_only_rules(
 
 
 def raised_budgets(core: PlacementProblem, oracle: FeasibilityOracle) -> tuple[Raises, ...]:
-    """Raises of budgets, each of which makes the problem feasible: of single budgets, else of all together."""
+    """Raises of single budgets that make the problem feasible, else of all budgets together."""
     budgets = [rule for rule in core.rules if isinstance(rule, Budget)]
     candidates = [_raised(core, [rule], oracle) for rule in budgets]
     alone = tuple(raised for raised in candidates if raised and _helps(core, raised, oracle))

@@ -1,4 +1,4 @@
-"""Relaxations of a problem: without rules, capacity or causes of ineligible nodes, or with more of something."""
+"""Relaxations of a problem: without some rules, limits of capacity or causes of ineligible nodes."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial

@@ -1,0 +1,111 @@
+"""What prevents the start of the asker: found by removing one obstacle from the manifests and deciding again.
+
+It is written from the section "How the reason is found" of docs/reasons.md and shares no code with the
+scheduler.
+"""
+
+import copy
+from collections.abc import Sequence
+from typing import Final
+
+from tests.advice.clusters import ASKER, Document
+from tests.advice.following import is_asking, raise_amounts, used_on
+from tests.advice.refusals import is_helped
+
+OBSTACLES: Final = ("limits", "levels", "capacity", "affinity")
+"""In the order in which a reason names them."""
+
+IMPOSSIBLE: Final = ("NoEligibleNode", "AboveQueueLimit", "AboveDomainCapacity", "AboveClusterCapacity")
+
+REASONS: Final = {
+    "limits": ("QueueLimit",),
+    "levels": ("NoDomainFits",),
+    "capacity": ("InsufficientCapacity",),
+    "affinity": ("PodAffinity", "PodAntiAffinity"),
+}
+"""The reasons of a gang that waits for one of these only."""
+
+REASONS_WHEN_EMPTY: Final = {
+    "limits": ("AboveQueueLimit",),
+    "levels": ("AboveDomainCapacity",),
+    "affinity": ("AboveDomainCapacity",),
+}
+"""The reasons of a gang that does not fit the empty cluster because of one of these only."""
+
+
+def without(documents: Sequence[Document], obstacle: str) -> list[Document]:
+    """The manifests without limits of queues, required levels, usage by other pods, or pod affinity."""
+    changed = copy.deepcopy(list(documents))
+    for document in changed:
+        if obstacle == "limits":
+            _lift_limits(document)
+        elif obstacle == "levels":
+            _soften_levels(document)
+        elif obstacle == "affinity" and document["kind"] == "Pod":
+            for kind in ("podAffinity", "podAntiAffinity"):
+                document["spec"].get("affinity", {}).pop(kind, None)
+        elif obstacle == "capacity" and document["kind"] == "Node":
+            used = used_on([each for each in changed if not is_asking(each)], document["metadata"]["name"])
+            more = {name: str(amount) for name, amount in used.items()}
+            raise_amounts(document["status"]["allocatable"], more)
+    return changed
+
+
+def _lift_limits(document: Document) -> None:
+    if document["kind"] == "Queue":
+        for holder in (document["spec"], *document["spec"].get("flavors", ())):
+            holder.pop("limit", None)
+    if document["kind"] == "PodGroup" and document["metadata"]["name"] == ASKER:
+        document["spec"].pop("disruption", None)
+
+
+def _soften_levels(document: Document) -> None:
+    if document["kind"] != "PodGroup" or document["metadata"]["name"] != ASKER:
+        return
+    for holder in (document["spec"], *document["spec"].get("subGroups", ())):
+        holder.pop("segmentSize", None)
+        topology = holder.get("topology", {})
+        if "required" in topology:
+            level = topology.pop("required")
+            topology.setdefault("preferred", level)
+
+
+def emptied(documents: Sequence[Document]) -> list[Document]:
+    """The manifests after all other pods have ended."""
+    return [document for document in documents if document["kind"] != "Pod" or is_asking(document)]
+
+
+def without_needs(documents: Sequence[Document]) -> list[Document]:
+    """The manifests if the asker needs no pods near it."""
+    changed = copy.deepcopy(list(documents))
+    for document in changed:
+        if is_asking(document):
+            document["spec"].get("affinity", {}).pop("podAffinity", None)
+    return changed
+
+
+def contradiction(documents: Sequence[Document], reason: str) -> str:
+    """Why the reason is wrong; empty if it is right, or if several obstacles prevent the start together."""
+    when_empty = emptied(documents)
+    if is_helped(when_empty):
+        if reason in IMPOSSIBLE:
+            return f"{reason}, but it fits when all others end"
+        return _wrong(documents, reason, OBSTACLES, REASONS)
+    if not is_helped(without_needs(when_empty)):
+        if reason not in (*IMPOSSIBLE, "NodesUnavailable"):
+            return f"{reason}, but it does not fit when all others end"
+        if reason not in ("NodesUnavailable", "NoEligibleNode"):
+            return _wrong(when_empty, reason, ("limits", "levels", "affinity"), REASONS_WHEN_EMPTY)
+    return ""
+
+
+def _wrong(
+    documents: Sequence[Document],
+    reason: str,
+    obstacles: Sequence[str],
+    reasons: dict[str, tuple[str, ...]],
+) -> str:
+    first = next((each for each in obstacles if is_helped(without(documents, each))), None)
+    if first is None or reason in reasons[first]:
+        return ""
+    return f"{reason}, but it fits without {first}"
