@@ -50,7 +50,9 @@ def test_the_smallest_sufficient_gang_is_named() -> None:
 def test_only_a_gang_in_the_required_domain_is_named() -> None:
     scenario = racks(a=2, b=1).gang("far", 1, gpu=2, on=["b-0"]).gang("near", 2, gpu=6, on=["a-0", "a-1"])
     scenario.gang("g", 2, gpu=8, required="rack")
-    assert next_step(scenario).startswith("Wait until gang team/near ends or 12 more nvidia.com/gpu are free")
+    assert next_step(scenario).startswith(
+        "Wait until gang team/near ends or 6 more nvidia.com/gpu are free in rack a on each of a-0, a-1"
+    )
 
 
 def test_a_pair_is_named_where_no_single_gang_is_enough() -> None:

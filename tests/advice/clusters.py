@@ -45,6 +45,8 @@ class _Maker:
             (("zone", "rack", "host"), ("rack", "host"), ("rack",), ("zone", "rack"), ("host",))
         )
         self._unused = random.choice((ZONE, RACK)) if self._chance(0.06) else ""
+        self._affinity = random.choice((0.5, 1, 1, 3))
+        """How often affinity occurs, compared with the usual chances."""
         self._free: Usage = {}
         self._labels: dict[str, dict[str, str]] = {}
         self._usable: set[str] = set()
@@ -57,7 +59,8 @@ class _Maker:
         }
         nodes = [self._node(f"n{number}") for number in range(self._random.randint(2, 7))]
         queues = self._make_queues()
-        running = self._running()
+        daemons = self._daemons() if self._chance(0.3) else []
+        running = [*daemons, *self._running()]
         return [topology, *nodes, *queues, *running, *self._asker()]
 
     def _chance(self, part: float) -> bool:
@@ -142,6 +145,20 @@ class _Maker:
             {name: amounts[name] for name in random.sample(sorted(amounts), random.randint(1, 2))}
         )
 
+    def _daemons(self) -> list[Document]:
+        """A pod of a DaemonSet on every node that has capacity for it."""
+        amounts = self._requests(1)
+        amounts.pop(GPU, None)
+        found: list[Document] = []
+        for name, free in self._free.items():
+            if free["pods"] >= 1 and all(free[key] >= need for key, need in amounts.items()):
+                self._take(name, amounts)
+                pod = _pod(f"agent-{name}", amounts, node=name)
+                pod["spec"]["schedulerName"] = "default-scheduler"
+                pod["metadata"]["ownerReferences"] = [{"kind": "DaemonSet", "name": "agent", "controller": True}]
+                found.append(pod)
+        return found
+
     # --- running pods ---------------------------------------------------------------------------------------
 
     def _running(self) -> list[Document]:
@@ -154,7 +171,7 @@ class _Maker:
         kind = self._random.choice(("group", "group", "pod", "foreign"))
         amounts = self._requests(self._random.choice((1, 1, 2, 4)))
         placed: list[Document] = []
-        affinity = self._avoidance() if self._chance(0.1) else None
+        affinity = self._avoidance() if self._chance(0.1 * self._affinity) else None
         queue = self._random.choice(self._queues)
         app = self._random.choice(APPS)
         count = self._random.randint(1, 3) if kind == "group" else 1
@@ -192,10 +209,13 @@ class _Maker:
         if not nodes:
             return None
         node = self._random.choice(nodes)
+        self._take(node, amounts)
+        return node
+
+    def _take(self, node: str, amounts: Amounts) -> None:
         free = self._free[node]
         for key, need in {**amounts, "pods": 1}.items():
             free[key] = free.get(key, 0) - need
-        return node
 
     def _requests(self, size: int) -> dict[str, int]:
         random = self._random
@@ -334,9 +354,9 @@ class _Maker:
         affinity: Document = {}
         if self._chance(0.1):
             affinity["nodeAffinity"] = self._node_affinity()
-        if self._chance(0.08):
+        if self._chance(0.08 * self._affinity):
             affinity["podAffinity"] = _required([self._term(found["app"] if self._chance(0.4) else "")])
-        if self._chance(0.12):
+        if self._chance(0.12 * self._affinity):
             affinity["podAntiAffinity"] = _required([self._term(found["app"] if self._chance(0.4) else "")])
         if affinity:
             found["affinity"] = affinity

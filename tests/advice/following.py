@@ -102,9 +102,17 @@ def holder_of(pod: Document) -> str:
 
 
 def _end_all(world: _World, advice: Advice) -> None:
-    world.documents = [
-        document for document in world.documents if document["kind"] != "Pod" or is_asking(document)
-    ]
+    world.documents = [document for document in world.documents if not may_end(document)]
+
+
+def may_end(document: Document) -> bool:
+    """Whether this is a pod that may end: neither of the gang that asks nor of a DaemonSet."""
+    return document["kind"] == "Pod" and not is_asking(document) and not _is_daemon(document)
+
+
+def _is_daemon(document: Document) -> bool:
+    owners = document["metadata"].get("ownerReferences", ())
+    return any(owner["kind"] == "DaemonSet" for owner in owners)
 
 
 def _free(world: _World, advice: Advice) -> None:
@@ -210,18 +218,62 @@ def _let_pod_run(world: _World, advice: Advice) -> None:
 def _raise_limits(world: _World, advice: Advice) -> None:
     for name, amounts in zip(advice.names, advice.amounts, strict=True):
         match = re.fullmatch(
-            r"(limit|guarantee) of queue (\S+)(?: (?:for|of) flavor (\S+))?(?: for gangs that are not preemptible)?",
+            r"limit of queue (\S+)(?: for flavor (\S+))?",
             name,
         )
         if match is None:
             raise NotFollowable(name)
-        spec = world.named("Queue", match[2])["spec"]
-        if match[3]:
-            spec = next(flavor for flavor in spec["flavors"] if flavor["name"] == match[3])
-        limits = spec.get(match[1], {})
+        spec = world.named("Queue", match[1])["spec"]
+        if match[2]:
+            spec = next(flavor for flavor in spec["flavors"] if flavor["name"] == match[2])
+        limits = spec.get("limit", {})
         if missing := set(amounts) - set(limits):
             raise NotFollowable(f"{name} does not limit {missing}")
         raise_amounts(limits, amounts)
+
+
+def _release(world: _World, advice: Advice) -> None:
+    """Less usage of a limit is like a higher limit. A guarantee is used by gangs that are not preemptible."""
+    for name, amounts in zip(advice.names, advice.amounts, strict=True):
+        match = re.fullmatch(r"guarantee of queue (\S+)( of flavor \S+)? for gangs that are .*", name)
+        if match is None:
+            _raise_limits(world, Advice("raise", names=(name,), amounts=(amounts,)))
+        else:
+            _let_others_be_preemptible(world, match[1], amounts)
+
+
+def _let_others_be_preemptible(world: _World, queue: str, amounts: Amounts) -> None:
+    """So many gangs of the queue or its descendants that they used at least these amounts."""
+    left = {name: quantity(text) for name, text in amounts.items()}
+    groups = [
+        group
+        for group in world.of_kind("PodGroup")
+        if group["metadata"]["name"] != ASKER
+        and "disruption" in group["spec"]
+        and queue in _path_of(world, group["spec"].get("queue", "default"))
+    ]
+    world.random.shuffle(groups)
+    for group in groups:
+        if any(amount > 0 for amount in left.values()):
+            del group["spec"]["disruption"]
+            pods = [pod for pod in world.of_kind("Pod") if _is_in_group(pod, group)]
+            for pod in pods:
+                for name, amount in {**_requests(pod), "pods": Fraction(1)}.items():
+                    left[name] = left.get(name, Fraction(0)) - amount
+    if any(amount > 0 for amount in left.values()):
+        raise NotFollowable(f"no gangs that are not preemptible use {left} more")
+
+
+def _is_in_group(pod: Document, group: Document) -> bool:
+    return bool(pod["metadata"]["labels"].get(GROUP_LABEL) == group["metadata"]["name"])
+
+
+def _path_of(world: _World, queue: str) -> list[str]:
+    parents = {each["metadata"]["name"]: each["spec"].get("parent", "") for each in world.of_kind("Queue")}
+    path = [queue]
+    while parents.get(path[-1]):
+        path.append(parents[path[-1]])
+    return path
 
 
 def _bring_back(world: _World, advice: Advice) -> None:
@@ -233,6 +285,11 @@ def _bring_back(world: _World, advice: Advice) -> None:
         node["spec"]["taints"] = [
             each for each in taints if not each["key"].startswith("node.kubernetes.io/")
         ]
+
+
+def _bring_all_back(world: _World, advice: Advice) -> None:
+    names = [node["metadata"]["name"] for node in world.of_kind("Node")]
+    _bring_back(world, Advice("back", names=tuple(names)))
 
 
 def _label(world: _World, advice: Advice) -> None:
@@ -251,12 +308,20 @@ def _remove_level(world: _World, advice: Advice) -> None:
 
 
 def _add_nodes(world: _World, advice: Advice) -> None:
-    """Healthy nodes with the labels, taints and capacity of the named one, but with names of their own."""
+    """Healthy nodes with the labels, taints and capacity of the named one, but with names of their own.
+
+    If the label of the narrowest level is different on every node, they have their own values of it too.
+    """
     model = world.named("Node", advice.names[0])
+    narrowest = world.of_kind("Topology")[0]["spec"]["levels"][-1]["nodeLabel"]
+    values = [node["metadata"]["labels"].get(narrowest) for node in world.of_kind("Node")]
+    values = [value for value in values if value is not None]
+    is_own = len(values) > 1 and len(set(values)) == len(values)
     for number in range(advice.count):
         node = copy.deepcopy(model)
         node["metadata"]["name"] = f"new{number}"
-        node["metadata"]["labels"][HOST] = f"new{number}"
+        for label in (HOST, narrowest) if is_own else (HOST,):
+            node["metadata"]["labels"][label] = f"new{number}"
         node["spec"].pop("unschedulable", None)
         node["status"].pop("conditions", None)
         for amounts in advice.amounts:
@@ -264,6 +329,12 @@ def _add_nodes(world: _World, advice: Advice) -> None:
                 old = quantity(node["status"]["allocatable"].get(name, "0"))
                 node["status"]["allocatable"][name] = _written(name, max(old, quantity(text)))
         world.documents.append(node)
+        for daemon in filter(_is_daemon, tuple(world.of_kind("Pod"))):
+            if daemon["spec"]["nodeName"] == advice.names[0]:
+                copied = copy.deepcopy(daemon)
+                copied["metadata"]["name"] += f"-new{number}"
+                copied["spec"]["nodeName"] = f"new{number}"
+                world.documents.append(copied)
 
 
 # --- changes of the gang ------------------------------------------------------------------------------------
@@ -351,9 +422,10 @@ _WAYS: Final[dict[str, Callable[[_World, Advice], None]]] = {
     "is free": _free,
     "pods fit": _let_pods_fit,
     "pod runs": _let_pod_run,
-    "released": _raise_limits,
+    "released": _release,
     "raise": _raise_limits,
     "back": _bring_back,
+    "all back": _bring_all_back,
     "add nodes": _add_nodes,
     "label": _label,
     "remove level": _remove_level,

@@ -8,8 +8,8 @@ import copy
 from collections.abc import Sequence
 from typing import Final
 
-from tests.advice.clusters import ASKER, Document
-from tests.advice.following import is_asking, raise_amounts, used_on
+from tests.advice.clusters import ASKER, SUBGROUP_LABEL, Document
+from tests.advice.following import is_asking, is_placed, raise_amounts, used_on
 from tests.advice.refusals import is_helped
 
 OBSTACLES: Final = ("limits", "levels", "capacity", "affinity")
@@ -55,12 +55,12 @@ def _lift_limits(document: Document) -> None:
     if document["kind"] == "Queue":
         for holder in (document["spec"], *document["spec"].get("flavors", ())):
             holder.pop("limit", None)
-    if document["kind"] == "PodGroup" and document["metadata"]["name"] == ASKER:
+    if _is_asking_group(document):
         document["spec"].pop("disruption", None)
 
 
 def _soften_levels(document: Document) -> None:
-    if document["kind"] != "PodGroup" or document["metadata"]["name"] != ASKER:
+    if not _is_asking_group(document):
         return
     for holder in (document["spec"], *document["spec"].get("subGroups", ())):
         holder.pop("segmentSize", None)
@@ -71,7 +71,7 @@ def _soften_levels(document: Document) -> None:
 
 
 def emptied(documents: Sequence[Document]) -> list[Document]:
-    """The manifests after all other pods have ended."""
+    """The manifests after all other pods have ended, those of DaemonSets too."""
     return [document for document in documents if document["kind"] != "Pod" or is_asking(document)]
 
 
@@ -87,16 +87,49 @@ def without_needs(documents: Sequence[Document]) -> list[Document]:
 def contradiction(documents: Sequence[Document], reason: str) -> str:
     """Why the reason is wrong; empty if it is right, or if several obstacles prevent the start together."""
     when_empty = emptied(documents)
-    if is_helped(when_empty):
-        if reason in IMPOSSIBLE:
-            return f"{reason}, but it fits when all others end"
-        return _wrong(documents, reason, OBSTACLES, REASONS)
-    if not is_helped(without_needs(when_empty)):
-        if reason not in (*IMPOSSIBLE, "NodesUnavailable"):
-            return f"{reason}, but it does not fit when all others end"
-        if reason not in ("NodesUnavailable", "NoEligibleNode"):
-            return _wrong(when_empty, reason, ("limits", "levels", "affinity"), REASONS_WHEN_EMPTY)
-    return ""
+    fits_when_empty, is_impossible = is_helped(when_empty), reason in IMPOSSIBLE
+    if fits_when_empty and is_impossible:
+        return f"{reason}, but it fits when all others end"
+    may_be_waiting = fits_when_empty or is_helped(without_needs(when_empty))
+    if not may_be_waiting and not is_impossible and reason != "NodesUnavailable":
+        return f"{reason}, but it does not fit when all others end"
+    described = first_choice(documents)
+    if reason in ("NodesUnavailable", "NoEligibleNode") or described is None:
+        return ""
+    if is_impossible:
+        return _wrong(emptied(described), reason, ("limits", "levels", "affinity"), REASONS_WHEN_EMPTY)
+    return _wrong(described, reason, OBSTACLES, REASONS)
+
+
+def first_choice(documents: Sequence[Document]) -> list[Document] | None:
+    """The manifests with only the subgroups that the verdict is about: all without minSubGroups.
+
+    None if it is about another choice, because the first one does not fit the empty cluster and another does,
+    or if the gang has started and only a subgroup waits.
+    """
+    group = next((each for each in documents if _is_asking_group(each)), None)
+    least = group["spec"].get("minSubGroups", 0) if group is not None else 0
+    if group is None or not least:
+        return list(documents)
+    pods = [each for each in documents if is_asking(each)]
+    if any(is_placed(pod) for pod in pods):
+        return None
+    parts = group["spec"]["subGroups"]
+    for count in range(least, len(parts) + 1):
+        names = {part["name"] for part in parts[:count]}
+        kept = [pod for pod in pods if pod["metadata"]["labels"][SUBGROUP_LABEL] in names]
+        if len(kept) >= group["spec"]["minMember"]:
+            break
+    spec = {name: value for name, value in group["spec"].items() if name != "minSubGroups"}
+    spec["subGroups"] = parts[:count]
+    chosen = [each for each in documents if not is_asking(each) and not _is_asking_group(each)]
+    chosen = [*chosen, {**group, "spec": spec}, *kept]
+    is_other = not is_helped(emptied(chosen)) and is_helped(emptied(documents))
+    return None if is_other else chosen
+
+
+def _is_asking_group(document: Document) -> bool:
+    return bool(document["kind"] == "PodGroup" and document["metadata"]["name"] == ASKER)
 
 
 def _wrong(

@@ -60,8 +60,6 @@ AFTERWARDS: Final = "; then wait until running work ends"
 PROMISE_NOTHING: Final = (
     "No single change was found",
     "Wait: no single",
-    "Uncordon or repair nodes",
-    "Label the nodes",
 )
 
 
@@ -92,7 +90,7 @@ def _ends(match: re.Match[str]) -> Advice:
 
 
 def _is_free(match: re.Match[str]) -> Advice:
-    """Such as "4 more cpu, 1 more pod are free in rack r1 on n1 and 2 more cpu are free on each of n2, n3"."""
+    """Such as "4 more cpu, 1 more pod are free in rack r1 on n1 and 2 more cpu are free on n2"."""
     names: list[str] = []
     amounts: list[Amounts] = []
     for part in re.split(r" and (?=\S+ more )", match[0]):
@@ -128,13 +126,15 @@ def _released(match: re.Match[str]) -> Advice:
     )
 
 
+_IN_DOMAIN: Final = r"(?: in (?P<level>\S+) (?P<domain>\S+))?"
+
 EVENTS: Final[Forms] = (
     (r"running work ends", lambda match: Advice("all end")),
     (r"at most (?P<count>\d+) end \(.*\)", lambda match: Advice("ends", count=int(match["count"]))),
     (r"(?P<names>.+) ends?", _ends),
     (r"(?P<limits>.+ of the .+) are released", _released),
     (
-        r"nodes(?: in (?P<level>\S+) (?P<domain>\S+))? fit (?P<count>\d+) more pods? \(at least (?P<least>.+)\)",
+        rf"nodes{_IN_DOMAIN} fit (?P<count>\d+) more pods? \(at least (?P<least>.+)\)",
         _pods_fit,
     ),
     (r"\S+ more .+ are free.* on .+", _is_free),
@@ -188,7 +188,11 @@ ACTIONS: Final[Forms] = (
         r"(?P<fields>(?:remove (?!level)|tolerate ).+)",
         lambda match: Advice("fields", fields=tuple(_fields(match["fields"]))),
     ),
-    (r"(?P<nodes>(?:uncordon|repair) .+)", lambda match: Advice("back", names=tuple(_nodes(match["nodes"])))),
+    (
+        r"uncordon or repair all (?P<count>\d+) unavailable nodes",
+        lambda match: Advice("all back", count=int(match["count"])),
+    ),
+    (r"(?P<nodes>(?:uncordon|repair) (?!or ).+)", lambda match: Advice("back", names=tuple(_nodes(match["nodes"])))),
     (
         r"add (?P<count>\d+) nodes? like (?P<node>\S+)(?: with at least (?P<least>.+))?",
         lambda match: Advice(

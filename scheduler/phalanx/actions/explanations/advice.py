@@ -209,6 +209,17 @@ class BringBack(Struct, frozen=True):
         return " and ".join(f"{verb} {formatting.listed(nodes)}" for verb, nodes in parts if nodes)
 
 
+class BringBackAll(Struct, frozen=True):
+    """All cordoned or faulty nodes that the pods could use are in service again."""
+
+    count: int
+
+    @property
+    def text(self) -> str:
+        """As an imperative."""
+        return f"uncordon or repair all {self.count} unavailable nodes"
+
+
 class LabelNodes(Struct, frozen=True):
     """Nodes that lack this label get it, all with the same value; without names all that lack it."""
 
@@ -288,6 +299,7 @@ Action = (
     | LowerMinimum
     | ChangePods
     | BringBack
+    | BringBackAll
     | LabelNodes
     | RemoveLevel
     | AddNodes

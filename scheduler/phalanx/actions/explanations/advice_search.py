@@ -20,7 +20,6 @@ from phalanx.actions.explanations.changed_nodes import ChangedNode
 from phalanx.actions.explanations.combined_actions import CombinedActions
 from phalanx.actions.explanations.completions import Completions
 from phalanx.actions.explanations.exclusion_causes import AFFINITY, ANTI_AFFINITY
-from phalanx.actions.explanations.relaxed_clusters import EmptyCluster
 from phalanx.actions.explanations.trials import Change, Trials
 from phalanx.actions.limits import ADVISED_NODES_MAX, ADVISED_PLACES_MAX
 from phalanx.actions.nodes.gang_constraints import constraints_of
@@ -52,9 +51,8 @@ class Question(Struct, frozen=True):
 class AdviceSearch:
     """The search of one explanation."""
 
-    def __init__(self, session: Session, empty: EmptyCluster, trials: Trials, question: Question) -> None:
+    def __init__(self, session: Session, trials: Trials, question: Question) -> None:
         self._session = session
-        self._empty = empty
         self._trials = trials
         self._demand = question.demand
         self._facts = question.facts
@@ -92,7 +90,7 @@ class AdviceSearch:
     def _events(self) -> Iterator[Event]:
         """The end of all running work comes last: it is shown only if nothing less is known."""
         found = False
-        for event in (*self._ends(), *islice(self._released(), 1), *self._freed(), *self._selected_pods()):
+        for event in (*self._ends(), *self._released(), *self._freed(), *self._selected_pods()):
             yield event
             found = True
         if not found and self._helps(Change(self._demand, is_empty=True)):
@@ -103,8 +101,12 @@ class AdviceSearch:
             yield kinds.Ends(tuple(holder.name for holder in self._completions))
 
     def _released(self) -> Iterator[Event]:
-        for action in self._raised_limits():
-            yield kinds.Released(action.limits)
+        """Usage of limits, or of a guarantee by gangs that are not preemptible; cells are never released."""
+        for raised in self._facts.raised if self._facts is not None else ():
+            is_usage = not any(self._session.cells.named_by(name) for name in raised)
+            if is_usage and self._helps(Change(self._demand, raised=raised)):
+                yield kinds.Released(raised)
+                return
 
     def _freed(self) -> Iterator[Event]:
         missing = self._facts.missing if self._facts is not None else None
@@ -144,14 +146,13 @@ class AdviceSearch:
         """Actions that relax a part of the conflict; not yet more nodes."""
         session, demand, conflict = self._session, self._demand, self._conflict
         if conflict.has_levels:
+            yield from node_changes.labelled_nodes(session, demand, self._fits_with)
             yield from gang_changes.other_levels(session, demand, self._fits)
         if conflict.has_limits:
             yield from islice(self._raised_limits(), 1)
             yield from gang_changes.preemptible(demand, self._fits)
         if conflict.is_about_nodes:
             yield from node_changes.returned_nodes(session, demand, self._fits_with)
-        if conflict.has_levels:
-            yield from node_changes.labelled_nodes(session, demand, self._fits_with)
         if conflict.has_ineligible_nodes:
             yield from gang_changes.fewer_restrictions(session, demand, self._fits)
         if self._facts is not None:
@@ -171,9 +172,9 @@ class AdviceSearch:
 
     def _together(self, *, is_empty: bool) -> tuple[Action, ...]:
         """One action that consists of several."""
-        gang = self._demand.gang
-        session = self._empty.session_for(gang) if is_empty else self._session
-        limits = [rule for rule in constraints_of(session, gang).rules if rule.name in self._limits]
+        session = self._trials.session_for(Change(self._demand, is_empty=is_empty))
+        rules = constraints_of(session, self._demand.gang).rules
+        limits = [rule for rule in rules if rule.name in self._limits]
         budgets = [rule for rule in limits if isinstance(rule, Budget)]
         found = CombinedActions(self._session, self._demand, self._trials, budgets, is_empty=is_empty).find()
         return (kinds.Together(found),) if found else ()

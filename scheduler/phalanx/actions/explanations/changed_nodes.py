@@ -31,22 +31,26 @@ class ChangedNode(Struct, frozen=True):
     """Whether it is an additional node without pods; otherwise as much is free as on the node that it is
     like."""
 
-    def free(self, session: Session) -> Resources:
-        """The free amounts."""
-        return self.node.allocatable if self.is_new else session.free(self.like)
+
+class FreeNode(Struct, frozen=True):
+    """A changed node, and what is free there."""
+
+    changed: ChangedNode
+    free: Resources
 
 
 def with_changed_nodes(
-    problem: PlacementProblem, demand: Demand, session: Session, changed: Sequence[ChangedNode]
+    problem: PlacementProblem, demand: Demand, session: Session, nodes: Sequence[FreeNode]
 ) -> PlacementProblem:
     """The problem with these nodes. A limit counts them if it counts those that they are like."""
-    if not changed:
+    if not nodes:
         return problem
+    changed = [each.changed for each in nodes]
     constraints = constraints_of(session, demand.gang)
     problem = _with_all_labels(problem, session, constraints)
     names = frozenset(each.node.name for each in changed)
     kept = [_without(group, names) for group in problem.classes]
-    new = _classes(problem, demand, session, constraints, changed)
+    new = _classes(problem, demand, session, constraints, nodes)
     rules = tuple(_counting(rule, changed) for rule in constraints.rules)
     classes = (*(group for group in kept if group.nodes), *new)
     return replace(problem, classes=classes, rules=rules, ties=Objective.PACK, spread=0)
@@ -90,10 +94,10 @@ def _classes(
     demand: Demand,
     session: Session,
     constraints: GangConstraints,
-    changed: Sequence[ChangedNode],
+    nodes: Sequence[FreeNode],
 ) -> list[NodeClass]:
     pods = [batch.pods[0] for batch in demand.batches]
-    states = {each.node.name: NodeState(node=each.node, free=each.free(session)) for each in changed}
+    states = {each.changed.node.name: NodeState(each.changed.node, free=each.free) for each in nodes}
     rejected = [evaluate(states, (), session.hooks.node_filters(pod), ()).rejected for pod in pods]
     projection = projection_for(session, pods)
     most = [
@@ -101,18 +105,18 @@ def _classes(
         for index in range(len(problem.resources))
     ]
     found = []
-    for each in changed:
-        node = each.node
-        free = projection.of_node(states[node.name], states[node.name].free)
+    for each in nodes:
+        node = each.changed.node
+        free = projection.of_node(states[node.name], each.free)
         amounts = zip(problem.resources, most, strict=True)
         found.append(
             NodeClass(
                 path=_path(node, constraints, len(problem.levels)),
                 free=tuple([max(0, min(free.get(name, 0), cap)) for name, cap in amounts]),
-                eligible=tuple([node.name not in nodes for nodes in rejected]),
+                eligible=tuple([node.name not in names for names in rejected]),
                 cost=(0,) * len(problem.roles),
                 nodes=(node.name,),
-                budgets=_counted_by(constraints, each.like),
+                budgets=_counted_by(constraints, each.changed.like),
                 label_values=tuple([label_value(node.labels, key) for key in problem.keys]),
             )
         )

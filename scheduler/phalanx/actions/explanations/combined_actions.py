@@ -13,20 +13,13 @@ from phalanx.actions.demands.demand import Demand, requested
 from phalanx.actions.explanations import advice, gang_changes, node_changes
 from phalanx.actions.explanations.advice import Action
 from phalanx.actions.explanations.changed_nodes import ChangedNode
+from phalanx.actions.explanations.node_changes import Copy
 from phalanx.actions.explanations.pod_fields import Restriction
 from phalanx.actions.explanations.trials import Change, Trials
 from phalanx.framework.session import Session
-from phalanx.model.nodes import Node
 from phalanx.model.resources import Resources, largest
 from phalanx.model.rules import Budget
 from phalanx.solver.infeasibility.relaxations import Raises
-
-
-class Copies(Struct, frozen=True):
-    """Additional nodes like this one, with at least these amounts."""
-
-    model: Node
-    larger: Resources
 
 
 class Raise(Struct, frozen=True):
@@ -45,7 +38,7 @@ class Preemptible(Struct, frozen=True):
     """A preemptible gang."""
 
 
-Part = Copies | Raise | ChangedNode | Restriction | Prefer | Preemptible
+Part = Copy | Raise | ChangedNode | Restriction | Prefer | Preemptible
 
 
 class CombinedActions:
@@ -79,7 +72,8 @@ class CombinedActions:
         anywhere = gang_changes.unrestricted(session, demand, restrictions)
         size = largest(batch.pods[0].shape.requests for batch in demand.batches)
         for model in node_changes.models(session, anywhere)[:1]:
-            yield Copies(model, node_changes.beyond(model, size))
+            own = node_changes.own_labels(session, demand.gang)
+            yield Copy(model, node_changes.beyond(model, size), own)
         if self._limits:
             needed = requested(demand)
             yield Raise({rule.name: _enough(rule, needed) for rule in self._limits})
@@ -103,8 +97,8 @@ class CombinedActions:
                 demand = gang_changes.preferring(demand, part.subgroup)
             elif isinstance(part, Preemptible):
                 demand = gang_changes.as_preemptible(demand)
-            elif isinstance(part, Copies):
-                nodes += node_changes.copies(part.model, part.larger, self._demand.count)
+            elif isinstance(part, Copy):
+                nodes += part.times(self._demand.count)
             elif isinstance(part, ChangedNode):
                 nodes.append(part)
             elif isinstance(part, Raise):
@@ -114,16 +108,15 @@ class CombinedActions:
     def _as_actions(self, parts: Sequence[Part]) -> tuple[Action, ...]:
         """The actions of these parts, with amounts; empty if amounts that are enough are not found."""
         gang = self._demand.gang
-        change = self._change([part for part in parts if not isinstance(part, Copies)])
+        change = self._change([part for part in parts if not isinstance(part, Copy)])
         actions: list[Action] = []
         for part in parts:
-            if isinstance(part, Copies):
+            if isinstance(part, Copy):
                 added = self._fewest(part, change)
                 if added is None:
                     return ()
                 actions.append(added)
-                more = node_changes.copies(part.model, part.larger, added.count)
-                change = replace(change, nodes=[*change.nodes, *more])
+                change = replace(change, nodes=[*change.nodes, *part.times(added.count)])
         if change.raised:
             found = next(iter(self._trials.raised_budgets(replace(change, raised={}))), None)
             if found is None or not self._trials.fits(replace(change, raised=found)):
@@ -139,11 +132,11 @@ class CombinedActions:
         actions += [advice.BePreemptible() for part in parts if isinstance(part, Preemptible)]
         return tuple(actions)
 
-    def _fewest(self, part: Copies, change: Change) -> advice.AddNodes | None:
+    def _fewest(self, part: Copy, change: Change) -> advice.AddNodes | None:
         def fits(nodes: Sequence[ChangedNode]) -> bool:
             return self._trials.fits(replace(change, nodes=[*change.nodes, *nodes]))
 
-        return next(node_changes.fewest_copies(part.model, part.larger, self._demand.count, fits), None)
+        return next(node_changes.fewest_copies(part, self._demand.count, fits), None)
 
 
 def _enough(rule: Budget, needed: Resources) -> Resources:

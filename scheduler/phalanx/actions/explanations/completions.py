@@ -57,13 +57,14 @@ class CompletionSearch:
         return ProblemBuilder(self._session, may_grow=True)
 
     @cached_property
-    def _holders(self) -> list[CapacityHolder]:
+    def holders(self) -> list[CapacityHolder]:
+        """All holders of capacity after the placements of the cycle, the cheapest first."""
         return find_capacity_holders(self._session)
 
     @cached_property
     def _by_node(self) -> dict[NodeName, list[CapacityHolder]]:
         found: dict[NodeName, list[CapacityHolder]] = {}
-        for holder in self._holders:
+        for holder in self.holders:
             for node in holder.used:
                 found.setdefault(node, []).append(holder)
         return found
@@ -75,7 +76,7 @@ class CompletionSearch:
 
         `missing` is the capacity to add, if known; it guides the search for larger sets.
         """
-        candidates = _Candidates(self._holders, self._by_node, protected, self._uncertain_nodes(demand))
+        candidates = _Candidates(self.holders, self._by_node, protected, self._uncertain_nodes(demand))
         oracle = FeasibilityOracle(self._answers, self._limits, solves=ENDING_SOLVES_MAX)
         return _Search(self._session, self._builder, demand, candidates, oracle).find(missing)
 

@@ -83,8 +83,7 @@ class Case(Struct, frozen=True, dict=True):
 
 def no_eligible_node(demand: Demand, batch: Batch, session: Session, advice: Advice) -> Diagnosis:
     """No node passes the filters for the pods of this batch."""
-    counts = session.eligibility(batch.pods[0]).count_by_reason()
-    reasons = formatting.listed(f"{count} {reason}" for reason, count in counts)
+    reasons = _excluded(batch, session)
     pods = f" for role {batch.name}" if batch.name != "pod" else ""
     return Diagnosis(
         reason=Reason.NO_ELIGIBLE_NODE,
@@ -92,6 +91,12 @@ def no_eligible_node(demand: Demand, batch: Batch, session: Session, advice: Adv
         evidence=evidence.of_nodes(demand, session),
         advice=advice,
     )
+
+
+def _excluded(batch: Batch, session: Session) -> str:
+    """The excluded nodes by reason with counts."""
+    counts = session.eligibility(batch.pods[0]).count_by_reason()
+    return formatting.listed(f"{count} {reason}" for reason, count in counts)
 
 
 def above_cluster(case: Case) -> Diagnosis:
@@ -162,7 +167,6 @@ def nodes_unavailable(demand: Demand, session: Session, as_available: Session, a
         + formatting.listed(f"{fact.count} {fact.finding}" for fact in found),
         evidence=(*found, *evidence.of_nodes(demand, session)),
         advice=advice,
-        otherwise="Uncordon or repair nodes",
     )
 
 
@@ -190,21 +194,11 @@ def above_domain(case: Case, rule: SameDomain) -> Diagnosis:
 def _in_no_domain(case: Case, rule: SameDomain) -> Diagnosis:
     """No eligible node has all labels down to the required level."""
     missing = formatting.listed(f"{nodes.count} lack label {nodes.label}" for nodes in case.unlabelled)
-    topology = case.session.topologies.of(case.demand.gang)
-    ways = [
-        f"Label the nodes with {formatting.listed(nodes.label for nodes in case.unlabelled)}",
-        *(
-            f"remove level {nodes.level} from Topology {topology.name}"
-            for nodes in case.unlabelled
-            if topology is not None and topology.name and nodes.level != rule.level
-        ),
-    ]
     return Diagnosis(
         reason=Reason.ABOVE_DOMAIN_CAPACITY,
         message=f"no eligible node is in a {rule.level}: {missing}",
         evidence=(*_conflict(case), *_without_domain(case), *evidence.of_nodes(case.demand, case.session)),
         advice=case.advice,
-        otherwise=", or ".join(ways),
     )
 
 
@@ -257,9 +251,11 @@ def no_rule(case: Case, name: str) -> Diagnosis:
 
 def pod_affinity(case: Case, reason: Reason, name: str) -> Diagnosis:
     """Does not fit now whatever capacity is freed, but fits without pod affinity or anti-affinity."""
+    nowhere = evidence.nowhere_eligible(case.demand, case.session)
+    excluded = f": {_excluded(nowhere, case.session)}" if nowhere is not None else ""
     return Diagnosis(
         reason=reason,
-        message=f"{name} allows {case.fit_of_all} now",
+        message=f"{name} allows {case.fit_of_all} now{excluded}",
         evidence=(*_conflict(case), *evidence.of_completions(case.completions), *_of_cluster(case)),
         advice=case.advice,
         otherwise=WAIT,

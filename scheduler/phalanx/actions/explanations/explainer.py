@@ -22,7 +22,7 @@ from phalanx.actions.explanations.completions import CompletionSearch
 from phalanx.actions.explanations.diagnoses import Case, Diagnosis
 from phalanx.actions.explanations.exclusion_causes import AFFINITY, ANTI_AFFINITY
 from phalanx.actions.explanations.explanation_problems import ExplanationProblems, ProblemPair
-from phalanx.actions.explanations.relaxed_clusters import EmptyCluster, RelaxedClusters
+from phalanx.actions.explanations.relaxed_clusters import EmptyCluster, RelaxedClusters, StayingUsage
 from phalanx.actions.explanations.trials import TrialProblems, Trials
 from phalanx.actions.limits import ADVICE_SOLVES_MAX
 from phalanx.actions.problems.problem_builder import ProblemBuilder
@@ -61,9 +61,10 @@ class Explainer:
         self._builder = ProblemBuilder(session)
         self._empty = EmptyCluster(session)
         self._problems = ExplanationProblems(session, self._empty)
-        self._trial_problems = TrialProblems(session, self._empty)
         self._relaxed = RelaxedClusters(session)
         self._completions = CompletionSearch(session, answers, limits=_LIMITS)
+        staying = StayingUsage(session, lambda: self._completions.holders)
+        self._trial_problems = TrialProblems(session, staying)
         self._partial = frozenset(demand.gang.id for demand in failed if not demand.is_whole)
         self._known: dict[Hashable, Diagnosis] = {}
         self.count = 0
@@ -159,7 +160,7 @@ class Explainer:
     def _advice(self, question: Question) -> Advice:
         oracle = FeasibilityOracle(self._answers, _LIMITS, solves=ADVICE_SOLVES_MAX)
         trials = Trials(self._trial_problems, oracle)
-        return AdviceSearch(self._session, self._empty, trials, question).find()
+        return AdviceSearch(self._session, trials, question).find()
 
     def _place_when_empty(self, demand: Demand) -> Placed | None:
         answer = place_when_empty(self._problems.build(demand).empty, limits=_LIMITS, answers=self._answers)

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from operator import itemgetter
 from typing import Final
 
 from msgspec.structs import replace
@@ -24,7 +25,7 @@ from phalanx.model.gangs import Gang, GangKind, SubgroupSpec, ancestor_chains
 from phalanx.model.gpu_shares import requests_share
 from phalanx.model.names import ShapeKey
 from phalanx.model.nodes import STATE_TAINTS, Taint, TaintEffect
-from phalanx.model.pods import PodShape
+from phalanx.model.pods import Pod, PodShape
 from phalanx.model.reasons import Objection
 from phalanx.model.resources import Resources, largest
 
@@ -121,7 +122,7 @@ def lower_minimum(demand: Demand, fitting: Sequence[int], fits: Fits) -> Iterato
     if demand.stage is Stage.SURPLUS or not may_change:
         return
     pairs = zip(demand.batches, fitting, strict=True)
-    chosen = [pod for batch, count in pairs for pod in batch.pods[:count]]
+    chosen = [pod for batch, count in pairs for pod in _some_of_each_role(batch.pods)[:count]]
     there = [*(pod for pod in gang.members if pod.counts_for_gang), *chosen]
     by_role, around = Counter(pod.role for pod in there), ancestor_chains(gang.subgroups)
     by_part = Counter(name for pod in there for name in around.get(pod.subgroup, ()))
@@ -132,6 +133,16 @@ def lower_minimum(demand: Demand, fitting: Sequence[int], fits: Fits) -> Iterato
     found = demands_of(_with_minimum(gang, action)) if is_lower else ()
     if not isinstance(found, Objection) and found and found[0].is_whole and fits(found[0]):
         yield action
+
+
+def _some_of_each_role(pods: Sequence[Pod]) -> list[Pod]:
+    """The first pod of each role, then the second ones, and so on."""
+    seen: Counter[str] = Counter()
+    ordered: list[tuple[int, Pod]] = []
+    for pod in pods:
+        ordered.append((seen[pod.role], pod))
+        seen[pod.role] += 1
+    return [pod for _, pod in sorted(ordered, key=itemgetter(0))]
 
 
 def _with_minimum(gang: Gang, minimum: advice.LowerMinimum) -> Gang:
@@ -204,7 +215,7 @@ def removal(removed: Sequence[Restriction]) -> Action:
 
 
 def _intolerable(session: Session, shapes: Sequence[PodShape]) -> list[Taint]:
-    """Taints that some pod does not tolerate, those on most nodes first; none that mark the state of a node."""
+    """Taints that some pod does not tolerate, those on most nodes first, without those of node states."""
     counts = Counter(
         taint
         for state in (session.nodes.values() if session.facts.any_taint else ())

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from heapq import nlargest
 from typing import Final
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from phalanx.actions.demands.demand import Demand, requested, without_affinity_terms
@@ -24,7 +25,7 @@ Fits = Callable[[Sequence[ChangedNode]], bool]
 """Whether the demand would fit with these nodes."""
 
 RETURNED_MAX: Final = 4
-"""Nodes that one advice brings back."""
+"""Nodes that one advice names to bring back."""
 
 LABELLED_PER_POD: Final = 2
 """Nodes per pod of the demand that are tried with a label; more would help no more often."""
@@ -40,11 +41,13 @@ MODELS_MAX: Final = 3
 
 
 def returned_nodes(session: Session, demand: Demand, fits: Fits) -> Iterator[Action]:
-    """As few as possible of the nodes that are cordoned or faulty now."""
+    """As few as possible of the nodes that are cordoned or faulty now, or all of them."""
     back = out_of_service(session, demand)
     sizes = sorted({min(size, len(back)) for size in (1, RETURNED_MAX)} - {0})
     found = next((back[:size] for size in sizes if fits(back[:size])), None)
     if found is None:
+        if len(back) > RETURNED_MAX and fits(back):
+            yield advice.BringBackAll(len(back))
         return
     for each in tuple(found):
         fewer = [other for other in found if other is not each]
@@ -122,11 +125,12 @@ def _preferred(gang: Gang) -> list[str | None]:
 def added_nodes(session: Session, demand: Demand, fits: Fits) -> Iterator[Action]:
     """As few as possible copies of an existing node, else of a larger node."""
     found = models(session, demand)
+    own = own_labels(session, demand.gang)
     for size in (NONE, largest(batch.pods[0].shape.requests for batch in demand.batches), requested(demand)):
         for model in found:
             larger = beyond(model, size)
             if larger or not size:
-                yield from fewest_copies(model, larger, demand.count, fits)
+                yield from fewest_copies(Copy(model, larger, own), demand.count, fits)
 
 
 def beyond(model: Node, size: Resources) -> Resources:
@@ -154,13 +158,22 @@ def models(session: Session, demand: Demand) -> list[Node]:
     return nlargest(MODELS_MAX, kinds.values(), key=lambda node: _pods(node, demand))
 
 
-def _paths(session: Session, gang: Gang) -> Mapping[NodeName, Path]:
-    """The domains of nodes, without levels whose domains are single nodes."""
+def own_labels(session: Session, gang: Gang) -> frozenset[str]:
+    """Labels of which a new node has its own values: the host name, and a narrowest level of single nodes."""
     topology = session.topologies.of(gang)
-    if topology is None:
+    label = topology.levels[-1].node_label if topology is not None and topology.levels else NODE_HOSTNAME
+    values = [state.node.labels[label] for state in session.nodes.values() if label in state.node.labels]
+    is_own = len(values) > 1 and len(set(values)) == len(values)
+    return frozenset((NODE_HOSTNAME, label) if is_own else (NODE_HOSTNAME,))
+
+
+def _paths(session: Session, gang: Gang) -> Mapping[NodeName, Path]:
+    """The domains of nodes, without a narrowest level of single nodes."""
+    topology = session.topologies.of(gang)
+    if topology is None or not topology.levels:
         return {}
-    own = [number for number, level in enumerate(topology.levels) if level.node_label == NODE_HOSTNAME]
-    depth = own[0] if own else len(topology.levels)
+    is_own = topology.levels[-1].node_label in own_labels(session, gang)
+    depth = len(topology.levels) - is_own
     return {name: path[:depth] for name, path in session.topologies.paths(topology).items()}
 
 
@@ -179,26 +192,34 @@ def _pods(node: Node, demand: Demand) -> int:
     )
 
 
-def fewest_copies(model: Node, larger: Resources, most: int, fits: Fits) -> Iterator[advice.AddNodes]:
-    """As few as possible copies of this node, at most `most`, with at least the amounts in `larger`."""
-    if not fits(copies(model, larger, most)):
+class Copy(Struct, frozen=True):
+    """A new node: like the model, but with at least the amounts in `larger` and its own values of labels."""
+
+    model: Node
+    larger: Resources
+    own_labels: frozenset[str]
+
+    def times(self, count: int) -> list[ChangedNode]:
+        """So many of them."""
+        model, found = self.model, []
+        for number in range(count):
+            name = NodeName(f"{model.name} copy {number}")
+            labels = {**model.labels, **dict.fromkeys(self.own_labels, name)}
+            allocatable = {**model.allocatable, **self.larger}
+            node = replace(model, name=name, labels=labels, allocatable=allocatable)
+            found.append(ChangedNode(node=node, like=model.name, is_new=True))
+        return found
+
+
+def fewest_copies(copy: Copy, most: int, fits: Fits) -> Iterator[advice.AddNodes]:
+    """As few as possible of these nodes, at most `most`."""
+    if not fits(copy.times(most)):
         return
     too_few, enough = 0, most
     while enough - too_few > 1:
         middle = (too_few + enough) // 2
-        if fits(copies(model, larger, middle)):
+        if fits(copy.times(middle)):
             enough = middle
         else:
             too_few = middle
-    yield advice.AddNodes(count=enough, like=model.name, at_least=larger)
-
-
-def copies(model: Node, larger: Resources, count: int) -> list[ChangedNode]:
-    """New nodes like this one, with at least the amounts in `larger`."""
-    found = []
-    for number in range(count):
-        name = NodeName(f"{model.name} copy {number}")
-        labels = {**model.labels, NODE_HOSTNAME: name}
-        node = replace(model, name=name, labels=labels, allocatable={**model.allocatable, **larger})
-        found.append(ChangedNode(node=node, like=model.name, is_new=True))
-    return found
+    yield advice.AddNodes(count=enough, like=copy.model.name, at_least=copy.larger)

@@ -5,11 +5,13 @@ for what was relaxed.
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cached_property
 
 from msgspec.structs import replace
 
 from phalanx.actions.demands.demand import Demand, has_affinity_terms
+from phalanx.actions.problems.capacity_holders import CapacityHolder
 from phalanx.actions.problems.problem_builder import ProblemBuilder
 from phalanx.framework.session import Session
 from phalanx.framework.states import PodState
@@ -28,10 +30,17 @@ from phalanx.solver.problem import Placed
 class EmptyCluster:
     """Sessions on the empty cluster, made on first use."""
 
-    def __init__(self, session: Session, *, as_available: bool = False) -> None:
-        """`as_available`: with all nodes available."""
+    def __init__(
+        self,
+        session: Session,
+        *,
+        as_available: bool = False,
+        staying: Callable[[NodeName], Resources] = lambda node: NONE,
+    ) -> None:
+        """`as_available`: with all nodes available. `staying`: what pods that never end use on a node."""
         self._session = session
         self._as_available = as_available
+        self._staying = staying
         self._empty: Session | None = None
         self._last: tuple[GangId, Session] | None = None
 
@@ -60,8 +69,10 @@ class EmptyCluster:
         )
         return Session(snapshot, self._session.config, ignore_faults=self._as_available)
 
-    def _with_only(self, used: Resources, state: NodeState) -> NodeState:
+    def _with_only(self, members: Resources, state: NodeState) -> NodeState:
         node = state.node.as_available if self._as_available else state.node
+        staying = self._staying(node.name)
+        used = add(staying, members) if staying else members
         return NodeState(node=node, used=used, free=subtract(node.allocatable, used))
 
 
@@ -85,6 +96,33 @@ def _staying(gang: Gang) -> Iterator[tuple[Pod, NodeName]]:
     for pod in gang.members:
         if pod.node is not None and pod.holds_node and not pod.deleting:
             yield pod, pod.node
+
+
+class StayingUsage:
+    """What pods that never end use on each node: those that no holder of capacity accounts for."""
+
+    def __init__(self, session: Session, holders: Callable[[], Iterable[CapacityHolder]]) -> None:
+        """`holders` returns all holders."""
+        self._session = session
+        self._holders = holders
+
+    def on(self, node: NodeName) -> Resources:
+        """The amounts on one node."""
+        return self._by_node.get(node, NONE)
+
+    @cached_property
+    def _by_node(self) -> Mapping[NodeName, Resources]:
+        left = {
+            name: dict(subtract(state.node.allocatable, self._session.free(name)))
+            for name, state in self._session.nodes.items()
+        }
+        for holder in self._holders():
+            for node, amounts in holder.used.items():
+                used = left.get(node, {})
+                for name, amount in amounts.items():
+                    used[name] = used.get(name, 0) - amount
+        found = {node: {name: more for name, more in used.items() if more > 0} for node, used in left.items()}
+        return {node: amounts for node, amounts in found.items() if amounts}
 
 
 class RelaxedClusters:

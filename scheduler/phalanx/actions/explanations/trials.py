@@ -10,8 +10,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from phalanx.actions.demands.demand import Demand
-from phalanx.actions.explanations.changed_nodes import ChangedNode, with_changed_nodes
-from phalanx.actions.explanations.relaxed_clusters import EmptyCluster
+from phalanx.actions.explanations.changed_nodes import ChangedNode, FreeNode, with_changed_nodes
+from phalanx.actions.explanations.relaxed_clusters import EmptyCluster, StayingUsage
 from phalanx.actions.problems.capacity_holders import CapacityHolder
 from phalanx.actions.problems.problem_builder import ProblemBuilder
 from phalanx.framework.session import Session
@@ -19,7 +19,7 @@ from phalanx.framework.statement import Statement, Usage
 from phalanx.model.gangs import Gang
 from phalanx.model.names import NodeName, ShapeKey
 from phalanx.model.pods import AffinityState, Pod, PodShape
-from phalanx.model.resources import NONE
+from phalanx.model.resources import NONE, subtract
 from phalanx.solver.infeasibility.explain import raised_budgets
 from phalanx.solver.infeasibility.feasibility import FeasibilityOracle, feasibility_problem
 from phalanx.solver.infeasibility.relaxations import Raises, with_raised_budgets
@@ -36,7 +36,7 @@ class Change(Struct, frozen=True):
     """For the gang as it is then."""
 
     is_empty: bool = False
-    """Whether all pods that may end have ended, except members of the gang."""
+    """Whether all running work has ended, except members of the gang and pods that never end."""
 
     ended: Sequence[CapacityHolder] = ()
     freed: Usage = _NO_USAGE
@@ -51,22 +51,39 @@ class Change(Struct, frozen=True):
 class TrialProblems:
     """Builds the problems of changed demands of one session, as allocation would build them."""
 
-    def __init__(self, session: Session, empty: EmptyCluster) -> None:
+    def __init__(self, session: Session, staying: StayingUsage) -> None:
         self._session = session
-        self._empty = empty
+        self._staying = staying
+        self._empty = EmptyCluster(session, staying=staying.on)
         self._builder = ProblemBuilder(session, may_grow=True)
         self._when_empty: tuple[Session, ProblemBuilder] | None = None
 
     def build(self, change: Change) -> PlacementProblem:
         """The problem after the change, without raises of limits."""
         demand = change.demand
-        session = self._empty.session_for(demand.gang) if change.is_empty else self._session
+        session = self.session_for(change)
         with session.statement() as statement:
             _apply(statement, change)
             problem = self._builder_of(session).build_problem(demand).problem
-            problem = with_changed_nodes(problem, demand, session, change.nodes)
+            problem = with_changed_nodes(problem, demand, session, self._as_free(change.nodes, session))
             statement.roll_back()
         return problem
+
+    def session_for(self, change: Change) -> Session:
+        """The session on the cluster of the change."""
+        return self._empty.session_for(change.demand.gang) if change.is_empty else self._session
+
+    def _as_free(self, nodes: Sequence[ChangedNode], session: Session) -> list[FreeNode]:
+        """The nodes with what is free there; pods that never end run on new nodes too."""
+        return [
+            FreeNode(
+                each,
+                subtract(each.node.allocatable, self._staying.on(each.like))
+                if each.is_new
+                else session.free(each.like),
+            )
+            for each in nodes
+        ]
 
     def objects_to(self, gang: Gang) -> bool:
         """Whether the changed gang would not be tried."""
@@ -94,6 +111,10 @@ class Trials:
         problem = with_raised_budgets(self._problems.build(change), change.raised)
         return self._oracle.fits(feasibility_problem(problem)) is True
 
+    def session_for(self, change: Change) -> Session:
+        """The session on the cluster of the change."""
+        return self._problems.session_for(change)
+
     def raised_budgets(self, change: Change) -> tuple[Raises, ...]:
         """Raises of budgets, each of which lets the demand fit after the change."""
         return raised_budgets(feasibility_problem(self._problems.build(change)), self._oracle)
@@ -111,7 +132,7 @@ def _apply(statement: Statement, change: Change) -> None:
 
 
 def _selected(number: int, change: Change) -> Pod:
-    """A pod without requests that the terms of this number select, and all anti-affinity of the demand too."""
+    """A pod that the terms of this number select; all anti-affinity of the demand selects it too."""
     states = [batch.pods[0].shape.affinity_state for batch in change.demand.batches]
     avoided = {each for state in states if state is not None for each in state.anti_affinity}
     state = AffinityState(base_key=ShapeKey("selected"), matched_by=(number, *sorted(avoided - {number})))

@@ -61,8 +61,8 @@ def dominant_obstacle(
 ) -> Obstacle | None:
     """The first obstacle in the conflict without which the problem is feasible.
 
-    If no single one is enough, the first one; but affinity before levels if capacity is not involved. `vacant`
-    has the nodes when other pods have ended; None if they have.
+    If no single one is enough, the first one; but affinity before levels if capacity is not involved.
+    `vacant` has the nodes when other pods have ended; None if they have.
     """
     found = involved(core, conflict)
     for obstacle, problem in _relaxed(core, vacant, exclusions, found) if len(found) > 1 else ():
