@@ -40,7 +40,7 @@ def outcome_of(seed: int, *, with_reasons: bool = True) -> Outcome | None:
         return None
     followed = trials(refusal)
     problems = [f"{trial.problem}: {trial.text}" for trial in followed if trial.problem]
-    if with_reasons and (wrong := contradiction(refusal.documents, refusal.verdict.reason)):
+    if with_reasons and (wrong := contradiction(refusal)):
         problems.append(wrong)
     kinds = [trial.advice.kind if trial.advice is not None else "unreadable" for trial in followed]
     return Outcome(seed, refusal.verdict.reason, tuple(kinds), tuple(problems))

@@ -10,7 +10,7 @@ from typing import Final
 
 from tests.advice.clusters import ASKER, SUBGROUP_LABEL, Document
 from tests.advice.following import is_asking, is_placed, raise_amounts, used_on
-from tests.advice.refusals import is_helped
+from tests.advice.refusals import Refusal, is_helped
 
 OBSTACLES: Final = ("limits", "levels", "capacity", "affinity")
 """In the order in which a reason names them."""
@@ -84,8 +84,9 @@ def without_needs(documents: Sequence[Document]) -> list[Document]:
     return changed
 
 
-def contradiction(documents: Sequence[Document], reason: str) -> str:
-    """Why the reason is wrong; empty if it is right, or if several obstacles prevent the start together."""
+def contradiction(refusal: Refusal) -> str:
+    """Why the verdict is wrong; empty if it is right, or if several obstacles prevent the start together."""
+    documents, reason = refusal.documents, str(refusal.verdict.reason)
     when_empty = emptied(documents)
     fits_when_empty, is_impossible = is_helped(when_empty), reason in IMPOSSIBLE
     if fits_when_empty and is_impossible:
@@ -94,11 +95,27 @@ def contradiction(documents: Sequence[Document], reason: str) -> str:
     if not may_be_waiting and not is_impossible and reason != "NodesUnavailable":
         return f"{reason}, but it does not fit when all others end"
     described = first_choice(documents)
-    if reason in ("NodesUnavailable", "NoEligibleNode") or described is None:
+    if described is None:
+        return ""
+    others = _subgroups_in_evidence(refusal) - _subgroups_of(described)
+    if others:
+        return f"the evidence is about {others}, which are not of the first choice"
+    if reason in ("NodesUnavailable", "NoEligibleNode"):
         return ""
     if is_impossible:
         return _wrong(emptied(described), reason, ("limits", "levels", "affinity"), REASONS_WHEN_EMPTY)
     return _wrong(described, reason, OBSTACLES, REASONS)
+
+
+def _subgroups_in_evidence(refusal: Refusal) -> set[str]:
+    subjects = [evidence.subject for evidence in refusal.verdict.evidence]
+    names = {subject.removeprefix("nodes for ") for subject in subjects if subject.startswith("nodes for ")}
+    return names & _subgroups_of(refusal.documents)
+
+
+def _subgroups_of(documents: Sequence[Document]) -> set[str]:
+    groups = [document for document in documents if _is_asking_group(document)]
+    return {part["name"] for group in groups for part in group["spec"].get("subGroups", ())}
 
 
 def first_choice(documents: Sequence[Document]) -> list[Document] | None:

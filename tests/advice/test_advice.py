@@ -44,7 +44,7 @@ def test_nearly_every_refusal_has_an_advice_that_a_user_can_follow() -> None:
 
 
 def test_a_reason_names_the_first_obstacle_without_which_the_gang_fits() -> None:
-    found = [(each.seed, contradiction(each.documents, each.verdict.reason)) for each in refusals()]
+    found = [(each.seed, contradiction(each)) for each in refusals()]
     assert [(seed, problem) for seed, problem in found if problem] == []
 
 
