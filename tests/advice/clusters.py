@@ -155,7 +155,9 @@ class _Maker:
                 self._take(name, amounts)
                 pod = _pod(f"agent-{name}", amounts, node=name)
                 pod["spec"]["schedulerName"] = "default-scheduler"
-                pod["metadata"]["ownerReferences"] = [{"kind": "DaemonSet", "name": "agent", "controller": True}]
+                pod["metadata"]["ownerReferences"] = [
+                    {"kind": "DaemonSet", "name": "agent", "controller": True}
+                ]
                 found.append(pod)
         return found
 

@@ -192,7 +192,10 @@ ACTIONS: Final[Forms] = (
         r"uncordon or repair all (?P<count>\d+) unavailable nodes",
         lambda match: Advice("all back", count=int(match["count"])),
     ),
-    (r"(?P<nodes>(?:uncordon|repair) (?!or ).+)", lambda match: Advice("back", names=tuple(_nodes(match["nodes"])))),
+    (
+        r"(?P<nodes>(?:uncordon|repair) (?!or ).+)",
+        lambda match: Advice("back", names=tuple(_nodes(match["nodes"]))),
+    ),
     (
         r"add (?P<count>\d+) nodes? like (?P<node>\S+)(?: with at least (?P<least>.+))?",
         lambda match: Advice(

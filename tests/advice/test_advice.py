@@ -50,7 +50,9 @@ def test_a_reason_names_the_first_obstacle_without_which_the_gang_fits() -> None
 
 def test_the_page_describes_every_kind_of_advice_in_a_form_that_is_read() -> None:
     texts = list(_texts_of_the_page())
-    read = {pattern for pattern, _ in (*EVENTS, *ACTIONS) if any(re.fullmatch(pattern, text) for text in texts)}
+    read = {
+        pattern for pattern, _ in (*EVENTS, *ACTIONS) if any(re.fullmatch(pattern, text) for text in texts)
+    }
     assert read == {pattern for pattern, _ in (*EVENTS, *ACTIONS)}
 
 

@@ -70,6 +70,8 @@ class Changes:
         self.evictions: list[Evict] = []
         self.capacity_holds: list[CapacityHold] = []
         self.nominated: list[tuple[QueueName, Resources]] = []
+        self.ended: dict[PodUid, bool] = {}
+        """Pods that are assumed to have ended."""
 
 
 class _Session(Protocol):
@@ -224,6 +226,7 @@ class Statement:
             for account in ledger.accounts(queue, node):
                 self._set(ledger.amounts, account, subtract(ledger.amounts.get(account, {}), amounts))
         for pod in gone:
+            self._set(self._changes.ended, pod.uid, True)
             if pod.node is not None:
                 self._count_pod(pod, pod.node, -1)
 

@@ -214,7 +214,7 @@ class PlacementEpoch(ApiStruct, frozen=True):
 
 
 class CertificateStatus(ApiStruct, frozen=True, omit_defaults=False):
-    """Quality of the placement: objective and proven lower bound per term."""
+    """Quality of the placement: objective and its proven lower bound, both in lexicographic order."""
 
     proven: bool
     terms: tuple[str, ...] = ()

@@ -18,7 +18,7 @@ from phalanx.model.resources import Resources, add, scale, subtract
 from phalanx.model.rules import Budget, Rule
 from phalanx.solver.infeasibility.feasibility import FeasibilityOracle
 from phalanx.solver.infeasibility.relaxations import NodeCapacity, with_free
-from phalanx.solver.problem import Assignment, NodeClass, Placed, PlacementProblem
+from phalanx.solver.problem import Anchor, Assignment, NodeClass, Placed, PlacementProblem
 from phalanx.solver.problem_rules import read_rules
 
 
@@ -88,7 +88,7 @@ def _left_over(
         roles=roles,
         classes=tuple(_with_freeing_costs(core, part, free_now) for part in _single(beside.classes)),
         rules=tuple(_budget_left(core, rule, kept) for rule in beside.rules),
-        anchors=(*core.anchors, *used_path(core, kept)),
+        anchors=(*core.anchors, *map(Anchor, used_path(core, kept))),
     )
 
 
@@ -187,7 +187,7 @@ def free_by_node(problem: PlacementProblem) -> dict[NodeName, tuple[int, ...]]:
 
 
 def _is_near(core: PlacementProblem, path: Path) -> bool:
-    return all(anchor[: len(path)] == path for anchor in core.anchors)
+    return all(anchor.path[: len(path)] == path for anchor in core.anchors)
 
 
 def _slots(
