@@ -6,9 +6,10 @@ Each instance plants one conflict in a cluster of 64 to 2,000 nodes: more pods t
 the budget of a queue, the eligible nodes or all nodes; a subgroup or segments that fit in no rack; or two
 roles for which each rack has enough GPUs in total but not per node. It is explained as in a cycle: if the
 gang does not fit on the empty nodes either, it is impossible, and that is explained; otherwise it waits. The
-named rules must be infeasible together and feasible after any one of them is dropped. A raise of limits and
-missing capacity that is freed must make the gang fit. A gang that is reported as waiting must fit on the empty nodes. All this is verified
-by the solver with ten times the effort of an answer. The last line shows other instances, all on 1,000 nodes.
+named rules must be infeasible together and feasible after any one of them is dropped. A raise of limits, or
+else missing capacity that is freed, must make the gang fit. A gang that is reported as waiting must fit on
+the empty nodes. All this is verified by the solver with ten times the effort of an answer. The last line
+shows other instances, all on 1,000 nodes.
 Writes bench/results/infeasible.json.
 """
 
