@@ -16,8 +16,10 @@ from phalanx.framework.session import Session
 from phalanx.framework.states import PodState
 from phalanx.limits import PAST_USAGE_REPORT_PERIOD_MS
 from phalanx.model.decisions import CycleResult, CycleStats, QueueReport
+from phalanx.model.gangs import Gang
 from phalanx.model.names import QueueName
 from phalanx.model.queues import PastUsage
+from phalanx.model.reasons import Reason
 from phalanx.model.resources import NONE, Resources
 
 
@@ -92,7 +94,7 @@ def _reports(session: Session, reported: Mapping[QueueName, PastUsage]) -> dict[
     """For each queue with its descendants, the usage and the waiting gangs and pods after this cycle."""
     gangs: dict[str, int] = {queue.name: 0 for queue in session.queues}
     pods = dict(gangs)
-    for gang in session.waiting:
+    for gang in [gang for gang in session.waiting if _is_accepted(gang, session)]:
         waiting = sum(1 for pod in gang.members if session.pod_state(pod) is PodState.WAITING)
         for queue in session.queues.path(gang.queue) if waiting else ():
             gangs[queue.name] += 1
@@ -115,6 +117,12 @@ def _reports(session: Session, reported: Mapping[QueueName, PastUsage]) -> dict[
         )
         for queue in session.queues
     }
+
+
+def _is_accepted(gang: Gang, session: Session) -> bool:
+    """Whether its queue accepts its namespace: nobody else's gangs count in the status of a queue."""
+    verdict = session.verdicts.get(gang.id)
+    return verdict is None or verdict.reason is not Reason.NAMESPACE_NOT_ALLOWED
 
 
 def _past_usage(session: Session) -> dict[QueueName, PastUsage]:

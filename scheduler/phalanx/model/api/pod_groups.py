@@ -247,6 +247,10 @@ class PodGroupStatus(ApiStruct, frozen=True, omit_defaults=False):
     placement: PlacementStatus | None = None
     placement_epoch: PlacementEpoch | None = None
     certificate: CertificateStatus | None = None
+    queue: str | None = None
+    """The queue that is charged while members hold nodes."""
+    priority: Int32 | None = None
+    """The priority that counts."""
     queue_position: Int32 | None = None
     expected_start: StartStatus | None = None
     started_at: str | None = None
