@@ -1,10 +1,11 @@
 """`python -m bench.advice`: follows every advice of random refusals, and checks their reasons.
 
-    python -m bench.advice [--seeds FROM:TO] [--jobs N] [--without-reasons]
+    python -m bench.advice [--cases N] [--first-seed SEED] [--jobs N] [--without-reasons]
 
-Each seed is a random cluster of `tests/advice`. An advice that does not let the gang start, or a reason that
-another obstacle contradicts, is printed with its seed. The last lines count advice by kind, and refusals with
-an advice that a user can follow by reason. The exit code is 1 if anything was false. Nothing is written.
+Each case is a random cluster of `tests/advice`. An advice that does not let the gang start, or a reason that
+another obstacle contradicts, is printed with its seed. The lines after these count advice by kind, and
+refusals with an advice that a user can follow by reason; the last line has the totals. The exit code is 1 if
+anything was false. Nothing is written.
 """
 
 import argparse
@@ -25,7 +26,8 @@ class Outcome(Struct, frozen=True):
     seed: int
     reason: str
     kinds: tuple[str, ...]
-    problems: tuple[str, ...]
+    false_advices: tuple[str, ...]
+    wrong_reason: str
 
     @property
     def has_advice(self) -> bool:
@@ -39,43 +41,46 @@ def outcome_of(seed: int, *, with_reasons: bool = True) -> Outcome | None:
     if refusal is None:
         return None
     followed = trials(refusal)
-    problems = [f"{trial.problem}: {trial.text}" for trial in followed if trial.problem]
-    if with_reasons and (wrong := contradiction(refusal)):
-        problems.append(wrong)
+    false = tuple(f"{trial.problem}: {trial.text}" for trial in followed if trial.problem)
+    wrong = contradiction(refusal) if with_reasons else ""
     kinds = [trial.advice.kind if trial.advice is not None else "unreadable" for trial in followed]
-    return Outcome(seed, refusal.verdict.reason, tuple(kinds), tuple(problems))
+    return Outcome(seed, refusal.verdict.reason, tuple(kinds), false, wrong)
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Print what is false, then the counts."""
     parser = argparse.ArgumentParser(prog="python -m bench.advice", description=__doc__)
-    parser.add_argument("--seeds", default="0:10000", help="the first and the next after the last")
+    parser.add_argument("--cases", type=int, default=10_000, help="random clusters")
+    parser.add_argument("--first-seed", type=int, default=0, help="of the first cluster; the next ones follow")
     parser.add_argument("--jobs", type=int, default=2, help="processes")
     parser.add_argument("--without-reasons", action="store_true", help="only follow advice")
     options = parser.parse_args(arguments)
-    first, end = map(int, options.seeds.split(":"))
+    seeds = range(options.first_seed, options.first_seed + options.cases)
     examine = partial(outcome_of, with_reasons=not options.without_reasons)
     found: list[Outcome] = []
     with ProcessPoolExecutor(options.jobs) as pool:
-        for outcome in pool.map(examine, range(first, end), chunksize=20):
+        for outcome in pool.map(examine, seeds, chunksize=20):
             if outcome is not None:
                 found.append(outcome)
-                for problem in outcome.problems:
+                for problem in filter(None, (*outcome.false_advices, outcome.wrong_reason)):
                     print(f"seed {outcome.seed}: {outcome.reason}: {problem}", flush=True)
-    _summarize(found, first, end)
-    return 1 if any(outcome.problems for outcome in found) else 0
+    _summarize(found, seeds)
+    return 1 if any(outcome.false_advices or outcome.wrong_reason for outcome in found) else 0
 
 
-def _summarize(found: list[Outcome], first: int, end: int) -> None:
+def _summarize(found: list[Outcome], seeds: range) -> None:
     kinds = Counter(kind for outcome in found for kind in outcome.kinds)
-    false = sum(len(outcome.problems) for outcome in found)
-    helped = sum(outcome.has_advice for outcome in found)
-    print(f"seeds {first} to {end - 1}: {len(found)} refusals, {kinds.total()} advices, {false} false")
-    print(f"refusals with an advice that a user can follow: {helped} ({helped / max(1, len(found)):.1%})")
     print("by kind: " + ", ".join(f"{kind} {count}" for kind, count in kinds.most_common()))
     for reason, count in Counter(outcome.reason for outcome in found).most_common():
         mine = sum(outcome.has_advice for outcome in found if outcome.reason == reason)
-        print(f"{reason}: {count}, with such an advice {mine}")
+        print(f"{reason}: {count}, with an advice that a user can follow {mine}")
+    helped = sum(outcome.has_advice for outcome in found)
+    print(
+        f"{len(seeds)} cases from seed {seeds.start}: {len(found)} refusals, "
+        f"{helped} ({helped / max(1, len(found)):.1%}) with an advice that a user can follow; "
+        f"{kinds.total()} advices, {sum(len(outcome.false_advices) for outcome in found)} do not help; "
+        f"{sum(bool(outcome.wrong_reason) for outcome in found)} wrong reasons"
+    )
 
 
 if __name__ == "__main__":
