@@ -126,6 +126,15 @@ def test_pods_without_selectors_are_not_advised_to_change_them() -> None:
     assert verdict(scenario).next_step.endswith(said)
 
 
+def test_a_healthy_node_with_conditions_is_not_to_be_repaired() -> None:
+    """All nodes of a real cluster have conditions."""
+    conditions = {"MemoryPressure": "False", "Ready": "True"}
+    scenario = Scenario().nodes("full", 8, cpu=4, conditions=conditions)
+    scenario.gang("old", 8, cpu=4, on=[f"full-{number}" for number in range(8)])
+    scenario.nodes("held", cpu=4, cordoned=True, conditions=conditions).gang("g", 1, cpu=4)
+    assert verdict(scenario).next_step.endswith("; to start now, uncordon held-0")
+
+
 def test_two_limits_are_raised_together_where_both_are_reached() -> None:
     scenario = (
         Scenario().nodes("n", 2, gpu=8).queue("p", limit={GPU: 2}).queue("q", parent="p", limit={GPU: 1})

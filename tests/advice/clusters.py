@@ -22,6 +22,7 @@ MIN_MEMBER_LABEL: Final = "scheduling.phalanx.dev/min-member"
 ASKER: Final = "asker"
 GPU: Final = "nvidia.com/gpu"
 GI: Final = 1 << 30
+READY: Final = [{"type": "Ready", "status": "True"}]
 HOST, RACK, ZONE = "kubernetes.io/hostname", "example.com/rack", "topology.kubernetes.io/zone"
 APPS: Final = ("x", "y", "z")
 POOLS: Final = ("a", "b")
@@ -91,10 +92,10 @@ class _Maker:
             spec["taints"] = [{"key": "team", "value": random.choice("pq"), "effect": "NoSchedule"}]
         if self._chance(0.06):
             spec["unschedulable"] = True
-        if self._chance(0.04):
-            node["status"]["conditions"] = [{"type": "Ready", "status": "False"}]
+        is_ready = not self._chance(0.04)
+        node["status"]["conditions"] = READY if is_ready else [{"type": "Ready", "status": "False"}]
         node["spec"] = spec
-        if not spec and "conditions" not in node["status"]:
+        if not spec and is_ready:
             self._usable.add(name)
         self._free[name], self._labels[name] = amounts, labels
         return node

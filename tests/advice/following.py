@@ -12,6 +12,7 @@ from tests.advice.clusters import (
     GROUP_LABEL,
     HOST,
     MIN_MEMBER_LABEL,
+    READY,
     Document,
 )
 from tests.advice.reading import Advice, Amounts
@@ -159,7 +160,7 @@ def _may_use(pod: Document, node: Document) -> bool:
     selector = pod["spec"].get("nodeSelector", {})
     if any(labels.get(key) != value for key, value in selector.items()):
         return False
-    if spec.get("unschedulable") or "conditions" in node["status"]:
+    if _is_unavailable(node):
         return False
     if spec.get("taints") and not pod["spec"].get("tolerations"):
         return False
@@ -168,6 +169,10 @@ def _may_use(pod: Document, node: Document) -> bool:
         return True
     (rule,) = required["nodeSelectorTerms"][0]["matchExpressions"]
     return (labels.get(rule["key"]) in rule["values"]) == (rule["operator"] == "In")
+
+
+def _is_unavailable(node: Document) -> bool:
+    return bool(node["spec"].get("unschedulable")) or node["status"]["conditions"] != READY
 
 
 def used_on(documents: Sequence[Document], node: str) -> dict[str, Fraction]:
@@ -279,16 +284,20 @@ def _path_of(world: _World, queue: str) -> list[str]:
 def _bring_back(world: _World, advice: Advice) -> None:
     for name in advice.names:
         node = world.named("Node", name)
-        node["spec"].pop("unschedulable", None)
-        node["status"].pop("conditions", None)
-        taints = node["spec"].get("taints", [])
-        node["spec"]["taints"] = [
-            each for each in taints if not each["key"].startswith("node.kubernetes.io/")
-        ]
+        if not _is_unavailable(node):
+            raise NotFollowable(f"{name} is available")
+        _make_available(node)
+
+
+def _make_available(node: Document) -> None:
+    node["spec"].pop("unschedulable", None)
+    node["status"]["conditions"] = READY
 
 
 def _bring_all_back(world: _World, advice: Advice) -> None:
-    names = [node["metadata"]["name"] for node in world.of_kind("Node")]
+    names = [node["metadata"]["name"] for node in world.of_kind("Node") if _is_unavailable(node)]
+    if advice.count > len(names):
+        raise NotFollowable(f"{len(names)} nodes are unavailable")
     _bring_back(world, Advice("back", names=tuple(names)))
 
 
@@ -322,8 +331,7 @@ def _add_nodes(world: _World, advice: Advice) -> None:
         node["metadata"]["name"] = f"new{number}"
         for label in (HOST, narrowest) if is_own else (HOST,):
             node["metadata"]["labels"][label] = f"new{number}"
-        node["spec"].pop("unschedulable", None)
-        node["status"].pop("conditions", None)
+        _make_available(node)
         for amounts in advice.amounts:
             for name, text in amounts.items():
                 old = quantity(node["status"]["allocatable"].get(name, "0"))

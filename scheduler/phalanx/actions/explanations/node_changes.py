@@ -17,7 +17,7 @@ from phalanx.framework.nodes.topology import Path, domain_path
 from phalanx.framework.session import Session
 from phalanx.model.gangs import Gang
 from phalanx.model.names import NODE_HOSTNAME, NodeName
-from phalanx.model.nodes import Node
+from phalanx.model.nodes import Node, NodeState
 from phalanx.model.resources import NONE, Resources, largest
 from phalanx.model.snapshot import Level
 
@@ -58,11 +58,10 @@ def returned_nodes(session: Session, demand: Demand, fits: Fits) -> Iterator[Act
 
 def out_of_service(session: Session, demand: Demand) -> list[ChangedNode]:
     """The nodes that are cordoned or faulty now and would admit pods of the demand, as they are then."""
-    return [
-        ChangedNode(node=state.node.as_available, like=name)
-        for name, state in session.nodes.items()
-        if session.is_out_of_service(name) and _admits(session, demand, state.node.as_available)
+    back = [
+        state.node.as_available for name, state in session.nodes.items() if session.is_out_of_service(name)
     ]
+    return [ChangedNode(node=node, like=node.name) for node in _admitting(session, demand, back)]
 
 
 def bringing_back(session: Session, nodes: Sequence[ChangedNode]) -> Action:
@@ -72,11 +71,14 @@ def bringing_back(session: Session, nodes: Sequence[ChangedNode]) -> Action:
     return advice.BringBack(cordoned=tuple(name for name in names if name not in faulty), faulty=faulty)
 
 
-def _admits(session: Session, demand: Demand, node: Node) -> bool:
-    """Whether a healthy node admits pods of some batch."""
-    state = replace(session.nodes[node.name], node=node)
+def _admitting(session: Session, demand: Demand, nodes: Sequence[Node]) -> list[Node]:
+    """Those of these healthy nodes that admit pods of some batch."""
+    if not nodes:
+        return []
+    states = {node.name: NodeState(node) for node in nodes}
     filters = [session.hooks.node_filters(batch.pods[0]) for batch in demand.batches]
-    return any(not evaluate({node.name: state}, (), checks, ()).rejected for checks in filters)
+    rejected = [evaluate(states, (), checks, ()).rejected for checks in filters]
+    return [node for node in nodes if any(node.name not in names for names in rejected)]
 
 
 # --- labels -------------------------------------------------------------------------------------------------
@@ -92,11 +94,10 @@ def labelled_nodes(session: Session, demand: Demand, fits: Fits) -> Iterator[Act
         (number for number, level in enumerate(topology.levels, 1) if level.name in required), default=0
     )
     lacking: dict[Level, list[Node]] = {}
-    for name in session.facts.open_nodes:
-        node = session.nodes[name].node
-        path = domain_path(node, topology)
-        if len(path) < depth and _admits(session, demand, node):
-            lacking.setdefault(topology.levels[len(path)], []).append(node)
+    nodes = [session.nodes[name].node for name in session.facts.open_nodes]
+    outside = [node for node in nodes if len(domain_path(node, topology)) < depth]
+    for node in _admitting(session, demand, outside):
+        lacking.setdefault(topology.levels[len(domain_path(node, topology))], []).append(node)
     for level, nodes in lacking.items():
         label = level.node_label
         changed = [_with_label(node, label) for node in nodes[: LABELLED_PER_POD * demand.count]]
