@@ -51,7 +51,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Print what is false, then the counts."""
     parser = argparse.ArgumentParser(prog="python -m bench.advice", description=__doc__)
     parser.add_argument("--cases", type=int, default=10_000, help="random clusters")
-    parser.add_argument("--first-seed", type=int, default=0, help="of the first cluster; the next ones follow")
+    parser.add_argument("--first-seed", type=int, default=0, help="of the first cluster")
     parser.add_argument("--jobs", type=int, default=2, help="processes")
     parser.add_argument("--without-reasons", action="store_true", help="only follow advice")
     options = parser.parse_args(arguments)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from phalanx.actions.demands.gang_demands import demands_of
 from phalanx.actions.explanations.completions import CompletionSearch
+from phalanx.actions.problems.problem_builder import ProblemBuilder
 from phalanx.framework.config import ActionName, SchedulerConfig
 from phalanx.framework.session import Session
 from phalanx.model.gangs import GangKind, SubgroupSpec
@@ -198,9 +199,8 @@ def test_the_search_does_not_change_the_session() -> None:
     free, amounts = {node: session.free(node) for node in session.nodes}, dict(session.ledger.amounts)
     demands = demands_of(session.gangs[GangId("gang-g")])
     assert not isinstance(demands, Objection)
-    (found,) = CompletionSearch(session, AnswerCache(), limits=SolveLimits()).find(
-        demands[0], protected=frozenset(), missing=None
-    )
+    search = CompletionSearch(session, ProblemBuilder(session), AnswerCache(), limits=SolveLimits())
+    (found,) = search.find(demands[0], protected=frozenset(), missing=None)
     assert found.name == "gang team/old"
     assert {node: session.free(node) for node in session.nodes} == free
     assert session.ledger.amounts == amounts

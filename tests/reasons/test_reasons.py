@@ -6,6 +6,7 @@ from typing import Final
 
 import pytest
 from msgspec.structs import replace
+from phalanx.actions.explanations import explainer
 from phalanx.actions.limits import CYCLE_EXPLANATIONS_MAX
 from phalanx.framework.view import SessionView
 from phalanx.limits import CAPACITY_HOLD_MS, PARTIAL_GANG_GRACE_MS
@@ -285,6 +286,19 @@ def test_not_tried_yet() -> None:
     assert set(second.reasons().values()) == {Reason.ABOVE_CLUSTER_CAPACITY}
     assert second.result.wake_at is None
     assert second.result.stats.solves == {}
+
+
+def test_an_expensive_explanation_leaves_the_others_to_later_cycles(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(explainer, "CYCLE_EXPLANATION_SOLVES", 1)
+    scenario = racks()
+    for size in range(3):
+        scenario.gang(f"g{size}", 40 + size, gpu=1)
+    unexplained = []
+    for _ in range(3):
+        decided = scenario.decide()
+        scenario.take(decided)
+        unexplained.append(list(decided.reasons().values()).count(Reason.NOT_TRIED_YET))
+    assert unexplained == [2, 1, 0]
 
 
 def test_all_gangs_are_explained_in_turn_though_every_cycle_changes_the_cluster() -> None:

@@ -136,8 +136,11 @@ CYCLE_SEARCHES_MAX: Final = 16
 """Solves of one cycle with CP-SAT: each may take a second, and a cycle should take a few seconds."""
 
 CYCLE_EXPLANATIONS_MAX: Final = 10
-"""Refusals that one cycle explains, each in about 30 ms on 1,000 nodes. Later cycles explain the others,
-first those that have waited longest."""
+"""Refusals that one cycle explains. Later cycles explain the others, first those that have waited longest."""
+
+CYCLE_EXPLANATION_SOLVES: Final = 128
+"""Solves after which a cycle begins no further explanation: six to ten explanations, each in about 40 ms on
+1,000 nodes."""
 
 FAILURE_SCORE_MIN: Final = 100
 """Thousandths of a failure below which the score of a node is forgotten: it changes no cost."""

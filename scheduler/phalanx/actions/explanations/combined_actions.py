@@ -71,7 +71,8 @@ class CombinedActions:
         restrictions = gang_changes.restrictions(session, demand)
         anywhere = gang_changes.unrestricted(session, demand, restrictions)
         size = largest(batch.pods[0].shape.requests for batch in demand.batches)
-        for model in node_changes.models(session, anywhere)[:1]:
+        models = node_changes.models(session, demand) or node_changes.models(session, anywhere)
+        for model in models[:1]:
             own = node_changes.own_labels(session, demand.gang)
             yield Copy(model, node_changes.beyond(model, size), own)
         if self._limits:

@@ -47,14 +47,13 @@ _SHARE: Final = 1000
 class CompletionSearch:
     """Searches for the demands of one session, after all its placements."""
 
-    def __init__(self, session: Session, answers: AnswerCache, *, limits: SolveLimits) -> None:
+    def __init__(
+        self, session: Session, builder: ProblemBuilder, answers: AnswerCache, *, limits: SolveLimits
+    ) -> None:
         self._session = session
+        self._builder = builder
         self._answers = answers
         self._limits = limits
-
-    @cached_property
-    def _builder(self) -> ProblemBuilder:
-        return ProblemBuilder(self._session, may_grow=True)
 
     @cached_property
     def holders(self) -> list[CapacityHolder]:

@@ -24,7 +24,7 @@ from phalanx.actions.explanations.exclusion_causes import AFFINITY, ANTI_AFFINIT
 from phalanx.actions.explanations.explanation_problems import ExplanationProblems, ProblemPair
 from phalanx.actions.explanations.relaxed_clusters import EmptyCluster, RelaxedClusters, StayingUsage
 from phalanx.actions.explanations.trials import TrialProblems, Trials
-from phalanx.actions.limits import ADVICE_SOLVES_MAX
+from phalanx.actions.limits import ADVICE_SOLVES_MAX, CYCLE_EXPLANATION_SOLVES
 from phalanx.actions.problems.problem_builder import ProblemBuilder
 from phalanx.framework.session import Session
 from phalanx.limits import EXPLANATION_DETERMINISTIC_LIMIT
@@ -58,27 +58,30 @@ class Explainer:
         """`failed` are all failed demands of the cycle."""
         self._session = session
         self._answers = answers
-        self._builder = ProblemBuilder(session)
+        self._builder = ProblemBuilder(session, may_grow=True)
         self._empty = EmptyCluster(session)
         self._problems = ExplanationProblems(session, self._empty)
         self._relaxed = RelaxedClusters(session)
-        self._completions = CompletionSearch(session, answers, limits=_LIMITS)
+        self._completions = CompletionSearch(session, self._builder, answers, limits=_LIMITS)
         staying = StayingUsage(session, lambda: self._completions.holders)
-        self._trial_problems = TrialProblems(session, staying)
+        self._trial_problems = TrialProblems(session, self._builder, staying)
         self._partial = frozenset(demand.gang.id for demand in failed if not demand.is_whole)
         self._known: dict[Hashable, Diagnosis] = {}
         self.count = 0
         """The number of distinct demands that were examined."""
+        self._given_before = answers.given
 
     def explain(self, demand: Demand, *, may_solve: bool) -> Diagnosis | None:
         """Why not even the smallest useful part of the demand fits; None if unknown.
 
-        The diagnosis of an equal demand costs almost nothing; a new one needs `may_solve`.
+        The diagnosis of an equal demand costs almost nothing; a new one needs `may_solve`, and that the
+        solves of the cycle are not used up.
         """
         part = smallest(demand)
         protected = self._protected(demand)
         key = (self._builder.key(part), protected, _advised(part))
-        if key not in self._known and may_solve:
+        has_solves = self._answers.given - self._given_before < CYCLE_EXPLANATION_SOLVES
+        if key not in self._known and may_solve and has_solves:
             self.count += 1
             self._known[key] = self._diagnose(part, protected)
         return self._known.get(key)

@@ -51,11 +51,11 @@ class Change(Struct, frozen=True):
 class TrialProblems:
     """Builds the problems of changed demands of one session, as allocation would build them."""
 
-    def __init__(self, session: Session, staying: StayingUsage) -> None:
+    def __init__(self, session: Session, builder: ProblemBuilder, staying: StayingUsage) -> None:
         self._session = session
+        self._builder = builder
         self._staying = staying
         self._empty = EmptyCluster(session, staying=staying.on)
-        self._builder = ProblemBuilder(session, may_grow=True)
         self._when_empty: tuple[Session, ProblemBuilder] | None = None
 
     def build(self, change: Change) -> PlacementProblem:
