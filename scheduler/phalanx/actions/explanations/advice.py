@@ -10,6 +10,7 @@ from typing import Final
 from msgspec import Struct
 
 from phalanx.actions import formatting
+from phalanx.framework.nodes.topology import domain_name
 from phalanx.model.names import NodeName
 from phalanx.model.nodes import Taint
 from phalanx.model.resources import PODS, Resources
@@ -322,9 +323,9 @@ class Advice(Struct, frozen=True):
     """What lets the gang start when all running work has ended."""
 
 
-def in_domain(level: str, domain: Sequence[str]) -> str:
+def in_domain(level: str, domain: tuple[str, ...]) -> str:
     """Such as " in rack z/r1"; empty without a domain."""
-    return f" in {level} {'/'.join(domain)}" if domain else ""
+    return f" in {level} {domain_name(domain)}" if domain else ""
 
 
 def of_subgroup(name: str) -> str:
