@@ -4,7 +4,7 @@
 enough.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Final
 
 from msgspec import Struct
