@@ -56,7 +56,7 @@ def _demands(cycle: Cycle) -> Iterator[Demand]:
                 session.objection(gang)
                 or _eviction_objection(gang, session)
                 or _restart_objection(gang, cycle.member_losses)
-                or demands_of(gang)
+                or demands_of(gang, session.can_run)
             )
         if isinstance(found, Objection):
             session.refuse(gang, verdict_of(gang, found))

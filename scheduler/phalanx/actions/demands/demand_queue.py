@@ -6,18 +6,19 @@ gangs, unless the queue has another ordering. Between queues:
 1. Queues whose next demand is a repair of the highest rank are first. So no other gang takes the capacity of
    a gang that lost a member, and no repair takes the capacity of more important work.
 2. Surplus is tried after the minimums of equal or higher rank of all queues.
-3. Otherwise the queue tree decides, level by level.
+3. Otherwise the queue tree decides, from the leaves up: siblings compare their next demands, and the first
+   one is the next demand of their parent.
 """
 
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import partial
 from typing import Any, Protocol
 
 from msgspec.structs import replace
 
-from phalanx.actions.demands.demand import Demand, Stage, restricted_to
+from phalanx.actions.demands.demand import Demand, Stage, beneficiary_of, restricted_to
 from phalanx.framework.queues.division import IGNORED
 from phalanx.framework.queues.water_filling import dominant_share
 from phalanx.framework.session import Session
@@ -52,7 +53,6 @@ class DemandQueue:
         """`nominated` gangs come first, then `moved` ones, each after higher ranks of its queue."""
         self._session = session
         self._waiting: dict[QueueName, _QueueOrder] = {}
-        self._queue_keys: dict[QueueName, Key] = {}
         by_queue: dict[QueueName, list[Entry]] = {}
         for demand in demands:
             parts = _parts(demand, session) if demand.gang.id in nominated else [demand]
@@ -75,37 +75,88 @@ class DemandQueue:
 
     def __iter__(self) -> Iterator[Demand]:
         yield from self._first
-        self._queue_keys.clear()
-        while self._waiting:
-            name = self._next_queue()
-            demand = self._waiting[name].pop()
-            if not self._waiting[name]:
-                del self._waiting[name]
-            yield demand
-            for queue in self._session.queues.path(name):
-                self._queue_keys.pop(queue.name, None)
-
-    def _next_queue(self) -> QueueName:
-        if len(self._waiting) == 1:
-            return next(iter(self._waiting))
         heads = {queue: order.head() for queue, order in self._waiting.items()}
-        candidates = _repairs(heads) or _no_premature_surplus(heads)
-        return min(candidates, key=lambda queue: (self._path_key(queue), heads[queue][0]))
-
-    def _path_key(self, name: QueueName) -> Key:
-        """The keys of the queue and its ancestors from the root down, so that comparing descends the tree."""
-        return tuple(self._queue_key(queue.name) for queue in reversed(self._session.queues.path(name)))
-
-    def _queue_key(self, name: QueueName) -> Key:
-        key = self._queue_keys.get(name)
-        queue = self._session.queues.get(name)
-        if key is None and queue is not None:
-            key = self._session.hooks.queue_order(queue)
-            self._queue_keys[name] = key
-        return key or ()
+        order = _TreeOrder(self._session, heads)
+        while heads:
+            name = order.first(_repairs(heads) or _no_premature_surplus(heads))
+            waiting = self._waiting[name]
+            yield waiting.pop()
+            heads.pop(name)
+            if waiting:
+                heads[name] = waiting.head()
+            order.changed(name)
 
 
 # --- order between queues ---------------------------------------------------------------------------------
+
+
+_Path = tuple[QueueName, ...]
+"""The queues from a root down to a queue."""
+
+_First = tuple[Key, Key, QueueName]
+"""The next demand below a queue: the keys of the queues down to its own, its key, and its queue."""
+
+
+class _TreeOrder:
+    """The order of the next demands of queues, by comparing siblings.
+
+    A demand that is tried changes only the keys of its queue and of the queues above. So the first demands
+    below all other queues are kept.
+    """
+
+    def __init__(self, session: Session, heads: Mapping[QueueName, Entry]) -> None:
+        """`heads`: the next demand of each queue that has one; changes must be reported."""
+        self._session = session
+        self._heads = heads
+        self._candidates: set[QueueName] = set()
+        self._first: dict[_Path, _First | None] = {}
+        self._below: dict[_Path, dict[_Path, Queue]] = {}
+        self._paths: dict[QueueName, tuple[_Path, ...]] = {}
+        """Of each queue: its path, and before it those of the queues above, from the empty one on."""
+        for name in heads:
+            queues = session.queues.path(name)[::-1]
+            names = [queue.name for queue in queues]
+            paths = self._paths[name] = tuple(tuple(names[:count]) for count in range(len(names) + 1))
+            for index, queue in enumerate(queues):
+                self._below.setdefault(paths[index], {})[paths[index + 1]] = queue
+        self._own: dict[_Path, list[QueueName]] = {}
+        """The queues whose demands are compared at this place: unknown queues are roots."""
+        for name, paths in self._paths.items():
+            self._own.setdefault(paths[-1], []).append(name)
+
+    def first(self, candidates: Collection[QueueName]) -> QueueName:
+        """The queue of the first demand of these queues."""
+        now = set(candidates)
+        for name in now ^ self._candidates:
+            self.changed(name)
+        self._candidates = now
+        found = self._first_below(())
+        assert found is not None, "there are candidates"
+        return found[2]
+
+    def changed(self, name: QueueName) -> None:
+        """Forget the keys that the last demand of this queue may have changed."""
+        for path in self._paths[name]:
+            self._first.pop(path, None)
+
+    def _first_below(self, path: _Path) -> _First | None:
+        """The first demand of the queue and of those below, without the key of the queue itself."""
+        found = [
+            ((), self._heads[name][0], name) for name in self._own.get(path, ()) if name in self._candidates
+        ]
+        for child, queue in self._below.get(path, {}).items():
+            if child not in self._first:
+                self._first[child] = self._with_key(queue, self._first_below(child))
+            first = self._first[child]
+            found += [] if first is None else [first]
+        return min(found, default=None)
+
+    def _with_key(self, queue: Queue, first: _First | None) -> _First | None:
+        if first is None:
+            return None
+        keys, key, name = first
+        start = beneficiary_of(self._heads[name][1])
+        return ((self._session.hooks.queue_order(queue, start), *keys), key, name)
 
 
 def _split(

@@ -14,7 +14,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from phalanx.actions.demands.demand import Batch, Demand, without_affinity_terms
-from phalanx.actions.demands.subgroup_choice import start_with_other_subgroups
+from phalanx.actions.demands.member_choice import start_with_others
 from phalanx.actions.explanations import diagnoses, evidence
 from phalanx.actions.explanations.advice import Advice
 from phalanx.actions.explanations.advice_search import AdviceSearch, Question
@@ -83,7 +83,7 @@ class Explainer:
     def _explain(self, demand: Demand, *, may_solve: bool) -> Diagnosis | None:
         part = smallest(demand)
         protected = self._protected(demand)
-        key = (self._builder.key(part), protected, _advised(part))
+        key = (self._builder.key(part), protected, part.choice and part.choice.key, _advised(part))
         has_solves = self._answers.given - self._given_before < CYCLE_EXPLANATION_SOLVES
         if key not in self._known and may_solve and has_solves:
             self.count += 1
@@ -129,11 +129,7 @@ class Explainer:
     def _diagnose_in_cluster(self, demand: Demand, protected: frozenset[GangId]) -> Diagnosis:
         problems = self._problems.build(demand)
         does_fit_empty = fits_when_empty(problems.empty, limits=_LIMITS, answers=self._answers)
-        other = (
-            start_with_other_subgroups(demand, self._place_when_empty)
-            if does_fit_empty is False and demand.subgroup_choices
-            else None
-        )
+        other = start_with_others(demand, self._place_when_empty) if does_fit_empty is False else None
         if other is not None:
             return self._diagnose_in_cluster(other[0], protected)
         without_terms = replace(demand, batches=tuple(map(without_affinity_terms, demand.batches)))
@@ -172,14 +168,18 @@ class Explainer:
         return AdviceSearch(self._session, trials, question).find()
 
     def _place_when_empty(self, demand: Demand) -> Placed | None:
-        answer = place_when_empty(self._problems.build(demand).empty, limits=_LIMITS, answers=self._answers)
+        problem = self._problems.build(demand).empty
+        if demand.is_whole:
+            answer = place_when_empty(problem, limits=_LIMITS, answers=self._answers)
+        else:
+            answer = self._answers.place(problem, limits=_LIMITS)
         return answer if isinstance(answer, Placed) else None
 
 
 def _advised(demand: Demand) -> Hashable:
     """What an advice may depend on beside the problem, so that demands that share it share the advice."""
     gang = demand.gang
-    own = gang.id if demand.subgroup_choices or gang.active else ""
+    own = gang.id if demand.choice is not None or gang.active else ""
     roles = tuple((role.name, role.min_member) for role in gang.roles)
     return (own, gang.kind, gang.min_member, roles, demand.cause)
 
