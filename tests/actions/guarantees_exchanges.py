@@ -202,9 +202,6 @@ def replaces_enough(
     )
 
 
-# --- what may happen --------------------------------------------------------------------------------------
-
-
 def may_evict(world: World, request: Request, gone: Sequence[Unit], shares: Shares) -> str:
     """Return why the page does not allow it; empty if it does under some reading."""
     rest = []
@@ -388,9 +385,6 @@ def _breach_of_second(
             if left < (shares[queue, name].high if is_strict else shares[queue, name].low):
                 return f"{queue} would be below its share of {name}"
     return ""
-
-
-# --- what must happen -------------------------------------------------------------------------------------
 
 
 def is_whole(gone: Iterable[Unit], candidates: Iterable[Unit]) -> bool:
