@@ -10,7 +10,7 @@ Lost members of a started gang are replaced even if the guarantee was lowered, a
 for that. Surplus members are placed only within the guarantee.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from phalanx.framework.plugin import Plugin
 from phalanx.framework.queues.ledger import Account
@@ -64,11 +64,12 @@ def _lacks_lost_members(gang: Gang, view: SessionView) -> bool:
 
 
 def _budgets_of(queue: Queue, used: Booked, view: SessionView) -> Iterator[Rule]:
+    path = view.queues.path(queue.name)
     for flavor in (None, *queue.flavors):
         declared = queue.guarantee if flavor is None else flavor.guarantee
         selector = None if flavor is None else flavor.node_selector
         remaining = {
-            name: _remaining(queue, selector, name, amount, used, view) for name, amount in declared.items()
+            name: _remaining(path, selector, name, amount, used, view) for name, amount in declared.items()
         }
         if remaining:
             of_flavor = f" of flavor {flavor.name}" if flavor is not None else ""
@@ -80,12 +81,19 @@ def _budgets_of(queue: Queue, used: Booked, view: SessionView) -> Iterator[Rule]
 
 
 def _remaining(
-    queue: Queue, selector: Selector | None, name: str, declared: int, used: Booked, view: SessionView
+    path: Sequence[Queue],
+    selector: Selector | None,
+    name: str,
+    declared: int,
+    used: Booked,
+    view: SessionView,
 ) -> int:
     """What is left of a guarantee. If the guarantees of siblings do not fit, those that come first use more.
 
-    Together they never use more than the scaled guarantees of all.
+    Together they never use more than the scaled guarantees of all, or than what their parent may use.
+    `path`: the queue and its ancestors.
     """
+    queue, above = path[0], path[1:]
 
     def kept(sibling: QueueName) -> int:
         return view.fair_shares.of(sibling, selector).guarantee.get(name, 0)
@@ -94,9 +102,32 @@ def _remaining(
         return used.get((sibling, selector), NONE).get(name, 0)
 
     mine = use(queue.name)
+    if kept(queue.name) >= declared:
+        return kept(queue.name) - mine
     siblings = [each.name for each in view.queues.siblings(queue.name)]
-    left_by_all = sum(map(kept, siblings)) - sum(map(use, siblings))
-    return max(kept(queue.name) - mine, min(declared - mine, left_by_all))
+    exists = sum(map(kept, siblings))
+    if above:
+        of_parent = _declared(above[0], selector, name, view)
+        exists = max(exists, use(above[0].name) + _remaining(above, selector, name, of_parent, used, view))
+    return max(kept(queue.name) - mine, min(declared - mine, exists - sum(map(use, siblings))))
+
+
+def _declared(
+    queue: Queue,
+    selector: Selector | None,
+    name: str,
+    view: SessionView,
+    visited: frozenset[QueueName] = frozenset(),
+) -> int:
+    """The guarantee as declared, or what the children declare together; queues in a circle count once."""
+    named = [queue.guarantee] if selector is None else []
+    named += [flavor.guarantee for flavor in queue.flavors if flavor.node_selector == selector]
+    for guarantee in named:
+        if name in guarantee:
+            return guarantee[name]
+    visited |= {queue.name}
+    children = [each for each in view.queues.children(queue.name) if each.name not in visited]
+    return sum(_declared(child, selector, name, view, visited) for child in children)
 
 
 def _booked(before: Booked, uses: Iterable[Use], view: SessionView) -> Booked:

@@ -90,13 +90,15 @@ class Reclaim(Plugin):
     def least_evictions(self, beneficiary: Beneficiary, view: SessionView) -> Resources:
         """What a gang takes beyond the fair shares of its own queues must come from its victims.
 
-        Otherwise a gang of high priority would use capacity that another queue may take back at once.
+        Otherwise a gang of high priority would use capacity that another queue may take back at once. From a
+        gang with coverage no other queue takes by a fair share.
         """
-        return {
+        least = {
             name: min(amount, beyond)
             for name, amount in beneficiary.requested.items()
             if (beyond := _beyond_own_shares(name, beneficiary, view)) > 0
         }
+        return NONE if least and _is_covered(beneficiary, view) else least
 
     def _right(self, queue: QueueName, beneficiary: Beneficiary, view: SessionView) -> _Right | None:
         """The right against this queue; None if there is none. Usage does not change in one search."""
@@ -115,7 +117,7 @@ def _right_against(
     sides = view.guarantees.sides(beneficiary, queue) if gang.may_preempt and queue != gang.queue else None
     if sides is None:
         return None
-    coverage = view.guarantees.coverage_after_start(beneficiary, sides.mine, sides.short)
+    coverage = _coverage(beneficiary, sides, view)
     right = _Right(beneficiary.requested, sides, coverage)
     theirs = below_common_ancestor(queue, gang.queue, view)
     if coverage or beneficiary.is_surplus:
@@ -129,6 +131,37 @@ def _right_against(
         return right
     beyond = _beyond_share(theirs[0], right, view, held)
     return replace(right, may_cross_share=True, spare={name: max(0, beyond[name]) for name in beyond})
+
+
+def _coverage(beneficiary: Beneficiary, sides: Sides, view: SessionView) -> Coverage:
+    """The coverage of the gang. In part it counts only within the fair shares of what is not covered.
+
+    Otherwise a gang that is evicted in its own queue, for one that no guarantee covers, would take as much
+    from other queues as that one uses beyond the shares.
+    """
+    coverage = view.guarantees.coverage_after_start(beneficiary, sides.mine, sides.short)
+    if coverage is not Coverage.PARTIAL:
+        return coverage
+    requested = beneficiary.requested
+    others = sides.short - view.guarantees.covered_after_start(beneficiary, sides.mine)
+    for queue in view.queues.path(beneficiary.gang.queue):
+        share, used = view.fair_shares.of(queue.name).fair_share, view.ledger.usage(queue.name)
+        if any(used.get(name, 0) + requested[name] > share.get(name, 0) for name in others):
+            return Coverage.NONE
+        if queue.name == sides.mine:
+            break
+    return coverage
+
+
+def _is_covered(beneficiary: Beneficiary, view: SessionView) -> bool:
+    """Whether a guarantee of some queue on its path covers it, compared with the siblings of that queue."""
+    for queue in view.queues.path(beneficiary.gang.queue):
+        others = (each.name for each in view.queues.siblings(queue.name) if each.name != queue.name)
+        sibling = next(others, None)
+        sides = view.guarantees.sides(beneficiary, sibling) if sibling is not None else None
+        if sides is not None and _coverage(beneficiary, sides, view):
+            return True
+    return False
 
 
 def _short(right: _Right, queue: Queue, view: SessionView) -> list[str]:

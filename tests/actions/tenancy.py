@@ -258,7 +258,7 @@ class Tenancy:
         return _fit(tuple(sizes), tuple(sorted(free.values())))
 
     def groups(self, beneficiary: Gang) -> list[Group]:
-        """Return the groups of other queues that no rule of their own gang protects."""
+        """Return groups of other queues that neither a rule of their own gang nor a guarantee protects."""
         found: list[Group] = []
         for gang in self.snapshot.gangs.values():
             held = [pod for pod in gang.members if pod.node is not None]
@@ -270,8 +270,10 @@ class Tenancy:
                 or self._began(held) + self._runtime(gang) > self.snapshot.now
             )
             if not is_protected:
-                found += [Group(gang, (pod,), False) for pod in held[gang.min_member :]]
-                found.append(Group(gang, tuple(held[: gang.min_member]), True))
+                covered = self.covered(self.unshared_path(gang.queue, beneficiary.queue)[-1])
+                groups = [Group(gang, (pod,), False) for pod in held[gang.min_member :]]
+                groups.append(Group(gang, tuple(held[: gang.min_member]), True))
+                found += [each for each in groups if covered.isdisjoint(pod.uid for pod in each.pods)]
         return found
 
     def _began(self, held: Sequence[Pod]) -> int:

@@ -176,4 +176,16 @@ def within_fair_share(rest: Tenancy, gang: Gang, gone: Sequence[Group]) -> bool:
             left = rest.used(queue) - freed[queue]
             if left < rest.guarantee[queue] or left + largest <= rest.fair_share[queue]:
                 return False
+    return frees_what_others_lack(rest, gang, sum(group.gpus for group in gone))
+
+
+def frees_what_others_lack(rest: Tenancy, gang: Gang, freed: int) -> bool:
+    """Whether the victims free what the gang takes its queues beyond shares while siblings lack theirs."""
+    asked = gang.min_member * gang.members[0].shape.requests[GPU]
+    for queue in rest.path(gang.queue):
+        siblings = [each.name for each in rest.snapshot.queues.values() if each.parent == queue.parent]
+        is_lacking = any(rest.used(each) < rest.fair_share[each] for each in siblings if each != queue.name)
+        beyond = min(asked, rest.used(queue.name) + asked - rest.fair_share[queue.name])
+        if is_lacking and freed < beyond:
+            return False
     return True

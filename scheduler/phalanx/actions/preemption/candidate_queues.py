@@ -56,7 +56,7 @@ class CandidateQueueFinder:
     def _least(self, beneficiary: Beneficiary) -> Amounts:
         """The least amounts that must be evicted, negative, so that more of its own queue counts as more."""
         least = self._session.hooks.least_evictions(beneficiary)
-        return tuple(-least.get(name, 0) for name in _counted(beneficiary))
+        return tuple(-least.get(name, 0) for name in sorted(beneficiary.requested))
 
     def _usage_beyond_share(
         self, queues: Sequence[QueueName], beneficiary: Beneficiary

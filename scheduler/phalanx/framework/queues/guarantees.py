@@ -114,29 +114,27 @@ class Guarantees:
         self, beneficiary: Beneficiary, side: QueueName, short: frozenset[str]
     ) -> Coverage:
         """The coverage of a waiting gang if it starts now."""
-        uses = _used(beneficiary.requested)
-        return _coverage(uses, self._covered_after_start(beneficiary, side, uses), short)
+        return _coverage(_used(beneficiary.requested), self.covered_after_start(beneficiary, side), short)
 
     def coverage_among_siblings(self, beneficiary: Beneficiary, queue: QueueName) -> Coverage:
         """The coverage of a waiting gang by a queue on its path, compared with the siblings of that queue."""
         uses = _used(beneficiary.requested)
-        covered = self._covered_after_start(beneficiary, queue, uses)
+        covered = self.covered_after_start(beneficiary, queue)
         if not covered or covered == uses:
             return _coverage(uses, covered, uses)
         above = self._session.queues.path(queue)[1:]
         return _coverage(uses, covered, self._short(uses, above[0].name if above else None))
 
-    def _covered_after_start(
-        self, beneficiary: Beneficiary, side: QueueName, uses: frozenset[str]
-    ) -> Collection[str]:
-        """The resources in which the side covers a waiting gang if it starts now."""
+    def covered_after_start(self, beneficiary: Beneficiary, side: QueueName) -> frozenset[str]:
+        """The resources in which a waiting gang is covered if it starts now."""
+        uses = _used(beneficiary.requested)
         requested = beneficiary.requested
         covered = {name for name in uses if self._is_within(name, None, side, requested)}
         for selector in self._session.ledger.guaranteed(side) if covered != uses else ():
             within = {name for name in uses if self._is_within(name, selector, side, requested)}
             if within - covered and self._is_confined(beneficiary, selector):
                 covered |= within
-        return covered
+        return frozenset(covered)
 
     def covered_pods(
         self, gang: Gang, side: QueueName, short: frozenset[str], at_least: Coverage
@@ -288,7 +286,7 @@ def _divided(gang: Gang, holders: Sequence[Pod]) -> Iterator[_Unit]:
         parts = [together] if together else []
     for part in parts:
         yield _Unit(gang, tuple(part), is_surplus=False, usage=total_requests(part))
-    for pod in surplus:
+    for pod in reversed(surplus):
         yield _Unit(gang, (pod,), is_surplus=True, usage=total_requests([pod]))
 
 

@@ -1,0 +1,323 @@
+"""Each row of the tables of docs/guarantees.md, decided. A row that is added or changed needs a test here."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec import Struct
+from phalanx.model.api.pod_groups import Disruption
+from phalanx.model.names import QueueName
+from phalanx.model.reasons import Reason
+from phalanx.model.resources import CPU, GPU
+
+from tests.actions.guarantees_cases import begin
+from tests.builders import Scenario
+
+PAGE = Path(__file__).parents[2] / "docs" / "guarantees.md"
+
+Amounts = tuple[int, int]
+"""GPUs and cores."""
+
+
+def rows(heading: str) -> list[str]:
+    """The rows of the table under this first cell of its heading."""
+    lines = PAGE.read_text().splitlines()
+    first = next(index for index, line in enumerate(lines) if line.startswith(f"| {heading} |")) + 2
+    last = next(index for index in range(first, len(lines)) if not lines[index].startswith("|"))
+    return lines[first:last]
+
+
+def guarantee(amounts: Amounts) -> dict[str, int]:
+    """A guarantee of a Queue that names what is not 0."""
+    gpus, cores = amounts
+    return {name: amount for name, amount in ((GPU, gpus), (CPU, cores * 1000)) if amount}
+
+
+def two_queues(has: Amounts, a: dict[str, Any], b: dict[str, Any]) -> Scenario:
+    """One node; queues a and b."""
+    scenario = Scenario().queue("a", **a).queue("b", **b)
+    return scenario.nodes("n", 1, gpu=has[0], cpu=has[1])
+
+
+def run(scenario: Scenario, name: str, each: Amounts, queue: str = "a", **fields: Any) -> None:
+    """Add a gang of one pod that runs on the first node; each starts a minute after the one before."""
+    scenario.gang(name, 1, gpu=each[0], cpu=each[1], memory=0, queue=queue, on=["n-0"], **fields)
+    begin(scenario)
+    scenario.now += 60_000
+
+
+def ask(scenario: Scenario, each: Amounts, queue: str = "b", **fields: Any) -> list[str]:
+    """Add a gang that waits, and return the gangs that are evicted for it."""
+    scenario.gang("asks", 1, gpu=each[0], cpu=each[1], memory=0, queue=queue, **fields)
+    return sorted({each.gang.removeprefix("gang-") for each in scenario.decide().result.evictions})
+
+
+class Row(Struct, frozen=True):
+    """What a row says, in GPUs and cores: capacity, queue a and its gangs, queue b and what it asks for."""
+
+    text: str
+    has: Amounts
+    of_a: Amounts
+    runs: tuple[Amounts, ...]
+    of_b: Amounts
+    asks: Amounts
+    gone: tuple[str, ...]
+
+
+TWO = "two gangs of 1 GPU and 1 core"
+LARGE = "a gang of 1 GPU and 15 cores, cores are short"
+BY_GUARANTEE = (
+    Row(
+        "1 GPU|a gang of 2 GPUs|1 GPU|1 GPU, of a node of 2",
+        (2, 8),
+        (1, 0),
+        ((2, 0),),
+        (1, 0),
+        (1, 0),
+        ("a0",),
+    ),
+    Row("1 GPU|two gangs of 1 GPU|1 GPU|1 GPU", (2, 8), (1, 0), ((1, 0), (1, 0)), (1, 0), (1, 0), ("a1",)),
+    Row(
+        "4 GPUs|gangs of 3, 3 and 1 GPUs|4 GPUs|3 GPUs, of 8",
+        (8, 8),
+        (4, 0),
+        ((3, 0), (3, 0), (1, 0)),
+        (4, 0),
+        (3, 0),
+        ("a1",),
+    ),
+    Row(
+        f"1 GPU, 4 cores|{TWO}|1 GPU, 4 cores|1 GPU, 1 core, of 2 GPUs and 16 cores",
+        (2, 16),
+        (1, 4),
+        ((1, 1), (1, 1)),
+        (1, 4),
+        (1, 1),
+        ("a1",),
+    ),
+    Row(
+        "1 GPU, 4 cores|a gang of 1 GPU and 8 cores, GPUs are short, cores are not|nothing|1 GPU",
+        (1, 16),
+        (1, 4),
+        ((1, 8),),
+        (0, 0),
+        (1, 0),
+        (),
+    ),
+    Row(
+        f"1 GPU, 4 cores|{LARGE}|1 GPU, 4 cores|1 GPU, 4 cores, of 16 cores",
+        (2, 16),
+        (1, 4),
+        ((1, 15),),
+        (1, 4),
+        (1, 4),
+        ("a0",),
+    ),
+    Row(f"1 GPU|{LARGE}|1 GPU|1 GPU, 4 cores", (2, 16), (1, 0), ((1, 15),), (1, 0), (1, 4), ()),
+    Row(
+        "nothing|a gang of 15 cores|1 GPU|1 GPU, 4 cores, of 16 cores",
+        (1, 16),
+        (0, 0),
+        ((0, 15),),
+        (1, 0),
+        (1, 4),
+        ("a0",),
+    ),
+)
+
+
+def cells(row: str) -> str:
+    """The cells of a row but the outcome, without spaces around them."""
+    return "|".join(cell.strip() for cell in row.strip("|").split("|")[:-1])
+
+
+def test_the_table_of_guarantees_is_tested() -> None:
+    assert [cells(row) for row in rows("side A has")] == [row.text for row in BY_GUARANTEE]
+
+
+@pytest.mark.parametrize("row", BY_GUARANTEE, ids=lambda row: row.text)
+def test_evictions_by_a_guarantee(row: Row) -> None:
+    scenario = two_queues(row.has, {"guarantee": guarantee(row.of_a)}, {"guarantee": guarantee(row.of_b)})
+    for index, each in enumerate(row.runs):
+        run(scenario, f"a{index}", each)
+    assert tuple(ask(scenario, row.asks)) == row.gone
+
+
+BY_SHARE: dict[str, tuple[tuple[int, int], list[int], int, int]] = {
+    "2 and 2|four gangs of 1|1": ((1, 1), [1, 1, 1, 1], 1, 1),
+    "2 and 2|a gang of 4|2": ((1, 1), [4], 2, 1),
+    "2 and 2|four gangs of 1|3": ((1, 1), [1, 1, 1, 1], 3, 0),
+    "1.01 and 2.99|four gangs of 1|3": ((101, 299), [1, 1, 1, 1], 3, 3),
+    "2 and 2|gangs of 2 and 2|3": ((1, 1), [2, 2], 3, 0),
+}
+
+
+def test_the_table_of_fair_shares_is_tested() -> None:
+    found = rows("fair shares of A and B, of 4 GPUs")
+    assert [cells(row) for row in found] == list(BY_SHARE)
+
+
+@pytest.mark.parametrize("row", BY_SHARE)
+def test_evictions_by_a_fair_share(row: str) -> None:
+    """Other gangs of b wait too, so that its demand is above its share."""
+    weights, runs, asks, gone = BY_SHARE[row]
+    scenario = two_queues((4, 8), {"weight": weights[0]}, {"weight": weights[1]})
+    for index, gpus in enumerate(runs):
+        run(scenario, f"a{index}", (gpus, 0))
+    for index in range(2):
+        scenario.gang(f"b{index}", 1, gpu=3, cpu=0, memory=0, queue="b", preemption_policy="Never")
+    assert len(ask(scenario, (asks, 0), priority=1)) == gone
+
+
+def test_the_queue_that_lost_a_gang_by_its_fair_share_does_not_evict_in_turn() -> None:
+    """Shares of 1.01 and 2.99, gangs of 1 GPU: neither 1 and 3 nor 2 and 2 GPUs change any more."""
+    scenario = two_queues((4, 8), {"weight": 101}, {"weight": 299})
+    for index in range(4):
+        run(scenario, f"a{index}", (1, 0))
+        scenario.gang(f"b{index}", 1, gpu=1, cpu=0, memory=0, queue="b")
+    gone = []
+    for _ in range(12):
+        decided = scenario.decide()
+        gone += [each.gang for each in decided.result.evictions]
+        scenario.take(decided)
+        scenario.now += 60_000
+    assert len(gone) == 2
+    assert len(set(gone)) == 2
+
+
+SURPLUS = (
+    "| the minimum of a gang | gangs of lower priority | as above | as above |",
+    "| a surplus member | surplus members of gangs of lower priority | as above | nothing |",
+)
+
+
+def test_the_table_of_surplus_members_is_tested() -> None:
+    assert rows("waits") == list(SURPLUS)
+
+
+def elastic(scenario: Scenario, queue: str, priority: int, *, runs: int) -> None:
+    """A gang of at least one of four pods of 1 GPU, some of which run."""
+    scenario.gang("asks", 4, min=1, gpu=1, cpu=0, memory=0, queue=queue, priority=priority, on=["n-0"] * runs)
+    begin(scenario)
+
+
+def evicted_pods(scenario: Scenario) -> list[str]:
+    """Names of the pods that are evicted, sorted."""
+    return sorted(scenario.decide().evicted())
+
+
+@pytest.mark.parametrize(("runs", "gone"), [(0, ["low-1"]), (1, ["low-1"])])
+def test_surplus_of_a_lower_priority_in_the_own_queue(runs: int, gone: list[str]) -> None:
+    """One surplus member is enough in both cases, and it goes first."""
+    scenario = two_queues((2 + runs, 8), {}, {})
+    scenario.gang("low", 2, min=1, gpu=1, cpu=0, memory=0, queue="a", on=["n-0"] * 2)
+    begin(scenario)
+    elastic(scenario, "a", 5, runs=runs)
+    assert evicted_pods(scenario)[:1] == gone
+
+
+def test_the_minimum_of_a_gang_evicts_the_minimum_of_a_lower_priority() -> None:
+    scenario = two_queues((1, 8), {}, {})
+    run(scenario, "low", (1, 0))
+    elastic(scenario, "a", 5, runs=0)
+    assert evicted_pods(scenario) == ["low-0"]
+
+
+def test_no_minimum_is_evicted_for_a_surplus_member_of_the_same_queue() -> None:
+    scenario = two_queues((2, 8), {}, {})
+    run(scenario, "low", (1, 0))
+    elastic(scenario, "a", 5, runs=1)
+    assert evicted_pods(scenario) == []
+
+
+@pytest.mark.parametrize("runs", [0, 1])
+def test_the_minimum_and_surplus_evict_other_queues_by_coverage(runs: int) -> None:
+    scenario = two_queues((2, 8), {}, {"guarantee": {GPU: 2}})
+    for index in range(2 - runs):
+        run(scenario, f"a{index}", (1, 0))
+    elastic(scenario, "b", 0, runs=runs)
+    assert len(evicted_pods(scenario)) == 1
+
+
+@pytest.mark.parametrize(("runs", "gone"), [(0, 1), (1, 0)])
+def test_only_the_minimum_evicts_other_queues_by_fair_share(runs: int, gone: int) -> None:
+    """b uses less than its share of 2 or 3 GPUs in both cases."""
+    scenario = two_queues((4 + runs, 8), {}, {})
+    for index in range(4):
+        run(scenario, f"a{index}", (1, 0))
+    scenario.gang("b0", 2, gpu=1, cpu=0, memory=0, queue="b", preemption_policy="Never")
+    elastic(scenario, "b", 5, runs=runs)
+    assert len(evicted_pods(scenario)) == gone
+
+
+# --- guarantees that do not fit, and preemptible: false ---------------------------------------------------
+
+KEEPS = Disruption(preemptible=False)
+
+
+@pytest.mark.parametrize(
+    ("gpus", "guarantees", "scaled"),
+    [
+        (1, (1, 1), (1, 0)),
+        (2, (2, 2), (1, 1)),
+        (4, (2, 2, 2), (2, 1, 1)),
+        (4, (3, 3, 6), (1, 1, 2)),
+        (7, (8, 1, 1), (5, 1, 1)),
+    ],
+)
+def test_guarantees_are_scaled_to_whole_units(
+    gpus: int, guarantees: tuple[int, ...], scaled: tuple[int, ...]
+) -> None:
+    scenario = Scenario().nodes("n", 1, gpu=gpus)
+    for name, amount in zip("abc", guarantees, strict=False):
+        scenario.queue(name, guarantee={GPU: amount})
+    reports = scenario.decide().result.queues
+    assert (
+        tuple(reports[QueueName(name)].guarantee.get(GPU, 0) for name in "abc"[: len(guarantees)]) == scaled
+    )
+
+
+@pytest.mark.parametrize(("gpus", "size"), [(1, 1), (2, 2), (2, 1)])
+def test_some_gang_that_is_not_preemptible_starts_on_an_empty_cluster(gpus: int, size: int) -> None:
+    scenario = two_queues((gpus, 8), {"guarantee": {GPU: gpus}}, {"guarantee": {GPU: gpus}})
+    for name in "ab":
+        scenario.gang(name, 1, gpu=size, cpu=0, memory=0, queue=name, disruption=KEEPS)
+    assert len(scenario.decide().placed()) == gpus // size
+
+
+def test_such_a_gang_starts_below_a_parent_whose_guarantee_is_scaled() -> None:
+    """The guarantees of p and q are scaled to 3 and 1 of 4 GPUs; nobody uses what q may have beyond that."""
+    scenario = Scenario().nodes("n", 1, gpu=4).queue("p").queue("q", guarantee={GPU: 3})
+    scenario.queue("b", parent="p", guarantee={GPU: 5}).queue("c", parent="q", guarantee={GPU: 2})
+    scenario.gang("c0", 1, gpu=2, cpu=0, memory=0, queue="c", disruption=KEEPS)
+    assert scenario.decide().placed() == ["c0"]
+
+
+def test_queues_in_a_circle_bound_such_gangs_too() -> None:
+    scenario = Scenario().nodes("n", 1, gpu=4).queue("x", parent="y").queue("y", parent="x")
+    scenario.queue("c", parent="x", guarantee={GPU: 5}).queue("d", parent="y", guarantee={GPU: 1})
+    scenario.gang("c0", 1, gpu=1, cpu=0, memory=0, queue="c", disruption=KEEPS)
+    assert scenario.decide().placed() == ["c0"]
+
+
+def test_such_gangs_of_siblings_share_what_their_parent_may_use() -> None:
+    scenario = Scenario().nodes("n", 1, gpu=4).queue("p", guarantee={GPU: 4}).queue("q", guarantee={GPU: 3})
+    for name in "cd":
+        scenario.queue(name, parent="q", guarantee={GPU: 2})
+        scenario.gang(name, 1, gpu=2, cpu=0, memory=0, queue=name, disruption=KEEPS)
+    assert len(scenario.decide().placed()) == 1
+
+
+def test_a_written_guarantee_of_nothing_holds_back_what_is_not_preemptible() -> None:
+    scenario = two_queues((2, 8), {"guarantee": {GPU: 0}}, {})
+    decided = scenario.gang("a", 1, gpu=1, cpu=0, memory=0, queue="a", disruption=KEEPS).decide()
+    assert decided.placed() == []
+    assert decided.reasons()["a"] in (Reason.QUEUE_LIMIT, Reason.ABOVE_QUEUE_LIMIT)
+
+
+def test_a_gang_that_is_not_preemptible_takes_the_guarantee_first() -> None:
+    """The older gang of a would be covered otherwise, and a would hold twice its guarantee for ever."""
+    scenario = two_queues((8, 8), {"guarantee": {GPU: 4}}, {"guarantee": {GPU: 4}})
+    run(scenario, "old", (4, 0))
+    run(scenario, "keeps", (4, 0), disruption=KEEPS)
+    assert ask(scenario, (4, 0)) == ["old"]

@@ -1,0 +1,190 @@
+"""Histories of random small clusters follow docs/guarantees.md, as the oracle beside reads it.
+
+`python -m tests.actions.guarantees_campaign` plays many more by seed.
+"""
+
+import copy
+
+import pytest
+from hypothesis import given, note
+from msgspec.structs import replace
+from phalanx.model.names import QueueName
+from phalanx.model.resources import GPU
+
+from tests.actions.guarantees_cases import Case, Kind, begin, cases, world_of
+from tests.actions.guarantees_exchanges import held_not_preemptible
+from tests.actions.guarantees_history import (
+    Finding,
+    History,
+    bound_not_preemptible,
+    findings,
+)
+from tests.actions.guarantees_oracle import COUNTED, Work, World
+from tests.builders import Scenario
+from tests.examples import holds
+
+CONTENDED = Kind(is_fitting=True, has_flavors=False)
+SURE_TO_HOLD = Kind(has_flavors=False, with_priorities=False, is_fitting=True)
+NOT_PREEMPTIBLE = Kind(only_not_preemptible=True, starts_empty=True, has_flavors=False)
+
+
+def contradictions(case: Case) -> list[Finding]:
+    """Play a case and describe it in the report of the test."""
+    for line in case.lines:
+        note(line)
+    history = History(case).play()
+    found = list(findings(history))
+    for line in history.log:
+        note(line)
+    return found
+
+
+@given(cases())
+@holds(15)
+def test_every_eviction_is_allowed_and_every_right_is_granted(case: Case) -> None:
+    assert contradictions(case) == []
+
+
+@given(cases(CONTENDED))
+@holds(15)
+def test_the_same_where_the_guarantees_of_siblings_are_small(case: Case) -> None:
+    assert contradictions(case) == []
+
+
+@given(cases(Kind(has_guarantees=False, has_flavors=False)))
+@holds(10)
+def test_the_same_where_only_fair_shares_count(case: Case) -> None:
+    assert contradictions(case) == []
+
+
+@given(cases(Kind(has_flavors=True)))
+@holds(10)
+def test_the_same_with_guarantees_of_flavors(case: Case) -> None:
+    assert contradictions(case) == []
+
+
+# --- one's own guarantee ----------------------------------------------------------------------------------
+
+
+@given(cases(SURE_TO_HOLD))
+@holds(10)
+def test_a_guarantee_never_delays_the_only_gang_of_its_queue(case: Case) -> None:
+    """The guarantees fit. Several gangs of a queue can delay each other, so there is only one."""
+    for work in world_of(case.scenario.snapshot()).works.values():
+        before, after = copy.deepcopy(case), copy.deepcopy(case)
+        if not _is_alone(world_of(case.scenario.snapshot()), work):
+            continue
+        _guarantee(after, work)
+        if _is_scaled(world_of(after.scenario.snapshot())):
+            continue
+        plain, raised = History(before).play(), History(after).play()
+        name = work.name.removeprefix("team/")
+        note(f"{name}: {case.lines}\n{plain.log}\n{raised.log}")
+        never = len(plain.cycles) + len(raised.cycles)
+        assert raised.started.get(name, never) <= plain.started.get(name, never)
+
+
+def _is_alone(world: World, work: Work) -> bool:
+    """A preemptible gang that waits in a queue without others, and may evict."""
+    same = [each for each in world.works.values() if each.queue == work.queue]
+    return len(same) == 1 and not work.held and work.is_preemptible and work.may_evict
+
+
+def _is_scaled(world: World) -> bool:
+    """Whether some guarantee is less than written: another queue may then have no right that helped."""
+    return any(
+        world.guarantee(queue, name) < world.written(queue, name)
+        for queue in world.accounts
+        for name in COUNTED
+    )
+
+
+def _guarantee(case: Case, work: Work) -> None:
+    """Guarantee the queue of the gang all that the gang requests."""
+    queue = case.scenario._queues[QueueName(work.queue)]
+    more = {
+        name: max(queue.guarantee.get(name, 0), amount * len(work.members))
+        for name, amount in work.each.items()
+        if amount
+    }
+    case.scenario._queues[queue.name] = replace(queue, guarantee={**queue.guarantee, **more})
+
+
+# --- gangs that are not preemptible -----------------------------------------------------------------------
+
+
+@given(cases(NOT_PREEMPTIBLE))
+@holds(15)
+def test_some_gang_that_is_not_preemptible_starts_if_one_fits_its_written_guarantee(case: Case) -> None:
+    for line in case.lines:
+        note(line)
+    world = world_of(case.scenario.snapshot())
+    could = [work.name for work in world.works.values() if world.could_ever_start(work)]
+    history = History(case).play()
+    note(f"could start: {could}; {history.log}")
+    assert bool(could) <= bool(history.started)
+    for queue in world.accounts:
+        for name in COUNTED:
+            if world.names_guarantee(queue, name):
+                assert held_not_preemptible(history.end, queue, name) <= world.written(queue, name)
+
+
+@given(cases(NOT_PREEMPTIBLE))
+@holds(15)
+def test_such_gangs_of_siblings_stay_within_what_their_parent_has(case: Case) -> None:
+    world = History(case).play().end
+    for queue in world.accounts:
+        for name in COUNTED:
+            if world.names_guarantee(queue, name):
+                bound = bound_not_preemptible(world, queue, name, ())
+                note(f"{queue}, {name}: {bound}")
+                assert held_not_preemptible(world, queue, name) <= bound
+
+
+# --- found on paper ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("guarantee", [0, 2])
+def test_a_large_gang_of_higher_priority_does_not_use_a_small_one_as_bait(guarantee: int) -> None:
+    """Each queue has a gang of 2 GPUs on one node, within its right, and one of 4 pods of 1 GPU beyond it."""
+    scenario = Scenario().nodes("big", 1, gpu=2).nodes("small", 2, gpu=1)
+    for queue in "ab":
+        scenario.queue(queue, guarantee={GPU: guarantee} if guarantee else {})
+    on = ["big-0", "big-0", "small-0", "small-1"]
+    for queue in "ab":
+        common = {"cpu": 0, "memory": 0, "queue": queue}
+        scenario.gang(f"{queue}-high", 4, gpu=1, priority=9, on=on if queue == "a" else [], **common)
+        scenario.gang(f"{queue}-low", 1, gpu=2, **common)
+    begin(scenario)
+    history = History(Case(scenario, [])).play()
+    assert {each.property for each in findings(history)} & {"finite", "twice"} == set()
+
+
+def test_a_covered_gang_evicts_siblings_although_its_parent_is_above_the_share_that_others_lack() -> None:
+    """p has a share of 5 GPUs, of 6; it uses 3, and 6 with the gang of 4. The guarantee of a covers that."""
+    scenario = Scenario().nodes("n", 1, gpu=4).nodes("m", 1, gpu=2)
+    scenario.queue("p").queue("a", parent="p", guarantee={GPU: 4}).queue("b", parent="p").queue("q")
+    common = {"cpu": 0, "memory": 0}
+    scenario.gang("b0", 1, gpu=1, queue="b", on=["n-0"], **common)
+    scenario.gang("b1", 1, gpu=2, queue="b", on=["m-0"], **common)
+    scenario.gang("q0", 1, gpu=4, queue="q", preemption_policy="Never", **common)
+    begin(scenario)
+    assert scenario.gang("a0", 1, gpu=4, queue="a", **common).decide().evicted() == ["b0-0"]
+
+
+def test_a_gang_covered_in_a_device_does_not_replace_the_cores_that_its_own_queue_took_from_it() -> None:
+    """d takes no more than its share of 4 cores for d1, which evicts d0. d0 may not evict a0 in turn."""
+    scenario = Scenario().nodes("n", 1, gpu=4, cpu=8).queue("a").queue("d", guarantee={GPU: 1})
+    scenario.gang("d0", 1, gpu=1, cpu=1, memory=0, queue="d", priority=1, on=["n-0"])
+    scenario.gang("d1", 1, gpu=0, cpu=4, memory=0, queue="d", priority=2, on=["n-0"])
+    scenario.gang("a0", 1, gpu=0, cpu=4, memory=0, queue="a")
+    begin(scenario)
+    assert list(findings(History(Case(scenario, [])).play())) == []
+
+
+def test_the_first_surplus_members_are_covered() -> None:
+    scenario = Scenario().nodes("n", 1, gpu=4).queue("a", guarantee={GPU: 2}).queue("b", guarantee={GPU: 2})
+    scenario.gang("a0", 4, min=1, gpu=1, cpu=0, memory=0, queue="a", on=["n-0"] * 4)
+    begin(scenario)
+    decided = scenario.gang("b0", 2, gpu=1, cpu=0, memory=0, queue="b").decide()
+    assert sorted(decided.evicted()) == ["a0-2", "a0-3"]
