@@ -20,6 +20,7 @@ from phalanx.actions.reservations import capacity_holds
 from phalanx.actions.reservations.backfill import Reservations
 from phalanx.actions.reservations.held_assignments import HeldAssignments
 from phalanx.actions.reservations.reservations import BlockingReservations, Reservation
+from phalanx.actions.yielding import Yielding
 from phalanx.model.gangs import Gang
 from phalanx.model.names import GangId, NodeName
 from phalanx.solver.engine import place
@@ -41,7 +42,7 @@ def execute(cycle: Cycle) -> None:
             attempts.attempt(demand)
             moves.hold_rest(demand.gang.id)
     nothing_is_held = not attempts.reservations.all and not moves.open and not cycle.session.nominated
-    if nothing_is_held and joint_admission.improve(cycle):
+    if nothing_is_held and not attempts.has_given_up and joint_admission.improve(cycle):
         attempts.try_again(skipped)
     cycle.outcome.reserved = attempts.reservations.all
     attempts.problems.give_back()
@@ -65,6 +66,11 @@ class _Attempts:
         self._nominations = cycle.nominations
         self._moves = cycle.moves
         self._held_assignments = _held_assignments(cycle)
+        self._yielding = Yielding(cycle.session, cycle.nominations, cycle.moves)
+        self._unclaimed: frozenset[GangId] = frozenset()
+        """Gangs whose held capacity the present demand may take."""
+        self.has_given_up = False
+        """Whether held capacity was given up to a demand."""
         first = cycle.demand_queue.first
         self._untried_nominated = {
             demand.gang.id: demand.gang for demand in first if demand.gang.id in cycle.nominations.open
@@ -135,6 +141,7 @@ class _Attempts:
         avoided = self._node_failures.nodes_to_avoid(demand.gang.id)
         for avoiding in (avoided, _NOWHERE) if avoided else (_NOWHERE,):
             rest = self._place(rest, avoiding) if rest is not None else None
+        rest = self._place_instead_of_holders(rest) if rest is not None else None
         if rest is None:
             return
         if demand.subgroup_choices and self.outcome.is_exhausted:
@@ -155,6 +162,30 @@ class _Attempts:
         """Place the demand; return what is left of it."""
         answer = self._solve_beside(demand, avoiding)
         return demand if answer is None else self._assign(demand, answer)
+
+    def _place_instead_of_holders(self, demand: Demand) -> Demand | None:
+        """Place the demand in capacity that is held for gangs which yield to it; return the rest."""
+        failed = self.outcome.failures
+        given_up = self._yielding.give_up_to(
+            demand,
+            unclaimed=self._held_assignments.requests(),
+            nominated=[gang for gang in self._nominations.open if gang in failed and gang != demand.gang.id],
+        )
+        if not given_up:
+            return demand
+        key = (given_up.key, self.problems.key(demand))
+        known, self._known_infeasible = self._known_infeasible, set()
+        self._unclaimed = given_up.unclaimed
+        answer = self._solve_beside(demand, _NOWHERE) if key not in known else None
+        self._unclaimed = frozenset()
+        if answer is None:
+            self._known_infeasible = known | {key}
+            given_up.undo()
+            return demand
+        rest = self._assign(demand, answer)
+        self._yielding.hold_rest(given_up)
+        self.has_given_up = True
+        return rest
 
     def _assign(self, demand: Demand, answer: Placed) -> Demand | None:
         """Apply an answer; return what is left of the demand."""
@@ -204,7 +235,8 @@ class _Attempts:
         self, demand: Demand, bound: Sequence[Reservation], avoiding: frozenset[NodeName]
     ) -> KeyedProblem | None:
         """The problem without capacity that is held for other gangs or nominated for gangs tried later."""
-        held, nominated = self._held_assignments.withheld_from(demand), self._nominated_before(demand)
+        held = self._held_assignments.withheld_from(demand, self._unclaimed)
+        nominated = self._nominated_before(demand)
         if held is None and not nominated:
             return self.reservations.build_problem(
                 demand, bound, avoiding=avoiding, known_infeasible=self._known_infeasible

@@ -12,6 +12,7 @@ from phalanx.actions.demands.demand_queue import DemandQueue
 from phalanx.actions.demands.gang_demands import demands_of
 from phalanx.actions.member_losses import MemberLosses, pending_restart
 from phalanx.actions.reservations import capacity_holds
+from phalanx.actions.reservations.held_assignments import charges_of
 from phalanx.framework.session import Session
 from phalanx.model.gangs import Gang
 from phalanx.model.memory import GangComposition
@@ -42,7 +43,10 @@ def execute(cycle: Cycle) -> None:
         session.retry_key.append(nominations.content())
     if moves.open:
         session.retry_key.append(moves.content())
-    cycle.demand_queue = DemandQueue(session, demands, nominated=nominations.open, moved=moves.open)
+    charges = {gang: charges_of(cycle.capacity_holds.open[gang], gang, session) for gang, _ in held}
+    cycle.demand_queue = DemandQueue(
+        session, demands, nominated=nominations.open, moved=moves.open, held=charges
+    )
 
 
 def _demands(cycle: Cycle) -> Iterator[Demand]:

@@ -44,6 +44,7 @@ from phalanx.actions.preemption.victims import (
 )
 from phalanx.actions.problems.capacity_holders import charged
 from phalanx.actions.reservations.reservations import Reservation, alternatives, binding
+from phalanx.actions.yielding import Yielding
 from phalanx.framework.evictions import Beneficiary, is_marked_for_eviction
 from phalanx.framework.retry import EVICTION_CHECK_MS
 from phalanx.framework.statement import Statement
@@ -86,6 +87,7 @@ class _Preemption:
         self._moves = cycle.moves
         self._outcome = outcome
         self._known = nominations
+        self._yielding = Yielding(session, nominations, cycle.moves)
         self._decisions: dict[GangId, _Decision] = {}
         self._finished: dict[GangId, GangId] = {}
         self._postponed: dict[GangId, int] = {}
@@ -337,7 +339,9 @@ class _Preemption:
         taken = self._victims_of_others()
         victims = [each for each in evictable.victims if not any(pod.uid in taken for pod in each.pods)]
         candidates = VictimCandidates(victims, self._session.hooks.queue_eviction_limits(beneficiary), limits)
+        given_up = self._yielding.give_up_to(demand)
         result = (victims and self._search(demand, candidates, search, bound)) or SearchResult()
+        given_up.undo()
         plan = result.plan
         if plan is not None:
             causes = {each.gang.id: self._cause(each.gang, beneficiary) for each in plan.victims}

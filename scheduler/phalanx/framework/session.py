@@ -274,7 +274,7 @@ class Session:
     @property
     def capacity_holds(self) -> tuple[CapacityHold, ...]:
         """Capacity that is held for members that do not exist yet, in the order of the decisions."""
-        return tuple(self._changes.capacity_holds)
+        return tuple([hold for hold in self._changes.capacity_holds.values() if hold is not None])
 
     @property
     def nominated(self) -> tuple[tuple[QueueName, Resources], ...]:

@@ -15,7 +15,7 @@ from phalanx.model.gpu_shares import pod_usage
 from phalanx.model.memory import Memory, Move, Nomination
 from phalanx.model.names import GangId, NodeName, PodUid
 from phalanx.model.numa import is_numa_resource
-from phalanx.model.resources import NONE, Resources, add, subtract
+from phalanx.model.resources import NONE, Resources, add, subtract, sum_of
 from phalanx.model.snapshot import Snapshot
 
 from phalanx_simulator.invariants.bounds import CONVERGED_S, LOST_MEMBER_HOLD_S, NOMINATION_S
@@ -203,10 +203,32 @@ def _given_to_others(
 
 
 def _may_use_hold(placement: Placement, holds: Mapping[GangId, Hold], snapshot: Snapshot) -> bool:
-    """Whether the gang has a higher priority than a beneficiary of its queue."""
+    """Whether the gang has a higher priority than a beneficiary of its queue, or a guarantee against one."""
     gang = snapshot.gangs.get(placement.gang)
-    return gang is not None and any(_outranks(gang, snapshot.gangs[other]) for other in holds)
+    if gang is None:
+        return False
+    others = [snapshot.gangs[other] for other in holds]
+    is_evictable = any(other.disruption.is_preemptible and other.queue != gang.queue for other in others)
+    return any(_outranks(gang, other) for other in others) or (
+        is_evictable and _may_be_within_guarantee(gang, placement, snapshot)
+    )
 
 
 def _outranks(gang: Gang, other: Gang) -> bool:
     return gang.queue == other.queue and gang.priority > other.priority
+
+
+def _may_be_within_guarantee(gang: Gang, placement: Placement, snapshot: Snapshot) -> bool:
+    """Whether its queue was below a declared guarantee for something that the placed pods request."""
+    queue = snapshot.queues.get(gang.queue)
+    if queue is None:
+        return False
+    placed = {bind.pod for bind in placement.binds}
+    asked = sum_of(pod.shape.requests for pod in gang.members if pod.uid in placed)
+    used = sum_of(snapshot.queue_usage.get(queue.name, {}).values())
+    guarantees = [queue.guarantee, *(flavor.guarantee for flavor in queue.flavors)]
+    return any(
+        0 < amount <= guarantee.get(name, 0) - used.get(name, 0)
+        for guarantee in guarantees
+        for name, amount in asked.items()
+    )

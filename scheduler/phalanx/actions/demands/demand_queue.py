@@ -10,12 +10,14 @@ gangs, unless the queue has another ordering. Between queues:
 """
 
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from fractions import Fraction
+from types import MappingProxyType
 from typing import Any, Protocol
 
 from phalanx.actions.demands.demand import Demand, Stage
 from phalanx.framework.queues.division import IGNORED
+from phalanx.framework.queues.ledger import Account
 from phalanx.framework.queues.water_filling import dominant_share
 from phalanx.framework.session import Session
 from phalanx.framework.statement import total_requests
@@ -30,6 +32,9 @@ Key = tuple[Any, ...]
 
 Entry = tuple[Key, Demand]
 
+Charges = Mapping[Account, Resources]
+"""Negative amounts by account: what is charged there."""
+
 
 class DemandQueue:
     """All demands of a cycle in order. Iterate over it once, and try each demand before the next one."""
@@ -41,9 +46,14 @@ class DemandQueue:
         *,
         nominated: Collection[GangId] = (),
         moved: Collection[GangId] = (),
+        held: Mapping[GangId, Charges] = MappingProxyType({}),
     ) -> None:
-        """`nominated` gangs come first, then `moved` ones, each after higher ranks of its queue."""
+        """`nominated` gangs come first, then `moved` ones, each after higher ranks of its queue.
+
+        `held`: by gang, what is held for its lost or reserved members. It counts as used from the start.
+        """
         self._session = session
+        self._held = dict(held)
         self._waiting: dict[QueueName, _QueueOrder] = {}
         self._queue_keys: dict[QueueName, Key] = {}
         by_queue: dict[QueueName, list[Entry]] = {}
@@ -65,13 +75,16 @@ class DemandQueue:
         return tuple(self._first)
 
     def __iter__(self) -> Iterator[Demand]:
-        yield from self._first
+        for demand in self._first:
+            self._count_as_held(demand)
+            yield demand
         self._queue_keys.clear()
         while self._waiting:
             name = self._next_queue()
             demand = self._waiting[name].pop()
             if not self._waiting[name]:
                 del self._waiting[name]
+            self._count_as_held(demand)
             yield demand
             for queue in self._session.queues.path(name):
                 self._queue_keys.pop(queue.name, None)
@@ -91,9 +104,24 @@ class DemandQueue:
         key = self._queue_keys.get(name)
         queue = self._session.queues.get(name)
         if key is None and queue is not None:
-            key = self._session.hooks.queue_order(queue)
-            self._queue_keys[name] = key
+            key = self._queue_keys[name] = self._order_of(queue)
         return key or ()
+
+    def _order_of(self, queue: Queue) -> Key:
+        """The order of the queue, if what is held for gangs that were not tried yet counts as used."""
+        if not self._held:
+            return self._session.hooks.queue_order(queue)
+        with self._session.statement() as statement:
+            for charges in self._held.values():
+                statement.assume_free(usage={}, budgets=charges)
+            found = self._session.hooks.queue_order(queue)
+            statement.roll_back()
+        return found
+
+    def _count_as_held(self, demand: Demand) -> None:
+        """Note that the capacity for these members is held from now on, and charged."""
+        if all(pod.is_placeholder for batch in demand.batches for pod in batch.pods):
+            self._held.pop(demand.gang.id, None)
 
 
 # --- order between queues ---------------------------------------------------------------------------------

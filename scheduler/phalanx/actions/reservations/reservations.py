@@ -225,7 +225,7 @@ def _hard(bound: Sequence[Reservation], demand: Demand, session: Session) -> lis
     beneficiary = beneficiary_of(demand)
     if queue is None or not guarantees.are_within_guarantees((queue,), beneficiary, session):
         return list(bound)
-    return [each for each in bound if not _is_guaranteed_before(beneficiary, each, session)]
+    return [each for each in bound if not is_guaranteed_before(beneficiary, each.request, session)]
 
 
 def _is_served_before(session: Session, queue: QueueName, other: QueueName) -> bool:
@@ -234,13 +234,13 @@ def _is_served_before(session: Session, queue: QueueName, other: QueueName) -> b
     return next((own.priority > others.priority for own, others in paths if own.name != others.name), False)
 
 
-def _is_guaranteed_before(beneficiary: Beneficiary, reservation: Reservation, session: Session) -> bool:
-    """Whether it is within the guarantee of its queue, and the reserved start is not."""
-    queue, other = beneficiary.gang.queue, reservation.queue
+def is_guaranteed_before(beneficiary: Beneficiary, request: Beneficiary, session: Session) -> bool:
+    """Whether it is within the guarantee of its queue, and a request of another queue is not."""
+    queue, other = beneficiary.gang.queue, request.gang.queue
     own, others = (
         guarantees.below_common_ancestor(queue, other, session),
         guarantees.below_common_ancestor(other, queue, session),
     )
     if not own or not others or not guarantees.are_within_guarantees(own, beneficiary, session):
         return False
-    return not guarantees.are_within_guarantees(others, reservation.request, session)
+    return not guarantees.are_within_guarantees(others, request, session)
