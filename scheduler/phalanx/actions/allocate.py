@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from phalanx.actions import joint_admission
 from phalanx.actions.context import Cycle
-from phalanx.actions.demands.demand import Demand, remaining_demand
+from phalanx.actions.demands.demand import Demand, Stage, remaining_demand
 from phalanx.actions.demands.demand_queue import rank_of
 from phalanx.actions.demands.subgroup_choice import start_with_other_subgroups
 from phalanx.actions.enqueue import HELD_DESPITE
@@ -62,6 +62,7 @@ class _Attempts:
     def __init__(self, cycle: Cycle) -> None:
         self._session = cycle.session
         self.outcome = cycle.outcome
+        self._backlog = cycle.backlog
         self._node_failures = cycle.node_failures
         self._nominations = cycle.nominations
         self._moves = cycle.moves
@@ -111,12 +112,17 @@ class _Attempts:
             self._fail(Failure(demand, remembered=refusal))
         elif is_hold:
             self._hold(demand)
-        elif self.outcome.is_exhausted:
+        elif self.outcome.is_exhausted or not self._may_try(demand):
             self._fail(Failure(demand, tried=False))
         else:
             self._solve(demand)
         if not failed_before and demand.gang.id in self.outcome.failures:
             self._hold_nominated(demand.gang)
+
+    def _may_try(self, demand: Demand) -> bool:
+        """Whether the cycle tries more gangs of the queue if it is crowded."""
+        queue = self._backlog.queue_of(demand.gang)
+        return queue is None or demand.stage is not Stage.START or queue.may_try
 
     def try_again(self, skipped: Iterable[Demand]) -> None:
         """Try the failed demands again, then those skipped because of them: other capacity is free now."""
@@ -301,9 +307,19 @@ class _Attempts:
         """Record a failure. The first one of a gang counts, unless a later demand was not tried at all."""
         self._queue_gates.failed(failure)
         self.reservations.failed(failure)
+        self._note(failure)
         known = self.outcome.failures.get(failure.demand.gang.id)
         if known is None or (known.tried and not failure.tried):
             self.outcome.failures[failure.demand.gang.id] = failure
+
+    def _note(self, failure: Failure) -> None:
+        """Note what bounds the attention to a crowded queue."""
+        gang = failure.demand.gang
+        queue = self._backlog.queue_of(gang)
+        if failure.objection is not None:
+            self._backlog.objected(gang, failure.objection, lasts=False)
+        elif queue is not None and failure.is_new:
+            queue.failed()
 
     def _apply(self, placement: DemandPlacement) -> None:
         self._blocked_by.clear()

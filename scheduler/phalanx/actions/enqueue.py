@@ -1,6 +1,7 @@
 """Enqueue: order the demands of the gangs that may be tried. The other gangs get their verdict at once."""
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import Final
 
 from msgspec.structs import replace
@@ -16,6 +17,7 @@ from phalanx.actions.reservations.held_assignments import charges_of
 from phalanx.framework.session import Session
 from phalanx.model.gangs import Gang
 from phalanx.model.memory import GangComposition
+from phalanx.model.names import GangId, QueueName
 from phalanx.model.reasons import Objection, Reason, Verdict
 
 HELD_DESPITE: Final = (
@@ -31,7 +33,7 @@ HELD_DESPITE: Final = (
 def execute(cycle: Cycle) -> None:
     """Queue the demands of every gang that lacks members and to which there is no objection."""
     session, nominations, moves = cycle.session, cycle.nominations, cycle.moves
-    demands = tuple(_demands(cycle))
+    demands = [*_demands(cycle), *_first_demands_of_crowded_queues(cycle)]
     if all(demand.cause == capacity_holds.CAUSE for demand in demands):
         return  # no pod waits that could take the held capacity
     held = [(demand.gang.id, demand.count) for demand in demands if demand.cause == capacity_holds.CAUSE]
@@ -45,14 +47,45 @@ def execute(cycle: Cycle) -> None:
         session.retry_key.append(moves.content())
     charges = {gang: charges_of(cycle.capacity_holds.open[gang], gang, session) for gang, _ in held}
     cycle.demand_queue = DemandQueue(
-        session, demands, nominated=nominations.open, moved=moves.open, held=charges
+        session,
+        demands,
+        nominated=nominations.open,
+        moved=moves.open,
+        held=charges,
+        more=partial(_more_demands, cycle),
     )
+
+
+def _first_demands_of_crowded_queues(cycle: Cycle) -> Iterator[Demand]:
+    """Demands of crowded queues in which there are objections to all gangs that the cycle looked at."""
+    for name, queue in cycle.backlog.crowded.items():
+        seen = [cycle.session.verdicts.get(gang) for gang in queue.seen]
+        if None not in seen:
+            yield from _more_demands(cycle, name)
+
+
+def _more_demands(cycle: Cycle, name: QueueName) -> list[Demand]:
+    """Demands of more gangs of a crowded queue; empty if the cycle looks at no more of them."""
+    queue = cycle.backlog.crowded.get(name)
+    gangs = queue.more() if queue is not None else []
+    while queue is not None and gangs:
+        cycle.session.add_gangs(gangs)
+        demands = list(_demands_of(cycle, [gang.id for gang in gangs]))
+        if demands:
+            return demands
+        gangs = queue.more()
+    return []
 
 
 def _demands(cycle: Cycle) -> Iterator[Demand]:
     session, holds = cycle.session, cycle.capacity_holds
     concerned = {gang.id for gang in session.waiting} | holds.open.keys() | holds.ended.keys()
-    for gang in [session.gangs[name] for name in sorted(concerned)]:
+    yield from _demands_of(cycle, sorted(concerned))
+
+
+def _demands_of(cycle: Cycle, gangs: Iterable[GangId]) -> Iterator[Demand]:
+    session, holds = cycle.session, cycle.capacity_holds
+    for gang in [session.gangs[name] for name in gangs]:
         hold = holds.open.get(gang.id)
         found: Objection | tuple[Demand, ...] = ()
         if gang.has_waiting:
@@ -60,9 +93,11 @@ def _demands(cycle: Cycle) -> Iterator[Demand]:
                 session.objection(gang)
                 or _eviction_objection(gang, session)
                 or _restart_objection(gang, cycle.member_losses)
+                or cycle.backlog.objection_to_oversized(gang)
                 or demands_of(gang)
             )
         if isinstance(found, Objection):
+            cycle.backlog.objected(gang, found, lasts=session.hooks.objections_last)
             session.refuse(gang, verdict_of(gang, found))
             if hold is not None and found.reason in HELD_DESPITE:
                 yield from _hold_demand(gang, hold, ())

@@ -41,7 +41,7 @@ class Cache:
         node_annotations: Iterable[str] = (),
     ) -> None:
         """`pod_annotations`, `node_annotations`: keys of the annotations to keep. All others are dropped."""
-        self._version = 0
+        self._version = self._cluster_version = 0
         self._pod_annotations = tuple(sorted(set(pod_annotations)))
         self._node_annotations = tuple(sorted(set(node_annotations)))
         self._nodes = NodeTable(annotation_keys=self._node_annotations)
@@ -89,6 +89,8 @@ class Cache:
             self._take(event, log)
         if log.capacity_grew:
             self._version += 1
+        if log.cluster_changed:
+            self._cluster_version += 1
         return log.changes()
 
     def _take(self, event: Event, log: ChangeLog) -> None:
@@ -153,6 +155,7 @@ class Cache:
             topologies=self._cluster_objects.all_topologies(self._nodes.nodes()),
             claims=self._claims.view(),
             capacity_version=self._version,
+            cluster_version=self._cluster_version,
             memory=memory,
             pod_affinity_terms=pod_affinity_terms,
             placed_pods=placed_pods,

@@ -134,6 +134,11 @@ class Hooks:
 
     # --- gangs --------------------------------------------------------------------------------------------
 
+    @property
+    def objections_last(self) -> bool:
+        """Whether all plugins declare that their objections hold until something changes."""
+        return all(plugin.objections_last for plugin, _ in self._check_gang)
+
     def objection(self, gang: Gang) -> Objection | None:
         """The first objection to trying this gang of the session; asked once."""
         if gang.id not in self._objections:

@@ -75,6 +75,12 @@ class Plugin(Declarations):
     """A frozen struct of the arguments in the configuration; the constructor then takes one of it. It must
     have `forbid_unknown_fields=True`, so that a misspelt argument is an error."""
 
+    objections_last: ClassVar[bool] = False
+    """Whether answers of `check_gang` change only with the gang, its queues, nodes, topologies, namespaces,
+    volumes, the configuration and the retry key, and at the time that the objection states.
+
+    In a queue with many waiting gangs, such an answer is then not asked for again before."""
+
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         check_class(cls)
@@ -184,6 +190,7 @@ HOOKS: Final = tuple(
 DECLARATIONS: Final = (
     "name",
     "Arguments",
+    "objections_last",
     "pod_namespace",
     "pod_labels",
     "pod_annotations",

@@ -10,7 +10,7 @@ gangs, unless the queue has another ordering. Between queues:
 """
 
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from types import MappingProxyType
 from typing import Any, Protocol
@@ -47,13 +47,17 @@ class DemandQueue:
         nominated: Collection[GangId] = (),
         moved: Collection[GangId] = (),
         held: Mapping[GangId, Charges] = MappingProxyType({}),
+        more: Callable[[QueueName], Sequence[Demand]] = lambda queue: (),
     ) -> None:
         """`nominated` gangs come first, then `moved` ones, each after higher ranks of its queue.
 
         `held`: by gang, what is held for its lost or reserved members. It counts as used from the start.
+        `more` gives more demands of a queue when all others but surplus were tried; empty for no more.
         """
         self._session = session
         self._held = dict(held)
+        self._more = more
+        self._exhausted: set[QueueName] = set()
         self._waiting: dict[QueueName, _QueueOrder] = {}
         self._queue_keys: dict[QueueName, Key] = {}
         by_queue: dict[QueueName, list[Entry]] = {}
@@ -79,8 +83,14 @@ class DemandQueue:
             self._count_as_held(demand)
             yield demand
         self._queue_keys.clear()
-        while self._waiting:
+        queues = list(self._waiting)
+        while self._waiting or queues:
+            for name in queues:
+                self._refill(name)
+            if not self._waiting:
+                return
             name = self._next_queue()
+            queues = [name]
             demand = self._waiting[name].pop()
             if not self._waiting[name]:
                 del self._waiting[name]
@@ -88,6 +98,21 @@ class DemandQueue:
             yield demand
             for queue in self._session.queues.path(name):
                 self._queue_keys.pop(queue.name, None)
+
+    def _refill(self, name: QueueName) -> None:
+        """Add more demands of the queue if only surplus is left of it."""
+        order = self._waiting.get(name)
+        if name in self._exhausted or (order is not None and order.head()[1].stage is not Stage.SURPLUS):
+            return
+        demands = self._more(name)
+        if not demands:
+            self._exhausted.add(name)
+            return
+        entries = [(_order(demand, self._session), demand) for demand in demands]
+        if order is not None:
+            order.add(entries)
+        else:
+            self._waiting[name] = _order_inside(self._session.queues.get(name), entries, self._session)
 
     def _next_queue(self) -> QueueName:
         if len(self._waiting) == 1:
@@ -179,6 +204,9 @@ class _QueueOrder(Protocol):
     def pop(self) -> Demand:
         """Remove the next demand and return it."""
 
+    def add(self, entries: Iterable[Entry]) -> None:
+        """Add entries."""
+
     def __len__(self) -> int: ...
 
 
@@ -186,16 +214,20 @@ def _order_inside(queue: Queue | None, entries: Iterable[Entry], session: Sessio
     """The order that the queue asks for; by rank for an unknown queue."""
     if queue is not None and queue.ordering is Ordering.FAIR_USERS:
         return _FairUsersOrder(queue, entries, session)
-    if queue is not None and queue.ordering is Ordering.STRICT_FIFO:
-        return _FixedOrder(sorted(entries, key=lambda entry: entry[0][1:]))
-    return _FixedOrder(sorted(entries, key=lambda entry: entry[0]))
+    is_strict = queue is not None and queue.ordering is Ordering.STRICT_FIFO
+    return _FixedOrder(entries, is_strict=is_strict)
 
 
 class _FixedOrder:
-    """An order that placements do not change."""
+    """An order that placements do not change: by rank, or by stage if it is strict."""
 
-    def __init__(self, entries: Iterable[Entry]) -> None:
-        self._entries = deque(entries)
+    def __init__(self, entries: Iterable[Entry], *, is_strict: bool) -> None:
+        self._first = 1 if is_strict else 0
+        self._entries: deque[Entry] = deque()
+        self.add(entries)
+
+    def add(self, entries: Iterable[Entry]) -> None:
+        self._entries = deque(sorted([*self._entries, *entries], key=lambda entry: entry[0][self._first :]))
 
     def head(self) -> Entry:
         return self._entries[0]
@@ -217,10 +249,17 @@ class _FairUsersOrder:
         self._label = queue.user_label
         self._session = session
         self._entries: dict[str, deque[Entry]] = {}
-        for entry in sorted(entries, key=lambda entry: entry[0]):
-            self._entries.setdefault(_user_of(entry[1].gang, self._label), deque()).append(entry)
+        self.add(entries)
         self._used = _used_by_users(queue.name, self._label, session)
         self._last: Demand | None = None
+
+    def add(self, entries: Iterable[Entry]) -> None:
+        by_user: dict[str, list[Entry]] = {}
+        for entry in entries:
+            by_user.setdefault(_user_of(entry[1].gang, self._label), []).append(entry)
+        for user, new in by_user.items():
+            known = self._entries.get(user, ())
+            self._entries[user] = deque(sorted([*known, *new], key=lambda entry: entry[0]))
 
     def head(self) -> Entry:
         return self._entries[self._next_user()][0]
