@@ -55,7 +55,8 @@ class Engine:
     def decide(self, snapshot: Snapshot) -> CycleResult:
         """Compute one cycle. Raises ConfigError if the configuration names a plugin that does not exist."""
         backlog = self.backlogs.begin(snapshot)
-        session = Session(snapshot, self.config, cache=self.session_cache, gangs=backlog.visible_gangs())
+        gangs = self.backlogs.visible_gangs(backlog)
+        session = Session(snapshot, self.config, cache=self.session_cache, gangs=gangs)
         cycle = Cycle(session, backlog, self.class_tables, self.answers)
         for step in self._steps:
             step(cycle)

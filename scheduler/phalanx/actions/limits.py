@@ -152,10 +152,10 @@ CROWDED_EXPLANATIONS: Final = 8
 CROWDED_EXPLANATIONS_BESIDE_OTHERS: Final = 1
 """The same while other queues have gangs to try."""
 
-CROWDED_OBJECTIONS: Final = 256
+CROWDED_OBJECTIONS: Final = 128
 """Gangs of a crowded queue to which there is an objection before a cycle looks at no more: 0.1 ms each."""
 
-CROWDED_OBJECTIONS_BESIDE_OTHERS: Final = 32
+CROWDED_OBJECTIONS_BESIDE_OTHERS: Final = 16
 """The same while other queues have gangs to try."""
 
 CROWDED_SETTLED: Final = 16

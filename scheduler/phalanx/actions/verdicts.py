@@ -120,7 +120,7 @@ class _Explanations:
         gang, explainer = failure.demand.gang, self._explainer
         crowded = self._backlog.queue_of(gang)
         may_solve = explainer.count < CYCLE_EXPLANATIONS_MAX and (
-            crowded is None or self._explained[gang.queue] < crowded.explanations_max
+            crowded is None or self._explained[gang.queue] < crowded.bounds.explanations
         )
         count = explainer.count
         found = self._outcome.isolate_errors(

@@ -12,8 +12,10 @@ The others keep their last verdict. If other queues have due gangs too, a crowde
 so that it delays them little. All of this follows from the snapshot.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
-from itertools import islice
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from itertools import chain, islice
+from operator import is_
+from typing import Final
 
 from msgspec import Struct
 
@@ -36,6 +38,32 @@ from phalanx.model.reasons import Objection
 from phalanx.model.snapshot import Snapshot
 
 
+class Bounds(Struct, frozen=True):
+    """What a cycle does for a crowded queue at most."""
+
+    failures: int
+    """Gangs that are tried and do not fit."""
+    objections: int
+    """Gangs to which there is an objection."""
+    explanations: int
+    """Refusals that are explained."""
+
+
+BESIDE_OTHERS: Final = Bounds(
+    CROWDED_FAILURES_BESIDE_OTHERS, CROWDED_OBJECTIONS_BESIDE_OTHERS, CROWDED_EXPLANATIONS_BESIDE_OTHERS
+)
+"""The bounds while queues that are not crowded have gangs to try."""
+
+
+def shared_bounds(count: int) -> Bounds:
+    """The bounds of each of so many crowded queues if only these have gangs to try."""
+    return Bounds(
+        failures=max(BESIDE_OTHERS.failures, CROWDED_FAILURES // max(1, count)),
+        objections=max(BESIDE_OTHERS.objections, CROWDED_OBJECTIONS // max(1, count)),
+        explanations=max(BESIDE_OTHERS.explanations, CROWDED_EXPLANATIONS // max(1, count)),
+    )
+
+
 class CrowdedQueue:
     """The attention of one cycle to a crowded queue."""
 
@@ -46,7 +74,7 @@ class CrowdedQueue:
         """The gangs that the cycle looks at."""
         self.objections = 0
         """Objections to gangs so far."""
-        self.is_beside_others = False
+        self.bounds = BESIDE_OTHERS
         self.last_in_turn = memory.turns.get(name)
         """The last gang that was tried in turn."""
         self._memory = memory
@@ -59,22 +87,9 @@ class CrowdedQueue:
     # --- bounds ---------------------------------------------------------------------------------------------
 
     @property
-    def explanations_max(self) -> int:
-        """Refusals that the cycle may explain."""
-        return CROWDED_EXPLANATIONS_BESIDE_OTHERS if self.is_beside_others else CROWDED_EXPLANATIONS
-
-    @property
-    def _failures_max(self) -> int:
-        return CROWDED_FAILURES_BESIDE_OTHERS if self.is_beside_others else CROWDED_FAILURES
-
-    @property
-    def _objections_max(self) -> int:
-        return CROWDED_OBJECTIONS_BESIDE_OTHERS if self.is_beside_others else CROWDED_OBJECTIONS
-
-    @property
     def may_try(self) -> bool:
         """Whether fewer gangs than allowed did not fit so far."""
-        return self._failed < self._failures_max
+        return self._failed < self.bounds.failures
 
     @property
     def is_complete(self) -> bool:
@@ -104,16 +119,18 @@ class CrowdedQueue:
         start = self._memory.cycle * CROWDED_SETTLED % max(1, len(settled))
         places = [*settled[:CROWDED_SETTLED], *settled[start : start + CROWDED_SETTLED]]
         chosen = [index.entries[gang] for gang in named if gang in index.entries]
-        chosen += index.longest_unexplained(self.explanations_max)
+        chosen += index.longest_unexplained(self.bounds.explanations)
         chosen += [index.entries[place[-1]] for place in places]
         return [*self._see(chosen), *self.more()]
 
     def more(self) -> list[Gang]:
         """More due gangs to look at; empty if enough of them did not fit or were objected to."""
-        if not self.may_try or self.objections >= self._objections_max:
+        if not self.may_try or self.objections >= self.bounds.objections:
             return []
         lot, self._lot = self._lot, 2 * self._lot
-        if 2 * self._failed < self._failures_max:
+        if self.objections:
+            lot = min(lot, self.bounds.objections - self.objections)
+        if 2 * self._failed < self.bounds.failures:
             found = self._see(islice(self._unseen(self._in_order), lot))
             if found:
                 return found
@@ -133,6 +150,24 @@ class CrowdedQueue:
         return [entry.gang for entry in new.values()]
 
 
+class Merged:
+    """The union of some sorted mappings; the same mapping while they are the same."""
+
+    def __init__(self) -> None:
+        self._parts: list[Mapping[GangId, Refusal]] = []
+        self._whole: Mapping[GangId, Refusal] = {}
+
+    def of(self, parts: list[Mapping[GangId, Refusal]]) -> Mapping[GangId, Refusal]:
+        """The union, sorted."""
+        if len(parts) == 1:
+            return parts[0]
+        is_same = len(parts) == len(self._parts) and all(map(is_, parts, self._parts))
+        if not is_same:
+            self._whole = dict(sorted(chain.from_iterable(part.items() for part in parts)))
+            self._parts = parts
+        return self._whole
+
+
 class Objected(Struct, frozen=True):
     """An objection to a gang."""
 
@@ -147,37 +182,34 @@ class Backlog:
     """The crowded queues of one cycle; most cycles have none."""
 
     def __init__(
-        self, snapshot: Snapshot, crowded: Mapping[QueueName, CrowdedQueue], inputs: RetryInputs
+        self,
+        snapshot: Snapshot,
+        crowded: Mapping[QueueName, CrowdedQueue],
+        inputs: RetryInputs,
+        merged: "Merged",
     ) -> None:
         self.snapshot = snapshot
         self.crowded = crowded
         self.inputs = inputs
+        self._merged = merged
         self.objections: dict[GangId, Objected] = {}
         """Objections to untouched gangs."""
 
-    def visible_gangs(self) -> Mapping[GangId, Gang]:
-        """The gangs of the snapshot, without those that are set aside at first."""
-        gangs = self.snapshot.gangs
-        if not self.crowded:
-            return gangs
-        named = _named_in(self.snapshot.memory)
-        seen = {gang.id for queue in self.crowded.values() for gang in queue.first(named)}
-        hidden: set[GangId] = set()
+    def first_gangs(self) -> list[Gang]:
+        """The gangs of crowded queues that the cycle looks at first."""
+        memory = self.snapshot.memory
+        named = _named_in(memory) if self.crowded else []
+        controllers = {move.controller for move in memory.moves.values()} - {""}
+        found = []
         for queue in self.crowded.values():
-            hidden.update(queue.index.entries)
-        hidden -= seen
-        return {name: gang for name, gang in gangs.items() if name not in hidden}
+            moved = _created_by(controllers, queue.index) if controllers else []
+            found += queue.first([*named, *moved])
+        return found
 
     def queue_of(self, gang: Gang) -> CrowdedQueue | None:
         """The crowded queue in which the gang is untouched; None for any other gang."""
         queue = self.crowded.get(gang.queue)
         return queue if queue is not None and gang.id in queue.seen else None
-
-    @property
-    def has_same_queues(self) -> bool:
-        """Whether the memory has gangs of the same crowded queues as this cycle, if nothing has changed."""
-        count = sum(len(queue.index.refusals) for queue in self.crowded.values())
-        return count == len(self.snapshot.memory.set_aside)
 
     @property
     def is_complete(self) -> bool:
@@ -190,6 +222,10 @@ class Backlog:
         indexes = [queue.index for queue in self.crowded.values()]
         times = [index.next_wake() for index in indexes] + [index.next_deadline for index in indexes]
         return min((at for at in times if at is not None), default=None)
+
+    def set_aside(self) -> Mapping[GangId, Refusal]:
+        """The refusals of all gangs of crowded queues, sorted."""
+        return self._merged.of([queue.index.refusals.view() for queue in self.crowded.values()])
 
     def known(self, gang: GangId) -> Refusal | None:
         """The refusal of the gang by an earlier cycle."""
@@ -219,10 +255,16 @@ class Backlog:
         return objection
 
 
+def _created_by(controllers: Collection[str], index: QueueIndex) -> list[GangId]:
+    """Pods without a group that a controller has created, perhaps instead of a pod that is moved."""
+    pods = [(gang_id, entry.gang.members[0].controller) for gang_id, entry in index.entries.items()]
+    return sorted(gang for gang, owner in pods if owner is not None and owner.uid in controllers)
+
+
 def _named_in(memory: Memory) -> list[GangId]:
     """Gangs of which more is remembered than their refusal, sorted."""
     found: set[GangId] = set()
-    for table in (memory.nominations, memory.moves, memory.reserved_starts, memory.compositions):
+    for table in (memory.nominations, memory.moves, memory.reserved_starts):
         found.update(table)
     found.update(memory.preempted, memory.preempted.values())
     return sorted(found)

@@ -7,7 +7,8 @@ they were, so that only changed gangs are read again.
 from collections.abc import Mapping
 from functools import partial
 
-from phalanx.actions.backlog.backlog import Backlog, CrowdedQueue
+from phalanx.actions.backlog.backlog import Backlog, CrowdedQueue, Merged, shared_bounds
+from phalanx.actions.backlog.differences import differences
 from phalanx.actions.backlog.queue_index import START, QueueIndex
 from phalanx.actions.limits import CROWDED_QUEUE_GANGS
 from phalanx.framework.config import SchedulerConfig
@@ -29,13 +30,17 @@ class Backlogs:
         self._gangs: Mapping[GangId, Gang] = {}
         self._set_aside: Mapping[GangId, Refusal] = {}
         self._queues: dict[QueueName, QueueIndex] = {}
+        self._others: dict[GangId, Gang] = {}
+        """All gangs but the untouched ones of crowded queues."""
+        self._others_without: set[QueueName] = set()
+        self._merged = Merged()
         self._largest: tuple[list[Node], Resources] = ([], {})
 
     def begin(self, snapshot: Snapshot) -> Backlog:
         """The backlog of a cycle on this snapshot."""
         memory = snapshot.memory
         if memory.set_aside is not self._set_aside and (memory.set_aside or self._set_aside):
-            self._gangs, self._queues = {}, {}
+            self._gangs, self._queues, self._others, self._others_without = {}, {}, {}, set()
         self._set_aside = memory.set_aside
         self._follow(snapshot.gangs, memory)
         tree = QueueTree(snapshot.queues)
@@ -49,10 +54,31 @@ class Backlogs:
             self._learn_refusals(index, memory)
             index.refresh(partial(_basis, inputs, name, memory), snapshot.now)
             crowded[name] = CrowdedQueue(name, index, memory)
-        with_due = [name for name in self._queues if crowded and self._has_due(name, crowded, inputs, memory)]
-        for queue in crowded.values():
-            queue.is_beside_others = any(name != queue.name for name in with_due)
-        return Backlog(snapshot, crowded, inputs)
+        self._set_bounds(crowded, inputs, memory)
+        return Backlog(snapshot, crowded, inputs, self._merged)
+
+    def _set_bounds(
+        self, crowded: Mapping[QueueName, CrowdedQueue], inputs: RetryInputs, memory: Memory
+    ) -> None:
+        """Raise the bounds of crowded queues if no other queue has gangs to try."""
+        busy = sum(1 for queue in crowded.values() if queue.index.due or queue.index.unexplained)
+        others = [name for name in self._queues if busy and name not in crowded]
+        if busy and not any(self._has_due(name, inputs, memory) for name in others):
+            for queue in crowded.values():
+                queue.bounds = shared_bounds(busy)
+
+    def visible_gangs(self, backlog: Backlog) -> Mapping[GangId, Gang]:
+        """The gangs of the snapshot, without those that are set aside at first; sorted by id."""
+        if not backlog.crowded:
+            return backlog.snapshot.gangs
+        if self._others_without != backlog.crowded.keys():
+            self._others_without = set(backlog.crowded)
+            self._others = {name: gang for name, gang in self._gangs.items() if not self._is_hidden(gang)}
+        seen = {gang.id: gang for gang in backlog.first_gangs()}
+        return dict(sorted({**self._others, **seen}.items()))
+
+    def _is_hidden(self, gang: Gang) -> bool:
+        return gang.is_untouched and gang.queue in self._others_without
 
     # --- gangs ----------------------------------------------------------------------------------------------
 
@@ -61,17 +87,16 @@ class Backlogs:
         before, self._gangs = self._gangs, gangs
         if before is gangs:
             return
-        changed = [gang for name, gang in gangs.items() if before.get(name) is not gang]
-        added = sum(1 for gang in changed if gang.id not in before)
-        gone = before.keys() - gangs.keys() if len(before) + added > len(gangs) else frozenset()
+        old, new = differences(before, gangs)
+        for name in old:
+            self._others.pop(name, None)
+        self._others.update({name: gang for name, gang in new.items() if not self._is_hidden(gang)})
         left: dict[QueueName, list[GangId]] = {}
         came: dict[QueueName, list[Gang]] = {}
-        for gang in [*(before[name] for name in [*gone, *(gang.id for gang in changed)] if name in before)]:
-            if gang.is_untouched:
-                left.setdefault(gang.queue, []).append(gang.id)
-        for gang in changed:
-            if gang.is_untouched:
-                came.setdefault(gang.queue, []).append(gang)
+        for gang in [gang for gang in old.values() if gang.is_untouched]:
+            left.setdefault(gang.queue, []).append(gang.id)
+        for gang in [gang for gang in new.values() if gang.is_untouched]:
+            came.setdefault(gang.queue, []).append(gang)
         for name in left.keys() | came.keys():
             index = self._queues.setdefault(name, QueueIndex())
             index.change(left.get(name, ()), came.get(name, ()))
@@ -87,19 +112,13 @@ class Backlogs:
             for entry in index.entries.values():
                 index.learn(entry, _known(entry.gang.id, memory))
 
-    def _has_due(
-        self,
-        name: QueueName,
-        crowded: Mapping[QueueName, CrowdedQueue],
-        inputs: RetryInputs,
-        memory: Memory,
-    ) -> bool:
+    def _has_due(self, name: QueueName, inputs: RetryInputs, memory: Memory) -> bool:
         """Whether the queue has a gang that was not tried, or that a change since then could help."""
-        if name in crowded:
-            return bool(crowded[name].index.due)
         for gang_id, entry in self._queues[name].entries.items():
-            refusal = memory.refusals.get(gang_id)
-            if refusal is None or not inputs.holds(refusal, entry.gang, START, memory.retry_keys):
+            refusal = _known(gang_id, memory)
+            if refusal is None:
+                return True
+            if refusal.fingerprint and not inputs.holds(refusal, entry.gang, START, memory.retry_keys):
                 return True
         return False
 

@@ -1,7 +1,7 @@
 """The waiting gangs of one queue by what is known of them, so that a cycle need not look at each."""
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from heapq import nsmallest
 from typing import Final
 
@@ -16,6 +16,9 @@ START: Final = "start"
 
 _FEW: Final = 32
 """Up to this number of changes, lists are changed by bisection. Above it, sorting all is faster."""
+
+_PART: Final = 8
+"""If more than one gang in this many moves to another list, both are computed again."""
 
 CurrentBasis = Callable[[HelpedBy, str], str]
 """The present basis of refusals, by what helps and the resource."""
@@ -43,6 +46,40 @@ class Entry:
         self.group: Group | None = None
 
 
+class SortedRefusals:
+    """Refusals by gang, from which a sorted mapping is made with little work after few changes."""
+
+    def __init__(self) -> None:
+        self._known: dict[GangId, Refusal] = {}
+        self._ids: list[GangId] = []
+        self._view: Mapping[GangId, Refusal] | None = None
+        self._are_ids_outdated = False
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def put(self, gang: GangId, refusal: Refusal | None) -> None:
+        """Set or remove the refusal of a gang."""
+        if (gang in self._known) is not (refusal is not None):
+            self._are_ids_outdated = True
+        self._view = None
+        if refusal is None:
+            self._known.pop(gang, None)
+        else:
+            self._known[gang] = refusal
+
+    def view(self) -> Mapping[GangId, Refusal]:
+        """All refusals, sorted. It is the same mapping until something changes."""
+        if self._view is None:
+            if self._are_ids_outdated:
+                # New gangs are a short run at the end of a sorted one, which sorting merges fast.
+                stay = [gang for gang in self._ids if gang in self._known]
+                self._ids = sorted([*stay, *(self._known.keys() - set(stay))])
+                self._are_ids_outdated = False
+            self._view = dict(zip(self._ids, map(self._known.__getitem__, self._ids), strict=True))
+        return self._view
+
+
 class QueueIndex:
     """The untouched gangs of one queue, in their usual order.
 
@@ -57,19 +94,16 @@ class QueueIndex:
         self.due: list[QueuePlace] = []
         self.settled: list[QueuePlace] = []
         self.unexplained: dict[GangId, Entry] = {}
-        self.refusals: dict[GangId, Refusal] = {}
+        self.refusals = SortedRefusals()
         self.pods = 0
         self.is_sorted = False
         """Whether refusals are known and gangs are sorted by them."""
-        self.version = 0
-        """Grows whenever a gang or a refusal changes."""
-        self.emitted = -1
-        """The version that the memory of the last cycle has."""
         self.shown: dict[GangId, Verdict] = {}
         """The verdicts that results show."""
         self._unshown: dict[GangId, None] = {}
         self._shown_until: dict[GangId, int] = {}
-        self._in_order: tuple[int, list[GangId], list[Verdict]] = (-1, [], [])
+        self._ids: list[GangId] | None = None
+        self._in_order: list[Verdict] | None = None
         self._groups: dict[str, Group] = {}
         self._wakes: dict[GangId, int] = {}
         self._are_lists_outdated = True
@@ -81,11 +115,11 @@ class QueueIndex:
         removed = [self.entries.pop(gang_id) for gang_id in gone]
         added = [Entry(gang) for gang in gangs]
         self._are_lists_outdated |= len(removed) + len(added) > _FEW
-        self.version += 1
+        self._ids = self._in_order = None
         for entry in removed:
             self._take_out(entry)
             self._hide(entry.gang.id)
-            self.refusals.pop(entry.gang.id, None)
+            self.refusals.put(entry.gang.id, None)
             self.pods -= entry.pods
         for entry in added:
             self.entries[entry.gang.id] = entry
@@ -105,8 +139,8 @@ class QueueIndex:
         if not self.is_sorted:
             return
         self.is_sorted, self._are_lists_outdated = False, True
-        self._groups, self._wakes, self.unexplained, self.refusals = {}, {}, {}, {}
-        self.version += 1
+        self._groups, self._wakes, self.unexplained = {}, {}, {}
+        self.refusals = SortedRefusals()
         self.shown, self._shown_until, self._unshown = {}, {}, dict.fromkeys(self.entries)
         for entry in self.entries.values():
             entry.refusal, entry.group = None, None
@@ -118,27 +152,23 @@ class QueueIndex:
         self._take_out(entry)
         self._hide(entry.gang.id)
         self._unshown[entry.gang.id] = None
-        self.version += 1
         entry.refusal = refusal
-        if refusal is None:
-            self.refusals.pop(entry.gang.id, None)
-        else:
-            self.refusals[entry.gang.id] = refusal
+        self.refusals.put(entry.gang.id, refusal)
         if refusal is not None and refusal.fingerprint == fingerprint(entry.gang, START):
             self._put_into_group(entry, refusal)
-        places = self._list_of(entry)
-        if places is not None and not self._are_lists_outdated:
-            insort(places, entry.gang.place)
+        if not self._are_lists_outdated:
+            _insert(self._list_of(entry), entry.gang.place)
 
     def refresh(self, current: CurrentBasis, now: int) -> None:
         """Sort the gangs by whether their refusals hold now."""
         for basis, group in self._groups.items():
             is_current = basis == current(group.helped_by, group.resource)
-            self._are_lists_outdated |= is_current is not group.is_current
-            group.is_current = is_current
+            if is_current is not group.is_current:
+                self._turn(group, is_current=is_current)
         for gang_id in [gang_id for gang_id, until in self._wakes.items() if until <= now]:
             self._take_out(self.entries[gang_id])
-            self._are_lists_outdated = True
+            if not self._are_lists_outdated:
+                insort(self.due, self.entries[gang_id].gang.place)
         if self._are_lists_outdated:
             self._are_lists_outdated = False
             listed = [(place, self._list_of(self.entries[place[-1]])) for place in self.places]
@@ -159,19 +189,16 @@ class QueueIndex:
     @property
     def ids(self) -> list[GangId]:
         """All gangs in their usual order."""
-        if self._in_order[0] != self.version:
-            ids = [place[-1] for place in self.places]
-            self._in_order = (self.version, ids, [])
-        return self._in_order[1]
+        if self._ids is None:
+            self._ids = [place[-1] for place in self.places]
+        return self._ids
 
     @property
     def shown_in_order(self) -> list[Verdict]:
         """The verdicts on all gangs, which must all be shown."""
-        ids, (version, _, found) = self.ids, self._in_order
-        if not found:
-            found = [self.shown[gang] for gang in ids]
-            self._in_order = (version, ids, found)
-        return found
+        if self._in_order is None:
+            self._in_order = list(map(self.shown.__getitem__, self.ids))
+        return self._in_order
 
     def outdated_verdicts(self, now: int) -> list[GangId]:
         """Gangs whose verdict must be shown anew."""
@@ -179,13 +206,13 @@ class QueueIndex:
             for gang in [gang for gang, until in self._shown_until.items() if until <= now]:
                 self._hide(gang)
                 self._unshown[gang] = None
-                self.version += 1
         return list(self._unshown)
 
     def show(self, entry: Entry, verdict: Verdict, now: int) -> None:
         """Show this verdict until the deadline of the gang has passed, or something else is learnt."""
         gang, deadline = entry.gang.id, entry.gang.deadline
         self._unshown.pop(gang, None)
+        self._in_order = None
         self.shown[gang] = verdict
         if deadline is not None and deadline > now:
             self._shown_until[gang] = deadline
@@ -213,6 +240,17 @@ class QueueIndex:
         if not refusal.explained:
             self.unexplained[entry.gang.id] = entry
 
+    def _turn(self, group: Group, *, is_current: bool) -> None:
+        """Move the gangs of a group to another list, since their refusals hold or do not hold any more."""
+        is_small = len(group.entries) * _PART < len(self.places)
+        self._are_lists_outdated |= not is_small
+        entries = () if self._are_lists_outdated else tuple(group.entries.values())
+        for entry in entries:
+            _remove(self._list_of(entry), entry.gang.place)
+        group.is_current = is_current
+        for entry in entries:
+            _insert(self._list_of(entry), entry.gang.place)
+
     def _list_of(self, entry: Entry) -> list[QueuePlace] | None:
         """The list in which the gang is; None for an unschedulable gang."""
         if entry.group is None or not entry.group.is_current:
@@ -221,9 +259,8 @@ class QueueIndex:
 
     def _take_out(self, entry: Entry) -> None:
         """Take the gang out of its list and of its group."""
-        places = self._list_of(entry)
-        if places is not None and not self._are_lists_outdated:
-            _remove(places, entry.gang.place)
+        if not self._are_lists_outdated:
+            _remove(self._list_of(entry), entry.gang.place)
         gang_id, group = entry.gang.id, entry.group
         self._wakes.pop(gang_id, None)
         self.unexplained.pop(gang_id, None)
@@ -246,7 +283,11 @@ def _unexplained_since(entry: Entry) -> tuple[int, QueuePlace]:
     return (refusal.unexplained_since or 0) if refusal is not None else 0, entry.gang.place
 
 
-def _remove(places: list[QueuePlace], place: QueuePlace) -> None:
-    index = bisect_left(places, place)
-    if index < len(places) and places[index] == place:
-        del places[index]
+def _insert(places: list[QueuePlace] | None, place: QueuePlace) -> None:
+    if places is not None:
+        insort(places, place)
+
+
+def _remove(places: list[QueuePlace] | None, place: QueuePlace) -> None:
+    if places is not None:
+        del places[bisect_left(places, place)]

@@ -44,11 +44,10 @@ def remembered(
                 refusal = None
             if refusal != entry.refusal:
                 queue.index.learn(entry, refusal)
-    lasting = {gang: refusal for gang, refusal in sorted(found.items()) if refusal.fingerprint}
     turns = {name: queue.last_in_turn for name, queue in backlog.crowded.items()}
     return Remembered(
-        refusals=lasting,
-        set_aside=_set_aside(backlog),
+        refusals=dict(sorted(found.items())),
+        set_aside=backlog.set_aside(),
         turns={name: place for name, place in turns.items() if place is not None},
     )
 
@@ -62,16 +61,6 @@ def _objection(gang: Gang, objected: Objected, refusals: Refusals) -> Refusal:
     return refusals.refuse(
         gang, START, verdict, helped_by, objected.resource, is_objection=True, until=objection.until
     )
-
-
-def _set_aside(backlog: Backlog) -> Mapping[GangId, Refusal]:
-    """The refusals of all gangs of crowded queues; the mapping of the last cycle if nothing has changed."""
-    indexes = [queue.index for queue in backlog.crowded.values()]
-    if all(index.version == index.emitted for index in indexes) and backlog.has_same_queues:
-        return backlog.snapshot.memory.set_aside
-    for index in indexes:
-        index.emitted = index.version
-    return dict(sorted(chain.from_iterable(index.refusals.items() for index in indexes)))
 
 
 def verdicts(found: tuple[Verdict, ...], backlog: Backlog, session: Session) -> tuple[Verdict, ...]:
