@@ -16,7 +16,7 @@ class Queues(Plugin):
     """Reports the first check that fails."""
 
     name = "queues"
-    objections_last = True
+    lasting_answers = True
 
     def check_gang(self, gang: Gang, view: SessionView) -> Objection | None:
         """Check the gang's queue and all queues above it."""

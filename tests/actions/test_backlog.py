@@ -33,11 +33,11 @@ NEVER = {"gpu": 1, "selector": {"group": "nowhere"}}
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Queues are crowded with five gangs."""
-    with small_bounds(monkeypatch):
+    with SmallBounds(monkeypatch):
         yield
 
 
-class small_bounds:
+class SmallBounds:
     """Small bounds while it is entered, also inside of a property."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -216,7 +216,7 @@ def test_growing_capacity_does_not_keep_later_gangs_from_being_tried() -> None:
     dice=st.randoms(use_true_random=False),
 )
 def test_a_decision_does_not_depend_on_earlier_cycles(cycles: list[list[str]], dice: random.Random) -> None:
-    with pytest.MonkeyPatch.context() as patch, small_bounds(patch):
+    with pytest.MonkeyPatch.context() as patch, SmallBounds(patch):
         scenario, engine, number = cluster(None), Engine(CONFIG), 0
         for events in cycles:
             for what in events:
@@ -253,7 +253,7 @@ def test_no_gang_that_fits_is_left(queue: str, gangs: list[tuple[int, int, int, 
     for index, (count, gpu, priority, user) in enumerate(gangs):
         fields = {"gpu": gpu, "priority": priority, "labels": {"user": user}, "created": index}
         scenario.gang(f"g{index}", count, queue="q" if index % 4 else "b", **fields)
-    with pytest.MonkeyPatch.context() as patch, small_bounds(patch):
+    with pytest.MonkeyPatch.context() as patch, SmallBounds(patch):
         settled = settle(scenario)[-1]
     scenario.memory = Memory()
     rest = scenario.decide(SchedulerConfig(seed=1))

@@ -97,7 +97,7 @@ def _demands_of(cycle: Cycle, gangs: Iterable[GangId]) -> Iterator[Demand]:
                 or demands_of(gang)
             )
         if isinstance(found, Objection):
-            cycle.backlog.objected(gang, found, lasts=session.hooks.objections_last)
+            cycle.backlog.objected(gang, found, lasts=session.hooks.are_answers_lasting)
             session.refuse(gang, verdict_of(gang, found))
             if hold is not None and found.reason in HELD_DESPITE:
                 yield from _hold_demand(gang, hold, ())

@@ -138,6 +138,7 @@ class _Explanations:
             and self._backlog.snapshot.gangs[gang.id].is_untouched
             and not has_affinity_terms(failure.demand)
             and not session.health.is_open
+            and session.hooks.are_answers_lasting
         )
         return HelpedBy.CLUSTER if is_lasting else HelpedBy.CAPACITY
 

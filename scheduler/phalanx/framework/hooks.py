@@ -33,6 +33,9 @@ Entry = tuple[Plugin, SessionView]
 LASTING_HOOKS: Final = ("node_filter", "node_cost", "rules")
 """Hooks whose answers refusals depend on. They hold until `valid_until`."""
 
+REFUSING_HOOKS: Final = ("check_gang", "node_filter", "rules")
+"""Hooks whose answers may keep a gang from starting."""
+
 _TYPES: Final[Mapping[str, Any]] = {
     "valid_until": int | None,
     "check_gang": Objection | None,
@@ -134,10 +137,14 @@ class Hooks:
 
     # --- gangs --------------------------------------------------------------------------------------------
 
-    @property
-    def objections_last(self) -> bool:
-        """Whether all plugins declare that their objections hold until something changes."""
-        return all(plugin.objections_last for plugin, _ in self._check_gang)
+    @cached_property
+    def are_answers_lasting(self) -> bool:
+        """Whether all plugins that may refuse a gang declare that their answers last."""
+        return all(
+            plugin.lasting_answers
+            for plugin in self._plugins
+            if any(overrides(type(plugin), hook) for hook in REFUSING_HOOKS)
+        )
 
     def objection(self, gang: Gang) -> Objection | None:
         """The first objection to trying this gang of the session; asked once."""

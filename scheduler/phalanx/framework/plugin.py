@@ -75,11 +75,12 @@ class Plugin(Declarations):
     """A frozen struct of the arguments in the configuration; the constructor then takes one of it. It must
     have `forbid_unknown_fields=True`, so that a misspelt argument is an error."""
 
-    objections_last: ClassVar[bool] = False
-    """Whether answers of `check_gang` change only with the gang, its queues, nodes, topologies, namespaces,
-    volumes, the configuration and the retry key, and at the time that the objection states.
+    lasting_answers: ClassVar[bool] = False
+    """Whether answers of `check_gang`, and those of `node_filter` and `rules` in an empty cluster, depend on no
+    pods but those of the gang: they change only with the gang, its queues, nodes, topologies, namespaces,
+    volumes, the configuration and the retry key, and at the time that the answer states.
 
-    In a queue with many waiting gangs, such an answer is then not asked for again before."""
+    Gangs that such answers refuse are not looked at again before, even if pods end."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -190,7 +191,7 @@ HOOKS: Final = tuple(
 DECLARATIONS: Final = (
     "name",
     "Arguments",
-    "objections_last",
+    "lasting_answers",
     "pod_namespace",
     "pod_labels",
     "pod_annotations",
