@@ -2,8 +2,9 @@
 
 Capacity of such a gang cannot be reclaimed. So all such gangs together hold at most the guarantee of the
 queue, and of each ancestor, for the guaranteed resources, on all nodes and on those of each flavor.
-Preemptible gangs of the queue do not count, since their capacity can be reclaimed. If a guarantee cannot be
-met, the part that can be met counts.
+Preemptible gangs of the queue do not count, since their capacity can be reclaimed. A guarantee of 0 holds
+back every such gang that requests the resource. If the guarantees of siblings do not fit, they are scaled
+down; what such gangs of the siblings leave of that counts too, up to the guarantee that is declared.
 
 Lost members of a started gang are replaced even if the guarantee was lowered, and no running pod is evicted
 for that. Surplus members are placed only within the guarantee.
@@ -18,7 +19,7 @@ from phalanx.framework.states import PodState
 from phalanx.framework.view import SessionView
 from phalanx.model.gangs import Gang
 from phalanx.model.names import NodeName, QueueName
-from phalanx.model.queues import Queue
+from phalanx.model.queues import Queue, Selector
 from phalanx.model.resources import NONE, Resources, add
 from phalanx.model.rules import Budget, Rule
 
@@ -67,10 +68,8 @@ def _budgets_of(queue: Queue, used: Booked, view: SessionView) -> Iterator[Rule]
     for flavor in (None, *queue.flavors):
         declared = queue.guarantee if flavor is None else flavor.guarantee
         selector = None if flavor is None else flavor.node_selector
-        guarantee = view.fair_shares.of(queue.name, selector).guarantee
-        mine = used.get((queue.name, selector), NONE)
         remaining = {
-            name: guarantee.get(name, 0) - mine.get(name, 0) for name, amount in declared.items() if amount
+            name: _remaining(queue, selector, name, amount, used, view) for name, amount in declared.items()
         }
         if remaining:
             of_flavor = f" of flavor {flavor.name}" if flavor is not None else ""
@@ -79,6 +78,26 @@ def _budgets_of(queue: Queue, used: Booked, view: SessionView) -> Iterator[Rule]
                 remaining=remaining,
                 nodes=None if selector is None else view.ledger.nodes_of(selector),
             )
+
+
+def _remaining(
+    queue: Queue, selector: Selector | None, name: str, declared: int, used: Booked, view: SessionView
+) -> int:
+    """What is left of a guarantee. If the guarantees of siblings do not fit, those that come first use more.
+
+    Together they never use more than the scaled guarantees of all.
+    """
+
+    def kept(sibling: QueueName) -> int:
+        return view.fair_shares.of(sibling, selector).guarantee.get(name, 0)
+
+    def use(sibling: QueueName) -> int:
+        return used.get((sibling, selector), NONE).get(name, 0)
+
+    mine = use(queue.name)
+    siblings = [each.name for each in view.queues.siblings(queue.name)]
+    left_by_all = sum(map(kept, siblings)) - sum(map(use, siblings))
+    return max(kept(queue.name) - mine, min(declared - mine, left_by_all))
 
 
 def _booked(before: Booked, uses: Iterable[Use], view: SessionView) -> Booked:

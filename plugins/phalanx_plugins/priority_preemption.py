@@ -1,12 +1,14 @@
 """Lets a gang evict gangs of lower priority of its own queue, unless its preemption policy is Never.
 
-Priorities compare within a queue only; between queues shares decide.
+Priorities compare within a queue only; between queues guarantees and shares decide. Surplus members may evict
+only surplus members.
 """
 
-from phalanx.framework.evictions import Beneficiary
+from phalanx.framework.evictions import Beneficiary, surplus_members
 from phalanx.framework.plugin import Plugin
 from phalanx.framework.view import SessionView
 from phalanx.model.gangs import Gang
+from phalanx.model.names import PodUid
 
 
 class PriorityPreemption(Plugin):
@@ -18,6 +20,13 @@ class PriorityPreemption(Plugin):
         """Whether the priorities allow it."""
         gang = beneficiary.gang
         return gang.may_preempt and victim.queue == gang.queue and victim.priority < gang.priority
+
+    def protected_pods(self, victim: Gang, beneficiary: Beneficiary, view: SessionView) -> frozenset[PodUid]:
+        """For surplus members, the minimum of a gang of the same queue."""
+        if not beneficiary.is_surplus or victim.queue != beneficiary.gang.queue:
+            return frozenset()
+        holders = [pod for pod in victim.members if pod.holds_node and not pod.deleting]
+        return frozenset(pod.uid for pod in holders) - {pod.uid for pod in surplus_members(victim, holders)}
 
     def explain_eviction(self, victim: Gang, beneficiary: Beneficiary, view: SessionView) -> str:
         """A reason with both priorities."""

@@ -1,24 +1,45 @@
-"""Reclaims guarantees and fair shares from queues that use more than theirs.
+"""Reclaims borrowed capacity from other queues: by guarantees first, then by weighted fair shares.
 
-Two queues are compared below their lowest common ancestor. A gang within the guarantees of its queue and of
-the ancestors below the common one may evict what other queues use beyond their guarantees. A gang within the
-fair shares may evict from queues above their fair shares until they are not above any more: the last victim
-may bring a queue below its fair share, but never below its guarantee. The queue that lost a gang cannot evict
-in turn, since it would exceed its share. Fair shares count for scarce resources only: those for which the
-demand exceeds the capacity, or a limit of the queue or its ancestors. Guarantees of flavors apply on their
-nodes, and to gangs that can run on no other nodes.
+Two queues are compared below their lowest common ancestor. A gang may evict gangs that guarantees cover less
+than it: whole gangs on borrowed capacity. A gang without coverage may evict others without coverage if that
+brings the queues nearer to their fair shares. Either it stays within the shares of its queues; then the last
+victim may bring a queue below its share. Or it crosses the share of its queue; then every other queue keeps
+its share. Shares count for short resources only: the demand exceeds the capacity, or a limit of a common
+ancestor. docs/guarantees.md has the rules with examples.
 """
 
 from collections.abc import Iterator, Mapping
 
+from msgspec import Struct
+from msgspec.structs import replace
 from phalanx.framework.evictions import Beneficiary, QueueEvictionLimit
 from phalanx.framework.plugin import Plugin
-from phalanx.framework.queues.guarantees import are_within_guarantees, below_common_ancestor
+from phalanx.framework.queues.guarantees import Coverage, Sides, below_common_ancestor
 from phalanx.framework.view import SessionView
 from phalanx.model.gangs import Gang
-from phalanx.model.names import QueueName
+from phalanx.model.names import PodUid, QueueName
 from phalanx.model.queues import Queue
 from phalanx.model.resources import NONE, Resources, subtract
+
+
+class _Right(Struct, frozen=True):
+    """What the beneficiary may take from one other queue."""
+
+    requested: Resources
+    sides: Sides
+    coverage: Coverage
+    is_within_share: bool = False
+    """Whether its queues are within their fair shares after its start."""
+    may_cross_share: bool = False
+    """Whether its queues are below their fair shares before its start."""
+    spare: Resources = NONE
+    """What the other queue may lose if it must keep its fair share."""
+
+    @property
+    def takes_below(self) -> Coverage:
+        """Pods with less coverage may be evicted."""
+        is_allowed = self.coverage or self.is_within_share or self.may_cross_share
+        return max(self.coverage, Coverage.PARTIAL) if is_allowed else Coverage.NONE
 
 
 class Reclaim(Plugin):
@@ -28,20 +49,30 @@ class Reclaim(Plugin):
 
     def __init__(self) -> None:
         self._beneficiary: Beneficiary | None = None
-        self._known: dict[QueueName, bool] = {}
+        self._rights: dict[QueueName, _Right | None] = {}
         self._held: Mapping[QueueName, Resources] = {}
 
     def may_evict(self, victim: Gang, beneficiary: Beneficiary, view: SessionView) -> bool:
-        """Whether the queue of the victim exceeds its share and that of the beneficiary would not."""
-        self._remember(beneficiary, view)
-        if victim.queue not in self._known:
-            self._known[victim.queue] = _may_take_from(victim.queue, beneficiary, view, self._held)
-        return self._known[victim.queue]
+        """Whether pods of the victim are covered less than the beneficiary, or a fair share allows it."""
+        right = self._right(victim.queue, beneficiary, view)
+        if right is None or not right.takes_below:
+            return False
+        sides = right.sides
+        parts = view.guarantees.usage_covered_less(victim, sides.theirs, sides.short, right.takes_below)
+        return any(all(part.get(name, 0) <= most for name, most in right.spare.items()) for part in parts)
+
+    def protected_pods(self, victim: Gang, beneficiary: Beneficiary, view: SessionView) -> frozenset[PodUid]:
+        """Pods of a gang of another queue that are covered as far as the beneficiary."""
+        right = self._right(victim.queue, beneficiary, view)
+        if right is None or not right.takes_below:
+            return frozenset()
+        sides = right.sides
+        return view.guarantees.covered_pods(victim, sides.theirs, sides.short, right.takes_below)
 
     def explain_eviction(self, victim: Gang, beneficiary: Beneficiary, view: SessionView) -> str:
         """The reason: the queue of the victim exceeds its guarantee or its fair share."""
-        mine = below_common_ancestor(beneficiary.gang.queue, victim.queue, view)
-        exceeded = "guarantee" if are_within_guarantees(mine, beneficiary, view) else "fair share"
+        right = self._right(victim.queue, beneficiary, view)
+        exceeded = "guarantee" if right is not None and right.coverage else "fair share"
         return f"queue {victim.queue} uses more than its {exceeded}"
 
     def queue_eviction_limits(
@@ -49,80 +80,112 @@ class Reclaim(Plugin):
     ) -> tuple[QueueEvictionLimit, ...]:
         """Limits for each queue that is not on the path of the beneficiary's queue to the root."""
         path = {queue.name for queue in view.queues.path(beneficiary.gang.queue)}
-        others = [queue for queue in view.queues if queue.name not in path]
-        self._remember(beneficiary, view)
-        return tuple(limit for queue in others for limit in _limits_of(queue, beneficiary, view, self._held))
+        found: list[QueueEvictionLimit] = []
+        for queue in view.queues:
+            right = self._right(queue.name, beneficiary, view) if queue.name not in path else None
+            if right is not None:
+                found += _limits_of(queue, right, view, self._held)
+        return tuple(found)
 
-    def _remember(self, beneficiary: Beneficiary, view: SessionView) -> None:
-        """Forget answers about another beneficiary. Usage does not change while victims are chosen."""
+    def _right(self, queue: QueueName, beneficiary: Beneficiary, view: SessionView) -> _Right | None:
+        """The right against this queue; None if there is none. Usage does not change in one search."""
         if beneficiary is not self._beneficiary:
-            self._beneficiary, self._known = beneficiary, {}
+            self._beneficiary, self._rights = beneficiary, {}
             self._held = view.held_usage()
+        if queue not in self._rights:
+            self._rights[queue] = _right_against(queue, beneficiary, view, self._held)
+        return self._rights[queue]
 
 
-def _may_take_from(
+def _right_against(
     queue: QueueName, beneficiary: Beneficiary, view: SessionView, held: Mapping[QueueName, Resources]
-) -> bool:
+) -> _Right | None:
     gang = beneficiary.gang
-    if not gang.may_preempt or queue == gang.queue:
-        return False
+    sides = view.guarantees.sides(beneficiary, queue) if gang.may_preempt and queue != gang.queue else None
+    if sides is None:
+        return None
+    coverage = view.guarantees.coverage_after_start(beneficiary, sides.mine, sides.short)
+    right = _Right(beneficiary.requested, sides, coverage)
     theirs = below_common_ancestor(queue, gang.queue, view)
+    if coverage or beneficiary.is_surplus:
+        return right
+    if not all(_exceeds_share(each, right, view, held) for each in theirs):
+        return right
     mine = below_common_ancestor(gang.queue, queue, view)
-    if not theirs or not mine:
-        return False
-    if are_within_guarantees(mine, beneficiary, view):
-        return True
-    return all(_is_within_fair_share(queue, beneficiary, view) for queue in mine) and all(
-        _is_above_fair_share(queue, beneficiary, view, held) for queue in theirs
+    if all(_stays_within_share(each, right, view) for each in mine):
+        return replace(right, is_within_share=True)
+    if not all(_is_below_share(each, right, view) for each in mine):
+        return right
+    beyond = _beyond_share(theirs[0], right, view, held)
+    return replace(right, may_cross_share=True, spare={name: max(0, beyond[name]) for name in beyond})
+
+
+def _short(right: _Right, queue: Queue, view: SessionView) -> list[str]:
+    """The requested resources for which shares of this queue count."""
+    is_scarce = view.fair_shares.is_scarce
+    return [
+        name
+        for name, amount in sorted(right.requested.items())
+        if amount and (name in right.sides.short or is_scarce(name, queue.name))
+    ]
+
+
+def _stays_within_share(queue: Queue, right: _Right, view: SessionView) -> bool:
+    share, used = view.fair_shares.of(queue.name).fair_share, view.ledger.usage(queue.name)
+    return all(
+        used.get(name, 0) + right.requested[name] <= share.get(name, 0) for name in _short(right, queue, view)
     )
+
+
+def _is_below_share(queue: Queue, right: _Right, view: SessionView) -> bool:
+    share, used = view.fair_shares.of(queue.name).fair_share, view.ledger.usage(queue.name)
+    return all(used.get(name, 0) < share.get(name, 0) for name in _short(right, queue, view))
+
+
+def _beyond_share(
+    queue: Queue, right: _Right, view: SessionView, held: Mapping[QueueName, Resources]
+) -> dict[str, int]:
+    """By how much the queue exceeds its fair share of short resources; negative below it."""
+    share, used = view.fair_shares.of(queue.name).fair_share, _evictable(queue, view, held)
+    return {name: used.get(name, 0) - share.get(name, 0) for name in _short(right, queue, view)}
+
+
+def _exceeds_share(
+    queue: Queue, right: _Right, view: SessionView, held: Mapping[QueueName, Resources]
+) -> bool:
+    return any(amount > 0 for amount in _beyond_share(queue, right, view, held).values())
 
 
 def _limits_of(
-    queue: Queue, beneficiary: Beneficiary, view: SessionView, held: Mapping[QueueName, Resources]
+    queue: Queue, right: _Right, view: SessionView, held: Mapping[QueueName, Resources]
 ) -> Iterator[QueueEvictionLimit]:
-    share = view.fair_shares.of(queue.name)
-    evictable = _evictable(queue, view, held)
-    mine = below_common_ancestor(beneficiary.gang.queue, queue.name, view)
-    if not are_within_guarantees(mine, beneficiary, view):
-        to_share = {
-            name: amount - share.fair_share.get(name, 0) - 1
-            for name, amount in evictable.items()
-            if beneficiary.requested.get(name, 0) and view.fair_shares.is_scarce(name, queue.name)
-        }
-        above = {name: amount for name, amount in to_share.items() if amount >= 0}
-        yield QueueEvictionLimit(queue.name, above, except_largest=True)
-    yield QueueEvictionLimit(queue.name, _beyond(evictable, share.guarantee))
+    """What the queue may lose: for a fair share only what exceeds its own, and never below its guarantee.
+
+    For a guarantee the whole gangs that are not covered; the limits are a preference then.
+    """
+    share, evictable = view.fair_shares.of(queue.name), _evictable(queue, view, held)
+    is_hard = not right.coverage
+    if is_hard:
+        beyond = _beyond_share(queue, right, view, held)
+        if right.is_within_share:
+            above = {name: amount - 1 for name, amount in beyond.items() if amount > 0}
+            yield QueueEvictionLimit(queue.name, above, except_largest=True)
+        else:
+            yield QueueEvictionLimit(queue.name, {name: max(0, beyond[name]) for name in beyond})
+    counts = right.sides.short.union(_short(right, queue, view)) if is_hard else frozenset(right.requested)
+    yield QueueEvictionLimit(queue.name, _beyond(evictable, share.guarantee, counts), is_hard=is_hard)
     for selector in view.ledger.guaranteed(queue.name):
         guarantee = view.fair_shares.of(queue.name, selector).guarantee
-        used = view.ledger.usage(queue.name, selector)
-        yield QueueEvictionLimit(queue.name, _beyond(used, guarantee), view.ledger.nodes_of(selector))
+        beyond = _beyond(view.ledger.usage(queue.name, selector), guarantee, counts)
+        yield QueueEvictionLimit(queue.name, beyond, view.ledger.nodes_of(selector), is_hard=is_hard)
 
 
-def _beyond(used: Resources, guarantee: Resources) -> dict[str, int]:
-    return {name: max(0, used.get(name, 0) - amount) for name, amount in guarantee.items() if amount}
-
-
-def _is_within_fair_share(queue: Queue, beneficiary: Beneficiary, view: SessionView) -> bool:
-    share = view.fair_shares.of(queue.name).fair_share
-    used = view.ledger.usage(queue.name)
-    return all(
-        used.get(name, 0) + amount <= share.get(name, 0)
-        for name, amount in beneficiary.requested.items()
-        if amount and view.fair_shares.is_scarce(name, queue.name)
-    )
-
-
-def _is_above_fair_share(
-    queue: Queue, beneficiary: Beneficiary, view: SessionView, held: Mapping[QueueName, Resources]
-) -> bool:
-    """Whether the queue exceeds its fair share of some resource that the beneficiary requests."""
-    share = view.fair_shares.of(queue.name).fair_share
-    used = _evictable(queue, view, held)
-    return any(
-        used.get(name, 0) > share.get(name, 0)
-        for name, amount in beneficiary.requested.items()
-        if amount and view.fair_shares.is_scarce(name, queue.name)
-    )
+def _beyond(used: Resources, guarantee: Resources, counts: frozenset[str]) -> dict[str, int]:
+    return {
+        name: max(0, used.get(name, 0) - amount)
+        for name, amount in guarantee.items()
+        if amount and name in counts
+    }
 
 
 def _evictable(queue: Queue, view: SessionView, held: Mapping[QueueName, Resources]) -> Resources:

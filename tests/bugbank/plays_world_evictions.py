@@ -165,13 +165,13 @@ def freed_capacity_is_held_for_the_beneficiary() -> str | None:
 
 
 def a_guarantee_is_kept() -> str | None:
-    """The capacity is on two nodes; without both pods queue a would be below its guarantee."""
-    queues = [written.named("Queue", name, spec={"guarantee": {GPU: 12}}) for name in ("a", "b")]
-    nodes = [written.node(f"n{n}") for n in range(3)]
+    """The pod can use only the node whose pod the guarantee of the other queue covers, the first one."""
+    amounts = {"a": 16, "b": 8}
+    queues = [written.named("Queue", name, spec={"guarantee": {GPU: amounts[name]}}) for name in amounts]
+    nodes = [written.node(f"n{n}", labels={"kubernetes.io/hostname": f"n{n}"}) for n in range(3)]
     runs = [_pod(f"a{n}", on=f"n{n}", labels={_QUEUE: "a"}) for n in range(3)]
-    group = written.pod_group("g", minMember=2, queue="b")
-    gang = [_pod(f"b{n}", gpus=6, labels={_GROUP: "g"}) for n in range(2)]
-    gone = _evicted(CycleRunner(*nodes, *queues, *runs, group, *gang).cycle())
+    waits = _pod("b0", labels={_QUEUE: "b"}, nodeSelector={"kubernetes.io/hostname": "n0"})
+    gone = _evicted(CycleRunner(*nodes, *queues, *runs, waits).cycle())
     return f"evicted are {gone}" if gone else None
 
 

@@ -34,12 +34,8 @@ EVICTIONS: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="a member is evicted although its gang becomes incomplete",
         issues=("Volcano #3291",),
-        module="phalanx.actions.preemption.victims",
-        edits={
-            "len(holders) <= gang.min_member:": "not holders:",
-            "and len(kept) > gang.min_member:": "and kept:",
-            "if part and gang.minimum.is_reached(rest):": "if part:",
-        },
+        module="phalanx.framework.evictions",
+        edits={"excess = len(kept) - gang.min_member": "excess = len(kept)"},
         caught_by=_play("a_gang_is_evicted_completely"),
     ),
     Mutant(
@@ -87,15 +83,15 @@ EVICTIONS: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="reclaim ignores the victims' guarantee",
         issues=("Kueue #13662",),
-        module="phalanx_plugins.reclaim",
-        edits={"_beyond(evictable, share.guarantee)": "{}"},
+        module="phalanx.framework.queues.guarantees",
+        edits={"frozenset(self._cover(queue, selector, name))": "frozenset()"},
         caught_by=_play("a_guarantee_is_kept"),
     ),
     Mutant(
         name="borrowed capacity is never reclaimed",
         issues=("Kueue #11502",),
         module="phalanx_plugins.reclaim",
-        edits={"return self._known[victim.queue]": "return False"},
+        edits={"return any(all(part.get(": "return not True and any(all(part.get("},
         caught_by=_play("borrowed_capacity_is_reclaimed"),
     ),
 )

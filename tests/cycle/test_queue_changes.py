@@ -123,7 +123,7 @@ TAKEN: dict[str, tuple[Queues, int, int]] = {
     "nothing": ({}, 16, 12),
     "a guarantee": ({"a": {"guarantee": {GPU: 12}}, "b": {"guarantee": {GPU: 4}}}, 5, 0),
     "a guarantee cut below use": ({"a": {"guarantee": {GPU: 4}}, "b": {"guarantee": {GPU: 12}}}, 12, 8),
-    "a cut below a part of a gang": ({"a": {"guarantee": {GPU: 6}}, "b": {"guarantee": {GPU: 10}}}, 10, 0),
+    "a cut below a part of a gang": ({"a": {"guarantee": {GPU: 6}}, "b": {"guarantee": {GPU: 10}}}, 10, 8),
     "held": ({"a": {"state": QueueState.HELD}}, 16, 12),
     "closed": ({"a": {"state": QueueState.CLOSED}}, 16, 12),
     "parent deleted": ({"top": None}, 16, 12),

@@ -145,6 +145,8 @@ def guaranteed(gpu: int, parent: str = "") -> Participant:
 def test_guarantees_beyond_the_capacity_are_scaled_down_proportionally() -> None:
     assert guarantees(8, a=guaranteed(4), b=guaranteed(4)) == {"a": 4, "b": 4}
     assert guarantees(8, a=guaranteed(12), b=guaranteed(4)) == {"a": 6, "b": 2}
+    assert guarantees(1, a=guaranteed(1), b=guaranteed(1)) == {"a": 1, "b": 0}
+    assert guarantees(4, a=guaranteed(1), b=guaranteed(3), c=guaranteed(3)) == {"a": 0, "b": 2, "c": 2}
 
 
 def test_guarantees_beyond_that_of_the_parent_are_scaled_down_proportionally() -> None:
@@ -153,6 +155,19 @@ def test_guarantees_beyond_that_of_the_parent_are_scaled_down_proportionally() -
         "a": 4,
         "b": 2,
     }
+
+
+def test_pods_and_abundant_cores_do_not_bound_the_shares_of_children() -> None:
+    """The parent gets three of four devices, and with them 1.5 pods and a part of its cores."""
+    found = shares(
+        {"gpu": 6, "cpu": 1000, "pods": 100},
+        top=party(),
+        other=party({"gpu": 4, "cpu": 4, "pods": 4}),
+        a=party({"gpu": 1, "cpu": 40, "pods": 1}, parent="top"),
+        b=party({"gpu": 3, "cpu": 3, "pods": 1}, parent="top"),
+    )
+    assert found["top"]["gpu"] == 3
+    assert (found["a"]["gpu"], found["b"]["gpu"]) == (1, 2)
 
 
 def test_a_parent_without_a_guarantee_has_the_sum_of_its_children() -> None:
@@ -377,8 +392,16 @@ class Tree:
     def guarantee(self, name: QueueName) -> int:
         parent = self.parties[name].parent
         exists = self.capacity if parent is None else self.guarantee(parent)
-        total = sum(self.asked(each) for each in self.below(parent))
-        return self.asked(name) * exists // total if total > exists else self.asked(name)
+        siblings = sorted(self.below(parent))
+        total = sum(self.asked(each) for each in siblings)
+        if total <= exists:
+            return self.asked(name)
+        exact = {each: Fraction(self.asked(each) * exists, total) for each in siblings}
+        whole = {each: int(exact[each]) for each in siblings}
+        while sum(whole.values()) < exists:
+            nearest = max(siblings, key=lambda each: exact[each] - whole[each])
+            whole[nearest], exact[nearest] = whole[nearest] + 1, Fraction(0)
+        return whole[name]
 
 
 @holds(50)

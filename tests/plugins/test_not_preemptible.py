@@ -58,10 +58,6 @@ def test_other_gangs_are_not_restricted(fields: dict[str, Any]) -> None:
     assert not_preemptible(guaranteed(), "large", 5, **fields).decide().placed() == ["large"]
 
 
-def test_a_guarantee_of_zero_is_no_guarantee() -> None:
-    assert not_preemptible(guaranteed(0), "large", 5).decide().placed() == ["large"]
-
-
 def test_the_use_of_preemptible_gangs_does_not_count() -> None:
     scenario = guaranteed().gang("borrows", 12, gpu=1, bound=12, queue="q")
     assert not_preemptible(scenario, "fits", 4).decide().placed() == ["fits"]
@@ -89,11 +85,14 @@ def test_the_guarantee_of_a_child_does_not_restrict_its_siblings() -> None:
     assert not_preemptible(scenario, "a", 9, queue="a").decide().placed() == ["a"]
 
 
-def test_only_the_part_of_a_guarantee_that_can_be_kept_counts() -> None:
-    """Two queues with a guarantee of all sixteen devices are guaranteed eight each."""
-    scenario = guaranteed(16).queue("p", guarantee={GPU: 16})
-    assert not_preemptible(scenario, "large", 9).decide().reasons() == {"large": ABOVE}
-    assert not_preemptible(scenario, "small", 8).decide().placed() == ["small"]
+def test_guarantees_that_do_not_fit_are_used_in_the_order_of_arrival() -> None:
+    """Two queues with a guarantee of twelve of sixteen devices are guaranteed eight each."""
+    scenario = guaranteed(12).queue("p", guarantee={GPU: 12})
+    assert not_preemptible(scenario, "large", 13).decide().reasons() == {"large": ABOVE}
+    assert not_preemptible(scenario, "large", 12).decide().placed() == ["large"]
+    not_preemptible(scenario, "of-p", 6, queue="p", bound=6)
+    assert not_preemptible(scenario, "large", 10).decide().placed() == ["large"]
+    assert not_preemptible(scenario, "large", 11).decide().placed() == []
 
 
 def test_a_flavor_guarantee_restricts_use_of_its_nodes_only() -> None:
@@ -178,18 +177,21 @@ def test_such_gangs_never_use_more_than_is_guaranteed(
         scenario.gang(f"g{index}", count, gpu=1, queue=queue, **fields)
     decided = scenario.decide(shuffle=shuffle)
     reports = decided.result.queues
-    kept = {name: reports[name].guarantee.get(GPU, 0) for name, amount in stated.items() if amount}
+    kept = {name: reports[name].guarantee.get(GPU, 0) for name in stated}
     held = dict.fromkeys(stated, 0)
     placed = decided.placed()
     for name in placed:
         count, stays, queue = gangs[int(name[1:])]
         for each in (queue, "top") if stays else ():
             held[each] += count
-    assert all(held[name] <= amount for name, amount in kept.items())
+    assert all(held[name] <= amount for name, amount in stated.items())
+    assert held["a"] + held["b"] <= kept["a"] + kept["b"]
     for index, (count, stays, queue) in enumerate(gangs):
         if f"g{index}" not in placed:
             assert stays
-            assert any(held[each] + count > kept[each] for each in (queue, "top") if each in kept)
+            takes_all = held["a"] + held["b"] + count > kept["a"] + kept["b"]
+            is_above = held[queue] + count > (kept if takes_all else stated)[queue]
+            assert is_above or held["top"] + count > kept["top"]
 
 
 def test_cores_are_guaranteed_as_devices_are() -> None:
@@ -220,3 +222,20 @@ def test_they_never_use_more_with_joint_admission_and_surplus(
     stay = [f"g{index}" for index, (_, _, stays, _) in enumerate(gangs) if stays]
     assert sum(len(decided.nodes(name)) for name in stay) <= kept
     assert decided.result.stats.errors == ()
+
+
+def test_a_guarantee_of_nothing_holds_every_such_gang_back() -> None:
+    assert not_preemptible(guaranteed(0), "one", 1).decide().reasons()["one"] is ABOVE
+    assert not_preemptible(guaranteed(0), "none", 1, gpu=0).decide().placed() == ["none"]
+
+
+@pytest.mark.parametrize("size", [1, 2])
+def test_on_an_empty_cluster_a_gang_starts_although_the_guarantees_do_not_fit(size: int) -> None:
+    """Each of two queues is guaranteed all devices, so that the scaled guarantees are half of a gang."""
+    scenario = Scenario().nodes("n", 1, gpu=size)
+    for queue in ("p", "q"):
+        scenario.queue(queue, guarantee={GPU: size})
+        scenario.gang(f"{queue}-gang", 1, gpu=size, queue=queue, disruption=STAYS)
+    decided = scenario.decide()
+    assert len(decided.placed()) == 1
+    assert scenario.take(decided).decide().placed() == []

@@ -21,6 +21,7 @@ from phalanx.framework.plugin import (
 )
 from phalanx.framework.retry import PLUGIN_ERROR_RETRY_MS
 from phalanx.model.gangs import Gang
+from phalanx.model.names import PodUid
 from phalanx.model.nodes import Node
 from phalanx.model.pods import Pod
 from phalanx.model.queues import Queue
@@ -105,6 +106,10 @@ class Broken(Plugin):
         self._fail("protected_until")
         return 0
 
+    def protected_pods(self, victim: Gang, beneficiary: Beneficiary, view: SessionView) -> frozenset[PodUid]:
+        self._fail("protected_pods")
+        return frozenset()
+
     def eviction_cost(self, gang: Gang, pods: Sequence[Pod], view: SessionView) -> int:
         self._fail("eviction_cost")
         return 0
@@ -167,7 +172,9 @@ def test_a_hook_that_states_a_preference_fails_open(raising: Any, hook: str) -> 
     assert len(result.result.stats.errors) == 1
 
 
-@pytest.mark.parametrize("hook", ["queue_eviction_limits", "pod_eviction_limits", "protected_until"])
+@pytest.mark.parametrize(
+    "hook", ["queue_eviction_limits", "pod_eviction_limits", "protected_until", "protected_pods"]
+)
 def test_nothing_is_evicted_where_a_hook_that_protects_fails(raising: Any, hook: str) -> None:
     assert full_node().decide(CONFIG).evicted() == ["low-0"]
     raising(hook)
@@ -242,6 +249,7 @@ WRONG: tuple[tuple[str, object], ...] = (
     ("queue_eviction_limits", None),
     ("pod_eviction_limits", None),
     ("protected_until", None),
+    ("protected_pods", None),
     ("eviction_cost", -1),
     ("eviction_cost", 0.5),
 )

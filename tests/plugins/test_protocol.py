@@ -60,12 +60,12 @@ def test_a_misspelt_hook_is_refused() -> None:
 
 
 def test_a_public_helper_is_refused() -> None:
-    with pytest.raises(PluginError, match="spread_pods is no hook; other names start with an underscore"):
+    with pytest.raises(PluginError, match="fill_racks is no hook; other names start with an underscore"):
 
         class Helper(Plugin):
             name = "helper"
 
-            def spread_pods(self) -> None: ...
+            def fill_racks(self) -> None: ...
 
 
 def test_a_hook_with_other_parameters_is_refused() -> None:

@@ -110,13 +110,17 @@ def test_a_moved_victim_without_enough_held_capacity_violates() -> None:
     assert verdicts(cluster(), 0, 1, reason="Consolidated", again=5) == ["S22", "S22"]
 
 
-def test_another_queue_keeps_its_guarantee() -> None:
-    assert verdicts(cluster(queue="other").queue("other"), 0, 1) == []
-    assert verdicts(cluster(queue="other").queue("other", guarantee={GPU: 1}), 0, 1) == ["S22"]
+@pytest.mark.parametrize(("guarantee", "expected"), [(0, []), (7, []), (8, ["S22"])])
+def test_no_gang_is_evicted_that_a_guarantee_of_another_queue_covers(
+    guarantee: int, expected: list[str]
+) -> None:
+    """A guarantee covers whole gangs."""
+    scenario = cluster(queue="other").queue("other", guarantee={GPU: guarantee})
+    assert verdicts(scenario, 0, 1) == expected
 
 
-@pytest.mark.parametrize(("guarantee", "expected"), [(0, []), (1, ["S22"])])
-def test_the_parent_of_another_queue_keeps_its_guarantee(guarantee: int, expected: list[str]) -> None:
+@pytest.mark.parametrize(("guarantee", "expected"), [(0, []), (8, ["S22"])])
+def test_the_parent_of_another_queue_covers_gangs_too(guarantee: int, expected: list[str]) -> None:
     scenario = (
         cluster(queue="inner").queue("outer", guarantee={GPU: guarantee}).queue("inner", parent="outer")
     )

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from phalanx.actions import formatting
 from phalanx.actions.context import Cycle
-from phalanx.actions.demands.demand import Demand, Stage, beneficiary_of
+from phalanx.actions.demands.demand import Demand, beneficiary_of, part_to_evict_for
 from phalanx.actions.demands.demand_queue import rank_of
 from phalanx.actions.limits import (
     PREEMPTIONS_TRIED_MAX,
@@ -25,7 +25,6 @@ from phalanx.actions.preemption import unfinished_evictions
 from phalanx.actions.preemption.candidate_queues import CandidateQueueFinder
 from phalanx.actions.preemption.eviction_limits import EvictionLimits, limits_of
 from phalanx.actions.preemption.nominations import nominate
-from phalanx.actions.preemption.victim_problem import queue_limits_on
 from phalanx.actions.preemption.victim_search import (
     EvictionPlan,
     SearchResult,
@@ -42,10 +41,11 @@ from phalanx.actions.preemption.victims import (
     usage_of_pods,
     victim_of,
 )
-from phalanx.actions.problems.capacity_holders import charged
+from phalanx.actions.problems.capacity_holders import charged, total_of
 from phalanx.actions.reservations.reservations import Reservation, alternatives, binding
 from phalanx.actions.yielding import Yielding
 from phalanx.framework.evictions import Beneficiary, is_marked_for_eviction
+from phalanx.framework.queues.guarantees import Coverage
 from phalanx.framework.retry import EVICTION_CHECK_MS
 from phalanx.framework.statement import Statement
 from phalanx.framework.states import PodState
@@ -138,9 +138,8 @@ class _Preemption:
             search: VictimSearch | None = None
             limits: EvictionLimits | None = None
             candidate_queues, failures = CandidateQueueFinder(self._session), self._outcome.failures.values()
-            for failure in self._in_turn(
-                [each for each in failures if self._may_try(each, candidate_queues)]
-            ):
+            tried = [each for each in map(_to_evict_for, failures) if self._may_try(each, candidate_queues)]
+            for failure in self._in_turn(tried):
                 if self._has_tried_enough:
                     self._postpone(failure.demand.gang.id)
                     continue
@@ -224,22 +223,18 @@ class _Preemption:
         unmarked = [each.gang for each in victims if not all(map(is_marked_for_eviction, each.pods))]
         return not unmarked or (
             all(may_still_be_evicted(victim, gang, session) for victim in unmarked)
-            and self._keeps_guarantees(victims, gang)
+            and not any(self._is_guaranteed(victim, gang_id) for victim in victims)
         )
 
-    def _keeps_guarantees(self, victims: Sequence[Victim], beneficiary: Gang) -> bool:
-        """Whether no queue falls below its guarantee when these victims are evicted."""
-        if all(each.queue == beneficiary.queue for each in victims):
-            return True
-        with self._session.statement() as trial:
-            assume_terminated(self._session, trial)
-            limits = queue_limits_on(
-                self._session,
-                self._session.hooks.queue_eviction_limits(Beneficiary(beneficiary, requested={})),
-                victims,
-            )
-            trial.roll_back()
-        return all(limit.holds(range(len(victims))) for limit in limits)
+    def _is_guaranteed(self, victim: Victim, gang_id: GangId) -> bool:
+        """Whether guarantees of another queue cover pods of the victim fully, such as raised ones."""
+        session, nomination = self._session, self._known.open[gang_id]
+        requested = total_of(nomination.usage)
+        sides = session.guarantees.sides(Beneficiary(session.gangs[gang_id], requested), victim.queue)
+        if sides is None:
+            return False
+        covered = session.guarantees.covered_pods(victim.gang, sides.theirs, sides.short, Coverage.FULL)
+        return any(pod.uid in covered for pod in victim.pods)
 
     def _is_to_be_checked(self, gang_id: GangId) -> bool:
         """Whether its evictions should have happened by now."""
@@ -253,7 +248,7 @@ class _Preemption:
         gang, now = failure.demand.gang, self._session.snapshot.now
         if failure.objection is not None or self._moves.is_served(gang.id):
             return False
-        if failure.demand.stage is Stage.SURPLUS or gang.id in self._still_nominated():
+        if gang.id in self._still_nominated():
             return False
         next_at = self._next_search_at(failure, candidate_queues.candidate_queues_of(failure.demand))
         if next_at is None or next_at > now:
@@ -338,7 +333,8 @@ class _Preemption:
         evictable = self._pool.victims_for(beneficiary)
         taken = self._victims_of_others()
         victims = [each for each in evictable.victims if not any(pod.uid in taken for pod in each.pods)]
-        candidates = VictimCandidates(victims, self._session.hooks.queue_eviction_limits(beneficiary), limits)
+        queue_limits = self._session.hooks.queue_eviction_limits(beneficiary)
+        candidates = VictimCandidates(victims, queue_limits, limits)
         given_up = self._yielding.give_up_to(demand)
         result = (victims and self._search(demand, candidates, search, bound)) or SearchResult()
         given_up.undo()
@@ -475,6 +471,10 @@ class _Preemption:
     def _nominated(self) -> Iterator[Nominate]:
         for each in self._decisions.values():
             yield from nominate(each.plan.assignments, self._session.cycle)
+
+
+def _to_evict_for(failure: Failure) -> Failure:
+    return replace(failure, demand=part_to_evict_for(failure.demand))
 
 
 def _checked_at(nomination: Nomination) -> int:

@@ -1,13 +1,13 @@
 """Evictions of gangs for another gang: the limits that plugins set, and the gangs that are being evicted."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct
 
 from phalanx.model.api.pod_groups import DisruptionMode
 from phalanx.model.decisions import EvictionReason
-from phalanx.model.gangs import Gang
+from phalanx.model.gangs import Gang, GangKind
 from phalanx.model.names import GangId, NodeName, PodUid, QueueName
 from phalanx.model.pods import Pod
 from phalanx.model.resources import Resources
@@ -26,6 +26,8 @@ class Beneficiary(Struct, frozen=True):
     """The total requests of its waiting pods."""
     pod_kinds: tuple[Pod, ...] = ()
     """One waiting pod of each kind."""
+    is_surplus: bool = False
+    """Whether the waiting pods are beyond the minimum of the gang."""
 
 
 class QueueEvictionLimit(Struct, frozen=True):
@@ -38,6 +40,8 @@ class QueueEvictionLimit(Struct, frozen=True):
     """Only pods on these nodes count; None for all nodes."""
     except_largest: bool = False
     """Whether, for each resource, the gang that loses the largest amount does not count."""
+    is_hard: bool = True
+    """A soft limit is ignored if no other victims are enough."""
 
 
 class PodEvictionLimit(Struct, frozen=True):
@@ -77,6 +81,35 @@ def keeps_minimum(gang: Gang) -> bool:
     """Whether the members that are not marked for eviction are enough."""
     staying = [pod for pod in gang.members if pod.counts_for_gang and not is_marked_for_eviction(pod)]
     return gang.disruption.eviction_mode is DisruptionMode.SINGLE or gang.minimum.is_reached(staying)
+
+
+def surplus_members(gang: Gang, holders: Sequence[Pod]) -> list[Pod]:
+    """The members beyond the minimum of the gang, the last ones first.
+
+    `holders`: the members that hold nodes and stay, in their order. Members that have succeeded count for the
+    minimum. A block of members is divided in halves until the rest reaches the minimum without it.
+    """
+    if gang.kind is GangKind.POD:
+        return []
+    kept = [pod for pod in gang.members if pod.counts_for_gang and not pod.holds_node] + list(holders)
+    excess = len(kept) - gang.min_member
+    if excess <= 0:
+        return []
+    if not gang.roles and not gang.subgroups:
+        return list(holders[::-1][:excess])
+    found: list[Pod] = []
+    blocks = [list(holders[::-1])]
+    while blocks and len(kept) > gang.min_member:
+        block = blocks.pop()
+        names = {pod.uid for pod in block}
+        rest = [pod for pod in kept if pod.uid not in names]
+        if gang.minimum.is_reached(rest):
+            kept = rest
+            found += block
+        elif len(block) > 1:
+            half = len(block) // 2
+            blocks += [block[half:], block[:half]]
+    return found
 
 
 def _has_marked_pods(gang: Gang, scheduler_name: str) -> bool:

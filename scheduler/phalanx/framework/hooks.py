@@ -18,7 +18,7 @@ from phalanx.framework.plugin_errors import LAST, PluginErrors
 from phalanx.framework.pod_view import DeclaredReads, PodView, declared_reads
 from phalanx.framework.view import SessionView
 from phalanx.model.gangs import Gang
-from phalanx.model.names import GangId
+from phalanx.model.names import GangId, PodUid
 from phalanx.model.nodes import Node
 from phalanx.model.pods import Pod
 from phalanx.model.queues import Queue
@@ -44,6 +44,7 @@ _TYPES: Final[Mapping[str, Any]] = {
     "gang_order": GangOrder,
     "may_evict": bool,
     "explain_eviction": str,
+    "protected_pods": frozenset,
     "protected_until": int,
     "eviction_cost": int,
 }
@@ -73,6 +74,7 @@ class Hooks:
         self._queue_order = self._with("queue_order")
         self._may_evict = self._with("may_evict")
         self._protected_until = self._with("protected_until")
+        self._protected_pods = self._with("protected_pods")
         self._eviction_cost = self._with("eviction_cost")
 
     def _with(self, hook: str) -> list[Entry]:
@@ -251,6 +253,15 @@ class Hooks:
             self._ask(plugin, "may_evict", False, victim, beneficiary, view)
             for plugin, view in self._may_evict
         )
+
+    def protected_pods(self, victim: Gang, beneficiary: Beneficiary) -> frozenset[PodUid]:
+        """The pods of the victim that some plugin protects from the beneficiary."""
+        everything = frozenset(pod.uid for pod in victim.members)
+        answers = [
+            self._ask(plugin, "protected_pods", everything, victim, beneficiary, view)
+            for plugin, view in self._protected_pods
+        ]
+        return frozenset[PodUid]().union(*answers)
 
     def queue_eviction_limits(self, beneficiary: Beneficiary) -> list[QueueEvictionLimit]:
         """The limits of all plugins on evictions from queues for the beneficiary."""

@@ -26,6 +26,7 @@ from phalanx.framework.pod_view import (
 from phalanx.framework.view import SessionView
 from phalanx.model.api.pod_groups import PodGroupSpec
 from phalanx.model.gangs import Gang
+from phalanx.model.names import PodUid
 from phalanx.model.nodes import Node
 from phalanx.model.pods import Pod
 from phalanx.model.queues import Queue
@@ -76,8 +77,8 @@ class Plugin(Declarations):
     have `forbid_unknown_fields=True`, so that a misspelt argument is an error."""
 
     lasting_answers: ClassVar[bool] = False
-    """Whether answers of `check_gang`, and those of `node_filter` and `rules` in an empty cluster, depend on no
-    pods but those of the gang: they change only with the gang, its queues, nodes, topologies, namespaces,
+    """Whether answers of `check_gang`, and those of `node_filter` and `rules` in an empty cluster, depend on
+    no pods but those of the gang: they change only with the gang, its queues, nodes, topologies, namespaces,
     volumes, the configuration and the retry key, and at the time that the answer states.
 
     Gangs that such answers refuse are not looked at again before, even if pods end."""
@@ -165,6 +166,10 @@ class Plugin(Declarations):
     def explain_eviction(self, victim: Gang, beneficiary: Beneficiary, view: SessionView) -> str:
         """The reason why this plugin allows the eviction, for the event of the victim."""
         return f"plugin {self.name} allows it"
+
+    def protected_pods(self, victim: Gang, beneficiary: Beneficiary, view: SessionView) -> frozenset[PodUid]:
+        """Pods of a victim that may not be evicted for the beneficiary although others of the gang may."""
+        return frozenset()
 
     def queue_eviction_limits(
         self, beneficiary: Beneficiary, view: SessionView

@@ -19,6 +19,7 @@ from phalanx.framework.nodes.topology import Topologies
 from phalanx.framework.plugin import PluginError
 from phalanx.framework.pod_view import DeclaredReads, PodClasses
 from phalanx.framework.queues.fair_shares import FairShares
+from phalanx.framework.queues.guarantees import Guarantees
 from phalanx.framework.queues.ledger import Ledger
 from phalanx.framework.queues.past_usage import past_usage
 from phalanx.framework.queues.queue_tree import QueueTree
@@ -31,7 +32,7 @@ from phalanx.framework.states import GangState, PodState, check_gang_transition,
 from phalanx.model.decisions import Evict, Placement
 from phalanx.model.gangs import Gang
 from phalanx.model.memory import Memory
-from phalanx.model.names import GangId, NodeName, QueueName, ShapeKey
+from phalanx.model.names import GangId, NodeName, PodUid, QueueName, ShapeKey
 from phalanx.model.nodes import NodeState
 from phalanx.model.pods import Pod
 from phalanx.model.queues import PastUsage
@@ -230,6 +231,16 @@ class Session:
     def fair_shares(self) -> FairShares:
         """The fair shares of queues at the begin of the cycle."""
         return FairShares(self)
+
+    @cached_property
+    def guarantees(self) -> Guarantees:
+        """How far the guarantees of queues cover gangs."""
+        return Guarantees(self)
+
+    @property
+    def assumed_ended(self) -> Mapping[PodUid, bool]:
+        """Pods that open statements assume to have ended."""
+        return self._changes.ended
 
     @cached_property
     def past_usage(self) -> Mapping[QueueName, PastUsage]:

@@ -71,6 +71,8 @@ class Changes:
         self.capacity_holds: dict[int, CapacityHold | None] = {}
         """Numbered in the order of the decisions; None if a hold was released again."""
         self.nominated: list[tuple[QueueName, Resources]] = []
+        self.ended: dict[PodUid, bool] = {}
+        """Pods that are assumed to have ended."""
 
 
 class _Session(Protocol):
@@ -233,6 +235,7 @@ class Statement:
             for account in ledger.accounts(queue, node):
                 self._set(ledger.amounts, account, subtract(ledger.amounts.get(account, {}), amounts))
         for pod in gone:
+            self._set(self._changes.ended, pod.uid, True)
             if pod.node is not None:
                 self._count_pod(pod, pod.node, -1)
 

@@ -9,6 +9,7 @@ from phalanx.framework.nodes.cells import ReservedCells
 from phalanx.framework.nodes.node_facts import NodeFacts
 from phalanx.framework.nodes.topology import Topologies
 from phalanx.framework.queues.fair_shares import FairShares
+from phalanx.framework.queues.guarantees import Guarantees
 from phalanx.framework.queues.ledger import Ledger
 from phalanx.framework.queues.queue_tree import QueueTree
 from phalanx.framework.statement import CapacityHold
@@ -84,6 +85,10 @@ class SessionView(Protocol):
     @property
     def fair_shares(self) -> FairShares:
         """Guarantees, fair shares and demand of queues at the begin of the cycle."""
+
+    @property
+    def guarantees(self) -> Guarantees:
+        """How far the guarantees of queues cover gangs."""
 
     @property
     def past_usage(self) -> Mapping[QueueName, PastUsage]:

@@ -1,10 +1,11 @@
 """S22, S24: evictions for a beneficiary are allowed and sufficient, and respect PodDisruptionBudgets."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from math import inf
 from typing import Final
 
 from msgspec import Struct
-from phalanx.framework.evictions import is_marked_for_eviction
+from phalanx.framework.evictions import is_marked_for_eviction, surplus_members
 from phalanx.framework.statement import total_requests
 from phalanx.model.decisions import CycleResult, Evict
 from phalanx.model.gangs import Gang
@@ -32,10 +33,10 @@ MOVED: Final = "Consolidated"
 class PreemptionsAreValid(Check):
     """S22: victims may be evicted, their gangs stay complete or are evicted whole, and the beneficiary fits.
 
-    A victim has a lower priority in the same queue, or is in another queue, whose usage does not fall below
-    its guarantee. A moved victim has no higher priority than the beneficiary, and capacity is held for it
-    too. A victim is preemptible and not finishing, unless it was marked for eviction before. All members of
-    its gang are evicted, or the remaining ones reach its minimum. On each node of the nomination, the free
+    A victim has a lower priority in the same queue, or is in another queue, whose guarantee does not cover
+    it. A moved victim has no higher priority than the beneficiary, and capacity is held for it too. A victim
+    is preemptible and not finishing, unless it was marked for eviction before. All members of its gang are
+    evicted, or the remaining ones reach its minimum. On each node of the nomination, the free
     capacity, that of terminating pods and that of victims cover the usage of all beneficiaries there. Later,
     gangs of higher priority in the beneficiary's queue may use some of it.
     """
@@ -114,8 +115,7 @@ class PreemptionsAreValid(Check):
                     self.violated(gang, f"nominated on {node}, which has {capacity} for {taken[node]}")
 
     def _check_guarantees(self, snapshot: Snapshot, result: CycleResult, preempting: Sequence[Evict]) -> None:
-        """Check that other queues keep their guarantees without victims and terminating pods."""
-        placed = {bind.pod for placement in result.placements for bind in placement.binds}
+        """Check that no gang is evicted for another queue that a guarantee of devices covers."""
         gone = {eviction.pod for eviction in preempting}
         helped = {str(gang): gang.queue for gang in snapshot.gangs.values()}
         exempt = {
@@ -123,25 +123,47 @@ class PreemptionsAreValid(Check):
             for eviction in preempting
             for name in _path(helped.get(eviction.beneficiary), snapshot.queues)
         }
-        left: dict[QueueName, Resources] = {}
-        lost: dict[QueueName, Resources] = {}
+        below: dict[QueueName, list[Gang]] = {}
         for gang in snapshot.gangs.values():
-            pods = [pod for pod in gang.members if (pod.holds_node and not pod.deleting) or pod.uid in placed]
-            remaining = total_requests([pod for pod in pods if pod.uid not in gone])
-            evicted = total_requests([pod for pod in pods if pod.uid in gone])
-            for name in _path(gang.queue, snapshot.queues) if pods else ():
-                left[name], lost[name] = (
-                    add(left.get(name, NONE), remaining),
-                    add(lost.get(name, NONE), evicted),
-                )
+            for name in _path(gang.queue, snapshot.queues) if gang.nodes else ():
+                below.setdefault(name, []).append(gang)
         for queue in snapshot.queues.values():
             if queue.name in exempt or result.queues[queue.name].unmet_guarantees:
                 continue
-            keeps = left.get(queue.name, NONE)
-            for resource, amount in queue.guarantee.items():
-                has = keeps.get(resource, 0)
-                if lost.get(queue.name, NONE).get(resource, 0) and has < amount:
-                    self.violated(queue.name, f"keeps {has} {resource} of its guarantee {amount}")
+            for gang in _covered(queue, below.get(queue.name, [])):
+                if {pod.uid for pod in _minimum(gang)} & gone:
+                    self.violated(queue.name, f"{gang} is evicted within the guarantee")
+
+
+def _covered(queue: Queue, gangs: Sequence[Gang]) -> list[Gang]:
+    """The gangs that fit in the guarantee of a device, in queue order; for a parent all of them or none."""
+    found: list[Gang] = []
+    for device, left in queue.guarantee.items():
+        users = [(gang, total_requests(_minimum(gang)).get(device, 0)) for gang in gangs]
+        users = sorted((each for each in users if each[1] and "/" in device), key=lambda each: _rank(each[0]))
+        is_parent = any(gang.queue != queue.name for gang, _ in users)
+        if is_parent and sum(amount for _, amount in users) > left:
+            continue
+        for gang, amount in users:
+            if amount <= left:
+                left -= amount
+                found.append(gang)
+    return found
+
+
+def _minimum(gang: Gang) -> list[Pod]:
+    """The members that hold nodes and stay, without those beyond the minimum."""
+    holders = [pod for pod in gang.members if pod.holds_node and not pod.deleting]
+    surplus = {pod.uid for pod in surplus_members(gang, holders)}
+    return [pod for pod in holders if pod.uid not in surplus]
+
+
+def _rank(gang: Gang) -> tuple[bool, int, float, int, str, str]:
+    began = min(
+        (pod.running_since for pod in gang.members if pod.running_since and pod.holds_node), default=inf
+    )
+    is_preemptible = gang.disruption.is_preemptible
+    return (is_preemptible, -gang.priority, began, gang.created, gang.namespace, gang.name)
 
 
 def _path(name: QueueName | None, queues: Mapping[QueueName, Queue]) -> list[QueueName]:

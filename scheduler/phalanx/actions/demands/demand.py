@@ -1,6 +1,6 @@
 """Demands: the pods of one gang that a cycle places together."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from enum import IntEnum
 from typing import Final
 
@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from phalanx.framework.evictions import Beneficiary
 from phalanx.framework.statement import total_requests
 from phalanx.model.gangs import Gang
+from phalanx.model.names import PodUid
 from phalanx.model.pods import Pod, without_affinity_state
 from phalanx.model.resources import Resources
 
@@ -60,6 +61,9 @@ class Demand(Struct, frozen=True):
     subgroup_choices: tuple[str, ...] = ()
     """Outer subgroups that may start instead of the first ones, in the order of the attempts."""
 
+    is_nominated: bool = False
+    """Whether these surplus members have nominated capacity."""
+
     @property
     def count(self) -> int:
         """The largest number of pods that it places."""
@@ -98,6 +102,19 @@ def remaining_demand(demand: Demand, placed: Iterable[Pod]) -> Demand:
     )
 
 
+def restricted_to(demand: Demand, pods: Collection[PodUid]) -> Demand | None:
+    """The part of the demand with these pods, of which any number may be placed; None if it has none."""
+    kept = [pod for batch in demand.batches for pod in batch.pods if pod.uid in pods]
+    return replace(demand, batches=batches_of(kept, whole=False)) if kept else None
+
+
+def part_to_evict_for(demand: Demand) -> Demand:
+    """The part for which pods are evicted in one decision: surplus members take turns, one by one."""
+    if demand.stage is not Stage.SURPLUS or demand.outer_subgroup:
+        return demand
+    return restricted_to(demand, {demand.batches[0].pods[0].uid}) or demand
+
+
 def batches_of(pods: Sequence[Pod], *, whole: bool) -> tuple[Batch, ...]:
     """Group pods by subgroup and shape, in the order of their first appearance."""
     groups: dict[tuple[str, str], list[Pod]] = {}
@@ -117,4 +134,9 @@ def _name(pods: Sequence[Pod]) -> str:
 
 def beneficiary_of(demand: Demand) -> Beneficiary:
     """The gang that preemption or consolidation helps, with its requests."""
-    return Beneficiary(demand.gang, requested(demand), tuple(batch.pods[0] for batch in demand.batches))
+    return Beneficiary(
+        demand.gang,
+        requested(demand),
+        tuple(batch.pods[0] for batch in demand.batches),
+        is_surplus=demand.stage is Stage.SURPLUS,
+    )

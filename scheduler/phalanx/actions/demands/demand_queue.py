@@ -15,7 +15,9 @@ from fractions import Fraction
 from types import MappingProxyType
 from typing import Any, Protocol
 
-from phalanx.actions.demands.demand import Demand, Stage
+from msgspec.structs import replace
+
+from phalanx.actions.demands.demand import Demand, Stage, restricted_to
 from phalanx.framework.queues.division import IGNORED
 from phalanx.framework.queues.ledger import Account
 from phalanx.framework.queues.water_filling import dominant_share
@@ -62,7 +64,9 @@ class DemandQueue:
         self._queue_keys: dict[QueueName, Key] = {}
         by_queue: dict[QueueName, list[Entry]] = {}
         for demand in demands:
-            by_queue.setdefault(demand.gang.queue, []).append((_order(demand, session), demand))
+            parts = _parts(demand, session) if demand.gang.id in nominated else [demand]
+            entries = by_queue.setdefault(demand.gang.queue, [])
+            entries += [(_order(part, session), part) for part in parts]
         self._first: list[Demand] = []
         for name in sorted(by_queue):
             queue = session.queues.get(name)
@@ -170,7 +174,20 @@ def _split(
 
 
 def _is_prioritized(demand: Demand, prioritized: Collection[GangId]) -> bool:
-    return demand.gang.id in prioritized and demand.stage is not Stage.SURPLUS
+    return demand.gang.id in prioritized and (demand.stage is not Stage.SURPLUS or demand.is_nominated)
+
+
+def _parts(demand: Demand, session: Session) -> list[Demand]:
+    """Surplus members with nominated capacity, which come first, and the others, which do not."""
+    nomination = session.memory.nominations.get(demand.gang.id)
+    if demand.stage is not Stage.SURPLUS or nomination is None:
+        return [demand]
+    if demand.outer_subgroup:
+        return [replace(demand, is_nominated=True)]
+    nominated = {uid for uids in nomination.members.values() for uid in uids}
+    others = {pod.uid for batch in demand.batches for pod in batch.pods} - nominated
+    first, rest = restricted_to(demand, nominated), restricted_to(demand, others)
+    return [*([replace(first, is_nominated=True)] if first else []), *([rest] if rest else [])]
 
 
 def _repairs(heads: dict[QueueName, Entry]) -> list[QueueName]:

@@ -31,9 +31,9 @@ class CandidateQueueFinder:
         self._amounts: dict[Hashable, Mapping[QueueName, Amounts]] = {}
 
     def candidate_queues_of(self, demand: Demand) -> CandidateQueues:
-        """Other queues from which the demand may evict, sorted; one gang of each queue is checked."""
+        """Other queues from which the demand may evict, sorted. Gangs that are covered equally count once."""
         gang = demand.gang
-        others = [each for queue, each in self._holders.items() if queue != gang.queue]
+        others = {queue: gangs for queue, gangs in self._holders.items() if queue != gang.queue}
         if not others:
             return CandidateQueues()
         beneficiary = beneficiary_of(demand)
@@ -41,7 +41,11 @@ class CandidateQueueFinder:
         key = (gang.queue, gang.may_preempt, tuple(sorted(beneficiary.requested.items())), shapes)
         if key not in self._known:
             may_evict = self._session.hooks.may_evict
-            queues = [each.queue for each in others if may_evict(each, beneficiary)]
+            queues = [
+                queue
+                for queue, gangs in others.items()
+                if any(may_evict(each, beneficiary) for each in gangs)
+            ]
             excess = self._usage_beyond_share(queues, beneficiary)
             self._known[key] = CandidateQueues(tuple(queues), excess, at=self._session.snapshot.now)
         return self._known[key]
@@ -75,10 +79,20 @@ class CandidateQueueFinder:
         return tuple(found)
 
     @cached_property
-    def _holders(self) -> dict[QueueName, Gang]:
-        """By queue, the first gang that holds a node and is preemptible."""
-        found: dict[QueueName, Gang] = {}
+    def _holders(self) -> dict[QueueName, list[Gang]]:
+        """By queue, running gangs that are preemptible: the smallest of those that are covered equally."""
+        found: dict[QueueName, dict[Hashable, Gang]] = {}
         for gang in self._session.gangs.values():
-            if gang.queue not in found and gang.disruption.is_preemptible and gang.nodes:
-                found[gang.queue] = gang
-        return dict(sorted(found.items()))
+            if gang.disruption.is_preemptible and gang.nodes:
+                signature = self._session.guarantees.signature(gang)
+                known = found.setdefault(gang.queue, {})
+                if signature not in known or _size(gang) < _size(known[signature]):
+                    known[signature] = gang
+        return {queue: list(found[queue].values()) for queue in sorted(found)}
+
+
+def _size(gang: Gang) -> tuple[int, int]:
+    """The devices that its running members hold, and their number."""
+    holders = [pod for pod in gang.members if pod.holds_node]
+    devices = (amount for pod in holders for name, amount in pod.shape.requests.items() if "/" in name)
+    return sum(devices), len(holders)

@@ -143,6 +143,10 @@ class VictimSearch:
         if self._assignments(wanted, ()) is not None:
             return None
         plan = self._first_plan(wanted, candidates)
+        hard = [limit for limit in candidates.queue_limits if limit.is_hard]
+        if plan is None and len(hard) < len(candidates.queue_limits):
+            candidates = replace(candidates, queue_limits=hard)
+            plan = self._first_plan(wanted, candidates)
         exceeded = candidates.limits.exceeded_by(candidates.victims)
         if plan is not None or all(each.limit.is_hard for each in exceeded):
             return plan

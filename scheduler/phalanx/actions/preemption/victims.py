@@ -6,22 +6,21 @@ that terminate anyway are no victims, nor are gangs with a member that has succe
 placed are no victims either: assumed pods are not evicted before the API server confirms them.
 """
 
-from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from phalanx.actions.limits import GRACE_PERIOD_MS_MAX, SURPLUS_UNITS_MAX
 from phalanx.actions.problems.capacity_holders import AssignedPod, total_of, usage_of
-from phalanx.framework.evictions import Beneficiary
+from phalanx.framework.evictions import Beneficiary, surplus_members
 from phalanx.framework.plugin import NEVER
 from phalanx.framework.retry import FRESH_VICTIMS_MS
 from phalanx.framework.session import Session
 from phalanx.framework.statement import Statement, Usage
 from phalanx.framework.states import PodState
 from phalanx.model.api.pod_groups import DisruptionMode
-from phalanx.model.gangs import Gang, GangKind
+from phalanx.model.gangs import Gang
 from phalanx.model.gpu_shares import requests_share
 from phalanx.model.names import GangId, PodUid, QueueName
 from phalanx.model.pods import Pod
@@ -81,7 +80,8 @@ class VictimPool:
                 continue
             until = session.hooks.protected_until(gang, beneficiary.gang)
             if until <= session.snapshot.now:
-                found.extend(self._units_of(gang))
+                protected = session.hooks.protected_pods(gang, beneficiary)
+                found.extend(_unprotected(self._units_of(gang), protected))
             elif until < NEVER:
                 later.append(until)
         return EvictableUnits(tuple(found), min(later, default=None))
@@ -90,6 +90,11 @@ class VictimPool:
         if gang.id not in self._units:
             self._units[gang.id] = list(_units_of(gang, self._session))
         return self._units[gang.id]
+
+
+def _unprotected(units: Sequence[Victim], protected: Collection[PodUid]) -> Iterator[Victim]:
+    """The units without protected pods."""
+    return (unit for unit in units if not any(pod.uid in protected for pod in unit.pods))
 
 
 class TerminatingPods(Struct, frozen=True):
@@ -161,7 +166,7 @@ def _units_of(gang: Gang, session: Session) -> Iterator[Victim]:
     if not holders or any(pod.assumed or not _is_ours(pod, session) for pod in holders):
         return
     is_single = gang.disruption.eviction_mode is DisruptionMode.SINGLE
-    alone = [[pod] for pod in holders] if is_single else _surplus(gang, holders, session)
+    alone = [[pod] for pod in holders] if is_single else _surplus(gang, holders)
     names = {pod.uid for part in alone for pod in part}
     together = [pod for pod in holders if pod.uid not in names]
     known = frozenset(pod.uid for pod in holders)
@@ -172,30 +177,11 @@ def _units_of(gang: Gang, session: Session) -> Iterator[Victim]:
         yield replace(victim_of(gang, together, session), holders=known)
 
 
-def _surplus(gang: Gang, holders: Sequence[Pod], session: Session) -> list[Sequence[Pod]]:
-    """Members beyond the minimum of the gang, the last ones first.
-
-    Each part is one member or, if there are many, several: there are at most SURPLUS_UNITS_MAX parts.
-    """
-    if gang.kind is GangKind.POD or len(holders) <= gang.min_member:
-        return []
-    kept = [pod for pod in gang.members if pod.counts_for_gang and not _is_terminating(pod, session)]
-    last_first, size = holders[::-1], max(1, -(-(len(kept) - gang.min_member) // SURPLUS_UNITS_MAX))
-    parts = deque(last_first[first : first + size] for first in range(0, len(holders), size))
-    found: list[Sequence[Pod]] = []
-    needed: set[tuple[str, str]] = set()
-    while parts and len(found) < SURPLUS_UNITS_MAX and len(kept) > gang.min_member:
-        part = [pod for pod in parts.popleft() if (pod.role, pod.subgroup) not in needed]
-        names = {pod.uid for pod in part}
-        rest = [pod for pod in kept if pod.uid not in names]
-        if part and gang.minimum.is_reached(rest):
-            kept = rest
-            found.append(part)
-        elif len(part) > 1:
-            parts.extendleft([pod] for pod in reversed(part))
-        else:
-            needed.update((pod.role, pod.subgroup) for pod in part)
-    return found
+def _surplus(gang: Gang, holders: Sequence[Pod]) -> list[Sequence[Pod]]:
+    """Members beyond the minimum of the gang, the last ones first, in at most SURPLUS_UNITS_MAX parts."""
+    surplus = surplus_members(gang, holders)
+    size = max(1, -(-len(surplus) // SURPLUS_UNITS_MAX))
+    return [surplus[first : first + size] for first in range(0, len(surplus), size)]
 
 
 def _is_terminating(pod: Pod, session: Session) -> bool:

@@ -15,7 +15,6 @@ from msgspec import Struct
 from phalanx.actions.demands.demand import Demand, Stage, beneficiary_of
 from phalanx.actions.demands.demand_queue import rank_of
 from phalanx.framework.evictions import Beneficiary
-from phalanx.framework.queues import guarantees
 from phalanx.framework.queues.ledger import Account, Ledger
 from phalanx.framework.run_times import End, Method
 from phalanx.framework.session import Session
@@ -221,10 +220,7 @@ def alternatives(
 
 def _hard(bound: Sequence[Reservation], demand: Demand, session: Session) -> list[Reservation]:
     """The reservations that bind it even if its request is within the guarantee of its queue."""
-    queue = session.queues.get(demand.gang.queue) if bound else None
     beneficiary = beneficiary_of(demand)
-    if queue is None or not guarantees.are_within_guarantees((queue,), beneficiary, session):
-        return list(bound)
     return [each for each in bound if not is_guaranteed_before(beneficiary, each.request, session)]
 
 
@@ -235,12 +231,10 @@ def _is_served_before(session: Session, queue: QueueName, other: QueueName) -> b
 
 
 def is_guaranteed_before(beneficiary: Beneficiary, request: Beneficiary, session: Session) -> bool:
-    """Whether it is within the guarantee of its queue, and a request of another queue is not."""
-    queue, other = beneficiary.gang.queue, request.gang.queue
-    own, others = (
-        guarantees.below_common_ancestor(queue, other, session),
-        guarantees.below_common_ancestor(other, queue, session),
-    )
-    if not own or not others or not guarantees.are_within_guarantees(own, beneficiary, session):
+    """Whether guarantees would cover it further than a request of another queue."""
+    guarantees = session.guarantees
+    sides = guarantees.sides(beneficiary, request.gang.queue)
+    if sides is None:
         return False
-    return not guarantees.are_within_guarantees(others, request, session)
+    mine = guarantees.coverage_after_start(beneficiary, sides.mine, sides.short)
+    return mine > guarantees.coverage_after_start(request, sides.theirs, sides.short)

@@ -3,7 +3,7 @@
 From the roots down, each queue gets the smaller of its demand and its guarantee. The rest of the parent's
 share is divided among siblings by weighted dominant share above the guarantee; what one queue cannot use goes
 to the others (`water_filling.py`). Guarantees of siblings that add up to more than their parent's, or to more
-than the capacity, are scaled down in proportion. Amounts are rounded down.
+than the capacity, are scaled down in proportion, to whole units. Other amounts are rounded down.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -36,6 +36,8 @@ class QueueShare(Struct, frozen=True):
     used: Resources = NONE
     demand: Resources = NONE
     """What it uses and what its waiting gangs need to start."""
+    demand_within_limits: Resources = NONE
+    """The same, as far as its limit and the limits of its descendants allow it."""
 
 
 class Participant(Struct, frozen=True):
@@ -95,13 +97,32 @@ class _Division:
         shares = self._divided(None, guarantees, self._capacity)
         for name in self._downwards:
             guarantees |= self._scaled(self._below(name), guarantees[name])
-            shares |= self._divided(name, guarantees, shares[name])
+            shares |= self._divided(name, guarantees, self._for_children(name, shares[name]))
         return {
             name: QueueShare(
-                guarantees[name], shares[name], self._totals[name].used, self._totals[name].demand
+                guarantees[name],
+                shares[name],
+                self._totals[name].used,
+                self._totals[name].demand,
+                sum_of(self._totals[name].bundles.values()),
             )
             for name in self._downwards
         }
+
+    def _for_children(self, name: QueueName, share: Resources) -> Resources:
+        """The share that the children of a queue divide: their whole demand for what is not scarce.
+
+        The share of the queue may have less of it, if its demand is met in part for want of another resource.
+        """
+        demand = sum_of(self._totals[name].bundles.values())
+        return {
+            resource: max(amount, demand.get(resource, 0)) if self._is_abundant(resource) else amount
+            for resource, amount in share.items()
+        }
+
+    def _is_abundant(self, resource: str) -> bool:
+        demand = sum(self._totals[root].demand.get(resource, 0) for root in self._below(None))
+        return resource in IGNORED or demand <= self._capacity.get(resource, 0)
 
     def _below(self, name: QueueName | None) -> Sequence[QueueName]:
         return self._children.get(name, ())
@@ -125,17 +146,15 @@ class _Division:
         )
 
     def _scaled(self, names: Sequence[QueueName], exists: Resources) -> dict[QueueName, Resources]:
-        """The guarantees of siblings, scaled down in proportion if they exceed what exists."""
-        total = sum_of(self._totals[name].guarantee for name in names)
-        return {
-            name: {
-                resource: amount * exists.get(resource, 0) // total[resource]
-                if total[resource] > exists.get(resource, 0)
-                else amount
-                for resource, amount in self._totals[name].guarantee.items()
-            }
-            for name in names
-        }
+        """The guarantees of siblings, scaled down to whole units if they exceed what exists."""
+        kept: dict[QueueName, Resources] = {name: self._totals[name].guarantee for name in names}
+        total = sum_of(kept.values())
+        for resource in total:
+            if total[resource] > exists.get(resource, 0):
+                asked = {name: kept[name][resource] for name in names if resource in kept[name]}
+                for name, amount in _in_whole_units(asked, exists.get(resource, 0)).items():
+                    kept[name] = {**kept[name], resource: amount}
+        return kept
 
     def _divided(
         self, parent: QueueName | None, guarantees: Mapping[QueueName, Resources], share: Resources
@@ -153,6 +172,16 @@ class _Division:
         if parent is not None and names:
             siblings.append(_Sibling(weight=1, entitled=NONE, bundles=self._participants[parent].used))
         return dict(zip(names, _shares(siblings, share, self._capacity), strict=False))
+
+
+def _in_whole_units(asked: Mapping[QueueName, int], exists: int) -> dict[QueueName, int]:
+    """Scale amounts down to what exists; the largest remainders get the units that are left (Hamilton)."""
+    total = sum(asked.values())
+    kept = {name: amount * exists // total for name, amount in asked.items()}
+    by_remainder = sorted(asked, key=lambda name: (-(asked[name] * exists % total), name))
+    for name in by_remainder[: exists - sum(kept.values())]:
+        kept[name] += 1
+    return kept
 
 
 def _shares(siblings: Sequence[_Sibling], share: Resources, capacity: Resources) -> list[Resources]:

@@ -71,10 +71,10 @@ class FairShares:
     def __init__(self, session: _Session) -> None:
         self._session = session
         self._divided: dict[Selector | None, dict[QueueName, QueueShare]] = {}
-        self._minimums: dict[QueueName, list[list[Pod]]] | None = None
         self._has_place: dict[tuple[ShapeKey, Selector | None], bool] = {}
         self._has_other_place: dict[tuple[ShapeKey, Selector], bool] = {}
         self._scarce: dict[tuple[str, QueueName | None], bool] = {}
+        self._scarce_beside: dict[tuple[str, str], bool] = {}
 
     def of(self, queue: QueueName, selector: Selector | None = None) -> QueueShare:
         """The share of a queue on all nodes, or on those of a flavor; empty for an unknown queue."""
@@ -86,15 +86,16 @@ class FairShares:
             self._divided[selector] = self._divide(_Partition(selector, nodes))
         return self._divided[selector].get(queue, QueueShare())
 
-    def is_scarce(self, resource: str, queue: QueueName) -> bool:
+    def is_scarce(self, resource: str, queue: QueueName | None) -> bool:
         """Whether the demand for the resource exceeds the capacity, or a limit of the queue or its ancestors.
 
+        `queue`: None for no limit.
         Shares are compared for scarce resources only. A share may be less than the demand for other resources
         too: a queue that gets no devices has no use for the cores beside them.
         """
         if resource in IGNORED:
             return False
-        path = [ancestor.name for ancestor in self._session.queues.path(queue)]
+        path = [above.name for above in self._session.queues.path(queue)] if queue is not None else []
         return any(self._is_scarce(resource, above) for above in (None, *path))
 
     def _is_scarce(self, resource: str, above: QueueName | None) -> bool:
@@ -106,9 +107,37 @@ class FairShares:
                 roots = [root.name for root in queues if _parent(root, self._session) is None]
             else:
                 most, roots = queues.path(above)[0].limit.get(resource, AMOUNT_MAX), [above]
-            demand = sum(self.of(name).demand.get(resource, 0) for name in roots)
+            shares = [self.of(name) for name in roots]
+            demands = [each.demand if above is not None else each.demand_within_limits for each in shares]
+            demand = sum(each.get(resource, 0) for each in demands)
             self._scarce[key] = demand > most
         return self._scarce[key]
+
+    def is_scarce_beside(self, device: str, resource: str) -> bool:
+        """Whether the demand of waiting pods with the device exceeds what is free on the nodes that have it.
+
+        It finds cores that are used up on nodes with GPUs although nodes without GPUs have many.
+        """
+        key = (device, resource)
+        if key not in self._scarce_beside:
+            with_device = [
+                state.free.get(resource, 0)
+                for name, state in self._session.nodes.items()
+                if state.node.allocatable.get(device) and name not in self._session.facts.faults
+            ]
+            waiting = (
+                pod.shape.requests.get(resource, 0)
+                for gangs in self._waiting_minimums.values()
+                for pods in gangs
+                for pod in pods
+                if pod.shape.requests.get(device)
+            )
+            self._scarce_beside[key] = sum(waiting) > sum(max(0, free) for free in with_device)
+        return self._scarce_beside[key]
+
+    @cached_property
+    def _waiting_minimums(self) -> dict[QueueName, list[list[Pod]]]:
+        return _minimums(self._session)
 
     @cached_property
     def capacity(self) -> Resources:
@@ -168,9 +197,7 @@ class FairShares:
 
     def _waiting(self, queue: QueueName, partition: _Partition) -> Iterator[Bundles]:
         """The demand of waiting gangs; for a flavor, of their pods that may run there."""
-        if self._minimums is None:
-            self._minimums = _minimums(self._session)
-        for pods in self._minimums.get(queue, ()):
+        for pods in self._waiting_minimums.get(queue, ()):
             placeable = [pod for pod in pods if self._may_go_to(partition, pod)]
             if partition.selector is not None or len(placeable) == len(pods):
                 yield bundle_of(total_requests(placeable))

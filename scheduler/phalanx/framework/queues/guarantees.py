@@ -1,54 +1,308 @@
-"""Whether a gang stays within the guarantees of its queues: the condition of reclaim and of reservations.
+"""How far the guarantees of queues cover gangs: the rule by which one queue may evict gangs of another.
 
-Two queues are compared below their lowest common ancestor, since they share the guarantees above it.
+A guarantee covers whole gangs in queue order. The rule is in docs/guarantees.md. Two queues are compared
+below their lowest common ancestor, since they share the guarantees above it: each gang is judged by its
+`side`, the child of that ancestor on the path of its queue.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from enum import IntEnum
+from typing import Protocol
 
-from phalanx.framework.evictions import Beneficiary
-from phalanx.framework.view import SessionView
-from phalanx.model.names import QueueName
+from msgspec import Struct
+
+from phalanx.framework.config import SchedulerConfig
+from phalanx.framework.evictions import Beneficiary, surplus_members
+from phalanx.framework.queues.division import IGNORED
+from phalanx.framework.queues.fair_shares import FairShares
+from phalanx.framework.queues.ledger import Ledger
+from phalanx.framework.queues.queue_tree import QueueTree
+from phalanx.framework.statement import total_requests
+from phalanx.framework.states import PodState
+from phalanx.model.api.pod_groups import DisruptionMode
+from phalanx.model.gangs import Gang
+from phalanx.model.names import GangId, NodeName, PodUid, QueueName
+from phalanx.model.pods import Pod
 from phalanx.model.queues import Queue, Selector
+from phalanx.model.resources import NONE, Resources
+
+_NOT_RUNNING = 1 << 62
+"""The start of a gang of which no member runs yet: after all others."""
 
 
-def below_common_ancestor(queue: QueueName, other: QueueName, view: SessionView) -> list[Queue]:
-    """The queue and its ancestors that are not ancestors of the other queue."""
-    shared = {ancestor.name for ancestor in view.queues.path(other)}
-    return [ancestor for ancestor in view.queues.path(queue) if ancestor.name not in shared]
+class Coverage(IntEnum):
+    """How far guarantees cover a gang."""
+
+    NONE = 0
+    PARTIAL = 1
+    """In a resource that it uses; in a device if it uses devices."""
+    FULL = 2
+    """In every short resource that counts; PARTIAL if there is none is enough."""
 
 
-def are_within_guarantees(queues: Iterable[Queue], beneficiary: Beneficiary, view: SessionView) -> bool:
-    """Whether each queue stays within its guarantee with the requests of the beneficiary."""
-    return all(_is_within_guarantee(queue, beneficiary, view) for queue in queues)
+class Sides(Struct, frozen=True):
+    """Two queues below their lowest common ancestor."""
+
+    mine: QueueName
+    theirs: QueueName
+    short: frozenset[str]
+    """The requested resources for which the demand exceeds what the two sides can share."""
 
 
-def _is_within_guarantee(queue: Queue, beneficiary: Beneficiary, view: SessionView) -> bool:
-    """Whether it is within the guarantee on all nodes, or of a flavor to which its pods are confined."""
-    if _is_within_guarantee_on(queue, None, beneficiary, view):
-        return True
-    return any(
-        _is_within_guarantee_on(queue, selector, beneficiary, view)
-        and _is_confined(beneficiary, selector, view)
-        for selector in view.ledger.guaranteed(queue.name)
+class _Session(Protocol):
+    """The parts of the session that coverage is computed from."""
+
+    gangs: Mapping[GangId, Gang]
+    queues: QueueTree
+    ledger: Ledger
+    config: SchedulerConfig
+
+    @property
+    def fair_shares(self) -> FairShares: ...
+    @property
+    def assumed_ended(self) -> Mapping[PodUid, bool]: ...
+    def pod_state(self, pod: Pod) -> PodState: ...
+
+
+class _Unit(Struct, frozen=True):
+    """Pods of a running gang that are covered together or not at all."""
+
+    gang: Gang
+    pods: tuple[Pod, ...]
+    is_surplus: bool
+    usage: Resources
+    """The total requests of the pods."""
+
+    @property
+    def uses(self) -> frozenset[str]:
+        """The resources that count."""
+        return _used(self.usage)
+
+
+class Guarantees:
+    """The coverage of the gangs of one session. Pods that are assumed to have ended do not count."""
+
+    def __init__(self, session: _Session) -> None:
+        self._session = session
+        self._ended = -1
+        self._units: dict[GangId, list[_Unit]] = {}
+        self._in_order: dict[QueueName, list[_Unit]] = {}
+        self._covered: dict[tuple[QueueName, Selector | None, str], frozenset[PodUid]] = {}
+
+    def sides(self, beneficiary: Beneficiary, queue: QueueName) -> Sides | None:
+        """The sides of the beneficiary's queue and of another queue; None if one is above the other."""
+        mine = below_common_ancestor(beneficiary.gang.queue, queue, self._session)
+        theirs = below_common_ancestor(queue, beneficiary.gang.queue, self._session)
+        if not mine or not theirs:
+            return None
+        above = self._session.queues.path(mine[-1].name)[1:]
+        common = above[0].name if above else None
+        return Sides(mine[-1].name, theirs[-1].name, self._short(_used(beneficiary.requested), common))
+
+    def _short(self, requested: frozenset[str], common: QueueName | None) -> frozenset[str]:
+        """The short ones of these resources. For devices also the resources of the nodes that have them."""
+        shares = self._session.fair_shares
+        devices = [name for name in requested if "/" in name]
+        return frozenset(
+            name
+            for name in requested
+            if shares.is_scarce(name, common)
+            or any(shares.is_scarce_beside(device, name) for device in devices)
+        )
+
+    def coverage_after_start(
+        self, beneficiary: Beneficiary, side: QueueName, short: frozenset[str]
+    ) -> Coverage:
+        """The coverage of a waiting gang if it starts now."""
+        requested = beneficiary.requested
+        uses = _used(requested)
+        covered = {name for name in uses if self._is_within(name, None, side, requested)}
+        for selector in self._session.ledger.guaranteed(side) if covered != uses else ():
+            within = {name for name in uses if self._is_within(name, selector, side, requested)}
+            if within - covered and self._is_confined(beneficiary, selector):
+                covered |= within
+        return _coverage(uses, covered, short)
+
+    def covered_pods(
+        self, gang: Gang, side: QueueName, short: frozenset[str], at_least: Coverage
+    ) -> frozenset[PodUid]:
+        """The pods of a running gang that are covered at least so far."""
+        self._forget_outdated()
+        found: set[PodUid] = set()
+        for unit in self._units_of(gang):
+            if self._coverage_of(unit, side, short) >= at_least:
+                found.update(pod.uid for pod in unit.pods)
+        return frozenset(found)
+
+    def usage_covered_less(
+        self, gang: Gang, side: QueueName, short: frozenset[str], than: Coverage
+    ) -> Iterator[Resources]:
+        """What the parts of a gang use that are covered less: its minimum, and each other member.
+
+        A gang that this cycle places is not known yet: nothing, as one part.
+        """
+        self._forget_outdated()
+        units = self._units_of(gang)
+        if not units and than:
+            yield NONE
+        yield from (unit.usage for unit in units if self._coverage_of(unit, side, short) < than)
+
+    def signature(self, gang: Gang) -> Hashable:
+        """Equal for running gangs of one queue with the same coverage, whatever they are compared with."""
+        self._forget_outdated()
+        path = [queue.name for queue in self._session.queues.path(gang.queue)]
+        declared = [name for name in path if self._has_guarantee(name)]
+        units = self._units_of(gang) if declared else []
+        return frozenset((name, self._covered_resources(unit, name)) for unit in units for name in declared)
+
+    def _has_guarantee(self, queue: QueueName) -> bool:
+        guarantee = self._session.fair_shares.of(queue).guarantee
+        return any(guarantee.values()) or bool(self._session.ledger.guaranteed(queue))
+
+    def _coverage_of(self, unit: _Unit, side: QueueName, short: frozenset[str]) -> Coverage:
+        return _coverage(unit.uses, self._covered_resources(unit, side), short)
+
+    def _covered_resources(self, unit: _Unit, side: QueueName) -> frozenset[str]:
+        """The resources in which the guarantees of a queue cover the unit."""
+        first, accounts = unit.pods[0].uid, (None, *self._session.ledger.guaranteed(side))
+        return frozenset(
+            name
+            for name in unit.uses
+            if any(first in self._covered_on(side, account, name) for account in accounts)
+        )
+
+    # --- a start --------------------------------------------------------------------------------------------
+
+    def _is_within(self, name: str, selector: Selector | None, side: QueueName, requested: Resources) -> bool:
+        """Whether the usage of the side and the requests are within the guarantee."""
+        guarantee = self._session.fair_shares.of(side, selector).guarantee.get(name, 0)
+        used = self._session.ledger.usage(side, selector).get(name, 0)
+        return used + requested[name] <= guarantee
+
+    def _is_confined(self, beneficiary: Beneficiary, selector: Selector) -> bool:
+        """Whether no node outside the flavor could take any of its pods if nothing else ran."""
+        fits_elsewhere = self._session.fair_shares.fits_elsewhere
+        return not any(fits_elsewhere(selector, pod) for pod in beneficiary.pod_kinds)
+
+    # --- running gangs --------------------------------------------------------------------------------------
+
+    def _forget_outdated(self) -> None:
+        """Forget answers from before other pods were assumed to have ended."""
+        if self._ended != len(self._session.assumed_ended):
+            self._ended = len(self._session.assumed_ended)
+            self._units, self._in_order, self._covered = {}, {}, {}
+
+    def _covered_on(self, queue: QueueName, selector: Selector | None, name: str) -> frozenset[PodUid]:
+        """The pods that the guarantee of a resource covers, over all nodes or on those of a flavor."""
+        key = (queue, selector, name)
+        if key not in self._covered:
+            self._covered[key] = frozenset(self._cover(queue, selector, name))
+        return self._covered[key]
+
+    def _cover(self, queue: QueueName, selector: Selector | None, name: str) -> Iterator[PodUid]:
+        left = self._session.fair_shares.of(queue, selector).guarantee.get(name, 0)
+        if left <= 0:
+            return
+        nodes = None if selector is None else self._session.ledger.nodes_of(selector)
+        units = [unit for unit in self._units_below(queue) if _uses_only_on(nodes, unit, name)]
+        if sum(unit.usage[name] for unit in units) > left:
+            children = self._session.queues.children(queue)
+            first = {uid for child in children for uid in self._covered_on(child.name, selector, name)}
+            units.sort(key=lambda unit: (unit.gang.disruption.is_preemptible, unit.pods[0].uid not in first))
+        uncovered: set[GangId] = set()
+        for unit in units:
+            if unit.usage[name] > left or (unit.is_surplus and unit.gang.id in uncovered):
+                uncovered.add(unit.gang.id)
+                continue
+            left -= unit.usage[name]
+            yield from (pod.uid for pod in unit.pods)
+
+    def _units_below(self, queue: QueueName) -> list[_Unit]:
+        """The units of the queue and its descendants in queue order, surplus members last."""
+        if not self._in_order:
+            for gang in sorted(self._session.gangs.values(), key=_rank):
+                units = self._units_of(gang)
+                for above in self._session.queues.path(gang.queue) if units else ():
+                    self._in_order.setdefault(above.name, []).extend(units)
+            for each in self._in_order.values():
+                each.sort(key=lambda unit: unit.is_surplus)
+        return self._in_order.get(queue, [])
+
+    def _units_of(self, gang: Gang) -> list[_Unit]:
+        if gang.id not in self._units:
+            self._units[gang.id] = list(_divided(gang, self._holders(gang)))
+        return self._units[gang.id]
+
+    def _holders(self, gang: Gang) -> list[Pod]:
+        """The members that hold nodes, are charged to the queue, and stay."""
+        ended, scheduler = self._session.assumed_ended, self._session.config.scheduler_name
+        return [
+            pod
+            for pod in gang.members
+            if pod.holds_node
+            and not pod.deleting
+            and pod.scheduler_name == scheduler
+            and pod.uid not in ended
+            and self._session.pod_state(pod) is not PodState.RELEASING
+        ]
+
+
+def _used(amounts: Resources) -> frozenset[str]:
+    return frozenset(name for name, amount in amounts.items() if amount and name not in IGNORED)
+
+
+def _coverage(uses: frozenset[str], covered: Collection[str], short: frozenset[str]) -> Coverage:
+    counted = short & uses
+    if counted and counted.issubset(covered):
+        return Coverage.FULL
+    devices = {name for name in uses if "/" in name}
+    if (devices or uses).isdisjoint(covered):
+        return Coverage.NONE
+    return Coverage.PARTIAL if counted else Coverage.FULL
+
+
+def _divided(gang: Gang, holders: Sequence[Pod]) -> Iterator[_Unit]:
+    """The minimum of the gang, then each surplus member; with the mode Single each member."""
+    if gang.disruption.eviction_mode is DisruptionMode.SINGLE:
+        surplus: Sequence[Pod] = ()
+        parts: list[Sequence[Pod]] = [[pod] for pod in holders]
+    else:
+        surplus = surplus_members(gang, holders)
+        extra = {pod.uid for pod in surplus}
+        together = [pod for pod in holders if pod.uid not in extra]
+        parts = [together] if together else []
+    for part in parts:
+        yield _Unit(gang, tuple(part), is_surplus=False, usage=total_requests(part))
+    for pod in surplus:
+        yield _Unit(gang, (pod,), is_surplus=True, usage=total_requests([pod]))
+
+
+def _uses_only_on(nodes: frozenset[NodeName] | None, unit: _Unit, name: str) -> bool:
+    """Whether it uses the resource, on no other nodes than these."""
+    if not unit.usage.get(name):
+        return False
+    return nodes is None or all(pod.node in nodes for pod in unit.pods if pod.shape.requests.get(name))
+
+
+def _rank(gang: Gang) -> tuple[bool, int, int, int, str, str]:
+    """Queue order of running gangs; first those that cannot be evicted."""
+    began = [pod.running_since for pod in gang.members if pod.running_since and pod.holds_node]
+    return (
+        gang.disruption.is_preemptible,
+        -gang.priority,
+        min(began, default=_NOT_RUNNING),
+        gang.created,
+        gang.namespace,
+        gang.name,
     )
 
 
-def _is_within_guarantee_on(
-    queue: Queue, selector: Selector | None, beneficiary: Beneficiary, view: SessionView
-) -> bool:
-    """Whether usage and requests fit the guarantee, for each requested resource that is guaranteed.
-
-    At least one must be guaranteed, and a device where devices are requested.
-    """
-    kept = view.fair_shares.of(queue.name, selector).guarantee
-    used = view.ledger.usage(queue.name, selector)
-    named = [name for name, amount in beneficiary.requested.items() if amount and kept.get(name)]
-    requests_device = any(amount and "/" in name for name, amount in beneficiary.requested.items())
-    if not named or (requests_device and not any("/" in name for name in named)):
-        return False
-    return all(used.get(name, 0) + beneficiary.requested[name] <= kept[name] for name in named)
+class _Queues(Protocol):
+    @property
+    def queues(self) -> QueueTree: ...
 
 
-def _is_confined(beneficiary: Beneficiary, selector: Selector, view: SessionView) -> bool:
-    """Whether no node outside the flavor could take any of its pods if nothing else ran."""
-    return not any(view.fair_shares.fits_elsewhere(selector, pod) for pod in beneficiary.pod_kinds)
+def below_common_ancestor(queue: QueueName, other: QueueName, view: _Queues) -> list[Queue]:
+    """The queue and its ancestors that are not ancestors of the other queue."""
+    shared = {ancestor.name for ancestor in view.queues.path(other)}
+    return [ancestor for ancestor in view.queues.path(queue) if ancestor.name not in shared]

@@ -17,6 +17,9 @@ class QueueTree:
         self._queues = {name: known[name] for name in sorted(known)}
         self._parents = {queue.parent for queue in self._queues.values()}
         self._paths = {name: tuple(self._climb(name)) for name in self._queues}
+        self._children: dict[QueueName | None, list[Queue]] = {}
+        for name, queue in self._queues.items():
+            self._children.setdefault(self._parent_of(name), []).append(queue)
 
     def __iter__(self) -> Iterator[Queue]:
         return iter(self._queues.values())
@@ -28,6 +31,14 @@ class QueueTree:
     def path(self, name: QueueName) -> tuple[Queue, ...]:
         """The queue and its ancestors, itself first, its root last; empty for an unknown queue."""
         return self._paths.get(name, ())
+
+    def siblings(self, name: QueueName) -> list[Queue]:
+        """The queue and those with the same parent."""
+        return self._children.get(self._parent_of(name), [])
+
+    def children(self, name: QueueName) -> list[Queue]:
+        """The queues directly below a queue."""
+        return self._children.get(name, [])
 
     def inherited(self, name: QueueName, setting: Callable[[Queue], T | None]) -> T | None:
         """A setting of the queue, or of the nearest ancestor that has it, or None."""
@@ -46,6 +57,10 @@ class QueueTree:
     def is_leaf(self, name: QueueName) -> bool:
         """Whether no queue names it as its parent. Only leaves take gangs."""
         return name not in self._parents
+
+    def _parent_of(self, name: QueueName) -> QueueName | None:
+        above = self._paths.get(name, ())[1:]
+        return above[0].name if above else None
 
     def _climb(self, name: QueueName) -> Iterator[Queue]:
         visited: set[QueueName] = set()
