@@ -32,7 +32,7 @@ from phalanx.cache.events import Applied, Assumed, Deleted, Relisted
 from phalanx.cycle import Engine
 from phalanx.framework.config import SchedulerConfig
 from phalanx.kube.decode import KindDecoder
-from phalanx.model.api.kinds import KINDS, KubeObject
+from phalanx.model.api.kinds import KINDS
 from phalanx.model.decisions import CycleResult
 from phalanx.model.memory import Memory
 from phalanx.model.reasons import Reason
@@ -104,7 +104,7 @@ class World:
 
     def settle(self) -> list[float]:
         """Cycles until nothing is left to do."""
-        found = []
+        found: list[float] = []
         while len(found) < CYCLES_MAX:
             found.append(self.cycle())
             if self.is_settled:
@@ -215,14 +215,12 @@ def _median(steps: list[Step]) -> Step:
 def _decoded(kind: str, made: dict[str, Any]) -> Any:
     made["metadata"].setdefault("uid", f"{kind}-{made['metadata']['name']}")
     made["metadata"]["creationTimestamp"] = "2026-11-01T00:00:00Z"
-    return (
-        KindDecoder(KINDS[kind])
-        .line(json.dumps({"type": "ADDED", "object": {"kind": kind, **made}}).encode())
-        .event.object
-    )
+    line = json.dumps({"type": "ADDED", "object": {"kind": kind, **made}}).encode()
+    decoded: Any = KindDecoder(KINDS[kind]).line(line)
+    return decoded.event.object
 
 
-def _node(index: int, extra: str = "") -> KubeObject:
+def _node(index: int, extra: str = "") -> Any:
     amounts = {"cpu": "64", "memory": "512Gi", "pods": "110", "nvidia.com/gpu": "8"}
     name = f"n{index:05}"
     return _decoded(
@@ -246,11 +244,11 @@ def _node(index: int, extra: str = "") -> KubeObject:
     )
 
 
-def _queue(name: str) -> KubeObject:
+def _queue(name: str) -> Any:
     return _decoded("Queue", {"apiVersion": GROUP, "metadata": {"name": name}, "spec": {}})
 
 
-def _group(name: str, queue: str, size: int) -> KubeObject:
+def _group(name: str, queue: str, size: int) -> Any:
     spec = {"minMember": size, "queue": queue}
     return _decoded(
         "PodGroup", {"apiVersion": GROUP, "metadata": {"name": name, "namespace": "team"}, "spec": spec}

@@ -62,7 +62,6 @@ class Engine:
             step(cycle)
         result = close.result_of(cycle)
         self.session_cache.sums.forget_unused()
-        self.backlogs.end(result.memory)
         if session.hooks.errors.messages:
             self._reset_caches()
         return result

@@ -7,10 +7,11 @@ from msgspec.structs import replace
 
 from phalanx.actions import joint_admission
 from phalanx.actions.context import Cycle
-from phalanx.actions.demands.demand import Demand, Stage, remaining_demand
+from phalanx.actions.demands.demand import Demand, remaining_demand
 from phalanx.actions.demands.demand_queue import rank_of
 from phalanx.actions.demands.subgroup_choice import start_with_other_subgroups
 from phalanx.actions.enqueue import HELD_DESPITE
+from phalanx.actions.limits import CROWDED_SOLVE_WORK
 from phalanx.actions.outcome import Failure
 from phalanx.actions.problems.placement import DemandPlacement, apply_placement
 from phalanx.actions.problems.pod_assignment import assign_pods
@@ -63,6 +64,7 @@ class _Attempts:
         self._session = cycle.session
         self.outcome = cycle.outcome
         self._backlog = cycle.backlog
+        self._solves_before = 0
         self._node_failures = cycle.node_failures
         self._nominations = cycle.nominations
         self._moves = cycle.moves
@@ -102,6 +104,7 @@ class _Attempts:
         if self._moves.open:
             self._blocked_by.clear()
         self._untried_nominated.pop(demand.gang.id, None)
+        self._solves_before = self.outcome.solves.total()
         is_hold = demand.cause == capacity_holds.CAUSE
         refusal = None if is_hold else self._refusals.recall(demand.gang, demand.cause)
         failed_before = demand.gang.id in self.outcome.failures
@@ -112,17 +115,12 @@ class _Attempts:
             self._fail(Failure(demand, remembered=refusal))
         elif is_hold:
             self._hold(demand)
-        elif self.outcome.is_exhausted or not self._may_try(demand):
+        elif self.outcome.is_exhausted:
             self._fail(Failure(demand, tried=False))
         else:
             self._solve(demand)
         if not failed_before and demand.gang.id in self.outcome.failures:
             self._hold_nominated(demand.gang)
-
-    def _may_try(self, demand: Demand) -> bool:
-        """Whether the cycle tries more gangs of the queue if it is crowded."""
-        queue = self._backlog.queue_of(demand.gang)
-        return queue is None or demand.stage is not Stage.START or queue.may_try
 
     def try_again(self, skipped: Iterable[Demand]) -> None:
         """Try the failed demands again, then those skipped because of them: other capacity is free now."""
@@ -313,13 +311,12 @@ class _Attempts:
             self.outcome.failures[failure.demand.gang.id] = failure
 
     def _note(self, failure: Failure) -> None:
-        """Note what bounds the attention to a crowded queue."""
-        gang = failure.demand.gang
-        queue = self._backlog.queue_of(gang)
+        """Note what bounds the work on crowded queues."""
+        gang, solves = failure.demand.gang, self.outcome.solves.total() - self._solves_before
         if failure.objection is not None:
             self._backlog.objected(gang, failure.objection, lasts=False)
-        elif queue is not None and failure.is_new:
-            queue.failed()
+        else:
+            self._backlog.worked(gang, 1 + CROWDED_SOLVE_WORK * solves)
 
     def _apply(self, placement: DemandPlacement) -> None:
         self._blocked_by.clear()

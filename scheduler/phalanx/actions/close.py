@@ -43,7 +43,7 @@ def result_of(cycle: Cycle) -> CycleResult:
         memory=replace(
             cycle.memory,
             refusals=known.refusals,
-            set_aside=known.set_aside,
+            refused_starts=known.refused_starts,
             turns=known.turns,
             retry_keys=cycle.retry_keys(),
             compositions=dict(sorted(holds.compositions.items())),
@@ -67,8 +67,7 @@ def _ask_for_cycles(cycle: Cycle, holds: CapacityHolds) -> None:
     missed = start_messages.next_missed(session)
     for at in (holds.wake_at, session.health.wake_at, missed, backlog.next_wake):
         cycle.wake_at(at)
-    is_outdated = bool(backlog.crowded) and cycle.retry_keys() != session.snapshot.memory.retry_keys
-    cycle.is_complete &= backlog.is_complete and not is_outdated
+    cycle.is_complete &= backlog.is_complete and not backlog.is_outdated(cycle.retry_keys())
     for reservation in cycle.outcome.reserved:
         if reservation.start > now:
             cycle.wake_at(reservation.start)
@@ -107,7 +106,8 @@ def _reports(cycle: Cycle, reported: Mapping[QueueName, PastUsage]) -> dict[str,
     pods = dict(gangs)
     seen = [gang for gang in session.gangs.values() if gang.has_waiting]
     counts = [(gang.queue, 1, _waiting_pods(gang, session)) for gang in seen]
-    counts += [(queue.name, *queue.set_aside) for queue in cycle.backlog.crowded.values()]
+    for name, selection in cycle.backlog.selections.items():
+        counts.append((name, *selection.unseen_counts))
     for name, gang_count, pod_count in counts:
         for queue in session.queues.path(name) if pod_count else ():
             gangs[queue.name] += gang_count

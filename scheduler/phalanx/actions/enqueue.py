@@ -57,30 +57,28 @@ def execute(cycle: Cycle) -> None:
 
 
 def _first_demands_of_crowded_queues(cycle: Cycle) -> Iterator[Demand]:
-    """Demands of crowded queues in which there are objections to all gangs that the cycle looked at."""
-    for name, queue in cycle.backlog.crowded.items():
-        seen = [cycle.session.verdicts.get(gang) for gang in queue.seen]
-        if None not in seen:
-            yield from _more_demands(cycle, name)
+    for name in cycle.backlog.crowded:
+        yield from _more_demands(cycle, name)
 
 
 def _more_demands(cycle: Cycle, name: QueueName) -> list[Demand]:
-    """Demands of more gangs of a crowded queue; empty if the cycle looks at no more of them."""
-    queue = cycle.backlog.crowded.get(name)
-    gangs = queue.more() if queue is not None else []
-    while queue is not None and gangs:
-        cycle.session.add_gangs(gangs)
+    """Demands of the next gangs of a crowded queue; empty if the cycle tries no more of them."""
+    selection = cycle.backlog.crowded.get(name)
+    while selection is not None and (gangs := selection.more()):
+        cycle.session.add_gangs(gang for gang in gangs if gang.id not in cycle.session.gangs)
         demands = list(_demands_of(cycle, [gang.id for gang in gangs]))
         if demands:
             return demands
-        gangs = queue.more()
     return []
 
 
 def _demands(cycle: Cycle) -> Iterator[Demand]:
-    session, holds = cycle.session, cycle.capacity_holds
+    session, holds, crowded = cycle.session, cycle.capacity_holds, cycle.backlog.crowded
+    later = {
+        gang.id for gang in session.waiting if gang.queue in crowded and crowded[gang.queue].waits(gang.id)
+    }
     concerned = {gang.id for gang in session.waiting} | holds.open.keys() | holds.ended.keys()
-    yield from _demands_of(cycle, sorted(concerned))
+    yield from _demands_of(cycle, sorted(concerned - later))
 
 
 def _demands_of(cycle: Cycle, gangs: Iterable[GangId]) -> Iterator[Demand]:

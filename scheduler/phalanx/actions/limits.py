@@ -136,15 +136,18 @@ FAILURE_SCORE_MIN: Final = 100
 SCORED_NODES_MAX: Final = 20_000
 """Nodes with a failure score: more than a cluster has. Scores of deleted nodes decay."""
 
-CROWDED_QUEUE_GANGS: Final = 64
-"""Untouched waiting gangs of a queue beyond which a cycle looks at some of them only. Each costs about 0.2 ms
-even if nothing has changed."""
+CROWDED_DUE_GANGS: Final = 64
+"""New gangs of a queue, or such that a change of the cluster could help, beyond which one cycle looks at some
+of them only: each takes up to 10 ms if it does not start."""
 
-CROWDED_FAILURES: Final = 32
-"""Gangs of a crowded queue that do not fit before a cycle tries no more: each takes some milliseconds."""
+CROWDED_WORK: Final = 128
+"""Work of one cycle on such gangs that do not start: 1 for each gang, about 0.1 ms."""
 
-CROWDED_FAILURES_BESIDE_OTHERS: Final = 2
-"""The same while other queues have gangs to try, which wait for the end of the cycle."""
+CROWDED_SOLVE_WORK: Final = 8
+"""Work of a solve without a placement."""
+
+CROWDED_WORK_BESIDE_OTHERS: Final = 16
+"""The work while other queues have gangs to try, which wait for the end of the cycle."""
 
 CROWDED_EXPLANATIONS: Final = 8
 """Refusals of a crowded queue that a cycle explains: each takes ten milliseconds or more."""
@@ -152,12 +155,6 @@ CROWDED_EXPLANATIONS: Final = 8
 CROWDED_EXPLANATIONS_BESIDE_OTHERS: Final = 1
 """The same while other queues have gangs to try."""
 
-CROWDED_OBJECTIONS: Final = 128
-"""Gangs of a crowded queue to which there is an objection before a cycle looks at no more: 0.1 ms each."""
-
-CROWDED_OBJECTIONS_BESIDE_OTHERS: Final = 16
-"""The same while other queues have gangs to try."""
-
-CROWDED_SETTLED: Final = 16
-"""Refused gangs of a crowded queue that could fit the empty cluster and that a cycle looks at, in order and
-as many in turn: victims are searched, starts reserved and moves planned for them."""
+CROWDED_UNEXPLAINED: Final = 16
+"""Refusals of a crowded queue without an explanation beyond which a cycle tries one gang more only: every
+cycle looks at these gangs."""

@@ -96,7 +96,7 @@ class _Explanations:
         if not failure.tried:
             return Refusal(
                 fingerprint="",
-                verdict=self._last_verdict(failure) or not_tried(gang),
+                verdict=not_tried(gang),
                 unexplained_since=self._waiting_since(failure),
             )
         known = len(self._outcome.errors)
@@ -109,19 +109,13 @@ class _Explanations:
         since = None if has_failed else self._waiting_since(failure)
         return self._refusals.refuse(gang, cause, verdict, unexplained_since=since)
 
-    def _last_verdict(self, failure: Failure) -> Verdict | None:
-        """The last verdict on a gang of a crowded queue, which keeps it until it is tried again."""
-        gang = failure.demand.gang
-        before = self._backlog.known(gang.id) if self._backlog.queue_of(gang) is not None else None
-        return before.verdict if before is not None else None
-
     def _diagnosis(self, failure: Failure) -> Diagnosis | None:
         """Why the demand does not fit; None if the bounds of the cycle are reached, or after an error."""
         gang, explainer = failure.demand.gang, self._explainer
-        crowded = self._backlog.queue_of(gang)
-        may_solve = explainer.count < CYCLE_EXPLANATIONS_MAX and (
-            crowded is None or self._explained[gang.queue] < crowded.bounds.explanations
-        )
+        most, selection = CYCLE_EXPLANATIONS_MAX, self._backlog.selection_of(gang)
+        if selection is not None and selection.is_crowded:
+            most = selection.bounds.explanations
+        may_solve = explainer.count < CYCLE_EXPLANATIONS_MAX and self._explained[gang.queue] < most
         count = explainer.count
         found = self._outcome.isolate_errors(
             lambda: explainer.explain(failure.demand, may_solve=may_solve), about=f"why {gang} waits"

@@ -1,9 +1,9 @@
 """Give up capacity that is held for pods which do not run, where the same pods would be evicted if they ran.
 
 Such capacity is held for lost or reserved members, for gangs that wait for victims, and for gangs that are
-moved. It is worth no more than capacity in use. A demand within the guarantee of its queue gets it from a
-preemptible gang of another queue that would exceed its own guarantee. Nothing is evicted, so neither the run
-time of the holder nor a preemption policy matters. What the demand leaves is held again.
+moved. It is worth no more than capacity in use. A demand gets it from a preemptible gang of another queue that
+guarantees would cover less. Nothing is evicted, so neither the run time of the holder nor a preemption policy
+matters. What the demand leaves is held again.
 `docs/preemption.md` has the rule for users.
 """
 
@@ -67,7 +67,7 @@ class Yielding:
     ) -> GivenUp:
         """Give up what yields to the demand; nothing to surplus, for which nothing is evicted either.
 
-        Gangs of the lowest rank are asked first, so that the others may stay within the guarantee.
+        Gangs of the lowest rank are asked first, so that the guarantee may still cover the others.
         `unclaimed`: gangs whose held capacity of the last cycle is not held again yet, with that capacity.
         `nominated`: gangs whose nominated capacity is held now.
         """

@@ -73,6 +73,7 @@ class ProcessDecider:
 
     async def decide(self, *, now_ms: int) -> CycleResult:
         """Run one cycle in the other process, which keeps the memory. Raises DeciderDied."""
+        result: CycleResult
         result, changes = await self._call(_Request.DECIDE, now_ms)
         self._verdicts = apply_changes(self._verdicts, changes)
         return replace(result, verdicts=self._verdicts)

@@ -194,6 +194,11 @@ class RetryInputs:
         self._find_largest = largest_allocatable
         self._known: dict[tuple[QueueName, HelpedBy, str, RetryKeys], str] = {}
 
+    @property
+    def now(self) -> int:
+        """The time (ms) of the snapshot."""
+        return self._snapshot.now
+
     @cached_property
     def largest_allocatable(self) -> Resources:
         """Per resource, the largest allocatable amount of a node."""
@@ -275,14 +280,24 @@ class Refusals:
         verdict: Verdict,
         helped_by: HelpedBy = HelpedBy.CAPACITY,
         resource: str = "",
+        *,
+        until: int | None = None,
         **more: Any,
     ) -> Refusal:
-        """A refusal of the demand of this gang with this cause. `more`: other fields of the refusal."""
+        """A refusal of the demand of this gang with this cause. `more`: other fields of the refusal.
+
+        `until`: when the gang is tried again without a change; at its deadline at the latest, which the
+        verdict then says.
+        """
+        now, deadline = self._inputs.now, gang.deadline
+        if helped_by is not HelpedBy.CAPACITY and deadline is not None and deadline > now:
+            until = min(deadline, until or deadline)
         return Refusal(
             fingerprint=fingerprint(self._gangs[gang.id], cause),
             verdict=verdict,
             basis=self._inputs.basis(gang.queue, helped_by, resource, self._keys),
             helped_by=helped_by,
             resource=resource,
+            until=until,
             **more,
         )

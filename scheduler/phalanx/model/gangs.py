@@ -15,7 +15,7 @@ from phalanx.model.pods import Pod, PodPhase, PodShape, without_affinity_state
 from phalanx.model.reasons import Objection
 
 QueuePlace = tuple[int, int, str, str, GangId]
-"""The usual place of a gang in its queue: highest priority first, then first come, first served."""
+"""The usual place of a gang in its queue: by priority, the highest first, then by creation."""
 
 Kind = tuple[str, str, ShapeKey]
 """Role, subgroup and shape key of a member."""
@@ -222,10 +222,10 @@ class Gang(Struct, frozen=True, dict=True):
         has_started = self.started or self.starts_over
         return self.has_waiting and not has_started and all(pod.node is None for pod in self.members)
 
-    @cached_property
-    def place(self) -> QueuePlace:
-        """Its usual place in its queue, with the default plugins and far deadlines."""
-        return (-self.priority, self.created, self.namespace, self.name, self.id)
+    @property
+    def arrival(self) -> tuple[int, str, str, GangId]:
+        """Its place in the order of creation."""
+        return (self.created, self.namespace, self.name, self.id)
 
     @cached_property
     def digest(self) -> bytes:

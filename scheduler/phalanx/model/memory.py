@@ -105,6 +105,11 @@ class Refusal(Struct, frozen=True):
         """Whether the verdict explains the reason."""
         return self.unexplained_since is None
 
+    @property
+    def is_untried(self) -> bool:
+        """Whether the gang was to be tried, but the cycle reached a limit before."""
+        return not self.fingerprint and not self.explained
+
 
 class RetryKeys(Struct, frozen=True):
     """Digests of what the answers of the last cycle depended on besides capacity, gangs and queues."""
@@ -227,8 +232,8 @@ class Memory(Struct, frozen=True):
     refusals: Mapping[GangId, Refusal] = {}
     """Negative results. Rebuilt."""
 
-    set_aside: Mapping[GangId, Refusal] = {}
-    """The same for gangs of crowded queues, most of which a cycle does not look at. Rebuilt."""
+    refused_starts: Mapping[GangId, Refusal] = {}
+    """The same for gangs of which no pod has had a node. Rebuilt."""
 
     turns: Mapping[QueueName, QueuePlace] = {}
     """For crowded queues, the last gang that was looked at in turn. Lost: the turn starts again."""
@@ -291,3 +296,7 @@ class Memory(Struct, frozen=True):
 
     reported_usage: Mapping[QueueName, PastUsage] = {}
     """Average usage that the status of the queues shows."""
+
+    def refusal_of(self, gang: GangId) -> Refusal | None:
+        """The last refusal of a gang."""
+        return self.refused_starts.get(gang) or self.refusals.get(gang)

@@ -105,7 +105,8 @@ class HeldCapacityIsRespected(Check):
 
     It considers holds that exist before and after a cycle. On each node where the cycle places other gangs,
     the capacity that they leave, with the capacity that is being freed, must cover the holds. Gangs of the
-    beneficiary's queue with a higher priority may use its nomination. Moved pods without a group are ignored:
+    beneficiary's queue with a higher priority may use its nomination, and gangs of other queues of higher
+    coverage; a guarantee of such a gang is not computed exactly. Moved pods without a group are ignored:
     they are recreated with other UIDs.
     """
 
@@ -203,14 +204,14 @@ def _given_to_others(
 
 
 def _may_use_hold(placement: Placement, holds: Mapping[GangId, Hold], snapshot: Snapshot) -> bool:
-    """Whether the gang has a higher priority than a beneficiary of its queue, or a guarantee against one."""
+    """Whether the gang has a higher priority than a beneficiary of its queue, or may be covered further than one."""
     gang = snapshot.gangs.get(placement.gang)
     if gang is None:
         return False
     others = [snapshot.gangs[other] for other in holds]
     is_evictable = any(other.disruption.is_preemptible and other.queue != gang.queue for other in others)
     return any(_outranks(gang, other) for other in others) or (
-        is_evictable and _may_be_within_guarantee(gang, placement, snapshot)
+        is_evictable and _may_be_covered(gang, placement, snapshot)
     )
 
 
@@ -218,17 +219,15 @@ def _outranks(gang: Gang, other: Gang) -> bool:
     return gang.queue == other.queue and gang.priority > other.priority
 
 
-def _may_be_within_guarantee(gang: Gang, placement: Placement, snapshot: Snapshot) -> bool:
-    """Whether its queue was below a declared guarantee for something that the placed pods request."""
-    queue = snapshot.queues.get(gang.queue)
-    if queue is None:
-        return False
+def _may_be_covered(gang: Gang, placement: Placement, snapshot: Snapshot) -> bool:
+    """Whether a guarantee on its path is large enough for some resource of the placed pods."""
     placed = {bind.pod for bind in placement.binds}
     asked = sum_of(pod.shape.requests for pod in gang.members if pod.uid in placed)
-    used = sum_of(snapshot.queue_usage.get(queue.name, {}).values())
-    guarantees = [queue.guarantee, *(flavor.guarantee for flavor in queue.flavors)]
+    path, above = [], snapshot.queues.get(gang.queue)
+    while above is not None and above not in path:
+        path.append(above)
+        above = snapshot.queues.get(above.parent) if above.parent is not None else None
+    guarantees = [part.guarantee for queue in path for part in (queue, *queue.flavors)]
     return any(
-        0 < amount <= guarantee.get(name, 0) - used.get(name, 0)
-        for guarantee in guarantees
-        for name, amount in asked.items()
+        0 < amount <= guarantee.get(name, 0) for guarantee in guarantees for name, amount in asked.items()
     )

@@ -1,12 +1,12 @@
 """What a cycle remembers of its refusals, and its verdicts on gangs that it did not look at."""
 
-from collections.abc import Iterable, Mapping
-from itertools import chain
+from collections.abc import Mapping
 
 from msgspec import Struct
 
-from phalanx.actions.backlog.backlog import Backlog, CrowdedQueue, Objected
-from phalanx.actions.backlog.queue_index import START
+from phalanx.actions.backlog.backlog import Backlog, Objected
+from phalanx.actions.backlog.queue_backlog import Entry
+from phalanx.actions.demands.demand import START
 from phalanx.actions.enqueue import verdict_of
 from phalanx.actions.explanations.start_messages import with_deadline
 from phalanx.actions.verdicts import not_tried
@@ -23,7 +23,7 @@ class Remembered(Struct, frozen=True):
     """The parts of the memory that say which gangs were refused."""
 
     refusals: Mapping[GangId, Refusal]
-    set_aside: Mapping[GangId, Refusal]
+    refused_starts: Mapping[GangId, Refusal]
     turns: Mapping[QueueName, QueuePlace]
 
 
@@ -37,17 +37,17 @@ def remembered(
     found = {} if session.hooks.errors.messages else dict(refused)
     for gang_id, objected in backlog.objections.items() if not session.hooks.errors.messages else ():
         found.setdefault(gang_id, _objection(backlog.snapshot.gangs[gang_id], objected, refusals))
-    for queue in backlog.crowded.values():
-        for entry in queue.seen.values():
+    for selection in backlog.selections.values():
+        for entry in selection.seen.values():
             refusal = found.pop(entry.gang.id, entry.refusal)
             if session.gang_state(entry.gang) is GangState.PLACED:
                 refusal = None
             if refusal != entry.refusal:
-                queue.index.learn(entry, refusal)
-    turns = {name: queue.last_in_turn for name, queue in backlog.crowded.items()}
+                selection.backlog.learn(entry, refusal)
+    turns = {name: selection.last_in_turn for name, selection in backlog.crowded.items()}
     return Remembered(
         refusals=dict(sorted(found.items())),
-        set_aside=backlog.set_aside(),
+        refused_starts=backlog.refusals(),
         turns={name: place for name, place in turns.items() if place is not None},
     )
 
@@ -64,23 +64,19 @@ def _objection(gang: Gang, objected: Objected, refusals: Refusals) -> Refusal:
 
 
 def verdicts(found: tuple[Verdict, ...], backlog: Backlog, session: Session) -> tuple[Verdict, ...]:
-    """All verdicts: those of this cycle, and the last ones on gangs that were set aside, in usual order."""
-    if not backlog.crowded:
-        return found
-    new = {verdict.gang: verdict for verdict in found}
-    seen = {gang for queue in backlog.crowded.values() for gang in queue.seen}
-    rest = [verdict for verdict in found if verdict.gang not in seen]
-    parts = [_in_order(queue, new, session.snapshot.now) for queue in backlog.crowded.values()]
-    return tuple(chain(rest, *parts))
+    """The verdicts of this cycle, then the last ones on gangs that were set aside, in order by queue."""
+    known = {verdict.gang for verdict in found} if backlog.crowded else set()
+    last = [
+        _last_verdict(entry, session.snapshot.now)
+        for selection in backlog.selections.values()
+        for entry in (selection.untried if selection.is_crowded else selection.unseen)
+        if entry.gang.id not in known
+    ]
+    return (*found, *last)
 
 
-def _in_order(queue: CrowdedQueue, new: Mapping[GangId, Verdict], now: int) -> Iterable[Verdict]:
-    index = queue.index
-    for gang in index.outdated_verdicts(now):
-        entry = index.entries[gang]
+def _last_verdict(entry: Entry, now: int) -> Verdict:
+    if entry.verdict is None:
         verdict = entry.refusal.verdict if entry.refusal is not None else not_tried(entry.gang)
-        index.show(entry, with_deadline(with_ignored(verdict, entry.gang), entry.gang, None, now), now)
-    if not queue.seen:
-        return index.shown_in_order
-    shown = {**index.shown, **{gang: new.get(gang) for gang in queue.seen}}
-    return [verdict for verdict in map(shown.get, index.ids) if verdict is not None]
+        entry.verdict = with_deadline(with_ignored(verdict, entry.gang), entry.gang, None, now)
+    return entry.verdict
