@@ -25,7 +25,7 @@ from phalanx.model.decisions import CycleResult
 from phalanx.model.gangs import Gang
 from phalanx.model.memory import HelpedBy, Memory, Refusal
 from phalanx.model.names import GangId, PodUid
-from phalanx.model.reasons import Objection, Reason
+from phalanx.model.reasons import Category, Objection, Reason
 from phalanx.model.snapshot import Snapshot
 
 from tests.examples import holds
@@ -65,6 +65,12 @@ CONFIGS: Mapping[str, SchedulerConfig] = {
 }
 
 
+def status(gpus: int, ready: str = "True") -> dict[str, Any]:
+    """The status of a node."""
+    allocatable = {"cpu": "8", "nvidia.com/gpu": str(gpus), "pods": "110"}
+    return {"allocatable": allocatable, "conditions": [{"type": "Ready", "status": ready}]}
+
+
 class _RecordingEngine(Engine):
     """Knows which gangs its last cycle did not look at."""
 
@@ -86,7 +92,7 @@ class _RecordingEngine(Engine):
 class World:
     """A cluster behind the real cache, and both engines."""
 
-    KINDS: ClassVar = ("node", "gang", "gang", "gang", "gone", "end", "queue", "foreign", "other", "gate")
+    KINDS: ClassVar = ("node", "gone", "end", "end", "queue", "foreign", "other", "gate")
 
     def __init__(self, config: SchedulerConfig, dice: random.Random) -> None:
         self.config = config
@@ -101,9 +107,10 @@ class World:
         self.set_aside = 0
         """How many gangs cycles did not look at, in total."""
         for name in ("n0", "n1", "n2", "n3"):
-            self._apply(self._node(name))
-        for name in ("a", "b"):
+            self._apply(node(name, labels=self._labels(name), status=status(4)))
+        for name in ("a", "b", "top"):
             self._apply(named("Queue", name, spec={}))
+        self._apply(named("PriorityClass", "high", value=5))
         self._apply(named("Namespace", "team"))
 
     # --- events ---------------------------------------------------------------------------------------------
@@ -132,17 +139,14 @@ class World:
     def _remove(self, kind: str, item: Any) -> None:
         self._cache.apply(Deleted(kind, item.metadata.namespace, item.metadata.name, item.metadata.uid))
 
+    def _labels(self, name: str) -> dict[str, str]:
+        zone = {"kubernetes.io/hostname": name, "topology.kubernetes.io/zone": self._one("z0", "z1")}
+        return {**zone, **self._one({}, {"disk": "ssd"})}
+
     def _node(self, name: str) -> Any:
-        gpus = str(self._one(1, 2, 4))
-        labels = {"kubernetes.io/hostname": name, "topology.kubernetes.io/zone": self._one("z0", "z1")}
-        labels |= self._one({}, {"disk": "ssd"})
-        spec = self._one({}, {}, {"unschedulable": True}, {"taints": [{"key": "k", "effect": "NoSchedule"}]})
-        ready = self._one("True", "True", "False")
-        status = {
-            "allocatable": {"cpu": "8", "nvidia.com/gpu": gpus, "pods": "110"},
-            "conditions": [{"type": "Ready", "status": ready}],
-        }
-        return node(name, labels=labels, spec=spec, status=status)
+        spec = self._one({}, {}, {}, {"unschedulable": True}, {"taints": [{"key": "k", "effect": "NoSchedule"}]})
+        amounts = status(self._one(1, 2, 4, 4), ready=self._one("True", "True", "True", "False"))
+        return node(name, labels=self._labels(name), spec=spec, status=amounts)
 
     def _node_changes(self) -> None:
         changed = self._node(self._one("n0", "n1", "n2", "n3", "n4"))
@@ -152,20 +156,20 @@ class World:
             self._apply(changed)
 
     def _submit(self) -> None:
-        name, queue, count = f"g{self._made}", self._one("a", "b", "top", "default"), self._one(1, 1, 2, 3)
-        level = {"topology": {"required": self._one("zone", "host")}}
+        name, queue, count = f"g{self._made}", self._one("a", "a", "a", "b", "b", "b", "top"), self._one(1, 1, 2, 3)
+        level = {"topology": {"required": self._one("zone", "zone", "host")}}
         spec: dict[str, Any] = {"minMember": count, "queue": queue, **self._one({}, {}, level)}
-        spec |= self._one({}, {}, {"priorityClassName": "high"})
+        spec |= self._one({}, {}, {}, {"priorityClassName": "high"})
         spec |= self._one({}, {}, {"disruption": {"preemptible": False}})
-        spec |= self._one({}, {}, {"startBy": "2030-03-17T17:47:00Z"})
+        spec |= self._one({}, {}, {}, {}, {"startBy": "2030-03-17T17:47:00Z"})
         group = self._groups[name] = pod_group(name, **spec)
         self._apply(group)
-        rules = self._one({}, {}, {"nodeSelector": {"disk": "ssd"}}, {"affinity": self._affinity()})
-        rules |= self._one({}, {}, {}, {"schedulingGates": [{"name": "hold"}]})
+        rules = self._one({}, {}, {}, {"nodeSelector": {"disk": "ssd"}}, {"affinity": self._affinity()})
+        rules |= self._one({}, {}, {}, {}, {}, {"schedulingGates": [{"name": "hold"}]})
         if self._dice.random() < 0.15:
             rules["volumes"] = [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]
-        requests = {"cpu": "1", "nvidia.com/gpu": str(self._one(1, 2, 3, 5))}
-        for index in range(self._one(count, count, count, count - 1)):
+        requests = {"cpu": "1", "nvidia.com/gpu": str(self._one(1, 1, 2, 2, 3, 5))}
+        for index in range(self._one(count, count, count, count, count, count - 1)):
             labels = {label("pod-group"): name, "app": self._one("x", "y")}
             self._put(pod(f"{name}-{index}", labels=labels, owner=name, requests=requests, **rules))
 
@@ -201,11 +205,11 @@ class World:
             self._put(replace(chosen, spec=replace(chosen.spec, scheduling_gates=())))
 
     def _queue(self) -> dict[str, Any]:
-        spec: dict[str, Any] = self._one({}, {"parent": "top"}, {"parent": "gone"})
+        spec: dict[str, Any] = self._one({}, {}, {}, {"parent": "top"})
         amount = {"nvidia.com/gpu": str(self._one(0, 1, 2, 4, 8))}
-        spec |= self._one({}, {"limit": amount}, {"guarantee": amount}, {"state": "Held"})
-        spec |= self._one({}, {}, {"ordering": "StrictFIFO"}, {"backfill": "EASY"})
-        return spec | self._one({}, {}, {"namespaceSelector": {"matchLabels": {"tier": "gold"}}})
+        spec |= self._one({}, {"limit": amount}, {"guarantee": amount}, {"guarantee": amount}, {"state": "Held"})
+        spec |= self._one({}, {}, {"ordering": "StrictFIFO"}, {"backfill": "Easy"})
+        return spec | self._one({}, {}, {}, {}, {"namespaceSelector": {"matchLabels": {"tier": "gold"}}})
 
     def _foreign(self) -> None:
         name = self._one("f0", "f1")
@@ -237,7 +241,7 @@ class World:
         everything = decide(self._without_refusals(snapshot), self.config)
         assert decisions(found) == decisions(everything)
         for gang in self._engine.set_aside:
-            assert reason_of(found, gang) == reason_of(everything, gang)
+            assert category_of(found, gang) == category_of(everything, gang)
         self.set_aside += len(self._engine.set_aside)
         self._take(found)
 
@@ -280,19 +284,21 @@ def decisions(result: CycleResult) -> object:
     return result.placements, result.evictions, result.nominations
 
 
-def reason_of(result: CycleResult, gang: GangId) -> Reason | None:
-    return next((verdict.reason for verdict in result.verdicts if verdict.gang == gang), None)
+def category_of(result: CycleResult, gang: GangId) -> Category | None:
+    """The category only: a cordoned node may change the reason of a gang that it does not help."""
+    return next((verdict.reason.category for verdict in result.verdicts if verdict.gang == gang), None)
 
 
-def play(config: SchedulerConfig, seed: int, batches: int = 12) -> World:
-    """A random history, in batches of events with a cycle or two after each."""
+def play(config: SchedulerConfig, seed: int, batches: int = 14) -> World:
+    """A random history in batches of events, with a cycle after each. Each has events of a few kinds."""
     dice = random.Random(seed)
+    kinds = [*dice.sample(World.KINDS, 3), "gang", "gang"]
     with pytest.MonkeyPatch.context() as patch, installed(quiet=Quiet, busy=Busy):
         patch.setattr(verdicts, "CYCLE_EXPLANATIONS_MAX", 1000)
         world = World(config, dice)
         for _ in range(batches):
             for _ in range(dice.randint(0, 5)):
-                world.happen(dice.choice(World.KINDS))
+                world.happen(dice.choice(kinds))
             world.cycle(seconds=dice.choice([0, 1, 60]))
     return world
 
