@@ -74,9 +74,8 @@ def _more_demands(cycle: Cycle, name: QueueName) -> list[Demand]:
 
 def _demands(cycle: Cycle) -> Iterator[Demand]:
     session, holds, crowded = cycle.session, cycle.capacity_holds, cycle.backlog.crowded
-    later = {
-        gang.id for gang in session.waiting if gang.queue in crowded and crowded[gang.queue].waits(gang.id)
-    }
+    in_crowded = [gang for gang in session.waiting if gang.queue in crowded]
+    later = {gang.id for gang in in_crowded if crowded[gang.queue].waits(gang.id)}
     concerned = {gang.id for gang in session.waiting} | holds.open.keys() | holds.ended.keys()
     yield from _demands_of(cycle, sorted(concerned - later))
 

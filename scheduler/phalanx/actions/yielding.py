@@ -1,9 +1,9 @@
 """Give up capacity that is held for pods which do not run, where the same pods would be evicted if they ran.
 
 Such capacity is held for lost or reserved members, for gangs that wait for victims, and for gangs that are
-moved. It is worth no more than capacity in use. A demand gets it from a preemptible gang of another queue that
-guarantees would cover less. Nothing is evicted, so neither the run time of the holder nor a preemption policy
-matters. What the demand leaves is held again.
+moved. It is worth no more than capacity in use. A demand gets it from a preemptible gang of another queue
+that guarantees would cover less. Nothing is evicted, so neither the run time of the holder nor a preemption
+policy matters. What the demand leaves is held again.
 `docs/preemption.md` has the rule for users.
 """
 

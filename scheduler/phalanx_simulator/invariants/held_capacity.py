@@ -204,7 +204,7 @@ def _given_to_others(
 
 
 def _may_use_hold(placement: Placement, holds: Mapping[GangId, Hold], snapshot: Snapshot) -> bool:
-    """Whether the gang has a higher priority than a beneficiary of its queue, or may be covered further than one."""
+    """Whether the gang has a higher priority than a beneficiary of its queue, or may be covered further."""
     gang = snapshot.gangs.get(placement.gang)
     if gang is None:
         return False
@@ -227,7 +227,8 @@ def _may_be_covered(gang: Gang, placement: Placement, snapshot: Snapshot) -> boo
     while above is not None and above not in path:
         path.append(above)
         above = snapshot.queues.get(above.parent) if above.parent is not None else None
-    guarantees = [part.guarantee for queue in path for part in (queue, *queue.flavors)]
+    guarantees = [queue.guarantee for queue in path]
+    guarantees += [flavor.guarantee for queue in path for flavor in queue.flavors]
     return any(
         0 < amount <= guarantee.get(name, 0) for guarantee in guarantees for name, amount in asked.items()
     )

@@ -54,7 +54,7 @@ class Backlog:
     def worked(self, gang: Gang, amount: int) -> None:
         """Note the work on a gang that does not start."""
         selection = self.selection_of(gang)
-        if selection is not None and selection.is_due(gang.id):
+        if selection is not None and selection.may_take_work(gang.id):
             selection.worked(amount)
 
     @property

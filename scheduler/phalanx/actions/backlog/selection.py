@@ -81,8 +81,8 @@ class Selection:
         pods = sum(entry.pods for entry in self.seen.values())
         return len(self.backlog.entries) - len(self.seen), self.backlog.pods - pods
 
-    def is_due(self, gang: GangId) -> bool:
-        """Whether it is a due gang that the cycle looks at."""
+    def may_take_work(self, gang: GangId) -> bool:
+        """Whether the work on the gang counts: not that on open gangs."""
         return gang in self.seen and gang not in self.backlog.open
 
     def waits(self, gang: GangId) -> bool:
