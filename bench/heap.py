@@ -127,7 +127,11 @@ class World:
         """A running pod of queue other is deleted."""
         gone = self._other.pop()
         self._cache.apply(Deleted("Pod", gone.metadata.namespace, gone.metadata.name, gone.metadata.uid))
-        return self.cycle(), 1
+        spent = self.cycle()
+        self._made += 1
+        self._other.insert(0, _pod(f"next-{self._made}", "other", gpu=4, node=gone.spec.node_name))
+        self._cache.apply(Applied(self._other[0]))
+        return spent, 1
 
     def node(self) -> Step:
         """A label of a node changes."""

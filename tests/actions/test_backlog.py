@@ -307,7 +307,7 @@ def test_a_queue_that_is_not_crowded_any_more_keeps_its_refusals(looked: Looked)
     looked.reset()
     decided = scenario.decide()
     assert (decided.result.stats.gangs_tried, looked.explained) == (0, 0)
-    assert len(decided.result.memory.refused_starts) == 3
+    assert len(decided.result.memory.refused_starts["heap"]) == 3
 
 
 CHANGES: dict[str, Callable[[Scenario], object]] = {

@@ -268,7 +268,7 @@ class World:
         memory = replace(
             memory,
             refusals=outdated(memory.refusals),
-            refused_starts=outdated(memory.refused_starts),
+            refused_starts={name: outdated(found) for name, found in memory.refused_starts.items()},
         )
         return replace(snapshot, memory=memory)
 
@@ -295,10 +295,10 @@ def decisions(result: CycleResult) -> object:
 def category_of(result: CycleResult, gang: GangId) -> Category | None:
     """The category only: a cordoned node may change the reason of a gang that it does not help.
 
-    None for PodAffinity: an impossible gang gets this reason while pods exclude it from all nodes.
+    None for reasons that an impossible gang may have too when it is tried again.
     """
-    reasons = [verdict.reason for verdict in result.verdicts if verdict.gang == gang]
-    return None if reasons == [Reason.POD_AFFINITY] else reasons[0].category
+    (reason,) = [verdict.reason for verdict in result.verdicts if verdict.gang == gang]
+    return None if reason in (Reason.POD_AFFINITY, Reason.BLOCKED_BY_QUEUE_HEAD) else reason.category
 
 
 def play(config: SchedulerConfig, seed: int, batches: int = 14) -> World:

@@ -136,6 +136,10 @@ FAILURE_SCORE_MIN: Final = 100
 SCORED_NODES_MAX: Final = 20_000
 """Nodes with a failure score: more than a cluster has. Scores of deleted nodes decay."""
 
+LONG_QUEUE_GANGS: Final = 64
+"""Gangs of a queue that have not started beyond which pods larger than every node are refused without a
+solve, which takes milliseconds."""
+
 CROWDED_DUE_GANGS: Final = 64
 """New gangs of a queue, or such that a change of the cluster could help, beyond which one cycle looks at some
 of them only: each takes up to 10 ms if it does not start."""

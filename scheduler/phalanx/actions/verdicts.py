@@ -79,7 +79,7 @@ class _Explanations:
 
     def _waiting_since(self, failure: Failure) -> int:
         """The cycle since which the gang waits for an explanation."""
-        before = self._backlog.known(failure.demand.gang.id)
+        before = self._backlog.known(failure.demand.gang)
         return (
             self._session.cycle
             if before is None or before.unexplained_since is None
@@ -92,7 +92,7 @@ class _Explanations:
             return Refusal(fingerprint="", verdict=verdict_of(gang, failure.objection))
         if failure.remembered is not None and failure.remembered.explained:
             return failure.remembered
-        before = self._backlog.known(gang.id)
+        before = self._backlog.known(gang)
         if not failure.tried:
             return Refusal(
                 fingerprint="",

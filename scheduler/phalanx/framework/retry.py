@@ -258,7 +258,7 @@ class Refusals:
         inputs: RetryInputs,
         keys: RetryKeys,
         gangs: Mapping[GangId, Gang],
-        known: Callable[[GangId], Refusal | None],
+        known: Callable[[Gang], Refusal | None],
     ) -> None:
         """`gangs` as in the snapshot. `known`: the refusals of earlier cycles."""
         self._inputs = inputs
@@ -268,7 +268,7 @@ class Refusals:
 
     def recall(self, gang: Gang, cause: str) -> Refusal | None:
         """The refusal of an earlier cycle that tried the gang; None if it does not hold any more."""
-        refusal = self._known(gang.id)
+        refusal = self._known(gang)
         if refusal is None or refusal.is_objection:
             return None
         return refusal if self._inputs.holds(refusal, self._gangs[gang.id], cause, self._keys) else None

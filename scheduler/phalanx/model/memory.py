@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from msgspec import Struct, field
 
-from phalanx.model.gangs import MemberCount, QueuePlace
+from phalanx.model.gangs import Gang, MemberCount, QueuePlace
 from phalanx.model.names import GangId, NodeName, PodUid, QueueName, ShapeKey
 from phalanx.model.queues import PastUsage
 from phalanx.model.reasons import Verdict
@@ -232,8 +232,8 @@ class Memory(Struct, frozen=True):
     refusals: Mapping[GangId, Refusal] = {}
     """Negative results. Rebuilt."""
 
-    refused_starts: Mapping[GangId, Refusal] = {}
-    """The same for gangs of which no pod has had a node. Rebuilt."""
+    refused_starts: Mapping[QueueName, Mapping[GangId, Refusal]] = {}
+    """By queue, the same for gangs of which no pod has had a node. Rebuilt."""
 
     turns: Mapping[QueueName, QueuePlace] = {}
     """For crowded queues, the last gang that was looked at in turn. Lost: the turn starts again."""
@@ -297,6 +297,7 @@ class Memory(Struct, frozen=True):
     reported_usage: Mapping[QueueName, PastUsage] = {}
     """Average usage that the status of the queues shows."""
 
-    def refusal_of(self, gang: GangId) -> Refusal | None:
-        """The last refusal of a gang."""
-        return self.refused_starts.get(gang) or self.refusals.get(gang)
+    def refusal_of(self, gang: Gang) -> Refusal | None:
+        """The last refusal of a gang, in the queue that it is in."""
+        starts = self.refused_starts.get(gang.queue, {})
+        return starts.get(gang.id) or self.refusals.get(gang.id)

@@ -32,7 +32,7 @@ class Backlog:
         snapshot: Snapshot,
         selections: Mapping[QueueName, Selection],
         inputs: RetryInputs,
-        refusals: Callable[[], Mapping[GangId, Refusal]],
+        refusals: Callable[[], Mapping[QueueName, Mapping[GangId, Refusal]]],
     ) -> None:
         """`refusals` gives those of all gangs that have not started, as far as they are known."""
         self.snapshot = snapshot
@@ -64,7 +64,7 @@ class Backlog:
 
     def is_outdated(self, keys: RetryKeys) -> bool:
         """Whether gangs were set aside by an outdated retry key of plugins. `keys`: the present ones."""
-        is_any_unseen = any(each.unseen_counts[0] for each in self.selections.values())
+        is_any_unseen = any(len(each.seen) < len(each.backlog.entries) for each in self.selections.values())
         return is_any_unseen and keys.plugins != self.snapshot.memory.retry_keys.plugins
 
     @property
@@ -73,9 +73,9 @@ class Backlog:
         times = [selection.backlog.next_wake() for selection in self.selections.values()]
         return min((at for at in times if at is not None), default=None)
 
-    def known(self, gang: GangId) -> Refusal | None:
+    def known(self, gang: Gang) -> Refusal | None:
         """The refusal of the gang by an earlier cycle."""
-        return self.snapshot.memory.refusal_of(gang)
+        return self.snapshot.memory.refusal_of(self.snapshot.gangs[gang.id])
 
     def objected(self, gang: Gang, objection: Objection, *, lasts: bool, resource: str = "") -> None:
         """Note an objection to a gang. `lasts`: it holds until something other than the usage changes."""
@@ -84,11 +84,12 @@ class Backlog:
             self.worked(gang, 1)
 
     def objection_to_oversized(self, gang: Gang) -> Objection | None:
-        """The objection to a gang of a crowded queue whose pods are larger than every node."""
-        if gang.queue not in self.selections or not self.selections[gang.queue].is_crowded:
+        """The objection to a gang of a long queue whose pods are larger than every node."""
+        selection = self.selection_of(gang)
+        if selection is None or not selection.backlog.is_long:
             return None
         largest = self.inputs.largest_allocatable
-        resource = oversized_resource(gang, largest) if self.selection_of(gang) is not None else ""
+        resource = oversized_resource(gang, largest)
         if not resource:
             return None
         objection = objection_to_oversized(gang, resource, largest)

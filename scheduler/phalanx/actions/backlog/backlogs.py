@@ -5,7 +5,6 @@ Everything follows from the snapshot and its memory.
 
 from collections.abc import Mapping
 from functools import partial
-from itertools import chain
 
 from phalanx.actions.backlog.backlog import Backlog, named_in
 from phalanx.actions.backlog.differences import differences
@@ -29,7 +28,7 @@ class Backlogs:
     def __init__(self, config: SchedulerConfig) -> None:
         self._settings = settings_of(config)
         self._largest: tuple[list[Node], Resources] = ([], {})
-        self._refusals: Mapping[GangId, Refusal] = {}
+        self._refusals: Mapping[QueueName, Mapping[GangId, Refusal]] = {}
         self._forget()
 
     def _forget(self) -> None:
@@ -37,7 +36,6 @@ class Backlogs:
         self._queues: dict[QueueName, QueueBacklog] = {}
         self._others: dict[GangId, Gang] = {}
         """The gangs that have started, or have a pod on a node."""
-        self._has_changed = True
 
     def begin(self, snapshot: Snapshot) -> Backlog:
         """The backlog of a cycle on this snapshot."""
@@ -65,12 +63,14 @@ class Backlogs:
             return snapshot.gangs
         return dict(sorted({**self._others, **seen}.items()))
 
-    def refusals(self) -> Mapping[GangId, Refusal]:
-        """The refusals of all gangs that have not started, sorted; the same mapping if nothing changed."""
-        changed = [queue.take_changed() for queue in self._queues.values()]
-        if self._has_changed or any(changed):
-            parts = (queue.refusals.items() for queue in self._queues.values())
-            self._refusals, self._has_changed = dict(sorted(chain.from_iterable(parts))), False
+    def refusals(self) -> Mapping[QueueName, Mapping[GangId, Refusal]]:
+        """By queue, the refusals of all gangs that have not started; the same mapping if none changed."""
+        found = {name: self._queues[name].refusals for name in sorted(self._queues)}
+        is_same = found.keys() == self._refusals.keys() and all(
+            refusals is self._refusals[name] for name, refusals in found.items()
+        )
+        if not is_same:
+            self._refusals = found
         return self._refusals
 
     # --- gangs ----------------------------------------------------------------------------------------------
@@ -86,12 +86,11 @@ class Backlogs:
                 del self._others[gang.id]
         for gang in new.values():
             if gang.is_untouched:
-                self._queue(gang.queue, snapshot).add(gang, memory.refusal_of(gang.id))
+                self._queue(gang.queue, snapshot).add(gang, memory.refusal_of(gang))
             else:
                 self._others[gang.id] = gang
         for name in [name for name, queue in self._queues.items() if not queue.entries]:
             del self._queues[name]
-            self._has_changed = True
 
     def _queue(self, name: QueueName, snapshot: Snapshot) -> QueueBacklog:
         if name not in self._queues:
@@ -103,8 +102,8 @@ class Backlogs:
         for name, queue in list(self._queues.items()):
             if queue.is_strict is not _is_strict(name, snapshot):
                 del self._queues[name]
-                for gang in queue.entries:
-                    self._queue(name, snapshot).add(snapshot.gangs[gang], memory.refusal_of(gang))
+                for entry in queue.entries.values():
+                    self._queue(name, snapshot).add(entry.gang, memory.refusal_of(entry.gang))
 
     # --- bounds ---------------------------------------------------------------------------------------------
 

@@ -1,7 +1,8 @@
 """Differences between two mappings that share most of their values."""
 
-from collections.abc import Mapping, Sequence
-from itertools import compress, count
+import sys
+from collections.abc import Iterable, Mapping
+from itertools import compress, count, islice
 from operator import is_not
 from typing import TypeVar
 
@@ -15,16 +16,16 @@ def differences(before: Mapping[K, V], after: Mapping[K, V]) -> tuple[dict[K, V]
     Equal values at the begin and at the end of both mappings are skipped fast, as sorted mappings have them
     after few changes.
     """
-    old, new = list(before.values()), list(after.values())
-    first = _common(old, new)
-    last = min(_common(old[::-1], new[::-1]), len(old) - first, len(new) - first)
-    keys = list(after)[first : len(after) - last]
+    most = min(len(before), len(after))
+    first = min(_common(before.values(), after.values()), most)
+    ends = reversed(list(before.values())), reversed(list(after.values()))
+    last = min(_common(*ends), most - first)
+    keys = islice(after, first, len(after) - last)
     changed = {key: after[key] for key in keys if before.get(key) is not after[key]}
-    gone = {key: before[key] for key in list(before)[first : len(before) - last] if key not in after}
+    gone = {key: before[key] for key in islice(before, first, len(before) - last) if key not in after}
     return {**gone, **{key: before[key] for key in changed if key in before}}, changed
 
 
-def _common(left: Sequence[V], right: Sequence[V]) -> int:
-    """The number of equal values at the begin."""
-    found = compress(count(), map(is_not, left, right))
-    return next(found, min(len(left), len(right)))
+def _common(left: Iterable[V], right: Iterable[V]) -> int:
+    """The number of equal values at the begin; many if all are equal."""
+    return next(compress(count(), map(is_not, left, right)), sys.maxsize)

@@ -5,10 +5,11 @@ it does not fit the empty cluster, or a plugin objects to it until something oth
 refusal of an unschedulable gang has a basis. New gangs and those whose basis is outdated are *due*.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import chain
 
 from phalanx.actions.demands.demand import START
+from phalanx.actions.limits import LONG_QUEUE_GANGS
 from phalanx.framework.retry import fingerprint
 from phalanx.model.gangs import Gang, QueuePlace
 from phalanx.model.memory import HelpedBy, Refusal
@@ -54,28 +55,28 @@ class QueueBacklog:
         self.open: dict[GangId, Entry] = {}
         self.unexplained: set[GangId] = set()
         """Open gangs whose refusal is not explained yet."""
-        self.refusals: dict[GangId, Refusal] = {}
         self.pods = 0
         """The number of waiting pods."""
-        self._has_changed = False
+        self._known: dict[GangId, Refusal] = {}
+        self._refusals: Mapping[GangId, Refusal] | None = None
         self._new: dict[GangId, Entry] = {}
         self._groups: dict[str, Group] = {}
         self._wakes: dict[GangId, int] = {}
         self._due: list[Entry] | None = None
-        self._in_order: list[Entry] | None = None
+        self._unschedulable: list[Entry] | None = None
+        self.verdicts: list[Verdict] | None = None
+        """The last verdicts on the unschedulable gangs, in order; None if they were not listed yet."""
 
     def add(self, gang: Gang, refusal: Refusal | None) -> None:
         """Add a gang with its last refusal."""
         entry = self.entries[gang.id] = Entry(gang, is_strict=self.is_strict)
         self.pods += entry.pods
-        self._in_order = None
         self._put(entry, refusal)
 
     def remove(self, gang: GangId) -> None:
         """Remove a gang that has changed, started or gone."""
         entry = self.entries.pop(gang)
         self.pods -= entry.pods
-        self._in_order = None
         self._take_out(entry)
 
     def learn(self, entry: Entry, refusal: Refusal | None) -> None:
@@ -88,11 +89,12 @@ class QueueBacklog:
         for basis, group in self._groups.items():
             is_current = basis == current(group.helped_by, group.resource)
             if is_current is not group.is_current:
-                group.is_current, self._due = is_current, None
+                group.is_current = is_current
+                self._due = self._unschedulable = None
         for gang in [gang for gang, until in self._wakes.items() if until <= now]:
             self._leave_group(self.entries[gang])
             self._new[gang] = self.entries[gang]
-            self._due = None
+            self._due = self._unschedulable = None
 
     @property
     def due(self) -> list[Entry]:
@@ -103,16 +105,25 @@ class QueueBacklog:
         return self._due
 
     @property
-    def in_order(self) -> list[Entry]:
-        """All gangs."""
-        if self._in_order is None:
-            self._in_order = sorted(self.entries.values(), key=place_of)
-        return self._in_order
+    def unschedulable(self) -> list[Entry]:
+        """The gangs whose refusal holds until the cluster changes, in order."""
+        if self._unschedulable is None:
+            current = [group.entries.values() for group in self._groups.values() if group.is_current]
+            self._unschedulable = sorted(chain.from_iterable(current), key=place_of)
+            self.verdicts = None
+        return self._unschedulable
 
-    def take_changed(self) -> bool:
-        """Whether refusals may have changed since the last call."""
-        has_changed, self._has_changed = self._has_changed, False
-        return has_changed
+    @property
+    def refusals(self) -> Mapping[GangId, Refusal]:
+        """All refusals, sorted. It is the same mapping until one changes."""
+        if self._refusals is None:
+            self._refusals = {gang: self._known[gang] for gang in sorted(self._known)}
+        return self._refusals
+
+    @property
+    def is_long(self) -> bool:
+        """Whether many gangs wait."""
+        return len(self.entries) > LONG_QUEUE_GANGS
 
     def next_wake(self) -> int | None:
         """The time (ms) at which the first refusal of an unschedulable gang ends by itself."""
@@ -120,10 +131,9 @@ class QueueBacklog:
 
     def _put(self, entry: Entry, refusal: Refusal | None) -> None:
         gang = entry.gang
-        self._has_changed = True
         entry.refusal, entry.verdict = refusal, None
         if refusal is not None:
-            self.refusals[gang.id] = refusal
+            self._known[gang.id], self._refusals = refusal, None
         if refusal is None or refusal.is_untried:
             self._new[gang.id] = entry
         elif refusal.helped_by is HelpedBy.CAPACITY:
@@ -134,7 +144,7 @@ class QueueBacklog:
             self._new[gang.id] = entry
         else:
             self._put_into_group(entry, refusal)
-        self._due = None
+        self._due = self._unschedulable = None
 
     def _put_into_group(self, entry: Entry, refusal: Refusal) -> None:
         group = self._groups.get(refusal.basis)
@@ -147,13 +157,13 @@ class QueueBacklog:
 
     def _take_out(self, entry: Entry) -> None:
         gang = entry.gang.id
-        self._has_changed = True
         self._new.pop(gang, None)
         self.open.pop(gang, None)
         self.unexplained.discard(gang)
-        self.refusals.pop(gang, None)
+        if self._known.pop(gang, None) is not None:
+            self._refusals = None
         self._leave_group(entry)
-        self._due = None
+        self._due = self._unschedulable = None
 
     def _leave_group(self, entry: Entry) -> None:
         self._wakes.pop(entry.gang.id, None)

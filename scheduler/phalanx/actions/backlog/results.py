@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from phalanx.actions.backlog.backlog import Backlog, Objected
 from phalanx.actions.backlog.queue_backlog import Entry
+from phalanx.actions.backlog.selection import Selection
 from phalanx.actions.demands.demand import START
 from phalanx.actions.enqueue import verdict_of
 from phalanx.actions.explanations.start_messages import with_deadline
@@ -23,7 +24,7 @@ class Remembered(Struct, frozen=True):
     """The parts of the memory that say which gangs were refused."""
 
     refusals: Mapping[GangId, Refusal]
-    refused_starts: Mapping[GangId, Refusal]
+    refused_starts: Mapping[QueueName, Mapping[GangId, Refusal]]
     turns: Mapping[QueueName, QueuePlace]
 
 
@@ -64,15 +65,20 @@ def _objection(gang: Gang, objected: Objected, refusals: Refusals) -> Refusal:
 
 
 def verdicts(found: tuple[Verdict, ...], backlog: Backlog, session: Session) -> tuple[Verdict, ...]:
-    """The verdicts of this cycle, then the last ones on gangs that were set aside, in order by queue."""
-    known = {verdict.gang for verdict in found} if backlog.crowded else set()
-    last = [
-        _last_verdict(entry, session.snapshot.now)
-        for selection in backlog.selections.values()
-        for entry in (selection.untried if selection.is_crowded else selection.unseen)
-        if entry.gang.id not in known
-    ]
-    return (*found, *last)
+    """The verdicts of this cycle, then the last ones on gangs that it did not try, in order by queue."""
+    every = list(found)
+    for selection in backlog.selections.values():
+        every.extend(_last_verdicts(selection, session.snapshot.now))
+    return tuple(every)
+
+
+def _last_verdicts(selection: Selection, now: int) -> list[Verdict]:
+    backlog, entries = selection.backlog, selection.untried
+    if entries is not backlog.unschedulable:
+        return [_last_verdict(entry, now) for entry in entries]
+    if backlog.verdicts is None:
+        backlog.verdicts = [_last_verdict(entry, now) for entry in entries]
+    return backlog.verdicts
 
 
 def _last_verdict(entry: Entry, now: int) -> Verdict:

@@ -66,14 +66,12 @@ class Selection:
         return all(entry.gang.id in self.seen for entry in self.backlog.due)
 
     @property
-    def unseen(self) -> list[Entry]:
-        """The gangs that the cycle does not look at, in order."""
-        return [entry for entry in self.backlog.in_order if entry.gang.id not in self.seen]
-
-    @property
     def untried(self) -> list[Entry]:
-        """The gangs of a crowded queue that the cycle has not tried, in order."""
-        return list(self._untried(self.backlog.in_order))
+        """The gangs that the cycle does not try, in order; the same list until something changes."""
+        backlog = self.backlog
+        if not self.is_crowded and len(self.seen) + len(backlog.unschedulable) == len(backlog.entries):
+            return backlog.unschedulable
+        return sorted(self._untried(backlog.entries.values()), key=place_of)
 
     @property
     def unseen_counts(self) -> tuple[int, int]:
@@ -99,10 +97,10 @@ class Selection:
         `named`: gangs of which more is remembered than their refusal. They are tried at once.
         """
         known = [self.backlog.entries[gang] for gang in named if gang in self.backlog.entries]
-        self._tried.update(entry.gang.id for entry in known)
         due = () if self.is_crowded else self.backlog.due
         entries = [*self.backlog.open.values(), *known, *due]
         self.seen.update((entry.gang.id, entry) for entry in entries)
+        self._tried.update(entry.gang.id for entry in (known if self.is_crowded else entries))
         return [entry.gang for entry in self.seen.values()]
 
     def more(self) -> list[Gang]:
