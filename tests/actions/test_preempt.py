@@ -376,7 +376,7 @@ def test_a_longer_nomination_does_not_retry_other_gangs() -> None:
         memories.append(scenario.memory)
     kept = [each.nominations[GangId("gang-high")].until for each in memories]
     assert kept == [scenario.now + 3_600_000 + NOMINATION_MS] * 2
-    assert len({each.refusals[GangId("gang-vast")].fingerprint for each in memories}) == 1
+    assert len({each.refused_starts[QueueName("default")][GangId("gang-vast")].fingerprint for each in memories}) == 1
 
 
 def test_a_repeated_eviction_frees_capacity_only_once() -> None:
