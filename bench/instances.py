@@ -5,9 +5,11 @@ daemons: 45 % are free, the others have 0 to 7 free GPUs.
 """
 
 import random
+from collections import Counter
 from collections.abc import Sequence
 
-from phalanx.actions.nodes.pod_capacity import capacity_in_pods, pod_weights
+from msgspec.structs import replace
+from phalanx.actions.nodes.pod_capacity import node_capacity, pod_weights
 from phalanx.model.names import NodeName
 from phalanx.model.rules import Rule
 from phalanx.solver.arrays import assignments_of, class_rows, node_table
@@ -56,6 +58,7 @@ def instance(
                 classes.append(_node(rng, path, len(classes), roles, cost))
             rack += 1
         spine += 1
+    classes = _with_capacities(classes, [role.request for role in roles])
     return PlacementProblem(RESOURCES, LEVELS, tuple(roles), tuple(classes), tuple(rules), seed=seed)
 
 
@@ -65,16 +68,24 @@ def _node(
     gpus = 8 if rng.random() < FREE_SHARE else rng.choice((0, 0, 1, 2, 4, 7))
     cpu = 20_000 + 20_000 * gpus - rng.randint(0, 4_000)
     free = (cpu, 2048 * GI - rng.randint(0, 16 * GI), 110 - rng.randint(2, 9), gpus)
-    requests = [role.request for role in roles]
-    eligible, weights = (True,) * len(roles), pod_weights(requests, RESOURCES, LARGEST)
     return NodeClass(
         path=path,
         free=free,
-        eligible=eligible,
+        eligible=(True,) * len(roles),
         cost=(cost,) * len(roles),
         nodes=(NodeName(f"node-{index}"),),
-        capacity=capacity_in_pods(free, eligible, requests, [role.maximum for role in roles], weights),
     )
+
+
+def _with_capacities(classes: Sequence[NodeClass], requests: Sequence[tuple[int, ...]]) -> list[NodeClass]:
+    named = [dict(zip(RESOURCES, request, strict=True)) for request in requests]
+    weights = pod_weights(requests, named, LARGEST)
+    capacity = node_capacity(RESOURCES, requests, (1,) * len(requests), weights)
+    capacities: Counter[tuple[str, ...]] = Counter()
+    for each in classes:
+        found = capacity(each.eligible, dict(zip(RESOURCES, each.free, strict=True)))
+        capacities[each.path] += found[1] if found is not None else 0
+    return [replace(each, domain_capacity=capacities[each.path]) for each in classes]
 
 
 def greedy_score(problem: PlacementProblem) -> tuple[int, ...] | None:

@@ -1,13 +1,31 @@
 """Protects gangs from eviction as their `spec.disruption` says: always, or for a minimum run time.
 
-The longest `reclaim.minRuntime` of the queue and its ancestors protects the gang from gangs of other queues.
-The time starts when the first member runs; a gang that does not run yet is protected for all of it. The
-protection applies to evictions for other gangs, not to the recovery of the gang itself.
+`preemptible: false` protects gangs as far as they fit, all together, into the written guarantees of their
+queue and its ancestors; the gangs that started first count first. So neither a change of a running gang nor a
+pod that was bound by hand is protected beyond. If its queues have no guarantee, a gang is not protected from
+a gang that stays inside a guarantee of another queue, and is protected from all others.
+
+A minimum run time counts up to `disruption.maxMinRuntime` of the queue, so that no gang keeps borrowed
+capacity for longer. The longest `reclaim.minRuntime` of the queue and its ancestors protects the gang from
+gangs of other queues. A gang with a member that has succeeded is protected for the same maximum from the end
+of that member, since its other members may never be created again.
+
+The time starts when the gang starts, which is when its first pods are bound. It does not start again for new
+members, and it passes while no pod runs. The protection applies to evictions for other gangs, not to the
+recovery of the gang itself.
 """
 
+from collections.abc import Collection, Iterable, Iterator
+
 from phalanx.framework.plugin import NEVER, Plugin
+from phalanx.framework.queues.guarantees import below_common_ancestor
+from phalanx.framework.queues.ledger import Account
+from phalanx.framework.statement import total_requests
 from phalanx.framework.view import SessionView
 from phalanx.model.gangs import Gang
+from phalanx.model.names import GangId
+from phalanx.model.queues import Queue, max_min_runtime_ms
+from phalanx.model.resources import NONE, Resources, add
 
 
 class DisruptionProtection(Plugin):
@@ -15,21 +33,113 @@ class DisruptionProtection(Plugin):
 
     name = "disruption"
 
+    def __init__(self) -> None:
+        self._covered: frozenset[GangId] | None = None
+
     def protected_until(self, victim: Gang, beneficiary: Gang, view: SessionView) -> int:
         """The earliest time (ms) of an eviction."""
-        if not victim.disruption.is_preemptible:
+        if self._is_never_evicted(victim, beneficiary, view):
             return NEVER
-        runtime = victim.disruption.min_runtime_ms
+        path = view.queues.path(victim.queue)
+        most = max_min_runtime_ms(path)
+        runtime = min(victim.disruption.min_runtime_ms, most)
         if victim.queue != beneficiary.queue:
-            runtime = max(runtime, _least_runtime(victim, view))
-        return _began(victim, view) + runtime if runtime else 0
+            runtime = max([runtime, *(queue.reclaim_min_runtime_ms for queue in path)])
+        running = _began(victim, view) + runtime if runtime else 0
+        return max(running, _first_success(victim) + most if victim.is_finishing else 0)
+
+    def _is_never_evicted(self, victim: Gang, beneficiary: Gang, view: SessionView) -> bool:
+        if victim.disruption.is_preemptible:
+            return False
+        if self._covered is None:
+            self._covered = frozenset(_covered(view))
+        if victim.id not in self._covered:
+            return False
+        theirs = below_common_ancestor(victim.queue, beneficiary.queue, view)
+        return _has_guarantee(victim, theirs) or not _is_within_guarantee(beneficiary, victim, view)
+
+
+def _covered(view: SessionView) -> Iterator[GangId]:
+    """The gangs with `preemptible: false` that fit the guarantees, taken in the order of their starts."""
+    gangs = [gang for gang in view.gangs.values() if not gang.disruption.is_preemptible and gang.nodes]
+    held: dict[Account, Resources] = {}
+    for gang in sorted(gangs, key=lambda each: (_began(each, view), each.created, each.id)):
+        path = view.queues.path(gang.queue)
+        after = _with(held, gang, view)
+        if all(_fits(queue, after) for queue in path):
+            held = after
+            yield gang.id
+
+
+def _has_guarantee(gang: Gang, path: Collection[Queue]) -> bool:
+    """Whether one of the queues guarantees something that the gang uses, a device if it uses devices."""
+    uses = {name for pod in gang.members if pod.holds_node for name in pod.shape.requests}
+    devices = {name for name in uses if "/" in name}
+    named = [queue.guarantee for queue in path]
+    named += [flavor.guarantee for queue in path for flavor in queue.flavors]
+    return any(guarantee.get(name) for guarantee in named for name in devices or uses)
+
+
+def _is_within_guarantee(gang: Gang, victim: Gang, view: SessionView) -> bool:
+    """Whether the waiting gang stays inside a guarantee below the common ancestor of both queues.
+
+    The guarantee must name what the gang requests, a device if it requests devices.
+    """
+    lacking = max(1, gang.min_member - gang.active)
+    requested = total_requests([pod for pod in gang.members if pod.is_waiting][:lacking])
+    return any(
+        _is_inside(view.fair_shares.of(queue.name, selector).guarantee, used, requested)
+        for queue in below_common_ancestor(gang.queue, victim.queue, view)
+        for selector in (None, *view.ledger.guaranteed(queue.name))
+        for used in [view.ledger.usage(queue.name, selector)]
+    )
+
+
+def _is_inside(guarantee: Resources, used: Resources, requested: Resources) -> bool:
+    named = {name: amount for name, amount in requested.items() if amount and guarantee.get(name)}
+    needs_device = any("/" in name for name in requested)
+    if not named or (needs_device and not any("/" in name for name in named)):
+        return False
+    return all(used.get(name, 0) + amount <= guarantee[name] for name, amount in named.items())
+
+
+def _with(held: dict[Account, Resources], gang: Gang, view: SessionView) -> dict[Account, Resources]:
+    totals = dict(held)
+    for pod in gang.members:
+        if pod.node is not None and pod.holds_node:
+            for account in view.ledger.accounts(gang.queue, pod.node):
+                totals[account] = add(totals.get(account, NONE), total_requests([pod]))
+    return totals
+
+
+def _fits(queue: Queue, held: dict[Account, Resources]) -> bool:
+    """Whether the amounts are within the guarantees of the queue, on all nodes and per flavor; 0 is one."""
+    if not _within(held.get((queue.name, None), NONE), [queue.guarantee]):
+        return False
+    selectors = {flavor.node_selector for flavor in queue.flavors}
+    return all(
+        _within(
+            held.get((queue.name, selector), NONE),
+            [flavor.guarantee for flavor in queue.flavors if flavor.node_selector == selector],
+        )
+        for selector in selectors
+    )
+
+
+def _within(held: Resources, guarantees: Iterable[Resources]) -> bool:
+    named = [item for guarantee in guarantees for item in guarantee.items()]
+    return all(held.get(name, 0) <= amount for name, amount in named)
 
 
 def _began(gang: Gang, view: SessionView) -> int:
-    began = [pod.running_since for pod in gang.members if pod.running_since and pod.holds_node]
-    return min(began) * 1000 if began else view.now
+    """When the gang started (ms); now if its first pods are about to be bound, 0 if nothing is known."""
+    holding = [pod for pod in gang.members if pod.holds_node and not pod.assumed]
+    if not holding:
+        return view.now
+    times = [gang.started_at, *(pod.bound_since or pod.running_since or pod.created for pod in holding)]
+    return min([at for at in times if at], default=0) * 1000
 
 
-def _least_runtime(gang: Gang, view: SessionView) -> int:
-    """The longest minimum run time of the queue and its ancestors against reclaim."""
-    return max((queue.reclaim_min_runtime_ms for queue in view.queues.path(gang.queue)), default=0)
+def _first_success(gang: Gang) -> int:
+    """When the first member succeeded (ms); 0 if unknown."""
+    return min([pod.ran[1] for pod in gang.members if pod.ran is not None], default=0) * 1000

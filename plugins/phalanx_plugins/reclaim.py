@@ -87,6 +87,17 @@ class Reclaim(Plugin):
                 found += _limits_of(queue, right, view, self._held)
         return tuple(found)
 
+    def least_evictions(self, beneficiary: Beneficiary, view: SessionView) -> Resources:
+        """What a gang takes beyond the fair shares of its own queues must come from its victims.
+
+        Otherwise a gang of high priority would use capacity that another queue may take back at once.
+        """
+        return {
+            name: min(amount, beyond)
+            for name, amount in beneficiary.requested.items()
+            if (beyond := _beyond_own_shares(name, beneficiary, view)) > 0
+        }
+
     def _right(self, queue: QueueName, beneficiary: Beneficiary, view: SessionView) -> _Right | None:
         """The right against this queue; None if there is none. Usage does not change in one search."""
         if beneficiary is not self._beneficiary:
@@ -154,6 +165,31 @@ def _exceeds_share(
     queue: Queue, right: _Right, view: SessionView, held: Mapping[QueueName, Resources]
 ) -> bool:
     return any(amount > 0 for amount in _beyond_share(queue, right, view, held).values())
+
+
+def _beyond_own_shares(name: str, beneficiary: Beneficiary, view: SessionView) -> int:
+    """By how much its start brings a queue of its path above a fair share that others lack; at least 0."""
+    shares, beyond = view.fair_shares, 0
+    path = view.queues.path(beneficiary.gang.queue)
+    for queue in path if beneficiary.requested[name] else ():
+        used, share = (
+            view.ledger.usage(queue.name).get(name, 0),
+            shares.of(queue.name).fair_share.get(name, 0),
+        )
+        more = used + beneficiary.requested[name] - share
+        if more > beyond and _lacks_share_beside(queue, name, view):
+            beyond = more
+    return beyond
+
+
+def _lacks_share_beside(queue: Queue, name: str, view: SessionView) -> bool:
+    """Whether a sibling uses less than its fair share of a scarce resource."""
+    shares, usage = view.fair_shares, view.ledger.usage
+    return shares.is_scarce(name, queue.parent) and any(
+        usage(other.name).get(name, 0) < shares.of(other.name).fair_share.get(name, 0)
+        for other in view.queues.siblings(queue.name)
+        if other.name != queue.name
+    )
 
 
 def _limits_of(

@@ -14,6 +14,10 @@ for a kubelet."""
 PARTIAL_GANG_GRACE_MS: Final = 10_000
 """Milliseconds that a gang that has not started may stay partially bound before it is released."""
 
+MAX_MIN_RUNTIME_DEFAULT_MS: Final = 600_000
+"""Milliseconds of `disruption.minRuntime` that count where no queue sets a maximum: enough for a gang to load
+its data, and an owner of reclaimed capacity waits hardly longer than for the grace periods of pods."""
+
 PAST_USAGE_REPORT_PERIOD_MS: Final = 300_000
 """Milliseconds between two writes of the average usage of a queue. A restart loses at most this much, and
 usage is averaged over hours."""

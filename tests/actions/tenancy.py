@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 from phalanx.model.api.pod_groups import Disruption
 from phalanx.model.gangs import Gang
-from phalanx.model.names import GangId, QueueName
+from phalanx.model.names import GangId, PodUid, QueueName
 from phalanx.model.pods import Pod
 from phalanx.model.queues import Backfill, Queue
 from phalanx.model.resources import GPU
@@ -182,6 +182,37 @@ class Tenancy:
             if pod.node is not None
         )
 
+    def pods_below(self, queue: QueueName) -> dict[PodUid, int]:
+        """The requested GPUs of all pods of the queue and of the queues below it."""
+        return {
+            pod.uid: pod.shape.requests[GPU]
+            for gang in self.snapshot.gangs.values()
+            if any(each.name == queue for each in self.path(gang.queue))
+            for pod in gang.members
+        }
+
+    def covered(self, queue: QueueName) -> set[PodUid]:
+        """The running pods that the guarantee of the queue covers, in the order of docs/guarantees.md."""
+        children = [each.name for each in self.snapshot.queues.values() if each.parent == queue]
+        first = {uid for child in children for uid in self.covered(child)}
+        left, covered, missed = self.guarantee[queue], set[PodUid](), set[GangId]()
+        for gang, pods, is_surplus in sorted(self._parts(queue), key=lambda each: _rank(*each, first)):
+            amount = sum(pod.shape.requests[GPU] for pod in pods)
+            if amount > left or (is_surplus and gang.id in missed):
+                missed.add(gang.id)
+            else:
+                left -= amount
+                covered.update(pod.uid for pod in pods)
+        return covered
+
+    def _parts(self, queue: QueueName) -> Iterator[tuple[Gang, Sequence[Pod], bool]]:
+        for gang in self.snapshot.gangs.values():
+            if any(each.name == queue for each in self.path(gang.queue)):
+                held = [pod for pod in gang.members if pod.node is not None]
+                if held:
+                    yield gang, held[: gang.min_member], False
+                yield from ((gang, [pod], True) for pod in held[gang.min_member :])
+
     def is_within_guarantee(self, gang: Gang) -> bool:
         """Whether the guarantee of some queue on its path covers the use and the minimum of the gang."""
         asked = gang.min_member * gang.members[0].shape.requests[GPU]
@@ -279,6 +310,12 @@ class Tenancy:
             for queue in self.path(group.gang.queue):
                 found[queue.name] = found.get(queue.name, 0) + group.gpus
         return found
+
+
+def _rank(gang: Gang, pods: Sequence[Pod], is_surplus: bool, first: set[PodUid]) -> tuple[Any, ...]:
+    began = [pod.running_since for pod in gang.members if pod.node is not None]
+    order = (-gang.priority, min(began), gang.created, gang.namespace, gang.name)
+    return (gang.disruption.is_preemptible, pods[0].uid not in first, is_surplus, *order)
 
 
 def _is_whole(gone: Sequence[Group], groups: Sequence[Group]) -> bool:

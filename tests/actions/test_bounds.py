@@ -7,7 +7,6 @@ import pytest
 from msgspec.structs import replace
 from phalanx.actions import allocate, outcome
 from phalanx.actions.outcome import EXACT_BACKEND
-from phalanx.framework.retry import FRESH_VICTIMS_MS
 from phalanx.model.decisions import Certificate
 from phalanx.model.gangs import SubgroupSpec
 from phalanx.model.reasons import Reason

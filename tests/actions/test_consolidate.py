@@ -224,7 +224,8 @@ def test_the_only_movable_gang_is_moved() -> None:
     ids=str,
 )
 def test_gangs_that_may_not_be_moved_stay(fields: dict[str, Any]) -> None:
-    decided = _one_movable(**fields).decide(ON)
+    scenario = _one_movable(**fields).queue("default", max_min_runtime_ms=3 * 3600_000)
+    decided = scenario.decide(ON)
     assert not decided.evicted()
     assert not decided.result.plans
 

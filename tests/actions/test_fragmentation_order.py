@@ -16,7 +16,7 @@ from phalanx.model.names import NodeName
 from phalanx.model.pods import Pod
 from phalanx.solver.fragmentation import TypicalPods
 
-from tests.builders import Scenario
+from tests.builders import Scenario, term
 from tests.solver.problems import bounded
 
 
@@ -55,6 +55,17 @@ def test_nodes_on_which_the_same_pods_may_run_are_of_one_kind() -> None:
     ]
     assert [pods.milli for pods in found.pods] == [1000, 1000, 500]
     assert found.gpus.tolist() == [8, 8, 8, 2, 4]
+
+
+def test_pod_affinity_does_not_matter_for_typical_pods() -> None:
+    """The first gang of equal requirements must not decide for the others where pods to come may run."""
+    plain, near = (Scenario().nodes("a", gpu=8).nodes("b", gpu=8) for _ in range(2))
+    plain.gang("g", 2, gpu=1).gang("h", 1, gpu=1)
+    near.gang("g", 2, gpu=1, near=[term("group", app="x")]).gang("h", 1, gpu=1)
+    found = typical_of(near)
+    assert [pods.count for pods in found.pods] == [2, 1]
+    assert {pods.kinds for pods in found.pods} == {pods.kinds for pods in typical_of(plain).pods}
+    assert found.takes.all()
 
 
 def test_a_share_in_bytes_is_converted_for_the_smallest_device_that_fits_it() -> None:

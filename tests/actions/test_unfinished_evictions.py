@@ -69,7 +69,8 @@ def test_conditions_with_reasons_of_other_components_are_ignored() -> None:
 def test_the_eviction_of_a_finishing_gang_is_not_completed() -> None:
     scenario = _with_condition(_scenario(), "second", 1)
     first, *others = scenario.members("second")
-    scenario.change("second", members=(replace(first, phase=PodPhase.SUCCEEDED), *others))
+    ended = replace(first, phase=PodPhase.SUCCEEDED, ran=(0, scenario.now // 1000))
+    scenario.change("second", members=(ended, *others))
     assert not any(name.startswith("second") for name in scenario.decide().evicted())
 
 

@@ -99,11 +99,7 @@ GANGS: Final[tuple[Mutant, ...]] = (
         name="members that have succeeded do not count",
         issues=("KAI #1968", "Volcano #3296"),
         module="phalanx.model.gangs",
-        edits={
-            "        return any(pod.phase is PodPhase.SUCCEEDED for pod in self.members)": (
-                "        return all(pod.phase is PodPhase.SUCCEEDED for pod in self.members)"
-            )
-        },
+        edits={"return self.succeeded > 0": "return self.succeeded == len(self.members)"},
         caught_by=Played("plays_binding:refused_while_finishing"),
     ),
     Mutant(

@@ -55,9 +55,15 @@ def preemption_policy_never_evicts_no_pod() -> str | None:
 
 
 def a_finishing_gang_is_not_evicted() -> str | None:
-    """One of its two members has succeeded."""
+    """One of its two members has succeeded a minute ago."""
     labels = {_GROUP: "g"}
-    done = written.pod("done", labels=labels, requests={GPU: 8}, nodeName="n0", status={"phase": "Succeeded"})
+    ended = {"exitCode": 0, "finishedAt": "2027-01-15T07:59:00Z"}
+    status = {
+        "phase": "Succeeded",
+        "startTime": "2027-01-15T07:00:00Z",
+        "containerStatuses": [{"name": "main", "state": {"terminated": ended}}],
+    }
+    done = written.pod("done", labels=labels, requests={GPU: 8}, nodeName="n0", status=status)
     last = _pod("last", on="n0", labels=labels)
     runner = CycleRunner(written.node("n0"), written.pod_group("g", minMember=2), done, last)
     runner.put(_pod("high", priority=_HIGH))

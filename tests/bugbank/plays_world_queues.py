@@ -119,7 +119,8 @@ def a_priority_class_gets_another_value() -> str | None:
     groups = [written.pod_group(name, priorityClassName=name) for name in ("low", "high")]
     classes = {name: written.named("PriorityClass", name, value=value) for name, value in _VALUES.items()}
     pods = [written.pod(name, labels={key: name}, requests={GPU: 8}) for name in ("low", "high")]
-    runner = CycleRunner(*classes.values(), *groups, *pods)
+    trusted = _queue("default", maxPodGroupPriority=1000)
+    runner = CycleRunner(trusted, *classes.values(), *groups, *pods)
     runner.cycle()
     runner.put(written.named("PriorityClass", "low", value=1000), written.node("n"))
     placed = assignments(runner.cycle())

@@ -104,7 +104,7 @@ VIEWS: Final[tuple[Mutant, ...]] = (
         name="a restart forgets that a gang has started",
         issues=("Kueue #5276", "KAI #1217"),
         module="phalanx.model.conversion.pod_groups",
-        edits={"started=written.status.started_at is not None": "started=False"},
+        edits={"started_at=_started_at(written.status.started_at)": "started_at=0"},
         caught_by=Played("plays_views:restart_below_minimum"),
     ),
     Mutant(

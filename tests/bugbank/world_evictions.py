@@ -27,8 +27,8 @@ EVICTIONS: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="a gang that is finishing is evicted for another",
         issues=("KAI #1968",),
-        module="phalanx.actions.preemption.victims",
-        edits={"session.gangs.values() if not gang.is_finishing]": "session.gangs.values()]"},
+        module="phalanx_plugins.disruption",
+        edits={"_first_success(victim) + most if victim.is_finishing else 0": "0"},
         caught_by=_play("a_finishing_gang_is_not_evicted"),
     ),
     Mutant(
@@ -63,7 +63,9 @@ EVICTIONS: Final[tuple[Mutant, ...]] = (
         name="a nomination on a lost node is kept",
         issues=("kubernetes #95752",),
         module="phalanx.actions.preemption.nominations",
-        edits={"gang in session.gangs and self._is_usable(each)": "gang in session.gangs"},
+        edits={
+            "now < each.until and self._is_usable(gang, each)": "now < each.until and gang in session.gangs"
+        },
         caught_by=_play("a_nomination_ends_when_its_node_is_lost"),
     ),
     Mutant(

@@ -140,7 +140,11 @@ QUEUES: Final[tuple[Mutant, ...]] = (
         name="a namespace that becomes selected does not trigger a cycle",
         issues=("Kueue #13734", "Kueue #13656"),
         module="phalanx.cache.cluster_objects",
-        edits={"        log.mark_capacity_grew()\n        if (old or {})": "        if (old or {})"},
+        edits={
+            "        log.mark_capacity_grew()\n        self._namespace_changed(": (
+                "        self._namespace_changed("
+            )
+        },
         caught_by=Played("plays_world_queues:a_namespace_becomes_selected"),
     ),
     Mutant(
@@ -148,9 +152,7 @@ QUEUES: Final[tuple[Mutant, ...]] = (
         issues=("Kueue #14617",),
         module="phalanx_plugins.queues",
         edits={
-            "if queue.namespace_selector is not None and": (
-                "if queue.name == gang.queue and queue.namespace_selector is not None and"
-            )
+            "if not queue.accepts(labels):": "if queue.name == path[0].name and not queue.accepts(labels):"
         },
         caught_by=Played("plays_world_queues:a_parent_queue_selects_no_namespace"),
     ),

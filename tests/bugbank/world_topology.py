@@ -26,7 +26,7 @@ TOPOLOGY: Final[tuple[Mutant, ...]] = (
         name="a domain with the name of its parent is ignored",
         issues=("Kueue #14232",),
         module=_PATHS,
-        edits={"        if not value:\n": "        if not value or value in values:\n"},
+        edits={"        if value is None:\n": "        if value is None or value in values:\n"},
         caught_by=Played("plays_world_topology:a_host_has_the_name_of_its_rack"),
     ),
     Mutant(

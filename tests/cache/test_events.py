@@ -26,6 +26,11 @@ def apply(cache: Cache, item: KubeObject) -> Changes:
     return cache.apply(Applied(item))
 
 
+def queues() -> tuple[KubeObject, ...]:
+    """Queues a and b, which accept all namespaces."""
+    return named("Queue", "a", spec={}), named("Queue", "b", spec={})
+
+
 def gpus(cache: Cache) -> dict[str, int]:
     """The used GPUs per node; usage per node and per queue must agree when all pods are ours."""
     snapshot = take_snapshot(cache)
@@ -494,14 +499,14 @@ def test_objects_that_count_as_new_capacity(item: KubeObject) -> None:
 
 
 def test_a_running_gang_that_changes_its_queue_frees_quota() -> None:
-    cache = new_cache(node("n1"), one_gpu(nodeName="n1", labels={label("queue"): "a"}))
+    cache = new_cache(*queues(), node("n1"), one_gpu(nodeName="n1", labels={label("queue"): "a"}))
     assert list(take_snapshot(cache).queue_usage) == ["a"]
     assert apply(cache, one_gpu(nodeName="n1", labels={label("queue"): "b"})).capacity_grew
     assert list(take_snapshot(cache).queue_usage) == ["b"]
 
 
 def test_the_queue_of_a_namespace_applies_to_its_gangs() -> None:
-    cache = new_cache(node("n1"), one_gpu(nodeName="n1"))
+    cache = new_cache(*queues(), node("n1"), one_gpu(nodeName="n1"))
     changes = apply(cache, named("Namespace", "team", labels={label("queue"): "a"}))
     assert changes.gangs == ("u",)
     assert list(take_snapshot(cache).queue_usage) == ["a"]
@@ -509,9 +514,57 @@ def test_the_queue_of_a_namespace_applies_to_its_gangs() -> None:
     assert list(take_snapshot(cache).queue_usage) == ["default"]
 
 
+def test_queues_that_accept_other_namespaces_move_the_charges_of_running_gangs() -> None:
+    """Only the gangs that move are reported, and all changes may let waiting gangs start."""
+    cache = new_cache(*queues(), node("n1"), named("Namespace", "team", labels={"team": "x"}))
+    for name, queue in (("p", "a"), ("q", "b")):
+        apply(cache, one_gpu(name, uid=name, nodeName="n1", labels={label("queue"): queue}))
+    assert list(take_snapshot(cache).queue_usage) == ["a", "b"]
+    for spec, usage in (
+        ({"namespaceSelector": {"matchLabels": {"team": "y"}}}, ["b", "default"]),
+        ({"namespaceSelector": {"matchLabels": {"team": "x"}}}, ["a", "b"]),
+    ):
+        changes = apply(cache, named("Queue", "a", spec=spec))
+        assert (changes.gangs, changes.capacity_grew) == (("p",), True)
+        assert list(take_snapshot(cache).queue_usage) == usage
+    assert apply(cache, named("Namespace", "team", labels={"team": "z"})).gangs == ("p", "q")
+    assert list(take_snapshot(cache).queue_usage) == ["b", "default"]
+    assert cache.apply(Deleted("Queue", "", "b")).gangs == ("q",)
+    assert list(take_snapshot(cache).queue_usage) == ["default"]
+
+
+def test_bounds_of_a_queue_apply_to_its_gangs_at_once() -> None:
+    cache = new_cache(named("PriorityClass", "high", value=7), named("Queue", "a", spec={}))
+    apply(cache, pod_group(uid="G", priorityClassName="high", queue="a", disruption={"minRuntime": "1h"}))
+    apply(cache, one_gpu("p", labels={label("pod-group"): "g"}))
+    gang = take_snapshot(cache).gangs[GangId("G")]
+    assert (gang.priority, len(gang.ignored)) == (0, 2)
+    spec = {"maxPodGroupPriority": 9, "disruption": {"maxMinRuntime": "2h"}}
+    assert apply(cache, named("Queue", "a", spec=spec)).gangs == ("G",)
+    gang = take_snapshot(cache).gangs[GangId("G")]
+    assert (gang.priority, gang.ignored) == (7, ())
+    assert apply(cache, named("Queue", "a", spec={**spec, "weight": 2})).gangs == ()
+
+
+def test_a_bind_fixes_the_queue_of_a_running_gang() -> None:
+    """The charge stays from the decision on, through the confirmation, whatever the labels say then."""
+    cache = new_cache(*queues(), node("n1"), one_gpu(labels={label("queue"): "a"}))
+    cache.apply(Assumed(U, N1, queue="a"))
+    other = {label("queue"): "b"}
+    assert list(take_snapshot(cache).queue_usage) == ["a"]
+    apply(cache, one_gpu(labels=other))
+    assert list(take_snapshot(cache).queue_usage) == ["a"]
+    charged = {"annotations": {label("charged-queue"): "a"}, "resourceVersion": ""}
+    confirmed = pod("p", uid="u", requests={"nvidia.com/gpu": 1}, meta=charged, labels=other, nodeName="n1")
+    assert not apply(cache, confirmed).capacity_grew
+    assert list(take_snapshot(cache).queue_usage) == ["a"]
+    cache.check_invariants()
+
+
 def test_a_priority_class_may_be_created_after_objects_that_name_it() -> None:
     cache = new_cache(
-        pod_group(uid="G", priorityClassName="high"),
+        named("Queue", "trusted", spec={"maxPodGroupPriority": 1000}),
+        pod_group(uid="G", priorityClassName="high", queue="trusted"),
         one_gpu("a", uid="a", labels={label("pod-group"): "g"}),
         one_gpu("b", uid="b", priority=None, priorityClassName="high"),
     )

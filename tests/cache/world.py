@@ -138,6 +138,8 @@ SHARES = tuple(
         {"memory": "20Gi", "index": "1"},
     )
 )
+CHARGED = tuple({"scheduling.phalanx.dev/charged-queue": queue} for queue in ("q1", "q2", "gone"))
+SELECTORS = tuple({"matchLabels": {"team": team}} for team in ("a", "b"))
 SHARING = {"scheduling.phalanx.dev/gpu-sharing": "true", "nvidia.com/gpu.memory": "40960"}
 GPUS = {"nvidia.com/gpu": "2"}
 DEVICES = (None, Device(0, 500), Device(1, 250))
@@ -166,7 +168,7 @@ pods = st.builds(
     mapping(
         deletionTimestamp=(None, None, "2026-01-01T00:00:00Z"),
         creationTimestamp=(None, "2026-01-01T00:00:00Z"),
-        annotations=(None, None, *SHARES),
+        annotations=(None, None, *SHARES, *CHARGED),
     ),
     mapping(
         schedulerName=(SCHEDULER, SCHEDULER, "other"),
@@ -208,20 +210,31 @@ pod_groups = st.builds(
         priorityClassName=(None, "c1"),
         startBy=(None, None, "2026-01-01T00:00:00Z"),
         roles=(None, None, [{"name": "worker", "count": 3}]),
+        startWhen=(None, None, "Reserved"),
+        disruption=(None, None, {"minRuntime": "20m"}),
     ),
 )
 
+queues = st.builds(
+    lambda name, spec: named("Queue", name, spec=spec),
+    one_of("q1", "q2", "default"),
+    mapping(
+        parent=(None, None, "q1", "q2", "gone"),
+        weight=(None, 2),
+        namespaceSelector=(None, None, *SELECTORS),
+        maxPodGroupPriority=(None, None, 1),
+        disruption=(None, None, {"maxMinRuntime": "5m"}),
+    ),
+)
+
+namespaces = st.builds(
+    lambda name, labels, team: named("Namespace", name, labels={**pod_labels(labels), "team": team}),
+    one_of(*NAMESPACES),
+    mapping(queue=(None, "q1", "q2")),
+    one_of("a", "b"),
+)
+
 others = st.one_of(
-    st.builds(
-        lambda name, spec: named("Queue", name, spec=spec),
-        one_of("q1", "q2", "default"),
-        mapping(parent=(None, "q1", "q2", "gone"), weight=(None, 2)),
-    ),
-    st.builds(
-        lambda name, labels: named("Namespace", name, labels=pod_labels(labels)),
-        one_of(*NAMESPACES),
-        mapping(queue=(None, "q1", "q2")),
-    ),
     st.builds(
         lambda value: named("PriorityClass", "c1", value=value, globalDefault=value == 3), one_of(1, 2, 3)
     ),
@@ -262,7 +275,7 @@ def evenly(strategies: list[st.SearchStrategy[Any]]) -> st.SearchStrategy[Any]:
     return st.integers(0, len(strategies) - 1).flatmap(lambda number: strategies[number])
 
 
-objects = evenly([pods, pods, pods, nodes, pod_groups, others])
+objects = evenly([pods, pods, pods, nodes, pod_groups, evenly([queues, namespaces]), others])
 
 
 bind_backoffs = st.one_of(
@@ -271,6 +284,7 @@ bind_backoffs = st.one_of(
 
 
 RECREATED = {"Node": nodes, "PodGroup": pod_groups}
+REWRITTEN = {"Queue": queues, "Namespace": namespaces}
 
 
 def changed(item: Any) -> st.SearchStrategy[Any]:
@@ -278,6 +292,8 @@ def changed(item: Any) -> st.SearchStrategy[Any]:
     kind = type(item).__name__
     if kind == "Pod":
         return pods.map(lambda other: _named_like(item, other, uid=item.metadata.uid))
+    if kind in REWRITTEN:
+        return REWRITTEN[kind].map(lambda other: _named_like(item, other, uid=item.metadata.uid))
     if kind not in RECREATED:
         return st.just(item)
     return RECREATED[kind].map(lambda other: _named_like(item, other, uid=_uid_of(item, other)))

@@ -81,6 +81,7 @@ async def test_columns_of_a_pod_group(session: aiohttp.ClientSession) -> None:
         "Running": 10,
         "Reason": "InsufficientCapacity",
         "Position": 4,
+        "Charged Queue": "vision",
         "Starts": "2026-12-24T16:00:00Z",
         "Domain": "zone-a/s1",
         "Proven": True,

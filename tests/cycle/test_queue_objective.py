@@ -86,10 +86,14 @@ def test_gangs_of_one_and_of_several_pods_use_their_own_node_order() -> None:
     assert sorted(zones[group] for group in scenario.decide().where("two")) == ["x", "y"]
 
 
-def test_nodes_without_the_requested_level_are_used_emptiest_first() -> None:
+@pytest.mark.parametrize(("used", "expected"), [({GPU: 4}, {"busy": 2}), ({CPU: 32_000}, {"idle": 2})])
+def test_nodes_without_the_requested_level_are_domains_of_which_the_tightest_is_used(
+    used: dict[str, int], expected: dict[str, int]
+) -> None:
+    """If they fit the same number of pods, the objective of the queue decides."""
     scenario = Scenario("zone", "rack").queue("q", objective=Objective.SPREAD)
-    scenario.nodes("busy", gpu=8, used={GPU: 4}).nodes("idle", gpu=8)
-    assert scenario.gang("work", 2, gpu=1, queue="q", preferred="rack").decide().where("work") == {"idle": 2}
+    scenario.nodes("busy", gpu=8, used=used).nodes("idle", gpu=8)
+    assert scenario.gang("work", 2, gpu=1, queue="q", preferred="rack").decide().where("work") == expected
 
 
 def test_spread_lists_few_of_many_nodes() -> None:

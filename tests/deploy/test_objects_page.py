@@ -1,4 +1,4 @@
-"""The page about objects shows the examples of the tests, and explains every label and annotation."""
+"""The pages about objects and tenants show the examples of the tests, and explain labels and annotations."""
 
 import re
 
@@ -8,7 +8,8 @@ from tests.crds.files import FOLDER, VALID
 from tests.deploy.manifests import REPOSITORY
 
 PAGE = (REPOSITORY / "docs" / "objects.md").read_text()
-BLOCKS = re.findall(r"<!-- example: ([-.a-z]+) -->\n```yaml\n(.*?)```", PAGE, re.DOTALL)
+BOTH = PAGE + (REPOSITORY / "docs" / "tenants.md").read_text()
+BLOCKS = re.findall(r"<!-- example: ([-.a-z]+) -->\n```yaml\n(.*?)```", BOTH, re.DOTALL)
 
 
 def test_the_page_shows_the_examples_unchanged() -> None:
@@ -18,7 +19,7 @@ def test_the_page_shows_the_examples_unchanged() -> None:
 
 
 def test_every_yaml_block_is_an_example() -> None:
-    assert PAGE.count("```yaml") == len(BLOCKS)
+    assert BOTH.count("```yaml") == len(BLOCKS)
     assert {name for name, _ in BLOCKS} <= {path.name for path in VALID}
 
 
@@ -31,5 +32,5 @@ def test_the_page_explains_every_label() -> None:
 def test_the_page_explains_every_annotation_and_every_label_of_nodes() -> None:
     prefixes = ("ANNOTATION_", "NODE_")
     named = [getattr(names, name) for name in vars(names) if name.startswith(prefixes)]
-    assert len(named) == 8
+    assert len(named) == 9
     assert all(f"| `{each}` |" in PAGE for each in named)

@@ -13,16 +13,20 @@ from phalanx.model.conversion.cluster_objects import PriorityLevel
 from phalanx.model.conversion.gangs import GangContext, read_gangs
 from phalanx.model.conversion.pod_groups import gang_key, read_pod_group
 from phalanx.model.conversion.pods import read_pod
+from phalanx.model.conversion.queue_rules import QueueRules
 from phalanx.model.conversion.shapes import ShapeCache
 from phalanx.model.gangs import Gang, GangKind, RoleSpec
 from phalanx.model.gpu_shares import GPU_SHARE
-from phalanx.model.names import GangId
+from phalanx.model.names import GangId, QueueName
+from phalanx.model.queues import DEFAULT, Queue
 from phalanx.model.reasons import Reason
 from phalanx.model.resources import CPU, GPU, MEMORY, PODS
 
 from tests.model.written import label, pod, pod_group
 
 CLASSES = {"high": PriorityLevel(100, "Never")}
+TRUSTED = Queue(QueueName("trusted"), max_pod_group_priority=1000)
+QUEUES = {queue.name: queue for queue in (DEFAULT, TRUSTED)}
 
 
 def member(name: str, *, group: str = "g", labels: Mapping[str, str] | None = None, **rest: Any) -> core.Pod:
@@ -47,7 +51,7 @@ def read(
     context = GangContext(
         scheduler_name="phalanx",
         group=read_pod_group(group) if group else None,
-        namespace_labels=namespace or {},
+        rules=QueueRules(QUEUES, {"team": namespace or {}}),
         classes=CLASSES,
         before={before.id: before} if before else {},
     )
@@ -204,10 +208,11 @@ def test_queue(group: str | None, labels: str | None, namespace: str | None, exp
         ),
     ],
 )
-def test_priority_is_that_of_the_group_or_the_lowest_of_its_members(
+def test_priority_is_that_of_the_group_if_the_queue_allows_it_or_the_lowest_of_its_members(
     spec: dict[str, Any], expected: tuple[int, str]
 ) -> None:
-    gang = only(member("a", priority=5), member("b", priority=-3), group=pod_group(**spec))
+    group = pod_group(queue="trusted", **spec)
+    gang = only(member("a", priority=5), member("b", priority=-3), group=group)
     assert (gang.priority, gang.preemption_policy) == expected
     assert not gang.problems
 

@@ -26,6 +26,7 @@ from phalanx.model.nodes import Node
 from phalanx.model.pods import Pod
 from phalanx.model.queues import Queue
 from phalanx.model.reasons import Reason
+from phalanx.model.resources import Resources
 from phalanx.model.rules import Rule
 from phalanx_plugins.queue_priority import QueuePriority
 
@@ -97,6 +98,10 @@ class Broken(Plugin):
     ) -> tuple[QueueEvictionLimit, ...]:
         self._fail("queue_eviction_limits")
         return ()
+
+    def least_evictions(self, beneficiary: Beneficiary, view: SessionView) -> Resources:
+        self._fail("least_evictions")
+        return {}
 
     def pod_eviction_limits(self, view: SessionView) -> tuple[PodEvictionLimit, ...]:
         self._fail("pod_eviction_limits")
@@ -173,7 +178,8 @@ def test_a_hook_that_states_a_preference_fails_open(raising: Any, hook: str) -> 
 
 
 @pytest.mark.parametrize(
-    "hook", ["queue_eviction_limits", "pod_eviction_limits", "protected_until", "protected_pods"]
+    "hook",
+    ["queue_eviction_limits", "least_evictions", "pod_eviction_limits", "protected_until", "protected_pods"],
 )
 def test_nothing_is_evicted_where_a_hook_that_protects_fails(raising: Any, hook: str) -> None:
     assert full_node().decide(CONFIG).evicted() == ["low-0"]
@@ -247,6 +253,7 @@ WRONG: tuple[tuple[str, object], ...] = (
     ("valid_until", "tomorrow"),
     ("retry_key", object()),
     ("queue_eviction_limits", None),
+    ("least_evictions", None),
     ("pod_eviction_limits", None),
     ("protected_until", None),
     ("protected_pods", None),

@@ -59,6 +59,10 @@ class World:
         staying = {p["metadata"]["name"] for p in pods if "deletionTimestamp" not in p["metadata"]}
         return self._created - staying
 
+    def put(self, path: str, manifest: Manifest) -> None:
+        """Replace an object, as another client would."""
+        self._ask("PUT", path, manifest)
+
     def delete(self, path: str) -> None:
         """Delete an object without a grace period, as another client would."""
         request = Request("DELETE", path, {"gracePeriodSeconds": "0"}, b"", "application/json")

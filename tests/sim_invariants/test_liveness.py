@@ -473,7 +473,7 @@ MISSED: dict[str, Callable[[Stage], object]] = {
 def test_a_cache_that_missed_a_change_violates(missed: str) -> None:
     async def history(stage: Stage) -> None:
         two_blocks(stage)
-        stage.create(priority_class("high", 1000), queue("q"), queue("other"))
+        stage.create(priority_class("high", 1000), queue("q", maxPodGroupPriority=1000), queue("other"))
         stage.create(pod_group("g", min_member=2, queue="q", priorityClassName="high"))
         stage.create(pod("a"), pod("b"), pod("e", group="g"), pod("f", group="h"))
         await know_all(stage)

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from phalanx.model.api.pod_groups import Disruption
 from phalanx.model.decisions import CycleResult, Evict, EvictionReason, QueueReport
 from phalanx.model.memory import Memory, Move, Nomination
-from phalanx.model.names import GangId, NodeName
+from phalanx.model.names import GangId, NodeName, QueueName
 from phalanx.model.pods import PodPhase
 from phalanx.model.resources import GPU
 from phalanx_simulator.invariants.preemptions import PreemptionsAreValid
@@ -138,8 +138,25 @@ def test_a_victim_that_is_not_preemptible_violates() -> None:
     assert verdicts(cluster(disruption=Disruption(preemptible=False)), 0, 1) == ["S22", "S22"]
 
 
-def test_a_finishing_victim_violates() -> None:
+@pytest.mark.parametrize(("minutes_ago", "expected"), [(0, ["S22"]), (9, ["S22"]), (11, [])])
+def test_a_finishing_victim_violates_for_ten_minutes(minutes_ago: int, expected: list[str]) -> None:
     scenario = cluster(min=1)
+    scenario.now = 3600_000
     ended, other = scenario.members("low")
-    scenario.change("low", members=(replace(ended, phase=PodPhase.SUCCEEDED), other))
-    assert verdicts(scenario, 1) == ["S22"]
+    ran = (0, 3600 - 60 * minutes_ago)
+    scenario.change("low", members=(replace(ended, phase=PodPhase.SUCCEEDED, ran=ran), other))
+    assert verdicts(scenario, 1) == expected
+
+
+def test_a_victim_without_a_guarantee_may_be_evicted_for_another_queue() -> None:
+    scenario = cluster(queue="q", disruption=Disruption(preemptible=False)).queue("q")
+    assert verdicts(scenario, 0, 1, gpus=8) == []
+
+
+@pytest.mark.parametrize(("guarantee", "expected"), [(8, ["S22", "S22"]), (7, [])])
+def test_a_victim_that_is_not_preemptible_violates_within_its_guarantee(
+    guarantee: int, expected: list[str]
+) -> None:
+    scenario = cluster(queue="q", disruption=Disruption(preemptible=False))
+    scenario.queue("q", guarantee={GPU: guarantee}).change("high", queue=QueueName("q"))
+    assert verdicts(scenario, 0, 1, gpus=8) == expected

@@ -1,6 +1,6 @@
 """An oracle for small problems: every placement is listed, and the rules are implemented independently."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from phalanx.model.rules import (
     Budget,
@@ -13,10 +13,13 @@ from phalanx.model.rules import (
     SubgroupRule,
     SubgroupSegments,
 )
-from phalanx.solver.problem import PlacementProblem
+from phalanx.solver.problem import Anchor, PlacementProblem, SubgroupAnchor
 
 Placement = tuple[tuple[int, ...], ...]
 """Per role, the number of its pods on each node (nodes in the problem's order)."""
+
+Domain = tuple[str, ...]
+"""The kind of a domain and the labels of its path, or the node that is a domain of its own."""
 
 
 def optimum(problem: PlacementProblem) -> tuple[int, ...] | None:
@@ -72,7 +75,8 @@ def _respects_rules(problem: PlacementProblem, placement: Placement) -> bool:
     for rule in problem.rules:
         if isinstance(rule, SameDomain) and used:
             level = problem.levels.index(rule.level)
-            paths = [problem.classes[nodes[node][1]].path for node in used] + list(problem.anchors)
+            paths = [problem.classes[nodes[node][1]].path for node in used]
+            paths += [anchor.path for anchor in problem.anchors]
             if any(len(path) <= level for path in paths) or len({path[: level + 1] for path in paths}) > 1:
                 return False
         if isinstance(rule, SubgroupDomain | SubgroupSegments) and not _respects_subgroup_rule(
@@ -170,13 +174,8 @@ def _objective(problem: PlacementProblem, placement: Placement) -> tuple[int, ..
         problem.levels.index(rule.level) for rule in problem.rules if isinstance(rule, FewestDomains)
     ]
     for level in range(max(preferred, default=-1) + 1):
-        domains = {("anchor", *path[: level + 1]) for path in problem.anchors}
-        for node, (name, index) in enumerate(nodes):
-            if any(counts[node] for counts in placement):
-                path = problem.classes[index].path
-                named = len(path) > level
-                domains.add(("anchor", *path[: level + 1]) if named else ("unlabelled", name))
-        terms.append(len(domains))
+        there = _running(problem.anchors, level)
+        terms.append(len(there | _opened(problem, placement, problem.anchors, level)))
     terms.extend(_of_subgroups(problem, placement))
     if any(any(group.cost) for group in problem.classes):
         terms.append(
@@ -190,47 +189,60 @@ def _objective(problem: PlacementProblem, placement: Placement) -> tuple[int, ..
     return tuple(terms)
 
 
+def _running(anchors: Sequence[Anchor | SubgroupAnchor], level: int) -> set[Domain]:
+    """The domains in which members run."""
+    return {_domain(anchor.path, anchor.node, level) for anchor in anchors}
+
+
+def _domain(path: tuple[str, ...], node: str, level: int) -> Domain:
+    return ("labels", *path[: level + 1]) if len(path) > level else ("node", node)
+
+
+def _opened(
+    problem: PlacementProblem,
+    placement: Placement,
+    anchors: Sequence[Anchor | SubgroupAnchor],
+    level: int,
+) -> set[Domain]:
+    """The domains of placed pods in which no member runs."""
+    used = {
+        _domain(problem.classes[index].path, name, level)
+        for node, (name, index) in enumerate(_nodes(problem))
+        if any(counts[node] for counts in placement)
+    }
+    return used - _running(anchors, level) - {("node", anchor.node) for anchor in anchors}
+
+
 def _opened_capacity(problem: PlacementProblem, placement: Placement) -> list[int]:
-    """The capacity of all nodes in the deepest domains that the gang opens; empty without tightness."""
+    """The capacity of the deepest domains that the gang opens; empty without tightness."""
     named = [
         problem.levels.index(rule.level)
         for rule in problem.rules
         if isinstance(rule, SameDomain | FewestDomains)
     ]
-    if not named or not any(group.capacity for group in problem.classes):
+    if not named or not any(group.domain_capacity for group in problem.classes):
         return []
     level = max(named)
-    nodes = _nodes(problem)
-    used = [nodes[node] for node in range(len(nodes)) if any(counts[node] for counts in placement)]
-    running = [path[: level + 1] for path in problem.anchors]
-    total = sum(
-        problem.classes[index].capacity for _, index in used if len(problem.classes[index].path) <= level
-    )
-    opened = [problem.classes[index].path[: level + 1] for _, index in used]
-    for group in problem.classes:
-        domain = group.path[: level + 1]
-        if len(domain) == level + 1 and domain in opened and domain not in running:
-            total += group.capacity * (len(group.nodes) + group.left_out)
-    return [total]
+    capacities = {
+        _domain(problem.classes[index].path, name, level): problem.classes[index].domain_capacity
+        for name, index in _nodes(problem)
+    }
+    return [sum(capacities[domain] for domain in _opened(problem, placement, problem.anchors, level))]
 
 
 def _of_subgroups(problem: PlacementProblem, placement: Placement) -> list[int]:
     """Per level, the sum of the domains used by each subgroup with a preferred level."""
     spans: dict[int, int] = {}
     for rule in problem.rules:
-        inside = [
+        inside = tuple(
             counts
             for role, counts in zip(problem.roles, placement, strict=True)
             if isinstance(rule, SubgroupFewest) and rule.subgroup in role.subgroups
-        ]
+        )
         if not isinstance(rule, SubgroupFewest) or not inside:
             continue
-        anchors = [one.path for one in problem.subgroup_anchors if one.subgroup == rule.subgroup]
+        anchors = [one for one in problem.subgroup_anchors if one.subgroup == rule.subgroup]
         for level in range(problem.levels.index(rule.level) + 1):
-            domains = {("domain", *path[: level + 1]) for path in anchors}
-            for node, (name, index) in enumerate(_nodes(problem)):
-                if any(counts[node] for counts in inside):
-                    path = problem.classes[index].path
-                    domains.add(("domain", *path[: level + 1]) if len(path) > level else ("node", name))
+            domains = _running(anchors, level) | _opened(problem, inside, anchors, level)
             spans[level] = spans.get(level, 0) + len(domains)
     return [spans[level] for level in sorted(spans)]

@@ -19,7 +19,14 @@ from phalanx.model.rules import (
     SubgroupRule,
     SubgroupSegments,
 )
-from phalanx.solver.problem import NodeClass, PlacementProblem, RoleDemand, SubgroupAnchor
+from phalanx.solver.problem import (
+    NOWHERE,
+    Anchor,
+    NodeClass,
+    PlacementProblem,
+    RoleDemand,
+    SubgroupAnchor,
+)
 
 from tests.examples import Test, holds
 
@@ -82,34 +89,46 @@ def problems(draw: st.DrawFn, *, roles: int = 3, pods: int = 6) -> PlacementProb
         )
         for nodes in members
     )
-    return PlacementProblem(
-        resources=RESOURCES,
-        levels=levels,
-        roles=demands,
-        classes=draw(_with_capacity(classes, demands)),
-        rules=(*draw(_topology(levels)), *_named(budgets)),
-        anchors=draw(_anchors(len(levels))),
+    return draw(
+        _with_capacities(
+            PlacementProblem(
+                resources=RESOURCES,
+                levels=levels,
+                roles=demands,
+                classes=classes,
+                rules=(*draw(_topology(levels)), *_named(budgets)),
+                anchors=draw(_anchors(classes, len(levels))),
+            )
+        )
     )
 
 
 @st.composite
-def _with_capacity(
-    draw: st.DrawFn, classes: Sequence[NodeClass], roles: Sequence[RoleDemand]
-) -> tuple[NodeClass, ...]:
-    """Classes without capacity, with the capacity for pods of the first role, or with any capacity."""
-    kind = draw(st.sampled_from(("none", "pods", "pods", "any")))
-    if kind == "none":
-        return tuple(classes)
-    fits = [[_fits(one, role, index) for index, role in enumerate(roles)] for one in classes]
-    if kind == "pods":
-        return tuple(
-            structs.replace(one, capacity=count) for one, (count, *_) in zip(classes, fits, strict=True)
-        )
-    return tuple(
-        structs.replace(one, capacity=draw(st.integers(0, 3)), left_out=draw(st.sampled_from((0, 0, 1, 2))))
-        if any(counts)
-        else one
-        for one, counts in zip(classes, fits, strict=True)
+def _with_capacities(draw: st.DrawFn, problem: PlacementProblem) -> PlacementProblem:
+    """With no capacity, with that for pods of the first role or sometimes more, or with any capacity."""
+    kind = draw(st.sampled_from(("none", "pods", "pods", "more", "any")))
+    asked = [rule.level for rule in problem.rules if isinstance(rule, SameDomain | FewestDomains)]
+    depth = max((problem.levels.index(level) + 1 for level in asked), default=0)
+    if kind == "none" or not depth:
+        return problem
+    capacities: dict[tuple[str, ...], int] = {}
+    alone: list[int] = []
+    for group in problem.classes:
+        fits = _fits(group, problem.roles[0], 0)
+        capacity = draw(st.integers(0, 3)) if kind == "any" else fits
+        capacity += draw(st.sampled_from((0, 0, 1, 4))) if kind == "more" else 0
+        domain = group.path[:depth]
+        alone.append(capacity)
+        capacities[domain] = capacities.get(domain, 0) + capacity * len(group.nodes)
+    return structs.replace(
+        problem,
+        classes=tuple(
+            structs.replace(
+                group,
+                domain_capacity=capacities[group.path[:depth]] if len(group.path) >= depth else alone[index],
+            )
+            for index, group in enumerate(problem.classes)
+        ),
     )
 
 
@@ -136,10 +155,8 @@ def subgroup_problems(draw: st.DrawFn) -> PlacementProblem:
         if draw(st.booleans())
     ]
     anchors = tuple(
-        SubgroupAnchor(
-            draw(st.sampled_from("abc")), draw(_path(len(problem.levels))), draw(st.integers(1, 2))
-        )
-        for _ in range(draw(st.sampled_from((0, 0, 0, 1, 2))))
+        SubgroupAnchor(draw(st.sampled_from("abc")), anchor.path, draw(st.integers(1, 2)), anchor.node)
+        for anchor in draw(_anchors(problem.classes, len(problem.levels)))
     )
     rules = (*problem.rules, *subgroup_rules, *preferred)
     return structs.replace(problem, roles=roles, rules=rules, subgroup_anchors=anchors)
@@ -170,10 +187,10 @@ def affinity_problems(draw: st.DrawFn) -> PlacementProblem:
     affinity = draw(st.lists(_affinity_rule([one.shape for one in demands]), min_size=1, max_size=2))
     rules = [structs.replace(rule, name=f"affinity {index}") for index, rule in enumerate(affinity)]
     preferred = (FewestDomains("preferred", "rack"),) if draw(st.booleans()) else ()
-    node_classes = draw(_with_capacity(classes, demands))
-    return PlacementProblem(
-        ("cpu",), ("rack",), tuple(demands), node_classes, (*preferred, *rules), keys=("row",)
+    problem = PlacementProblem(
+        ("cpu",), ("rack",), tuple(demands), tuple(classes), (*preferred, *rules), keys=("row",)
     )
+    return draw(_with_capacities(problem))
 
 
 @st.composite
@@ -209,8 +226,8 @@ def tight_problems(draw: st.DrawFn) -> PlacementProblem:
         for index in range(6)
     ]
     preferred = (FewestDomains("preferred", draw(st.sampled_from(("spine", "rack")))),)
-    node_classes = draw(_with_capacity(classes, demands))
-    return PlacementProblem(RESOURCES[1:], ("spine", "rack"), tuple(demands), node_classes, preferred)
+    problem = PlacementProblem(RESOURCES[1:], ("spine", "rack"), tuple(demands), tuple(classes), preferred)
+    return draw(_with_capacities(problem))
 
 
 @st.composite
@@ -254,13 +271,21 @@ def _counting(budgets: Sequence[Budget], nodes: tuple[NodeName, ...]) -> tuple[i
 
 
 def _path(depth: int) -> st.SearchStrategy[tuple[str, ...]]:
-    full = st.tuples(*[st.sampled_from("xy")] * depth)
+    full = st.tuples(*[st.sampled_from(("x", "x", "y", "y", ""))] * depth)
     return st.tuples(full, st.sampled_from((depth, depth, depth, depth, depth - 1, 0))).map(
         lambda pair: pair[0][: pair[1]]
     )
 
 
 @st.composite
-def _anchors(draw: st.DrawFn, depth: int) -> tuple[tuple[str, ...], ...]:
-    count = draw(st.sampled_from((0, 0, 0, 1, 1, 2)))
-    return tuple(draw(_path(depth)) for _ in range(count))
+def _anchors(draw: st.DrawFn, classes: Sequence[NodeClass], depth: int) -> tuple[Anchor, ...]:
+    """Members on nodes of the problem, whose place may be unknown, or on other nodes."""
+    found = []
+    for _ in range(draw(st.sampled_from((0, 0, 0, 1, 1, 2)))):
+        group = draw(st.sampled_from(classes)) if classes and draw(st.booleans()) else None
+        path = draw(_path(depth)) if group is None or not group.path else group.path
+        if group is not None and len(group.path) < depth:
+            found.append(Anchor(path, draw(st.sampled_from(group.nodes))))
+        else:
+            found.append(Anchor(path, NOWHERE if len(path) == depth else NodeName("other")))
+    return tuple(found)

@@ -7,7 +7,7 @@ from phalanx.solver import engine
 from phalanx.solver.checker import check
 from phalanx.solver.engine import place
 from phalanx.solver.objective import Scorer, certify
-from phalanx.solver.problem import Answer, Assignment, Placed, PlacementProblem
+from phalanx.solver.problem import Anchor, Answer, Assignment, Placed, PlacementProblem
 
 from tests.solver.problems import node, role
 
@@ -88,7 +88,7 @@ def test_invalid_certificates_are_reported(claim: dict[str, object]) -> None:
 
 
 def test_running_members_count_for_the_required_level() -> None:
-    joined = structs.replace(PROBLEM, anchors=(("r2",),))
+    joined = structs.replace(PROBLEM, anchors=(Anchor(("r2",)),))
     separate = certify(Scorer(joined), [Assignment(0, "n1", 1)], bound=(3, 2), by="test")
     assert check(joined, separate) == ("same rack: pods in 2 domains of level rack",)
 

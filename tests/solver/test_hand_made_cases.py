@@ -6,7 +6,15 @@ from msgspec.structs import replace
 from phalanx.model.names import NodeName, ShapeKey
 from phalanx.model.rules import Budget, FewestDomains, PodAntiAffinityRule, Rule, SameDomain
 from phalanx.solver.engine import place
-from phalanx.solver.problem import Answer, NodeClass, Placed, PlacementProblem, RoleDemand, Unplaceable
+from phalanx.solver.problem import (
+    Anchor,
+    Answer,
+    NodeClass,
+    Placed,
+    PlacementProblem,
+    RoleDemand,
+    Unplaceable,
+)
 
 from tests.solver.problems import node, role
 
@@ -20,7 +28,7 @@ def problem(
     resources: tuple[str, ...] = GPU,
     levels: tuple[str, ...] = (),
     rules: tuple[Rule, ...] = (),
-    anchors: tuple[tuple[str, ...], ...] = (),
+    anchors: tuple[Anchor, ...] = (),
 ) -> PlacementProblem:
     return PlacementProblem(resources, levels, tuple(roles), tuple(classes), rules, anchors)
 
@@ -123,7 +131,7 @@ def test_late_member_joins_the_running_gang() -> None:
         nodes,
         levels=("rack",),
         rules=(SameDomain("required", "rack"),),
-        anchors=(("r1",),),
+        anchors=(Anchor(("r1",)),),
     )
     assert where(place(late)) == {(0, "n1"): 1}
 
@@ -136,7 +144,7 @@ def test_domains_in_which_the_gang_runs_cost_nothing() -> None:
         nodes,
         levels=("rack",),
         rules=(FewestDomains("preferred", "rack"),),
-        anchors=(("r1",),),
+        anchors=(Anchor(("r1",)),),
     )
     assert where(place(more)) == {(0, "n1"): 1, (0, "n3"): 2}
 
@@ -198,8 +206,8 @@ def test_amounts_beyond_any_machine_do_not_overflow() -> None:
     assert where(place(problem(exact, nodes))) == {(0, "n1"): 1, (0, "n2"): 1, (1, "n2"): 1}
 
 
-def test_left_out_nodes_count_once_when_nodes_are_solved_individually() -> None:
-    """A leader and a worker use hosts of the rack with capacity five, not of the rack with capacity six."""
+def test_the_capacity_of_a_rack_counts_once_when_nodes_are_solved_individually() -> None:
+    """A leader and a worker use hosts of the rack that fits five pods, not of the one that fits six."""
     roles = tuple(replace(role(shape, (1,), 1), shape=shape) for shape in ("leader", "worker"))
     racks = [
         NodeClass(
@@ -208,10 +216,9 @@ def test_left_out_nodes_count_once_when_nodes_are_solved_individually() -> None:
             eligible=(True, True),
             cost=(0, 0),
             nodes=tuple(NodeName(f"{rack}-{index}") for index in range(3)),
-            capacity=capacity,
-            left_out=left_out,
+            domain_capacity=capacity,
         )
-        for rack, capacity, left_out in (("r0", 1, 2), ("r1", 2, 0))
+        for rack, capacity in (("r0", 5), ("r1", 6))
     ]
     apart = PodAntiAffinityRule("apart", "host", (ShapeKey("leader"),), (ShapeKey("worker"),))
     rules = (FewestDomains("preferred", "rack"), apart)

@@ -120,7 +120,7 @@ def test_the_conflict_is_irreducible_and_every_relaxation_is_feasible(problem: P
     for name in found.conflict:
         assert optimum(with_only_rules(core, [one for one in found.conflict if one != name])) is not None
     for change in found.relaxations:
-        assert isinstance(place(apply_relaxation(problem, change)), Placed)
+        assert isinstance(place(apply_relaxation(feasibility_problem(problem), change)), Placed)
 
 
 @bounded(25)

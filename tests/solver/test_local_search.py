@@ -44,7 +44,7 @@ def test_every_step_improves_the_objective(problem: PlacementProblem) -> None:
 def racks(free: dict[str, list[int]], *sizes: tuple[int, int]) -> PlacementProblem:
     """Racks with these free GPUs per node; roles as pairs of GPUs per pod and number of pods."""
     classes = [
-        replace(node(f"{rack}{index}", (gpus,), (rack,), roles=len(sizes)), capacity=gpus)
+        replace(node(f"{rack}{index}", (gpus,), (rack,), roles=len(sizes)), domain_capacity=sum(nodes))
         for rack, nodes in free.items()
         for index, gpus in enumerate(nodes)
     ]

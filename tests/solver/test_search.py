@@ -30,7 +30,14 @@ from phalanx.solver.counting.model import CountingModel
 from phalanx.solver.counting.node_groups import groups_of
 from phalanx.solver.engine import place
 from phalanx.solver.objective import Scorer
-from phalanx.solver.problem import Placed, PlacementProblem, SolveLimits, SubgroupAnchor, Unplaceable
+from phalanx.solver.problem import (
+    Anchor,
+    Placed,
+    PlacementProblem,
+    SolveLimits,
+    SubgroupAnchor,
+    Unplaceable,
+)
 from phalanx.solver.single.bounds import RelaxationBounds
 from phalanx.solver.single.greedy import search
 from phalanx.solver.single.scopes import Scope, equivalence_key, scopes_of
@@ -59,7 +66,7 @@ def problem_with_budget_and_costs(*, anchored: bool = False) -> PlacementProblem
         roles=(role("a", (4, 3), 6, 8), role("b", (5, 2), 5)),
         classes=tuple(nodes),
         rules=(FewestDomains("preferred", "rack"), Budget("limit", {"nvidia.com/gpu": 12}, odd)),
-        anchors=(("s1", "r2"),) if anchored else (),
+        anchors=(Anchor(("s1", "r2")),) if anchored else (),
     )
 
 
@@ -358,5 +365,5 @@ def test_racks_with_different_nodes_or_running_members_are_not_equivalent() -> N
 
     assert len(set(kinds(racks_of([24, 24, 25])))) == 2
     assert len(set(kinds(racks_of([24, 24], free=lambda rack, place: 8 + rack * (place == 0))))) == 2
-    started = structs.replace(racks_of([24, 24]), anchors=(("r001",),))
+    started = structs.replace(racks_of([24, 24]), anchors=(Anchor(("r001",)),))
     assert set(kinds(started)) == {None}

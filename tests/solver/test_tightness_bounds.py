@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from phalanx.model.rules import FewestDomains
 from phalanx.solver.arrays import class_rows, node_table
-from phalanx.solver.problem import PlacementProblem
+from phalanx.solver.problem import Anchor, PlacementProblem
 from phalanx.solver.single import tightness_bounds as module
 from phalanx.solver.single.scopes import Scope
 from phalanx.solver.single.tightness_bounds import Need, TightnessBounds
@@ -27,7 +27,7 @@ Racks = list[tuple[int, int, int]]
 def bounds_of(racks: Racks, running: int) -> tuple[TightnessBounds, Scope]:
     """Racks of one node each; the gang runs in the first `running` racks."""
     nodes = [
-        replace(node(f"n{index}", (1,), (f"r{index}",)), capacity=capacity)
+        replace(node(f"n{index}", (1,), (f"r{index}",)), domain_capacity=capacity)
         for index, (capacity, *_) in enumerate(racks)
     ]
     problem = PlacementProblem(
@@ -36,7 +36,7 @@ def bounds_of(racks: Racks, running: int) -> tuple[TightnessBounds, Scope]:
         (role("work", (1,), 1),),
         tuple(nodes),
         (FewestDomains("preferred", "rack"),),
-        anchors=tuple((f"r{index}",) for index in range(running)),
+        anchors=tuple(Anchor((f"r{index}",)) for index in range(running)),
     )
     rows = class_rows(problem)
     return TightnessBounds(rows), Scope(nodes=node_table(rows).everything, depth=0, domain=0, fits=(1,))

@@ -1,18 +1,19 @@
 """Allocate: place each demand in order, as a whole or, if it need not be whole, in part."""
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from typing import Final
 
 from msgspec.structs import replace
 
 from phalanx.actions import joint_admission
 from phalanx.actions.context import Cycle
-from phalanx.actions.demands.demand import Demand, remaining_demand
+from phalanx.actions.demands.demand import Demand, beneficiary_of, remaining_demand
 from phalanx.actions.demands.demand_queue import rank_of
 from phalanx.actions.demands.subgroup_choice import start_with_other_subgroups
 from phalanx.actions.enqueue import HELD_DESPITE
 from phalanx.actions.limits import CROWDED_SOLVE_WORK
 from phalanx.actions.outcome import Failure
+from phalanx.actions.problems.capacity_holders import total_of
 from phalanx.actions.problems.placement import DemandPlacement, apply_placement
 from phalanx.actions.problems.pod_assignment import assign_pods
 from phalanx.actions.problems.problem_builder import KeyedProblem, ProblemBuilder
@@ -24,6 +25,7 @@ from phalanx.actions.reservations.reservations import BlockingReservations, Rese
 from phalanx.actions.yielding import Yielding
 from phalanx.model.gangs import Gang
 from phalanx.model.names import GangId, NodeName
+from phalanx.model.resources import NONE, sum_of
 from phalanx.solver.engine import place
 from phalanx.solver.problem import Answer, Placed, Unplaceable
 
@@ -257,14 +259,27 @@ class _Attempts:
         return replace(keyed, key=(key, nominated, keyed.key)) if keyed is not None else None
 
     def _nominated_before(self, demand: Demand) -> tuple[GangId, ...]:
-        """Untried gangs with nominated capacity, except those of lower rank in the queue of the demand."""
-        gang = demand.gang
-        rank = rank_of(gang, self._session) if self._untried_nominated else ()
-        return tuple(
+        """Untried gangs with nominated capacity that the demand may not use.
+
+        It may use that of gangs of lower rank in its queue, as if it evicted them.
+        """
+        if not self._untried_nominated:
+            return ()
+        gang, rank = demand.gang, rank_of(demand.gang, self._session)
+        below = {
             other.id
             for other in self._untried_nominated.values()
-            if other.queue != gang.queue or rank_of(other, self._session) <= rank
-        )
+            if other.queue == gang.queue and rank_of(other, self._session) > rank
+        }
+        usable = below if below and self._may_replace(below, demand) else ()
+        return tuple(name for name in self._untried_nominated if name not in usable)
+
+    def _may_replace(self, nominated: Collection[GangId], demand: Demand) -> bool:
+        """Whether the demand takes no more of the resources that it must free by evictions."""
+        beneficiary = beneficiary_of(demand)
+        least = self._session.hooks.least_evictions(beneficiary)
+        freed = sum_of(total_of(self._nominations.open[gang].usage) for gang in nominated) if least else NONE
+        return all(beneficiary.requested.get(name, 0) <= freed.get(name, 0) for name in least)
 
     def _answer(self, keyed: KeyedProblem) -> Placed | None:
         if keyed.key in self._known_infeasible:

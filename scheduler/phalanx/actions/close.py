@@ -20,6 +20,7 @@ from phalanx.model.decisions import CycleResult, CycleStats, QueueReport
 from phalanx.model.gangs import Gang
 from phalanx.model.names import QueueName
 from phalanx.model.queues import PastUsage
+from phalanx.model.reasons import Reason
 from phalanx.model.resources import NONE, Resources
 
 
@@ -104,7 +105,7 @@ def _reports(cycle: Cycle, reported: Mapping[QueueName, PastUsage]) -> dict[str,
     session = cycle.session
     gangs: dict[str, int] = {queue.name: 0 for queue in session.queues}
     pods = dict(gangs)
-    seen = [gang for gang in session.gangs.values() if gang.has_waiting]
+    seen = [gang for gang in session.gangs.values() if gang.has_waiting and _is_accepted(gang, session)]
     counts = [(gang.queue, 1, _waiting_pods(gang, session)) for gang in seen]
     for name, selection in cycle.backlog.selections.items():
         counts.append((name, *selection.unseen_counts))
@@ -130,6 +131,12 @@ def _reports(cycle: Cycle, reported: Mapping[QueueName, PastUsage]) -> dict[str,
         )
         for queue in session.queues
     }
+
+
+def _is_accepted(gang: Gang, session: Session) -> bool:
+    """Whether its queue accepts its namespace: nobody else's gangs count in the status of a queue."""
+    verdict = session.verdicts.get(gang.id)
+    return verdict is None or verdict.reason is not Reason.NAMESPACE_NOT_ALLOWED
 
 
 def _waiting_pods(gang: Gang, session: Session) -> int:

@@ -219,6 +219,7 @@ class _Consolidation:
             usage=plan.usage,
             victims=tuple(pod.uid for moved in plan.moved for pod in moved.unit.pods),
             decided=self._now,
+            queue=demand.gang.queue,
             until=self._now + self._session.config.retry.nomination_ms,
             attempts=self._nominations.attempts(gang) + 1,
         )

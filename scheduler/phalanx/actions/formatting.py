@@ -72,14 +72,6 @@ def moment(milliseconds: int) -> str:
     return datetime.fromtimestamp(milliseconds // 1000, tz=UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def duration(seconds: int) -> str:
-    """A duration in the format of Phalanx objects, such as 1h30m."""
-    hours, rest = divmod(seconds, 3600)
-    minutes, rest = divmod(rest, 60)
-    parts = ((hours, "h"), (minutes, "m"), (rest, "s"))
-    return "".join(f"{number}{unit}" for number, unit in parts if number) or "0s"
-
-
 def listed(items: Iterable[str]) -> str:
     """The items, separated by commas."""
     return ", ".join(items)

@@ -9,6 +9,8 @@ out for gangs of the same queue and rank with a larger value.
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import partial
+from itertools import takewhile
 
 from phalanx.actions.context import Cycle
 from phalanx.actions.demands.demand import Demand, Stage, has_affinity_terms
@@ -16,6 +18,7 @@ from phalanx.actions.demands.demand_queue import rank_of
 from phalanx.actions.demands.subgroup_choice import start_with_other_subgroups
 from phalanx.actions.limits import CYCLE_JOINT_GANGS_MAX, CYCLE_JOINT_LIMIT, CYCLE_VALUE_QUEUES_MAX
 from phalanx.actions.outcome import Failure
+from phalanx.actions.problems.certificates import certified_again
 from phalanx.actions.problems.joint_problem import (
     WarmStartedProblem,
     has_shares,
@@ -98,8 +101,28 @@ class _JointAdmission:
             rearranged, outcome.failures = placements, before
             outcome.with_other_subgroups = with_other_subgroups
         _roll_back(fixed)
-        outcome.steps[begin:] = [(placement, apply_placement(session, placement)) for placement in rearranged]
+        outcome.steps[begin:] = self._applied(placements, rearranged)
         return _gangs(rearranged) != _gangs(placements)
+
+    def _applied(
+        self, before: Sequence[DemandPlacement], after: Sequence[DemandPlacement]
+    ) -> list[tuple[DemandPlacement, Statement]]:
+        """Apply the placements in order. Certify a kept one again if placements that it depends on changed.
+
+        Those are the earlier ones, and for a placement of a joint solution all of them.
+        """
+        known = set(map(id, before))
+        pairs = zip(before, after, strict=False)
+        unchanged = len([*takewhile(lambda pair: pair[0] is pair[1], pairs)])
+        problems = ProblemBuilder(self._session)
+        steps = []
+        for index, placement in enumerate(after):
+            depends_on_all = placement.is_joint and unchanged < len(before)
+            if id(placement) in known and (index >= unchanged or depends_on_all):
+                again = partial(certified_again, problems, placement)
+                placement = self._outcome.isolate_errors(again, about=BY) or placement
+            steps.append((placement, apply_placement(self._session, placement)))
+        return steps
 
     def _waiting(self, by_value: QueueName | None) -> list[Demand]:
         failures = [failure for failure in self._outcome.failures.values() if failure.is_new]
@@ -242,7 +265,9 @@ class _JointAdmission:
         found = []
         for one in answer.admitted or ():
             assignments = assign_pods(session, demands[one.gang], one.placed.assignments)
-            found.append(DemandPlacement(demands[one.gang], assignments, one.placed.certificate))
+            found.append(
+                DemandPlacement(demands[one.gang], assignments, one.placed.certificate, is_joint=True)
+            )
         placements = with_devices(session, found)
         if placements is None:
             outcome.errors.append(f"{BY}: no devices for what was admitted")

@@ -166,6 +166,7 @@ class _Preemption:
                 decided=now,
                 causes=decision.causes,
                 passed=decision.passed,
+                queue=decision.demand.gang.queue,
                 until=now + self._retry.nomination_ms,
                 attempts=self._known.attempts(gang_id) + 1,
             )
@@ -333,8 +334,9 @@ class _Preemption:
         evictable = self._pool.victims_for(beneficiary)
         taken = self._victims_of_others()
         victims = [each for each in evictable.victims if not any(pod.uid in taken for pod in each.pods)]
-        queue_limits = self._session.hooks.queue_eviction_limits(beneficiary)
-        candidates = VictimCandidates(victims, queue_limits, limits)
+        hooks = self._session.hooks
+        queue_limits, least = hooks.queue_eviction_limits(beneficiary), hooks.least_evictions(beneficiary)
+        candidates = VictimCandidates(victims, queue_limits, limits, least)
         given_up = self._yielding.give_up_to(demand)
         result = (victims and self._search(demand, candidates, search, bound)) or SearchResult()
         given_up.undo()

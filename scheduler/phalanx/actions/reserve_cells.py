@@ -72,7 +72,7 @@ def _uses(session: Session) -> Iterator[tuple[QueueName, NodeName]]:
     for gang_id, nomination in session.snapshot.memory.nominations.items():
         gang = session.gangs.get(gang_id)
         if gang is not None and session.snapshot.now < nomination.until:
-            yield from ((gang.queue, node) for node in nomination.usage)
+            yield from ((nomination.queue or gang.queue, node) for node in nomination.usage)
     for move in session.snapshot.memory.moves.values():
         yield from ((move.queue, node) for node in move.usage)
 

@@ -19,7 +19,7 @@ from phalanx.cache.usage import ForeignUsage
 from phalanx.model.gangs import Gang
 from phalanx.model.gpu_shares import pod_usage
 from phalanx.model.memory import Memory
-from phalanx.model.names import GangId, NodeName, PodUid
+from phalanx.model.names import GangId, NodeName, PodUid, QueueName
 from phalanx.model.nodes import NodeState
 from phalanx.model.numa import is_numa_resource
 from phalanx.model.pods import Pod
@@ -87,6 +87,8 @@ class Cache:
         log = ChangeLog()
         for event in events:
             self._take(event, log)
+        if log.queues_changed:
+            self._gangs.queues_changed(self._cluster_objects.queue_rules(), log)
         if log.capacity_grew:
             self._version += 1
         if log.cluster_changed:
@@ -198,6 +200,26 @@ class Cache:
         self._refresh()
         return self._gangs.get(gang)
 
+    def queue_of(self, namespace: str, name: str) -> QueueName | None:
+        """The queue of the PodGroup or pod of this name; None for an unknown one."""
+        self._refresh()
+        return self._gangs.queue_of_group(namespace, name) or self._gangs.queue_of_pod(
+            self._pods.named(namespace, name)
+        )
+
+    def uses_node(self, queue: QueueName, node: NodeName) -> bool:
+        """Whether pods that are charged to the queue hold the node."""
+        self._refresh()
+        return self._gangs.uses_node(queue, node)
+
+    def has_node(self, name: NodeName) -> bool:
+        """Whether the node exists."""
+        return name in self._nodes.nodes()
+
+    def has_namespace(self, name: str) -> bool:
+        """Whether the namespace exists."""
+        return name in self._cluster_objects.namespaces.by_name()
+
     def gang_ids(self) -> tuple[GangId, ...]:
         """All gangs, by age, namespace and name."""
         self._refresh()
@@ -232,8 +254,7 @@ class Cache:
 
     def _refresh(self) -> None:
         self._gangs.refresh(
-            namespaces=self._cluster_objects.namespaces.by_name(),
-            classes=self._cluster_objects.classes.by_name(),
+            rules=self._cluster_objects.queue_rules(), classes=self._cluster_objects.classes.by_name()
         )
 
 

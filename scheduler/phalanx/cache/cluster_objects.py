@@ -22,8 +22,9 @@ from phalanx.model.conversion.cluster_objects import (
     read_volume,
     resolve_claim,
 )
+from phalanx.model.conversion.queue_rules import QueueRules
 from phalanx.model.conversion.queues import queue_tree, read_queue
-from phalanx.model.names import LABEL_QUEUE, QueueName
+from phalanx.model.names import QueueName
 from phalanx.model.nodes import Node
 from phalanx.model.queues import Queue
 from phalanx.model.snapshot import DisruptionBudget, Topology, VolumeClaim
@@ -49,6 +50,7 @@ class ClusterObjects:
         )
         self._budgets: tuple[DisruptionBudget, ...] | None = None
         self._tree: tuple[Mapping[str, Queue], Mapping[QueueName, Queue]] | None = None
+        self._rules: tuple[object, object, QueueRules] | None = None
         self._implied: tuple[object, object, Mapping[str, Topology]] | None = None
 
     def queue_tree(self) -> Mapping[QueueName, Queue]:
@@ -57,6 +59,13 @@ class ClusterObjects:
         if self._tree is None or self._tree[0] is not queues:
             self._tree = (queues, queue_tree(queues.values()))
         return self._tree[1]
+
+    def queue_rules(self) -> QueueRules:
+        """What the queues allow. It is the same object until a queue or a namespace changes."""
+        tree, namespaces = self.queue_tree(), self.namespaces.by_name()
+        if self._rules is None or self._rules[0] is not tree or self._rules[1] is not namespaces:
+            self._rules = (tree, namespaces, QueueRules(tree, namespaces))
+        return self._rules[2]
 
     def all_topologies(self, nodes: Mapping[str, Node]) -> Mapping[str, Topology]:
         """All topologies, including the default. It is the same mapping until a topology or `nodes`
@@ -82,11 +91,10 @@ class ClusterObjects:
         if new is None or new.allowed > old.allowed or replace(new, allowed=old.allowed) != old:
             log.mark_capacity_grew()
 
-    def _on_namespace(self, key: Key, old: Labels | None, new: Labels | None, log: ChangeLog) -> None:
-        """A queue may now admit the namespace, and the namespace may name another queue for its gangs."""
+    def _on_namespace(self, key: Key, _old: Labels | None, _new: Labels | None, log: ChangeLog) -> None:
+        """Other queues may now accept the namespace, and it may name another queue for its gangs."""
         log.mark_cluster_changed()
-        if (old or {}).get(LABEL_QUEUE) != (new or {}).get(LABEL_QUEUE):
-            self._namespace_changed(key[1], log)
+        self._namespace_changed(key[1], log)
 
     def _on_class(
         self, key: Key, _old: PriorityLevel | None, _new: PriorityLevel | None, log: ChangeLog
@@ -103,6 +111,7 @@ def _labels(written: core.Namespace) -> Labels:
 def _on_queue(key: Key, old: Queue | None, new: Queue | None, log: ChangeLog) -> None:
     """A change of the past usage alone comes from our own status write and admits no gang."""
     if old is None or new is None or replace(old, past=new.past) != new:
+        log.queues_changed = True
         _may_fit_more(key, old, new, log)
 
 

@@ -15,12 +15,13 @@ class Assumed(Struct, frozen=True):
     """The scheduler decided to bind this pod to this node. The decision counts until the API shows the node,
     or until Forgotten.
 
-    `device`: the device of its GPU share on the node.
+    `device`: the device of its GPU share on the node. `queue`: the queue that is charged; empty if unknown.
     """
 
     pod: PodUid
     node: NodeName
     device: Device | None = None
+    queue: str = ""
 
 
 class Forgotten(Struct, frozen=True):
@@ -63,6 +64,8 @@ class ChangeLog:
         self._gangs: dict[GangId, None] = {}
         self.capacity_grew = False
         self.cluster_changed = False
+        self.queues_changed = False
+        """Whether a queue was added, changed or removed, apart from its past usage."""
         self._may_unblock = False
         self._has_new_verdicts = False
 

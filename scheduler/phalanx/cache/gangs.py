@@ -11,8 +11,10 @@ from phalanx.cache.table import Key, Table
 from phalanx.cache.usage import QueueUsage
 from phalanx.model.api.pod_groups import PodGroup as WirePodGroup
 from phalanx.model.conversion.cluster_objects import PriorityLevel
+from phalanx.model.conversion.gang_queues import gang_queue
 from phalanx.model.conversion.gangs import GangContext, read_gangs
 from phalanx.model.conversion.pod_groups import GangKey, PodGroup, gang_id, gang_key, read_pod_group
+from phalanx.model.conversion.queue_rules import QueueRules
 from phalanx.model.gangs import Gang, GangKind
 from phalanx.model.names import GangId, NodeName, PodUid, QueueName
 from phalanx.model.pods import Pod
@@ -40,6 +42,8 @@ class GangTable:
         self._order: list[GangId] = []
         self._moved: set[GangId] = set()
         self._usage = QueueUsage(scheduler_name=scheduler_name)
+        self._rules = QueueRules({}, {})
+        """The rules by which the gangs were built."""
 
     # --- events -------------------------------------------------------------------------------------------
 
@@ -64,10 +68,23 @@ class GangTable:
             self._touch(new_key, log)
 
     def namespace_changed(self, namespace: str, log: ChangeLog) -> None:
-        """The labels of the namespace may name the queue of its gangs."""
+        """The labels of the namespace may name the queue of its gangs, and queues may select by them."""
         for key in self._pods:
             if key.namespace == namespace:
                 self._touch(key, log)
+
+    def queues_changed(self, rules: QueueRules, log: ChangeLog) -> None:
+        """Queues may accept other namespaces now, or allow their gangs more or less."""
+        for key, gangs in self._gangs.items():
+            if key not in self._stale and any(self._is_changed_by(rules, gang, key) for gang in gangs):
+                self._touch(key, log)
+
+    def _is_changed_by(self, rules: QueueRules, gang: Gang, key: GangKey) -> bool:
+        group = self._group(key) if gang.kind is GangKind.POD_GROUP else None
+        found = gang_queue(gang.members, group, rules, scheduler_name=self._scheduler_name)
+        if (found.charged, found.refused) != (gang.queue, gang.refused_queue):
+            return True
+        return group is not None and rules.bounds(gang.queue) != self._rules.bounds(gang.queue)
 
     def class_changed(self, name: str, log: ChangeLog) -> None:
         """The priority of gangs changed whose PodGroup names this PriorityClass."""
@@ -135,13 +152,12 @@ class GangTable:
 
     # --- questions ----------------------------------------------------------------------------------------
 
-    def refresh(
-        self, *, namespaces: Mapping[str, Mapping[str, str]], classes: Mapping[str, PriorityLevel]
-    ) -> None:
+    def refresh(self, *, rules: QueueRules, classes: Mapping[str, PriorityLevel]) -> None:
         """Rebuild the gangs whose objects changed."""
+        self._rules = rules
         for key in self._stale:
             old = self._gangs.pop(key, ())
-            new = self._read(key, old, namespaces, classes) if key in self._pods else ()
+            new = self._read(key, old, classes) if key in self._pods else ()
             self._exchange(old, new)
             self._usage.replace(key, new)
             if new:
@@ -160,16 +176,12 @@ class GangTable:
         self._moved.update({gang.id for gang in old} ^ {gang.id for gang in new})
 
     def _read(
-        self,
-        key: GangKey,
-        before: tuple[Gang, ...],
-        namespaces: Mapping[str, Mapping[str, str]],
-        classes: Mapping[str, PriorityLevel],
+        self, key: GangKey, before: tuple[Gang, ...], classes: Mapping[str, PriorityLevel]
     ) -> tuple[Gang, ...]:
         context = GangContext(
             scheduler_name=self._scheduler_name,
             group=self._group(key),
-            namespace_labels=namespaces.get(key.namespace, {}),
+            rules=self._rules,
             classes=classes,
             before={gang.id: gang for gang in before},
         )
@@ -219,6 +231,20 @@ class GangTable:
         """Usage per queue and node."""
         return self._usage.view()
 
+    def queue_of_group(self, namespace: str, name: str) -> QueueName | None:
+        """The queue of the gang of a PodGroup; None without such a gang."""
+        gangs = self._gangs.get(GangKey(GangKind.POD_GROUP, namespace, name), ())
+        return next((gang.queue for gang in gangs if gang.kind is GangKind.POD_GROUP), None)
+
+    def queue_of_pod(self, pod: Pod | None) -> QueueName | None:
+        """The queue of the gang of a pod; None for a pod without a gang."""
+        gangs = self._gangs.get(gang_key(pod), ()) if pod is not None else ()
+        return next((gang.queue for gang in gangs if pod in gang.members), None)
+
+    def uses_node(self, queue: QueueName, node: NodeName) -> bool:
+        """Whether pods that are charged to the queue hold the node."""
+        return self._usage.uses(queue, node)
+
     def check(self, pods: Iterable[Pod]) -> None:
         """Assert that every pod of ours is in exactly one gang, and that the usage of queues is correct."""
         ours = sorted([pod.uid for pod in pods if pod.scheduler_name == self._scheduler_name])
@@ -245,10 +271,11 @@ def _eviction_relevant(group: PodGroup | None) -> object:
 
 def _moved_what_it_holds(old: Pod, new: Pod, changes_gang: bool) -> bool:
     """Whether a pod on a node changed its gang or queue, which frees quota of the queue that it left."""
-    return old.holds_node and (changes_gang or old.queue != new.queue)
+    named, before = (new.queue, new.charged_queue), (old.queue, old.charged_queue)
+    return old.holds_node and (changes_gang or named != before)
 
 
 def _without_status(group: PodGroup) -> PodGroup:
     """A PodGroup without the fields that the scheduler writes, and without the time of its last
     checkpoint."""
-    return structs.replace(group, resource_version="", started=False, checkpointed=0, ignored="")
+    return structs.replace(group, resource_version="", started_at=0, checkpointed=0, ignored="")

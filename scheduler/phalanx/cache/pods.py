@@ -126,7 +126,13 @@ class PodTable:
                 del self._assumed[pod.uid]
             else:
                 there = self._assumed[pod.uid]
-                pod = structs.replace(pod, node=there.node, device=there.device, assumed=True)
+                pod = structs.replace(
+                    pod,
+                    node=there.node,
+                    device=there.device,
+                    charged_queue=there.queue or None,
+                    assumed=True,
+                )
         if self._holds and pod.uid in self._holds:
             if pod.node is None or pod.assumed:
                 pod = structs.replace(pod, bind_backoff=self._holds[pod.uid])
@@ -153,6 +159,11 @@ class PodTable:
         """A pod, with its assumed node if it has one."""
         return self._pods.get(uid)
 
+    def named(self, namespace: str, name: str) -> Pod | None:
+        """The pod of this name."""
+        uid = self._uids.get((namespace, name))
+        return self._pods.get(uid) if uid is not None else None
+
     def values(self) -> tuple[Pod, ...]:
         """All pods."""
         return tuple(self._pods.values())
@@ -168,7 +179,7 @@ class PodTable:
             pod.uid: pod.bind_backoff for pod in self._pods.values() if pod.bind_backoff is not None
         }
         assert self._assumed == {
-            pod.uid: Assumed(pod.uid, pod.node, pod.device)
+            pod.uid: Assumed(pod.uid, pod.node, pod.device, pod.charged_queue or "")
             for pod in self._pods.values()
             if pod.assumed and pod.node is not None
         }
@@ -176,4 +187,6 @@ class PodTable:
 
 def _unassumed(pod: Pod) -> Pod:
     """The pod as it is in the API."""
-    return structs.replace(pod, node=None, device=None, assumed=False) if pod.assumed else pod
+    if not pod.assumed:
+        return pod
+    return structs.replace(pod, node=None, device=None, charged_queue=None, assumed=False)

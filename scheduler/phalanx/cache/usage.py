@@ -106,6 +106,10 @@ class QueueUsage:
                 self._views[queue] = ledger.view()
         return {queue: self._views[queue] for queue in sorted(self._ledgers)}
 
+    def uses(self, queue: QueueName, node: NodeName) -> bool:
+        """Whether the queue holds anything on the node."""
+        return bool(self._ledgers[queue][node]) if queue in self._ledgers else False
+
     def _count(self, gangs: Iterable[Gang]) -> Held:
         held: Held = {}
         for gang in gangs:

@@ -54,12 +54,15 @@ def _nodes(placement: Placement) -> str:
 
 
 def _quality(certificate: Certificate) -> str:
-    """Format the value of each term, with its proven bound where they differ."""
+    """Format the value of each term, with the bound of the first one that is not proven.
+
+    The bound is lexicographic: later terms have none of their own.
+    """
+    rows = list(zip(certificate.terms, certificate.objective, certificate.bound, strict=True))
+    open_term = next((term for term, value, bound in rows if value != bound), None)
     reached = ", ".join(
-        f"{_term(term)} {value}" if value == bound else f"{_term(term)} {value} (at least {bound})"
-        for term, value, bound in zip(
-            certificate.terms, certificate.objective, certificate.bound, strict=True
-        )
+        f"{_term(term)} {value} (at least {bound})" if term == open_term else f"{_term(term)} {value}"
+        for term, value, bound in rows
     )
     proven = "proven optimal" if certificate.proven else "not proven"
     return f"{proven}: {reached}" if reached else proven

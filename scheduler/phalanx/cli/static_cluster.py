@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable
+from datetime import UTC, datetime
 
 from msgspec.structs import replace
 
@@ -11,9 +12,8 @@ from phalanx.framework.config import SchedulerConfig
 from phalanx.limits import DECIDE_CYCLES_MAX
 from phalanx.model.api.core import Pod
 from phalanx.model.api.kinds import KubeObject
-from phalanx.model.decisions import Bind, CycleResult, Evict
+from phalanx.model.decisions import Bind, CycleResult, Evict, Placement, bind_annotations
 from phalanx.model.events import Applied, Deleted
-from phalanx.model.gpu_shares import device_annotations
 from phalanx.model.memory import Memory
 from phalanx.model.names import NodeName, PodUid
 from phalanx.model.pods import PodPhase
@@ -43,7 +43,7 @@ class StaticCluster:
         """Let bound pods run and remove evicted ones, which no controller creates again."""
         for placement in result.placements:
             for bind in placement.binds:
-                self._run(bind)
+                self._run(placement, bind)
         for evict in result.evictions:
             self._delete(evict)
         self.memory = result.memory
@@ -58,13 +58,14 @@ class StaticCluster:
             and pod.status.phase == PodPhase.PENDING
         )
 
-    def _run(self, bind: Bind) -> None:
+    def _run(self, placement: Placement, bind: Bind) -> None:
         pod = self._pods[bind.pod]
         spec = replace(pod.spec, node_name=bind.node)
         metadata = replace(
-            pod.metadata, annotations={**pod.metadata.annotations, **device_annotations(bind.device)}
+            pod.metadata, annotations={**pod.metadata.annotations, **bind_annotations(placement, bind)}
         )
-        status = replace(pod.status, phase=str(PodPhase.RUNNING))
+        started = datetime.fromtimestamp(self._now // 1000, UTC)
+        status = replace(pod.status, phase=str(PodPhase.RUNNING), start_time=started)
         running = replace(pod, metadata=metadata, spec=spec, status=status)
         self._pods[bind.pod] = running
         self._cache.apply(Applied(running))

@@ -115,6 +115,13 @@ class ConsolidationConfig(Struct, frozen=True, forbid_unknown_fields=True, renam
         return self.interval_seconds * 1000
 
 
+class PrivacyConfig(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """What the objects of a tenant show of other tenants."""
+
+    show_other_tenants: bool = False
+    """Whether verdicts, conditions and events name the gangs, pods and nodes of other tenants."""
+
+
 class SchedulerConfig(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
     """All settings."""
 
@@ -129,6 +136,7 @@ class SchedulerConfig(Struct, frozen=True, forbid_unknown_fields=True, rename="c
     fairness: FairnessConfig = FairnessConfig()
     backfill: BackfillConfig = BackfillConfig()
     consolidation: ConsolidationConfig = ConsolidationConfig()
+    privacy: PrivacyConfig = PrivacyConfig()
     retry: RetryConfig = RetryConfig()
     seed: int = 0
     """Part of every snapshot: equal seeds give equal decisions."""

@@ -17,13 +17,14 @@ from phalanx.framework.plugin import NEVER, GangOrder, Key, NodeFilter, Plugin, 
 from phalanx.framework.plugin_errors import LAST, PluginErrors
 from phalanx.framework.pod_view import DeclaredReads, PodView, declared_reads
 from phalanx.framework.view import SessionView
+from phalanx.limits import AMOUNT_MAX
 from phalanx.model.gangs import Gang
 from phalanx.model.names import GangId, PodUid
 from phalanx.model.nodes import Node
 from phalanx.model.pods import Pod
 from phalanx.model.queues import Queue
 from phalanx.model.reasons import Objection, Reason
-from phalanx.model.resources import PODS
+from phalanx.model.resources import PODS, Resources
 from phalanx.model.rules import Budget, Rule
 
 T = TypeVar("T")
@@ -45,6 +46,7 @@ _TYPES: Final[Mapping[str, Any]] = {
     "may_evict": bool,
     "explain_eviction": str,
     "protected_pods": frozenset,
+    "least_evictions": dict,
     "protected_until": int,
     "eviction_cost": int,
 }
@@ -52,6 +54,8 @@ _TYPES: Final[Mapping[str, Any]] = {
 
 _NOTHING: Final = {PODS: -1}
 """What a budget leaves when the rules of a gang are not known: no pod may be placed."""
+_EVERYTHING: Final[Resources] = {PODS: AMOUNT_MAX}
+"""More than any victims free."""
 
 
 class Hooks:
@@ -272,6 +276,14 @@ class Hooks:
             except Exception as error:
                 self.errors.record(plugin, "queue_eviction_limits", error)
                 found += [QueueEvictionLimit(queue.name, amounts={PODS: 0}) for queue in view.queues]
+        return found
+
+    def least_evictions(self, beneficiary: Beneficiary) -> Resources:
+        """The largest of the amounts that the plugins demand; without end if one of them fails."""
+        found: dict[str, int] = {}
+        for plugin, view in self._with("least_evictions"):
+            for name, amount in self._ask(plugin, "least_evictions", _EVERYTHING, beneficiary, view).items():
+                found[name] = max(found.get(name, 0), amount)
         return found
 
     def pod_eviction_limits(self) -> list[PodEvictionLimit]:

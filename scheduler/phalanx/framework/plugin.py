@@ -31,6 +31,7 @@ from phalanx.model.nodes import Node
 from phalanx.model.pods import Pod
 from phalanx.model.queues import Queue
 from phalanx.model.reasons import Objection
+from phalanx.model.resources import NONE, Resources
 from phalanx.model.rules import Rule
 
 __all__ = [
@@ -176,6 +177,10 @@ class Plugin(Declarations):
     ) -> tuple[QueueEvictionLimit, ...]:
         """Limits on what may be evicted from queues for the beneficiary, over all victims together."""
         return ()
+
+    def least_evictions(self, beneficiary: Beneficiary, view: SessionView) -> Resources:
+        """The least amounts that the victims together must free, if anything is evicted."""
+        return NONE
 
     def pod_eviction_limits(self, view: SessionView) -> tuple[PodEvictionLimit, ...]:
         """Limits on the number of evicted pods in total; asked once per cycle that searches victims."""

@@ -154,6 +154,7 @@ class Statement:
                 domain=domain,
                 domain_labels=within,
                 node_labels=node_labels,
+                queue=gang.queue,
             )
         )
 
@@ -217,6 +218,7 @@ class Statement:
                     reason=reason,
                     message=message,
                     beneficiary=beneficiary,
+                    succeeded=gang.succeeded,
                 )
             )
 

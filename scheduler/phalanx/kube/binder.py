@@ -49,8 +49,7 @@ from phalanx.limits import (
 )
 from phalanx.model.api.core import Pod
 from phalanx.model.api.kinds import KINDS
-from phalanx.model.decisions import Bind, Placement
-from phalanx.model.gpu_shares import device_annotations
+from phalanx.model.decisions import Bind, Placement, bind_annotations
 from phalanx.model.names import PodUid
 from phalanx.ports import OutcomeUnknown, RequestNotSent
 
@@ -287,9 +286,8 @@ class Binder:
             "bind sent", pod=pod.name, node=bind.node, pods_version=self._callbacks.pods_version()
         )
         try:
-            await self._client.bind(
-                bind, annotations=device_annotations(bind.device), timeout=self._context.timeout()
-            )
+            annotations = bind_annotations(pod.gang.placement, bind)
+            await self._client.bind(bind, annotations=annotations, timeout=self._context.timeout())
         except (Conflict, NotFound) as error:
             pod.refusal = error
             await self._read(pod)

@@ -54,14 +54,20 @@ class Evictor:
     """Accepts evictions with `submit`, works while `run` runs. A pod is never evicted twice at once."""
 
     def __init__(
-        self, context: WriteContext, *, objection: Callable[[Evict], str | None] = lambda _eviction: None
+        self,
+        context: WriteContext,
+        *,
+        objection: Callable[[Evict], str | None] = lambda _eviction: None,
+        message: Callable[[Evict], str] = lambda eviction: eviction.message,
     ) -> None:
-        """`objection` says before each attempt why an eviction is no longer valid, or None."""
+        """`objection` says before each attempt why an eviction is no longer valid, or None; `message` is the
+        message for the condition."""
         self.idle = asyncio.Event()
         self.idle.set()
         self._context = context
         self._client = context.client
         self._objection = objection
+        self._message = message
         self._queue: FairQueue[_Eviction] = FairQueue(
             self._advance, workers=EVICT_CONCURRENCY, workers_per_tenant=EVICT_CONCURRENCY_PER_NAMESPACE
         )
@@ -176,7 +182,8 @@ class Evictor:
         return self._context.backoff(first=EVICT_BACKOFF_FIRST_S, longest=EVICT_BACKOFF_LONGEST_S)
 
     async def _write_condition(self, evict: Evict) -> None:
-        body = _disruption_target(evict, now=format_time(self._context.clock.now_ms()))
+        now = format_time(self._context.clock.now_ms())
+        body = _disruption_target(evict, message=self._message(evict), now=now)
         timeout = self._context.timeout()
         await self._client.patch(f"{_path(evict)}/status", body, how=Patch.STRATEGIC, timeout=timeout)
 
@@ -232,13 +239,13 @@ def _path(evict: Evict) -> str:
     return KINDS["Pod"].path(namespace=evict.namespace, name=evict.name)
 
 
-def _disruption_target(evict: Evict, *, now: str) -> bytes:
+def _disruption_target(evict: Evict, *, message: str, now: str) -> bytes:
     """Encode the patch; its UID makes the API server refuse it when the name belongs to another pod."""
     condition = {
         "type": "DisruptionTarget",
         "status": "True",
         "reason": evict.reason,
-        "message": evict.message,
+        "message": message,
         "lastTransitionTime": now,
     }
     return _encode({"metadata": {"uid": evict.pod}, "status": {"conditions": [condition]}})

@@ -8,8 +8,9 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from phalanx.model.gpu_shares import device_annotations
 from phalanx.model.memory import Memory, MovePlan
-from phalanx.model.names import GangId, NodeName, PodUid
+from phalanx.model.names import ANNOTATION_CHARGED_QUEUE, NO_QUEUE, GangId, NodeName, PodUid, QueueName
 from phalanx.model.pods import Device
 from phalanx.model.queues import PastUsage
 from phalanx.model.reasons import Objection, Verdict
@@ -67,6 +68,17 @@ class Placement(Struct, frozen=True):
     node_labels: Mapping[NodeName, Mapping[str, str]] = {}
     """The same per node, for levels that subgroups require."""
 
+    queue: QueueName = NO_QUEUE
+    """The queue that is charged."""
+
+
+def bind_annotations(placement: Placement, bind: Bind) -> Mapping[str, str]:
+    """Annotations that are written on a pod together with its node: its device, and the charged queue."""
+    written = dict(device_annotations(bind.device))
+    if placement.queue:
+        written[ANNOTATION_CHARGED_QUEUE] = placement.queue
+    return written
+
 
 class EvictionReason(StrEnum):
     """Why a pod is evicted; the reason of its DisruptionTarget condition."""
@@ -95,6 +107,9 @@ class Evict(Struct, frozen=True):
     message: str
     beneficiary: str = ""
     """Name of the gang that needs the capacity; may be empty."""
+
+    succeeded: int = 0
+    """Members of the gang that had succeeded. If there are more later, the gang is finishing: no eviction."""
 
 
 class Nominate(Struct, frozen=True):

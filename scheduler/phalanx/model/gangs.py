@@ -135,9 +135,10 @@ class Gang(Struct, frozen=True, dict=True):
     namespace: str
     name: str
     queue: QueueName
+    """The queue that it names while it waits; while it holds nodes, the one that is charged."""
     min_member: int
     priority: int
-    """Of its PodGroup, else the lowest of its members."""
+    """Of its PodGroup as far as that is allowed, else the lowest of its members."""
     created: int
     """Seconds since the epoch: of its PodGroup, else of its oldest member."""
     members: tuple[Pod, ...]
@@ -147,8 +148,12 @@ class Gang(Struct, frozen=True, dict=True):
     roles: tuple[RoleSpec, ...] = ()
     """Empty if the PodGroup declares none."""
     subgroups: tuple[SubgroupSpec, ...] = ()
+    refused_queue: QueueName | None = None
+    """The queue that it names, if that one does not accept it while it holds nodes. Another is charged."""
     started: bool = False
     """Whether minMember was reached once in the API. It stays true while a member counts."""
+    started_at: int = 0
+    """When its PodGroup first had minMember bound members, in seconds since the epoch, 0 if unknown."""
     starts_over: bool = False
     """Whether it had started and lost all members: it starts again as a whole."""
     preemption_policy: str = "PreemptLowerPriority"
@@ -159,7 +164,7 @@ class Gang(Struct, frozen=True, dict=True):
     checkpointed: int = 0
     """When the work of all members was last saved, in seconds since the epoch, 0 if unknown."""
     ignored: tuple[str, ...] = ()
-    """Errors of hints that are ignored."""
+    """Fields that are ignored, or that count for less than they ask for, each with the reason."""
 
     @property
     def topology(self) -> TopologyRequest:
@@ -263,10 +268,15 @@ class Gang(Struct, frozen=True, dict=True):
         is_stable = all(pod.is_stable for pod in self.members)
         return is_stable and self.minimum.is_reached(self.members)
 
-    @cached_property
+    @property
     def is_finishing(self) -> bool:
         """Whether a member has succeeded. Missing members may then never be created again."""
-        return any(pod.phase is PodPhase.SUCCEEDED for pod in self.members)
+        return self.succeeded > 0
+
+    @cached_property
+    def succeeded(self) -> int:
+        """Number of members that have succeeded."""
+        return sum(1 for pod in self.members if pod.phase is PodPhase.SUCCEEDED)
 
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name}"

@@ -9,7 +9,7 @@ from enum import StrEnum
 from msgspec import Struct, field
 
 from phalanx.model.gangs import Gang, MemberCount, QueuePlace
-from phalanx.model.names import GangId, NodeName, PodUid, QueueName, ShapeKey
+from phalanx.model.names import NO_QUEUE, GangId, NodeName, PodUid, QueueName, ShapeKey
 from phalanx.model.queues import PastUsage
 from phalanx.model.reasons import Verdict
 from phalanx.model.resources import Resources
@@ -179,6 +179,9 @@ class Nomination(Struct, frozen=True):
 
     passed: tuple[GangId, ...] = ()
     """Gangs whose reserved starts it may delay."""
+
+    queue: QueueName = NO_QUEUE
+    """The queue that is charged. A gang that then names another queue loses the capacity."""
 
 
 class CandidateQueues(Struct, frozen=True):

@@ -17,6 +17,8 @@ API_VERSION = "scheduling.phalanx.dev/v1alpha1"
 
 DEFAULT_SCHEDULER_NAME = "phalanx"
 DEFAULT_QUEUE = QueueName("default")
+NO_QUEUE = QueueName("")
+"""Charged for running pods that no queue accepts. No object has this name."""
 
 LABEL_POD_GROUP = f"{API_GROUP}/pod-group"
 LABEL_SUBGROUP = f"{API_GROUP}/subgroup"
@@ -31,6 +33,9 @@ ANNOTATION_GPU_TAKEN = f"{API_GROUP}/gpu-taken"
 """Users set the first two, which are also names of requested resources; the scheduler writes the others."""
 
 ANNOTATION_LAST_CHECKPOINT = f"{API_GROUP}/last-checkpoint"
+
+ANNOTATION_CHARGED_QUEUE = f"{API_GROUP}/charged-queue"
+"""Written with the bind: the queue that the gang of the pod is charged to while it runs."""
 
 NODE_GPU_SHARING = f"{API_GROUP}/gpu-sharing"
 NODE_GPU_COUNT = "nvidia.com/gpu.count"

@@ -221,6 +221,9 @@ class Pod(Struct, frozen=True, gc=False):
     min_member: int | None = None
     """Value of the label; None without the label."""
     queue: str | None = None
+    """Value of the label."""
+    charged_queue: str | None = None
+    """The queue for which it was bound or assumed; None without a node, and if unknown."""
     controller: Controller | None = None
     owners: tuple[str, ...] = ()
     """UIDs of all owner references."""
@@ -237,6 +240,8 @@ class Pod(Struct, frozen=True, gc=False):
     """When it failed or its deletion started."""
     grace: int = 0
     """Grace period of its deletion, in seconds."""
+    bound_since: int = 0
+    """When it got its node."""
     running_since: int = 0
     """When the kubelet started a running pod."""
     ran: tuple[int, int] | None = None

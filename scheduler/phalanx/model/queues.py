@@ -1,13 +1,16 @@
 """Queues: quota and policies of tenants."""
 
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 
 from msgspec import Struct
 
+from phalanx.limits import MAX_MIN_RUNTIME_DEFAULT_MS
 from phalanx.model.names import DEFAULT_QUEUE, QueueName
 from phalanx.model.pods import Term
 from phalanx.model.reasons import Objection
 from phalanx.model.resources import CPU, NONE, Resources
+from phalanx.model.selectors import labels_match
 
 
 class Objective(StrEnum):
@@ -114,14 +117,31 @@ class Queue(Struct, frozen=True):
     admission: Admission | None = None
     ordering: Ordering = Ordering.PRIORITY_FIFO
     user_label: str = ""
-    """Pod label that names the user."""
+    """Label of namespaces or pods that names the user."""
     state: QueueState = QueueState.OPEN
     reclaim_min_runtime_ms: int = 0
+    max_min_runtime_ms: int | None = None
+    """The longest `disruption.minRuntime` of a PodGroup that counts; None: see `max_min_runtime_ms`."""
+    max_pod_group_priority: int | None = None
+    """PodGroups may have priorities up to this one, whatever their pods; None allows none."""
     backfill: Backfill | None = None
     past: PastUsage | None = None
     """Average usage as its status shows it."""
     problems: tuple[Objection, ...] = ()
     """Errors. They stop the gangs of this queue and no others."""
 
+    def accepts(self, labels: Mapping[str, str]) -> bool:
+        """Whether its selector, without those of its ancestors, selects a namespace with these labels."""
+        return self.namespace_selector is None or labels_match(labels, self.namespace_selector)
+
 
 DEFAULT = Queue(name=DEFAULT_QUEUE)
+
+
+def max_min_runtime_ms(path: Iterable[Queue]) -> int:
+    """The longest `disruption.minRuntime` (ms) that counts in a queue; `path`: it and its ancestors.
+
+    It is the smallest value that one of them sets, or a default if none does.
+    """
+    written = [queue.max_min_runtime_ms for queue in path]
+    return min((value for value in written if value is not None), default=MAX_MIN_RUNTIME_DEFAULT_MS)

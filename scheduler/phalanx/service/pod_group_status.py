@@ -1,6 +1,6 @@
 """Compute the status of a PodGroup from its gang and the last report. Pure: the reporter writes it."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 import msgspec
@@ -25,6 +25,9 @@ _PENDING: Final = "Pending"
 
 SCHEDULED: Final = "Scheduled"
 """The condition that is True once minMember pods are bound."""
+
+FIELDS_IGNORED: Final = "FieldsIgnored"
+"""The condition that exists, and is True, while a field of the gang does not count as it is written."""
 
 
 class GangReport(Struct, frozen=True):
@@ -53,12 +56,17 @@ def status_of(gang: Gang, report: GangReport, *, before: PodGroupStatus, now_ms:
     return PodGroupStatus(
         phase=phase,
         counts=counts,
-        conditions=(_scheduled(gang, phase, verdict, started=started_at is not None, now_ms=now_ms),),
+        conditions=(
+            _scheduled(gang, phase, verdict, started=started_at is not None, now_ms=now_ms),
+            *_fields_ignored(gang, now_ms),
+        ),
         reason=verdict.reason.value if verdict else None,
         message=verdict.message if verdict else None,
         next_step=(verdict.next_step or None) if verdict else None,
         placement=_placement(report.placement) or before.placement,
         certificate=_certificate(report.placement) or before.certificate,
+        queue=gang.queue or None if gang.nodes else None,
+        priority=gang.priority,
         queue_position=report.position if verdict else None,
         expected_start=_expected_start(verdict) if verdict else None,
         started_at=started_at,
@@ -155,6 +163,17 @@ def _scheduled(gang: Gang, phase: str, verdict: Verdict | None, *, started: bool
         message=message,
         last_transition_time=format_time(now_ms),
     )
+
+
+def _fields_ignored(gang: Gang, now_ms: int) -> Iterator[Condition]:
+    if gang.ignored:
+        yield Condition(
+            type=FIELDS_IGNORED,
+            status="True",
+            reason=FIELDS_IGNORED,
+            message=truncate("; ".join(gang.ignored), CONDITION_MESSAGE_MAX_BYTES),
+            last_transition_time=format_time(now_ms),
+        )
 
 
 def _full_text(verdict: Verdict) -> str:

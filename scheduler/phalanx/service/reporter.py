@@ -33,6 +33,7 @@ from phalanx.service import pod_group_status, queue_status
 from phalanx.service.cluster_state import ClusterState
 from phalanx.service.pod_group_status import GangReport
 from phalanx.service.pod_messages import PodMessages
+from phalanx.service.tenant_names import TenantNames
 
 _NO_REPORT = GangReport()
 
@@ -51,10 +52,17 @@ class Reporter:
     """Receives results and outcomes at once, writes at its own rate while `run` runs."""
 
     def __init__(
-        self, context: WriteContext, *, state: ClusterState, source: EventSource, binds_idle: asyncio.Event
+        self,
+        context: WriteContext,
+        *,
+        state: ClusterState,
+        names: TenantNames,
+        source: EventSource,
+        binds_idle: asyncio.Event,
     ) -> None:
         """`source` is shown with events; `binds_idle` is set while no bind is pending."""
         self._state = state
+        self._names = names
         self._clock = context.clock
         self._reports: dict[GangId, GangReport] = {}
         self._verdicts: tuple[Verdict, ...] = ()
@@ -188,7 +196,7 @@ class Reporter:
 
     def _evicted(self, eviction: Evict) -> None:
         pod = PodRef(eviction.namespace, eviction.name, eviction.pod)
-        self._events.preempted(pod, message=eviction.message)
+        self._events.preempted(pod, message=self._names.eviction_message(eviction))
 
     # --- output --------------------------------------------------------------------------------------------
 
@@ -211,6 +219,9 @@ class Reporter:
             self._status.pod_group(group, status)
 
     def _report(self, gang: Gang, report: GangReport) -> None:
+        if report.verdict is not None:
+            verdict = self._names.verdict(gang, report.verdict)
+            report = msgspec.structs.replace(report, verdict=verdict)
         group = self._state.objects.pod_group(gang)
         if group is not None:
             status = pod_group_status.status_of(

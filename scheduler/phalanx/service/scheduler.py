@@ -26,6 +26,7 @@ from phalanx.service.cluster_state import ClusterState
 from phalanx.service.cycle_loop import CycleLoop, RecordedCycle
 from phalanx.service.dispatcher import Dispatcher
 from phalanx.service.reporter import Reporter
+from phalanx.service.tenant_names import TenantNames
 from phalanx.service.watcher import ClusterWatcher
 from phalanx.service.write_checks import CacheEvictionCheck, CachePlacementCheck
 
@@ -78,11 +79,13 @@ class Scheduler:
             jitter=jitter,
         )
         eviction_check = CacheEvictionCheck(parts.cache, lambda: self._cycle_loop.breaker)
-        self._evictor = Evictor(context, objection=eviction_check.objection)
+        names = TenantNames(parts.cache, show_all=parts.config.privacy.show_other_tenants)
+        self._evictor = Evictor(context, objection=eviction_check.objection, message=names.eviction_message)
         self._binder = Binder(context, self._binder_callbacks(parts))
         self._reporter = Reporter(
             context,
             state=self._state,
+            names=names,
             source=EventSource(controller=parts.controller, instance=parts.identity.name),
             binds_idle=self._binder.idle,
         )

@@ -178,12 +178,13 @@ class CacheEvictionCheck:
     def _gang_objection(self, eviction: Evict) -> str | None:
         """Check the gang: it may have finished, and the pod may belong to another gang now.
 
-        A recreated PodGroup is another gang. A gang with a succeeded member is finishing and is left alone.
+        A recreated PodGroup is another gang. A gang with another succeeded member is finishing and is left
+        alone.
         """
         gang = self._cache.gang(eviction.gang)
         if gang is None:
             return "its gang is gone"
-        if gang.is_finishing:
+        if gang.succeeded > eviction.succeeded:
             return f"gang {gang} is finishing"
         is_member = any(pod.uid == eviction.pod for pod in gang.members)
         return None if is_member else f"the pod is no longer a member of gang {gang}"

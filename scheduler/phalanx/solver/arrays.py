@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from phalanx.limits import ARRAY_AMOUNT_MAX
 from phalanx.model.names import NodeName
-from phalanx.solver.objective import DomainKey, anchored_domains, domain_key
+from phalanx.solver.domains import DomainKey, domain_key, open_domains
 from phalanx.solver.problem import Assignment, NodeClass, PlacementProblem
 from phalanx.solver.problem_rules import ProblemRules, SubgroupConstraint, SubgroupPreference, read_rules
 
@@ -101,7 +101,7 @@ def class_rows(problem: PlacementProblem) -> ClassRows:
         domain=domain,
         tree=tree,
         label_values=tuple([group.label_values for group in used]) if problem.keys else ((),) * len(used),
-        domain_capacity=_domain_capacity(rules, used, count, domain)
+        domain_capacity=_domain_capacity(used, domain[rules.gang_depth - 1])
         if rules.gang_depth and problem.prefers_tightness
         else None,
         role_weights=weights,
@@ -173,7 +173,7 @@ def _usable(
 ) -> tuple[list[int], list[tuple[NodeName, ...]]]:
     """The class and the nodes of each row."""
     depth, required = rules.depth, rules.required_depth
-    anchor_domains = {path[:required] for path in problem.anchors}
+    anchor_domains = {anchor.path[:required] for anchor in problem.anchors}
     groups: list[int] = []
     nodes: list[tuple[NodeName, ...]] = []
     for index in np.flatnonzero(fits.any(axis=1)).tolist():
@@ -190,17 +190,11 @@ def _usable(
     return groups, nodes
 
 
-def _domain_capacity(
-    rules: ProblemRules, groups: Sequence[NodeClass], count: IntArray, domain: Sequence[IntArray]
-) -> IntArray:
-    """Capacity per domain; that of left-out nodes is added at the first row of their class."""
-    capacity = np.fromiter([group.capacity for group in groups], dtype=np.int64, count=len(groups)) * count
-    depth = rules.gang_depth
-    incomplete = [row for row, group in enumerate(groups) if group.left_out and len(group.path) >= depth]
-    for row in incomplete:
-        if row == 0 or groups[row - 1] is not groups[row]:
-            capacity[row] += groups[row].capacity * groups[row].left_out
-    return sum_per_domain(domain[depth - 1], capacity)
+def _domain_capacity(groups: Sequence[NodeClass], domain: IntArray) -> IntArray:
+    """Capacity per domain; all rows of a domain state the same."""
+    capacity = np.zeros(int(domain.max(initial=-1)) + 1, dtype=np.int64)
+    capacity[domain] = [group.domain_capacity for group in groups]
+    return capacity
 
 
 def sum_per_domain(domain: IntArray, amounts: IntArray) -> IntArray:
@@ -246,8 +240,8 @@ def _domains(
         if level:
             around[domain[level]] = domain[level - 1]
         parent.append(around)
-        anchored_counts = anchored_domains(problem, level)
-        opened.append(np.array([key in anchored_counts for key in numbers], dtype=np.bool_))
+        open_keys = open_domains(problem.anchors, level)
+        opened.append(np.array([key in open_keys for key in numbers], dtype=np.bool_))
         known.append(tuple(numbers))
     return tuple(domain), Tree(parent=tuple(parent), open=tuple(opened), keys=tuple(known))
 
@@ -316,5 +310,5 @@ def allowed_domains(rows: ClassRows, constraint: SubgroupConstraint) -> tuple[in
 
 def anchored_numbers(rows: ClassRows, preference: SubgroupPreference, level: int) -> tuple[int, ...]:
     """The domains of a level with usable nodes in which members run; using them costs nothing."""
-    there = preference.anchored_domains(level)
+    there = open_domains(preference.anchors, level)
     return tuple(number for number, key in enumerate(rows.tree.keys[level]) if key in there) if there else ()

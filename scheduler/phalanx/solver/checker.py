@@ -139,7 +139,7 @@ def _same_domain_violations(
     depth = problem.levels.index(rule.level) + 1
     paths = [
         *(classes[assignment.node].path for assignment in assignments),
-        *(problem.anchors if assignments else ()),
+        *(anchor.path for anchor in problem.anchors if assignments),
     ]
     domains = sorted({path[:depth] for path in paths})
     if any(len(domain) < depth for domain in domains):

@@ -6,8 +6,8 @@ The objective is lexicographic; smaller is better. Its terms, most important fir
 - `domains:<level>`: domains that the gang spans, per level from the widest to the preferred one;
 - `subgroup-domains:<level>`: the same for subgroups with a preference, added up;
 - `cost`: the total cost of pods on their nodes;
-- `tightness:<level>`: the capacity of the domains used on the deepest level of the gang. This is best fit by
-  domains: large domains stay whole for large gangs;
+- `tightness:<level>`: the pod capacity of the domains that the gang opens on its deepest level. This is
+  best fit by domains: large domains stay whole for large gangs;
 - `fragments`: for a single pod that is to minimise fragmentation, what it leaves on its node.
 
 `Scorer` evaluates all terms from the problem alone. A certificate states the value reached, a proven lower
@@ -24,7 +24,8 @@ import msgspec
 from phalanx.model.decisions import Certificate
 from phalanx.model.names import NodeName
 from phalanx.model.queues import Objective
-from phalanx.solver.problem import Assignment, NodeClass, Placed, PlacementProblem
+from phalanx.solver.domains import DomainKey, anchored_domains, domain_key, open_domains
+from phalanx.solver.problem import NOWHERE, Assignment, NodeClass, Placed, PlacementProblem
 from phalanx.solver.problem_rules import read_rules
 
 UNPLACED = "unplaced"
@@ -33,10 +34,6 @@ SUBGROUP_DOMAINS = "subgroup-domains:"
 COST = "cost"
 TIGHTNESS = "tightness:"
 FRAGMENTS = "fragments"
-
-NOWHERE = NodeName("")
-
-DomainKey = tuple[str, ...]
 
 DomainOrNode = tuple[tuple[str, ...], NodeName]
 """A path down to the deepest level that counts, and the node where its path ends above that, else NOWHERE."""
@@ -75,21 +72,6 @@ def minimizes_fragmentation(problem: PlacementProblem) -> bool:
     return is_preferred and sum([role.maximum for role in problem.roles]) == 1
 
 
-def domain_key(path: Sequence[str], level: int, node: NodeName) -> DomainKey:
-    """Return the domain of this level that a node is in; without the level's label the node is a domain."""
-    return tuple(path[: level + 1]) if len(path) > level else (*path, "", node)
-
-
-def is_domain(key: DomainKey) -> bool:
-    """Whether a key is that of a real domain; the key of a single node contains an empty name."""
-    return "" not in key
-
-
-def anchored_domains(problem: PlacementProblem, level: int) -> set[DomainKey]:
-    """The domains of this level in which members of the gang already run."""
-    return {tuple(path[: level + 1]) for path in problem.anchors}
-
-
 def classes_by_node(
     problem: PlacementProblem, assignments: Sequence[Assignment]
 ) -> dict[NodeName, NodeClass]:
@@ -112,16 +94,27 @@ class Scorer:
         self._known_classes = classes
         self._wanted = sum(role.maximum for role in problem.roles)
         rules = read_rules(problem)
-        self._anchored = [anchored_domains(problem, level) for level in range(rules.preferred_depth)]
-        self._gang_depth = rules.gang_depth
+        self._anchored = [
+            len(anchored_domains(problem.anchors, level)) for level in range(rules.preferred_depth)
+        ]
+        self._open = [open_domains(problem.anchors, level) for level in range(rules.gang_depth)]
+        self._gang_depth, self._preferred_depth = rules.gang_depth, rules.preferred_depth
         self._depth = max(rules.gang_depth, rules.subgroup_preferred_depth)
         self.primary = primary_terms(self.terms)
         self._subgroup_preferences = [
             (
                 frozenset(preference.roles),
-                [preference.anchored_domains(level) for level in range(preference.depth)],
+                [open_domains(preference.anchors, level) for level in range(preference.depth)],
             )
             for preference in rules.subgroup_preferences
+        ]
+        self._anchored_of_subgroups = [
+            sum(
+                len(anchored_domains(preference.anchors, level))
+                for preference in rules.subgroup_preferences
+                if level < preference.depth
+            )
+            for level in range(rules.subgroup_preferred_depth)
         ]
 
     @cached_property
@@ -136,14 +129,14 @@ class Scorer:
         per_subgroup = [
             self._opened(
                 self._places([assignment.node for assignment in assignments if assignment.role in roles]),
-                anchored,
+                opened,
             )
-            for roles, anchored in self._subgroup_preferences
+            for roles, opened in self._subgroup_preferences
         ]
         places = self._places([assignment.node for assignment in assignments])
         return self.values(
             placed=sum([assignment.count for assignment in assignments]),
-            opened=self._opened(places, self._anchored),
+            opened=self._opened(places, self._open[: self._preferred_depth]),
             of_subgroups=[sum(counts) for counts in zip_longest(*per_subgroup, fillvalue=0)],
             cost=sum(
                 [
@@ -151,7 +144,7 @@ class Scorer:
                     for assignment in assignments
                 ]
             ),
-            tightness=self._tightness(places) if self.has_tightness else 0,
+            tightness=self._tightness(assignments) if self.has_tightness else 0,
             fragments=self._fragments(assignments) if self.terms[-1:] == (FRAGMENTS,) else 0,
         )
 
@@ -166,24 +159,22 @@ class Scorer:
         paths = [(classes[node].path, node) for node in nodes]
         return {(path[:depth], node if len(path) < depth else NOWHERE) for path, node in paths}
 
-    def _tightness(self, places: Collection[DomainOrNode]) -> int:
-        """The capacity of the deepest-level domains that are used, without anchored ones."""
-        depth, classes = self._gang_depth, self._classes
-        alone = [classes[node].capacity for path, node in places if len(path) < depth]
-        opened = {path[:depth] for path, _ in places if len(path) >= depth}
-        opened -= anchored_domains(self.problem, depth - 1)
-        shared = [group for group in self.problem.classes if group.path[:depth] in opened]
-        return sum(alone) + sum([group.capacity * (len(group.nodes) + group.left_out) for group in shared])
+    def _tightness(self, assignments: Sequence[Assignment]) -> int:
+        """The capacity of the deepest-level domains that are used, without open ones."""
+        level, classes = self._gang_depth - 1, self._classes
+        used = [(classes[assignment.node], assignment.node) for assignment in assignments]
+        capacities = {domain_key(group.path, level, node): group.domain_capacity for group, node in used}
+        return sum([capacity for key, capacity in capacities.items() if key not in self._open[level]])
 
     def _fragments(self, assignments: Sequence[Assignment]) -> int:
         classes = [(self._classes[assignment.node], assignment.node) for assignment in assignments]
         return sum([group.order[group.nodes.index(node)][0] for group, node in classes])
 
-    def _opened(self, places: Collection[DomainOrNode], anchored: Sequence[set[DomainKey]]) -> list[int]:
-        """The number of domains per level without anchored ones."""
+    def _opened(self, places: Collection[DomainOrNode], open_keys: Sequence[set[DomainKey]]) -> list[int]:
+        """The number of domains per level without open ones."""
         return [
             len({domain_key(path, level, node) for path, node in places} - there)
-            for level, there in enumerate(anchored)
+            for level, there in enumerate(open_keys)
         ]
 
     def values(
@@ -198,16 +189,14 @@ class Scorer:
     ) -> tuple[int, ...]:
         """Return the values of the terms from their parts.
 
-        `opened` counts domains per level without anchored ones; `of_subgroups` the same per level, added up
-        over the subgroups with a preference.
+        `opened` counts domains per level without open ones; `of_subgroups` the same per level, added up over
+        the subgroups with a preference.
         """
         values = {UNPLACED: self._wanted - placed, COST: cost, FRAGMENTS: fragments}
         for level, (count, there) in enumerate(zip(opened, self._anchored, strict=False)):
-            values[DOMAINS + self.problem.levels[level]] = count + len(there)
-        for _, anchored in self._subgroup_preferences:
-            for level, there in enumerate(anchored):
-                term = SUBGROUP_DOMAINS + self.problem.levels[level]
-                values[term] = values.get(term, 0) + len(there)
+            values[DOMAINS + self.problem.levels[level]] = count + there
+        for level, there in enumerate(self._anchored_of_subgroups):
+            values[SUBGROUP_DOMAINS + self.problem.levels[level]] = there
         for level, count in enumerate(of_subgroups):
             values[SUBGROUP_DOMAINS + self.problem.levels[level]] += count
         return tuple(tightness if term.startswith(TIGHTNESS) else values[term] for term in self.terms)

@@ -33,12 +33,25 @@ class RoleDemand(Struct, frozen=True):
     """The key by which affinity rules identify its pods."""
 
 
+NOWHERE: Final = NodeName("")
+
+
+class Anchor(Struct, frozen=True):
+    """Members of the gang already run in the domain with this path."""
+
+    path: tuple[str, ...]
+    node: NodeName = NOWHERE
+    """Their node, if new pods on it are in no domain of some level: the node is then a domain of its own."""
+
+
 class SubgroupAnchor(Struct, frozen=True):
     """`count` members of a subgroup already run in the domain with this path."""
 
     subgroup: str
     path: tuple[str, ...]
     count: int
+    node: NodeName = NOWHERE
+    """As in Anchor."""
 
 
 class NodeClass(Struct, frozen=True, omit_defaults=True):
@@ -47,7 +60,8 @@ class NodeClass(Struct, frozen=True, omit_defaults=True):
     path: tuple[str, ...]
     """Domain names from the widest level down; shorter where the nodes lack the label of a level.
 
-    Such a node is in no domain of that level: SameDomain excludes it, FewestDomains counts it as a domain.
+    Such a node is in no domain of that level: SameDomain excludes it, FewestDomains counts it as a domain. A
+    label value may be empty.
     """
     free: tuple[int, ...]
     """Free amounts, aligned with `PlacementProblem.resources`; never negative."""
@@ -70,10 +84,12 @@ class NodeClass(Struct, frozen=True, omit_defaults=True):
     """
     label_values: tuple[str, ...] = ()
     """Values of the labels in `PlacementProblem.label_keys`; empty for none."""
-    capacity: int = 0
-    """What each node adds to the capacity of its domain in the tightness term; 0 where no pod fits."""
-    left_out: int = 0
-    """How many more equal nodes are left out of `nodes`; they have capacity too."""
+    domain_capacity: int = 0
+    """What its domain of the gang's deepest level adds to the tightness term if the gang opens it.
+
+    It is equal for all classes of a domain and includes nodes that are not listed. Where the nodes lack the
+    label of that level it is what each node adds. 0 in problems without a tightness term.
+    """
 
 
 class PlacementProblem(Struct, frozen=True, dict=True):
@@ -85,8 +101,8 @@ class PlacementProblem(Struct, frozen=True, dict=True):
     roles: tuple[RoleDemand, ...]
     classes: tuple[NodeClass, ...]
     rules: tuple[Rule, ...] = ()
-    anchors: tuple[tuple[str, ...], ...] = ()
-    """Domain paths of members of the gang that already run; SameDomain and FewestDomains count them."""
+    anchors: tuple[Anchor, ...] = ()
+    """Where members of the gang already run; SameDomain and FewestDomains count them."""
     seed: int = 0
     subgroup_anchors: tuple[SubgroupAnchor, ...] = ()
     """The same for each subgroup that a rule is about."""
@@ -105,7 +121,7 @@ class PlacementProblem(Struct, frozen=True, dict=True):
     @cached_property
     def prefers_tightness(self) -> bool:
         """Whether the tightness term is part of the objective."""
-        return any(map(attrgetter("capacity"), self.classes))
+        return any(map(attrgetter("domain_capacity"), self.classes))
 
 
 class Assignment(Struct, frozen=True):

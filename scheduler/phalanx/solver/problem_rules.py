@@ -15,7 +15,7 @@ from phalanx.model.rules import (
     SubgroupRule,
     SubgroupSegments,
 )
-from phalanx.solver.problem import NodeClass, PlacementProblem, RoleDemand
+from phalanx.solver.problem import NodeClass, PlacementProblem, RoleDemand, SubgroupAnchor
 
 
 class SubgroupConstraint(Struct, frozen=True):
@@ -38,12 +38,8 @@ class SubgroupPreference(Struct, frozen=True):
     depth: int
     """How many levels, from the widest, have its domains counted."""
     roles: tuple[int, ...]
-    anchors: tuple[tuple[str, ...], ...]
-    """Paths of domains in which members already run."""
-
-    def anchored_domains(self, level: int) -> set[tuple[str, ...]]:
-        """The domains of this level in which members already run."""
-        return {path[: level + 1] for path in self.anchors}
+    anchors: tuple[SubgroupAnchor, ...]
+    """Where members already run."""
 
 
 UNIQUE_PER_NODE: Final = -1
@@ -167,11 +163,12 @@ def _subgroup_constraints(problem: PlacementProblem) -> Iterator[SubgroupConstra
 def _subgroup_preferences(problem: PlacementProblem) -> Iterator[SubgroupPreference]:
     for rule in problem.rules:
         if isinstance(rule, SubgroupFewest):
-            paths = {anchor.path for anchor in problem.subgroup_anchors if anchor.subgroup == rule.subgroup}
             yield SubgroupPreference(
                 depth=problem.levels.index(rule.level) + 1,
                 roles=_roles_in(problem, rule.subgroup),
-                anchors=tuple(sorted(paths)),
+                anchors=tuple(
+                    anchor for anchor in problem.subgroup_anchors if anchor.subgroup == rule.subgroup
+                ),
             )
 
 

@@ -64,6 +64,7 @@ def tree(random: Random, *, gpus: int) -> tuple[Object, ...]:
             guarantee=random.choice((None, _part(gpus, 4))),
             limit=random.choice((None, _part(gpus, 6))),
             backfill=backfill,
+            maxPodGroupPriority=1000,
         ),
         _queue("vision", parent="research", guarantee=vision, weight=random.choice((1, 2))),
         _queue("language", parent="research", guarantee=language, limit=language_limit),
@@ -73,6 +74,7 @@ def tree(random: Random, *, gpus: int) -> tuple[Object, ...]:
             cells=cells,
             ordering=random.choice((None, "StrictFIFO")),
             priority=random.choice((None, 10)),
+            disruption={"maxMinRuntime": "30s"},
         ),
         _queue(
             "students",

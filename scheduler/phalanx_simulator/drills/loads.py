@@ -114,8 +114,8 @@ BOUNDS: Final[Mapping[str, int]] = {
 
 _ENGINE: Final = "._engine."
 """In paths to what the engine computed about the nodes of the last cycle, which it keeps until the next."""
-_PER_NODE: Final = 8
-"""Elements of the engine for one node: a row of the class table has one for each resource."""
+_PER_NODE: Final = 9
+"""Elements of the engine for one node: a class table holds a key of seven parts and an entry of two."""
 
 _SETTLE_S: Final = 5.0
 _POLL_S: Final = 0.5

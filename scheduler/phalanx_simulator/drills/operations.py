@@ -55,7 +55,8 @@ def cluster() -> list[Object]:
 def gang(name: str = NAME, *, members: int = GANG, **spec: Any) -> list[Object]:
     """A PodGroup and a Job of one-GPU pods that must share a rack."""
     group = pod_group(name, min_member=members, topology={"required": "rack"}, **spec)
-    whole = job(name, members=members, group=name, requests={CPU: "4", GPU: "1"})
+    named = {"priorityClassName": spec["priorityClassName"]} if "priorityClassName" in spec else {}
+    whole = job(name, members=members, group=name, requests={CPU: "4", GPU: "1"}, **named)
     whole["spec"]["backoffLimit"] = 1000
     return [group, whole]
 

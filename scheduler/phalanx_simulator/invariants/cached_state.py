@@ -22,8 +22,13 @@ from phalanx_simulator.hosts.replica import Process
 from phalanx_simulator.invariants.bounds import CACHE_PERIOD_S, CONVERGED_S, HEALED_S
 from phalanx_simulator.invariants.check import Check, CheckContext
 from phalanx_simulator.invariants.facts import GangKey, GroupFact, NodeFact
-from phalanx_simulator.invariants.oracle import amounts_of
+from phalanx_simulator.invariants.oracle import amounts_of, path_of
+from phalanx_simulator.invariants.queue_accounts import QueueAccounts
 from phalanx_simulator.invariants.truth import QUEUES, Truth
+
+_KEPT_WHEN_GONE: Final = (QUEUES, PRIORITY_CLASSES, "namespaces")
+_MIXED: Final = 2
+"""Number of queues for which members of one gang were bound, of which the order of members selects one."""
 
 
 class CacheMatchesApi(Check):
@@ -39,11 +44,12 @@ class CacheMatchesApi(Check):
     def __init__(self, context: CheckContext, truth: Truth) -> None:
         super().__init__(context, truth)
         self._next = CACHE_PERIOD_S
+        self._accounts = QueueAccounts(context.store)
         self._gone: dict[Key, int] = {}
 
     def on_change(self, change: Change) -> None:
-        """Note deleted queues and classes, which have no history."""
-        if change.type is ChangeType.DELETED and change.entry.key.resource in (QUEUES, PRIORITY_CLASSES):
+        """Note deleted queues, namespaces and classes, which have no history."""
+        if change.type is ChangeType.DELETED and change.entry.key.resource in _KEPT_WHEN_GONE:
             self._gone[change.entry.key] = change.entry.revision
 
     def on_tick(self) -> None:
@@ -78,6 +84,7 @@ class CacheMatchesApi(Check):
         yield from self._of_pods(snapshot, before)
         yield from self._of_groups(snapshot, before)
         yield from self._of_queues(snapshot, before)
+        yield from self._of_accounts(snapshot, before)
 
     def _of_nodes(self, snapshot: Snapshot, before: int) -> Iterator[str]:
         assumed = {pod.node for gang in snapshot.gangs.values() for pod in gang.members if pod.assumed}
@@ -136,9 +143,45 @@ class CacheMatchesApi(Check):
                 yield from self._of_priority(gang, group, before)
 
     def _of_priority(self, gang: Gang, group: GroupFact, before: int) -> Iterator[str]:
+        """The priority is that of the class, or the lower one that pods and queue allow."""
         entry = self.context.store.get(Key(PRIORITY_CLASSES, "", group.spec.get("priorityClassName") or ""))
-        if entry is not None and entry.revision <= before and gang.priority != entry.data["value"]:
-            yield f"gang {gang} has the priority {entry.data['value']}, cached {gang.priority}"
+        if entry is None or entry.revision > before or self._is_rearranged(before):
+            return
+        value, lowest = entry.data["value"], min(pod.priority for pod in gang.members)
+        bounds = [lowest, *self._max_priorities(gang.queue)]
+        if gang.priority > value or (gang.priority < value and gang.priority not in (*bounds, 0)):
+            yield f"gang {gang} has the priority {value}, cached {gang.priority}"
+
+    def _max_priorities(self, queue: str) -> Iterator[int]:
+        specs = {entry.key.name: entry.data.get("spec") or {} for entry in self.context.store.entries(QUEUES)}
+        for name in path_of(queue, specs):
+            if "maxPodGroupPriority" in specs[name]:
+                yield specs[name]["maxPodGroupPriority"]
+
+    def _of_accounts(self, snapshot: Snapshot, before: int) -> Iterator[str]:
+        """Each gang is charged to the queue that the objects say, whatever the process has seen before."""
+        if self._is_rearranged(before):
+            return
+        for gang in snapshot.gangs.values():
+            pods = [self.truth.pods.get(pod.uid) for pod in gang.members]
+            members = [pod for pod in pods if pod is not None]
+            if len(members) < len(pods) or any(pod.assumed for pod in gang.members):
+                continue
+            if any(self.truth.pod_changed_at(pod.uid) > before for pod in members):
+                continue
+            key = members[0].gang
+            if len(self.truth.groups_since(key, before)) > 1 if key.kind == "group" else False:
+                continue
+            group = self.truth.group_of(key) if gang.kind is GangKind.POD_GROUP else None
+            queue = self._accounts.queue_of(group, members)
+            if gang.queue != queue and len(self._accounts.started_in(members)) < _MIXED:
+                yield f"gang {gang} is in queue {queue}, cached {gang.queue}"
+
+    def _is_rearranged(self, before: int) -> bool:
+        """Whether a queue or a namespace changed since this revision."""
+        entries = [*self.context.store.entries(QUEUES), *self.context.store.entries("namespaces")]
+        gone = [revision for key, revision in self._gone.items() if key.resource != PRIORITY_CLASSES]
+        return any(entry.revision > before for entry in entries) or any(each > before for each in gone)
 
     def _of_queues(self, snapshot: Snapshot, before: int) -> Iterator[str]:
         written = {
@@ -232,8 +275,6 @@ def of_gang(gang: Gang, true: GroupFact | None) -> str:
         (true.spec.get("topology") or {}).get("preferred") or "",
         tuple((part.name, part.parent) for part in true.subgroups),
     )
-    if true.queue and gang.queue != true.queue:
-        return f"is in queue {true.queue}, cached {gang.queue}"
     return "" if cached == actual else f"is {actual}, cached {cached}"
 
 

@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from msgspec import Struct
 from phalanx.model.names import (
+    ANNOTATION_CHARGED_QUEUE,
     DEFAULT_SCHEDULER_NAME,
     LABEL_MIN_MEMBER,
     LABEL_POD_GROUP,
@@ -67,6 +68,7 @@ class PodFact(Struct, frozen=True, gc=False):
     subgroup: str
     min_member: int
     queue: str
+    charged_queue: str
     controller: str
     owners: tuple[str, ...]
     is_gated: bool
@@ -214,6 +216,7 @@ def pod_fact(pod: Object, before: PodFact | None, same_containers: bool) -> PodF
         subgroup=labels.get(LABEL_SUBGROUP, ""),
         min_member=min_member,
         queue=labels.get(LABEL_QUEUE, ""),
+        charged_queue=(meta.get("annotations") or {}).get(ANNOTATION_CHARGED_QUEUE, ""),
         controller=controller,
         owners=tuple(owner.get("uid", "") for owner in owners),
         is_gated=bool(spec.get("schedulingGates")),

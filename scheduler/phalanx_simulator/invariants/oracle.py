@@ -9,11 +9,12 @@ oracle says nothing about other gangs, and nothing while any queue has guarantee
 from collections.abc import Collection, Iterator, Mapping
 from typing import Final
 
-from phalanx.model.names import DEFAULT_QUEUE, LABEL_QUEUE
+from phalanx.model.names import DEFAULT_QUEUE
 from phalanx.model.resources import InvalidQuantity, Resources, capacity_amount
 
-from phalanx_simulator.embedded.store import Key, Object, Store
+from phalanx_simulator.embedded.store import Object, Store
 from phalanx_simulator.invariants.facts import TOPOLOGY_UNKNOWN, GroupFact, NodeFact, PodFact
+from phalanx_simulator.invariants.queue_accounts import QueueAccounts
 from phalanx_simulator.invariants.truth import QUEUES, GangFact, Truth
 
 _PLAIN_GROUP: Final = frozenset(
@@ -25,7 +26,7 @@ _PLAIN_GROUP: Final = frozenset(
 _PLAIN_QUEUE: Final = frozenset(
     {
         *("weight", "priority", "parent", "guarantee", "limit"),
-        *("ordering", "userLabel", "backfill", "reclaim"),
+        *("ordering", "userLabel", "backfill", "reclaim", "disruption", "maxPodGroupPriority"),
     }
 )
 _PLAIN_POD: Final = frozenset(
@@ -46,6 +47,7 @@ class Oracle:
     def __init__(self, store: Store, truth: Truth) -> None:
         self._store = store
         self._truth = truth
+        self.accounts = QueueAccounts(store)
 
     def where_it_fits(self, gang: GangFact, *, without: Collection[str] = ()) -> str:
         """Where the missing members of its minimum certainly fit, as a message; empty if unknown.
@@ -61,9 +63,8 @@ class Oracle:
         missing = self._truth.min_member(gang.key) - sum(pod.counts_for_gang for pod in members)
         if not 0 < missing <= len(ready) or not self._is_plain(gang, group, members, ready):
             return ""
-        if not self._is_within_limits(
-            self.queue_of(group, members), ready[:missing], has_no_holds=not without
-        ):
+        queue = self.accounts.queue_of(group, members)
+        if not self._is_within_limits(queue, ready[:missing], has_no_holds=not without):
             return ""
         return self._place(group, members, ready[0], missing, without)
 
@@ -101,8 +102,10 @@ class Oracle:
         return all(tree.labels_down_to(level) is not None for level in wanted)
 
     def _is_plain_queue(self, group: GroupFact | None, members: list[PodFact]) -> bool:
-        """Whether the queue is the default, or a leaf of a tree with amounts only."""
-        name = self.queue_of(group, members)
+        """Whether the queue is the default, or a leaf of a tree with amounts only, and accepts the gang."""
+        name = self.accounts.queue_of(group, members)
+        if name not in (self.accounts.named(group, members), *self.accounts.started_in(members)):
+            return False
         queues = self._queues()
         if any(spec.get("parent") == name or spec.get("cells") for spec in queues.values()):
             return False
@@ -141,24 +144,13 @@ class Oracle:
         for gang in self._truth.gangs.values():
             members = [pod for pod in self._truth.members(gang.key) if pod.is_ours]
             if not members or queue not in path_of(
-                self.queue_of(self._truth.group_of(gang.key), members), queues
+                self.accounts.queue_of(self._truth.group_of(gang.key), members), queues
             ):
                 continue
             for pod in members:
                 for resource, amount in (pod.charged or {}).items() if pod.holds_node else ():
                     used[resource] = used.get(resource, 0) + amount
         return used
-
-    def queue_of(self, group: GroupFact | None, members: list[PodFact]) -> str:
-        """The PodGroup's queue, else a member's, else the namespace's, else the default."""
-        if group is not None and group.queue:
-            return group.queue
-        named = next((pod.queue for pod in members if pod.queue), "")
-        if named or not members:
-            return named or DEFAULT_QUEUE
-        namespace = self._store.get(Key("namespaces", "", members[0].namespace))
-        labels = namespace.data["metadata"].get("labels") or {} if namespace is not None else {}
-        return str(labels.get(LABEL_QUEUE) or DEFAULT_QUEUE)
 
     def _place(
         self,

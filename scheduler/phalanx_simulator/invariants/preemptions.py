@@ -7,11 +7,12 @@ from typing import Final
 from msgspec import Struct
 from phalanx.framework.evictions import is_marked_for_eviction, surplus_members
 from phalanx.framework.statement import total_requests
+from phalanx.limits import MAX_MIN_RUNTIME_DEFAULT_MS
 from phalanx.model.decisions import CycleResult, Evict
 from phalanx.model.gangs import Gang
 from phalanx.model.gpu_shares import pod_usage
 from phalanx.model.memory import Move, Nomination
-from phalanx.model.names import GangId, NodeName, PodUid, QueueName
+from phalanx.model.names import DEFAULT_SCHEDULER_NAME, GangId, NodeName, PodUid, QueueName
 from phalanx.model.numa import is_numa_resource
 from phalanx.model.pods import Pod
 from phalanx.model.queues import Queue
@@ -79,7 +80,8 @@ class PreemptionsAreValid(Check):
             )
             return
         was_marked = any(pod.uid == eviction.pod and is_marked_for_eviction(pod) for pod in victim.members)
-        if not was_marked and (not victim.disruption.is_preemptible or victim.is_finishing):
+        never = all(_is_never_evicted(victim, gang, snapshot) for gang in helped)
+        if not was_marked and (never or _is_finishing(victim, snapshot)):
             self.violated(eviction.name, f"evicted although {victim} is finishing or not preemptible")
         allows = _may_move if eviction.reason == MOVED else _may_evict
         moving = {*snapshot.memory.moves, *result.memory.moves}
@@ -89,7 +91,11 @@ class PreemptionsAreValid(Check):
             self.violated(eviction.name, f"{eviction.beneficiary} may not evict {victim}")
 
     def _check_rest(self, gang: Gang, gone: set[PodUid]) -> None:
-        stay = [pod for pod in gang.members if pod.counts_for_gang and pod.uid not in gone]
+        stay = [
+            pod
+            for pod in gang.members
+            if pod.counts_for_gang and pod.uid not in gone and pod.scheduler_name == DEFAULT_SCHEDULER_NAME
+        ]
         holds = any(pod.holds_node for pod in stay)
         if holds and not gang.minimum.is_reached(stay) and gang.disruption.eviction_mode == "All":
             self.violated(str(gang), f"{len(stay)} members remain, fewer than its minimum")
@@ -173,6 +179,47 @@ def _path(name: QueueName | None, queues: Mapping[QueueName, Queue]) -> list[Que
         found.append(name)
         name = queues[name].parent
     return found
+
+
+def _is_never_evicted(victim: Gang, helped: Gang, snapshot: Snapshot) -> bool:
+    """Whether it is not preemptible, and all such gangs of its queues are within their written guarantees.
+
+    Without a guarantee of devices below the common ancestor, other queues with a guarantee may evict it.
+    """
+    if victim.disruption.is_preemptible:
+        return False
+    path, shared = _path(victim.queue, snapshot.queues), _path(helped.queue, snapshot.queues)
+    own = [snapshot.queues[name] for name in path if name not in shared]
+    if victim.queue != helped.queue and not any(_guarantees_device(queue) for queue in own):
+        return False
+    for name in path:
+        queue = snapshot.queues[name]
+        held = total_requests(
+            [
+                pod
+                for gang in snapshot.gangs.values()
+                if not gang.disruption.is_preemptible and name in _path(gang.queue, snapshot.queues)
+                for pod in gang.members
+                if pod.holds_node
+            ]
+        )
+        for guarantee in (queue.guarantee, *(flavor.guarantee for flavor in queue.flavors)):
+            if any(held.get(resource, 0) > amount for resource, amount in guarantee.items()):
+                return False
+    return True
+
+
+def _guarantees_device(queue: Queue) -> bool:
+    amounts = [queue.guarantee, *(flavor.guarantee for flavor in queue.flavors)]
+    return any("/" in name and amount for each in amounts for name, amount in each.items())
+
+
+def _is_finishing(victim: Gang, snapshot: Snapshot) -> bool:
+    """Whether its first succeeded member ended so recently that the gang is not evicted."""
+    ends = [pod.ran[1] * 1000 for pod in victim.members if pod.ran is not None]
+    bounds = [snapshot.queues[name].max_min_runtime_ms for name in _path(victim.queue, snapshot.queues)]
+    most = min((bound for bound in bounds if bound is not None), default=MAX_MIN_RUNTIME_DEFAULT_MS)
+    return bool(ends) and snapshot.now < min(ends) + most
 
 
 def _may_evict(gang: Gang, victim: Gang) -> bool:

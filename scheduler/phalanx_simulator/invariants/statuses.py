@@ -120,7 +120,7 @@ class QueueUsageIsCorrect(Check):
 
     def _queue_of(self, pod: PodFact) -> str:
         members = list(self.truth.members(pod.gang))
-        return self._oracle.queue_of(self.truth.group_of(pod.gang), members)
+        return self._oracle.accounts.queue_of(self.truth.group_of(pod.gang), members)
 
 
 class StatusIsCorrect(Check):

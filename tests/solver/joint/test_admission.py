@@ -1,13 +1,21 @@
 """Joint admission against brute force, and its guarantees for gangs that sequential admission admits."""
 
+import itertools
+from collections import Counter
+
 import msgspec
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 from msgspec import Struct, structs
 from phalanx.model.names import NodeName
 from phalanx.model.rules import Budget, Rule, SubgroupDomain
+from phalanx.solver.engine import GREEDY_ONLY
+from phalanx.solver.joint import sequential
+from phalanx.solver.joint.arrays import joint_arrays
 from phalanx.solver.joint.engine import admit
 from phalanx.solver.joint.problem import (
+    Admitted,
     Declined,
     GangDemand,
     JointAnswer,
@@ -17,7 +25,9 @@ from phalanx.solver.joint.problem import (
     check_joint_assignment,
     total_value,
 )
-from phalanx.solver.problem import Assignment
+from phalanx.solver.joint.sequential import reoptimized
+from phalanx.solver.objective import Scorer
+from phalanx.solver.problem import Assignment, NodeClass, PlacementProblem, RoleDemand
 
 from bench.joint_start import admit_in_queue_order
 from tests.hash_seeds import printed
@@ -31,6 +41,7 @@ from tests.solver.joint.problems import (
     nearly_full_spines_with_subgroups,
     with_subgroups,
 )
+from tests.solver.oracle import optimum, placements_of
 from tests.solver.problems import bounded
 
 
@@ -73,6 +84,122 @@ def compare_with_brute_force(problem: JointProblem) -> None:
         assert value == total_value(question, found) <= best <= bound
         assert answer.certificate.proven == (value == bound)
         assert not kept or start.keys() <= found.keys()
+
+
+def alone(problem: JointProblem, found: JointAssignment, gang: int) -> PlacementProblem:
+    """The problem of one gang beside all the others where they are in the end."""
+    used: Counter[tuple[NodeName, int]] = Counter()
+    spent: Counter[tuple[str, int]] = Counter()
+    for other, assignments in found.items():
+        rules = problem.gangs[other].rules if other != gang else ()
+        for one in assignments if other != gang else ():
+            request = problem.pod_classes[problem.gangs[other].roles[one.role].pod_class].request
+            for index, need in enumerate(request):
+                used[one.node, index] += need * one.count
+                for rule in rules:
+                    spent[rule.name, index] += need * one.count
+    demand = problem.gangs[gang]
+    return PlacementProblem(
+        resources=problem.resources,
+        levels=problem.levels,
+        roles=tuple(
+            RoleDemand(f"role-{index}", problem.pod_classes[part.pod_class].request, part.count, part.count,
+                       part.subgroups)
+            for index, part in enumerate(demand.roles)
+        ),
+        classes=tuple(
+            NodeClass(
+                path=group.path,
+                free=tuple(have - used[node, index] for index, have in enumerate(group.free)),
+                eligible=tuple(group.eligible[part.pod_class] for part in demand.roles),
+                cost=tuple(group.cost[part.pod_class] for part in demand.roles),
+                nodes=(node,),
+            )
+            for group in problem.classes
+            for node in group.nodes
+        ),
+        rules=tuple(
+            structs.replace(rule, remaining={
+                name: amount - spent[rule.name, problem.resources.index(name)]
+                for name, amount in rule.remaining.items()
+            }) if isinstance(rule, Budget) else rule
+            for rule in demand.rules
+        ),
+    )  # fmt: skip
+
+
+@given(joint_problems() | joint_subgroup_problems() | nearly_full_spines_with_subgroups())
+@bounded(35)
+def test_certificates_of_gangs_hold_beside_the_others(problem: JointProblem) -> None:
+    answer = admit(problem, {})
+    assert isinstance(answer, JointAnswer)
+    check_certificates(problem, answer.admitted or ())
+
+
+def check_certificates(problem: JointProblem, admitted: tuple[Admitted, ...]) -> None:
+    """Compare each certificate with all placements of the gang while the others stay where they are."""
+    found = {one.gang: one.placed.assignments for one in admitted}
+    for one in admitted:
+        certificate, best = one.placed.certificate, optimum(alone(problem, found, one.gang))
+        assert best is not None
+        best = best[
+            : len(certificate.terms)
+        ]  # costs are the last term, and none where only unused nodes cost
+        assert certificate.bound <= best <= certificate.objective
+        assert certificate.proven == (certificate.bound == certificate.objective)
+
+
+@given(problem=joint_problems() | joint_subgroup_problems(), data=st.data())
+@bounded(35)
+def test_certificates_hold_after_other_gangs_have_moved(problem: JointProblem, data: st.DataObject) -> None:
+    """Any placements of the gangs, one after the other, are improved one after the other."""
+    start: dict[int, tuple[Assignment, ...]] = {}
+    for number in range(len(problem.gangs)):
+        given_others = alone(problem, start, number)
+        possible = list(itertools.islice(placements_of(given_others), 200))
+        if possible:
+            rows = data.draw(st.sampled_from(possible))
+            start[number] = tuple(
+                Assignment(role, group.nodes[0], count)
+                for role, row in enumerate(rows)
+                for group, count in zip(given_others.classes, row, strict=True)
+                if count
+            )
+    before = {one: Scorer(alone(problem, start, one)).score(start[one]) for one in start}
+    admitted = reoptimized(joint_arrays(problem), start, limits=GREEDY_ONLY)
+    check_certificates(problem, admitted)
+    assert all(one.placed.certificate.objective <= before[one.gang] for one in admitted)
+
+
+def two_gangs_in_two_racks() -> tuple[JointProblem, JointAssignment]:
+    """The small gang leaves racks a and b for rack c, if it is tried; then the large one fits one rack."""
+    nodes = {
+        f"{rack}{index}": (free, ("s", rack))
+        for rack, free in (("a", 2), ("b", 2), ("c", 1))
+        for index in range(2)
+    }
+    gangs = (gang("large", {1: 2}, preferred="rack"), gang("small", {0: 2}, preferred="rack"))
+    places = (("a0", "b0"), ("a1", "b1"))
+    start = {
+        index: tuple(Assignment(0, NodeName(node), 1) for node in where) for index, where in enumerate(places)
+    }
+    return joint_problem(*gangs, nodes=nodes, pod_classes=(1, 2)), start
+
+
+def test_a_gang_moves_again_when_another_one_has_moved() -> None:
+    problem, start = two_gangs_in_two_racks()
+    admitted = reoptimized(joint_arrays(problem), start, limits=GREEDY_ONLY)
+    check_certificates(problem, admitted)
+    assert [one.placed.certificate.objective for one in admitted] == [(1, 1), (1, 1)]
+    assert all(one.placed.certificate.proven for one in admitted)
+
+
+def test_certificates_hold_when_gangs_may_move_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sequential, "REOPTIMIZED_ROUNDS_MAX", 1)
+    problem, start = two_gangs_in_two_racks()
+    admitted = reoptimized(joint_arrays(problem), start, limits=GREEDY_ONLY)
+    check_certificates(problem, admitted)
+    assert [one.placed.certificate.proven for one in admitted] == [False, True]
 
 
 def answered(problem: JointProblem) -> JointAnswer:

@@ -14,7 +14,7 @@ from phalanx.framework.retry import fingerprint
 from phalanx.model.gangs import Gang, QueuePlace
 from phalanx.model.memory import HelpedBy, Refusal
 from phalanx.model.names import GangId
-from phalanx.model.reasons import Verdict
+from phalanx.model.reasons import Reason, Verdict
 
 CurrentBasis = Callable[[HelpedBy, str], str]
 """The present basis of refusals, by what helps and the resource."""
@@ -44,6 +44,12 @@ class Entry:
         self.verdict: Verdict | None = None
         """The verdict that cycles show which do not look at the gang; None if it was not made yet."""
 
+    @property
+    def is_accepted(self) -> bool:
+        """Whether the queue accepts the gang, as far as is known."""
+        refusal = self.refusal
+        return refusal is None or refusal.verdict.reason is not Reason.NAMESPACE_NOT_ALLOWED
+
 
 class QueueBacklog:
     """The gangs of one queue that have never started."""
@@ -55,8 +61,8 @@ class QueueBacklog:
         self.open: dict[GangId, Entry] = {}
         self.unexplained: set[GangId] = set()
         """Open gangs whose refusal is not explained yet."""
-        self.pods = 0
-        """The number of waiting pods."""
+        self.accepted = (0, 0)
+        """The numbers of gangs that the queue accepts, as far as known, and of their waiting pods."""
         self._known: dict[GangId, Refusal] = {}
         self._refusals: Mapping[GangId, Refusal] | None = None
         self._new: dict[GangId, Entry] = {}
@@ -70,13 +76,11 @@ class QueueBacklog:
     def add(self, gang: Gang, refusal: Refusal | None) -> None:
         """Add a gang with its last refusal."""
         entry = self.entries[gang.id] = Entry(gang, is_strict=self.is_strict)
-        self.pods += entry.pods
         self._put(entry, refusal)
 
     def remove(self, gang: GangId) -> None:
         """Remove a gang that has changed, started or gone."""
         entry = self.entries.pop(gang)
-        self.pods -= entry.pods
         self._take_out(entry)
 
     def learn(self, entry: Entry, refusal: Refusal | None) -> None:
@@ -132,6 +136,7 @@ class QueueBacklog:
     def _put(self, entry: Entry, refusal: Refusal | None) -> None:
         gang = entry.gang
         entry.refusal, entry.verdict = refusal, None
+        self._count(entry, 1)
         if refusal is not None:
             self._known[gang.id], self._refusals = refusal, None
         if refusal is None or refusal.is_untried:
@@ -146,6 +151,11 @@ class QueueBacklog:
             self._put_into_group(entry, refusal)
         self._due = self._unschedulable = None
 
+    def _count(self, entry: Entry, sign: int) -> None:
+        gangs, pods = self.accepted
+        if entry.is_accepted:
+            self.accepted = (gangs + sign, pods + sign * entry.pods)
+
     def _put_into_group(self, entry: Entry, refusal: Refusal) -> None:
         group = self._groups.get(refusal.basis)
         if group is None:
@@ -157,6 +167,7 @@ class QueueBacklog:
 
     def _take_out(self, entry: Entry) -> None:
         gang = entry.gang.id
+        self._count(entry, -1)
         self._new.pop(gang, None)
         self.open.pop(gang, None)
         self.unexplained.discard(gang)

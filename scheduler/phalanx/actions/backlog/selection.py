@@ -75,9 +75,10 @@ class Selection:
 
     @property
     def unseen_counts(self) -> tuple[int, int]:
-        """The numbers of gangs and of waiting pods that the cycle does not look at."""
-        pods = sum(entry.pods for entry in self.seen.values())
-        return len(self.backlog.entries) - len(self.seen), self.backlog.pods - pods
+        """The numbers of accepted gangs and of their waiting pods that the cycle does not look at."""
+        gangs, pods = self.backlog.accepted
+        seen = [entry.pods for entry in self.seen.values() if entry.is_accepted]
+        return gangs - len(seen), pods - sum(seen)
 
     def may_take_work(self, gang: GangId) -> bool:
         """Whether the work on the gang counts: not that on open gangs."""

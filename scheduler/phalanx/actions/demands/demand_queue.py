@@ -9,9 +9,11 @@ gangs, unless the queue has another ordering. Between queues:
 3. Otherwise the queue tree decides, level by level.
 """
 
+from bisect import insort
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Protocol
 
@@ -26,6 +28,7 @@ from phalanx.framework.statement import total_requests
 from phalanx.framework.states import PodState
 from phalanx.model.gangs import Gang
 from phalanx.model.names import GangId, QueueName
+from phalanx.model.pods import Pod
 from phalanx.model.queues import Ordering, Queue
 from phalanx.model.resources import NONE, Resources, add
 
@@ -36,6 +39,9 @@ Entry = tuple[Key, Demand]
 
 Charges = Mapping[Account, Resources]
 """Negative amounts by account: what is charged there."""
+
+_Owner = tuple[str, str]
+"""A user that the labels of namespaces name, or a namespace: ("user" or "namespace", name)."""
 
 
 class DemandQueue:
@@ -259,73 +265,94 @@ class _FixedOrder:
 class _FairUsersOrder:
     """Users take turns: repairs first, surplus last, otherwise the smallest dominant share in the queue.
 
-    The dominant share is that of DRF (Ghodsi et al., NSDI 2011).
+    Owners take turns, and the users of one owner among themselves. So a user that a pod names gains nothing
+    on other owners, which only an administrator can change. The dominant share is that of DRF (Ghodsi et al.,
+    NSDI 2011).
     """
 
     def __init__(self, queue: Queue, entries: Iterable[Entry], session: Session) -> None:
-        self._label = queue.user_label
         self._session = session
-        self._entries: dict[str, deque[Entry]] = {}
+        self._identify = partial(_user_of, label=queue.user_label, session=session)
+        self._entries: dict[_Owner, dict[str, deque[Entry]]] = {}
         self.add(entries)
-        self._used = _used_by_users(queue.name, self._label, session)
+        self._used: dict[_Owner, Resources] = {}
+        self._used_by_users: dict[tuple[_Owner, str], Resources] = {}
+        for gang in session.gangs.values():
+            if gang.queue == queue.name:
+                self._count(gang, [pod for pod in gang.members if pod.holds_node])
         self._last: Demand | None = None
 
     def add(self, entries: Iterable[Entry]) -> None:
-        by_user: dict[str, list[Entry]] = {}
-        for entry in entries:
-            by_user.setdefault(_user_of(entry[1].gang, self._label), []).append(entry)
-        for user, new in by_user.items():
-            known = self._entries.get(user, ())
-            self._entries[user] = deque(sorted([*known, *new], key=lambda entry: entry[0]))
+        for entry in sorted(entries, key=lambda entry: entry[0]):
+            owner, user = self._identify(entry[1].gang)
+            queued = self._entries.setdefault(owner, {}).setdefault(user, deque())
+            insort(queued, entry, key=lambda entry: entry[0])
 
     def head(self) -> Entry:
-        return self._entries[self._next_user()][0]
+        owner, user = self._next()
+        return self._entries[owner][user][0]
 
     def pop(self) -> Demand:
-        user = self._next_user()
-        _, demand = self._entries[user].popleft()
-        if not self._entries[user]:
-            del self._entries[user]
+        owner, user = self._next()
+        users = self._entries[owner]
+        _, demand = users[user].popleft()
+        if not users[user]:
+            del users[user]
+        if not users:
+            del self._entries[owner]
         self._last = demand
         return demand
 
     def __len__(self) -> int:
-        return sum(len(entries) for entries in self._entries.values())
+        return sum(len(entries) for users in self._entries.values() for entries in users.values())
 
-    def _next_user(self) -> str:
+    def _next(self) -> tuple[_Owner, str]:
+        """The next owner, and its next user."""
         self._count_last()
-        return min(self._entries, key=lambda user: self._user_key(user, *self._entries[user][0]))
+        chosen = {
+            owner: min(users, key=partial(self._user_key, owner)) for owner, users in self._entries.items()
+        }
+        return min(chosen.items(), key=self._owner_key)
 
-    def _user_key(self, user: str, key: Key, demand: Demand) -> tuple[Stage, Fraction, Key]:
-        capacity = self._session.fair_shares.capacity
-        used = {name: amount for name, amount in self._used.get(user, NONE).items() if name not in IGNORED}
-        return demand.stage, dominant_share(used, capacity), key
+    def _user_key(self, owner: _Owner, user: str) -> tuple[Stage, Fraction, Key]:
+        return self._key(self._used_by_users.get((owner, user), NONE), self._entries[owner][user][0])
+
+    def _owner_key(self, chosen: tuple[_Owner, str]) -> tuple[Stage, Fraction, Key]:
+        owner, user = chosen
+        return self._key(self._used.get(owner, NONE), self._entries[owner][user][0])
+
+    def _key(self, used: Resources, first: Entry) -> tuple[Stage, Fraction, Key]:
+        key, demand = first
+        counted = {name: amount for name, amount in used.items() if name not in IGNORED}
+        return demand.stage, dominant_share(counted, self._session.fair_shares.capacity), key
+
+    def _count(self, gang: Gang, pods: Sequence[Pod]) -> None:
+        owner, user = self._identify(gang)
+        requests = total_requests(pods)
+        self._used[owner] = add(self._used.get(owner, NONE), requests)
+        self._used_by_users[owner, user] = add(self._used_by_users.get((owner, user), NONE), requests)
 
     def _count_last(self) -> None:
         """Count the placed pods of the last demand as used by its user."""
-        if self._last is None:
-            return
-        pods = [pod for batch in self._last.batches for pod in batch.pods]
-        placed = [pod for pod in pods if self._session.pod_state(pod) is PodState.ALLOCATED]
-        user = _user_of(self._last.gang, self._label)
-        self._used[user] = add(self._used.get(user, NONE), total_requests(placed))
-        self._last = None
+        if self._last is not None:
+            pods = [pod for batch in self._last.batches for pod in batch.pods]
+            placed = [pod for pod in pods if self._session.pod_state(pod) is PodState.ALLOCATED]
+            self._count(self._last.gang, placed)
+            self._last = None
 
 
-def _user_of(gang: Gang, label: str) -> str:
-    """The value of the label on the first member that has it; gangs without it share one user."""
+def _user_of(gang: Gang, *, label: str, session: Session) -> tuple[_Owner, str]:
+    """Whom the gang belongs to, and its user among the users of that owner.
+
+    If the namespace has the label, the owner is its value, and there are no other users. Otherwise the owner
+    is the namespace, and the user is the label of the first member that has it; gangs without it share one
+    user.
+    """
+    labels = session.namespace_labels.get(gang.namespace, {})
+    if label in labels:
+        return ("user", labels[label]), ""
     values = (value for pod in gang.members for key, value in pod.all_labels if key == label)
-    return next(values, "")
-
-
-def _used_by_users(queue: QueueName, label: str, session: Session) -> dict[str, Resources]:
-    used: dict[str, Resources] = {}
-    for gang in session.gangs.values():
-        if gang.queue == queue:
-            user = _user_of(gang, label)
-            requests = total_requests([pod for pod in gang.members if pod.holds_node])
-            used[user] = add(used.get(user, NONE), requests)
-    return used
+    return ("namespace", gang.namespace), next(values, "")
 
 
 # --- keys of gangs ----------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from phalanx.actions.outcome import Outcome
 from phalanx.actions.reservations.reservations import BlockingReservations, EndingGang, Forecast, Reservation
 from phalanx.framework.run_times import Method
 from phalanx.framework.session import Session
+from phalanx.model.api.values import duration_text
 from phalanx.model.gangs import Gang, GangKind
 from phalanx.model.reasons import Evidence, ExpectedStart, Reason, Verdict
 
@@ -92,7 +93,7 @@ def _or_end_before(gang: Gang, left: int) -> str:
     """The maximum run time with which the gang may start first; empty if the reserved start is late."""
     if left < _SECOND or gang.kind is not GangKind.POD_GROUP:
         return ""
-    return f", or set spec.runtime.max to at most {formatting.duration(left // _SECOND)} if it ends by then"
+    return f", or set spec.runtime.max to at most {duration_text(left)} if it ends by then"
 
 
 # --- deadlines ----------------------------------------------------------------------------------------------

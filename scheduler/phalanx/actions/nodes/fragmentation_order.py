@@ -5,8 +5,9 @@ least to the expected free capacity that typical pods cannot use. The scoring is
 this module makes its arrays from the nodes and pods of the session.
 
 Typical pods are those of the most frequent shapes among all waiting, bound and running pods of all queues, if
-an empty node fits them. Nodes that are eligible for the same typical pods are of one kind. Costs are cached
-by pod shape and node, and computed again for changed nodes only.
+an empty node fits them. Pod affinity is ignored: where it allows pods to come depends on other pods. Nodes
+that are eligible for the same typical pods are of one kind. Costs are cached by pod shape and node, and
+computed again for changed nodes only.
 """
 
 from collections.abc import Hashable, Sequence
@@ -14,6 +15,7 @@ from functools import cached_property
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
 from phalanx.actions.limits import (
     FRAGMENT_CORES_MAX,
@@ -36,7 +38,7 @@ from phalanx.model.gpu_shares import (
 )
 from phalanx.model.names import NodeName, ShapeKey
 from phalanx.model.nodes import NodeState
-from phalanx.model.pods import Device, Pod
+from phalanx.model.pods import Device, Pod, without_affinity_state
 from phalanx.model.resources import CPU, GPU, Resources
 from phalanx.solver.fragmentation import (
     Flags,
@@ -105,9 +107,10 @@ def _most_frequent(session: Session) -> list[_Group]:
         for pod in gang.members:
             if pod.is_finished or pod.deleting:
                 continue
-            group = groups.get(pod.shape.key)
+            shape = without_affinity_state(pod.shape)
+            group = groups.get(shape.key)
             if group is None:
-                groups[pod.shape.key] = _Group(pod, 1)
+                groups[shape.key] = _Group(replace(pod, shape=shape), 1)
             else:
                 group.count += 1
     ordered = sorted(groups.items(), key=lambda item: (-item[1].count, item[0]))

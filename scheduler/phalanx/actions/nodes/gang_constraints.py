@@ -20,7 +20,7 @@ from phalanx.model.rules import (
     SameDomain,
 )
 from phalanx.model.snapshot import Topology
-from phalanx.solver.problem import SubgroupAnchor
+from phalanx.solver.problem import NOWHERE, Anchor, SubgroupAnchor
 
 
 class GangConstraints(Struct, frozen=True):
@@ -32,8 +32,8 @@ class GangConstraints(Struct, frozen=True):
     levels: tuple[str, ...]
     """Levels of the topology, down to the deepest one in a rule."""
 
-    anchors: tuple[Path, ...]
-    """Domains of members with a node."""
+    anchors: tuple[Anchor, ...]
+    """Where members with a node are."""
 
     subgroup_anchors: tuple[SubgroupAnchor, ...]
 
@@ -44,14 +44,27 @@ class GangConstraints(Struct, frozen=True):
     """Node labels of affinity rules whose values several nodes share."""
 
     @property
+    def occupied_nodes(self) -> tuple[NodeName, ...]:
+        """The nodes of members that are domains of their own."""
+        anchors: tuple[Anchor | SubgroupAnchor, ...] = (*self.anchors, *self.subgroup_anchors)
+        return tuple(dict.fromkeys([anchor.node for anchor in anchors if anchor.node]))
+
+    @property
     def scopes(self) -> tuple[frozenset[NodeName] | None, ...]:
         """For each budget, the nodes that it counts; None for all."""
         return tuple(rule.nodes for rule in self.rules if isinstance(rule, Budget))
 
     @property
-    def is_about_whole_gang(self) -> bool:
-        """Whether a rule or preference about domains concerns the gang and not only its subgroups."""
-        return any(isinstance(rule, SameDomain | FewestDomains) for rule in self.rules)
+    def gang_depth(self) -> int:
+        """The number of levels down to the deepest one that the gang, not only its subgroups, asks for."""
+        wanted = [rule.level for rule in self.rules if isinstance(rule, SameDomain | FewestDomains)]
+        return max([number for number, level in enumerate(self.levels, 1) if level in wanted], default=0)
+
+    @property
+    def required_depth(self) -> int:
+        """The number of levels of which one domain must hold the gang."""
+        wanted = [rule.level for rule in self.rules if isinstance(rule, SameDomain)]
+        return max([number for number, level in enumerate(self.levels, 1) if level in wanted], default=0)
 
     @property
     def has_affinity_terms(self) -> bool:
@@ -70,7 +83,9 @@ def constraints_of(session: Session, gang: Gang) -> GangConstraints:
         topology=topology,
         levels=levels,
         anchors=_anchors(session, gang, topology, len(levels)) if topology and has_levels else (),
-        subgroup_anchors=_subgroup_anchors(session, gang, topology) if topology and has_levels else (),
+        subgroup_anchors=_subgroup_anchors(session, gang, topology, len(levels))
+        if topology and has_levels
+        else (),
         ancestor_chains=ancestor_chains(gang.subgroups),
         keys=_keys(session, rules),
     )
@@ -78,17 +93,14 @@ def constraints_of(session: Session, gang: Gang) -> GangConstraints:
 
 def allowed_domains(session: Session, constraints: GangConstraints) -> dict[NodeName, Path]:
     """The domain of the required level of each node; nodes in other domains than the members are left out."""
-    wanted = [
-        constraints.levels.index(rule.level) + 1 for rule in constraints.rules if isinstance(rule, SameDomain)
-    ]
-    depth = max(wanted, default=0)
+    depth = constraints.required_depth
     if not depth or constraints.topology is None:
         return dict.fromkeys(session.nodes, ())
     paths = session.topologies.paths(constraints.topology)
     return {
         node: path[:depth]
         for node, path in paths.items()
-        if len(path) >= depth and all(anchor[:depth] == path[:depth] for anchor in constraints.anchors)
+        if len(path) >= depth and all(anchor.path[:depth] == path[:depth] for anchor in constraints.anchors)
     }
 
 
@@ -119,21 +131,37 @@ def _has_unique_values(session: Session, key: str) -> bool:
     return session.affinity_index is not None and session.affinity_index.has_unique_values(key)
 
 
-def _anchors(session: Session, gang: Gang, topology: Topology, depth: int) -> tuple[Path, ...]:
-    nodes = dict.fromkeys(nodes_of_members(session, gang))
-    paths = [session.topologies.path_by_labels(node, topology) for node in nodes]
-    return tuple(sorted({path[:depth] for path in paths if path is not None}))
+def _anchors(session: Session, gang: Gang, topology: Topology, depth: int) -> tuple[Anchor, ...]:
+    places = {
+        _place(session, node, topology, depth) for node in dict.fromkeys(nodes_of_members(session, gang))
+    }
+    return tuple(Anchor(*place) for place in sorted(place for place in places if place is not None))
 
 
-def _subgroup_anchors(session: Session, gang: Gang, topology: Topology) -> tuple[SubgroupAnchor, ...]:
-    """The domains of members of subgroups, whether bound, assumed, or placed in this cycle."""
+def _place(session: Session, node: NodeName, topology: Topology, depth: int) -> tuple[Path, NodeName] | None:
+    """The domain of a member on this node by its labels; None for an unknown node.
+
+    The node is named where it is a domain of its own for new pods.
+    """
+    path = session.topologies.path_by_labels(node, topology)
+    if path is None:
+        return None
+    return path[:depth], NOWHERE if len(session.topologies.path(node, topology)) >= depth else node
+
+
+def _subgroup_anchors(
+    session: Session, gang: Gang, topology: Topology, depth: int
+) -> tuple[SubgroupAnchor, ...]:
+    """Where members of subgroups are, whether bound, assumed, or placed in this cycle."""
     ancestors = ancestor_chains(gang.subgroups)
-    counts: Counter[tuple[str, Path]] = Counter()
+    counts: Counter[tuple[str, Path, NodeName]] = Counter()
     for pod, node in _assigned_members(session, gang) if ancestors else ():
-        path = session.topologies.path_by_labels(node, topology)
-        for name in ancestors.get(pod.subgroup, ()) if path is not None else ():
-            counts[name, path or ()] += 1
-    return tuple(SubgroupAnchor(name, path, counts[name, path]) for name, path in sorted(counts))
+        place = _place(session, node, topology, depth)
+        if place is not None:
+            counts.update((name, *place) for name in ancestors.get(pod.subgroup, ()))
+    return tuple(
+        SubgroupAnchor(name, path, count, node) for (name, path, node), count in sorted(counts.items())
+    )
 
 
 def _assigned_members(session: Session, gang: Gang) -> Iterator[tuple[Pod, NodeName]]:

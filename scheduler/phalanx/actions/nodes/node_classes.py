@@ -13,20 +13,17 @@ again.
 from bisect import bisect_left, bisect_right, insort
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
-from operator import itemgetter
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from phalanx.actions.limits import CLASS_TABLE_CHANGES_PART, CLASS_TABLES_KEPT
 from phalanx.actions.nodes.gang_constraints import GangConstraints
 from phalanx.actions.nodes.node_order import NodeOrder
 from phalanx.actions.nodes.pod_capacity import (
     Vector,
-    Weights,
-    capacity_in_pods,
+    node_capacity,
     pod_weights,
-    pods_that_fit,
-    relevant_amounts,
 )
 from phalanx.actions.nodes.resource_projection import projection_for
 from phalanx.framework.eligibility import Eligibility
@@ -39,7 +36,7 @@ from phalanx.model.queues import Objective
 from phalanx.model.resources import Resources
 from phalanx.solver.problem import NodeClass
 
-ClassKey = tuple[Path, tuple[bool, ...], Vector, Vector, tuple[str, ...], Vector]
+ClassKey = tuple[Path, tuple[bool, ...], Vector, Vector, tuple[str, ...], Vector, int]
 Entry = tuple[Vector, NodeName]
 StaticPart = tuple[Path, tuple[bool, ...], Vector, Vector, tuple[str, ...]]
 
@@ -72,13 +69,13 @@ class NodeClassSpec(Struct, frozen=True):
         shapes: tuple[ShapeKey, ...] = tuple(pod.shape.key for pod in self.pods)
         topology = self.constraints.topology.name if self.constraints.topology else None
         constraints = (topology, len(self.constraints.levels), self.constraints.scopes, self.constraints.keys)
-        means = (self.is_tight, self.ties, self.spread)
+        means = (self.tightness_depth, self.ties, self.spread)
         return (shapes, self.at_most, *constraints, self.avoided, *means, self.eligibility_versions)
 
     @property
-    def is_tight(self) -> bool:
-        """Whether domains with little free capacity are preferred, to keep large free blocks."""
-        return self.ties is not Objective.LEAST_FRAGMENTATION and self.constraints.is_about_whole_gang
+    def tightness_depth(self) -> int:
+        """The number of levels down to the one of the tightness term; 0 without such a term."""
+        return 0 if self.ties is Objective.LEAST_FRAGMENTATION else self.constraints.gang_depth
 
 
 def asked_for(requests: Iterable[Resources]) -> tuple[str, ...]:
@@ -96,17 +93,17 @@ class ClassTable:
 
     def __init__(self, session: Session, class_spec: NodeClassSpec, node_order: NodeOrder) -> None:
         self._follows_from: tuple[object, ...] = ()
-        self._weights: Weights | None = None
+        self._weights: Vector = ()
         self._made: dict[ClassKey, NodeClass] = {}
         self._open(session, class_spec, node_order)
         self._classify_all()
 
     def attach(self, session: Session, class_spec: NodeClassSpec, node_order: NodeOrder) -> None:
         """Continue in another session, with a cacheable spec of the same key."""
-        before, seen = self._static, self._seen
+        before, seen, weights = self._static, self._seen, self._weights
         self._open(session, class_spec, node_order)
         changed = self._changed_since(before, seen)
-        if len(changed) * CLASS_TABLE_CHANGES_PART > len(self._static):
+        if weights != self._weights or len(changed) * CLASS_TABLE_CHANGES_PART > len(self._static):
             self._classify_all()
             return
         for node in [node for node in before if node not in self._static]:
@@ -140,20 +137,15 @@ class ClassTable:
         self._node_order = node_order
         self._has_order = class_spec.ties is not Objective.PACK
         self._spread = class_spec.spread
-        self._at_most = class_spec.at_most
         self._levels = len(class_spec.constraints.levels)
-        self._relevant = relevant_amounts(self.resources, self.requests, class_spec.at_most)
-        self._open_weights(session, class_spec)
+        self._tightness_depth = class_spec.tightness_depth
+        plain = [pod.shape.requests for pod in class_spec.pods]
+        self._weights = pod_weights(self.requests, plain, session.facts.largest_allocatable)
+        self._capacity = node_capacity(self.resources, self.requests, class_spec.at_most, self._weights)
         eligibilities = [session.eligibility(pod) for pod in class_spec.pods]
         self.has_costs = any(found.cost for found in eligibilities)
         self._open_static(session, eligibilities, class_spec)
         self._followed = len(session.changed_nodes)
-
-    def _open_weights(self, session: Session, class_spec: NodeClassSpec) -> None:
-        before, largest = self._weights, session.facts.largest_allocatable
-        self._weights = pod_weights(self.requests, self.resources, largest) if class_spec.is_tight else None
-        if self._weights != before:
-            self._made = {}
 
     def _open_static(
         self, session: Session, eligibilities: Sequence[Eligibility], class_spec: NodeClassSpec
@@ -168,8 +160,10 @@ class ClassTable:
 
     def _classify_all(self) -> None:
         self._seen: dict[NodeName, Resources] = {}
-        self._class_of: dict[NodeName, tuple[ClassKey, Entry]] = {}
+        self._class_of: dict[NodeName, tuple[ClassKey, Entry, int]] = {}
         self._members: dict[ClassKey, list[Entry]] = {}
+        self._capacities: dict[Path, int] = {}
+        self._changed_domains: set[Path] = set()
         self._made = {}
         self._most = 0
         for node in self._static:
@@ -177,43 +171,77 @@ class ClassTable:
         self._order = sorted(self._members)
         for members in self._members.values():
             members.sort()
+        self._changed_domains.clear()
 
-    def classes(self, most: int, *, within: Path | None = None) -> tuple[NodeClass, ...]:
-        """The classes now, sorted by key, each with at most `most` nodes; `within` selects one path."""
+    def classes(
+        self,
+        most: int,
+        *,
+        only: Sequence[ClassKey] | None = None,
+        listing: Sequence[NodeName] = (),
+    ) -> tuple[NodeClass, ...]:
+        """The classes now, sorted by key, each with at most `most` nodes and those of `listing`.
+
+        `only` selects some of the classes. A node that is a domain of its own differs from other nodes of its
+        class if the gang runs on it, so it must be listed.
+        """
         if most != self._most:
             self._made.clear()
             self._most = most
         self._follow()
-        keys = self._order if within is None else self._keys_within(within)
-        return tuple([self._made.get(key) or self._make(key) for key in keys])
+        self._drop_outdated()
+        keys = self._order if only is None else only
+        found = [self._made.get(key) or self._make(key) for key in keys]
+        if listing:
+            extra = self._by_class(listing)
+            found = [
+                self._with_nodes(each, extra[key]) if key in extra else each
+                for key, each in zip(keys, found, strict=True)
+            ]
+        return tuple(found)
 
-    def tightest(self, *, least: int, most: int) -> Path | None:
-        """The domain of the deepest level that fits most pods of the only batch, with the least excess.
+    def _by_class(self, nodes: Sequence[NodeName]) -> dict[ClassKey, list[Entry]]:
+        found: dict[ClassKey, list[Entry]] = {}
+        for node in dict.fromkeys(nodes):
+            if node in self._class_of:
+                key, entry, _ = self._class_of[node]
+                found.setdefault(key, []).append(entry)
+        return found
 
-        None if no domain fits the least number. Paths that end above the deepest level are no domains.
+    def _with_nodes(self, made: NodeClass, entries: Sequence[Entry]) -> NodeClass:
+        """The class with these of its nodes listed in any case."""
+        more = [entry for entry in sorted(entries) if entry[1] not in made.nodes]
+        return replace(
+            made,
+            nodes=(*made.nodes, *(node for _, node in more)),
+            order=(*made.order, *(order for order, _ in more)) if self._has_order else (),
+        )
+
+    def tightest(self, *, least: int, most: int, required: int) -> Sequence[ClassKey] | None:
+        """The classes of the deepest-level domain with the least capacity that fits most pods of the batch.
+
+        A node that lacks the label of a level below the `required` ones may be a domain of its own. None if
+        no domain fits the least number.
         """
         self._follow()
-        capacity = self._capacity_by_path()
-        target = min(most, max(capacity.values(), default=0))
-        if target < least:
+        alone = [key for key in self._members if required <= len(key[0]) < self._levels]
+        target = min(most, max([*self._capacities.values(), *(key[-1] for key in alone)], default=0))
+        if target < max(1, least):
             return None
-        return min((pods, path) for path, pods in capacity.items() if pods >= target)[1]
+        domains = [(capacity, path) for path, capacity in self._capacities.items() if capacity >= target]
+        nodes = [(key[-1], key) for key in alone if key[-1] >= target]
+        if not domains or (nodes and min(nodes)[0] < min(domains)[0]):
+            return [min(nodes)[1]]
+        return self._keys_within(min(domains)[1])
 
-    def _capacity_by_path(self) -> dict[Path, int]:
-        (request,), (at_most,) = self.requests, self._at_most
-        fits: dict[Vector, int] = {}
-        capacity: dict[Path, int] = {}
-        for (path, _, _, _, _, free), members in self._members.items():
-            if free not in fits:
-                fits[free] = pods_that_fit(request, free, at_most)
-            if len(path) == self._levels:
-                capacity[path] = capacity.get(path, 0) + fits[free] * len(members)
-        return capacity
+    def _keys_within(self, domain: Path) -> list[ClassKey]:
+        depth = len(domain)
 
-    def _keys_within(self, path: Path) -> list[ClassKey]:
-        start = bisect_left(self._order, path, key=itemgetter(0))
-        end = bisect_right(self._order, path, key=itemgetter(0))
-        return self._order[start:end]
+        def start(key: ClassKey) -> Path:
+            return key[0][:depth]
+
+        first = bisect_left(self._order, domain, key=start)
+        return self._order[first : bisect_right(self._order, domain, lo=first, key=start)]
 
     def _follow(self) -> None:
         log = self._session.changed_nodes
@@ -223,6 +251,13 @@ class ClassTable:
             if node in self._static:
                 self._move(node)
         self._followed = len(log)
+
+    def _drop_outdated(self) -> None:
+        """Drop the made classes of domains whose capacity changed."""
+        for domain in self._changed_domains:
+            for key in self._keys_within(domain):
+                self._made.pop(key, None)
+        self._changed_domains.clear()
 
     def _move(self, node: NodeName) -> None:
         self._remove(node)
@@ -240,12 +275,14 @@ class ClassTable:
         """Append the node to its class; None if no pod fits the node."""
         path, eligible, cost, budgets, label_values = self._static[node]
         amounts = self._seen[node] = self._free(node)
-        free = self._relevant(eligible, amounts)
-        if free is None:
+        found = self._capacity(eligible, amounts)
+        if found is None:
             return None
-        key = (path, eligible, cost, budgets, label_values, free)
+        free, capacity = found
+        own = self._add_capacity(path, capacity) if self._tightness_depth else 0
+        key = (path, eligible, cost, budgets, label_values, free, own)
         entry = (self._node_order.of(node), node)
-        self._class_of[node] = (key, entry)
+        self._class_of[node] = (key, entry, capacity)
         members = self._members.get(key)
         if members is None:
             self._members[key] = [entry]
@@ -253,11 +290,22 @@ class ClassTable:
             members.append(entry)
         return key
 
+    def _add_capacity(self, path: Path, capacity: int) -> int:
+        """Add to the capacity of the domain with this path; return that of a node that is its own domain."""
+        domain = path[: self._tightness_depth]
+        if len(domain) < self._tightness_depth:
+            return capacity
+        self._capacities[domain] = self._capacities.get(domain, 0) + capacity
+        self._changed_domains.add(domain)
+        return 0
+
     def _remove(self, node: NodeName) -> None:
         known = self._class_of.pop(node, None)
         if known is None:
             return
-        key, entry = known
+        key, entry, capacity = known
+        if self._tightness_depth:
+            self._add_capacity(key[0], -capacity)
         members = self._members[key]
         members.pop(bisect_left(members, entry))
         self._made.pop(key, None)
@@ -266,8 +314,8 @@ class ClassTable:
             self._order.pop(bisect_left(self._order, key))
 
     def _make(self, key: ClassKey) -> NodeClass:
-        path, eligible, cost, budgets, label_values, free = key
-        members, weights = self._listed(self._members[key]), self._weights
+        path, eligible, cost, budgets, label_values, free, own = key
+        members = self._listed(self._members[key])
         made = NodeClass(
             path=path,
             free=free,
@@ -277,10 +325,8 @@ class ClassTable:
             budgets=budgets,
             order=tuple([order for order, _ in members]) if self._has_order else (),
             label_values=label_values,
-            capacity=capacity_in_pods(free, eligible, self.requests, self._at_most, weights)
-            if weights
-            else 0,
-            left_out=len(self._members[key]) - len(members) if weights else 0,
+            domain_capacity=own
+            or (self._capacities[path[: self._tightness_depth]] if self._tightness_depth else 0),
         )
         self._made[key] = made
         return made

@@ -15,7 +15,7 @@ from phalanx.model.names import NodeName
 from phalanx.model.pods import Pod
 from phalanx.model.queues import Objective
 from phalanx.model.snapshot import Topology
-from phalanx.solver.objective import DomainKey, domain_key
+from phalanx.solver.domains import DomainKey, domain_key
 
 
 class NodeOrder(Protocol):

@@ -17,7 +17,10 @@ from phalanx.model.memory import CandidateQueues
 from phalanx.model.names import QueueName, ShapeKey
 
 Amounts = tuple[int, ...]
-"""For each counted resource, the usage beyond the guarantee and the usage beyond the fair share."""
+"""For each counted resource of another queue, the usage beyond the guarantee and that beyond the fair share.
+
+For the queue of the gang itself, what it must evict at least, negative.
+"""
 
 _Key = tuple[QueueName, bool, tuple[tuple[str, int], ...], frozenset[ShapeKey]]
 
@@ -46,17 +49,20 @@ class CandidateQueueFinder:
                 for queue, gangs in others.items()
                 if any(may_evict(each, beneficiary) for each in gangs)
             ]
-            excess = self._usage_beyond_share(queues, beneficiary)
+            excess = {**self._usage_beyond_share(queues, beneficiary), gang.queue: self._least(beneficiary)}
             self._known[key] = CandidateQueues(tuple(queues), excess, at=self._session.snapshot.now)
         return self._known[key]
+
+    def _least(self, beneficiary: Beneficiary) -> Amounts:
+        """The least amounts that must be evicted, negative, so that more of its own queue counts as more."""
+        least = self._session.hooks.least_evictions(beneficiary)
+        return tuple(-least.get(name, 0) for name in _counted(beneficiary))
 
     def _usage_beyond_share(
         self, queues: Sequence[QueueName], beneficiary: Beneficiary
     ) -> Mapping[QueueName, Amounts]:
         """Usage beyond guarantee and fair share, of these queues and their ancestors below the common one."""
-        tree, asked = self._session.queues, beneficiary.requested
-        names = sorted(name for name, amount in asked.items() if amount and name not in IGNORED)
-        resources = tuple([name for name in names if "/" in name] or names)
+        tree, resources = self._session.queues, _counted(beneficiary)
         key = (beneficiary.gang.queue, tuple(queues), resources)
         if key not in self._amounts:
             shared = {queue.name for queue in tree.path(beneficiary.gang.queue)}
@@ -89,6 +95,12 @@ class CandidateQueueFinder:
                 if signature not in known or _size(gang) < _size(known[signature]):
                     known[signature] = gang
         return {queue: list(found[queue].values()) for queue in sorted(found)}
+
+
+def _counted(beneficiary: Beneficiary) -> tuple[str, ...]:
+    """The requested devices; all requested resources if there are none."""
+    names = sorted(name for name, amount in beneficiary.requested.items() if amount and name not in IGNORED)
+    return tuple([name for name in names if "/" in name] or names)
 
 
 def _size(gang: Gang) -> tuple[int, int]:

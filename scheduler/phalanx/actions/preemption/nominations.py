@@ -19,7 +19,7 @@ from phalanx.framework.statement import Assignments, Statement, Usage
 from phalanx.model.decisions import Nominate
 from phalanx.model.gangs import Gang
 from phalanx.model.memory import Nomination
-from phalanx.model.names import GangId, NodeName, PodUid
+from phalanx.model.names import NO_QUEUE, GangId, NodeName, PodUid
 from phalanx.model.numa import is_numa_resource
 from phalanx.model.pods import Pod
 from phalanx.model.resources import NONE, Resources, subtract
@@ -35,12 +35,17 @@ class Nominations:
         self.open: Mapping[GangId, Nomination] = {
             gang: each
             for gang, each in session.snapshot.memory.nominations.items()
-            if each.usage and now < each.until and gang in session.gangs and self._is_usable(each)
+            if each.usage and now < each.until and self._is_usable(gang, each)
         }
 
-    def _is_usable(self, nomination: Nomination) -> bool:
-        """Whether all its nodes are available; while the breaker is open, all nodes count as available."""
+    def _is_usable(self, gang: GangId, nomination: Nomination) -> bool:
+        """Whether its gang is still in its queue, and all its nodes are available.
+
+        While the breaker is open, all nodes count as available.
+        """
         session = self._session
+        if gang not in session.gangs or nomination.queue not in (NO_QUEUE, session.gangs[gang].queue):
+            return False
         if session.health.is_open:
             return True
         states = [session.nodes.get(name) for name in nomination.usage]

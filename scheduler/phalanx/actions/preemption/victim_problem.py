@@ -5,7 +5,7 @@ nodes. A placement must satisfy other rules too, so each choice of victims is ch
 afterwards.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -18,7 +18,7 @@ from phalanx.actions.problems.capacity_holders import total_of
 from phalanx.framework.evictions import QueueEvictionLimit
 from phalanx.framework.session import Session
 from phalanx.model.names import GangId, NodeName
-from phalanx.model.resources import Resources
+from phalanx.model.resources import NONE, Resources
 from phalanx.model.rules import Budget
 from phalanx.solver.preemption.capacity import pods_that_fit
 from phalanx.solver.preemption.problem import (
@@ -38,6 +38,8 @@ class Bounds(Struct, frozen=True):
 
     queue_limits: Sequence[QueueEvictionLimit]
     pod_limits: Sequence[ExceededLimit]
+    least: Resources = NONE
+    """The least amounts that must be evicted together."""
     may_exceed_soft: bool = False
     """Whether soft limits may be exceeded, at a cost."""
 
@@ -84,7 +86,10 @@ def problem_of(
         demands=wants,
         nodes=nodes,
         units=units,
-        quota_limits=_quota_limits(session, constraints, victims, resources),
+        quota_limits=(
+            *_quota_limits(session, constraints, victims, resources),
+            *_least_evictions(bounds.least, wants, victims, resources),
+        ),
         eviction_limits=(
             *queue_limits_on(session, bounds.queue_limits, victims),
             *map(_pod_limit, hard),
@@ -210,3 +215,16 @@ def _quota_limits(
         )
         found.append(QuotaLimit(tuple(limited), vector_of(rule.remaining, names), gives))
     return tuple(each for each in found if each.resources)
+
+
+def _least_evictions(
+    least: Resources, wants: Sequence[PodDemand], victims: Sequence[Victim], resources: Sequence[str]
+) -> Iterator[QuotaLimit]:
+    """The least amounts that must be evicted, as a quota that leaves only the rest of the requests."""
+    counted = [position for position, name in enumerate(resources) if least.get(name)]
+    names = [resources[position] for position in counted]
+    if counted:
+        asked = [sum(want.request[position] * want.count for want in wants) for position in counted]
+        rest = tuple(amount - least[name] for amount, name in zip(asked, names, strict=True))
+        frees = tuple((position, vector_of(victim.total, names)) for position, victim in enumerate(victims))
+        yield QuotaLimit(tuple(counted), rest, frees)

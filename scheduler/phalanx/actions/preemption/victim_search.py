@@ -36,6 +36,7 @@ from phalanx.model.gpu_shares import NO_DEVICES, Devices, requests_share, total_
 from phalanx.model.names import GangId, NodeName
 from phalanx.model.pods import Pod
 from phalanx.model.reasons import Evidence
+from phalanx.model.resources import NONE, Resources, fits, sum_of
 from phalanx.solver.engine import place
 from phalanx.solver.preemption.capacity import CapacityTracker
 from phalanx.solver.preemption.engine import choose_victims, fewest_victims
@@ -79,6 +80,8 @@ class VictimCandidates(Struct, frozen=True):
     victims: Sequence[Victim]
     queue_limits: Sequence[QueueEvictionLimit]
     limits: EvictionLimits
+    least: Resources = NONE
+    """The least amounts that must be evicted together."""
     may_exceed_soft: bool = False
     effort: float = VICTIM_DETERMINISTIC_LIMIT
 
@@ -116,6 +119,8 @@ class VictimSearch:
 
         There is none if the demand fits, with the last set, as soon as pods that terminate anyway are gone.
         """
+        if not _are_enough(candidates.victims, candidates.least):
+            return SearchResult()
         if len(alternatives) > 1 and self._fits_with(alternatives[-1], demand):
             return SearchResult()
         result = SearchResult()
@@ -205,6 +210,7 @@ class VictimSearch:
         bounds = Bounds(
             candidates.queue_limits,
             candidates.limits.exceeded_by(candidates.victims),
+            least=candidates.least,
             may_exceed_soft=candidates.may_exceed_soft,
         )
         return problem_of(
@@ -244,10 +250,11 @@ class VictimSearch:
         count, assignments = len(choice.units), None
         while assignments is None and count < len(order):
             count = min(len(order), max(1, 2 * count))
-            assignments = self._assignments(demand, [victims[index] for index in order[:count]])
+            some = [victims[index] for index in order[:count]]
+            assignments = self._assignments(demand, some) if _are_enough(some, candidates.least) else None
         if assignments is None:
             return None
-        units, assignments = self._without_unnecessary(demand, victims, order[:count], assignments)
+        units, assignments = self._without_unnecessary(demand, candidates, order[:count], assignments)
         chosen = [victims[unit] for unit in units]
         proof = self._proof(problem, units, choice.bound, candidates)
         return self._plan_of(demand, chosen, assignments, proof)
@@ -264,14 +271,15 @@ class VictimSearch:
         return f"{_count(len(units), least)}; {_cost(problem, units, bound)}"
 
     def _without_unnecessary(
-        self, demand: Demand, victims: Sequence[Victim], units: Sequence[int], assignments: Assignments
+        self, demand: Demand, candidates: VictimCandidates, units: Sequence[int], assignments: Assignments
     ) -> tuple[Sequence[int], Assignments]:
         """Remove victims that are not on the assigned nodes, then blocks of victims of ever smaller size.
 
         The most expensive blocks are removed first.
         """
+        victims, least = candidates.victims, candidates.least
         on_nodes = _on_nodes(victims, units, {node for node, _ in assignments})
-        if len(on_nodes) < len(units):
+        if len(on_nodes) < len(units) and _are_enough([victims[unit] for unit in on_nodes], least):
             found = self._assignments(demand, [victims[unit] for unit in on_nodes])
             units, assignments = (on_nodes, found) if found is not None else (units, assignments)
         units = sorted(units, key=lambda unit: (-victims[unit].cost, unit))
@@ -280,10 +288,10 @@ class VictimSearch:
             size, start = -(-size // 2), 0
             while start < len(units) and tries > 0:
                 fewer = [*units[:start], *units[start + size :]]
-                found = None
-                if _is_closed([victims[unit] for unit in fewer]):
+                found, rest = None, [victims[unit] for unit in fewer]
+                if _is_closed(rest) and _are_enough(rest, least):
                     tries -= 1
-                    found = self._assignments(demand, [victims[unit] for unit in fewer])
+                    found = self._assignments(demand, rest)
                 if found is not None:
                     units, assignments = fewer, found
                 else:
@@ -350,6 +358,11 @@ def _on_nodes(victims: Sequence[Victim], units: Sequence[int], nodes: Collection
     found = [unit for unit in units if not victims[unit].used.keys().isdisjoint(nodes)]
     whole = {victims[unit].gang.id for unit in found if victims[unit].whole}
     return [unit for unit in units if unit in found or victims[unit].gang.id in whole]
+
+
+def _are_enough(victims: Sequence[Victim], least: Resources) -> bool:
+    """Whether these evictions free the least amounts that must be evicted."""
+    return not least or fits(least, sum_of(victim.total for victim in victims))
 
 
 def _is_closed(victims: Sequence[Victim]) -> bool:

@@ -2,8 +2,8 @@
 
 A gang loses members beyond its minimum, or it is evicted whole. Each member beyond the minimum is a unit of
 its own; if there are many, several form one unit. With `disruption` mode Single each member is a unit. Pods
-that terminate anyway are no victims, nor are gangs with a member that has succeeded. Gangs that this cycle
-placed are no victims either: assumed pods are not evicted before the API server confirms them.
+that terminate anyway are no victims, nor are members of other schedulers. Gangs that this cycle placed are no
+victims either: assumed pods are not evicted before the API server confirms them.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -64,14 +64,13 @@ class VictimPool:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._units: dict[GangId, list[Victim]] = {}
-        self._gangs = [gang for gang in session.gangs.values() if not gang.is_finishing]
 
     def victims_for(self, beneficiary: Beneficiary) -> EvictableUnits:
         """The units that may be evicted for this gang; units of one gang are adjacent, `whole` ones last."""
         session = self._session
         found: list[Victim] = []
         later: list[int] = []
-        for gang in self._gangs:
+        for gang in session.gangs.values():
             new_nodes = session.assigned_nodes(gang)
             if not (gang.nodes or new_nodes) or not _is_allowed(gang, beneficiary, session):
                 continue
@@ -154,7 +153,8 @@ def may_still_be_evicted(gang: Gang, beneficiary: Gang, session: Session) -> boo
 
     For a victim of another queue, shares are not compared again: its own eviction changes them.
     """
-    if gang.is_finishing or session.hooks.protected_until(gang, beneficiary) >= NEVER:
+    until = session.hooks.protected_until(gang, beneficiary)
+    if until >= NEVER or (gang.is_finishing and until > session.snapshot.now):
         return False
     return gang.queue != beneficiary.queue or session.hooks.may_evict(
         gang, Beneficiary(beneficiary, requested={})
@@ -162,8 +162,12 @@ def may_still_be_evicted(gang: Gang, beneficiary: Gang, session: Session) -> boo
 
 
 def _units_of(gang: Gang, session: Session) -> Iterator[Victim]:
-    holders = [pod for pod in gang.members if pod.holds_node and not _is_terminating(pod, session)]
-    if not holders or any(pod.assumed or not _is_ours(pod, session) for pod in holders):
+    holders = [
+        pod
+        for pod in gang.members
+        if pod.holds_node and _is_ours(pod, session) and not _is_terminating(pod, session)
+    ]
+    if not holders or any(pod.assumed for pod in holders):
         return
     is_single = gang.disruption.eviction_mode is DisruptionMode.SINGLE
     alone = [[pod] for pod in holders] if is_single else _surplus(gang, holders)

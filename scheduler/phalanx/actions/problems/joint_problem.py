@@ -79,7 +79,7 @@ def joint_problem(
         seed=session.snapshot.seed,
     )
     return WarmStartedProblem(
-        problem, {index: _assignments(placement) for index, placement in enumerate(placed)}
+        problem, {index: solver_assignments(placement) for index, placement in enumerate(placed)}
     )
 
 
@@ -118,7 +118,8 @@ def _table(
     return ClassTable(session, class_spec, Fullness(session))
 
 
-def _assignments(placement: DemandPlacement) -> tuple[Assignment, ...]:
+def solver_assignments(placement: DemandPlacement) -> tuple[Assignment, ...]:
+    """The assignments of a placement as the solver states them, by the number of the batch."""
     batches = placement.demand.batches
     parts = {(batch.subgroup, batch.pods[0].shape.key): index for index, batch in enumerate(batches)}
     counts: Counter[tuple[int, NodeName]] = Counter()

@@ -24,6 +24,9 @@ class DemandPlacement(Struct, frozen=True):
     devices: Devices = NO_DEVICES
     """The chosen devices for GPU shares; for other shares the tightest device is chosen."""
 
+    is_joint: bool = False
+    """Whether the certificate compares placements beside all gangs of the cycle, not only earlier ones."""
+
 
 def _only(assignments: Assignments, *, placeholders: bool) -> Assignments:
     """The assignments of placeholders, or of the other pods."""

@@ -5,12 +5,17 @@ from collections.abc import Hashable, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from phalanx.actions.demands.demand import Demand
+from phalanx.actions.demands.demand import Batch, Demand
 from phalanx.actions.nodes.gang_constraints import GangConstraints, constraints_of
-from phalanx.actions.nodes.node_classes import ClassTable, ClassTableCache, NodeClassSpec, is_cacheable
+from phalanx.actions.nodes.node_classes import (
+    ClassKey,
+    ClassTable,
+    ClassTableCache,
+    NodeClassSpec,
+    is_cacheable,
+)
 from phalanx.actions.nodes.node_order import NodeOrders, objective_of
 from phalanx.actions.nodes.pod_capacity import Vector
-from phalanx.framework.nodes.topology import Path
 from phalanx.framework.session import Session
 from phalanx.framework.statement import Assignments
 from phalanx.model.gpu_shares import Devices
@@ -47,13 +52,25 @@ class ProblemBuilder:
         self._tables: dict[Hashable, ClassTable] = {}
         self._may_grow = may_grow
 
-    def build_problem(self, demand: Demand, *, avoiding: frozenset[NodeName] = frozenset()) -> KeyedProblem:
-        """The problem to place this demand now, without the avoided nodes."""
+    def build_problem(
+        self,
+        demand: Demand,
+        *,
+        avoiding: frozenset[NodeName] = frozenset(),
+        listing: Sequence[NodeName] = (),
+    ) -> KeyedProblem:
+        """The problem to place this demand now, without the avoided nodes.
+
+        It contains the nodes of `listing` in any case, even if other nodes are at least as good.
+        """
         constraints = constraints_of(self._session, demand.gang)
         class_spec = self._class_spec(demand, constraints, avoiding)
         table = self._table(class_spec)
-        within = _only_domain(demand, class_spec, table)
-        classes = table.classes(demand.count, within=within)
+        classes = table.classes(
+            demand.count,
+            only=None if listing else _only_classes(demand, class_spec, table),
+            listing=(*constraints.occupied_nodes, *listing),
+        )
         problem = PlacementProblem(
             resources=table.resources,
             levels=constraints.levels,
@@ -135,23 +152,35 @@ def _levels_to_spread_over(demand: Demand, constraints: GangConstraints) -> int:
     return len(constraints.topology.levels) if constraints.topology is not None and demand.count > 1 else 0
 
 
-def _only_domain(demand: Demand, class_spec: NodeClassSpec, table: ClassTable) -> Path | None:
-    """The tightest domain of the deepest level, if equal pods have no better domain; else None.
+def _only_classes(demand: Demand, class_spec: NodeClassSpec, table: ClassTable) -> Sequence[ClassKey] | None:
+    """The classes of the tightest domain of the deepest level, if equal pods have no better one; else None.
 
-    If the pods must share a domain, all domains that fit as many of them are equally good. If they only
-    prefer to, no domain is better than one that fits all. Then the problem needs no other domain.
+    If the pods must share a domain, those that fit as many of them differ in tightness only. If they only
+    prefer to, no domain is better than one that fits all. Then the problem needs no other nodes.
     """
+    constraints = class_spec.constraints
     if class_spec.ties is Objective.LEAST_FRAGMENTATION:
         return None
-    if len(demand.batches) != 1 or table.has_costs or not _is_indifferent_to_domains(class_spec.constraints):
+    if len(demand.batches) != 1 or table.has_costs or not _is_indifferent_to_domains(constraints):
         return None
     (batch,) = demand.batches
-    deepest = class_spec.constraints.levels[-1]
-    must_share = any(
-        isinstance(rule, SameDomain) and rule.level == deepest for rule in class_spec.constraints.rules
-    )
-    least = max(1, batch.minimum) if must_share else len(batch.pods)
-    return table.tightest(least=least, most=len(batch.pods))
+    most = _most_allowed(batch, table, constraints)
+    must_share = constraints.required_depth == len(constraints.levels)
+    least = max(1, batch.minimum) if must_share else max(most, batch.minimum)
+    return table.tightest(least=least, most=most, required=constraints.required_depth)
+
+
+def _most_allowed(batch: Batch, table: ClassTable, constraints: GangConstraints) -> int:
+    """How many pods of the batch the budgets allow; all budgets count all nodes."""
+    request = dict(zip(table.resources, table.requests[0], strict=True))
+    budgets = [rule.remaining for rule in constraints.rules if isinstance(rule, Budget)]
+    allowed = [
+        max(0, remaining[name]) // need
+        for remaining in budgets
+        for name, need in request.items()
+        if need > 0 and name in remaining
+    ]
+    return min([len(batch.pods), *allowed])
 
 
 def _is_indifferent_to_domains(constraints: GangConstraints) -> bool:

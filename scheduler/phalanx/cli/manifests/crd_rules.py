@@ -137,7 +137,7 @@ RULES: Final[Mapping[str, Callable[[Any], bool]]] = {
     "estimate and max must be longer than 0s": _runs_at_all,
     "estimate must not be longer than max": _estimate_fits,
     "a queue must not be its own parent": _not_own_parent,
-    "ordering FairUsers needs userLabel, the pod label that names the user": _users_have_a_label,
+    "ordering FairUsers needs userLabel, the label that names the user": _users_have_a_label,
     "admission MostValue needs ordering PriorityFIFO": _value_goes_with_order,
     "guarantee must not be larger than limit": _guarantee_fits,
     VALUES_BY_OPERATOR: _values_fit_operator,

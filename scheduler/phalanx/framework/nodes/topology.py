@@ -73,7 +73,7 @@ def domain_path(node: Node, topology: Topology) -> Path:
     values: list[str] = []
     for level in topology.levels:
         value = node.labels.get(level.node_label)
-        if not value:
+        if value is None:
             break
         values.append(value)
     return tuple(values)

@@ -114,15 +114,22 @@ class _Division:
 
         The share of the queue may have less of it, if its demand is met in part for want of another resource.
         """
-        demand = sum_of(self._totals[name].bundles.values())
+        demand = self._totals[name].demand
         return {
-            resource: max(amount, demand.get(resource, 0)) if self._is_abundant(resource) else amount
+            resource: amount if self._is_scarce(resource, name) else max(amount, demand.get(resource, 0))
             for resource, amount in share.items()
         }
 
-    def _is_abundant(self, resource: str) -> bool:
+    def _is_scarce(self, resource: str, queue: QueueName) -> bool:
+        """Whether the demand exceeds the capacity, or a limit of the queue or of an ancestor."""
         demand = sum(self._totals[root].demand.get(resource, 0) for root in self._below(None))
-        return resource in IGNORED or demand <= self._capacity.get(resource, 0)
+        above: QueueName | None = queue
+        while above is not None:
+            limit = self._participants[above].limit
+            if resource in limit and self._totals[above].demand.get(resource, 0) > limit[resource]:
+                return True
+            above = self._participants[above].parent
+        return resource not in IGNORED and demand > self._capacity.get(resource, 0)
 
     def _below(self, name: QueueName | None) -> Sequence[QueueName]:
         return self._children.get(name, ())

@@ -214,7 +214,7 @@ class PlacementEpoch(ApiStruct, frozen=True):
 
 
 class CertificateStatus(ApiStruct, frozen=True, omit_defaults=False):
-    """Quality of the placement: objective and proven lower bound per term."""
+    """Quality of the placement: objective and its proven lower bound, both in lexicographic order."""
 
     proven: bool
     terms: tuple[str, ...] = ()
@@ -247,6 +247,10 @@ class PodGroupStatus(ApiStruct, frozen=True, omit_defaults=False):
     placement: PlacementStatus | None = None
     placement_epoch: PlacementEpoch | None = None
     certificate: CertificateStatus | None = None
+    queue: str | None = None
+    """The queue that is charged while members hold nodes."""
+    priority: Int32 | None = None
+    """The priority that counts."""
     queue_position: Int32 | None = None
     expected_start: StartStatus | None = None
     started_at: str | None = None

@@ -29,6 +29,12 @@ class Reclaim(ApiStruct, frozen=True):
     min_runtime: str | None = None
 
 
+class QueueDisruption(ApiStruct, frozen=True):
+    """Bounds on what PodGroups of the queue may ask for in their own `disruption`."""
+
+    max_min_runtime: str | None = None
+
+
 class QueueSpec(ApiStruct, frozen=True):
     """Quota and policies of a queue."""
 
@@ -47,6 +53,8 @@ class QueueSpec(ApiStruct, frozen=True):
     user_label: str | None = None
     state: str | None = None
     reclaim: Reclaim | None = None
+    disruption: QueueDisruption | None = None
+    max_pod_group_priority: Int32 | None = None
 
 
 class QueueStatus(ApiStruct, frozen=True, omit_defaults=False):

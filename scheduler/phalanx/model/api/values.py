@@ -27,6 +27,14 @@ def duration_ms(text: str) -> int | None:
     return sum(int(part or 0) * seconds for part, seconds in parts) * 1000
 
 
+def duration_text(milliseconds: int) -> str:
+    """A duration in the format of Phalanx objects, such as 1h30m, in whole seconds."""
+    hours, rest = divmod(milliseconds // 1000, 3600)
+    minutes, rest = divmod(rest, 60)
+    parts = ((hours, "h"), (minutes, "m"), (rest, "s"))
+    return "".join(f"{number}{unit}" for number, unit in parts if number) or "0s"
+
+
 @lru_cache(maxsize=1024)
 def time_s(text: str) -> int | None:
     """Seconds since the epoch of an RFC 3339 time with a time zone; None for any other text."""

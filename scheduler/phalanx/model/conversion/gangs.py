@@ -4,18 +4,22 @@ The result is one gang of the members, and for each pod that names a PodGroup wi
 gang of one with an error.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 
 from msgspec import Struct, structs
 
 from phalanx.limits import IGNORED_HINTS_SHOWN, PARTIAL_GANG_RELEASED_S
 from phalanx.model.api.pod_groups import PodGroupSpec
-from phalanx.model.conversion.cluster_objects import PriorityLevel, resolve
+from phalanx.model.api.values import duration_text
+from phalanx.model.conversion.cluster_objects import PriorityLevel
+from phalanx.model.conversion.gang_priorities import gang_priority
 from phalanx.model.conversion.gang_problems import gang_problems
+from phalanx.model.conversion.gang_queues import gang_queue
 from phalanx.model.conversion.pod_groups import GangKey, PodGroup, gang_id, is_member
+from phalanx.model.conversion.queue_rules import QueueRules
 from phalanx.model.gangs import Gang, GangKind, Minimum
-from phalanx.model.names import DEFAULT_QUEUE, LABEL_QUEUE, GangId, QueueName
+from phalanx.model.names import GangId, QueueName
 from phalanx.model.pods import Pod, PodFailure, PodPhase
 from phalanx.model.reasons import Objection, Reason
 
@@ -31,12 +35,12 @@ class _Start(Enum):
 class GangContext(Struct, frozen=True):
     """The other objects that determine the gangs of one key.
 
-    `before` holds the previous gangs of this key. `namespace_labels` are those of the pods' namespace.
+    `before` holds the previous gangs of this key.
     """
 
     scheduler_name: str
     group: PodGroup | None
-    namespace_labels: Mapping[str, str]
+    rules: QueueRules
     classes: Mapping[str, PriorityLevel]
     before: Mapping[GangId, Gang]
 
@@ -62,7 +66,10 @@ def _rank(pod: Pod) -> tuple[int, bool, int, int, str, str]:
 def _gang(key: GangKey, members: tuple[Pod, ...], context: GangContext) -> Gang:
     group = context.group
     identity = gang_id(key, group)
-    level = _priority(members, context)
+    queue = gang_queue(members, group, context.rules, scheduler_name=context.scheduler_name)
+    queue_max = context.rules.max_pod_group_priority(queue.charged) if group is not None else None
+    level, priority_hint = gang_priority(members, group, context.classes, queue_max)
+    runtime_hint = _runtime_hint(group, queue.charged, context.rules)
     min_member = _min_member(key, members, group)
     minimum = Minimum(min_member)
     if group is not None:
@@ -75,7 +82,8 @@ def _gang(key: GangKey, members: tuple[Pod, ...], context: GangContext) -> Gang:
         kind=key.kind,
         namespace=key.namespace,
         name=_name(key, members[0]),
-        queue=_queue(members, context),
+        queue=queue.charged,
+        refused_queue=queue.refused,
         min_member=min_member,
         priority=level.value,
         preemption_policy=level.preemption_policy,
@@ -88,18 +96,36 @@ def _gang(key: GangKey, members: tuple[Pod, ...], context: GangContext) -> Gang:
         starts_over=start is _Start.OVER,
         resource_version=group.resource_version if group is not None else "",
         checkpointed=group.checkpointed if group is not None else 0,
-        ignored=_ignored(members, group),
+        started_at=group.started_at if group is not None else 0,
+        ignored=_hints((queue.hint, priority_hint, runtime_hint), members, group),
         problems=gang_problems(key, members, group, context.classes),
     )
 
 
-def _ignored(members: Sequence[Pod], group: PodGroup | None) -> tuple[str, ...]:
-    """Each error once: that of the PodGroup, and those of members with the first pod that has it."""
-    found = {group.ignored: f"PodGroup {group.name}: {group.ignored}"} if group and group.ignored else {}
+def _hints(own: Iterable[str], members: Sequence[Pod], group: PodGroup | None) -> tuple[str, ...]:
+    """Fields that do not count as they are written, each once: those of the gang, those of its PodGroup, and
+    those of members with the first pod that has them."""
+    found = {hint: hint for hint in own if hint}
+    if group is not None and group.ignored:
+        found[group.ignored] = f"PodGroup {group.name}: {group.ignored}"
     for pod in members:
         if pod.ignored:
             found.setdefault(pod.ignored, f"pod {pod.name}: {pod.ignored}")
     return tuple(found.values())[:IGNORED_HINTS_SHOWN]
+
+
+def _runtime_hint(group: PodGroup | None, queue: QueueName, rules: QueueRules) -> str:
+    disruption = group.spec.disruption if group is not None else None
+    if group is None or disruption is None:
+        return ""
+    most = rules.max_min_runtime_ms(queue)
+    if disruption.min_runtime_ms <= most:
+        return ""
+    asked, counted = disruption.min_runtime, duration_text(most)
+    return (
+        f"PodGroup {group.name}: disruption.minRuntime {asked} counts as {counted}, "
+        f"the most that queue {queue} allows"
+    )
 
 
 def _rejected_gang(pod: Pod, context: GangContext) -> Gang:
@@ -130,29 +156,6 @@ def _min_member(key: GangKey, members: tuple[Pod, ...], group: PodGroup | None) 
     if key.kind is GangKind.LABEL:
         return max([pod.min_member or 1 for pod in members])
     return 1
-
-
-def _priority(members: tuple[Pod, ...], context: GangContext) -> PriorityLevel:
-    """Of the PodGroup, else the lowest of the members, so that no single pod can raise the priority."""
-    group, lowest = context.group, members[-1]
-    level = PriorityLevel(value=lowest.priority, preemption_policy=lowest.preemption_policy)
-    if group is None:
-        return level
-    if group.priority_class:
-        level = resolve(group.priority_class, context.classes) or PriorityLevel()
-    if group.spec.preemption_policy is None:
-        return level
-    return PriorityLevel(value=level.value, preemption_policy=group.spec.preemption_policy)
-
-
-def _queue(members: tuple[Pod, ...], context: GangContext) -> QueueName:
-    """Of the PodGroup, else the label of the first member with one, else of the namespace, else `default`."""
-    if context.group is not None and context.group.spec.queue:
-        return QueueName(context.group.spec.queue)
-    for pod in members:
-        if pod.queue is not None:
-            return QueueName(pod.queue)
-    return QueueName(context.namespace_labels.get(LABEL_QUEUE) or DEFAULT_QUEUE)
 
 
 def _start(members: tuple[Pod, ...], minimum: Minimum, group: PodGroup | None, before: Gang | None) -> _Start:

@@ -43,8 +43,8 @@ class PodGroup(Struct, frozen=True, gc=False):
     roles: tuple[RoleSpec, ...] = ()
     subgroups: tuple[SubgroupSpec, ...] = ()
     controller: Controller | None = None
-    started: bool = False
-    """Whether its status says that minMember was reached once."""
+    started_at: int = 0
+    """When its status says that minMember was first reached, in seconds since the epoch, 0 if never."""
 
     resource_version: str = ""
     checkpointed: int = 0
@@ -54,6 +54,11 @@ class PodGroup(Struct, frozen=True, gc=False):
     """See Pod."""
 
     problems: tuple[Objection, ...] = ()
+
+    @property
+    def started(self) -> bool:
+        """Whether its status says that minMember was reached once."""
+        return self.started_at > 0
 
     @property
     def min_member(self) -> int:
@@ -79,12 +84,17 @@ def read_pod_group(written: ApiPodGroup) -> PodGroup:
         roles=tuple(_role(role) for role in spec.roles),
         subgroups=tuple(_subgroup(part) for part in spec.sub_groups),
         controller=controller_of(meta.owner_references),
-        started=written.status.started_at is not None,
+        started_at=_started_at(written.status.started_at),
         resource_version=meta.resource_version,
         checkpointed=checkpointed,
         ignored=ignored,
         problems=tuple(_problems(spec)),
     )
+
+
+def _started_at(written: str | None) -> int:
+    """A time that is not one counts as the begin of time: the gang has started."""
+    return 0 if written is None else max(time_s(written) or 0, 1)
 
 
 def _role(role: Role) -> RoleSpec:

@@ -12,6 +12,7 @@ from phalanx.model.conversion.metadata import controller_of, identity, read_chec
 from phalanx.model.conversion.requests import read_device
 from phalanx.model.conversion.shapes import ShapeCache
 from phalanx.model.names import (
+    ANNOTATION_CHARGED_QUEUE,
     LABEL_MIN_MEMBER,
     LABEL_POD_GROUP,
     LABEL_QUEUE,
@@ -62,6 +63,7 @@ def read_pod(
         subgroup=_text(labels, LABEL_SUBGROUP) or "",
         min_member=count(labels.get(LABEL_MIN_MEMBER)),
         queue=_text(labels, LABEL_QUEUE),
+        charged_queue=_text(meta.annotations, ANNOTATION_CHARGED_QUEUE) if spec.node_name else None,
         controller=controller_of(owners),
         owners=tuple([owner.uid for owner in owners]),
         index=read_rank(labels),
@@ -71,6 +73,7 @@ def read_pod(
         disrupted=disrupted,
         ended=read_end(meta, status),
         grace=meta.deletion_grace_period_seconds or 0,
+        bound_since=_bound_at(status) if spec.node_name else 0,
         running_since=seconds(status.start_time) if status.phase == PodPhase.RUNNING else 0,
         ran=read_run(status),
         device=read_device(shape.requests, meta.annotations) if spec.node_name else None,
@@ -89,7 +92,7 @@ def _annotations(written: Mapping[str, str], keys: tuple[str, ...]) -> tuple[tup
 
 
 def _text(labels: Mapping[str, str], key: str) -> str | None:
-    """A label whose value many pods share, as an interned string; None for an empty one."""
+    """A label or annotation whose value many pods share, as an interned string; None for an empty one."""
     value = labels.get(key)
     return intern(value) if value else None
 

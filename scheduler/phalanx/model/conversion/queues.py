@@ -11,7 +11,7 @@ from msgspec import structs
 from phalanx.limits import SHOWN_QUEUES
 from phalanx.model.api.meta import LabelSelector
 from phalanx.model.api.queues import Queue as WireQueue
-from phalanx.model.api.queues import QueueSpec, QueueStatus, Reclaim
+from phalanx.model.api.queues import QueueDisruption, QueueSpec, QueueStatus, Reclaim
 from phalanx.model.api.values import duration_ms, seconds
 from phalanx.model.conversion.nodes import read_capacity
 from phalanx.model.names import DEFAULT_QUEUE, QueueName
@@ -57,6 +57,8 @@ def read_queue(written: WireQueue) -> Queue:
         user_label=spec.user_label or "",
         state=_known(QueueState, spec.state, "spec.state", problems) or QueueState.OPEN,
         reclaim_min_runtime_ms=_reclaim_min_runtime(spec.reclaim, problems),
+        max_min_runtime_ms=_max_min_runtime(spec.disruption, problems),
+        max_pod_group_priority=spec.max_pod_group_priority,
         backfill=_known(Backfill, spec.backfill, "spec.backfill", problems),
         past=_past(written.status),
         problems=tuple(problems),
@@ -99,7 +101,7 @@ def _cells(spec: QueueSpec, problems: list[Objection]) -> tuple[Cell, ...]:
 def _ordering(spec: QueueSpec, problems: list[Objection]) -> Ordering:
     ordering = _known(Ordering, spec.ordering, "spec.ordering", problems) or Ordering.PRIORITY_FIFO
     if ordering is Ordering.FAIR_USERS and not spec.user_label:
-        message = "spec.userLabel: ordering FairUsers needs it, the pod label that names the user"
+        message = "spec.userLabel: ordering FairUsers needs it, the label that names the user"
         problems.append(Objection(Reason.INVALID_OBJECT, message))
     return ordering
 
@@ -122,13 +124,23 @@ def _known(kind: type[E], written: str | None, path: str, problems: list[Objecti
 
 
 def _reclaim_min_runtime(written: Reclaim | None, problems: list[Objection]) -> int:
-    if written is None or written.min_runtime is None:
-        return 0
-    runtime = duration_ms(written.min_runtime)
-    if runtime is None:
-        message = "spec.reclaim.minRuntime: expected a duration such as 1h30m"
+    text = written.min_runtime if written is not None else None
+    return _duration(text, "spec.reclaim.minRuntime", problems) or 0
+
+
+def _max_min_runtime(written: QueueDisruption | None, problems: list[Objection]) -> int | None:
+    """None if nothing is set. A value that is not a duration allows nothing."""
+    text = written.max_min_runtime if written is not None else None
+    return None if text is None else _duration(text, "spec.disruption.maxMinRuntime", problems) or 0
+
+
+def _duration(text: str | None, path: str, problems: list[Objection]) -> int | None:
+    """Milliseconds; None without a text, and for an invalid one."""
+    runtime = duration_ms(text) if text is not None else None
+    if text is not None and runtime is None:
+        message = f"{path}: expected a duration such as 1h30m"
         problems.append(Objection(Reason.INVALID_OBJECT, message))
-    return runtime or 0
+    return runtime
 
 
 def _namespaces(selector: LabelSelector | None, problems: list[Objection]) -> Term | None:

@@ -10,7 +10,7 @@ from phalanx.model.rules import PodAffinityRule, PodAntiAffinityRule
 from phalanx.solver.arrays import allowed_domains, anchored_counts
 from phalanx.solver.counting.model import CountingModel
 from phalanx.solver.counting.node_groups import NodeGroup
-from phalanx.solver.objective import is_domain
+from phalanx.solver.domains import is_domain
 from phalanx.solver.problem_rules import SubgroupConstraint
 
 Constraint = Callable[[CountingModel], None]

@@ -9,7 +9,8 @@ from phalanx.limits import MODEL_SUM_MAX, OBJECTIVE_COEFFICIENT_MAX
 from phalanx.solver.arrays import Counts, NodeTable, Placement, TooLarge, anchored_numbers
 from phalanx.solver.counting.node_groups import NodeGroup, Pattern, split
 from phalanx.solver.cp_sat import CpModel
-from phalanx.solver.objective import COST, DOMAINS, SUBGROUP_DOMAINS, TIGHTNESS, UNPLACED, anchored_domains
+from phalanx.solver.domains import anchored_domains
+from phalanx.solver.objective import COST, DOMAINS, SUBGROUP_DOMAINS, TIGHTNESS, UNPLACED
 
 
 class CountingModel:
@@ -111,7 +112,7 @@ def _cost(model: CountingModel) -> cp_model.LinearExpr:
 
 def _domains(model: CountingModel, level: int) -> cp_model.LinearExpr:
     """Domains spanned: anchored ones, opened ones, and the one of a required level."""
-    anchored = len(anchored_domains(model.problem, level))
+    anchored = len(anchored_domains(model.problem.anchors, level))
     if level in model.opened:
         return anchored + model.total(list(model.opened[level].values()))
     return model.cp.new_constant(anchored or 1) + 0
@@ -121,7 +122,8 @@ def _subgroup_domains(model: CountingModel, level: int) -> cp_model.LinearExpr:
     """Domains spanned by the subgroups with a preference, added up."""
     deep = [(preference, opened[level]) for preference, opened in model.opened_by_subgroup if level in opened]
     variables = [variable for _, opened in deep for variable in opened.values()]
-    return sum(len(preference.anchored_domains(level)) for preference, _ in deep) + model.total(variables)
+    anchored = sum(len(anchored_domains(preference.anchors, level)) for preference, _ in deep)
+    return anchored + model.total(variables)
 
 
 def _tightness(model: CountingModel) -> cp_model.LinearExpr:

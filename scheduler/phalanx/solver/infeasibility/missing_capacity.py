@@ -24,7 +24,7 @@ from phalanx.solver.infeasibility.relaxations import (
     RelaxationKind,
     with_free,
 )
-from phalanx.solver.problem import Assignment, NodeClass, Placed, PlacementProblem
+from phalanx.solver.problem import Anchor, Assignment, NodeClass, Placed, PlacementProblem
 from phalanx.solver.problem_rules import read_rules
 
 SHARE = 1000
@@ -85,7 +85,7 @@ def _left_over(
         roles=roles,
         classes=tuple(_with_freeing_costs(core, part, free_now) for part in _single(beside.classes)),
         rules=tuple(_budget_left(core, rule, kept) for rule in beside.rules),
-        anchors=(*core.anchors, *used_path(core, kept)),
+        anchors=(*core.anchors, *map(Anchor, used_path(core, kept))),
     )
 
 
@@ -146,7 +146,7 @@ def _new_node(core: PlacementProblem, now: Sequence[Assignment]) -> Iterator[Rel
         amounts = add(amounts, scale(request, missing))
     depth = read_rules(core).required_depth
     labelled = (group.path for group in core.classes if len(group.path) >= depth)
-    for path in (*core.anchors, *used_path(core, now), *labelled, ()):
+    for path in (*(anchor.path for anchor in core.anchors), *used_path(core, now), *labelled, ()):
         if len(path) >= depth:
             needed = {name: amount for name, amount in amounts.items() if amount > 0}
             yield _relaxation(core, path, [NodeCapacity(node=NEW_NODE, amounts=needed)])
@@ -201,7 +201,7 @@ def free_by_node(problem: PlacementProblem) -> dict[NodeName, tuple[int, ...]]:
 
 
 def _is_near(core: PlacementProblem, path: Path) -> bool:
-    return all(anchor[: len(path)] == path for anchor in core.anchors)
+    return all(anchor.path[: len(path)] == path for anchor in core.anchors)
 
 
 def _slots(

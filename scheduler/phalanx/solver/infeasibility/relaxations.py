@@ -81,7 +81,7 @@ class Relaxation(Struct, frozen=True):
 
 
 def apply_relaxation(problem: PlacementProblem, change: Relaxation) -> PlacementProblem:
-    """Return the changed problem."""
+    """Return the changed problem. It must have no tightness term: the change may move or add capacity."""
     match change.kind:
         case RelaxationKind.WIDEN_LEVEL | RelaxationKind.PREFER_LEVEL | RelaxationKind.RAISE_BUDGET:
             return with_rules(problem, {change.rule: partial(_changed, change)})
@@ -147,9 +147,9 @@ def _changed(change: Relaxation, rule: Rule) -> Rule | None:
 
 def _with_capacity(problem: PlacementProblem, change: Relaxation) -> PlacementProblem:
     more = {capacity.node: capacity.amounts for capacity in change.capacity}
-    roomier = with_free(problem, more)
+    larger = with_free(problem, more)
     if NEW_NODE not in more:
-        return roomier
+        return larger
     new = NodeClass(
         path=change.domain,
         free=tuple(more[NEW_NODE].get(name, 0) for name in problem.resources),
@@ -158,7 +158,7 @@ def _with_capacity(problem: PlacementProblem, change: Relaxation) -> PlacementPr
         nodes=(NEW_NODE,),
         label_values=(_NEW_LABEL_VALUE,) * len(problem.keys),
     )
-    return structs.replace(problem, classes=(*roomier.classes, new))
+    return structs.replace(problem, classes=(*larger.classes, new))
 
 
 def with_free(problem: PlacementProblem, more: Mapping[NodeName, Resources]) -> PlacementProblem:

@@ -4,8 +4,9 @@ This is the baseline that joint admission never falls below, and the final re-op
 all others are fixed.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from operator import le, sub
+from collections.abc import Callable, Iterable, Sequence
+from operator import le, lt, sub
+from typing import Final
 
 from msgspec import structs
 
@@ -122,37 +123,74 @@ def one_by_one(
 
 BY = "joint"
 
+REOPTIMIZED_ROUNDS_MAX: Final = 3
+"""Times that each gang may move to better nodes; in most problems none moves twice."""
+
 
 def reoptimized(
     arrays: JointArrays, assignment: JointAssignment, *, limits: SolveLimits
 ) -> tuple[Admitted, ...]:
-    """Place each gang again while the others are fixed. No gang gets worse, and each gets a certificate."""
+    """Place each gang again while the others are fixed. No gang gets worse, and each gets a certificate.
+
+    The certificate is about the gang alone, with all others where they are in the end: a gang that moves may
+    leave nodes to those that were certified before it, so they are tried again.
+    """
     residual = ResidualCapacity(arrays.problem, arrays.limits)
     for gang, assignments in assignment.items():
         residual.take(gang, assignments)
-    return tuple(_reoptimized_gangs(assignment, residual, limits))
+    placed = _round(assignment, residual, limits, _no_worse)
+    for number in range(1, REOPTIMIZED_ROUNDS_MAX + 1):
+        found = {gang: each.assignments for gang, each in placed.items()}
+        if all(_are_equal(found[gang], assignment[gang]) for gang in found):
+            break
+        assignment = found
+        placed = _round(assignment, residual, limits, lt if number < REOPTIMIZED_ROUNDS_MAX else _never)
+    return tuple(Admitted(gang, each) for gang, each in placed.items())
 
 
-def _reoptimized_gangs(
-    assignment: JointAssignment, residual: ResidualCapacity, limits: SolveLimits
-) -> Iterator[Admitted]:
+Score = tuple[int, ...]
+MayMove = Callable[[Score, Score], bool]
+"""The objective of another placement and that of the present one -> whether the gang moves."""
+
+
+def _no_worse(other: Score, present: Score) -> bool:
+    """For the first time: among equal placements that of the solver uses the fullest nodes."""
+    return other <= present
+
+
+def _never(_other: Score, _present: Score) -> bool:
+    return False
+
+
+def _are_equal(left: Sequence[Assignment], right: Sequence[Assignment]) -> bool:
+    return frozenset(left) == frozenset(right)
+
+
+def _round(
+    assignment: JointAssignment, residual: ResidualCapacity, limits: SolveLimits, moves: MayMove
+) -> dict[int, Placed]:
+    """The placement of each gang in turn; a gang that does not move gets a new certificate."""
+    placed = {}
     for gang, assignments in sorted(assignment.items()):
         residual.take(gang, assignments, sign=-1)
-        placed = _reoptimized(residual.problem_of(gang), assignments, limits)
-        residual.take(gang, placed.assignments)
-        yield Admitted(gang, placed)
+        placed[gang] = _reoptimized(residual.problem_of(gang), assignments, limits, moves)
+        residual.take(gang, placed[gang].assignments)
+    return placed
 
 
 def _reoptimized(
-    problem: PlacementProblem, assignments: tuple[Assignment, ...], limits: SolveLimits
+    problem: PlacementProblem, assignments: tuple[Assignment, ...], limits: SolveLimits, moves: MayMove
 ) -> Placed:
     scorer = Scorer(problem)
     score = scorer.score(assignments)
     if all(term.startswith(DOMAINS) and value == 1 for term, value in zip(scorer.terms, score, strict=True)):
         return certify(scorer, assignments, bound=None, by=BY)
     answer = place(problem, limits=limits)
-    if isinstance(answer, Placed) and answer.certificate.objective <= score:
-        return answer
+    if isinstance(answer, Placed):
+        proof = answer.certificate
+        if moves(proof.objective, score):
+            return answer
+        return certify(scorer, assignments, bound=min(proof.bound, score), by=proof.by)
     least = tuple(
         1 if term.startswith(DOMAINS) else min(0, value)
         for term, value in zip(scorer.terms, score, strict=True)

@@ -59,17 +59,13 @@ def reformulate_anti_affinity(problem: PlacementProblem) -> PlacementProblem:
 
 
 def _with_each_node(problem: PlacementProblem, keys: tuple[str, ...]) -> PlacementProblem:
-    """Split classes into nodes and add labels whose value differs on every node.
-
-    Left-out nodes go with the first node of their class.
-    """
+    """Split classes into nodes and add labels whose value differs on every node."""
     classes = tuple(
         replace(
             group,
             nodes=(node,),
             order=group.order[index : index + 1],
             label_values=(*group.label_values, *(node for _ in keys)),
-            left_out=0 if index else group.left_out,
         )
         for group in problem.classes
         for index, node in enumerate(group.nodes)

@@ -21,7 +21,7 @@ from phalanx.solver.arrays import (
     anchored_counts,
     anchored_numbers,
 )
-from phalanx.solver.objective import is_domain
+from phalanx.solver.domains import is_domain
 from phalanx.solver.problem_rules import SubgroupConstraint, SubgroupPreference
 from phalanx.solver.single.best_fit import fill, fits_beside
 from phalanx.solver.single.scopes import Scope

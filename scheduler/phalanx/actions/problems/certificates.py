@@ -1,0 +1,25 @@
+"""Certify a placement again, after other placements of the cycle have changed."""
+
+from msgspec.structs import replace
+
+from phalanx.actions.problems.joint_problem import solver_assignments
+from phalanx.actions.problems.placement import DemandPlacement
+from phalanx.actions.problems.problem_builder import ProblemBuilder
+from phalanx.solver.engine import place
+from phalanx.solver.objective import Scorer, certify
+from phalanx.solver.problem import Placed
+
+
+def certified_again(problems: ProblemBuilder, placement: DemandPlacement) -> DemandPlacement:
+    """The placement with a certificate about the session as it is now, which must not contain it."""
+    if placement.certificate is None:
+        return placement
+    nodes = tuple(node for node, _ in placement.assignments)
+    problem = problems.build_problem(placement.demand, listing=nodes).problem
+    scorer, assignments = Scorer(problem), solver_assignments(placement)
+    score, best = scorer.score(assignments), place(problem)
+    if not isinstance(best, Placed):
+        return placement
+    bound = min(best.certificate.bound, score)
+    certified = certify(scorer, assignments, bound=bound, by=best.certificate.by)
+    return replace(placement, certificate=certified.certificate)

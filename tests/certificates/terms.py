@@ -1,0 +1,180 @@
+"""The objective of a placement as docs/objects.md defines it under "Certificates".
+
+Nothing of `phalanx` is imported here: these definitions check those of the product.
+"""
+
+from collections.abc import Collection, Iterable, Sequence
+
+from tests.certificates.cluster import (
+    Gang,
+    Kind,
+    Located,
+    Node,
+    Pod,
+    Situation,
+    depth,
+    fit,
+    inside,
+    may_use,
+    needs,
+    path,
+)
+from tests.certificates.fragments import fragments
+
+Domain = tuple[object, ...]
+Terms = dict[str, int]
+"""Values by the name of the term, in the order of the terms."""
+
+
+class Step:
+    """Pods of one gang that are placed together in a situation, and what all their placements share."""
+
+    def __init__(self, before: Situation, gang: Gang, pods: Sequence[Pod], *, whole: bool) -> None:
+        self.before, self.case, self.gang, self.pods, self.whole = before, before.case, gang, pods, whole
+        self.nodes = {node.name: node for node in self.case.nodes}
+        self.free = {node.name: before.free(node) for node in self.case.nodes}
+        self.devices = {node.name: before.free_devices(node) for node in self.case.nodes}
+        self.members = before.members(gang.name)
+        self._capacities = {node.name: self._capacity(node) for node in self.case.nodes}
+
+    @property
+    def is_single_of_fragmentation(self) -> bool:
+        """Whether it is a single pod of a queue that minimises fragmentation."""
+        return len(self.pods) == 1 and self.case.objective == "LeastFragmentation"
+
+    def terms(self, placed: Sequence[Located]) -> Terms:
+        """The values of all terms that apply to the step."""
+        found: Terms = {}
+        if not self.whole:
+            found["unplaced"] = len(self.pods) - len(placed)
+        for level, name in self._levels(depth(self.case, self.gang.preferred)):
+            found[f"domains:{name}"] = len(self._spanned(placed, level))
+        found |= self._of_subgroups(placed)
+        found["cost"] = sum(cost(one.pod.kind, self.nodes[one.node]) for one in placed)
+        deepest = max(depth(self.case, self.gang.preferred), self.required_depth)
+        if deepest and not self.is_single_of_fragmentation:
+            name = self.case.levels[deepest - 1][0]
+            found[f"tightness:{name}"] = self._tightness(placed, deepest)
+        if self.is_single_of_fragmentation:
+            found["fragments"] = sum(fragments(self.before, one.pod, one.node) for one in placed)
+        return found
+
+    @property
+    def required_depth(self) -> int:
+        """The depth of the required level, or of the level that required pod affinity stands for."""
+        labels = {pod.kind.together for pod in self.pods} - {""}
+        names = [name for name, label in self.case.levels if label in labels and self._identifies(label)]
+        return max([depth(self.case, self.gang.required), *(depth(self.case, name) for name in names)])
+
+    def _identifies(self, label: str) -> bool:
+        """Whether each value of the label of a level is that of one domain."""
+        number = [key for _, key in self.case.levels].index(label) + 1
+        domains: dict[str, tuple[str, ...]] = {}
+        for node in self.case.nodes:
+            values = () if node.place_unknown else path(self.case, node)[:number]
+            if (label in node.labels) != (len(values) == number):
+                return False
+            if label in node.labels and domains.setdefault(node.labels[label], values) != values:
+                return False
+        return True
+
+    def _levels(self, count: int) -> Iterable[tuple[int, str]]:
+        return [(number, name) for number, (name, _) in enumerate(self.case.levels[:count], 1)]
+
+    def new_domain(self, node: Node, level: int) -> Domain:
+        """The domain of a level in which a pod is that is placed on the node."""
+        values = () if node.place_unknown else path(self.case, node)
+        return self._named(values, node, level)
+
+    def member_domain(self, node: Node, level: int) -> Domain:
+        """The domain of a level in which a member is that already has the node."""
+        return self._named(path(self.case, node), node, level)
+
+    def _named(self, values: Sequence[str], node: Node, level: int) -> Domain:
+        return ("labels", *values[:level]) if len(values) >= level else ("node", node.name)
+
+    def _spanned(
+        self, placed: Iterable[Located], level: int, members: Iterable[Located] | None = None
+    ) -> set[Domain]:
+        """The domains of members that have a node and of placed pods.
+
+        A node where a member runs is no further domain.
+        """
+        members = self.members if members is None else list(members)
+        there = {self.member_domain(self.nodes[one.node], level) for one in members}
+        occupied = {one.node for one in members}
+        return there | {
+            self.new_domain(self.nodes[one.node], level)
+            for one in placed
+            if one.node not in occupied or self.new_domain(self.nodes[one.node], level)[0] == "labels"
+        }
+
+    def _of_subgroups(self, placed: Sequence[Located]) -> Terms:
+        here = [
+            one
+            for one in self.gang.subgroups
+            if one.preferred and any(self.is_inside(pod, one.name) for pod in self.pods)
+        ]
+        deepest = max((depth(self.case, one.preferred) for one in here), default=0)
+        found = {}
+        for level, name in self._levels(deepest):
+            found[f"subgroup-domains:{name}"] = sum(
+                len(
+                    self._spanned(
+                        [at for at in placed if self.is_inside(at.pod, one.name)],
+                        level,
+                        [at for at in self.members if self.is_inside(at.pod, one.name)],
+                    )
+                )
+                for one in here
+                if depth(self.case, one.preferred) >= level
+            )
+        return found
+
+    def is_inside(self, pod: Pod, subgroup: str) -> bool:
+        """Whether a pod is in a subgroup or in one inside it."""
+        return subgroup in inside(self.gang, pod.kind.subgroup)
+
+    def _tightness(self, placed: Iterable[Located], level: int) -> int:
+        new = self._spanned(placed, level) - self._spanned((), level)
+        return sum(
+            self._capacities[node.name] for node in self.case.nodes if self.new_domain(node, level) in new
+        )
+
+    def _capacity(self, node: Node) -> int:
+        kinds = same_needs(self.pods)
+        free, devices = self.free[node.name], self.devices[node.name]
+        capacity = 0
+        for kinds_of_one in kinds:
+            if any(may_use(kind, node) for kind in kinds_of_one):
+                weight = 1 if len(kinds) == 1 else self._weight(kinds_of_one[0])
+                capacity += weight * fit(kinds_of_one[0], free, devices)
+        return capacity
+
+    def _weight(self, kind: Kind) -> int:
+        asked = {name: need for name, need in needs(kind).items() if need > 0}
+        most = {name: max(node.allocatable.get(name, 0) for node in self.case.nodes) for name in asked}
+        shares = [1000 * need // most[name] for name, need in asked.items() if most[name]]
+        if kind.share:
+            shares.append(kind.share // max(1, *(node.shared_gpus for node in self.case.nodes)))
+        return max(1, *shares)
+
+
+def same_needs(pods: Iterable[Pod]) -> list[list[Kind]]:
+    """The kinds of the pods, those with equal requests together."""
+    found: dict[tuple[object, ...], list[Kind]] = {}
+    for pod in pods:
+        asked = tuple(sorted(needs(pod.kind).items()))
+        found.setdefault((asked, pod.kind.share), []).append(pod.kind)
+    return list(found.values())
+
+
+def cost(kind: Kind, node: Node) -> int:
+    """The cost of a pod on a node."""
+    taints = sum(100 for taint in node.soft_taints if taint not in kind.tolerated)
+    return taints + sum(weight for weight, key, value in kind.preferred if node.labels.get(key) != value)
+
+
+def ordered(terms: Terms, names: Collection[str]) -> tuple[int, ...]:
+    """The values of these terms, in the order of the terms."""
+    return tuple(value for name, value in terms.items() if name in names)
