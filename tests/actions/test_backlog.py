@@ -18,7 +18,7 @@ from phalanx.model.api.pod_groups import Disruption
 from phalanx.model.gangs import Gang
 from phalanx.model.memory import Memory
 from phalanx.model.queues import Backfill, Ordering
-from phalanx.model.reasons import Reason
+from phalanx.model.reasons import Category, Reason
 from phalanx.model.resources import GPU
 
 from tests.builders import Decided, Scenario
@@ -262,6 +262,31 @@ def test_no_gang_that_fits_is_left(queue: str, gangs: list[tuple[int, int, int, 
     assert rest.placed() == []
     assert settled.reasons().keys() == rest.reasons().keys()
     assert Reason.NOT_TRIED_YET not in settled.reasons().values()
+
+
+@holds(30)
+@given(gangs=works, dice=st.randoms(use_true_random=False))
+def test_a_crowded_strict_queue_starts_gangs_in_order(
+    gangs: list[tuple[int, int, int, str]], dice: random.Random
+) -> None:
+    """Before a gang starts, all older ones have started or are known to be impossible."""
+    scenario = Scenario("rack").nodes("n", 2, gpu=4, within="r").queue("q", ordering=Ordering.STRICT_FIFO)
+    for index, (count, gpu, priority, _) in enumerate(gangs):
+        scenario.gang(f"g{index:02}", count, queue="q", gpu=gpu, priority=priority, created=index)
+    waiting = scenario.gang_names
+    with pytest.MonkeyPatch.context() as patch, SmallBounds(patch):
+        for _ in range(30):
+            decided = scenario.decide()
+            placed = [name for name in decided.placed() if name in waiting]
+            reasons = decided.reasons()
+            waiting = [name for name in waiting if name not in placed]
+            for name in placed:
+                older = [reasons[other] for other in waiting if other < name]
+                assert all(reason.category is Category.IMPOSSIBLE for reason in older)
+            scenario.take(decided)
+            running = [name for name in scenario.gang_names if name not in waiting]
+            if running and dice.random() < 0.4:
+                scenario.remove(dice.choice(running))
 
 
 # --- reports ------------------------------------------------------------------------------------------------
