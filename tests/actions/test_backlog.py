@@ -193,19 +193,16 @@ def test_gangs_that_fit_behind_a_heap_get_their_turn() -> None:
     assert when < len(cycles) - 1
 
 
-def test_growing_capacity_does_not_keep_later_gangs_from_being_tried() -> None:
-    """Each cycle more capacity is free, so that all gangs are due; those in turn are still tried."""
-    scenario = Scenario().nodes("n", 1, gpu=8).queue("heap")
-    for index in range(30):
-        scenario.gang(f"large{index}", 9, gpu=1, queue="heap", priority=1, preferred=None, created=index)
-    scenario.nodes("m", 1, gpu=1).gang("run", 8, gpu=1, on=["n-0"] * 8)
-    scenario.gang("small", 1, gpu=1, queue="heap", created=99)
-    for _ in range(40):
-        decided = scenario.decide()
+def test_changes_in_each_cycle_do_not_keep_later_gangs_from_being_tried() -> None:
+    """All refused gangs of the queue are tried again after each change; those in turn are tried too."""
+    scenario = heap(Scenario().nodes("n", 1, gpu=8), 30, priority=1)
+    settle(scenario)
+    scenario.pod("small", gpu=1, queue="heap", created=99)
+    for number in range(40):
+        decided = scenario.nodes("m", 1, gpu=1, labels={"changed": str(number)}).decide()
         if "small" in decided.placed():
             return
         scenario.take(decided)
-        scenario.capacity_version += 1
     raise AssertionError("never tried")
 
 
@@ -275,8 +272,10 @@ def test_a_crowded_strict_queue_starts_gangs_in_order(
         scenario.gang(f"g{index:02}", count, queue="q", gpu=gpu, priority=priority, created=index)
     waiting = scenario.gang_names
     with pytest.MonkeyPatch.context() as patch, SmallBounds(patch):
+        patch.setattr(selection, "CROWDED_WORK_BESIDE_OTHERS", 9)
+        patch.setattr(selection, "CROWDED_WORK", 9)
         for _ in range(30):
-            decided = scenario.decide()
+            decided = scenario.decide(SchedulerConfig(actions=()))
             placed = [name for name in decided.placed() if name in waiting]
             reasons = decided.reasons()
             waiting = [name for name in waiting if name not in placed]
@@ -287,6 +286,8 @@ def test_a_crowded_strict_queue_starts_gangs_in_order(
             running = [name for name in scenario.gang_names if name not in waiting]
             if running and dice.random() < 0.4:
                 scenario.remove(dice.choice(running))
+            if dice.random() < 0.3:
+                scenario.nodes("m", gpu=dice.choice([1, 5, 9]))
 
 
 # --- reports ------------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from phalanx.model.api.pod_groups import Disruption
 from phalanx.model.conversion.shapes import shape_of_requests
 from phalanx.model.gangs import RoleSpec
 from phalanx.model.names import GangId, PodUid
+from phalanx.model.nodes import Taint, TaintEffect
 from phalanx.model.reasons import Reason
 from phalanx.model.resources import CPU, GPU, MEMORY
 
@@ -80,9 +81,10 @@ NOT_PREEMPTIBLE = Disruption(preemptible=False)
 def test_only_guarantees_take_held_capacity(
     holder: int, owner: int, disruption: Disruption, same_queue: bool, is_given_up: bool
 ) -> None:
-    """The other half of the cluster is full, so that all guarantees can be met."""
+    """The rest of the cluster is full or has a taint, so that all guarantees can be met."""
     scenario = reserved(guarantee=owner, disruption=disruption).nodes("full", gpu=4)
-    scenario.gang("run", 1, gpu=4, on=("full-0",), disruption=NOT_PREEMPTIBLE)
+    scenario.nodes("tainted", gpu=4, taints=(Taint("k", TaintEffect.NO_SCHEDULE),))
+    scenario.queue("c", guarantee={GPU: 4}).gang("run", 1, gpu=4, on=("full-0",), queue="c")
     scenario.queue("a", guarantee={GPU: holder}).gang("owner", 4, gpu=1, queue="a" if same_queue else "b")
     decided = scenario.decide()
     assert decided.placed() == (["owner"] if is_given_up else [])
