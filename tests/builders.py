@@ -28,7 +28,7 @@ from phalanx.model.gangs import Gang, GangKind, RoleSpec
 from phalanx.model.gpu_shares import GPU_MEMORY, GPU_SHARE, pod_usage, shared_devices
 from phalanx.model.memory import Memory
 from phalanx.model.names import NODE_GPU_SHARING, GangId, NodeName, PodUid, QueueName, ShapeKey
-from phalanx.model.nodes import Node, NodeState, Numa, Taint, ZoneLayout
+from phalanx.model.nodes import Node, NodeState, NominatedPods, Numa, Taint, ZoneLayout
 from phalanx.model.numa import NumaRequest, numa_resource
 from phalanx.model.pods import (
     AffinityTerm,
@@ -72,6 +72,7 @@ class Scenario:
         self._queues: dict[QueueName, Queue] = {}
         self._namespaces: dict[str, Mapping[str, str]] = {}
         self._foreign_pods: list[Pod] = []
+        self._nominated: dict[NodeName, tuple[NominatedPods, ...]] = {}
         self._budgets: list[DisruptionBudget] = []
 
     def nodes(
@@ -134,6 +135,12 @@ class Scenario:
         """A running pod of another scheduler without requests; fields as those of `_pods`."""
         (pod,) = self._pods(name, 1, {"cpu": 0, "memory": 0, **fields, "on": (node,)})
         self._foreign_pods.append(replace(pod, scheduler_name="other"))
+        return self
+
+    def nominated(self, name: str, node: str, *, gpu: int, priority: int = 0) -> Self:
+        """A pod of another scheduler that is nominated to a node and not bound yet."""
+        pod = NominatedPods(priority=priority, amounts={GPU: gpu}, count=1, names=(name,))
+        self._nominated[NodeName(node)] = (*self._nominated.get(NodeName(node), ()), pod)
         return self
 
     def queue(self, name: str, *, flavors: Iterable[Flavor] = (), **fields: Any) -> Self:
@@ -301,6 +308,7 @@ class Scenario:
             queues=_shuffled(self._queues, chance),
             queue_usage=_shuffled(queues, chance),
             foreign=_shuffled(self._foreign_work, chance),
+            nominated=_shuffled(self._nominated, chance),
             namespace_labels=_shuffled({"team": {}, **self._namespaces}, chance),
             topologies=_shuffled(self.topologies, chance),
             claims=_shuffled(self.claims, chance),

@@ -38,6 +38,9 @@ class TopologyConstraints(Plugin):
         if topology is None:
             name = request.name or view.config.default_topology or ""
             return _unknown(f"topology {name} does not exist", "topologies", view.topologies.names())
+        other = next((part for part in gang.subgroups if part.topology not in ("", topology.name)), None)
+        if other is not None:
+            return _other_topology(other, topology.name)
         known = tuple(level.name for level in topology.levels)
         for level in wanted:
             if level is not None and level not in known:
@@ -67,6 +70,16 @@ def _rule(part: SubgroupSpec, level: str) -> Rule:
 def _preference(part: SubgroupSpec, level: str) -> Rule:
     name = f"preferred level {level} of subgroup {part.name}"
     return SubgroupFewest(name=name, subgroup=part.name, level=level)
+
+
+def _other_topology(part: SubgroupSpec, own: str) -> Objection:
+    of_gang = f"Topology {own}" if own else "the topology of the well-known node labels"
+    return Objection(
+        reason=Reason.UNSUPPORTED_FIELD,
+        message=f"PodGroup field spec.subGroups[{part.name}].topology.name is {part.topology}, "
+        f"but the gang uses {of_gang}; two topologies in one gang are not supported yet",
+        next_step="Set spec.topology.name to the same Topology, or leave out the name in the subgroup",
+    )
 
 
 def _unknown(message: str, kind: str, known: tuple[str, ...]) -> Objection:

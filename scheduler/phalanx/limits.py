@@ -362,7 +362,10 @@ DECIDER_STOP_TIMEOUT_S: Final = 2.0
 # --- command line -------------------------------------------------------------------------------------------
 
 DECIDE_CYCLES_MAX: Final = 100
-"""Cycles of one `phalanx decide`. A cluster without the passage of time converges in a handful."""
+"""Cycles of one `phalanx decide`. A cluster in which nothing ends converges in a handful."""
+
+DECIDE_STEP_MIN_MS: Final = 1000
+"""Milliseconds that the clock of `phalanx decide` goes on at least: 30 steps in the longest default wait."""
 
 BAD_INPUT_LINES_MAX: Final = 20
 """Input errors that are printed at once: as many as a user corrects before the next try."""
@@ -398,6 +401,9 @@ ERROR_KEPT_S: Final = 600.0
 
 INCONCLUSIVE_KEPT_S: Final = 600.0
 """Seconds before another cycle is recorded in which the solver found neither a placement nor a proof."""
+
+NOMINATED_PODS_NAMED_MAX: Final = 3
+"""Names of nominated pods of other schedulers that verdicts show per node and priority."""
 
 IGNORED_HINTS_SHOWN: Final = 3
 """Ignored hints that a verdict lists. The others usually have the same mistake."""

@@ -172,7 +172,7 @@ BINDING: Final[tuple[Mutant, ...]] = (
         name="capacity is not checked again before pods are bound",
         issues=("kubernetes #72043", "kubernetes #106884"),
         module="phalanx.service.write_checks",
-        edits={"if free < 0 < requests.get(resource, 0)]": "if False]"},
+        edits={"if amount < 0 < requests.get(resource, 0)]": "if False]"},
         caught_by=Played("plays_binding:foreign_pod_before_binds"),
     ),
     Mutant(

@@ -136,7 +136,7 @@ VIEWS: Final[tuple[Mutant, ...]] = (
         name="negative free capacity of one resource blocks all pods",
         issues=("Volcano #2999", "Volcano #2965"),
         module="phalanx.service.write_checks",
-        edits={"if free < 0 < requests.get(resource, 0)]": "if free < 0 and requests]"},
+        edits={"if amount < 0 < requests.get(resource, 0)]": "if amount < 0 and requests]"},
         caught_by=Played("plays_views:capacity_shrinks"),
     ),
     Mutant(

@@ -46,8 +46,8 @@ INPUT: Final[tuple[Mutant, ...]] = (
         issues=("Kueue #10478", "Kueue #6501"),
         module="phalanx.model.conversion.pod_groups",
         edits={
-            "max(self.spec.min_member, 1)": "self.spec.min_member",
-            "    if spec.min_member < 1:\n": "    if spec.min_member < -9:\n",
+            "return max(spec.min_member, 1)": "return spec.min_member",
+            "    if least < 1:\n": "    if least < -9:\n",
         },
         caught_by=Played("plays_world_input:a_pod_group_with_min_member_0_is_refused"),
     ),

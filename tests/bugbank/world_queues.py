@@ -133,7 +133,7 @@ QUEUES: Final[tuple[Mutant, ...]] = (
         name="the scheduler's own conditions trigger cycles",
         issues=("Kueue #12002",),
         module="phalanx.cache.gangs",
-        edits={"structs.replace(old, scheduled=new.scheduled) != new": "old != new"},
+        edits={"structs.replace(old, scheduled=new.scheduled, nominated=new.nominated) != new": "old != new"},
         caught_by=Played("plays_world_queues:own_conditions_trigger_no_cycles"),
     ),
     Mutant(

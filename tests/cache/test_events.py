@@ -12,7 +12,7 @@ from phalanx.model.numa import is_numa_resource
 from phalanx.model.pods import BindBackoff
 
 from tests.cache.world import new_cache, take_snapshot
-from tests.model.written import label, named, node, pod, pod_group
+from tests.model.written import claim, label, named, node, pod, pod_group
 
 U = PodUid("u")
 N1, N2 = NodeName("n1"), NodeName("n2")
@@ -488,7 +488,7 @@ def test_a_changed_priority_class_counts_as_new_capacity() -> None:
         named("Queue", "q", spec={"weight": 2}),
         named("Namespace", "team", labels={"a": "b"}),
         named("Topology", "t", spec={"levels": []}),
-        named("PersistentVolumeClaim", "c", namespace="team", spec={"volumeName": "v"}),
+        claim(volume="v"),
     ],
     ids=lambda item: type(item).__name__,
 )
@@ -584,7 +584,7 @@ def test_a_claim_is_updated_with_its_volume_and_storage_class() -> None:
     assert "not bound to a volume yet" in reason()
     assert apply(cache, named("StorageClass", "s", volumeBindingMode="WaitForFirstConsumer")).capacity_grew
     assert "WaitForFirstConsumer" in reason()
-    apply(cache, named("PersistentVolumeClaim", "c", namespace="team", spec={"volumeName": "v"}))
+    apply(cache, claim(volume="v"))
     assert "does not exist" in reason()
     assert apply(cache, named("PersistentVolume", "v")).capacity_grew
     assert reason() == ""

@@ -15,7 +15,7 @@ from phalanx.model.names import NodeName, PodUid
 from phalanx.model.pods import BindBackoff, Device
 from phalanx.model.snapshot import Snapshot
 
-from tests.model.written import label, named, node, pod, pod_group, written
+from tests.model.written import claim, label, named, node, pod, pod_group, written
 from tests.node_topologies import node_topology
 
 SCHEDULER = "phalanx"
@@ -244,15 +244,23 @@ others = st.one_of(
         one_of("rack", "zone"),
     ),
     st.builds(
-        lambda name, spec: named("PersistentVolumeClaim", name, namespace="team", spec=spec),
+        lambda name, volume, storage_class, is_bound: claim(
+            name, volume=volume, storage_class=storage_class, is_bound=is_bound
+        ),
         one_of("c1", "c2"),
-        mapping(volumeName=(None, "v1"), storageClassName=(None, "s1")),
+        one_of("", "v1"),
+        one_of(None, "s1"),
+        st.booleans(),
     ),
     st.builds(
-        lambda zone: named(
-            "PersistentVolume", "v1", labels={"topology.kubernetes.io/zone": zone} if zone else {}
+        lambda zone, claim: named(
+            "PersistentVolume",
+            "v1",
+            labels={"topology.kubernetes.io/zone": zone} if zone else {},
+            spec={"claimRef": {"namespace": "team", "name": claim}} if claim else {},
         ),
         one_of("", "a"),
+        one_of("", "c1"),
     ),
     st.builds(
         lambda mode: named("StorageClass", "s1", volumeBindingMode=mode),

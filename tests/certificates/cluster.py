@@ -139,7 +139,8 @@ def manifests(case: Case) -> dict[str, Any]:
     ]
     items += map(_node, case.nodes)
     items += map(_pod_group, case.gangs)
-    items += [_pod(pod) for pod in case.pods if pod.exists]
+    classes = {gang.name: _priority_class(gang) for gang in case.gangs}
+    items += [_pod(pod, classes.get(pod.gang, {})) for pod in case.pods if pod.exists]
     return {"apiVersion": "v1", "kind": "List", "items": items}
 
 
@@ -181,7 +182,7 @@ def _pod_group(gang: Gang) -> dict[str, Any]:
         spec["subGroups"] = [_subgroup(one) for one in gang.subgroups]
     if gang.roles:
         spec["roles"] = [_role(one) for one in gang.roles]
-    spec |= {"priorityClassName": f"priority-{gang.priority}"} if gang.priority else {}
+    spec |= _priority_class(gang)
     spec |= {"minSubGroups": gang.min_subgroups} if gang.min_subgroups else {}
     spec |= {"startWhen": "Reserved"} if gang.reserves else {}
     found = _item(f"{GROUP}/v1alpha1", "PodGroup", gang.name, spec=spec)
@@ -189,6 +190,11 @@ def _pod_group(gang: Gang) -> dict[str, Any]:
     if gang.started:
         found["status"] = {"startedAt": TIME}
     return found
+
+
+def _priority_class(gang: Gang) -> dict[str, Any]:
+    """Of the gang and of its pods, since a gang has at most the priority of its pods."""
+    return {"priorityClassName": f"priority-{gang.priority}"} if gang.priority else {}
 
 
 def _role(one: Role) -> dict[str, Any]:
@@ -207,9 +213,10 @@ def _set(**fields: str) -> dict[str, str]:
     return {name: value for name, value in fields.items() if value}
 
 
-def _pod(pod: Pod) -> dict[str, Any]:
+def _pod(pod: Pod, priority_class: dict[str, Any]) -> dict[str, Any]:
     kind = pod.kind
     spec: dict[str, Any] = {
+        **priority_class,
         "schedulerName": "other" if pod.node and not pod.gang else "phalanx",
         "containers": [{"name": "main", "resources": {"limits": _quantities(dict(kind.requests))}}],
         "tolerations": [{"key": key, "operator": "Exists"} for key in kind.tolerated],

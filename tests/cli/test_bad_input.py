@@ -70,13 +70,16 @@ MISTAKES = [
     (
         "{apiVersion: v1, kind: Node, metadata: {name: a, labels: {example.com/b: c d}}}",
         (
-            ": Node a: metadata.labels[example.com/b]: expected a label value of letters, digits, "
+            ": Node a: metadata.labels[example.com/b]: expected a label value of at most 63 letters, digits, "
             '-, _ and ., found "c d"'
         ),
     ),
     (
         "{apiVersion: v1, kind: Node, metadata: {name: A_1}}",
-        ': Node A_1: metadata.name: expected a name of lower-case letters, digits, - and ., found "A_1"',
+        (
+            ": Node A_1: metadata.name: expected a name such as a.b-1 of lower-case letters, "
+            'digits, - and ., found "A_1"'
+        ),
     ),
     (
         "{apiVersion: v1, kind: Pod, metadata: {name: a, creationTimestamp: 2026-13-01T00:00:00Z}}",
@@ -117,14 +120,14 @@ MISTAKES = [
         ": Pod a: spec.priority: expected a whole number, found 1.5",
     ),
     (
-        "{apiVersion: v1, kind: Pod, metadata: {name: a}, spec: {priorityClassName: high}}",
+        POD + "spec: {containers: [{name: main}], priorityClassName: high}}",
         (
             ": Pod a: spec.priorityClassName: expected a PriorityClass of the input "
             '(system-cluster-critical, system-node-critical), found "high"'
         ),
     ),
     (
-        POD + "spec: {priorityClassName: system-node-critical, priority: 5}}",
+        POD + "spec: {containers: [{name: main}], priorityClassName: system-node-critical, priority: 5}}",
         (
             ": Pod a: spec.priority: expected 2000001000, the value of PriorityClass "
             "system-node-critical, found 5"
@@ -222,14 +225,13 @@ def test_the_number_of_reported_errors_is_limited(phalanx: Phalanx, tmp_path: Pa
 def test_the_same_object_twice(phalanx: Phalanx, tmp_path: Path) -> None:
     path = tmp_path / "twice.yaml"
     path.write_text(
-        "{apiVersion: v1, kind: Pod, metadata: {name: a}}\n---\n"
-        "{apiVersion: v1, kind: Pod, metadata: {name: a, namespace: default}}"
+        "{apiVersion: v1, kind: Node, metadata: {name: a}}\n---\n"
+        "{apiVersion: v1, kind: Node, metadata: {name: a, labels: {x: y}}}"
     )
     done = phalanx("decide", "-f", path)
     assert done.code == 2
     assert (
-        done.err
-        == f"{path}: Pod default/a: metadata.name: expected each object once, found it in {path} before\n"
+        done.err == f"{path}: Node a: metadata.name: expected each object once, found it in {path} before\n"
     )
 
 

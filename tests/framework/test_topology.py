@@ -22,6 +22,7 @@ TREE = Topology("tree", (Level("zone", "z"), Level("spine", "s"), Level("rack", 
         ({"z": "a", "r": "c"}, ("a",)),
         ({"s": "b", "r": "c"}, ()),
         ({"z": "a", "s": "", "r": "c"}, ("a", "", "c")),
+        ({"z": "", "s": "", "r": ""}, ("", "", "")),
     ],
 )
 def test_a_domain_path_ends_at_the_first_missing_label(labels: dict[str, str], path: tuple[str, ...]) -> None:

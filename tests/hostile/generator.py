@@ -430,6 +430,7 @@ def classes(random: Random, document: Document) -> None:
 def bindings(random: Random, document: Document) -> None:
     """Claims on volumes of others, volumes without a node, classes with an unknown mode."""
     _spec(document)["volumeName"] = random.choice(("x-volume-0", "ghost", "", "\x00"))
+    _spec(document)["claimRef"] = random.choice((None, {}, {"namespace": "\x00", "name": "ghost", "uid": ""}))
     document["status"] = {"phase": random.choice(("Lost", "Bound", "Pending", ""))}
     document["volumeBindingMode"] = random.choice((None, "Later", "WaitForFirstConsumer"))
 

@@ -6,7 +6,11 @@ from pathlib import Path
 import pytest
 from phalanx.cli.app import main
 
-POD = {"apiVersion": "v1", "kind": "Pod", "spec": {"schedulerName": "phalanx"}}
+POD = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "spec": {"schedulerName": "phalanx", "containers": [{"name": "main"}]},
+}
 GROUP = {"apiVersion": "scheduling.phalanx.dev/v1alpha1", "kind": "PodGroup", "spec": {"minMember": 1}}
 
 
@@ -30,7 +34,10 @@ def test_an_amount_beyond_64_bits_gives_a_verdict_or_an_error(
 ) -> None:
     """An amount above all nodes gives a verdict; an invalid amount is an error that names the field."""
     path = tmp_path / "object.json"
-    spec = {"schedulerName": "phalanx", "containers": [{"resources": {"requests": {"cpu": amount}}}]}
+    spec = {
+        "schedulerName": "phalanx",
+        "containers": [{"name": "main", "resources": {"requests": {"cpu": amount}}}],
+    }
     path.write_text(json.dumps({**POD, "metadata": {"name": "a"}, "spec": spec}))
     assert main(["decide", "-f", str(path)]) == code
     error = capsys.readouterr().err

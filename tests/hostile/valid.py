@@ -153,10 +153,12 @@ def budget(random: Random, name: str) -> Document:
 
 
 def claim(random: Random, name: str) -> Document:
+    meta = metadata(random, "PersistentVolumeClaim", name, NAMESPACES[0])
+    meta["annotations"] = {"pv.kubernetes.io/bind-completed": "yes"}
     return {
         "apiVersion": "v1",
         "kind": "PersistentVolumeClaim",
-        "metadata": metadata(random, "PersistentVolumeClaim", name, NAMESPACES[0]),
+        "metadata": meta,
         "spec": {"volumeName": random.choice(("", "x-volume-0")), "storageClassName": "x-storage-0"},
         "status": {"phase": "Bound"},
     }
@@ -170,7 +172,10 @@ def volume(random: Random, name: str) -> Document:
         "apiVersion": "v1",
         "kind": "PersistentVolume",
         "metadata": meta,
-        "spec": {"nodeAffinity": {"required": required}},
+        "spec": {
+            "nodeAffinity": {"required": required},
+            "claimRef": {"namespace": NAMESPACES[0], "name": "x-claim-0"},
+        },
         "status": {"phase": "Bound"},
     }
 

@@ -34,7 +34,14 @@ def node(site: str, name: str, *, gpus: int = 8, rack: str = "", **allocatable: 
 
 
 def pod(
-    site: str, name: str, *, gang: str = "", gpus: int = 8, runtime: str = "", init: str = ""
+    site: str,
+    name: str,
+    *,
+    gang: str = "",
+    gpus: int = 8,
+    runtime: str = "",
+    init: str = "",
+    priority_class: str = "",
 ) -> Manifest:
     """A pod for the nodes of a site, in its namespace.
 
@@ -44,6 +51,8 @@ def pod(
     manifest = fake_pod(name, namespace=site, labels={GROUP_LABEL: gang} if gang else None, requests=requests)
     manifest["metadata"]["annotations"] = {RUNTIME: runtime} if runtime else {}
     manifest["spec"] |= {"nodeSelector": {SITE: site}, "terminationGracePeriodSeconds": 1}
+    if priority_class:
+        manifest["spec"]["priorityClassName"] = priority_class
     if init:
         manifest["spec"]["initContainers"] = [{"name": init, "image": "fake"}]
     return manifest

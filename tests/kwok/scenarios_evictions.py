@@ -26,7 +26,7 @@ async def a_gang_of_higher_priority_preempts_a_complete_gang(site: Site) -> None
     await site.add_gang("other", size=4, gpus=2, spec={"disruption": {"preemptible": False}})
     await site.runs("other", 4)
     victims = site.uids("low")
-    await site.add_gang("high", size=2, gpus=4, spec={"priorityClassName": high})
+    await site.add_gang("high", size=2, gpus=4, priority_class=high)
     await site.runs("high", 2)
     assert site.evicted("low") == {_REASON}
     assert site.evicted("other") == set()

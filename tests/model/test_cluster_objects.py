@@ -23,7 +23,7 @@ from phalanx.model.nodes import Node, Taint
 from phalanx.model.pods import Requirement, Term
 from phalanx.model.snapshot import DisruptionBudget, Level, VolumeClaim
 
-from tests.model.written import named, node, written
+from tests.model.written import claim, named, node, written
 
 # --- nodes --------------------------------------------------------------------------------------------------
 
@@ -192,7 +192,7 @@ def volume(*, labels: dict[str, str] | None = None, zones: list[list[str]] | Non
 
 
 def test_a_bound_claim_has_the_node_affinity_of_its_volume() -> None:
-    source = read_claim(named("PersistentVolumeClaim", "c", namespace="team", spec={"volumeName": "v"}))
+    source = read_claim(claim(volume="v"))
     found = resolve_claim(source, volume=volume(zones=[["a"], ["b", "c"]]), binds_late=True)
     assert found == VolumeClaim(
         (Term((Requirement("zone", "In", ("a",)),)), Term((Requirement("zone", "In", ("b", "c")),)))
@@ -218,23 +218,48 @@ def test_zone_labels_of_a_volume_constrain_nodes_that_have_zone_labels() -> None
 
 
 @pytest.mark.parametrize(
-    ("claim", "known", "late", "says"),
+    ("written_claim", "known", "late", "says"),
     [
-        ({"spec": {}}, False, False, "not bound to a volume yet"),
-        ({"spec": {"storageClassName": "fast"}}, False, True, "WaitForFirstConsumer"),
-        ({"spec": {"volumeName": "v"}}, False, False, "v does not exist"),
-        ({"spec": {"volumeName": "v"}, "status": {"phase": "Lost"}}, True, False, "lost"),
-        ({"spec": {"volumeName": "v"}, "deletionTimestamp": "2026-01-01T00:00:00Z"}, True, False, "deleted"),
+        (claim(), False, False, "not bound to a volume yet"),
+        (claim(storage_class="fast"), False, True, "WaitForFirstConsumer"),
+        (claim(volume="v"), False, False, "v does not exist"),
+        (claim(volume="v", is_bound=False), True, True, "bind-completed"),
+        (claim(volume="v", is_bound=False, status={"phase": "Bound"}), True, False, "bind-completed"),
+        (claim(is_bound=True), False, False, "not bound to a volume yet"),
+        (claim(volume="v", status={"phase": "Lost"}), True, False, "lost"),
+        (claim(volume="v", deletionTimestamp="2026-01-01T00:00:00Z"), True, False, "deleted"),
     ],
 )
-def test_unusable_claims_are_explained(claim: dict[str, Any], known: bool, late: bool, says: str) -> None:
-    source = read_claim(named("PersistentVolumeClaim", "c", namespace="team", **claim))
-    found = resolve_claim(source, volume=volume() if known else None, binds_late=late)
+def test_unusable_claims_are_explained(written_claim: Any, known: bool, late: bool, says: str) -> None:
+    found = resolve_claim(read_claim(written_claim), volume=volume() if known else None, binds_late=late)
     assert says in found.why_unusable
 
 
+@pytest.mark.parametrize(
+    ("reference", "says"),
+    [
+        (None, ""),
+        ({"namespace": "team", "name": "c"}, ""),
+        ({"namespace": "team", "name": "c", "uid": "uid-PersistentVolumeClaim-c"}, ""),
+        ({"namespace": "team", "name": "other"}, "belongs to claim team/other"),
+        ({"namespace": "else", "name": "c"}, "belongs to claim else/c"),
+        ({"namespace": "team", "name": "c", "uid": "old"}, "team/c with another UID (old)"),
+    ],
+)
+def test_a_volume_of_another_claim_cannot_be_used(reference: dict[str, str] | None, says: str) -> None:
+    known = read_volume(named("PersistentVolume", "v", spec={"claimRef": reference} if reference else {}))
+    found = resolve_claim(read_claim(claim(volume="v")), volume=known, binds_late=False)
+    assert (says in found.why_unusable) if says else not found.why_unusable
+
+
+def test_the_annotation_of_the_storage_class_goes_first() -> None:
+    old = {"volume.beta.kubernetes.io/storage-class": "old"}
+    assert read_claim(claim(storage_class="new", annotations=old)).storage_class == "old"
+    assert read_claim(claim(storage_class="new")).storage_class == "new"
+
+
 def test_a_volume_with_invalid_node_affinity_cannot_be_used() -> None:
-    source = read_claim(named("PersistentVolumeClaim", "c", namespace="team", spec={"volumeName": "v"}))
+    source = read_claim(claim(volume="v"))
     terms = [{"matchExpressions": [{"key": "a", "operator": "Near"}]}]
     broken = read_volume(
         named("PersistentVolume", "v", spec={"nodeAffinity": {"required": {"nodeSelectorTerms": terms}}})

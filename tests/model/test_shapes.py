@@ -133,6 +133,7 @@ UNSUPPORTED: list[tuple[dict[str, Any], list[str]]] = [
     ({"hostNetwork": True}, []),
     ({"resourceClaims": [{"name": "gpu"}]}, ["spec.resourceClaims"]),
     ({"schedulingGroup": {"podGroupName": "g"}}, ["spec.schedulingGroup"]),
+    ({"workloadRef": {"name": "w", "podGroup": "g"}}, ["spec.workloadRef"]),
     (
         {"volumes": [{"name": "a", "emptyDir": {}}, {"name": "b", "ephemeral": {"volumeClaimTemplate": {}}}]},
         ["spec.volumes[1].ephemeral"],

@@ -80,3 +80,30 @@ def named(kind: str, name: str, **rest: Any) -> Any:
     meta = {"name": name, "uid": f"uid-{kind}-{name}"}
     meta.update({key: rest.pop(key) for key in ("namespace", "labels", "deletionTimestamp") if key in rest})
     return written(KINDS[kind].struct, {"metadata": meta, **rest})
+
+
+def claim(
+    name: str = "c",
+    *,
+    volume: str = "",
+    storage_class: str | None = None,
+    is_bound: bool | None = None,
+    **rest: Any,
+) -> core.PersistentVolumeClaim:
+    """A claim in namespace `team`; with a volume it is bound unless `is_bound` is false."""
+    is_bound = bool(volume) if is_bound is None else is_bound
+    annotations = {"pv.kubernetes.io/bind-completed": "yes"} if is_bound else {}
+    return written(
+        core.PersistentVolumeClaim,
+        {
+            "metadata": {
+                "name": name,
+                "namespace": "team",
+                "uid": f"uid-PersistentVolumeClaim-{name}",
+                "annotations": {**annotations, **rest.pop("annotations", {})},
+                "deletionTimestamp": rest.pop("deletionTimestamp", None),
+            },
+            "spec": {"volumeName": volume, "storageClassName": storage_class},
+            **rest,
+        },
+    )

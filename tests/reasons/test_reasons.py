@@ -405,6 +405,14 @@ def test_capacity_reserved() -> None:
     assert "reserved for missing members of team/broken" in found.message
 
 
+def test_capacity_nominated() -> None:
+    scenario = Scenario().nodes("n", 1, gpu=8).nominated("pod web/serve of scheduler other", "n-0", gpu=4)
+    found = verdict(scenario.gang("g", 1, gpu=8))
+    assert found.reason is Reason.CAPACITY_NOMINATED
+    assert [fact.subject for fact in found.evidence] == ["node n-0"]
+    assert "web/serve of scheduler other" in found.evidence[0].finding
+
+
 def test_reservation_expired() -> None:
     declared = RoleSpec("worker", 2, 2, shape_of_requests({GPU: 1}))
     scenario = racks().gang("g", 1, min=2, gpu=1, role="worker", reserves=True, roles=(declared,))

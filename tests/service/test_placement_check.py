@@ -8,7 +8,7 @@ from phalanx.cache.cache import Cache
 from phalanx.cache.events import Applied, Assumed, Deleted
 from phalanx.cycle import decide
 from phalanx.framework.config import SchedulerConfig
-from phalanx.model.api.core import NodeResourceTopology, PersistentVolume, PersistentVolumeClaim
+from phalanx.model.api.core import NodeResourceTopology, PersistentVolume
 from phalanx.model.decisions import Bind, Certificate, Placement
 from phalanx.model.memory import Memory
 from phalanx.model.names import GangId, NodeName, PodUid
@@ -16,7 +16,7 @@ from phalanx.model.pods import Device
 from phalanx.model.snapshot import Level, Topology
 from phalanx.service.write_checks import CachePlacementCheck
 
-from tests.model.written import label, node, pod, pod_group, written
+from tests.model.written import claim, label, node, pod, pod_group, written
 from tests.node_topologies import node_topology
 
 CAPACITY = {"allocatable": {"cpu": "8", "pods": "10"}}
@@ -311,12 +311,6 @@ def volume(name: str, host: str) -> PersistentVolume:
     return written(PersistentVolume, {"metadata": {"name": name, "uid": name}, "spec": spec})
 
 
-def claim(bound_to: str) -> PersistentVolumeClaim:
-    meta = {"name": "c", "namespace": "team", "uid": "c"}
-    text = {"metadata": meta, "spec": {"volumeName": bound_to}, "status": {"phase": "Bound"}}
-    return written(PersistentVolumeClaim, text)
-
-
 @pytest.mark.parametrize(("before", "after", "accepted"), [("on-n", "on-m", False), ("on-m", "on-n", True)])
 def test_an_answer_about_a_node_does_not_outlive_the_claims(before: str, after: str, accepted: bool) -> None:
     config = SchedulerConfig()
@@ -325,12 +319,12 @@ def test_an_answer_about_a_node_does_not_outlive_the_claims(before: str, after: 
     nodes = [node(name, labels={"host": name}) for name in "mn"]
     volumes = [volume(f"on-{name}", name) for name in "mn"]
     member = pod("a", uid="a", volumes=mounts)
-    cache.apply_all(map(Applied, (*nodes, *volumes, member, claim(before))))
+    cache.apply_all(map(Applied, (*nodes, *volumes, member, claim(volume=before))))
     cache.apply(Assumed(PodUid("a"), NodeName("n")))
     check = CachePlacementCheck(cache, config)
     bind = Bind(pod=PodUid("a"), namespace="team", name="a", node=NodeName("n"))
     certificate = Certificate(terms=(), objective=(), bound=(), proven=True, by="test")
     placement = Placement(GangId("a"), "a", cycle=1, cause="start", binds=(bind,), certificate=certificate)
     assert (check.bind(placement, bind) is None) is not accepted
-    cache.apply(Applied(claim(after)))
+    cache.apply(Applied(claim(volume=after)))
     assert (check.bind(placement, bind) is None) is accepted

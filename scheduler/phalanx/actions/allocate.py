@@ -103,6 +103,10 @@ class _Attempts:
         """
         if demand.gang.id in self.outcome.with_other_subgroups:
             return
+        with self._session.respecting_nominations(demand.gang):
+            self._attempt(demand)
+
+    def _attempt(self, demand: Demand) -> None:
         if self._moves.open:
             self._blocked_by.clear()
         self._untried_nominated.pop(demand.gang.id, None)

@@ -1,9 +1,9 @@
 """Format amounts, times and lists for messages to users."""
 
 from collections.abc import Iterable
-from datetime import UTC, datetime
 
 from phalanx.actions.nodes.resource_projection import SHARE_UNITS, is_numa_slot
+from phalanx.model.api.values import utc
 from phalanx.model.gpu_shares import GPU_MEMORY, GPU_SHARE, WHOLE_DEVICE, is_device
 from phalanx.model.numa import is_numa_resource
 from phalanx.model.resources import PODS, Resources, format_amount, format_bytes
@@ -68,8 +68,8 @@ def pods(count: int) -> str:
 
 
 def moment(milliseconds: int) -> str:
-    """A time in the format of the API, in whole seconds."""
-    return datetime.fromtimestamp(milliseconds // 1000, tz=UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    """A time in the format of the API, in whole seconds; the last of the year 9999 for any later one."""
+    return utc(milliseconds // 1000).isoformat().replace("+00:00", "Z")
 
 
 def listed(items: Iterable[str]) -> str:

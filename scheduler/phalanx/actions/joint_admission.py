@@ -79,11 +79,21 @@ class _JointAdmission:
 
     def _improve(self, *, by_value: QueueName | None, limits: JointLimits) -> bool:
         """Keep all placements and place more; or, for the queue `by_value`, leave some of its gangs out."""
-        session, outcome = self._session, self._outcome
         waiting = self._waiting(by_value)
-        movable = self._movable() if waiting else []
+        movable = self._movable(waiting[0]) if waiting else []
         if not movable:
             return False
+        with self._session.respecting_nominations(waiting[0].gang):
+            return self._improve_on(movable, waiting, by_value, limits)
+
+    def _improve_on(
+        self,
+        movable: Sequence[int],
+        waiting: Sequence[Demand],
+        by_value: QueueName | None,
+        limits: JointLimits,
+    ) -> bool:
+        session, outcome = self._session, self._outcome
         begin = movable[0]
         placements = [placement for placement, _ in outcome.steps[begin:]]
         _roll_back([statement for _, statement in outcome.steps[begin:]])
@@ -127,7 +137,15 @@ class _JointAdmission:
     def _waiting(self, by_value: QueueName | None) -> list[Demand]:
         failures = [failure for failure in self._outcome.failures.values() if failure.is_new]
         demands = [failure.demand for failure in failures if self._may_move(failure.demand)]
-        return [demand for demand in demands if by_value in (None, demand.gang.queue)][:CYCLE_JOINT_GANGS_MAX]
+        found = [demand for demand in demands if by_value in (None, demand.gang.queue)]
+        return [demand for demand in found if self._are_free_alike(demand, found[0])][:CYCLE_JOINT_GANGS_MAX]
+
+    def _are_free_alike(self, demand: Demand, other: Demand) -> bool:
+        """Whether the same capacity is free for both: pods of other schedulers may withhold it from one."""
+        capacity = self._session.nominated_capacity
+        if not capacity.all_priorities:
+            return True
+        return capacity.respected_by(demand.gang.priority) == capacity.respected_by(other.gang.priority)
 
     def _may_move(self, demand: Demand) -> bool:
         """Whether the joint problem models the demand exactly.
@@ -141,14 +159,16 @@ class _JointAdmission:
             return False
         return demand.stage is Stage.START and demand.is_whole
 
-    def _movable(self) -> list[int]:
+    def _movable(self, waiting: Demand) -> list[int]:
         """The indices of the last steps that may change; not of gangs that were placed in several steps."""
         steps = self._outcome.steps
         count = Counter(placement.demand.gang.id for placement, _ in steps)
         movable = [
             index
             for index, (placement, _) in enumerate(steps)
-            if count[placement.demand.gang.id] == 1 and self._may_move(placement.demand)
+            if count[placement.demand.gang.id] == 1
+            and self._may_move(placement.demand)
+            and self._are_free_alike(placement.demand, waiting)
         ]
         return movable[-CYCLE_JOINT_GANGS_MAX:]
 

@@ -145,7 +145,8 @@ class _Preemption:
                     continue
                 search = search or VictimSearch(self._session)
                 limits = limits or limits_of(self._session, self._victims_of_others())
-                self._try(failure.demand, search, limits, trial)
+                with self._session.respecting_nominations(failure.demand.gang):
+                    self._try(failure.demand, search, limits, trial)
             trial.roll_back()
         self._outcome.errors.extend(search.errors if search is not None else ())
         for each in self._decisions.values():

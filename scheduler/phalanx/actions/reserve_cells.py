@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from phalanx.actions.context import Cycle
 from phalanx.framework.nodes.cells import ReservedCell, ReservedCells
-from phalanx.framework.nodes.topology import Path
+from phalanx.framework.nodes.topology import Path, domain_name
 from phalanx.framework.session import Session
 from phalanx.model.names import NodeName, QueueName
 from phalanx.model.queues import Cell, Queue
@@ -125,7 +125,7 @@ def _option(
 def _kept(guarantee: _Guarantee, taken: Sequence[int]) -> Iterator[ReservedCell]:
     for option in taken:
         path, nodes = guarantee.domains[option]
-        yield ReservedCell(guarantee.queue.name, guarantee.cell.level, "/".join(path), frozenset(nodes))
+        yield ReservedCell(guarantee.queue.name, guarantee.cell.level, domain_name(path), frozenset(nodes))
 
 
 def _no_level(cell: Cell) -> Objection:

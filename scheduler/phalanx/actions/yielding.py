@@ -101,7 +101,8 @@ class Yielding:
             for gang in given_up.nominated:
                 self._nominations.hold_free_capacity(gang, statement)
             for hold in reversed(given_up.holds):
-                assignments = self._still_free(hold)
+                with self._session.respecting_nominations(hold.gang):
+                    assignments = self._still_free(hold)
                 if assignments:
                     statement.hold_capacity(gang=hold.gang, assignments=assignments)
 

@@ -12,6 +12,7 @@ from phalanx.cache.cluster_objects import ClaimTables, ClusterObjects
 from phalanx.cache.events import Applied, Assumed, ChangeLog, Changes, Deleted, Event, Relisted
 from phalanx.cache.gangs import GangTable
 from phalanx.cache.nodes import NodeTable
+from phalanx.cache.nominations import NominationTable
 from phalanx.cache.placed_pods import PlacedPodIndex
 from phalanx.cache.pods import PodTable
 from phalanx.cache.table import ObjectStore, key_of, relist
@@ -20,7 +21,7 @@ from phalanx.model.gangs import Gang
 from phalanx.model.gpu_shares import pod_usage
 from phalanx.model.memory import Memory
 from phalanx.model.names import GangId, NodeName, PodUid, QueueName
-from phalanx.model.nodes import NodeState
+from phalanx.model.nodes import NodeState, NominatedPods
 from phalanx.model.numa import is_numa_resource
 from phalanx.model.pods import Pod
 from phalanx.model.resources import Resources
@@ -39,14 +40,20 @@ class Cache:
         scheduler_name: str,
         pod_annotations: Iterable[str] = (),
         node_annotations: Iterable[str] = (),
+        nominating_schedulers: Iterable[str] | None = None,
     ) -> None:
-        """`pod_annotations`, `node_annotations`: keys of the annotations to keep. All others are dropped."""
+        """`pod_annotations`, `node_annotations`: keys of the annotations to keep. All others are dropped.
+
+        `nominating_schedulers`: those whose nominations of pods to nodes count; None for all others.
+        """
         self._version = self._cluster_version = 0
         self._pod_annotations = tuple(sorted(set(pod_annotations)))
         self._node_annotations = tuple(sorted(set(node_annotations)))
         self._nodes = NodeTable(annotation_keys=self._node_annotations)
         self._gangs = GangTable(scheduler_name=scheduler_name)
         self._foreign = ForeignUsage(scheduler_name=scheduler_name)
+        believed = None if nominating_schedulers is None else frozenset(nominating_schedulers)
+        self._nominations = NominationTable(scheduler_name=scheduler_name, believed=believed)
         self._claims = ClaimTables()
         self._cluster_objects = ClusterObjects(
             namespace_changed=self._gangs.namespace_changed, class_changed=self._class_changed
@@ -132,6 +139,7 @@ class Cache:
             if before is not None:
                 self._nodes.release(*before, log)
         self._foreign.replace(old, new)
+        self._nominations.replace(old, new, log)
         self._placed_pods.replace(old, new, log)
         self._gangs.replace(old, new, log)
 
@@ -153,6 +161,7 @@ class Cache:
             queues=self._cluster_objects.queue_tree(),
             queue_usage=self._gangs.usage(),
             foreign=self._foreign.view(),
+            nominated=self._nominations.view(),
             namespace_labels=self._cluster_objects.namespaces.by_name(),
             topologies=self._cluster_objects.all_topologies(self._nodes.nodes()),
             claims=self._claims.view(),
@@ -230,6 +239,10 @@ class Cache:
         """A node with its usage and free capacity."""
         return self._nodes.state(name)
 
+    def nominated_to(self, name: NodeName) -> tuple[NominatedPods, ...]:
+        """Pods of other schedulers that are nominated to a node, by priority, the highest first."""
+        return self._nominations.on(name)
+
     def anti_affinity_conflict(self, pod: Pod) -> str:
         """The topology key by which anti-affinity forbids the node of this pod; empty if nothing forbids
         it."""
@@ -248,6 +261,7 @@ class Cache:
         self._pods.check()
         self._nodes.check(pods)
         self._foreign.check(pods)
+        self._nominations.check(pods)
         self._placed_pods.check(pods)
         self._gangs.check(pods)
         self._claims.check()

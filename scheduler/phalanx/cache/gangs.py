@@ -108,14 +108,14 @@ class GangTable:
         """Whether a waiting pod of ours is new or changed, or a pod left its gang, which has the key
         `before`.
 
-        The PodScheduled condition that the scheduler writes itself does not count.
+        The PodScheduled condition that the scheduler writes itself does not count, nor does a nomination.
         """
         if new is not None and new.is_waiting:
             if new.scheduler_name != self._scheduler_name:
                 return False
             if old is None:
                 return not self._is_short(new)
-            return structs.replace(old, scheduled=new.scheduled) != new
+            return structs.replace(old, scheduled=new.scheduled, nominated=new.nominated) != new
         return old is not None and old.is_waiting and before is not None and before.kind is not GangKind.POD
 
     def _is_short(self, new: Pod) -> bool:

@@ -10,10 +10,10 @@ from cyclopts import Parameter
 
 from phalanx.cli.configuration import read_config
 from phalanx.cli.exits import BadInput, Exit
-from phalanx.cli.manifests.checker import is_time
 from phalanx.cli.manifests.read import read_manifests
 from phalanx.cli.static_cluster import StaticCluster, run_until_stable
 from phalanx.limits import DECIDE_CYCLES_MAX
+from phalanx.model.api.values import parse_time
 from phalanx.model.decisions import CycleResult
 
 
@@ -26,8 +26,8 @@ def decide(
 ) -> int:
     """Decide about the objects in manifest files, without a cluster.
 
-    Cycles run until nothing changes: bound pods count as running, evicted pods as deleted. The time does not
-    advance.
+    Cycles run until nothing changes: bound pods count as running, evicted pods as deleted. The time goes on
+    only while the scheduler waits because of its own decisions, for half a minute at most.
 
     Parameters
     ----------
@@ -56,9 +56,10 @@ def decide(
 
 
 def _time(text: str) -> datetime:
-    if not is_time(text):
+    at = parse_time(text)
+    if at is None:
         raise BadInput(f"--now: expected a time such as 2026-12-24T18:00:00Z, found {text}")
-    return datetime.fromisoformat(text.upper())
+    return at
 
 
 def _show(results: Sequence[CycleResult], cluster: StaticCluster, output: str) -> None:

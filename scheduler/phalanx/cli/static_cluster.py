@@ -1,4 +1,7 @@
-"""A cluster without time: each decision of a cycle takes effect before the next cycle."""
+"""A cluster in which each decision of a cycle takes effect before the next cycle.
+
+Its clock goes on only while the scheduler waits because of its own decisions.
+"""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -9,7 +12,8 @@ from msgspec.structs import replace
 from phalanx.cycle import Engine
 from phalanx.deciders.port import new_cache
 from phalanx.framework.config import SchedulerConfig
-from phalanx.limits import DECIDE_CYCLES_MAX
+from phalanx.framework.retry import FRESH_VICTIMS_MS
+from phalanx.limits import DECIDE_CYCLES_MAX, DECIDE_STEP_MIN_MS
 from phalanx.model.api.core import Pod
 from phalanx.model.api.kinds import KubeObject
 from phalanx.model.decisions import Bind, CycleResult, Evict, Placement, bind_annotations
@@ -34,6 +38,15 @@ class StaticCluster:
         objects = tuple(objects)
         self._pods.update((PodUid(item.metadata.uid), item) for item in objects if isinstance(item, Pod))
         self._cache.apply_all(map(Applied, objects))
+
+    @property
+    def now(self) -> int:
+        """Milliseconds since the epoch."""
+        return self._now
+
+    def wait_until(self, at: int) -> None:
+        """Let the clock go on to this time (ms)."""
+        self._now = max(self._now, at)
 
     def snapshot(self) -> Snapshot:
         """Return the input of the next cycle."""
@@ -79,10 +92,13 @@ def run_until_stable(cluster: StaticCluster, config: SchedulerConfig) -> tuple[t
     """Run cycles until one changes nothing, at most DECIDE_CYCLES_MAX.
 
     Return the cycles that decided something and the last one, and whether that one decided nothing. A cycle
-    without a decision may still change the memory: verdicts are worked out over several cycles.
+    without a decision may still change the memory: verdicts are worked out over several cycles. When nothing
+    changes any more, the clock goes on to the next time at which the scheduler would search victims again
+    because of its last decision.
     """
     results: list[CycleResult] = []
     nominated: list[tuple[PodUid, NodeName]] = []
+    decided_at: int | None = None
     engine = Engine(config)
     for _ in range(DECIDE_CYCLES_MAX):
         memory, before = cluster.memory, nominated
@@ -92,6 +108,25 @@ def run_until_stable(cluster: StaticCluster, config: SchedulerConfig) -> tuple[t
         decided = bool(result.placements or result.evictions) or nominated != before
         if decided:
             results.append(result)
+            decided_at = cluster.now
         elif replace(result.memory, cycle=memory.cycle) == memory:
-            break
+            later = _next_search(result, now=cluster.now, decided_at=decided_at, config=config)
+            if later is None:
+                break
+            cluster.wait_until(later)
     return (tuple(results), False) if decided else ((*results, result), True)
+
+
+def _next_search(
+    result: CycleResult, *, now: int, decided_at: int | None, config: SchedulerConfig
+) -> int | None:
+    """The time (ms) of the next search for victims that the last decision delays; None if there is none.
+
+    Gangs that were just bound are not evicted, and a search that found no victims is not repeated at once.
+    Both delays end soon; whatever else would happen later is not waited for.
+    """
+    if decided_at is None or result.wake_at is None:
+        return None
+    later = max(result.wake_at, now + DECIDE_STEP_MIN_MS)
+    longest = max(FRESH_VICTIMS_MS, config.retry.victim_search_ms)
+    return later if later <= decided_at + longest else None

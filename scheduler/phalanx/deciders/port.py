@@ -38,4 +38,5 @@ def new_cache(config: SchedulerConfig) -> Cache:
         scheduler_name=config.scheduler_name,
         pod_annotations=reads.pod_annotations,
         node_annotations=reads.node_annotations,
+        nominating_schedulers=config.nominating_schedulers,
     )

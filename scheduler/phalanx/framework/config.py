@@ -132,6 +132,8 @@ class SchedulerConfig(Struct, frozen=True, forbid_unknown_fields=True, rename="c
     """The steps that may evict, in the order in which they run."""
     default_topology: str | None = None
     """The Topology of gangs that name none."""
+    nominating_schedulers: tuple[str, ...] | None = None
+    """The schedulers whose nominations of pods to nodes are respected; null: all other schedulers."""
     tolerance: ToleranceConfig = ToleranceConfig()
     fairness: FairnessConfig = FairnessConfig()
     backfill: BackfillConfig = BackfillConfig()

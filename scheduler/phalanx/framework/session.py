@@ -1,6 +1,7 @@
 """The session: the state of one cycle. Actions change it through statements and `refuse` only."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cached_property
 from types import MappingProxyType
 from typing import TypeVar
@@ -15,6 +16,7 @@ from phalanx.framework.nodes.affinity import AffinityIndex
 from phalanx.framework.nodes.cells import ReservedCells
 from phalanx.framework.nodes.health import HealthState, assess, reported_transitions
 from phalanx.framework.nodes.node_facts import NodeFacts
+from phalanx.framework.nodes.nominated import NO_NOMINATIONS, NominatedCapacity
 from phalanx.framework.nodes.topology import Topologies
 from phalanx.framework.plugin import PluginError
 from phalanx.framework.pod_view import DeclaredReads, PodClasses
@@ -37,7 +39,7 @@ from phalanx.model.nodes import NodeState
 from phalanx.model.pods import Pod
 from phalanx.model.queues import PastUsage
 from phalanx.model.reasons import Evidence, Objection, Verdict
-from phalanx.model.resources import NONE, Resources, add, largest
+from phalanx.model.resources import NONE, Resources, add, largest, subtract
 from phalanx.model.snapshot import DisruptionBudget, Snapshot, VolumeClaim
 
 K = TypeVar("K", bound=str)
@@ -82,6 +84,12 @@ class Session:
         """Facts that follow from the nodes alone."""
         self.cells = ReservedCells()
         self._changes = Changes()
+        self.nominated_capacity = NominatedCapacity(snapshot.nominated)
+        """What pods of other schedulers withhold that are nominated to nodes."""
+        self._as_before = nullcontext()
+        self._respected = self.nominated_capacity.all_priorities
+        self._withheld = self.nominated_capacity.withheld(self._respected)
+        self._changes.nodes.extend(self._withheld)
         self._verdicts: dict[GangId, Verdict] = {}
         self._eligibility: dict[ShapeKey, tuple[tuple[int, ...], Eligibility]] = {}
         self.hooks.open()
@@ -172,9 +180,51 @@ class Session:
         return Statement(self, self._changes)
 
     def free(self, node: NodeName) -> Resources:
-        """The free amounts of a node now; negative if it is over-committed."""
+        """The free amounts of a node now; negative if it is over-committed.
+
+        Capacity that is nominated for pods of other schedulers is not free, unless `respecting_nominations`
+        says otherwise.
+        """
+        changed = self._changes.free.get(node)
+        free = self.nodes[node].free if changed is None else changed
+        if node in self._withheld:
+            return subtract(free, self._withheld[node])
+        return free
+
+    def free_despite_nominations(self, node: NodeName) -> Resources:
+        """The amounts of a node that no pod uses now, whether or not they are nominated for a pod."""
         changed = self._changes.free.get(node)
         return self.nodes[node].free if changed is None else changed
+
+    def respecting_nominations(self, gang: Gang | None) -> AbstractContextManager[None]:
+        """Within this context `free` is what this gang may use: pods of other schedulers with a lower
+        priority do not withhold capacity from it. None: no pod does."""
+        capacity = self.nominated_capacity
+        if not capacity.all_priorities:
+            return self._as_before
+        return self._respecting(NO_NOMINATIONS if gang is None else capacity.respected_by(gang.priority))
+
+    @contextmanager
+    def _respecting(self, count: int) -> Iterator[None]:
+        before = self._respected
+        self._respect(count)
+        try:
+            yield
+        finally:
+            self._respect(before)
+
+    def _respect(self, count: int) -> None:
+        if count == self._respected:
+            return
+        before, self._respected = self._withheld, count
+        self._withheld = self.nominated_capacity.withheld(count)
+        nodes = [*before, *(node for node in self._withheld if node not in before)]
+        self._changes.nodes.extend(node for node in nodes if before.get(node) != self._withheld.get(node))
+
+    @property
+    def respected_nominations(self) -> int:
+        """Equal while `free` respects the same nominations."""
+        return self._respected
 
     def pod_state(self, pod: Pod) -> PodState:
         """The state of a pod now."""

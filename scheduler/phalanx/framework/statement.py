@@ -85,6 +85,7 @@ class _Session(Protocol):
     cycle: int
 
     def free(self, node: NodeName) -> Resources: ...
+    def free_despite_nominations(self, node: NodeName) -> Resources: ...
     def pod_state(self, pod: Pod) -> PodState: ...
     def gang_state(self, gang: Gang) -> GangState: ...
     def assigned_nodes(self, gang: Gang) -> tuple[NodeName, ...]: ...
@@ -184,8 +185,7 @@ class Statement:
         """
         for node, amounts in usage.items():
             if node in self._session.nodes:
-                self._set(self._changes.free, node, subtract(self._session.free(node), amounts))
-                self._changes.nodes.append(node)
+                self._take_free(node, amounts)
         ledger = self._session.ledger
         for node, amounts in booked.items():
             self._changes.nominated.append((queue, amounts))
@@ -230,8 +230,7 @@ class Statement:
         """
         for node, amounts in used.items():
             if node in self._session.nodes:
-                self._set(self._changes.free, node, add(self._session.free(node), amounts))
-                self._changes.nodes.append(node)
+                self._give_free(node, amounts)
         ledger = self._session.ledger
         for node, amounts in booked.items():
             for account in ledger.accounts(queue, node):
@@ -248,8 +247,7 @@ class Statement:
         """
         for node, amounts in usage.items():
             if node in self._session.nodes:
-                self._set(self._changes.free, node, add(self._session.free(node), amounts))
-                self._changes.nodes.append(node)
+                self._give_free(node, amounts)
         ledger = self._session.ledger
         for account, amounts in budgets.items():
             self._set(ledger.amounts, account, subtract(ledger.amounts.get(account, {}), amounts))
@@ -296,12 +294,21 @@ class Statement:
             free = subtract(self._session.free(node), held)
             if any(free[name] < 0 < held[name] for name in held if not is_numa_resource(name)):
                 raise DoesNotFit(f"node {node} has no capacity for {len(pods)} pods of {gang}")
-            self._set(self._changes.free, node, free)
-            self._changes.nodes.append(node)
+            self._take_free(node, held)
             ledger = self._session.ledger
             for account in ledger.accounts(gang.queue, node):
                 self._set(ledger.amounts, account, add(ledger.amounts.get(account, {}), load))
         return devices
+
+    def _take_free(self, node: NodeName, amounts: Resources) -> None:
+        free = self._session.free_despite_nominations(node)
+        self._set(self._changes.free, node, subtract(free, amounts))
+        self._changes.nodes.append(node)
+
+    def _give_free(self, node: NodeName, amounts: Resources) -> None:
+        free = self._session.free_despite_nominations(node)
+        self._set(self._changes.free, node, add(free, amounts))
+        self._changes.nodes.append(node)
 
     def _count_affinity(self, assignments: Assignments) -> None:
         """Count the pods for affinity terms. Raises DoesNotFit if anti-affinity forbids a node."""

@@ -1,23 +1,23 @@
 """Values of API fields: timestamps, messages of limited length, lists of conditions."""
 
 from collections.abc import Iterable
-from datetime import UTC, datetime
 
 from phalanx.model.api.meta import Condition
+from phalanx.model.api.values import utc
 
 
 def format_micro_time(now_ms: int) -> str:
     """Format milliseconds since the epoch as a Kubernetes MicroTime: UTC, six digits of a second."""
-    return _utc(now_ms).isoformat(timespec="microseconds").replace("+00:00", "Z")
+    at = utc(now_ms // 1000).replace(microsecond=now_ms % 1000 * 1000)
+    return at.isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
 def format_time(now_ms: int) -> str:
-    """Format milliseconds since the epoch as a Kubernetes Time: UTC, whole seconds."""
-    return _utc(now_ms).isoformat(timespec="seconds").replace("+00:00", "Z")
+    """Format milliseconds since the epoch as a Kubernetes Time: UTC, whole seconds.
 
-
-def _utc(now_ms: int) -> datetime:
-    return datetime.fromtimestamp(now_ms / 1000, tz=UTC)
+    A time after the year 9999, such as the start after a gang that runs until then, is its last second.
+    """
+    return utc(now_ms // 1000).isoformat().replace("+00:00", "Z")
 
 
 def truncate(text: str, limit: int) -> str:

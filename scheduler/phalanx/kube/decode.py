@@ -26,6 +26,7 @@ from phalanx.model.api.meta import (
     WatchEvent,
     WatchEventType,
 )
+from phalanx.model.api.values import decode_any_times
 from phalanx.model.events import Applied, Deleted
 
 T = TypeVar("T")
@@ -143,7 +144,7 @@ class KindDecoder:
 
     def _line(self, line: bytes) -> WatchLine:
         try:
-            event = self._event(line)
+            event = decode_any_times(self._event, line)
         except msgspec.ValidationError as error:
             return self._other_line(line, error=str(error))
         meta = event.object.metadata
@@ -153,7 +154,7 @@ class KindDecoder:
 
     def _page(self, body: bytes) -> Page:
         try:
-            listed = self._list(body)
+            listed = decode_any_times(self._list, body)
         except msgspec.ValidationError:
             return self._page_one_by_one(body)
         return Page(listed.items or (), (), listed.metadata.resource_version)
@@ -178,7 +179,7 @@ class KindDecoder:
         unreadable: list[Unreadable] = []
         for raw in listed.items or ():
             try:
-                objects.append(self._object(raw))
+                objects.append(decode_any_times(self._object, bytes(raw)))
             except msgspec.ValidationError as error:
                 meta = _metadata_in(raw)
                 unreadable.append(Unreadable(meta.namespace, meta.name, meta.resource_version, str(error)))

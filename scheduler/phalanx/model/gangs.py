@@ -83,6 +83,8 @@ class SubgroupSpec(Struct, frozen=True):
     """If above 0: each domain of the required level holds a multiple of so many members instead."""
     preferred: str | None = None
     """The members are in as few domains as possible down to this level."""
+    topology: str = ""
+    """The Topology of the levels; empty for that of the gang, which any other name must equal."""
 
 
 class Minimum(Struct, frozen=True):
@@ -166,10 +168,11 @@ class Gang(Struct, frozen=True, dict=True):
     ignored: tuple[str, ...] = ()
     """Fields that are ignored, or that count for less than they ask for, each with the reason."""
 
-    @property
+    @cached_property
     def topology(self) -> TopologyRequest:
-        """Levels that it requests."""
-        return self.spec.topology or _NO_TOPOLOGY
+        """Levels that it requests; without a request, the Topology that its subgroups name."""
+        named = next((part.topology for part in self.subgroups if part.topology), "")
+        return self.spec.topology or (TopologyRequest(name=named) if named else _NO_TOPOLOGY)
 
     @property
     def recovery(self) -> Recovery:

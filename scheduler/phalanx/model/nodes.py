@@ -105,6 +105,17 @@ class Node(Struct, frozen=True, dict=True):
         return self.conditions.get(TOPOLOGY_UNKNOWN) == "True"
 
 
+class NominatedPods(Struct, frozen=True, gc=False):
+    """Pods of one priority that wait for other schedulers and are nominated to a node."""
+
+    priority: int
+    amounts: Resources
+    """What they will use together."""
+    count: int
+    names: tuple[str, ...]
+    """Some of them with their schedulers, such as "pod team/x of scheduler default-scheduler"."""
+
+
 class NodeState(Struct, frozen=True, gc=False):
     """A node and the usage of all its pods: bound, running and assumed, of any scheduler."""
 

@@ -231,6 +231,8 @@ class Pod(Struct, frozen=True, gc=False):
     """Rank in its workload."""
     scheduled: Scheduled | None = None
     bind_backoff: BindBackoff | None = None
+    nominated: NodeName | None = None
+    """The node that its scheduler expects it to get."""
     failure: PodFailure | None = None
     disruption: str = ""
     """Reason of a true DisruptionTarget condition: the pod is to be deleted."""

@@ -53,6 +53,7 @@ class Reason(StrEnum):
     RECOVERING = "Recovering"
     CELLS_RESERVED = "CellsReserved"
     CAPACITY_RESERVED = "CapacityReserved"
+    CAPACITY_NOMINATED = "CapacityNominated"
     RESERVATION_EXPIRED = "ReservationExpired"
     EVICTION_IN_PROGRESS = "EvictionInProgress"
     PREEMPTED = "Preempted"

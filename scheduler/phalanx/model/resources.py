@@ -22,6 +22,11 @@ GPU: Final = "nvidia.com/gpu"
 NONE: Final[Resources] = {}
 
 
+_NANO: Final = 9
+_LARGEST_BILLIONTHS: Final = ((1 << 63) - 1) * 10**_NANO
+"""Kubernetes caps larger quantities."""
+
+
 def add(left: Resources, right: Resources) -> Resources:
     """Per resource, left + right."""
     total = dict(left)
@@ -110,6 +115,16 @@ def capacity_amount(resource: str, quantity: int | float | str) -> int:
     """
     numerator, denominator = _fraction(quantity, _unit_exponent(resource))
     return min(_not_negative(numerator, quantity) // denominator, AMOUNT_MAX)
+
+
+def billionths(quantity: int | float | str) -> int:
+    """The amount in billionths, rounded up and capped as Kubernetes does; it may be negative.
+
+    Raises InvalidQuantity.
+    """
+    numerator, denominator = _fraction(quantity, _NANO)
+    rounded = -(-abs(numerator) // denominator)
+    return min(rounded, _LARGEST_BILLIONTHS) * (-1 if numerator < 0 else 1)
 
 
 def _unit_exponent(resource: str) -> int:

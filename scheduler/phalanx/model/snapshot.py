@@ -7,7 +7,7 @@ from msgspec import Struct
 from phalanx.model.gangs import Gang
 from phalanx.model.memory import Memory
 from phalanx.model.names import GangId, NodeName, QueueName
-from phalanx.model.nodes import NodeState
+from phalanx.model.nodes import NodeState, NominatedPods
 from phalanx.model.pods import AffinityTerms, Term
 from phalanx.model.queues import Queue
 from phalanx.model.resources import Resources
@@ -85,6 +85,8 @@ class Snapshot(Struct, frozen=True):
       descendants.
     - `foreign`: usage per node of pods of other schedulers that may end, by owner, such as "Job team/x" or
       "pod team/y".
+    - `nominated`: pods of other schedulers that are nominated to a node and not bound yet, by priority, the
+      highest first.
     - `claims` is keyed by "namespace/name".
     - `namespace_labels` holds every namespace.
     - `topologies` always has the key "", the default for gangs that name none.
@@ -103,6 +105,7 @@ class Snapshot(Struct, frozen=True):
     queues: Mapping[QueueName, Queue] = {}
     queue_usage: Mapping[QueueName, Mapping[NodeName, Resources]] = {}
     foreign: Mapping[str, Mapping[NodeName, Resources]] = {}
+    nominated: Mapping[NodeName, tuple[NominatedPods, ...]] = {}
     namespace_labels: Mapping[str, Mapping[str, str]] = {}
     topologies: Mapping[str, Topology] = {}
     claims: Mapping[str, VolumeClaim] = {}

@@ -20,7 +20,7 @@ from phalanx.model.names import NodeName, ShapeKey
 from phalanx.model.nodes import Node, NodeState
 from phalanx.model.numa import ZoneCapacity, is_numa_resource
 from phalanx.model.pods import Pod
-from phalanx.model.resources import add, subtract
+from phalanx.model.resources import NONE, Resources, add, subtract, sum_of
 
 _REASONS_OF_FAULTS: Final = frozenset(
     {EvictionReason.GANG_INCOMPLETE, EvictionReason.GANG_RESTARTED, EvictionReason.MEMBER_REPLACED}
@@ -84,12 +84,20 @@ class CachePlacementCheck:
         if key:
             return f"node {name}: anti-affinity of pod {pod} by {key} is violated"
         requests = pod.shape.requests
-        short = [resource for resource, free in state.free.items() if free < 0 < requests.get(resource, 0)]
+        free = subtract(state.free, self._withheld(placement, name))
+        short = [resource for resource, amount in free.items() if amount < 0 < requests.get(resource, 0)]
         if short:
             return f"node {name} has insufficient {short[0]} since the decision"
         if not self._fits_numa_zone(placement, pod, state):
             return f"node {name} may have no NUMA zone for pod {pod} since the decision"
         return _device_objection(pod, state) if requests_share(requests) else None
+
+    def _withheld(self, placement: Placement, node: NodeName) -> Resources:
+        """What pods of other schedulers that are nominated to the node withhold from the gang."""
+        gang, pods = self._cache.gang(placement.gang), self._cache.nominated_to(node)
+        if gang is None or not pods:
+            return NONE
+        return sum_of([each.amounts for each in pods if each.priority >= gang.priority])
 
     def _fits_numa_zone(self, placement: Placement, pod: Pod, state: NodeState) -> bool:
         """Running pods of the same placement count as assumed, because the published zones lag behind."""

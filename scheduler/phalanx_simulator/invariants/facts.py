@@ -256,19 +256,37 @@ def group_fact(group: Object) -> GroupFact:
         uid=meta["uid"],
         namespace=meta["namespace"],
         name=meta["name"],
-        min_member=max(_whole(spec.get("minMember")), 1),
+        min_member=_minimum_of_gang(spec),
         queue=spec.get("queue") or "",
         topology=requested.get("name") or "",
         required=requested.get("required") or "",
         controller=next((owner.get("uid", "") for owner in owners if owner.get("controller")), ""),
         subgroups=tuple(
-            SubgroupFact(part.get("name", ""), _whole(part.get("minMember")), part.get("parent") or "")
+            SubgroupFact(part.get("name", ""), _minimum_of(part, spec["subGroups"]), part.get("parent") or "")
             for part in spec.get("subGroups") or ()
         ),
         min_subgroups=_whole(spec.get("minSubGroups")),
         spec=spec,
         is_deleting=bool(meta.get("deletionTimestamp")),
     )
+
+
+def _minimum_of_gang(spec: Object) -> int:
+    """The minimum of the gang; without one, those of its outer subgroups or of its roles together."""
+    if spec.get("minMember") is not None:
+        return max(_whole(spec["minMember"]), 1)
+    parts = spec.get("subGroups") or ()
+    outer = sorted(_minimum_of(part, parts) for part in parts if not part.get("parent"))
+    roles = [_whole(role.get("minMember", role.get("count"))) for role in spec.get("roles") or ()]
+    return max(sum(outer[: _whole(spec.get("minSubGroups")) or None]), sum(roles), 1)
+
+
+def _minimum_of(part: Object, parts: Sequence[Object], depth: int = 0) -> int:
+    """The minimum of a subgroup; without one, those of the subgroups inside it together."""
+    if part.get("minMember") is not None:
+        return _whole(part["minMember"])
+    inside = [each for each in parts if each.get("parent") == part.get("name")]
+    return sum(_minimum_of(each, parts, depth + 1) for each in inside) if depth < len(parts) else 0
 
 
 def _gang_key(meta: Object, labels: Object, controller: str, min_member: int) -> GangKey:

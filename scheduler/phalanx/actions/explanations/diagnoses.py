@@ -12,9 +12,10 @@ from phalanx.actions.explanations import evidence, next_steps
 from phalanx.actions.explanations.completions import Completions
 from phalanx.actions.explanations.evidence import UnlabelledNodes
 from phalanx.framework.nodes.cells import ReservedCell
+from phalanx.framework.nodes.topology import domain_name
 from phalanx.framework.session import Session
 from phalanx.framework.statement import total_requests
-from phalanx.limits import CAPACITY_HOLD_MS
+from phalanx.limits import CAPACITY_HOLD_MS, SHOWN_NODES
 from phalanx.model.gpu_shares import requests_share
 from phalanx.model.nodes import TOPOLOGY_UNKNOWN
 from phalanx.model.reasons import NODES, Evidence, Reason
@@ -131,6 +132,7 @@ def insufficient(case: Case) -> Diagnosis:
             *_conflict(case),
             *evidence.of_completions(case.completions),
             *evidence.of_amounts(demand, free),
+            *evidence.of_nominated_pods(demand, session)[:SHOWN_NODES],
             *evidence.of_nodes(demand, session),
         ),
         next_step=case.while_waiting,
@@ -299,6 +301,20 @@ def capacity_reserved(session: Session) -> Diagnosis:
     )
 
 
+def capacity_nominated(demand: Demand, session: Session) -> Diagnosis:
+    """Would fit if no capacity were nominated for pods of other schedulers."""
+    found = evidence.of_nominated_pods(demand, session)
+    count = sum(fact.count for fact in found)
+    return Diagnosis(
+        reason=Reason.CAPACITY_NOMINATED,
+        message=f"free capacity is nominated for {formatting.pods(count)} of other schedulers "
+        "with the same or a higher priority",
+        evidence=found[:SHOWN_NODES],
+        next_step="Wait until these pods are bound or their schedulers choose other nodes; "
+        "field status.nominatedNodeName of the pods says where they are expected",
+    )
+
+
 def cells_reserved(case: Case, cells: Sequence[ReservedCell]) -> Diagnosis:
     """Would fit if these domains were not reserved for a queue that is guaranteed them."""
     names = formatting.listed(f"{cell.level} {cell.domain}" for cell in cells)
@@ -364,13 +380,17 @@ def _without_domain(case: Case) -> tuple[Evidence, ...]:
 def _of_cluster(case: Case) -> tuple[Evidence, ...]:
     demand, session = case.demand, case.session
     free = evidence.free_amounts(demand, session)
-    return (*evidence.of_amounts(demand, free), *evidence.of_nodes(demand, session))
+    return (
+        *evidence.of_amounts(demand, free),
+        *evidence.of_nominated_pods(demand, session)[:SHOWN_NODES],
+        *evidence.of_nodes(demand, session),
+    )
 
 
 def _best_domain(case: Case, rule: SameDomain) -> tuple[Evidence, ...]:
     if not case.facts.best_domain:
         return ()
-    subject = f"{rule.level} {'/'.join(case.facts.best_domain)}"
+    subject = f"{rule.level} {domain_name(case.facts.best_domain)}"
     return (Evidence(subject=subject, finding=f"fits {case.fit_of_all}"),)
 
 

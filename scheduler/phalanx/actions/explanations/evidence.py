@@ -1,7 +1,7 @@
 """The evidence of verdicts: nodes that are excluded and why, and amounts that are needed and free."""
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from msgspec import Struct
 
@@ -10,13 +10,14 @@ from phalanx.actions.demands.demand import Batch, Demand, requested
 from phalanx.actions.explanations.completions import Completions
 from phalanx.actions.nodes.resource_projection import numa_slots_left
 from phalanx.framework.session import Session
+from phalanx.limits import NOMINATED_PODS_NAMED_MAX
 from phalanx.model.gpu_shares import free_devices, free_share, requests_share, share_on_node
 from phalanx.model.names import NodeName
-from phalanx.model.nodes import TOPOLOGY_UNKNOWN
+from phalanx.model.nodes import TOPOLOGY_UNKNOWN, NominatedPods
 from phalanx.model.numa import largest_zone_request
 from phalanx.model.pods import Pod
 from phalanx.model.reasons import NODES, Evidence
-from phalanx.model.resources import PODS, Resources, format_amounts, how_many_fit
+from phalanx.model.resources import PODS, Resources, format_amounts, how_many_fit, sum_of
 
 
 class UnlabelledNodes(Struct, frozen=True):
@@ -103,6 +104,28 @@ def of_completions(completions: Completions) -> tuple[Evidence, ...]:
         Evidence(subject=holder.name, finding=f"frees {formatting.amounts(holder.total)} when it ends")
         for holder in completions
     )
+
+
+def of_nominated_pods(demand: Demand, session: Session) -> tuple[Evidence, ...]:
+    """The nodes that the demand could use and on which pods of other schedulers withhold capacity from it.
+
+    `count` is the number of these pods.
+    """
+    nominated, priority = session.snapshot.nominated, demand.gang.priority
+    found = []
+    for node in eligible_nodes(demand, session) if session.respected_nominations else ():
+        pods = [each for each in nominated.get(node, ()) if each.priority >= priority]
+        if pods:
+            found.append(_nominated_on(node, pods))
+    return tuple(found)
+
+
+def _nominated_on(node: NodeName, pods: Sequence[NominatedPods]) -> Evidence:
+    names = [name for each in pods for name in each.names][:NOMINATED_PODS_NAMED_MAX]
+    count = sum(each.count for each in pods)
+    more = f" and {count - len(names)} more" if count > len(names) else ""
+    amounts = formatting.amounts(sum_of([each.amounts for each in pods]))
+    return Evidence(f"node {node}", f"{amounts} nominated for {formatting.listed(names)}{more}", count)
 
 
 def shortages(demand: Demand, free: Resources) -> Resources:

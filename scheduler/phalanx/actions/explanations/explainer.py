@@ -66,6 +66,10 @@ class Explainer:
 
         The diagnosis of an equal demand costs almost nothing; a new one needs `may_solve`.
         """
+        with self._session.respecting_nominations(demand.gang):
+            return self._explain(demand, may_solve=may_solve)
+
+    def _explain(self, demand: Demand, *, may_solve: bool) -> Diagnosis | None:
         part = smallest(demand)
         protected = self._protected(demand)
         key = (self._builder.key(part), protected, part.subgroup_choices and part.gang.id)
@@ -93,6 +97,8 @@ class Explainer:
             return diagnoses.breaker_open(demand, self._session)
         if found.reason in _ABOUT_CAPACITY and self._relaxed.fits_without_capacity_holds(demand):
             return diagnoses.capacity_reserved(self._session)
+        if found.reason in _ABOUT_CAPACITY and self._relaxed.fits_without_nominations(demand):
+            return diagnoses.capacity_nominated(demand, self._session)
         if found.reason.category is Category.IMPOSSIBLE and self._is_any_node_unavailable:
             return self._diagnose_unavailable_nodes(demand) or found
         return found

@@ -9,6 +9,7 @@ from phalanx.actions import formatting
 from phalanx.actions.demands.demand import Demand
 from phalanx.actions.explanations.completions import Completions
 from phalanx.actions.nodes.resource_projection import is_numa_slot
+from phalanx.framework.nodes.topology import domain_name
 from phalanx.framework.session import Session
 from phalanx.model.gpu_shares import requests_share
 from phalanx.model.resources import PODS, Resources, add
@@ -182,4 +183,4 @@ def _lower_minimum(demand: Demand, fit: int) -> str:
 
 
 def _domain(capacity: Relaxation) -> str:
-    return f" in {capacity.level} {'/'.join(capacity.domain)}" if capacity.domain else ""
+    return f" in {capacity.level} {domain_name(capacity.domain)}" if capacity.domain else ""

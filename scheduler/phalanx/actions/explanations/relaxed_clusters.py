@@ -1,4 +1,4 @@
-"""Relaxed copies of the cluster: empty, with all nodes available, without capacity holds or the breaker.
+"""Relaxed copies of the cluster: empty, with all nodes available, without holds, nominations or the breaker.
 
 A demand that does not fit the empty cluster is impossible. A demand that fits only a relaxed cluster waits
 for what was relaxed.
@@ -18,6 +18,8 @@ from phalanx.model.nodes import NodeState
 from phalanx.model.resources import NONE, Resources, add, subtract
 from phalanx.solver.engine import place
 from phalanx.solver.problem import Placed
+
+_Relaxed = tuple[Session, ProblemBuilder]
 
 
 class EmptyCluster:
@@ -49,6 +51,7 @@ class EmptyCluster:
             queue_usage={gang.queue: usage} if usage else {},
             memory=Memory(),
             placed_pods=(),
+            nominated={},
         )
         return Session(snapshot, self._session.config, ignore_faults=self._as_available)
 
@@ -70,8 +73,8 @@ class RelaxedClusters:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._without_holds: ProblemBuilder | None = None
-        self._without_breaker: ProblemBuilder | None = None
+        self._without_holds: _Relaxed | None = None
+        self._without_breaker: _Relaxed | None = None
         self._all_nodes: EmptyCluster | None = None
         self._builder: tuple[Session, ProblemBuilder] | None = None
 
@@ -82,7 +85,7 @@ class RelaxedClusters:
         if self._without_holds is None:
             memory = self._session.snapshot.memory
             self._without_holds = self._relaxed(replace(memory, scores={}), self._held())
-        return _fits(self._without_holds, demand)
+        return _fits_relaxed(self._without_holds, demand)
 
     def fits_without_breaker(self, demand: Demand) -> bool:
         """Whether the whole demand fits if the breaker is closed."""
@@ -90,7 +93,15 @@ class RelaxedClusters:
             return False
         if self._without_breaker is None:
             self._without_breaker = self._relaxed(Memory(), {})
-        return _fits(self._without_breaker, demand)
+        return _fits_relaxed(self._without_breaker, demand)
+
+    def fits_without_nominations(self, demand: Demand) -> bool:
+        """Whether the whole demand fits if no pod of another scheduler is nominated to a node."""
+        session = self._session
+        if not session.respected_nominations:
+            return False
+        with session.respecting_nominations(None):
+            return _fits(ProblemBuilder(session), demand)
 
     def session_with_all_nodes(self, demand: Demand) -> Session | None:
         """The empty cluster with all nodes available if the demand fits it."""
@@ -123,16 +134,23 @@ class RelaxedClusters:
                 held[node] = add(held.get(node, NONE), total_usage(pods, hold.devices))
         return held
 
-    def _relaxed(self, memory: Memory, more: dict[NodeName, Resources]) -> ProblemBuilder:
-        """Problems with the free capacity of now and these further amounts."""
+    def _relaxed(self, memory: Memory, more: dict[NodeName, Resources]) -> _Relaxed:
+        """A session with the free capacity of now and these further amounts."""
         states = self._session.nodes.items()
         nodes = {name: self._as_now(state, more.get(name, NONE)) for name, state in states}
         snapshot = replace(self._session.snapshot, nodes=nodes, gangs={}, memory=memory)
-        return ProblemBuilder(Session(snapshot, self._session.config))
+        session = Session(snapshot, self._session.config)
+        return session, ProblemBuilder(session)
 
     def _as_now(self, state: NodeState, more: Resources) -> NodeState:
-        free = self._session.free(state.node.name)
+        free = self._session.free_despite_nominations(state.node.name)
         return replace(state, free=add(free, more) if more else free)
+
+
+def _fits_relaxed(relaxed: _Relaxed, demand: Demand) -> bool:
+    session, problems = relaxed
+    with session.respecting_nominations(demand.gang):
+        return _fits(problems, demand)
 
 
 def _fits(problems: ProblemBuilder, demand: Demand) -> bool:

@@ -4,6 +4,7 @@ from msgspec import Struct
 
 from phalanx.actions.demands.demand import Demand
 from phalanx.actions.nodes.gang_constraints import nodes_of_members
+from phalanx.framework.nodes.topology import domain_name
 from phalanx.framework.session import Session
 from phalanx.framework.statement import Assignments, Statement
 from phalanx.model.decisions import Certificate
@@ -42,7 +43,7 @@ def apply_placement(session: Session, placement: DemandPlacement) -> Statement:
     The statement may be rolled back while no later statement exists.
     """
     gang, assignments, devices = placement.demand.gang, placement.assignments, placement.devices
-    with session.statement() as statement:
+    with session.respecting_nominations(gang), session.statement() as statement:
         if placement.certificate is None:
             statement.hold_capacity(gang=gang, assignments=assignments)
             return statement
@@ -78,7 +79,7 @@ def tightest_domain(session: Session, gang: Gang, assignments: Assignments) -> t
     for path in others:
         shared = [left == right for left, right in zip(common, path, strict=False)]
         common = common[: [*shared, False].index(False)]
-    return (topology.levels[len(common) - 1].name, "/".join(common)) if common else ("", "")
+    return (topology.levels[len(common) - 1].name, domain_name(common)) if common else ("", "")
 
 
 def required_labels(session: Session, gang: Gang, assignments: Assignments) -> dict[str, str]:

@@ -84,11 +84,15 @@ class ProblemBuilder:
             keys=constraints.keys,
             spread=class_spec.spread,
         )
-        return KeyedProblem(problem=problem, key=_key(demand, class_spec))
+        return KeyedProblem(problem=problem, key=self._key(demand, class_spec))
 
     def key(self, demand: Demand, *, avoiding: frozenset[NodeName] = frozenset()) -> Hashable:
         """The key of the problem, without building it."""
-        return _key(demand, self._class_spec(demand, constraints_of(self._session, demand.gang), avoiding))
+        constraints = constraints_of(self._session, demand.gang)
+        return self._key(demand, self._class_spec(demand, constraints, avoiding))
+
+    def _key(self, demand: Demand, class_spec: NodeClassSpec) -> Hashable:
+        return (self._session.respected_nominations, *_key(demand, class_spec))
 
     def _class_spec(
         self, demand: Demand, constraints: GangConstraints, avoided: frozenset[NodeName]
@@ -194,7 +198,7 @@ def _is_indifferent_to_domains(constraints: GangConstraints) -> bool:
     return prefers_few and not constraints.anchors and all(nodes is None for nodes in constraints.scopes)
 
 
-def _key(demand: Demand, class_spec: NodeClassSpec) -> Hashable:
+def _key(demand: Demand, class_spec: NodeClassSpec) -> tuple[Hashable, ...]:
     counts = tuple((batch.minimum, len(batch.pods)) for batch in demand.batches)
     gang, constraints = demand.gang, class_spec.constraints
     parts = (gang.subgroups, tuple(batch.subgroup for batch in demand.batches), constraints.subgroup_anchors)

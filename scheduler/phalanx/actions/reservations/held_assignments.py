@@ -71,11 +71,12 @@ class HeldAssignments:
         self._last: WithheldCapacity | None = None
         taken: dict[NodeName, Resources] = {}
         for gang in sorted(holds, key=lambda gang: (self._ranks[gang], gang)):
-            assignments = [
-                assignment
-                for assignment in _assignments_of(holds[gang], session)
-                if self._still_fits(assignment, taken)
-            ]
+            with session.respecting_nominations(session.gangs[gang]):
+                assignments = [
+                    assignment
+                    for assignment in _assignments_of(holds[gang], session)
+                    if self._still_fits(assignment, taken)
+                ]
             if assignments:
                 self._left[gang] = assignments
 

@@ -5,19 +5,19 @@ have one, in the order of the documents, one second apart.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from msgspec.structs import replace
 
 from phalanx.cli.exits import BadInput
-from phalanx.cli.manifests.checker import is_time
 from phalanx.cli.manifests.documents import Document
 from phalanx.cli.manifests.findings import Finding
 from phalanx.model.api.core import Namespace, Node, NodeStatus, Pod, PodStatus, PriorityClass
 from phalanx.model.api.kinds import KINDS, KubeObject
 from phalanx.model.api.meta import ObjectMeta
 from phalanx.model.api.pod_groups import PodGroup
+from phalanx.model.api.values import parse_time, seconds, utc
 from phalanx.model.conversion.cluster_objects import BUILT_IN, PriorityLevel, read_priority_class, resolve
 from phalanx.model.conversion.metadata import identity
 from phalanx.model.pods import PodPhase
@@ -25,7 +25,7 @@ from phalanx.model.resources import PODS
 
 Item = tuple[Document, KubeObject]
 
-NO_TIME: Final = datetime(2000, 1, 1, tzinfo=timezone.utc)  # noqa: UP017 mypy checks for 3.11, where both exist
+NO_TIME: Final = datetime(2000, 1, 1, tzinfo=UTC)
 """The time where the input contains none."""
 
 _DEFAULT_NAMESPACE: Final = "default"
@@ -40,17 +40,16 @@ def latest_time(documents: Iterable[Document]) -> datetime:
         {key: value[key] for key in value if key != "spec"}
         for value in (document.value for document in documents)
     )
-    return max(
-        (datetime.fromisoformat(text.upper()) for fields in observed for text in _times(fields)),
-        default=NO_TIME,
-    )
+    return max((at for fields in observed for at in _times(fields)), default=NO_TIME)
 
 
-def _times(value: Any) -> Iterator[str]:
+def _times(value: Any) -> Iterator[datetime]:
     if isinstance(value, dict):
         for key, item in value.items():
-            if isinstance(item, str) and key.lower().endswith(("time", "timestamp", "at")) and is_time(item):
-                yield item
+            is_named_so = isinstance(item, str) and key.lower().endswith(("time", "timestamp", "at"))
+            at = parse_time(item) if is_named_so else None
+            if at is not None:
+                yield at
             else:
                 yield from _times(item)
     elif isinstance(value, list):
@@ -182,7 +181,7 @@ def _dated(items: Iterable[KubeObject], latest: datetime) -> Iterator[KubeObject
     youngest = latest
     for item in items:
         if isinstance(item, Pod | PodGroup) and item.metadata.creation_timestamp is None:
-            youngest += timedelta(seconds=1)
+            youngest = utc(seconds(youngest) + 1)
             yield replace(item, metadata=replace(item.metadata, creation_timestamp=youngest))
         else:
             yield item

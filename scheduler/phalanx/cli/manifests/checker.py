@@ -3,13 +3,13 @@
 import difflib
 import re
 from collections.abc import Callable, Iterator
-from datetime import datetime
 from functools import cache
 from typing import Any, Final
 
 from phalanx.cli.manifests.crd_rules import RULES as RULES_BY_MESSAGE
 from phalanx.cli.manifests.findings import Finding, inside, shown
 from phalanx.cli.manifests.schemas import OPEN, QUANTITY, RULES, Schema
+from phalanx.model.api.values import parse_time
 from phalanx.model.resources import CPU, InvalidQuantity, request_amount
 
 _TYPES: Final[dict[str, tuple[type, ...]]] = {
@@ -42,23 +42,10 @@ _SIMILAR: Final = 0.6
 _ALMOST_EQUAL: Final = 0.88
 """Similarity above that of any two fields of Kubernetes' kinds: "nodeSelektor" must be a misspelling."""
 
-_RFC_3339: Final = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
-
 
 def check(value: Any, schema: Schema) -> list[Finding]:
     """Return all findings in the order of the document."""
     return list(_Checker(schema).check(value, schema.root, ""))
-
-
-def is_time(text: str) -> bool:
-    """Whether this is a time in RFC 3339 format."""
-    if not _RFC_3339.fullmatch(text):
-        return False
-    try:
-        datetime.fromisoformat(text.upper())
-    except ValueError:
-        return False
-    return True
 
 
 class _Checker:
@@ -174,7 +161,7 @@ def _at(value: Any, field: str) -> str:
 
 
 def _text(value: str, schema: dict[str, Any], path: str) -> Iterator[Finding]:
-    if schema.get("format") == "date-time" and not is_time(value):
+    if schema.get("format") == "date-time" and parse_time(value) is None:
         yield Finding(path, "a time such as 2026-12-24T18:00:00Z", shown(value))
     elif len(value) < schema.get("minLength", 0):
         yield Finding(path, f"at least {schema['minLength']} characters", shown(value))

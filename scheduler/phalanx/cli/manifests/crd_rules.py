@@ -11,19 +11,22 @@ from phalanx.model.resources import CPU, InvalidQuantity, capacity_amount
 
 _NAME_MAX: Final = 63
 _DURATION: Final = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
-_WHOLE_NUMBER: Final = re.compile(r"[+-]?[0-9]+", re.ASCII)
 
 VALUES_BY_OPERATOR: Final = "In and NotIn need values, Exists and DoesNotExist must not have any"
-ONE_NUMBER: Final = "Gt and Lt need one value, a whole number"
+ONE_VALUE: Final = "Gt and Lt need one value"
 
 
 def _name_is_short(item: dict[str, Any]) -> bool:
     return len(item["metadata"]["name"]) <= _NAME_MAX
 
 
+def _minimum_is_known(spec: dict[str, Any]) -> bool:
+    return "minMember" in spec or bool(spec.get("subGroups"))
+
+
 def _role_minimums_fit(spec: dict[str, Any]) -> bool:
     minimums = (role.get("minMember", role["count"]) for role in spec.get("roles", ()))
-    return bool(sum(minimums) <= spec["minMember"])
+    return "minMember" not in spec or bool(sum(minimums) <= spec["minMember"])
 
 
 def _min_sub_groups_fit(spec: dict[str, Any]) -> bool:
@@ -54,6 +57,11 @@ def _parents_exist(groups: list[dict[str, Any]]) -> bool:
 
 def _no_own_parents(groups: list[dict[str, Any]]) -> bool:
     return all(group.get("parent") != group["name"] for group in groups)
+
+
+def _minimums_of_subgroups_are_known(groups: list[dict[str, Any]]) -> bool:
+    parents = {group.get("parent") for group in groups}
+    return all("minMember" in group or group["name"] in parents for group in groups)
 
 
 def _runs_at_all(runtime: dict[str, Any]) -> bool:
@@ -93,11 +101,8 @@ def _values_fit_operator(requirement: dict[str, Any]) -> bool:
     return not has_values or requirement["operator"] not in ("Exists", "DoesNotExist")
 
 
-def _one_number(requirement: dict[str, Any]) -> bool:
-    if requirement["operator"] not in ("Gt", "Lt"):
-        return True
-    values = requirement.get("values", [])
-    return len(values) == 1 and _WHOLE_NUMBER.fullmatch(values[0]) is not None
+def _one_value(requirement: dict[str, Any]) -> bool:
+    return requirement["operator"] not in ("Gt", "Lt") or len(requirement.get("values", ())) == 1
 
 
 def _labels_differ(levels: list[dict[str, Any]]) -> bool:
@@ -122,6 +127,7 @@ RULES: Final[Mapping[str, Callable[[Any], bool]]] = {
     "metadata.name must have at most 63 characters, because pods carry it as the value of a label": (
         _name_is_short
     ),
+    "set minMember, or subGroups from whose minimums it follows": _minimum_is_known,
     "the minMember of all roles (count where a role sets none) must not add up to more than spec.minMember": (
         _role_minimums_fit
     ),
@@ -134,6 +140,7 @@ RULES: Final[Mapping[str, Callable[[Any], bool]]] = {
     "minMember of a role must not be larger than its count": _role_minimum_fits,
     "parent must be the name of another entry of subGroups": _parents_exist,
     "a subgroup must not be its own parent": _no_own_parents,
+    "a subgroup needs minMember unless it contains other subgroups": _minimums_of_subgroups_are_known,
     "estimate and max must be longer than 0s": _runs_at_all,
     "estimate must not be longer than max": _estimate_fits,
     "a queue must not be its own parent": _not_own_parent,
@@ -141,7 +148,7 @@ RULES: Final[Mapping[str, Callable[[Any], bool]]] = {
     "admission MostValue needs ordering PriorityFIFO": _value_goes_with_order,
     "guarantee must not be larger than limit": _guarantee_fits,
     VALUES_BY_OPERATOR: _values_fit_operator,
-    ONE_NUMBER: _one_number,
+    ONE_VALUE: _one_value,
     "two levels must not use the same nodeLabel": _labels_differ,
 }
 """The rules by their message in the schema."""

@@ -3,7 +3,10 @@
 The input is YAML or JSON in files, folders of files, or standard input.
 """
 
+import json
+import re
 import sys
+from collections import Counter
 from collections.abc import Hashable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -13,15 +16,17 @@ import yaml
 from msgspec import Struct
 
 from phalanx.cli.exits import BadInput
-from phalanx.cli.manifests.findings import shown, shown_name
+from phalanx.cli.manifests.findings import Finding, inside, shown, shown_name
 from phalanx.framework.strict_yaml import StrictConstructor, describe
 from phalanx.limits import MANIFEST_VALUES_MAX
+from phalanx.model.api.values import bounded_time
 
 STDIN: Final = "-"
 _STDIN_NAMES: Final = (STDIN, "/dev/stdin")
 _SUFFIXES: Final = (".yaml", ".yml", ".json")
 _INT64_MIN: Final = -(1 << 63)
 _INT64_MAX: Final = (1 << 63) - 1
+_JSON_TEXT: Final = re.compile(r'"(?:[^"\\]|\\.)*+"(\s*:)?', re.DOTALL)
 _TIMESTAMP: Final = "tag:yaml.org,2002:timestamp"
 _BaseLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -117,6 +122,7 @@ def parse(source: Source) -> Iterator[Document]:
     """Yield the objects of one text in order. Raises BadInput, also for a text without any document."""
     budget = _Budget()
     is_empty = True
+    keys = _json_keys(source.text)
     for number, value in enumerate(_values(source), start=1):
         if value is None:
             continue
@@ -131,11 +137,13 @@ def parse(source: Source) -> Iterator[Document]:
         yield from _objects(_document(source.name, f"document {number}", cleaned))
     if is_empty:
         raise BadInput(f"{source.name}: expected Kubernetes objects, found an empty file")
+    if keys > budget.keys:
+        raise BadInput(*_repeated_keys(source))
 
 
 def _values(source: Source) -> Iterator[Any]:
     """Parse the text; JSON is tried first where possible, because YAML is many times slower."""
-    if source.text.lstrip()[:1] in ("{", "["):
+    if _looks_like_json(source.text):
         try:
             yield msgspec.json.decode(source.text)
             return
@@ -170,27 +178,77 @@ def _objects(document: Document) -> Iterator[Document]:
         yield from _objects(_document(document.source, f"{document.place}, items[{position}]", value))
 
 
+# --- keys that are given twice in JSON ----------------------------------------------------------------------
+
+
+def _looks_like_json(text: str) -> bool:
+    return text.lstrip()[:1] in ("{", "[")
+
+
+def _json_keys(text: str) -> int:
+    """The number of keys in a JSON text as written; 0 for YAML, whose loader refuses repeated keys itself."""
+    if not _looks_like_json(text):
+        return 0
+    return sum(1 for found in _JSON_TEXT.finditer(text) if found[1])
+
+
+class _Pairs(dict[str, Any]):
+    """An object as the JSON decoder returns it, with the keys that it has several times."""
+
+    def __init__(self, pairs: list[tuple[str, Any]]) -> None:
+        super().__init__(pairs)
+        self.repeated = [key for key, count in Counter(key for key, _ in pairs).items() if count > 1]
+
+
+def _repeated_keys(source: Source) -> list[str]:
+    """An error for each key that an object has several times, of which the last one would count."""
+    document = _document(source.name, "document 1", json.loads(source.text, object_pairs_hook=_Pairs))
+    inside = [
+        f"{each}: {Finding(path, 'this key once', 'it again')}"
+        for each in _objects(document)
+        for path in _paths_of_repeated(each.value, "")
+    ]
+    return inside or [
+        f"{document}: {Finding(path, 'this key once', 'it again')}"
+        for path in _paths_of_repeated(document.value, "")
+    ]
+
+
+def _paths_of_repeated(value: Any, path: str) -> Iterator[str]:
+    if isinstance(value, dict):
+        yield from (inside(path, key) for key in getattr(value, "repeated", ()))
+        for key, item in value.items():
+            yield from _paths_of_repeated(item, inside(path, key))
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _paths_of_repeated(item, f"{path}[{index}]")
+
+
 class _Budget:
     """Bounds the expansion of YAML aliases: each value counts as often as it is used."""
 
     def __init__(self) -> None:
         self._left = MANIFEST_VALUES_MAX
+        self.keys = 0
+        """The number of keys in all objects."""
 
     def without_nulls(self, value: Any) -> Any:
         """Return a copy without null fields, as the API server reads it.
 
-        Numbers beyond 64 bits become text: no field holds one, and as quantities both are equal.
+        Numbers beyond 64 bits become text: no field holds one, and as quantities both are equal. Times beyond
+        those that Python represents become the nearest one.
         """
         self._left -= 1
         if self._left < 0:
             raise OverflowError
         if isinstance(value, dict):
+            self.keys += len(value)
             return {key: self.without_nulls(item) for key, item in value.items() if item is not None}
         if isinstance(value, list):
             return [self.without_nulls(item) for item in value]
         if isinstance(value, int) and not _INT64_MIN <= value <= _INT64_MAX:
             return str(value)
-        return value
+        return bounded_time(value) if isinstance(value, str) else value
 
 
 class _Loader(StrictConstructor, _BaseLoader):  # type: ignore[misc]

@@ -14,6 +14,7 @@ from phalanx.cli.manifests.admission import Item, admit, complete_owners, identi
 from phalanx.cli.manifests.checker import check
 from phalanx.cli.manifests.documents import Document, parse, read_sources
 from phalanx.cli.manifests.findings import Finding, shown
+from phalanx.cli.manifests.kubernetes_rules import violations
 from phalanx.cli.manifests.schemas import schema_of
 from phalanx.model.api.kinds import KINDS, WATCHED_KINDS, Kind, KubeObject
 from phalanx.model.names import API_GROUP
@@ -67,6 +68,7 @@ def _decoded(document: Document, kind: Kind, wrong: list[str]) -> Iterator[Item]
     """Yield the item of a document; its errors are added to `wrong` instead."""
     complete_owners(document, namespaced=kind.namespaced)
     findings = check(document.value, schema_of(kind.name))
+    findings = findings or violations(kind.name, document.value, namespaced=kind.namespaced)
     wrong.extend(f"{document}: {finding}" for finding in findings)
     if findings:
         return

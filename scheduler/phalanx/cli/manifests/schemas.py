@@ -1,7 +1,8 @@
 """The schema of each kind: from `crds/` for Phalanx's kinds, from the API structs for Kubernetes' kinds.
 
 The structs hold only the fields that are used here, so their schemas are open: other fields are allowed. What
-a struct cannot express, such as the values of an operator, is added in `_DETAILS`.
+a struct cannot express, such as the values of an operator, is added in `_DETAILS`; `kubernetes_rules` has the
+rest.
 """
 
 from functools import cache
@@ -11,7 +12,7 @@ import msgspec
 import yaml
 from msgspec import Struct
 
-from phalanx.cli.manifests.crd_rules import ONE_NUMBER, VALUES_BY_OPERATOR
+from phalanx.cli.manifests.crd_rules import ONE_VALUE, VALUES_BY_OPERATOR
 from phalanx.model.api.kinds import KINDS
 from phalanx.model.api.meta import ObjectMeta
 from phalanx.model.names import API_VERSION
@@ -23,22 +24,7 @@ QUANTITY: Final = "x-kubernetes-int-or-string"
 
 _NODE_OPERATORS: Final = ["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]
 _PREEMPTION: Final = {"type": "string", "enum": ["PreemptLowerPriority", "Never"]}
-_TIME: Final = {"type": "string", "format": "date-time"}
-_LABEL_VALUE: Final = {
-    "type": "string",
-    "maxLength": 63,
-    "pattern": "^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$",
-}
-_NAME: Final = {"type": "string", "maxLength": 253, "pattern": "^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"}
-
 _DETAILS: Final[dict[str, dict[str, dict[str, Any]]]] = {
-    "ObjectMeta": {
-        "name": _NAME,
-        "namespace": {**_NAME, "maxLength": 63},
-        "labels": {"type": "object", "additionalProperties": _LABEL_VALUE},
-        "creationTimestamp": _TIME,
-        "deletionTimestamp": _TIME,
-    },
     "NodeSelectorRequirement": {"operator": {"type": "string", "enum": _NODE_OPERATORS}},
     "LabelSelectorRequirement": {"operator": {"type": "string", "enum": _NODE_OPERATORS[:4]}},
     "PreferredSchedulingTerm": {"weight": {"type": "integer", "minimum": 1, "maximum": 100}},
@@ -46,8 +32,12 @@ _DETAILS: Final[dict[str, dict[str, dict[str, Any]]]] = {
     "Toleration": {
         "operator": {"type": "string", "enum": ["Equal", "Exists", "Lt", "Gt", ""]},
         "effect": {"type": "string", "enum": ["NoSchedule", "PreferNoSchedule", "NoExecute", ""]},
+        "tolerationSeconds": {"type": "integer"},
     },
-    "PodSpec": {"preemptionPolicy": _PREEMPTION},
+    "PodSpec": {
+        "preemptionPolicy": _PREEMPTION,
+        "restartPolicy": {"type": "string", "enum": ["Always", "OnFailure", "Never", ""]},
+    },
     "PriorityClass": {"preemptionPolicy": _PREEMPTION},
     "Container": {"restartPolicy": {"type": "string", "enum": ["Always", "OnFailure", "Never"]}},
     "PodStatus": {
@@ -56,7 +46,7 @@ _DETAILS: Final[dict[str, dict[str, dict[str, Any]]]] = {
     "StorageClass": {"volumeBindingMode": {"type": "string", "enum": ["Immediate", "WaitForFirstConsumer"]}},
 }
 _RULES: Final = {
-    "NodeSelectorRequirement": [{"message": VALUES_BY_OPERATOR}, {"message": ONE_NUMBER}],
+    "NodeSelectorRequirement": [{"message": VALUES_BY_OPERATOR}, {"message": ONE_VALUE}],
     "LabelSelectorRequirement": [{"message": VALUES_BY_OPERATOR}],
 }
 
@@ -74,7 +64,7 @@ class Schema(Struct, frozen=True):
             return self.resolve(alternatives[0])
         if "$ref" in schema:
             return self.definitions[schema["$ref"].rpartition("/")[2]]
-        if len(alternatives) > 1 and any(option.get("type") == "integer" for option in alternatives):
+        if len(alternatives) > 1 and any(option.get("type") == "number" for option in alternatives):
             return {**schema, QUANTITY: True}
         return schema
 

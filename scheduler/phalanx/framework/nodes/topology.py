@@ -11,6 +11,8 @@ from phalanx.model.snapshot import Topology
 UNNAMED: Final = ""
 """The name of the default topology if the configuration does not name one."""
 
+_EMPTY: Final = "''"
+
 Path = tuple[str, ...]
 """A domain: the label values from the widest level down, up to the first label that a node lacks."""
 
@@ -69,7 +71,10 @@ def _path(node: Node, topology: Topology) -> Path:
 
 
 def domain_path(node: Node, topology: Topology) -> Path:
-    """The label values of the node, widest level first, up to the first label that it lacks."""
+    """The label values of the node, widest level first, up to the first label that it lacks.
+
+    An empty value is a value, as for kube-scheduler.
+    """
     values: list[str] = []
     for level in topology.levels:
         value = node.labels.get(level.node_label)
@@ -77,3 +82,8 @@ def domain_path(node: Node, topology: Topology) -> Path:
             break
         values.append(value)
     return tuple(values)
+
+
+def domain_name(path: Path) -> str:
+    """The domain as users see it; an empty value is quoted, since no label value has quotes."""
+    return "/".join(value or _EMPTY for value in path)

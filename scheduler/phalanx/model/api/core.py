@@ -5,9 +5,8 @@ as written (`Quantity`); `phalanx.model.resources` converts them to integers.
 """
 
 from collections.abc import Mapping
-from datetime import datetime
 
-from phalanx.model.api.meta import ApiStruct, Int32, Int64, LabelSelector, ObjectMeta
+from phalanx.model.api.meta import ApiStruct, Int32, Int64, LabelSelector, ObjectMeta, Time
 
 Quantity = Int64 | float | str
 """An amount as it was written. The API server always sends strings; YAML makes numbers of 8 and 0.5."""
@@ -67,7 +66,7 @@ class PreferredSchedulingTerm(ApiStruct, frozen=True):
     """A preferred term with its weight, 1 to 100."""
 
     weight: Int32
-    preference: NodeSelectorTerm
+    preference: NodeSelectorTerm = NodeSelectorTerm()
 
 
 class NodeAffinity(ApiStruct, frozen=True):
@@ -152,6 +151,8 @@ class PodSpec(ApiStruct, frozen=True):
     volumes: tuple[Volume, ...] = ()
     resource_claims: tuple[Present, ...] = ()
     scheduling_group: Present | None = None
+    workload_ref: Present | None = None
+    """The group of the pod in Kubernetes 1.35; later releases have `schedulingGroup` instead."""
     host_network: bool = False
     restart_policy: str = ""
 
@@ -163,7 +164,7 @@ class PodCondition(ApiStruct, frozen=True):
     status: str = ""
     reason: str = ""
     message: str = ""
-    last_transition_time: datetime | None = None
+    last_transition_time: Time | None = None
 
 
 class Terminated(ApiStruct, frozen=True):
@@ -171,7 +172,7 @@ class Terminated(ApiStruct, frozen=True):
 
     exit_code: Int32 = 0
     reason: str = ""
-    finished_at: datetime | None = None
+    finished_at: Time | None = None
 
 
 class ContainerState(ApiStruct, frozen=True):
@@ -194,7 +195,8 @@ class PodStatus(ApiStruct, frozen=True):
 
     phase: str = ""
     reason: str = ""
-    start_time: datetime | None = None
+    nominated_node_name: str = ""
+    start_time: Time | None = None
     conditions: tuple[PodCondition, ...] = ()
     container_statuses: tuple[ContainerStatus, ...] = ()
     init_container_statuses: tuple[ContainerStatus, ...] = ()
@@ -233,7 +235,7 @@ class NodeCondition(ApiStruct, frozen=True):
 
     type: str
     status: str = ""
-    last_transition_time: datetime | None = None
+    last_transition_time: Time | None = None
 
 
 class NodeStatus(ApiStruct, frozen=True):
@@ -320,10 +322,19 @@ class VolumeNodeAffinity(ApiStruct, frozen=True):
     required: NodeSelector | None = None
 
 
+class ClaimReference(ApiStruct, frozen=True):
+    """The claim that a volume is bound to, or reserved for."""
+
+    namespace: str = ""
+    name: str = ""
+    uid: str = ""
+
+
 class PersistentVolumeSpec(ApiStruct, frozen=True):
-    """The fields of a volume that say which nodes can mount it."""
+    """The fields of a volume that say which nodes can mount it, and for which claim it is."""
 
     node_affinity: VolumeNodeAffinity | None = None
+    claim_ref: ClaimReference | None = None
 
 
 class PersistentVolume(ApiStruct, frozen=True):

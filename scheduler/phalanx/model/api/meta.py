@@ -12,6 +12,8 @@ Int32 = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
 Int64 = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 """Kubernetes' int64. Larger numbers could neither be sent nor recorded."""
 
+Time = Annotated[datetime, Meta(extra_json_schema={"format": "date-time"})]
+"""A time as the API server sends it. `model.api.values` decodes those that Python cannot represent."""
 
 WrittenQuantity = Int64 | str
 """An amount as users write it: 8, "8", "500m" or "64Gi"."""
@@ -50,8 +52,8 @@ class ObjectMeta(ApiStruct, frozen=True):
     resource_version: str = ""
     generation: Int64 = 0
     labels: Mapping[str, str] = {}
-    creation_timestamp: datetime | None = None
-    deletion_timestamp: datetime | None = None
+    creation_timestamp: Time | None = None
+    deletion_timestamp: Time | None = None
     deletion_grace_period_seconds: Int64 | None = None
     owner_references: tuple[OwnerReference, ...] = ()
     annotations: Mapping[str, str] = {}

@@ -70,7 +70,8 @@ class SubGroup(ApiStruct, frozen=True):
     """A named part of a gang."""
 
     name: str
-    min_member: Int32
+    min_member: Int32 | None = None
+    """None: the sum of the minimums of the subgroups inside it."""
     parent: str | None = None
     """The subgroup that contains this one."""
 
@@ -148,7 +149,8 @@ _DISRUPTION_MODES: Mapping[str, DisruptionMode] = {mode.value: mode for mode in 
 class PodGroupSpec(ApiStruct, frozen=True):
     """Desired behaviour of a gang. Fields are those of `crds/podgroups.yaml`."""
 
-    min_member: Int32
+    min_member: Int32 | None = None
+    """None: it follows from the minimums of subgroups and roles."""
     queue: str | None = None
     priority_class_name: str | None = None
     preemption_policy: str | None = None

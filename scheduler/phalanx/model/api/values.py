@@ -1,18 +1,42 @@
-"""Durations, times and numbers that API objects write as text."""
+"""Durations, times and numbers that API objects write as text.
+
+An API server stores times of any year and sends them in UTC, such as 10000-01-01T13:59:59Z for the last day
+of 9999 in America. Python represents the years 1 to 9999. Times beyond count as the first or the last second
+of these years.
+"""
 
 import re
-from datetime import datetime, timezone
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from typing import Annotated, Final
+from typing import Final, TypeVar
 
 import msgspec
-from msgspec import Meta
 
 _DURATION: Final = re.compile(r"(?:([0-9]{1,6})h)?(?:([0-9]{1,6})m)?(?:([0-9]{1,6})s)?", re.ASCII)
 _SECONDS: Final = (3600, 60, 1)
 
+_FIRST_SECOND: Final = -62_135_596_800
 _LAST_SECOND: Final = 253_402_300_799
-"""The last second of the year 9999; datetime cannot represent later times."""
+"""The first second of the year 1 and the last of the year 9999, since the epoch."""
+
+_TIME: Final = re.compile(
+    r"(-?[0-9]{4,18})-([0-9]{2})-([0-9]{2})[Tt]([0-9]{2}):([0-9]{2}):([0-9]{2})"
+    r"(?:[.,]([0-9]{1,40}))?(?:[Zz]|([+-])([0-9]{2}):([0-9]{2}))",
+    re.ASCII,
+)
+_WRITTEN_TIME: Final = re.compile(rb'"(-?[0-9]{4,18}-[0-9]{2}-[0-9]{2}[Tt][0-9:.,+Zz-]{8,60})"')
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_CYCLE_YEARS: Final = 400
+"""Years after which the calendar repeats itself."""
+
+_CYCLE_S: Final = 146_097 * 86_400
+_OFFSET_MAX_S: Final = 86_400
+_MAY_BE_BEYOND: Final = re.compile(r"-|000[01]-|9999-|[0-9]{5}", re.ASCII)
+_YEARS_AT_BOUNDS: Final = (b'"0001-', b'"9999-')
+
+T = TypeVar("T")
 
 _COUNT_DIGITS: Final = 9
 
@@ -37,19 +61,65 @@ def duration_text(milliseconds: int) -> str:
 
 @lru_cache(maxsize=1024)
 def time_s(text: str) -> int | None:
-    """Seconds since the epoch of an RFC 3339 time with a time zone; None for any other text."""
-    try:
-        at = seconds(msgspec.convert(text, Annotated[datetime, Meta(tz=True)]))
-    except msgspec.ValidationError:
+    """Seconds since the epoch of an RFC 3339 time from 1970 on; None for any other text."""
+    at = parse_time(text)
+    return seconds(at) if at is not None and at >= _EPOCH else None
+
+
+def parse_time(text: str) -> datetime | None:
+    """An RFC 3339 time of any year as Go reads it, in UTC; None for any other text."""
+    found = _TIME.fullmatch(text)
+    if found is None:
         return None
-    return at if 0 <= at <= _LAST_SECOND else None
+    year, month, day, hour, minute, second = (int(part) for part in found.groups()[:6])
+    cycles, year = divmod(year, _CYCLE_YEARS)
+    try:
+        moment = datetime(year + _CYCLE_YEARS, month, day, hour, minute, second, tzinfo=UTC)
+    except ValueError:
+        return None
+    fraction, sign, hours, minutes = found.groups()[6:]
+    offset = int(hours or 0) * 3600 + int(minutes or 0) * 60
+    if offset > _OFFSET_MAX_S or int(minutes or 0) > 60:
+        return None
+    at = seconds(moment) + (cycles - 1) * _CYCLE_S - (-offset if sign == "-" else offset)
+    microseconds = int(f"{fraction or 0:0<6}"[:6]) if _FIRST_SECOND <= at <= _LAST_SECOND else 0
+    return utc(at).replace(microsecond=microseconds)
+
+
+def bounded_time(text: str) -> str:
+    """The nearest time that Python represents in UTC, for a time at its bounds or beyond; else the text."""
+    at = parse_time(text) if _MAY_BE_BEYOND.match(text) else None
+    return text if at is None else at.isoformat()
+
+
+def decode_any_times(decode: Callable[[bytes], T], body: bytes) -> T:
+    """Decode JSON with `bounded_time` in place of times.
+
+    They are searched where the text has years at the bounds, or if it cannot be decoded otherwise.
+    """
+    if not any(year in body for year in _YEARS_AT_BOUNDS):
+        try:
+            return decode(body)
+        except msgspec.ValidationError:
+            if not _WRITTEN_TIME.search(body):
+                raise
+    return decode(_WRITTEN_TIME.sub(_with_bounds, body))
+
+
+def _with_bounds(found: re.Match[bytes]) -> bytes:
+    return f'"{bounded_time(found[1].decode())}"'.encode()
+
+
+def utc(at: int) -> datetime:
+    """The time of these seconds since the epoch."""
+    return _EPOCH + timedelta(seconds=min(max(at, _FIRST_SECOND), _LAST_SECOND))
 
 
 def seconds(timestamp: datetime | None) -> int:
     """Seconds since the epoch, 0 without a timestamp. A timestamp without a time zone is in UTC."""
     if timestamp is None:
         return 0
-    return int((timestamp if timestamp.tzinfo else timestamp.replace(tzinfo=timezone.utc)).timestamp())  # noqa: UP017 mypy checks for 3.11, where both exist
+    return int((timestamp if timestamp.tzinfo else timestamp.replace(tzinfo=UTC)).timestamp())
 
 
 def count(text: str | None) -> int | None:

@@ -84,11 +84,22 @@ _PLACE_LABELS: Final = {
 _ZONES_SEPARATOR: Final = "__"
 
 
+_BIND_COMPLETED: Final = "pv.kubernetes.io/bind-completed"
+"""Annotation that the volume controller sets, whatever its value, once both objects refer to each other."""
+
+_STORAGE_CLASS: Final = "volume.beta.kubernetes.io/storage-class"
+"""Annotation that goes before `spec.storageClassName`, as in kube-scheduler and the volume controller."""
+
+
 class ClaimSource(Struct, frozen=True, gc=False):
     """The relevant fields of a PersistentVolumeClaim."""
 
+    reference: core.ClaimReference
+    """The claim as its volume refers to it."""
     volume: str
     storage_class: str
+    is_bound: bool
+    """Whether the volume controller has completed the binding."""
     lost: bool
     deleting: bool
 
@@ -97,16 +108,20 @@ class VolumeSource(Struct, frozen=True, gc=False):
     """The relevant fields of a PersistentVolume."""
 
     node_affinity: tuple[Term, ...]
+    claim: core.ClaimReference | None
     wrong: tuple[str, ...]
 
 
 def read_claim(written: core.PersistentVolumeClaim) -> ClaimSource:
     """Convert one PersistentVolumeClaim."""
+    meta, spec = written.metadata, written.spec
     return ClaimSource(
-        volume=written.spec.volume_name,
-        storage_class=written.spec.storage_class_name or "",
+        reference=core.ClaimReference(namespace=meta.namespace, name=meta.name, uid=meta.uid),
+        volume=spec.volume_name,
+        storage_class=meta.annotations.get(_STORAGE_CLASS, spec.storage_class_name or ""),
+        is_bound=_BIND_COMPLETED in meta.annotations,
         lost=written.status.phase == "Lost",
-        deleting=written.metadata.deletion_timestamp is not None,
+        deleting=meta.deletion_timestamp is not None,
     )
 
 
@@ -118,7 +133,9 @@ def read_volume(written: core.PersistentVolume) -> VolumeSource:
     if affinity is not None and affinity.required is not None:
         terms = read_selector(affinity.required, "spec.nodeAffinity.required", wrong)
     return VolumeSource(
-        node_affinity=_with_places(terms, _places(written.metadata.labels)), wrong=tuple(wrong)
+        node_affinity=_with_places(terms, _places(written.metadata.labels)),
+        claim=written.spec.claim_ref,
+        wrong=tuple(wrong),
     )
 
 
@@ -149,28 +166,52 @@ def binds_late(written: core.StorageClass) -> bool:
 
 
 def resolve_claim(source: ClaimSource, *, volume: VolumeSource | None, binds_late: bool) -> VolumeClaim:
-    """The state of a claim. `volume`: the one that it names, if it exists; `binds_late`: of its class."""
-    why = _why_unusable(source, volume, binds_late)
+    """The state of a claim, as kube-scheduler sees it; docs/objects.md has the table.
+
+    `volume`: the one that it names, if it exists; `binds_late`: of its class.
+    """
+    why = _why_unbound(source, binds_late=binds_late) or _why_unmountable(source, volume)
     if why or volume is None:
         return VolumeClaim(why_unusable=why)
     return VolumeClaim(node_affinity=volume.node_affinity)
 
 
-def _why_unusable(source: ClaimSource, volume: VolumeSource | None, binds_late: bool) -> str:
-    if source.deleting:
-        return "it is being deleted"
+def _why_unbound(source: ClaimSource, *, binds_late: bool) -> str:
     if source.lost:
         return f"its volume {source.volume} is lost"
-    if not source.volume:
-        if binds_late:
-            return (
-                f"it is not bound, and its StorageClass {source.storage_class} binds when a pod is placed "
-                "(WaitForFirstConsumer), which is not supported yet"
-            )
-        return "it is not bound to a volume yet"
+    if source.deleting:
+        return "it is being deleted"
+    if source.volume and not source.is_bound:
+        return (
+            f"it names volume {source.volume} and is not bound to it yet: "
+            f"the volume controller has not set annotation {_BIND_COMPLETED}"
+        )
+    if not source.volume and binds_late:
+        return (
+            f"it is not bound, and its StorageClass {source.storage_class} binds when a pod is placed "
+            "(WaitForFirstConsumer), which is not supported yet"
+        )
+    return "" if source.volume else "it is not bound to a volume yet"
+
+
+def _why_unmountable(source: ClaimSource, volume: VolumeSource | None) -> str:
+    """Why no node can mount the volume of a bound claim."""
     if volume is None:
         return f"its volume {source.volume} does not exist"
+    if volume.claim is not None and not _is_same(volume.claim, source.reference):
+        return f"its volume {source.volume} belongs to claim {_shown_claim(volume.claim, source.reference)}"
     return f"its volume {source.volume} is invalid: {volume.wrong[0]}" if volume.wrong else ""
+
+
+def _is_same(named: core.ClaimReference, claim: core.ClaimReference) -> bool:
+    """Whether the volume names this claim. It may name it without a UID, before it is bound."""
+    return (named.namespace, named.name) == (claim.namespace, claim.name) and named.uid in ("", claim.uid)
+
+
+def _shown_claim(named: core.ClaimReference, claim: core.ClaimReference) -> str:
+    name = f"{named.namespace}/{named.name}"
+    is_other = (named.namespace, named.name) != (claim.namespace, claim.name)
+    return name if is_other else f"{name} with another UID ({named.uid})"
 
 
 PREEMPT_LOWER: Final = "PreemptLowerPriority"

@@ -1,9 +1,11 @@
 """PodGroups: from the API object to the model, its errors, and which pods are its members."""
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from phalanx.limits import PLACEHOLDERS_MAX
 from phalanx.model.api.pod_groups import (
@@ -17,6 +19,7 @@ from phalanx.model.api.pod_groups import (
     Role,
     Runtime,
     SubGroup,
+    TopologyRequest,
 )
 from phalanx.model.api.pod_groups import PodGroup as ApiPodGroup
 from phalanx.model.api.values import duration_ms, seconds, time_s
@@ -40,6 +43,8 @@ class PodGroup(Struct, frozen=True, gc=False):
     """Seconds since the epoch."""
 
     spec: PodGroupSpec
+    min_member: int = 1
+    """At least 1, even if the spec is lower."""
     roles: tuple[RoleSpec, ...] = ()
     subgroups: tuple[SubgroupSpec, ...] = ()
     controller: Controller | None = None
@@ -61,11 +66,6 @@ class PodGroup(Struct, frozen=True, gc=False):
         return self.started_at > 0
 
     @property
-    def min_member(self) -> int:
-        """At least 1, even if the spec is lower."""
-        return max(self.spec.min_member, 1)
-
-    @property
     def priority_class(self) -> str:
         """Name of its PriorityClass, empty for none."""
         return self.spec.priority_class_name or ""
@@ -81,8 +81,9 @@ def read_pod_group(written: ApiPodGroup) -> PodGroup:
         name=meta.name,
         created=seconds(meta.creation_timestamp),
         spec=spec,
+        min_member=_min_member(spec),
         roles=tuple(_role(role) for role in spec.roles),
-        subgroups=tuple(_subgroup(part) for part in spec.sub_groups),
+        subgroups=_subgroups(spec.sub_groups),
         controller=controller_of(meta.owner_references),
         started_at=_started_at(written.status.started_at),
         resource_version=meta.resource_version,
@@ -104,6 +105,19 @@ def _role(role: Role) -> RoleSpec:
         min_member=max(role.count if role.min_member is None else role.min_member, 0),
         shape=shape_of_requests(read_amounts(role.requests, "", [])) if role.requests else None,
     )
+
+
+def _min_member(spec: PodGroupSpec) -> int:
+    """The minimum of the gang: written, else that of its subgroups, or that of its roles if it is larger."""
+    if spec.min_member is not None:
+        return max(spec.min_member, 1)
+    return max(_needed_by_subgroups(spec), sum(_role(role).min_member for role in spec.roles), 1)
+
+
+def _needed_by_subgroups(spec: PodGroupSpec) -> int:
+    """The sum of the minimums of outer subgroups; with `minSubGroups`, of as many of the smallest."""
+    outer = sorted(part.min_member for part in _subgroups(spec.sub_groups) if not part.parent)
+    return sum(outer[: spec.required_subgroups or None])
 
 
 def _recovery_errors(recovery: Recovery | None) -> Iterator[str]:
@@ -148,9 +162,11 @@ def unsupported_combinations(spec: PodGroupSpec) -> Iterator[str]:
     """Paths of combinations of fields that are refused, such as `spec.subGroups[left].topology.name`."""
     if spec.start_when == RESERVED and spec.sub_groups:
         yield "spec.startWhen: Reserved beside spec.subGroups"
-    for part in spec.sub_groups:
-        if part.topology is not None and part.topology.name:
-            yield f"spec.subGroups[{part.name}].topology.name"
+    named = [(part.name, part.topology.name) for part in spec.sub_groups if part.topology is not None]
+    own = spec.topology.name if spec.topology is not None else next((name for _, name in named if name), None)
+    for part, name in named:
+        if name and own and name != own:
+            yield f"spec.subGroups[{part}].topology.name: {name} beside the Topology {own} of the gang"
 
 
 def _reservation_errors(spec: PodGroupSpec) -> Iterator[str]:
@@ -159,7 +175,7 @@ def _reservation_errors(spec: PodGroupSpec) -> Iterator[str]:
         yield f"spec.startWhen: expected one of {', '.join(START_MODES)}"
     if spec.start_when == RESERVED and not any(role.requests for role in spec.roles):
         yield "spec.startWhen: Reserved needs spec.roles with requests, for which capacity is reserved"
-    if spec.start_when == RESERVED and spec.min_member > PLACEHOLDERS_MAX:
+    if spec.start_when == RESERVED and _min_member(spec) > PLACEHOLDERS_MAX:
         yield f"spec.startWhen: capacity cannot be reserved in gangs of more than {PLACEHOLDERS_MAX} members"
     for role in spec.roles:
         path, wrong = f"spec.roles[{role.name}].requests", list[str]()
@@ -169,14 +185,29 @@ def _reservation_errors(spec: PodGroupSpec) -> Iterator[str]:
             yield f"{path}: a share of a GPU cannot be reserved, only whole ones"
 
 
+def _subgroups(parts: Iterable[SubGroup]) -> tuple[SubgroupSpec, ...]:
+    """The subgroups; one without a minimum needs those of the subgroups inside it together."""
+    found = [_subgroup(part) for part in parts]
+    depth = {name: len(around) for name, around in ancestor_chains(found).items()}
+    inside: Counter[str] = Counter()
+    least = [part.min_member for part in found]
+    for index in sorted(range(len(found)), key=lambda index: -depth[found[index].name]):
+        least[index] = least[index] or max(inside[found[index].name], 1)
+        inside[found[index].parent] += least[index]
+    return tuple(replace(part, min_member=count) for part, count in zip(found, least, strict=True))
+
+
 def _subgroup(part: SubGroup) -> SubgroupSpec:
+    """The subgroup as it is written; its minimum is 0 if it has none."""
+    topology = part.topology or TopologyRequest()
     return SubgroupSpec(
         name=part.name,
-        min_member=max(part.min_member, 1),
+        min_member=0 if part.min_member is None else max(part.min_member, 1),
         parent=part.parent or "",
-        required=part.topology.required if part.topology is not None else None,
+        required=topology.required,
         segment=max(part.segment_size or 0, 0),
-        preferred=part.topology.preferred if part.topology is not None else None,
+        preferred=topology.preferred,
+        topology=topology.name or "",
     )
 
 
@@ -200,17 +231,20 @@ def _problems(spec: PodGroupSpec) -> Iterator[Objection]:
 
 
 def _number_errors(spec: PodGroupSpec) -> Iterator[str]:
-    if spec.min_member < 1:
-        yield f"spec.minMember: {spec.min_member} is not at least 1"
+    least = _min_member(spec) if spec.min_member is None else spec.min_member
+    if spec.min_member is None and not spec.sub_groups:
+        yield "spec.minMember: is missing, and there are no spec.subGroups from which it follows"
+    if least < 1:
+        yield f"spec.minMember: {least} is not at least 1"
     if not spec.roles:
         return
     roles = [_role(role) for role in spec.roles]
     members = sum(role.count for role in roles)
     needed = sum(role.min_member for role in roles)
-    if spec.min_member > members:
-        yield f"spec.minMember: {spec.min_member} is more than the {members} members of all spec.roles"
-    if spec.min_member < needed:
-        yield f"spec.minMember: {spec.min_member} is less than the {needed} that the roles need at least"
+    if least > members:
+        yield f"spec.minMember: {least} is more than the {members} members of all spec.roles"
+    if least < needed:
+        yield f"spec.minMember: {least} is less than the {needed} that the roles need at least"
 
 
 def _role_errors(roles: tuple[Role, ...]) -> Iterator[str]:
@@ -228,10 +262,12 @@ def _role_errors(roles: tuple[Role, ...]) -> Iterator[str]:
 def _subgroup_errors(spec: PodGroupSpec) -> Iterator[str]:
     """Duplicate names, unknown or cyclic parents, and inconsistent numbers."""
     seen: set[str] = set()
-    parts = [_subgroup(part) for part in spec.sub_groups]
-    around = ancestor_chains(parts)
+    parts = _subgroups(spec.sub_groups)
+    around, parents = ancestor_chains(parts), {part.parent for part in parts}
     for index, part in enumerate(parts):
         path = f"spec.subGroups[{index}]"
+        if spec.sub_groups[index].min_member is None and part.name not in parents:
+            yield f"{path}.minMember: is missing, and no subgroup is inside {part.name!r}"
         if part.name in seen:
             yield f"{path}.name: {part.name!r} is not unique"
         seen.add(part.name)
@@ -243,13 +279,12 @@ def _subgroup_errors(spec: PodGroupSpec) -> Iterator[str]:
             yield f"{path}.segmentSize: {part.segment} needs topology.required"
         elif part.segment and part.min_member % part.segment:
             yield f"{path}.minMember: {part.min_member} is not a multiple of segmentSize {part.segment}"
-    outer = sorted(part.min_member for part in parts if not part.parent)
-    some = spec.min_sub_groups
-    if some is not None and not 1 <= some <= len(outer):
-        yield f"spec.minSubGroups: {some} is not between 1 and the {len(outer)} subgroups without a parent"
+    outer, some = sum(1 for part in parts if not part.parent), spec.min_sub_groups
+    if some is not None and not 1 <= some <= outer:
+        yield f"spec.minSubGroups: {some} is not between 1 and the {outer} subgroups without a parent"
         return
-    needed = sum(outer[:some])
-    if spec.min_member < needed:
+    needed = _needed_by_subgroups(spec)
+    if spec.min_member is not None and spec.min_member < needed:
         yield f"spec.minMember: {spec.min_member} is less than the {needed} that the subgroups need at least"
 
 

@@ -68,6 +68,7 @@ def read_pod(
         owners=tuple([owner.uid for owner in owners]),
         index=read_rank(labels),
         scheduled=_scheduled(status),
+        nominated=NodeName(intern(status.nominated_node_name)) if status.nominated_node_name else None,
         failure=read_failure(status),
         disruption=intern(disruption),
         disrupted=disrupted,

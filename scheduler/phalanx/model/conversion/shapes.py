@@ -147,6 +147,7 @@ def _what_shapes(pod: core.Pod) -> tuple[Any, ...]:
         spec.volumes,
         spec.resource_claims,
         spec.scheduling_group,
+        spec.workload_ref,
         spec.host_network,
         status.container_statuses,
         status.init_container_statuses,
@@ -183,6 +184,8 @@ def unsupported_fields(spec: core.PodSpec) -> Iterator[str]:
         yield "spec.resourceClaims"
     if spec.scheduling_group is not None:
         yield "spec.schedulingGroup"
+    if spec.workload_ref is not None:
+        yield "spec.workloadRef"
 
 
 def _has_preferences(affinity: core.PodAffinity | None) -> bool:
