@@ -119,7 +119,9 @@ class Selection:
         first_due = next((entry.place for entry in due if entry.gang.id not in self._tried), None)
         if is_strict and first_due is not None:
             opened = [entry for entry in opened if entry.place < first_due]
-        yield list(self._untried(opened))
+        rest = list(self._untried(opened))
+        if rest:
+            yield rest
         if not is_strict:
             for lot in self._lots_within(self._untried(_after(due, self.last_in_turn)), self.bounds.work):
                 self.last_in_turn = lot[-1].place
