@@ -1,7 +1,8 @@
 """An engine that sets refused gangs aside decides what an engine decides that looks at all gangs.
 
 Random histories of API objects go through the real cache, since it says which changes could help whom. In
-each cycle two engines decide on the same snapshot. For the second one no refusal holds any more.
+each cycle two engines decide on the same snapshot. For the second one no refusal holds any more. No queue is
+strict FIFO: there a gang that is tried again blocks others until the next cycle, even if it is impossible.
 """
 
 import random
@@ -216,7 +217,7 @@ class World:
         spec |= self._one(
             {}, {"limit": amount}, {"guarantee": amount}, {"guarantee": amount}, {"state": "Held"}
         )
-        spec |= self._one({}, {}, {"ordering": "StrictFIFO"}, {"backfill": "Easy"})
+        spec |= self._one({}, {}, {"backfill": "Easy"})
         return spec | self._one({}, {}, {}, {}, {"namespaceSelector": {"matchLabels": {"tier": "gold"}}})
 
     def _foreign(self) -> None:
