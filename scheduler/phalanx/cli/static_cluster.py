@@ -5,7 +5,6 @@ Its clock goes on only while the scheduler waits because of its own decisions.
 
 from collections import Counter
 from collections.abc import Iterable
-from datetime import UTC, datetime
 
 from msgspec.structs import replace
 
@@ -16,6 +15,7 @@ from phalanx.framework.retry import FRESH_VICTIMS_MS
 from phalanx.limits import DECIDE_CYCLES_MAX, DECIDE_STEP_MIN_MS
 from phalanx.model.api.core import Pod
 from phalanx.model.api.kinds import KubeObject
+from phalanx.model.api.values import utc
 from phalanx.model.decisions import Bind, CycleResult, Evict, Placement, bind_annotations
 from phalanx.model.events import Applied, Deleted
 from phalanx.model.memory import Memory
@@ -77,7 +77,7 @@ class StaticCluster:
         metadata = replace(
             pod.metadata, annotations={**pod.metadata.annotations, **bind_annotations(placement, bind)}
         )
-        started = datetime.fromtimestamp(self._now // 1000, UTC)
+        started = utc(self._now // 1000)
         status = replace(pod.status, phase=str(PodPhase.RUNNING), start_time=started)
         running = replace(pod, metadata=metadata, spec=spec, status=status)
         self._pods[bind.pod] = running
