@@ -141,7 +141,8 @@ def a_large_gang_does_not_block_small_ones() -> str | None:
 
 def a_refusal_is_not_solved_again() -> str | None:
     """Nothing has changed: no problem is solved again, and nothing explained."""
-    runner = CycleRunner(written.node("n"), written.pod("p", requests={GPU: 9}))
+    holder = written.pod("foreign", requests={GPU: 8}, nodeName="n", schedulerName="other")
+    runner = CycleRunner(written.node("n"), holder, written.pod("p", requests={GPU: 8}))
     runner.cycle()
     calls = 0
 
