@@ -1,5 +1,9 @@
 """Serves sibling queues below their guarantee first, then the one with the lowest weighted dominant share.
 
+A gang that the guarantee of the sibling would cover after its start goes before a gang that it would not
+(docs/guarantees.md): nobody can reclaim its capacity, and it may reclaim that of the other one. Then a queue
+goes first that is below its guarantee before the start.
+
 A queue is below its guarantee while it uses less than the guarantee of every guaranteed resource that its
 waiting gangs need, on all nodes or on those of a flavor. Such queues are served by the used fraction of their
 guarantee.
@@ -14,7 +18,7 @@ Fractions are exact, without floating point.
 from fractions import Fraction
 
 from msgspec import Struct
-from phalanx.framework.plugin import Plugin
+from phalanx.framework.plugin import Beneficiary, Plugin
 from phalanx.framework.queues.division import QueueShare
 from phalanx.framework.queues.water_filling import dominant_share
 from phalanx.framework.view import SessionView
@@ -45,6 +49,10 @@ class DominantShare(Plugin):
             for name, amount in view.fair_shares.capacity.items()
             if amount > 0 and name not in self._ignored
         }
+
+    def start_order(self, queue: Queue, start: Beneficiary, view: SessionView) -> int:
+        """First starts that the guarantee of the queue would cover the furthest."""
+        return -view.guarantees.coverage_among_siblings(start, queue.name)
 
     def queue_order(self, queue: Queue, view: SessionView) -> tuple[bool, Fraction]:
         """First queues below their guarantee, by its used fraction, then the others by weighted share."""

@@ -74,7 +74,8 @@ def test_surplus_waits_for_minimums_of_other_queues_too() -> None:
 
 
 def test_surplus_of_a_gang_whose_minimum_failed_is_not_placed() -> None:
-    scenario = slots(2).gang("g", 3, gpu=1, min=3).role("g", 2)
+    scenario = slots(2).gang("g", 0, min=3, started=False)
+    scenario.role("g", 3, role="worker", gpu=1, min=3).role("g", 2, role="helper", min=0)
     result = scenario.decide()
     assert result.placed() == []
     assert result.reasons() == {"g": Reason.ABOVE_CLUSTER_CAPACITY}

@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec.structs import replace
 from phalanx.actions.demands.demand import Demand, Stage
-from phalanx.actions.demands.gang_demands import demands_of, start_demand
+from phalanx.actions.demands.gang_demands import demands_of, minimums_demand, start_demand
 from phalanx.cache.cache import Cache
 from phalanx.cache.events import Applied
 from phalanx.model.gangs import Gang, SubgroupSpec
@@ -139,10 +139,11 @@ def test_members_of_incomplete_subgroups_do_not_count_as_started() -> None:
 
 def test_chosen_subgroups_start_with_their_minimums_until_they_are_enough() -> None:
     found = gang({"a": 3, "b": 3, "c": 2}, minMember=5, minSubGroups=2, subGroups=THREE)
-    alone, is_enough = start_demand(found, ["a"])
-    assert (counts(alone), is_enough) == ({"a": 2}, False)
-    both, is_enough = start_demand(found, ["a", "c"])
-    assert (counts(both), is_enough) == ({"a": 3, "c": 2}, True)
+    assert start_demand(found, ["a"], found.members) is None
+    assert counts(minimums_demand(found, ["a"], found.members)) == {"a": 2}
+    both = start_demand(found, ["a", "c"], found.members)
+    assert both is not None
+    assert counts(both) == {"a": 3, "c": 2}
 
 
 def test_more_subgroups_start_where_the_first_ones_lack_a_role() -> None:
@@ -170,10 +171,9 @@ def test_the_minimum_of_a_role_is_demanded_when_the_subgroups_are_enough() -> No
         subGroups=THREE,
         roles=roles,
     )
-    alone, is_enough = start_demand(found, ["a"])
-    assert (counts(alone), is_enough) == ({"a": 2}, False)
-    both, is_enough = start_demand(found, ["a", "b"])
-    assert is_enough
+    assert start_demand(found, ["a"], found.members) is None
+    both = start_demand(found, ["a", "b"], found.members)
+    assert both is not None
     assert both.count >= 5
 
 

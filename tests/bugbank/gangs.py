@@ -35,15 +35,21 @@ GANGS: Final[tuple[Mutant, ...]] = (
         issues=("KAI-Scheduler design min-subgroups",),
         module="phalanx.actions.demands.gang_demands",
         edits={
-            "stage, cause, batches_of(chosen, whole=True)": "stage, cause, batches_of(chosen, whole=False)"
+            "(first_sufficient(pods, missing, gang.subgroups), whole=True)": (
+                "(first_sufficient(pods, missing, gang.subgroups), whole=False)"
+            )
         },
         caught_by=Played("plays_world_topology:a_minimum_of_subgroups_starts"),
     ),
     Mutant(
-        name="a gang that starts with other subgroups places their pods twice",
+        name="a gang that starts with other members places their pods twice",
         issues=("KAI-Scheduler design min-subgroups",),
         module="phalanx.actions.allocate",
-        edits={"        self.outcome.with_other_subgroups.add(demand.gang.id)\n": ""},
+        edits={
+            "        self.outcome.with_other_members.add(demand.gang.id)\n        return True": (
+                "        return True"
+            )
+        },
         caught_by=Played("plays_world_topology:a_minimum_of_subgroups_starts"),
     ),
     Mutant(

@@ -498,13 +498,30 @@ async def test_leadership_lost_while_an_outcome_is_unknown(world: World, transpo
 
         async def lose_both(send: Any) -> Any:
             bench.fence.leads = False
+            return await applied_but_lost(send)
+
+        transport.fault("POST", "/binding", lose_both)
+        plan = await bench.gang("a")
+        bench.binder.submit(plan)
+        await bench.settled()
+        assert bench.outcomes["a"] == Bound(plan.binds[0])
+
+
+async def test_a_bind_that_was_not_applied_is_given_back_after_leadership_was_lost(
+    world: World, transport: FaultyTransport
+) -> None:
+    """The lease may be renewed again: the pod must not stay assumed for ever."""
+    async with binding(world, transport) as bench:
+
+        async def lose_both(send: Any) -> Any:
+            bench.fence.leads = False
             return await lost(send)
 
         transport.fault("POST", "/binding", lose_both)
         plan = await bench.gang("a")
         bench.binder.submit(plan)
         await bench.settled()
-        assert bench.outcomes["a"] == LeadershipLost(plan.binds[0], sent=True)
+        assert bench.outcomes["a"] == LeadershipLost(plan.binds[0], sent=False)
 
 
 async def test_stopping_finishes_the_started_gang_and_gives_back_the_other(

@@ -9,7 +9,7 @@ from phalanx.actions import joint_admission
 from phalanx.actions.context import Cycle
 from phalanx.actions.demands.demand import Demand, beneficiary_of, remaining_demand
 from phalanx.actions.demands.demand_queue import rank_of
-from phalanx.actions.demands.subgroup_choice import start_with_other_subgroups
+from phalanx.actions.demands.member_choice import start_with_others, substitutes
 from phalanx.actions.enqueue import HELD_DESPITE
 from phalanx.actions.limits import CROWDED_SOLVE_WORK
 from phalanx.actions.outcome import Failure
@@ -23,8 +23,11 @@ from phalanx.actions.reservations.backfill import Reservations
 from phalanx.actions.reservations.held_assignments import HeldAssignments
 from phalanx.actions.reservations.reservations import BlockingReservations, Reservation
 from phalanx.actions.yielding import Yielding
+from phalanx.framework.minimum_members import is_enough
+from phalanx.framework.states import PodState
 from phalanx.model.gangs import Gang
 from phalanx.model.names import GangId, NodeName
+from phalanx.model.pods import Pod
 from phalanx.model.resources import NONE, sum_of
 from phalanx.solver.engine import place
 from phalanx.solver.problem import Answer, Placed, Unplaceable
@@ -99,9 +102,9 @@ class _Attempts:
     def attempt(self, demand: Demand) -> None:
         """Place the demand, or note that it failed.
 
-        A gang that started with other subgroups than the first ones gets the rest in the next cycle.
+        A gang that started with other members than the first ones gets the rest in the next cycle.
         """
-        if demand.gang.id in self.outcome.with_other_subgroups:
+        if demand.gang.id in self.outcome.with_other_members:
             return
         with self._session.respecting_nominations(demand.gang):
             self._attempt(demand)
@@ -154,19 +157,49 @@ class _Attempts:
         rest = self._place_instead_of_holders(rest) if rest is not None else None
         if rest is None:
             return
-        if demand.subgroup_choices and self.outcome.is_exhausted:
+        if demand.choice is not None and self.outcome.is_exhausted:
             self._fail(Failure(rest, tried=False))
-        elif not self._starts_with_other_subgroups(demand):
+        elif not self._starts_with_others(demand) and not self._is_repaired_by_others(demand, rest):
             self._fail(Failure(rest, blocked_by=self._blocking_reservations(rest)))
 
-    def _starts_with_other_subgroups(self, demand: Demand) -> bool:
-        """Whether the gang starts with other subgroups."""
-        found = start_with_other_subgroups(demand, lambda trial: self._solve_beside(trial, _NOWHERE))
+    def _starts_with_others(self, demand: Demand) -> bool:
+        """Whether the gang starts with other members or subgroups."""
+        key = self._choice_key(demand)
+        if demand.choice is None or key in self._known_infeasible:
+            return False
+        found = start_with_others(demand, lambda trial: self._solve_beside(trial, _NOWHERE))
         if found is None:
+            self._known_infeasible.update(() if key is None else (key,))
             return False
         self._assign(*found)
-        self.outcome.with_other_subgroups.add(demand.gang.id)
+        self.outcome.with_other_members.add(demand.gang.id)
         return True
+
+    def _is_repaired_by_others(self, demand: Demand, rest: Demand) -> bool:
+        """Place other members instead of the lost ones that did not fit; return whether they are enough."""
+        choice, parts = demand.choice, demand.gang.subgroups
+        if choice is None or demand.is_whole:
+            return False
+        refused: list[Pod] = []
+        left: Demand | None = rest
+        while left is not None:
+            refused += [pod for batch in left.batches for pod in batch.pods]
+            trial = substitutes(demand, self._placed(choice.members), refused)
+            if trial is None:
+                break
+            left = self._place(trial, _NOWHERE)
+            self.outcome.with_other_members.add(demand.gang.id)
+        return is_enough(self._placed(choice.members), choice.missing, parts)
+
+    def _placed(self, pods: Iterable[Pod]) -> list[Pod]:
+        return [pod for pod in pods if self._session.pod_state(pod) is PodState.ALLOCATED]
+
+    def _choice_key(self, demand: Demand) -> Hashable:
+        """Equal for demands with equal choices; None if capacity is withheld from this demand."""
+        is_withheld = self._held_assignments.withheld_from(demand) is not None
+        if demand.choice is None or is_withheld or self._nominated_before(demand):
+            return None
+        return None if self.reservations.binding(demand) else (self.problems.key(demand), demand.choice.key)
 
     def _place(self, demand: Demand, avoiding: frozenset[NodeName]) -> Demand | None:
         """Place the demand; return what is left of it."""

@@ -91,7 +91,7 @@ def _demands_of(cycle: Cycle, gangs: Iterable[GangId]) -> Iterator[Demand]:
                 or _eviction_objection(gang, session)
                 or _restart_objection(gang, cycle.member_losses)
                 or cycle.backlog.objection_to_oversized(gang)
-                or demands_of(gang)
+                or demands_of(gang, session.can_run)
             )
         if isinstance(found, Objection):
             cycle.backlog.objected(gang, found, lasts=session.hooks.are_answers_lasting)

@@ -15,7 +15,7 @@ from itertools import takewhile
 from phalanx.actions.context import Cycle
 from phalanx.actions.demands.demand import Demand, Stage, has_affinity_terms
 from phalanx.actions.demands.demand_queue import rank_of
-from phalanx.actions.demands.subgroup_choice import start_with_other_subgroups
+from phalanx.actions.demands.member_choice import start_with_others
 from phalanx.actions.limits import CYCLE_JOINT_GANGS_MAX, CYCLE_JOINT_LIMIT, CYCLE_VALUE_QUEUES_MAX
 from phalanx.actions.outcome import Failure
 from phalanx.actions.problems.certificates import certified_again
@@ -103,13 +103,13 @@ class _JointAdmission:
             for index, placement in enumerate(placements)
             if index not in movable
         ]
-        before, with_other_subgroups = dict(outcome.failures), set(outcome.with_other_subgroups)
+        before, with_other_members = dict(outcome.failures), set(outcome.with_other_members)
         rearranged = outcome.isolate_errors(
             lambda: self._rearranged(placements, movable, waiting, by_value, limits), about=BY
         )
         if rearranged is None:
             rearranged, outcome.failures = placements, before
-            outcome.with_other_subgroups = with_other_subgroups
+            outcome.with_other_members = with_other_members
         _roll_back(fixed)
         outcome.steps[begin:] = self._applied(placements, rearranged)
         return _gangs(rearranged) != _gangs(placements)
@@ -234,7 +234,7 @@ class _JointAdmission:
         """The moved gangs that may be left out: of the queue `by_value` and of the rank of the helped gangs.
 
         Gangs with nominated capacity or a reserved start are not left out. Nor are gangs that started with
-        other subgroups or whose surplus did not fit: their placed demand is not all that they request.
+        other members or whose surplus did not fit: their placed demand is not all that they request.
         """
         session, outcome = self._session, self._outcome
         memory = session.snapshot.memory
@@ -242,7 +242,7 @@ class _JointAdmission:
         gangs = [placement.demand.gang for placement in moved if placement.demand.gang.queue == by_value]
         equals = frozenset(gang.id for gang in gangs if rank_of(gang, session) == first)
         protected = memory.nominations.keys() | memory.reserved_starts.keys()
-        return equals - (protected | outcome.with_other_subgroups | outcome.failures.keys())
+        return equals - (protected | outcome.with_other_members | outcome.failures.keys())
 
     def _helped(self, problems: ProblemBuilder, waiting: Sequence[Demand]) -> list[Demand]:
         """The gangs of the highest rank that fit if the movable placements are ignored.
@@ -258,7 +258,7 @@ class _JointAdmission:
         for rank in sorted({rank_of(demand.gang, session) for demand in waiting}):
             equals = (demand for demand in waiting if rank_of(demand.gang, session) == rank)
             found = ((demand, fits(demand)) for demand in equals)
-            some = (pair if pair[1] else start_with_other_subgroups(pair[0], fits) for pair in found)
+            some = (pair if pair[1] else start_with_others(pair[0], fits) for pair in found)
             fit = [pair[0] for pair in some if pair is not None]
             named = [name for demand in fit if (name := topology_of(session, demand)) is not None]
             if fit:
@@ -295,7 +295,7 @@ class _JointAdmission:
         for placement in placements:
             failure = outcome.failures.pop(placement.demand.gang.id, None)
             if failure is not None and failure.demand is not placement.demand:
-                outcome.with_other_subgroups.add(placement.demand.gang.id)
+                outcome.with_other_members.add(placement.demand.gang.id)
         return placements
 
     def _merged(

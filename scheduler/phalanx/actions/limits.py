@@ -19,6 +19,9 @@ gangs."""
 SHOWN_VICTIMS: Final = 5
 """Victims that a verdict names."""
 
+SHOWN_MEMBERS: Final = 8
+"""Members of one shape that a verdict names."""
+
 PREEMPTORS_PER_CYCLE_MAX: Final = 16
 """Gangs for which one cycle evicts. The next cycle continues with the others."""
 
@@ -51,6 +54,16 @@ FRAGMENT_DEVICES_MAX: Final = 256
 SUBGROUP_CHOICES_MAX: Final = 32
 """Choices of subgroups to try if the first one does not fit. Each is a solve at most as large as the minimum
 of the gang. A cycle may do that once beyond its limits of solves."""
+
+MEMBER_CHOICES_MAX: Final = 32
+"""Sets of members to try if the first one does not fit, each by a solve like that of the first one. One more
+solve shows before whether enough members fit at all."""
+
+MEMBER_CHOICES_OF_SUBGROUPS_MAX: Final = 4
+"""Such sets for each choice of subgroups."""
+
+MEMBER_SETS_STEPS_MAX: Final = 256
+"""Steps of the enumeration of such sets. Each is linear in the number of members: 1 ms for a thousand."""
 
 ENDINGS_TRIED_MAX: Final = 16
 """Solves that try whether the completion of one gang lets another start. Gangs that cannot free enough are

@@ -51,8 +51,8 @@ class Outcome:
         """The placements in order, each with the statement that applied it."""
         self.reserved: tuple[Reservation, ...] = ()
         """The reserved starts of waiting gangs."""
-        self.with_other_subgroups: set[GangId] = set()
-        """Gangs that started with other subgroups than the first ones."""
+        self.with_other_members: set[GangId] = set()
+        """Gangs that started with other members or subgroups than the first ones."""
         self.tried = 0
         self.solves: Counter[str] = Counter()
         """Solves by backend."""

@@ -13,8 +13,10 @@ from phalanx.actions.enqueue import verdict_of
 from phalanx.actions.explanations import start_messages
 from phalanx.actions.explanations.diagnoses import Diagnosis
 from phalanx.actions.explanations.explainer import Explainer
+from phalanx.actions.explanations.unfit_members import unfit_members
 from phalanx.actions.limits import CYCLE_EXPLANATIONS_MAX
 from phalanx.actions.outcome import Failure, Outcome
+from phalanx.framework.session import Session
 from phalanx.model.gangs import Gang
 from phalanx.model.memory import HelpedBy, Refusal
 from phalanx.model.names import GangId, QueueName
@@ -103,8 +105,8 @@ class _Explanations:
         diagnosis = self._diagnosis(failure)
         has_failed = len(self._outcome.errors) > known
         if diagnosis is not None:
-            verdict, helped_by = _explained(failure.demand, diagnosis), self._helped_by(failure, diagnosis)
-            return self._refusals.refuse(gang, cause, verdict, helped_by)
+            verdict = _explained(failure.demand, diagnosis, self._session)
+            return self._refusals.refuse(gang, cause, verdict, self._helped_by(failure, diagnosis))
         verdict = _not_explained(gang, before, has_failed=has_failed)
         since = None if has_failed else self._waiting_since(failure)
         return self._refusals.refuse(gang, cause, verdict, unexplained_since=since)
@@ -177,7 +179,7 @@ def _is_complete(failure: Failure, refusals: Mapping[GangId, Refusal]) -> bool:
     return failure.tried and refusals[failure.demand.gang.id].explained
 
 
-def _explained(demand: Demand, diagnosis: Diagnosis) -> Verdict:
+def _explained(demand: Demand, diagnosis: Diagnosis, session: Session) -> Verdict:
     return Verdict(
         gang=demand.gang.id,
         group=str(demand.gang),
@@ -185,7 +187,7 @@ def _explained(demand: Demand, diagnosis: Diagnosis) -> Verdict:
         message=f"subgroup {demand.outer_subgroup}: {diagnosis.message}"
         if demand.outer_subgroup
         else diagnosis.message,
-        evidence=(*diagnosis.evidence, *_absent(demand)),
+        evidence=(*diagnosis.evidence, *_absent(demand), *unfit_members(demand.gang, session)),
         next_step=diagnosis.next_step,
     )
 

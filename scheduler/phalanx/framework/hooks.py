@@ -75,18 +75,18 @@ class Hooks:
         self._rules = self._with("rules")
         self._node_fault = self._with("node_fault")
         self._gang_order = self._with("gang_order")
-        self._queue_order = self._with("queue_order")
+        self._queue_order = self._with("queue_order", "start_order")
         self._may_evict = self._with("may_evict")
         self._protected_until = self._with("protected_until")
         self._protected_pods = self._with("protected_pods")
         self._eviction_cost = self._with("eviction_cost")
 
-    def _with(self, hook: str) -> list[Entry]:
-        """The plugins that override the hook, each with the view that the hook gets."""
+    def _with(self, hook: str, *others: str) -> list[Entry]:
+        """The plugins that override the hook, or one of the others, each with the view that the hook gets."""
         return [
             (plugin, self._without_time(plugin.name) if _may_not_read_time(plugin, hook) else self._view)
             for plugin in self._plugins
-            if overrides(type(plugin), hook)
+            if any(overrides(type(plugin), each) for each in (hook, *others))
         ]
 
     def _ask(self, plugin: Plugin, hook: str, default: T, *arguments: object) -> T:
@@ -231,11 +231,15 @@ class Hooks:
             )
         return known
 
-    def queue_order(self, queue: Queue) -> tuple[Key, ...]:
-        """The keys of all plugins for the queue among its siblings now."""
-        return tuple(
-            [self._ask(plugin, "queue_order", LAST, queue, view) for plugin, view in self._queue_order]
-        )
+    def queue_order(self, queue: Queue, start: Beneficiary) -> tuple[Key, ...]:
+        """The keys of all plugins for the queue among its siblings now, if this gang is the next to start."""
+        keys: list[Key] = []
+        for plugin, view in self._queue_order:
+            if overrides(type(plugin), "start_order"):
+                keys.append(self._ask(plugin, "start_order", LAST, queue, start, view))
+            if overrides(type(plugin), "queue_order"):
+                keys.append(self._ask(plugin, "queue_order", LAST, queue, view))
+        return tuple(keys)
 
     # --- evictions ----------------------------------------------------------------------------------------
 

@@ -158,6 +158,14 @@ class Plugin(Declarations):
         """The place of the queue among its siblings; it may depend on the usage of this queue only."""
         return 0
 
+    def start_order(self, queue: Queue, start: Beneficiary, view: SessionView) -> Key:
+        """The place of the queue among its siblings if this gang of it, or of a queue below, is next.
+
+        It is compared before `queue_order` of the same plugin. It may depend on the gang and on the usage of
+        the queues from that of the gang up to this one.
+        """
+        return 0
+
     # --- evictions ----------------------------------------------------------------------------------------
 
     def may_evict(self, victim: Gang, beneficiary: Beneficiary, view: SessionView) -> bool:

@@ -36,10 +36,10 @@ from phalanx.model.gangs import Gang
 from phalanx.model.memory import Memory
 from phalanx.model.names import GangId, NodeName, PodUid, QueueName, ShapeKey
 from phalanx.model.nodes import NodeState
-from phalanx.model.pods import Pod
+from phalanx.model.pods import Pod, without_affinity_state
 from phalanx.model.queues import PastUsage
 from phalanx.model.reasons import Evidence, Objection, Verdict
-from phalanx.model.resources import NONE, Resources, add, largest, subtract
+from phalanx.model.resources import NONE, Resources, add, fits, largest, subtract
 from phalanx.model.snapshot import DisruptionBudget, Snapshot, VolumeClaim
 
 K = TypeVar("K", bound=str)
@@ -92,6 +92,7 @@ class Session:
         self._changes.nodes.extend(self._withheld)
         self._verdicts: dict[GangId, Verdict] = {}
         self._eligibility: dict[ShapeKey, tuple[tuple[int, ...], Eligibility]] = {}
+        self._can_run: dict[ShapeKey, bool] = {}
         self.hooks.open()
         self.retry_key: list[object] = list(self.hooks.retry_key)
         """Inputs of answers besides capacity, gangs and queues; refusals hold while it is unchanged."""
@@ -256,6 +257,17 @@ class Session:
         """Equal while no placement has changed the eligibility of nodes for pods of this shape."""
         state = pod.shape.affinity_state
         return () if state is None or self.affinity_index is None else self.affinity_index.version(state)
+
+    def can_run(self, pod: Pod) -> bool:
+        """Whether some node could take the pod if nothing else ran. Pod affinity does not count."""
+        shape = without_affinity_state(pod.shape)
+        if shape.key not in self._can_run:
+            rejected = self.eligibility(replace(pod, shape=shape)).rejected
+            self._can_run[shape.key] = any(
+                name not in rejected and fits(shape.requests, state.node.allocatable)
+                for name, state in self.nodes.items()
+            )
+        return self._can_run[shape.key]
 
     def objection(self, gang: Gang) -> Objection | None:
         """The first objection of a plugin to trying the gang."""

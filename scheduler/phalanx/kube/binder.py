@@ -45,6 +45,7 @@ from phalanx.limits import (
     THROTTLED_WAIT_S,
     WRITE_BURST,
     WRITE_CONCURRENCY,
+    WRITE_TIMEOUT_S,
     WRITES_PER_SECOND,
 )
 from phalanx.model.api.core import Pod
@@ -322,14 +323,14 @@ class Binder:
         self._throttled = pod.bind.pod
 
     async def _read(self, pod: _Pod) -> None:
-        """Read the pod to learn the outcome of its bind; repeated until the API server answers."""
+        """Read the pod to learn the outcome of its bind; repeated until the API server answers.
+
+        Also while it may not write: the lease may be renewed again, and nobody else would learn the outcome.
+        """
         bind = pod.bind
-        if not self._fence.may_write():
-            self._finish(pod, LeadershipLost(bind, sent=True))
-            return
         path = KINDS["Pod"].path(namespace=bind.namespace, name=bind.name)
         try:
-            found = await self._client.get(path, _decode_pod, timeout=self._context.timeout())
+            found = await self._client.get(path, _decode_pod, timeout=WRITE_TIMEOUT_S)
         except NotFound as error:
             self._finish(pod, BindRefused(bind, error.reason, error.message))
         except (ApiError, OutcomeUnknown, RequestNotSent, msgspec.MsgspecError) as error:

@@ -45,7 +45,7 @@ class BindAborted(Struct, frozen=True):
 
 
 class LeadershipLost(Struct, frozen=True):
-    """Leadership ended before the outcome of the bind was known."""
+    """Leadership ended before the bind was sent, or the scheduler stopped before its outcome was known."""
 
     bind: Bind
     sent: bool

@@ -1,6 +1,6 @@
 """Demands: the pods of one gang that a cycle places together."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Hashable, Iterable, Sequence
 from enum import IntEnum
 from typing import Final
 
@@ -8,8 +8,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from phalanx.framework.evictions import Beneficiary
+from phalanx.framework.minimum_members import MissingMembers
 from phalanx.framework.statement import total_requests
-from phalanx.model.gangs import Gang
+from phalanx.model.gangs import Gang, kind_of
 from phalanx.model.names import PodUid
 from phalanx.model.pods import Pod, without_affinity_state
 from phalanx.model.resources import Resources
@@ -45,6 +46,30 @@ class Batch(Struct, frozen=True):
         return self.pods[0].subgroup
 
 
+class MemberChoice(Struct, frozen=True):
+    """The members that a gang may get nodes for instead of the first sufficient set."""
+
+    members: tuple[Pod, ...]
+    """The waiting members to choose from, and placeholders for members to come."""
+    missing: MissingMembers
+    """What a set of them must contain, unless subgroups are chosen too."""
+    subgroups: tuple[str, ...] = ()
+    """Outer subgroups that may start instead of the first ones, in the order of the attempts."""
+
+    @property
+    def key(self) -> Hashable:
+        """Equal for choices that differ only in the names of the pods."""
+        kinds = tuple((kind_of(pod), pod.shape.key) for pod in self.members)
+        missing = self.missing
+        return (
+            kinds,
+            missing.members,
+            tuple(missing.roles.items()),
+            tuple(missing.subgroups.items()),
+            self.subgroups,
+        )
+
+
 class Demand(Struct, frozen=True):
     """Pods of one gang that are placed together."""
 
@@ -58,8 +83,8 @@ class Demand(Struct, frozen=True):
     outer_subgroup: str = ""
     """Set if the demand is one outer subgroup that is placed whole after the gang started."""
 
-    subgroup_choices: tuple[str, ...] = ()
-    """Outer subgroups that may start instead of the first ones, in the order of the attempts."""
+    choice: MemberChoice | None = None
+    """Set if other members or subgroups may do instead."""
 
     is_nominated: bool = False
     """Whether these surplus members have nominated capacity."""

@@ -6,7 +6,8 @@ gangs, unless the queue has another ordering. Between queues:
 1. Queues whose next demand is a repair of the highest rank are first. So no other gang takes the capacity of
    a gang that lost a member, and no repair takes the capacity of more important work.
 2. Surplus is tried after the minimums of equal or higher rank of all queues.
-3. Otherwise the queue tree decides, level by level.
+3. Otherwise the queue tree decides, from the leaves up: siblings compare their next demands, and the first
+   one is the next demand of their parent.
 """
 
 from bisect import insort
@@ -19,9 +20,11 @@ from typing import Any, Protocol
 
 from msgspec.structs import replace
 
-from phalanx.actions.demands.demand import Demand, Stage, restricted_to
+from phalanx.actions.demands.demand import Demand, Stage, beneficiary_of, restricted_to
+from phalanx.framework.evictions import Beneficiary
 from phalanx.framework.queues.division import IGNORED
 from phalanx.framework.queues.ledger import Account
+from phalanx.framework.queues.queue_tree import QueueTree
 from phalanx.framework.queues.water_filling import dominant_share
 from phalanx.framework.session import Session
 from phalanx.framework.statement import total_requests
@@ -67,7 +70,6 @@ class DemandQueue:
         self._more = more
         self._exhausted: set[QueueName] = set()
         self._waiting: dict[QueueName, _QueueOrder] = {}
-        self._queue_keys: dict[QueueName, Key] = {}
         by_queue: dict[QueueName, list[Entry]] = {}
         for demand in demands:
             parts = _parts(demand, session) if demand.gang.id in nominated else [demand]
@@ -92,64 +94,44 @@ class DemandQueue:
         for demand in self._first:
             self._count_as_held(demand)
             yield demand
-        self._queue_keys.clear()
-        queues = list(self._waiting)
-        while self._waiting or queues:
-            for name in queues:
-                self._refill(name)
-            if not self._waiting:
-                return
-            name = self._next_queue()
-            queues = [name]
-            demand = self._waiting[name].pop()
-            if not self._waiting[name]:
-                del self._waiting[name]
+        for name in list(self._waiting):
+            self._refill(name)
+        heads = {queue: order.head() for queue, order in self._waiting.items()}
+        order = _TreeOrder(self._session.queues, heads, self._order_of)
+        while heads:
+            name = order.first(_repairs(heads) or _no_premature_surplus(heads))
+            waiting = self._waiting[name]
+            demand = waiting.pop()
             self._count_as_held(demand)
             yield demand
-            for queue in self._session.queues.path(name):
-                self._queue_keys.pop(queue.name, None)
+            heads.pop(name)
+            self._refill(name)
+            if waiting:
+                heads[name] = waiting.head()
+            order.changed(name)
 
     def _refill(self, name: QueueName) -> None:
         """Add more demands of the queue if only surplus is left of it."""
-        order = self._waiting.get(name)
-        if name in self._exhausted or (order is not None and order.head()[1].stage is not Stage.SURPLUS):
+        waiting = self._waiting[name]
+        if name in self._exhausted or (waiting and waiting.head()[1].stage is not Stage.SURPLUS):
             return
         demands = self._more(name)
+        waiting.add((_order(demand, self._session), demand) for demand in demands)
         if not demands:
             self._exhausted.add(name)
-            return
-        entries = [(_order(demand, self._session), demand) for demand in demands]
-        if order is not None:
-            order.add(entries)
-        else:
-            self._waiting[name] = _order_inside(self._session.queues.get(name), entries, self._session)
 
-    def _next_queue(self) -> QueueName:
-        if len(self._waiting) == 1:
-            return next(iter(self._waiting))
-        heads = {queue: order.head() for queue, order in self._waiting.items()}
-        candidates = _repairs(heads) or _no_premature_surplus(heads)
-        return min(candidates, key=lambda queue: (self._path_key(queue), heads[queue][0]))
+    def _order_of(self, queue: Queue, start: Beneficiary) -> Key:
+        """The order of the queue if what is held for gangs that were not tried yet counts as used.
 
-    def _path_key(self, name: QueueName) -> Key:
-        """The keys of the queue and its ancestors from the root down, so that comparing descends the tree."""
-        return tuple(self._queue_key(queue.name) for queue in reversed(self._session.queues.path(name)))
-
-    def _queue_key(self, name: QueueName) -> Key:
-        key = self._queue_keys.get(name)
-        queue = self._session.queues.get(name)
-        if key is None and queue is not None:
-            key = self._queue_keys[name] = self._order_of(queue)
-        return key or ()
-
-    def _order_of(self, queue: Queue) -> Key:
-        """The order of the queue, if what is held for gangs that were not tried yet counts as used."""
-        if not self._held:
-            return self._session.hooks.queue_order(queue)
+        What is held for the start itself does not: its requests contain it.
+        """
+        held = [charges for gang, charges in self._held.items() if gang != start.gang.id]
+        if not held:
+            return self._session.hooks.queue_order(queue, start)
         with self._session.statement() as statement:
-            for charges in self._held.values():
+            for charges in held:
                 statement.assume_free(usage={}, budgets=charges)
-            found = self._session.hooks.queue_order(queue)
+            found = self._session.hooks.queue_order(queue, start)
             statement.roll_back()
         return found
 
@@ -160,6 +142,83 @@ class DemandQueue:
 
 
 # --- order between queues ---------------------------------------------------------------------------------
+
+
+_Path = tuple[QueueName, ...]
+"""The queues from a root down to a queue."""
+
+_First = tuple[Key, Key, QueueName]
+"""The next demand below a queue: the keys of the queues down to its own, its key, and its queue."""
+
+
+class _TreeOrder:
+    """The order of the next demands of queues, by comparing siblings.
+
+    A demand that is tried changes only the keys of its queue and of the queues above. So the first demands
+    below all other queues are kept.
+    """
+
+    def __init__(
+        self,
+        queues: QueueTree,
+        heads: Mapping[QueueName, Entry],
+        order_of: Callable[[Queue, Beneficiary], Key],
+    ) -> None:
+        """`heads`: the next demand of each queue that has one; changes must be reported.
+
+        `order_of` gives the key of a queue if this gang is the next to start.
+        """
+        self._heads = heads
+        self._order_of = order_of
+        self._candidates: set[QueueName] = set()
+        self._first: dict[_Path, _First | None] = {}
+        self._below: dict[_Path, dict[_Path, Queue]] = {}
+        self._paths: dict[QueueName, tuple[_Path, ...]] = {}
+        """Of each queue: its path, and before it those of the queues above, from the empty one on."""
+        for name in heads:
+            above = queues.path(name)[::-1]
+            names = [queue.name for queue in above]
+            paths = self._paths[name] = tuple(tuple(names[:count]) for count in range(len(names) + 1))
+            for index, queue in enumerate(above):
+                self._below.setdefault(paths[index], {})[paths[index + 1]] = queue
+        self._own: dict[_Path, list[QueueName]] = {}
+        """The queues whose demands are compared at this place: unknown queues are roots."""
+        for name, paths in self._paths.items():
+            self._own.setdefault(paths[-1], []).append(name)
+
+    def first(self, candidates: Collection[QueueName]) -> QueueName:
+        """The queue of the first demand of these queues."""
+        now = set(candidates)
+        for name in now ^ self._candidates:
+            self.changed(name)
+        self._candidates = now
+        found = self._first_below(())
+        assert found is not None, "there are candidates"
+        return found[2]
+
+    def changed(self, name: QueueName) -> None:
+        """Forget the keys that the last demand of this queue may have changed."""
+        for path in self._paths[name]:
+            self._first.pop(path, None)
+
+    def _first_below(self, path: _Path) -> _First | None:
+        """The first demand of the queue and of those below, without the key of the queue itself."""
+        found = [
+            ((), self._heads[name][0], name) for name in self._own.get(path, ()) if name in self._candidates
+        ]
+        for child, queue in self._below.get(path, {}).items():
+            if child not in self._first:
+                self._first[child] = self._with_key(queue, self._first_below(child))
+            first = self._first[child]
+            found += [] if first is None else [first]
+        return min(found, default=None)
+
+    def _with_key(self, queue: Queue, first: _First | None) -> _First | None:
+        if first is None:
+            return None
+        keys, key, name = first
+        start = beneficiary_of(self._heads[name][1])
+        return ((self._order_of(queue, start), *keys), key, name)
 
 
 def _split(

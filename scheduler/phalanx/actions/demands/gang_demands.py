@@ -1,31 +1,32 @@
 """Derive the demands of a gang: first its missing minimum, then its surplus."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from phalanx.actions.demands.demand import START, Demand, Stage, batches_of
+from phalanx.actions.demands.demand import START, Demand, MemberChoice, Stage, batches_of
+from phalanx.framework.minimum_members import (
+    MissingMembers,
+    first_members,
+    first_sufficient,
+    placed_last,
+    without_node,
+)
 from phalanx.framework.placeholders import placeholders
 from phalanx.model.gangs import (
     Gang,
     ancestor_chains,
     complete_subgroups,
+    kind_of,
     members_within,
     missing_by_role,
     missing_by_subgroup,
     outer_subgroups,
 )
+from phalanx.model.names import PodUid
 from phalanx.model.pods import Pod
 from phalanx.model.reasons import Objection, Reason
-
-
-class _Missing(Struct, frozen=True):
-    """The number of missing members: in total, and by the roles and subgroups that lack some."""
-
-    members: int
-    roles: dict[str, int]
-    subgroups: dict[str, int]
 
 
 class _OuterSubgroups(Struct, frozen=True):
@@ -41,22 +42,29 @@ class _OuterSubgroups(Struct, frozen=True):
     """Subgroups whose minimum exists."""
 
 
-def demands_of(gang: Gang) -> tuple[Demand, ...] | Objection:
+def demands_of(
+    gang: Gang, can_run: Callable[[Pod], bool] = lambda pod: True
+) -> tuple[Demand, ...] | Objection:
     """The demands for the minimum and the surplus; an Objection if members of the minimum do not exist.
 
-    Members are chosen in the order of the gang: by priority, index and creation. If only some subgroups
-    must start together, the first complete ones do. Each other subgroup is placed whole later: as a repair
-    while fewer than minSubGroups have started, otherwise as surplus.
+    `can_run`: whether some node could take the pod. Members that no node can take are chosen last, the others
+    in the order of the gang: by priority, index and creation. If only some subgroups must start together, the
+    first complete ones do. Each other subgroup is placed whole later: as a repair while fewer than
+    minSubGroups have started, otherwise as surplus.
     """
-    ready, counted = _ready(gang), _counted(gang)
+    waiting, counted = _waiting(gang), _counted(gang)
+    unfit = without_node(waiting, can_run)
+    ready = placed_last(waiting, unfit)
     started = gang.started or gang.minimum.has_started_with(counted)
-    outer = _outer_subgroups(gang, ready, counted)
+    outer = _outer_subgroups(gang, ready, counted, unfit)
     names = outer.started if started else _first_sufficient(gang, outer, [*ready, *counted])
     inside = members_within(ready, gang.subgroups, names)
     missing = _missing(gang, names, counted)
-    chosen = _choose(gang, inside, missing)
-    if gang.reserves and not started:
-        chosen = _with_placeholders(gang, inside, missing) or chosen
+    pool = [*inside, *placeholders(gang, inside)] if gang.reserves and not started else inside
+    choose = first_members if started else first_sufficient
+    chosen = choose(pool, missing, gang.subgroups)
+    if all(pod.is_placeholder for pod in chosen):
+        pool, chosen = inside, choose(inside, missing, gang.subgroups)
     if not started:
         objection = _subgroups_missing(gang, outer, ready, counted) or _shortage(gang, chosen, missing)
         if objection:
@@ -65,36 +73,65 @@ def demands_of(gang: Gang) -> tuple[Demand, ...] | Objection:
     surplus = [pod for pod in inside if pod.uid not in ids]
     late = [name for name in outer.complete if name not in names]
     lost = max(0, gang.min_subgroups - len(names)) if started else 0
-    is_choice = 0 < gang.min_subgroups < len(outer.complete) and not started
-    choices = _subgroup_choices(gang, outer, counted) if is_choice else ()
+    subgroups = () if started else _subgroup_choices(gang, outer, ready, counted, unfit)
+    minimum = _minimum(gang, chosen, started=started)
     demands = (
-        _minimum(gang, chosen, started=started, choices=choices),
-        *(_subgroup(gang, name, ready, Stage.REPAIR) for name in late[:lost]),
+        _with_choice(minimum, ready if subgroups else pool, missing, subgroups, unfit),
+        *(_subgroup(gang, name, ready, Stage.REPAIR, unfit) for name in late[:lost]),
         _surplus(gang, surplus),
-        *(_subgroup(gang, name, ready, Stage.SURPLUS) for name in late[lost:]),
+        *(_subgroup(gang, name, ready, Stage.SURPLUS, unfit) for name in late[lost:]),
     )
     demands = tuple(demand for demand in demands if demand.batches)
     return demands or _incomplete_subgroup(gang, ready, counted) or ()
 
 
-def start_demand(gang: Gang, names: Sequence[str]) -> tuple[Demand, bool]:
-    """The demand to start with these outer subgroups, and whether they are enough to start.
+def start_demand(gang: Gang, names: Sequence[str], ready: Sequence[Pod]) -> Demand | None:
+    """The demand to start with these outer subgroups; None if they are not enough.
 
-    If they are not enough, the demand holds only their own minimums.
+    `ready`: the waiting members to choose from.
     """
-    inside = members_within(_ready(gang), gang.subgroups, names)
+    inside = members_within(ready, gang.subgroups, names)
     missing = _missing(gang, names, _counted(gang))
-    chosen = _choose(gang, inside, missing)
-    is_enough = len(names) >= gang.min_subgroups and _shortage(gang, chosen, missing) is None
-    if not is_enough:
-        chosen = _choose(gang, inside, replace(missing, members=0, roles={}))
-    return _minimum(gang, chosen, started=False), is_enough
+    chosen = first_sufficient(inside, missing, gang.subgroups)
+    if len(names) < gang.min_subgroups or _shortage(gang, chosen, missing) is not None:
+        return None
+    return _with_choice(_minimum(gang, chosen, started=False), inside, missing)
+
+
+def minimums_demand(gang: Gang, names: Sequence[str], ready: Sequence[Pod]) -> Demand:
+    """The demand for the minimums of these outer subgroups alone."""
+    inside = members_within(ready, gang.subgroups, names)
+    missing = MissingMembers(0, subgroups=_missing(gang, names, _counted(gang)).subgroups)
+    chosen = first_sufficient(inside, missing, gang.subgroups)
+    return _with_choice(_minimum(gang, chosen, started=False), inside, missing)
+
+
+def _with_choice(
+    demand: Demand,
+    ready: Sequence[Pod],
+    missing: MissingMembers,
+    subgroups: tuple[str, ...] = (),
+    unfit: Collection[PodUid] = (),
+) -> Demand:
+    """The demand with the choice among those of these members that can run; the same one if there is none.
+
+    If the first sufficient set needs a member that cannot run, each one does. Members of one kind are
+    interchangeable; with segments more of them may fit where fewer do not.
+    """
+    has_segments = any(part.segment for part in demand.gang.subgroups)
+    if not has_segments and len({kind_of(pod) for pod in ready}) == 1:
+        return demand
+    members = tuple(pod for pod in ready if pod.uid not in unfit)
+    is_unfit = any(pod.uid in unfit for batch in demand.batches for pod in batch.pods)
+    if not subgroups and (is_unfit or len(members) == demand.count):
+        return demand
+    return replace(demand, choice=MemberChoice(members, missing, subgroups))
 
 
 # --- choice of members and subgroups ------------------------------------------------------------------------
 
 
-def _ready(gang: Gang) -> list[Pod]:
+def _waiting(gang: Gang) -> list[Pod]:
     return [pod for pod in gang.members if pod.is_waiting and not pod.gated]
 
 
@@ -102,20 +139,19 @@ def _counted(gang: Gang) -> list[Pod]:
     return [pod for pod in gang.members if pod.counts_for_gang]
 
 
-def _with_placeholders(gang: Gang, ready: Sequence[Pod], missing: _Missing) -> list[Pod]:
-    """Members and placeholders for future members to start with; empty if all are placeholders."""
-    chosen = _choose(gang, [*ready, *placeholders(gang, ready)], missing)
-    return [] if all(pod.is_placeholder for pod in chosen) else chosen
-
-
-def _outer_subgroups(gang: Gang, ready: Sequence[Pod], counted: Sequence[Pod]) -> _OuterSubgroups:
+def _outer_subgroups(
+    gang: Gang, ready: Sequence[Pod], counted: Sequence[Pod], unfit: Collection[PodUid]
+) -> _OuterSubgroups:
+    """`unfit` members can run on no node. Subgroups that are complete only with such members are last."""
     outer = outer_subgroups(gang.subgroups)
     names = [subgroup.name for subgroup in gang.subgroups if not subgroup.parent]
     if not gang.min_subgroups:
         return _OuterSubgroups(started=tuple(names), complete=tuple(names))
     started = {outer.get(pod.subgroup) for pod in counted}
     complete = complete_subgroups([*counted, *ready], gang.subgroups)
-    ordered = sorted(names, key=lambda name: name not in started)
+    can_run = [pod for pod in ready if pod.uid not in unfit]
+    first = complete_subgroups([*counted, *can_run], gang.subgroups) if unfit else complete
+    ordered = sorted(names, key=lambda name: (name not in started, name not in first))
     return _OuterSubgroups(
         started=tuple(name for name in ordered if name in started),
         complete=tuple(name for name in ordered if name in complete),
@@ -132,40 +168,36 @@ def _first_sufficient(gang: Gang, outer: _OuterSubgroups, members: Sequence[Pod]
     return outer.complete
 
 
-def _subgroup_choices(gang: Gang, outer: _OuterSubgroups, counted: Sequence[Pod]) -> tuple[str, ...]:
-    """Started subgroups, then those that need the fewest pods, so that as many as possible fit."""
-    needs = {name: _missing(gang, [name], counted).subgroups.get(name, 0) for name in outer.complete}
-    return tuple(sorted(outer.complete, key=lambda name: (name not in outer.started, needs[name])))
+def _subgroup_choices(
+    gang: Gang,
+    outer: _OuterSubgroups,
+    ready: Sequence[Pod],
+    counted: Sequence[Pod],
+    unfit: Collection[PodUid],
+) -> tuple[str, ...]:
+    """Started subgroups, then those that need the fewest pods, so that as many as possible fit.
+
+    Only subgroups that are complete without unfit members; empty if there is nothing to choose.
+    """
+    can_run = [pod for pod in ready if pod.uid not in unfit]
+    complete = complete_subgroups([*counted, *can_run], gang.subgroups)
+    names = [name for name in outer.complete if name in complete]
+    if not 0 < gang.min_subgroups < len(names):
+        return ()
+    needs = {name: _missing(gang, [name], counted).subgroups.get(name, 0) for name in names}
+    return tuple(sorted(names, key=lambda name: (name not in outer.started, needs[name])))
 
 
-def _missing(gang: Gang, names: Sequence[str], counted: Sequence[Pod]) -> _Missing:
+def _missing(gang: Gang, names: Sequence[str], counted: Sequence[Pod]) -> MissingMembers:
     """The members that the gang lacks if it consists of these outer subgroups only."""
     outer = outer_subgroups(gang.subgroups)
     inside = members_within(counted, gang.subgroups, names)
     by_subgroup = missing_by_subgroup(inside, gang.subgroups)
-    return _Missing(
+    return MissingMembers(
         members=gang.min_member - len(inside),
         roles=missing_by_role(inside, gang.roles),
         subgroups={name: count for name, count in by_subgroup.items() if outer[name] in names},
     )
-
-
-def _choose(gang: Gang, ready: Sequence[Pod], missing: _Missing) -> list[Pod]:
-    """The pods that roles and subgroups need, then the first others up to the minimum of the gang."""
-    roles, subgroups = dict(missing.roles), dict(missing.subgroups)
-    ancestors = ancestor_chains(gang.subgroups)
-    first: list[Pod] = []
-    others: list[Pod] = []
-    for pod in ready:
-        lacking = [name for name in ancestors.get(pod.subgroup, ()) if subgroups.get(name, 0) > 0]
-        if roles.get(pod.role, 0) > 0 or lacking:
-            roles[pod.role] = roles.get(pod.role, 0) - 1
-            for name in ancestors.get(pod.subgroup, ()):
-                subgroups[name] = subgroups.get(name, 0) - 1
-            first.append(pod)
-        else:
-            others.append(pod)
-    return [*first, *others[: max(0, missing.members - len(first))]]
 
 
 # --- missing members ----------------------------------------------------------------------------------------
@@ -198,7 +230,7 @@ def _subgroup_shortages(
         yield waiting, _needs_more(f"subgroup {name}", needs[name], waiting)
 
 
-def _shortage(gang: Gang, chosen: Sequence[Pod], needed: _Missing) -> Objection | None:
+def _shortage(gang: Gang, chosen: Sequence[Pod], needed: MissingMembers) -> Objection | None:
     """An Objection if the chosen pods do not reach a whole minimum."""
     for role, count in needed.roles.items():
         present = sum(1 for pod in chosen if pod.role == role)
@@ -231,22 +263,24 @@ def _members_missing(message: str, lower: str = "minMember") -> Objection:
 # --- the demands --------------------------------------------------------------------------------------------
 
 
-def _minimum(gang: Gang, chosen: Sequence[Pod], *, started: bool, choices: tuple[str, ...] = ()) -> Demand:
+def _minimum(gang: Gang, chosen: Sequence[Pod], *, started: bool) -> Demand:
     if started:
         return Demand(gang, Stage.REPAIR, "replace", batches_of(chosen, whole=False))
     stage = Stage.REPAIR if gang.active else Stage.START
-    return Demand(gang, stage, START, batches_of(chosen, whole=True), subgroup_choices=choices)
+    return Demand(gang, stage, START, batches_of(chosen, whole=True))
 
 
-def _subgroup(gang: Gang, name: str, ready: Sequence[Pod], stage: Stage) -> Demand:
+def _subgroup(gang: Gang, name: str, ready: Sequence[Pod], stage: Stage, unfit: Collection[PodUid]) -> Demand:
     """The whole minimum of an outer subgroup and of the subgroups inside it."""
     outer = outer_subgroups(gang.subgroups)
     pods = [pod for pod in ready if outer.get(pod.subgroup) == name]
     minimums = missing_by_subgroup((), gang.subgroups)
     own = {inner: count for inner, count in minimums.items() if outer[inner] == name}
-    chosen = _choose(gang, pods, _Missing(members=0, roles={}, subgroups=own))
+    missing = MissingMembers(0, subgroups=own)
+    batches = batches_of(first_sufficient(pods, missing, gang.subgroups), whole=True)
     cause = "replace" if stage is Stage.REPAIR else "surplus"
-    return Demand(gang, stage, cause, batches_of(chosen, whole=True), outer_subgroup=name)
+    demand = Demand(gang, stage, cause, batches, outer_subgroup=name)
+    return _with_choice(demand, pods, missing, unfit=unfit)
 
 
 def _surplus(gang: Gang, pods: Sequence[Pod]) -> Demand:

@@ -14,7 +14,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from phalanx.actions.demands.demand import Batch, Demand, has_affinity_terms, without_affinity_terms
-from phalanx.actions.demands.subgroup_choice import start_with_other_subgroups
+from phalanx.actions.demands.member_choice import start_with_others
 from phalanx.actions.explanations import diagnoses, evidence
 from phalanx.actions.explanations.completions import CompletionSearch
 from phalanx.actions.explanations.diagnoses import Case, Diagnosis
@@ -72,7 +72,7 @@ class Explainer:
     def _explain(self, demand: Demand, *, may_solve: bool) -> Diagnosis | None:
         part = smallest(demand)
         protected = self._protected(demand)
-        key = (self._builder.key(part), protected, part.subgroup_choices and part.gang.id)
+        key = (self._builder.key(part), protected, part.choice and part.choice.key)
         if key not in self._known and may_solve:
             self.count += 1
             self._known[key] = self._diagnose(part, protected)
@@ -123,7 +123,7 @@ class Explainer:
             return diagnoses.no_eligible_node(demand, nowhere, self._session)
         problems = self._problems.build(demand)
         if fits_when_empty(problems.empty, limits=_LIMITS, answers=self._answers) is False:
-            other = start_with_other_subgroups(demand, self._place_when_empty)
+            other = start_with_others(demand, self._place_when_empty)
             if other is not None:
                 return self._diagnose_in_cluster(other[0], protected)
             facts = explain(problems.empty, limits=_LIMITS, answers=self._answers)
@@ -134,7 +134,11 @@ class Explainer:
         return _waiting(Case(demand, problems.now, facts, self._session, completions))
 
     def _place_when_empty(self, demand: Demand) -> Placed | None:
-        answer = place_when_empty(self._problems.build(demand).empty, limits=_LIMITS, answers=self._answers)
+        problem = self._problems.build(demand).empty
+        if demand.is_whole:
+            answer = place_when_empty(problem, limits=_LIMITS, answers=self._answers)
+        else:
+            answer = self._answers.place(problem, limits=_LIMITS)
         return answer if isinstance(answer, Placed) else None
 
 

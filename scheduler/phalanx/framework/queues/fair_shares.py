@@ -15,8 +15,8 @@ from typing import Protocol
 from msgspec import Struct
 
 from phalanx.framework.eligibility import Eligibility
+from phalanx.framework.minimum_members import pods_to_minimum
 from phalanx.framework.nodes.node_facts import NodeFacts
-from phalanx.framework.placeholders import placeholders
 from phalanx.framework.queues.division import (
     IGNORED,
     Bundles,
@@ -31,7 +31,7 @@ from phalanx.framework.queues.queue_tree import QueueTree
 from phalanx.framework.running_sums import RunningSums
 from phalanx.framework.statement import total_requests
 from phalanx.limits import AMOUNT_MAX
-from phalanx.model.gangs import Gang, missing_by_role
+from phalanx.model.gangs import Gang
 from phalanx.model.names import NodeName, QueueName, ShapeKey
 from phalanx.model.nodes import NodeState
 from phalanx.model.pods import Pod
@@ -137,7 +137,8 @@ class FairShares:
 
     @cached_property
     def _waiting_minimums(self) -> dict[QueueName, list[list[Pod]]]:
-        return _minimums(self._session)
+        everywhere = _Partition(None, self._session.nodes)
+        return _minimums(self._session, lambda pod: self._may_go_to(everywhere, pod))
 
     @cached_property
     def capacity(self) -> Resources:
@@ -249,12 +250,12 @@ def _total_on(
     return sum_of(each for node, each in amounts.items() if node in nodes)
 
 
-def _minimums(session: _Session) -> dict[QueueName, list[list[Pod]]]:
-    """Per queue, the pods that each gang needs to reach its minimum."""
+def _minimums(session: _Session, can_run: Callable[[Pod], bool]) -> dict[QueueName, list[list[Pod]]]:
+    """Per queue, the pods that each gang needs to reach its minimum, if possible those that can run."""
     found: dict[QueueName, list[list[Pod]]] = {}
     for gang in session.waiting:
         if not _is_known_infeasible(gang, session):
-            pods = _pods_to_minimum(gang)
+            pods = pods_to_minimum(gang, can_run)
             if pods and session.objection(gang) is None:
                 found.setdefault(gang.queue, []).append(pods)
     return found
@@ -267,27 +268,6 @@ def _is_known_infeasible(gang: Gang, session: _Session) -> bool:
         return False
     reason = refusal.verdict.reason
     return reason.category is Category.IMPOSSIBLE or reason is Reason.NODES_UNAVAILABLE
-
-
-def _pods_to_minimum(gang: Gang) -> list[Pod]:
-    """As many waiting members as the gang lacks to its minimum; none while too few exist to start.
-
-    A gang that reserves includes placeholders for members that do not exist.
-    """
-    counted = [pod for pod in gang.members if pod.counts_for_gang]
-    count = gang.min_member - len(counted)
-    roles = missing_by_role(counted, gang.roles)
-    first: list[Pod] = []
-    others: list[Pod] = []
-    for pod in gang.members:
-        if pod.is_waiting and not pod.gated:
-            is_needed = roles.get(pod.role, 0) > 0
-            roles[pod.role] = roles.get(pod.role, 0) - 1
-            (first if is_needed else others).append(pod)
-    pods = [*first, *others[: max(0, count - len(first))]]
-    if gang.reserves and pods:
-        pods += placeholders(gang, [*counted, *first, *others])
-    return pods if gang.started or len(pods) >= count else []
 
 
 def _parent(queue: Queue, session: _Session) -> QueueName | None:

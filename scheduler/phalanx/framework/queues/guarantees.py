@@ -114,14 +114,29 @@ class Guarantees:
         self, beneficiary: Beneficiary, side: QueueName, short: frozenset[str]
     ) -> Coverage:
         """The coverage of a waiting gang if it starts now."""
+        uses = _used(beneficiary.requested)
+        return _coverage(uses, self._covered_after_start(beneficiary, side, uses), short)
+
+    def coverage_among_siblings(self, beneficiary: Beneficiary, queue: QueueName) -> Coverage:
+        """The coverage of a waiting gang by a queue on its path, compared with the siblings of that queue."""
+        uses = _used(beneficiary.requested)
+        covered = self._covered_after_start(beneficiary, queue, uses)
+        if not covered or covered == uses:
+            return _coverage(uses, covered, uses)
+        above = self._session.queues.path(queue)[1:]
+        return _coverage(uses, covered, self._short(uses, above[0].name if above else None))
+
+    def _covered_after_start(
+        self, beneficiary: Beneficiary, side: QueueName, uses: frozenset[str]
+    ) -> Collection[str]:
+        """The resources in which the side covers a waiting gang if it starts now."""
         requested = beneficiary.requested
-        uses = _used(requested)
         covered = {name for name in uses if self._is_within(name, None, side, requested)}
         for selector in self._session.ledger.guaranteed(side) if covered != uses else ():
             within = {name for name in uses if self._is_within(name, selector, side, requested)}
             if within - covered and self._is_confined(beneficiary, selector):
                 covered |= within
-        return _coverage(uses, covered, short)
+        return covered
 
     def covered_pods(
         self, gang: Gang, side: QueueName, short: frozenset[str], at_least: Coverage

@@ -1,0 +1,224 @@
+"""Choose the members with which a gang reaches its minimum.
+
+Any members will do that satisfy the minimums of the gang, of its roles and of its subgroups. Members that no
+node can take are chosen last. Among the others the order of the gang decides: of two sets of members, the one
+with the first member that only one of them has goes first. Sets with a member too many do not count.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from itertools import chain
+
+from msgspec import Struct
+
+from phalanx.framework.placeholders import placeholders
+from phalanx.model.gangs import (
+    Gang,
+    Kind,
+    SubgroupSpec,
+    ancestor_chains,
+    kind_of,
+    missing_by_role,
+    missing_by_subgroup,
+)
+from phalanx.model.names import PodUid
+from phalanx.model.pods import Pod
+
+
+class MissingMembers(Struct, frozen=True):
+    """The number of missing members: in total, and by the roles and subgroups that lack some."""
+
+    members: int
+    roles: Mapping[str, int] = {}
+    subgroups: Mapping[str, int] = {}
+
+
+def without_node(pods: Sequence[Pod], can_run: Callable[[Pod], bool]) -> frozenset[PodUid]:
+    """The pods that no node can take, if the pods are of several shapes: else there is nothing to choose."""
+    if len({pod.shape.key for pod in pods}) < 2:
+        return frozenset()
+    return frozenset(pod.uid for pod in pods if not can_run(pod))
+
+
+def placed_last(pods: Sequence[Pod], last: Collection[PodUid]) -> list[Pod]:
+    """The pods in their order, but these last."""
+    return sorted(pods, key=lambda pod: pod.uid in last) if last else list(pods)
+
+
+def first_sufficient(
+    ready: Sequence[Pod], missing: MissingMembers, parts: Sequence[SubgroupSpec]
+) -> list[Pod]:
+    """The first sufficient set of these pods; all that are needed if they are not enough."""
+    return minimal(first_members(ready, missing, parts), missing, parts)
+
+
+def pods_to_minimum(gang: Gang, can_run: Callable[[Pod], bool]) -> list[Pod]:
+    """As many waiting members as the gang lacks to its minimum; none while too few exist to start.
+
+    If only some of the subgroups must start, the minimums of subgroups do not count. A gang that reserves
+    includes placeholders for members that do not exist.
+    """
+    counted = [pod for pod in gang.members if pod.counts_for_gang]
+    ready = [pod for pod in gang.members if pod.is_waiting and not pod.gated]
+    missing = MissingMembers(
+        members=gang.min_member - len(counted),
+        roles=missing_by_role(counted, gang.roles),
+        subgroups={} if gang.min_subgroups else missing_by_subgroup(counted, gang.subgroups),
+    )
+    ordered = placed_last(ready, without_node(ready, can_run))
+    pods = first_members(ordered, missing, gang.subgroups)
+    if gang.reserves and pods:
+        pods += placeholders(gang, [*counted, *ready])
+    return pods if gang.started or len(pods) >= missing.members else []
+
+
+def first_members(ready: Sequence[Pod], missing: MissingMembers, parts: Sequence[SubgroupSpec]) -> list[Pod]:
+    """The pods that roles and subgroups need, in their order, then the first others up to the minimum.
+
+    Where pods have both a role and a subgroup, more may be among them than are needed.
+    """
+    roles, subgroups = dict(missing.roles), dict(missing.subgroups)
+    around = ancestor_chains(parts)
+    first: list[Pod] = []
+    others: list[Pod] = []
+    for pod in ready:
+        names = around.get(pod.subgroup, ())
+        if roles.get(pod.role, 0) > 0 or any(subgroups.get(name, 0) > 0 for name in names):
+            roles[pod.role] = roles.get(pod.role, 0) - 1
+            for name in names:
+                subgroups[name] = subgroups.get(name, 0) - 1
+            first.append(pod)
+        else:
+            others.append(pod)
+    return [*first, *others[: max(0, missing.members - len(first))]]
+
+
+def minimal(pods: Sequence[Pod], missing: MissingMembers, parts: Sequence[SubgroupSpec]) -> list[Pod]:
+    """The pods without those, the last first, that are not needed because of the others."""
+    if len(pods) <= missing.members:
+        return list(pods)
+    tally = _Tally(pods, missing, ancestor_chains(parts))
+    redundant = set()
+    for pod in reversed(pods):
+        if tally.is_enough_without(pod):
+            tally.remove(pod)
+            redundant.add(pod.uid)
+    return [pod for pod in pods if pod.uid not in redundant]
+
+
+def is_enough(pods: Sequence[Pod], missing: MissingMembers, parts: Sequence[SubgroupSpec]) -> bool:
+    """Whether these pods are what is missing, or more."""
+    return _Tally(pods, missing, ancestor_chains(parts)).is_enough
+
+
+def missing_besides(
+    pods: Sequence[Pod], missing: MissingMembers, parts: Sequence[SubgroupSpec]
+) -> MissingMembers:
+    """What is missing if these pods are there."""
+    roles, subgroups, around = dict(missing.roles), dict(missing.subgroups), ancestor_chains(parts)
+    for pod in pods:
+        roles[pod.role] = roles.get(pod.role, 0) - 1
+        for name in around.get(pod.subgroup, ()):
+            subgroups[name] = subgroups.get(name, 0) - 1
+    return MissingMembers(
+        members=missing.members - len(pods),
+        roles={name: count for name, count in roles.items() if count > 0},
+        subgroups={name: count for name, count in subgroups.items() if count > 0},
+    )
+
+
+class _Tally:
+    """Counts a set of pods against what is missing."""
+
+    def __init__(
+        self, pods: Sequence[Pod], missing: MissingMembers, around: Mapping[str, tuple[str, ...]]
+    ) -> None:
+        self._missing = missing
+        self._around = around
+        self._count = len(pods)
+        self._roles = Counter(pod.role for pod in pods)
+        self._subgroups = Counter(chain.from_iterable(around.get(pod.subgroup, ()) for pod in pods))
+
+    @property
+    def is_enough(self) -> bool:
+        return (
+            self._count >= self._missing.members
+            and all(self._roles[name] >= count for name, count in self._missing.roles.items())
+            and all(self._subgroups[name] >= count for name, count in self._missing.subgroups.items())
+        )
+
+    def is_enough_without(self, pod: Pod) -> bool:
+        """Whether the set without this pod of it is enough, if the whole set is."""
+        missing = self._missing
+        return (
+            self._count > missing.members
+            and self._roles[pod.role] > missing.roles.get(pod.role, 0)
+            and all(
+                self._subgroups[name] > missing.subgroups.get(name, 0)
+                for name in self._around.get(pod.subgroup, ())
+            )
+        )
+
+    def remove(self, pod: Pod) -> None:
+        self._count -= 1
+        self._roles[pod.role] -= 1
+        self._subgroups.subtract(self._around.get(pod.subgroup, ()))
+
+
+# --- other sets of members --------------------------------------------------------------------------------
+
+
+def sets_of_members(
+    ready: Sequence[Pod], missing: MissingMembers, parts: Sequence[SubgroupSpec], *, steps: int
+) -> Iterator[list[Pod]]:
+    """Yield the sufficient sets of these pods in order; of each kind, the first ones are in a set.
+
+    The search is depth-first: it keeps the longest part of the last set that can be completed without the
+    member after it. It ends after this number of `steps`, each of which completes a set if that is possible.
+    """
+    search = _SetSearch(ready, missing, parts)
+    known: set[frozenset[int]] = set()
+    chosen = search.completed([], 0)
+    while chosen is not None:
+        found = search.minimal(chosen)
+        if found not in known:
+            known.add(found)
+            yield [ready[index] for index in sorted(found)]
+        kept, chosen_before, chosen = len(chosen), chosen, None
+        while chosen is None and kept > 0 and steps > 0:
+            kept, steps = kept - 1, steps - 1
+            chosen = search.completed(chosen_before[:kept], chosen_before[kept] + 1)
+
+
+class _SetSearch:
+    """Completes sets of pods, which are given by their indices."""
+
+    def __init__(self, ready: Sequence[Pod], missing: MissingMembers, parts: Sequence[SubgroupSpec]) -> None:
+        self._ready = ready
+        self._missing = missing
+        self._parts = parts
+        self._kinds = [kind_of(pod) for pod in ready]
+
+    def completed(self, begin: Sequence[int], since: int) -> list[int] | None:
+        """The first sufficient set that begins so and goes on from index `since` on; None without one."""
+        closed = self._kinds_left_out(begin, since)
+        rest = [index for index in range(since, len(self._ready)) if self._kinds[index] not in closed]
+        missing = missing_besides(self._pods(begin), self._missing, self._parts)
+        more = first_members(self._pods(rest), missing, self._parts)
+        numbers = {self._ready[index].uid: index for index in rest}
+        found = sorted([*begin, *(numbers[pod.uid] for pod in more)])
+        return found if is_enough(self._pods(found), self._missing, self._parts) else None
+
+    def minimal(self, indices: Sequence[int]) -> frozenset[int]:
+        """Without redundant members."""
+        numbers = {self._ready[index].uid: index for index in indices}
+        kept = minimal(self._pods(indices), self._missing, self._parts)
+        return frozenset(numbers[pod.uid] for pod in kept)
+
+    def _pods(self, indices: Sequence[int]) -> list[Pod]:
+        return [self._ready[index] for index in indices]
+
+    def _kinds_left_out(self, begin: Sequence[int], since: int) -> set[Kind]:
+        """The kinds of which a pod before `since` is left out: later ones of the kind are left out too."""
+        inside = set(begin)
+        return {self._kinds[index] for index in range(since) if index not in inside}
