@@ -1,4 +1,4 @@
-"""Checks explanations of infeasible gangs: conflicts, suggested relaxations, and CPU time.
+"""Checks explanations of infeasible gangs: conflicts, missing capacity, raised limits, and CPU time.
 
     python -m bench.infeasible [--instances N] [--sized N]
 
@@ -6,9 +6,10 @@ Each instance plants one conflict in a cluster of 64 to 2,000 nodes: more pods t
 the budget of a queue, the eligible nodes or all nodes; a subgroup or segments that fit in no rack; or two
 roles for which each rack has enough GPUs in total but not per node. It is explained as in a cycle: if the
 gang does not fit on the empty nodes either, it is impossible, and that is explained; otherwise it waits. The
-named rules must be infeasible together and feasible after any one of them is dropped. The first relaxation
-must make the gang fit. A gang that is reported as waiting must fit on the empty nodes. All this is verified
-by the solver with ten times the effort of an answer. The last line shows other instances, all on 1,000 nodes.
+named rules must be infeasible together and feasible after any one of them is dropped. A raise of limits, or
+else missing capacity that is freed, must make the gang fit. A gang that is reported as waiting must fit on
+the empty nodes. All this is verified by the solver with ten times the effort of an answer. The last line
+shows other instances, all on 1,000 nodes.
 Writes bench/results/infeasible.json.
 """
 
@@ -24,7 +25,7 @@ from phalanx.model.rules import Budget, Rule, SameDomain, SubgroupDomain, Subgro
 from phalanx.solver.engine import place
 from phalanx.solver.infeasibility.explain import Explanation, explain, fits_when_empty, with_only_rules
 from phalanx.solver.infeasibility.feasibility import feasibility_problem
-from phalanx.solver.infeasibility.relaxations import apply_relaxation
+from phalanx.solver.infeasibility.relaxations import with_free, with_raised_budgets
 from phalanx.solver.problem import Placed, PlacementProblem, SolveLimits
 
 from bench.instances import instance, workers
@@ -184,12 +185,13 @@ def measured(seed: int, nodes: int | None = None) -> Figures:
 
 
 def _first_helps(core: PlacementProblem, facts: Explanation) -> bool | None:
-    """Whether the first relaxation makes the gang fit; None without relaxations."""
-    return (
-        _fits(feasibility_problem(apply_relaxation(core, facts.relaxations[0])))
-        if facts.relaxations
-        else None
-    )
+    """Whether the first raise, or else the missing capacity, makes the gang fit; None without either."""
+    if facts.raised:
+        return _fits(feasibility_problem(with_raised_budgets(core, facts.raised[0])))
+    if facts.missing is None:
+        return None
+    freed = {each.node: each.amounts for each in facts.missing.capacity}
+    return _fits(feasibility_problem(with_free(core, freed)))
 
 
 def _fits(problem: PlacementProblem) -> bool:

@@ -31,7 +31,7 @@ class Taints(Plugin):
 
     def node_cost(self, pod: PodView, view: SessionView) -> NodeCost | None:
         """Add a cost for every soft taint that the pod does not tolerate."""
-        return _soft_cost(_intolerance(pod)) if view.facts.any_taint else None
+        return _soft_cost(_intolerance(pod)) if view.facts.any_soft_taint else None
 
 
 def _intolerance(pod: PodView) -> Callable[[Taint], bool]:

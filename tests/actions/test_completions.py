@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from phalanx.actions.demands.gang_demands import demands_of
 from phalanx.actions.explanations.completions import CompletionSearch
+from phalanx.actions.problems.problem_builder import ProblemBuilder
 from phalanx.framework.config import ActionName, SchedulerConfig
 from phalanx.framework.session import Session
 from phalanx.model.gangs import GangKind, SubgroupSpec
@@ -50,7 +51,9 @@ def test_the_smallest_sufficient_gang_is_named() -> None:
 def test_only_a_gang_in_the_required_domain_is_named() -> None:
     scenario = racks(a=2, b=1).gang("far", 1, gpu=2, on=["b-0"]).gang("near", 2, gpu=6, on=["a-0", "a-1"])
     scenario.gang("g", 2, gpu=8, required="rack")
-    assert next_step(scenario).startswith("Wait until gang team/near ends or 12 more nvidia.com/gpu are free")
+    assert next_step(scenario).startswith(
+        "Wait until gang team/near ends or 6 more nvidia.com/gpu are free in rack a on each of a-0, a-1"
+    )
 
 
 def test_a_pair_is_named_where_no_single_gang_is_enough() -> None:
@@ -196,9 +199,8 @@ def test_the_search_does_not_change_the_session() -> None:
     free, amounts = {node: session.free(node) for node in session.nodes}, dict(session.ledger.amounts)
     demands = demands_of(session.gangs[GangId("gang-g")])
     assert not isinstance(demands, Objection)
-    (found,) = CompletionSearch(session, AnswerCache(), limits=SolveLimits()).find(
-        demands[0], protected=frozenset(), missing=None
-    )
+    search = CompletionSearch(session, ProblemBuilder(session), AnswerCache(), limits=SolveLimits())
+    (found,) = search.find(demands[0], protected=frozenset(), missing=None)
     assert found.name == "gang team/old"
     assert {node: session.free(node) for node in session.nodes} == free
     assert session.ledger.amounts == amounts

@@ -1,113 +1,185 @@
-"""The next step of a verdict: which changes it offers, and its text."""
+"""The next step of a verdict: its text, and which advice it gives. `tests/advice` follows all advice."""
 
-from msgspec.structs import replace
-from phalanx.actions.demands.demand import Demand
-from phalanx.actions.demands.gang_demands import demands_of
-from phalanx.actions.explanations import next_steps
-from phalanx.framework.config import SchedulerConfig
-from phalanx.framework.session import Session
-from phalanx.model.names import GangId, NodeName
+from phalanx.actions.explanations.advice import (
+    AddNodes,
+    Advice,
+    AllEnd,
+    BringBack,
+    ChangePods,
+    Ends,
+    Freed,
+    LabelNodes,
+    LowerMinimum,
+    PodsFit,
+    PreferLevel,
+    RaiseLimits,
+    Released,
+    RequireNoLevel,
+    Together,
+)
+from phalanx.actions.explanations.next_steps import sentence
+from phalanx.model.names import NodeName
 from phalanx.model.nodes import Taint, TaintEffect
 from phalanx.model.queues import Flavor
-from phalanx.model.reasons import Objection, Reason
-from phalanx.model.resources import GPU
-from phalanx.solver import problem as solver
-from phalanx.solver.infeasibility.explain import Explanation
-from phalanx.solver.infeasibility.relaxations import NEW_NODE, NodeCapacity, Relaxation, RelaxationKind
+from phalanx.model.reasons import Reason, Verdict
+from phalanx.model.resources import GPU, PODS
+from phalanx.solver.infeasibility.relaxations import NodeCapacity
 
-from tests.builders import Scenario
+from tests.builders import GI, Scenario, term
 
-NOTHING = solver.PlacementProblem(resources=(), levels=(), roles=(), classes=())
+TAINT = Taint(key="gpu", value="", effect=TaintEffect.NO_SCHEDULE)
 
 
-def session_of(scenario: Scenario) -> Session:
-    return Session(scenario.snapshot(), SchedulerConfig())
+def capacity(amount: int, *nodes: str) -> tuple[NodeCapacity, ...]:
+    return tuple(NodeCapacity(NodeName(node), {GPU: amount}) for node in nodes)
 
 
-def demand(scenario: Scenario) -> Demand:
-    found = demands_of(session_of(scenario).gangs[GangId("gang-g")])
-    assert not isinstance(found, Objection)
-    return found[0]
+def verdict(scenario: Scenario) -> Verdict:
+    return scenario.decide().verdict("g")
 
 
-def facts(*relaxations: Relaxation) -> Explanation:
-    return Explanation(
-        most=(),
-        most_proven=True,
-        conflict=(),
-        irreducible=True,
-        relaxations=relaxations,
+# --- texts --------------------------------------------------------------------------------------------------
+
+
+def test_each_part_of_the_sentence_is_enough_by_itself() -> None:
+    prefer, lower = PreferLevel("rack"), LowerMinimum(3)
+    assert sentence(Advice(events=(Ends(("gang x",)), AllEnd())), "-") == (
+        "Wait until gang x ends or running work ends"
+    )
+    assert sentence(Advice(events=(AllEnd(),), actions=(prefer, lower)), "-") == (
+        "Wait until running work ends; to start now, prefer rack instead of requiring it, "
+        "or lower minMember to 3"
+    )
+    assert sentence(Advice(actions=(prefer,)), "-") == "Prefer rack instead of requiring it"
+    assert sentence(Advice(actions=(lower,), later_actions=(prefer,)), "-") == (
+        "Lower minMember to 3; or prefer rack instead of requiring it; then wait until running work ends"
+    )
+    assert sentence(Advice(), "Look elsewhere") == "Look elsewhere"
+
+
+def test_free_amounts_are_named_per_node() -> None:
+    assert Freed(capacity(2, "a-0")).text == "2 more nvidia.com/gpu are free on a-0"
+    assert Freed(capacity(2, "a-0", "b-0"), "rack", ("z", "r")).text == (
+        "2 more nvidia.com/gpu are free in rack z/r on each of a-0, b-0"
+    )
+    assert Freed((*capacity(2, "a-0"), *capacity(1, "b-0"))).text == (
+        "2 more nvidia.com/gpu are free on a-0 and 1 more nvidia.com/gpu are free on b-0"
+    )
+    assert PodsFit(2, {GPU: 4}, "rack", ("z", "r")).text == (
+        "nodes in rack z/r fit 2 more pods (at least 4 more nvidia.com/gpu)"
     )
 
 
-def capacity(*nodes: str) -> Relaxation:
-    capacities = tuple(NodeCapacity(node=node, amounts={GPU: 1}) for node in nodes)  # type: ignore[arg-type]
-    return Relaxation(RelaxationKind.ADD_CAPACITY, amounts={GPU: len(nodes)}, capacity=capacities)
-
-
-def waiting(*relaxations: Relaxation) -> str:
-    scenario = Scenario().gang("g", 4)
-    for name in "abcd":
-        scenario.nodes(name, 1)
-    return next_steps.while_waiting(demand(scenario), NOTHING, facts(*relaxations), session_of(scenario))
-
-
-def test_capacity_is_shown_with_its_nodes_while_they_are_few() -> None:
-    assert waiting(capacity("a-0", "b-0")) == "Wait until 2 more nvidia.com/gpu are free on a-0, b-0"
-    many = capacity("a-0", "b-0", "c-0", "d-0")
-    assert waiting(many) == "Wait until 4 more nvidia.com/gpu are free on 4 nodes"
-    assert waiting(replace(many, pods=2, level="rack", domain=("z", "r"))) == (
-        "Wait until nodes in rack z/r fit 2 more pods (at least 4 more nvidia.com/gpu)"
+def test_amounts_are_rounded_up_and_include_pods() -> None:
+    amounts = {"cpu": 1500, "memory": GI + 1, GPU: 1, PODS: 1}
+    assert Freed((NodeCapacity(NodeName("a-0"), amounts),)).text == (
+        "1500m more cpu, 1.1Gi more memory, 1 more nvidia.com/gpu, 1 more pod are free on a-0"
+    )
+    limits = {"limit of queue q": {"memory": 3 * GI - 1, PODS: 2}, "limit of queue p": {GPU: 1}}
+    assert RaiseLimits(limits).text == (
+        "raise the limit of queue q by 3Gi memory, 2 pods and the limit of queue p by 1 nvidia.com/gpu"
+    )
+    assert Released(limits).text == (
+        "3Gi memory, 2 pods of the limit of queue q and 1 nvidia.com/gpu of the limit of queue p are released"
     )
 
 
-def test_the_first_of_several_changes_of_a_kind_is_shown() -> None:
-    assert waiting(capacity("a-0"), capacity("b-0")) == "Wait until 1 more nvidia.com/gpu are free on a-0"
+def test_many_holders_are_named_in_part() -> None:
+    assert Ends(("a", "b")).text == "a and b end"
+    assert Ends(tuple("abcde")).text == "at most 5 end (a, b, c, 2 more)"
 
 
-def test_every_missing_amount_is_shown() -> None:
-    change = Relaxation(
-        RelaxationKind.ADD_CAPACITY,
-        amounts={GPU: 1, "cpu": 1500, "memory": 1 << 30},
-        capacity=(NodeCapacity(node=NodeName("a-0"), amounts={}),),
+def test_actions_are_imperatives() -> None:
+    a, b = NodeName("a"), NodeName("b")
+    assert BringBack(cordoned=(a,), faulty=(b,)).text == "uncordon a and repair b"
+    assert ChangePods(("nodeSelector",), (TAINT,)).text == ("remove nodeSelector and tolerate gpu:NoSchedule")
+    assert AddNodes(2, a, {GPU: 8}).text == "add 2 nodes like a with at least 8 nvidia.com/gpu"
+    assert RequireNoLevel("rack", "s").text == "require no rack for subgroup s"
+    assert LabelNodes("rack").text == "label all nodes that lack it with one value of rack"
+    assert LowerMinimum(3, {"ps": 1}, {"s": 2}).text == "lower minMember to 3 (role ps to 1, subgroup s to 2)"
+    together = Together((LowerMinimum(3), AddNodes(1, a)))
+    assert together.text == "lower minMember to 3, and also add 1 node like a"
+
+
+# --- which advice is given ----------------------------------------------------------------------------------
+
+
+def test_a_smaller_minimum_names_the_roles_that_must_be_smaller_too() -> None:
+    assert verdict(Scenario().nodes("n", gpu=3).gang("g", 4, gpu=1)).next_step.startswith(
+        "Lower minMember to 3"
     )
-    assert (
-        waiting(change) == "Wait until 1500m more cpu, 1Gi more memory, 1 more nvidia.com/gpu are free on a-0"
-    )
-
-
-def test_a_new_node_is_not_waited_for() -> None:
-    assert waiting(capacity(NEW_NODE)) == "Wait until running work ends"
-
-
-def test_there_is_a_next_step_without_relaxations() -> None:
-    assert waiting() == "Wait until running work ends"
-    scenario = Scenario().gang("g", 4)
-    text = next_steps.when_impossible(demand(scenario), NOTHING, facts(), session_of(scenario))
-    assert text == "Make the gang smaller, or add nodes"
-
-
-def test_a_smaller_minimum_is_offered_to_whole_gangs_of_one_shape_only() -> None:
-    lower = Relaxation(RelaxationKind.LOWER_MINIMUM, minimums=(3,))
-
-    def next_step(scenario: Scenario) -> str:
-        return next_steps.when_impossible(demand(scenario), NOTHING, facts(lower), session_of(scenario))
-
-    assert next_step(Scenario().gang("g", 4)) == "Lower minMember to 3"
-    assert "minMember" not in next_step(Scenario().gang("g", 2, min=4).role("g", 2, cpu=2))
-    assert "minMember" not in next_step(Scenario().nodes("n").gang("g", 4, bound=1))
+    scenario = Scenario().nodes("n", gpu=3).gang("g", 4, min=5, gpu=1, role="worker")
+    scenario.role("g", 1, gpu=1, role="ps", min=1).role("g", 0, role="worker", min=4)
+    assert verdict(scenario).next_step.startswith("Lower minMember to 3 (role worker to 2)")
+    running = Scenario().nodes("n", gpu=2).gang("g", 4, gpu=1, bound=2, min=2)
+    assert "minMember" not in verdict(running).next_step
 
 
 def test_pods_without_selectors_are_not_advised_to_change_them() -> None:
-    """Unavailable nodes are only mentioned where a selector or toleration can be changed."""
     scenario = Scenario().nodes("full", cpu=4).gang("old", 1, cpu=4, on=("full-0",))
     scenario.nodes("lost", cpu=4, conditions={"Ready": "False"}).gang("g", 1, cpu=4)
-    assert "bring back 1 unavailable node" in scenario.decide().verdict("g").next_step
+    assert verdict(scenario).next_step.endswith("; to start now, repair lost-0")
     scenario.nodes("held", cpu=4, cordoned=True)
-    assert "bring back 2 unavailable nodes" in scenario.decide().verdict("g").next_step
-    scenario.nodes("gpu", cpu=4, taints=(Taint(key="gpu", value="", effect=TaintEffect.NO_SCHEDULE),))
-    said = "allow other nodes (nodeSelector, affinity, tolerations; 2 more are unavailable)"
-    assert said in scenario.decide().verdict("g").next_step
+    assert verdict(scenario).next_step.endswith("; to start now, uncordon held-0")
+    scenario.nodes("gpu", cpu=4, taints=(TAINT,))
+    said = "; to start now, uncordon held-0, or tolerate gpu:NoSchedule"
+    assert verdict(scenario).next_step.endswith(said)
+
+
+def test_a_healthy_node_with_conditions_is_not_to_be_repaired() -> None:
+    """All nodes of a real cluster have conditions."""
+    conditions = {"MemoryPressure": "False", "Ready": "True"}
+    scenario = Scenario().nodes("full", 8, cpu=4, conditions=conditions)
+    scenario.gang("old", 8, cpu=4, on=[f"full-{number}" for number in range(8)])
+    scenario.nodes("held", cpu=4, cordoned=True, conditions=conditions).gang("g", 1, cpu=4)
+    assert verdict(scenario).next_step.endswith("; to start now, uncordon held-0")
+
+
+def test_two_limits_are_raised_together_where_both_are_reached() -> None:
+    scenario = (
+        Scenario().nodes("n", 2, gpu=8).queue("p", limit={GPU: 2}).queue("q", parent="p", limit={GPU: 1})
+    )
+    assert verdict(scenario.gang("g", 4, gpu=1, queue="q")).next_step == (
+        "Raise the limit of queue q by 3 nvidia.com/gpu and the limit of queue p by 2 nvidia.com/gpu, "
+        "or lower minMember to 1"
+    )
+
+
+def test_several_actions_are_advised_together_where_no_single_one_helps() -> None:
+    scenario = Scenario().nodes("n", 1, gpu=2, taints=(TAINT,)).queue("q", limit={GPU: 1})
+    scenario.gang("g", 1, gpu=2, queue="q", selector={"group": "x"})
+    assert verdict(scenario).next_step == (
+        "Raise the limit of queue q by 1 nvidia.com/gpu, "
+        "and also remove nodeSelector and tolerate gpu:NoSchedule"
+    )
+
+
+def test_a_limit_that_is_too_small_needs_running_work_to_end_too() -> None:
+    scenario = Scenario().nodes("n", 1, gpu=8).queue("q", limit={GPU: 2}).gang("old", 1, gpu=6, on=["n-0"])
+    assert verdict(scenario.gang("g", 3, gpu=1, queue="q")).next_step == (
+        "Lower minMember to 2; or raise the limit of queue q by 1 nvidia.com/gpu; "
+        "then wait until running work ends"
+    )
+
+
+def test_the_end_of_pods_that_the_gang_must_be_near_is_not_waited_for() -> None:
+    """The pods of `store` use the cores of the only node where the gang may be."""
+    near = (term(app="store"),)
+    scenario = Scenario().nodes("n", 2, cpu=4).gang("store", 1, cpu=3, labels={"app": "store"}, on=["n-0"])
+    found = verdict(scenario.gang("g", 1, cpu=2, near=near))
+    assert found.reason is Reason.INSUFFICIENT_CAPACITY
+    assert found.next_step == (
+        "Wait until 1 more cpu are free on n-0 or a pod that podAffinity selects runs on n-1; "
+        "to start now, remove podAffinity"
+    )
+
+
+def test_an_additional_node_of_a_full_domain_is_not_in_that_domain_if_the_domain_is_the_node() -> None:
+    scenario = Scenario("host")
+    for name in "ab":
+        scenario.nodes(name, 1, gpu=2, labels={"test/host": name})
+    step = verdict(scenario.gang("g", 3, gpu=1, required="host")).next_step
+    assert "like" not in step.partition("; or")[0] or "with at least 3 nvidia.com/gpu" in step
 
 
 def test_a_conflict_names_the_limit_before_the_level() -> None:
@@ -115,8 +187,8 @@ def test_a_conflict_names_the_limit_before_the_level() -> None:
     small = Flavor("r1", (("group", "r1"),), {GPU: 4})
     scenario = Scenario("rack").nodes("r1", 1, gpu=8, within="r1").nodes("r2", 1, gpu=2, within="r2")
     scenario.queue("q", flavors=[small]).gang("g", 6, gpu=1, required="rack", queue="q")
-    verdict = scenario.decide().verdict("g")
-    assert verdict.reason is Reason.ABOVE_QUEUE_LIMIT
-    assert [each.subject for each in verdict.evidence if each.subject.startswith("conflict")] == [
+    found = verdict(scenario)
+    assert found.reason is Reason.ABOVE_QUEUE_LIMIT
+    assert [each.subject for each in found.evidence if each.subject.startswith("conflict")] == [
         "conflict of limit of queue q for flavor r1 + required level rack + capacity"
     ]

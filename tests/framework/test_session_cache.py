@@ -101,7 +101,13 @@ def derived(session: Session) -> list[object]:
     first = [gang.members[0] for gang in session.gangs.values()]
     return [
         *(facts.faults, facts.suspect_nodes, facts.healthy, facts.open_nodes, facts.open_allocatable),
-        *(facts.any_cordoned, facts.any_taint, facts.largest_allocatable, facts.numa_layouts),
+        *(
+            facts.any_cordoned,
+            facts.any_taint,
+            facts.any_soft_taint,
+            facts.largest_allocatable,
+            facts.numa_layouts,
+        ),
         *(session.incomplete, session.waiting, session.ledger.amounts, session.fair_shares.capacity),
         *(shares, session.health, list(session.nodes), list(session.gangs)),
         [session.eligibility(pod) for pod in first],

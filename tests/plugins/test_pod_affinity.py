@@ -38,7 +38,7 @@ def test_anti_affinity_of_more_pods_than_nodes_is_infeasible() -> None:
     assert found.reason is Reason.ABOVE_DOMAIN_CAPACITY
     assert found.message.startswith(f"pod anti-affinity by {HOST} is infeasible even in the empty cluster")
     assert found.message.endswith("3 of 4 pods fit")
-    assert found.next_step.startswith("Lower minMember to 3, or add nodes")
+    assert found.next_step == "Remove podAntiAffinity, or lower minMember to 3, or add 1 node like r0-0"
 
 
 def test_one_pod_of_a_role_per_rack() -> None:
@@ -69,7 +69,7 @@ def test_anti_affinity_with_foreign_pods_holds_in_both_directions() -> None:
 def test_a_gang_waits_while_placed_pods_match_its_anti_affinity() -> None:
     scenario = racks(1).foreign_pod("s", "r0-0", **APP).gang("g", 1, apart=[term(HOST, app="x")])
     found = scenario.decide().verdict("g")
-    assert found.reason is Reason.POD_AFFINITY
+    assert found.reason is Reason.POD_ANTI_AFFINITY
     assert f"1 pods there match pod anti-affinity by {HOST}" in found.message
 
 
@@ -118,7 +118,7 @@ def test_anti_affinity_of_a_replacement_includes_running_members() -> None:
 
 def test_a_refusal_holds_until_the_pods_are_gone() -> None:
     scenario = racks(1).gang("h", 1, **APP, on=["r0-0"]).gang("g", 1, apart=[term(HOST, app="x")])
-    assert scenario.take(scenario.decide()).decide().verdict("g").reason is Reason.POD_AFFINITY
+    assert scenario.take(scenario.decide()).decide().verdict("g").reason is Reason.POD_ANTI_AFFINITY
     assert scenario.remove("h").decide().nodes("g") == ["r0-0"]
 
 
@@ -128,7 +128,7 @@ def test_anti_affinity_between_equal_gangs_of_one_cycle() -> None:
         scenario.gang(name, 1, **APP, apart=[term(RACK, app="x")])
     result = scenario.decide()
     assert sorted([*result.where("a"), *result.where("b")]) == ["r0", "r1"]
-    assert result.verdict("c").reason is Reason.POD_AFFINITY
+    assert result.verdict("c").reason is Reason.POD_ANTI_AFFINITY
 
 
 def test_affinity_of_pods_to_each_other_includes_placed_pods() -> None:

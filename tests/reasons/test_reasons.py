@@ -6,6 +6,7 @@ from typing import Final
 
 import pytest
 from msgspec.structs import replace
+from phalanx.actions.explanations import explainer
 from phalanx.actions.limits import CYCLE_EXPLANATIONS_MAX
 from phalanx.framework.view import SessionView
 from phalanx.limits import CAPACITY_HOLD_MS, PARTIAL_GANG_GRACE_MS
@@ -139,7 +140,10 @@ def test_above_queue_limit() -> None:
     assert found.reason is Reason.ABOVE_QUEUE_LIMIT
     assert found.reason.category is Category.IMPOSSIBLE
     assert "allows 8 nvidia.com/gpu" in found.message
-    assert found.next_step == "Raise the limit of queue q by 1 nvidia.com/gpu, or lower minMember to 8"
+    assert found.next_step == (
+        "Raise the limit of queue q by 1 nvidia.com/gpu, or lower minMember to 8; "
+        "then wait until running work ends"
+    )
 
 
 def test_topology_not_found() -> None:
@@ -187,7 +191,10 @@ def test_nodes_unavailable() -> None:
         "while nodes are unavailable: 2 cordoned, 1 condition NodeNotInNWTopologyCM is True, "
         "1 condition Ready is False"
     )
-    assert found.next_step == "Uncordon or repair nodes: the gang fits when enough of these 4 are back"
+    assert found.next_step == (
+        "Uncordon b-0, b-1, d-0 and repair c-0, or lower minMember to 2, or add 4 nodes like a-0; "
+        "then wait until running work ends"
+    )
     assert Evidence("nodes unavailable", "cordoned", 2) in found.evidence
     scenario.change("g", min_member=7).role("g", 1, gpu=8)
     assert verdict(scenario).reason is Reason.ABOVE_CLUSTER_CAPACITY
@@ -232,7 +239,7 @@ def test_insufficient_capacity_because_of_fragmentation() -> None:
 def test_above_cluster_capacity() -> None:
     found = verdict(racks().gang("g", 33, gpu=1))
     assert found.reason is Reason.ABOVE_CLUSTER_CAPACITY
-    assert found.next_step == ("Lower minMember to 32, or add nodes with 1 cpu, 1Gi memory, 1 nvidia.com/gpu")
+    assert found.next_step == "Lower minMember to 32, or add 1 node like m-0"
 
 
 def test_above_cluster_capacity_of_one_pod() -> None:
@@ -258,7 +265,7 @@ def test_above_domain_capacity() -> None:
     found = verdict(racks().gang("g", 17, gpu=1, required="rack"))
     assert found.reason is Reason.ABOVE_DOMAIN_CAPACITY
     assert "the largest fits 16" in found.message
-    assert found.next_step.startswith("Require zone instead of rack, or lower minMember to 16, or add nodes")
+    assert found.next_step.startswith("Require zone instead of rack, or lower minMember to 16, or add 1 node")
     assert found.evidence[0].subject == "conflict of required level rack + capacity"
 
 
@@ -279,6 +286,19 @@ def test_not_tried_yet() -> None:
     assert set(second.reasons().values()) == {Reason.ABOVE_CLUSTER_CAPACITY}
     assert second.result.wake_at is None
     assert second.result.stats.solves == {}
+
+
+def test_an_expensive_explanation_leaves_the_others_to_later_cycles(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(explainer, "CYCLE_EXPLANATION_SOLVES", 1)
+    scenario = racks()
+    for size in range(3):
+        scenario.gang(f"g{size}", 40 + size, gpu=1)
+    unexplained = []
+    for _ in range(3):
+        decided = scenario.decide()
+        scenario.take(decided)
+        unexplained.append(list(decided.reasons().values()).count(Reason.NOT_TRIED_YET))
+    assert unexplained == [2, 1, 0]
 
 
 def test_all_gangs_are_explained_in_turn_though_every_cycle_changes_the_cluster() -> None:
@@ -390,12 +410,34 @@ def test_blocked_by_queue_head() -> None:
 
 
 def test_pod_affinity() -> None:
-    scenario = Scenario().nodes("n", 2).foreign_pod("s", "n-0", labels={"app": "x"})
+    found = verdict(Scenario().nodes("n", 2).gang("g", 2, near=[term(app="x")]))
+    assert found.reason is Reason.POD_AFFINITY
+    assert found.message == (
+        "pod affinity allows 0 of 2 pods now: 2 no pod there matches pod affinity by kubernetes.io/hostname"
+    )
+    assert found.next_step == (
+        "Wait until a pod that podAffinity selects runs on n-0; to start now, remove podAffinity"
+    )
+
+
+def test_pod_anti_affinity() -> None:
+    scenario = Scenario().nodes("n", 2).gang("old", 1, labels={"app": "x"}, on=["n-0"])
     scenario.gang("g", 2, labels={"app": "x"}, apart=[term(app="x")])
     found = verdict(scenario)
-    assert found.reason is Reason.POD_AFFINITY
-    assert found.message == "pod anti-affinity by kubernetes.io/hostname allows 1 of 2 pods now"
+    assert found.reason is Reason.POD_ANTI_AFFINITY
+    assert found.message == "pod anti-affinity allows 1 of 2 pods now"
     assert "pods there match pod anti-affinity by kubernetes.io/hostname" in str(found.evidence)
+    assert found.next_step == (
+        "Wait until gang team/old ends; to start now, remove podAntiAffinity, or lower minMember to 1"
+    )
+
+
+def test_affinity_is_not_the_reason_where_capacity_would_be_enough() -> None:
+    """The pods must be near `x`, whose node lacks a core; on the other node they would fit."""
+    scenario = Scenario().nodes("n", 2, cpu=4).gang("x", 1, cpu=2, labels={"app": "x"}, on=["n-0"])
+    found = verdict(scenario.gang("g", 1, cpu=3, near=[term(app="x")]))
+    assert found.reason is Reason.INSUFFICIENT_CAPACITY
+    assert "1 more cpu are free on n-0" in found.next_step
 
 
 def test_capacity_reserved() -> None:
@@ -471,7 +513,10 @@ def test_the_limit_of_a_flavor_is_reported_with_what_it_leaves() -> None:
     scenario = racks().queue("q", flavors=[flavor]).gang("g", 8, gpu=1, queue="q", selector={"group": "n"})
     found = verdict(scenario)
     assert found.reason is Reason.ABOVE_QUEUE_LIMIT
-    assert found.next_step.startswith("Raise the limit of queue q for flavor n by 4 nvidia.com/gpu, or allow")
+    assert found.next_step == (
+        "Raise the limit of queue q for flavor n by 4 nvidia.com/gpu, or remove nodeSelector, "
+        "or lower minMember to 4"
+    )
 
 
 def test_every_reason_has_a_scenario() -> None:

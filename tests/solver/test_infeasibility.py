@@ -7,19 +7,16 @@ from hypothesis import strategies as st
 from msgspec import structs
 from phalanx.model.rules import Budget, SameDomain, SubgroupSegments
 from phalanx.solver.engine import place
-from phalanx.solver.infeasibility.explain import Explanation, explain, fits_when_empty, with_only_rules
+from phalanx.solver.infeasibility.explain import explain, fits_when_empty, with_only_rules
 from phalanx.solver.infeasibility.feasibility import feasibility_problem
-from phalanx.solver.infeasibility.relaxations import NEW_NODE, RelaxationKind, apply_relaxation
+from phalanx.solver.infeasibility.obstacles import Obstacle
+from phalanx.solver.infeasibility.relaxations import with_free, with_raised_budgets
 from phalanx.solver.problem import NodeClass, Placed, PlacementProblem
 
 from tests.solver.oracle import optimum, placements_of
 from tests.solver.problems import bounded, node, problems, role
 
 GPU = ("nvidia.com/gpu",)
-
-
-def kinds(explanation: Explanation) -> list[RelaxationKind]:
-    return [change.kind for change in explanation.relaxations]
 
 
 def racks(*free: tuple[str, str, int]) -> tuple[NodeClass, ...]:
@@ -42,23 +39,17 @@ def test_required_rack_that_no_rack_holds() -> None:
     assert found.most_proven
     assert set(found.conflict) == {"required", "capacity"}
     assert found.irreducible
-    assert kinds(found) == [
-        RelaxationKind.WIDEN_LEVEL,
-        RelaxationKind.LOWER_MINIMUM,
-        RelaxationKind.ADD_CAPACITY,
-    ]
-    assert found.relaxations[0].level == "spine"
-    assert found.relaxations[1].minimums == (2,)
-    capacity = found.relaxations[2]
-    assert (capacity.domain, capacity.level, dict(capacity.amounts)) == (
+    assert found.obstacle is Obstacle.LEVELS
+    assert found.missing is not None
+    assert (found.missing.domain, found.missing.level, dict(found.missing.amounts)) == (
         ("s1", "r1"),
         "rack",
         {"nvidia.com/gpu": 8},
     )
-    assert [one.node for one in capacity.capacity] == ["n4"]
+    assert [one.node for one in found.missing.capacity] == ["n4"]
 
 
-def test_capacity_is_added_on_a_new_node_when_no_domain_is_large_enough() -> None:
+def test_no_capacity_is_missing_where_no_domain_is_large_enough() -> None:
     problem = PlacementProblem(
         resources=GPU,
         levels=("spine", "rack"),
@@ -68,9 +59,7 @@ def test_capacity_is_added_on_a_new_node_when_no_domain_is_large_enough() -> Non
     found = explain(problem, empty=problem)
     assert fits_when_empty(problem) is False
     assert found.conflict == ("capacity",)
-    assert kinds(found) == [RelaxationKind.LOWER_MINIMUM, RelaxationKind.ADD_CAPACITY]
-    assert dict(found.relaxations[1].amounts) == {"nvidia.com/gpu": 8}
-    assert [one.node for one in found.relaxations[1].capacity] == [""]
+    assert found.missing is None
 
 
 def test_a_conflicting_budget_is_named_with_the_missing_amount() -> None:
@@ -83,8 +72,36 @@ def test_a_conflicting_budget_is_named_with_the_missing_amount() -> None:
     )
     found = explain(problem)
     assert found.conflict == ("limit of team-a",)
-    assert found.relaxations[0].kind == RelaxationKind.RAISE_BUDGET
-    assert dict(found.relaxations[0].amounts) == {"nvidia.com/gpu": 8}
+    assert found.obstacle is Obstacle.LIMITS
+    assert found.raised == ({"limit of team-a": {"nvidia.com/gpu": 8}},)
+
+
+def test_budgets_are_raised_together_where_no_single_one_is_enough() -> None:
+    problem = PlacementProblem(
+        resources=GPU,
+        levels=(),
+        roles=(role("worker", (8,), 3),),
+        classes=racks(("n1", "r1", 8), ("n2", "r1", 8), ("n3", "r2", 8)),
+        rules=(Budget("inner", {"nvidia.com/gpu": 16}), Budget("outer", {"nvidia.com/gpu": 8})),
+    )
+    found = explain(problem)
+    assert found.raised == ({"inner": {"nvidia.com/gpu": 8}, "outer": {"nvidia.com/gpu": 16}},)
+
+
+def test_a_cause_of_ineligible_nodes_is_named() -> None:
+    """The nodes have capacity; `repelled` excludes those that the role may use."""
+    problem = PlacementProblem(
+        resources=GPU,
+        levels=(),
+        roles=(role("worker", (8,), 1),),
+        classes=tuple(
+            structs.replace(group, eligible=(False,)) for group in racks(("n1", "r1", 8), ("n2", "r1", 8))
+        ),
+    )
+    exclusions = {"eligibility": [(True,), (False,)], "repelled": [(False,), (True,)]}
+    found = explain(problem, empty=problem, exclusions=exclusions)
+    assert found.conflict == ("eligibility", "repelled")
+    assert found.obstacle is Obstacle.AFFINITY
 
 
 def test_roles_are_scaled_down_together() -> None:
@@ -112,15 +129,15 @@ def test_nothing_to_place_on() -> None:
 @bounded(30)
 @given(problems())
 def test_the_conflict_is_irreducible_and_every_relaxation_is_feasible(problem: PlacementProblem) -> None:
-    """The conflict is infeasible, each proper subset is feasible, and each relaxation makes the gang fit."""
+    """The conflict is infeasible, each proper subset is feasible, and each raise makes the gang fit."""
     assume(optimum(problem) is None)
     found = explain(problem)
     core = feasibility_problem(problem)
     assert optimum(with_only_rules(core, found.conflict)) is None
     for name in found.conflict:
         assert optimum(with_only_rules(core, [one for one in found.conflict if one != name])) is not None
-    for change in found.relaxations:
-        assert isinstance(place(apply_relaxation(feasibility_problem(problem), change)), Placed)
+    for raised in found.raised:
+        assert isinstance(place(with_raised_budgets(problem, raised)), Placed)
 
 
 @bounded(25)
@@ -180,16 +197,17 @@ def test_the_missing_capacity_is_the_least(problems: tuple[PlacementProblem, Pla
     """No choice of nodes in any domain of the required level frees less, and the amount is sufficient."""
     now, empty = problems
     assume(optimum(now) is None)
-    found = [one for one in explain(now, empty=empty).relaxations if one.kind is RelaxationKind.ADD_CAPACITY]
+    found = explain(now, empty=empty).missing
     least = least_by_listing(now, empty)
     if least is None:
-        assert [one.capacity[0].node for one in found] == [NEW_NODE]
+        assert found is None
         return
-    assert [dict(one.amounts) for one in found] == [{GPU[0]: least}]
-    assert optimum(apply_relaxation(now, found[0])) is not None
-    inside = [group for group in now.classes if group.path[: len(found[0].domain)] == found[0].domain]
+    assert found is not None
+    assert dict(found.amounts) == {GPU[0]: least}
+    assert optimum(with_free(now, {one.node: one.amounts for one in found.capacity})) is not None
+    inside = [group for group in now.classes if group.path[: len(found.domain)] == found.domain]
     fit = sum(group.free[0] // now.roles[0].request[0] for group in inside)
-    assert fit + found[0].pods == now.roles[0].minimum, "that many additional pods complete the minimum"
+    assert fit + found.pods == now.roles[0].minimum, "that many additional pods complete the minimum"
 
 
 def test_the_most_pods_that_fit_are_whole_segments() -> None:

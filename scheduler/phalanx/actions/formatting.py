@@ -9,20 +9,20 @@ from phalanx.model.numa import is_numa_resource
 from phalanx.model.resources import PODS, Resources, format_amount, format_bytes
 
 
-def amount(resource: str, number: int) -> str:
-    """Such as "8 nvidia.com/gpu", "1500m cpu", "12.5Gi memory"; tenths are rounded down."""
+def amount(resource: str, number: int, *, up: bool = False) -> str:
+    """Such as "8 nvidia.com/gpu", "1500m cpu", "12.5Gi memory"; tenths are rounded down or up."""
     if resource == PODS:
         return pods(number)
     if resource == GPU_SHARE:
         return f"{_devices(number)} shared GPU{'' if number == WHOLE_DEVICE else 's'}"
     if resource == GPU_MEMORY:
-        return f"{format_bytes(number)} of GPU memory"
+        return f"{format_bytes(number, up=up)} of GPU memory"
     if resource.startswith(SHARE_UNITS):
         size = resource.removeprefix(SHARE_UNITS)
         return f"{_devices(number)} shared GPUs in units of {_devices(int(size))}"
     if is_numa_slot(resource):
         return f"{number} NUMA slot{'' if number == 1 else 's'}"
-    return format_amount(resource, number)
+    return format_amount(resource, number, up=up)
 
 
 def amounts(resources: Resources) -> str:
@@ -30,19 +30,25 @@ def amounts(resources: Resources) -> str:
 
     Amounts of single devices and NUMA zones are left out: their projections to the node are listed.
     """
-    return ", ".join(_amounts(resources))
+    shown = _nonzero(resources)
+    named = {name: number for name, number in shown.items() if name != PODS} or shown
+    return ", ".join(amount(name, number) for name, number in named.items()) or "no resources"
+
+
+def needed(resources: Resources) -> str:
+    """All amounts but zeros, rounded up: so much is enough."""
+    shown = _nonzero(resources)
+    return ", ".join(amount(name, number, up=True) for name, number in shown.items()) or "no resources"
 
 
 def more(resources: Resources) -> str:
-    """Amounts to be added, such as "8 more nvidia.com/gpu"; empty for nothing."""
-    texts = _amounts(resources) if resources else []
+    """Amounts to be added, such as "8 more nvidia.com/gpu", rounded up; empty for nothing."""
+    texts = (amount(name, number, up=True) for name, number in _nonzero(resources).items())
     return ", ".join(" more ".join(text.split(" ", maxsplit=1)) for text in texts)
 
 
-def _amounts(resources: Resources) -> list[str]:
-    nonzero = {name: number for name, number in sorted(resources.items()) if number and not _is_part(name)}
-    shown = {name: number for name, number in nonzero.items() if name != PODS} or nonzero
-    return [amount(name, number) for name, number in shown.items()] or ["no resources"]
+def _nonzero(resources: Resources) -> Resources:
+    return {name: number for name, number in sorted(resources.items()) if number and not _is_part(name)}
 
 
 def _is_part(resource: str) -> bool:

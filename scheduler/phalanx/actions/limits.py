@@ -87,6 +87,15 @@ ENDINGS_NEEDED_MAX: Final = 16
 ENDING_SOLVES_MAX: Final = 32
 """Solves to find completions: the tries above, and as many to exclude unnecessary ones."""
 
+ADVICE_SOLVES_MAX: Final = 64
+"""Solves to verify the advice of one verdict: each kind of advice takes one to ten."""
+
+ADVISED_NODES_MAX: Final = 3
+"""Nodes on which an advice names the amounts to free; with more, the number of pods to fit is named."""
+
+ADVISED_PLACES_MAX: Final = 4
+"""Nodes that are tried for a pod that the pod affinity of a gang needs."""
+
 CYCLE_JOINT_LIMIT: Final = 0.5
 """Deterministic time of CP-SAT for joint admission in one cycle: about a second at most, since all other
 placements of the cycle wait for it."""
@@ -140,8 +149,11 @@ CYCLE_SEARCHES_MAX: Final = 16
 """Solves of one cycle with CP-SAT: each may take a second, and a cycle should take a few seconds."""
 
 CYCLE_EXPLANATIONS_MAX: Final = 10
-"""Refusals that one cycle explains, each in about 30 ms on 1,000 nodes. Later cycles explain the others,
-first those that have waited longest."""
+"""Refusals that one cycle explains. Later cycles explain the others, first those that have waited longest."""
+
+CYCLE_EXPLANATION_SOLVES: Final = 128
+"""Solves after which a cycle begins no further explanation: six to ten explanations, each in about 40 ms on
+1,000 nodes."""
 
 FAILURE_SCORE_MIN: Final = 100
 """Thousandths of a failure below which the score of a node is forgotten: it changes no cost."""

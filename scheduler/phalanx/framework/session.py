@@ -312,9 +312,9 @@ class Session:
         return past_usage(self.queues, known, self.ledger.usage, now=self.now, half_life=half_life)
 
     def is_out_of_service(self, name: NodeName) -> bool:
-        """Whether a node is unavailable for all pods: faulty or cordoned."""
+        """Whether a node is unavailable for all pods: faulty or cordoned, or its position is unknown."""
         node = self.nodes[name].node
-        return name in self.faults or node != node.as_available
+        return name in self.faults or node.unschedulable or node.has_unknown_topology or node.has_state_taint
 
     @cached_property
     def health(self) -> HealthState:

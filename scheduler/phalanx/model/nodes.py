@@ -100,6 +100,14 @@ class Node(Struct, frozen=True, dict=True):
         return structs.replace(self, unschedulable=False, conditions={}, condition_changes={}, taints=taints)
 
     @property
+    def has_state_taint(self) -> bool:
+        """Whether a taint marks a state in which it takes no pods without a toleration."""
+        return any(
+            taint.key.startswith(STATE_TAINTS) and taint.effect != TaintEffect.PREFER_NO_SCHEDULE
+            for taint in self.taints
+        )
+
+    @property
     def has_unknown_topology(self) -> bool:
         """Whether its network position is unknown, so that its labels may be wrong."""
         return self.conditions.get(TOPOLOGY_UNKNOWN) == "True"

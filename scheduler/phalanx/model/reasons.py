@@ -42,6 +42,7 @@ class Reason(StrEnum):
     VOLUME_NOT_BOUND = "VolumeNotBound"
     NO_ELIGIBLE_NODE = "NoEligibleNode"
     POD_AFFINITY = "PodAffinity"
+    POD_ANTI_AFFINITY = "PodAntiAffinity"
     INSUFFICIENT_CAPACITY = "InsufficientCapacity"
     ABOVE_CLUSTER_CAPACITY = "AboveClusterCapacity"
     NO_DOMAIN_FITS = "NoDomainFits"

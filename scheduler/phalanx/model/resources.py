@@ -170,13 +170,13 @@ def _shown(written: object) -> str:
     return shown if len(shown) <= QUANTITY_LENGTH_MAX else f"{shown[:QUANTITY_LENGTH_MAX]}..."
 
 
-def format_amount(resource: str, number: int) -> str:
-    """An amount such as "8 nvidia.com/gpu", "1500m cpu", "12.5Gi memory". Tenths are rounded down."""
+def format_amount(resource: str, number: int, *, up: bool = False) -> str:
+    """An amount such as "8 nvidia.com/gpu", "1500m cpu", "12.5Gi memory". Tenths are rounded down or up."""
     if resource == CPU:
         whole, thousandths = divmod(number, 1000)
         return f"{number}m cpu" if thousandths else f"{whole} cpu"
     if resource in _BYTES or resource.startswith("hugepages-"):
-        return f"{format_bytes(number)} {resource}"
+        return f"{format_bytes(number, up=up)} {resource}"
     return f"{number} {resource}"
 
 
@@ -189,11 +189,11 @@ def format_amounts(amounts: Resources) -> str:
     return f"{', '.join(most)} and {last}" if most else last
 
 
-def format_bytes(number: int) -> str:
-    """An amount of bytes such as "64Gi"."""
+def format_bytes(number: int, *, up: bool = False) -> str:
+    """An amount of bytes such as "64Gi"; tenths are rounded down or up."""
     for suffix, unit in _SHOWN_UNITS:
         if number >= unit:
-            whole, rest = divmod(number, unit)
-            tenth = rest * 10 // unit
+            tenths = (number * 10 + (unit - 1 if up else 0)) // unit
+            whole, tenth = divmod(tenths, 10)
             return f"{whole}.{tenth}{suffix}" if tenth else f"{whole}{suffix}"
     return str(number)

@@ -28,9 +28,12 @@ class AnswerCache:
         self._size = size
         self._answers: dict[bytes, Answer] = {}
         self._errors: list[str] = []
+        self.given = 0
+        """The number of answers given, cached ones included."""
 
     def place(self, problem: PlacementProblem, *, limits: SolveLimits) -> Answer:
         """Return the answer of `engine.place`."""
+        self.given += 1
         content = msgspec.json.encode((problem, limits), order="deterministic")
         key = hashlib.blake2b(content, digest_size=DIGEST_BYTES).digest()
         answer = self._answers.pop(key, None) or place(problem, limits=limits)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from phalanx.actions.demands.demand import Demand
+from phalanx.actions.demands.demand import Demand, without_affinity_terms
 from phalanx.actions.nodes.gang_constraints import GangConstraints, allowed_domains, constraints_of
 from phalanx.actions.problems.capacity_holders import CapacityHolder
 from phalanx.framework.nodes.topology import Path
@@ -22,7 +22,8 @@ Counts = tuple[int, ...]
 class CompletionBounds:
     """Upper bounds on the pods of each batch that fit each domain of the required level, or the cluster.
 
-    A bound considers one batch at a time, so a demand that it allows may still not fit.
+    A bound considers one batch at a time, so a demand that it allows may still not fit. Affinity to other
+    pods is ignored, since it changes when they end.
     """
 
     def __init__(self, session: Session, demand: Demand) -> None:
@@ -30,7 +31,8 @@ class CompletionBounds:
         self._session = session
         self._minimums: Counts = tuple(batch.minimum for batch in demand.batches)
         self._needs = [_needs(batch.pods[0]) for batch in demand.batches]
-        self._eligibilities = [session.eligibility(batch.pods[0]) for batch in demand.batches]
+        without_terms = map(without_affinity_terms, demand.batches)
+        self._eligibilities = [session.eligibility(batch.pods[0]) for batch in without_terms]
         self._domains = allowed_domains(session, constraints)
         self._leftover: list[dict[str, int]] = [{} for _ in self._needs]
         self._fit: dict[NodeName, Counts] = {}

@@ -26,11 +26,13 @@ from phalanx.actions.problems.capacity_holders import CapacityHolder, Cost, find
 from phalanx.actions.problems.problem_builder import ProblemBuilder
 from phalanx.framework.nodes.topology import Path
 from phalanx.framework.session import Session
+from phalanx.model.gangs import Gang
 from phalanx.model.names import GangId, NodeName
 from phalanx.model.resources import Resources
 from phalanx.solver.answer_cache import AnswerCache
 from phalanx.solver.infeasibility.feasibility import FeasibilityOracle, feasibility_problem
-from phalanx.solver.infeasibility.relaxations import NodeCapacity, Relaxation
+from phalanx.solver.infeasibility.missing_capacity import MissingCapacity
+from phalanx.solver.infeasibility.relaxations import NodeCapacity
 from phalanx.solver.problem import SolveLimits
 
 Completions = tuple[CapacityHolder, ...]
@@ -45,37 +47,59 @@ _SHARE: Final = 1000
 class CompletionSearch:
     """Searches for the demands of one session, after all its placements."""
 
-    def __init__(self, session: Session, answers: AnswerCache, *, limits: SolveLimits) -> None:
+    def __init__(
+        self, session: Session, builder: ProblemBuilder, answers: AnswerCache, *, limits: SolveLimits
+    ) -> None:
         self._session = session
+        self._builder = builder
         self._answers = answers
         self._limits = limits
 
     @cached_property
-    def _builder(self) -> ProblemBuilder:
-        return ProblemBuilder(self._session, may_grow=True)
-
-    @cached_property
-    def _holders(self) -> list[CapacityHolder]:
+    def holders(self) -> list[CapacityHolder]:
+        """All holders of capacity after the placements of the cycle, the cheapest first."""
         return find_capacity_holders(self._session)
 
     @cached_property
     def _by_node(self) -> dict[NodeName, list[CapacityHolder]]:
         found: dict[NodeName, list[CapacityHolder]] = {}
-        for holder in self._holders:
+        for holder in self.holders:
             for node in holder.used:
                 found.setdefault(node, []).append(holder)
         return found
 
     def find(
-        self, demand: Demand, *, protected: frozenset[GangId], missing: Relaxation | None
+        self, demand: Demand, *, protected: frozenset[GangId], missing: MissingCapacity | None
     ) -> Completions:
         """The holders that must end, none of them `protected`; empty if no sufficient set is found.
 
         `missing` is the capacity to add, if known; it guides the search for larger sets.
         """
-        candidates = _Candidates(self._holders, self._by_node, protected)
+        candidates = _Candidates(self.holders, self._by_node, protected, self._uncertain_nodes(demand))
         oracle = FeasibilityOracle(self._answers, self._limits, solves=ENDING_SOLVES_MAX)
         return _Search(self._session, self._builder, demand, candidates, oracle).find(missing)
+
+    def _uncertain_nodes(self, demand: Demand) -> frozenset[NodeName]:
+        """Nodes with pods of other schedulers that the demand must be near: their holders are unknown."""
+        index = self._session.affinity_index
+        if index is None:
+            return frozenset()
+        states = [batch.pods[0].shape.affinity_state for batch in demand.batches]
+        numbers = {state.affinity for state in states if state is not None and state.affinity is not None}
+        found: set[NodeName] = set()
+        for number in numbers:
+            counts = index.nodes_with_matches(number, self._session.snapshot.placed_pods)
+            for gang in self._session.gangs.values():
+                counts.subtract(_nodes_of_selected(gang, number))
+            found.update(node for node, count in counts.items() if count > 0)
+        return frozenset(found)
+
+
+def _nodes_of_selected(gang: Gang, number: int) -> Iterator[NodeName]:
+    for pod in gang.members:
+        state = pod.shape.affinity_state
+        if pod.node is not None and pod.holds_node and state is not None and number in state.matched_by:
+            yield pod.node
 
 
 class _Candidates:
@@ -86,18 +110,23 @@ class _Candidates:
         holders: Sequence[CapacityHolder],
         by_node: Mapping[NodeName, Sequence[CapacityHolder]],
         protected: frozenset[GangId],
+        uncertain: frozenset[NodeName],
     ) -> None:
-        """`by_node` has protected holders too."""
-        self.holders = (
-            [holder for holder in holders if holder.gang not in protected] if protected else holders
-        )
-        self._by_node = by_node
+        """`by_node` has protected holders too. Holders of other schedulers on `uncertain` nodes are none."""
         self._protected = protected
+        self._uncertain = uncertain
+        self.holders = list(filter(self._may_end, holders)) if protected or uncertain else holders
+        self._by_node = by_node
 
     def on(self, nodes: Iterable[NodeName]) -> list[CapacityHolder]:
         """The holders on these nodes, each once."""
         found = {holder.key: holder for node in nodes for holder in self._by_node.get(node, ())}
-        return [holder for holder in found.values() if holder.gang not in self._protected]
+        return list(filter(self._may_end, found.values()))
+
+    def _may_end(self, holder: CapacityHolder) -> bool:
+        if holder.gang is None:
+            return self._uncertain.isdisjoint(holder.used)
+        return holder.gang not in self._protected
 
 
 class _Search:
@@ -115,13 +144,15 @@ class _Search:
         self._builder = builder
         self._demand = demand
         self._candidates = candidates
+        states = [batch.pods[0].shape.affinity_state for batch in demand.batches]
+        self._states = [state for state in states if state is not None]
         self._bounds = CompletionBounds(session, demand)
         kinds = {holder.kind: holder for holder in candidates.holders}
         self._reach = {kind: self._bounds.reach(holder) for kind, holder in kinds.items()}
         self._most: dict[Path, list[CapacityHolder]] = {}
         self._oracle = oracle
 
-    def find(self, missing: Relaxation | None) -> Completions:
+    def find(self, missing: MissingCapacity | None) -> Completions:
         """The holders that must end; empty if no sufficient set is found."""
         domain = missing.domain if missing is not None else ()
         able = {kind for kind, reach in self._reach.items() if self._bounds.is_enough(reach)}
@@ -130,7 +161,7 @@ class _Search:
             for holder in self._candidates.holders
             if holder.kind in able and self._bounds.may_gain(holder) and self._bounds.allow([holder])
         ]
-        singles.sort(key=lambda holder: (holder.cost[0], not self._is_in(holder, domain), holder.cost))
+        singles.sort(key=lambda holder: self._order(holder, domain))
         for holder in singles[:ENDINGS_TRIED_MAX]:
             if self._fits_without([holder]):
                 return (holder,)
@@ -138,6 +169,21 @@ class _Search:
             if self._fits_without(pair):
                 return pair
         return self._sufficient_set(missing)
+
+    def _order(self, holder: CapacityHolder, domain: Path) -> tuple[bool, int, bool, Cost]:
+        """Those that repel the demand or that it avoids, then the smallest in the domain that lacks least."""
+        return (not self._repels(holder), holder.cost[0], not self._is_in(holder, domain), holder.cost)
+
+    def _repels(self, holder: CapacityHolder) -> bool:
+        """Whether anti-affinity concerns pods of the holder and of the demand, in either direction."""
+        theirs = [pod.shape.affinity_state for pod in holder.pods]
+        return any(
+            not frozenset(mine.anti_affinity).isdisjoint(other.matched_by)
+            or not frozenset(other.anti_affinity).isdisjoint(mine.matched_by)
+            for other in theirs
+            for mine in self._states
+            if other is not None
+        )
 
     def _may_suffice(self, *ended: CapacityHolder) -> bool:
         """Whether the bounds allow that the end of these is enough."""
@@ -151,7 +197,9 @@ class _Search:
         """Whether a placement exists after these have ended."""
         with self._session.statement() as statement:
             for holder in ended:
-                statement.assume_ended(queue=holder.queue, used=holder.used, booked=holder.booked)
+                statement.assume_ended(
+                    queue=holder.queue, used=holder.used, booked=holder.booked, gone=holder.pods
+                )
             problem = self._builder.build_problem(self._demand).problem
             statement.roll_back()
         return self._oracle.fits(feasibility_problem(problem)) is True
@@ -207,7 +255,7 @@ class _Search:
 
         return sorted(sharing, key=key)
 
-    def _sufficient_set(self, missing: Relaxation | None) -> Completions:
+    def _sufficient_set(self, missing: MissingCapacity | None) -> Completions:
         """A sufficient set, without the holders that turn out to be unnecessary."""
         for order in self._orders(missing):
             if self._may_suffice(*order):
@@ -216,7 +264,7 @@ class _Search:
                     return self._without_unnecessary(chosen)
         return ()
 
-    def _orders(self, missing: Relaxation | None) -> Iterator[list[CapacityHolder]]:
+    def _orders(self, missing: MissingCapacity | None) -> Iterator[list[CapacityHolder]]:
         """Orders in which to end holders: users of the limits, holders of missing amounts, then by domain."""
         users = self._by_limits()[:ENDINGS_NEEDED_MAX] if self._bounds.over else []
         counts = range(len(users))

@@ -9,6 +9,7 @@ from msgspec import Struct
 from phalanx.actions import formatting
 from phalanx.actions.demands.demand import Batch, Demand, requested
 from phalanx.actions.explanations import evidence, next_steps
+from phalanx.actions.explanations.advice import Advice
 from phalanx.actions.explanations.completions import Completions
 from phalanx.actions.explanations.evidence import UnlabelledNodes
 from phalanx.framework.nodes.cells import ReservedCell
@@ -19,14 +20,12 @@ from phalanx.limits import CAPACITY_HOLD_MS, SHOWN_NODES
 from phalanx.model.gpu_shares import requests_share
 from phalanx.model.nodes import TOPOLOGY_UNKNOWN
 from phalanx.model.reasons import NODES, Evidence, Reason
-from phalanx.model.rules import AffinityRule, Budget, SameDomain, SubgroupRule
+from phalanx.model.rules import Budget, SameDomain, SubgroupRule
 from phalanx.solver.infeasibility.explain import Explanation
 from phalanx.solver.problem import PlacementProblem
 
-_WAIT_FOR_OTHER_PODS: Final = (
-    "Wait until pods that anti-affinity avoids have ended and pods that affinity needs run, "
-    "or change spec.affinity"
-)
+WAIT: Final = "Wait: no single event or change was found that is enough"
+NO_ADVICE: Final = "No single change was found that is enough; see the evidence"
 
 
 class Diagnosis(Struct, frozen=True):
@@ -35,7 +34,14 @@ class Diagnosis(Struct, frozen=True):
     reason: Reason
     message: str
     evidence: tuple[Evidence, ...]
-    next_step: str
+    advice: Advice = Advice()
+    otherwise: str = NO_ADVICE
+    """The next step if there is no advice. It promises nothing."""
+
+    @property
+    def next_step(self) -> str:
+        """The advice, as a sentence."""
+        return next_steps.sentence(self.advice, self.otherwise)
 
 
 class Case(Struct, frozen=True, dict=True):
@@ -54,6 +60,8 @@ class Case(Struct, frozen=True, dict=True):
     completions: Completions = ()
     """The holders of capacity whose end would let the demand start; empty if unknown."""
 
+    advice: Advice = Advice()
+
     @property
     def fit(self) -> int:
         """The number of pods that fit."""
@@ -70,31 +78,26 @@ class Case(Struct, frozen=True, dict=True):
         levels = [rule.level for rule in self.problem.rules if isinstance(rule, SameDomain | SubgroupRule)]
         return evidence.without_label(self.demand, self.session, levels)
 
-    @property
-    def when_impossible(self) -> str:
-        """The next step if the cluster can never hold the demand."""
-        return next_steps.when_impossible(self.demand, self.problem, self.facts, self.session)
-
-    @property
-    def while_waiting(self) -> str:
-        """The next step if the demand fits once capacity is free."""
-        return next_steps.while_waiting(self.demand, self.problem, self.facts, self.session, self.completions)
-
 
 # --- nodes and cluster --------------------------------------------------------------------------------------
 
 
-def no_eligible_node(demand: Demand, batch: Batch, session: Session) -> Diagnosis:
+def no_eligible_node(demand: Demand, batch: Batch, session: Session, advice: Advice) -> Diagnosis:
     """No node passes the filters for the pods of this batch."""
-    counts = session.eligibility(batch.pods[0]).count_by_reason()
-    reasons = formatting.listed(f"{count} {reason}" for reason, count in counts)
+    reasons = _excluded(batch, session)
     pods = f" for role {batch.name}" if batch.name != "pod" else ""
     return Diagnosis(
         reason=Reason.NO_ELIGIBLE_NODE,
         message=f"0 of {len(session.nodes)} nodes are eligible{pods}" + (f": {reasons}" if reasons else ""),
         evidence=evidence.of_nodes(demand, session),
-        next_step="Change the pods' nodeSelector, affinity or tolerations, or change the nodes",
+        advice=advice,
     )
+
+
+def _excluded(batch: Batch, session: Session) -> str:
+    """The excluded nodes by reason with counts."""
+    counts = session.eligibility(batch.pods[0]).count_by_reason()
+    return formatting.listed(f"{count} {reason}" for reason, count in counts)
 
 
 def above_cluster(case: Case) -> Diagnosis:
@@ -107,7 +110,7 @@ def above_cluster(case: Case) -> Diagnosis:
         reason=Reason.ABOVE_CLUSTER_CAPACITY,
         message=message,
         evidence=(*_conflict(case), *evidence.of_nodes(case.demand, case.session)),
-        next_step="Request less per pod, or add larger nodes" if too_large else case.when_impossible,
+        advice=case.advice,
     )
 
 
@@ -124,7 +127,7 @@ def insufficient(case: Case) -> Diagnosis:
     missing = evidence.shortages(demand, free)
     why = f"free capacity is fragmented across {_fragments(demand, session)}"
     if missing:
-        why = f"{formatting.amounts(missing)} missing"
+        why = f"{formatting.needed(missing)} missing"
     return Diagnosis(
         reason=Reason.INSUFFICIENT_CAPACITY,
         message=f"{case.fit_of_all} fit now; {why}",
@@ -135,7 +138,8 @@ def insufficient(case: Case) -> Diagnosis:
             *evidence.of_nominated_pods(demand, session)[:SHOWN_NODES],
             *evidence.of_nodes(demand, session),
         ),
-        next_step=case.while_waiting,
+        advice=case.advice,
+        otherwise=WAIT,
     )
 
 
@@ -152,20 +156,19 @@ def breaker_open(demand: Demand, session: Session) -> Diagnosis:
         reason=Reason.BREAKER_OPEN,
         message=f"the breaker is open ({session.health.open_reason}); only nodes healthy throughout are used",
         evidence=evidence.of_nodes(demand, session),
-        next_step="Find out why nodes or their health reports fail; the breaker closes by itself",
+        otherwise="Find out why nodes or their health reports fail; the breaker closes by itself",
     )
 
 
-def nodes_unavailable(demand: Demand, session: Session, as_available: Session) -> Diagnosis:
+def nodes_unavailable(demand: Demand, session: Session, as_available: Session, advice: Advice) -> Diagnosis:
     """Would fit the empty cluster if cordoned or faulty nodes came back."""
     found = evidence.of_unavailable_nodes(demand, session, as_available)
-    count = sum(fact.count for fact in found)
     return Diagnosis(
         reason=Reason.NODES_UNAVAILABLE,
         message="does not fit while nodes are unavailable: "
         + formatting.listed(f"{fact.count} {fact.finding}" for fact in found),
         evidence=(*found, *evidence.of_nodes(demand, session)),
-        next_step=f"Uncordon or repair nodes: the gang fits when enough of these {count} are back",
+        advice=advice,
     )
 
 
@@ -175,7 +178,7 @@ def nodes_unavailable(demand: Demand, session: Session, as_available: Session) -
 def above_domain(case: Case, rule: SameDomain) -> Diagnosis:
     """Fits no domain of the required level even if the cluster is empty."""
     count = sum(nodes.count for nodes in case.unlabelled)
-    if count == len(evidence.eligible_nodes(case.demand, case.session)):
+    if count and count == len(evidence.eligible_nodes(case.demand, case.session)):
         return _in_no_domain(case, rule)
     return Diagnosis(
         reason=Reason.ABOVE_DOMAIN_CAPACITY,
@@ -186,27 +189,18 @@ def above_domain(case: Case, rule: SameDomain) -> Diagnosis:
             *_without_domain(case),
             *evidence.of_nodes(case.demand, case.session),
         ),
-        next_step=case.when_impossible,
+        advice=case.advice,
     )
 
 
 def _in_no_domain(case: Case, rule: SameDomain) -> Diagnosis:
     """No eligible node has all labels down to the required level."""
     missing = formatting.listed(f"{nodes.count} lack label {nodes.label}" for nodes in case.unlabelled)
-    topology = case.session.topologies.of(case.demand.gang)
-    ways = [
-        f"Label the nodes with {formatting.listed(nodes.label for nodes in case.unlabelled)}",
-        *(
-            f"remove level {nodes.level} from Topology {topology.name}"
-            for nodes in case.unlabelled
-            if topology is not None and topology.name and nodes.level != rule.level
-        ),
-    ]
     return Diagnosis(
         reason=Reason.ABOVE_DOMAIN_CAPACITY,
         message=f"no eligible node is in a {rule.level}: {missing}",
         evidence=(*_conflict(case), *_without_domain(case), *evidence.of_nodes(case.demand, case.session)),
-        next_step=", or ".join(ways),
+        advice=case.advice,
     )
 
 
@@ -223,58 +217,50 @@ def no_domain(case: Case, rule: SameDomain) -> Diagnosis:
             *evidence.of_completions(case.completions),
             *_of_cluster(case),
         ),
-        next_step=case.while_waiting,
+        advice=case.advice,
+        otherwise=WAIT,
     )
 
 
-def above_rule(case: Case, rule: SubgroupRule | AffinityRule) -> Diagnosis:
+def above_rule(case: Case, name: str) -> Diagnosis:
     """A rule of some pods is infeasible even if the cluster is empty."""
     return Diagnosis(
         reason=Reason.ABOVE_DOMAIN_CAPACITY,
-        message=f"{rule.name} is infeasible even in the empty cluster: {case.fit_of_all} fit",
+        message=f"{name} is infeasible even in the empty cluster: {case.fit_of_all} fit",
         evidence=(*_conflict(case), *_without_domain(case), *evidence.of_nodes(case.demand, case.session)),
-        next_step=case.when_impossible,
+        advice=case.advice,
     )
 
 
-def no_subgroup_domain(case: Case, rule: SubgroupRule) -> Diagnosis:
+def no_rule(case: Case, name: str) -> Diagnosis:
     """Fits without the rule of a subgroup, but not with it now."""
     return Diagnosis(
         reason=Reason.NO_DOMAIN_FITS,
-        message=f"{rule.name} is infeasible now: {case.fit_of_all} fit",
+        message=f"{name} is infeasible now: {case.fit_of_all} fit",
         evidence=(
             *_conflict(case),
             *_without_domain(case),
             *evidence.of_completions(case.completions),
             *_of_cluster(case),
         ),
-        next_step=case.while_waiting,
+        advice=case.advice,
+        otherwise=WAIT,
     )
 
 
 # --- pod affinity -------------------------------------------------------------------------------------------
 
 
-def no_node_by_affinity(demand: Demand, batch: Batch, session: Session) -> Diagnosis:
-    """Other pods, or their absence, exclude every node that these pods could use."""
-    counts = session.eligibility(batch.pods[0]).count_by_reason()
+def pod_affinity(case: Case, reason: Reason, name: str) -> Diagnosis:
+    """Does not fit now whatever capacity is freed, but fits without pod affinity or anti-affinity."""
+    nowhere = evidence.nowhere_eligible(case.demand, case.session)
+    excluded = f": {_excluded(nowhere, case.session)}" if nowhere is not None else ""
     return Diagnosis(
-        reason=Reason.POD_AFFINITY,
-        message=f"0 of {len(session.nodes)} nodes satisfy pod affinity now: "
-        + formatting.listed(f"{count} {reason}" for reason, count in counts),
-        evidence=evidence.of_nodes(demand, session),
-        next_step=_WAIT_FOR_OTHER_PODS,
-    )
-
-
-def pod_affinity(case: Case, rule: AffinityRule | None) -> Diagnosis:
-    """Fits without pod affinity, but not with it now."""
-    name = rule.name if rule is not None else "required pod affinity"
-    return Diagnosis(
-        reason=Reason.POD_AFFINITY,
-        message=f"{name} allows {case.fit_of_all} now",
+        reason=reason,
+        message=f"{name} allows {case.fit_of_all} now{excluded}",
         evidence=(*_conflict(case), *evidence.of_completions(case.completions), *_of_cluster(case)),
-        next_step=case.while_waiting if rule is not None or case.completions else _WAIT_FOR_OTHER_PODS,
+        advice=case.advice,
+        otherwise=WAIT,
     )
 
 
@@ -296,7 +282,7 @@ def capacity_reserved(session: Session) -> Diagnosis:
             )
             for name, pods in missing.items()
         ),
-        next_step="Wait until those members run or their gang ends; "
+        otherwise="Wait until those members run or their gang ends; "
         f"reservations expire after {CAPACITY_HOLD_MS // 60_000} minutes",
     )
 
@@ -310,7 +296,7 @@ def capacity_nominated(demand: Demand, session: Session) -> Diagnosis:
         message=f"free capacity is nominated for {formatting.pods(count)} of other schedulers "
         "with the same or a higher priority",
         evidence=found[:SHOWN_NODES],
-        next_step="Wait until these pods are bound or their schedulers choose other nodes; "
+        otherwise="Wait until these pods are bound or their schedulers choose other nodes; "
         "field status.nominatedNodeName of the pods says where they are expected",
     )
 
@@ -328,7 +314,8 @@ def cells_reserved(case: Case, cells: Sequence[ReservedCell]) -> Diagnosis:
             ),
             *_conflict(case),
         ),
-        next_step="Wait for free capacity elsewhere, or submit to a queue with guaranteed cells",
+        advice=case.advice,
+        otherwise="Wait for free capacity elsewhere, or submit to a queue with guaranteed cells",
     )
 
 
@@ -343,7 +330,8 @@ def queue_limit(case: Case, rule: Budget) -> Diagnosis:
             *_conflict(case),
             *evidence.of_completions(case.completions),
         ),
-        next_step=case.while_waiting,
+        advice=case.advice,
+        otherwise=WAIT,
     )
 
 
@@ -354,7 +342,7 @@ def above_queue_limit(case: Case, rule: Budget) -> Diagnosis:
         message=f"{_needed(case.demand, rule)} needed, but the {rule.name} allows "
         f"{_left(case.demand, rule)} in total",
         evidence=(*_against(case.demand, rule), *_conflict(case)),
-        next_step=case.when_impossible,
+        advice=case.advice,
     )
 
 
@@ -401,7 +389,7 @@ def _larger_than_any_node(case: Case) -> str:
         requests = batch.pods[0].shape.requests
         for name in sorted(requests, key=evidence.dominance):
             if requests[name] > largest.get(name, 0):
-                asked = formatting.amount(name, requests[name])
+                asked = formatting.amount(name, requests[name], up=True)
                 most = formatting.amount(name, largest.get(name, 0))
                 return f"a pod requests {asked}, but the largest eligible node has {most}"
     return ""
@@ -415,7 +403,7 @@ def _limited(demand: Demand, rule: Budget) -> dict[str, int]:
 
 def _needed(demand: Demand, rule: Budget) -> str:
     return formatting.listed(
-        formatting.amount(name, amount) for name, amount in _limited(demand, rule).items()
+        formatting.amount(name, amount, up=True) for name, amount in _limited(demand, rule).items()
     )
 
 
@@ -429,7 +417,7 @@ def _against(demand: Demand, rule: Budget) -> tuple[Evidence, ...]:
     return tuple(
         Evidence(
             subject=rule.name,
-            finding=f"{formatting.amount(name, needed)} needed, {_rest(name, rule.remaining[name])}",
+            finding=f"{formatting.amount(name, needed, up=True)} needed, {_rest(name, rule.remaining[name])}",
         )
         for name, needed in _limited(demand, rule).items()
     )
@@ -438,5 +426,5 @@ def _against(demand: Demand, rule: Budget) -> tuple[Evidence, ...]:
 def _rest(name: str, left: int) -> str:
     """What a limit leaves; usage may exceed a limit that was lowered."""
     if left < 0:
-        return f"exceeded by {formatting.amount(name, -left)}"
+        return f"exceeded by {formatting.amount(name, -left, up=True)}"
     return f"{formatting.amount(name, left)} left"

@@ -90,7 +90,7 @@ def of_amounts(demand: Demand, free: Resources) -> tuple[Evidence, ...]:
     return tuple(
         Evidence(
             subject=name,
-            finding=f"{formatting.amount(name, needed)} needed, "
+            finding=f"{formatting.amount(name, needed, up=True)} needed, "
             f"{formatting.amount(name, free.get(name, 0))} free",
         )
         for name, needed in sorted(requested(demand).items())

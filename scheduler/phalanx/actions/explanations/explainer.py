@@ -13,22 +13,28 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from phalanx.actions.demands.demand import Batch, Demand, has_affinity_terms, without_affinity_terms
+from phalanx.actions.demands.demand import Batch, Demand, without_affinity_terms
 from phalanx.actions.demands.member_choice import start_with_others
 from phalanx.actions.explanations import diagnoses, evidence
+from phalanx.actions.explanations.advice import Advice
+from phalanx.actions.explanations.advice_search import AdviceSearch, Question
 from phalanx.actions.explanations.completions import CompletionSearch
 from phalanx.actions.explanations.diagnoses import Case, Diagnosis
-from phalanx.actions.explanations.explanation_problems import ExplanationProblems
-from phalanx.actions.explanations.relaxed_clusters import RelaxedClusters
+from phalanx.actions.explanations.exclusion_causes import AFFINITY, ANTI_AFFINITY
+from phalanx.actions.explanations.explanation_problems import ExplanationProblems, ProblemPair
+from phalanx.actions.explanations.relaxed_clusters import EmptyCluster, RelaxedClusters, StayingUsage
+from phalanx.actions.explanations.trials import TrialProblems, Trials
+from phalanx.actions.limits import ADVICE_SOLVES_MAX, CYCLE_EXPLANATION_SOLVES
 from phalanx.actions.problems.problem_builder import ProblemBuilder
 from phalanx.framework.session import Session
 from phalanx.limits import EXPLANATION_DETERMINISTIC_LIMIT
 from phalanx.model.names import GangId
 from phalanx.model.reasons import Category, Reason
-from phalanx.model.rules import AffinityRule, Budget, SameDomain, SubgroupRule
+from phalanx.model.rules import Budget, PodAntiAffinityRule, Rule, SameDomain
 from phalanx.solver.answer_cache import AnswerCache
-from phalanx.solver.infeasibility.explain import Explanation, explain, fits_when_empty, place_when_empty
-from phalanx.solver.infeasibility.relaxations import ELIGIBILITY, Relaxation, RelaxationKind
+from phalanx.solver.infeasibility.explain import explain, fits_when_empty, place_when_empty
+from phalanx.solver.infeasibility.feasibility import FeasibilityOracle
+from phalanx.solver.infeasibility.obstacles import Obstacle, obstacle_of
 from phalanx.solver.problem import Placed, SolveLimits
 
 _ABOUT_CAPACITY: Final = (Reason.INSUFFICIENT_CAPACITY, Reason.NO_DOMAIN_FITS)
@@ -52,19 +58,24 @@ class Explainer:
         """`failed` are all failed demands of the cycle."""
         self._session = session
         self._answers = answers
-        self._builder = ProblemBuilder(session)
-        self._problems = ExplanationProblems(session)
+        self._builder = ProblemBuilder(session, may_grow=True)
+        self._empty = EmptyCluster(session)
+        self._problems = ExplanationProblems(session, self._empty)
         self._relaxed = RelaxedClusters(session)
-        self._completions = CompletionSearch(session, answers, limits=_LIMITS)
+        self._completions = CompletionSearch(session, self._builder, answers, limits=_LIMITS)
+        staying = StayingUsage(session, lambda: self._completions.holders)
+        self._trial_problems = TrialProblems(session, self._builder, staying)
         self._partial = frozenset(demand.gang.id for demand in failed if not demand.is_whole)
         self._known: dict[Hashable, Diagnosis] = {}
         self.count = 0
         """The number of distinct demands that were examined."""
+        self._given_before = answers.given
 
     def explain(self, demand: Demand, *, may_solve: bool) -> Diagnosis | None:
         """Why not even the smallest useful part of the demand fits; None if unknown.
 
-        The diagnosis of an equal demand costs almost nothing; a new one needs `may_solve`.
+        The diagnosis of an equal demand costs almost nothing; a new one needs `may_solve`, and that the
+        solves of the cycle are not used up.
         """
         with self._session.respecting_nominations(demand.gang):
             return self._explain(demand, may_solve=may_solve)
@@ -72,8 +83,9 @@ class Explainer:
     def _explain(self, demand: Demand, *, may_solve: bool) -> Diagnosis | None:
         part = smallest(demand)
         protected = self._protected(demand)
-        key = (self._builder.key(part), protected, part.choice and part.choice.key)
-        if key not in self._known and may_solve:
+        key = (self._builder.key(part), protected, part.choice and part.choice.key, _advised(part))
+        has_solves = self._answers.given - self._given_before < CYCLE_EXPLANATION_SOLVES
+        if key not in self._known and may_solve and has_solves:
             self.count += 1
             self._known[key] = self._diagnose(part, protected)
         return self._known.get(key)
@@ -100,38 +112,60 @@ class Explainer:
         if found.reason in _ABOUT_CAPACITY and self._relaxed.fits_without_nominations(demand):
             return diagnoses.capacity_nominated(demand, self._session)
         if found.reason.category is Category.IMPOSSIBLE and self._is_any_node_unavailable:
-            return self._diagnose_unavailable_nodes(demand) or found
+            return self._diagnose_unavailable_nodes(demand, found) or found
         return found
 
     @cached_property
     def _is_any_node_unavailable(self) -> bool:
         return any(map(self._session.is_out_of_service, self._session.nodes))
 
-    def _diagnose_unavailable_nodes(self, demand: Demand) -> Diagnosis | None:
+    def _diagnose_unavailable_nodes(self, demand: Demand, found: Diagnosis) -> Diagnosis | None:
         """A diagnosis if the demand fits the empty cluster with all nodes available."""
         available = self._relaxed.session_with_all_nodes(demand)
         if available is None:
             return None
-        return diagnoses.nodes_unavailable(demand, self._session, available)
+        return diagnoses.nodes_unavailable(demand, self._session, available, found.advice)
 
     def _diagnose_in_cluster(self, demand: Demand, protected: frozenset[GangId]) -> Diagnosis:
-        nowhere = evidence.nowhere_eligible(demand, self._session)
-        if nowhere is not None:
-            without_terms = replace(demand, batches=(without_affinity_terms(nowhere),))
-            if evidence.nowhere_eligible(without_terms, self._session) is None:
-                return diagnoses.no_node_by_affinity(demand, nowhere, self._session)
-            return diagnoses.no_eligible_node(demand, nowhere, self._session)
         problems = self._problems.build(demand)
-        if fits_when_empty(problems.empty, limits=_LIMITS, answers=self._answers) is False:
-            other = start_with_others(demand, self._place_when_empty)
-            if other is not None:
-                return self._diagnose_in_cluster(other[0], protected)
-            facts = explain(problems.empty, limits=_LIMITS, answers=self._answers)
-            return _impossible(Case(demand, problems.empty, facts, self._session))
-        facts = explain(problems.now, empty=problems.empty, limits=_LIMITS, answers=self._answers)
-        missing = _missing_capacity(facts)
-        completions = self._completions.find(demand, protected=protected, missing=missing)
-        return _waiting(Case(demand, problems.now, facts, self._session, completions))
+        does_fit_empty = fits_when_empty(problems.empty, limits=_LIMITS, answers=self._answers)
+        other = start_with_others(demand, self._place_when_empty) if does_fit_empty is False else None
+        if other is not None:
+            return self._diagnose_in_cluster(other[0], protected)
+        without_terms = replace(demand, batches=tuple(map(without_affinity_terms, demand.batches)))
+        nowhere = evidence.nowhere_eligible(without_terms, self._session)
+        if nowhere is not None:
+            advice = self._advice(Question(demand, facts=None, is_impossible=True))
+            return diagnoses.no_eligible_node(demand, nowhere, self._session, advice)
+        if does_fit_empty is False:
+            facts = explain(
+                problems.empty,
+                exclusions=problems.exclusions_when_empty,
+                limits=_LIMITS,
+                answers=self._answers,
+            )
+            advice = self._advice(Question(demand, facts, is_impossible=True))
+            return _impossible(Case(demand, problems.empty, facts, self._session, advice=advice))
+        return self._diagnose_waiting(demand, problems, protected)
+
+    def _diagnose_waiting(
+        self, demand: Demand, problems: ProblemPair, protected: frozenset[GangId]
+    ) -> Diagnosis:
+        facts = explain(
+            problems.now,
+            empty=problems.empty,
+            exclusions=problems.exclusions,
+            limits=_LIMITS,
+            answers=self._answers,
+        )
+        completions = self._completions.find(demand, protected=protected, missing=facts.missing)
+        advice = self._advice(Question(demand, facts, is_impossible=False, completions=completions))
+        return _waiting(Case(demand, problems.now, facts, self._session, completions, advice))
+
+    def _advice(self, question: Question) -> Advice:
+        oracle = FeasibilityOracle(self._answers, _LIMITS, solves=ADVICE_SOLVES_MAX)
+        trials = Trials(self._trial_problems, oracle)
+        return AdviceSearch(self._session, trials, question).find()
 
     def _place_when_empty(self, demand: Demand) -> Placed | None:
         problem = self._problems.build(demand).empty
@@ -142,62 +176,55 @@ class Explainer:
         return answer if isinstance(answer, Placed) else None
 
 
-def _missing_capacity(facts: Explanation) -> Relaxation | None:
-    """The capacity that is missing on existing nodes."""
-    for change in facts.relaxations:
-        if change.kind is RelaxationKind.ADD_CAPACITY and not change.needs_new_node:
-            return change
-    return None
+def _advised(demand: Demand) -> Hashable:
+    """What an advice may depend on beside the problem, so that demands that share it share the advice."""
+    gang = demand.gang
+    own = gang.id if demand.choice is not None or gang.active else ""
+    roles = tuple((role.name, role.min_member) for role in gang.roles)
+    return (own, gang.kind, gang.min_member, roles, demand.cause)
 
 
 def _impossible(case: Case) -> Diagnosis:
-    rule = _dominant_rule(case)
+    rule = _named_rule(case)
     if isinstance(rule, Budget):
         return diagnoses.above_queue_limit(case, rule)
+    if case.facts.obstacle is Obstacle.AFFINITY:
+        return diagnoses.above_rule(case, _affinity(case)[1])
     if isinstance(rule, SameDomain):
         return diagnoses.above_domain(case, rule)
-    if rule is not None:
-        return diagnoses.above_rule(case, rule)
-    return diagnoses.above_cluster(case)
+    return diagnoses.above_rule(case, rule.name) if rule is not None else diagnoses.above_cluster(case)
 
 
 def _waiting(case: Case) -> Diagnosis:
-    rule = _dominant_rule(case)
-    if isinstance(rule, AffinityRule) or (rule is None and _may_be_affinity(case)):
-        return diagnoses.pod_affinity(case, rule)
+    rule = _named_rule(case)
     if isinstance(rule, Budget):
         cells = case.session.cells.named_by(rule.name)
         return diagnoses.cells_reserved(case, cells) if cells else diagnoses.queue_limit(case, rule)
+    if case.facts.obstacle is Obstacle.AFFINITY:
+        return diagnoses.pod_affinity(case, *_affinity(case))
     if isinstance(rule, SameDomain):
         return diagnoses.no_domain(case, rule)
-    if rule is not None:
-        return diagnoses.no_subgroup_domain(case, rule)
-    return diagnoses.insufficient(case)
+    return diagnoses.no_rule(case, rule.name) if rule is not None else diagnoses.insufficient(case)
 
 
-def _may_be_affinity(case: Case) -> bool:
-    """Whether ineligible nodes are in the conflict; other pods may be why they are ineligible."""
-    return ELIGIBILITY in case.facts.conflict and has_affinity_terms(case.demand)
+def _named_rule(case: Case) -> Rule | None:
+    """The first rule in the conflict that is part of the obstacle; levels of the whole gang come first."""
+    rules = [
+        rule
+        for rule in case.problem.rules
+        if rule.name in case.facts.conflict and obstacle_of(rule) is case.facts.obstacle
+    ]
+    return min(rules, key=lambda rule: not isinstance(rule, SameDomain), default=None)
 
 
-def _dominant_rule(case: Case) -> Budget | SameDomain | SubgroupRule | AffinityRule | None:
-    """The rule of a conflict to name first: a limit, then a level of the gang, then a rule of some pods.
-
-    If the conflict may not be irreducible, only rules count whose relaxation helps; without such a rule,
-    no limit is named.
-    """
-    named = [rule for rule in case.problem.rules if rule.name in case.facts.conflict]
-    if not case.facts.irreducible:
-        changed = {change.rule for change in case.facts.relaxations}
-        helping = [rule for rule in named if rule.name in changed]
-        named = helping or [rule for rule in named if not isinstance(rule, Budget)]
-    for rule in named:
-        if isinstance(rule, Budget):
-            return rule
-    for rule in named:
-        if isinstance(rule, SameDomain):
-            return rule
-    return next((rule for rule in named if isinstance(rule, SubgroupRule | AffinityRule)), None)
+def _affinity(case: Case) -> tuple[Reason, str]:
+    """The reason and the name of the affinity or anti-affinity in the conflict."""
+    if ANTI_AFFINITY in case.facts.conflict:
+        return Reason.POD_ANTI_AFFINITY, ANTI_AFFINITY
+    rule = _named_rule(case)
+    if isinstance(rule, PodAntiAffinityRule):
+        return Reason.POD_ANTI_AFFINITY, rule.name
+    return Reason.POD_AFFINITY, rule.name if rule is not None else AFFINITY
 
 
 def smallest(demand: Demand) -> Demand:

@@ -4,12 +4,17 @@ Unlike problems to be solved, they contain full and ineligible nodes, since the 
 have to change there. Both have the same nodes in the same classes, by the free amounts now and when empty.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from phalanx.actions.demands.demand import Batch, Demand, without_affinity_terms
+from phalanx.actions.demands.demand import Batch, Demand
+from phalanx.actions.explanations.exclusion_causes import (
+    ANTI_AFFINITY,
+    eligible_when_empty,
+    exclusion_causes,
+)
 from phalanx.actions.explanations.relaxed_clusters import EmptyCluster
 from phalanx.actions.nodes.fullness import Fullness
 from phalanx.actions.nodes.gang_constraints import GangConstraints, constraints_of
@@ -22,7 +27,14 @@ from phalanx.framework.session import Session
 from phalanx.model.names import NodeName
 from phalanx.model.resources import Resources
 from phalanx.model.rules import AffinityRule, Rule, SameDomain
+from phalanx.solver.infeasibility.relaxations import ELIGIBILITY, Exclusions
 from phalanx.solver.problem import NodeClass, PlacementProblem
+
+_Allowed = tuple[bool, ...]
+"""By batch."""
+
+_Key = tuple[StaticPart, tuple[_Allowed, ...], tuple[Vector, Vector]]
+"""Static part; eligibility by cause and at last when empty; the amounts now and when empty."""
 
 
 class ProblemPair(Struct, frozen=True):
@@ -30,14 +42,18 @@ class ProblemPair(Struct, frozen=True):
 
     now: PlacementProblem
     empty: PlacementProblem
+    exclusions: Exclusions
+    """Why nodes are ineligible now."""
+    exclusions_when_empty: Exclusions
+    """Why they are when empty: other members of the gang may repel its pods."""
 
 
 class ExplanationProblems:
     """Builds the problems of one session."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, empty: EmptyCluster) -> None:
         self._session = session
-        self._empty = EmptyCluster(session)
+        self._empty = empty
         self._fullness = Fullness(session)
 
     def build(self, demand: Demand) -> ProblemPair:
@@ -52,7 +68,7 @@ class ExplanationProblems:
         requests = request_vectors(asked, resources)
         most = [len(batch.pods) for batch in demand.batches]
         relevant = _RelevantAmounts(resources, requests, most)
-        full, vacant = self._classes(demand, now, empty_session, relevant, projection)
+        full, vacant, exclusions = self._classes(demand, now, empty_session, relevant, projection)
         rules = tuple(rule for rule in empty.rules if not _is_of_affinity(rule))
         rules += tuple(rule for rule in now.rules if _is_of_affinity(rule))
         problem = PlacementProblem(
@@ -66,7 +82,12 @@ class ExplanationProblems:
             seed=self._session.snapshot.seed,
             keys=now.keys,
         )
-        return ProblemPair(now=problem, empty=replace(problem, classes=vacant, rules=narrowed(rules, vacant)))
+        empty_problem = replace(problem, classes=vacant, rules=narrowed(rules, vacant))
+        static, possible = exclusions[ELIGIBILITY], [group.eligible for group in vacant]
+        when_empty = {ELIGIBILITY: static}
+        if static != possible:
+            when_empty[ANTI_AFFINITY] = [_implied(*pair) for pair in zip(static, possible, strict=True)]
+        return ProblemPair(problem, empty_problem, exclusions, when_empty)
 
     def _classes(
         self,
@@ -75,33 +96,50 @@ class ExplanationProblems:
         empty: Session,
         relevant: "_RelevantAmounts",
         projection: ResourceProjection,
-    ) -> tuple[tuple[NodeClass, ...], tuple[NodeClass, ...]]:
-        """Each class now and when empty, with no more nodes than pods."""
+    ) -> tuple[tuple[NodeClass, ...], tuple[NodeClass, ...], Exclusions]:
+        """Each class now and when empty, with no more nodes than pods, and the causes of its eligibility."""
         groups: dict[_Key, list[tuple[Vector, NodeName]]] = {}
         free, vacant = projection.free(self._session), projection.free(empty)
         parts = static_parts(self._session, self._eligibilities(demand.batches), constraints)
-        without_terms = tuple(map(without_affinity_terms, demand.batches))
-        empty_parts = parts
-        if without_terms != demand.batches:
-            empty_parts = static_parts(self._session, self._eligibilities(without_terms), constraints)
+        causes = exclusion_causes(self._session, demand.batches)
+        possible = eligible_when_empty(empty, demand.batches)
+        allowed_by_causes = _by_node([*causes.values(), possible])
         for node, part in parts.items():
             amounts = relevant.of(free(node), vacant(node))
             if amounts is not None:
                 entry = (self._fullness.of(node), node)
-                groups.setdefault((part, empty_parts[node], amounts), []).append(entry)
-        pairs = [_pair(key, sorted(groups[key])[: demand.count]) for key in sorted(groups)]
-        return tuple(now for now, _ in pairs), tuple(empty for _, empty in pairs)
+                key = (part, allowed_by_causes(node), amounts)
+                groups.setdefault(key, []).append(entry)
+        keys = sorted(groups)
+        pairs = [_pair(key, sorted(groups[key])[: demand.count]) for key in keys]
+        exclusions = {name: [key[1][index] for key in keys] for index, name in enumerate(causes)}
+        return tuple(now for now, _ in pairs), tuple(empty for _, empty in pairs), exclusions
 
     def _eligibilities(self, batches: Sequence[Batch]) -> list[Eligibility]:
         return [self._session.eligibility(batch.pods[0]) for batch in batches]
 
 
+def _implied(static: _Allowed, possible: _Allowed) -> _Allowed:
+    """What a second cause allows, if both together allow what is possible."""
+    return tuple([after or not before for before, after in zip(static, possible, strict=True)])
+
+
+def _by_node(groups: Sequence[Sequence[Eligibility]]) -> Callable[[NodeName], tuple[_Allowed, ...]]:
+    """For a node, what each group of eligibilities allows."""
+    special = {node for group in groups for eligibility in group for node in eligibility.rejected}
+    plain = tuple([(True,) * len(group) for group in groups])
+
+    def allowed(node: NodeName) -> tuple[_Allowed, ...]:
+        if node not in special:
+            return plain
+        return tuple([tuple([node not in each.rejected for each in group]) for group in groups])
+
+    return allowed
+
+
 def _is_of_affinity(rule: Rule) -> bool:
     """Whether the rule is about affinity among the pods of the demand, which needs no other pods."""
     return isinstance(rule, AffinityRule) or (isinstance(rule, SameDomain) and rule.fixed)
-
-
-_Key = tuple[StaticPart, StaticPart, tuple[Vector, Vector]]
 
 
 class _RelevantAmounts:
@@ -133,7 +171,7 @@ class _RelevantAmounts:
 
 
 def _pair(key: _Key, entries: list[tuple[Vector, NodeName]]) -> tuple[NodeClass, NodeClass]:
-    (path, eligible, cost, budgets, label_values), (_, possible, *_), (free, vacant) = key
+    (path, eligible, cost, budgets, label_values), (*_, possible), (free, vacant) = key
     now = NodeClass(
         path=path,
         free=free,

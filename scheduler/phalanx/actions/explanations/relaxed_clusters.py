@@ -4,18 +4,25 @@ A demand that does not fit the empty cluster is impossible. A demand that fits o
 for what was relaxed.
 """
 
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cached_property
+
 from msgspec.structs import replace
 
 from phalanx.actions.demands.demand import Demand, has_affinity_terms
+from phalanx.actions.problems.capacity_holders import CapacityHolder
 from phalanx.actions.problems.problem_builder import ProblemBuilder
 from phalanx.framework.session import Session
 from phalanx.framework.states import PodState
 from phalanx.model.gangs import Gang, ancestor_chains
 from phalanx.model.gpu_shares import pod_usage, total_usage
 from phalanx.model.memory import Memory
-from phalanx.model.names import NodeName
+from phalanx.model.names import GangId, NodeName
 from phalanx.model.nodes import NodeState
+from phalanx.model.pods import Pod
 from phalanx.model.resources import NONE, Resources, add, subtract
+from phalanx.model.snapshot import PlacedPods
 from phalanx.solver.engine import place
 from phalanx.solver.problem import Placed
 
@@ -25,20 +32,30 @@ _Relaxed = tuple[Session, ProblemBuilder]
 class EmptyCluster:
     """Sessions on the empty cluster, made on first use."""
 
-    def __init__(self, session: Session, *, as_available: bool = False) -> None:
-        """`as_available`: with all nodes available."""
+    def __init__(
+        self,
+        session: Session,
+        *,
+        as_available: bool = False,
+        staying: Callable[[NodeName], Resources] = lambda node: NONE,
+    ) -> None:
+        """`as_available`: with all nodes available. `staying`: what pods that never end use on a node."""
         self._session = session
         self._as_available = as_available
+        self._staying = staying
         self._empty: Session | None = None
+        self._last: tuple[GangId, Session] | None = None
 
     def session_for(self, gang: Gang) -> Session:
-        """The cluster on which only staying members of the gang use capacity."""
+        """The cluster in which only staying members of the gang run."""
         usage = _usage_of_members(gang)
-        if usage:
-            return self._emptied(gang, usage)
-        if self._empty is None:
-            self._empty = self._emptied(gang, {})
-        return self._empty
+        if not usage:
+            if self._empty is None:
+                self._empty = self._emptied(gang, {})
+            return self._empty
+        if self._last is None or self._last[0] != gang.id:
+            self._last = (gang.id, self._emptied(gang, usage))
+        return self._last[1]
 
     def _emptied(self, gang: Gang, usage: dict[NodeName, Resources]) -> Session:
         nodes = {
@@ -50,22 +67,65 @@ class EmptyCluster:
             gangs={},
             queue_usage={gang.queue: usage} if usage else {},
             memory=Memory(),
-            placed_pods=(),
+            placed_pods=_placed_members(gang) if self._session.affinity_index is not None else (),
             nominated={},
         )
         return Session(snapshot, self._session.config, ignore_faults=self._as_available)
 
-    def _with_only(self, used: Resources, state: NodeState) -> NodeState:
+    def _with_only(self, members: Resources, state: NodeState) -> NodeState:
         node = state.node.as_available if self._as_available else state.node
+        staying = self._staying(node.name)
+        used = add(staying, members) if staying else members
         return NodeState(node=node, used=used, free=subtract(node.allocatable, used))
 
 
 def _usage_of_members(gang: Gang) -> dict[NodeName, Resources]:
     usage: dict[NodeName, Resources] = {}
+    for pod, node in _staying(gang):
+        usage[node] = add(usage.get(node, NONE), pod_usage(pod))
+    return usage
+
+
+def _placed_members(gang: Gang) -> tuple[PlacedPods, ...]:
+    """The staying members, as affinity terms count them."""
+    counts = Counter((pod.all_labels, pod.shape.anti_affinity, node) for pod, node in _staying(gang))
+    return tuple(
+        PlacedPods(gang.namespace, labels, anti_affinity, {node: count})
+        for (labels, anti_affinity, node), count in counts.items()
+    )
+
+
+def _staying(gang: Gang) -> Iterator[tuple[Pod, NodeName]]:
     for pod in gang.members:
         if pod.node is not None and pod.holds_node and not pod.deleting:
-            usage[pod.node] = add(usage.get(pod.node, NONE), pod_usage(pod))
-    return usage
+            yield pod, pod.node
+
+
+class StayingUsage:
+    """What pods that never end use on each node: those that no holder of capacity accounts for."""
+
+    def __init__(self, session: Session, holders: Callable[[], Iterable[CapacityHolder]]) -> None:
+        """`holders` returns all holders."""
+        self._session = session
+        self._holders = holders
+
+    def on(self, node: NodeName) -> Resources:
+        """The amounts on one node."""
+        return self._by_node.get(node, NONE)
+
+    @cached_property
+    def _by_node(self) -> Mapping[NodeName, Resources]:
+        left = {
+            name: dict(subtract(state.node.allocatable, self._session.free_despite_nominations(name)))
+            for name, state in self._session.nodes.items()
+        }
+        for holder in self._holders():
+            for node, amounts in holder.used.items():
+                used = left.get(node, {})
+                for name, amount in amounts.items():
+                    used[name] = used.get(name, 0) - amount
+        found = {node: {name: more for name, more in used.items() if more > 0} for node, used in left.items()}
+        return {node: amounts for node, amounts in found.items() if amounts}
 
 
 class RelaxedClusters:

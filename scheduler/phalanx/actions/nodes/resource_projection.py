@@ -30,7 +30,7 @@ from phalanx.model.gpu_shares import (
     share_on_node,
 )
 from phalanx.model.names import NodeName
-from phalanx.model.nodes import Node, Numa, ZoneLayout
+from phalanx.model.nodes import Node, NodeState, Numa, ZoneLayout
 from phalanx.model.numa import ZoneCapacity, displaced, is_numa_resource
 from phalanx.model.pods import Pod
 from phalanx.model.resources import Resources
@@ -59,9 +59,8 @@ class ShareProjection(Struct, frozen=True):
         size = requests.get(GPU_SHARE, 0)
         return {**requests, **{_unit(unit): size for unit in self._larger if unit <= size}}
 
-    def free(self, session: Session, node: NodeName) -> Resources:
-        """The free amounts of the node now, reduced to what pods can use."""
-        state, free = session.nodes[node], session.free(node)
+    def free(self, state: NodeState, free: Resources) -> Resources:
+        """These free amounts of the node, reduced to what pods can use."""
         devices = free_devices(state, free)
         sizes = [share_on_node(share, state.node.allocatable) for share in self.shares]
         if self.mixed:
@@ -208,15 +207,14 @@ class ResourceProjection(Struct, frozen=True):
 
     def free(self, session: Session) -> FreeAmounts:
         """A function that returns the projected free amounts of a node."""
-        shares, zones = self.shares, self.zones
         if self.are_plain:
             return session.free
+        return lambda node: self.of_node(session.nodes[node], session.free(node))
 
-        def free(node: NodeName) -> Resources:
-            found = session.free(node) if shares is None else shares.free(session, node)
-            return found if zones is None else zones.free(session.nodes[node].node, found)
-
-        return free
+    def of_node(self, state: NodeState, free: Resources) -> Resources:
+        """The projection of these free amounts of a node."""
+        found = free if self.shares is None else self.shares.free(state, free)
+        return found if self.zones is None else self.zones.free(state.node, found)
 
 
 def projection_for(session: Session, pods: Sequence[Pod]) -> ResourceProjection:

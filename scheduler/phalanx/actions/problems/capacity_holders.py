@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from phalanx.actions.nodes.fullness import devices_of
 from phalanx.framework.session import Session
@@ -56,6 +57,9 @@ class CapacityHolder(Struct, frozen=True):
 
     kind: int
     """Equal for holders with the same total on as many nodes."""
+
+    pods: tuple[Pod, ...] = ()
+    """The pods with a node that affinity terms concern. Unknown for pods of another scheduler."""
 
     @property
     def key(self) -> str:
@@ -109,7 +113,14 @@ def _holder(
             booked[node] = add(booked.get(node, NONE), total_requests(pods))
             used[node] = add(used.get(node, NONE), total_usage(pods, hold.devices))
     what = "pod" if gang.kind is GangKind.POD else "gang"
-    return _made(f"{what} {gang}", gang.id, gang.queue, used, booked, kinds)
+    made = _made(f"{what} {gang}", gang.id, gang.queue, used, booked, kinds)
+    return made if session.affinity_index is None else replace(made, pods=_concerned(holding))
+
+
+def _concerned(holding: Sequence[AssignedPod]) -> tuple[Pod, ...]:
+    """The pods that affinity terms concern, with their nodes."""
+    concerned = [each for each in holding if each.pod.shape.affinity_state is not None]
+    return tuple([replace(each.pod, node=each.node) for each in concerned])
 
 
 def _made(

@@ -5,6 +5,7 @@ statement places counts for the next one. A snapshot without terms costs nothing
 """
 
 import itertools
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, Final
@@ -18,7 +19,7 @@ from phalanx.model.gangs import Gang
 from phalanx.model.names import NodeName, ShapeKey
 from phalanx.model.pods import NO_LABELS, AffinityState, AffinityTerms, Pod, PodLabels, PodShape, Term
 from phalanx.model.selectors import labels_match, required_label_pairs
-from phalanx.model.snapshot import Snapshot
+from phalanx.model.snapshot import PlacedPods, Snapshot
 
 _KEY_BYTES: Final = 8
 _EMPTY: Final = "''"
@@ -119,6 +120,14 @@ class AffinityIndex:
     def values_avoided(self, number: int) -> frozenset[str]:
         """The values of the label in whose domains pods with this anti-affinity are."""
         return frozenset(_positive(self.avoiding[number]))
+
+    def nodes_with_matches(self, number: int, placed_pods: Iterable[PlacedPods]) -> Counter[NodeName]:
+        """The number of these pods that the terms select, by node."""
+        found: Counter[NodeName] = Counter()
+        for pods in placed_pods:
+            if number in self._matches(pods.namespace, PodLabels(pods.labels), NO_LABELS):
+                found.update(pods.nodes)
+        return found
 
     def conflict(self, pod: Pod, node: NodeName) -> str:
         """The reason why anti-affinity forbids a pod that was just placed on the node; empty if none does."""

@@ -5,7 +5,7 @@ from functools import cached_property
 from types import MappingProxyType
 
 from phalanx.model.names import NodeName
-from phalanx.model.nodes import Node, ZoneLayout
+from phalanx.model.nodes import Node, TaintEffect, ZoneLayout
 from phalanx.model.resources import Resources, largest, sum_of
 
 FaultCheck = Callable[[Node], str | None]
@@ -53,6 +53,12 @@ class NodeFacts:
     def any_taint(self) -> bool:
         """Whether some node has a taint."""
         return any(node.taints for node in self.nodes)
+
+    @cached_property
+    def any_soft_taint(self) -> bool:
+        """Whether some node has a taint that pods avoid, but that does not reject them."""
+        soft = TaintEffect.PREFER_NO_SCHEDULE
+        return any(taint.effect == soft for node in self.nodes for taint in node.taints)
 
     @cached_property
     def largest_allocatable(self) -> Resources:

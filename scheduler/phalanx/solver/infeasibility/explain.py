@@ -4,26 +4,34 @@ Every part is a sequence of feasibility tests with a small effort each. What is 
 left out or marked as not proven.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from math import lcm
 from typing import Final
 
 from msgspec import Struct, structs
 
+from phalanx.model.resources import Resources
 from phalanx.model.rules import AffinityRule, Budget, SameDomain, SubgroupRule
 from phalanx.solver.answer_cache import AnswerCache
 from phalanx.solver.infeasibility.feasibility import FeasibilityOracle, feasibility_problem, is_possible
-from phalanx.solver.infeasibility.missing_capacity import budget_use, missing_capacity, used_path
+from phalanx.solver.infeasibility.missing_capacity import (
+    MissingCapacity,
+    budget_use,
+    missing_capacity,
+    used_path,
+)
+from phalanx.solver.infeasibility.obstacles import Obstacle, dominant_obstacle, involved
 from phalanx.solver.infeasibility.relaxations import (
     CAPACITY,
     ELIGIBILITY,
-    Relaxation,
-    RelaxationKind,
-    apply_relaxation,
+    Exclusions,
+    Raises,
+    allowed_by,
     softened,
+    with_free,
+    with_raised_budgets,
     with_rules,
     without_capacity,
-    without_eligibility,
 )
 from phalanx.solver.problem import Answer, Assignment, Placed, PlacementProblem, SolveLimits
 from phalanx.solver.problem_rules import read_rules
@@ -31,10 +39,7 @@ from phalanx.solver.problem_rules import read_rules
 DEFAULT_LIMITS = SolveLimits()
 
 _SOLVES_FOR_CHANGES: Final = 24
-"""Feasibility tests that the search for a conflict leaves to the relaxations."""
-
-_SOLVES_FOR_CAPACITY: Final = 12
-"""Those of them that remain for the missing capacity."""
+"""Feasibility tests that the search for a conflict leaves to budgets and missing capacity."""
 
 
 class Explanation(Struct, frozen=True):
@@ -45,11 +50,16 @@ class Explanation(Struct, frozen=True):
     most_proven: bool
     """Whether no more fit."""
     conflict: tuple[str, ...]
-    """Names of rules, "eligibility" and "capacity" that cannot hold together; empty without any node."""
+    """Names of rules, causes of ineligible nodes, and "capacity" that cannot hold together; empty without any
+    node."""
     irreducible: bool
     """Whether each of them is needed for the conflict."""
-    relaxations: tuple[Relaxation, ...]
-    """Single changes, each of which makes it fit, in the order in which to offer them."""
+    obstacle: Obstacle | None = None
+    """The obstacle to name; None if only ineligible nodes prevent a placement."""
+    raised: tuple[Raises, ...] = ()
+    """Raises of budgets, each of which makes it fit: of single budgets, else of all together."""
+    missing: MissingCapacity | None = None
+    """Capacity that makes it fit if it is freed."""
     best_domain: tuple[str, ...] = ()
     """The domain of the required level where `most` fits; empty without one."""
 
@@ -67,26 +77,46 @@ def explain(
     problem: PlacementProblem,
     *,
     empty: PlacementProblem | None = None,
+    exclusions: Exclusions | None = None,
     limits: SolveLimits = DEFAULT_LIMITS,
     answers: AnswerCache | None = None,
 ) -> Explanation:
     """Analyse why a problem has no placement.
 
-    `empty` is the same problem on nodes without pods; it shows where capacity could be freed.
+    `empty` is the same problem on nodes without pods, class by class; it shows where capacity could be freed.
+    `exclusions` says why nodes are ineligible, if there are several causes, which together exclude them.
     """
     oracle = FeasibilityOracle(answers or AnswerCache(), limits)
     core = feasibility_problem(problem)
-    vacant = feasibility_problem(empty) if empty is not None else None
+    vacant = _where_eligible(core, feasibility_problem(empty)) if empty is not None else None
     most = largest_fit(core, oracle)
-    conflict, irreducible = _conflict(core, oracle)
+    causes = exclusions or causes_of(core)
+    conflict, irreducible = _conflict(core, oracle, causes)
+    found = involved(core, conflict)
     return Explanation(
         most=most.minimums,
         most_proven=most.proven,
         conflict=conflict,
         irreducible=irreducible,
-        relaxations=tuple(_relaxations(core, vacant, most, oracle)),
+        obstacle=dominant_obstacle(core, vacant, causes, conflict, oracle),
+        raised=raised_budgets(core, oracle) if Obstacle.LIMITS in found else (),
+        missing=_missing(core, vacant, most, oracle)
+        if vacant is not None and Obstacle.CAPACITY in found
+        else None,
         best_domain=_domain(core, most.assignments),
     )
+
+
+def _where_eligible(core: PlacementProblem, vacant: PlacementProblem) -> PlacementProblem:
+    """The empty nodes with the eligibility of now: only capacity is to be freed."""
+    pairs = zip(vacant.classes, core.classes, strict=True)
+    classes = tuple(structs.replace(empty, eligible=now.eligible) for empty, now in pairs)
+    return structs.replace(vacant, classes=classes)
+
+
+def causes_of(problem: PlacementProblem) -> Exclusions:
+    """The eligibility of the problem as the only cause."""
+    return {ELIGIBILITY: [group.eligible for group in problem.classes]}
 
 
 def _domain(core: PlacementProblem, placed: Sequence[Assignment]) -> tuple[str, ...]:
@@ -156,20 +186,22 @@ def _scaled(core: PlacementProblem, size: int, steps: Sequence[int]) -> Placemen
     return structs.replace(core, roles=tuple(scaled))
 
 
-def _conflict(core: PlacementProblem, oracle: FeasibilityOracle) -> tuple[tuple[str, ...], bool]:
+def _conflict(
+    core: PlacementProblem, oracle: FeasibilityOracle, exclusions: Exclusions
+) -> tuple[tuple[str, ...], bool]:
     """Find a conflict with a deletion filter: drop names while the rest stays infeasible."""
     rules = [rule.name for rule in core.rules if isinstance(rule, Budget)]
     rules += [rule.name for rule in core.rules if isinstance(rule, SameDomain)]
     rules += [rule.name for rule in core.rules if isinstance(rule, SubgroupRule | AffinityRule)]
-    names = list(dict.fromkeys([ELIGIBILITY, *rules, CAPACITY]))
-    if oracle.fits(with_only_rules(core, ())) is False:
+    names = list(dict.fromkeys([*exclusions, *rules, CAPACITY]))
+    if oracle.fits(with_only_rules(core, (), exclusions)) is False:
         return (), True
     kept, irreducible = names, True
     for name in names:
         if oracle.solves_left <= _SOLVES_FOR_CHANGES:
             return tuple(kept), False
         fewer = [assignment for assignment in kept if assignment != name]
-        fits = oracle.fits(with_only_rules(core, fewer))
+        fits = oracle.fits(with_only_rules(core, fewer, exclusions))
         if fits is False:
             kept = fewer
         irreducible = irreducible and fits is not None
@@ -177,65 +209,63 @@ def _conflict(core: PlacementProblem, oracle: FeasibilityOracle) -> tuple[tuple[
     return tuple(kept), irreducible and is_known
 
 
-def with_only_rules(core: PlacementProblem, names: Sequence[str]) -> PlacementProblem:
-    """Return the problem with only these of its named rules."""
+def with_only_rules(
+    core: PlacementProblem, names: Sequence[str], exclusions: Exclusions | None = None
+) -> PlacementProblem:
+    """Return the problem with only these of its named rules and causes of ineligible nodes."""
+    causes = exclusions or causes_of(core)
     kept = with_rules(core, {rule.name: softened for rule in core.rules if rule.name not in names})
-    if ELIGIBILITY not in names:
-        kept = without_eligibility(kept)
+    kept = allowed_by(kept, [allowed for cause, allowed in causes.items() if cause in names])
     return feasibility_problem(kept if CAPACITY in names else without_capacity(kept))
 
 
-def _relaxations(
-    core: PlacementProblem, vacant: PlacementProblem | None, most: LargestFit, oracle: FeasibilityOracle
-) -> Iterator[Relaxation]:
-    """Yield relaxations: of rules first, then fewer pods, then more capacity."""
-    for rule in core.rules:
-        if oracle.solves_left <= _SOLVES_FOR_CAPACITY:
-            break
-        if isinstance(rule, SubgroupRule) or (isinstance(rule, SameDomain) and not rule.fixed):
-            yield from _first_that_fits(core, _wider_levels(core, rule), oracle)
-    for rule in core.rules:
-        if isinstance(rule, Budget):
-            yield from _first_that_fits(core, _raised_budget(core, rule, oracle), oracle)
-    eligibility = Relaxation(RelaxationKind.DROP_ELIGIBILITY)
-    yield from _first_that_fits(core, iter([eligibility]), oracle)
-    if any(most.minimums):
-        yield Relaxation(RelaxationKind.LOWER_MINIMUM, minimums=most.minimums)
-    yield from _first_that_fits(core, missing_capacity(core, vacant, most.assignments, oracle), oracle)
+def raised_budgets(core: PlacementProblem, oracle: FeasibilityOracle) -> tuple[Raises, ...]:
+    """Raises of single budgets that make the problem feasible, else of all budgets together."""
+    budgets = [rule for rule in core.rules if isinstance(rule, Budget)]
+    candidates = [_raised(core, [rule], oracle) for rule in budgets]
+    alone = tuple(raised for raised in candidates if raised and _helps(core, raised, oracle))
+    if alone or len(budgets) < 2:
+        return alone
+    together = _raised(core, budgets, oracle)
+    return (together,) if together and _helps(core, together, oracle) else ()
 
 
-def _first_that_fits(
-    core: PlacementProblem, changes: Iterator[Relaxation], oracle: FeasibilityOracle
-) -> Iterator[Relaxation]:
-    for change in changes:
-        if oracle.fits(feasibility_problem(apply_relaxation(core, change))):
-            yield change
-            return
+def _helps(core: PlacementProblem, raised: Raises, oracle: FeasibilityOracle) -> bool:
+    return oracle.fits(feasibility_problem(with_raised_budgets(core, raised))) is True
 
 
-def _wider_levels(core: PlacementProblem, rule: SameDomain | SubgroupRule) -> Iterator[Relaxation]:
-    """The next wider levels in turn, then the level as a preference."""
-    for level in reversed(core.levels[: core.levels.index(rule.level)]):
-        yield Relaxation(RelaxationKind.WIDEN_LEVEL, rule=rule.name, level=level)
-    yield Relaxation(RelaxationKind.PREFER_LEVEL, rule=rule.name, level=rule.level)
+def _missing(
+    core: PlacementProblem, vacant: PlacementProblem, most: LargestFit, oracle: FeasibilityOracle
+) -> MissingCapacity | None:
+    """The first candidate that makes the problem feasible."""
+    for found in missing_capacity(core, vacant, most.assignments, oracle):
+        freed = with_free(core, {each.node: each.amounts for each in found.capacity})
+        if found.capacity and oracle.fits(feasibility_problem(freed)):
+            return found
+    return None
 
 
-def _raised_budget(core: PlacementProblem, rule: Budget, oracle: FeasibilityOracle) -> Iterator[Relaxation]:
-    """What a placement without the budget, and few pods on the budget's nodes, uses beyond it."""
-    answer = oracle.answer(_avoiding(with_rules(core, {rule.name: softened}), rule))
-    if isinstance(answer, Placed):
-        used = budget_use(core, rule, answer.assignments)
-        over = {name: used.get(name, 0) - solves_left for name, solves_left in rule.remaining.items()}
-        amounts = {name: more for name, more in over.items() if more > 0 and used.get(name, 0) > 0}
-        yield Relaxation(RelaxationKind.RAISE_BUDGET, rule=rule.name, amounts=amounts)
+def _raised(core: PlacementProblem, budgets: Sequence[Budget], oracle: FeasibilityOracle) -> Raises:
+    """What a placement without these budgets, and few pods on their nodes, uses beyond them."""
+    without = with_rules(core, {rule.name: softened for rule in budgets})
+    answer = oracle.answer(_avoiding(without, budgets))
+    if not isinstance(answer, Placed):
+        return {}
+    raised = {rule.name: _beyond(core, rule, answer.assignments) for rule in budgets}
+    return {name: amounts for name, amounts in raised.items() if amounts}
 
 
-def _avoiding(problem: PlacementProblem, rule: Budget) -> PlacementProblem:
-    """The problem in which each pod on nodes of the budget costs one."""
-    counted, free = (1,) * len(problem.roles), (0,) * len(problem.roles)
-    nodes = rule.nodes or frozenset()
-    classes = tuple(
-        structs.replace(group, cost=free if nodes.isdisjoint(group.nodes) else counted)
-        for group in problem.classes
-    )
-    return structs.replace(problem, classes=classes)
+def _beyond(core: PlacementProblem, rule: Budget, assignments: Sequence[Assignment]) -> Resources:
+    """The amounts by which these pods exceed the budget."""
+    used = budget_use(core, rule, assignments)
+    over = {name: used.get(name, 0) - left for name, left in rule.remaining.items()}
+    return {name: more for name, more in over.items() if more > 0 and used.get(name, 0) > 0}
+
+
+def _avoiding(problem: PlacementProblem, budgets: Sequence[Budget]) -> PlacementProblem:
+    """The problem in which each pod costs one for each of these budgets that counts its node."""
+    classes = []
+    for group in problem.classes:
+        counting = sum(1 for rule in budgets if rule.nodes and not rule.nodes.isdisjoint(group.nodes))
+        classes.append(structs.replace(group, cost=(counting,) * len(problem.roles)))
+    return structs.replace(problem, classes=tuple(classes))

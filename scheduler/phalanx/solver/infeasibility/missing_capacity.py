@@ -3,7 +3,7 @@
 For one role: the domain and nodes where the least must be freed, exactly. What a node must free for its first
 pods grows with each further pod, so the cheapest slots of a domain, taken one by one, are the cheapest set of
 slots. For several roles, or where other rules interfere: what fits now is kept, and the rest is placed on
-nodes that are assumed to be empty, where little must be freed. If that fails too: a new node.
+nodes that are assumed to be empty, where little must be freed.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,21 +11,27 @@ from heapq import merge
 from itertools import islice
 from math import lcm
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from phalanx.model.names import NodeName
 from phalanx.model.resources import Resources, add, scale, subtract
 from phalanx.model.rules import Budget, Rule
 from phalanx.solver.infeasibility.feasibility import FeasibilityOracle
-from phalanx.solver.infeasibility.relaxations import (
-    NEW_NODE,
-    NodeCapacity,
-    Relaxation,
-    RelaxationKind,
-    with_free,
-)
+from phalanx.solver.infeasibility.relaxations import NodeCapacity, with_free
 from phalanx.solver.problem import Anchor, Assignment, NodeClass, Placed, PlacementProblem
 from phalanx.solver.problem_rules import read_rules
+
+
+class MissingCapacity(Struct, frozen=True):
+    """Capacity to free on nodes, `amounts` in total, all in `domain` of `level` (empty: anywhere)."""
+
+    amounts: Resources
+    capacity: tuple[NodeCapacity, ...]
+    level: str = ""
+    domain: tuple[str, ...] = ()
+    pods: int = 0
+    """If not 0: any nodes there that take so many more pods suffice, and no less does."""
+
 
 SHARE = 1000
 """Cost of a pod whose scarcest resource must be freed completely."""
@@ -33,23 +39,20 @@ SHARE = 1000
 
 def missing_capacity(
     core: PlacementProblem,
-    vacant: PlacementProblem | None,
+    vacant: PlacementProblem,
     now: Sequence[Assignment],
     oracle: FeasibilityOracle,
-) -> Iterator[Relaxation]:
+) -> Iterator[MissingCapacity]:
     """Yield candidates, the least first where that is known. `vacant` is the problem on empty nodes."""
-    least = least_capacity(core, vacant) if vacant is not None else []
+    least = least_capacity(core, vacant)
     if least:
         anywhere = all(rule.nodes is None for rule in core.rules if isinstance(rule, Budget))
         pods = _beyond_what_fits(core, least) if anywhere else 0
         yield structs.replace(_capacity_to_free(core, least), pods=pods)
     for kept in dict.fromkeys((tuple(now), ())):
-        if vacant is not None:
-            rest = _left_over(core, vacant, kept)
-            answer = oracle.answer(rest)
-            if isinstance(answer, Placed):
-                yield _capacity_to_free(core, [*kept, *answer.assignments])
-    yield from _new_node(core, now)
+        answer = oracle.answer(_left_over(core, vacant, kept))
+        if isinstance(answer, Placed):
+            yield _capacity_to_free(core, [*kept, *answer.assignments])
 
 
 def _beyond_what_fits(core: PlacementProblem, assignments: Sequence[Assignment]) -> int:
@@ -124,7 +127,7 @@ def used_path(core: PlacementProblem, placed: Sequence[Assignment]) -> tuple[tup
     return tuple(path for path, _ in zip(paths, range(1), strict=False))
 
 
-def _capacity_to_free(core: PlacementProblem, assignments: Sequence[Assignment]) -> Relaxation:
+def _capacity_to_free(core: PlacementProblem, assignments: Sequence[Assignment]) -> MissingCapacity:
     """The amounts per node that these pods need beyond what is free."""
     free_now = free_by_node(core)
     capacity = []
@@ -134,34 +137,17 @@ def _capacity_to_free(core: PlacementProblem, assignments: Sequence[Assignment])
         if more:
             capacity.append(NodeCapacity(node=node, amounts=more))
     paths = used_path(core, assignments)
-    return _relaxation(core, paths[0] if paths else (), capacity)
+    return _missing(core, paths[0] if paths else (), capacity)
 
 
-def _new_node(core: PlacementProblem, now: Sequence[Assignment]) -> Iterator[Relaxation]:
-    """The pods that do not fit now on one new node, in the domain of the others or the first one."""
-    amounts: Resources = {}
-    for index, role in enumerate(core.roles):
-        missing = role.minimum - sum(assignment.count for assignment in now if assignment.role == index)
-        request = dict(zip(core.resources, role.request, strict=True))
-        amounts = add(amounts, scale(request, missing))
-    depth = read_rules(core).required_depth
-    labelled = (group.path for group in core.classes if len(group.path) >= depth)
-    for path in (*(anchor.path for anchor in core.anchors), *used_path(core, now), *labelled, ()):
-        if len(path) >= depth:
-            needed = {name: amount for name, amount in amounts.items() if amount > 0}
-            yield _relaxation(core, path, [NodeCapacity(node=NEW_NODE, amounts=needed)])
-            return
-
-
-def _relaxation(
+def _missing(
     core: PlacementProblem, path: tuple[str, ...], capacity: Sequence[NodeCapacity]
-) -> Relaxation:
+) -> MissingCapacity:
     total: Resources = {}
     for node_capacity in capacity:
         total = add(total, node_capacity.amounts)
     required = read_rules(core).required
-    return Relaxation(
-        RelaxationKind.ADD_CAPACITY,
+    return MissingCapacity(
         level="" if required is None else core.levels[required],
         domain=() if required is None else path[: required + 1],
         amounts=total,

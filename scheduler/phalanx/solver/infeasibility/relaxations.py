@@ -1,7 +1,6 @@
-"""Relaxations of a problem, as data, and how each changes the problem."""
+"""Relaxations of a problem: without some rules, limits of capacity or causes of ineligible nodes."""
 
-from collections.abc import Callable, Mapping, Sequence
-from enum import StrEnum
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -27,70 +26,18 @@ ELIGIBILITY: Final = "eligibility"
 CAPACITY: Final = "capacity"
 """The name of the free capacity of nodes."""
 
-NEW_NODE: Final = NodeName("")
-"""Stands for a node that does not exist."""
+Exclusions = Mapping[str, Sequence[tuple[bool, ...]]]
+"""By the name of a cause, for each class of the problem and each role, whether the cause allows the nodes."""
 
-
-_NEW_LABEL_VALUE: Final = "?"
-"""Label value of a node that does not exist: different from all others."""
-
-
-class RelaxationKind(StrEnum):
-    """What is changed."""
-
-    WIDEN_LEVEL = "widen-level"
-    PREFER_LEVEL = "prefer-level"
-    RAISE_BUDGET = "raise-budget"
-    DROP_ELIGIBILITY = "drop-eligibility"
-    LOWER_MINIMUM = "lower-minimum"
-    ADD_CAPACITY = "add-capacity"
+Raises = Mapping[str, Resources]
+"""By the name of a budget, the amounts that it gets more."""
 
 
 class NodeCapacity(Struct, frozen=True):
-    """More free capacity on one node, or on NEW_NODE."""
+    """More free capacity on one node."""
 
     node: NodeName
     amounts: Resources
-
-
-class Relaxation(Struct, frozen=True):
-    """One change. Which fields apply depends on the kind.
-
-    - widen-level: `rule` is required at the wider `level`.
-    - prefer-level: `rule` becomes a preference.
-    - raise-budget: `rule` gets `amounts` more.
-    - drop-eligibility: every role may use every node.
-    - lower-minimum: `minimums` per role.
-    - add-capacity: `capacity` on nodes, `amounts` in total, all in `domain` of `level` (empty: anywhere).
-    """
-
-    kind: RelaxationKind
-    rule: str = ""
-    level: str = ""
-    amounts: Resources = NONE
-    minimums: tuple[int, ...] = ()
-    domain: tuple[str, ...] = ()
-    capacity: tuple[NodeCapacity, ...] = ()
-    pods: int = 0
-    """For add-capacity, if not 0: any nodes there that take so many more pods suffice, and no less does."""
-
-    @property
-    def needs_new_node(self) -> bool:
-        """Whether some of the capacity is on a new node."""
-        return any(node_capacity.node == NEW_NODE for node_capacity in self.capacity)
-
-
-def apply_relaxation(problem: PlacementProblem, change: Relaxation) -> PlacementProblem:
-    """Return the changed problem. It must have no tightness term: the change may move or add capacity."""
-    match change.kind:
-        case RelaxationKind.WIDEN_LEVEL | RelaxationKind.PREFER_LEVEL | RelaxationKind.RAISE_BUDGET:
-            return with_rules(problem, {change.rule: partial(_changed, change)})
-        case RelaxationKind.DROP_ELIGIBILITY:
-            return without_eligibility(problem)
-        case RelaxationKind.LOWER_MINIMUM:
-            return with_minimums(problem, change.minimums)
-        case RelaxationKind.ADD_CAPACITY:
-            return _with_capacity(problem, change)
 
 
 def with_rules(
@@ -101,11 +48,27 @@ def with_rules(
     return structs.replace(problem, rules=tuple(rule for rule in rules if rule is not None))
 
 
-def without_eligibility(problem: PlacementProblem) -> PlacementProblem:
-    """Every role may use every node."""
+def with_raised_budgets(problem: PlacementProblem, raised: Raises) -> PlacementProblem:
+    """Give the budgets of these names so much more of the resources that they limit."""
+    return with_rules(problem, {name: partial(_raised, amounts) for name, amounts in raised.items()})
+
+
+def _raised(amounts: Resources, rule: Rule) -> Rule:
+    if not isinstance(rule, Budget):
+        return rule
+    more = {name: amount for name, amount in amounts.items() if name in rule.remaining}
+    return structs.replace(rule, remaining=add(rule.remaining, more))
+
+
+def allowed_by(problem: PlacementProblem, causes: Iterable[Sequence[tuple[bool, ...]]]) -> PlacementProblem:
+    """A role may use the nodes that all of these causes allow."""
+    parts = list(causes)
     everyone = (True,) * len(problem.roles)
-    classes = tuple(structs.replace(group, eligible=everyone) for group in problem.classes)
-    return structs.replace(problem, classes=classes)
+    classes = []
+    for index, group in enumerate(problem.classes):
+        allowed = [all(each) for each in zip(everyone, *(part[index] for part in parts), strict=True)]
+        classes.append(structs.replace(group, eligible=tuple(allowed)))
+    return structs.replace(problem, classes=tuple(classes))
 
 
 def without_capacity(problem: PlacementProblem) -> PlacementProblem:
@@ -118,13 +81,6 @@ def without_capacity(problem: PlacementProblem) -> PlacementProblem:
     return structs.replace(problem, classes=classes)
 
 
-def with_minimums(problem: PlacementProblem, minimums: Sequence[int]) -> PlacementProblem:
-    """Replace the minimums; maximums stay."""
-    pairs = zip(problem.roles, minimums, strict=True)
-    roles = tuple(structs.replace(role, minimum=least) for role, least in pairs)
-    return structs.replace(problem, roles=roles)
-
-
 def softened(rule: Rule) -> Rule | None:
     """What remains of a dropped rule: a budget without limits, a preference, or nothing."""
     if isinstance(rule, Budget):
@@ -134,31 +90,6 @@ def softened(rule: Rule) -> Rule | None:
     if isinstance(rule, SubgroupSegments | AffinityRule):
         return None
     return FewestDomains(name=rule.name, level=rule.level)
-
-
-def _changed(change: Relaxation, rule: Rule) -> Rule | None:
-    if isinstance(rule, Budget):
-        more = {name: amount for name, amount in change.amounts.items() if name in rule.remaining}
-        return structs.replace(rule, remaining=add(rule.remaining, more))
-    if change.kind == RelaxationKind.PREFER_LEVEL or isinstance(rule, AffinityRule):
-        return softened(rule)
-    return structs.replace(rule, level=change.level)
-
-
-def _with_capacity(problem: PlacementProblem, change: Relaxation) -> PlacementProblem:
-    more = {capacity.node: capacity.amounts for capacity in change.capacity}
-    larger = with_free(problem, more)
-    if NEW_NODE not in more:
-        return larger
-    new = NodeClass(
-        path=change.domain,
-        free=tuple(more[NEW_NODE].get(name, 0) for name in problem.resources),
-        eligible=(True,) * len(problem.roles),
-        cost=(0,) * len(problem.roles),
-        nodes=(NEW_NODE,),
-        label_values=(_NEW_LABEL_VALUE,) * len(problem.keys),
-    )
-    return structs.replace(problem, classes=(*larger.classes, new))
 
 
 def with_free(problem: PlacementProblem, more: Mapping[NodeName, Resources]) -> PlacementProblem:

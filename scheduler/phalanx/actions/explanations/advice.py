@@ -1,0 +1,337 @@
+"""Advice: what lets a waiting gang start, as data and as text.
+
+`docs/reasons.md` says for each kind how to follow it. Amounts are rounded up, so that following the text is
+enough.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from msgspec import Struct
+
+from phalanx.actions import formatting
+from phalanx.framework.nodes.topology import domain_name
+from phalanx.model.names import NodeName
+from phalanx.model.nodes import Taint
+from phalanx.model.resources import PODS, Resources
+from phalanx.solver.infeasibility.relaxations import NodeCapacity
+
+HOLDERS_NAMED_MAX: Final = 3
+"""Holders of capacity that are named; the evidence has all of them."""
+
+
+# --- events to wait for -------------------------------------------------------------------------------------
+
+
+class Ends(Struct, frozen=True):
+    """All of these holders of capacity end."""
+
+    names: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """A set of more than two may be larger than necessary."""
+        if len(self.names) == 1:
+            return f"{self.names[0]} ends"
+        if len(self.names) == 2:
+            return f"{self.names[0]} and {self.names[1]} end"
+        more = len(self.names) - HOLDERS_NAMED_MAX
+        named = [*self.names[:HOLDERS_NAMED_MAX], *([f"{more} more"] if more > 0 else [])]
+        return f"at most {len(self.names)} end ({formatting.listed(named)})"
+
+
+class AllEnd(Struct, frozen=True):
+    """All running work ends."""
+
+    @property
+    def text(self) -> str:
+        """As an event."""
+        return "running work ends"
+
+
+class Freed(Struct, frozen=True):
+    """These amounts become free on these nodes of a domain, which is empty for the whole cluster."""
+
+    capacity: tuple[NodeCapacity, ...]
+    level: str = ""
+    domain: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """Equal amounts are named once."""
+        by_amounts: dict[str, list[NodeName]] = {}
+        for each in self.capacity:
+            by_amounts.setdefault(formatting.more(each.amounts), []).append(each.node)
+        parts = [
+            f"{amounts} are free{{}} on {'each of ' if len(nodes) > 1 else ''}{formatting.listed(nodes)}"
+            for amounts, nodes in by_amounts.items()
+        ]
+        where = in_domain(self.level, self.domain)
+        return " and ".join(part.format(where if number == 0 else "") for number, part in enumerate(parts))
+
+
+class PodsFit(Struct, frozen=True):
+    """The nodes of a domain fit so many more pods, which takes at least these amounts."""
+
+    count: int
+    least: Resources
+    level: str = ""
+    domain: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The amounts alone may be fragmented."""
+        pods = formatting.more({PODS: self.count})
+        return (
+            f"nodes{in_domain(self.level, self.domain)} fit {pods} (at least {formatting.more(self.least)})"
+        )
+
+
+class Released(Struct, frozen=True):
+    """So much of each of these limits is released."""
+
+    limits: Mapping[str, Resources]
+
+    @property
+    def text(self) -> str:
+        """One phrase for each limit."""
+        parts = [f"{formatting.needed(amounts)} of the {name}" for name, amounts in self.limits.items()]
+        return f"{' and '.join(parts)} are released"
+
+
+class SelectedPodRuns(Struct, frozen=True):
+    """A pod that the pod affinity of the gang selects runs on this node."""
+
+    node: NodeName
+
+    @property
+    def text(self) -> str:
+        """As an event."""
+        return f"a pod that podAffinity selects runs on {self.node}"
+
+
+Event = Ends | AllEnd | Freed | PodsFit | Released | SelectedPodRuns
+
+
+# --- changes ------------------------------------------------------------------------------------------------
+
+
+class RequireLevel(Struct, frozen=True):
+    """The gang or a subgroup requires another level."""
+
+    level: str
+    instead_of: str
+    subgroup: str = ""
+
+    @property
+    def text(self) -> str:
+        """As an imperative."""
+        return f"require {self.level} instead of {self.instead_of}{of_subgroup(self.subgroup)}"
+
+
+class PreferLevel(Struct, frozen=True):
+    """The gang or a subgroup prefers the level that it requires."""
+
+    level: str
+    subgroup: str = ""
+
+    @property
+    def text(self) -> str:
+        """As an imperative."""
+        return f"prefer {self.level}{of_subgroup(self.subgroup)} instead of requiring it"
+
+
+class RequireNoLevel(Struct, frozen=True):
+    """A subgroup with segments requires no level."""
+
+    level: str
+    subgroup: str
+
+    @property
+    def text(self) -> str:
+        """As an imperative."""
+        return f"require no {self.level}{of_subgroup(self.subgroup)}"
+
+
+class RaiseLimits(Struct, frozen=True):
+    """These limits are higher by these amounts."""
+
+    limits: Mapping[str, Resources]
+
+    @property
+    def text(self) -> str:
+        """As an imperative."""
+        parts = [f"the {name} by {formatting.needed(amounts)}" for name, amounts in self.limits.items()]
+        return f"raise {' and '.join(parts)}"
+
+
+class LowerMinimum(Struct, frozen=True):
+    """The gang starts with fewer members; minimums of roles or subgroups that must be lower are listed."""
+
+    members: int
+    roles: Mapping[str, int] = {}
+    subgroups: Mapping[str, int] = {}
+
+    @property
+    def text(self) -> str:
+        """As an imperative."""
+        parts = [f"role {name} to {count}" for name, count in self.roles.items()]
+        parts += [f"subgroup {name} to {count}" for name, count in self.subgroups.items()]
+        return f"lower minMember to {self.members}{f' ({formatting.listed(parts)})' if parts else ''}"
+
+
+class ChangePods(Struct, frozen=True):
+    """The pods of the gang lack these fields and tolerate these taints."""
+
+    removed: tuple[str, ...]
+    tolerated: tuple[Taint, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """As an imperative."""
+        return " and ".join(
+            [
+                *(f"remove {field}" for field in self.removed),
+                *(f"tolerate {_shown(taint)}" for taint in self.tolerated),
+            ]
+        )
+
+
+class BringBack(Struct, frozen=True):
+    """Cordoned nodes are in service again, and faulty ones are healthy."""
+
+    cordoned: tuple[NodeName, ...]
+    faulty: tuple[NodeName, ...]
+
+    @property
+    def text(self) -> str:
+        """As an imperative."""
+        parts = [("uncordon", self.cordoned), ("repair", self.faulty)]
+        return " and ".join(f"{verb} {formatting.listed(nodes)}" for verb, nodes in parts if nodes)
+
+
+class BringBackAll(Struct, frozen=True):
+    """All cordoned or faulty nodes that the pods could use are in service again."""
+
+    count: int
+
+    @property
+    def text(self) -> str:
+        """As an imperative."""
+        return f"uncordon or repair all {self.count} unavailable nodes"
+
+
+class LabelNodes(Struct, frozen=True):
+    """Nodes that lack this label get it, all with the same value; without names all that lack it."""
+
+    label: str
+    nodes: tuple[NodeName, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """As an imperative."""
+        nodes = formatting.listed(self.nodes) or "all nodes that lack it"
+        return f"label {nodes} with one value of {self.label}"
+
+
+class RemoveLevel(Struct, frozen=True):
+    """The Topology has no such level."""
+
+    level: str
+    topology: str
+
+    @property
+    def text(self) -> str:
+        """As an imperative."""
+        return f"remove level {self.level} from Topology {self.topology}"
+
+
+class AddNodes(Struct, frozen=True):
+    """So many nodes are added, with labels, taints and allocatable amounts of this one, or larger ones."""
+
+    count: int
+    like: NodeName
+    at_least: Resources = {}
+
+    @property
+    def text(self) -> str:
+        """As an imperative."""
+        nodes = "1 node" if self.count == 1 else f"{self.count} nodes"
+        larger = f" with at least {formatting.needed(self.at_least)}" if self.at_least else ""
+        return f"add {nodes} like {self.like}{larger}"
+
+
+class BePreemptible(Struct, frozen=True):
+    """The gang is preemptible."""
+
+    @property
+    def text(self) -> str:
+        """As an imperative."""
+        return "let the gang be preemptible"
+
+
+class RequestLess(Struct, frozen=True):
+    """Pods request at most these amounts."""
+
+    amounts: Resources
+
+    @property
+    def text(self) -> str:
+        """As an imperative."""
+        return f"request at most {formatting.amounts(self.amounts)} per pod"
+
+
+class Together(Struct, frozen=True):
+    """All of these actions, each of which is necessary."""
+
+    actions: tuple["Action", ...]
+
+    @property
+    def text(self) -> str:
+        """As imperatives."""
+        return ", and also ".join(action.text for action in self.actions)
+
+
+Action = (
+    RequireLevel
+    | PreferLevel
+    | RequireNoLevel
+    | RaiseLimits
+    | LowerMinimum
+    | ChangePods
+    | BringBack
+    | BringBackAll
+    | LabelNodes
+    | RemoveLevel
+    | AddNodes
+    | BePreemptible
+    | RequestLess
+    | Together
+)
+
+
+class Advice(Struct, frozen=True):
+    """All verified advice of one verdict; each part is enough by itself."""
+
+    events: tuple[Event, ...] = ()
+    """What to wait for."""
+
+    actions: tuple[Action, ...] = ()
+    """What lets the gang start at once."""
+
+    later_actions: tuple[Action, ...] = ()
+    """What lets the gang start when all running work has ended."""
+
+
+def in_domain(level: str, domain: tuple[str, ...]) -> str:
+    """Such as " in rack z/r1"; empty without a domain."""
+    return f" in {level} {domain_name(domain)}" if domain else ""
+
+
+def of_subgroup(name: str) -> str:
+    """Such as " for subgroup s"; empty for the whole gang."""
+    return f" for subgroup {name}" if name else ""
+
+
+def _shown(taint: Taint) -> str:
+    return f"{taint.key}={taint.value}:{taint.effect}" if taint.value else f"{taint.key}:{taint.effect}"

@@ -1,0 +1,238 @@
+"""Find advice for a waiting demand: candidates of each kind, each verified by a trial (`trials`).
+
+Events to wait for come from the explanation and from the search for completions; actions from the fields of
+the gang, its limits and the nodes. Trials are bounded; what they do not prove is not advised.
+"""
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from itertools import chain, islice
+from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from phalanx.actions.demands.demand import Demand
+from phalanx.actions.explanations import advice as kinds
+from phalanx.actions.explanations import gang_changes, node_changes
+from phalanx.actions.explanations.advice import Action, Advice, Event
+from phalanx.actions.explanations.changed_nodes import ChangedNode
+from phalanx.actions.explanations.combined_actions import CombinedActions
+from phalanx.actions.explanations.completions import Completions
+from phalanx.actions.explanations.exclusion_causes import AFFINITY, ANTI_AFFINITY
+from phalanx.actions.explanations.trials import Change, Trials
+from phalanx.actions.limits import ADVISED_NODES_MAX, ADVISED_PLACES_MAX
+from phalanx.actions.nodes.gang_constraints import constraints_of
+from phalanx.actions.nodes.resource_projection import is_numa_slot
+from phalanx.framework.session import Session
+from phalanx.model.gpu_shares import requests_share
+from phalanx.model.resources import Resources, add
+from phalanx.model.rules import AffinityRule, Budget, SameDomain, SubgroupRule
+from phalanx.solver.infeasibility.explain import Explanation
+from phalanx.solver.infeasibility.relaxations import CAPACITY, ELIGIBILITY, NodeCapacity
+
+ACTIONS_MAX: Final = 3
+"""Actions in one sentence, the best ones."""
+
+
+class Question(Struct, frozen=True):
+    """What advice is wanted about."""
+
+    demand: Demand
+    facts: Explanation | None
+    """None if some pods may use no node."""
+
+    is_impossible: bool
+    """Whether the facts are about the empty cluster, which the demand does not fit."""
+
+    completions: Completions = ()
+
+
+class AdviceSearch:
+    """The search of one explanation."""
+
+    def __init__(self, session: Session, trials: Trials, question: Question) -> None:
+        self._session = session
+        self._trials = trials
+        self._demand = question.demand
+        self._facts = question.facts
+        self._completions = question.completions
+        self._is_empty = question.is_impossible
+        self._conflict = _conflict(session, question)
+        self._proven = Change(question.demand)
+        """The last change that was proven to help. Each action is found right after its change was proven."""
+
+    def find(self) -> Advice:
+        """All advice that helps, as far as the trials allow. Several actions together come last."""
+        return self._when_impossible() if self._is_empty else self._while_waiting()
+
+    def _when_impossible(self) -> Advice:
+        """Actions that make it possible; those that let it start at once come first."""
+        now: list[Action] = []
+        later: list[Action] = []
+        for action in islice(chain(self._actions(), self._added_nodes()), ACTIONS_MAX):
+            helps_now = self._helps(replace(self._proven, is_empty=False))
+            (now if helps_now else later).append(action)
+        if not now and not later:
+            now += self._together(is_empty=False)
+            later += self._together(is_empty=True) if not now else ()
+        return Advice(actions=tuple(now), later_actions=tuple(later))
+
+    def _while_waiting(self) -> Advice:
+        events = tuple(self._events())
+        actions = tuple(islice(self._actions(), ACTIONS_MAX))
+        if not actions and all(isinstance(event, kinds.AllEnd) for event in events):
+            actions = tuple(self._added_nodes()) or self._together(is_empty=False)
+        return Advice(events=events, actions=actions)
+
+    # --- events ---------------------------------------------------------------------------------------------
+
+    def _events(self) -> Iterator[Event]:
+        """The end of all running work comes last: it is shown only if nothing less is known."""
+        found = False
+        for event in (*self._ends(), *self._released(), *self._freed(), *self._selected_pods()):
+            yield event
+            found = True
+        if not found and self._helps(Change(self._demand, is_empty=True)):
+            yield kinds.AllEnd()
+
+    def _ends(self) -> Iterator[Event]:
+        if self._completions:
+            yield kinds.Ends(tuple(holder.name for holder in self._completions))
+
+    def _released(self) -> Iterator[Event]:
+        """Usage of limits, or of a guarantee by gangs that are not preemptible; cells are never released."""
+        for raised in self._facts.raised if self._facts is not None else ():
+            is_usage = not any(self._session.cells.named_by(name) for name in raised)
+            if is_usage and self._helps(Change(self._demand, raised=raised)):
+                yield kinds.Released(raised)
+                return
+
+    def _freed(self) -> Iterator[Event]:
+        missing = self._facts.missing if self._facts is not None else None
+        if missing is None or _is_fragmented(missing.amounts):
+            return
+        capacity = tuple(self._with_excess(each) for each in missing.capacity)
+        if not self._helps(Change(self._demand, freed={each.node: each.amounts for each in capacity})):
+            return
+        if len(capacity) <= ADVISED_NODES_MAX:
+            yield kinds.Freed(capacity, missing.level, missing.domain)
+        elif missing.pods:
+            yield kinds.PodsFit(missing.pods, missing.amounts, missing.level, missing.domain)
+
+    def _with_excess(self, capacity: NodeCapacity) -> NodeCapacity:
+        """The amounts with usage beyond the allocatable ones of the node, which must be released first."""
+        free = self._session.free(capacity.node)
+        excess = {name: -free[name] for name in capacity.amounts if free.get(name, 0) < 0}
+        return replace(capacity, amounts=add(capacity.amounts, excess))
+
+    def _selected_pods(self) -> Iterator[Event]:
+        """A node on which a pod that the affinity of the gang selects would help."""
+        states = [batch.pods[0].shape.affinity_state for batch in self._demand.batches]
+        numbers = sorted(
+            {state.affinity for state in states if state is not None and state.affinity is not None}
+        )
+        if len(numbers) != 1:
+            return
+        nodes = sorted(self._session.nodes, key=self._session.facts.faults.__contains__)
+        for node in nodes[:ADVISED_PLACES_MAX]:
+            if self._helps(Change(self._demand, selected=(numbers[0], node))):
+                yield kinds.SelectedPodRuns(node)
+                return
+
+    # --- actions --------------------------------------------------------------------------------------------
+
+    def _actions(self) -> Iterator[Action]:
+        """Actions that relax a part of the conflict; not yet more nodes."""
+        session, demand, conflict = self._session, self._demand, self._conflict
+        if conflict.has_levels:
+            yield from node_changes.labelled_nodes(session, demand, self._fits_with)
+            yield from gang_changes.other_levels(session, demand, self._fits)
+        if conflict.has_limits:
+            yield from islice(self._raised_limits(), 1)
+            yield from gang_changes.preemptible(demand, self._fits)
+        if conflict.is_about_nodes:
+            yield from node_changes.returned_nodes(session, demand, self._fits_with)
+        if conflict.has_ineligible_nodes:
+            yield from gang_changes.fewer_restrictions(session, demand, self._fits)
+        if self._facts is not None:
+            yield from gang_changes.lower_minimum(demand, self._facts.most, self._fits)
+        if conflict.is_about_requests:
+            yield from gang_changes.smaller_requests(session, demand, self._fits)
+
+    def _added_nodes(self) -> Iterator[Action]:
+        if self._conflict.is_about_nodes:
+            yield from islice(node_changes.added_nodes(self._session, self._demand, self._fits_with), 1)
+
+    def _fits(self, changed: Demand) -> bool:
+        return self._helps(Change(changed, is_empty=self._is_empty))
+
+    def _fits_with(self, nodes: Sequence[ChangedNode]) -> bool:
+        return self._helps(Change(self._demand, is_empty=self._is_empty, nodes=nodes))
+
+    def _together(self, *, is_empty: bool) -> tuple[Action, ...]:
+        """One action that consists of several."""
+        session = self._trials.session_for(Change(self._demand, is_empty=is_empty))
+        rules = constraints_of(session, self._demand.gang).rules
+        limits = [rule for rule in rules if rule.name in self._limits]
+        budgets = [rule for rule in limits if isinstance(rule, Budget)]
+        found = CombinedActions(self._session, self._demand, self._trials, budgets, is_empty=is_empty).find()
+        return (kinds.Together(found),) if found else ()
+
+    def _raised_limits(self) -> Iterator[kinds.RaiseLimits]:
+        """Raises of limits of queues; what other rules leave cannot be raised by an amount."""
+        for raised in self._facts.raised if self._facts is not None else ():
+            change = Change(self._demand, is_empty=self._is_empty, raised=raised)
+            if self._limits.issuperset(raised) and self._helps(change):
+                yield kinds.RaiseLimits(raised)
+
+    @cached_property
+    def _limits(self) -> frozenset[str]:
+        """The names of the limits of the queue and its ancestors."""
+        rules = constraints_of(self._session, self._demand.gang).rules
+        return frozenset(rule.name for rule in rules if isinstance(rule, Budget) and rule.queue is not None)
+
+    def _helps(self, change: Change) -> bool:
+        helps = self._trials.fits(change)
+        if helps:
+            self._proven = change
+        return helps
+
+
+class _Conflict(Struct, frozen=True):
+    """What the conflict is about. An action helps only if it relaxes a part of the conflict."""
+
+    has_levels: bool = True
+    has_limits: bool = True
+    has_ineligible_nodes: bool = True
+    is_about_nodes: bool = True
+    is_about_requests: bool = True
+
+
+def _conflict(session: Session, question: Question) -> _Conflict:
+    facts = question.facts
+    if facts is None:
+        return _Conflict(has_levels=False, has_limits=False, is_about_requests=False)
+    if not facts.irreducible or not facts.conflict:
+        return _Conflict()
+    rules = [
+        rule for rule in constraints_of(session, question.demand.gang).rules if rule.name in facts.conflict
+    ]
+    limits = [rule for rule in rules if isinstance(rule, Budget)]
+    about_affinity = any(
+        isinstance(rule, AffinityRule) or (isinstance(rule, SameDomain) and rule.fixed) for rule in rules
+    )
+    has_capacity = CAPACITY in facts.conflict
+    causes = {ELIGIBILITY, AFFINITY, ANTI_AFFINITY}
+    return _Conflict(
+        has_levels=any(isinstance(rule, SameDomain | SubgroupRule) for rule in rules),
+        has_limits=bool(limits),
+        has_ineligible_nodes=about_affinity or not causes.isdisjoint(facts.conflict),
+        is_about_nodes=len(facts.conflict) > sum(rule.nodes is None for rule in limits),
+        is_about_requests=has_capacity or bool(limits),
+    )
+
+
+def _is_fragmented(amounts: Resources) -> bool:
+    """Whether devices or NUMA zones lack the amounts; a node may have them free without helping."""
+    return requests_share(amounts) or any(map(is_numa_slot, amounts))

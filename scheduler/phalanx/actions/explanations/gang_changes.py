@@ -1,0 +1,268 @@
+"""Changes of a gang that let it start: other levels, a lower minimum, other fields of its pods."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from operator import itemgetter
+from typing import Final
+
+from msgspec.structs import replace
+
+from phalanx.actions.demands.demand import Demand, Stage
+from phalanx.actions.demands.gang_demands import demands_of
+from phalanx.actions.explanations import advice
+from phalanx.actions.explanations.advice import Action
+from phalanx.actions.explanations.pod_fields import (
+    Field,
+    Restriction,
+    fields_of,
+    with_other_pods,
+    without_restrictions,
+)
+from phalanx.framework.nodes.tolerations import tolerates
+from phalanx.framework.session import Session
+from phalanx.model.api.pod_groups import TopologyRequest
+from phalanx.model.gangs import Gang, GangKind, SubgroupSpec, ancestor_chains
+from phalanx.model.gpu_shares import requests_share
+from phalanx.model.names import ShapeKey
+from phalanx.model.nodes import STATE_TAINTS, Taint, TaintEffect
+from phalanx.model.pods import Pod, PodShape
+from phalanx.model.reasons import Objection
+from phalanx.model.resources import Resources, largest
+
+Fits = Callable[[Demand], bool]
+"""Whether this demand, of a changed gang, would fit."""
+
+TAINTS_MAX: Final = 2
+"""Taints in one advice, those on most nodes."""
+
+
+# --- levels -------------------------------------------------------------------------------------------------
+
+
+def other_levels(session: Session, demand: Demand, fits: Fits) -> Iterator[Action]:
+    """For each required level, the next wider one that helps, else the level as a preference."""
+    gang = demand.gang
+    topology = session.topologies.of(gang)
+    levels = [level.name for level in topology.levels] if topology is not None else []
+    if gang.topology.required in levels:
+        yield from _levels_of_gang(demand, gang.topology.required, levels, fits)
+    for part in gang.subgroups:
+        if part.required in levels:
+            yield from _levels_of_subgroup(demand, part, part.required, levels, fits)
+
+
+def _levels_of_gang(demand: Demand, old: str, levels: Sequence[str], fits: Fits) -> Iterator[Action]:
+    for level in _wider(old, levels):
+        if fits(_with_topology(demand, replace(demand.gang.topology, required=level))):
+            yield advice.RequireLevel(level, old)
+            return
+    if fits(preferring(demand, "")):
+        yield advice.PreferLevel(old)
+
+
+def _levels_of_subgroup(
+    demand: Demand, part: SubgroupSpec, old: str, levels: Sequence[str], fits: Fits
+) -> Iterator[Action]:
+    for level in _wider(old, levels):
+        if fits(_with_subgroup(demand, replace(part, required=level))):
+            yield advice.RequireLevel(level, old, part.name)
+            return
+    if fits(preferring(demand, part.name)):
+        yield preference(demand.gang, part.name)
+
+
+def requiring(gang: Gang) -> list[str]:
+    """The subgroups that require a level; an empty name stands for the whole gang."""
+    whole = [""] if gang.topology.required is not None else []
+    return [*whole, *(part.name for part in gang.subgroups if part.required is not None)]
+
+
+def preferring(demand: Demand, subgroup: str) -> Demand:
+    """The demand if the level that this subgroup or the whole gang requires is a preference, or none."""
+    if not subgroup:
+        request = demand.gang.topology
+        return _with_topology(demand, replace(request, required=None, preferred=request.required))
+    part = next(each for each in demand.gang.subgroups if each.name == subgroup)
+    preferred = part.preferred if part.segment else part.required
+    return _with_subgroup(demand, replace(part, required=None, segment=0, preferred=preferred))
+
+
+def preference(gang: Gang, subgroup: str) -> Action:
+    """The action that `preferring` follows."""
+    if not subgroup:
+        return advice.PreferLevel(gang.topology.required or "")
+    part = next(each for each in gang.subgroups if each.name == subgroup)
+    kind = advice.RequireNoLevel if part.segment else advice.PreferLevel
+    return kind(part.required or "", subgroup)
+
+
+def _with_topology(demand: Demand, request: TopologyRequest) -> Demand:
+    gang = demand.gang
+    return replace(demand, gang=replace(gang, spec=replace(gang.spec, topology=request)))
+
+
+def _with_subgroup(demand: Demand, changed: SubgroupSpec) -> Demand:
+    gang = demand.gang
+    subgroups = tuple(changed if each.name == changed.name else each for each in gang.subgroups)
+    return replace(demand, gang=replace(gang, subgroups=subgroups))
+
+
+def _wider(level: str, levels: Sequence[str]) -> Sequence[str]:
+    """The next wider levels in turn."""
+    return levels[: levels.index(level)][::-1]
+
+
+# --- minimum and preemption ---------------------------------------------------------------------------------
+
+
+def lower_minimum(demand: Demand, fitting: Sequence[int], fits: Fits) -> Iterator[Action]:
+    """The minimum that the gang reaches if so many pods of each batch start."""
+    gang = demand.gang
+    may_change = gang.kind is not GangKind.POD and not gang.min_subgroups and not gang.reserves
+    if demand.stage is Stage.SURPLUS or not may_change:
+        return
+    pairs = zip(demand.batches, fitting, strict=True)
+    chosen = [pod for batch, count in pairs for pod in _some_of_each_role(batch.pods)[:count]]
+    there = [*(pod for pod in gang.members if pod.counts_for_gang), *chosen]
+    by_role, around = Counter(pod.role for pod in there), ancestor_chains(gang.subgroups)
+    by_part = Counter(name for pod in there for name in around.get(pod.subgroup, ()))
+    roles = {each.name: by_role[each.name] for each in gang.roles if by_role[each.name] < each.min_member}
+    parts = {each.name: by_part[each.name] for each in gang.subgroups if by_part[each.name] < each.min_member}
+    is_lower = chosen and len(there) < gang.min_member and all((*roles.values(), *parts.values()))
+    action = advice.LowerMinimum(len(there), roles, parts)
+    found = demands_of(_with_minimum(gang, action)) if is_lower else ()
+    if not isinstance(found, Objection) and found and found[0].is_whole and fits(found[0]):
+        yield action
+
+
+def _some_of_each_role(pods: Sequence[Pod]) -> list[Pod]:
+    """The first pod of each role, then the second ones, and so on."""
+    seen: Counter[str] = Counter()
+    ordered: list[tuple[int, Pod]] = []
+    for pod in pods:
+        ordered.append((seen[pod.role], pod))
+        seen[pod.role] += 1
+    return [pod for _, pod in sorted(ordered, key=itemgetter(0))]
+
+
+def _with_minimum(gang: Gang, minimum: advice.LowerMinimum) -> Gang:
+    roles, parts = minimum.roles, minimum.subgroups
+    return replace(
+        gang,
+        min_member=minimum.members,
+        roles=tuple(replace(each, min_member=roles.get(each.name, each.min_member)) for each in gang.roles),
+        subgroups=tuple(
+            replace(each, min_member=parts.get(each.name, each.min_member)) for each in gang.subgroups
+        ),
+    )
+
+
+def preemptible(demand: Demand, fits: Fits) -> Iterator[Action]:
+    """Let the gang be preemptible, so that guarantees do not limit it."""
+    if not demand.gang.disruption.is_preemptible and fits(as_preemptible(demand)):
+        yield advice.BePreemptible()
+
+
+def as_preemptible(demand: Demand) -> Demand:
+    """The demand if the gang is preemptible."""
+    gang = demand.gang
+    disruption = replace(gang.disruption, preemptible=None)
+    return replace(demand, gang=replace(gang, spec=replace(gang.spec, disruption=disruption)))
+
+
+# --- pods ---------------------------------------------------------------------------------------------------
+
+
+def fewer_restrictions(session: Session, demand: Demand, fits: Fits) -> Iterator[Action]:
+    """Pods without one field that excludes nodes, else without as few as necessary."""
+
+    def helps(removed: Sequence[Restriction]) -> bool:
+        return fits(unrestricted(session, demand, removed))
+
+    found = restrictions(session, demand)
+    single = next((each for each in found if helps([each])), None)
+    if single is not None:
+        yield removal([single])
+    elif len(found) > 1 and helps(found):
+        for each in tuple(found):
+            fewer = [other for other in found if other is not each]
+            if len(fewer) > 1 and helps(fewer):
+                found = fewer
+        yield removal(found)
+
+
+def restrictions(session: Session, demand: Demand) -> list[Restriction]:
+    """The fields and taints that may exclude nodes for pods of the demand."""
+    shapes = [batch.pods[0].shape for batch in demand.batches]
+    return [*fields_of(shapes), *_intolerable(session, shapes)]
+
+
+def unrestricted(session: Session, demand: Demand, removed: Sequence[Restriction]) -> Demand:
+    """The demand without these restrictions."""
+
+    def change(shape: PodShape) -> PodShape:
+        return without_restrictions(shape, removed)
+
+    return _with_pods(demand, with_other_pods(session, demand.gang, change)) if removed else demand
+
+
+def removal(removed: Sequence[Restriction]) -> Action:
+    """The action that `unrestricted` follows."""
+    return advice.ChangePods(
+        removed=tuple(each.value for each in removed if isinstance(each, Field)),
+        tolerated=tuple(each for each in removed if isinstance(each, Taint)),
+    )
+
+
+def _intolerable(session: Session, shapes: Sequence[PodShape]) -> list[Taint]:
+    """Taints that some pod does not tolerate, those on most nodes first, without those of node states."""
+    counts = Counter(
+        taint
+        for state in (session.nodes.values() if session.facts.any_taint else ())
+        for taint in state.node.taints
+        if taint.effect != TaintEffect.PREFER_NO_SCHEDULE and not taint.key.startswith(STATE_TAINTS)
+    )
+    strict = [taint for taint in counts if not all(tolerates(shape.tolerations, taint) for shape in shapes)]
+    return sorted(strict, key=lambda taint: (-counts[taint], taint.key, taint.value, taint.effect))[
+        :TAINTS_MAX
+    ]
+
+
+def smaller_requests(session: Session, demand: Demand, fits: Fits) -> Iterator[Action]:
+    """Pods that request at most what the largest node has, if some request more."""
+    shapes = [batch.pods[0].shape for batch in demand.batches]
+    most = largest(state.node.allocatable for state in session.nodes.values())
+    above = {
+        name: most.get(name, 0)
+        for shape in shapes
+        for name, amount in shape.requests.items()
+        if amount > most.get(name, 0)
+    }
+    if (
+        not above
+        or not all(above.values())
+        or any(requests_share(each.requests) or each.numa for each in shapes)
+    ):
+        return
+
+    def change(shape: PodShape) -> PodShape:
+        return _requesting(shape, above)
+
+    if fits(_with_pods(demand, with_other_pods(session, demand.gang, change))):
+        yield advice.RequestLess(above)
+
+
+def _requesting(shape: PodShape, most: Resources) -> PodShape:
+    requests = {name: min(amount, most.get(name, amount)) for name, amount in shape.requests.items()}
+    if requests == shape.requests:
+        return shape
+    return replace(shape, key=ShapeKey(f"{shape.key} at most {sorted(most.items())}"), requests=requests)
+
+
+def _with_pods(demand: Demand, gang: Gang) -> Demand:
+    """The demand for the same members of the changed gang."""
+    pods = {pod.uid: pod for pod in gang.members}
+    batches = tuple(
+        replace(batch, pods=tuple(pods.get(pod.uid, pod) for pod in batch.pods)) for batch in demand.batches
+    )
+    return replace(demand, gang=gang, batches=batches)

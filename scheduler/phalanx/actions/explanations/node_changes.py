@@ -1,0 +1,226 @@
+"""Changes of nodes that let a gang start: nodes that come back into service, and additional nodes."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from heapq import nlargest
+from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from phalanx.actions.demands.demand import Demand, requested, without_affinity_terms
+from phalanx.actions.explanations import advice
+from phalanx.actions.explanations.advice import Action
+from phalanx.actions.explanations.changed_nodes import ChangedNode
+from phalanx.actions.limits import ADVISED_NODES_MAX
+from phalanx.framework.eligibility import evaluate
+from phalanx.framework.nodes.topology import Path, domain_path
+from phalanx.framework.session import Session
+from phalanx.model.gangs import Gang
+from phalanx.model.names import NODE_HOSTNAME, NodeName
+from phalanx.model.nodes import Node, NodeState
+from phalanx.model.resources import NONE, Resources, largest
+from phalanx.model.snapshot import Level
+
+Fits = Callable[[Sequence[ChangedNode]], bool]
+"""Whether the demand would fit with these nodes."""
+
+RETURNED_MAX: Final = 4
+"""Nodes that one advice names to bring back."""
+
+LABELLED_PER_POD: Final = 2
+"""Nodes per pod of the demand that are tried with a label; more would help no more often."""
+
+_NEW_VALUE: Final = "?"
+"""A value that no label has."""
+
+MODELS_MAX: Final = 3
+"""Existing nodes, of different kinds, of which copies are tried."""
+
+
+# --- nodes that come back -----------------------------------------------------------------------------------
+
+
+def returned_nodes(session: Session, demand: Demand, fits: Fits) -> Iterator[Action]:
+    """As few as possible of the nodes that are cordoned or faulty now, or all of them."""
+    back = out_of_service(session, demand)
+    sizes = sorted({min(size, len(back)) for size in (1, RETURNED_MAX)} - {0})
+    found = next((back[:size] for size in sizes if fits(back[:size])), None)
+    if found is None:
+        if len(back) > RETURNED_MAX and fits(back):
+            yield advice.BringBackAll(len(back))
+        return
+    for each in tuple(found):
+        fewer = [other for other in found if other is not each]
+        if fewer and fits(fewer):
+            found = fewer
+    yield bringing_back(session, found)
+
+
+def out_of_service(session: Session, demand: Demand) -> list[ChangedNode]:
+    """The nodes that are cordoned or faulty now and would admit pods of the demand, as they are then."""
+    back = [
+        state.node.as_available for name, state in session.nodes.items() if session.is_out_of_service(name)
+    ]
+    return [ChangedNode(node=node, like=node.name) for node in _admitting(session, demand, back)]
+
+
+def bringing_back(session: Session, nodes: Sequence[ChangedNode]) -> Action:
+    """The action that returns these nodes."""
+    names = [each.like for each in nodes]
+    faulty = tuple(name for name in names if name in session.faults)
+    return advice.BringBack(cordoned=tuple(name for name in names if name not in faulty), faulty=faulty)
+
+
+def _admitting(session: Session, demand: Demand, nodes: Sequence[Node]) -> list[Node]:
+    """Those of these healthy nodes that admit pods of some batch."""
+    if not nodes:
+        return []
+    states = {node.name: NodeState(node) for node in nodes}
+    filters = [session.hooks.node_filters(batch.pods[0]) for batch in demand.batches]
+    rejected = [evaluate(states, (), checks, ()).rejected for checks in filters]
+    return [node for node in nodes if any(node.name not in names for names in rejected)]
+
+
+# --- labels -------------------------------------------------------------------------------------------------
+
+
+def labelled_nodes(session: Session, demand: Demand, fits: Fits) -> Iterator[Action]:
+    """Nodes that get the label of a level that they lack, or a Topology without this level."""
+    gang, topology = demand.gang, session.topologies.of(demand.gang)
+    required = {gang.topology.required, *(part.required for part in gang.subgroups)} - {None}
+    if topology is None or not required:
+        return
+    depth = max(
+        (number for number, level in enumerate(topology.levels, 1) if level.name in required), default=0
+    )
+    lacking: dict[Level, list[Node]] = {}
+    nodes = [session.nodes[name].node for name in session.facts.open_nodes]
+    outside = [node for node in nodes if len(domain_path(node, topology)) < depth]
+    for node in _admitting(session, demand, outside):
+        lacking.setdefault(topology.levels[len(domain_path(node, topology))], []).append(node)
+    for level, nodes in lacking.items():
+        label = level.node_label
+        changed = [_with_label(node, label) for node in nodes[: LABELLED_PER_POD * demand.count]]
+        if fits(changed):
+            yield advice.LabelNodes(label, _names(nodes) if len(nodes) <= ADVISED_NODES_MAX else ())
+            is_unused = not any(label in state.node.labels for state in session.nodes.values())
+            if topology.name and is_unused and level.name not in (*required, *_preferred(gang)):
+                yield advice.RemoveLevel(level.name, topology.name)
+
+
+def _with_label(node: Node, label: str) -> ChangedNode:
+    return ChangedNode(node=replace(node, labels={**node.labels, label: _NEW_VALUE}), like=node.name)
+
+
+def _names(nodes: Sequence[Node]) -> tuple[NodeName, ...]:
+    return tuple(node.name for node in nodes)
+
+
+def _preferred(gang: Gang) -> list[str | None]:
+    return [gang.topology.preferred, *(part.preferred for part in gang.subgroups)]
+
+
+# --- additional nodes ---------------------------------------------------------------------------------------
+
+
+def added_nodes(session: Session, demand: Demand, fits: Fits) -> Iterator[Action]:
+    """As few as possible copies of an existing node, else of a larger node."""
+    found = models(session, demand)
+    own = own_labels(session, demand.gang)
+    for size in (NONE, largest(batch.pods[0].shape.requests for batch in demand.batches), requested(demand)):
+        for model in found:
+            larger = beyond(model, size)
+            if larger or not size:
+                yield from fewest_copies(Copy(model, larger, own), demand.count, fits)
+
+
+def beyond(model: Node, size: Resources) -> Resources:
+    """The amounts that a node of this size must have and the model has not."""
+    return {name: need for name, need in size.items() if need > model.allocatable.get(name, 0)}
+
+
+def models(session: Session, demand: Demand) -> list[Node]:
+    """Healthy nodes that admit the pods, one of each kind; those of the largest kinds first.
+
+    A kind has the same domains and amounts. Other pods are ignored: they are not near a new node.
+    """
+    batches = [without_affinity_terms(batch) for batch in demand.batches]
+    if session.facts.numa_layouts and any(batch.pods[0].shape.numa for batch in batches):
+        return []
+    eligibilities = [session.eligibility(batch.pods[0]) for batch in batches]
+    names = sorted(requested(demand))
+    paths = _paths(session, demand.gang)
+    kinds: dict[object, Node] = {}
+    for name in session.facts.open_nodes:
+        if any(name not in found.rejected for found in eligibilities):
+            node = session.nodes[name].node
+            amounts = tuple([node.allocatable.get(resource, 0) for resource in names])
+            kinds.setdefault((paths.get(name), amounts), node)
+    return nlargest(MODELS_MAX, kinds.values(), key=lambda node: _pods(node, demand))
+
+
+def own_labels(session: Session, gang: Gang) -> frozenset[str]:
+    """Labels of which a new node has its own values: the host name, and a narrowest level of single nodes."""
+    topology = session.topologies.of(gang)
+    label = topology.levels[-1].node_label if topology is not None and topology.levels else NODE_HOSTNAME
+    values = [state.node.labels[label] for state in session.nodes.values() if label in state.node.labels]
+    is_own = len(values) > 1 and len(set(values)) == len(values)
+    return frozenset((NODE_HOSTNAME, label) if is_own else (NODE_HOSTNAME,))
+
+
+def _paths(session: Session, gang: Gang) -> Mapping[NodeName, Path]:
+    """The domains of nodes, without a narrowest level of single nodes."""
+    topology = session.topologies.of(gang)
+    if topology is None or not topology.levels:
+        return {}
+    is_own = topology.levels[-1].node_label in own_labels(session, gang)
+    depth = len(topology.levels) - is_own
+    return {name: path[:depth] for name, path in session.topologies.paths(topology).items()}
+
+
+def _pods(node: Node, demand: Demand) -> int:
+    """How many pods of the batches fit an empty node, each batch alone."""
+    return sum(
+        min(
+            (
+                node.allocatable.get(name, 0) // need
+                for name, need in batch.pods[0].shape.requests.items()
+                if need
+            ),
+            default=0,
+        )
+        for batch in demand.batches
+    )
+
+
+class Copy(Struct, frozen=True):
+    """A new node: like the model, but with at least the amounts in `larger` and its own values of labels."""
+
+    model: Node
+    larger: Resources
+    own_labels: frozenset[str]
+
+    def times(self, count: int) -> list[ChangedNode]:
+        """So many of them."""
+        model, found = self.model, []
+        for number in range(count):
+            name = NodeName(f"{model.name} copy {number}")
+            labels = {**model.labels, **dict.fromkeys(self.own_labels, name)}
+            allocatable = {**model.allocatable, **self.larger}
+            node = replace(model, name=name, labels=labels, allocatable=allocatable)
+            found.append(ChangedNode(node=node, like=model.name, is_new=True))
+        return found
+
+
+def fewest_copies(copy: Copy, most: int, fits: Fits) -> Iterator[advice.AddNodes]:
+    """As few as possible of these nodes, at most `most`."""
+    if not fits(copy.times(most)):
+        return
+    too_few, enough = 0, most
+    while enough - too_few > 1:
+        middle = (too_few + enough) // 2
+        if fits(copy.times(middle)):
+            enough = middle
+        else:
+            too_few = middle
+    yield advice.AddNodes(count=enough, like=copy.model.name, at_least=copy.larger)

@@ -1,0 +1,140 @@
+"""Decide again for a demand after a change of the cluster or of its gang, with all rules that hold then.
+
+An advice is given only if such a trial succeeds. A trial is one solve of the problem that allocation would
+build; the trials of an explanation are bounded.
+"""
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from phalanx.actions.demands.demand import Demand
+from phalanx.actions.explanations.changed_nodes import ChangedNode, FreeNode, with_changed_nodes
+from phalanx.actions.explanations.relaxed_clusters import EmptyCluster, StayingUsage
+from phalanx.actions.problems.capacity_holders import CapacityHolder
+from phalanx.actions.problems.problem_builder import ProblemBuilder
+from phalanx.framework.session import Session
+from phalanx.framework.statement import Statement, Usage
+from phalanx.model.gangs import Gang
+from phalanx.model.names import NodeName, ShapeKey
+from phalanx.model.pods import AffinityState, Pod, PodShape
+from phalanx.model.resources import NONE, subtract
+from phalanx.solver.infeasibility.explain import raised_budgets
+from phalanx.solver.infeasibility.feasibility import FeasibilityOracle, feasibility_problem
+from phalanx.solver.infeasibility.relaxations import Raises, with_raised_budgets
+from phalanx.solver.problem import PlacementProblem
+
+_NO_RAISES: Raises = {}
+_NO_USAGE: Usage = {}
+
+
+class Change(Struct, frozen=True):
+    """A demand, and what is different from the cluster as it is."""
+
+    demand: Demand
+    """For the gang as it is then."""
+
+    is_empty: bool = False
+    """Whether all running work has ended, except members of the gang and pods that never end."""
+
+    ended: Sequence[CapacityHolder] = ()
+    freed: Usage = _NO_USAGE
+    raised: Raises = _NO_RAISES
+    """By the name of a limit, the amounts by which it is higher."""
+
+    nodes: Sequence[ChangedNode] = ()
+    selected: tuple[int, NodeName] | None = None
+    """The number of affinity terms that select a further pod, and its node."""
+
+
+class TrialProblems:
+    """Builds the problems of changed demands of one session, as allocation would build them."""
+
+    def __init__(self, session: Session, builder: ProblemBuilder, staying: StayingUsage) -> None:
+        self._session = session
+        self._builder = builder
+        self._staying = staying
+        self._empty = EmptyCluster(session, staying=staying.on)
+        self._when_empty: tuple[Session, ProblemBuilder] | None = None
+
+    def build(self, change: Change) -> PlacementProblem:
+        """The problem after the change, without raises of limits."""
+        demand = change.demand
+        session = self.session_for(change)
+        with session.statement() as statement:
+            _apply(statement, change)
+            problem = self._builder_of(session).build_problem(demand).problem
+            problem = with_changed_nodes(problem, demand, session, self._as_free(change.nodes, session))
+            statement.roll_back()
+        return problem
+
+    def session_for(self, change: Change) -> Session:
+        """The session on the cluster of the change."""
+        return self._empty.session_for(change.demand.gang) if change.is_empty else self._session
+
+    def _as_free(self, nodes: Sequence[ChangedNode], session: Session) -> list[FreeNode]:
+        """The nodes with what is free there; pods that never end run on new nodes too."""
+        return [
+            FreeNode(
+                each,
+                subtract(each.node.allocatable, self._staying.on(each.like))
+                if each.is_new
+                else session.free(each.like),
+            )
+            for each in nodes
+        ]
+
+    def objects_to(self, gang: Gang) -> bool:
+        """Whether the changed gang would not be tried."""
+        return self._session.hooks.check_gang(gang) is not None
+
+    def _builder_of(self, session: Session) -> ProblemBuilder:
+        if session is self._session:
+            return self._builder
+        if self._when_empty is None or self._when_empty[0] is not session:
+            self._when_empty = (session, ProblemBuilder(session, may_grow=True))
+        return self._when_empty[1]
+
+
+class Trials:
+    """The trials of one explanation, as many as the oracle has solves."""
+
+    def __init__(self, problems: TrialProblems, oracle: FeasibilityOracle) -> None:
+        self._problems = problems
+        self._oracle = oracle
+
+    def fits(self, change: Change) -> bool:
+        """Whether the demand is proven to fit after the change."""
+        if not self._oracle.solves_left or self._problems.objects_to(change.demand.gang):
+            return False
+        problem = with_raised_budgets(self._problems.build(change), change.raised)
+        return self._oracle.fits(feasibility_problem(problem)) is True
+
+    def session_for(self, change: Change) -> Session:
+        """The session on the cluster of the change."""
+        return self._problems.session_for(change)
+
+    def raised_budgets(self, change: Change) -> tuple[Raises, ...]:
+        """Raises of budgets, each of which lets the demand fit after the change."""
+        return raised_budgets(feasibility_problem(self._problems.build(change)), self._oracle)
+
+
+def _apply(statement: Statement, change: Change) -> None:
+    for holder in change.ended:
+        statement.assume_ended(queue=holder.queue, used=holder.used, booked=holder.booked, gone=holder.pods)
+    if change.freed:
+        statement.assume_free(usage=change.freed, budgets={})
+    if change.selected is not None:
+        number, node = change.selected
+        queue = change.demand.gang.queue
+        statement.nominate(queue=queue, usage={}, booked={}, expected=[(node, [_selected(number, change)])])
+
+
+def _selected(number: int, change: Change) -> Pod:
+    """A pod that the terms of this number select; all anti-affinity of the demand selects it too."""
+    states = [batch.pods[0].shape.affinity_state for batch in change.demand.batches]
+    avoided = {each for state in states if state is not None for each in state.anti_affinity}
+    state = AffinityState(base_key=ShapeKey("selected"), matched_by=(number, *sorted(avoided - {number})))
+    shape = PodShape(key=ShapeKey("selected"), requests=NONE, affinity_state=state)
+    return replace(change.demand.batches[0].pods[0], shape=shape)

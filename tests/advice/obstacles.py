@@ -1,0 +1,161 @@
+"""What prevents the start of the asker: found by removing one obstacle from the manifests and deciding again.
+
+It is written from the section "How the reason is found" of docs/reasons.md and shares no code with the
+scheduler.
+"""
+
+import copy
+from collections.abc import Sequence
+from typing import Final
+
+from tests.advice.clusters import ASKER, SUBGROUP_LABEL, Document
+from tests.advice.following import is_asking, is_placed, raise_amounts, used_on
+from tests.advice.refusals import Refusal, is_helped
+
+OBSTACLES: Final = ("limits", "levels", "capacity", "affinity")
+"""In the order in which a reason names them."""
+
+IMPOSSIBLE: Final = ("NoEligibleNode", "AboveQueueLimit", "AboveDomainCapacity", "AboveClusterCapacity")
+
+REASONS: Final = {
+    "limits": ("QueueLimit",),
+    "levels": ("NoDomainFits",),
+    "capacity": ("InsufficientCapacity",),
+    "affinity": ("PodAffinity", "PodAntiAffinity"),
+}
+"""The reasons of a gang that waits for one of these only."""
+
+REASONS_WHEN_EMPTY: Final = {
+    "limits": ("AboveQueueLimit",),
+    "levels": ("AboveDomainCapacity",),
+    "affinity": ("AboveDomainCapacity",),
+}
+"""The reasons of a gang that does not fit the empty cluster because of one of these only."""
+
+
+def without(documents: Sequence[Document], obstacle: str) -> list[Document]:
+    """The manifests without limits of queues, required levels, usage by other pods, or pod affinity."""
+    changed = copy.deepcopy(list(documents))
+    for document in changed:
+        if obstacle == "limits":
+            _lift_limits(document)
+        elif obstacle == "levels":
+            _soften_levels(document)
+        elif obstacle == "affinity" and document["kind"] == "Pod":
+            for kind in ("podAffinity", "podAntiAffinity"):
+                document["spec"].get("affinity", {}).pop(kind, None)
+        elif obstacle == "capacity" and document["kind"] == "Node":
+            used = used_on([each for each in changed if not is_asking(each)], document["metadata"]["name"])
+            more = {name: str(amount) for name, amount in used.items()}
+            raise_amounts(document["status"]["allocatable"], more)
+    return changed
+
+
+def _lift_limits(document: Document) -> None:
+    if document["kind"] == "Queue":
+        for holder in (document["spec"], *document["spec"].get("flavors", ())):
+            holder.pop("limit", None)
+    if _is_asking_group(document):
+        document["spec"].pop("disruption", None)
+
+
+def _soften_levels(document: Document) -> None:
+    if not _is_asking_group(document):
+        return
+    for holder in (document["spec"], *document["spec"].get("subGroups", ())):
+        holder.pop("segmentSize", None)
+        topology = holder.get("topology", {})
+        if "required" in topology:
+            level = topology.pop("required")
+            topology.setdefault("preferred", level)
+
+
+def emptied(documents: Sequence[Document]) -> list[Document]:
+    """The manifests after all other pods have ended, those of DaemonSets too."""
+    return [document for document in documents if document["kind"] != "Pod" or is_asking(document)]
+
+
+def without_needs(documents: Sequence[Document]) -> list[Document]:
+    """The manifests if the asker needs no pods near it."""
+    changed = copy.deepcopy(list(documents))
+    for document in changed:
+        if is_asking(document):
+            document["spec"].get("affinity", {}).pop("podAffinity", None)
+    return changed
+
+
+def contradiction(refusal: Refusal) -> str:
+    """Why the verdict is wrong; empty if it is right, or if several obstacles prevent the start together."""
+    documents, reason = refusal.documents, str(refusal.verdict.reason)
+    when_empty = emptied(documents)
+    fits_when_empty, is_impossible = is_helped(when_empty), reason in IMPOSSIBLE
+    if fits_when_empty and is_impossible:
+        return f"{reason}, but it fits when all others end"
+    may_be_waiting = fits_when_empty or is_helped(without_needs(when_empty))
+    if not may_be_waiting and not is_impossible and reason != "NodesUnavailable":
+        return f"{reason}, but it does not fit when all others end"
+    described = first_choice(documents)
+    if described is None:
+        return ""
+    others = _subgroups_in_evidence(refusal) - _subgroups_of(described)
+    if others:
+        return f"the evidence is about {others}, which are not of the first choice"
+    if reason in ("NodesUnavailable", "NoEligibleNode"):
+        return ""
+    if is_impossible:
+        return _wrong(emptied(described), reason, ("limits", "levels", "affinity"), REASONS_WHEN_EMPTY)
+    return _wrong(described, reason, OBSTACLES, REASONS)
+
+
+def _subgroups_in_evidence(refusal: Refusal) -> set[str]:
+    subjects = [evidence.subject for evidence in refusal.verdict.evidence]
+    names = {subject.removeprefix("nodes for ") for subject in subjects if subject.startswith("nodes for ")}
+    return names & _subgroups_of(refusal.documents)
+
+
+def _subgroups_of(documents: Sequence[Document]) -> set[str]:
+    groups = [document for document in documents if _is_asking_group(document)]
+    return {part["name"] for group in groups for part in group["spec"].get("subGroups", ())}
+
+
+def first_choice(documents: Sequence[Document]) -> list[Document] | None:
+    """The manifests with only the subgroups that the verdict is about: all without minSubGroups.
+
+    None if it is about another choice, because the first one does not fit the empty cluster and another does,
+    or if the gang has started and only a subgroup waits.
+    """
+    group = next((each for each in documents if _is_asking_group(each)), None)
+    least = group["spec"].get("minSubGroups", 0) if group is not None else 0
+    if group is None or not least:
+        return list(documents)
+    pods = [each for each in documents if is_asking(each)]
+    if any(is_placed(pod) for pod in pods):
+        return None
+    parts = group["spec"]["subGroups"]
+    for count in range(least, len(parts) + 1):
+        names = {part["name"] for part in parts[:count]}
+        kept = [pod for pod in pods if pod["metadata"]["labels"][SUBGROUP_LABEL] in names]
+        if len(kept) >= group["spec"]["minMember"]:
+            break
+    spec = {name: value for name, value in group["spec"].items() if name != "minSubGroups"}
+    spec["subGroups"] = parts[:count]
+    chosen = [each for each in documents if not is_asking(each) and not _is_asking_group(each)]
+    chosen = [*chosen, {**group, "spec": spec}, *kept]
+    is_other = not is_helped(emptied(chosen)) and is_helped(emptied(documents))
+    return None if is_other else chosen
+
+
+def _is_asking_group(document: Document) -> bool:
+    return bool(document["kind"] == "PodGroup" and document["metadata"]["name"] == ASKER)
+
+
+def _wrong(
+    documents: Sequence[Document],
+    reason: str,
+    obstacles: Sequence[str],
+    reasons: dict[str, tuple[str, ...]],
+) -> str:
+    first = next((each for each in obstacles if is_helped(without(documents, each))), None)
+    if first is None or reason in reasons[first]:
+        return ""
+    return f"{reason}, but it fits without {first}"

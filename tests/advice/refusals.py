@@ -1,0 +1,126 @@
+"""Decides about random clusters, follows the advice of each verdict, and decides again."""
+
+import json
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct
+from phalanx.cli.manifests.read import read_manifests
+from phalanx.cli.static_cluster import StaticCluster, run_until_stable
+from phalanx.framework.config import ActionName, SchedulerConfig
+from phalanx.model.decisions import CycleResult
+from phalanx.model.reasons import Verdict
+
+from tests.advice.clusters import ASKER, Document, random_cluster
+from tests.advice.following import NotFollowable, followed, is_asking, is_placed
+from tests.advice.reading import Advice, Unreadable, advice_of
+
+CONFIG: Final = SchedulerConfig()
+WITHOUT_EVICTIONS: Final = SchedulerConfig(actions=(ActionName.RELEASE, ActionName.RECOVER))
+"""An advice must let the gang start without evictions for it."""
+
+_GROUPS: Final = (f"default/{ASKER}", f"default/{ASKER}-0")
+
+
+class Refusal(Struct, frozen=True):
+    """A cluster in which the asker waits, with its verdict. No other gang waits there."""
+
+    seed: int
+    documents: tuple[Document, ...]
+    verdict: Verdict
+
+    @property
+    def ending(self) -> tuple[str, ...]:
+        """The holders whose end the evidence names."""
+        return tuple(
+            evidence.subject
+            for evidence in self.verdict.evidence
+            if evidence.finding.endswith("when it ends")
+        )
+
+
+class Trial(Struct, frozen=True):
+    """An advice that was followed."""
+
+    refusal: Refusal
+    text: str
+    advice: Advice | None
+    problem: str = ""
+    """Why it does not hold; empty if members of the asker got nodes."""
+
+
+def refusal_of(seed: int) -> Refusal | None:
+    """The refusal in the random cluster of this seed; None if the asker is placed."""
+    documents = random_cluster(seed)
+    results = decided(documents)
+    verdict = verdict_of(results)
+    if verdict is None:
+        return None
+    return Refusal(seed, tuple(settled(documents, results)), verdict)
+
+
+def verdict_of(results: Sequence[CycleResult]) -> Verdict | None:
+    """The last verdict on the asker."""
+    return next((verdict for verdict in results[-1].verdicts if verdict.group in _GROUPS), None)
+
+
+def decided(documents: Sequence[Document], config: SchedulerConfig = CONFIG) -> tuple[CycleResult, ...]:
+    """The cycles that `phalanx decide` runs on these manifests."""
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+        json.dump({"apiVersion": "v1", "kind": "List", "items": documents}, file)
+        file.flush()
+        manifests = read_manifests([str(Path(file.name))])
+    now = int(manifests.latest.timestamp() * 1000)
+    results, _ = run_until_stable(StaticCluster(manifests.objects, config=config, now=now), config)
+    return results
+
+
+def settled(documents: Sequence[Document], results: Sequence[CycleResult]) -> Iterator[Document]:
+    """The manifests after these cycles, without other gangs that wait."""
+    nodes = {
+        bind.name: bind.node
+        for result in results
+        for placement in result.placements
+        for bind in placement.binds
+    }
+    gone = {eviction.name for result in results for eviction in result.evictions}
+    for document in documents:
+        name = document["metadata"]["name"]
+        if document["kind"] != "Pod" or (is_placed(document) and name not in gone):
+            yield document
+        elif name in nodes and name not in gone:
+            spec = {**document["spec"], "nodeName": nodes[name]}
+            yield {**document, "spec": spec, "status": {"phase": "Running"}}
+        elif is_asking(document) and name not in gone:
+            yield document
+
+
+def is_helped(documents: Sequence[Document]) -> bool:
+    """Whether members of the asker get nodes without evictions."""
+    return any(
+        bind.name.startswith(f"{ASKER}-")
+        for result in decided(documents, WITHOUT_EVICTIONS)
+        for placement in result.placements
+        for bind in placement.binds
+    )
+
+
+def trials(refusal: Refusal) -> list[Trial]:
+    """Follow each advice of the verdict."""
+    try:
+        advices = advice_of(refusal.verdict.next_step)
+    except Unreadable as error:
+        return [Trial(refusal, refusal.verdict.next_step, None, f"unreadable: {error}")]
+    return [
+        Trial(refusal, refusal.verdict.next_step, advice, _problem(refusal, advice)) for advice in advices
+    ]
+
+
+def _problem(refusal: Refusal, advice: Advice) -> str:
+    try:
+        documents = followed(refusal.documents, advice, refusal.ending, refusal.seed)
+    except NotFollowable as error:
+        return f"not followable: {error}"
+    return "" if is_helped(documents) else "does not help"

@@ -1,0 +1,74 @@
+"""Every advice of every verdict helps, and reasons name what prevents the start.
+
+Random clusters are decided, each advice is followed in the manifests as docs/reasons.md says, and the result
+is decided again. `python -m bench.advice` does the same for more seeds.
+"""
+
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tests.advice.obstacles import contradiction
+from tests.advice.reading import ACTIONS, EVENTS, Unreadable, advice_of
+from tests.advice.refusals import Refusal, refusal_of, trials
+from tests.examples import examples
+
+SEEDS = range(examples(50))
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "reasons.md"
+
+pytestmark = pytest.mark.properties
+
+
+@cache
+def refusals() -> list[Refusal]:
+    return [refusal for seed in SEEDS if (refusal := refusal_of(seed)) is not None]
+
+
+def test_every_advice_helps() -> None:
+    followed = [trial for refusal in refusals() for trial in trials(refusal)]
+    assert followed
+    assert [(trial.refusal.seed, trial.text, trial.problem) for trial in followed if trial.problem] == []
+
+
+def test_nearly_every_refusal_has_an_advice_that_a_user_can_follow() -> None:
+    """The end of all running work is no such advice."""
+    with_advice = [
+        refusal
+        for refusal in refusals()
+        if any(advice.kind != "all end" for advice in advice_of(refusal.verdict.next_step))
+    ]
+    assert len(with_advice) >= 0.95 * len(refusals())
+
+
+def test_a_reason_names_the_first_obstacle_without_which_the_gang_fits() -> None:
+    found = [(each.seed, contradiction(each)) for each in refusals()]
+    assert [(seed, problem) for seed, problem in found if problem] == []
+
+
+def test_the_page_describes_every_kind_of_advice_in_a_form_that_is_read() -> None:
+    texts = list(_texts_of_the_page())
+    read = {
+        pattern for pattern, _ in (*EVENTS, *ACTIONS) if any(re.fullmatch(pattern, text) for text in texts)
+    }
+    assert read == {pattern for pattern, _ in (*EVENTS, *ACTIONS)}
+
+
+def _texts_of_the_page() -> Iterator[str]:
+    """The texts in the first column of the tables of advice."""
+    section = PAGE.read_text().partition("## What a next step means")[2]
+    for line in section.splitlines():
+        if line.startswith("| `"):
+            yield from re.findall(r"`([^`]+)`", line.split(" | ")[0])
+
+
+@pytest.mark.parametrize("text", ["Wait until the moon is full", "Buy more nodes, or wait"])
+def test_a_text_that_the_page_does_not_describe_is_an_error(text: str) -> None:
+    with pytest.raises(Unreadable):
+        advice_of(text)
+
+
+def test_what_promises_nothing_is_no_advice() -> None:
+    assert advice_of("No single change was found that is enough; see the evidence") == []
