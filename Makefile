@@ -24,7 +24,11 @@ demo: .venv/installed ## three acts, one screen each, with the real scheduler (A
 	$(BIN)/phalanx demo $(ARGS)
 
 .PHONY: test
-test: lint controlplane ## all checks and all tests; on real etcd, kube-apiserver and KWOK if Go is installed
+test: .venv/installed-dev controlplane ## all checks and all tests; on real etcd, kube-apiserver and KWOK if Go is installed
+	$(MAKE) --jobs=2 lint tests
+
+.PHONY: tests
+tests:
 	$(BIN)/pytest -n $(WORKERS) --maxprocesses=4 --dist=loadgroup $(ARGS)
 
 .PHONY: check

@@ -74,7 +74,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Exit with 1, and write nothing, when a candidate violates a check."""
     parser = argparse.ArgumentParser(prog="python -m tests.sim_runs.select_seeds", description=__doc__)
     parser.add_argument("--candidates", type=int, default=200, help="seeds 0 to N - 1")
-    parser.add_argument("--repeats", type=int, default=2, help="seeds that reach each point")
+    parser.add_argument("--repeats", type=int, default=1, help="seeds that reach each point")
     parser.add_argument("--jobs", type=int, default=2, help="processes")
     asked = parser.parse_args(arguments)
     with ProcessPoolExecutor(asked.jobs) as pool:
