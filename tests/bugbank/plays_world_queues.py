@@ -183,11 +183,11 @@ _CYCLES_IN_VAIN = 2
 
 
 def a_waiting_gang_triggers_no_cycles() -> str | None:
-    """A gang that does not fit waits for minutes, and triggers no cycle."""
+    """A gang waits for capacity for minutes, and triggers no cycle."""
 
     async def act(world: World) -> str | None:
-        await opened(world, node("n0"))
-        world.create([pod("p", requests={GPU: "9"})])
+        await opened(world, node("n0"), pod("foreign", scheduler="other", requests=FULL, nodeName="n0"))
+        world.create([pod("p", requests=FULL)])
         await at_rest(world, 120.0)
         return None
 
