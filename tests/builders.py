@@ -61,6 +61,8 @@ class Scenario:
         self.now = 1_000_000
         self.memory = Memory()
         self.capacity_version = 1
+        self._cluster: tuple[object, int] = ((), 0)
+        """The objects of the last snapshot besides gangs, and its cluster version."""
         self.claims: dict[str, VolumeClaim] = {}
         self.topologies = {"": Topology("", tuple(Level(level, f"test/{level}") for level in levels))}
         self._nodes: dict[NodeName, Node] = {}
@@ -311,11 +313,20 @@ class Scenario:
             topologies=_shuffled(self.topologies, chance),
             claims=_shuffled(self.claims, chance),
             capacity_version=self.capacity_version,
+            cluster_version=self._cluster_version(),
             memory=self.memory,
             pod_affinity_terms=pod_affinity_terms,
             placed_pods=placed_pods,
             disruption_budgets=tuple(self._budgets),
         )
+
+    def _cluster_version(self) -> int:
+        """It grows with any change of nodes, queues, topologies, namespaces and volumes."""
+        parts = (self._nodes, self._queues, self.topologies, self._namespaces, self.claims)
+        cluster, version = tuple(dict(part) for part in parts), self._cluster[1]
+        if cluster != self._cluster[0]:
+            self._cluster = (cluster, version + 1)
+        return self._cluster[1]
 
     def _placed_pods_view(self) -> View:
         pods = [*self._all_pods(), *self._foreign_pods]

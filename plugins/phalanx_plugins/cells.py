@@ -17,6 +17,7 @@ class Cells(Plugin):
     """One Budget rule with nothing left for each queue whose cells are closed to the gang."""
 
     name = "cells"
+    lasting_answers = True
 
     def rules(self, gang: Gang, view: SessionView) -> tuple[Rule, ...]:
         """One rule per queue with cells that the gang may not use."""

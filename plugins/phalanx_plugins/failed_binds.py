@@ -14,6 +14,7 @@ class FailedBinds(Plugin):
     """Checks the back-off of waiting pods after failed binds."""
 
     name = "failed-binds"
+    lasting_answers = True
 
     def check_gang(self, gang: Gang, view: SessionView) -> Objection | None:
         """Refuse a gang until the back-off of its pods has ended."""

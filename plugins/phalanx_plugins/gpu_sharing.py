@@ -18,6 +18,7 @@ class GpuSharing(Plugin):
     """Checks what nodes offer for shares. Whether enough is free is checked elsewhere."""
 
     name = "gpu-sharing"
+    lasting_answers = True
 
     def node_filter(self, pod: PodView, view: SessionView) -> NodeFilter | None:
         """Reject nodes that do not offer GPU shares, for pods that request one."""

@@ -15,6 +15,7 @@ class NodeAffinity(Plugin):
     """`spec.nodeSelector` and `spec.affinity.nodeAffinity`."""
 
     name = "node-affinity"
+    lasting_answers = True
 
     def node_filter(self, pod: PodView, view: SessionView) -> NodeFilter | None:
         """Reject nodes that the selector or the required affinity of the pod excludes."""

@@ -33,6 +33,7 @@ class NotPreemptible(Plugin):
     """One Budget rule per guarantee on the path from the gang's queue to the root."""
 
     name = "not-preemptible"
+    lasting_answers = True
 
     def __init__(self) -> None:
         self._before: Booked | None = None

@@ -16,6 +16,7 @@ class NumaZones(Plugin):
     """Checks the capacity of zones when nothing runs."""
 
     name = "numa-zones"
+    lasting_answers = True
 
     def node_filter(self, pod: PodView, view: SessionView) -> NodeFilter | None:
         """Reject nodes whose empty zones are too small for the aligned resources of the pod."""

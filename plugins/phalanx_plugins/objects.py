@@ -14,6 +14,7 @@ class Objects(Plugin):
     """Reports the first problem that was found while the objects were read."""
 
     name = "objects"
+    lasting_answers = True
 
     def check_gang(self, gang: Gang, view: SessionView) -> Objection | None:
         """The first problem of the gang's objects."""

@@ -29,6 +29,7 @@ class PodAffinity(Plugin):
     """Required terms of `spec.affinity.podAffinity` and `spec.affinity.podAntiAffinity`."""
 
     name = "pod-affinity"
+    lasting_answers = True
 
     def __init__(self) -> None:
         self._as_levels: dict[tuple[str, str], str] = {}

@@ -17,6 +17,7 @@ class QueueLimits(Plugin):
     """One Budget rule per limit on the path from the gang's queue to the root."""
 
     name = "queue-limits"
+    lasting_answers = True
 
     def rules(self, gang: Gang, view: SessionView) -> tuple[Rule, ...]:
         """The rest of each limit; negative if the usage exceeds it."""

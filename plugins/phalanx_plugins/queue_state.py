@@ -15,6 +15,7 @@ class QueueStates(Plugin):
     """Checks the queue and its ancestors."""
 
     name = "queue-state"
+    lasting_answers = True
 
     def check_gang(self, gang: Gang, view: SessionView) -> Objection | None:
         """Refuse a gang that has not started."""

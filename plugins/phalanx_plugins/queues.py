@@ -18,6 +18,7 @@ class Queues(Plugin):
     """Reports the first check that fails."""
 
     name = "queues"
+    lasting_answers = True
 
     def check_gang(self, gang: Gang, view: SessionView) -> Objection | None:
         """Check the gang's queue and all queues above it."""

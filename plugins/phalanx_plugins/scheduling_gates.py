@@ -16,6 +16,7 @@ class SchedulingGates(Plugin):
     """Objects only if the gang could start without the gates."""
 
     name = "scheduling-gates"
+    lasting_answers = True
 
     def check_gang(self, gang: Gang, view: SessionView) -> Objection | None:
         """Refuse a gang whose waiting members are all gated, or that lacks gated members to its minimum."""

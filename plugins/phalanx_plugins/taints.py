@@ -23,6 +23,7 @@ class Taints(Plugin):
     """Compares taints with the tolerations of the pod."""
 
     name = "taints"
+    lasting_answers = True
 
     def node_filter(self, pod: PodView, view: SessionView) -> NodeFilter | None:
         """Reject nodes with a hard taint that the pod does not tolerate."""

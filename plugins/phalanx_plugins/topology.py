@@ -25,6 +25,7 @@ class TopologyConstraints(Plugin):
     """Turns the topology request of a gang into rules."""
 
     name = "topology"
+    lasting_answers = True
 
     def check_gang(self, gang: Gang, view: SessionView) -> Objection | None:
         """Refuse a topology or a level that does not exist, and list those that do."""

@@ -18,6 +18,7 @@ class UnschedulableNodes(Plugin):
     """Checks `spec.unschedulable` of nodes."""
 
     name = "unschedulable-nodes"
+    lasting_answers = True
 
     def node_filter(self, pod: PodView, view: SessionView) -> NodeFilter | None:
         """Reject cordoned nodes, unless the pod tolerates the taint."""

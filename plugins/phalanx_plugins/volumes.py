@@ -18,6 +18,7 @@ class Volumes(Plugin):
     """Checks PersistentVolumeClaims, which the cache has joined with their volumes."""
 
     name = "volumes"
+    lasting_answers = True
 
     def check_gang(self, gang: Gang, view: SessionView) -> Objection | None:
         """Report the first claim of a waiting member that cannot be used yet."""

@@ -14,6 +14,7 @@ from phalanx.actions import (
     reserve_cells,
     verdicts,
 )
+from phalanx.actions.backlog.backlogs import Backlogs
 from phalanx.actions.context import Cycle
 from phalanx.actions.nodes.node_classes import ClassTableCache
 from phalanx.framework.config import ActionName, SchedulerConfig
@@ -53,8 +54,10 @@ class Engine:
 
     def decide(self, snapshot: Snapshot) -> CycleResult:
         """Compute one cycle. Raises ConfigError if the configuration names a plugin that does not exist."""
-        session = Session(snapshot, self.config, cache=self.session_cache)
-        cycle = Cycle(session, self.class_tables, self.answers)
+        backlog = self.backlogs.begin(snapshot)
+        gangs = self.backlogs.visible_gangs(backlog)
+        session = Session(snapshot, self.config, cache=self.session_cache, gangs=gangs)
+        cycle = Cycle(session, backlog, self.class_tables, self.answers)
         for step in self._steps:
             step(cycle)
         result = close.result_of(cycle)
@@ -68,6 +71,7 @@ class Engine:
         self.session_cache = SessionCache()
         self.class_tables = ClassTableCache()
         self.answers = AnswerCache()
+        self.backlogs = Backlogs(self.config)
 
 
 def decide(snapshot: Snapshot, config: SchedulerConfig) -> CycleResult:

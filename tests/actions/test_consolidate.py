@@ -139,6 +139,17 @@ def test_capacity_is_held_for_a_moved_gang_while_its_pods_end_and_after(priority
     assert gone.decide(ON).placed() == ["half-0"]
 
 
+@pytest.mark.parametrize(("guarantee", "placed"), [(12, ["owner"]), (11, [])])
+def test_a_gang_within_its_guarantee_takes_capacity_that_is_held_for_moves(
+    guarantee: int, placed: list[str]
+) -> None:
+    """It needs the free half of each node: one is nominated, one is held for the moved gang."""
+    scenario = scattered()
+    scenario.terminate(scenario.decide(ON))
+    scenario.queue("b", guarantee={GPU: guarantee}).gang("owner", 3, gpu=4, queue="b")
+    assert scenario.decide(ON).placed() == placed
+
+
 def test_the_hold_for_a_moved_gang_expires() -> None:
     scenario = scattered()
     scenario.terminate(scenario.decide(ON))

@@ -8,7 +8,7 @@ from phalanx.framework.config import ActionName, SchedulerConfig
 from phalanx.framework.retry import EVICTION_CHECK_MS, RetryConfig
 from phalanx.model.api.pod_groups import Disruption, DisruptionMode
 from phalanx.model.memory import Memory, Nomination
-from phalanx.model.names import GangId, NodeName
+from phalanx.model.names import GangId, NodeName, QueueName
 from phalanx.model.pods import Controller
 from phalanx.model.reasons import Reason
 from phalanx.model.resources import GPU
@@ -376,7 +376,8 @@ def test_a_longer_nomination_does_not_retry_other_gangs() -> None:
         memories.append(scenario.memory)
     kept = [each.nominations[GangId("gang-high")].until for each in memories]
     assert kept == [scenario.now + 3_600_000 + NOMINATION_MS] * 2
-    assert len({each.refusals[GangId("gang-vast")].fingerprint for each in memories}) == 1
+    vast = [each.refused_starts[QueueName("default")][GangId("gang-vast")] for each in memories]
+    assert vast[0].fingerprint == vast[1].fingerprint
 
 
 def test_a_repeated_eviction_frees_capacity_only_once() -> None:

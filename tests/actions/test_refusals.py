@@ -5,7 +5,8 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 from phalanx.framework.config import PluginConfig, SchedulerConfig
-from phalanx.model.api.pod_groups import TopologyRequest
+from phalanx.model.api.pod_groups import Runtime, TopologyRequest
+from phalanx.model.pods import Scheduled
 from phalanx.model.resources import GPU
 
 from tests.builders import Scenario
@@ -28,7 +29,7 @@ def test_an_unchanged_cluster_is_not_solved_again() -> None:
     assert second.result.stats.solves == {}
     assert second.result.stats.gangs_tried == 0
     assert second.result.verdicts == first.result.verdicts
-    assert second.result.memory == replace(first.result.memory, cycle=2)
+    assert second.result.memory == replace(first.result.memory, cycle=2, candidate_queues={})
 
 
 def test_a_placement_of_another_gang_causes_no_retry() -> None:
@@ -39,19 +40,14 @@ def test_a_placement_of_another_gang_causes_no_retry() -> None:
     assert sum(second.result.stats.solves.values()) == 1
 
 
-def more_capacity(scenario: Scenario) -> None:
-    scenario.capacity_version += 1
-
-
 CHANGES: dict[str, Callable[[Scenario], object]] = {
-    "capacity": more_capacity,
     "minimum": lambda scenario: scenario.change("g", min_member=3),
     "members": lambda scenario: scenario.role("g", 1, gpu=1),
     "topology": lambda scenario: scenario.change("g", topology=TopologyRequest(preferred="rack")),
     "queue": lambda scenario: scenario.queue("q", limit={GPU: 200}),
     "parent": lambda scenario: scenario.queue("p").queue("q", limit={GPU: 100}, parent="p"),
     "other queue": lambda scenario: scenario.change("g", queue="default"),
-    "PodGroup": lambda scenario: scenario.change("g", resource_version="2"),
+    "PodGroup": lambda scenario: scenario.change("g", runtime=Runtime(estimate="1h")),
 }
 
 
@@ -61,6 +57,22 @@ def test_every_relevant_change_causes_a_retry(change: str) -> None:
     scenario.take(scenario.decide())
     CHANGES[change](scenario)
     assert scenario.decide().result.stats.gangs_tried > 0
+
+
+def test_more_free_capacity_helps_only_gangs_that_fit_the_empty_cluster() -> None:
+    scenario = full().gang("run", 8, gpu=1, bound=8).gang("w", 16, gpu=1, queue="q")
+    first = scenario.take(scenario.decide())
+    scenario.capacity_version += 1
+    assert scenario.decide().result.stats.gangs_tried == 1
+    assert first.nodes("m", 1, gpu=2, within="r").decide().result.stats.gangs_tried == 2
+
+
+def test_a_status_write_causes_no_retry() -> None:
+    scenario = full()
+    scenario.take(scenario.decide()).change("g", resource_version="2")
+    told = Scheduled("False", "Unschedulable", "waits")
+    scenario.change("g", members=tuple(replace(pod, scheduled=told) for pod in scenario.members("g")))
+    assert scenario.decide().result.stats.gangs_tried == 0
 
 
 def test_a_changed_configuration_causes_a_retry() -> None:

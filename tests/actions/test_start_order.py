@@ -2,8 +2,16 @@
 
 from random import Random
 
+import pytest
 from hypothesis import given, note
 from hypothesis import strategies as st
+from phalanx.actions.demands.demand import Demand
+from phalanx.actions.demands.demand_queue import Charges, DemandQueue
+from phalanx.actions.demands.gang_demands import demands_of
+from phalanx.framework.config import SchedulerConfig
+from phalanx.framework.session import Session
+from phalanx.model.names import GangId, QueueName
+from phalanx.model.reasons import Objection
 from phalanx.model.resources import GPU
 
 from tests.actions.start_cases import described, disorders, start_case
@@ -59,3 +67,40 @@ def test_siblings_compare_the_gangs_that_are_next_below_them() -> None:
     scenario.gang("x0", 1, gpu=1, queue="x", on=["n-0"]).gang("z0", 1, gpu=2, queue="z", on=["n-0"])
     scenario.gang("x1", 1, gpu=1, queue="x").gang("y1", 1, gpu=3, queue="y").gang("z1", 1, gpu=1, queue="z")
     assert scenario.decide().placed() == ["z1", "y1", "x1"]
+
+
+@pytest.mark.parametrize(
+    ("holder", "order"), [("", ["a1", "b1"]), ("run", ["b1", "a1"]), ("a1", ["a1", "b1"])]
+)
+def test_capacity_that_is_held_for_other_gangs_counts_as_used(holder: str, order: list[str]) -> None:
+    """With one GPU held in queue a, the start of a1 would exceed its guarantee, unless it is held for a1."""
+    scenario = Scenario().nodes("n", gpu=4).queue("a", guarantee={GPU: 2}).queue("b", guarantee={GPU: 2})
+    scenario.gang("b0", 1, gpu=1, queue="b", on=["n-0"])
+    scenario.gang("a1", 1, gpu=2, queue="a").gang("b1", 1, gpu=1, queue="b")
+    session = Session(scenario.snapshot(), SchedulerConfig())
+    found = [demands_of(session.gangs[GangId(f"gang-{name}")]) for name in ("a1", "b1")]
+    demands = [demand for each in found if not isinstance(each, Objection) for demand in each]
+    charges: Charges = {(QueueName("a"), None): {GPU: -1}}
+    held = {GangId(f"gang-{holder}"): charges} if holder else {}
+    queue = DemandQueue(session, demands, held=held)
+    assert [demand.gang.id for demand in queue] == [f"gang-{name}" for name in order]
+
+
+def test_more_demands_of_a_queue_are_compared_with_those_of_others() -> None:
+    """Queue a gets its gangs one by one; each of them is compared with the next one of queue b."""
+    scenario = Scenario().nodes("n", gpu=8).queue("a", guarantee={GPU: 2}).queue("b", guarantee={GPU: 2})
+    scenario.gang("a1", 1, gpu=1, queue="a").gang("a2", 1, gpu=3, queue="a").gang("a3", 1, gpu=1, queue="a")
+    scenario.gang("b1", 1, gpu=2, queue="b").gang("b2", 1, gpu=3, queue="b")
+    session = Session(scenario.snapshot(), SchedulerConfig())
+    demands = {
+        name: found
+        for name in ("a1", "a2", "a3", "b1", "b2")
+        if not isinstance(found := demands_of(session.gangs[GangId(f"gang-{name}")]), Objection)
+    }
+    later = [demands["a3"], demands["a2"]]
+
+    def more(queue: QueueName) -> tuple[Demand, ...]:
+        return later.pop() if queue == "a" and later else ()
+
+    queue = DemandQueue(session, [*demands["a1"], *demands["b1"], *demands["b2"]], more=more)
+    assert [demand.gang.id for demand in queue] == [f"gang-{name}" for name in ("a1", "b1", "a2", "a3", "b2")]

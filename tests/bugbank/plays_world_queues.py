@@ -141,7 +141,8 @@ def a_large_gang_does_not_block_small_ones() -> str | None:
 
 def a_refusal_is_not_solved_again() -> str | None:
     """Nothing has changed: no problem is solved again, and nothing explained."""
-    runner = CycleRunner(written.node("n"), written.pod("p", requests={GPU: 9}))
+    holder = written.pod("foreign", requests={GPU: 8}, nodeName="n", schedulerName="other")
+    runner = CycleRunner(written.node("n"), holder, written.pod("p", requests={GPU: 8}))
     runner.cycle()
     calls = 0
 
@@ -182,11 +183,11 @@ _CYCLES_IN_VAIN = 2
 
 
 def a_waiting_gang_triggers_no_cycles() -> str | None:
-    """A gang that does not fit waits for minutes, and triggers no cycle."""
+    """A gang waits for capacity for minutes, and triggers no cycle."""
 
     async def act(world: World) -> str | None:
-        await opened(world, node("n0"))
-        world.create([pod("p", requests={GPU: "9"})])
+        await opened(world, node("n0"), pod("foreign", scheduler="other", requests=FULL, nodeName="n0"))
+        world.create([pod("p", requests=FULL)])
         await at_rest(world, 120.0)
         return None
 

@@ -175,7 +175,7 @@ VIEWS: Final[tuple[Mutant, ...]] = (
         module="phalanx.cache.cluster_objects",
         edits={
             '    """A limit may be higher or a domain wider, so all refused gangs are tried again."""\n'
-            "    log.mark_capacity_grew()\n": "    return\n"
+            "    log.mark_cluster_changed()\n": "    return\n"
         },
         caught_by=Played("plays_views:limit_is_raised"),
     ),
@@ -194,7 +194,7 @@ VIEWS: Final[tuple[Mutant, ...]] = (
         name="a refusal is remembered although there is more capacity",
         issues=("kubernetes #72122", "Kueue #13772"),
         module="phalanx.framework.retry",
-        edits={"            snapshot.capacity_version,\n": "            0,\n"},
+        edits={"self._snapshot.capacity_version, keys.all": "0, keys.all"},
         caught_by=Played("plays_views:foreign_pod_ends"),
     ),
 )

@@ -97,7 +97,7 @@ QUEUES: Final[tuple[Mutant, ...]] = (
         name="a refusal is solved again in every cycle",
         issues=("Kueue #12002", "Kueue #6570"),
         module="phalanx.framework.retry",
-        edits={"            snapshot.capacity_version,\n": "            snapshot.now,\n"},
+        edits={"self._snapshot.capacity_version, keys.all": "self._snapshot.now, keys.all"},
         caught_by=_SAID,
     ),
     Mutant(
@@ -141,7 +141,7 @@ QUEUES: Final[tuple[Mutant, ...]] = (
         issues=("Kueue #13734", "Kueue #13656"),
         module="phalanx.cache.cluster_objects",
         edits={
-            "        log.mark_capacity_grew()\n        self._namespace_changed(": (
+            "        log.mark_cluster_changed()\n        self._namespace_changed(": (
                 "        self._namespace_changed("
             )
         },

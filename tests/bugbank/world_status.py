@@ -91,12 +91,8 @@ STATUS: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="refusals of deleted gangs are kept",
         issues=("Kueue #5587",),
-        module="phalanx.actions.verdicts",
-        edits={
-            "refusals: dict[GangId, Refusal] = {}": (
-                "refusals: dict[GangId, Refusal] = dict(session.snapshot.memory.refusals)"
-            )
-        },
+        module="phalanx.actions.backlog.queue_backlog",
+        edits={"if self._known.pop(gang, None) is not None:": "if gang in self._known:"},
         caught_by=Played("plays_world_status:refusals_of_deleted_gangs"),
     ),
     Mutant(

@@ -41,7 +41,8 @@ def encoded(snapshot: Snapshot) -> bytes:
     """Encode a snapshot without the fields that depend on history: version, start state of gangs."""
     history = {"started": False, "starts_over": False}
     gangs = {key: structs.replace(gang, **history) for key, gang in snapshot.gangs.items()}
-    return msgspec.msgpack.encode(structs.replace(snapshot, capacity_version=0, gangs=gangs))
+    versions = {"capacity_version": 0, "cluster_version": 0}
+    return msgspec.msgpack.encode(structs.replace(snapshot, gangs=gangs, **versions))
 
 
 class ApiState:

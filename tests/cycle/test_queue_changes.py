@@ -104,7 +104,7 @@ def test_placements_and_reasons_after_a_change(change: str) -> None:
     result = decided(scenario, changes)
     assert (set(result.placed()), result.reasons(), result.evicted()) == (placed, reasons, [])
     assert result.result.queues["b"].problems == ()
-    scenario.take(result).capacity_version += 1
+    scenario.take(result).namespace("changed")
     after = decided(scenario, {})
     assert (set(after.placed()) | placed, after.reasons()) == (ALL, {})
 

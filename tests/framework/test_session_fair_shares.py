@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from phalanx.actions import allocate, enqueue
+from phalanx.actions.backlog.backlogs import Backlogs
 from phalanx.actions.context import Cycle
 from phalanx.actions.nodes.node_classes import ClassTableCache
 from phalanx.framework.config import SchedulerConfig
@@ -212,8 +213,10 @@ def test_the_incremental_ledger_equals_a_new_computation(gangs: list[tuple[str, 
         scenario.gang(f"g{index}", count, gpu=2, queue=queue)
         if bound and index < 3:
             scenario.gang(f"old{index}", bound, gpu=1, bound=bound, queue=queue)
-    session = Session(scenario.snapshot(), SchedulerConfig())
-    cycle = Cycle(session, ClassTableCache(), AnswerCache())
+    snapshot = scenario.snapshot()
+    session = Session(snapshot, SchedulerConfig())
+    backlog = Backlogs(SchedulerConfig()).begin(snapshot)
+    cycle = Cycle(session, backlog, ClassTableCache(), AnswerCache())
     enqueue.execute(cycle)
     allocate.execute(cycle)
     scenario.take(Decided(CycleResult(cycle=1, placements=session.placements)))

@@ -363,7 +363,7 @@ def test_a_gang_is_tried_again_when_a_label_changes_that_its_rules_read() -> Non
 
     cache.apply_all([Applied(node("n")), waiting_with("no", "1")])
     refused = engine.decide(cache.snapshot(now=1, seed=1, memory=Memory()))
-    assert refused.memory.refusals
+    assert refused.memory.refused_starts
     cache.apply(waiting_with("yes", "2"))
     assert engine.decide(cache.snapshot(now=2, seed=1, memory=refused.memory)).placements
 
@@ -432,7 +432,7 @@ def test_a_refusal_that_depends_on_time_expires(monkeypatch: pytest.MonkeyPatch)
     scenario.take(refused).now = 1_059_999
     refused_again = scenario.decide(config("window"))
     assert refused_again.where("one") == {}
-    assert refused_again.result.memory.refusals == refused.result.memory.refusals
+    assert refused_again.result.memory.refused_starts == refused.result.memory.refused_starts
     scenario.take(refused_again).now = 1_060_000
     assert scenario.decide(config("window")).where("one") == {"n": 1}
 

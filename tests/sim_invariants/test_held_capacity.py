@@ -102,3 +102,10 @@ def test_the_usage_of_recreated_members_reduces_the_hold_of_a_moved_gang() -> No
     move = Move(pods.queue, "team", {NODE: {GPU: 5}}, tuple(pod.uid for pod in went), until=1)
     kept = Memory(moves={pods.id: move})
     assert verdicts(scenario, kept, kept) == []
+
+
+def test_a_gang_of_another_queue_may_use_it_within_its_guarantee() -> None:
+    for guarantee, found in ((2, []), (1, ["S25"])):
+        scenario = cluster().queue("r", guarantee={GPU: guarantee})
+        kept = nominated(7, scenario=scenario)
+        assert verdicts(scenario, kept, kept) == found

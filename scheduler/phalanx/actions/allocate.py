@@ -11,6 +11,7 @@ from phalanx.actions.demands.demand import Demand, beneficiary_of, remaining_dem
 from phalanx.actions.demands.demand_queue import rank_of
 from phalanx.actions.demands.member_choice import start_with_others, substitutes
 from phalanx.actions.enqueue import HELD_DESPITE
+from phalanx.actions.limits import CROWDED_SOLVE_WORK
 from phalanx.actions.outcome import Failure
 from phalanx.actions.problems.capacity_holders import total_of
 from phalanx.actions.problems.placement import DemandPlacement, apply_placement
@@ -21,6 +22,7 @@ from phalanx.actions.reservations import capacity_holds
 from phalanx.actions.reservations.backfill import Reservations
 from phalanx.actions.reservations.held_assignments import HeldAssignments
 from phalanx.actions.reservations.reservations import BlockingReservations, Reservation
+from phalanx.actions.yielding import Yielding
 from phalanx.framework.minimum_members import is_enough
 from phalanx.framework.states import PodState
 from phalanx.model.gangs import Gang
@@ -46,7 +48,7 @@ def execute(cycle: Cycle) -> None:
             attempts.attempt(demand)
             moves.hold_rest(demand.gang.id)
     nothing_is_held = not attempts.reservations.all and not moves.open and not cycle.session.nominated
-    if nothing_is_held and joint_admission.improve(cycle):
+    if nothing_is_held and not attempts.has_given_up and joint_admission.improve(cycle):
         attempts.try_again(skipped)
     cycle.outcome.reserved = attempts.reservations.all
     attempts.problems.give_back()
@@ -66,10 +68,17 @@ class _Attempts:
     def __init__(self, cycle: Cycle) -> None:
         self._session = cycle.session
         self.outcome = cycle.outcome
+        self._backlog = cycle.backlog
+        self._solves_before = 0
         self._node_failures = cycle.node_failures
         self._nominations = cycle.nominations
         self._moves = cycle.moves
         self._held_assignments = _held_assignments(cycle)
+        self._yielding = Yielding(cycle.session, cycle.nominations, cycle.moves)
+        self._unclaimed: frozenset[GangId] = frozenset()
+        """Gangs whose held capacity the present demand may take."""
+        self.has_given_up = False
+        """Whether held capacity was given up to a demand."""
         first = cycle.demand_queue.first
         self._untried_nominated = {
             demand.gang.id: demand.gang for demand in first if demand.gang.id in cycle.nominations.open
@@ -104,6 +113,7 @@ class _Attempts:
         if self._moves.open:
             self._blocked_by.clear()
         self._untried_nominated.pop(demand.gang.id, None)
+        self._solves_before = self.outcome.solves.total()
         is_hold = demand.cause == capacity_holds.CAUSE
         refusal = None if is_hold else self._refusals.recall(demand.gang, demand.cause)
         failed_before = demand.gang.id in self.outcome.failures
@@ -144,6 +154,7 @@ class _Attempts:
         avoided = self._node_failures.nodes_to_avoid(demand.gang.id)
         for avoiding in (avoided, _NOWHERE) if avoided else (_NOWHERE,):
             rest = self._place(rest, avoiding) if rest is not None else None
+        rest = self._place_instead_of_holders(rest) if rest is not None else None
         if rest is None:
             return
         if demand.choice is not None and self.outcome.is_exhausted:
@@ -195,6 +206,30 @@ class _Attempts:
         answer = self._solve_beside(demand, avoiding)
         return demand if answer is None else self._assign(demand, answer)
 
+    def _place_instead_of_holders(self, demand: Demand) -> Demand | None:
+        """Place the demand in capacity that is held for gangs which yield to it; return the rest."""
+        failed = self.outcome.failures
+        given_up = self._yielding.give_up_to(
+            demand,
+            unclaimed=self._held_assignments.requests(),
+            nominated=[gang for gang in self._nominations.open if gang in failed and gang != demand.gang.id],
+        )
+        if not given_up:
+            return demand
+        key = (given_up.key, self.problems.key(demand))
+        known, self._known_infeasible = self._known_infeasible, set()
+        self._unclaimed = given_up.unclaimed
+        answer = self._solve_beside(demand, _NOWHERE) if key not in known else None
+        self._unclaimed = frozenset()
+        if answer is None:
+            self._known_infeasible = known | {key}
+            given_up.undo()
+            return demand
+        rest = self._assign(demand, answer)
+        self._yielding.hold_rest(given_up)
+        self.has_given_up = True
+        return rest
+
     def _assign(self, demand: Demand, answer: Placed) -> Demand | None:
         """Apply an answer; return what is left of the demand."""
         assignments = assign_pods(self._session, demand, answer.assignments)
@@ -243,7 +278,8 @@ class _Attempts:
         self, demand: Demand, bound: Sequence[Reservation], avoiding: frozenset[NodeName]
     ) -> KeyedProblem | None:
         """The problem without capacity that is held for other gangs or nominated for gangs tried later."""
-        held, nominated = self._held_assignments.withheld_from(demand), self._nominated_before(demand)
+        held = self._held_assignments.withheld_from(demand, self._unclaimed)
+        nominated = self._nominated_before(demand)
         if held is None and not nominated:
             return self.reservations.build_problem(
                 demand, bound, avoiding=avoiding, known_infeasible=self._known_infeasible
@@ -321,9 +357,18 @@ class _Attempts:
         """Record a failure. The first one of a gang counts, unless a later demand was not tried at all."""
         self._queue_gates.failed(failure)
         self.reservations.failed(failure)
+        self._note(failure)
         known = self.outcome.failures.get(failure.demand.gang.id)
         if known is None or (known.tried and not failure.tried):
             self.outcome.failures[failure.demand.gang.id] = failure
+
+    def _note(self, failure: Failure) -> None:
+        """Note what bounds the work on crowded queues."""
+        gang, solves = failure.demand.gang, self.outcome.solves.total() - self._solves_before
+        if failure.objection is not None:
+            self._backlog.objected(gang, failure.objection, lasts=False)
+        else:
+            self._backlog.worked(gang, 1 + CROWDED_SOLVE_WORK * solves)
 
     def _apply(self, placement: DemandPlacement) -> None:
         self._blocked_by.clear()

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
+from phalanx.actions.backlog import results
 from phalanx.actions.context import Cycle
 from phalanx.actions.demands.demand_queue import rank_changes_at
 from phalanx.actions.explanations import start_messages
@@ -28,6 +29,9 @@ def result_of(cycle: Cycle) -> CycleResult:
     session = cycle.session
     reported = _reported_usage(session)
     holds = capacity_holds.after(session, cycle.capacity_holds)
+    known = results.remembered(session, cycle.backlog, cycle.refusals(), cycle.refused)
+    verdicts = start_messages.verdicts_of(session, cycle.outcome)
+    verdicts = results.verdicts(verdicts, cycle.backlog, session)
     _ask_for_cycles(cycle, holds)
     return CycleResult(
         cycle=session.cycle,
@@ -35,10 +39,14 @@ def result_of(cycle: Cycle) -> CycleResult:
         evictions=session.evictions,
         nominations=cycle.nominated,
         plans=cycle.plans,
-        verdicts=start_messages.verdicts_of(session, cycle.outcome),
-        queues=_reports(session, reported),
+        verdicts=verdicts,
+        queues=_reports(cycle, reported),
         memory=replace(
             cycle.memory,
+            refusals=known.refusals,
+            refused_starts=known.refused_starts,
+            turns=known.turns,
+            retry_keys=cycle.retry_keys(),
             compositions=dict(sorted(holds.compositions.items())),
             avoided=cycle.node_failures.avoided,
             failed=cycle.node_failures.failed,
@@ -56,9 +64,11 @@ def result_of(cycle: Cycle) -> CycleResult:
 
 def _ask_for_cycles(cycle: Cycle, holds: CapacityHolds) -> None:
     """Request cycles at times for which no single step is responsible."""
-    session, now = cycle.session, cycle.session.snapshot.now
-    for at in (holds.wake_at, session.health.wake_at, start_messages.next_missed(session)):
+    session, backlog, now = cycle.session, cycle.backlog, cycle.session.snapshot.now
+    missed = start_messages.next_missed(session)
+    for at in (holds.wake_at, session.health.wake_at, missed, backlog.next_wake):
         cycle.wake_at(at)
+    cycle.is_complete &= backlog.is_complete and not backlog.is_outdated(cycle.retry_keys())
     for reservation in cycle.outcome.reserved:
         if reservation.start > now:
             cycle.wake_at(reservation.start)
@@ -90,15 +100,19 @@ def _stats(cycle: Cycle) -> CycleStats:
     )
 
 
-def _reports(session: Session, reported: Mapping[QueueName, PastUsage]) -> dict[str, QueueReport]:
+def _reports(cycle: Cycle, reported: Mapping[QueueName, PastUsage]) -> dict[str, QueueReport]:
     """For each queue with its descendants, the usage and the waiting gangs and pods after this cycle."""
+    session = cycle.session
     gangs: dict[str, int] = {queue.name: 0 for queue in session.queues}
     pods = dict(gangs)
-    for gang in [gang for gang in session.waiting if _is_accepted(gang, session)]:
-        waiting = sum(1 for pod in gang.members if session.pod_state(pod) is PodState.WAITING)
-        for queue in session.queues.path(gang.queue) if waiting else ():
-            gangs[queue.name] += 1
-            pods[queue.name] += waiting
+    seen = [gang for gang in session.gangs.values() if gang.has_waiting and _is_accepted(gang, session)]
+    counts = [(gang.queue, 1, _waiting_pods(gang, session)) for gang in seen]
+    for name, selection in cycle.backlog.selections.items():
+        counts.append((name, *selection.unseen_counts))
+    for name, gang_count, pod_count in counts:
+        for queue in session.queues.path(name) if pod_count else ():
+            gangs[queue.name] += gang_count
+            pods[queue.name] += pod_count
     kept = session.held_usage()
     shares = {queue.name: session.fair_shares.of(queue.name) for queue in session.queues}
     return {
@@ -123,6 +137,10 @@ def _is_accepted(gang: Gang, session: Session) -> bool:
     """Whether its queue accepts its namespace: nobody else's gangs count in the status of a queue."""
     verdict = session.verdicts.get(gang.id)
     return verdict is None or verdict.reason is not Reason.NAMESPACE_NOT_ALLOWED
+
+
+def _waiting_pods(gang: Gang, session: Session) -> int:
+    return sum(1 for pod in gang.members if session.pod_state(pod) is PodState.WAITING)
 
 
 def _past_usage(session: Session) -> dict[QueueName, PastUsage]:

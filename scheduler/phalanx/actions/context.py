@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from functools import cached_property
 
+from phalanx.actions.backlog.backlog import Backlog
 from phalanx.actions.consolidation.moves import Moves
 from phalanx.actions.demands.demand_queue import DemandQueue
 from phalanx.actions.member_losses import MemberLosses
@@ -15,10 +16,10 @@ from phalanx.actions.preemption.nominations import Nominations
 from phalanx.actions.reservations.capacity_holds import CapacityHolds
 from phalanx.actions.reservations.capacity_holds import find as find_capacity_holds
 from phalanx.framework.config import ActionName
-from phalanx.framework.retry import Refusals
+from phalanx.framework.retry import Refusals, digest_of_key
 from phalanx.framework.session import Session
 from phalanx.model.decisions import Nominate
-from phalanx.model.memory import Memory, MovePlan
+from phalanx.model.memory import Memory, MovePlan, Refusal, RetryKeys
 from phalanx.model.names import GangId
 from phalanx.model.reasons import Evidence
 from phalanx.solver.answer_cache import AnswerCache
@@ -33,8 +34,11 @@ class Cycle:
     nominations, and moves.
     """
 
-    def __init__(self, session: Session, class_tables: ClassTableCache, answers: AnswerCache) -> None:
+    def __init__(
+        self, session: Session, backlog: Backlog, class_tables: ClassTableCache, answers: AnswerCache
+    ) -> None:
         self.session = session
+        self.backlog = backlog
         self.class_tables = class_tables
         self.answers = answers
         self.demand_queue = DemandQueue(session, ())
@@ -47,6 +51,8 @@ class Cycle:
         """Plans of moves to report."""
         self.protected: EvidenceByGang = {}
         """For gangs that found no victims, the limits without which there would be some."""
+        self.refused: dict[GangId, Refusal] = {}
+        """The refusals of the demands that failed."""
         self.notes: EvidenceByGang = {}
         """Evidence to add to the verdicts of this cycle; it is not remembered."""
         self.memory = Memory(cycle=session.cycle)
@@ -80,10 +86,15 @@ class Cycle:
         """Gangs that were evicted to be moved to other nodes."""
         return Moves(self.session, self.nominations)
 
+    def retry_keys(self) -> RetryKeys:
+        """Digests of what the answers of this cycle depend on besides capacity, gangs and queues."""
+        session = self.session
+        return RetryKeys(digest_of_key(session.hooks.retry_key), digest_of_key(session.retry_key))
+
     def refusals(self) -> Refusals:
         """The refusals of earlier cycles, compared with the current retry key."""
-        session = self.session
-        return Refusals(session.snapshot, session.queues, session.config, session.retry_key)
+        backlog = self.backlog
+        return Refusals(backlog.inputs, self.retry_keys(), backlog.snapshot.gangs, backlog.known)
 
     def wake_at(self, at: int | None) -> None:
         """Request that the next cycle runs at this time (ms) at the latest."""

@@ -1,6 +1,7 @@
 """Enqueue: order the demands of the gangs that may be tried. The other gangs get their verdict at once."""
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import Final
 
 from msgspec.structs import replace
@@ -12,9 +13,11 @@ from phalanx.actions.demands.demand_queue import DemandQueue
 from phalanx.actions.demands.gang_demands import demands_of
 from phalanx.actions.member_losses import MemberLosses, pending_restart
 from phalanx.actions.reservations import capacity_holds
+from phalanx.actions.reservations.held_assignments import charges_of
 from phalanx.framework.session import Session
 from phalanx.model.gangs import Gang
 from phalanx.model.memory import GangComposition
+from phalanx.model.names import GangId, QueueName
 from phalanx.model.reasons import Objection, Reason, Verdict
 
 HELD_DESPITE: Final = (
@@ -30,7 +33,7 @@ HELD_DESPITE: Final = (
 def execute(cycle: Cycle) -> None:
     """Queue the demands of every gang that lacks members and to which there is no objection."""
     session, nominations, moves = cycle.session, cycle.nominations, cycle.moves
-    demands = tuple(_demands(cycle))
+    demands = [*_demands(cycle), *_first_demands_of_crowded_queues(cycle)]
     if all(demand.cause == capacity_holds.CAUSE for demand in demands):
         return  # no pod waits that could take the held capacity
     held = [(demand.gang.id, demand.count) for demand in demands if demand.cause == capacity_holds.CAUSE]
@@ -42,13 +45,44 @@ def execute(cycle: Cycle) -> None:
         session.retry_key.append(nominations.content())
     if moves.open:
         session.retry_key.append(moves.content())
-    cycle.demand_queue = DemandQueue(session, demands, nominated=nominations.open, moved=moves.open)
+    charges = {gang: charges_of(cycle.capacity_holds.open[gang], gang, session) for gang, _ in held}
+    cycle.demand_queue = DemandQueue(
+        session,
+        demands,
+        nominated=nominations.open,
+        moved=moves.open,
+        held=charges,
+        more=partial(_more_demands, cycle),
+    )
+
+
+def _first_demands_of_crowded_queues(cycle: Cycle) -> Iterator[Demand]:
+    for name in cycle.backlog.crowded:
+        yield from _more_demands(cycle, name)
+
+
+def _more_demands(cycle: Cycle, name: QueueName) -> list[Demand]:
+    """Demands of the next gangs of a crowded queue; empty if the cycle tries no more of them."""
+    selection = cycle.backlog.crowded.get(name)
+    while selection is not None and (gangs := selection.more()):
+        cycle.session.add_gangs(gang for gang in gangs if gang.id not in cycle.session.gangs)
+        demands = list(_demands_of(cycle, [gang.id for gang in gangs]))
+        if demands:
+            return demands
+    return []
 
 
 def _demands(cycle: Cycle) -> Iterator[Demand]:
-    session, holds = cycle.session, cycle.capacity_holds
+    session, holds, crowded = cycle.session, cycle.capacity_holds, cycle.backlog.crowded
+    in_crowded = [gang for gang in session.waiting if gang.queue in crowded]
+    later = {gang.id for gang in in_crowded if crowded[gang.queue].waits(gang.id)}
     concerned = {gang.id for gang in session.waiting} | holds.open.keys() | holds.ended.keys()
-    for gang in [session.gangs[name] for name in sorted(concerned)]:
+    yield from _demands_of(cycle, sorted(concerned - later))
+
+
+def _demands_of(cycle: Cycle, gangs: Iterable[GangId]) -> Iterator[Demand]:
+    session, holds = cycle.session, cycle.capacity_holds
+    for gang in [session.gangs[name] for name in gangs]:
         hold = holds.open.get(gang.id)
         found: Objection | tuple[Demand, ...] = ()
         if gang.has_waiting:
@@ -56,9 +90,11 @@ def _demands(cycle: Cycle) -> Iterator[Demand]:
                 session.objection(gang)
                 or _eviction_objection(gang, session)
                 or _restart_objection(gang, cycle.member_losses)
+                or cycle.backlog.objection_to_oversized(gang)
                 or demands_of(gang, session.can_run)
             )
         if isinstance(found, Objection):
+            cycle.backlog.objected(gang, found, lasts=session.hooks.are_answers_lasting)
             session.refuse(gang, verdict_of(gang, found))
             if hold is not None and found.reason in HELD_DESPITE:
                 yield from _hold_demand(gang, hold, ())

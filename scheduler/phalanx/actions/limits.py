@@ -160,3 +160,30 @@ FAILURE_SCORE_MIN: Final = 100
 
 SCORED_NODES_MAX: Final = 20_000
 """Nodes with a failure score: more than a cluster has. Scores of deleted nodes decay."""
+
+LONG_QUEUE_GANGS: Final = 64
+"""Gangs of a queue that have not started beyond which pods larger than every node are refused without a
+solve, which takes milliseconds."""
+
+CROWDED_DUE_GANGS: Final = 64
+"""New gangs of a queue, or such that a change of the cluster could help, beyond which one cycle looks at some
+of them only: each takes up to 10 ms if it does not start."""
+
+CROWDED_WORK: Final = 128
+"""Work of one cycle on such gangs that do not start: 1 for each gang, about 0.1 ms."""
+
+CROWDED_SOLVE_WORK: Final = 8
+"""Work of a solve without a placement."""
+
+CROWDED_WORK_BESIDE_OTHERS: Final = 16
+"""The work while other queues have gangs to try, which wait for the end of the cycle."""
+
+CROWDED_EXPLANATIONS: Final = 8
+"""Refusals of a crowded queue that a cycle explains: each takes ten milliseconds or more."""
+
+CROWDED_EXPLANATIONS_BESIDE_OTHERS: Final = 1
+"""The same while other queues have gangs to try."""
+
+CROWDED_UNEXPLAINED: Final = 16
+"""Refusals of a crowded queue without an explanation beyond which a cycle tries one gang more only: every
+cycle looks at these gangs."""

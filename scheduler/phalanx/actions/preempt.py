@@ -43,6 +43,7 @@ from phalanx.actions.preemption.victims import (
 )
 from phalanx.actions.problems.capacity_holders import charged, total_of
 from phalanx.actions.reservations.reservations import Reservation, alternatives, binding
+from phalanx.actions.yielding import Yielding
 from phalanx.framework.evictions import Beneficiary, is_marked_for_eviction
 from phalanx.framework.queues.guarantees import Coverage
 from phalanx.framework.retry import EVICTION_CHECK_MS
@@ -86,6 +87,7 @@ class _Preemption:
         self._moves = cycle.moves
         self._outcome = outcome
         self._known = nominations
+        self._yielding = Yielding(session, nominations, cycle.moves)
         self._decisions: dict[GangId, _Decision] = {}
         self._finished: dict[GangId, GangId] = {}
         self._postponed: dict[GangId, int] = {}
@@ -336,7 +338,9 @@ class _Preemption:
         hooks = self._session.hooks
         queue_limits, least = hooks.queue_eviction_limits(beneficiary), hooks.least_evictions(beneficiary)
         candidates = VictimCandidates(victims, queue_limits, limits, least)
+        given_up = self._yielding.give_up_to(demand)
         result = (victims and self._search(demand, candidates, search, bound)) or SearchResult()
+        given_up.undo()
         plan = result.plan
         if plan is not None:
             causes = {each.gang.id: self._cause(each.gang, beneficiary) for each in plan.victims}

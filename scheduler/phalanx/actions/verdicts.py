@@ -1,13 +1,14 @@
 """Verdicts: explain each gang that has members without a node, and remember the explanation."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import zip_longest
 
 from msgspec.structs import replace
 
 from phalanx.actions import formatting
 from phalanx.actions.context import Cycle
-from phalanx.actions.demands.demand import Demand
+from phalanx.actions.demands.demand import START, Demand, has_affinity_terms
 from phalanx.actions.enqueue import verdict_of
 from phalanx.actions.explanations import start_messages
 from phalanx.actions.explanations.diagnoses import Diagnosis
@@ -17,8 +18,8 @@ from phalanx.actions.limits import CYCLE_EXPLANATIONS_MAX
 from phalanx.actions.outcome import Failure, Outcome
 from phalanx.framework.session import Session
 from phalanx.model.gangs import Gang
-from phalanx.model.memory import Refusal
-from phalanx.model.names import GangId
+from phalanx.model.memory import HelpedBy, Refusal
+from phalanx.model.names import GangId, QueueName
 from phalanx.model.reasons import Category, Evidence, Reason, Verdict
 
 
@@ -36,18 +37,17 @@ def execute(cycle: Cycle) -> None:
         gang = failure.demand.gang
         if failure.blocked_by is not None:
             verdict = start_messages.would_delay(gang, failure.blocked_by, session.snapshot.now)
+            cycle.refused[gang.id] = Refusal(fingerprint="", verdict=verdict)
         else:
             refusal = _with_evidence(found[gang.id], _protection(failure, cycle.protected.get(gang.id)))
             verdict = refusal.verdict
             if failure.tried and failure.objection is None:
                 refusals[gang.id] = refusal
+                cycle.refused[gang.id] = refusal
         if gang.id not in session.verdicts:
             noted = replace(verdict, evidence=(*verdict.evidence, *cycle.notes.get(gang.id, ())))
             session.refuse(gang, start_messages.with_start(noted, reserved_starts.get(gang.id)))
     complete = all(_is_complete(failure, refusals) for failure in outcome.failures.values())
-    # A refusal that an error of a plugin may have caused must not be remembered.
-    remembered = {} if session.hooks.errors.messages else dict(sorted(refusals.items()))
-    cycle.memory = replace(cycle.memory, refusals=remembered)
     cycle.is_complete &= complete and not _unblocks_queue(outcome, refusals)
 
 
@@ -56,21 +56,32 @@ class _Explanations:
 
     def __init__(self, cycle: Cycle) -> None:
         self._session = cycle.session
+        self._backlog = cycle.backlog
         self._outcome = cycle.outcome
         failed = [failure.demand for failure in cycle.outcome.failures.values()]
         self._explainer = Explainer(cycle.session, cycle.answers, failed)
-        self._retry_keys = cycle.refusals()
-        self._before = cycle.session.snapshot.memory.refusals
+        self._refusals = cycle.refusals()
+        self._explained: Counter[QueueName] = Counter()
 
     def all(self) -> dict[GangId, Refusal]:
         """The explanations of all failures that no reservation blocks."""
         failures = [failure for failure in self._outcome.failures.values() if failure.blocked_by is None]
-        ordered = sorted(failures, key=self._waiting_since)
+        ordered = self._in_turn(sorted(failures, key=self._waiting_since))
         return {failure.demand.gang.id: self._explain(failure) for failure in ordered}
+
+    def _in_turn(self, failures: Iterable[Failure]) -> Iterator[Failure]:
+        """The queues take turns; another one begins in each cycle."""
+        by_queue: dict[QueueName, list[Failure]] = {}
+        for failure in failures:
+            by_queue.setdefault(failure.demand.gang.queue, []).append(failure)
+        names = sorted(by_queue)
+        start = self._session.cycle % max(1, len(names))
+        turns = zip_longest(*(by_queue[name] for name in (*names[start:], *names[:start])))
+        return (failure for turn in turns for failure in turn if failure is not None)
 
     def _waiting_since(self, failure: Failure) -> int:
         """The cycle since which the gang waits for an explanation."""
-        before = self._before.get(failure.demand.gang.id)
+        before = self._backlog.known(failure.demand.gang)
         return (
             self._session.cycle
             if before is None or before.unexplained_since is None
@@ -78,29 +89,54 @@ class _Explanations:
         )
 
     def _explain(self, failure: Failure) -> Refusal:
-        gang = failure.demand.gang
+        gang, cause = failure.demand.gang, failure.demand.cause
         if failure.objection is not None:
             return Refusal(fingerprint="", verdict=verdict_of(gang, failure.objection))
         if failure.remembered is not None and failure.remembered.explained:
             return failure.remembered
+        before = self._backlog.known(gang)
         if not failure.tried:
             return Refusal(
-                fingerprint="", verdict=_not_tried(gang), unexplained_since=self._waiting_since(failure)
+                fingerprint="",
+                verdict=not_tried(gang),
+                unexplained_since=self._waiting_since(failure),
             )
-        known, may_solve = len(self._outcome.errors), self._explainer.count < CYCLE_EXPLANATIONS_MAX
-        diagnosis = self._outcome.isolate_errors(
-            lambda: self._explainer.explain(failure.demand, may_solve=may_solve), about=f"why {gang} waits"
-        )
+        known = len(self._outcome.errors)
+        diagnosis = self._diagnosis(failure)
         has_failed = len(self._outcome.errors) > known
         if diagnosis is not None:
             verdict = _explained(failure.demand, diagnosis, self._session)
-        else:
-            verdict = _not_explained(gang, self._before.get(gang.id), has_failed=has_failed)
-        return Refusal(
-            fingerprint=self._retry_keys.fingerprint(gang, failure.demand.cause),
-            verdict=verdict,
-            unexplained_since=None if diagnosis is not None or has_failed else self._waiting_since(failure),
+            return self._refusals.refuse(gang, cause, verdict, self._helped_by(failure, diagnosis))
+        verdict = _not_explained(gang, before, has_failed=has_failed)
+        since = None if has_failed else self._waiting_since(failure)
+        return self._refusals.refuse(gang, cause, verdict, unexplained_since=since)
+
+    def _diagnosis(self, failure: Failure) -> Diagnosis | None:
+        """Why the demand does not fit; None if the bounds of the cycle are reached, or after an error."""
+        gang, explainer = failure.demand.gang, self._explainer
+        most, selection = CYCLE_EXPLANATIONS_MAX, self._backlog.selection_of(gang)
+        if selection is not None and selection.is_crowded:
+            most = selection.bounds.explanations
+        may_solve = explainer.count < CYCLE_EXPLANATIONS_MAX and self._explained[gang.queue] < most
+        count = explainer.count
+        found = self._outcome.isolate_errors(
+            lambda: explainer.explain(failure.demand, may_solve=may_solve), about=f"why {gang} waits"
         )
+        self._explained[gang.queue] += explainer.count - count
+        return found
+
+    def _helped_by(self, failure: Failure, diagnosis: Diagnosis) -> HelpedBy:
+        """What could help the gang. Other pods may help a gang with affinity, or the end of the breaker."""
+        gang, session = failure.demand.gang, self._session
+        is_lasting = (
+            diagnosis.reason.category is Category.IMPOSSIBLE
+            and failure.demand.cause == START
+            and self._backlog.snapshot.gangs[gang.id].is_untouched
+            and not has_affinity_terms(failure.demand)
+            and not session.health.is_open
+            and session.hooks.are_answers_lasting
+        )
+        return HelpedBy.CLUSTER if is_lasting else HelpedBy.CAPACITY
 
 
 def _protection(failure: Failure, found: tuple[Evidence, ...] | None) -> tuple[Evidence, ...]:
@@ -170,13 +206,16 @@ def _not_explained(gang: Gang, before: Refusal | None, *, has_failed: bool) -> V
             gang,
             "does not fit; the reason is unknown after a scheduler error (see its log)",
         )
+    if before is not None and before.is_objection:
+        before = None
     if before is not None and not before.explained:
         return _pending(gang, before.verdict.message)
     last = f"; before the last change: {before.verdict.message}" if before is not None else ""
     return _pending(gang, f"does not fit; a later cycle finds the reason{last}")
 
 
-def _not_tried(gang: Gang) -> Verdict:
+def not_tried(gang: Gang) -> Verdict:
+    """The verdict on a gang that no cycle has tried yet."""
     return _pending(gang, "not tried yet: the cycle reached its limit of solves")
 
 

@@ -46,7 +46,7 @@ class Cache:
 
         `nominating_schedulers`: those whose nominations of pods to nodes count; None for all others.
         """
-        self._version = 0
+        self._version = self._cluster_version = 0
         self._pod_annotations = tuple(sorted(set(pod_annotations)))
         self._node_annotations = tuple(sorted(set(node_annotations)))
         self._nodes = NodeTable(annotation_keys=self._node_annotations)
@@ -98,6 +98,8 @@ class Cache:
             self._gangs.queues_changed(self._cluster_objects.queue_rules(), log)
         if log.capacity_grew:
             self._version += 1
+        if log.cluster_changed:
+            self._cluster_version += 1
         return log.changes()
 
     def _take(self, event: Event, log: ChangeLog) -> None:
@@ -164,6 +166,7 @@ class Cache:
             topologies=self._cluster_objects.all_topologies(self._nodes.nodes()),
             claims=self._claims.view(),
             capacity_version=self._version,
+            cluster_version=self._cluster_version,
             memory=memory,
             pod_affinity_terms=pod_affinity_terms,
             placed_pods=placed_pods,

@@ -93,7 +93,7 @@ class ClusterObjects:
 
     def _on_namespace(self, key: Key, _old: Labels | None, _new: Labels | None, log: ChangeLog) -> None:
         """Other queues may now accept the namespace, and it may name another queue for its gangs."""
-        log.mark_capacity_grew()
+        log.mark_cluster_changed()
         self._namespace_changed(key[1], log)
 
     def _on_class(
@@ -117,7 +117,7 @@ def _on_queue(key: Key, old: Queue | None, new: Queue | None, log: ChangeLog) ->
 
 def _may_fit_more(_key: Key, _old: object, _new: object, log: ChangeLog) -> None:
     """A limit may be higher or a domain wider, so all refused gangs are tried again."""
-    log.mark_capacity_grew()
+    log.mark_cluster_changed()
 
 
 class ClaimTables:
@@ -176,7 +176,7 @@ class ClaimTables:
         if self._resolved.get(key) != resolved:
             self._resolved[key] = resolved
             self._view = None
-            log.mark_capacity_grew()
+            log.mark_cluster_changed()
 
     def _binds_late(self, source: ClaimSource) -> bool:
         return self.classes.get(("", source.storage_class)) or False

@@ -38,6 +38,7 @@ class Changes(Struct, frozen=True, gc=False):
     """What one event, or several, changed in the cache. It is empty if no decision can depend on the change.
 
     `capacity_grew`: more may fit than before, and the snapshot's `capacity_version` has grown.
+    `cluster_changed`: more may fit the empty cluster than before, and `cluster_version` has grown too.
     `may_unblock`: a waiting gang that could not be placed may be placeable now, so a cycle is worth running.
     `has_new_verdicts`: the verdict of a waiting gang may change, even if no gang became placeable.
     """
@@ -46,6 +47,7 @@ class Changes(Struct, frozen=True, gc=False):
     nodes: tuple[NodeName, ...] = ()
     gangs: tuple[GangId, ...] = ()
     capacity_grew: bool = False
+    cluster_changed: bool = False
     may_unblock: bool = False
     has_new_verdicts: bool = False
 
@@ -61,6 +63,7 @@ class ChangeLog:
         self._nodes: dict[NodeName, None] = {}
         self._gangs: dict[GangId, None] = {}
         self.capacity_grew = False
+        self.cluster_changed = False
         self.queues_changed = False
         """Whether a queue was added, changed or removed, apart from its past usage."""
         self._may_unblock = False
@@ -91,6 +94,11 @@ class ChangeLog:
         self.capacity_grew = True
         self._may_unblock = True
 
+    def mark_cluster_changed(self) -> None:
+        """More may fit than before, even the empty cluster, or an objection to a gang may end."""
+        self.cluster_changed = True
+        self.mark_capacity_grew()
+
     def changes(self) -> Changes:
         """All of them, frozen."""
         if not (self._pods or self._nodes or self._gangs or self._may_unblock):
@@ -100,6 +108,7 @@ class ChangeLog:
             nodes=tuple(self._nodes),
             gangs=tuple(self._gangs),
             capacity_grew=self.capacity_grew,
+            cluster_changed=self.cluster_changed,
             may_unblock=self._may_unblock,
             has_new_verdicts=self._has_new_verdicts,
         )

@@ -1,6 +1,6 @@
 """Gangs: groups pods by their gang key, and rebuilds the gangs whose objects changed."""
 
-from bisect import insort
+from bisect import bisect_left, insort
 from collections.abc import Iterable, Mapping
 from typing import Final
 
@@ -194,19 +194,32 @@ class GangTable:
     def view(self) -> Mapping[GangId, Gang]:
         """All gangs, sorted by ID. It is the same mapping until something changes."""
         if self._moved:
-            self._put_in_order()
-            self._view = dict(zip(self._order, map(self._by_id.__getitem__, self._order), strict=True))
+            self._view = self._moved_view()
         elif self._changed:
             self._view = {**self._view, **self._changed}
         self._changed = {}
         return self._view
 
+    def _moved_view(self) -> dict[GangId, Gang]:
+        """The view after gangs came or went; it takes least time if some went only."""
+        before = len(self._view)
+        gone = [gang for gang in self._moved if gang in self._view and gang not in self._by_id]
+        self._put_in_order()
+        if len(self._order) == before - len(gone):
+            changed = {gang: self._by_id[gang] for gang in self._changed if gang in self._by_id}
+            view = {**self._view, **changed}
+            for gang in gone:
+                del view[gang]
+            return view
+        return dict(zip(self._order, map(self._by_id.__getitem__, self._order), strict=True))
+
     def _put_in_order(self) -> None:
         """Restore the sort order: insert a few gangs by bisection; sort many, which merges sorted runs."""
-        came = self._moved.intersection(self._by_id)
-        gone = self._moved - came
-        came.difference_update(self._view)
-        if gone.isdisjoint(self._view) and len(came) <= _INSERTED_MAX:
+        came = {gang for gang in self._moved if gang in self._by_id and gang not in self._view}
+        gone = {gang for gang in self._moved if gang in self._view and gang not in self._by_id}
+        if len(gone) + len(came) <= _INSERTED_MAX:
+            for gang in gone:
+                del self._order[bisect_left(self._order, gang)]
             for gang in came:
                 insort(self._order, gang)
         else:

@@ -91,7 +91,7 @@ class NodeTable:
         if old is not None and (new is None or _may_lose_pods(old, new)):
             log.mark_may_unblock()
         if new is not None and (old is None or not _only_took_away(old, new)):
-            log.mark_capacity_grew()
+            log.mark_cluster_changed()
 
     def _zones_changed(
         self, key: Key, old: NumaReport | None, new: NumaReport | None, log: ChangeLog
@@ -101,7 +101,7 @@ class NodeTable:
         self._stale[name] = None
         log.node(name)
         if self._nodes.get(key) is not None and not _only_took_zones(old, new):
-            log.mark_capacity_grew()
+            log.mark_cluster_changed()
 
     # --- questions ----------------------------------------------------------------------------------------
 

@@ -18,7 +18,7 @@ class Decider(Protocol):
         ...
 
     async def decide(self, *, now_ms: int) -> CycleResult:
-        """Run one cycle on all events so far."""
+        """Run one cycle on all events so far. The result may lack the memory, which the decider keeps."""
         ...
 
     async def last(self) -> tuple[Snapshot, CycleResult] | None:

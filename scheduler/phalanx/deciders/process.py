@@ -14,14 +14,17 @@ from multiprocessing.connection import Connection
 from typing import Any, NoReturn
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from phalanx.cache.events import Event
 from phalanx.cycle import Engine
 from phalanx.deciders.port import new_cache
+from phalanx.deciders.verdict_changes import apply_changes, changes_of
 from phalanx.framework.config import SchedulerConfig
 from phalanx.limits import DECIDER_STOP_TIMEOUT_S
 from phalanx.model.decisions import CycleResult
 from phalanx.model.memory import Memory
+from phalanx.model.reasons import Verdict
 from phalanx.model.snapshot import Snapshot
 
 
@@ -56,6 +59,7 @@ class ProcessDecider:
         self._process.start()
         theirs.close()
         self._unsent: list[Event] = []
+        self._verdicts: tuple[Verdict, ...] = ()
         self._turn = asyncio.Lock()
 
     @property
@@ -68,9 +72,11 @@ class ProcessDecider:
         self._unsent.extend(events)
 
     async def decide(self, *, now_ms: int) -> CycleResult:
-        """Run one cycle in the other process. Raises DeciderDied."""
-        result: CycleResult = await self._call(_Request.DECIDE, now_ms)
-        return result
+        """Run one cycle in the other process, which keeps the memory. Raises DeciderDied."""
+        result: CycleResult
+        result, changes = await self._call(_Request.DECIDE, now_ms)
+        self._verdicts = apply_changes(self._verdicts, changes)
+        return replace(result, verdicts=self._verdicts)
 
     async def last(self) -> tuple[Snapshot, CycleResult] | None:
         """Fetch snapshot and result of the last cycle from the other process. Raises DeciderDied."""
@@ -127,8 +133,10 @@ def _answer(pipe: Connection, config: SchedulerConfig) -> NoReturn:
         if request is _Request.DECIDE:
             snapshot = cache.snapshot(now=now_ms, seed=config.seed, memory=memory)
             result = engine.decide(snapshot)
+            before = last[1].verdicts if last is not None else ()
             memory, last = result.memory, (snapshot, result)
-            _send(pipe, result)
+            reply = replace(result, verdicts=(), memory=Memory())
+            _send(pipe, (reply, changes_of(before, result.verdicts)))
         else:
             _send(pipe, last)
 

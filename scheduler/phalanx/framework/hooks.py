@@ -34,6 +34,9 @@ Entry = tuple[Plugin, SessionView]
 LASTING_HOOKS: Final = ("node_filter", "node_cost", "rules")
 """Hooks whose answers refusals depend on. They hold until `valid_until`."""
 
+REFUSING_HOOKS: Final = ("check_gang", "node_filter", "rules")
+"""Hooks whose answers may keep a gang from starting."""
+
 _TYPES: Final[Mapping[str, Any]] = {
     "valid_until": int | None,
     "check_gang": Objection | None,
@@ -139,6 +142,15 @@ class Hooks:
         return min((end for end in ends if end is not None and end > now), default=None)
 
     # --- gangs --------------------------------------------------------------------------------------------
+
+    @cached_property
+    def are_answers_lasting(self) -> bool:
+        """Whether all plugins that may refuse a gang declare that their answers last."""
+        return all(
+            plugin.lasting_answers
+            for plugin in self._plugins
+            if any(overrides(type(plugin), hook) for hook in REFUSING_HOOKS)
+        )
 
     def objection(self, gang: Gang) -> Objection | None:
         """The first objection to trying this gang of the session; asked once."""

@@ -77,6 +77,13 @@ class Plugin(Declarations):
     """A frozen struct of the arguments in the configuration; the constructor then takes one of it. It must
     have `forbid_unknown_fields=True`, so that a misspelt argument is an error."""
 
+    lasting_answers: ClassVar[bool] = False
+    """Whether answers of `check_gang`, and those of `node_filter` and `rules` in an empty cluster, depend on
+    no pods but those of the gang: they change only with the gang, its queues, nodes, topologies, namespaces,
+    volumes, the configuration and the retry key, and at the time that the answer states.
+
+    Gangs that such answers refuse are not looked at again before, even if pods end."""
+
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         check_class(cls)
@@ -202,6 +209,7 @@ HOOKS: Final = tuple(
 DECLARATIONS: Final = (
     "name",
     "Arguments",
+    "lasting_answers",
     "pod_namespace",
     "pod_labels",
     "pod_annotations",

@@ -27,9 +27,10 @@ that would exceed it.
 """
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from itertools import count
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import msgspec
 from msgspec import Meta, Struct
@@ -37,8 +38,10 @@ from msgspec.structs import replace
 
 from phalanx.framework.queues.queue_tree import QueueTree
 from phalanx.model.gangs import Gang
-from phalanx.model.memory import CandidateQueues, Nomination, Refusal
-from phalanx.model.names import GangId
+from phalanx.model.memory import CandidateQueues, HelpedBy, Nomination, Refusal, RetryKeys
+from phalanx.model.names import GangId, QueueName
+from phalanx.model.reasons import Verdict
+from phalanx.model.resources import Resources
 from phalanx.model.snapshot import Snapshot
 
 CYCLE_PERIOD_MIN_S: Final = 0.02
@@ -170,55 +173,131 @@ def cycle_pause_s(took: float) -> float:
     return max(CYCLE_PERIOD_MIN_S - took, min(took, CYCLE_PAUSE_MAX_S))
 
 
-class Refusals:
-    """Remembered refusals: a demand is not solved again while its retry key is unchanged.
+class RetryInputs:
+    """Digests of what the answers about gangs depend on besides the gangs themselves.
 
-    The key is a digest of all inputs of the answer: the gang, its queues, the capacity, the configuration,
-    and the retry keys that the session adds for reserved cells, held capacity and plugins.
+    They tell whether a refusal still holds: its `basis` covers the queues of the gang and all that could help
+    it, its `fingerprint` the gang.
     """
 
     def __init__(
-        self, snapshot: Snapshot, queues: QueueTree, config: Struct, retry_key: list[object]
+        self,
+        snapshot: Snapshot,
+        queues: QueueTree,
+        settings: bytes,
+        largest_allocatable: Callable[[], Resources],
     ) -> None:
-        self._known: Mapping[GangId, Refusal] = snapshot.memory.refusals
+        """`settings`: see `settings_of`. `largest_allocatable`: per resource, over all nodes."""
+        self._snapshot = snapshot
         self._queues = queues
-        settings = msgspec.to_builtins(config, order="deterministic")
-        del settings["retry"]  # a delay changes no answer
-        self._base = b"%d %d %s %s" % (
-            snapshot.capacity_version,
-            snapshot.seed,
-            msgspec.json.encode(settings),
-            msgspec.json.encode(retry_key, order="deterministic"),
+        self._settings = settings
+        self._find_largest = largest_allocatable
+        self._known: dict[tuple[QueueName, HelpedBy, str, RetryKeys], str] = {}
+
+    @property
+    def now(self) -> int:
+        """The time (ms) of the snapshot."""
+        return self._snapshot.now
+
+    @cached_property
+    def largest_allocatable(self) -> Resources:
+        """Per resource, the largest allocatable amount of a node."""
+        return self._find_largest()
+
+    def basis(self, queue: QueueName, helped_by: HelpedBy, resource: str, keys: RetryKeys) -> str:
+        """The basis of refusals in this queue that such changes could help."""
+        key = (queue, helped_by, resource, keys)
+        if key not in self._known:
+            path = [replace(each, past=None) for each in self._queues.path(queue)]
+            about = (self._inputs(helped_by, resource, keys), self._snapshot.seed, path)
+            self._known[key] = _digest(self._settings, msgspec.json.encode(about, order="deterministic"))
+        return self._known[key]
+
+    def _inputs(self, helped_by: HelpedBy, resource: str, keys: RetryKeys) -> tuple[object, ...]:
+        if helped_by is HelpedBy.NODE_SIZE:
+            return (helped_by, resource, self.largest_allocatable.get(resource, 0))
+        if helped_by is HelpedBy.CLUSTER:
+            return (helped_by, self._snapshot.cluster_version, keys.plugins)
+        return (helped_by, self._snapshot.capacity_version, keys.all)
+
+    def holds(self, refusal: Refusal, gang: Gang, cause: str, keys: RetryKeys) -> bool:
+        """Whether nothing has changed that could help the gang."""
+        return (
+            refusal.fingerprint == fingerprint(gang, cause)
+            and refusal.basis == self.basis(gang.queue, refusal.helped_by, refusal.resource, keys)
+            and (refusal.until is None or self._snapshot.now < refusal.until)
         )
+
+
+def settings_of(config: Struct) -> bytes:
+    """The configuration without delays, which change no answer."""
+    settings = msgspec.to_builtins(config, order="deterministic")
+    del settings["retry"]
+    return msgspec.json.encode(settings)
+
+
+def fingerprint(gang: Gang, cause: str) -> str:
+    """The fingerprint of the demand of this gang of the snapshot with this cause."""
+    return _digest(cause.encode(), gang.digest)
+
+
+def digest_of_key(key: Sequence[object]) -> str:
+    """A digest of a retry key."""
+    return _digest(msgspec.json.encode(key, order="deterministic"))
+
+
+def _digest(*parts: bytes) -> str:
+    return hashlib.blake2b(b"\n".join(parts), digest_size=_DIGEST_BYTES).hexdigest()
+
+
+class Refusals:
+    """The refusals of one cycle: those of earlier cycles that still hold, and new ones."""
+
+    def __init__(
+        self,
+        inputs: RetryInputs,
+        keys: RetryKeys,
+        gangs: Mapping[GangId, Gang],
+        known: Callable[[Gang], Refusal | None],
+    ) -> None:
+        """`gangs` as in the snapshot. `known`: the refusals of earlier cycles."""
+        self._inputs = inputs
+        self._keys = keys
+        self._gangs = gangs
+        self._known = known
 
     def recall(self, gang: Gang, cause: str) -> Refusal | None:
-        """The refusal of an earlier cycle; None if its retry key has changed."""
-        refusal = self._known.get(gang.id)
-        return refusal if refusal and refusal.fingerprint == self.fingerprint(gang, cause) else None
+        """The refusal of an earlier cycle that tried the gang; None if it does not hold any more."""
+        refusal = self._known(gang)
+        if refusal is None or refusal.is_objection:
+            return None
+        return refusal if self._inputs.holds(refusal, self._gangs[gang.id], cause, self._keys) else None
 
-    def fingerprint(self, gang: Gang, cause: str) -> str:
-        """The retry key of the demand of this gang with this cause."""
-        path = [replace(queue, past=None) for queue in self._queues.path(gang.queue)]
-        content = msgspec.json.encode((cause, path), order="deterministic")
-        whole = b"\n".join((self._base, content, _content(gang)))
-        return hashlib.blake2b(whole, digest_size=_DIGEST_BYTES).hexdigest()
+    def refuse(
+        self,
+        gang: Gang,
+        cause: str,
+        verdict: Verdict,
+        helped_by: HelpedBy = HelpedBy.CAPACITY,
+        resource: str = "",
+        *,
+        until: int | None = None,
+        **more: Any,
+    ) -> Refusal:
+        """A refusal of the demand of this gang with this cause. `more`: other fields of the refusal.
 
-
-def _content(gang: Gang) -> bytes:
-    head = (gang.id, gang.resource_version, gang.queue, gang.min_member, gang.priority, gang.started)
-    request = (gang.roles, gang.topology, gang.subgroups, gang.min_subgroups)
-    members = [
-        (
-            pod.uid,
-            pod.shape.key,
-            pod.node,
-            pod.is_waiting,
-            pod.counts_for_gang,
-            pod.gated,
-            pod.role,
-            pod.subgroup,
-            pod.priority,
+        `until`: when the gang is tried again without a change; at its deadline at the latest, which the
+        verdict then says.
+        """
+        now, deadline = self._inputs.now, gang.deadline
+        if helped_by is not HelpedBy.CAPACITY and deadline is not None and deadline > now:
+            until = min(deadline, until or deadline)
+        return Refusal(
+            fingerprint=fingerprint(self._gangs[gang.id], cause),
+            verdict=verdict,
+            basis=self._inputs.basis(gang.queue, helped_by, resource, self._keys),
+            helped_by=helped_by,
+            resource=resource,
+            until=until,
+            **more,
         )
-        for pod in gang.members
-    ]
-    return msgspec.json.encode((head, request, members))

@@ -1,6 +1,6 @@
 """The session: the state of one cycle. Actions change it through statements and `refuse` only."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cached_property
 from types import MappingProxyType
@@ -56,8 +56,12 @@ class Session:
         *,
         cache: SessionCache | None = None,
         ignore_faults: bool = False,
+        gangs: Mapping[GangId, Gang] | None = None,
     ) -> None:
-        """`cache` holds values of the last session. `ignore_faults`: treat all nodes as healthy."""
+        """`cache` holds values of the last session. `ignore_faults`: treat all nodes as healthy.
+
+        `gangs`: the gangs of the snapshot that the cycle looks at; None for all.
+        """
         self.snapshot = snapshot
         self.config = config
         self.cycle = snapshot.memory.cycle + 1
@@ -69,8 +73,10 @@ class Session:
         """Sorted by name, so that no decision depends on the order of events."""
         self.affinity_index = AffinityIndex(snapshot) if snapshot.pod_affinity_terms else None
         """None while no pod has affinity terms."""
-        self.gangs: Mapping[GangId, Gang] = MappingProxyType(self._with_classes(_in_order(snapshot.gangs)))
-        """Sorted by id. Shapes of pods include the declared fields and affinity states of this session."""
+        looked_at = snapshot.gangs if gangs is None else gangs
+        self.gangs: Mapping[GangId, Gang] = MappingProxyType(self._with_classes(_in_order(looked_at)))
+        """The gangs that the cycle looks at, sorted by id. Shapes of pods include the declared fields and
+        affinity states of this session."""
         self.queues = QueueTree(snapshot.queues)
         self.ledger = Ledger(snapshot, self.queues, self.sums)
         self.topologies = Topologies(snapshot.topologies, self.nodes, config.default_topology)
@@ -97,6 +103,11 @@ class Session:
         if self.affinity_index is not None:
             gangs = {name: self.affinity_index.with_states(gang) for name, gang in gangs.items()}
         return gangs
+
+    def add_gangs(self, gangs: Iterable[Gang]) -> None:
+        """Look at more gangs of the snapshot. Fair shares do not count them in this cycle."""
+        new = self._with_classes({gang.id: gang for gang in gangs})
+        self.gangs = MappingProxyType(dict(sorted({**self.gangs, **new}.items())))
 
     def _node_facts(self, *, ignore_faults: bool) -> NodeFacts:
         if ignore_faults:
@@ -271,10 +282,7 @@ class Session:
         """Set the verdict of a gang of which some pods are not placed; ignored fields become evidence."""
         check_gang_transition(gang, self.gang_state(gang), GangState.REFUSED)
         self._changes.gangs[gang.id] = GangState.REFUSED
-        ignored = [Evidence(subject="ignored", finding=hint) for hint in gang.ignored]
-        if ignored:
-            verdict = replace(verdict, evidence=(*verdict.evidence, *ignored))
-        self._verdicts[gang.id] = verdict
+        self._verdicts[gang.id] = with_ignored(verdict, gang)
 
     @property
     def may_evict(self) -> bool:
@@ -347,7 +355,7 @@ class Session:
     @property
     def capacity_holds(self) -> tuple[CapacityHold, ...]:
         """Capacity that is held for members that do not exist yet, in the order of the decisions."""
-        return tuple(self._changes.capacity_holds)
+        return tuple([hold for hold in self._changes.capacity_holds.values() if hold is not None])
 
     @property
     def nominated(self) -> tuple[tuple[QueueName, Resources], ...]:
@@ -389,6 +397,14 @@ class _WithoutTime(Session):
             f"plugin {self._plugin}: node_filter, node_cost or rules read the time; "
             "override valid_until to say how long the answers hold"
         )
+
+
+def with_ignored(verdict: Verdict, gang: Gang) -> Verdict:
+    """The verdict with ignored fields of the gang as evidence."""
+    if not gang.ignored:
+        return verdict
+    ignored = [Evidence(subject="ignored", finding=hint) for hint in gang.ignored]
+    return replace(verdict, evidence=(*verdict.evidence, *ignored))
 
 
 def _check_annotations(snapshot: Snapshot, reads: DeclaredReads) -> None:

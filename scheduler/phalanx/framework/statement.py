@@ -68,7 +68,8 @@ class Changes:
         self.nodes: list[NodeName] = []
         self.placements: list[Placement] = []
         self.evictions: list[Evict] = []
-        self.capacity_holds: list[CapacityHold] = []
+        self.capacity_holds: dict[int, CapacityHold | None] = {}
+        """Numbered in the order of the decisions; None if a hold was released again."""
         self.nominated: list[tuple[QueueName, Resources]] = []
         self.ended: dict[PodUid, bool] = {}
         """Pods that are assumed to have ended."""
@@ -100,7 +101,6 @@ class Statement:
         self._marks = (
             len(changes.placements),
             len(changes.evictions),
-            len(changes.capacity_holds),
             len(changes.nominated),
         )
 
@@ -166,7 +166,16 @@ class Statement:
         """
         devices = self._take(gang, assignments, devices)
         taken = tuple((node, tuple(pods)) for node, pods in assignments)
-        self._changes.capacity_holds.append(CapacityHold(gang, taken, devices))
+        holds = self._changes.capacity_holds
+        self._set(holds, len(holds), CapacityHold(gang, taken, devices))
+
+    def release_hold(self, hold: CapacityHold) -> None:
+        """Release capacity that this cycle held for members that do not exist yet."""
+        requests = {node: total_requests(pods) for node, pods in hold.assignments}
+        used = {node: total_usage(pods, hold.devices) for node, pods in hold.assignments}
+        self.assume_ended(queue=hold.gang.queue, used=used, booked=requests)
+        number = next(key for key, each in self._changes.capacity_holds.items() if each is hold)
+        self._set(self._changes.capacity_holds, number, None)
 
     def nominate(self, *, queue: QueueName, usage: Usage, booked: Usage, expected: Assignments = ()) -> None:
         """Take capacity that is nominated for a gang of this queue, and charge the queue for `booked`.
@@ -252,9 +261,9 @@ class Statement:
             else:
                 table[key] = old
         self._undo.clear()
-        placements, evictions, holds, nominated = self._marks
+        placements, evictions, nominated = self._marks
         del self._changes.placements[placements:], self._changes.evictions[evictions:]
-        del self._changes.capacity_holds[holds:], self._changes.nominated[nominated:]
+        del self._changes.nominated[nominated:]
 
     def choose_devices(self, assignments: Assignments, chosen: Devices) -> Devices:
         """Choose a device for each GPU share without `chosen` one, per node together, by best fit.

@@ -4,14 +4,18 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from functools import cached_property
+from hashlib import blake2b
 from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, json
 
 from phalanx.model.api.pod_groups import Disruption, PodGroupSpec, Recovery, Runtime, TopologyRequest
 from phalanx.model.names import GangId, NodeName, QueueName, ShapeKey
 from phalanx.model.pods import Pod, PodPhase, PodShape, without_affinity_state
 from phalanx.model.reasons import Objection
+
+QueuePlace = tuple[int, int, str, str, GangId]
+"""The usual place of a gang in its queue: by priority, the highest first, then by creation."""
 
 Kind = tuple[str, str, ShapeKey]
 """Role, subgroup and shape key of a member."""
@@ -219,6 +223,37 @@ class Gang(Struct, frozen=True, dict=True):
     def has_waiting(self) -> bool:
         """Whether a member needs a node."""
         return any(pod.is_waiting for pod in self.members)
+
+    @cached_property
+    def is_untouched(self) -> bool:
+        """Whether it waits, and no member has or had a node: nothing depends on it yet."""
+        has_started = self.started or self.starts_over
+        return self.has_waiting and not has_started and all(pod.node is None for pod in self.members)
+
+    @property
+    def arrival(self) -> tuple[int, str, str, GangId]:
+        """Its place in the order of creation."""
+        return (self.created, self.namespace, self.name, self.id)
+
+    @cached_property
+    def digest(self) -> bytes:
+        """A digest of all fields on which answers about its demands depend.
+
+        Without fields that only the scheduler's own writes change: conditions of pods, the version of the
+        PodGroup.
+        """
+        head = (self.id, self.queue, self.priority, self.min_member, self.started, self.starts_over)
+        request = (self.spec, self.roles, self.subgroups, self.preemption_policy, self.problems)
+        members = [
+            (
+                *(pod.uid, pod.shape.key, pod.node, pod.is_waiting, pod.counts_for_gang, pod.gated),
+                *(pod.role, pod.subgroup, pod.priority, pod.bind_backoff),
+                *(pod.labels.pairs, pod.per_pod_labels.pairs, pod.annotations),
+            )
+            for pod in self.members
+        ]
+        content = json.encode((head, request, members), order="deterministic")
+        return blake2b(content, digest_size=16).digest()
 
     @cached_property
     def nodes(self) -> frozenset[NodeName]:

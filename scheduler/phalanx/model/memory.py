@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from msgspec import Struct, field
 
-from phalanx.model.gangs import MemberCount
+from phalanx.model.gangs import Gang, MemberCount, QueuePlace
 from phalanx.model.names import NO_QUEUE, GangId, NodeName, PodUid, QueueName, ShapeKey
 from phalanx.model.queues import PastUsage
 from phalanx.model.reasons import Verdict
@@ -66,18 +66,58 @@ class MovePlan(Struct, frozen=True):
     """False in a dry run."""
 
 
+class HelpedBy(StrEnum):
+    """The changes after which a refused gang is looked at again, besides those of itself and its queues."""
+
+    CAPACITY = "Capacity"
+    """Capacity that becomes free, and all changes below."""
+    CLUSTER = "Cluster"
+    """Nodes, queues, topologies, namespaces and volumes: the gang does not fit the empty cluster."""
+    NODE_SIZE = "NodeSize"
+    """A node with more of a resource: no node has as much as one of its pods requests."""
+
+
 class Refusal(Struct, frozen=True):
-    """A negative result. The gang is not solved again while the fingerprint stays the same."""
+    """A negative result. The gang is not tried again while `basis` and `fingerprint` stay the same."""
 
     fingerprint: str
+    """Of the gang; empty if only the verdict is remembered."""
+
     verdict: Verdict
     unexplained_since: int | None = None
     """The cycle since which the explanation is missing because earlier ones had used up the budget."""
+
+    basis: str = ""
+    """Of its queues and of everything else that could help it."""
+
+    helped_by: HelpedBy = HelpedBy.CAPACITY
+    resource: str = ""
+    """The resource of which every node has too little, for NODE_SIZE."""
+
+    is_objection: bool = False
+    """Whether a plugin objected, or members are missing, so that the gang was not tried."""
+
+    until: int | None = None
+    """When it is looked at again without a change."""
 
     @property
     def explained(self) -> bool:
         """Whether the verdict explains the reason."""
         return self.unexplained_since is None
+
+    @property
+    def is_untried(self) -> bool:
+        """Whether the gang was to be tried, but the cycle reached a limit before."""
+        return not self.fingerprint and not self.explained
+
+
+class RetryKeys(Struct, frozen=True):
+    """Digests of what the answers of the last cycle depended on besides capacity, gangs and queues."""
+
+    plugins: str = ""
+    """The retry keys of plugins."""
+    all: str = ""
+    """Also reserved cells, held capacity, nominations, moves and the breaker."""
 
 
 class LossKind(StrEnum):
@@ -195,6 +235,15 @@ class Memory(Struct, frozen=True):
     refusals: Mapping[GangId, Refusal] = {}
     """Negative results. Rebuilt."""
 
+    refused_starts: Mapping[QueueName, Mapping[GangId, Refusal]] = {}
+    """By queue, the same for gangs of which no pod has had a node. Rebuilt."""
+
+    turns: Mapping[QueueName, QueuePlace] = {}
+    """For crowded queues, the last gang that was looked at in turn. Lost: the turn starts again."""
+
+    retry_keys: RetryKeys = RetryKeys()
+    """Rebuilt: all refused gangs are tried again."""
+
     partial_since: Mapping[GangId, int] = {}
     """Since when a gang that has not started is partially bound. Rebuilt; its grace period starts again."""
 
@@ -250,3 +299,8 @@ class Memory(Struct, frozen=True):
 
     reported_usage: Mapping[QueueName, PastUsage] = {}
     """Average usage that the status of the queues shows."""
+
+    def refusal_of(self, gang: Gang) -> Refusal | None:
+        """The last refusal of a gang, in the queue that it is in."""
+        starts = self.refused_starts.get(gang.queue, {})
+        return starts.get(gang.id) or self.refusals.get(gang.id)

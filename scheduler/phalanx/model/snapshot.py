@@ -91,6 +91,8 @@ class Snapshot(Struct, frozen=True):
     - `namespace_labels` holds every namespace.
     - `topologies` always has the key "", the default for gangs that name none.
     - `capacity_version` grows whenever a change may let a refused gang fit.
+    - `cluster_version` grows whenever a change may let a gang fit that does not fit the empty cluster, or may
+      end an objection to a gang: changes of nodes, queues, topologies, namespaces and volumes.
     - `pod_affinity_terms`: the required anti-affinity of waiting and placed pods, and the required affinity
       of waiting pods. If there are none, `placed_pods` is empty; otherwise it holds all placed pods.
     - `disruption_budgets` are sorted by namespace and name.
@@ -108,6 +110,7 @@ class Snapshot(Struct, frozen=True):
     topologies: Mapping[str, Topology] = {}
     claims: Mapping[str, VolumeClaim] = {}
     capacity_version: int = 0
+    cluster_version: int = 0
     memory: Memory = Memory()
     pod_affinity_terms: tuple[AffinityTerms, ...] = ()
     placed_pods: tuple[PlacedPods, ...] = ()

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 import msgspec
+from msgspec import Struct
 
 from phalanx.kube.background_writer import BackgroundWriter, WriteQueue
 from phalanx.kube.events import EventSource, PodEvents, PodRef
@@ -26,7 +27,7 @@ from phalanx.limits import (
 from phalanx.model.api.pod_groups import Counts
 from phalanx.model.decisions import Bind, CycleResult, Evict, EvictionReason, QueueReport
 from phalanx.model.gangs import Gang
-from phalanx.model.names import GangId, PodUid
+from phalanx.model.names import GangId, PodUid, QueueName
 from phalanx.model.reasons import Category, Reason, Verdict
 from phalanx.service import pod_group_status, queue_status
 from phalanx.service.cluster_state import ClusterState
@@ -35,6 +36,16 @@ from phalanx.service.pod_messages import PodMessages
 from phalanx.service.tenant_names import TenantNames
 
 _NO_REPORT = GangReport()
+
+
+class _Taken(Struct):
+    """The last verdict on a gang."""
+
+    verdict: Verdict
+    queue: QueueName | None
+    """Its queue if it has a position there."""
+    position: int | None = None
+    is_reported: bool = False
 
 
 class Reporter:
@@ -54,6 +65,8 @@ class Reporter:
         self._names = names
         self._clock = context.clock
         self._reports: dict[GangId, GangReport] = {}
+        self._verdicts: tuple[Verdict, ...] = ()
+        self._taken: dict[GangId, _Taken] = {}
         self._queues: Mapping[str, QueueReport] = {}
         self._queues_planned = False
         self._pod_messages = PodMessages(context.clock, self._report_later)
@@ -100,9 +113,11 @@ class Reporter:
     def cycle_finished(self, result: CycleResult) -> None:
         """Take over placements, evictions, verdicts and queue reports of one cycle."""
         for placement in result.placements:
+            self._forget_verdict(placement.gang)
             self._reports[placement.gang] = GangReport(placement=placement)
             self._state.mark_changed(placement.gang)
         for eviction in result.evictions:
+            self._forget_verdict(eviction.gang)
             if eviction.reason != EvictionReason.MEMBER_REPLACED:
                 self._reports[eviction.gang] = self._changed_report(eviction.gang, releasing=True)
             self._evicted(eviction)
@@ -118,25 +133,45 @@ class Reporter:
                 status = queue_status.status_of(report, now_ms=self._clock.now_ms())
                 self._status.queue(queue, status)
 
+    def _forget_verdict(self, gang: GangId) -> None:
+        """Report its next verdict, even if it is the last one again."""
+        self._taken.pop(gang, None)
+        self._verdicts = ()
+
     def bound(self, bind: Bind) -> None:
         """Report that a bind was applied."""
         self._events.scheduled(PodRef(bind.namespace, bind.name, bind.pod), node=bind.node)
 
     def _take_verdicts(self, verdicts: tuple[Verdict, ...]) -> None:
-        """Derive queue positions from the order of the verdicts, in which the gangs were tried."""
+        """Derive queue positions from the order of the verdicts, in which the gangs were tried.
+
+        Verdicts that stay the same objects, at the same positions, cost little.
+        """
+        if verdicts == self._verdicts:
+            return
+        self._verdicts = verdicts
         positions: Counter[str] = Counter()
         for verdict in verdicts:
-            gang = self._state.cache.gang(verdict.gang)
-            if gang is None:
-                continue
+            taken = self._taken.get(verdict.gang)
+            if taken is None or taken.verdict is not verdict:
+                gang = self._state.cache.gang(verdict.gang)
+                if gang is None:
+                    continue
+                is_waiting = verdict.reason.category is Category.WAITING
+                taken = self._taken[verdict.gang] = _Taken(verdict, gang.queue if is_waiting else None)
             position = None
-            if verdict.reason.category is Category.WAITING:
-                positions[gang.queue] += 1
-                position = positions[gang.queue]
-            report = self._changed_report(gang.id, verdict=verdict, position=position)
-            if report != self._reports.get(gang.id):
-                self._reports[gang.id] = report
-                self._state.mark_changed(gang.id)
+            if taken.queue is not None:
+                positions[taken.queue] += 1
+                position = positions[taken.queue]
+            if position != taken.position or not taken.is_reported:
+                taken.position, taken.is_reported = position, True
+                self._report_verdict(verdict, position)
+
+    def _report_verdict(self, verdict: Verdict, position: int | None) -> None:
+        report = self._changed_report(verdict.gang, verdict=verdict, position=position)
+        if report != self._reports.get(verdict.gang):
+            self._reports[verdict.gang] = report
+            self._state.mark_changed(verdict.gang)
 
     def _write_lost(self, uid: str) -> None:
         """Compute the status again after a conflicting write, with a delay, so that two writers do not race.
@@ -170,6 +205,7 @@ class Reporter:
             gang = self._state.cache.gang(gang_id)
             if gang is None:
                 self._reports.pop(gang_id, None)
+                self._forget_verdict(gang_id)
                 self._pod_messages.forget(gang_id)
                 self._report_without_members(gang_id)
             else:

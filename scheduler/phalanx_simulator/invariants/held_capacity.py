@@ -15,7 +15,7 @@ from phalanx.model.gpu_shares import pod_usage
 from phalanx.model.memory import Memory, Move, Nomination
 from phalanx.model.names import GangId, NodeName, PodUid
 from phalanx.model.numa import is_numa_resource
-from phalanx.model.resources import NONE, Resources, add, subtract
+from phalanx.model.resources import NONE, Resources, add, subtract, sum_of
 from phalanx.model.snapshot import Snapshot
 
 from phalanx_simulator.invariants.bounds import CONVERGED_S, LOST_MEMBER_HOLD_S, NOMINATION_S
@@ -105,7 +105,8 @@ class HeldCapacityIsRespected(Check):
 
     It considers holds that exist before and after a cycle. On each node where the cycle places other gangs,
     the capacity that they leave, with the capacity that is being freed, must cover the holds. Gangs of the
-    beneficiary's queue with a higher priority may use its nomination. Moved pods without a group are ignored:
+    beneficiary's queue with a higher priority may use its nomination, and gangs of other queues of higher
+    coverage; a guarantee of such a gang is not computed exactly. Moved pods without a group are ignored:
     they are recreated with other UIDs.
     """
 
@@ -203,10 +204,31 @@ def _given_to_others(
 
 
 def _may_use_hold(placement: Placement, holds: Mapping[GangId, Hold], snapshot: Snapshot) -> bool:
-    """Whether the gang has a higher priority than a beneficiary of its queue."""
+    """Whether the gang has a higher priority than a beneficiary of its queue, or may be covered further."""
     gang = snapshot.gangs.get(placement.gang)
-    return gang is not None and any(_outranks(gang, snapshot.gangs[other]) for other in holds)
+    if gang is None:
+        return False
+    others = [snapshot.gangs[other] for other in holds]
+    is_evictable = any(other.disruption.is_preemptible and other.queue != gang.queue for other in others)
+    return any(_outranks(gang, other) for other in others) or (
+        is_evictable and _may_be_covered(gang, placement, snapshot)
+    )
 
 
 def _outranks(gang: Gang, other: Gang) -> bool:
     return gang.queue == other.queue and gang.priority > other.priority
+
+
+def _may_be_covered(gang: Gang, placement: Placement, snapshot: Snapshot) -> bool:
+    """Whether a guarantee on its path is large enough for some resource of the placed pods."""
+    placed = {bind.pod for bind in placement.binds}
+    asked = sum_of(pod.shape.requests for pod in gang.members if pod.uid in placed)
+    path, above = [], snapshot.queues.get(gang.queue)
+    while above is not None and above not in path:
+        path.append(above)
+        above = snapshot.queues.get(above.parent) if above.parent is not None else None
+    guarantees = [queue.guarantee for queue in path]
+    guarantees += [flavor.guarantee for queue in path for flavor in queue.flavors]
+    return any(
+        0 < amount <= guarantee.get(name, 0) for guarantee in guarantees for name, amount in asked.items()
+    )

@@ -58,9 +58,8 @@ class Moves:
     def release_for(self, gang: GangId) -> None:
         """Release the capacity that is held for a gang while the gang is tried."""
         if gang in self.open:
-            usage, booked = self._capacity[gang]
             with self._session.statement() as statement:
-                self._take(gang, statement, _negative(usage), _negative(booked))
+                self.give_up(gang, statement)
 
     def hold_rest(self, gang: GangId) -> None:
         """Hold the capacity that the gang did not use, unless all its pods have nodes again."""
@@ -70,6 +69,15 @@ class Moves:
             self._capacity[gang] = beyond(usage, placed), beyond(booked, placed)
             with self._session.statement() as statement:
                 self._take(gang, statement, *self._capacity[gang])
+
+    def give_up(self, gang: GangId, statement: Statement) -> None:
+        """Give up the capacity that is held for a gang."""
+        usage, booked = self._capacity[gang]
+        self._take(gang, statement, _negative(usage), _negative(booked))
+
+    def hold_again(self, gang: GangId, statement: Statement) -> None:
+        """Hold it again. Where another gang has taken some, no free capacity is left."""
+        self._take(gang, statement, *self._capacity[gang])
 
     def hold_expected(self, trial: Statement) -> None:
         """Hold the capacity that terminating pods still hold for moved gangs; their end is assumed before."""

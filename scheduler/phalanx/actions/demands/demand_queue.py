@@ -10,16 +10,21 @@ gangs, unless the queue has another ordering. Between queues:
    one is the next demand of their parent.
 """
 
+from bisect import insort
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import partial
+from types import MappingProxyType
 from typing import Any, Protocol
 
 from msgspec.structs import replace
 
 from phalanx.actions.demands.demand import Demand, Stage, beneficiary_of, restricted_to
+from phalanx.framework.evictions import Beneficiary
 from phalanx.framework.queues.division import IGNORED
+from phalanx.framework.queues.ledger import Account
+from phalanx.framework.queues.queue_tree import QueueTree
 from phalanx.framework.queues.water_filling import dominant_share
 from phalanx.framework.session import Session
 from phalanx.framework.statement import total_requests
@@ -35,6 +40,9 @@ Key = tuple[Any, ...]
 
 Entry = tuple[Key, Demand]
 
+Charges = Mapping[Account, Resources]
+"""Negative amounts by account: what is charged there."""
+
 _Owner = tuple[str, str]
 """A user that the labels of namespaces name, or a namespace: ("user" or "namespace", name)."""
 
@@ -49,9 +57,18 @@ class DemandQueue:
         *,
         nominated: Collection[GangId] = (),
         moved: Collection[GangId] = (),
+        held: Mapping[GangId, Charges] = MappingProxyType({}),
+        more: Callable[[QueueName], Sequence[Demand]] = lambda queue: (),
     ) -> None:
-        """`nominated` gangs come first, then `moved` ones, each after higher ranks of its queue."""
+        """`nominated` gangs come first, then `moved` ones, each after higher ranks of its queue.
+
+        `held`: by gang, what is held for its lost or reserved members. It counts as used from the start.
+        `more` gives more demands of a queue when all others but surplus were tried; empty for no more.
+        """
         self._session = session
+        self._held = dict(held)
+        self._more = more
+        self._exhausted: set[QueueName] = set()
         self._waiting: dict[QueueName, _QueueOrder] = {}
         by_queue: dict[QueueName, list[Entry]] = {}
         for demand in demands:
@@ -74,17 +91,54 @@ class DemandQueue:
         return tuple(self._first)
 
     def __iter__(self) -> Iterator[Demand]:
-        yield from self._first
+        for demand in self._first:
+            self._count_as_held(demand)
+            yield demand
+        for name in list(self._waiting):
+            self._refill(name)
         heads = {queue: order.head() for queue, order in self._waiting.items()}
-        order = _TreeOrder(self._session, heads)
+        order = _TreeOrder(self._session.queues, heads, self._order_of)
         while heads:
             name = order.first(_repairs(heads) or _no_premature_surplus(heads))
             waiting = self._waiting[name]
-            yield waiting.pop()
+            demand = waiting.pop()
+            self._count_as_held(demand)
+            yield demand
             heads.pop(name)
+            self._refill(name)
             if waiting:
                 heads[name] = waiting.head()
             order.changed(name)
+
+    def _refill(self, name: QueueName) -> None:
+        """Add more demands of the queue if only surplus is left of it."""
+        waiting = self._waiting[name]
+        if name in self._exhausted or (waiting and waiting.head()[1].stage is not Stage.SURPLUS):
+            return
+        demands = self._more(name)
+        waiting.add((_order(demand, self._session), demand) for demand in demands)
+        if not demands:
+            self._exhausted.add(name)
+
+    def _order_of(self, queue: Queue, start: Beneficiary) -> Key:
+        """The order of the queue if what is held for gangs that were not tried yet counts as used.
+
+        What is held for the start itself does not: its requests contain it.
+        """
+        held = [charges for gang, charges in self._held.items() if gang != start.gang.id]
+        if not held:
+            return self._session.hooks.queue_order(queue, start)
+        with self._session.statement() as statement:
+            for charges in held:
+                statement.assume_free(usage={}, budgets=charges)
+            found = self._session.hooks.queue_order(queue, start)
+            statement.roll_back()
+        return found
+
+    def _count_as_held(self, demand: Demand) -> None:
+        """Note that the capacity for these members is held from now on, and charged."""
+        if all(pod.is_placeholder for batch in demand.batches for pod in batch.pods):
+            self._held.pop(demand.gang.id, None)
 
 
 # --- order between queues ---------------------------------------------------------------------------------
@@ -104,20 +158,28 @@ class _TreeOrder:
     below all other queues are kept.
     """
 
-    def __init__(self, session: Session, heads: Mapping[QueueName, Entry]) -> None:
-        """`heads`: the next demand of each queue that has one; changes must be reported."""
-        self._session = session
+    def __init__(
+        self,
+        queues: QueueTree,
+        heads: Mapping[QueueName, Entry],
+        order_of: Callable[[Queue, Beneficiary], Key],
+    ) -> None:
+        """`heads`: the next demand of each queue that has one; changes must be reported.
+
+        `order_of` gives the key of a queue if this gang is the next to start.
+        """
         self._heads = heads
+        self._order_of = order_of
         self._candidates: set[QueueName] = set()
         self._first: dict[_Path, _First | None] = {}
         self._below: dict[_Path, dict[_Path, Queue]] = {}
         self._paths: dict[QueueName, tuple[_Path, ...]] = {}
         """Of each queue: its path, and before it those of the queues above, from the empty one on."""
         for name in heads:
-            queues = session.queues.path(name)[::-1]
-            names = [queue.name for queue in queues]
+            above = queues.path(name)[::-1]
+            names = [queue.name for queue in above]
             paths = self._paths[name] = tuple(tuple(names[:count]) for count in range(len(names) + 1))
-            for index, queue in enumerate(queues):
+            for index, queue in enumerate(above):
                 self._below.setdefault(paths[index], {})[paths[index + 1]] = queue
         self._own: dict[_Path, list[QueueName]] = {}
         """The queues whose demands are compared at this place: unknown queues are roots."""
@@ -156,7 +218,7 @@ class _TreeOrder:
             return None
         keys, key, name = first
         start = beneficiary_of(self._heads[name][1])
-        return ((self._session.hooks.queue_order(queue, start), *keys), key, name)
+        return ((self._order_of(queue, start), *keys), key, name)
 
 
 def _split(
@@ -224,6 +286,9 @@ class _QueueOrder(Protocol):
     def pop(self) -> Demand:
         """Remove the next demand and return it."""
 
+    def add(self, entries: Iterable[Entry]) -> None:
+        """Add entries."""
+
     def __len__(self) -> int: ...
 
 
@@ -231,16 +296,20 @@ def _order_inside(queue: Queue | None, entries: Iterable[Entry], session: Sessio
     """The order that the queue asks for; by rank for an unknown queue."""
     if queue is not None and queue.ordering is Ordering.FAIR_USERS:
         return _FairUsersOrder(queue, entries, session)
-    if queue is not None and queue.ordering is Ordering.STRICT_FIFO:
-        return _FixedOrder(sorted(entries, key=lambda entry: entry[0][1:]))
-    return _FixedOrder(sorted(entries, key=lambda entry: entry[0]))
+    is_strict = queue is not None and queue.ordering is Ordering.STRICT_FIFO
+    return _FixedOrder(entries, is_strict=is_strict)
 
 
 class _FixedOrder:
-    """An order that placements do not change."""
+    """An order that placements do not change: by rank, or by stage if it is strict."""
 
-    def __init__(self, entries: Iterable[Entry]) -> None:
-        self._entries = deque(entries)
+    def __init__(self, entries: Iterable[Entry], *, is_strict: bool) -> None:
+        self._first = 1 if is_strict else 0
+        self._entries: deque[Entry] = deque()
+        self.add(entries)
+
+    def add(self, entries: Iterable[Entry]) -> None:
+        self._entries = deque(sorted([*self._entries, *entries], key=lambda entry: entry[0][self._first :]))
 
     def head(self) -> Entry:
         return self._entries[0]
@@ -264,15 +333,19 @@ class _FairUsersOrder:
         self._session = session
         self._identify = partial(_user_of, label=queue.user_label, session=session)
         self._entries: dict[_Owner, dict[str, deque[Entry]]] = {}
-        for entry in sorted(entries, key=lambda entry: entry[0]):
-            owner, user = self._identify(entry[1].gang)
-            self._entries.setdefault(owner, {}).setdefault(user, deque()).append(entry)
+        self.add(entries)
         self._used: dict[_Owner, Resources] = {}
         self._used_by_users: dict[tuple[_Owner, str], Resources] = {}
         for gang in session.gangs.values():
             if gang.queue == queue.name:
                 self._count(gang, [pod for pod in gang.members if pod.holds_node])
         self._last: Demand | None = None
+
+    def add(self, entries: Iterable[Entry]) -> None:
+        for entry in sorted(entries, key=lambda entry: entry[0]):
+            owner, user = self._identify(entry[1].gang)
+            queued = self._entries.setdefault(owner, {}).setdefault(user, deque())
+            insort(queued, entry, key=lambda entry: entry[0])
 
     def head(self) -> Entry:
         owner, user = self._next()

@@ -104,7 +104,7 @@ def verdicts_of(session: Session, outcome: Outcome) -> tuple[Verdict, ...]:
     starts = {reservation.gang: reservation.start for reservation in outcome.reserved}
     others = sorted(gang for gang in session.verdicts if gang not in outcome.failures)
     return tuple(
-        _with_deadline(session.verdicts[gang], session.gangs[gang], starts.get(gang), session.snapshot.now)
+        with_deadline(session.verdicts[gang], session.gangs[gang], starts.get(gang), session.snapshot.now)
         for gang in (*outcome.failures, *others)
     )
 
@@ -116,7 +116,7 @@ def next_missed(session: Session) -> int | None:
     return min((at for at in deadlines if at is not None and at > now), default=None)
 
 
-def _with_deadline(verdict: Verdict, gang: Gang, start: int | None, now: int) -> Verdict:
+def with_deadline(verdict: Verdict, gang: Gang, start: int | None, now: int) -> Verdict:
     """Add times, not durations: a message that changes in every cycle would be written in every cycle."""
     deadline = gang.deadline
     if deadline is None:

@@ -6,13 +6,14 @@ the last one again, as far as they still fit. Before a gang is tried, no gang of
 gets its held capacity; a gang of higher rank may get it.
 """
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 
 from msgspec import Struct
 
 from phalanx.actions.demands.demand import Demand
 from phalanx.actions.demands.demand_queue import rank_of
 from phalanx.actions.reservations.reservations import CapacityKey, capacity_delta, split
+from phalanx.framework.evictions import Beneficiary
 from phalanx.framework.queues.ledger import Account
 from phalanx.framework.session import Session
 from phalanx.framework.statement import Assignments, CapacityHold, Usage
@@ -21,7 +22,7 @@ from phalanx.model.gpu_shares import requests_share
 from phalanx.model.memory import GangComposition
 from phalanx.model.names import GangId, NodeName
 from phalanx.model.pods import Pod
-from phalanx.model.resources import NONE, Resources, add, fits, subtract
+from phalanx.model.resources import NONE, Resources, add, fits, scale, subtract, sum_of
 from phalanx.model.rules import Budget
 
 
@@ -88,12 +89,21 @@ class HeldAssignments:
             return True
         return False
 
-    def withheld_from(self, demand: Demand) -> WithheldCapacity | None:
-        """The held capacity that this demand must not use, or None."""
+    def requests(self) -> list[Beneficiary]:
+        """The gangs with held capacity, and what is held for each; the lowest rank first."""
+        found = []
+        for gang in sorted(self._left, key=lambda gang: (self._ranks[gang], gang), reverse=True):
+            shapes = [assignment.member.shape.requests for assignment in self._left[gang]]
+            found.append(Beneficiary(self._session.gangs[gang], sum_of(shapes)))
+        return found
+
+    def withheld_from(self, demand: Demand, given_up: Collection[GangId] = ()) -> WithheldCapacity | None:
+        """The held capacity that this demand must not use, or None. `given_up`: gangs that yield to it."""
         if not self._left:
             return None
         rank = rank_of(demand.gang, self._session)
-        gangs = [gang for gang in self._left if gang != demand.gang.id and self._ranks[gang] <= rank]
+        others = [gang for gang in self._left if gang != demand.gang.id and gang not in given_up]
+        gangs = [gang for gang in others if self._ranks[gang] <= rank]
         key = (self._version, tuple(gangs))
         if gangs and (self._last is None or self._last.key != key):
             self._last = WithheldCapacity(key, *self._changes(gangs))
@@ -144,6 +154,16 @@ class HeldAssignments:
             if (assignment.member.role, assignment.member.subgroup) == (pod.role, pod.subgroup):
                 return left.pop(index)
         return None
+
+
+def charges_of(composition: GangComposition, gang: GangId, session: Session) -> Mapping[Account, Resources]:
+    """What the last cycle charged to the queues of the gang for its missing members, as negative amounts."""
+    used = {
+        node: sum_of([scale(member.shape.requests, member.count) for member in members])
+        for node, members in composition.held.items()
+    }
+    delta = capacity_delta(session.gangs[gang].queue, {}, used, session.ledger)
+    return split({key: -amount for key, amount in delta.items()})[1]
 
 
 def held_nodes(holds: Iterable[CapacityHold]) -> dict[GangId, dict[NodeName, tuple[MemberCount, ...]]]:

@@ -221,7 +221,7 @@ def alternatives(
 def _hard(bound: Sequence[Reservation], demand: Demand, session: Session) -> list[Reservation]:
     """The reservations that bind it even if its request is within the guarantee of its queue."""
     beneficiary = beneficiary_of(demand)
-    return [each for each in bound if not _is_guaranteed_before(beneficiary, each, session)]
+    return [each for each in bound if not is_guaranteed_before(beneficiary, each.request, session)]
 
 
 def _is_served_before(session: Session, queue: QueueName, other: QueueName) -> bool:
@@ -230,11 +230,11 @@ def _is_served_before(session: Session, queue: QueueName, other: QueueName) -> b
     return next((own.priority > others.priority for own, others in paths if own.name != others.name), False)
 
 
-def _is_guaranteed_before(beneficiary: Beneficiary, reservation: Reservation, session: Session) -> bool:
-    """Whether guarantees would cover it further than the reserved start."""
+def is_guaranteed_before(beneficiary: Beneficiary, request: Beneficiary, session: Session) -> bool:
+    """Whether guarantees would cover it further than a request of another queue."""
     guarantees = session.guarantees
-    sides = guarantees.sides(beneficiary, reservation.queue)
+    sides = guarantees.sides(beneficiary, request.gang.queue)
     if sides is None:
         return False
     mine = guarantees.coverage_after_start(beneficiary, sides.mine, sides.short)
-    return mine > guarantees.coverage_after_start(reservation.request, sides.theirs, sides.short)
+    return mine > guarantees.coverage_after_start(request, sides.theirs, sides.short)

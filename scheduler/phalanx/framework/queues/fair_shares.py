@@ -263,7 +263,7 @@ def _minimums(session: _Session, can_run: Callable[[Pod], bool]) -> dict[QueueNa
 
 def _is_known_infeasible(gang: Gang, session: _Session) -> bool:
     """Whether the last verdict says that no free capacity would let the gang start."""
-    refusal = session.snapshot.memory.refusals.get(gang.id)
+    refusal = session.snapshot.memory.refusal_of(gang)
     if refusal is None:
         return False
     reason = refusal.verdict.reason

@@ -1,0 +1,116 @@
+"""The gangs that one cycle looks at, and those that it sets aside with their last verdict."""
+
+from collections.abc import Callable, Iterable, Mapping
+
+from msgspec import Struct
+
+from phalanx.actions.backlog.oversized import objection_to_oversized, oversized_resource
+from phalanx.actions.backlog.selection import Selection
+from phalanx.framework.retry import RetryInputs
+from phalanx.model.gangs import Gang
+from phalanx.model.memory import Memory, Refusal, RetryKeys
+from phalanx.model.names import GangId, QueueName
+from phalanx.model.reasons import Objection
+from phalanx.model.snapshot import Snapshot
+
+
+class Objected(Struct, frozen=True):
+    """An objection to a gang."""
+
+    objection: Objection
+    lasts: bool
+    """Whether it holds until something other than the usage changes."""
+    resource: str = ""
+    """Set if a pod requests more of it than any node has."""
+
+
+class Backlog:
+    """The gangs of one cycle that have never started."""
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        selections: Mapping[QueueName, Selection],
+        inputs: RetryInputs,
+        refusals: Callable[[], Mapping[QueueName, Mapping[GangId, Refusal]]],
+    ) -> None:
+        """`refusals` gives those of all gangs that have not started, as far as they are known."""
+        self.snapshot = snapshot
+        self.selections = selections
+        self.inputs = inputs
+        self.refusals = refusals
+        self.objections: dict[GangId, Objected] = {}
+
+    @property
+    def crowded(self) -> dict[QueueName, Selection]:
+        """Queues of which the cycle may leave out due gangs."""
+        return {name: each for name, each in self.selections.items() if each.is_crowded}
+
+    def selection_of(self, gang: Gang) -> Selection | None:
+        """The selection that the gang is in; None for a gang that has started."""
+        selection = self.selections.get(gang.queue)
+        return selection if selection is not None and gang.id in selection.seen else None
+
+    def worked(self, gang: Gang, amount: int) -> None:
+        """Note the work on a gang that does not start."""
+        selection = self.selection_of(gang)
+        if selection is not None and selection.may_take_work(gang.id):
+            selection.worked(amount)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether no due gang was left out."""
+        return all(selection.is_complete for selection in self.selections.values())
+
+    def is_outdated(self, keys: RetryKeys) -> bool:
+        """Whether gangs were set aside by an outdated retry key of plugins. `keys`: the present ones."""
+        is_any_unseen = any(len(each.seen) < len(each.backlog.entries) for each in self.selections.values())
+        return is_any_unseen and keys.plugins != self.snapshot.memory.retry_keys.plugins
+
+    @property
+    def next_wake(self) -> int | None:
+        """The time (ms) at which the first refusal of an unschedulable gang ends."""
+        times = [selection.backlog.next_wake() for selection in self.selections.values()]
+        return min((at for at in times if at is not None), default=None)
+
+    def known(self, gang: Gang) -> Refusal | None:
+        """The refusal of the gang by an earlier cycle."""
+        return self.snapshot.memory.refusal_of(self.snapshot.gangs[gang.id])
+
+    def objected(self, gang: Gang, objection: Objection, *, lasts: bool, resource: str = "") -> None:
+        """Note an objection to a gang. `lasts`: it holds until something other than the usage changes."""
+        if self.snapshot.gangs[gang.id].is_untouched and gang.id not in self.objections:
+            self.objections[gang.id] = Objected(objection, lasts, resource)
+            self.worked(gang, 1)
+
+    def objection_to_oversized(self, gang: Gang) -> Objection | None:
+        """The objection to a gang of a long queue whose pods are larger than every node."""
+        selection = self.selection_of(gang)
+        if selection is None or not selection.backlog.is_long:
+            return None
+        largest = self.inputs.largest_allocatable
+        resource = oversized_resource(gang, largest)
+        if not resource:
+            return None
+        objection = objection_to_oversized(gang, resource, largest)
+        self.objected(gang, objection, lasts=True, resource=resource)
+        return objection
+
+
+def named_in(memory: Memory, gangs: Mapping[GangId, Gang]) -> list[GangId]:
+    """Gangs that have not started of which more is remembered than their refusal, sorted."""
+    tables: Iterable[Iterable[GangId]] = (
+        *(memory.nominations, memory.moves, memory.reserved_starts, memory.compositions),
+        *(memory.preempted, memory.preempted.values(), memory.partial_since, memory.member_losses),
+    )
+    found = {gang for table in tables for gang in table if gang in gangs and gangs[gang].is_untouched}
+    controllers = {move.controller for move in memory.moves.values()} - {""}
+    if controllers:
+        found.update(gang.id for gang in gangs.values() if gang.is_untouched and _is_of(gang, controllers))
+    return sorted(found)
+
+
+def _is_of(gang: Gang, controllers: set[str]) -> bool:
+    """Whether it is a pod that a controller has created, perhaps instead of a pod that is moved."""
+    owner = gang.members[0].controller
+    return owner is not None and owner.uid in controllers

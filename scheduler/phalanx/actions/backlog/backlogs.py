@@ -1,0 +1,141 @@
+"""Keeps the gangs that have not started from cycle to cycle, so that only changed ones are read again.
+
+Everything follows from the snapshot and its memory.
+"""
+
+from collections.abc import Mapping
+from functools import partial
+
+from phalanx.actions.backlog.backlog import Backlog, named_in
+from phalanx.actions.backlog.differences import differences
+from phalanx.actions.backlog.queue_backlog import QueueBacklog
+from phalanx.actions.backlog.selection import Selection, bounds_of
+from phalanx.framework.config import SchedulerConfig
+from phalanx.framework.queues.queue_tree import QueueTree
+from phalanx.framework.retry import RetryInputs, settings_of
+from phalanx.model.gangs import Gang
+from phalanx.model.memory import HelpedBy, Memory, Refusal
+from phalanx.model.names import GangId, QueueName
+from phalanx.model.nodes import Node
+from phalanx.model.queues import Ordering
+from phalanx.model.resources import Resources, largest
+from phalanx.model.snapshot import Snapshot
+
+
+class Backlogs:
+    """The backlogs of a sequence of cycles."""
+
+    def __init__(self, config: SchedulerConfig) -> None:
+        self._settings = settings_of(config)
+        self._largest: tuple[list[Node], Resources] = ([], {})
+        self._refusals: Mapping[QueueName, Mapping[GangId, Refusal]] = {}
+        self._forget()
+
+    def _forget(self) -> None:
+        self._gangs: Mapping[GangId, Gang] = {}
+        self._queues: dict[QueueName, QueueBacklog] = {}
+        self._others: dict[GangId, Gang] = {}
+        """The gangs that have started, or have a pod on a node."""
+
+    def begin(self, snapshot: Snapshot) -> Backlog:
+        """The backlog of a cycle on this snapshot."""
+        memory, tree = snapshot.memory, QueueTree(snapshot.queues)
+        if memory.refused_starts is not self._refusals and (memory.refused_starts or self._refusals):
+            self._forget()
+        self._refusals = memory.refused_starts
+        self._follow(snapshot, memory)
+        self._follow_orderings(snapshot, memory)
+        inputs = RetryInputs(snapshot, tree, self._settings, partial(self._largest_allocatable, snapshot))
+        for name, queue in self._queues.items():
+            queue.refresh(partial(_basis, inputs, name, memory), snapshot.now)
+        selections = {
+            name: Selection(self._queues[name], memory.turns.get(name)) for name in sorted(self._queues)
+        }
+        self._set_bounds(selections, inputs, memory)
+        return Backlog(snapshot, selections, inputs, self.refusals)
+
+    def visible_gangs(self, backlog: Backlog) -> Mapping[GangId, Gang]:
+        """The gangs that the cycle looks at from its begin, sorted by id."""
+        snapshot, selections = backlog.snapshot, backlog.selections
+        named = named_in(snapshot.memory, snapshot.gangs)
+        seen = {gang.id: gang for each in selections.values() for gang in each.first(named)}
+        if len(seen) + len(self._others) == len(snapshot.gangs):
+            return snapshot.gangs
+        return dict(sorted({**self._others, **seen}.items()))
+
+    def refusals(self) -> Mapping[QueueName, Mapping[GangId, Refusal]]:
+        """By queue, the refusals of all gangs that have not started; the same mapping if none changed."""
+        found = {name: self._queues[name].refusals for name in sorted(self._queues)}
+        is_same = found.keys() == self._refusals.keys() and all(
+            refusals is self._refusals[name] for name, refusals in found.items()
+        )
+        if not is_same:
+            self._refusals = found
+        return self._refusals
+
+    # --- gangs ----------------------------------------------------------------------------------------------
+
+    def _follow(self, snapshot: Snapshot, memory: Memory) -> None:
+        """Note which gangs came, changed or went since the last cycle."""
+        before, self._gangs = self._gangs, snapshot.gangs
+        old, new = differences(before, self._gangs) if before is not self._gangs else ({}, {})
+        for gang in old.values():
+            if gang.is_untouched:
+                self._queues[gang.queue].remove(gang.id)
+            else:
+                del self._others[gang.id]
+        for gang in new.values():
+            if gang.is_untouched:
+                self._queue(gang.queue, snapshot).add(gang, memory.refusal_of(gang))
+            else:
+                self._others[gang.id] = gang
+        for name in [name for name, queue in self._queues.items() if not queue.entries]:
+            del self._queues[name]
+
+    def _queue(self, name: QueueName, snapshot: Snapshot) -> QueueBacklog:
+        if name not in self._queues:
+            self._queues[name] = QueueBacklog(is_strict=_is_strict(name, snapshot))
+        return self._queues[name]
+
+    def _follow_orderings(self, snapshot: Snapshot, memory: Memory) -> None:
+        """Order the gangs of queues again whose ordering has changed."""
+        for name, queue in list(self._queues.items()):
+            if queue.is_strict is not _is_strict(name, snapshot):
+                del self._queues[name]
+                for entry in queue.entries.values():
+                    self._queue(name, snapshot).add(entry.gang, memory.refusal_of(entry.gang))
+
+    # --- bounds ---------------------------------------------------------------------------------------------
+
+    def _set_bounds(
+        self, selections: Mapping[QueueName, Selection], inputs: RetryInputs, memory: Memory
+    ) -> None:
+        crowded = [selection for selection in selections.values() if selection.is_crowded]
+        others = (name for name in selections if not selections[name].is_crowded)
+        others_wait = bool(crowded) and any(self._has_work(name, inputs, memory) for name in others)
+        for selection in crowded:
+            selection.bounds = bounds_of(len(crowded), others_wait=others_wait)
+
+    def _has_work(self, name: QueueName, inputs: RetryInputs, memory: Memory) -> bool:
+        """Whether the queue has a gang to try or to explain."""
+        queue = self._queues[name]
+        basis = _basis(inputs, name, memory, HelpedBy.CAPACITY, "")
+        tried = [entry.refusal for entry in queue.open.values() if entry.refusal is not None]
+        return bool(queue.due or queue.unexplained) or any(
+            refusal.fingerprint and refusal.basis != basis for refusal in tried
+        )
+
+    def _largest_allocatable(self, snapshot: Snapshot) -> Resources:
+        nodes = [state.node for state in snapshot.nodes.values()]
+        if self._largest[0] != nodes:
+            self._largest = (nodes, largest(node.allocatable for node in nodes))
+        return self._largest[1]
+
+
+def _is_strict(name: QueueName, snapshot: Snapshot) -> bool:
+    queue = snapshot.queues.get(name)
+    return queue is not None and queue.ordering is Ordering.STRICT_FIFO
+
+
+def _basis(inputs: RetryInputs, queue: QueueName, memory: Memory, helped_by: HelpedBy, resource: str) -> str:
+    return inputs.basis(queue, helped_by, resource, memory.retry_keys)

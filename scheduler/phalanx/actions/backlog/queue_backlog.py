@@ -1,0 +1,190 @@
+"""The gangs of one queue that have never started, by what is known of them.
+
+A gang is *new* if no cycle has tried it, *open* if a change of any kind may help it, and *unschedulable* if
+it does not fit the empty cluster, or a plugin objects to it until something other than the usage changes. The
+refusal of an unschedulable gang has a basis. New gangs and those whose basis is outdated are *due*.
+"""
+
+from collections.abc import Callable, Mapping
+from itertools import chain
+
+from phalanx.actions.demands.demand import START
+from phalanx.actions.limits import LONG_QUEUE_GANGS
+from phalanx.framework.retry import fingerprint
+from phalanx.model.gangs import Gang, QueuePlace
+from phalanx.model.memory import HelpedBy, Refusal
+from phalanx.model.names import GangId
+from phalanx.model.reasons import Reason, Verdict
+
+CurrentBasis = Callable[[HelpedBy, str], str]
+"""The present basis of refusals, by what helps and the resource."""
+
+
+class Group:
+    """Unschedulable gangs whose refusals have one basis: one comparison tells whether all of them hold."""
+
+    def __init__(self, helped_by: HelpedBy, resource: str) -> None:
+        self.helped_by = helped_by
+        self.resource = resource
+        self.entries: dict[GangId, Entry] = {}
+        self.is_current = False
+
+
+class Entry:
+    """A gang, and what the last cycle that looked at it found."""
+
+    __slots__ = ("gang", "group", "place", "pods", "refusal", "verdict")
+
+    def __init__(self, gang: Gang, *, is_strict: bool) -> None:
+        self.gang = gang
+        self.place: QueuePlace = (0 if is_strict else -gang.priority, *gang.arrival)
+        self.pods = sum(1 for pod in gang.members if pod.is_waiting)
+        self.refusal: Refusal | None = None
+        self.group: Group | None = None
+        self.verdict: Verdict | None = None
+        """The verdict that cycles show which do not look at the gang; None if it was not made yet."""
+
+    @property
+    def is_accepted(self) -> bool:
+        """Whether the queue accepts the gang, as far as is known."""
+        refusal = self.refusal
+        return refusal is None or refusal.verdict.reason is not Reason.NAMESPACE_NOT_ALLOWED
+
+
+class QueueBacklog:
+    """The gangs of one queue that have never started."""
+
+    def __init__(self, *, is_strict: bool) -> None:
+        """`is_strict`: for a strict FIFO queue, in which priorities do not order."""
+        self.is_strict = is_strict
+        self.entries: dict[GangId, Entry] = {}
+        self.open: dict[GangId, Entry] = {}
+        self.unexplained: set[GangId] = set()
+        """Open gangs whose refusal is not explained yet."""
+        self.accepted = (0, 0)
+        """The numbers of gangs that the queue accepts, as far as known, and of their waiting pods."""
+        self._known: dict[GangId, Refusal] = {}
+        self._refusals: Mapping[GangId, Refusal] | None = None
+        self._new: dict[GangId, Entry] = {}
+        self._groups: dict[str, Group] = {}
+        self._wakes: dict[GangId, int] = {}
+        self._due: list[Entry] | None = None
+        self._unschedulable: list[Entry] | None = None
+        self.verdicts: list[Verdict] | None = None
+        """The last verdicts on the unschedulable gangs, in order; None if they were not listed yet."""
+
+    def add(self, gang: Gang, refusal: Refusal | None) -> None:
+        """Add a gang with its last refusal."""
+        entry = self.entries[gang.id] = Entry(gang, is_strict=self.is_strict)
+        self._put(entry, refusal)
+
+    def remove(self, gang: GangId) -> None:
+        """Remove a gang that has changed, started or gone."""
+        entry = self.entries.pop(gang)
+        self._take_out(entry)
+
+    def learn(self, entry: Entry, refusal: Refusal | None) -> None:
+        """Note what a cycle that looked at the gang found; None if it was placed."""
+        self._take_out(entry)
+        self._put(entry, refusal)
+
+    def refresh(self, current: CurrentBasis, now: int) -> None:
+        """Note which refusals do not hold any more."""
+        for basis, group in self._groups.items():
+            is_current = basis == current(group.helped_by, group.resource)
+            if is_current is not group.is_current:
+                group.is_current = is_current
+                self._due = self._unschedulable = None
+        for gang in [gang for gang, until in self._wakes.items() if until <= now]:
+            self._leave_group(self.entries[gang])
+            self._new[gang] = self.entries[gang]
+            self._due = self._unschedulable = None
+
+    @property
+    def due(self) -> list[Entry]:
+        """The gangs that are new or whose refusal is outdated, in order."""
+        if self._due is None:
+            outdated = [group.entries.values() for group in self._groups.values() if not group.is_current]
+            self._due = sorted(chain(self._new.values(), *outdated), key=place_of)
+        return self._due
+
+    @property
+    def unschedulable(self) -> list[Entry]:
+        """The gangs whose refusal holds until the cluster changes, in order."""
+        if self._unschedulable is None:
+            current = [group.entries.values() for group in self._groups.values() if group.is_current]
+            self._unschedulable = sorted(chain.from_iterable(current), key=place_of)
+            self.verdicts = None
+        return self._unschedulable
+
+    @property
+    def refusals(self) -> Mapping[GangId, Refusal]:
+        """All refusals, sorted. It is the same mapping until one changes."""
+        if self._refusals is None:
+            self._refusals = {gang: self._known[gang] for gang in sorted(self._known)}
+        return self._refusals
+
+    @property
+    def is_long(self) -> bool:
+        """Whether many gangs wait."""
+        return len(self.entries) > LONG_QUEUE_GANGS
+
+    def next_wake(self) -> int | None:
+        """The time (ms) at which the first refusal of an unschedulable gang ends by itself."""
+        return min(self._wakes.values(), default=None)
+
+    def _put(self, entry: Entry, refusal: Refusal | None) -> None:
+        gang = entry.gang
+        entry.refusal, entry.verdict = refusal, None
+        self._count(entry, 1)
+        if refusal is not None:
+            self._known[gang.id], self._refusals = refusal, None
+        if refusal is None or refusal.is_untried:
+            self._new[gang.id] = entry
+        elif refusal.helped_by is HelpedBy.CAPACITY:
+            self.open[gang.id] = entry
+            if not refusal.explained:
+                self.unexplained.add(gang.id)
+        elif refusal.fingerprint != fingerprint(gang, START):
+            self._new[gang.id] = entry
+        else:
+            self._put_into_group(entry, refusal)
+        self._due = self._unschedulable = None
+
+    def _count(self, entry: Entry, sign: int) -> None:
+        gangs, pods = self.accepted
+        if entry.is_accepted:
+            self.accepted = (gangs + sign, pods + sign * entry.pods)
+
+    def _put_into_group(self, entry: Entry, refusal: Refusal) -> None:
+        group = self._groups.get(refusal.basis)
+        if group is None:
+            group = self._groups[refusal.basis] = Group(refusal.helped_by, refusal.resource)
+        entry.group = group
+        group.entries[entry.gang.id] = entry
+        if refusal.until is not None:
+            self._wakes[entry.gang.id] = refusal.until
+
+    def _take_out(self, entry: Entry) -> None:
+        gang = entry.gang.id
+        self._count(entry, -1)
+        self._new.pop(gang, None)
+        self.open.pop(gang, None)
+        self.unexplained.discard(gang)
+        if self._known.pop(gang, None) is not None:
+            self._refusals = None
+        self._leave_group(entry)
+        self._due = self._unschedulable = None
+
+    def _leave_group(self, entry: Entry) -> None:
+        self._wakes.pop(entry.gang.id, None)
+        if entry.group is not None and entry.refusal is not None:
+            del entry.group.entries[entry.gang.id]
+            if not entry.group.entries:
+                del self._groups[entry.refusal.basis]
+        entry.group = None
+
+
+def place_of(entry: Entry) -> QueuePlace:
+    """The place of the gang in its queue."""
+    return entry.place

@@ -1,0 +1,149 @@
+"""The gangs of one queue that one cycle looks at.
+
+A cycle looks at all open gangs, and at all due gangs unless there are more than CROWDED_DUE_GANGS: then the
+queue is crowded. The gangs of a crowded queue are tried in order, until the work on due gangs that do not
+start reaches half of its limit. The open gangs follow, then due gangs in turn. In a strict FIFO queue no gang
+is tried before a due gang that comes first.
+"""
+
+from collections.abc import Iterable, Iterator
+from heapq import merge
+from itertools import islice
+
+from msgspec import Struct
+
+from phalanx.actions.backlog.queue_backlog import Entry, QueueBacklog, place_of
+from phalanx.actions.limits import (
+    CROWDED_DUE_GANGS,
+    CROWDED_EXPLANATIONS,
+    CROWDED_EXPLANATIONS_BESIDE_OTHERS,
+    CROWDED_UNEXPLAINED,
+    CROWDED_WORK,
+    CROWDED_WORK_BESIDE_OTHERS,
+)
+from phalanx.model.gangs import Gang, QueuePlace
+from phalanx.model.names import GangId
+
+
+class Bounds(Struct, frozen=True):
+    """What a cycle does at most for a crowded queue."""
+
+    work: int
+    """On due gangs that do not start; see CROWDED_WORK."""
+    explanations: int
+    """Refusals that are explained."""
+
+
+def bounds_of(crowded: int, *, others_wait: bool) -> Bounds:
+    """The bounds of each of so many crowded queues. `others_wait`: other queues have gangs to try."""
+    least = Bounds(CROWDED_WORK_BESIDE_OTHERS, CROWDED_EXPLANATIONS_BESIDE_OTHERS)
+    if others_wait or not crowded:
+        return least
+    return Bounds(
+        work=max(least.work, CROWDED_WORK // crowded),
+        explanations=max(least.explanations, CROWDED_EXPLANATIONS // crowded),
+    )
+
+
+class Selection:
+    """The gangs of one queue that one cycle looks at."""
+
+    def __init__(self, backlog: QueueBacklog, last_in_turn: QueuePlace | None) -> None:
+        """`last_in_turn`: the place of the last gang that earlier cycles tried in turn."""
+        self.backlog = backlog
+        self.is_crowded = len(backlog.due) > CROWDED_DUE_GANGS
+        self.bounds = Bounds(0, 0)
+        self.seen: dict[GangId, Entry] = {}
+        """The gangs that the cycle looks at."""
+        self.last_in_turn = last_in_turn
+        self._work = 0
+        self._tried: set[GangId] = set()
+        self._lots = self._all_lots()
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the cycle looks at all due gangs."""
+        return all(entry.gang.id in self.seen for entry in self.backlog.due)
+
+    @property
+    def untried(self) -> list[Entry]:
+        """The gangs that the cycle does not try, in order; the same list until something changes."""
+        backlog = self.backlog
+        if not self.is_crowded and len(self.seen) + len(backlog.unschedulable) == len(backlog.entries):
+            return backlog.unschedulable
+        return sorted(self._untried(backlog.entries.values()), key=place_of)
+
+    @property
+    def unseen_counts(self) -> tuple[int, int]:
+        """The numbers of accepted gangs and of their waiting pods that the cycle does not look at."""
+        gangs, pods = self.backlog.accepted
+        seen = [entry.pods for entry in self.seen.values() if entry.is_accepted]
+        return gangs - len(seen), pods - sum(seen)
+
+    def may_take_work(self, gang: GangId) -> bool:
+        """Whether the work on the gang counts: not that on open gangs."""
+        return gang in self.seen and gang not in self.backlog.open
+
+    def waits(self, gang: GangId) -> bool:
+        """Whether `more` has yet to return the gang."""
+        return self.is_crowded and gang in self.seen and gang not in self._tried
+
+    def worked(self, amount: int) -> None:
+        """Note the work on a due gang that does not start."""
+        self._work += amount
+
+    def first(self, named: Iterable[GangId]) -> list[Gang]:
+        """The gangs that the cycle looks at in any case.
+
+        `named`: gangs of which more is remembered than their refusal. They are tried at once.
+        """
+        known = [self.backlog.entries[gang] for gang in named if gang in self.backlog.entries]
+        due = () if self.is_crowded else self.backlog.due
+        entries = [*self.backlog.open.values(), *known, *due]
+        self.seen.update((entry.gang.id, entry) for entry in entries)
+        self._tried.update(entry.gang.id for entry in (known if self.is_crowded else entries))
+        return [entry.gang for entry in self.seen.values()]
+
+    def more(self) -> list[Gang]:
+        """The next gangs of a crowded queue to try; the cycle may not have looked at them before."""
+        entries = next(self._lots, []) if self.is_crowded else []
+        self._tried.update(entry.gang.id for entry in entries)
+        self.seen.update((entry.gang.id, entry) for entry in entries)
+        return [entry.gang for entry in entries]
+
+    def _all_lots(self) -> Iterator[list[Entry]]:
+        due, is_strict = self.backlog.due, self.backlog.is_strict
+        opened = sorted(self.backlog.open.values(), key=place_of)
+        in_order = self._untried(merge(due, opened, key=place_of))
+        yield from self._lots_within(in_order, self.bounds.work // (1 if is_strict else 2))
+        first_due = next((entry.place for entry in due if entry.gang.id not in self._tried), None)
+        if is_strict and first_due is not None:
+            opened = [entry for entry in opened if entry.place < first_due]
+        rest = list(self._untried(opened))
+        if rest:
+            yield rest
+        if not is_strict:
+            for lot in self._lots_within(self._untried(_after(due, self.last_in_turn)), self.bounds.work):
+                self.last_in_turn = lot[-1].place
+                yield lot
+
+    def _untried(self, entries: Iterable[Entry]) -> Iterator[Entry]:
+        return (entry for entry in entries if entry.gang.id not in self._tried)
+
+    def _lots_within(self, entries: Iterator[Entry], limit: int) -> Iterator[list[Entry]]:
+        """At least one lot. Lots double while they take little work."""
+        size = 1
+        while lot := list(islice(entries, size)):
+            before = self._work
+            yield lot
+            left = limit - self._work
+            if left <= 0 or len(self.backlog.unexplained) >= CROWDED_UNEXPLAINED:
+                return
+            size = min(2 * size, left) if self._work - before <= len(lot) else 1
+
+
+def _after(entries: list[Entry], last: QueuePlace | None) -> Iterator[Entry]:
+    """All entries in turn: those after the last one, then the others."""
+    start = sum(1 for entry in entries if entry.place <= last) if last is not None else 0
+    yield from entries[start:]
+    yield from entries[:start]
