@@ -40,4 +40,6 @@ ANNOTATION_CHARGED_QUEUE = f"{API_GROUP}/charged-queue"
 NODE_GPU_SHARING = f"{API_GROUP}/gpu-sharing"
 NODE_GPU_COUNT = "nvidia.com/gpu.count"
 NODE_GPU_MEMORY = "nvidia.com/gpu.memory"
-NODE_HOSTNAME = "kubernetes.io/hostname"
+
+HOSTNAME_KEY = "kubernetes.io/hostname"
+"""The label of nodes and the topology key of Kubernetes for single nodes."""

@@ -12,7 +12,7 @@ from phalanx.framework.eligibility import evaluate
 from phalanx.framework.nodes.affinity import label_value
 from phalanx.framework.nodes.topology import Path, domain_path
 from phalanx.framework.session import Session
-from phalanx.model.names import NODE_HOSTNAME, NodeName
+from phalanx.model.names import HOSTNAME_KEY, NodeName
 from phalanx.model.nodes import Node, NodeState
 from phalanx.model.queues import Objective
 from phalanx.model.resources import Resources
@@ -60,7 +60,7 @@ def _with_all_labels(
     problem: PlacementProblem, session: Session, constraints: GangConstraints
 ) -> PlacementProblem:
     """The problem with the labels of all affinity rules: a copy may share a label that was unique before."""
-    keys = {rule.key for rule in constraints.rules if isinstance(rule, AffinityRule)} - {NODE_HOSTNAME}
+    keys = {rule.key for rule in constraints.rules if isinstance(rule, AffinityRule)} - {HOSTNAME_KEY}
     if keys <= set(problem.keys):
         return problem
     names = tuple(sorted(keys.union(problem.keys)))

@@ -16,7 +16,7 @@ from phalanx.framework.eligibility import evaluate
 from phalanx.framework.nodes.topology import Path, domain_path
 from phalanx.framework.session import Session
 from phalanx.model.gangs import Gang
-from phalanx.model.names import NODE_HOSTNAME, NodeName
+from phalanx.model.names import HOSTNAME_KEY, NodeName
 from phalanx.model.nodes import Node, NodeState
 from phalanx.model.resources import NONE, Resources, largest
 from phalanx.model.snapshot import Level
@@ -162,10 +162,10 @@ def models(session: Session, demand: Demand) -> list[Node]:
 def own_labels(session: Session, gang: Gang) -> frozenset[str]:
     """Labels of which a new node has its own values: the host name, and a narrowest level of single nodes."""
     topology = session.topologies.of(gang)
-    label = topology.levels[-1].node_label if topology is not None and topology.levels else NODE_HOSTNAME
+    label = topology.levels[-1].node_label if topology is not None and topology.levels else HOSTNAME_KEY
     values = [state.node.labels[label] for state in session.nodes.values() if label in state.node.labels]
     is_own = len(values) > 1 and len(set(values)) == len(values)
-    return frozenset((NODE_HOSTNAME, label) if is_own else (NODE_HOSTNAME,))
+    return frozenset((HOSTNAME_KEY, label) if is_own else (HOSTNAME_KEY,))
 
 
 def _paths(session: Session, gang: Gang) -> Mapping[NodeName, Path]:
