@@ -145,8 +145,7 @@ def _coverage(beneficiary: Beneficiary, sides: Sides, view: SessionView) -> Cove
     requested = beneficiary.requested
     others = sides.short - view.guarantees.covered_after_start(beneficiary, sides.mine)
     for queue in view.queues.path(beneficiary.gang.queue):
-        share, used = view.fair_shares.of(queue.name).fair_share, view.ledger.usage(queue.name)
-        if any(used.get(name, 0) + requested[name] > share.get(name, 0) for name in others):
+        if any(_above_share(queue, name, view) + requested[name] > 0 for name in others):
             return Coverage.NONE
         if queue.name == sides.mine:
             break
@@ -175,15 +174,19 @@ def _short(right: _Right, queue: Queue, view: SessionView) -> list[str]:
 
 
 def _stays_within_share(queue: Queue, right: _Right, view: SessionView) -> bool:
-    share, used = view.fair_shares.of(queue.name).fair_share, view.ledger.usage(queue.name)
     return all(
-        used.get(name, 0) + right.requested[name] <= share.get(name, 0) for name in _short(right, queue, view)
+        _above_share(queue, name, view) + right.requested[name] <= 0 for name in _short(right, queue, view)
     )
 
 
 def _is_below_share(queue: Queue, right: _Right, view: SessionView) -> bool:
+    return all(_above_share(queue, name, view) < 0 for name in _short(right, queue, view))
+
+
+def _above_share(queue: Queue, name: str, view: SessionView) -> int:
+    """By how much the usage of the queue exceeds its fair share of a resource; negative below it."""
     share, used = view.fair_shares.of(queue.name).fair_share, view.ledger.usage(queue.name)
-    return all(used.get(name, 0) < share.get(name, 0) for name in _short(right, queue, view))
+    return used.get(name, 0) - share.get(name, 0)
 
 
 def _beyond_share(
@@ -202,14 +205,10 @@ def _exceeds_share(
 
 def _beyond_own_shares(name: str, beneficiary: Beneficiary, view: SessionView) -> int:
     """By how much its start brings a queue of its path above a fair share that others lack; at least 0."""
-    shares, beyond = view.fair_shares, 0
+    beyond = 0
     path = view.queues.path(beneficiary.gang.queue)
     for queue in path if beneficiary.requested[name] else ():
-        used, share = (
-            view.ledger.usage(queue.name).get(name, 0),
-            shares.of(queue.name).fair_share.get(name, 0),
-        )
-        more = used + beneficiary.requested[name] - share
+        more = _above_share(queue, name, view) + beneficiary.requested[name]
         if more > beyond and _lacks_share_beside(queue, name, view):
             beyond = more
     return beyond
@@ -217,9 +216,8 @@ def _beyond_own_shares(name: str, beneficiary: Beneficiary, view: SessionView) -
 
 def _lacks_share_beside(queue: Queue, name: str, view: SessionView) -> bool:
     """Whether a sibling uses less than its fair share of a scarce resource."""
-    shares, usage = view.fair_shares, view.ledger.usage
-    return shares.is_scarce(name, queue.parent) and any(
-        usage(other.name).get(name, 0) < shares.of(other.name).fair_share.get(name, 0)
+    return view.fair_shares.is_scarce(name, queue.parent) and any(
+        _above_share(other, name, view) < 0
         for other in view.queues.siblings(queue.name)
         if other.name != queue.name
     )

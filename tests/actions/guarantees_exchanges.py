@@ -317,34 +317,37 @@ def _breach(
         for name in COUNTED if is_strict else counted[1]:
             if request.work.each.get(name, 0) and _falls_below(world, gone, queue, name, is_strict=is_strict):
                 return f"{queue} falls below its guarantee of {name}"
-    first = _breach_of_first(world, request, (mine, theirs), gone, shares, counted, is_strict)
-    second = _breach_of_second(world, request, (mine, theirs), gone, shares, counted, is_strict)
+    exchange = _Exchange(world, request, gone, shares, counted, mine, theirs, is_strict=is_strict)
+    first, second = _breach_of_first(exchange), _breach_of_second(exchange)
     return f"{first} and {second}" if first and second else ""
 
 
-Paths = tuple[set[str], set[str]]
+class _Exchange(Struct, frozen=True):
+    """An exchange by fair shares: the queues that gain and those that lose, under one reading of the page."""
+
+    world: World
+    request: Request
+    gone: Sequence[Unit]
+    shares: Shares
+    counted: Counted
+    mine: set[str]
+    theirs: set[str]
+    is_strict: bool
 
 
-def _breach_of_first(
-    world: World,
-    request: Request,
-    paths: Paths,
-    gone: Sequence[Unit],
-    shares: Shares,
-    counted: Counted,
-    is_strict: bool,
-) -> str:
+def _breach_of_first(exchange: _Exchange) -> str:
     """The waiting side stays within its share; only the last gang may bring a loser below."""
-    for queue in paths[0]:
-        for name in counted[0]:
-            share = shares[queue, name]
-            after = world.use(queue, name) + request.work.each.get(name, 0) * request.pods
+    world, gone, is_strict = exchange.world, exchange.gone, exchange.is_strict
+    for queue in exchange.mine:
+        for name in exchange.counted[0]:
+            share = exchange.shares[queue, name]
+            after = world.use(queue, name) + exchange.request.work.each.get(name, 0) * exchange.request.pods
             if after > (share.low if is_strict else share.high):
                 return f"{queue} would be above its share of {name}"
-    for queue in paths[1]:
+    for queue in exchange.theirs:
         above = []
-        for name in counted[1]:
-            share = shares[queue, name]
+        for name in exchange.counted[1]:
+            share = exchange.shares[queue, name]
             left = world.use(queue, name, with_nominated=not is_strict) - _lost(world, gone, queue, name)
             above.append(
                 left + _largest(world, gone, queue, name, is_strict)
@@ -364,25 +367,19 @@ def _largest(world: World, gone: Sequence[Unit], queue: str, name: str, is_stric
     return max(amounts.values(), default=0)
 
 
-def _breach_of_second(
-    world: World,
-    request: Request,
-    paths: Paths,
-    gone: Sequence[Unit],
-    shares: Shares,
-    counted: Counted,
-    is_strict: bool,
-) -> str:
+def _breach_of_second(exchange: _Exchange) -> str:
     """No loser is below its share."""
-    for queue in paths[1]:
-        for name in counted[1]:
+    world, gone, is_strict = exchange.world, exchange.gone, exchange.is_strict
+    for queue in exchange.theirs:
+        for name in exchange.counted[1]:
             lost = _lost(world, gone, queue, name)
             if not lost and not is_strict:
                 continue
+            share = exchange.shares[queue, name]
             left = world.use(queue, name, with_nominated=not is_strict) - lost
-            if is_strict and world.use(queue, name, with_nominated=False) <= shares[queue, name].high:
+            if is_strict and world.use(queue, name, with_nominated=False) <= share.high:
                 return f"{queue} is not above its share of {name}"
-            if left < (shares[queue, name].high if is_strict else shares[queue, name].low):
+            if left < (share.high if is_strict else share.low):
                 return f"{queue} would be below its share of {name}"
     return ""
 

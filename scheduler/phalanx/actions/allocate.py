@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from phalanx.actions import joint_admission
 from phalanx.actions.context import Cycle
-from phalanx.actions.demands.demand import Demand, beneficiary_of, remaining_demand
+from phalanx.actions.demands.demand import Demand, MemberChoice, beneficiary_of, remaining_demand
 from phalanx.actions.demands.demand_queue import rank_of
 from phalanx.actions.demands.member_choice import start_with_others, substitutes
 from phalanx.actions.enqueue import HELD_DESPITE
@@ -164,8 +164,10 @@ class _Attempts:
 
     def _starts_with_others(self, demand: Demand) -> bool:
         """Whether the gang starts with other members or subgroups."""
-        key = self._choice_key(demand)
-        if demand.choice is None or key in self._known_infeasible:
+        if demand.choice is None:
+            return False
+        key = self._choice_key(demand, demand.choice)
+        if key in self._known_infeasible:
             return False
         found = start_with_others(demand, lambda trial: self._solve_beside(trial, _NOWHERE))
         if found is None:
@@ -194,12 +196,12 @@ class _Attempts:
     def _placed(self, pods: Iterable[Pod]) -> list[Pod]:
         return [pod for pod in pods if self._session.pod_state(pod) is PodState.ALLOCATED]
 
-    def _choice_key(self, demand: Demand) -> Hashable:
+    def _choice_key(self, demand: Demand, choice: MemberChoice) -> Hashable:
         """Equal for demands with equal choices; None if capacity is withheld from this demand."""
         is_withheld = self._held_assignments.withheld_from(demand) is not None
-        if demand.choice is None or is_withheld or self._nominated_before(demand):
+        if is_withheld or self._nominated_before(demand) or self.reservations.binding(demand):
             return None
-        return None if self.reservations.binding(demand) else (self.problems.key(demand), demand.choice.key)
+        return self.problems.key(demand), choice.key
 
     def _place(self, demand: Demand, avoiding: frozenset[NodeName]) -> Demand | None:
         """Place the demand; return what is left of it."""

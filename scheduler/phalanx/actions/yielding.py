@@ -79,7 +79,7 @@ class Yielding:
         for hold in reversed(self._session.capacity_holds):
             pods = [pod for _, held in hold.assignments for pod in held]
             request = Beneficiary(hold.gang, total_requests(pods), _kinds(pods))
-            if self._give_up(given_up, partial(_release, hold), request, asked):
+            if self._give_up(given_up, partial(Statement.release_hold, hold=hold), request, asked):
                 given_up.holds.append(hold)
         for gang_id in self._moves.open:
             gang = self._session.gangs.get(gang_id)
@@ -140,10 +140,6 @@ class Yielding:
     def _yields(self, request: Beneficiary, asked: Beneficiary) -> bool:
         is_evictable = request.gang.disruption.is_preemptible
         return is_evictable and is_guaranteed_before(asked, request, self._session)
-
-
-def _release(hold: CapacityHold, statement: Statement) -> None:
-    statement.release_hold(hold)
 
 
 def _request(gang: Gang, usage: Usage) -> Beneficiary:

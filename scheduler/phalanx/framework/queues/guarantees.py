@@ -95,8 +95,7 @@ class Guarantees:
         theirs = below_common_ancestor(queue, beneficiary.gang.queue, self._session)
         if not mine or not theirs:
             return None
-        above = self._session.queues.path(mine[-1].name)[1:]
-        common = above[0].name if above else None
+        common = self._session.queues.parent_of(mine[-1].name)
         return Sides(mine[-1].name, theirs[-1].name, self._short(_used(beneficiary.requested), common))
 
     def _short(self, requested: frozenset[str], common: QueueName | None) -> frozenset[str]:
@@ -122,8 +121,7 @@ class Guarantees:
         covered = self.covered_after_start(beneficiary, queue)
         if not covered or covered == uses:
             return _coverage(uses, covered, uses)
-        above = self._session.queues.path(queue)[1:]
-        return _coverage(uses, covered, self._short(uses, above[0].name if above else None))
+        return _coverage(uses, covered, self._short(uses, self._session.queues.parent_of(queue)))
 
     def covered_after_start(self, beneficiary: Beneficiary, side: QueueName) -> frozenset[str]:
         """The resources in which a waiting gang is covered if it starts now."""

@@ -19,7 +19,7 @@ class QueueTree:
         self._paths = {name: tuple(self._climb(name)) for name in self._queues}
         self._children: dict[QueueName | None, list[Queue]] = {}
         for name, queue in self._queues.items():
-            self._children.setdefault(self._parent_of(name), []).append(queue)
+            self._children.setdefault(self.parent_of(name), []).append(queue)
 
     def __iter__(self) -> Iterator[Queue]:
         return iter(self._queues.values())
@@ -32,9 +32,14 @@ class QueueTree:
         """The queue and its ancestors, itself first, its root last; empty for an unknown queue."""
         return self._paths.get(name, ())
 
+    def parent_of(self, name: QueueName) -> QueueName | None:
+        """The queue above; None for a root and for an unknown queue."""
+        above = self.path(name)[1:]
+        return above[0].name if above else None
+
     def siblings(self, name: QueueName) -> list[Queue]:
         """The queue and those with the same parent."""
-        return self._children.get(self._parent_of(name), [])
+        return self._children.get(self.parent_of(name), [])
 
     def children(self, name: QueueName) -> list[Queue]:
         """The queues directly below a queue."""
@@ -57,10 +62,6 @@ class QueueTree:
     def is_leaf(self, name: QueueName) -> bool:
         """Whether no queue names it as its parent. Only leaves take gangs."""
         return name not in self._parents
-
-    def _parent_of(self, name: QueueName) -> QueueName | None:
-        above = self._paths.get(name, ())[1:]
-        return above[0].name if above else None
 
     def _climb(self, name: QueueName) -> Iterator[Queue]:
         visited: set[QueueName] = set()
