@@ -51,7 +51,7 @@ class QueueUsageIsCorrect(Check):
                 history.add(change.entry.revision, spec)
 
     def on_cycle(self, host: str, snapshot: Snapshot, result: CycleResult) -> None:
-        revision = self.truth.received(host, "queues", before_s=DECIDED_S)
+        revision = self.truth.received(host, QUEUES, before_s=DECIDED_S)
         for placement in result.placements:
             self._decided_with.update(((host, bind.pod), (self.now, revision)) for bind in placement.binds)
 
@@ -63,7 +63,7 @@ class QueueUsageIsCorrect(Check):
             return
         decided_at, revision = self._decided_with.get((call.host, call.uid), (-inf, 0))
         if self.now - decided_at > SLOW_WRITES_S:
-            revision = self.truth.known_to_sender(call, "queues", before_s=DECIDED_S)
+            revision = self.truth.known_to_sender(call, QUEUES, before_s=DECIDED_S)
         if self._has_moved(revision):
             return
         name = self._queue_of(pod)

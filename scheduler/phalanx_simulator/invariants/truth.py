@@ -328,23 +328,23 @@ class Truth:
         meta = _decode_page(response.body).metadata
         process = self.process_of(call.host)
         if process is not None and not meta.continue_token and meta.resource_version.isdecimal():
-            process.network.received.update(call.plural, int(meta.resource_version))
-            process.network.received.note_list(call.plural)
+            process.network.received.update(call.key.resource, int(meta.resource_version))
+            process.network.received.note_list(call.key.resource)
 
     # --- earlier states ------------------------------------------------------------------------------------
 
-    def known_to_sender(self, call: Call, plural: str, *, before_s: float = 0.0) -> int:
+    def known_to_sender(self, call: Call, resource: str, *, before_s: float = 0.0) -> int:
         """The revision of a kind that the sender must have known `before_s` before sending; 0 if unknown."""
-        return self._received_by(call.host, plural, call.exchange.sent_at - before_s)
+        return self._received_by(call.host, resource, call.exchange.sent_at - before_s)
 
-    def received(self, host: str, plural: str, *, before_s: float = 0.0) -> int:
+    def received(self, host: str, resource: str, *, before_s: float = 0.0) -> int:
         """The revision of a kind that a process must have known `before_s` ago; 0 if unknown."""
-        return self._received_by(host, plural, self._clock.monotonic() - before_s)
+        return self._received_by(host, resource, self._clock.monotonic() - before_s)
 
-    def _received_by(self, host: str, plural: str, at_s: float) -> int:
+    def _received_by(self, host: str, resource: str, at_s: float) -> int:
         process = self.process_of(host)
         return (
-            process.network.received.version_at(plural, at_s - RECEIVED_MARGIN_S)
+            process.network.received.version_at(resource, at_s - RECEIVED_MARGIN_S)
             if process is not None
             else 0
         )

@@ -104,7 +104,11 @@ def labelled_nodes(session: Session, demand: Demand, fits: Fits) -> Iterator[Act
         if fits(changed):
             yield advice.LabelNodes(label, _names(nodes) if len(nodes) <= ADVISED_NODES_MAX else ())
             is_unused = not any(label in state.node.labels for state in session.nodes.values())
-            if topology.name and is_unused and level.name not in (*required, *_preferred(gang)):
+            if (
+                topology.name in session.topologies.names()
+                and is_unused
+                and level.name not in (*required, *_preferred(gang))
+            ):
                 yield advice.RemoveLevel(level.name, topology.name)
 
 
