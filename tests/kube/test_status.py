@@ -247,12 +247,13 @@ async def test_the_condition_of_a_native_pod_group_keeps_those_of_others_and_its
     world: World, transport: FaultyTransport
 ) -> None:
     async with status_writing(world, transport) as writing:
-        group = await native_group(world, "g")
+        await native_group(world, "g")
         theirs = msgspec.json.encode(
             {"status": {"conditions": [Condition("DisruptionTarget", "True", "r", "m", LONG_AGO)]}}
         )
         path = KINDS["NativePodGroup"].path(namespace=world.namespace, name="g", subresource="status")
         await world.client.patch(path, theirs, how=Patch.STRATEGIC, timeout=TIMEOUT)
+        group = await native_group(world, "g")
         writing.status.native_pod_group(group, scheduled("False", "first", time=LONG_AGO))
         await writing.written()
         writing.status.native_pod_group(await native_group(world, "g"), scheduled("False", "second"))
@@ -274,6 +275,19 @@ async def test_the_condition_of_a_native_pod_group_is_written_once(
         writing.status.native_pod_group(group, None)
         await writing.written()
         assert transport.count("PATCH", "/status") == 1
+
+
+async def test_a_late_write_does_not_take_back_that_a_native_pod_group_was_scheduled(
+    world: World, transport: FaultyTransport
+) -> None:
+    async with status_writing(world, transport) as writing:
+        before = await native_group(world, "g")
+        writing.status.native_pod_group(before, scheduled("True", "m"))
+        await writing.written()
+        writing.status.native_pod_group(before, scheduled("False", "late"))
+        await writing.written()
+        (found,) = (await native_group(world, "g")).status.conditions
+        assert found.status == "True"
 
 
 async def test_a_recreated_native_pod_group_is_not_written(world: World, transport: FaultyTransport) -> None:

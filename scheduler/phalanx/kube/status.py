@@ -115,7 +115,10 @@ class StatusWriter:
         self._put("PodGroup", group.metadata, body)
 
     def native_pod_group(self, group: NativePodGroup, condition: Condition | None) -> None:
-        """Set one condition; None drops the pending write. `group` is the object as last seen."""
+        """Set one condition; None drops the pending write. `group` is the object as last seen.
+
+        True is final. A write of another value is refused if the object has changed since: it may be late.
+        """
         meta, seen = group.metadata, group.status.conditions
         if condition is not None:
             condition = merge_conditions(seen, (condition,))[0]
@@ -126,7 +129,10 @@ class StatusWriter:
         if not self._is_new(meta.uid, _encode(without_time)):
             return
         path = KINDS["NativePodGroup"].path(namespace=meta.namespace, name=meta.name, subresource="status")
-        body = _encode({"metadata": {"uid": meta.uid}, "status": {"conditions": [condition]}})
+        base = {"uid": meta.uid}
+        if condition.status != "True":
+            base["resourceVersion"] = meta.resource_version
+        body = _encode({"metadata": base, "status": {"conditions": [condition]}})
 
         async def write() -> None:
             await self._client.patch(path, body, how=Patch.STRATEGIC, timeout=self._context.timeout())

@@ -21,7 +21,8 @@ from phalanx_simulator.invariants.facts import (
     missing_for_start,
     partial_subgroup,
 )
-from phalanx_simulator.invariants.truth import GROUPS, GangFact, Truth
+from phalanx_simulator.invariants.native_groups import GROUPS
+from phalanx_simulator.invariants.truth import GangFact, Truth
 
 _THINKING_S = 2.0
 """Most seconds from the snapshot of a cycle to its result. The snapshot contains all that was received
