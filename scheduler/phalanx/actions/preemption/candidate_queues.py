@@ -9,6 +9,7 @@ which gangs, which of their pods, and how much together.
 from collections.abc import Hashable, Mapping, Sequence
 from functools import cached_property
 
+import msgspec
 from msgspec import Struct
 
 from phalanx.actions.demands.demand import Demand, beneficiary_of
@@ -39,6 +40,8 @@ class CandidateQueueFinder:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._known: dict[_Key, CandidateQueues] = {}
+        self._results: dict[bytes, CandidateQueues] = {}
+        """Results by their content: many demands get equal ones, which are kept in memory once."""
         self._nodes: dict[int, tuple[frozenset[NodeName], str]] = {}
         """Digests of the nodes of limits, by the identity of the set: it takes long to hash large sets."""
 
@@ -50,7 +53,8 @@ class CandidateQueueFinder:
         requested = tuple(sorted(beneficiary.requested.items()))
         key = (gang.queue, gang.may_preempt, beneficiary.is_surplus, requested, shapes)
         if key not in self._known:
-            self._known[key] = self._find(beneficiary)
+            found = self._find(beneficiary)
+            self._known[key] = self._results.setdefault(msgspec.json.encode(found), found)
         return self._known[key]
 
     def _find(self, beneficiary: Beneficiary) -> CandidateQueues:
