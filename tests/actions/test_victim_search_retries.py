@@ -47,7 +47,7 @@ def found_later(scenario: Scenario, change: Callable[[], object]) -> list[str]:
         evicted += decided.evicted()
         scenario.take(decided)
         scenario.now = max(scenario.now + 1, decided.result.wake_at or 0)
-    return evicted
+    return sorted(evicted)
 
 
 def without(scenario: Scenario, name: str) -> Callable[[], object]:
@@ -90,14 +90,36 @@ def test_when_the_gang_is_within_its_fair_share() -> None:
     assert found_later(scenario, without(scenario, "e0")) == ["c1-0"]
 
 
+def test_when_guarantees_cover_less_than_a_whole_gang() -> None:
+    """Of c1 one pod is surplus that no guarantee covers. The other one is covered until cores are short."""
+    scenario = Scenario().nodes("n", 1, gpu=1, cpu=8).nodes("m", 1, gpu=1, cpu=8)
+    scenario.queue("c", guarantee={GPU: 1}).queue("d", guarantee={GPU: 1, CPU: 4000}).queue("e")
+    scenario.gang("c1", 2, min=1, gpu=1, cpu=6, memory=0, queue="c", on=["n-0", "m-0"])
+    ask(scenario, "d0", 1, 1, "d", selector={"group": "n"})
+    arrival = {"selector": {"group": "m"}}
+    gone = found_later(scenario, lambda: ask_quietly(scenario, "e0", 0, 4, "e", **arrival))
+    assert gone == ["c1-0", "c1-1"]
+
+
 def test_when_the_only_candidate_is_not_preemptible() -> None:
-    """Without a guarantee of its queue it is protected from all but those inside a guarantee of their own."""
-    scenario = Scenario().nodes("n", 1, gpu=1, cpu=8)
-    scenario.queue("c").queue("d", guarantee={GPU: 1}).queue("e", guarantee={CPU: 8000})
-    ask(scenario, "c0", 1, 1, "c", on=["n-0"], disruption=Disruption(preemptible=False))
-    ask_quietly(scenario, "e0", 0, 8, "e")
-    ask(scenario, "d0", 1, 1, "d")
-    assert found_later(scenario, without(scenario, "e0")) == ["c0-0"]
+    """Without a guarantee of GPUs it is protected from all but those inside such a guarantee, as d0 is."""
+    scenario = Scenario().nodes("n", 1, gpu=1, cpu=6).nodes("m", 1, gpu=1, cpu=2)
+    scenario.queue("c", guarantee={CPU: 3000}).queue("d", guarantee={GPU: 1}).queue("f", guarantee={GPU: 1})
+    ask(scenario, "f0", 1, 2, "f", on=["m-0"])
+    ask(scenario, "c0", 1, 6, "c", on=["n-0"], disruption=Disruption(preemptible=False))
+    scenario.gang("d1", 2, gpu=1, cpu=1, memory=0, queue="d", preemption_policy="Never")
+    ask(scenario, "d0", 1, 2, "d", selector={"group": "n"})
+    assert found_later(scenario, without(scenario, "d1")) == ["c0-0"]
+
+
+def test_not_for_a_gang_that_is_never_evicted() -> None:
+    """c is entitled to less when e0 arrives, but d0 is inside no guarantee."""
+    scenario = Scenario().nodes("n", 1, gpu=4).queue("c").queue("d").queue("e")
+    ask(scenario, "c0", 4, 0, "c", on=["n-0"], disruption=Disruption(preemptible=False))
+    ask(scenario, "d0", 1, 0, "d")
+    scenario.take(scenario.decide())
+    scenario.gang("e0", 1, gpu=4, cpu=0, memory=0, queue="e", preemption_policy="Never")
+    assert scenario.decide().result.wake_at is None
 
 
 def test_when_no_other_queue_lacks_its_share_any_more() -> None:
