@@ -135,9 +135,9 @@ class StatusIsCorrect(Check):
 
     The counts are compared STATUS_S after the last change of the PodGroup's pods, assuming that all pod
     changes are reported in order at STATUS_CHANGES_PER_S, if an undisturbed leader has led for HEALED_S; and
-    at rest. A PodGroup never reports a start before minMember members are bound; a native one, whose status has
-    no counts, stays Scheduled once it is. No event reports the
-    assignment of a pod to a node to which it was not bound.
+    at rest. A PodGroup never reports a start before minMember members are bound; a native one, which has no
+    counts, stays Scheduled once it is. No event reports the assignment of a pod to a node to which it was not
+    bound.
     """
 
     name = "S13"
