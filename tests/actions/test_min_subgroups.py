@@ -213,3 +213,13 @@ def test_a_gang_that_may_start_with_other_subgroups_is_not_reported_as_impossibl
     assert scenario.decide().verdict("g").reason is Reason.INSUFFICIENT_CAPACITY
     scenario = choice(Scenario().nodes("n", 1, gpu=3).foreign("busy", "n-0", gpu=1), 3, parts)
     assert scenario.decide().verdict("g").reason is Reason.ABOVE_CLUSTER_CAPACITY
+
+
+def test_a_subgroup_with_a_member_that_runs_and_one_that_no_node_takes_does_not_block_another() -> None:
+    parts = (SubgroupSpec("a", 2), SubgroupSpec("b", 1))
+    scenario = Scenario().nodes("n", 1, gpu=2).gang("g", 1, min=1, on=["n-0"], started=False)
+    scenario.role("g", 1, gpu=3).role("g", 1)
+    own = zip(scenario.members("g"), "aab", strict=True)
+    members = tuple(replace(each, role="", subgroup=name) for each, name in own)
+    scenario.change("g", members=members, subgroups=parts, min_subgroups=1)
+    assert scenario.decide().binds == {members[2].uid: "n-0"}
