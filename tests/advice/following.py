@@ -124,7 +124,7 @@ def _free(world: _World, advice: Advice) -> None:
 def _let_pods_fit(world: _World, advice: Advice) -> None:
     """Free capacity for so many more pods, on nodes of the domain that are chosen at random."""
     pod = world.asking()[0]
-    needs = {**_requests(pod), "pods": Fraction(1)}
+    needs = {**requests_of(pod), "pods": Fraction(1)}
     left = advice.count
     nodes = [node for node in world.of_kind("Node") if _is_in(world, node, advice)]
     world.random.shuffle(nodes)
@@ -134,7 +134,7 @@ def _let_pods_fit(world: _World, advice: Advice) -> None:
         free = {name: amount - used.get(name, 0) for name, amount in empty.items()}
         now, most = _how_many(needs, free), _how_many(needs, empty)
         more = min(left, most - now)
-        if more <= 0 or not _may_use(pod, node):
+        if more <= 0 or not may_use(pod, node):
             continue
         left -= more
         for name, need in needs.items():
@@ -154,7 +154,7 @@ def _is_in(world: _World, node: Document, advice: Advice) -> bool:
     return [node["metadata"]["labels"].get(key) for key in keys] == advice.domain.split("/")
 
 
-def _may_use(pod: Document, node: Document) -> bool:
+def may_use(pod: Document, node: Document) -> bool:
     """Whether selector, taints and cordon allow the node; pods with affinity get no such advice."""
     labels, spec = node["metadata"]["labels"], node["spec"]
     selector = pod["spec"].get("nodeSelector", {})
@@ -180,7 +180,7 @@ def used_on(documents: Sequence[Document], node: str) -> dict[str, Fraction]:
     used: dict[str, Fraction] = {}
     for pod in documents:
         if pod["kind"] == "Pod" and pod["spec"].get("nodeName") == node:
-            for name, amount in {**_requests(pod), "pods": Fraction(1)}.items():
+            for name, amount in {**requests_of(pod), "pods": Fraction(1)}.items():
                 used[name] = used.get(name, Fraction(0)) + amount
     return used
 
@@ -263,7 +263,7 @@ def _let_others_be_preemptible(world: _World, queue: str, amounts: Amounts) -> N
             del group["spec"]["disruption"]
             pods = [pod for pod in world.of_kind("Pod") if _is_in_group(pod, group)]
             for pod in pods:
-                for name, amount in {**_requests(pod), "pods": Fraction(1)}.items():
+                for name, amount in {**requests_of(pod), "pods": Fraction(1)}.items():
                     left[name] = left.get(name, Fraction(0)) - amount
     if any(amount > 0 for amount in left.values()):
         raise NotFollowable(f"no gangs that are not preemptible use {left} more")
@@ -410,6 +410,27 @@ def _change_field(spec: Document, field: str) -> None:
         spec.get("affinity", {}).pop(field, None)
 
 
+def _share_affinity(world: _World, advice: Advice) -> None:
+    """All members that must be near pods get the terms of the first one."""
+    affinities = _affinities(world)
+    for affinity in affinities:
+        affinity["podAffinity"] = affinities[0]["podAffinity"]
+
+
+def _keep_one_affinity(world: _World, advice: Advice) -> None:
+    """Only members with the terms of the first one keep them: no cycle is left."""
+    first, *others = _affinities(world)
+    for affinity in others:
+        if affinity.get("podAffinity") != first["podAffinity"]:
+            affinity.pop("podAffinity", None)
+
+
+def _affinities(world: _World) -> list[Document]:
+    """The affinity of all members that must be near pods."""
+    found = [pod["spec"].get("affinity", {}) for pod in world.asking()]
+    return [affinity for affinity in found if "podAffinity" in affinity]
+
+
 def _be_preemptible(world: _World, advice: Advice) -> None:
     if world.group["spec"].pop("disruption", None) is None:
         raise NotFollowable("the gang is preemptible")
@@ -442,6 +463,8 @@ _WAYS: Final[dict[str, Callable[[_World, Advice], None]]] = {
     "require none": _require_none,
     "lower": _lower,
     "fields": _change_fields,
+    "same affinity": _share_affinity,
+    "less affinity": _keep_one_affinity,
     "preemptible": _be_preemptible,
     "request": _request,
 }
@@ -485,7 +508,7 @@ def raise_amounts(there: Document, amounts: Amounts) -> None:
         there[name] = _written(name, total)
 
 
-def _requests(pod: Document) -> dict[str, Fraction]:
+def requests_of(pod: Document) -> dict[str, Fraction]:
     resources = pod["spec"]["containers"][0].get("resources", {})
     return {name: quantity(text) for name, text in resources.get("requests", {}).items()}
 
