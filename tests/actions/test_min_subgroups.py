@@ -226,7 +226,7 @@ def test_a_subgroup_with_a_member_that_runs_and_one_that_no_node_takes_does_not_
 
 
 def test_pods_that_the_first_choice_must_be_near_may_be_anywhere_in_the_empty_cluster() -> None:
-    """`a` may use node m only, and must be near pods that run on node n. Members of `b` match its term too."""
+    """`a` may use node m only, and must be near pods that run on node n. Those of `b` match its term too."""
     parts, labels = (SubgroupSpec("a", 1), SubgroupSpec("b", 1)), {"app": "x"}
     scenario = Scenario().nodes("n", 1, gpu=2).nodes("m", 1, gpu=2)
     scenario.foreign("busy", "n-0", "m-0", gpu=1).foreign_pod("x", "n-0", labels=labels)

@@ -195,7 +195,7 @@ def test_a_conflict_names_the_limit_before_the_level() -> None:
 
 
 def test_nodes_get_no_label_by_which_pods_there_repel_the_gang() -> None:
-    """All nodes lack the label. The anti-affinity by it, which has no effect before, concerns a pod on n-0."""
+    """All nodes lack the label. The anti-affinity by it, without effect before, concerns a pod on n-0."""
     scenario = Scenario("rack").nodes("n", 2, gpu=1).foreign_pod("x", "n-0", labels={"app": "x"})
     scenario.gang("g", 1, gpu=1, required="rack", apart=[term("test/rack", app="x")])
     found = verdict(scenario)

@@ -2,7 +2,7 @@
 
 import copy
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from random import Random
 from typing import Final
@@ -15,11 +15,16 @@ from tests.advice.clusters import (
     READY,
     Document,
 )
+from tests.advice.quantities import (
+    NotFollowable,
+    quantity,
+    raise_amounts,
+    requests_of,
+    written,
+)
 from tests.advice.reading import Advice, Amounts
 
-
-class NotFollowable(Exception):
-    """The advice names something that does not exist, or describes what cannot be done."""
+_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 def followed(
@@ -335,7 +340,7 @@ def _add_nodes(world: _World, advice: Advice) -> None:
         for amounts in advice.amounts:
             for name, text in amounts.items():
                 old = quantity(node["status"]["allocatable"].get(name, "0"))
-                node["status"]["allocatable"][name] = _written(name, max(old, quantity(text)))
+                node["status"]["allocatable"][name] = written(name, max(old, quantity(text)))
         world.documents.append(node)
         for daemon in filter(_is_daemon, tuple(world.of_kind("Pod"))):
             if daemon["spec"]["nodeName"] == advice.names[0]:
@@ -468,53 +473,3 @@ _WAYS: Final[dict[str, Callable[[_World, Advice], None]]] = {
     "preemptible": _be_preemptible,
     "request": _request,
 }
-
-
-# --- quantities ---------------------------------------------------------------------------------------------
-
-_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
-_UNITS: Final = {
-    "": Fraction(1),
-    "m": Fraction(1, 1000),
-    "k": Fraction(10**3),
-    "M": Fraction(10**6),
-    "G": Fraction(10**9),
-    "Ki": Fraction(1 << 10),
-    "Mi": Fraction(1 << 20),
-    "Gi": Fraction(1 << 30),
-    "Ti": Fraction(1 << 40),
-}
-
-
-def quantity(text: str) -> Fraction:
-    """The value of a quantity."""
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)([a-zA-Z]*)", text)
-    if match is None or match[2] not in _UNITS:
-        raise NotFollowable(f"no quantity: {text}")
-    return Fraction(match[1]) * _UNITS[match[2]]
-
-
-def _written(name: str, amount: Fraction) -> str:
-    """The amount as a quantity, rounded up as a request and exact as a sum of such."""
-    if name == "cpu":
-        return f"{-(-amount * 1000 // 1)}m"
-    return str(-(-amount // 1))
-
-
-def raise_amounts(there: Document, amounts: Amounts) -> None:
-    """Add amounts to those of a document."""
-    for name, text in amounts.items():
-        total = quantity(there.get(name, "0")) + (Fraction(text) if "/" in text else quantity(text))
-        there[name] = _written(name, total)
-
-
-def requests_of(pod: Document) -> dict[str, Fraction]:
-    resources = pod["spec"]["containers"][0].get("resources", {})
-    return {name: quantity(text) for name, text in resources.get("requests", {}).items()}
-
-
-def holders(documents: Sequence[Document]) -> Iterator[str]:
-    """The holders of capacity besides the asker."""
-    for document in documents:
-        if document["kind"] == "Pod" and is_placed(document) and not is_asking(document):
-            yield holder_of(document)

@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from tests.advice.clusters import Document
-from tests.advice.first_choice import first_choice, is_asking_group
-from tests.advice.following import is_asking, is_placed, raise_amounts, used_on
+from tests.advice.first_choice import described, first_choice, is_asking_group
+from tests.advice.following import is_asking, is_placed, used_on
+from tests.advice.quantities import raise_amounts
 from tests.advice.refusals import Refusal, emptied, is_helped
 
 OBSTACLES: Final = ("limits", "levels", "capacity", "affinity")
@@ -82,7 +83,7 @@ def without_needs(documents: Sequence[Document]) -> list[Document]:
 
 def contradiction(refusal: Refusal) -> str:
     """Why the verdict is wrong; empty if it is right, or if several obstacles prevent the start together."""
-    documents, reason = refusal.documents, str(refusal.verdict.reason)
+    documents, reason = described(refusal.documents), str(refusal.verdict.reason)
     is_cyclic = has_cycle_of_affinity(documents)
     if is_cyclic != (reason == "UnsupportedField"):
         return f"{reason}, but members {'' if is_cyclic else 'do not '}need each other in a cycle"
@@ -95,17 +96,17 @@ def contradiction(refusal: Refusal) -> str:
     may_be_waiting = fits_when_empty or is_helped(without_needs(when_empty))
     if not may_be_waiting and not is_impossible and reason != "NodesUnavailable":
         return f"{reason}, but it does not fit when all others end"
-    described = first_choice(documents)
-    if described is None or (not is_helped(emptied(described)) and fits_when_empty):
+    first = first_choice(documents)
+    if first is None or (not is_helped(emptied(first)) and fits_when_empty):
         return ""
-    others = _subgroups_in_evidence(refusal) - _subgroups_of(described)
+    others = _subgroups_in_evidence(refusal) - _subgroups_of(first)
     if others:
         return f"the evidence is about {others}, which are not of the first choice"
     if reason in ("NodesUnavailable", "NoEligibleNode"):
         return ""
     if is_impossible:
-        return _wrong(emptied(described), reason, ("limits", "levels", "affinity"), REASONS_WHEN_EMPTY)
-    return _wrong(described, reason, OBSTACLES, REASONS)
+        return _wrong(emptied(first), reason, ("limits", "levels", "affinity"), REASONS_WHEN_EMPTY)
+    return _wrong(first, reason, OBSTACLES, REASONS)
 
 
 def has_cycle_of_affinity(documents: Sequence[Document]) -> bool:

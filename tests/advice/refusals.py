@@ -14,7 +14,8 @@ from phalanx.model.decisions import CycleResult
 from phalanx.model.reasons import Verdict
 
 from tests.advice.clusters import ASKER, Document, random_cluster
-from tests.advice.following import NotFollowable, followed, is_asking, is_placed
+from tests.advice.following import followed, is_asking, is_placed
+from tests.advice.quantities import NotFollowable
 from tests.advice.reading import Advice, Unreadable, advice_of
 
 CONFIG: Final = SchedulerConfig()
@@ -22,7 +23,7 @@ WITHOUT_EVICTIONS: Final = SchedulerConfig(actions=(ActionName.RELEASE, ActionNa
 """An advice must let the gang start without evictions for it."""
 
 FOUND_BEFORE: Final = ("UnsupportedField",)
-"""Reasons that are found before a gang is tried. Their next step removes this obstacle, and others may show."""
+"""Reasons that are found before a gang is tried. Their next step removes this obstacle; others may show."""
 
 _GROUPS: Final = (f"default/{ASKER}", f"default/{ASKER}-0")
 
