@@ -2,8 +2,8 @@
 
 A gang loses members beyond its minimum, or it is evicted whole. Each member beyond the minimum is a unit of
 its own; if there are many, several form one unit. With `disruption` mode Single each member is a unit. Pods
-that terminate anyway are no victims, nor are members of other schedulers. Gangs that this cycle placed are no
-victims either: assumed pods are not evicted before the API server confirms them.
+that terminate anyway are no victims, nor are members of other schedulers. Nor are assumed pods: they are not
+evicted before the API server confirms them. Starts of this cycle are given up instead (`starts.py`).
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -43,6 +43,8 @@ class Victim(Struct, frozen=True):
     """The sum of `booked`."""
     holders: frozenset[PodUid] = frozenset()
     """All members of the gang that hold nodes and are not terminating."""
+    is_start: bool = False
+    """Whether this cycle has placed them, so that they are given up and not evicted."""
 
     @property
     def queue(self) -> QueueName:
@@ -72,7 +74,7 @@ class VictimPool:
         later: list[int] = []
         for gang in session.gangs.values():
             new_nodes = session.assigned_nodes(gang)
-            if not (gang.nodes or new_nodes) or not _is_allowed(gang, beneficiary, session):
+            if not (gang.nodes or new_nodes) or not is_allowed(gang, beneficiary, session):
                 continue
             if new_nodes or any(pod.assumed for pod in gang.members):
                 later.append(session.snapshot.now + FRESH_VICTIMS_MS)
@@ -140,7 +142,8 @@ def assume_terminated(session: Session, trial: Statement) -> None:
         trial.assume_ended(queue=each.queue, used=each.used, booked=each.booked, gone=each.pods)
 
 
-def _is_allowed(gang: Gang, beneficiary: Beneficiary, session: Session) -> bool:
+def is_allowed(gang: Gang, beneficiary: Beneficiary, session: Session) -> bool:
+    """Whether the rights of the beneficiary allow to evict pods of the gang."""
     if gang.id == beneficiary.gang.id:
         return False
     if session.preempted.get(beneficiary.gang.id) == gang.id:

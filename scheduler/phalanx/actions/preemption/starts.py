@@ -1,0 +1,119 @@
+"""Find the starts of this cycle that are given up for a demand, in which units, and what each unit holds.
+
+Nothing of a start has been sent yet, so it costs nothing. A demand may have those given up that it may evict
+if they ran; only run times do not protect them. Each surplus member is a unit of its own, a surplus subgroup
+is one. The minimum of a gang is one unit, and is given up together with all surplus of the gang.
+`docs/preemption.md` has the rule for users.
+"""
+
+from collections.abc import Collection, Container, Iterator, Mapping, Sequence
+from typing import Final
+
+from msgspec.structs import replace
+
+from phalanx.actions.demands.demand import Stage
+from phalanx.actions.limits import STARTS_GIVEN_UP_MAX
+from phalanx.actions.outcome import Outcome
+from phalanx.actions.preemption.victims import Victim, is_allowed, usage_of_pods
+from phalanx.actions.problems.capacity_holders import total_of
+from phalanx.actions.problems.placement import DemandPlacement
+from phalanx.framework.evictions import Beneficiary
+from phalanx.framework.plugin import NEVER
+from phalanx.framework.session import Session
+from phalanx.framework.statement import CapacityHold, Usage
+from phalanx.model.gangs import Gang
+from phalanx.model.names import GangId, NodeName, PodUid
+from phalanx.model.pods import Pod
+from phalanx.model.resources import NONE, Resources, add
+
+_COST: Final = 1
+"""Of each unit: all together cost less than one eviction."""
+
+
+class StartPool:
+    """The starts of one session, in the units in which they are given up."""
+
+    def __init__(self, session: Session, outcome: Outcome, *, moved: Container[GangId]) -> None:
+        """`moved`: gangs that are moved. Their starts are not given up."""
+        self._session = session
+        by_gang: dict[GangId, list[DemandPlacement]] = {}
+        for placement, _ in outcome.steps:
+            demand = placement.demand
+            is_start = placement.certificate is not None and demand.stage is not Stage.REPAIR
+            if is_start and demand.gang.id not in moved:
+                by_gang.setdefault(demand.gang.id, []).append(placement)
+        self._units: dict[GangId, list[Victim]] = {}
+        left = STARTS_GIVEN_UP_MAX
+        for gang_id, placements in reversed(by_gang.items()):
+            units = self._units_of(session.gangs_after_starts[gang_id], placements)
+            left -= len(units)
+            if left >= 0:
+                self._units[gang_id] = units
+
+    def starts_for(self, beneficiary: Beneficiary) -> list[Victim]:
+        """The units that are given up for this gang; units of one gang are adjacent, a `whole` one last."""
+        session, found = self._session, list[Victim]()
+        for units in self._units.values():
+            gang = units[0].gang
+            if not is_allowed(gang, beneficiary, session):
+                continue
+            if session.hooks.protected_until(gang, beneficiary.gang) < NEVER:
+                protected = session.hooks.protected_pods(gang, beneficiary)
+                found += [unit for unit in units if protected.isdisjoint(_lost_with(unit))]
+        return found
+
+    def _units_of(self, gang: Gang, placements: Sequence[DemandPlacement]) -> list[Victim]:
+        placed = {pod.uid: pod for pod in gang.members}
+        units: list[Victim] = []
+        for placement in sorted(placements, key=lambda each: each.demand.stage, reverse=True):
+            whole = placement.demand.stage is Stage.START
+            parts = ([placed[pod.uid] for pod in part] for part in _parts_of(placement))
+            units += [self._unit(gang, part, whole=whole) for part in parts]
+        return units
+
+    def _unit(self, gang: Gang, pods: Sequence[Pod], *, whole: bool) -> Victim:
+        used, booked = usage_of_pods(pods, self._session)
+        holds = [hold for hold in self._session.capacity_holds if whole and hold.gang.id == gang.id]
+        for hold in holds:
+            more, more_booked = _usage_of_hold(hold, self._session)
+            used, booked = _sum(used, more), _sum(booked, more_booked)
+        return Victim(
+            gang=gang,
+            pods=tuple(pods),
+            whole=whole,
+            cost=_COST,
+            used=used,
+            booked=booked,
+            total=total_of(booked),
+            holders=frozenset(pod.uid for pod in gang.members if pod.holds_node),
+            is_start=True,
+        )
+
+
+def _lost_with(unit: Victim) -> Collection[PodUid]:
+    """The pods that are given up if the unit is."""
+    return unit.holders if unit.whole else [pod.uid for pod in unit.pods]
+
+
+def _parts_of(placement: DemandPlacement) -> Iterator[Sequence[Pod]]:
+    """The placed pods that are given up together."""
+    pods = [pod for _, some in placement.assignments for pod in some if not pod.is_placeholder]
+    demand = placement.demand
+    if demand.stage is Stage.SURPLUS and not demand.outer_subgroup:
+        yield from ([pod] for pod in reversed(pods))
+    else:
+        yield pods
+
+
+def _usage_of_hold(hold: CapacityHold, session: Session) -> tuple[Usage, Usage]:
+    """What is held for members that do not exist yet."""
+    pods = [
+        replace(pod, node=node, device=hold.devices.get(pod.uid))
+        for node, held in hold.assignments
+        for pod in held
+    ]
+    return usage_of_pods(pods, session)
+
+
+def _sum(usage: Usage, more: Usage) -> Mapping[NodeName, Resources]:
+    return {node: add(usage.get(node, NONE), more.get(node, NONE)) for node in (*usage, *more)}
