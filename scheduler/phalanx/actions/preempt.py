@@ -357,7 +357,8 @@ class _Preemption:
         plan = result.plan
         if plan is not None:
             causes = {each.gang.id: self._cause(each.gang, beneficiary) for each in plan.victims}
-            passed = tuple(sorted(set(reserved_starts) - set(result.respected)))
+            not_respected = set(reserved_starts) - set(result.respected)
+            passed = tuple(sorted(not_respected | {each.gang.id for each in plan.given_up}))
             self._decisions[gang.id] = Decision(demand, plan, causes, passed)
             self._assume_decided(gang, plan, limits, trial)
             return

@@ -1,0 +1,285 @@
+"""Starts of a cycle are given up before anything that runs is evicted."""
+
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given, note
+from hypothesis import strategies as st
+from msgspec.structs import replace
+from phalanx.framework.config import ActionName, SchedulerConfig
+from phalanx.model.api.pod_groups import Disruption
+from phalanx.model.gangs import RoleSpec
+from phalanx.model.names import GangId, QueueName
+from phalanx.model.pods import PodShape
+from phalanx.model.queues import Backfill, Ordering
+from phalanx.model.reasons import Reason
+from phalanx.model.resources import GPU
+
+from tests.actions.eviction_cases import eviction_case, regrets
+from tests.actions.start_cases import described
+from tests.builders import Decided, Scenario, term
+from tests.examples import holds
+
+
+@given(st.randoms(use_true_random=False))
+@holds(60)
+def test_no_gang_is_evicted_where_starts_of_the_cycle_would_do(chance: Random) -> None:
+    case = eviction_case(chance)
+    note(described(case))
+    assert regrets(case) == []
+
+
+def two_queues(a: dict[str, Any], b: dict[str, Any], *nodes: int) -> Scenario:
+    """Nodes "n0-0", "n1-0"… with these GPUs; the fields of the queues, where `guarantee` is in GPUs."""
+    scenario = Scenario()
+    for number, gpus in enumerate(nodes):
+        scenario.nodes(f"n{number}", gpu=gpus)
+    for name, fields in (("a", a), ("b", b)):
+        guarantee = fields.pop("guarantee", 0)
+        scenario.queue(name, guarantee={GPU: guarantee} if guarantee else {}, **fields)
+    return scenario
+
+
+def on_node(number: int) -> dict[str, Any]:
+    return {"selector": {"group": f"n{number}"}}
+
+
+def given_up_in(decided: Decided) -> list[str]:
+    """The gangs that gave up their starts."""
+    return [each.group for each in decided.result.verdicts if "its start was given up" in each.message]
+
+
+# --- what is given up -------------------------------------------------------------------------------------
+
+
+def test_a_start_on_borrowed_capacity_is_given_up_instead_of_an_eviction() -> None:
+    """Queue a is served first by its priority."""
+    scenario = two_queues({"priority": 1}, {"guarantee": 2}, 4)
+    scenario.gang("a0", 1, gpu=2, queue="a", on=["n0-0"]).gang("a1", 1, gpu=2, queue="a")
+    decided = scenario.gang("b1", 1, gpu=2, queue="b").decide()
+    assert (decided.placed(), decided.evicted()) == (["b1"], [])
+    assert decided.reasons() == {"a1": Reason.PREEMPTED}
+    assert "for gang team/b1: queue a uses more than its guarantee" in decided.verdict("a1").message
+    assert decided.result.wake_at == scenario.now
+    queues = decided.result.queues
+    assert [queues[name].allocated[GPU] for name in ("a", "b")] == [2, 2]
+    assert (queues["a"].pending_gangs, queues["b"].pending_gangs) == (1, 0)
+    assert not decided.result.memory.nominations
+
+
+def test_a_gang_whose_start_was_given_up_starts_elsewhere_in_the_next_cycle() -> None:
+    """Joint admission does not move gangs with affinity terms."""
+    scenario = two_queues({"priority": 1}, {"guarantee": 2}, 2, 3)
+    scenario.gang("a1", 1, gpu=2, queue="a", apart=[term(app="other")])
+    first = scenario.gang("b1", 1, gpu=2, queue="b", **on_node(0)).decide()
+    assert (first.nodes("b1"), first.nodes("a1"), given_up_in(first)) == (["n0-0"], [], ["team/a1"])
+    second = scenario.take(first).decide()
+    assert second.nodes("a1") == ["n1-0"]
+
+
+def test_a_start_that_the_guarantee_covers_is_not_given_up() -> None:
+    scenario = two_queues({"guarantee": 1, "priority": 1}, {"guarantee": 1}, 2)
+    scenario.gang("a1", 1, gpu=1, queue="a").gang("a2", 1, gpu=1, queue="a")
+    decided = scenario.gang("b1", 1, gpu=1, queue="b").decide()
+    assert sorted(decided.placed()) == ["a1", "b1"]
+
+
+def test_as_few_starts_as_possible_are_given_up_of_the_lowest_priorities() -> None:
+    scenario = two_queues({"priority": 1}, {"guarantee": 2}, 4)
+    for number, priority in enumerate((3, 2, 1, 0)):
+        scenario.gang(f"a{number}", 1, gpu=1, queue="a", priority=priority)
+    decided = scenario.gang("b1", 1, gpu=1, queue="b").decide()
+    assert (sorted(decided.placed()), given_up_in(decided)) == (["a0", "a1", "a2", "b1"], ["team/a3"])
+
+
+def test_starts_and_running_gangs_are_chosen_together() -> None:
+    """The gang of priority 9 is tried first, and the one of 2 GPUs then takes what it cannot use alone."""
+    scenario = Scenario().nodes("n", gpu=4).queue("q")
+    scenario.gang("r0", 1, gpu=1, queue="q", on=["n-0"]).gang("r1", 1, gpu=1, queue="q", on=["n-0"])
+    decided = scenario.gang("s", 1, gpu=2, queue="q").gang("d", 1, gpu=3, queue="q", priority=9).decide()
+    assert (decided.placed(), len(decided.evicted()), given_up_in(decided)) == ([], 1, ["team/s"])
+    victims = decided.result.memory.nominations[GangId("gang-d")].victims
+    assert list(victims) == [each.pod for each in decided.result.evictions]
+    assert decided.reasons()["d"] == Reason.EVICTION_IN_PROGRESS
+
+
+@pytest.mark.parametrize(("priority", "evicted"), [(5, []), (9, ["r-0"])])
+def test_a_start_goes_before_a_running_gang_of_lower_priority(priority: int, evicted: list[str]) -> None:
+    """A strict queue starts it first. It is not given up if its priority is that of the gang that waits."""
+    scenario = Scenario().nodes("n", gpu=2).queue("q", ordering=Ordering.STRICT_FIFO)
+    scenario.gang("r", 1, gpu=1, queue="q", on=["n-0"]).gang("s", 1, gpu=1, queue="q", priority=priority)
+    assert scenario.gang("d", 1, gpu=1, queue="q", priority=9).decide().evicted() == evicted
+
+
+def test_a_start_is_given_up_before_a_gang_whose_eviction_would_leave_its_queue_its_guarantee() -> None:
+    """The eviction of c0 would leave its queue above its guarantee. Without a1, queue a is below its own."""
+    scenario = two_queues({"guarantee": 1, "priority": 1}, {"guarantee": 3}, 4).queue("c")
+    scenario.gang("c0", 1, gpu=2, queue="c", on=["n0-0"]).gang("a1", 1, gpu=2, queue="a")
+    decided = scenario.gang("b1", 1, gpu=2, queue="b").decide()
+    assert (decided.placed(), decided.evicted(), given_up_in(decided)) == (["b1"], [], ["team/a1"])
+    decided = scenario.remove("b1").gang("b1", 1, gpu=3, queue="b").decide()
+    assert (decided.evicted(), given_up_in(decided)) == (["c0-0"], ["team/a1"])
+
+
+# --- protection -------------------------------------------------------------------------------------------
+
+
+def test_run_times_and_budgets_do_not_protect_a_start() -> None:
+    disruption = Disruption(min_runtime="5m")
+    scenario = two_queues({"priority": 1, "reclaim_min_runtime_ms": 60_000}, {"guarantee": 2}, 2)
+    scenario.gang("a1", 1, gpu=2, queue="a", disruption=disruption, labels={"app": "x"})
+    assert scenario.budget("none", app="x").gang("b1", 1, gpu=2, queue="b").decide().placed() == ["b1"]
+
+
+@pytest.mark.parametrize("preemptible", [True, False])
+def test_a_start_that_is_not_preemptible_is_protected_like_a_running_gang(preemptible: bool) -> None:
+    """Both guarantees fit the cluster of 4 GPUs, but b1 fits only where a1 starts."""
+    scenario = Scenario().nodes("n", gpu=2).queue("q", guarantee={GPU: 2}, ordering=Ordering.STRICT_FIFO)
+    scenario.gang("s", 1, gpu=2, queue="q", disruption=Disruption(preemptible=preemptible))
+    decided = scenario.gang("d", 1, gpu=2, queue="q", priority=9).decide()
+    assert decided.placed() == (["d"] if preemptible else ["s"])
+
+
+def test_a_gang_with_preemption_policy_never_has_nothing_given_up() -> None:
+    scenario = two_queues({"priority": 1}, {"guarantee": 2}, 2)
+    scenario.gang("a1", 1, gpu=2, queue="a").gang("b1", 1, gpu=2, queue="b", preemption_policy="Never")
+    assert scenario.decide().placed() == ["a1"]
+
+
+@pytest.mark.parametrize("actions", [(), (ActionName.RELEASE, ActionName.RECOVER)])
+def test_nothing_is_given_up_where_nothing_is_evicted(actions: tuple[ActionName, ...]) -> None:
+    scenario = two_queues({"priority": 1}, {"guarantee": 2}, 2)
+    scenario.gang("a1", 1, gpu=2, queue="a").gang("b1", 1, gpu=2, queue="b")
+    assert scenario.decide(SchedulerConfig(actions=actions)).placed() == ["a1"]
+
+
+def test_lost_members_are_not_given_up() -> None:
+    scenario = two_queues({"priority": 1}, {"guarantee": 2}, 4)
+    scenario.gang("a0", 2, gpu=2, queue="a", on=["n0-0", "n0-0"]).lose("a0")
+    decided = scenario.gang("b1", 1, gpu=2, queue="b").decide()
+    assert (decided.placed(), given_up_in(decided)) == (["a0"], [])
+
+
+def test_a_gang_that_gave_up_its_start_does_not_evict_the_other_one() -> None:
+    """The priority of the gang is raised before the next cycle."""
+    scenario = Scenario().nodes("n", gpu=1).queue("q", ordering=Ordering.STRICT_FIFO)
+    first = scenario.gang("s", 1, gpu=1, queue="q").gang("d", 1, gpu=1, queue="q", priority=5).decide()
+    assert (first.placed(), given_up_in(first)) == (["d"], ["team/s"])
+    scenario.take(first).change("s", priority=9)
+    assert scenario.decide().evicted() == []
+    scenario.memory = replace(scenario.memory, preempted={}, refusals={})
+    assert scenario.decide().evicted() == ["d-0"]
+
+
+# --- surplus, reserved members, reserved starts ------------------------------------------------------------
+
+
+def test_surplus_is_given_up_one_by_one_and_the_covered_minimum_stays() -> None:
+    scenario = two_queues({"guarantee": 1, "priority": 1}, {"guarantee": 1}, 3)
+    scenario.gang("a1", 3, min=1, gpu=1, queue="a", priority=5)
+    decided = scenario.gang("b1", 1, gpu=1, queue="b").decide()
+    assert sorted(bind for bind in decided.binds) == ["a1-0", "a1-1", "b1-0"]
+    assert given_up_in(decided) == ["team/a1"]
+
+
+def test_the_surplus_of_a_start_is_given_up_with_it() -> None:
+    """The surplus alone would not have to go: it is on another node."""
+    scenario = two_queues({"priority": 1}, {"guarantee": 2}, 2, 1)
+    scenario.gang("a1", 0, min=1, queue="a", priority=5, started=False)
+    scenario.role("a1", 1, role="main", gpu=2, min=1).role("a1", 1, role="more", gpu=1, **on_node(1))
+    decided = scenario.gang("b1", 1, gpu=2, queue="b").decide()
+    assert (decided.placed(), given_up_in(decided)) == (["b1"], ["team/a1"])
+
+
+def test_surplus_of_a_running_gang_is_given_up_and_the_gang_runs_on() -> None:
+    scenario = two_queues({"priority": 1}, {"guarantee": 1}, 2)
+    scenario.gang("a1", 2, min=1, gpu=1, queue="a", priority=5, on=["n0-0"])
+    decided = scenario.gang("b1", 1, gpu=1, queue="b").decide()
+    assert (decided.placed(), decided.evicted(), given_up_in(decided)) == (["b1"], [], ["team/a1"])
+    assert decided.result.memory.preempted == {}
+
+
+def test_what_a_start_reserved_for_members_to_come_is_given_up_with_it() -> None:
+    """The other gang needs the GPUs that were reserved. Later the gang starts, and reserves them again."""
+    scenario = Scenario().nodes("n", gpu=4).queue("q", ordering=Ordering.STRICT_FIFO)
+    scenario.gang("s", 1, min=4, gpu=1, queue="q", role="w", reserves=True, started=False)
+    shape = scenario.members("s")[0].shape
+    scenario.change("s", roles=(RoleSpec("w", 4, 0, shape=PodShape(key=shape.key, requests=shape.requests)),))
+    assert list(scenario.decide().result.memory.compositions) == ["gang-s"]
+    first = scenario.gang("d", 1, gpu=4, queue="q", priority=9).decide()
+    assert (first.placed(), given_up_in(first)) == (["d"], ["team/s"])
+    assert first.result.memory.compositions.keys() <= {"gang-d"}
+    assert first.result.queues["q"].allocated[GPU] == 4
+    again = scenario.take(first).remove("d").decide()
+    assert (again.placed(), list(again.result.memory.compositions)) == (["s"], ["gang-s"])
+
+
+def test_a_gang_that_gave_up_its_start_has_its_reserved_start_again() -> None:
+    scenario = two_queues({"priority": 1, "backfill": Backfill.EASY}, {"guarantee": 2}, 2)
+    scenario.gang("a0", 1, gpu=1, queue="a", on=["n0-0"]).gang("a1", 1, gpu=2, queue="a")
+    first = scenario.decide()
+    scenario.take(first).remove("a0").gang("b1", 1, gpu=2, queue="b")
+    second = scenario.decide()
+    assert (second.placed(), given_up_in(second)) == (["b1"], ["team/a1"])
+    before, after = (each.result.memory.reserved_starts[GangId("gang-a1")] for each in (first, second))
+    assert before.reserved_in == after.reserved_in
+
+
+# --- the gang that starts instead --------------------------------------------------------------------------
+
+
+def test_a_gang_that_also_needs_what_terminates_waits_for_it_and_starts_then() -> None:
+    scenario = two_queues({"priority": 1}, {"guarantee": 4}, 4)
+    scenario.gang("old", 1, gpu=2, queue="a", on=["n0-0"]).gang("keep", 1, gpu=1, queue="a", on=["n0-0"])
+    scenario.change(
+        "old", members=tuple(replace(pod, deleting=True, ended=1000) for pod in scenario.members("old"))
+    )
+    scenario.gang("a1", 1, gpu=1, queue="a").gang("b1", 1, gpu=3, queue="b")
+    first = scenario.decide()
+    assert (first.placed(), first.evicted(), given_up_in(first)) == ([], [], ["team/a1"])
+    second = scenario.take(first).decide()
+    assert second.placed() == []
+    third = scenario.take(second).remove("old").decide()
+    assert third.placed() == ["b1"]
+
+
+def test_it_starts_beside_what_is_nominated_for_another_gang() -> None:
+    """b2 would be packed on n1, where two GPUs are free now that b1 will use."""
+    scenario = two_queues({"priority": 1}, {"guarantee": 5}, 3, 4)
+    scenario.gang("low", 1, gpu=2, queue="a", on=["n1-0"])
+    scenario.gang("a1", 1, gpu=2, queue="a", **on_node(1)).gang("a2", 1, gpu=3, queue="a", **on_node(0))
+    decided = scenario.gang("b1", 1, gpu=4, queue="b").gang("b2", 1, gpu=1, queue="b").decide()
+    assert (decided.evicted(), given_up_in(decided)) == (["low-0"], ["team/a1", "team/a2"])
+    assert list(decided.result.memory.nominations[GangId("gang-b1")].usage) == ["n1-0"]
+    assert (decided.placed(), decided.nodes("b2")) == (["b2"], ["n0-0"])
+
+
+def test_the_certificate_of_the_start_is_proven() -> None:
+    scenario = two_queues({"priority": 1}, {"guarantee": 2}, 2)
+    scenario.gang("a1", 1, gpu=2, queue="a").gang("b1", 1, gpu=2, queue="b")
+    (placement,) = scenario.decide().placements("b1")
+    assert placement.certificate.proven
+    assert (placement.cause, placement.queue) == ("start", QueueName("b"))
+
+
+@given(st.randoms(use_true_random=False))
+@holds(15)
+def test_giving_up_ends_and_no_node_is_over_committed(chance: Random) -> None:
+    """Cycles with constant demand: evicted gangs ask again at once."""
+    case = eviction_case(chance)
+    note(described(case))
+    scenario, given_up, progress = case.scenario(), 0, 0
+    for _ in range(12):
+        decided = scenario.decide()
+        lost = given_up_in(decided)
+        assert not lost or decided.placed() or decided.evicted()
+        assert decided.result.stats.errors == ()
+        given_up += len(lost)
+        progress += len(decided.placed()) + len(decided.evicted())
+        scenario.take(decided)
+        scenario.now += 60_000
+        states = scenario.snapshot().nodes.values()
+        assert all(amount >= 0 for state in states for amount in state.free.values())
+    assert not lost
+    assert given_up <= 6 * progress
