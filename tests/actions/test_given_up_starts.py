@@ -1,5 +1,6 @@
 """Starts of a cycle are given up before anything that runs is evicted."""
 
+from collections.abc import Callable
 from random import Random
 from typing import Any
 
@@ -7,18 +8,28 @@ import pytest
 from hypothesis import given, note
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from phalanx.actions import allocate, enqueue
+from phalanx.actions.backlog.backlogs import Backlogs
+from phalanx.actions.context import Cycle
+from phalanx.actions.given_up_starts import give_up
+from phalanx.actions.nodes.node_classes import ClassTableCache
+from phalanx.actions.preemption.starts import StartPool
 from phalanx.framework.config import ActionName, SchedulerConfig
+from phalanx.framework.evictions import Beneficiary
+from phalanx.framework.session import Session
 from phalanx.model.api.pod_groups import Disruption
 from phalanx.model.gangs import RoleSpec
+from phalanx.model.gpu_shares import GPU_SHARE, device_name
 from phalanx.model.names import GangId, QueueName
 from phalanx.model.pods import PodShape
 from phalanx.model.queues import Backfill, Ordering
 from phalanx.model.reasons import Reason
-from phalanx.model.resources import GPU
+from phalanx.model.resources import CPU, GPU
+from phalanx.solver.answer_cache import AnswerCache
 
 from tests.actions.eviction_cases import eviction_case, regrets
 from tests.actions.start_cases import described
-from tests.builders import Decided, Scenario, term
+from tests.builders import Decided, Scenario, numa, term
 from tests.examples import holds
 
 
@@ -224,6 +235,77 @@ def test_a_gang_that_gave_up_its_start_has_its_reserved_start_again() -> None:
     assert (second.placed(), given_up_in(second)) == (["b1"], ["team/a1"])
     before, after = (each.result.memory.reserved_starts[GangId("gang-a1")] for each in (first, second))
     assert before.reserved_in == after.reserved_in
+
+
+# --- nothing is left of a start ---------------------------------------------------------------------------
+
+
+def with_shares(scenario: Scenario) -> Scenario:
+    scenario.nodes("s", 2, shared=2, used={GPU_SHARE: 400, device_name(0): 400})
+    return scenario.gang("s1", 3, min=2, share=300, queue="a").gang("s2", 1, share=600, queue="a")
+
+
+def with_zones(scenario: Scenario) -> Scenario:
+    half = {GPU: 2, CPU: 4000}
+    scenario.nodes("z", gpu=4, cpu=8, numa=numa(half, half))
+    part = {GPU: 1, CPU: 1000}
+    return scenario.gang("z1", 2, gpu=1, containers=[part], queue="a", selector={"group": "z"})
+
+
+def with_affinity(scenario: Scenario) -> Scenario:
+    scenario.nodes("f", 3, gpu=2)
+    scenario.gang("f1", 2, gpu=1, queue="a", labels={"app": "x"}, apart=[term(app="x")])
+    return scenario.gang("f2", 1, gpu=1, queue="a", near=[term(app="x")])
+
+
+def with_reserved_members(scenario: Scenario) -> Scenario:
+    scenario.nodes("r", gpu=4)
+    scenario.gang("r1", 1, min=4, gpu=1, queue="a", role="w", reserves=True, started=False)
+    shape = scenario.members("r1")[0].shape
+    role = RoleSpec("w", 4, 0, shape=PodShape(key=shape.key, requests=shape.requests))
+    return scenario.change("r1", roles=(role,))
+
+
+def state_of(session: Session) -> object:
+    """Everything that a start changes, as values."""
+    index = session.affinity_index
+    pods = [pod for gang in session.gangs.values() for pod in gang.members]
+    return (
+        {node: {name: each for name, each in session.free(node).items() if each} for node in session.nodes},
+        [session.pod_state(pod) for pod in pods],
+        [session.gang_state(gang) for gang in session.gangs.values()],
+        [
+            {name: each for name, each in session.ledger.usage(queue.name).items() if each}
+            for queue in session.queues
+        ],
+        [[index.conflict(pod, node) for node in session.nodes] for pod in pods] if index else None,
+        [session.eligibility(pod).rejected.keys() for pod in pods],
+        (session.placements, session.capacity_holds, session.evictions),
+    )
+
+
+@pytest.mark.parametrize(
+    "add", [with_shares, with_zones, with_affinity, with_reserved_members, lambda _: None]
+)
+def test_a_session_whose_starts_are_given_up_is_as_before(add: Callable[[Scenario], object]) -> None:
+    scenario = two_queues({}, {}, 4, 2)
+    scenario.gang("a1", 4, min=1, gpu=1, queue="a").gang("a2", 1, gpu=1, queue="a")
+    add(scenario)
+    snapshot, config = scenario.snapshot(), SchedulerConfig()
+    session = Session(snapshot, config)
+    cycle = Cycle(session, Backlogs(config).begin(snapshot), ClassTableCache(), AnswerCache())
+    enqueue.execute(cycle)
+    before = state_of(session)
+    allocate.execute(cycle)
+    placed = {bind.pod for each in session.placements for bind in each.binds}
+    assert len(placed) == sum(len(gang.members) for gang in session.gangs.values())
+    high = Beneficiary(replace(session.gangs[GangId("gang-a2")], id=GangId("other"), priority=9), {GPU: 1})
+    starts = StartPool(session, cycle.outcome, moved=()).starts_for(high)
+    assert {pod.uid for start in starts for pod in start.pods} == placed
+    give_up(cycle, starts, high.gang, {start.gang.id: "why" for start in starts})
+    assert state_of(session) == before
+    assert cycle.outcome.steps == []
+    assert cycle.outcome.failures.keys() == session.gangs.keys()
 
 
 # --- the gang that starts instead --------------------------------------------------------------------------

@@ -347,8 +347,8 @@ class _Preemption:
         victims = [each for each in evictable.victims if _is_left(each, taken)]
         hooks = self._session.hooks
         queue_limits, least = hooks.queue_eviction_limits(beneficiary), hooks.least_evictions(beneficiary)
-        starts = [each for each in self._starts.starts_for(beneficiary) if _is_left(each, taken)]
         given_up, result = self._yielding.give_up_to(demand), SearchResult()
+        starts = [each for each in self._starts.starts_for(beneficiary) if _is_left(each, taken)]
         for some in ([starts] if starts else []) + ([[*starts, *victims]] if victims else []):
             if result.plan is None:
                 candidates = VictimCandidates(some, queue_limits, limits, least)

@@ -1,8 +1,8 @@
 """Find the starts of this cycle that are given up for a demand, in which units, and what each unit holds.
 
 Nothing of a start has been sent yet, so it costs nothing. A demand may have those given up that it may evict
-if they ran; only run times do not protect them. Each surplus member is a unit of its own, a surplus subgroup
-is one. The minimum of a gang is one unit, and is given up together with all surplus of the gang.
+if they ran; only run times do not protect them. Surplus members are units as if they ran, a surplus subgroup
+is one unit. The minimum of a gang is one unit, and is given up together with all surplus of the gang.
 `docs/preemption.md` has the rule for users.
 """
 
@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from phalanx.actions.demands.demand import Stage
 from phalanx.actions.limits import STARTS_GIVEN_UP_MAX
 from phalanx.actions.outcome import Outcome
-from phalanx.actions.preemption.victims import Victim, is_allowed, usage_of_pods
+from phalanx.actions.preemption.victims import Victim, in_parts, is_allowed, usage_of_pods
 from phalanx.actions.problems.capacity_holders import total_of
 from phalanx.actions.problems.placement import DemandPlacement
 from phalanx.framework.evictions import Beneficiary
@@ -47,8 +47,9 @@ class StartPool:
         for gang_id, placements in reversed(by_gang.items()):
             units = self._units_of(session.gangs_after_starts[gang_id], placements)
             left -= len(units)
-            if left >= 0:
-                self._units[gang_id] = units
+            if left < 0:
+                break
+            self._units[gang_id] = units
 
     def starts_for(self, beneficiary: Beneficiary) -> list[Victim]:
         """The units that are given up for this gang; units of one gang are adjacent, a `whole` one last."""
@@ -59,7 +60,8 @@ class StartPool:
                 continue
             if session.hooks.protected_until(gang, beneficiary.gang) < NEVER:
                 protected = session.hooks.protected_pods(gang, beneficiary)
-                found += [unit for unit in units if protected.isdisjoint(_lost_with(unit))]
+                unprotected = (unit for unit in units if protected.isdisjoint(_lost_with(unit)))
+                found += [self._with_holds(unit) if unit.whole else unit for unit in unprotected]
         return found
 
     def _units_of(self, gang: Gang, placements: Sequence[DemandPlacement]) -> list[Victim]:
@@ -73,10 +75,6 @@ class StartPool:
 
     def _unit(self, gang: Gang, pods: Sequence[Pod], *, whole: bool) -> Victim:
         used, booked = usage_of_pods(pods, self._session)
-        holds = [hold for hold in self._session.capacity_holds if whole and hold.gang.id == gang.id]
-        for hold in holds:
-            more, more_booked = _usage_of_hold(hold, self._session)
-            used, booked = _sum(used, more), _sum(booked, more_booked)
         return Victim(
             gang=gang,
             pods=tuple(pods),
@@ -89,6 +87,14 @@ class StartPool:
             is_start=True,
         )
 
+    def _with_holds(self, start: Victim) -> Victim:
+        """The start with what is still held for members of the gang that do not exist yet."""
+        used, booked = start.used, start.booked
+        for held in [hold for hold in self._session.capacity_holds if hold.gang.id == start.gang.id]:
+            more, more_booked = _usage_of_hold(held, self._session)
+            used, booked = _sum(used, more), _sum(booked, more_booked)
+        return replace(start, used=used, booked=booked, total=total_of(booked))
+
 
 def _lost_with(unit: Victim) -> Collection[PodUid]:
     """The pods that are given up if the unit is."""
@@ -96,11 +102,11 @@ def _lost_with(unit: Victim) -> Collection[PodUid]:
 
 
 def _parts_of(placement: DemandPlacement) -> Iterator[Sequence[Pod]]:
-    """The placed pods that are given up together."""
+    """The placed pods that are given up together; of surplus members the last ones first."""
     pods = [pod for _, some in placement.assignments for pod in some if not pod.is_placeholder]
     demand = placement.demand
     if demand.stage is Stage.SURPLUS and not demand.outer_subgroup:
-        yield from ([pod] for pod in reversed(pods))
+        yield from in_parts(pods[::-1])
     else:
         yield pods
 

@@ -173,7 +173,7 @@ def _units_of(gang: Gang, session: Session) -> Iterator[Victim]:
     if not holders or any(pod.assumed for pod in holders):
         return
     is_single = gang.disruption.eviction_mode is DisruptionMode.SINGLE
-    alone = [[pod] for pod in holders] if is_single else _surplus(gang, holders)
+    alone = [[pod] for pod in holders] if is_single else in_parts(surplus_members(gang, holders))
     names = {pod.uid for part in alone for pod in part}
     together = [pod for pod in holders if pod.uid not in names]
     known = frozenset(pod.uid for pod in holders)
@@ -184,9 +184,8 @@ def _units_of(gang: Gang, session: Session) -> Iterator[Victim]:
         yield replace(victim_of(gang, together, session), holders=known)
 
 
-def _surplus(gang: Gang, holders: Sequence[Pod]) -> list[Sequence[Pod]]:
-    """Members beyond the minimum of the gang, the last ones first, in at most SURPLUS_UNITS_MAX parts."""
-    surplus = surplus_members(gang, holders)
+def in_parts(surplus: Sequence[Pod]) -> list[Sequence[Pod]]:
+    """Surplus members in at most SURPLUS_UNITS_MAX parts that are evicted together."""
     size = max(1, -(-len(surplus) // SURPLUS_UNITS_MAX))
     return [surplus[first : first + size] for first in range(0, len(surplus), size)]
 
