@@ -133,6 +133,18 @@ def test_a_start_is_given_up_before_a_gang_whose_eviction_would_leave_its_queue_
     assert (decided.evicted(), given_up_in(decided)) == (["c0-0"], ["team/a1"])
 
 
+def test_gangs_that_did_not_fit_before_are_tried_again_at_once() -> None:
+    """b1 is served first, and gives its start up for a1: its queue uses more than its fair share."""
+    scenario = two_queues({}, {}, 2, 3, 3).gang("b1", 2, gpu=3, queue="b")
+    for name, on in (("a1", []), ("a2", ["n0-0"]), ("a3", []), ("a4", ["n0-0"])):
+        scenario.gang(name, 1, gpu=1, queue="a", on=on)
+    first = scenario.decide()
+    assert (first.placed(), given_up_in(first)) == (["a1"], ["team/b1"])
+    assert first.reasons()["a3"] is Reason.NOT_TRIED_YET
+    assert first.result.wake_at == scenario.now
+    assert scenario.take(first).decide().placed() == ["a3"]
+
+
 # --- protection -------------------------------------------------------------------------------------------
 
 

@@ -69,6 +69,18 @@ def start_instead(cycle: Cycle, decision: Decision, others: Sequence[Decision]) 
     return True
 
 
+def postpone_others(outcome: Outcome) -> None:
+    """Let the next cycle try the gangs that did not fit before starts were given up: they may fit now."""
+    for gang, failure in outcome.failures.items():
+        if failure.is_new and failure.blocked_by is None:
+            objection = Objection(
+                reason=Reason.NOT_TRIED_YET,
+                message="did not fit before starts of other gangs were given up",
+                next_step="Wait: the next cycle tries it again",
+            )
+            outcome.failures[gang] = Failure(failure.demand, objection=objection)
+
+
 def _placement(
     session: Session, demand: Demand, others: Sequence[Decision], bound: Sequence[Reservation]
 ) -> DemandPlacement | None:

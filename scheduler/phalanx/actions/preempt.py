@@ -153,13 +153,15 @@ class _Preemption:
 
     def _give_up_starts(self) -> None:
         """Give starts up, and start the gangs for which nothing is evicted."""
-        for each in self._decisions.values():
-            if each.plan.given_up:
-                given_up_starts.give_up(self._cycle, each.plan.given_up, each.demand.gang, each.causes)
-                self._cycle.wake_at(self._session.snapshot.now)
-        for gang_id, each in list(self._decisions.items()):
-            if each.plan.given_up and not each.plan.evicted and self._starts_now(gang_id):
+        giving_up = {gang: each for gang, each in self._decisions.items() if each.plan.given_up}
+        for each in giving_up.values():
+            given_up_starts.give_up(self._cycle, each.plan.given_up, each.demand.gang, each.causes)
+        for gang_id, each in giving_up.items():
+            if not each.plan.evicted and self._starts_now(gang_id):
                 self._started[gang_id] = self._decisions.pop(gang_id)
+        if giving_up:
+            given_up_starts.postpone_others(self._outcome)
+            self._cycle.is_complete = False
 
     def _starts_now(self, gang_id: GangId) -> bool:
         """Whether the gang starts at once. It does not if it also needs what terminating pods hold."""
