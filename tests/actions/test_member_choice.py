@@ -81,6 +81,20 @@ def test_of_the_sets_that_fit_the_first_one_in_order_starts() -> None:
     assert started(scenario.decide()) == ["g-1", "g-2"]
 
 
+def test_an_earlier_member_without_a_role_is_in_the_first_set() -> None:
+    """Pod 2 has the role and the subgroup that the gang needs, so pod 0 goes before pod 1."""
+    scenario = Scenario().nodes("n", gpu=2).gang("g", 1, min=2, gpu=1, started=False)
+    scenario.role("g", 1, gpu=1, role="ps").role("g", 1, gpu=1, role="ps")
+    *others, last = scenario.members("g")
+    scenario.change(
+        "g",
+        members=(*others, replace(last, subgroup="left")),
+        roles=(RoleSpec("ps", 2, 1),),
+        subgroups=(SubgroupSpec("left", 1),),
+    )
+    assert started(scenario.decide()) == ["g-0", "g-2"]
+
+
 def test_a_role_takes_another_of_its_members() -> None:
     scenario = Scenario().nodes("n", gpu=4)
     scenario.gang("g", 0, min=2, started=False).role("g", 1, role="ps", gpu=4).role("g", 1, role="ps", gpu=1)

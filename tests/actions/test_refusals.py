@@ -7,9 +7,10 @@ from msgspec.structs import replace
 from phalanx.framework.config import PluginConfig, SchedulerConfig
 from phalanx.model.api.pod_groups import Runtime, TopologyRequest
 from phalanx.model.pods import Scheduled
+from phalanx.model.reasons import Reason
 from phalanx.model.resources import GPU
 
-from tests.builders import Scenario
+from tests.builders import Scenario, term
 
 
 def full() -> Scenario:
@@ -38,6 +39,15 @@ def test_a_placement_of_another_gang_causes_no_retry() -> None:
     second = scenario.decide()
     assert second.placed() == ["other"]
     assert sum(second.result.stats.solves.values()) == 1
+
+
+def test_pods_that_are_placed_in_the_same_cycle_help_a_refused_gang_with_affinity() -> None:
+    scenario = Scenario().nodes("n", 2, gpu=8)
+    scenario.gang("near", 1, gpu=1, near=[term(app="server")])
+    refused = scenario.decide()
+    assert refused.reasons() == {"near": Reason.POD_AFFINITY}
+    scenario.take(refused).gang("server", 1, priority=1, gpu=1, labels={"app": "server"})
+    assert scenario.decide().placed() == ["server", "near"]
 
 
 CHANGES: dict[str, Callable[[Scenario], object]] = {

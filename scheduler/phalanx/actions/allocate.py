@@ -7,7 +7,13 @@ from msgspec.structs import replace
 
 from phalanx.actions import joint_admission
 from phalanx.actions.context import Cycle
-from phalanx.actions.demands.demand import Demand, MemberChoice, beneficiary_of, remaining_demand
+from phalanx.actions.demands.demand import (
+    Demand,
+    MemberChoice,
+    beneficiary_of,
+    has_required_affinity,
+    remaining_demand,
+)
 from phalanx.actions.demands.demand_queue import rank_of
 from phalanx.actions.demands.member_choice import start_with_others, substitutes
 from phalanx.actions.enqueue import HELD_DESPITE
@@ -26,6 +32,7 @@ from phalanx.actions.yielding import Yielding
 from phalanx.framework.minimum_members import is_enough
 from phalanx.framework.states import PodState
 from phalanx.model.gangs import Gang
+from phalanx.model.memory import Refusal
 from phalanx.model.names import GangId, NodeName
 from phalanx.model.pods import Pod
 from phalanx.model.resources import NONE, sum_of
@@ -116,7 +123,7 @@ class _Attempts:
         self._untried_nominated.pop(demand.gang.id, None)
         self._solves_before = self.outcome.solves.total()
         is_hold = demand.cause == capacity_holds.CAUSE
-        refusal = None if is_hold else self._refusals.recall(demand.gang, demand.cause)
+        refusal = None if is_hold else self._recall(demand)
         failed_before = demand.gang.id in self.outcome.failures
         objection = self._queue_gates.objection(demand) if demand.gang.id not in self._moves.open else None
         if objection is not None:
@@ -131,6 +138,12 @@ class _Attempts:
             self._solve(demand)
         if not failed_before and demand.gang.id in self.outcome.failures:
             self._hold_nominated(demand.gang)
+
+    def _recall(self, demand: Demand) -> Refusal | None:
+        """The refusal of an earlier cycle, unless pods placed in this cycle may help the demand."""
+        if self.outcome.steps and has_required_affinity(demand):
+            return None
+        return self._refusals.recall(demand.gang, demand.cause)
 
     def try_again(self, skipped: Iterable[Demand]) -> None:
         """Try the failed demands again, then those skipped because of them: other capacity is free now."""

@@ -12,6 +12,7 @@ from itertools import chain
 from msgspec import Struct
 
 from phalanx.framework.placeholders import placeholders
+from phalanx.limits import MEMBER_KINDS_TRIED_MAX
 from phalanx.model.gangs import (
     Gang,
     Kind,
@@ -49,7 +50,10 @@ def first_sufficient(
     ready: Sequence[Pod], missing: MissingMembers, parts: Sequence[SubgroupSpec]
 ) -> list[Pod]:
     """The first sufficient set of these pods; all that are needed if they are not enough."""
-    return minimal(first_members(ready, missing, parts), missing, parts)
+    chosen = minimal(first_members(ready, missing, parts), missing, parts)
+    if not (missing.roles and missing.subgroups and is_enough(chosen, missing, parts)):
+        return chosen
+    return _SetSearch(ready, missing, parts).with_earlier_members(chosen)
 
 
 def pods_to_minimum(gang: Gang, can_run: Callable[[Pod], bool]) -> list[Pod]:
@@ -208,6 +212,29 @@ class _SetSearch:
         numbers = {self._ready[index].uid: index for index in rest}
         found = sorted([*begin, *(numbers[pod.uid] for pod in more)])
         return found if is_enough(self._pods(found), self._missing, self._parts) else None
+
+    def with_earlier_members(self, chosen: Sequence[Pod]) -> list[Pod]:
+        """The first sufficient set, from one in which pods that roles and subgroups need go first.
+
+        A pod that only the total needs may be earlier than one that has a role, if a later pod has this role
+        and a subgroup.
+        """
+        uids = {pod.uid for pod in chosen}
+        found = frozenset(index for index, pod in enumerate(self._ready) if pod.uid in uids)
+        refused: set[Kind] = set()
+        for index, kind in enumerate(self._kinds):
+            if index > max(found) or len(refused) >= MEMBER_KINDS_TRIED_MAX:
+                break
+            if index in found or kind in refused:
+                continue
+            begin = [*sorted(other for other in found if other < index), index]
+            completed = self.completed(begin, index + 1)
+            earlier = self.minimal(completed) if completed is not None else frozenset()
+            if earlier.issuperset(begin):
+                found = earlier
+            else:
+                refused.add(kind)
+        return self._pods(sorted(found))
 
     def minimal(self, indices: Sequence[int]) -> frozenset[int]:
         """Without redundant members."""

@@ -110,6 +110,11 @@ def has_affinity_terms(demand: Demand) -> bool:
     return any(batch.pods[0].shape.affinity_state is not None for batch in demand.batches)
 
 
+def has_required_affinity(demand: Demand) -> bool:
+    """Whether any of its pods requires other pods near it."""
+    return any(batch.pods[0].shape.affinity for batch in demand.batches)
+
+
 def without_affinity_terms(batch: Batch) -> Batch:
     """The same pods without affinity terms, and matched by none."""
     if batch.pods[0].shape.affinity_state is None:
