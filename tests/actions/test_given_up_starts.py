@@ -157,11 +157,12 @@ def test_run_times_and_budgets_do_not_protect_a_start() -> None:
 
 @pytest.mark.parametrize("preemptible", [True, False])
 def test_a_start_that_is_not_preemptible_is_protected_like_a_running_gang(preemptible: bool) -> None:
-    """Both guarantees fit the cluster of 4 GPUs, but b1 fits only where a1 starts."""
-    scenario = Scenario().nodes("n", gpu=2).queue("q", guarantee={GPU: 2}, ordering=Ordering.STRICT_FIFO)
+    """The other gang would evict the running one otherwise."""
+    scenario = Scenario().nodes("n", 2, gpu=2).queue("q", guarantee={GPU: 2}, ordering=Ordering.STRICT_FIFO)
+    scenario.gang("r", 1, gpu=2, queue="q", on=["n-1"])
     scenario.gang("s", 1, gpu=2, queue="q", disruption=Disruption(preemptible=preemptible))
     decided = scenario.gang("d", 1, gpu=2, queue="q", priority=9).decide()
-    assert decided.placed() == (["d"] if preemptible else ["s"])
+    assert (decided.placed(), decided.evicted()) == ((["d"], []) if preemptible else (["s"], ["r-0"]))
 
 
 def test_a_gang_with_preemption_policy_never_has_nothing_given_up() -> None:
@@ -185,14 +186,27 @@ def test_lost_members_are_not_given_up() -> None:
 
 
 def test_a_gang_that_gave_up_its_start_does_not_evict_the_other_one() -> None:
-    """The priority of the gang is raised before the next cycle."""
-    scenario = Scenario().nodes("n", gpu=1).queue("q", ordering=Ordering.STRICT_FIFO)
-    first = scenario.gang("s", 1, gpu=1, queue="q").gang("d", 1, gpu=1, queue="q", priority=5).decide()
-    assert (first.placed(), given_up_in(first)) == (["d"], ["team/s"])
-    scenario.take(first).change("s", priority=9)
+    """The guarantee is moved to the other queue before the next cycle."""
+    scenario = two_queues({"priority": 1}, {"guarantee": 2}, 2)
+    first = scenario.gang("a1", 1, gpu=2, queue="a").gang("b1", 1, gpu=2, queue="b").decide()
+    assert (first.placed(), given_up_in(first)) == (["b1"], ["team/a1"])
+    scenario.take(first).queue("a", guarantee={GPU: 2}).queue("b")
     assert scenario.decide().evicted() == []
     scenario.memory = replace(scenario.memory, preempted={}, refusals={})
-    assert scenario.decide().evicted() == ["d-0"]
+    assert scenario.decide().evicted() == ["b1-0"]
+
+
+@pytest.mark.parametrize("is_needed", [True, False])
+def test_a_start_stays_whose_pods_another_start_requires_near_it(is_needed: bool) -> None:
+    scenario = two_queues({"priority": 1}, {"guarantee": 2}, 4)
+    scenario.gang("a1", 1, gpu=2, queue="a", labels={"app": "x"}, priority=9)
+    scenario.gang("a2", 1, gpu=2, queue="a", near=[term(app="x")] if is_needed else (), priority=5)
+    decided = scenario.gang("b1", 1, gpu=2, queue="b", apart=[term(app="y")]).decide()
+    assert given_up_in(decided) == ["team/a2"]
+    decided = scenario.remove("b1").gang("b1", 1, gpu=2, queue="b", apart=[term(app="x")]).decide()
+    assert (sorted(decided.placed()), given_up_in(decided)) == (
+        (["a1", "a2"], []) if is_needed else (["a2", "b1"], ["team/a1"])
+    )
 
 
 # --- surplus, reserved members, reserved starts ------------------------------------------------------------
@@ -225,17 +239,19 @@ def test_surplus_of_a_running_gang_is_given_up_and_the_gang_runs_on() -> None:
 
 def test_what_a_start_reserved_for_members_to_come_is_given_up_with_it() -> None:
     """The other gang needs the GPUs that were reserved. Later the gang starts, and reserves them again."""
-    scenario = Scenario().nodes("n", gpu=4).queue("q", ordering=Ordering.STRICT_FIFO)
-    scenario.gang("s", 1, min=4, gpu=1, queue="q", role="w", reserves=True, started=False)
+    scenario = Scenario().nodes("n", 2, gpu=4).queue("q", ordering=Ordering.STRICT_FIFO)
+    scenario.gang("r", 1, gpu=4, queue="q", on=["n-1"]).gang(
+        "s", 1, min=4, gpu=1, queue="q", role="w", reserves=True, started=False
+    )
     shape = scenario.members("s")[0].shape
     scenario.change("s", roles=(RoleSpec("w", 4, 0, shape=PodShape(key=shape.key, requests=shape.requests)),))
-    assert list(scenario.decide().result.memory.compositions) == ["gang-s"]
+    assert "gang-s" in scenario.decide().result.memory.compositions
     first = scenario.gang("d", 1, gpu=4, queue="q", priority=9).decide()
     assert (first.placed(), given_up_in(first)) == (["d"], ["team/s"])
-    assert first.result.memory.compositions.keys() <= {"gang-d"}
-    assert first.result.queues["q"].allocated[GPU] == 4
+    assert "gang-s" not in first.result.memory.compositions
+    assert first.result.queues["q"].allocated[GPU] == 8
     again = scenario.take(first).remove("d").decide()
-    assert (again.placed(), list(again.result.memory.compositions)) == (["s"], ["gang-s"])
+    assert (again.placed(), "gang-s" in again.result.memory.compositions) == (["s"], True)
 
 
 def test_a_gang_that_gave_up_its_start_has_its_reserved_start_again() -> None:
@@ -267,7 +283,7 @@ def with_zones(scenario: Scenario) -> Scenario:
 def with_affinity(scenario: Scenario) -> Scenario:
     scenario.nodes("f", 3, gpu=2)
     scenario.gang("f1", 2, gpu=1, queue="a", labels={"app": "x"}, apart=[term(app="x")])
-    return scenario.gang("f2", 1, gpu=1, queue="a", near=[term(app="x")])
+    return scenario.gang("f2", 1, gpu=1, queue="a", apart=[term(app="x")])
 
 
 def with_reserved_members(scenario: Scenario) -> Scenario:

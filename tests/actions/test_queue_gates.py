@@ -29,9 +29,7 @@ def test_no_gang_passes_the_head_of_a_strict_fifo() -> None:
 
 
 def test_a_strict_fifo_is_ordered_by_age_and_not_by_priority() -> None:
-    """The gang of higher priority evicts nothing; otherwise the start of the older one would be given up."""
-    scenario = strict(1).gang("old", 1, gpu=1, queue="q")
-    scenario.gang("urgent", 1, gpu=1, queue="q", priority=9, preemption_policy="Never")
+    scenario = strict(1).gang("old", 1, gpu=1, queue="q").gang("urgent", 1, gpu=1, queue="q", priority=9)
     assert scenario.decide().placed() == ["old"]
 
 

@@ -99,8 +99,11 @@ EVICTIONS: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="a running gang is evicted, and a start of the same cycle stays",
         issues=("evictions that a decision which was not sent makes necessary",),
-        module="phalanx.actions.preempt",
-        edits={"([starts] if starts else []) + ": "", "[[*starts, *victims]]": "[victims]"},
+        module="phalanx.actions.preemption.starts",
+        edits={
+            "for some in (starts, [*starts, *victims]):": "for some in ():",
+            "[start for start in starts if not is_ahead(start)]": "[]",
+        },
         caught_by=_play("a_start_is_given_up_before_an_eviction"),
     ),
 )

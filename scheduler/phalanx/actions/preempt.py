@@ -26,7 +26,7 @@ from phalanx.actions.preemption.decision import Decision
 from phalanx.actions.preemption.eviction_limits import EvictionLimits, limits_of
 from phalanx.actions.preemption.eviction_verdicts import eviction_in_progress
 from phalanx.actions.preemption.nominations import nominate
-from phalanx.actions.preemption.starts import StartPool
+from phalanx.actions.preemption.starts import StartPool, goes_before, search_in_turn
 from phalanx.actions.preemption.victim_search import (
     EvictionPlan,
     SearchResult,
@@ -349,12 +349,16 @@ class _Preemption:
         victims = [each for each in evictable.victims if _is_left(each, taken)]
         hooks = self._session.hooks
         queue_limits, least = hooks.queue_eviction_limits(beneficiary), hooks.least_evictions(beneficiary)
-        given_up, result = self._yielding.give_up_to(demand), SearchResult()
+        given_up = self._yielding.give_up_to(demand)
         starts = [each for each in self._starts.starts_for(beneficiary) if _is_left(each, taken)]
-        for some in ([starts] if starts else []) + ([[*starts, *victims]] if victims else []):
-            if result.plan is None:
-                candidates = VictimCandidates(some, queue_limits, limits, least)
-                result = self._search(demand, candidates, search, bound) or SearchResult()
+
+        def find(some: Sequence[Victim]) -> SearchResult:
+            candidates = VictimCandidates(some, queue_limits, limits, least)
+            return self._search(demand, candidates, search, bound) or SearchResult()
+
+        result = search_in_turn(
+            find, starts, victims, lambda start: goes_before(start.gang, gang, self._session)
+        )
         given_up.undo()
         plan = result.plan
         if plan is not None:

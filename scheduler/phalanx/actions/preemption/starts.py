@@ -6,14 +6,16 @@ is one unit. The minimum of a gang is one unit, and is given up together with al
 `docs/preemption.md` has the rule for users.
 """
 
-from collections.abc import Collection, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
 from typing import Final
 
 from msgspec.structs import replace
 
-from phalanx.actions.demands.demand import Stage
+from phalanx.actions.demands.demand import Demand, Stage
+from phalanx.actions.demands.demand_queue import rank_of
 from phalanx.actions.limits import STARTS_GIVEN_UP_MAX
 from phalanx.actions.outcome import Outcome
+from phalanx.actions.preemption.victim_search import SearchResult
 from phalanx.actions.preemption.victims import Victim, in_parts, is_allowed, usage_of_pods
 from phalanx.actions.problems.capacity_holders import total_of
 from phalanx.actions.problems.placement import DemandPlacement
@@ -24,6 +26,7 @@ from phalanx.framework.statement import CapacityHold, Usage
 from phalanx.model.gangs import Gang
 from phalanx.model.names import GangId, NodeName, PodUid
 from phalanx.model.pods import Pod
+from phalanx.model.queues import Ordering
 from phalanx.model.resources import NONE, Resources, add
 
 _COST: Final = 1
@@ -42,9 +45,12 @@ class StartPool:
             is_start = placement.certificate is not None and demand.stage is not Stage.REPAIR
             if is_start and demand.gang.id not in moved:
                 by_gang.setdefault(demand.gang.id, []).append(placement)
+        needed = _needed_by_others([placement.demand for placement, _ in outcome.steps])
         self._units: dict[GangId, list[Victim]] = {}
         left = STARTS_GIVEN_UP_MAX
         for gang_id, placements in reversed(by_gang.items()):
+            if gang_id in needed:
+                continue
             units = self._units_of(session.gangs_after_starts[gang_id], placements)
             left -= len(units)
             if left < 0:
@@ -94,6 +100,55 @@ class StartPool:
             more, more_booked = _usage_of_hold(held, self._session)
             used, booked = _sum(used, more), _sum(booked, more_booked)
         return replace(start, used=used, booked=booked, total=total_of(booked))
+
+
+def search_in_turn(
+    find: Callable[[Sequence[Victim]], SearchResult],
+    starts: Sequence[Victim],
+    victims: Sequence[Victim],
+    is_ahead: Callable[[Victim], bool],
+) -> SearchResult:
+    """Find a plan that gives starts up before it evicts.
+
+    A start that goes before the gang in the order of their queue is given up only instead of evictions.
+    """
+    behind = [start for start in starts if not is_ahead(start)]
+    result = find(behind) if behind else SearchResult()
+    if result.plan is None and victims:
+        result = find([*behind, *victims])
+    if result.plan is None or not result.plan.evicted or len(behind) == len(starts):
+        return result
+    for some in (starts, [*starts, *victims]):
+        instead = find(some)
+        if instead.plan is not None:
+            return instead
+    return result
+
+
+def goes_before(start: Gang, gang: Gang, session: Session) -> bool:
+    """Whether the order of their queue puts the start first, though its priority is lower."""
+    queue = session.queues.get(gang.queue)
+    if start.queue != gang.queue or queue is None:
+        return False
+    is_by_rank = queue.ordering is Ordering.PRIORITY_FIFO
+    return not is_by_rank or rank_of(start, session) <= rank_of(gang, session)
+
+
+def _needed_by_others(demands: Sequence[Demand]) -> set[GangId]:
+    """The gangs of these demands with pods that the required affinity of another one may need."""
+    requiring: dict[int, set[GangId]] = {}
+    states = [
+        (demand.gang.id, state)
+        for demand in demands
+        for batch in demand.batches
+        if (state := batch.pods[0].shape.affinity_state) is not None
+    ]
+    for gang, state in states:
+        if state.affinity is not None:
+            requiring.setdefault(state.affinity, set()).add(gang)
+    return {
+        gang for gang, state in states for term in state.matched_by if requiring.get(term, set()) - {gang}
+    }
 
 
 def _lost_with(unit: Victim) -> Collection[PodUid]:
