@@ -145,6 +145,28 @@ def test_gangs_that_did_not_fit_before_are_tried_again_at_once() -> None:
     assert scenario.take(first).decide().placed() == ["a3"]
 
 
+def test_a_start_is_given_up_before_more_gangs_of_lower_priority_are_evicted() -> None:
+    scenario = Scenario().nodes("n", gpu=3).queue("q")
+    scenario.gang("r0", 1, gpu=1, queue="q", on=["n-0"]).gang("r1", 1, gpu=1, queue="q", on=["n-0"])
+    scenario.gang("s", 1, gpu=1, queue="q", priority=5).gang("d", 1, gpu=2, queue="q", priority=9)
+    decided = scenario.decide()
+    assert (len(decided.evicted()), given_up_in(decided)) == (1, ["team/s"])
+
+
+def test_a_start_is_given_up_although_its_queue_falls_below_its_guarantee() -> None:
+    """Without a1, queue a is below its guarantee, which would be a reason to evict gangs of c instead."""
+    scenario = two_queues({"guarantee": 1, "priority": 1}, {"guarantee": 4}, 6).queue("c")
+    scenario.gang("c0", 1, gpu=2, queue="c", on=["n0-0"]).gang("c1", 1, gpu=2, queue="c", on=["n0-0"])
+    decided = scenario.gang("a1", 1, gpu=2, queue="a").gang("b1", 1, gpu=4, queue="b").decide()
+    assert (len(decided.evicted()), given_up_in(decided)) == (1, ["team/a1"])
+
+
+def test_a_strict_queue_keeps_its_order_where_nothing_is_evicted() -> None:
+    scenario = Scenario().nodes("n", gpu=1).queue("q", ordering=Ordering.STRICT_FIFO)
+    scenario.gang("old", 1, gpu=1, queue="q").gang("urgent", 1, gpu=1, queue="q", priority=9)
+    assert scenario.decide().placed() == ["old"]
+
+
 # --- protection -------------------------------------------------------------------------------------------
 
 
