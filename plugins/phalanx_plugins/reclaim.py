@@ -50,6 +50,8 @@ class Reclaim(Plugin):
     def __init__(self) -> None:
         self._beneficiary: Beneficiary | None = None
         self._rights: dict[QueueName, _Right | None] = {}
+        self._coverages: dict[tuple[QueueName, frozenset[str]], Coverage] = {}
+        """The coverage of the beneficiary, by its side and the short resources."""
         self._held: Mapping[QueueName, Resources] = {}
 
     def may_evict(self, victim: Gang, beneficiary: Beneficiary, view: SessionView) -> bool:
@@ -103,28 +105,38 @@ class Reclaim(Plugin):
     def _right(self, queue: QueueName, beneficiary: Beneficiary, view: SessionView) -> _Right | None:
         """The right against this queue; None if there is none. Usage does not change in one search."""
         if beneficiary is not self._beneficiary:
-            self._beneficiary, self._rights = beneficiary, {}
+            self._beneficiary, self._rights, self._coverages = beneficiary, {}, {}
             self._held = view.held_usage()
         if queue not in self._rights:
-            self._rights[queue] = _right_against(queue, beneficiary, view, self._held)
+            gang = beneficiary.gang
+            is_other = gang.may_preempt and queue != gang.queue
+            sides = view.guarantees.sides(beneficiary, queue) if is_other else None
+            right = None if sides is None else self._right_against(queue, sides, beneficiary, view)
+            self._rights[queue] = right
         return self._rights[queue]
 
+    def _right_against(
+        self, queue: QueueName, sides: Sides, beneficiary: Beneficiary, view: SessionView
+    ) -> _Right:
+        known = (sides.mine, sides.short)
+        if known not in self._coverages:
+            self._coverages[known] = _coverage(beneficiary, sides, view)
+        right = _Right(beneficiary.requested, sides, self._coverages[known])
+        return right if right.coverage else _with_share(right, queue, beneficiary, view, self._held)
 
-def _right_against(
-    queue: QueueName, beneficiary: Beneficiary, view: SessionView, held: Mapping[QueueName, Resources]
-) -> _Right | None:
-    gang = beneficiary.gang
-    sides = view.guarantees.sides(beneficiary, queue) if gang.may_preempt and queue != gang.queue else None
-    if sides is None:
-        return None
-    coverage = _coverage(beneficiary, sides, view)
-    right = _Right(beneficiary.requested, sides, coverage)
-    theirs = below_common_ancestor(queue, gang.queue, view)
-    if coverage or beneficiary.is_surplus:
+
+def _with_share(
+    right: _Right,
+    queue: QueueName,
+    beneficiary: Beneficiary,
+    view: SessionView,
+    held: Mapping[QueueName, Resources],
+) -> _Right:
+    """The right of a gang without coverage, as far as fair shares allow it."""
+    mine = below_common_ancestor(beneficiary.gang.queue, queue, view)
+    theirs = below_common_ancestor(queue, beneficiary.gang.queue, view)
+    if beneficiary.is_surplus or not all(_exceeds_share(each, right, view, held) for each in theirs):
         return right
-    if not all(_exceeds_share(each, right, view, held) for each in theirs):
-        return right
-    mine = below_common_ancestor(gang.queue, queue, view)
     if all(_stays_within_share(each, right, view) for each in mine):
         return replace(right, is_within_share=True)
     if not all(_is_below_share(each, right, view) for each in mine):

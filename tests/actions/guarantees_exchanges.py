@@ -217,13 +217,20 @@ def may_evict(world: World, request: Request, gone: Sequence[Unit], shares: Shar
             rest.append(unit)
     if not rest:
         return ""
-    readings = list(_counted(world, request, rest, is_strict=False))
-    for counted in readings:
-        if not _breach(world, request, rest, gone, shares, counted, is_strict=False):
-            return ""
-    return "neither coverage nor fair shares allow it: " + "; ".join(
-        _breach(world, request, rest, gone, shares, counted, is_strict=False) for counted in readings
-    )
+    for part in _by_ancestor(world, request, rest):
+        readings = list(_counted(world, request, part, is_strict=False))
+        found = [_breach(world, request, part, gone, shares, each, is_strict=False) for each in readings]
+        if all(found):
+            return "neither coverage nor fair shares allow it: " + "; ".join(found)
+    return ""
+
+
+def _by_ancestor(world: World, request: Request, gone: Sequence[Unit]) -> list[list[Unit]]:
+    """The units by the lowest common ancestor of their queue and that of the request."""
+    found: dict[str, list[Unit]] = defaultdict(list)
+    for unit in gone:
+        found[world.side(request.work.queue, unit.work.queue)].append(unit)
+    return list(found.values())
 
 
 Counted = tuple[frozenset[str], frozenset[str]]
@@ -439,8 +446,9 @@ def promised_by_share(world: World, request: Request, protected: str | None, sha
         if not replaces_enough(world, request, gone, shares, is_strict=True):
             continue
         if helps(world, request, gone) and all(
-            not _breach(world, request, gone, gone, shares, counted, is_strict=True)
-            for counted in _counted(world, request, gone, is_strict=True)
+            not _breach(world, request, part, gone, shares, counted, is_strict=True)
+            for part in _by_ancestor(world, request, gone)
+            for counted in _counted(world, request, part, is_strict=True)
         ):
             return list(gone)
     return []

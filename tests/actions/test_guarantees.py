@@ -188,3 +188,16 @@ def test_the_first_surplus_members_are_covered() -> None:
     begin(scenario)
     decided = scenario.gang("b0", 2, gpu=1, cpu=0, memory=0, queue="b").decide()
     assert sorted(decided.evicted()) == ["a0-2", "a0-3"]
+
+
+def test_queues_with_different_common_ancestors_lose_gangs_by_different_conditions() -> None:
+    """The last gang brings a below its share of 3 GPUs: b stays within its own. c keeps its share of 2."""
+    scenario = Scenario().nodes("n", 1, gpu=3).nodes("m", 1, gpu=5)
+    scenario.queue("p", weight=3).queue("a", parent="p").queue("b", parent="p").queue("c")
+    for name, gpus, node in (("a0", 2, "n-0"), ("a1", 2, "m-0"), ("c0", 1, "n-0"), ("c1", 3, "m-0")):
+        scenario.gang(name, 1, gpu=gpus, cpu=0, memory=0, queue=name[0], on=[node])
+    scenario.gang("b0", 1, gpu=3, cpu=0, memory=0, queue="b", selector={"group": "n"})
+    begin(scenario)
+    history = History(Case(scenario, []))
+    assert list(findings(history.play())) == []
+    assert [*history.cycles[0].evicted.values()] == [["a0-0", "c0-0"]]

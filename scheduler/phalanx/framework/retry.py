@@ -41,7 +41,7 @@ from phalanx.model.gangs import Gang
 from phalanx.model.memory import CandidateQueues, HelpedBy, Nomination, Refusal, RetryKeys
 from phalanx.model.names import GangId, QueueName
 from phalanx.model.reasons import Verdict
-from phalanx.model.resources import Resources
+from phalanx.model.resources import NONE, Resources
 from phalanx.model.snapshot import Snapshot
 
 CYCLE_PERIOD_MIN_S: Final = 0.02
@@ -154,14 +154,27 @@ class RetryConfig(Struct, frozen=True, forbid_unknown_fields=True, rename="camel
 
     def next_victim_search_at(self, found: CandidateQueues, before: CandidateQueues) -> int | None:
         """The time (ms) of the next search for victims: 0 for a new queue; None if no more may be evicted."""
-        if not set(before.queues).issuperset(found.queues):
+        if not before.evictable.keys() >= found.evictable.keys():
             return 0
-        grown = any(
-            amount > then
-            for queue, amounts in found.usage_beyond_share.items()
-            for amount, then in zip(amounts, before.usage_beyond_share.get(queue, amounts), strict=True)
-        )
-        return before.at + self.victim_search_ms if grown else None
+        return before.at + self.victim_search_ms if _may_evict_more(found, before) else None
+
+
+def _may_evict_more(found: CandidateQueues, before: CandidateQueues) -> bool:
+    """Whether other pods may be evicted than before, more of them together, or fewer must be."""
+    return (
+        any(digest != before.evictable[queue] for queue, digest in found.evictable.items())
+        or any(_is_raised(limits, before.limits.get(queue, {})) for queue, limits in found.limits.items())
+        or any(found.least.get(name, 0) < amount for name, amount in before.least.items())
+    )
+
+
+def _is_raised(limits: Mapping[str, Resources], before: Mapping[str, Resources]) -> bool:
+    """Whether one of the limits of a queue is higher than before, or gone."""
+    return any(
+        name not in limits.get(subject, NONE) or limits[subject][name] > amount
+        for subject, amounts in before.items()
+        for name, amount in amounts.items()
+    )
 
 
 def cycle_pause_s(took: float) -> float:

@@ -6,13 +6,13 @@ Times are in milliseconds since the epoch unless a field says otherwise.
 from collections.abc import Mapping
 from enum import StrEnum
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from phalanx.model.gangs import Gang, MemberCount, QueuePlace
 from phalanx.model.names import NO_QUEUE, GangId, NodeName, PodUid, QueueName, ShapeKey
 from phalanx.model.queues import PastUsage
 from phalanx.model.reasons import Verdict
-from phalanx.model.resources import Resources
+from phalanx.model.resources import NONE, Resources
 
 
 class Move(Struct, frozen=True):
@@ -185,11 +185,16 @@ class Nomination(Struct, frozen=True):
 
 
 class CandidateQueues(Struct, frozen=True):
-    """Other queues with gangs that might have been evicted for a gang, at the last search."""
+    """What might have been evicted from other queues for a gang, at the last search for victims."""
 
-    queues: tuple[QueueName, ...] = ()
-    usage_beyond_share: Mapping[QueueName, tuple[int, ...]] = field(default={}, name="beyond")
-    """Usage beyond guarantee and fair share, per queue and its ancestors; `name` is that in recordings."""
+    evictable: Mapping[QueueName, str] = {}
+    """For each queue with gangs that might have been evicted, a digest that says which and whether whole."""
+
+    limits: Mapping[QueueName, Mapping[str, Resources]] = {}
+    """For these queues and their ancestors, the most that could be evicted, by what counts for the limit."""
+
+    least: Resources = NONE
+    """The amounts that had to be evicted, from its own queue too."""
 
     at: int = 0
 

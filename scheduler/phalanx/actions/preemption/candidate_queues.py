@@ -2,27 +2,36 @@
 
 Shares and usage of other queues are not part of the retry key of a verdict, since they change with each
 placement. Instead the gang retries when it may evict from another queue. If more may be evicted from the same
-queues than before, it retries too, but not in every cycle.
+queues, it retries too, but not in every cycle. What may be evicted is asked of the plugins, as in the search:
+which gangs, which of their pods, and how much together.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
 from functools import cached_property
 
+import msgspec
+from msgspec import Struct
+
 from phalanx.actions.demands.demand import Demand, beneficiary_of
-from phalanx.framework.evictions import Beneficiary
-from phalanx.framework.queues.division import IGNORED
+from phalanx.framework.evictions import Beneficiary, QueueEvictionLimit
+from phalanx.framework.plugin import NEVER
+from phalanx.framework.retry import digest_of_key
 from phalanx.framework.session import Session
 from phalanx.model.gangs import Gang
 from phalanx.model.memory import CandidateQueues
-from phalanx.model.names import QueueName, ShapeKey
+from phalanx.model.names import GangId, NodeName, QueueName, ShapeKey
+from phalanx.model.resources import Resources
 
-Amounts = tuple[int, ...]
-"""For each counted resource of another queue, the usage beyond the guarantee and that beyond the fair share.
+_Key = tuple[QueueName, bool, bool, tuple[tuple[str, int], ...], frozenset[ShapeKey]]
 
-For the queue of the gang itself, what it must evict at least, negative.
-"""
 
-_Key = tuple[QueueName, bool, tuple[tuple[str, int], ...], frozenset[ShapeKey]]
+class _Kind(Struct, frozen=True):
+    """Running gangs of one queue that are covered equally."""
+
+    example: Gang
+    """The smallest one."""
+    digest: str
+    """It says which gangs these are."""
 
 
 class CandidateQueueFinder:
@@ -31,80 +40,96 @@ class CandidateQueueFinder:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._known: dict[_Key, CandidateQueues] = {}
-        self._amounts: dict[Hashable, Mapping[QueueName, Amounts]] = {}
+        self._results: dict[bytes, CandidateQueues] = {}
+        """Results by their content: many demands get equal ones, which are kept in memory once."""
+        self._nodes: dict[int, tuple[frozenset[NodeName], str]] = {}
+        """Digests of the nodes of limits, by the identity of the set: it takes long to hash large sets."""
 
     def candidate_queues_of(self, demand: Demand) -> CandidateQueues:
-        """Other queues from which the demand may evict, sorted. Gangs that are covered equally count once."""
+        """What may be evicted for the demand from other queues, asked of one of equally covered gangs."""
         gang = demand.gang
-        others = {queue: gangs for queue, gangs in self._holders.items() if queue != gang.queue}
-        if not others:
-            return CandidateQueues()
         beneficiary = beneficiary_of(demand)
         shapes = frozenset(pod.shape.key for pod in beneficiary.pod_kinds)
-        key = (gang.queue, gang.may_preempt, tuple(sorted(beneficiary.requested.items())), shapes)
+        requested = tuple(sorted(beneficiary.requested.items()))
+        key = (gang.queue, gang.may_preempt, beneficiary.is_surplus, requested, shapes)
         if key not in self._known:
-            may_evict = self._session.hooks.may_evict
-            queues = [
-                queue
-                for queue, gangs in others.items()
-                if any(may_evict(each, beneficiary) for each in gangs)
-            ]
-            excess = {**self._usage_beyond_share(queues, beneficiary), gang.queue: self._least(beneficiary)}
-            self._known[key] = CandidateQueues(tuple(queues), excess, at=self._session.snapshot.now)
+            found = self._find(beneficiary)
+            self._known[key] = self._results.setdefault(msgspec.json.encode(found), found)
         return self._known[key]
 
-    def _least(self, beneficiary: Beneficiary) -> Amounts:
-        """The least amounts that must be evicted, negative, so that more of its own queue counts as more."""
-        least = self._session.hooks.least_evictions(beneficiary)
-        return tuple(-least.get(name, 0) for name in sorted(beneficiary.requested))
+    def _find(self, beneficiary: Beneficiary) -> CandidateQueues:
+        evictable: dict[QueueName, str] = {}
+        for queue, kinds in self._kinds.items():
+            if queue != beneficiary.gang.queue:
+                found = [(kind.digest, part) for kind in kinds if (part := self._part(kind, beneficiary))]
+                if found:
+                    evictable[queue] = digest_of_key(found)
+        return CandidateQueues(
+            evictable,
+            self._limits(list(evictable), beneficiary) if evictable else {},
+            self._session.hooks.least_evictions(beneficiary),
+            at=self._session.snapshot.now,
+        )
 
-    def _usage_beyond_share(
+    def _part(self, kind: _Kind, beneficiary: Beneficiary) -> str:
+        """Whether these gangs may be evicted whole or in part; empty for not at all."""
+        hooks, gang = self._session.hooks, kind.example
+        if not hooks.may_evict(gang, beneficiary):
+            return ""
+        if not gang.disruption.is_preemptible and hooks.protected_until(gang, beneficiary.gang) >= NEVER:
+            return ""
+        return "part" if hooks.protected_pods(gang, beneficiary) else "whole"
+
+    def _limits(
         self, queues: Sequence[QueueName], beneficiary: Beneficiary
-    ) -> Mapping[QueueName, Amounts]:
-        """Usage beyond guarantee and fair share, of these queues and their ancestors below the common one."""
-        tree, resources = self._session.queues, _counted(beneficiary)
-        key = (beneficiary.gang.queue, tuple(queues), resources)
-        if key not in self._amounts:
-            shared = {queue.name for queue in tree.path(beneficiary.gang.queue)}
-            theirs = {above.name for queue in queues for above in tree.path(queue)} - shared
-            self._amounts[key] = {
-                queue: self._usage_beyond_share_of(queue, resources) for queue in sorted(theirs)
-            }
-        return self._amounts[key]
+    ) -> Mapping[QueueName, Mapping[str, Resources]]:
+        """The hard limits on evictions from these queues and their ancestors below the common one."""
+        tree = self._session.queues
+        shared = {queue.name for queue in tree.path(beneficiary.gang.queue)}
+        theirs = {above.name for queue in queues for above in tree.path(queue)} - shared
+        found: dict[QueueName, dict[str, Resources]] = {queue: {} for queue in sorted(theirs)}
+        for limit in self._session.hooks.queue_eviction_limits(beneficiary):
+            if limit.is_hard and limit.queue in theirs:
+                subject = self._subject(limit)
+                known = found[limit.queue].get(subject, limit.amounts)
+                found[limit.queue][subject] = _smaller(known, limit.amounts)
+        return found
 
-    def _usage_beyond_share_of(self, queue: QueueName, resources: Sequence[str]) -> Amounts:
-        shares = self._session.fair_shares
-        share, used = shares.of(queue), self._session.ledger.usage(queue)
-        found: list[int] = []
-        for name in resources:
-            excess = [
-                max(0, used.get(name, 0) - entitled.get(name, 0))
-                for entitled in (share.guarantee, share.fair_share)
-            ]
-            found += excess if shares.is_scarce(name, queue) else [excess[0], 0]
-        return tuple(found)
+    def _subject(self, limit: QueueEvictionLimit) -> str:
+        """What counts for the limit."""
+        nodes = ""
+        if limit.nodes is not None:
+            known = self._nodes.get(id(limit.nodes)) or (limit.nodes, digest_of_key(sorted(limit.nodes)))
+            self._nodes[id(limit.nodes)] = known
+            nodes = f" on nodes {known[1]}"
+        return f"all but the largest gang{nodes}" if limit.except_largest else f"all gangs{nodes}"
 
     @cached_property
-    def _holders(self) -> dict[QueueName, list[Gang]]:
-        """By queue, running gangs that are preemptible: the smallest of those that are covered equally."""
-        found: dict[QueueName, dict[Hashable, Gang]] = {}
+    def _kinds(self) -> dict[QueueName, list[_Kind]]:
+        """The running gangs by queue."""
+        found: dict[QueueName, dict[Hashable, list[Gang]]] = {}
         for gang in self._session.gangs.values():
-            if gang.disruption.is_preemptible and gang.nodes:
-                signature = self._session.guarantees.signature(gang)
-                known = found.setdefault(gang.queue, {})
-                if signature not in known or _size(gang) < _size(known[signature]):
-                    known[signature] = gang
-        return {queue: list(found[queue].values()) for queue in sorted(found)}
+            if gang.nodes:
+                kind = (gang.disruption.is_preemptible, self._session.guarantees.signature(gang))
+                found.setdefault(gang.queue, {}).setdefault(kind, []).append(gang)
+        return {queue: sorted(map(_kind, found[queue].values()), key=_name) for queue in sorted(found)}
 
 
-def _counted(beneficiary: Beneficiary) -> tuple[str, ...]:
-    """The requested devices; all requested resources if there are none."""
-    names = sorted(name for name, amount in beneficiary.requested.items() if amount and name not in IGNORED)
-    return tuple([name for name in names if "/" in name] or names)
+def _kind(gangs: Sequence[Gang]) -> _Kind:
+    return _Kind(min(gangs, key=_size), digest_of_key(sorted(gang.id for gang in gangs)))
 
 
-def _size(gang: Gang) -> tuple[int, int]:
+def _name(kind: _Kind) -> str:
+    return kind.digest
+
+
+def _smaller(left: Resources, right: Resources) -> Resources:
+    both = {**left, **right}
+    return {name: min(left.get(name, both[name]), right.get(name, both[name])) for name in both}
+
+
+def _size(gang: Gang) -> tuple[int, int, GangId]:
     """The devices that its running members hold, and their number."""
     holders = [pod for pod in gang.members if pod.holds_node]
     devices = (amount for pod in holders for name, amount in pod.shape.requests.items() if "/" in name)
-    return sum(devices), len(holders)
+    return sum(devices), len(holders), gang.id

@@ -93,6 +93,8 @@ class Guarantees:
         self._units: dict[GangId, list[_Unit]] = {}
         self._in_order: dict[QueueName, list[_Unit]] = {}
         self._covered: dict[tuple[QueueName, Selector | None, str], frozenset[PodUid]] = {}
+        self._resources: dict[tuple[PodUid, QueueName], frozenset[str]] = {}
+        self._short_known: dict[tuple[frozenset[str], QueueName | None], frozenset[str]] = {}
 
     def sides(self, beneficiary: Beneficiary, queue: QueueName) -> Sides | None:
         """The sides of the beneficiary's queue and of another queue; None if one is above the other."""
@@ -105,14 +107,17 @@ class Guarantees:
 
     def _short(self, requested: frozenset[str], common: QueueName | None) -> frozenset[str]:
         """The short ones of these resources. For devices also the resources of the nodes that have them."""
-        shares = self._session.fair_shares
-        devices = [name for name in requested if "/" in name]
-        return frozenset(
-            name
-            for name in requested
-            if shares.is_scarce(name, common)
-            or any(shares.is_scarce_beside(device, name) for device in devices)
-        )
+        key = (requested, common)
+        if key not in self._short_known:
+            shares = self._session.fair_shares
+            devices = [name for name in requested if "/" in name]
+            self._short_known[key] = frozenset(
+                name
+                for name in requested
+                if shares.is_scarce(name, common)
+                or any(shares.is_scarce_beside(device, name) for device in devices)
+            )
+        return self._short_known[key]
 
     def coverage_after_start(
         self, beneficiary: Beneficiary, side: QueueName, short: frozenset[str]
@@ -176,12 +181,15 @@ class Guarantees:
 
     def _covered_resources(self, unit: _Unit, side: QueueName) -> frozenset[str]:
         """The resources in which the guarantees of a queue cover the unit."""
-        first, accounts = unit.pods[0].uid, (None, *self._session.ledger.guaranteed(side))
-        return frozenset(
-            name
-            for name in unit.uses
-            if any(first in self._covered_on(side, account, name) for account in accounts)
-        )
+        first = unit.pods[0].uid
+        if (first, side) not in self._resources:
+            accounts = (None, *self._session.ledger.guaranteed(side))
+            self._resources[first, side] = frozenset(
+                name
+                for name in unit.uses
+                if any(first in self._covered_on(side, account, name) for account in accounts)
+            )
+        return self._resources[first, side]
 
     # --- a start --------------------------------------------------------------------------------------------
 
@@ -203,7 +211,7 @@ class Guarantees:
         gangs, ended = self._session.gangs_after_starts, len(self._session.assumed_ended)
         if gangs is not self._gangs or ended != self._ended:
             self._gangs, self._ended = gangs, ended
-            self._units, self._in_order, self._covered = {}, {}, {}
+            self._units, self._in_order, self._covered, self._resources = {}, {}, {}, {}
 
     def _covered_on(self, queue: QueueName, selector: Selector | None, name: str) -> frozenset[PodUid]:
         """The pods that the guarantee of a resource covers, over all nodes or on those of a flavor."""
