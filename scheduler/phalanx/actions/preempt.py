@@ -26,7 +26,7 @@ from phalanx.actions.preemption.decision import Decision
 from phalanx.actions.preemption.eviction_limits import EvictionLimits, limits_of
 from phalanx.actions.preemption.eviction_verdicts import eviction_in_progress
 from phalanx.actions.preemption.nominations import nominate
-from phalanx.actions.preemption.starts import StartPool, goes_before, search_in_turn
+from phalanx.actions.preemption.starts import StartPool, goes_before, rights_without, search_in_turn
 from phalanx.actions.preemption.victim_search import (
     EvictionPlan,
     SearchResult,
@@ -351,9 +351,13 @@ class _Preemption:
         queue_limits, least = hooks.queue_eviction_limits(beneficiary), hooks.least_evictions(beneficiary)
         given_up = self._yielding.give_up_to(demand)
         starts = [each for each in self._starts.starts_for(beneficiary) if _is_left(each, taken)]
+        if starts and victims:
+            allowed, more = rights_without(starts, beneficiary, self._session, self._pool)
+            victims = [each for each in victims if all(pod.uid in allowed for pod in each.pods)]
 
         def find(some: Sequence[Victim]) -> SearchResult:
-            candidates = VictimCandidates(some, queue_limits, limits, least)
+            both = (*queue_limits, *more) if starts and not all(v.is_start for v in some) else queue_limits
+            candidates = VictimCandidates(some, both, limits, least)
             return self._search(demand, candidates, search, bound) or SearchResult()
 
         result = search_in_turn(
