@@ -127,7 +127,7 @@ def search_in_turn(
 
 def rights_without(
     starts: Sequence[Victim], beneficiary: Beneficiary, session: Session, pool: VictimPool
-) -> tuple[set[PodUid], tuple[QueueEvictionLimit, ...]]:
+) -> tuple[set[PodUid], Sequence[QueueEvictionLimit]]:
     """The pods that may be evicted if these starts had not been decided, and the limits then.
 
     No running gang becomes a victim because its queue has just started another gang.
