@@ -347,12 +347,12 @@ class _Preemption:
         evictable = self._pool.victims_for(beneficiary)
         taken = self._victims_of_others()
         victims = [each for each in evictable.victims if _is_left(each, taken)]
-        hooks = self._session.hooks
+        session, hooks = self._session, self._session.hooks
         queue_limits, least = hooks.queue_eviction_limits(beneficiary), hooks.least_evictions(beneficiary)
         given_up = self._yielding.give_up_to(demand)
         starts = [each for each in self._starts.starts_for(beneficiary) if _is_left(each, taken)]
         if starts and victims:
-            allowed, more = rights_without(starts, beneficiary, self._session, self._pool)
+            allowed, more = rights_without(starts, beneficiary, session, self._pool)
             victims = [each for each in victims if all(pod.uid in allowed for pod in each.pods)]
 
         def find(some: Sequence[Victim]) -> SearchResult:
@@ -360,9 +360,7 @@ class _Preemption:
             candidates = VictimCandidates(some, both, limits, least)
             return self._search(demand, candidates, search, bound) or SearchResult()
 
-        result = search_in_turn(
-            find, starts, victims, lambda start: goes_before(start.gang, gang, self._session)
-        )
+        result = search_in_turn(find, starts, victims, lambda each: goes_before(each.gang, gang, session))
         given_up.undo()
         plan = result.plan
         if plan is not None:
@@ -374,7 +372,9 @@ class _Preemption:
             return
         self._protected[gang.id] = result.protected
         later = [*limits.grows_at(victims), *(() if evictable.next_at is None else (evictable.next_at,))]
-        if later:
+        if starts and evictable.victims:  # In the next cycle the starts count as running.
+            self._postpone(gang.id)
+        elif later:
             self._postponed[gang.id] = max(min(later), now + 1)
         else:
             self._known_infeasible[key] = result.protected
