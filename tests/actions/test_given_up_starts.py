@@ -167,6 +167,15 @@ def test_a_strict_queue_keeps_its_order_where_nothing_is_evicted() -> None:
     assert scenario.decide().placed() == ["old"]
 
 
+def test_no_gang_becomes_a_victim_because_its_queue_has_just_started_another() -> None:
+    """Only with a1, which starts where b1 may not run, queue a uses more than its fair share."""
+    scenario = two_queues({"priority": 1}, {}, 2, 2)
+    scenario.gang("a0", 1, gpu=2, queue="a", on=["n0-0"]).gang("a1", 1, gpu=2, queue="a", **on_node(1))
+    decided = scenario.gang("b1", 1, gpu=2, queue="b", **on_node(0)).decide()
+    assert (decided.placed(), decided.evicted(), given_up_in(decided)) == (["a1"], [], [])
+    assert decided.result.wake_at == scenario.now
+
+
 # --- protection -------------------------------------------------------------------------------------------
 
 
@@ -249,6 +258,25 @@ def test_the_surplus_of_a_start_is_given_up_with_it() -> None:
     scenario.role("a1", 1, role="main", gpu=2, min=1).role("a1", 1, role="more", gpu=1, **on_node(1))
     decided = scenario.gang("b1", 1, gpu=2, queue="b").decide()
     assert (decided.placed(), given_up_in(decided)) == (["b1"], ["team/a1"])
+
+
+def test_a_minimum_is_not_given_up_without_surplus_that_a_guarantee_covers() -> None:
+    """With the mode Single each pod is covered alone: the guarantee of 1 covers the surplus member."""
+    scenario = two_queues({"guarantee": 1, "priority": 1}, {"guarantee": 2}, 3)
+    scenario.gang("a1", 0, min=1, queue="a", priority=5, started=False, disruption=Disruption(mode="Single"))
+    scenario.role("a1", 1, role="main", gpu=2, min=1).role("a1", 1, role="more", gpu=1)
+    decided = scenario.gang("b1", 1, gpu=2, queue="b").decide()
+    assert (sorted(decided.binds), given_up_in(decided)) == (["a1-0", "a1-1"], [])
+
+
+def test_surplus_members_have_starts_given_up_one_by_one() -> None:
+    """The other surplus member is tried again in the next cycle."""
+    scenario = two_queues({"priority": 1}, {"guarantee": 3}, 3)
+    scenario.gang("b1", 3, min=1, gpu=1, queue="b", on=["n0-0"])
+    scenario.gang("a1", 1, gpu=1, queue="a").gang("a2", 1, gpu=1, queue="a")
+    first = scenario.decide()
+    assert (first.placed().count("b1"), len(given_up_in(first))) == (1, 1)
+    assert "b1" in first.reasons()
 
 
 def test_surplus_of_a_running_gang_is_given_up_and_the_gang_runs_on() -> None:
