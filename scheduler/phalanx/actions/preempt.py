@@ -26,7 +26,7 @@ from phalanx.actions.preemption.decision import Decision
 from phalanx.actions.preemption.eviction_limits import EvictionLimits, limits_of
 from phalanx.actions.preemption.eviction_verdicts import eviction_in_progress
 from phalanx.actions.preemption.nominations import nominate
-from phalanx.actions.preemption.starts import StartPool, goes_before, rights_without, search_in_turn
+from phalanx.actions.preemption.starts import StartPool, goes_before, limits_without, search_in_turn
 from phalanx.actions.preemption.victim_search import (
     EvictionPlan,
     SearchResult,
@@ -351,12 +351,10 @@ class _Preemption:
         queue_limits, least = hooks.queue_eviction_limits(beneficiary), hooks.least_evictions(beneficiary)
         given_up = self._yielding.give_up_to(demand)
         starts = [each for each in self._starts.starts_for(beneficiary) if _is_left(each, taken)]
-        if starts and victims:
-            allowed, more = rights_without(starts, beneficiary, session, self._pool)
-            victims = [each for each in victims if all(pod.uid in allowed for pod in each.pods)]
+        more = limits_without(starts, beneficiary, session) if starts and victims else ()
 
         def find(some: Sequence[Victim]) -> SearchResult:
-            both = (*queue_limits, *more) if starts and not all(v.is_start for v in some) else queue_limits
+            both = queue_limits if all(each.is_start for each in some) else (*queue_limits, *more)
             candidates = VictimCandidates(some, both, limits, least)
             return self._search(demand, candidates, search, bound) or SearchResult()
 

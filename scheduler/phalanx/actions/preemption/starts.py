@@ -16,7 +16,7 @@ from phalanx.actions.demands.demand_queue import rank_of
 from phalanx.actions.limits import STARTS_GIVEN_UP_MAX
 from phalanx.actions.outcome import Outcome
 from phalanx.actions.preemption.victim_search import SearchResult
-from phalanx.actions.preemption.victims import Victim, VictimPool, in_parts, is_allowed, usage_of_pods
+from phalanx.actions.preemption.victims import Victim, in_parts, is_allowed, usage_of_pods
 from phalanx.actions.problems.capacity_holders import total_of
 from phalanx.actions.problems.placement import DemandPlacement
 from phalanx.framework.evictions import Beneficiary, QueueEvictionLimit
@@ -125,21 +125,20 @@ def search_in_turn(
     return result
 
 
-def rights_without(
-    starts: Sequence[Victim], beneficiary: Beneficiary, session: Session, pool: VictimPool
-) -> tuple[set[PodUid], Sequence[QueueEvictionLimit]]:
-    """The pods that may be evicted if these starts had not been decided, and the limits then.
+def limits_without(
+    starts: Sequence[Victim], beneficiary: Beneficiary, session: Session
+) -> Sequence[QueueEvictionLimit]:
+    """What queues may lose if these starts had not been decided.
 
     No running gang becomes a victim because its queue has just started another gang.
     """
-    again = replace(beneficiary)
     with session.statement() as trial:
         for each in starts:
             trial.assume_ended(queue=each.queue, used=each.used, booked=each.booked, gone=each.pods)
-        victims = pool.victims_for(again).victims
-        limits = session.hooks.queue_eviction_limits(again)
+        # Plugins keep what they have computed for one beneficiary.
+        limits = session.hooks.queue_eviction_limits(replace(beneficiary))
         trial.roll_back()
-    return {pod.uid for victim in victims for pod in victim.pods}, limits
+    return limits
 
 
 def goes_before(start: Gang, gang: Gang, session: Session) -> bool:
