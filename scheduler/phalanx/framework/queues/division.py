@@ -37,7 +37,7 @@ class QueueShare(Struct, frozen=True):
     demand: Resources = NONE
     """What it uses and what its waiting gangs need to start."""
     demand_within_limits: Resources = NONE
-    """The same, as far as its limit and the limits of its descendants allow it."""
+    """The same, as far as its limit and the limits of its descendants allow it; at least what it uses."""
 
 
 class Participant(Struct, frozen=True):
@@ -54,9 +54,11 @@ class Participant(Struct, frozen=True):
 class _Totals(Struct, frozen=True):
     """The sums over a queue and its descendants. `bundles` keep to all limits, `demand` does not."""
 
-    used: Resources
+    used: Bundles
     demand: Resources
     bundles: Bundles
+    counted: Bundles
+    """Within all limits, but at least `used`."""
     guarantee: Resources
 
 
@@ -102,9 +104,9 @@ class _Division:
             name: QueueShare(
                 guarantees[name],
                 shares[name],
-                self._totals[name].used,
+                sum_of(self._totals[name].used.values()),
                 self._totals[name].demand,
-                sum_of(self._totals[name].bundles.values()),
+                sum_of(self._totals[name].counted.values()),
             )
             for name in self._downwards
         }
@@ -139,13 +141,14 @@ class _Division:
         participant, below = self._participants[name], [self._totals[child] for child in self._below(name)]
         own = (*participant.used.values(), *participant.waiting.values())
         guarantee = {**sum_of(child.guarantee for child in below), **participant.guarantee}
+        used = merged([participant.used, *(child.used for child in below)])
+        bundles = merged([participant.used, participant.waiting, *(child.bundles for child in below)])
+        counted = merged([participant.used, participant.waiting, *(child.counted for child in below)])
         return _Totals(
-            used=sum_of([*participant.used.values(), *(child.used for child in below)]),
+            used=used,
             demand=sum_of([*own, *(child.demand for child in below)]),
-            bundles=_within(
-                merged([participant.used, participant.waiting, *(child.bundles for child in below)]),
-                participant.limit,
-            ),
+            bundles=_within(bundles, participant.limit),
+            counted=_at_least(used, _within(counted, participant.limit)),
             guarantee={
                 resource: min(amount, participant.limit.get(resource, amount))
                 for resource, amount in guarantee.items()
@@ -255,6 +258,16 @@ def _within(bundles: Bundles, limit: Resources) -> Bundles:
     parts = {names: min((over[name] for name in names if name in over), default=1) for names in bundles}
     return {
         names: {name: floor(amount * parts[names]) for name, amount in amounts.items()}
+        for names, amounts in bundles.items()
+    }
+
+
+def _at_least(used: Bundles, bundles: Bundles) -> Bundles:
+    """The bundles, raised to what is used of the same resources. Each set that is used is one of them."""
+    return {
+        names: {name: max(amount, used[names][name]) for name, amount in amounts.items()}
+        if names in used
+        else amounts
         for names, amounts in bundles.items()
     }
 
