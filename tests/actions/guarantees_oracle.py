@@ -345,9 +345,8 @@ class World:
             if not waiting.each.get(device, 0):
                 continue
             gangs = [each for each in self.works.values() if is_generous and each.each.get(device, 0)]
-            asked = sum(
-                self._waits(work, is_generous) * work.each.get(name, 0) for work in gangs or [waiting]
-            )
+            waits = [(self._waits(work, is_generous), work.each) for work in gangs or [waiting]]
+            asked = sum(pods * each.get(name, 0) for pods, each in waits)
             free, nodes = self.free(), self.machines.values()
             left = sum(max(0, free[each.name].get(name, 0)) for each in nodes if each.has.get(device, 0))
             if asked > left:
@@ -388,11 +387,10 @@ class World:
 
     def _limited(self, queue: str, is_generous: bool) -> Iterator[Amounts]:
         """The demands of a queue, reduced to its limit, but not below what is held."""
-        held: Demands = {}
-        for leaf in self.accounts:
-            for each in self._held(leaf).values() if queue in self.path(leaf) else ():
-                _add(held, each)
-        limit = self.accounts[queue].limit
+        held, limit = Demands(), self.accounts[queue].limit
+        below = [self._held(leaf) for leaf in self.accounts if queue in self.path(leaf)]
+        for each in (amounts for demands in below for amounts in demands.values()):
+            _add(held, each)
         total = {name: self._demand(queue, name, is_generous) for name in limit}
         for names, asked in self._demands(queue, is_generous).items():
             parts = [Fraction(limit[name], total[name]) for name in names if name in limit]

@@ -35,9 +35,9 @@ class QueueShare(Struct, frozen=True):
     """At least the smaller of demand and guarantee; at most the demand and the limit."""
     used: Resources = NONE
     demand: Resources = NONE
-    """What it uses and what its waiting gangs need to start."""
+    """What it uses and what its waiting gangs need to start, as far as limits of its descendants allow it."""
     demand_within_limits: Resources = NONE
-    """The same, as far as its limit and the limits of its descendants allow it; at least what it uses."""
+    """The same, as far as its own limit allows it too; at least what it uses."""
 
 
 class Participant(Struct, frozen=True):
@@ -52,13 +52,15 @@ class Participant(Struct, frozen=True):
 
 
 class _Totals(Struct, frozen=True):
-    """The sums over a queue and its descendants. `bundles` keep to all limits, `demand` does not."""
+    """The sums over a queue and its descendants."""
 
     used: Bundles
-    demand: Resources
     bundles: Bundles
+    """The demand within all limits."""
+    demand: Resources
+    """The demand within the limits of descendants, but at least `used`."""
     counted: Bundles
-    """Within all limits, but at least `used`."""
+    """The demand within all limits, but at least `used`."""
     guarantee: Resources
 
 
@@ -139,14 +141,13 @@ class _Division:
     def _total(self, name: QueueName) -> _Totals:
         """Sum up a queue. Resources that it does not guarantee itself are guaranteed as its children do."""
         participant, below = self._participants[name], [self._totals[child] for child in self._below(name)]
-        own = (*participant.used.values(), *participant.waiting.values())
         guarantee = {**sum_of(child.guarantee for child in below), **participant.guarantee}
         used = merged([participant.used, *(child.used for child in below)])
         bundles = merged([participant.used, participant.waiting, *(child.bundles for child in below)])
         counted = merged([participant.used, participant.waiting, *(child.counted for child in below)])
         return _Totals(
             used=used,
-            demand=sum_of([*own, *(child.demand for child in below)]),
+            demand=sum_of(counted.values()),
             bundles=_within(bundles, participant.limit),
             counted=_at_least(used, _within(counted, participant.limit)),
             guarantee={
