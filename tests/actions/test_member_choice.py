@@ -13,7 +13,7 @@ from phalanx.framework.session import Session
 from phalanx.model.gangs import RoleSpec, SubgroupSpec
 from phalanx.model.names import QueueName
 from phalanx.model.reasons import Reason
-from phalanx.model.resources import GPU
+from phalanx.model.resources import CPU, GPU
 
 from tests.actions.member_cases import described, disagreements, member_case
 from tests.builders import Decided, Scenario
@@ -165,3 +165,20 @@ def test_the_number_of_sets_is_bounded(steps: int, found: int) -> None:
     sets = list(sets_of_members(scenario.members("g"), MissingMembers(2), (), steps=steps))
     assert len(sets) == found
     assert [pod.name for pod in sets[0]] == ["g-0", "g-1"]
+
+
+def test_the_reason_is_about_the_first_set_of_members() -> None:
+    """Pods 0 and 1 lack a GPU. Pods 1 and 2 would fit without the limit of the queue."""
+    scenario = Scenario().nodes("n", 1, gpu=1).foreign("busy", "n-0", gpu=1).queue("q", limit={CPU: 1000})
+    scenario.gang("g", 1, min=2, gpu=1, cpu=0, queue="q").role("g", 2, gpu=0, cpu=1)
+    assert scenario.decide().verdict("g").reason is Reason.INSUFFICIENT_CAPACITY
+
+
+def test_the_reason_of_surplus_members_is_about_one_that_fits_the_empty_cluster() -> None:
+    """The limit of the queue is too small for pod 1 and allows pod 2, which lacks a GPU."""
+    scenario = Scenario().nodes("n", 1, gpu=1).foreign("busy", "n-0", gpu=1).queue("q", limit={CPU: 2000})
+    scenario.gang("g", 1, min=1, cpu=1, on=["n-0"], started=True, queue="q")
+    scenario.role("g", 1, cpu=2).role("g", 1, cpu=1, gpu=1)
+    assert scenario.decide().verdict("g").reason is Reason.INSUFFICIENT_CAPACITY
+    scenario.change("g", members=scenario.members("g")[:2])
+    assert scenario.decide().verdict("g").reason is Reason.ABOVE_QUEUE_LIMIT

@@ -12,7 +12,7 @@ from phalanx.model.gangs import Gang, SubgroupSpec
 from phalanx.model.memory import Memory
 from phalanx.model.reasons import Objection, Reason
 
-from tests.builders import Scenario
+from tests.builders import Scenario, term
 from tests.model.written import label, pod, pod_group
 
 BOUND = {"nodeName": "n", "status": {"phase": "Running"}}
@@ -213,3 +213,28 @@ def test_a_gang_that_may_start_with_other_subgroups_is_not_reported_as_impossibl
     assert scenario.decide().verdict("g").reason is Reason.INSUFFICIENT_CAPACITY
     scenario = choice(Scenario().nodes("n", 1, gpu=3).foreign("busy", "n-0", gpu=1), 3, parts)
     assert scenario.decide().verdict("g").reason is Reason.ABOVE_CLUSTER_CAPACITY
+
+
+def test_a_subgroup_with_a_member_that_runs_and_one_that_no_node_takes_does_not_block_another() -> None:
+    parts = (SubgroupSpec("a", 2), SubgroupSpec("b", 1))
+    scenario = Scenario().nodes("n", 1, gpu=2).gang("g", 1, min=1, on=["n-0"], started=False)
+    scenario.role("g", 1, gpu=3).role("g", 1)
+    own = zip(scenario.members("g"), "aab", strict=True)
+    members = tuple(replace(each, role="", subgroup=name) for each, name in own)
+    scenario.change("g", members=members, subgroups=parts, min_subgroups=1)
+    assert scenario.decide().binds == {members[2].uid: "n-0"}
+
+
+def test_pods_that_the_first_choice_must_be_near_may_be_anywhere_in_the_empty_cluster() -> None:
+    """`a` may use node m only, and must be near pods that run on node n. Those of `b` match its term too."""
+    parts, labels = (SubgroupSpec("a", 1), SubgroupSpec("b", 1)), {"app": "x"}
+    scenario = Scenario().nodes("n", 1, gpu=2).nodes("m", 1, gpu=2)
+    scenario.foreign("busy", "n-0", "m-0", gpu=1).foreign_pod("x", "n-0", labels=labels)
+    scenario.gang("g", 1, min=1, selector={"group": "m"}, near=[term(app="x")])
+    scenario.role("g", 1, gpu=2, labels=labels)
+    own = zip(scenario.members("g"), "ab", strict=True)
+    members = tuple(replace(each, role="", subgroup=name) for each, name in own)
+    scenario.change("g", members=members, subgroups=parts, min_subgroups=1)
+    found = scenario.decide().verdict("g")
+    assert found.reason is Reason.POD_AFFINITY
+    assert "a pod that podAffinity selects runs on m-0" in found.next_step

@@ -192,3 +192,14 @@ def test_a_conflict_names_the_limit_before_the_level() -> None:
     assert [each.subject for each in found.evidence if each.subject.startswith("conflict")] == [
         "conflict of limit of queue q for flavor r1 + required level rack + capacity"
     ]
+
+
+def test_nodes_get_no_label_by_which_pods_there_repel_the_gang() -> None:
+    """All nodes lack the label. The anti-affinity by it, without effect before, concerns a pod on n-0."""
+    scenario = Scenario("rack").nodes("n", 2, gpu=1).foreign_pod("x", "n-0", labels={"app": "x"})
+    scenario.gang("g", 1, gpu=1, required="rack", apart=[term("test/rack", app="x")])
+    found = verdict(scenario)
+    assert found.next_step.startswith("Label n-1 with one value of test/rack, or ")
+    scenario = Scenario("rack").nodes("n", 2, gpu=1).gang("g", 1, gpu=1, required="rack", labels={"app": "x"})
+    scenario.foreign_pod("x", "n-0", apart=[term("test/rack", app="x")])
+    assert verdict(scenario).next_step.startswith("Label n-1 with one value of test/rack, or ")

@@ -128,6 +128,7 @@ def test_meta_a_job_that_restarts_repeatedly_preempts_only_once(priorities: tupl
     assert len(first) <= 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("priorities", [(0, 0, 0, 0), (0, 1, 2, 3), (4, 4, 4, 4)])
 def test_meta_a_job_whose_node_fails_each_time_evicts_one_each_time(priorities: tuple[int, ...]) -> None:
     """A full cluster loses one node, which comes back later: only the capacity of one node must be freed."""

@@ -2,7 +2,7 @@
 
 import copy
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from random import Random
 from typing import Final
@@ -15,11 +15,16 @@ from tests.advice.clusters import (
     READY,
     Document,
 )
+from tests.advice.quantities import (
+    NotFollowable,
+    quantity,
+    raise_amounts,
+    requests_of,
+    written,
+)
 from tests.advice.reading import Advice, Amounts
 
-
-class NotFollowable(Exception):
-    """The advice names something that does not exist, or describes what cannot be done."""
+_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 def followed(
@@ -124,7 +129,7 @@ def _free(world: _World, advice: Advice) -> None:
 def _let_pods_fit(world: _World, advice: Advice) -> None:
     """Free capacity for so many more pods, on nodes of the domain that are chosen at random."""
     pod = world.asking()[0]
-    needs = {**_requests(pod), "pods": Fraction(1)}
+    needs = {**requests_of(pod), "pods": Fraction(1)}
     left = advice.count
     nodes = [node for node in world.of_kind("Node") if _is_in(world, node, advice)]
     world.random.shuffle(nodes)
@@ -134,7 +139,7 @@ def _let_pods_fit(world: _World, advice: Advice) -> None:
         free = {name: amount - used.get(name, 0) for name, amount in empty.items()}
         now, most = _how_many(needs, free), _how_many(needs, empty)
         more = min(left, most - now)
-        if more <= 0 or not _may_use(pod, node):
+        if more <= 0 or not may_use(pod, node):
             continue
         left -= more
         for name, need in needs.items():
@@ -154,7 +159,7 @@ def _is_in(world: _World, node: Document, advice: Advice) -> bool:
     return [node["metadata"]["labels"].get(key) for key in keys] == advice.domain.split("/")
 
 
-def _may_use(pod: Document, node: Document) -> bool:
+def may_use(pod: Document, node: Document) -> bool:
     """Whether selector, taints and cordon allow the node; pods with affinity get no such advice."""
     labels, spec = node["metadata"]["labels"], node["spec"]
     selector = pod["spec"].get("nodeSelector", {})
@@ -180,7 +185,7 @@ def used_on(documents: Sequence[Document], node: str) -> dict[str, Fraction]:
     used: dict[str, Fraction] = {}
     for pod in documents:
         if pod["kind"] == "Pod" and pod["spec"].get("nodeName") == node:
-            for name, amount in {**_requests(pod), "pods": Fraction(1)}.items():
+            for name, amount in {**requests_of(pod), "pods": Fraction(1)}.items():
                 used[name] = used.get(name, Fraction(0)) + amount
     return used
 
@@ -263,7 +268,7 @@ def _let_others_be_preemptible(world: _World, queue: str, amounts: Amounts) -> N
             del group["spec"]["disruption"]
             pods = [pod for pod in world.of_kind("Pod") if _is_in_group(pod, group)]
             for pod in pods:
-                for name, amount in {**_requests(pod), "pods": Fraction(1)}.items():
+                for name, amount in {**requests_of(pod), "pods": Fraction(1)}.items():
                     left[name] = left.get(name, Fraction(0)) - amount
     if any(amount > 0 for amount in left.values()):
         raise NotFollowable(f"no gangs that are not preemptible use {left} more")
@@ -335,7 +340,7 @@ def _add_nodes(world: _World, advice: Advice) -> None:
         for amounts in advice.amounts:
             for name, text in amounts.items():
                 old = quantity(node["status"]["allocatable"].get(name, "0"))
-                node["status"]["allocatable"][name] = _written(name, max(old, quantity(text)))
+                node["status"]["allocatable"][name] = written(name, max(old, quantity(text)))
         world.documents.append(node)
         for daemon in filter(_is_daemon, tuple(world.of_kind("Pod"))):
             if daemon["spec"]["nodeName"] == advice.names[0]:
@@ -410,6 +415,27 @@ def _change_field(spec: Document, field: str) -> None:
         spec.get("affinity", {}).pop(field, None)
 
 
+def _share_affinity(world: _World, advice: Advice) -> None:
+    """All members that must be near pods get the terms of the first one."""
+    affinities = _affinities(world)
+    for affinity in affinities:
+        affinity["podAffinity"] = affinities[0]["podAffinity"]
+
+
+def _keep_one_affinity(world: _World, advice: Advice) -> None:
+    """Only members with the terms of the first one keep them: no cycle is left."""
+    first, *others = _affinities(world)
+    for affinity in others:
+        if affinity.get("podAffinity") != first["podAffinity"]:
+            affinity.pop("podAffinity", None)
+
+
+def _affinities(world: _World) -> list[Document]:
+    """The affinity of all members that must be near pods."""
+    found = [pod["spec"].get("affinity", {}) for pod in world.asking()]
+    return [affinity for affinity in found if "podAffinity" in affinity]
+
+
 def _be_preemptible(world: _World, advice: Advice) -> None:
     if world.group["spec"].pop("disruption", None) is None:
         raise NotFollowable("the gang is preemptible")
@@ -442,56 +468,8 @@ _WAYS: Final[dict[str, Callable[[_World, Advice], None]]] = {
     "require none": _require_none,
     "lower": _lower,
     "fields": _change_fields,
+    "same affinity": _share_affinity,
+    "less affinity": _keep_one_affinity,
     "preemptible": _be_preemptible,
     "request": _request,
 }
-
-
-# --- quantities ---------------------------------------------------------------------------------------------
-
-_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
-_UNITS: Final = {
-    "": Fraction(1),
-    "m": Fraction(1, 1000),
-    "k": Fraction(10**3),
-    "M": Fraction(10**6),
-    "G": Fraction(10**9),
-    "Ki": Fraction(1 << 10),
-    "Mi": Fraction(1 << 20),
-    "Gi": Fraction(1 << 30),
-    "Ti": Fraction(1 << 40),
-}
-
-
-def quantity(text: str) -> Fraction:
-    """The value of a quantity."""
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)([a-zA-Z]*)", text)
-    if match is None or match[2] not in _UNITS:
-        raise NotFollowable(f"no quantity: {text}")
-    return Fraction(match[1]) * _UNITS[match[2]]
-
-
-def _written(name: str, amount: Fraction) -> str:
-    """The amount as a quantity, rounded up as a request and exact as a sum of such."""
-    if name == "cpu":
-        return f"{-(-amount * 1000 // 1)}m"
-    return str(-(-amount // 1))
-
-
-def raise_amounts(there: Document, amounts: Amounts) -> None:
-    """Add amounts to those of a document."""
-    for name, text in amounts.items():
-        total = quantity(there.get(name, "0")) + (Fraction(text) if "/" in text else quantity(text))
-        there[name] = _written(name, total)
-
-
-def _requests(pod: Document) -> dict[str, Fraction]:
-    resources = pod["spec"]["containers"][0].get("resources", {})
-    return {name: quantity(text) for name, text in resources.get("requests", {}).items()}
-
-
-def holders(documents: Sequence[Document]) -> Iterator[str]:
-    """The holders of capacity besides the asker."""
-    for document in documents:
-        if document["kind"] == "Pod" and is_placed(document) and not is_asking(document):
-            yield holder_of(document)

@@ -8,9 +8,11 @@ import copy
 from collections.abc import Sequence
 from typing import Final
 
-from tests.advice.clusters import ASKER, SUBGROUP_LABEL, Document
-from tests.advice.following import is_asking, is_placed, raise_amounts, used_on
-from tests.advice.refusals import Refusal, is_helped
+from tests.advice.clusters import Document
+from tests.advice.first_choice import described, first_choice, is_asking_group
+from tests.advice.following import is_asking, is_placed, used_on
+from tests.advice.quantities import raise_amounts
+from tests.advice.refusals import Refusal, emptied, is_helped
 
 OBSTACLES: Final = ("limits", "levels", "capacity", "affinity")
 """In the order in which a reason names them."""
@@ -55,12 +57,12 @@ def _lift_limits(document: Document) -> None:
     if document["kind"] == "Queue":
         for holder in (document["spec"], *document["spec"].get("flavors", ())):
             holder.pop("limit", None)
-    if _is_asking_group(document):
+    if is_asking_group(document):
         document["spec"].pop("disruption", None)
 
 
 def _soften_levels(document: Document) -> None:
-    if not _is_asking_group(document):
+    if not is_asking_group(document):
         return
     for holder in (document["spec"], *document["spec"].get("subGroups", ())):
         holder.pop("segmentSize", None)
@@ -68,11 +70,6 @@ def _soften_levels(document: Document) -> None:
         if "required" in topology:
             level = topology.pop("required")
             topology.setdefault("preferred", level)
-
-
-def emptied(documents: Sequence[Document]) -> list[Document]:
-    """The manifests after all other pods have ended, those of DaemonSets too."""
-    return [document for document in documents if document["kind"] != "Pod" or is_asking(document)]
 
 
 def without_needs(documents: Sequence[Document]) -> list[Document]:
@@ -86,7 +83,12 @@ def without_needs(documents: Sequence[Document]) -> list[Document]:
 
 def contradiction(refusal: Refusal) -> str:
     """Why the verdict is wrong; empty if it is right, or if several obstacles prevent the start together."""
-    documents, reason = refusal.documents, str(refusal.verdict.reason)
+    documents, reason = described(refusal.documents), str(refusal.verdict.reason)
+    is_cyclic = has_cycle_of_affinity(documents)
+    if is_cyclic != (reason == "UnsupportedField"):
+        return f"{reason}, but members {'' if is_cyclic else 'do not '}need each other in a cycle"
+    if is_cyclic:
+        return ""
     when_empty = emptied(documents)
     fits_when_empty, is_impossible = is_helped(when_empty), reason in IMPOSSIBLE
     if fits_when_empty and is_impossible:
@@ -94,17 +96,42 @@ def contradiction(refusal: Refusal) -> str:
     may_be_waiting = fits_when_empty or is_helped(without_needs(when_empty))
     if not may_be_waiting and not is_impossible and reason != "NodesUnavailable":
         return f"{reason}, but it does not fit when all others end"
-    described = first_choice(documents)
-    if described is None:
+    first = first_choice(documents)
+    if first is None or (not is_helped(emptied(first)) and fits_when_empty):
         return ""
-    others = _subgroups_in_evidence(refusal) - _subgroups_of(described)
+    others = _subgroups_in_evidence(refusal) - _subgroups_of(first)
     if others:
         return f"the evidence is about {others}, which are not of the first choice"
     if reason in ("NodesUnavailable", "NoEligibleNode"):
         return ""
     if is_impossible:
-        return _wrong(emptied(described), reason, ("limits", "levels", "affinity"), REASONS_WHEN_EMPTY)
-    return _wrong(described, reason, OBSTACLES, REASONS)
+        return _wrong(emptied(first), reason, ("limits", "levels", "affinity"), REASONS_WHEN_EMPTY)
+    return _wrong(first, reason, OBSTACLES, REASONS)
+
+
+def has_cycle_of_affinity(documents: Sequence[Document]) -> bool:
+    """Whether waiting members must be near each other in a cycle, by different terms."""
+    waiting = [pod for pod in documents if is_asking(pod) and not is_placed(pod)]
+    left = {(near, pod["metadata"]["labels"]["app"]) for pod in waiting if (near := _near(pod))}
+    free = left
+    while free:
+        free = {(near, app) for near, app in left if not _needs_any(near, left)}
+        left = left - free
+    return bool(left)
+
+
+def _near(pod: Document) -> tuple[str, str] | None:
+    """The app that must be near the pod, and the label of the domain."""
+    required = pod["spec"].get("affinity", {}).get("podAffinity")
+    if required is None:
+        return None
+    (term,) = required["requiredDuringSchedulingIgnoredDuringExecution"]
+    return term["labelSelector"]["matchLabels"]["app"], term["topologyKey"]
+
+
+def _needs_any(near: tuple[str, str], others: set[tuple[tuple[str, str], str]]) -> bool:
+    """Whether pods with this term need some of the others, which have other terms."""
+    return any(other != near and near[0] == app for other, app in others)
 
 
 def _subgroups_in_evidence(refusal: Refusal) -> set[str]:
@@ -114,39 +141,8 @@ def _subgroups_in_evidence(refusal: Refusal) -> set[str]:
 
 
 def _subgroups_of(documents: Sequence[Document]) -> set[str]:
-    groups = [document for document in documents if _is_asking_group(document)]
+    groups = [document for document in documents if is_asking_group(document)]
     return {part["name"] for group in groups for part in group["spec"].get("subGroups", ())}
-
-
-def first_choice(documents: Sequence[Document]) -> list[Document] | None:
-    """The manifests with only the subgroups that the verdict is about: all without minSubGroups.
-
-    None if it is about another choice, because the first one does not fit the empty cluster and another does,
-    or if the gang has started and only a subgroup waits.
-    """
-    group = next((each for each in documents if _is_asking_group(each)), None)
-    least = group["spec"].get("minSubGroups", 0) if group is not None else 0
-    if group is None or not least:
-        return list(documents)
-    pods = [each for each in documents if is_asking(each)]
-    if any(is_placed(pod) for pod in pods):
-        return None
-    parts = group["spec"]["subGroups"]
-    for count in range(least, len(parts) + 1):
-        names = {part["name"] for part in parts[:count]}
-        kept = [pod for pod in pods if pod["metadata"]["labels"][SUBGROUP_LABEL] in names]
-        if len(kept) >= group["spec"]["minMember"]:
-            break
-    spec = {name: value for name, value in group["spec"].items() if name != "minSubGroups"}
-    spec["subGroups"] = parts[:count]
-    chosen = [each for each in documents if not is_asking(each) and not _is_asking_group(each)]
-    chosen = [*chosen, {**group, "spec": spec}, *kept]
-    is_other = not is_helped(emptied(chosen)) and is_helped(emptied(documents))
-    return None if is_other else chosen
-
-
-def _is_asking_group(document: Document) -> bool:
-    return bool(document["kind"] == "PodGroup" and document["metadata"]["name"] == ASKER)
 
 
 def _wrong(

@@ -184,6 +184,8 @@ ACTIONS: Final[Forms] = (
     ),
     (r"raise the (?P<limits>.+)", _raise),
     (r"lower minMember to (?P<count>\d+)(?: \((?P<parts>.+)\))?", _lower),
+    (r"give these members the same podAffinity", lambda match: Advice("same affinity")),
+    (r"remove it from some of them", lambda match: Advice("less affinity")),
     (
         r"(?P<fields>(?:remove (?!level)|tolerate ).+)",
         lambda match: Advice("fields", fields=tuple(_fields(match["fields"]))),

@@ -14,12 +14,16 @@ from phalanx.model.decisions import CycleResult
 from phalanx.model.reasons import Verdict
 
 from tests.advice.clusters import ASKER, Document, random_cluster
-from tests.advice.following import NotFollowable, followed, is_asking, is_placed
+from tests.advice.following import followed, is_asking, is_placed
+from tests.advice.quantities import NotFollowable
 from tests.advice.reading import Advice, Unreadable, advice_of
 
 CONFIG: Final = SchedulerConfig()
 WITHOUT_EVICTIONS: Final = SchedulerConfig(actions=(ActionName.RELEASE, ActionName.RECOVER))
 """An advice must let the gang start without evictions for it."""
+
+FOUND_BEFORE: Final = ("UnsupportedField",)
+"""Reasons that are found before a gang is tried. Their next step removes this obstacle; others may show."""
 
 _GROUPS: Final = (f"default/{ASKER}", f"default/{ASKER}-0")
 
@@ -97,6 +101,11 @@ def settled(documents: Sequence[Document], results: Sequence[CycleResult]) -> It
             yield document
 
 
+def emptied(documents: Sequence[Document]) -> list[Document]:
+    """The manifests after all other pods have ended, those of DaemonSets too."""
+    return [document for document in documents if document["kind"] != "Pod" or is_asking(document)]
+
+
 def is_helped(documents: Sequence[Document]) -> bool:
     """Whether members of the asker get nodes without evictions."""
     return any(
@@ -105,6 +114,12 @@ def is_helped(documents: Sequence[Document]) -> bool:
         for placement in result.placements
         for bind in placement.binds
     )
+
+
+def is_tried(documents: Sequence[Document]) -> bool:
+    """Whether the asker is tried: it is placed, or its reason is not one that is found before."""
+    verdict = verdict_of(decided(documents, WITHOUT_EVICTIONS))
+    return verdict is None or verdict.reason not in FOUND_BEFORE
 
 
 def trials(refusal: Refusal) -> list[Trial]:
@@ -123,4 +138,5 @@ def _problem(refusal: Refusal, advice: Advice) -> str:
         documents = followed(refusal.documents, advice, refusal.ending, refusal.seed)
     except NotFollowable as error:
         return f"not followable: {error}"
-    return "" if is_helped(documents) else "does not help"
+    has_helped = is_tried if refusal.verdict.reason in FOUND_BEFORE else is_helped
+    return "" if has_helped(documents) else "does not help"

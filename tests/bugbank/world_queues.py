@@ -62,7 +62,7 @@ QUEUES: Final[tuple[Mutant, ...]] = (
         name="cycles of queues are not detected",
         issues=("cyclic queues",),
         module="phalanx.model.conversion.queues",
-        edits={"    if queue.name in above:\n": "    if not above:\n"},
+        edits={"    if queue.name in cycles:\n": "    if not by_name:\n"},
         caught_by=Played("plays_world_queues:cyclic_queues_accept_no_gangs"),
     ),
     Mutant(

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import msgspec
+import pytest
 from phalanx.cycle import decide
 from phalanx.framework.config import SchedulerConfig
 from phalanx.model.api.pod_groups import Disruption
@@ -15,6 +16,8 @@ from phalanx.model.snapshot import Snapshot
 
 from tests.builders import Scenario
 from tests.hash_seeds import printed
+
+pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -33,6 +33,8 @@ from tests.examples import holds
 from tests.model.written import label, named, node, pod, pod_group
 from tests.plugins.installed import installed
 
+pytestmark = pytest.mark.slow
+
 SECOND = 1000
 
 

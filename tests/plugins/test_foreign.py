@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 FOREIGN = Path(__file__).parent / "foreign"
 POOL = "acme.example/pool"
 

@@ -300,6 +300,7 @@ for line in sys.stdin.buffer:
 """
 
 
+@pytest.mark.slow
 def test_the_answer_does_not_depend_on_the_hash_seed() -> None:
     """The answers are equal byte for byte for any iteration order of sets of strings."""
     given = b"\n".join(

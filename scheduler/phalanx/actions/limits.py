@@ -151,6 +151,10 @@ CYCLE_SEARCHES_MAX: Final = 16
 CYCLE_EXPLANATIONS_MAX: Final = 10
 """Refusals that one cycle explains. Later cycles explain the others, first those that have waited longest."""
 
+EXPLAINED_KINDS_MAX: Final = 8
+"""Kinds of lost or surplus members, of which an explanation takes the first that fits the empty cluster. Each
+is a solve for one pod."""
+
 CYCLE_EXPLANATION_SOLVES: Final = 128
 """Solves after which a cycle begins no further explanation: six to ten explanations, each in about 40 ms on
 1,000 nodes."""

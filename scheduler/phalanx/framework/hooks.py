@@ -6,7 +6,7 @@ of another type than the hook declares is such an error.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from typing import Any, Final, TypeVar
 
 from msgspec import json
@@ -69,6 +69,7 @@ class Hooks:
         self._view = view
         self._without_time = without_time
         self.errors = PluginErrors()
+        self._entries: dict[str, list[Entry]] = {}
         self._gang_orders: dict[GangId, GangOrder] = {}
         self._objections: dict[GangId, Objection | None] = {}
         self._check_gang = self._with("check_gang")
@@ -83,11 +84,18 @@ class Hooks:
 
     def _with(self, hook: str, *others: str) -> list[Entry]:
         """The plugins that override the hook, or one of the others, each with the view that the hook gets."""
-        return [
-            (plugin, self._without_time(plugin.name) if _may_not_read_time(plugin, hook) else self._view)
-            for plugin in self._plugins
-            if any(overrides(type(plugin), each) for each in (hook, *others))
-        ]
+        entries = self._entries.get(hook)
+        if entries is None:
+            entries = self._entries[hook] = [
+                (plugin, self._without_time(plugin.name) if may_not_read_time else self._view)
+                for plugin, may_not_read_time in self._overriding(hook, *others)
+            ]
+        return entries
+
+    def _overriding(self, *hooks: str) -> Iterator[tuple[Plugin, bool]]:
+        kinds = tuple(map(type, self._plugins))
+        for position, may_not_read_time in _positions(kinds, hooks):
+            yield self._plugins[position], may_not_read_time
 
     def _ask(self, plugin: Plugin, hook: str, default: T, *arguments: object) -> T:
         """The answer of one plugin; the default if its hook raises, which is recorded."""
@@ -321,9 +329,19 @@ class Hooks:
         return total
 
 
-def _may_not_read_time(plugin: Plugin, hook: str) -> bool:
+@cache
+def _positions(kinds: tuple[type[Plugin], ...], hooks: tuple[str, ...]) -> Sequence[tuple[int, bool]]:
+    """The positions of the classes that override one of the hooks, and whether the first hook may not read
+    time. Cached, since each session of a process asks it for the same classes."""
+    return [
+        (position, _may_not_read_time(kind, hooks[0]))
+        for position, kind in enumerate(kinds)
+        if any(overrides(kind, hook) for hook in hooks)
+    ]
+
+
+def _may_not_read_time(kind: type[Plugin], hook: str) -> bool:
     """Whether an answer of the hook could change with time while refusals assume that it holds."""
-    kind = type(plugin)
     lasting = any(overrides(kind, lasting_hook) for lasting_hook in LASTING_HOOKS)
     return hook in (*LASTING_HOOKS, "open") and lasting and not overrides(kind, "valid_until")
 

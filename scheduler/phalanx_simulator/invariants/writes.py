@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import yaml
+from phalanx.framework.strict_yaml import FAST_LOADER
 from phalanx.limits import LEASE_RENEW_DEADLINE_S
 from phalanx.model.api.kinds import KINDS
 
@@ -108,7 +109,7 @@ def shipped_access() -> frozenset[Access]:
     for name in _ROLES:
         path = _FOLDER / name
         if path.is_file():
-            for document in yaml.safe_load_all(path.read_text()):
+            for document in yaml.load_all(path.read_text(), FAST_LOADER):
                 found.update(_accesses(document.get("rules") or ()))
     return frozenset(found)
 

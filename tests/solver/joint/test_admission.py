@@ -423,6 +423,7 @@ def example() -> bytes:
     return msgspec.json.encode(answered(joint_problem(*gangs, nodes=nodes, pod_classes=(1, 2))))
 
 
+@pytest.mark.slow
 def test_the_joint_answer_does_not_depend_on_the_hash_seed() -> None:
     first, second = (printed("-c", PROGRAM, hash_seed=seed) for seed in ("1", "2"))
     assert first == second == example()

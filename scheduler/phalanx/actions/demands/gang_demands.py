@@ -73,7 +73,7 @@ def demands_of(
     surplus = [pod for pod in inside if pod.uid not in ids]
     late = [name for name in outer.complete if name not in names]
     lost = max(0, gang.min_subgroups - len(names)) if started else 0
-    subgroups = () if started else _subgroup_choices(gang, outer, ready, counted, unfit)
+    subgroups = () if started else _subgroup_choices(gang, outer, names, ready, unfit)
     minimum = _minimum(gang, chosen, started=started)
     demands = (
         _with_choice(minimum, ready if subgroups else pool, missing, subgroups, unfit),
@@ -171,18 +171,21 @@ def _first_sufficient(gang: Gang, outer: _OuterSubgroups, members: Sequence[Pod]
 def _subgroup_choices(
     gang: Gang,
     outer: _OuterSubgroups,
+    first: Sequence[str],
     ready: Sequence[Pod],
-    counted: Sequence[Pod],
     unfit: Collection[PodUid],
 ) -> tuple[str, ...]:
     """Started subgroups, then those that need the fewest pods, so that as many as possible fit.
 
-    Only subgroups that are complete without unfit members; empty if there is nothing to choose.
+    Only subgroups that are complete without unfit members; empty if the `first` ones are the only choice.
+    These may include a started subgroup that only unfit members could complete.
     """
+    counted = _counted(gang)
     can_run = [pod for pod in ready if pod.uid not in unfit]
     complete = complete_subgroups([*counted, *can_run], gang.subgroups)
     names = [name for name in outer.complete if name in complete]
-    if not 0 < gang.min_subgroups < len(names):
+    is_only = len(names) == gang.min_subgroups and set(names) == set(first)
+    if not 0 < gang.min_subgroups <= len(names) or is_only:
         return ()
     needs = {name: _missing(gang, [name], counted).subgroups.get(name, 0) for name in names}
     return tuple(sorted(names, key=lambda name: (name not in outer.started, needs[name])))

@@ -7,7 +7,7 @@ Chinneck 2008); the single relaxations that help, and the holders of capacity wh
 step.
 """
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from functools import cached_property
 from typing import Final
 
@@ -24,7 +24,11 @@ from phalanx.actions.explanations.exclusion_causes import AFFINITY, ANTI_AFFINIT
 from phalanx.actions.explanations.explanation_problems import ExplanationProblems, ProblemPair
 from phalanx.actions.explanations.relaxed_clusters import EmptyCluster, RelaxedClusters, StayingUsage
 from phalanx.actions.explanations.trials import TrialProblems, Trials
-from phalanx.actions.limits import ADVICE_SOLVES_MAX, CYCLE_EXPLANATION_SOLVES
+from phalanx.actions.limits import (
+    ADVICE_SOLVES_MAX,
+    CYCLE_EXPLANATION_SOLVES,
+    EXPLAINED_KINDS_MAX,
+)
 from phalanx.actions.problems.problem_builder import ProblemBuilder
 from phalanx.framework.session import Session
 from phalanx.limits import EXPLANATION_DETERMINISTIC_LIMIT
@@ -74,6 +78,7 @@ class Explainer:
     def explain(self, demand: Demand, *, may_solve: bool) -> Diagnosis | None:
         """Why not even the smallest useful part of the demand fits; None if unknown.
 
+        Of a demand of which any single pod would help, the first kind of pods is examined that is possible.
         The diagnosis of an equal demand costs almost nothing; a new one needs `may_solve`, and that the
         solves of the cycle are not used up.
         """
@@ -81,13 +86,14 @@ class Explainer:
             return self._explain(demand, may_solve=may_solve)
 
     def _explain(self, demand: Demand, *, may_solve: bool) -> Diagnosis | None:
-        part = smallest(demand)
+        parts = _smallest_parts(demand)
         protected = self._protected(demand)
-        key = (self._builder.key(part), protected, part.choice and part.choice.key, _advised(part))
+        problems = tuple(map(self._builder.key, parts))
+        key = (problems, protected, demand.choice and demand.choice.key, _advised(demand))
         has_solves = self._answers.given - self._given_before < CYCLE_EXPLANATION_SOLVES
         if key not in self._known and may_solve and has_solves:
             self.count += 1
-            self._known[key] = self._diagnose(part, protected)
+            self._known[key] = self._diagnose(self._first_possible(parts), protected)
         return self._known.get(key)
 
     def _protected(self, demand: Demand) -> frozenset[GangId]:
@@ -102,6 +108,16 @@ class Explainer:
             pod.holds_node for pod in demand.gang.members
         )
         return frozenset((demand.gang.id,)) if holds else frozenset()
+
+    def _first_possible(self, parts: Sequence[Demand]) -> Demand:
+        """The first part that may fit the empty cluster; the first of all if none may."""
+        if len(parts) == 1:
+            return parts[0]
+        possible = (part for part in parts if self._may_fit_empty(self._problems.build(part)))
+        return next(possible, parts[0])
+
+    def _may_fit_empty(self, problems: ProblemPair) -> bool:
+        return fits_when_empty(problems.empty, limits=_LIMITS, answers=self._answers) is not False
 
     def _diagnose(self, demand: Demand, protected: frozenset[GangId]) -> Diagnosis:
         found = self._diagnose_in_cluster(demand, protected)
@@ -128,8 +144,8 @@ class Explainer:
 
     def _diagnose_in_cluster(self, demand: Demand, protected: frozenset[GangId]) -> Diagnosis:
         problems = self._problems.build(demand)
-        does_fit_empty = fits_when_empty(problems.empty, limits=_LIMITS, answers=self._answers)
-        other = start_with_others(demand, self._place_when_empty) if does_fit_empty is False else None
+        may_fit_empty = self._may_fit_empty(problems)
+        other = start_with_others(demand, self._place_when_empty) if not may_fit_empty else None
         if other is not None:
             return self._diagnose_in_cluster(other[0], protected)
         without_terms = replace(demand, batches=tuple(map(without_affinity_terms, demand.batches)))
@@ -137,7 +153,7 @@ class Explainer:
         if nowhere is not None:
             advice = self._advice(Question(demand, facts=None, is_impossible=True))
             return diagnoses.no_eligible_node(demand, nowhere, self._session, advice)
-        if does_fit_empty is False:
+        if not may_fit_empty:
             facts = explain(
                 problems.empty,
                 exclusions=problems.exclusions_when_empty,
@@ -227,9 +243,11 @@ def _affinity(case: Case) -> tuple[Reason, str]:
     return Reason.POD_AFFINITY, rule.name if rule is not None else AFFINITY
 
 
-def smallest(demand: Demand) -> Demand:
-    """The part of a demand to explain: all of it, or one pod if any single pod would help."""
+def _smallest_parts(demand: Demand) -> tuple[Demand, ...]:
+    """The parts of a demand to explain: all of it, or if any single pod would help, one pod of each kind."""
     if demand.is_whole:
-        return demand
-    first = demand.batches[0]
-    return replace(demand, batches=(Batch(name=first.name, pods=first.pods[:1], minimum=1),))
+        return (demand,)
+    return tuple(
+        replace(demand, batches=(Batch(name=batch.name, pods=batch.pods[:1], minimum=1),))
+        for batch in demand.batches[:EXPLAINED_KINDS_MAX]
+    )

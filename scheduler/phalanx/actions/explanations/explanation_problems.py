@@ -26,7 +26,7 @@ from phalanx.framework.eligibility import Eligibility
 from phalanx.framework.session import Session
 from phalanx.model.names import NodeName
 from phalanx.model.resources import Resources
-from phalanx.model.rules import AffinityRule, Rule, SameDomain
+from phalanx.model.rules import AffinityRule, PodAffinityRule, Rule, SameDomain
 from phalanx.solver.infeasibility.relaxations import ELIGIBILITY, Exclusions
 from phalanx.solver.problem import NodeClass, PlacementProblem
 
@@ -70,7 +70,7 @@ class ExplanationProblems:
         relevant = _RelevantAmounts(resources, requests, most)
         full, vacant, exclusions = self._classes(demand, now, empty_session, relevant, projection)
         rules = tuple(rule for rule in empty.rules if not _is_of_affinity(rule))
-        rules += tuple(rule for rule in now.rules if _is_of_affinity(rule))
+        rules += tuple(rule for rule in now.rules if _is_of_affinity(rule) and not _is_near_others(rule))
         problem = PlacementProblem(
             resources=resources,
             levels=now.levels,
@@ -138,8 +138,13 @@ def _by_node(groups: Sequence[Sequence[Eligibility]]) -> Callable[[NodeName], tu
 
 
 def _is_of_affinity(rule: Rule) -> bool:
-    """Whether the rule is about affinity among the pods of the demand, which needs no other pods."""
+    """Whether the rule is about affinity among members of the gang."""
     return isinstance(rule, AffinityRule) or (isinstance(rule, SameDomain) and rule.fixed)
+
+
+def _is_near_others(rule: Rule) -> bool:
+    """Whether pods outside the gang satisfy the rule too. In the empty cluster they may be anywhere."""
+    return isinstance(rule, PodAffinityRule) and bool(rule.existing_values)
 
 
 class _RelevantAmounts:

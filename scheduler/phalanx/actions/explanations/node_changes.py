@@ -100,12 +100,29 @@ def labelled_nodes(session: Session, demand: Demand, fits: Fits) -> Iterator[Act
         lacking.setdefault(topology.levels[len(domain_path(node, topology))], []).append(node)
     for level, nodes in lacking.items():
         label = level.node_label
-        changed = [_with_label(node, label) for node in nodes[: LABELLED_PER_POD * demand.count]]
-        if fits(changed):
-            yield advice.LabelNodes(label, _names(nodes) if len(nodes) <= ADVISED_NODES_MAX else ())
-            is_unused = not any(label in state.node.labels for state in session.nodes.values())
-            if topology.name and is_unused and level.name not in (*required, *_preferred(gang)):
-                yield advice.RemoveLevel(level.name, topology.name)
+        repelling = _repelling(session, demand, label)
+        free = [node for node in nodes if node.name not in repelling]
+        changed = [_with_label(node, label) for node in free[: LABELLED_PER_POD * demand.count]]
+        if (repelling and len(free) > ADVISED_NODES_MAX) or not fits(changed):
+            continue
+        yield advice.LabelNodes(label, _names(free) if len(free) <= ADVISED_NODES_MAX else ())
+        is_unused = not any(label in state.node.labels for state in session.nodes.values())
+        if topology.name and is_unused and level.name not in (*required, *_preferred(gang)):
+            yield advice.RemoveLevel(level.name, topology.name)
+
+
+def _repelling(session: Session, demand: Demand, label: str) -> set[NodeName]:
+    """Nodes without the label that must not share its value with pods of the demand.
+
+    While they lack it, the anti-affinity by this label of pods there, or to them, has no effect.
+    """
+    index, states = session.affinity_index, [batch.pods[0].shape.affinity_state for batch in demand.batches]
+    found = [
+        index.repelling_nodes(state, label, session.snapshot.placed_pods)
+        for state in states
+        if index is not None and state is not None
+    ]
+    return {name for name in set().union(*found) if label not in session.nodes[name].node.labels}
 
 
 def _with_label(node: Node, label: str) -> ChangedNode:

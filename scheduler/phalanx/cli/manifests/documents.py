@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from phalanx.cli.exits import BadInput
 from phalanx.cli.manifests.findings import Finding, inside, shown, shown_name
-from phalanx.framework.strict_yaml import StrictConstructor, describe
+from phalanx.framework.strict_yaml import FAST_LOADER, StrictConstructor, describe
 from phalanx.limits import MANIFEST_VALUES_MAX
 from phalanx.model.api.values import bounded_time
 
@@ -28,7 +28,6 @@ _INT64_MIN: Final = -(1 << 63)
 _INT64_MAX: Final = (1 << 63) - 1
 _JSON_TEXT: Final = re.compile(r'"(?:[^"\\]|\\.)*+"(\s*:)?', re.DOTALL)
 _TIMESTAMP: Final = "tag:yaml.org,2002:timestamp"
-_BaseLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class Source(Struct, frozen=True):
@@ -251,7 +250,7 @@ class _Budget:
         return bounded_time(value) if isinstance(value, str) else value
 
 
-class _Loader(StrictConstructor, _BaseLoader):  # type: ignore[misc]
+class _Loader(StrictConstructor, FAST_LOADER):  # type: ignore[misc]
     """Loads YAML as Kubernetes does: times stay text, keys are text, a duplicate key is an error."""
 
     yaml_implicit_resolvers: Final = {

@@ -13,6 +13,7 @@ import yaml
 from msgspec import Struct
 
 from phalanx.cli.manifests.crd_rules import ONE_VALUE, VALUES_BY_OPERATOR
+from phalanx.framework.strict_yaml import FAST_LOADER
 from phalanx.model.api.kinds import KINDS
 from phalanx.model.api.meta import ObjectMeta
 from phalanx.model.names import API_VERSION
@@ -83,7 +84,7 @@ def schema_of(kind: str) -> Schema:
 
 def _declared(plural: str) -> dict[str, Any]:
     text = (data_dir("crds") / f"{plural}.yaml").read_text()
-    definition = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    definition = yaml.load(text, Loader=FAST_LOADER)
     schema: dict[str, Any] = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     return schema
 

@@ -129,6 +129,18 @@ class AffinityIndex:
                 found.update(pods.nodes)
         return found
 
+    def repelling_nodes(
+        self, state: AffinityState, key: str, placed_pods: Sequence[PlacedPods]
+    ) -> set[NodeName]:
+        """The nodes of these pods that anti-affinity by this label keeps apart from a pod with this state."""
+        avoided = [number for number in state.anti_affinity if self.terms[number][0].topology_key == key]
+        found = {node for number in avoided for node in self.nodes_with_matches(number, placed_pods)}
+        for pods in placed_pods:
+            terms = self._numbers_of((term,) for term in pods.anti_affinity if term.topology_key == key)
+            if not set(terms).isdisjoint(state.matched_by):
+                found.update(pods.nodes)
+        return found
+
     def conflict(self, pod: Pod, node: NodeName) -> str:
         """The reason why anti-affinity forbids a pod that was just placed on the node; empty if none does."""
         state = pod.shape.affinity_state

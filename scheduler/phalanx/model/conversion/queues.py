@@ -1,6 +1,6 @@
 """Conversion of queues, and the tree that they form."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from datetime import datetime
 from enum import StrEnum
@@ -169,35 +169,46 @@ def queue_tree(queues: Iterable[Queue]) -> Mapping[QueueName, Queue]:
     A queue whose parent does not exist, and each queue of a cycle, loses its parent and gets an error.
     """
     by_name = {DEFAULT_QUEUE: DEFAULT, **{queue.name: queue for queue in queues}}
-    return {name: _rooted(by_name[name], by_name) for name in sorted(by_name)}
+    cycles = _cycle_lengths(by_name)
+    return {name: _rooted(by_name[name], by_name, cycles) for name in sorted(by_name)}
 
 
-def _rooted(queue: Queue, by_name: Mapping[QueueName, Queue]) -> Queue:
+def _rooted(queue: Queue, by_name: Mapping[QueueName, Queue], cycles: Mapping[QueueName, int]) -> Queue:
     if queue.parent is None:
         return queue
     if queue.parent not in by_name:
         return _cut(queue, f"spec.parent: no Queue {queue.parent!r} exists")
-    above = _ancestors(queue, by_name)
-    if queue.name in above:
-        return _cut(queue, f"spec.parent: the queue is its own ancestor, by way of {_listed(above)}")
+    if queue.name in cycles:
+        way = _listed(queue, by_name, cycles[queue.name])
+        return _cut(queue, f"spec.parent: the queue is its own ancestor, by way of {way}")
     return queue
 
 
-def _listed(names: Sequence[str]) -> str:
-    """The first SHOWN_QUEUES names."""
-    more = len(names) - SHOWN_QUEUES
-    return ", ".join(names[:SHOWN_QUEUES]) + (f" and {more} more" if more > 0 else "")
+def _cycle_lengths(by_name: Mapping[QueueName, Queue]) -> Mapping[QueueName, int]:
+    """By queue of a cycle, the number of queues of the cycle. Visits each queue once."""
+    lengths: dict[QueueName, int] = {}
+    visited: set[QueueName] = set()
+    for start in by_name:
+        path: list[QueueName] = []
+        name: QueueName | None = start
+        while name is not None and name in by_name and name not in visited:
+            visited.add(name)
+            path.append(name)
+            name = by_name[name].parent
+        if name in path:
+            cycle = path[path.index(name) :]
+            lengths |= dict.fromkeys(cycle, len(cycle))
+    return lengths
 
 
-def _ancestors(queue: Queue, by_name: Mapping[QueueName, Queue]) -> tuple[QueueName, ...]:
-    """Ancestors upwards, each once. The walk ends at a root or at a queue that it has visited."""
-    seen: dict[QueueName, None] = {}
-    parent = queue.parent
-    while parent is not None and parent not in seen:
-        seen[parent] = None
-        above = by_name.get(parent)
-        parent = above.parent if above is not None else None
-    return tuple(seen)
+def _listed(queue: Queue, by_name: Mapping[QueueName, Queue], length: int) -> str:
+    """The first SHOWN_QUEUES ancestors of a queue of a cycle, which ends with the queue itself."""
+    names: list[QueueName] = []
+    while queue.parent is not None and len(names) < min(length, SHOWN_QUEUES):
+        names.append(queue.parent)
+        queue = by_name[queue.parent]
+    more = length - len(names)
+    return ", ".join(names) + (f" and {more} more" if more else "")
 
 
 def _cut(queue: Queue, message: str) -> Queue:

@@ -108,10 +108,14 @@ def explain(
 
 
 def _where_eligible(core: PlacementProblem, vacant: PlacementProblem) -> PlacementProblem:
-    """The empty nodes with the eligibility of now: only capacity is to be freed."""
+    """The empty nodes with the eligibility and the affinity of now: only capacity is to be freed."""
     pairs = zip(vacant.classes, core.classes, strict=True)
     classes = tuple(structs.replace(empty, eligible=now.eligible) for empty, now in pairs)
-    return structs.replace(vacant, classes=classes)
+    rules = (
+        *(rule for rule in vacant.rules if not isinstance(rule, AffinityRule)),
+        *(rule for rule in core.rules if isinstance(rule, AffinityRule)),
+    )
+    return structs.replace(vacant, classes=classes, rules=rules)
 
 
 def causes_of(problem: PlacementProblem) -> Exclusions:
