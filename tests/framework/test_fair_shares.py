@@ -413,19 +413,13 @@ class Tree:
     def own(self, name: QueueName) -> int:
         return self.used(name) + sum(amounts["gpu"] for amounts in self.parties[name].waiting.values())
 
-    def held(self, name: QueueName) -> int:
-        return self.used(name) + sum(self.held(child) for child in self.below(name))
-
     def demand(self, name: QueueName) -> int:
-        """Within the limits of children, but what is held counts in full."""
-        return self.own(name) + sum(
-            max(self.held(child), min(self.demand(child), self.parties[child].limit.get("gpu", 99**9)))
-            for child in self.below(name)
-        )
+        """The demand within the limits of children."""
+        return self.own(name) + sum(self.bundle(child) for child in self.below(name))
 
     def bundle(self, name: QueueName) -> int:
         """The demand within all limits."""
-        demanded = self.own(name) + sum(self.bundle(child) for child in self.below(name))
+        demanded = self.demand(name)
         return min(demanded, self.parties[name].limit.get("gpu", demanded))
 
     def asked(self, name: QueueName) -> int:

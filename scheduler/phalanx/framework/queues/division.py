@@ -35,9 +35,11 @@ class QueueShare(Struct, frozen=True):
     """At least the smaller of demand and guarantee; at most the demand and the limit."""
     used: Resources = NONE
     demand: Resources = NONE
-    """What it uses and what its waiting gangs need to start, as far as limits of its descendants allow it."""
+    """What it uses and what its waiting gangs need to start. Limits of descendants reduce their resource only."""
+    demand_before_limit: Resources = NONE
+    """The same, but limits of descendants reduce what is demanded together; at least what it uses."""
     demand_within_limits: Resources = NONE
-    """The same, as far as its own limit allows it too; at least what it uses."""
+    """The same, reduced to its own limit too; at least what it uses."""
 
 
 class Participant(Struct, frozen=True):
@@ -58,7 +60,10 @@ class _Totals(Struct, frozen=True):
     bundles: Bundles
     """The demand within all limits."""
     demand: Resources
-    """The demand within the limits of descendants, but at least `used`."""
+    """The demand within limits of descendants, of which each reduces its own resource only."""
+    limit: Resources
+    before_limit: Bundles
+    """The demand within limits of descendants, but at least what they use."""
     counted: Bundles
     """The demand within all limits, but at least `used`."""
     guarantee: Resources
@@ -108,6 +113,7 @@ class _Division:
                 shares[name],
                 sum_of(self._totals[name].used.values()),
                 self._totals[name].demand,
+                sum_of(self._totals[name].before_limit.values()),
                 sum_of(self._totals[name].counted.values()),
             )
             for name in self._downwards
@@ -141,19 +147,19 @@ class _Division:
     def _total(self, name: QueueName) -> _Totals:
         """Sum up a queue. Resources that it does not guarantee itself are guaranteed as its children do."""
         participant, below = self._participants[name], [self._totals[child] for child in self._below(name)]
+        own = (*participant.used.values(), *participant.waiting.values())
         guarantee = {**sum_of(child.guarantee for child in below), **participant.guarantee}
         used = merged([participant.used, *(child.used for child in below)])
         bundles = merged([participant.used, participant.waiting, *(child.bundles for child in below)])
-        counted = merged([participant.used, participant.waiting, *(child.counted for child in below)])
+        before_limit = merged([participant.used, participant.waiting, *(child.counted for child in below)])
         return _Totals(
             used=used,
-            demand=sum_of(counted.values()),
+            demand=sum_of([*own, *(_at_most(child.limit, child.demand) for child in below)]),
+            limit=participant.limit,
+            before_limit=before_limit,
             bundles=_within(bundles, participant.limit),
-            counted=_at_least(used, _within(counted, participant.limit)),
-            guarantee={
-                resource: min(amount, participant.limit.get(resource, amount))
-                for resource, amount in guarantee.items()
-            },
+            counted=_at_least(used, _within(before_limit, participant.limit)),
+            guarantee=_at_most(participant.limit, guarantee),
         )
 
     def _scaled(self, names: Sequence[QueueName], exists: Resources) -> dict[QueueName, Resources]:
@@ -261,6 +267,10 @@ def _within(bundles: Bundles, limit: Resources) -> Bundles:
         names: {name: floor(amount * parts[names]) for name, amount in amounts.items()}
         for names, amounts in bundles.items()
     }
+
+
+def _at_most(limit: Resources, amounts: Resources) -> dict[str, int]:
+    return {name: min(amount, limit.get(name, amount)) for name, amount in amounts.items()}
 
 
 def _at_least(used: Bundles, bundles: Bundles) -> Bundles:
