@@ -450,9 +450,10 @@ def test_a_finished_pod_that_joins_a_gang_triggers_a_cycle() -> None:
 
 def test_changes_of_a_pod_group_that_trigger_a_cycle() -> None:
     cache = new_cache()
-    assert may_unblock(cache, pod_group(uid="G"))
+    assert not may_unblock(cache, pod_group("without-pods"))
     apply(cache, one_gpu(labels={label("pod-group"): "g"}))
     group = pod_group(uid="G")
+    assert may_unblock(cache, group)
     mine = structs.replace(group, status=structs.replace(group.status, phase="Pending", started_at="now"))
     assert not may_unblock(cache, mine)
     assert may_unblock(cache, pod_group(uid="G", minMember=2))

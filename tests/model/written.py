@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 import msgspec
 from phalanx.model.api import core, pod_groups
 from phalanx.model.api.kinds import KINDS
+from phalanx.model.api.native_pod_groups import NativePodGroup
 from phalanx.model.names import API_GROUP
 
 T = TypeVar("T")
@@ -73,6 +74,19 @@ def pod_group(name: str = "g", *, uid: str = "", owner: str = "", **spec: Any) -
     owners = [{"kind": "Job", "name": f"job-{owner}", "uid": owner, "controller": True}] if owner else []
     meta = {"name": name, "namespace": "team", "uid": uid or f"uid-{name}", "ownerReferences": owners}
     return written(pod_groups.PodGroup, {"metadata": meta, "spec": {"minMember": 1, **spec}})
+
+
+def native_pod_group(
+    name: str = "g", *, uid: str = "", min_count: int = 1, meta: Mapping[str, Any] | None = None, **spec: Any
+) -> NativePodGroup:
+    """A PodGroup of scheduling.k8s.io in namespace `team`; `spec` may have `status` too."""
+    status = spec.pop("status", {})
+    document = {
+        "metadata": {"name": name, "namespace": "team", "uid": uid or f"uid-native-{name}", **(meta or {})},
+        "spec": {"schedulingPolicy": {"gang": {"minCount": min_count}}, **spec},
+        "status": status,
+    }
+    return written(NativePodGroup, document)
 
 
 def named(kind: str, name: str, **rest: Any) -> Any:

@@ -2,19 +2,20 @@
 
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Mapping
-from typing import Final
+from functools import partial
+from typing import Any, Final
 
 from msgspec import structs
 
 from phalanx.cache.events import ChangeLog
 from phalanx.cache.table import Key, Table
 from phalanx.cache.usage import QueueUsage
-from phalanx.model.api.pod_groups import PodGroup as WirePodGroup
 from phalanx.model.conversion.cluster_objects import PriorityLevel
 from phalanx.model.conversion.gang_queues import gang_queue
 from phalanx.model.conversion.gangs import GangContext, read_gangs
-from phalanx.model.conversion.pod_groups import GangKey, PodGroup, gang_id, gang_key, read_pod_group
+from phalanx.model.conversion.pod_groups import GangKey, PodGroup, gang_id, gang_key, is_foreign
 from phalanx.model.conversion.queue_rules import QueueRules
+from phalanx.model.dialects.known import DIALECTS
 from phalanx.model.gangs import Gang, GangKind
 from phalanx.model.names import GangId, NodeName, PodUid, QueueName
 from phalanx.model.pods import Pod
@@ -31,7 +32,11 @@ class GangTable:
     """
 
     def __init__(self, *, scheduler_name: str) -> None:
-        self.groups: Table[WirePodGroup, PodGroup] = Table(read=read_pod_group, changed=self._group_changed)
+        self.groups: Mapping[str, Table[Any, PodGroup]] = {
+            dialect.name: Table(read=dialect.read, changed=partial(self._group_changed, dialect.name))
+            for dialect in DIALECTS.values()
+        }
+        """PodGroups by dialect."""
         self._scheduler_name = scheduler_name
         self._pods: dict[GangKey, dict[PodUid, Pod]] = {}
         self._stale: dict[GangKey, None] = {}
@@ -48,24 +53,21 @@ class GangTable:
     # --- events -------------------------------------------------------------------------------------------
 
     def replace(self, old: Pod | None, new: Pod | None, log: ChangeLog) -> None:
-        """A pod was added, changed or removed. Pods of other schedulers without a group are not in any
-        gang."""
-        before = gang_key(old) if old is not None else None
-        after = gang_key(new) if new is not None else None
-        old_key, new_key = self._kept_under(old, before), self._kept_under(new, after)
-        changes_gang = before is not None and after is not None and before != after
+        """A pod was added, changed or removed. Foreign pods are not in any gang."""
+        before, after = self._key_of(old), self._key_of(new)
+        changes_gang = old is not None and new is not None and before != after
         if old is not None and new is not None and _moved_what_it_holds(old, new, changes_gang):
             log.mark_capacity_grew()
         elif changes_gang or self._may_help(old, new, before):
             log.mark_may_unblock()
-        elif old is None and new is not None and new.is_waiting and new_key is not None:
+        elif old is None and new is not None and new.is_waiting and after is not None:
             log.mark_new_verdicts()
-        if old is not None and old_key is not None and old_key != new_key:
-            self._leave(old, old_key)
-            self._touch(old_key, log)
-        if new is not None and new_key is not None:
-            self._pods.setdefault(new_key, {})[new.uid] = new
-            self._touch(new_key, log)
+        if old is not None and before is not None and before != after:
+            self._leave(old, before)
+            self._touch(before, log)
+        if new is not None and after is not None:
+            self._pods.setdefault(after, {})[new.uid] = new
+            self._touch(after, log)
 
     def namespace_changed(self, namespace: str, log: ChangeLog) -> None:
         """The labels of the namespace may name the queue of its gangs, and queues may select by them."""
@@ -88,18 +90,24 @@ class GangTable:
 
     def class_changed(self, name: str, log: ChangeLog) -> None:
         """The priority of gangs changed whose PodGroup names this PriorityClass."""
-        for group in self.groups.values():
-            if group.priority_class == name:
-                self._touch(GangKey(GangKind.POD_GROUP, group.namespace, group.name), log)
+        for dialect, groups in self.groups.items():
+            for group in groups.values():
+                if group.priority_class == name:
+                    self._touch(GangKey(GangKind.POD_GROUP, group.namespace, group.name, dialect), log)
 
-    def _group_changed(self, key: Key, old: PodGroup | None, new: PodGroup | None, log: ChangeLog) -> None:
-        """Our own status writes change the status and the version of a PodGroup. They unblock no gang."""
-        gang = GangKey(GangKind.POD_GROUP, *key)
+    def _group_changed(
+        self, dialect: str, key: Key, old: PodGroup | None, new: PodGroup | None, log: ChangeLog
+    ) -> None:
+        """Our own status writes change the status and the version of a PodGroup. They unblock no gang.
+
+        Nor does a PodGroup without pods of this scheduler.
+        """
+        gang = GangKey(GangKind.POD_GROUP, *key, dialect)
         self._stale[gang] = None
         log.gangs(gang_id(gang, group) for group in (old, new))
-        if gang in self._pods and (
-            _queue_of(old) != _queue_of(new) or _eviction_relevant(old) != _eviction_relevant(new)
-        ):
+        if gang not in self._pods:
+            return
+        if _queue_of(old) != _queue_of(new) or _eviction_relevant(old) != _eviction_relevant(new):
             log.mark_capacity_grew()
         elif old is None or new is None or _without_status(old) != _without_status(new):
             log.mark_may_unblock()
@@ -129,11 +137,10 @@ class GangTable:
         group = self._group(key)
         return group is None or not (group.started or group.spec.reserves or count >= group.min_member)
 
-    def _kept_under(self, pod: Pod | None, key: GangKey | None) -> GangKey | None:
-        if pod is None or key is None:
+    def _key_of(self, pod: Pod | None) -> GangKey | None:
+        if pod is None or is_foreign(pod, self._scheduler_name):
             return None
-        alone = key.kind is GangKind.POD
-        return None if alone and pod.scheduler_name != self._scheduler_name else key
+        return gang_key(pod)
 
     def _leave(self, pod: Pod, key: GangKey) -> None:
         rest = self._pods[key]
@@ -148,7 +155,7 @@ class GangTable:
     def _group(self, key: GangKey) -> PodGroup | None:
         if key.kind is not GangKind.POD_GROUP:
             return None
-        return self.groups.get((key.namespace, key.name))
+        return self.groups[key.dialect].get((key.namespace, key.name))
 
     # --- questions ----------------------------------------------------------------------------------------
 
@@ -233,7 +240,8 @@ class GangTable:
 
     def queue_of_group(self, namespace: str, name: str) -> QueueName | None:
         """The queue of the gang of a PodGroup; None without such a gang."""
-        gangs = self._gangs.get(GangKey(GangKind.POD_GROUP, namespace, name), ())
+        keys = [GangKey(GangKind.POD_GROUP, namespace, name, dialect) for dialect in self.groups]
+        gangs = [gang for key in keys for gang in self._gangs.get(key, ())]
         return next((gang.queue for gang in gangs if gang.kind is GangKind.POD_GROUP), None)
 
     def queue_of_pod(self, pod: Pod | None) -> QueueName | None:

@@ -213,7 +213,7 @@ class Reporter:
 
     def _report_without_members(self, gang: GangId) -> None:
         """Reset the status of a PodGroup whose pods are all gone."""
-        group = self._state.objects.pod_group_of(gang)
+        group = self._state.objects.pod_group(gang)
         if group is not None and group.status.counts not in (None, Counts()):
             status = pod_group_status.status_without_members(group.status, now_ms=self._clock.now_ms())
             self._status.pod_group(group, status)
@@ -222,12 +222,15 @@ class Reporter:
         if report.verdict is not None:
             verdict = self._names.verdict(gang, report.verdict)
             report = msgspec.structs.replace(report, verdict=verdict)
-        group = self._state.objects.pod_group(gang)
+        now_ms = self._clock.now_ms()
+        group = self._state.objects.pod_group(gang.id)
         if group is not None:
-            status = pod_group_status.status_of(
-                gang, report, before=group.status, now_ms=self._clock.now_ms()
-            )
+            status = pod_group_status.status_of(gang, report, before=group.status, now_ms=now_ms)
             self._status.pod_group(group, status)
+        native = self._state.objects.native_pod_group(gang.id)
+        if native is not None:
+            condition = pod_group_status.native_condition_of(gang, report, native, now_ms=now_ms)
+            self._status.native_pod_group(native, condition)
         if report.verdict is not None and report.verdict.reason is not Reason.SCHEDULING_GATED:
             self._report_waiting_pods(gang, report.verdict)
 

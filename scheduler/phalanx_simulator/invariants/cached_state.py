@@ -21,7 +21,8 @@ from phalanx_simulator.hosts.host import State
 from phalanx_simulator.hosts.replica import Process
 from phalanx_simulator.invariants.bounds import CACHE_PERIOD_S, CONVERGED_S, HEALED_S
 from phalanx_simulator.invariants.check import Check, CheckContext
-from phalanx_simulator.invariants.facts import GangKey, GroupFact, NodeFact
+from phalanx_simulator.invariants.facts import GroupFact, NodeFact
+from phalanx_simulator.invariants.native_groups import group_key
 from phalanx_simulator.invariants.oracle import amounts_of, path_of
 from phalanx_simulator.invariants.queue_accounts import QueueAccounts
 from phalanx_simulator.invariants.truth import QUEUES, Truth
@@ -132,7 +133,7 @@ class CacheMatchesApi(Check):
 
     def _of_groups(self, snapshot: Snapshot, before: int) -> Iterator[str]:
         for gang in snapshot.gangs.values():
-            key = GangKey("group", gang.namespace, gang.name)
+            key = group_key(gang)
             if gang.kind is not GangKind.POD_GROUP or len(self.truth.groups_since(key, before)) > 1:
                 continue
             group = self.truth.group_of(key)

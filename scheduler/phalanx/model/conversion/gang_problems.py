@@ -7,11 +7,20 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 
 from phalanx.limits import GANG_PROBLEMS_MAX
+from phalanx.model.api.kinds import KINDS
 from phalanx.model.conversion.cluster_objects import PriorityLevel, resolve
 from phalanx.model.conversion.pod_groups import GangKey, PodGroup
+from phalanx.model.dialects.known import DIALECTS
 from phalanx.model.gangs import GangKind, RoleSpec, SubgroupSpec
 from phalanx.model.gpu_shares import incompatible_shares, share_of
-from phalanx.model.names import LABEL_MIN_MEMBER, LABEL_QUEUE, LABEL_ROLE, LABEL_SUBGROUP, ShapeKey
+from phalanx.model.names import (
+    API_GROUP,
+    LABEL_MIN_MEMBER,
+    LABEL_QUEUE,
+    LABEL_ROLE,
+    LABEL_SUBGROUP,
+    ShapeKey,
+)
 from phalanx.model.pods import Pod
 from phalanx.model.reasons import Objection, Reason
 
@@ -38,11 +47,7 @@ def _all_problems(
                 f"PodGroup field spec.priorityClassName: no PriorityClass {group.priority_class!r} exists",
             )
     elif key.kind is GangKind.POD_GROUP:
-        yield Objection(
-            Reason.POD_GROUP_NOT_FOUND,
-            f"no PodGroup {key.name!r} exists in namespace {key.namespace}",
-            f"Create PodGroup {key.namespace}/{key.name}, or correct the pods' label",
-        )
+        yield _not_found(key)
     yield from _disagreements(key, active, group)
     if group is not None and group.roles:
         yield from _role_problems(active, group.roles)
@@ -50,6 +55,16 @@ def _all_problems(
         yield from _subgroup_problems(active, group.subgroups if group is not None else ())
     yield from _share_problems(active)
     yield from _own_problems(members)
+
+
+def _not_found(key: GangKey) -> Objection:
+    dialect = DIALECTS[key.dialect]
+    of = "" if key.dialect == API_GROUP else f" of {KINDS[dialect.kind].api_version}"
+    return Objection(
+        Reason.POD_GROUP_NOT_FOUND,
+        f"no PodGroup {key.name!r}{of} exists in namespace {key.namespace}",
+        f"Create PodGroup {key.namespace}/{key.name}{of}, or correct the pods' {dialect.field}",
+    )
 
 
 def _disagreements(key: GangKey, active: list[Pod], group: PodGroup | None) -> Iterator[Objection]:

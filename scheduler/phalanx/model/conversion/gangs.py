@@ -89,6 +89,7 @@ def _gang(key: GangKey, members: tuple[Pod, ...], context: GangContext) -> Gang:
         preemption_policy=level.preemption_policy,
         created=group.created if group is not None else min([pod.created for pod in members]),
         members=members,
+        dialect=key.dialect,
         spec=group.spec if group is not None else PodGroupSpec(min_member=min_member),
         roles=minimum.roles,
         subgroups=minimum.subgroups,
