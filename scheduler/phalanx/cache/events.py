@@ -4,11 +4,21 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from phalanx.model.events import Applied, Deleted, Relisted
+from phalanx.model.events import Applied, Deleted, NotListed, Relisted
 from phalanx.model.names import GangId, NodeName, PodUid
 from phalanx.model.pods import BindBackoff, Device
 
-__all__ = ["NOTHING", "Applied", "Assumed", "Changes", "Deleted", "Event", "Forgotten", "Relisted"]
+__all__ = [
+    "NOTHING",
+    "Applied",
+    "Assumed",
+    "Changes",
+    "Deleted",
+    "Event",
+    "Forgotten",
+    "NotListed",
+    "Relisted",
+]
 
 
 class Assumed(Struct, frozen=True):
@@ -31,7 +41,7 @@ class Forgotten(Struct, frozen=True):
     bind_backoff: BindBackoff | None = None
 
 
-Event = Applied | Deleted | Relisted | Assumed | Forgotten
+Event = Applied | Deleted | Relisted | NotListed | Assumed | Forgotten
 
 
 class Changes(Struct, frozen=True, gc=False):
@@ -41,6 +51,7 @@ class Changes(Struct, frozen=True, gc=False):
     `cluster_changed`: more may fit the empty cluster than before, and `cluster_version` has grown too.
     `may_unblock`: a waiting gang that could not be placed may be placeable now, so a cycle is worth running.
     `has_new_verdicts`: the verdict of a waiting gang may change, even if no gang became placeable.
+    `workload_kinds`: kinds of which an object owns a pod of ours for the first time; they must be listed.
     """
 
     pods: tuple[PodUid, ...] = ()
@@ -50,6 +61,7 @@ class Changes(Struct, frozen=True, gc=False):
     cluster_changed: bool = False
     may_unblock: bool = False
     has_new_verdicts: bool = False
+    workload_kinds: tuple[str, ...] = ()
 
 
 NOTHING = Changes()
@@ -68,6 +80,7 @@ class ChangeLog:
         """Whether a queue was added, changed or removed, apart from its past usage."""
         self._may_unblock = False
         self._has_new_verdicts = False
+        self._workload_kinds: list[str] = []
 
     def pod(self, uid: PodUid) -> None:
         """This pod was added, changed or removed."""
@@ -80,6 +93,10 @@ class ChangeLog:
     def gangs(self, ids: Iterable[GangId]) -> None:
         """Members or the spec of these gangs changed."""
         self._gangs.update(dict.fromkeys(ids))
+
+    def workload_kind(self, name: str) -> None:
+        """An object of this kind owns a pod of ours for the first time."""
+        self._workload_kinds.append(name)
 
     def mark_may_unblock(self) -> None:
         """A gang that could not be placed before may be placeable now."""
@@ -111,4 +128,5 @@ class ChangeLog:
             cluster_changed=self.cluster_changed,
             may_unblock=self._may_unblock,
             has_new_verdicts=self._has_new_verdicts,
+            workload_kinds=tuple(self._workload_kinds),
         )

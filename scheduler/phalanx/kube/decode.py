@@ -13,6 +13,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from phalanx.kube.errors import ApiError, error_of_status
 from phalanx.limits import JSON_DEPTH_MAX, QUANTITY_LENGTH_MAX
@@ -27,6 +28,7 @@ from phalanx.model.api.meta import (
     WatchEventType,
 )
 from phalanx.model.api.values import decode_any_times
+from phalanx.model.api.workloads import WorkloadObject
 from phalanx.model.events import Applied, Deleted
 
 T = TypeVar("T")
@@ -130,6 +132,7 @@ class KindDecoder:
     def __init__(self, kind: Kind) -> None:
         struct: Any = kind.struct
         self._kind = kind.name
+        self._is_workload = kind.struct is WorkloadObject
         self._event = msgspec.json.Decoder(WatchEvent[struct]).decode
         self._list = msgspec.json.Decoder(ObjectList[struct]).decode
         self._object = msgspec.json.Decoder(struct).decode
@@ -149,7 +152,8 @@ class KindDecoder:
             return self._other_line(line, error=str(error))
         meta = event.object.metadata
         if event.type in _PRESENT:
-            return ObjectEvent(Applied(event.object), meta.namespace, meta.name, meta.resource_version)
+            present = self._named(event.object)
+            return ObjectEvent(Applied(present), meta.namespace, meta.name, meta.resource_version)
         return self._other_line(line, error="")
 
     def _page(self, body: bytes) -> Page:
@@ -157,7 +161,10 @@ class KindDecoder:
             listed = decode_any_times(self._list, body)
         except msgspec.ValidationError:
             return self._page_one_by_one(body)
-        return Page(listed.items or (), (), listed.metadata.resource_version)
+        items = listed.items or ()
+        if self._is_workload:
+            items = tuple(self._named(item) for item in items)
+        return Page(items, (), listed.metadata.resource_version)
 
     def _other_line(self, line: bytes, *, error: str) -> WatchLine:
         kind = _type_of(line).type
@@ -173,13 +180,17 @@ class KindDecoder:
         error = error or f"event of type {kind}"
         return Unreadable(meta.namespace, meta.name, meta.resource_version, error)
 
+    def _named(self, item: KubeObject) -> KubeObject:
+        """The object with the name of its kind, where its struct has several kinds."""
+        return replace(item, kind_name=self._kind) if isinstance(item, WorkloadObject) else item
+
     def _page_one_by_one(self, body: bytes) -> Page:
         listed = _raw_list_of(body)
         objects: list[KubeObject] = []
         unreadable: list[Unreadable] = []
         for raw in listed.items or ():
             try:
-                objects.append(decode_any_times(self._object, bytes(raw)))
+                objects.append(self._named(decode_any_times(self._object, bytes(raw))))
             except msgspec.ValidationError as error:
                 meta = _metadata_in(raw)
                 unreadable.append(Unreadable(meta.namespace, meta.name, meta.resource_version, str(error)))

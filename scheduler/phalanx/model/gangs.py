@@ -50,9 +50,10 @@ def count_members(pods: Iterable[Pod]) -> tuple[MemberCount, ...]:
 
 
 class GangKind(StrEnum):
-    """What defines a gang: a PodGroup, the label min-member, or a single pod."""
+    """What defines a gang: a PodGroup, a workload, the label min-member, or a single pod."""
 
     POD_GROUP = "PodGroup"
+    WORKLOAD = "Workload"
     LABEL = "Label"
     POD = "Pod"
 
@@ -146,7 +147,7 @@ class Gang(Struct, frozen=True, dict=True):
     members: tuple[Pod, ...]
     """In the order in which they count: higher priority, lower index, older, name."""
     dialect: str = API_GROUP
-    """API group of its PodGroup."""
+    """API group of its PodGroup, or the name of the kind of its workload."""
     spec: PodGroupSpec = NO_POD_GROUP
     """Spec of its PodGroup as it is. The fields around it are resolved from several objects."""
     roles: tuple[RoleSpec, ...] = ()

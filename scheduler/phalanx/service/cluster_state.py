@@ -1,7 +1,7 @@
 """The state of the cluster in one place: every event passes through here, in one order, to every cache."""
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Final, Generic, TypeVar
 
 import structlog
@@ -37,12 +37,16 @@ class ClusterState:
         self._node_errors = NodeErrorLog(cache)
         self._changed: dict[GangId, None] = {}
         self._reporting = False
+        self.on_workload_kinds: Callable[[tuple[str, ...]], None] = lambda kinds: None
+        """Called with kinds of workloads whose objects must be listed from now on."""
 
     def apply(self, event: Event) -> None:
         """Apply one event, from the API or from this scheduler."""
         self.objects.apply(event)
         changes = self.cache.apply(event)
         self._node_errors.update(event, changes)
+        if changes.workload_kinds:
+            self.on_workload_kinds(changes.workload_kinds)
         self._decider.feed((event,))
         for gang in changes.gangs:
             self.mark_changed(gang)

@@ -14,11 +14,12 @@ from phalanx.cli.exits import BadInput
 from phalanx.cli.manifests.documents import Document
 from phalanx.cli.manifests.findings import Finding
 from phalanx.model.api.core import Namespace, Node, NodeStatus, Pod, PodStatus, PriorityClass
-from phalanx.model.api.kinds import KINDS, KubeObject
+from phalanx.model.api.kinds import KINDS, KubeObject, kind_name
 from phalanx.model.api.meta import ObjectMeta
 from phalanx.model.api.native_pod_groups import NativePodGroup
 from phalanx.model.api.pod_groups import PodGroup
 from phalanx.model.api.values import parse_time, seconds, utc
+from phalanx.model.api.workloads import WorkloadObject
 from phalanx.model.conversion.cluster_objects import BUILT_IN, PriorityLevel, read_priority_class, resolve
 from phalanx.model.conversion.metadata import identity
 from phalanx.model.pods import PodPhase
@@ -72,10 +73,11 @@ def complete_owners(document: Document, *, namespaced: bool) -> None:
 
 def identified(item: KubeObject) -> KubeObject:
     """Return the object with a namespace, where its kind has one, and a UID."""
-    kind = type(item).__name__
+    kind = KINDS[kind_name(item)]
     metadata = item.metadata
-    namespace = (metadata.namespace or _DEFAULT_NAMESPACE) if KINDS[kind].namespaced else ""
-    uid = metadata.uid or _derived_uid(kind, namespace, metadata.name)
+    namespace = (metadata.namespace or _DEFAULT_NAMESPACE) if kind.namespaced else ""
+    is_workload = isinstance(item, WorkloadObject)  # owner references have its kind in the API
+    uid = metadata.uid or _derived_uid(kind.api_name if is_workload else kind.name, namespace, metadata.name)
     return replace(item, metadata=replace(metadata, namespace=namespace, uid=uid))
 
 

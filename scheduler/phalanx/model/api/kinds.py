@@ -9,7 +9,9 @@ from phalanx.model.api.core import NodeResourceTopology
 from phalanx.model.api.native_pod_groups import NativePodGroup
 from phalanx.model.api.pod_groups import PodGroup
 from phalanx.model.api.queues import Queue, Topology
+from phalanx.model.api.workloads import WorkloadObject
 from phalanx.model.names import API_VERSION
+from phalanx.model.workloads.known import WORKLOADS
 
 KubeObject = (
     core.Pod
@@ -26,6 +28,7 @@ KubeObject = (
     | NativePodGroup
     | Queue
     | Topology
+    | WorkloadObject
 )
 
 
@@ -45,8 +48,11 @@ class Kind(Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """The name of its struct, which is unique: several API groups may have a kind of one name."""
-        return self.struct.__name__
+        """The name of its struct, which is unique: several API groups may have a kind of one name.
+
+        Kinds of workloads have one struct, and the names of their `WorkloadKind`.
+        """
+        return f"{self.served_as}.{self.group}" if self.struct is WorkloadObject else self.struct.__name__
 
     @property
     def api_name(self) -> str:
@@ -107,8 +113,21 @@ _ALL = (
     Kind(Topology, API_VERSION, "topologies", namespaced=False),
 )
 
-KINDS: Final = {kind.name: kind for kind in _ALL}
+_WORKLOADS = tuple(
+    Kind(WorkloadObject, kind.api_version, kind.plural, namespaced=True, optional=True, served_as=kind.kind)
+    for kind in WORKLOADS.values()
+)
+
+KINDS: Final = {kind.name: kind for kind in (*_ALL, *_WORKLOADS)}
 """Kind name -> Kind."""
 
-WATCHED_KINDS: Final = tuple(name for name in KINDS if name != "Lease")
-"""The kinds that the cache is fed with, in any order."""
+WATCHED_KINDS: Final = tuple(kind.name for kind in _ALL if kind.name != "Lease")
+"""The kinds that the cache is always fed with, in any order."""
+
+READ_KINDS: Final = (*WATCHED_KINDS, *WORKLOADS)
+"""These, and the kinds that are watched when pods are owned by objects of them."""
+
+
+def kind_name(item: KubeObject) -> str:
+    """The name of the kind of an object, as in KINDS."""
+    return item.kind_name if isinstance(item, WorkloadObject) else type(item).__name__

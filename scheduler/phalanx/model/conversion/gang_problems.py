@@ -26,12 +26,21 @@ from phalanx.model.reasons import Objection, Reason
 
 
 def gang_problems(
-    key: GangKey, members: tuple[Pod, ...], group: PodGroup | None, classes: Mapping[str, PriorityLevel]
+    key: GangKey,
+    members: tuple[Pod, ...],
+    group: PodGroup | None,
+    classes: Mapping[str, PriorityLevel],
+    missing: Objection | None = None,
 ) -> tuple[Objection, ...]:
-    """At most GANG_PROBLEMS_MAX errors. Pods that have ended or are being deleted cause none."""
+    """At most GANG_PROBLEMS_MAX errors. Pods that have ended or are being deleted cause none.
+
+    `missing`: why nothing is known of the workload of the pods.
+    """
     found: Iterable[Objection] = _own_problems(members)
     if key.kind is not GangKind.POD:
         found = _all_problems(key, members, group, classes)
+    if missing is not None:
+        found = (missing, *found)
     return tuple(islice(found, GANG_PROBLEMS_MAX))
 
 
@@ -49,7 +58,7 @@ def _all_problems(
     elif key.kind is GangKind.POD_GROUP:
         yield _not_found(key)
     yield from _disagreements(key, active, group)
-    if group is not None and group.roles:
+    if group is not None and group.roles and key.kind is not GangKind.WORKLOAD:
         yield from _role_problems(active, group.roles)
     if key.kind is not GangKind.POD:
         yield from _subgroup_problems(active, group.subgroups if group is not None else ())

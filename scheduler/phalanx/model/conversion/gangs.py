@@ -43,6 +43,8 @@ class GangContext(Struct, frozen=True):
     rules: QueueRules
     classes: Mapping[str, PriorityLevel]
     before: Mapping[GangId, Gang]
+    unknown: tuple[str, Objection] | None = None
+    """The name of the workload that the pods belong to, and why nothing else is known of it."""
 
 
 def read_gangs(key: GangKey, pods: Sequence[Pod], context: GangContext) -> tuple[Gang, ...]:
@@ -76,12 +78,13 @@ def _gang(key: GangKey, members: tuple[Pod, ...], context: GangContext) -> Gang:
         minimum = Minimum(
             min_member, group.roles, group.subgroups, group.spec.required_subgroups, group.spec.reserves
         )
-    start = _start(members, minimum, group, context.before.get(identity))
+    unknown = context.unknown[1] if context.unknown is not None else None
+    start = _start(key, members, minimum, context)
     return Gang(
         id=identity,
         kind=key.kind,
         namespace=key.namespace,
-        name=_name(key, members[0]),
+        name=_name(key, members[0], context),
         queue=queue.charged,
         refused_queue=queue.refused,
         min_member=min_member,
@@ -99,7 +102,7 @@ def _gang(key: GangKey, members: tuple[Pod, ...], context: GangContext) -> Gang:
         checkpointed=group.checkpointed if group is not None else 0,
         started_at=group.started_at if group is not None else 0,
         ignored=_hints((queue.hint, priority_hint, runtime_hint), members, group),
-        problems=gang_problems(key, members, group, context.classes),
+        problems=gang_problems(key, members, group, context.classes, unknown),
     )
 
 
@@ -145,7 +148,11 @@ def _rejected_gang(pod: Pod, context: GangContext) -> Gang:
     return structs.replace(alone, problems=(problem, *alone.problems))
 
 
-def _name(key: GangKey, first: Pod) -> str:
+def _name(key: GangKey, first: Pod, context: GangContext) -> str:
+    if context.group is not None:
+        return context.group.name
+    if context.unknown is not None:
+        return context.unknown[0]
     if key.kind is GangKind.LABEL and first.controller is not None:
         return first.controller.name
     return first.name if key.kind is GangKind.POD else key.name
@@ -159,26 +166,29 @@ def _min_member(key: GangKey, members: tuple[Pod, ...], group: PodGroup | None) 
     return 1
 
 
-def _start(members: tuple[Pod, ...], minimum: Minimum, group: PodGroup | None, before: Gang | None) -> _Start:
-    """Assumed pods do not count: a bind may still fail.
+def _start(key: GangKey, members: tuple[Pod, ...], minimum: Minimum, context: GangContext) -> _Start:
+    """Assumed pods do not count: a bind may still fail. Nor does a minimum that is not known yet.
 
     Once the gang starts over, the status of the PodGroup does not count: it may still describe the time
     before.
     """
+    group, before = context.group, context.before.get(gang_id(key, context.group))
+    is_workload = key.kind is GangKind.WORKLOAD
     counted = [pod for pod in members if pod.counts_for_gang and not pod.assumed]
-    if minimum.has_started_with(counted):
+    if minimum.has_started_with(counted) and not (is_workload and group is None):
         return _Start.STARTED
     if before is not None and before.starts_over:
         return _Start.OVER
     known = (before is not None and before.started) or (group is not None and group.started)
-    if not known and not (group is None and _has_lost_members(members, minimum.members)):
+    has_record = group is not None and not is_workload
+    if not known and (has_record or not _has_lost_members(members, minimum.members)):
         return _Start.NOT_YET
     is_lost = not counted and any(pod.is_waiting for pod in members)
     return _Start.OVER if is_lost else _Start.STARTED
 
 
 def _has_lost_members(members: tuple[Pod, ...], min_member: int) -> bool:
-    """Whether a gang without a PodGroup must have started, although no object records it.
+    """Whether a gang must have started, although no object records it as the status of a PodGroup does.
 
     No member gets a node before a whole minimum exists. The gang was complete if two things hold: fewer
     members of that time are left than the minimum, and a member was recreated so late that a partially bound

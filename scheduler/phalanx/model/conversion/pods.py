@@ -26,6 +26,7 @@ from phalanx.model.names import (
 )
 from phalanx.model.pods import Pod, PodFailure, PodPhase, Scheduled
 from phalanx.model.reasons import Objection, Reason
+from phalanx.model.workloads.known import ROLE_LABELS
 
 _PHASES: Final = {"": PodPhase.PENDING, **{str(phase): phase for phase in PodPhase}}
 _KUBERNETES_SCHEDULER: Final = "default-scheduler"
@@ -64,7 +65,7 @@ def read_pod(
         preemption_policy=preemption_policy,
         group=intern(groups[0][1]) if groups else None,
         dialect=groups[0][0].name if groups else API_GROUP,
-        role=_text(labels, LABEL_ROLE) or "",
+        role=_text(labels, LABEL_ROLE) or _role_in_workload(written, groups),
         subgroup=_text(labels, LABEL_SUBGROUP) or "",
         min_member=count(labels.get(LABEL_MIN_MEMBER)),
         queue=_text(labels, LABEL_QUEUE),
@@ -101,6 +102,14 @@ def _text(labels: Mapping[str, str], key: str) -> str | None:
     """A label or annotation whose value many pods share, as an interned string; None for an empty one."""
     value = labels.get(key)
     return intern(value) if value else None
+
+
+def _role_in_workload(pod: core.Pod, groups: Sequence[tuple[Dialect, str]]) -> str:
+    """The role by the label that the controllers of workloads set. It means nothing in other gangs."""
+    labels = pod.metadata.labels
+    if groups or LABEL_MIN_MEMBER in labels:
+        return ""
+    return next((role for key in ROLE_LABELS if (role := _text(labels, key))), "")
 
 
 def _priority(spec: core.PodSpec, classes: Mapping[str, PriorityLevel]) -> tuple[int, str]:
