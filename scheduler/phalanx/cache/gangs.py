@@ -63,7 +63,7 @@ class GangTable:
         elif old is None and new is not None and new.is_waiting and after is not None:
             log.mark_new_verdicts()
         if old is not None and before is not None and before != after:
-            self._leave(old, before)
+            self._leave(old, before, log)
             self._touch(before, log)
         if new is not None and after is not None:
             self._pods.setdefault(after, {})[new.uid] = new
@@ -103,10 +103,10 @@ class GangTable:
         Nor does a PodGroup without pods of this scheduler.
         """
         gang = GangKey(GangKind.POD_GROUP, *key, dialect)
-        self._stale[gang] = None
         log.gangs(gang_id(gang, group) for group in (old, new))
         if gang not in self._pods:
             return
+        self._stale[gang] = None
         if _queue_of(old) != _queue_of(new) or _eviction_relevant(old) != _eviction_relevant(new):
             log.mark_capacity_grew()
         elif old is None or new is None or _without_status(old) != _without_status(new):
@@ -142,14 +142,21 @@ class GangTable:
             return None
         return gang_key(pod)
 
-    def _leave(self, pod: Pod, key: GangKey) -> None:
+    def _leave(self, pod: Pod, key: GangKey, log: ChangeLog) -> None:
+        """The last pod may leave a cycle's data about its gang behind, which the next cycle removes."""
         rest = self._pods[key]
         del rest[pod.uid]
         if not rest:
             del self._pods[key]
+            if key.kind is not GangKind.POD and key in self._gangs:
+                log.mark_new_verdicts()
 
     def _touch(self, key: GangKey, log: ChangeLog) -> None:
-        self._stale[key] = None
+        """Build the gangs of this key again, unless no pod is left and none were built."""
+        if key in self._pods or key in self._gangs:
+            self._stale[key] = None
+        else:
+            self._stale.pop(key, None)
         log.gangs((gang_id(key, self._group(key)),))
 
     def _group(self, key: GangKey) -> PodGroup | None:
@@ -170,8 +177,10 @@ class GangTable:
             if new:
                 self._gangs[key] = new
         self._stale = {}
-        if len(self._changed) > len(self._by_id):
-            self.view()  # a remote decider never calls it; the list of changes must stay short
+        if max(len(self._changed), len(self._moved)) > len(self._by_id):
+            # A remote decider never calls it, and no cycle may follow the end of all gangs. Neither changes
+            # nor gangs that are gone may pile up.
+            self.view()
 
     def _exchange(self, old: tuple[Gang, ...], new: tuple[Gang, ...]) -> None:
         """Replace gangs. A pod that moves to another key may already be listed under its new key."""
