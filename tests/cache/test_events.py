@@ -440,6 +440,14 @@ def test_the_deletion_of_a_conflicting_member_triggers_a_cycle() -> None:
     assert cache.apply(Deleted("Pod", "team", "b")).may_unblock
 
 
+def test_the_deletion_of_the_last_member_triggers_a_delayed_cycle_which_forgets_the_gang() -> None:
+    inside = {"labels": {label("pod-group"): "g"}, "nodeName": "n1", "status": {"phase": "Succeeded"}}
+    cache = new_cache(node("n1"), pod_group(), *[pod(name, uid=name, **inside) for name in ("a", "b")])
+    take_snapshot(cache)
+    found = [cache.apply(Deleted("Pod", "team", name)) for name in ("a", "b")]
+    assert [(each.may_unblock, each.has_new_verdicts) for each in found] == [(False, False), VERDICT_ONLY]
+
+
 def test_a_finished_pod_that_joins_a_gang_triggers_a_cycle() -> None:
     done = {"uid": "a", "nodeName": "n1", "status": {"phase": "Succeeded"}}
     cache = new_cache(
@@ -635,3 +643,27 @@ def test_a_recreated_gang_is_listed_once() -> None:
     assert cache.gang(GangId("u")) is not None
     assert list(take_snapshot(cache).gangs) == ["u", "v"]
     cache.check_invariants()
+
+
+@pytest.mark.parametrize("asked_before", [True, False], ids=["leader", "standby"])
+def test_data_of_deleted_gangs_is_not_kept_until_another_cycle(asked_before: bool) -> None:
+    """A standby runs no cycle."""
+    cache = new_cache()
+    groups = [pod_group(f"g{number}") for number in range(3)]
+    pods = [pod(group.metadata.name, labels={label("pod-group"): group.metadata.name}) for group in groups]
+    for item in [*groups, *pods]:
+        apply(cache, item)
+    if asked_before:
+        take_snapshot(cache)
+    for item in [*pods, *groups]:
+        changes = cache.apply(Deleted(type(item).__name__, item.metadata.namespace, item.metadata.name))
+        if asked_before:
+            assert {cache.gang(gang) for gang in changes.gangs} == {None}
+    assert not changes.may_unblock
+    assert _sizes(cache) == _sizes(new_cache())
+
+
+def _sizes(cache: Cache) -> dict[str, int]:
+    """Elements of each container of the table of gangs."""
+    held = vars(cache._gangs).items()
+    return {name: len(value) for name, value in held if isinstance(value, (dict, list, set))}

@@ -92,7 +92,7 @@ def test_a_job_is_a_gang(
     spec: dict[str, Any], status: dict[str, Any], states: list[dict[str, Any]], minimum: int, started: bool
 ) -> None:
     gang = gang_of(job("train", status=status, **spec), *pods("train", states))
-    assert (gang.kind, gang.name, str(gang), gang.dialect) == (
+    assert (gang.kind, gang.name, str(gang), gang.workload) == (
         GangKind.WORKLOAD,
         "train",
         "team/train",
@@ -264,7 +264,7 @@ def minimums(gang: Gang) -> dict[str, int]:
 
 def test_a_job_set_is_a_gang_with_a_role_for_each_replicated_job() -> None:
     gang = gang_of(job_set("js", *replicated()), *jobs_of("js", *SHAPE), *pods_of("js", *SHAPE))
-    assert (gang.kind, str(gang), gang.dialect) == (GangKind.WORKLOAD, "team/js", "JobSet.jobset.x-k8s.io")
+    assert (gang.kind, str(gang), gang.workload) == (GangKind.WORKLOAD, "team/js", "JobSet.jobset.x-k8s.io")
     assert minimums(gang) == {"ps": 1, "worker": 4}
     assert sorted((each.role, each.name) for each in gang.members) == [
         ("ps", "js-ps-0-0"),

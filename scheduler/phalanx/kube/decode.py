@@ -9,6 +9,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -27,6 +28,7 @@ from phalanx.model.api.meta import (
     WatchEvent,
     WatchEventType,
 )
+from phalanx.model.api.unknown_fields import names_unknown_fields, with_unknown_fields
 from phalanx.model.api.values import decode_any_times
 from phalanx.model.api.workloads import WorkloadObject
 from phalanx.model.events import Applied, Deleted
@@ -90,6 +92,12 @@ class PartialObject(ApiStruct, frozen=True):
     metadata: PartialMetadata = PartialMetadata()
 
 
+class _WrittenSpec(ApiStruct, frozen=True):
+    """Any object, of which only the spec is decoded, as it is written."""
+
+    spec: Any = None
+
+
 class Page(Struct, frozen=True):
     """One page of a list."""
 
@@ -115,24 +123,33 @@ class _PartialEvent(ApiStruct, frozen=True):
     object: PartialObject
 
 
+class _WrittenEvent(ApiStruct, frozen=True):
+    object: _WrittenSpec
+
+
 _type_of: Final = msgspec.json.Decoder(WatchEventType).decode
 _bookmark_of: Final = msgspec.json.Decoder(_BookmarkEvent).decode
 _error_of: Final = msgspec.json.Decoder(_ErrorEvent).decode
 _partial_event_of: Final = msgspec.json.Decoder(_PartialEvent).decode
 _partial_of: Final = msgspec.json.Decoder(PartialObject).decode
+_written_in_event: Final = msgspec.json.Decoder(_WrittenEvent).decode
+_written_in_list: Final = msgspec.json.Decoder(ObjectList[_WrittenSpec]).decode
+_written_of: Final = msgspec.json.Decoder(_WrittenSpec).decode
 _raw_list_of: Final = msgspec.json.Decoder(_RawList).decode
 
 
 class KindDecoder:
     """Decodes the objects of one kind, at about 4 microseconds a line.
 
-    The typed decoder comes first; the envelope alone is decoded only when that fails.
+    The typed decoder comes first; the envelope alone is decoded only when that fails. Kinds that name their
+    unknown fields are decoded a second time.
     """
 
     def __init__(self, kind: Kind) -> None:
         struct: Any = kind.struct
         self._kind = kind.name
         self._is_workload = kind.struct is WorkloadObject
+        self._names_unknown = names_unknown_fields(struct)
         self._event = msgspec.json.Decoder(WatchEvent[struct]).decode
         self._list = msgspec.json.Decoder(ObjectList[struct]).decode
         self._object = msgspec.json.Decoder(struct).decode
@@ -152,7 +169,7 @@ class KindDecoder:
             return self._other_line(line, error=str(error))
         meta = event.object.metadata
         if event.type in _PRESENT:
-            present = self._named(event.object)
+            present = self._completed(event.object, partial(_spec_in_event, line))
             return ObjectEvent(Applied(present), meta.namespace, meta.name, meta.resource_version)
         return self._other_line(line, error="")
 
@@ -161,10 +178,13 @@ class KindDecoder:
             listed = decode_any_times(self._list, body)
         except msgspec.ValidationError:
             return self._page_one_by_one(body)
-        items = listed.items or ()
-        if self._is_workload:
-            items = tuple(self._named(item) for item in items)
-        return Page(items, (), listed.metadata.resource_version)
+        objects = listed.items or ()
+        if self._names_unknown:
+            written = _written_in_list(body).items or ()
+            objects = tuple(map(with_unknown_fields, objects, (each.spec for each in written)))
+        elif self._is_workload:
+            objects = tuple(self._named(item) for item in objects)
+        return Page(objects, (), listed.metadata.resource_version)
 
     def _other_line(self, line: bytes, *, error: str) -> WatchLine:
         kind = _type_of(line).type
@@ -180,8 +200,16 @@ class KindDecoder:
         error = error or f"event of type {kind}"
         return Unreadable(meta.namespace, meta.name, meta.resource_version, error)
 
+    def _completed(self, item: KubeObject, spec: Callable[[], object]) -> KubeObject:
+        """The object with the names of its kind and of unknown fields, where its struct has them.
+
+        `spec` gives the spec as it is written.
+        """
+        if self._is_workload:
+            return self._named(item)
+        return with_unknown_fields(item, spec()) if self._names_unknown else item
+
     def _named(self, item: KubeObject) -> KubeObject:
-        """The object with the name of its kind, where its struct has several kinds."""
         return replace(item, kind_name=self._kind) if isinstance(item, WorkloadObject) else item
 
     def _page_one_by_one(self, body: bytes) -> Page:
@@ -190,11 +218,20 @@ class KindDecoder:
         unreadable: list[Unreadable] = []
         for raw in listed.items or ():
             try:
-                objects.append(self._named(decode_any_times(self._object, bytes(raw))))
+                present = decode_any_times(self._object, bytes(raw))
+                objects.append(self._completed(present, partial(_spec_of, raw)))
             except msgspec.ValidationError as error:
                 meta = _metadata_in(raw)
                 unreadable.append(Unreadable(meta.namespace, meta.name, meta.resource_version, str(error)))
         return Page(tuple(objects), tuple(unreadable), listed.metadata.resource_version)
+
+
+def _spec_in_event(line: bytes) -> object:
+    return _written_in_event(line).object.spec
+
+
+def _spec_of(raw: msgspec.Raw) -> object:
+    return _written_of(raw).spec
 
 
 def _metadata_in_event(line: bytes) -> PartialMetadata:

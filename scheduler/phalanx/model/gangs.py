@@ -147,7 +147,9 @@ class Gang(Struct, frozen=True, dict=True):
     members: tuple[Pod, ...]
     """In the order in which they count: higher priority, lower index, older, name."""
     dialect: str = API_GROUP
-    """API group of its PodGroup, or the name of the kind of its workload."""
+    """API group of its PodGroup."""
+    workload: str = ""
+    """Name of the `WorkloadKind` of the object that its pods belong to; empty for none."""
     spec: PodGroupSpec = NO_POD_GROUP
     """Spec of its PodGroup as it is. The fields around it are resolved from several objects."""
     roles: tuple[RoleSpec, ...] = ()

@@ -14,7 +14,9 @@ from phalanx.model.api.kinds import KubeObject
 from phalanx.model.api.native_pod_groups import NativePodGroup
 from phalanx.model.api.pod_groups import PodGroup
 from phalanx.model.api.queues import Queue
+from phalanx.model.dialects.native import NATIVE
 from phalanx.model.names import GangId, NodeName
+from phalanx.model.pods import Pod
 from phalanx.model.reasons import Objection
 from phalanx.service.cycle_trigger import CycleTrigger
 
@@ -88,6 +90,9 @@ class _PodGroups(Generic[G]):
         key = self._keys.get(uid)
         return self._groups[key] if key is not None else None
 
+    def with_name(self, namespace: str, name: str) -> G | None:
+        return self._groups.get((namespace, name))
+
     def put(self, present: G) -> None:
         key = (present.metadata.namespace, present.metadata.name)
         self.delete(key)
@@ -134,6 +139,12 @@ class PhalanxObjects:
     def native_pod_group(self, gang: GangId) -> NativePodGroup | None:
         """Return the PodGroup of scheduling.k8s.io with this UID."""
         return self._native_groups.with_uid(gang)
+
+    def basic_pod_group(self, pod: Pod) -> NativePodGroup | None:
+        """Return the PodGroup of scheduling.k8s.io of a pod that is a gang of one nevertheless."""
+        if pod.group is None or pod.dialect != NATIVE.name:
+            return None
+        return self._native_groups.with_name(pod.namespace, pod.group)
 
     def version(self, gang: GangId) -> str:
         """Return the last seen resourceVersion of the PodGroup with this UID; empty where there is none."""

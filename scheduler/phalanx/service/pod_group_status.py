@@ -86,7 +86,8 @@ def native_condition_of(
     if any(each.type == INITIALLY_SCHEDULED and each.status == "True" for each in group.status.conditions):
         return None
     if gang.started or _has_started(gang):
-        status, reason, message = "True", SCHEDULED, f"{gang.min_member} pods are bound"
+        bound = "a pod is" if gang.min_member == 1 else f"{gang.min_member} pods are"
+        status, reason, message = "True", SCHEDULED, f"{bound} bound"
     elif report.verdict is not None and gang.has_waiting:
         status, reason, message = "False", UNSCHEDULABLE, _full_text(report.verdict)
     else:

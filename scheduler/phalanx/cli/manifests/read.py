@@ -18,6 +18,7 @@ from phalanx.cli.manifests.findings import Finding, shown
 from phalanx.cli.manifests.kubernetes_rules import violations
 from phalanx.cli.manifests.schemas import schema_of
 from phalanx.model.api.kinds import KINDS, READ_KINDS, Kind, KubeObject, kind_name
+from phalanx.model.api.unknown_fields import names_unknown_fields, with_unknown_fields
 from phalanx.model.api.workloads import WorkloadObject
 from phalanx.model.names import API_GROUP
 
@@ -86,6 +87,8 @@ def _decoded(document: Document, kind: Kind, wrong: list[str]) -> Iterator[Item]
         item = msgspec.convert(document.value, kind.struct)
         if isinstance(item, WorkloadObject):
             item = replace(item, kind_name=kind.name)
+        if names_unknown_fields(kind.struct):
+            item = with_unknown_fields(item, document.value.get("spec"))
         yield document, identified(item)
     except msgspec.ValidationError as error:
         wrong.append(f"{document}: {error}")

@@ -19,7 +19,7 @@ from phalanx.model.conversion.gang_queues import gang_queue
 from phalanx.model.conversion.pod_groups import GangKey, PodGroup, gang_id, is_member
 from phalanx.model.conversion.queue_rules import QueueRules
 from phalanx.model.gangs import Gang, GangKind, Minimum
-from phalanx.model.names import GangId, QueueName
+from phalanx.model.names import API_GROUP, GangId, QueueName
 from phalanx.model.pods import Pod, PodFailure, PodPhase
 from phalanx.model.reasons import Objection, Reason
 
@@ -45,6 +45,8 @@ class GangContext(Struct, frozen=True):
     before: Mapping[GangId, Gang]
     unknown: tuple[str, Objection] | None = None
     """The name of the workload that the pods belong to, and why nothing else is known of it."""
+    others: Mapping[GangKey, PodGroup] = {}
+    """The PodGroups that pods of this key name as well, as far as they exist."""
 
 
 def read_gangs(key: GangKey, pods: Sequence[Pod], context: GangContext) -> tuple[Gang, ...]:
@@ -55,6 +57,8 @@ def read_gangs(key: GangKey, pods: Sequence[Pod], context: GangContext) -> tuple
         rejected = [pod for pod in members if not is_member(pod, context.group)]
         members = [pod for pod in members if is_member(pod, context.group)]
     gangs = [_gang(key, tuple(members), context)] if members else []
+    if context.group is not None and not context.group.is_gang:
+        gangs = [_single_gang(pod, context) for pod in members]
     gangs += [_rejected_gang(pod, context) for pod in rejected]
     ours = context.scheduler_name
     return tuple([gang for gang in gangs if any(pod.scheduler_name == ours for pod in gang.members)])
@@ -78,6 +82,7 @@ def _gang(key: GangKey, members: tuple[Pod, ...], context: GangContext) -> Gang:
         minimum = Minimum(
             min_member, group.roles, group.subgroups, group.spec.required_subgroups, group.spec.reserves
         )
+    is_workload = key.kind is GangKind.WORKLOAD
     unknown = context.unknown[1] if context.unknown is not None else None
     start = _start(key, members, minimum, context)
     return Gang(
@@ -92,7 +97,8 @@ def _gang(key: GangKey, members: tuple[Pod, ...], context: GangContext) -> Gang:
         preemption_policy=level.preemption_policy,
         created=group.created if group is not None else min([pod.created for pod in members]),
         members=members,
-        dialect=key.dialect,
+        dialect=API_GROUP if is_workload else key.dialect,
+        workload=key.dialect if is_workload else "",
         spec=group.spec if group is not None else PodGroupSpec(min_member=min_member),
         roles=minimum.roles,
         subgroups=minimum.subgroups,
@@ -102,8 +108,16 @@ def _gang(key: GangKey, members: tuple[Pod, ...], context: GangContext) -> Gang:
         checkpointed=group.checkpointed if group is not None else 0,
         started_at=group.started_at if group is not None else 0,
         ignored=_hints((queue.hint, priority_hint, runtime_hint), members, group),
-        problems=gang_problems(key, members, group, context.classes, unknown),
+        problems=gang_problems(key, members, group, context.classes, context.others, unknown),
     )
+
+
+def _single_gang(pod: Pod, context: GangContext) -> Gang:
+    """The gang of a pod whose PodGroup is no gang. Queue and class of the PodGroup count for each pod."""
+    assert context.group is not None
+    group = structs.replace(context.group, created=pod.created, started_at=0, resource_version="")
+    key = GangKey(GangKind.POD, pod.namespace, pod.uid)
+    return _gang(key, (pod,), structs.replace(context, group=group))
 
 
 def _hints(own: Iterable[str], members: Sequence[Pod], group: PodGroup | None) -> tuple[str, ...]:
@@ -149,7 +163,7 @@ def _rejected_gang(pod: Pod, context: GangContext) -> Gang:
 
 
 def _name(key: GangKey, first: Pod, context: GangContext) -> str:
-    if context.group is not None:
+    if key.kind is not GangKind.POD and context.group is not None:
         return context.group.name
     if context.unknown is not None:
         return context.unknown[0]

@@ -21,6 +21,12 @@ class Dialect(Struct, frozen=True):
     field: str
     """The field or label of a pod that names a PodGroup, as users see it."""
 
+    minimum_field: str
+    """The field of its PodGroup for the minimum number of pods, as verdicts name it."""
+
+    topology_field: str
+    """The field of its PodGroup for levels of a topology, as verdicts name it."""
+
     group_of: Callable[[Pod], str]
     """The name of the PodGroup that a pod names; empty for none."""
 

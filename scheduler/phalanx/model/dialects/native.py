@@ -3,7 +3,7 @@
 docs/dialects.md states what becomes of each field.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from phalanx.model.api.core import Pod
@@ -29,6 +29,7 @@ def read_native_pod_group(written: NativePodGroup) -> PodGroup:
     meta, spec = written.metadata, written.spec
     checkpointed, ignored = read_checkpoint(meta.annotations)
     wanted = _spec(spec, meta.labels.get(LABEL_QUEUE) or None)
+    problems = tuple(_problems(written))
     return PodGroup(
         uid=identity(NativePodGroup.__name__, meta),
         namespace=meta.namespace,
@@ -40,8 +41,16 @@ def read_native_pod_group(written: NativePodGroup) -> PodGroup:
         resource_version=meta.resource_version,
         checkpointed=checkpointed,
         ignored=ignored,
-        problems=tuple(_problems(spec)),
+        problems=problems,
+        is_gang=bool(problems) or not _is_only_basic(spec),
     )
+
+
+def _is_only_basic(spec: NativePodGroupSpec) -> bool:
+    """Whether nothing holds the pods together: neither their start, nor their place, nor their end."""
+    policy, constraints, mode = spec.scheduling_policy, spec.scheduling_constraints, spec.disruption_mode
+    is_constrained = constraints is not None and bool(constraints.topology)
+    return policy.gang is None and not is_constrained and (mode is None or mode.all is None)
 
 
 def _spec(spec: NativePodGroupSpec, queue: str | None) -> PodGroupSpec:
@@ -66,14 +75,16 @@ def _started_at(written: NativePodGroup) -> int:
     return 0
 
 
-def _problems(spec: NativePodGroupSpec) -> Iterator[Objection]:
-    for path in _unsupported(spec):
+def _problems(written: NativePodGroup) -> Iterator[Objection]:
+    refused = list(_unsupported(written.spec, written.unknown_fields))
+    inside = tuple(f"{path}{sign}" for path in refused for sign in ".[")
+    for path in (*refused, *[path for path in written.unknown_fields if not path.startswith(inside)]):
         yield Objection(
             Reason.UNSUPPORTED_FIELD,
             f"PodGroup field {path} is not supported yet",
             f"Create the PodGroup without {path}",
         )
-    gang = spec.scheduling_policy.gang
+    gang = written.spec.scheduling_policy.gang
     if gang is not None and gang.min_count < 1:
         yield Objection(
             Reason.INCONSISTENT_GANG,
@@ -81,16 +92,18 @@ def _problems(spec: NativePodGroupSpec) -> Iterator[Objection]:
         )
 
 
-def _unsupported(spec: NativePodGroupSpec) -> Iterator[str]:
-    """Paths of fields and of alternatives that have no counterpart, also those of later releases."""
+def _unsupported(spec: NativePodGroupSpec, unknown: Sequence[str]) -> Iterator[str]:
+    """Paths of known fields that have no counterpart, and of those that lack every known alternative."""
     policy, mode = spec.scheduling_policy, spec.disruption_mode
     if spec.parent_composite_pod_group_name:
         yield "spec.parentCompositePodGroupName"
     if spec.resource_claims:
         yield "spec.resourceClaims"
-    if policy.basic is None and policy.gang is None:
+    has_other_policy = any(path.startswith("spec.schedulingPolicy.") for path in unknown)
+    has_other_mode = any(path.startswith("spec.disruptionMode.") for path in unknown)
+    if policy.basic is None and policy.gang is None and not has_other_policy:
         yield "spec.schedulingPolicy without basic or gang"
-    if mode is not None and mode.single is None and mode.all is None:
+    if mode is not None and mode.single is None and mode.all is None and not has_other_mode:
         yield "spec.disruptionMode without single or all"
     if spec.scheduling_constraints is not None and len(spec.scheduling_constraints.topology) > 1:
         yield "spec.schedulingConstraints.topology[1]"
@@ -105,6 +118,8 @@ NATIVE: Final = Dialect(
     name="scheduling.k8s.io",
     kind=NativePodGroup.__name__,
     field="spec.schedulingGroup.podGroupName",
+    minimum_field="spec.schedulingPolicy.gang.minCount",
+    topology_field="spec.schedulingConstraints.topology",
     group_of=_group_of,
     read=read_native_pod_group,
 )
