@@ -281,6 +281,11 @@ class Gang(Struct, frozen=True, dict=True):
         """Whether a member has succeeded. Missing members may then never be created again."""
         return self.succeeded > 0
 
+    @property
+    def awaits_members(self) -> bool:
+        """Whether its workload says that members will be created, whether others have succeeded or not."""
+        return bool(self.workload) and self.active < self.min_member
+
     @cached_property
     def succeeded(self) -> int:
         """Number of members that have succeeded."""

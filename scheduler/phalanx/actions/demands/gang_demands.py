@@ -28,6 +28,7 @@ from phalanx.model.gangs import (
 from phalanx.model.names import PodUid
 from phalanx.model.pods import Pod
 from phalanx.model.reasons import Objection, Reason
+from phalanx.model.workloads.known import WORKLOADS
 
 
 class _OuterSubgroups(Struct, frozen=True):
@@ -237,10 +238,11 @@ def _subgroup_shortages(
 def _shortage(gang: Gang, chosen: Sequence[Pod], needed: MissingMembers) -> Objection | None:
     """An Objection if the chosen pods do not reach a whole minimum."""
     how = how_to_lower_minimum(gang)
+    of = f" of {WORKLOADS[gang.workload].kind} {gang}" if gang.workload else ""
     for role, count in needed.roles.items():
         present = sum(1 for pod in chosen if pod.role == role)
         if present < count:
-            return _members_missing(_needs_more(f"role {role}", count, present), how)
+            return _members_missing(_needs_more(f"role {role}{of}", count, present), how)
     ancestors = ancestor_chains(gang.subgroups)
     for name, count in needed.subgroups.items():
         present = sum(1 for pod in chosen if name in ancestors.get(pod.subgroup, ()))
@@ -249,7 +251,7 @@ def _shortage(gang: Gang, chosen: Sequence[Pod], needed: MissingMembers) -> Obje
     missing = needed.members - len(chosen)
     if missing > 0:
         existing = gang.min_member - missing
-        message = f"{existing} of {gang.min_member} required pods exist, {missing} missing"
+        message = f"{existing} of {gang.min_member} required pods{of} exist, {missing} missing"
         return _members_missing(message, how)
     return None
 

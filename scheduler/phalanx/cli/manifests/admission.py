@@ -30,6 +30,8 @@ Item = tuple[Document, KubeObject]
 NO_TIME: Final = datetime(2000, 1, 1, tzinfo=UTC)
 """The time where the input contains none."""
 
+_WITH_AGE: Final = (Pod, PodGroup, NativePodGroup, WorkloadObject)
+
 _DEFAULT_NAMESPACE: Final = "default"
 _DEFAULT_SCHEDULER: Final = "default-scheduler"
 _NAMESPACE_NAME: Final = "kubernetes.io/metadata.name"
@@ -180,10 +182,10 @@ def _implied(items: Iterable[KubeObject]) -> Iterator[KubeObject]:
 
 
 def _dated(items: Iterable[KubeObject], latest: datetime) -> Iterator[KubeObject]:
-    """Set missing creation times of pods and PodGroups; no other age matters."""
+    """Set missing creation times of pods, PodGroups and workloads; no other age matters."""
     youngest = latest
     for item in items:
-        if isinstance(item, Pod | PodGroup | NativePodGroup) and item.metadata.creation_timestamp is None:
+        if isinstance(item, _WITH_AGE) and item.metadata.creation_timestamp is None:
             youngest = utc(seconds(youngest) + 1)
             yield replace(item, metadata=replace(item.metadata, creation_timestamp=youngest))
         else:
