@@ -360,3 +360,24 @@ def test_kinds_of_workloads_are_watched_on_demand_only() -> None:
     for unrelated in (other, pod("p"), pod_of_job("t", 0, labels={label("min-member"): "1"})):
         assert cache.apply(Applied(unrelated)).workload_kinds == ()
     assert cache.workload_kinds() == ()
+
+
+EXCLUSIVE = {"annotations": {"alpha.jobset.sigs.k8s.io/exclusive-topology": "rack"}}
+
+
+@pytest.mark.parametrize(("there", "minimum"), [((1, 0), 2), ((1, 1), 2), ((2, 1), 4), ((3, 3), 6)])
+@pytest.mark.parametrize("of_role", [True, False])
+def test_with_exclusive_topology_one_pod_of_each_job_comes_first(
+    there: tuple[int, int], minimum: int, of_role: bool
+) -> None:
+    """JobSet's webhook admits the others when the first one has a node."""
+    role = replicated_job("w", replicas=2, pods=3)
+    if of_role:
+        role["template"]["metadata"] = EXCLUSIVE
+    found = gang_of(
+        job_set("js", role, meta={} if of_role else EXCLUSIVE),
+        *jobs_of("js", ("w", 2, 3)),
+        *pods("js-w-0", [WAITING] * there[0], role="w", job_set_name="js"),
+        *pods("js-w-1", [WAITING] * there[1], role="w", job_set_name="js"),
+    )
+    assert minimums(found) == {"w": minimum}

@@ -230,7 +230,7 @@ class Cache:
         return self._gangs.uses_node(queue, node)
 
     def workload_kinds(self) -> tuple[str, ...]:
-        """The kinds of workloads of which an object owned a pod of ours since the start."""
+        """The kinds of the workloads above pods of ours."""
         return self._gangs.workloads.needed
 
     def has_node(self, name: NodeName) -> bool:

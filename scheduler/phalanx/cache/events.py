@@ -52,7 +52,7 @@ class Changes(Struct, frozen=True, gc=False):
     `may_unblock`: a waiting gang that could not be placed may be placeable now, so a cycle is worth running.
     `has_new_verdicts`: the verdict of a waiting gang may change, or a gang lost its last pod, even if no gang
     became placeable.
-    `workload_kinds`: kinds of which an object owns a pod of ours for the first time; they must be listed.
+    `workload_kinds`: kinds of the objects above new pods of ours; they must be listed.
     """
 
     pods: tuple[PodUid, ...] = ()
@@ -81,7 +81,7 @@ class ChangeLog:
         """Whether a queue was added, changed or removed, apart from its past usage."""
         self._may_unblock = False
         self._has_new_verdicts = False
-        self._workload_kinds: list[str] = []
+        self._workload_kinds: dict[str, None] = {}
 
     def pod(self, uid: PodUid) -> None:
         """This pod was added, changed or removed."""
@@ -95,9 +95,9 @@ class ChangeLog:
         """Members or the spec of these gangs changed."""
         self._gangs.update(dict.fromkeys(ids))
 
-    def workload_kind(self, name: str) -> None:
-        """An object of this kind owns a pod of ours for the first time."""
-        self._workload_kinds.append(name)
+    def workload_kinds(self, names: Iterable[str]) -> None:
+        """Objects of these kinds are above new pods of ours."""
+        self._workload_kinds.update(dict.fromkeys(names))
 
     def mark_may_unblock(self) -> None:
         """A gang that could not be placed before may be placeable now."""

@@ -36,6 +36,8 @@ class _Chain(Struct):
     key: GangKey
     passes: tuple[str, ...]
     """UIDs of the controllers in the chain, known or not."""
+    kinds: tuple[str, ...]
+    """Their kinds."""
     pods: int = 0
     """Pods that count on it."""
 
@@ -64,7 +66,6 @@ class WorkloadTable:
         self._chains: dict[OwnerId, _Chain] = {}
         self._through: dict[str, dict[OwnerId, None]] = {}
         self._not_listed: dict[str, str] = dict.fromkeys(WORKLOADS, _NOT_YET)
-        self._needed: dict[str, None] = {}
 
     # --- events -------------------------------------------------------------------------------------------
 
@@ -134,18 +135,18 @@ class WorkloadTable:
     def _follow(self, namespace: str, controller: Controller, log: ChangeLog) -> _Chain:
         """Owners are compared by UID and namespace: a name could be that of another object by now."""
         passes: list[str] = []
+        kinds: list[str] = []
         current: Controller | None = controller
         root = controller
         while current is not None and current.workload and len(passes) < OWNER_CHAIN_MAX:
             root = current
             passes.append(current.uid)
-            if current.workload not in self._needed:
-                self._needed[current.workload] = None
-                log.workload_kind(current.workload)
+            kinds.append(current.workload)
             found = self._known(namespace, current)
             current = found.owner if found is not None else None
         key = GangKey(GangKind.WORKLOAD, namespace, root.uid, root.workload)
-        return _Chain(controller, root, key, tuple(dict.fromkeys(passes)))
+        log.workload_kinds(kinds)
+        return _Chain(controller, root, key, tuple(dict.fromkeys(passes)), tuple(dict.fromkeys(kinds)))
 
     def _known(self, namespace: str, controller: Controller) -> Workload | None:
         found = self._by_uid.get(controller.uid)
@@ -170,8 +171,8 @@ class WorkloadTable:
 
     @property
     def needed(self) -> tuple[str, ...]:
-        """The kinds of which an object owned a pod of ours since the start."""
-        return tuple(self._needed)
+        """The kinds of the objects above pods of ours."""
+        return tuple(dict.fromkeys(kind for chain in self._chains.values() for kind in chain.kinds))
 
     def get(self, key: GangKey) -> Workload | None:
         """The workload of a gang, if it is known."""

@@ -40,7 +40,7 @@ class ClusterState:
         self._changed: dict[GangId, None] = {}
         self._reporting = False
         self.on_workload_kinds: Callable[[tuple[str, ...]], None] = lambda kinds: None
-        """Called with kinds of workloads whose objects must be listed from now on."""
+        """Called with kinds of workloads whose objects must be listed, or are already."""
 
     def apply(self, event: Event) -> None:
         """Apply one event, from the API or from this scheduler."""

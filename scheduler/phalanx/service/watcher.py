@@ -52,7 +52,8 @@ class ClusterWatcher:
         """Watch further kinds. While nothing is watched, the next start will."""
         if self._group is None:
             return
-        for name in kinds:
+        watched = {reflector.kind.name for reflector in self._reflectors}
+        for name in [name for name in kinds if name not in watched]:
             reflector = Reflector(KINDS[name], self._state.apply, self._context)
             self._reflectors.append(reflector)
             self._tasks.append(

@@ -34,10 +34,12 @@ class WorkloadRole(Struct, frozen=True, gc=False):
     """Pods of each owner that succeed in all; None if nobody counts them."""
     exists: bool = True
     """Whether its pods are made by now, for this scheduler. Otherwise it counts once one of them exists."""
+    one_first: bool = False
+    """Whether each owner makes its other pods when its first one has a node."""
 
     @property
-    def first(self) -> int:
-        """How many pods each owner makes at once at its start."""
+    def whole(self) -> int:
+        """How many pods of each owner exist at the same time."""
         return self.pods if self.completions is None else min(self.pods, self.completions)
 
 
@@ -73,8 +75,8 @@ def read_workload(kind: WorkloadKind, scheduler_name: str, written: WorkloadObje
     meta = written.metadata
     fields = {"spec": written.spec, "status": written.status}
     checkpointed, ignored = read_checkpoint(meta.annotations)
-    roles = _roles(kind, fields, scheduler_name)
-    least = max(sum(role.owners * role.first for role in roles if role.exists), 1)
+    roles = _roles(kind, {**fields, "annotations": meta.annotations}, scheduler_name)
+    least = max(sum(role.owners * _first(role) for role in roles if role.exists), 1)
     has_run = any(_number(fields, path) for path in kind.has_run)
     group = PodGroup(
         uid=identity(kind.kind, meta),
@@ -112,6 +114,7 @@ def _problems(kind: WorkloadKind, meta: ObjectMeta, fields: Mapping[str, Any]) -
 
 
 def _roles(kind: WorkloadKind, fields: Mapping[str, Any], scheduler_name: str) -> tuple[WorkloadRole, ...]:
+    is_first = _is_annotated(fields.get("annotations"), kind)
     ordered = kind.in_order is not None and _at(fields, kind.in_order[0]) == kind.in_order[1]
     found: list[WorkloadRole] = []
     for paths in kind.roles:
@@ -119,8 +122,14 @@ def _roles(kind: WorkloadKind, fields: Mapping[str, Any], scheduler_name: str) -
         for each in described if isinstance(described, list) else [described]:
             if isinstance(each, Mapping):
                 is_later = bool(_at(each, paths.depends_on)) or (ordered and bool(found))
-                found.append(_role(paths, each, scheduler_name, is_later=is_later))
+                role = _role(paths, each, scheduler_name, is_later=is_later)
+                one_first = is_first or _is_annotated(_at(each, paths.annotations), kind)
+                found.append(replace(role, one_first=one_first))
     return tuple(found)
+
+
+def _is_annotated(annotations: object, kind: WorkloadKind) -> bool:
+    return isinstance(annotations, Mapping) and kind.one_pod_first in annotations
 
 
 def _role(
@@ -192,7 +201,7 @@ def group_of_pods(workload: Workload, pods: Sequence[Pod], owner_of: OwnerLookup
         group,
         min_member=max(sum(needs), 1),
         roles=tuple(
-            RoleSpec(role.name, count=max(role.owners * role.first, need), min_member=need)
+            RoleSpec(role.name, count=max(role.owners * role.whole, need), min_member=need)
             for role, need in zip(workload.roles, needs, strict=True)
             if role.name
         ),
@@ -205,11 +214,18 @@ def _needed(role: WorkloadRole, by_owner: Mapping[str, Sequence[Pod]], owner_of:
     if not role.exists and not by_owner:
         return 0
     there = sum(_needed_of_owner(role, pods, owner_of(uid)) for uid, pods in by_owner.items())
-    return there + max(role.owners - len(by_owner), 0) * role.first
+    return there + max(role.owners - len(by_owner), 0) * _first(role)
+
+
+def _first(role: WorkloadRole) -> int:
+    """How many pods an owner makes before any of its pods has a node."""
+    return min(role.whole, 1) if role.one_first else role.whole
 
 
 def _needed_of_owner(role: WorkloadRole, pods: Sequence[Pod], owner: Workload | None) -> int:
     """Of one owner. What its own object says counts more than what its template says."""
+    if role.one_first and len(pods) == 1:
+        return _first(role)
     if owner is not None and len(owner.roles) == 1:
         role = owner.roles[0]
     succeeded = sum(pod.phase is PodPhase.SUCCEEDED for pod in pods)

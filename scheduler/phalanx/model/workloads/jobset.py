@@ -16,6 +16,7 @@ JOB_SET: Final = WorkloadKind(
             pods="template.spec.parallelism",
             completions="template.spec.completions",
             template="template.spec.template.spec",
+            annotations="template.metadata.annotations",
             depends_on="dependsOn",
         ),
     ),
@@ -23,5 +24,5 @@ JOB_SET: Final = WorkloadKind(
     in_order=("spec.startupPolicy.startupPolicyOrder", "InOrder"),
     suspended="spec.suspend",
     has_run=("status.restarts",),
-    exclusive_topology="alpha.jobset.sigs.k8s.io/exclusive-topology",
+    one_pod_first="alpha.jobset.sigs.k8s.io/exclusive-topology",
 )

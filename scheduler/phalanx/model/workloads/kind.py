@@ -32,6 +32,9 @@ class RolePaths(Struct, frozen=True, forbid_unknown_fields=True):
     template: str = ""
     """The spec of its pods."""
 
+    annotations: str = ""
+    """Annotations of the objects that own its pods."""
+
     depends_on: str = ""
     """If this is present and not empty, the role is created after others."""
 
@@ -65,8 +68,9 @@ class WorkloadKind(Struct, frozen=True, forbid_unknown_fields=True):
     has_run: tuple[str, ...] = ()
     """Numbers that are above 0 once pods have run."""
 
-    exclusive_topology: str = ""
-    """An annotation of the object with a node label: the pods of each owner are in one domain of it."""
+    one_pod_first: str = ""
+    """An annotation of the object or of a role. With it, each owner makes its other pods when its first one
+    has a node."""
 
     @property
     def group(self) -> str:
