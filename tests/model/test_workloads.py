@@ -27,6 +27,7 @@ from tests.model.written import (
     pod_group,
     pod_of_job,
     replicated_job,
+    workload,
 )
 
 RUNNING = {"phase": "Running", "startTime": "2026-11-01T10:00:00Z"}
@@ -354,7 +355,12 @@ def test_owners_that_own_each_other_end_the_chain() -> None:
 
 def test_kinds_of_workloads_are_watched_on_demand_only() -> None:
     assert set(READ_KINDS) - set(WATCHED_KINDS) == set(WORKLOADS)
-    assert [KINDS[name].resource for name in WORKLOADS] == ["jobs.batch", "jobsets.jobset.x-k8s.io"]
+    assert [KINDS[name].resource for name in WORKLOADS] == [
+        "jobs.batch",
+        "jobsets.jobset.x-k8s.io",
+        "rayclusters.ray.io",
+        "rayjobs.ray.io",
+    ]
     cache = Cache(scheduler_name="phalanx")
     other = pod_of_job("train", 1, schedulerName="default-scheduler")
     for unrelated in (other, pod("p"), pod_of_job("t", 0, labels={label("min-member"): "1"})):
@@ -381,3 +387,71 @@ def test_with_exclusive_topology_one_pod_of_each_job_comes_first(
         *pods("js-w-1", [WAITING] * there[1], role="w", job_set_name="js"),
     )
     assert minimums(found) == {"w": minimum}
+
+
+# --- Ray ----------------------------------------------------------------------------------------------------
+
+RAY = {"kind": "RayCluster", "api_version": "ray.io/v1"}
+
+
+def ray_spec(*groups: dict[str, Any], **more: Any) -> dict[str, Any]:
+    template = {"spec": {"schedulerName": "phalanx"}}
+    workers = [{"rayStartParams": {}, "template": template, **group} for group in groups]
+    return {"headGroupSpec": {"template": template}, "workerGroupSpecs": workers, **more}
+
+
+def ray_pod(name: str, group: str, *, cluster: str = "rc", **rest: Any) -> Pod:
+    """A pod with the labels that KubeRay 1.6 writes."""
+    is_head = group == "headgroup"
+    labels = {
+        "ray.io/cluster": cluster,
+        "ray.io/group": group,
+        "ray.io/is-ray-node": "yes",
+        "ray.io/node-type": "head" if is_head else "worker",
+    }
+    return pod(name, labels=labels, meta=controlled_by(cluster, **RAY), **rest)
+
+
+SMALL = {"groupName": "small", "replicas": 2, "minReplicas": 1, "maxReplicas": 4, "numOfHosts": 2}
+
+
+@pytest.mark.parametrize(
+    ("group", "more", "minimum"),
+    [
+        (SMALL, {}, {"headgroup": 1, "small": 4}),
+        (SMALL, {"enableInTreeAutoscaling": True}, {"headgroup": 1, "small": 2}),
+        (SMALL, {"enableInTreeAutoscaling": False}, {"headgroup": 1, "small": 4}),
+        ({**SMALL, "replicas": 0}, {}, {"headgroup": 1, "small": 2}),
+        (
+            {"groupName": "small", "replicas": 3, "minReplicas": 0},
+            {"enableInTreeAutoscaling": True},
+            {"headgroup": 1, "small": 0},
+        ),
+    ],
+)
+def test_a_ray_cluster_is_a_gang_of_its_head_and_workers(
+    group: dict[str, Any], more: dict[str, Any], minimum: dict[str, int]
+) -> None:
+    gang = gang_of(
+        workload("RayCluster.ray.io", "rc", **ray_spec(group, **more)),
+        ray_pod("rc-head", "headgroup"),
+        *[ray_pod(f"rc-small-worker-{index}", "small") for index in range(4)],
+    )
+    assert (str(gang), gang.kind, len(gang.members)) == ("team/rc", GangKind.WORKLOAD, 5)
+    assert minimums(gang) == minimum
+
+
+def test_a_ray_job_contains_its_cluster_and_the_pod_that_submits_the_work() -> None:
+    job_of = {"name": "rj", "kind": "RayJob", "api_version": "ray.io/v1"}
+    autoscaled = ray_spec(SMALL, enableInTreeAutoscaling=True)
+    inside = [
+        workload("RayJob.ray.io", "rj", rayClusterSpec=autoscaled),
+        workload("RayCluster.ray.io", "rc", owner=job_of, **autoscaled),
+        ray_pod("rc-head", "headgroup"),
+    ]
+    assert minimums(gang_of(*inside)) == {"headgroup": 1, "small": 2}
+    submitter = [job("rj", uid="uid-submitter", owner=job_of)]
+    made = pod_of_job("rj", 0, meta=controlled_by("rj", uid="uid-submitter"))
+    gang = gang_of(*inside, *submitter, made)
+    assert (str(gang), gang.min_member, len(gang.members)) == ("team/rj", 4, 2)
+    assert {role.name: role.min_member for role in gang.roles} == {"headgroup": 1, "small": 2}

@@ -14,7 +14,15 @@ CRDS = {"NodeResourceTopology": CRD}
 """CRDs of optional kinds of other projects."""
 
 JOB_SETS = ResourceType("jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet", True, custom=True, status=True)
-OTHERS = {"NativePodGroup": NATIVE_POD_GROUPS, "JobSet.jobset.x-k8s.io": JOB_SETS}
+RAY = tuple(
+    ResourceType("ray.io", "v1", f"{kind.lower()}s", kind, True, custom=True, status=True)
+    for kind in ("RayCluster", "RayJob")
+)
+OTHERS = {
+    "NativePodGroup": NATIVE_POD_GROUPS,
+    "JobSet.jobset.x-k8s.io": JOB_SETS,
+    **{f"{kind.kind}.ray.io": kind for kind in RAY},
+}
 
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=lambda kind: kind.name)

@@ -34,12 +34,16 @@ class WorkloadRole(Struct, frozen=True, gc=False):
     """Pods of each owner that succeed in all; None if nobody counts them."""
     exists: bool = True
     """Whether its pods are made by now, for this scheduler. Otherwise it counts once one of them exists."""
+    least: int | None = None
+    """Pods of each owner that must start, if an autoscaler decides on the others."""
     one_first: bool = False
     """Whether each owner makes its other pods when its first one has a node."""
 
     @property
     def whole(self) -> int:
-        """How many pods of each owner exist at the same time."""
+        """How many pods of each owner must exist at the same time."""
+        if self.least is not None:
+            return self.least
         return self.pods if self.completions is None else min(self.pods, self.completions)
 
 
@@ -114,6 +118,7 @@ def _problems(kind: WorkloadKind, meta: ObjectMeta, fields: Mapping[str, Any]) -
 
 
 def _roles(kind: WorkloadKind, fields: Mapping[str, Any], scheduler_name: str) -> tuple[WorkloadRole, ...]:
+    is_elastic = _at(fields, kind.elastic) is True
     is_first = _is_annotated(fields.get("annotations"), kind)
     ordered = kind.in_order is not None and _at(fields, kind.in_order[0]) == kind.in_order[1]
     found: list[WorkloadRole] = []
@@ -123,6 +128,7 @@ def _roles(kind: WorkloadKind, fields: Mapping[str, Any], scheduler_name: str) -
             if isinstance(each, Mapping):
                 is_later = bool(_at(each, paths.depends_on)) or (ordered and bool(found))
                 role = _role(paths, each, scheduler_name, is_later=is_later)
+                role = role if is_elastic else replace(role, least=None)
                 one_first = is_first or _is_annotated(_at(each, paths.annotations), kind)
                 found.append(replace(role, one_first=one_first))
     return tuple(found)
@@ -136,10 +142,13 @@ def _role(
     paths: RolePaths, described: Mapping[str, Any], scheduler_name: str, *, is_later: bool
 ) -> WorkloadRole:
     names_us = _at(described, f"{paths.template}.schedulerName") == scheduler_name
+    hosts = _or_one(_number(described, paths.hosts))
+    least = _number(described, paths.least) or 0
     return WorkloadRole(
-        name=str(_at(described, paths.name) or ""),
+        name=str(_at(described, paths.name) or paths.called),
         owners=_or_one(_number(described, paths.owners)),
-        pods=_or_one(_number(described, paths.pods)),
+        pods=max(_or_one(_number(described, paths.pods)), least) * hosts,
+        least=least * hosts if paths.least else _or_one(_number(described, paths.pods)),
         completions=_number(described, paths.completions),
         exists=names_us and not is_later,
     )
@@ -184,7 +193,8 @@ def _count_of_indexes(written: object) -> int:
 def group_of_pods(workload: Workload, pods: Sequence[Pod], owner_of: OwnerLookup) -> PodGroup:
     """The PodGroup of a workload with the minimums that these pods of it still need.
 
-    A pod of ours has its role by a label that its controller sets, and its owner by UID.
+    A pod of ours has its role by a label that its controller sets, and its owner by UID. Pods without a role,
+    such as the one that submits the work to the others, count once they exist.
     """
     by_role: dict[str, dict[str, list[Pod]]] = {}
     names = {role.name for role in workload.roles}
@@ -193,15 +203,17 @@ def group_of_pods(workload: Workload, pods: Sequence[Pod], owner_of: OwnerLookup
             role = pod.role if pod.role in names else ""
             by_role.setdefault(role, {}).setdefault(pod.controller.uid, []).append(pod)
     needs = [_needed(role, by_role.get(role.name, {}), owner_of) for role in workload.roles]
+    others = by_role.get("", {}).values() if "" not in names else ()
+    others_needed = sum(pod.phase is not PodPhase.FAILED for pods_of_owner in others for pod in pods_of_owner)
     uids = {pod.controller.uid for pod in pods if pod.controller is not None}
     has_run = any((owner := owner_of(uid)) is not None and owner.group.started for uid in uids)
     has_run = has_run or any(pod.phase is PodPhase.SUCCEEDED for pod in pods)
     group = workload.group
     return replace(
         group,
-        min_member=max(sum(needs), 1),
+        min_member=max(sum(needs) + others_needed, 1),
         roles=tuple(
-            RoleSpec(role.name, count=max(role.owners * role.whole, need), min_member=need)
+            RoleSpec(role.name, count=max(role.owners * role.pods, need), min_member=need)
             for role, need in zip(workload.roles, needs, strict=True)
             if role.name
         ),
@@ -226,11 +238,11 @@ def _needed_of_owner(role: WorkloadRole, pods: Sequence[Pod], owner: Workload | 
     """Of one owner. What its own object says counts more than what its template says."""
     if role.one_first and len(pods) == 1:
         return _first(role)
-    if owner is not None and len(owner.roles) == 1:
-        role = owner.roles[0]
+    if owner is not None:
+        role = next((own for own in owner.roles if own.name in ("", role.name)), role)
     succeeded = sum(pod.phase is PodPhase.SUCCEEDED for pod in pods)
     if role.completions is None:
         left = [pod for pod in pods if pod.phase is not PodPhase.FAILED]
-        return len(left) if succeeded else role.pods
+        return len(left) if succeeded else role.whole
     gone = max(owner.succeeded - succeeded, 0) + owner.failed_indexes if owner is not None else 0
     return max(min(succeeded + role.pods, role.completions - gone), 0)

@@ -18,13 +18,22 @@ class RolePaths(Struct, frozen=True, forbid_unknown_fields=True):
     """The object or the list; empty for the workload itself."""
 
     name: str = ""
-    """The name of the role; empty if the workload has one role without a name."""
+    """The name of the role."""
+
+    called: str = ""
+    """The name itself, if the object has none; empty as well if the workload has one role without a name."""
 
     owners: str = ""
     """How many objects own the pods of the role; empty for the workload itself."""
 
     pods: str = ""
     """How many pods each of them has at the same time."""
+
+    least: str = ""
+    """How many it always has, if an autoscaler decides on the others; `pods` counts if it is more."""
+
+    hosts: str = ""
+    """How many pods stand for one in `pods` and in `least`."""
 
     completions: str = ""
     """How many pods of each of them succeed in all; missing where nobody counts them."""
@@ -55,6 +64,9 @@ class WorkloadKind(Struct, frozen=True, forbid_unknown_fields=True):
 
     in_order: tuple[str, str] | None = None
     """A path, and the value there by which each role is created after the one before."""
+
+    elastic: str = ""
+    """Whether an autoscaler changes the number of pods: only the least number of each role must start."""
 
     suspended: str = ""
     """Whether the controller deletes the pods until it is resumed."""
