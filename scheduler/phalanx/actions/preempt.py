@@ -2,29 +2,31 @@
 
 Victims are chosen together with the placement: the cheapest set of victims of the lowest priorities with
 which the whole demand fits under all its rules. Nothing is evicted unless a placement follows. The freed
-capacity is nominated for the gang (`preemption/nominations.py`).
+capacity is nominated for the gang (`preemption/nominations.py`). Starts of this cycle are given up first,
+which costs nothing (`given_up_starts.py`).
 """
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
-from msgspec import Struct
 from msgspec.structs import replace
 
-from phalanx.actions import formatting
+from phalanx.actions import given_up_starts
 from phalanx.actions.context import Cycle
 from phalanx.actions.demands.demand import Demand, beneficiary_of, part_to_evict_for
 from phalanx.actions.demands.demand_queue import rank_of
 from phalanx.actions.limits import (
     PREEMPTIONS_TRIED_MAX,
     PREEMPTORS_PER_CYCLE_MAX,
-    SHOWN_VICTIMS,
 )
 from phalanx.actions.outcome import Failure
 from phalanx.actions.preemption import unfinished_evictions
 from phalanx.actions.preemption.candidate_queues import CandidateQueueFinder
+from phalanx.actions.preemption.decision import Decision
 from phalanx.actions.preemption.eviction_limits import EvictionLimits, limits_of
+from phalanx.actions.preemption.eviction_verdicts import eviction_in_progress
 from phalanx.actions.preemption.nominations import nominate
+from phalanx.actions.preemption.starts import StartPool, goes_before, limits_without, search_in_turn
 from phalanx.actions.preemption.victim_search import (
     EvictionPlan,
     SearchResult,
@@ -54,18 +56,7 @@ from phalanx.model.gangs import Gang
 from phalanx.model.memory import CandidateQueues, Nomination
 from phalanx.model.names import GangId, PodUid
 from phalanx.model.pods import Pod
-from phalanx.model.reasons import Evidence, Reason, Verdict
-
-
-class _Decision(Struct, frozen=True):
-    """A preemption that this cycle decides."""
-
-    demand: Demand
-    plan: EvictionPlan
-    causes: dict[GangId, str]
-    """Why each victim may be evicted."""
-    passed: tuple[GangId, ...]
-    """Gangs whose reservations it does not respect."""
+from phalanx.model.reasons import Evidence
 
 
 def execute(cycle: Cycle) -> None:
@@ -88,7 +79,9 @@ class _Preemption:
         self._outcome = outcome
         self._known = nominations
         self._yielding = Yielding(session, nominations, cycle.moves)
-        self._decisions: dict[GangId, _Decision] = {}
+        self._decisions: dict[GangId, Decision] = {}
+        self._started: dict[GangId, Decision] = {}
+        """Those whose gang has started, in place of starts that were given up."""
         self._finished: dict[GangId, GangId] = {}
         self._postponed: dict[GangId, int] = {}
         self._known_infeasible: dict[Hashable, tuple[Evidence, ...]] = {}
@@ -110,6 +103,10 @@ class _Preemption:
     @cached_property
     def _pool(self) -> VictimPool:
         return VictimPool(self._session)
+
+    @cached_property
+    def _starts(self) -> StartPool:
+        return StartPool(self._session, self._outcome, moved=self._moves.open)
 
     def repeat_evictions(self) -> None:
         """Evict pods again whose eviction was decided and has not happened: a write may have been lost."""
@@ -149,9 +146,33 @@ class _Preemption:
                     self._try(failure.demand, search, limits, trial)
             trial.roll_back()
         self._outcome.errors.extend(search.errors if search is not None else ())
+        self._give_up_starts()
         for each in self._decisions.values():
-            victims = ((victim.gang, pod) for victim in each.plan.victims for pod in victim.pods)
+            victims = ((victim.gang, pod) for victim in each.plan.evicted for pod in victim.pods)
             self._evict(victims, each.demand.gang, each.causes)
+
+    def _give_up_starts(self) -> None:
+        """Give starts up, and start the gangs for which nothing is evicted."""
+        giving_up = {gang: each for gang, each in self._decisions.items() if each.plan.given_up}
+        for each in giving_up.values():
+            given_up_starts.give_up(self._cycle, each.plan.given_up, each.demand.gang, each.causes)
+        for gang_id, each in giving_up.items():
+            if not each.plan.evicted and self._starts_now(gang_id):
+                self._started[gang_id] = self._decisions.pop(gang_id)
+        if giving_up:
+            given_up_starts.postpone_others(self._outcome)
+            self._cycle.is_complete = False
+
+    def _starts_now(self, gang_id: GangId) -> bool:
+        """Whether the gang starts at once. It does not if it also needs what terminating pods hold."""
+        if gang_id in self._known.open or gang_id in self._session.verdicts:
+            return False
+        others = [each for name, each in self._decisions.items() if name != gang_id]
+        is_started = self._outcome.isolate_errors(
+            lambda: given_up_starts.start_instead(self._cycle, self._decisions[gang_id], others),
+            about=f"start of {self._decisions[gang_id].demand.gang}",
+        )
+        return bool(is_started)
 
     def close(self) -> None:
         """Write new and still valid nominations to the memory of the next cycle."""
@@ -159,17 +180,8 @@ class _Preemption:
         nominations = {gang: self._known.prolonged(gang) for gang in self._still_nominated()}
         nominations.update(self._failed_nominations())
         for gang_id, decision in self._decisions.items():
-            plan = decision.plan
-            nominations[gang_id] = Nomination(
-                usage=plan.usage,
-                members={node: tuple(pod.uid for pod in pods) for node, pods in plan.members.items()},
-                victims=tuple(pod.uid for victim in plan.victims for pod in victim.pods),
-                decided=now,
-                causes=decision.causes,
-                passed=decision.passed,
-                queue=decision.demand.gang.queue,
-                until=now + self._retry.nomination_ms,
-                attempts=self._known.attempts(gang_id) + 1,
+            nominations[gang_id] = decision.nomination(
+                now, until=now + self._retry.nomination_ms, attempts=self._known.attempts(gang_id) + 1
             )
         for gang_id in nominations:
             self._set_verdict(gang_id)
@@ -334,23 +346,33 @@ class _Preemption:
         beneficiary = beneficiary_of(demand)
         evictable = self._pool.victims_for(beneficiary)
         taken = self._victims_of_others()
-        victims = [each for each in evictable.victims if not any(pod.uid in taken for pod in each.pods)]
-        hooks = self._session.hooks
+        victims = [each for each in evictable.victims if _is_left(each, taken)]
+        session, hooks = self._session, self._session.hooks
         queue_limits, least = hooks.queue_eviction_limits(beneficiary), hooks.least_evictions(beneficiary)
-        candidates = VictimCandidates(victims, queue_limits, limits, least)
         given_up = self._yielding.give_up_to(demand)
-        result = (victims and self._search(demand, candidates, search, bound)) or SearchResult()
+        starts = [each for each in self._starts.starts_for(beneficiary) if _is_left(each, taken)]
+        more = limits_without(starts, beneficiary, session) if starts and victims else ()
+
+        def find(some: Sequence[Victim]) -> SearchResult:
+            both = queue_limits if all(each.is_start for each in some) else (*queue_limits, *more)
+            candidates = VictimCandidates(some, both, limits, least)
+            return self._search(demand, candidates, search, bound) or SearchResult()
+
+        result = search_in_turn(find, starts, victims, lambda each: goes_before(each.gang, gang, session))
         given_up.undo()
         plan = result.plan
         if plan is not None:
             causes = {each.gang.id: self._cause(each.gang, beneficiary) for each in plan.victims}
-            passed = tuple(sorted(set(reserved_starts) - set(result.respected)))
-            self._decisions[gang.id] = _Decision(demand, plan, causes, passed)
+            not_respected = set(reserved_starts) - set(result.respected)
+            passed = tuple(sorted(not_respected | {each.gang.id for each in plan.given_up}))
+            self._decisions[gang.id] = Decision(demand, plan, causes, passed)
             self._assume_decided(gang, plan, limits, trial)
             return
         self._protected[gang.id] = result.protected
         later = [*limits.grows_at(victims), *(() if evictable.next_at is None else (evictable.next_at,))]
-        if later:
+        if starts and evictable.victims:  # In the next cycle the starts count as running.
+            self._postpone(gang.id)
+        elif later:
             self._postponed[gang.id] = max(min(later), now + 1)
         else:
             self._known_infeasible[key] = result.protected
@@ -431,29 +453,15 @@ class _Preemption:
         """Set the verdict of a gang with nominated capacity."""
         gang = self._session.gangs.get(gang_id)
         pods: list[Pod] = []
-        bound = ""
+        proof = ""
         if gang_id in self._decisions:
             plan = self._decisions[gang_id].plan
-            pods, bound = [pod for victim in plan.victims for pod in victim.pods], plan.proof
+            pods, proof = [pod for victim in plan.evicted for pod in victim.pods], plan.proof
         elif gang_id in self._still_nominated():
             pods = self._known.victims_left(gang_id)
         if gang is None or not pods or gang_id in self._session.verdicts:
             return
-        names = sorted({str(pod) for pod in pods})
-        self._session.refuse(
-            gang,
-            Verdict(
-                gang=gang_id,
-                group=str(gang),
-                reason=Reason.EVICTION_IN_PROGRESS,
-                message=f"waiting until {formatting.pods(len(pods))} evicted for it have terminated",
-                evidence=(
-                    *(Evidence(subject=name, finding="is being evicted") for name in names[:SHOWN_VICTIMS]),
-                    *((Evidence(subject="choice of victims", finding=bound),) if bound else ()),
-                ),
-                next_step="Wait: the gang starts when they have terminated, within their grace periods",
-            ),
-        )
+        self._session.refuse(gang, eviction_in_progress(gang, pods, proof))
 
     def _preempted(self, nominations: dict[GangId, Nomination]) -> dict[GangId, GangId]:
         """Evicted gangs by beneficiary, until they are placed again or their eviction is given up."""
@@ -467,7 +475,7 @@ class _Preemption:
             if not stays or (by in nominations and by not in self._withdrawn):
                 found[gang_id] = by
         found.update(self._finished)
-        for beneficiary, decision in self._decisions.items():
+        for beneficiary, decision in (*self._started.items(), *self._decisions.items()):
             found.update({gang.id: beneficiary for gang in decision.plan.gangs_ended})
         return dict(sorted(found.items()))
 
@@ -478,6 +486,11 @@ class _Preemption:
 
 def _to_evict_for(failure: Failure) -> Failure:
     return replace(failure, demand=part_to_evict_for(failure.demand))
+
+
+def _is_left(victim: Victim, taken: Collection[PodUid]) -> bool:
+    """Whether none of its pods is taken by another decision."""
+    return not any(pod.uid in taken for pod in victim.pods)
 
 
 def _checked_at(nomination: Nomination) -> int:
