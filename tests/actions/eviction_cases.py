@@ -73,6 +73,13 @@ def _placed(work: Work, free: dict[str, int], chance: Random) -> Work:
 # --- what a cycle decided ---------------------------------------------------------------------------------
 
 
+def given_up_in(decided: Decided) -> dict[str, str]:
+    """By name of a gang, the one that it gave up its start for."""
+    verdicts = [each for each in decided.result.verdicts if each.reason is Reason.PREEMPTED]
+    found = {each.gang.removeprefix("gang-"): _INSTEAD.match(each.message) for each in verdicts}
+    return {name: match.group(1) for name, match in found.items() if match}
+
+
 class _For(Struct, frozen=True):
     """A gang for which others are evicted."""
 
@@ -90,12 +97,7 @@ class Outcome:
         reports = decided.result.queues.items()
         self._guarantee = {name: each.guarantee.get(GPU, 0) for name, each in reports}
         self._share = {name: each.fair_share.get(GPU, 0) for name, each in reports}
-        self.given_up: dict[str, str] = {}
-        """By name of a gang, the one that it gave up its start for."""
-        for verdict in decided.result.verdicts:
-            found = _INSTEAD.match(verdict.message) if verdict.reason is Reason.PREEMPTED else None
-            if found:
-                self.given_up[verdict.gang.removeprefix("gang-")] = found.group(1)
+        self.given_up = given_up_in(decided)
         on: dict[str, tuple[str, ...]] = {}
         for placement in decided.result.placements:
             name = placement.gang.removeprefix("gang-")

@@ -17,7 +17,7 @@ from phalanx.actions.preemption.starts import StartPool
 from phalanx.framework.config import ActionName, SchedulerConfig
 from phalanx.framework.evictions import Beneficiary
 from phalanx.framework.session import Session
-from phalanx.model.api.pod_groups import Disruption
+from phalanx.model.api.pod_groups import Disruption, Recovery, RecoveryMode
 from phalanx.model.gangs import RoleSpec
 from phalanx.model.gpu_shares import GPU_SHARE, device_name
 from phalanx.model.names import GangId, QueueName
@@ -29,7 +29,7 @@ from phalanx.solver.answer_cache import AnswerCache
 
 from tests.actions.eviction_cases import eviction_case, regrets
 from tests.actions.start_cases import described
-from tests.builders import Decided, Scenario, numa, term
+from tests.builders import CONTROLLER, Decided, Scenario, numa, term
 from tests.examples import holds
 
 
@@ -50,6 +50,11 @@ def two_queues(a: dict[str, Any], b: dict[str, Any], *nodes: int) -> Scenario:
         guarantee = fields.pop("guarantee", 0)
         scenario.queue(name, guarantee={GPU: guarantee} if guarantee else {}, **fields)
     return scenario
+
+
+MOVING = SchedulerConfig(
+    actions=(ActionName.RELEASE, ActionName.RECOVER, ActionName.CONSOLIDATE, ActionName.PREEMPT)
+)
 
 
 def on_node(number: int) -> dict[str, Any]:
@@ -174,6 +179,32 @@ def test_no_gang_becomes_a_victim_because_its_queue_has_just_started_another() -
     decided = scenario.gang("b1", 1, gpu=2, queue="b", **on_node(0)).decide()
     assert (decided.placed(), decided.evicted(), given_up_in(decided)) == (["a1"], [], [])
     assert decided.result.wake_at == scenario.now
+
+
+@pytest.mark.parametrize("is_entitled", [True, False])
+def test_a_start_is_given_up_before_a_gang_is_moved(is_entitled: bool) -> None:
+    """With a0 on the other node, b1 would have a whole one. Without its guarantee it has no right to a1's."""
+    scenario = two_queues({"priority": 1}, {"guarantee": 2 if is_entitled else 0}, 2, 2)
+    scenario.gang("a0", 1, gpu=1, queue="a", on=["n0-0"]).gang("a1", 1, gpu=1, queue="a", **on_node(1))
+    scenario.change("a0", members=tuple(replace(pod, running_since=1) for pod in scenario.members("a0")))
+    scenario.now = 36_000_000
+    decided = scenario.gang("b1", 1, gpu=2, queue="b").decide(MOVING)
+    if is_entitled:
+        assert (decided.placed(), decided.evicted(), given_up_in(decided)) == (["b1"], [], ["team/a1"])
+    else:
+        assert (decided.placed(), decided.evicted(), given_up_in(decided)) == (["a1"], ["a0-0"], [])
+
+
+def test_a_running_member_is_covered_as_before_the_starts_of_its_queue() -> None:
+    """The guarantee of 2 covers r; with a1 it covers a1 before the surplus member of r. b1 needs its node."""
+    scenario = two_queues({"guarantee": 2}, {}, 2, 3, 1).gang(
+        "r", 2, min=1, gpu=1, queue="a", on=["n0-0"] * 2
+    )
+    scenario.gang("large", 1, gpu=3, queue="a", on=["n1-0"]).gang("a1", 1, gpu=1, queue="a", **on_node(2))
+    first = scenario.gang("b1", 1, gpu=1, queue="b", **on_node(0)).decide()
+    assert (first.placed(), first.evicted(), given_up_in(first)) == (["a1"], [], [])
+    assert first.result.wake_at == scenario.now
+    assert scenario.take(first).decide().evicted() == ["r-1"]
 
 
 # --- protection -------------------------------------------------------------------------------------------
@@ -404,6 +435,36 @@ def test_a_gang_that_also_needs_what_terminates_waits_for_it_and_starts_then() -
     assert third.placed() == ["b1"]
 
 
+@pytest.mark.parametrize("controller", [CONTROLLER, None])
+def test_a_gang_of_which_the_cycle_evicts_members_starts_others_in_the_next_one(controller: object) -> None:
+    """A surplus member on a lost node is replaced; without a controller the verdict names it instead."""
+    scenario = two_queues({"priority": 1}, {"guarantee": 3}, 1, 1).nodes("lost", gpu=1)
+    recovery = Recovery(on_node_loss=RecoveryMode.REPLACE, grace_period="0s")
+    on = ["n0-0", "lost-0"]
+    scenario.gang("b1", 3, min=1, gpu=1, queue="b", on=on, recovery=recovery, controller=controller)
+    scenario.nodes("lost", gpu=1, conditions={"Ready": "Unknown"}).gang("a1", 1, gpu=1, queue="a")
+    first = scenario.decide()
+    assert (first.placed(), given_up_in(first), first.result.stats.errors) == ([], ["team/a1"], ())
+    assert first.evicted() == (["b1-1"] if controller else [])
+    assert "b1-2" in scenario.take(first).decide().binds
+
+
+def test_what_was_nominated_for_a_gang_is_free_for_its_start() -> None:
+    """One gang is evicted for each of b1 and a1. A pod of another scheduler takes a GPU of those for b1."""
+    scenario = two_queues({}, {"guarantee": 2}, 2, 1)
+    scenario.gang("r0", 1, gpu=1, queue="a", on=["n0-0"])
+    scenario.gang("r1", 1, gpu=1, cpu=8, queue="a", on=["n1-0"])
+    scenario.gang("b1", 2, gpu=1, queue="b").gang("a1", 1, gpu=1, queue="a", priority=5, **on_node(1))
+    first = scenario.decide()
+    assert list(first.result.memory.nominations[GangId("gang-b1")].usage) == ["n0-0"]
+    assert sorted(first.evicted()) == ["r0-0", "r1-0"]
+    scenario.take(first).remove("r0").remove("r1").foreign("Job other/x", "n0-0", gpu=1)
+    second = scenario.decide()
+    assert (second.nodes("b1"), given_up_in(second)) == (["n0-0", "n1-0"], ["team/a1"])
+    assert second.result.queues["b"].allocated[GPU] == 2
+    assert GangId("gang-b1") not in second.result.memory.nominations
+
+
 def test_it_starts_beside_what_is_nominated_for_another_gang() -> None:
     """b2 would be packed on n1, where two GPUs are free now that b1 will use."""
     scenario = two_queues({"priority": 1}, {"guarantee": 5}, 3, 4)
@@ -421,25 +482,3 @@ def test_the_certificate_of_the_start_is_proven() -> None:
     (placement,) = scenario.decide().placements("b1")
     assert placement.certificate.proven
     assert (placement.cause, placement.queue) == ("start", QueueName("b"))
-
-
-@given(st.randoms(use_true_random=False))
-@holds(15)
-def test_giving_up_ends_and_no_node_is_over_committed(chance: Random) -> None:
-    """Cycles with constant demand: evicted gangs ask again at once."""
-    case = eviction_case(chance)
-    note(described(case))
-    scenario, given_up, progress = case.scenario(), 0, 0
-    for _ in range(12):
-        decided = scenario.decide()
-        lost = given_up_in(decided)
-        assert not lost or decided.placed() or decided.evicted()
-        assert decided.result.stats.errors == ()
-        given_up += len(lost)
-        progress += len(decided.placed()) + len(decided.evicted())
-        scenario.take(decided)
-        scenario.now += 60_000
-        states = scenario.snapshot().nodes.values()
-        assert all(amount >= 0 for state in states for amount in state.free.values())
-    assert not lost
-    assert given_up <= 6 * progress

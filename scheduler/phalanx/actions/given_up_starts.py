@@ -51,15 +51,19 @@ def give_up(cycle: Cycle, starts: Sequence[Victim], instead: Gang, causes: Mappi
 def start_instead(cycle: Cycle, decision: Decision, others: Sequence[Decision]) -> bool:
     """Start a gang that others were given up for; return whether it fits.
 
-    It starts beside what other decisions nominate, and beside the reservations that bind it. What it requests
-    besides this demand is tried in the next cycle.
+    It starts beside what other decisions nominate, and beside the reservations that bind it. What an earlier
+    cycle nominated for it is free again. What it requests besides this demand is tried in the next cycle.
     """
     outcome, gang = cycle.outcome, decision.demand.gang
     bound = binding(outcome.reserved, decision.demand, cycle.session)
     respected = [each for each in bound if each.gang not in decision.passed]
-    placement = _placement(cycle.session, whole_demand(decision.demand), others, respected)
-    if placement is None:
-        return False
+    with cycle.session.statement() as statement:
+        if gang.id in cycle.nominations.open:
+            cycle.nominations.give_up(gang, statement)
+        placement = _placement(cycle.session, whole_demand(decision.demand), others, respected)
+        if placement is None:
+            statement.roll_back()
+            return False
     outcome.steps.append((placement, apply_placement(cycle.session, placement)))
     outcome.reserved = tuple(each for each in outcome.reserved if each.gang != gang.id)
     failed = outcome.failures.pop(gang.id).demand

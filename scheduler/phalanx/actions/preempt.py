@@ -25,8 +25,14 @@ from phalanx.actions.preemption.candidate_queues import CandidateQueueFinder
 from phalanx.actions.preemption.decision import Decision
 from phalanx.actions.preemption.eviction_limits import EvictionLimits, limits_of
 from phalanx.actions.preemption.eviction_verdicts import eviction_in_progress
+from phalanx.actions.preemption.evictions_in_progress import EvictionsInProgress, checked_at
 from phalanx.actions.preemption.nominations import nominate
-from phalanx.actions.preemption.starts import StartPool, goes_before, limits_without, search_in_turn
+from phalanx.actions.preemption.starts import (
+    StartPool,
+    evictable_without,
+    goes_before,
+    search_in_turn,
+)
 from phalanx.actions.preemption.victim_search import (
     EvictionPlan,
     SearchResult,
@@ -34,23 +40,17 @@ from phalanx.actions.preemption.victim_search import (
     VictimSearch,
 )
 from phalanx.actions.preemption.victims import (
-    TerminatingPods,
     Victim,
     VictimPool,
     assume_terminated,
-    may_still_be_evicted,
-    terminating_pods,
     usage_of_pods,
-    victim_of,
 )
-from phalanx.actions.problems.capacity_holders import charged, total_of
+from phalanx.actions.problems.capacity_holders import charged
 from phalanx.actions.reservations.reservations import Reservation, alternatives, binding
 from phalanx.actions.yielding import Yielding
-from phalanx.framework.evictions import Beneficiary, is_marked_for_eviction
-from phalanx.framework.queues.guarantees import Coverage
-from phalanx.framework.retry import EVICTION_CHECK_MS
+from phalanx.framework.evictions import Beneficiary
 from phalanx.framework.statement import Statement
-from phalanx.framework.states import PodState
+from phalanx.framework.states import GANG_TRANSITIONS, GangState, PodState
 from phalanx.model.decisions import EvictionReason, Nominate
 from phalanx.model.gangs import Gang
 from phalanx.model.memory import CandidateQueues, Nomination
@@ -89,15 +89,11 @@ class _Preemption:
         self._candidate_queues: dict[GangId, CandidateQueues] = {}
         self._tried = 0
         placed = {placement.gang for placement in session.placements}
-        terminating = terminating_pods(session) if nominations.open else []
-        self._withdrawn = {
-            gang for gang in filter(self._is_to_be_checked, nominations.open) if not self._may_evict_all(gang)
-        }
-        """Gangs whose nomination has a victim that has no condition yet and may not be evicted any more."""
+        self._in_progress = EvictionsInProgress(session, nominations, cycle.moves)
         self._waiting = [
             gang
             for gang in nominations.open
-            if gang in outcome.failures and gang not in placed and self._is_being_freed(gang, terminating)
+            if gang in outcome.failures and gang not in placed and self._in_progress.is_being_freed(gang)
         ]
 
     @cached_property
@@ -110,7 +106,7 @@ class _Preemption:
 
     def repeat_evictions(self) -> None:
         """Evict pods again whose eviction was decided and has not happened: a write may have been lost."""
-        for gang_id in filter(self._is_to_be_checked, self._still_nominated()):
+        for gang_id in filter(self._in_progress.is_to_be_checked, self._still_nominated()):
             gang = self._session.gangs[gang_id]
             left = [
                 pod
@@ -164,8 +160,13 @@ class _Preemption:
             self._cycle.is_complete = False
 
     def _starts_now(self, gang_id: GangId) -> bool:
-        """Whether the gang starts at once. It does not if it also needs what terminating pods hold."""
-        if gang_id in self._known.open or gang_id in self._session.verdicts:
+        """Whether the gang starts at once.
+
+        It does not if it also needs what terminating pods hold, or if this cycle evicts or has refused
+        members of it.
+        """
+        state = self._session.gang_state(self._session.gangs[gang_id])
+        if GangState.PLACED not in GANG_TRANSITIONS[state]:
             return False
         others = [each for name, each in self._decisions.items() if name != gang_id]
         is_started = self._outcome.isolate_errors(
@@ -210,49 +211,10 @@ class _Preemption:
         for each in nominations.values():
             if each.usage:
                 yield each.until
-                check = _checked_at(each)
+                check = checked_at(each)
                 yield check if check > now else each.until
 
     # --- the beneficiaries ----------------------------------------------------------------------------------
-
-    def _is_being_freed(self, gang_id: GangId, terminating: Sequence[TerminatingPods]) -> bool:
-        """Whether its victims are still to terminate, or other pods on its nominated nodes are."""
-        if self._known.victims_left(gang_id):
-            return gang_id not in self._withdrawn
-        nominated = self._known.open[gang_id].usage
-        return any(not each.used.keys().isdisjoint(nominated) for each in terminating)
-
-    def _may_evict_all(self, gang_id: GangId) -> bool:
-        """Whether all its victims are terminating or may still be evicted.
-
-        That changes when priorities or guarantees change, or when a victim finishes.
-        """
-        session, gang = self._session, self._session.gangs[gang_id]
-        by_gang: dict[GangId, list[Pod]] = {}
-        for pod in self._known.victims_left(gang_id):
-            victim = self._known.gang_of(pod).id
-            if session.pod_state(pod) is PodState.BOUND and not self._moves.is_moving(victim):
-                by_gang.setdefault(victim, []).append(pod)
-        victims = [victim_of(session.gangs[victim], pods, session) for victim, pods in by_gang.items()]
-        unmarked = [each.gang for each in victims if not all(map(is_marked_for_eviction, each.pods))]
-        return not unmarked or (
-            all(may_still_be_evicted(victim, gang, session) for victim in unmarked)
-            and not any(self._is_guaranteed(victim, gang_id) for victim in victims)
-        )
-
-    def _is_guaranteed(self, victim: Victim, gang_id: GangId) -> bool:
-        """Whether guarantees of another queue cover pods of the victim fully, such as raised ones."""
-        session, nomination = self._session, self._known.open[gang_id]
-        requested = total_of(nomination.usage)
-        sides = session.guarantees.sides(Beneficiary(session.gangs[gang_id], requested), victim.queue)
-        if sides is None:
-            return False
-        covered = session.guarantees.covered_pods(victim.gang, sides.theirs, sides.short, Coverage.FULL)
-        return any(pod.uid in covered for pod in victim.pods)
-
-    def _is_to_be_checked(self, gang_id: GangId) -> bool:
-        """Whether its evictions should have happened by now."""
-        return _checked_at(self._known.open[gang_id]) <= self._session.snapshot.now
 
     def _still_nominated(self) -> list[GangId]:
         """Gangs that still wait for capacity that an earlier cycle nominated."""
@@ -349,12 +311,16 @@ class _Preemption:
         victims = [each for each in evictable.victims if _is_left(each, taken)]
         session, hooks = self._session, self._session.hooks
         queue_limits, least = hooks.queue_eviction_limits(beneficiary), hooks.least_evictions(beneficiary)
+        after_starts = (victims, queue_limits)
+        recent = [each for each in self._starts.all if _is_left(each, taken)] if victims else []
+        victims, more = evictable_without(recent, victims, beneficiary, session) if recent else after_starts
+        is_restricted = (victims, more) != after_starts
+        all_limits = [*queue_limits, *more] if is_restricted else queue_limits
         given_up = self._yielding.give_up_to(demand)
         starts = [each for each in self._starts.starts_for(beneficiary) if _is_left(each, taken)]
-        more = limits_without(starts, beneficiary, session) if starts and victims else ()
 
         def find(some: Sequence[Victim]) -> SearchResult:
-            both = queue_limits if all(each.is_start for each in some) else (*queue_limits, *more)
+            both = queue_limits if all(each.is_start for each in some) else all_limits
             candidates = VictimCandidates(some, both, limits, least)
             return self._search(demand, candidates, search, bound) or SearchResult()
 
@@ -370,7 +336,7 @@ class _Preemption:
             return
         self._protected[gang.id] = result.protected
         later = [*limits.grows_at(victims), *(() if evictable.next_at is None else (evictable.next_at,))]
-        if starts and evictable.victims:  # In the next cycle the starts count as running.
+        if is_restricted:  # In the next cycle the starts count as running.
             self._postpone(gang.id)
         elif later:
             self._postponed[gang.id] = max(min(later), now + 1)
@@ -472,7 +438,7 @@ class _Preemption:
             if gang is None or gang_id in placed:
                 continue
             stays = [pod for pod in gang.members if pod.holds_node and not pod.deleting]
-            if not stays or (by in nominations and by not in self._withdrawn):
+            if not stays or (by in nominations and by not in self._in_progress.withdrawn):
                 found[gang_id] = by
         found.update(self._finished)
         for beneficiary, decision in (*self._started.items(), *self._decisions.items()):
@@ -491,8 +457,3 @@ def _to_evict_for(failure: Failure) -> Failure:
 def _is_left(victim: Victim, taken: Collection[PodUid]) -> bool:
     """Whether none of its pods is taken by another decision."""
     return not any(pod.uid in taken for pod in victim.pods)
-
-
-def _checked_at(nomination: Nomination) -> int:
-    """The time (ms) at which a cycle checks whether the evictions happened."""
-    return nomination.decided + EVICTION_CHECK_MS

@@ -57,6 +57,11 @@ class StartPool:
                 break
             self._units[gang_id] = units
 
+    @property
+    def all(self) -> list[Victim]:
+        """All units of the starts."""
+        return [unit for units in self._units.values() for unit in units]
+
     def starts_for(self, beneficiary: Beneficiary) -> list[Victim]:
         """The units that are given up for this gang; units of one gang are adjacent, a `whole` one last."""
         session, found = self._session, list[Victim]()
@@ -125,10 +130,10 @@ def search_in_turn(
     return result
 
 
-def limits_without(
-    starts: Sequence[Victim], beneficiary: Beneficiary, session: Session
-) -> Sequence[QueueEvictionLimit]:
-    """What queues may lose if these starts had not been decided.
+def evictable_without(
+    starts: Sequence[Victim], victims: Sequence[Victim], beneficiary: Beneficiary, session: Session
+) -> tuple[list[Victim], list[QueueEvictionLimit]]:
+    """The victims that may be evicted if these starts had not been decided, and what queues may lose then.
 
     No running gang becomes a victim because its queue has just started another gang.
     """
@@ -136,9 +141,21 @@ def limits_without(
         for each in starts:
             trial.assume_ended(queue=each.queue, used=each.used, booked=each.booked, gone=each.pods)
         # Plugins keep what they have computed for one beneficiary.
-        limits = session.hooks.queue_eviction_limits(replace(beneficiary))
+        again = replace(beneficiary)
+        gangs = {each.gang.id: each.gang for each in victims}.values()
+        protected = {
+            gang.id: session.hooks.protected_pods(gang, again)
+            for gang in gangs
+            if is_allowed(gang, again, session)
+        }
+        limits = session.hooks.queue_eviction_limits(again)
         trial.roll_back()
-    return limits
+    left = [
+        each
+        for each in victims
+        if each.gang.id in protected and protected[each.gang.id].isdisjoint(pod.uid for pod in each.pods)
+    ]
+    return left, limits
 
 
 def goes_before(start: Gang, gang: Gang, session: Session) -> bool:
