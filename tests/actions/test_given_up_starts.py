@@ -195,16 +195,17 @@ def test_a_start_is_given_up_before_a_gang_is_moved(is_entitled: bool) -> None:
         assert (decided.placed(), decided.evicted(), given_up_in(decided)) == (["a1"], ["a0-0"], [])
 
 
-def test_a_running_member_is_covered_as_before_the_starts_of_its_queue() -> None:
-    """The guarantee of 2 covers r; with a1 it covers a1 before the surplus member of r. b1 needs its node."""
-    scenario = two_queues({"guarantee": 2}, {}, 2, 3, 1).gang(
-        "r", 2, min=1, gpu=1, queue="a", on=["n0-0"] * 2
-    )
+def test_running_members_are_covered_as_before_the_starts_of_their_queue() -> None:
+    """The guarantee of 2 covers r-0 and r-1; with a1 it covers r-0 and a1. b1 needs those of r-1 and r-2."""
+    scenario = two_queues({"guarantee": 2}, {}, 3, 3, 1)
+    scenario.gang("r", 3, min=1, gpu=1, queue="a", on=["n0-0", "n0-0", "n0-0"])
     scenario.gang("large", 1, gpu=3, queue="a", on=["n1-0"]).gang("a1", 1, gpu=1, queue="a", **on_node(2))
-    first = scenario.gang("b1", 1, gpu=1, queue="b", **on_node(0)).decide()
+    scenario.gang("b1", 1, gpu=2, queue="b", **on_node(0))
+    scenario.gang("b2", 1, gpu=1, queue="b", preemption_policy="Never", **on_node(0))
+    first = scenario.decide()
     assert (first.placed(), first.evicted(), given_up_in(first)) == (["a1"], [], [])
     assert first.result.wake_at == scenario.now
-    assert scenario.take(first).decide().evicted() == ["r-1"]
+    assert sorted(scenario.take(first).decide().evicted()) == ["r-1", "r-2"]
 
 
 # --- protection -------------------------------------------------------------------------------------------
