@@ -133,10 +133,12 @@ def _with_share(
     held: Mapping[QueueName, Resources],
 ) -> _Right:
     """The right of a gang without coverage, as far as fair shares allow it."""
-    mine = below_common_ancestor(beneficiary.gang.queue, queue, view)
-    theirs = below_common_ancestor(queue, beneficiary.gang.queue, view)
-    if beneficiary.is_surplus or not all(_exceeds_share(each, right, view, held) for each in theirs):
+    if beneficiary.is_surplus:
         return right
+    theirs = below_common_ancestor(queue, beneficiary.gang.queue, view)
+    if not all(_exceeds_share(each, right, view, held) for each in theirs):
+        return right
+    mine = below_common_ancestor(beneficiary.gang.queue, queue, view)
     if all(_stays_within_share(each, right, view) for each in mine):
         return replace(right, is_within_share=True)
     if not all(_is_below_share(each, right, view) for each in mine):

@@ -35,7 +35,7 @@ class QueueShare(Struct, frozen=True):
     """At least the smaller of demand and guarantee; at most the demand and the limit."""
     used: Resources = NONE
     demand: Resources = NONE
-    """What it uses and what its waiting gangs need to start. Limits of descendants reduce their resource only."""
+    """What it uses and what its waiting gangs need to start. A limit of a descendant reduces its resource."""
     demand_before_limit: Resources = NONE
     """The same, but limits of descendants reduce what is demanded together; at least what it uses."""
     demand_within_limits: Resources = NONE
