@@ -352,18 +352,20 @@ def test_the_table_of_short_resources_is_tested() -> None:
     assert [cells(row) for row in rows("limit of A")] == list(SHORT)
 
 
+@pytest.mark.parametrize(("cores", "common"), [(16, {}), (64, {CPU: 16_000})], ids=["cluster", "limit"])
 @pytest.mark.parametrize("row", SHORT)
-def test_short_resources(row: str) -> None:
+def test_short_resources(row: str, cores: int, common: dict[str, int]) -> None:
     limit, holds, waits, asks, is_short = SHORT[row]
     of_parent, of_a = (limit, {}) if "parent" in row else ({}, limit)
-    scenario = Scenario().nodes("n", 1, gpu=8, cpu=16)
-    scenario.queue("p", limit=of_parent).queue("a", parent="p", limit=of_a).queue("b")
+    scenario = Scenario().nodes("n", 1, gpu=8, cpu=cores).queue("common", limit=common)
+    scenario.queue("p", parent="common", limit=of_parent).queue("a", parent="p", limit=of_a)
+    scenario.queue("b", parent="common")
     run(scenario, "a", holds)
     for index, (gpus, cores) in enumerate(waits):
         scenario.gang(f"a{index}", 1, gpu=gpus, cpu=cores, memory=0, queue="a")
     scenario.gang("b", 1, gpu=asks[0], cpu=asks[1], memory=0, queue="b")
     session = Session(scenario.snapshot(), SchedulerConfig())
-    assert session.fair_shares.is_scarce(CPU, None) == is_short
+    assert session.fair_shares.is_scarce(CPU, QueueName("common")) == is_short
 
 
 def test_gangs_that_wait_do_not_hide_what_their_queue_holds() -> None:
