@@ -28,6 +28,7 @@ from phalanx.actions.preemption.eviction_verdicts import eviction_in_progress
 from phalanx.actions.preemption.evictions_in_progress import EvictionsInProgress, checked_at
 from phalanx.actions.preemption.nominations import nominate
 from phalanx.actions.preemption.starts import (
+    Evictable,
     StartPool,
     evictable_without,
     goes_before,
@@ -48,7 +49,7 @@ from phalanx.actions.preemption.victims import (
 from phalanx.actions.problems.capacity_holders import charged
 from phalanx.actions.reservations.reservations import Reservation, alternatives, binding
 from phalanx.actions.yielding import Yielding
-from phalanx.framework.evictions import Beneficiary
+from phalanx.framework.evictions import Beneficiary, QueueEvictionLimit
 from phalanx.framework.statement import Statement
 from phalanx.framework.states import GANG_TRANSITIONS, GangState, PodState
 from phalanx.model.decisions import EvictionReason, Nominate
@@ -306,42 +307,65 @@ class _Preemption:
             return
         self._tried += 1
         beneficiary = beneficiary_of(demand)
-        evictable = self._pool.victims_for(beneficiary)
-        taken = self._victims_of_others()
-        victims = [each for each in evictable.victims if _is_left(each, taken)]
-        session, hooks = self._session, self._session.hooks
+        hooks, taken = self._session.hooks, self._victims_of_others()
         queue_limits, least = hooks.queue_eviction_limits(beneficiary), hooks.least_evictions(beneficiary)
-        after_starts = (victims, queue_limits)
-        recent = [each for each in self._starts.all if _is_left(each, taken)] if victims else []
-        victims, more = evictable_without(recent, victims, beneficiary, session) if recent else after_starts
-        is_restricted = (victims, more) != after_starts
-        all_limits = [*queue_limits, *more] if is_restricted else queue_limits
-        given_up = self._yielding.give_up_to(demand)
-        starts = [each for each in self._starts.starts_for(beneficiary) if _is_left(each, taken)]
+        evictable = Evictable((), queue_limits)
+
+        def victims() -> Sequence[Victim]:
+            nonlocal evictable
+            evictable = self._evictable_for(beneficiary, queue_limits, taken)
+            return evictable.victims
 
         def find(some: Sequence[Victim]) -> SearchResult:
-            both = queue_limits if all(each.is_start for each in some) else all_limits
-            candidates = VictimCandidates(some, both, limits, least)
-            return self._search(demand, candidates, search, bound) or SearchResult()
+            both = queue_limits if all(each.is_start for each in some) else evictable.queue_limits
+            return self._search(demand, VictimCandidates(some, both, limits, least), search, bound)
 
+        starts = self._starts_for(demand, beneficiary, taken)
+        session = self._session
         result = search_in_turn(find, starts, victims, lambda each: goes_before(each.gang, gang, session))
-        given_up.undo()
-        plan = result.plan
-        if plan is not None:
-            causes = {each.gang.id: self._cause(each.gang, beneficiary) for each in plan.victims}
-            not_respected = set(reserved_starts) - set(result.respected)
-            passed = tuple(sorted(not_respected | {each.gang.id for each in plan.given_up}))
-            self._decisions[gang.id] = Decision(demand, plan, causes, passed)
-            self._assume_decided(gang, plan, limits, trial)
+        if result.plan is not None:
+            self._decide(demand, result, beneficiary, reserved_starts)
+            self._assume_decided(gang, result.plan, limits, trial)
             return
         self._protected[gang.id] = result.protected
-        later = [*limits.grows_at(victims), *(() if evictable.next_at is None else (evictable.next_at,))]
-        if is_restricted:  # In the next cycle the starts count as running.
+        later = [*limits.grows_at(evictable.victims)]
+        later += [] if evictable.next_at is None else [evictable.next_at]
+        if evictable.is_restricted:  # In the next cycle the starts count as running.
             self._postpone(gang.id)
         elif later:
             self._postponed[gang.id] = max(min(later), now + 1)
         else:
             self._known_infeasible[key] = result.protected
+
+    def _evictable_for(
+        self, beneficiary: Beneficiary, limits: Sequence[QueueEvictionLimit], taken: Collection[PodUid]
+    ) -> Evictable:
+        """What may be evicted, whether the cycle had started anything or not."""
+        units = self._pool.victims_for(beneficiary)
+        victims = [each for each in units.victims if _is_left(each, taken)]
+        found = Evictable(victims, limits, units.next_at)
+        recent = [each for each in self._starts.all if _is_left(each, taken)] if victims else []
+        return evictable_without(recent, found, beneficiary, self._session) if recent else found
+
+    def _starts_for(
+        self, demand: Demand, beneficiary: Beneficiary, taken: Collection[PodUid]
+    ) -> Sequence[Victim]:
+        """The starts that may be given up, beside what is held and yields to the demand."""
+        yielding = self._yielding.give_up_to(demand)
+        starts = [each for each in self._starts.starts_for(beneficiary) if _is_left(each, taken)]
+        yielding.undo()
+        return starts
+
+    def _decide(
+        self, demand: Demand, result: SearchResult, beneficiary: Beneficiary, reserved: Sequence[GangId]
+    ) -> None:
+        """Note the decision. `reserved`: the gangs whose reservations bind the demand."""
+        plan = result.plan
+        assert plan is not None
+        causes = {each.gang.id: self._cause(each.gang, beneficiary) for each in plan.victims}
+        not_respected = set(reserved) - set(result.respected)
+        passed = tuple(sorted(not_respected | {each.gang.id for each in plan.given_up}))
+        self._decisions[demand.gang.id] = Decision(demand, plan, causes, passed)
 
     def _assume_decided(
         self, gang: Gang, plan: EvictionPlan, limits: EvictionLimits, trial: Statement
@@ -372,11 +396,15 @@ class _Preemption:
         candidates: VictimCandidates,
         search: VictimSearch,
         bound: Sequence[Reservation],
-    ) -> SearchResult | None:
-        return self._outcome.isolate_errors(
+    ) -> SearchResult:
+        """Search in what is free, and in what is held and yields to the demand."""
+        yielding = self._yielding.give_up_to(demand)
+        found = self._outcome.isolate_errors(
             lambda: search.search(list(alternatives(bound, demand, self._session)), demand, candidates),
             about=f"victims for {demand.gang}",
         )
+        yielding.undo()
+        return found or SearchResult()
 
     def _assume_evicted(self, gang_id: GangId, trial: Statement) -> None:
         """Assume that the remaining victims of a nomination have terminated, and take their capacity."""

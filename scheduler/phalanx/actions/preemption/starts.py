@@ -6,9 +6,11 @@ is one unit. The minimum of a gang is one unit, and is given up together with al
 `docs/preemption.md` has the rule for users.
 """
 
-from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence, Set
+from itertools import groupby
 from typing import Final
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from phalanx.actions.demands.demand import Demand, Stage
@@ -24,7 +26,7 @@ from phalanx.framework.plugin import NEVER
 from phalanx.framework.session import Session
 from phalanx.framework.statement import CapacityHold, Usage
 from phalanx.model.gangs import Gang
-from phalanx.model.names import GangId, NodeName, PodUid
+from phalanx.model.names import GangId, NodeName, PodUid, QueueName
 from phalanx.model.pods import Pod
 from phalanx.model.queues import Ordering
 from phalanx.model.resources import NONE, Resources, add
@@ -110,16 +112,18 @@ class StartPool:
 def search_in_turn(
     find: Callable[[Sequence[Victim]], SearchResult],
     starts: Sequence[Victim],
-    victims: Sequence[Victim],
+    victims_of: Callable[[], Sequence[Victim]],
     is_ahead: Callable[[Victim], bool],
 ) -> SearchResult:
     """Find a plan that gives starts up before it evicts.
 
     A start that goes before the gang in the order of their queue is given up only instead of evictions.
+    `victims_of` is asked only if other starts are not enough.
     """
     behind = [start for start in starts if not is_ahead(start)]
     result = find(behind) if behind else SearchResult()
-    if result.plan is None and victims:
+    victims = victims_of() if result.plan is None else ()
+    if victims:
         result = find([*behind, *victims])
     if result.plan is None or not result.plan.evicted or len(behind) == len(starts):
         return result
@@ -130,32 +134,53 @@ def search_in_turn(
     return result
 
 
-def evictable_without(
-    starts: Sequence[Victim], victims: Sequence[Victim], beneficiary: Beneficiary, session: Session
-) -> tuple[list[Victim], list[QueueEvictionLimit]]:
-    """The victims that may be evicted if these starts had not been decided, and what queues may lose then.
+class Evictable(Struct, frozen=True):
+    """What may be evicted for one demand."""
 
-    No running gang becomes a victim because its queue has just started another gang.
+    victims: Sequence[Victim]
+    queue_limits: Sequence[QueueEvictionLimit]
+    next_at: int | None = None
+    """The next time (ms) at which other gangs may be evicted, if any."""
+    is_restricted: bool = False
+    """Whether more may be evicted when the starts of this cycle run."""
+
+
+def evictable_without(
+    starts: Sequence[Victim], evictable: Evictable, beneficiary: Beneficiary, session: Session
+) -> Evictable:
+    """What may be evicted also if these starts had not been decided.
+
+    No running gang becomes a victim because its queue has just started another gang. Starts matter to the
+    victims below the same child of the lowest common ancestor with the beneficiary.
     """
+    mine = {queue.name for queue in session.queues.path(beneficiary.gang.queue)}
+    queues = {each.queue for each in starts}
+    beside = {queue.name for name in queues for queue in session.queues.path(name)} - mine
     with session.statement() as trial:
         for each in starts:
             trial.assume_ended(queue=each.queue, used=each.used, booked=each.booked, gone=each.pods)
         # Plugins keep what they have computed for one beneficiary.
         again = replace(beneficiary)
-        gangs = {each.gang.id: each.gang for each in victims}.values()
-        protected = {
-            gang.id: session.hooks.protected_pods(gang, again)
-            for gang in gangs
-            if is_allowed(gang, again, session)
-        }
+        left = list(_evictable_beside(beside, evictable.victims, again, session))
         limits = session.hooks.queue_eviction_limits(again)
         trial.roll_back()
-    left = [
-        each
-        for each in victims
-        if each.gang.id in protected and protected[each.gang.id].isdisjoint(pod.uid for pod in each.pods)
-    ]
-    return left, limits
+    if left == evictable.victims and limits == evictable.queue_limits:
+        return evictable
+    return replace(
+        evictable, victims=left, queue_limits=[*evictable.queue_limits, *limits], is_restricted=True
+    )
+
+
+def _evictable_beside(
+    beside: Set[QueueName], victims: Sequence[Victim], beneficiary: Beneficiary, session: Session
+) -> Iterator[Victim]:
+    """The victims that may be evicted; those of queues that are not below one of `beside` may."""
+    for gang, units in groupby(victims, key=lambda unit: unit.gang):
+        if beside.isdisjoint(queue.name for queue in session.queues.path(gang.queue)):
+            yield from units
+        elif is_allowed(gang, beneficiary, session):
+            protected = session.hooks.protected_pods(gang, beneficiary)
+            yield from (unit for unit in units if protected.isdisjoint(pod.uid for pod in unit.pods))
 
 
 def goes_before(start: Gang, gang: Gang, session: Session) -> bool:
