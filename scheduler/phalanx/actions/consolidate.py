@@ -62,7 +62,7 @@ class _Consolidation:
         self._moves = cycle.moves
         self._nominations = cycle.nominations
         self._pool = MovablePool(session, cycle.nominations, cycle.moves)
-        self._starts = EnoughStarts(session, cycle.outcome, cycle.moves)
+        self._starts = EnoughStarts(session, cycle.outcome, moved=cycle.moves.open)
         self._config = session.config.consolidation
         self._now = session.snapshot.now
         self._effort = CYCLE_MOVES_LIMIT

@@ -90,7 +90,7 @@ class _Preemption:
         self._candidate_queues: dict[GangId, CandidateQueues] = {}
         self._tried = 0
         placed = {placement.gang for placement in session.placements}
-        self._in_progress = EvictionsInProgress(session, nominations, cycle.moves)
+        self._in_progress = EvictionsInProgress(session, nominations, cycle.moves.is_moving)
         self._waiting = [
             gang
             for gang in nominations.open

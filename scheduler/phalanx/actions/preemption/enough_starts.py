@@ -1,8 +1,8 @@
 """Find out whether giving up starts of this cycle is enough for a demand, so that nothing has to be moved."""
 
+from collections.abc import Container
 from functools import cached_property
 
-from phalanx.actions.consolidation.moves import Moves
 from phalanx.actions.demands.demand import Demand, beneficiary_of
 from phalanx.actions.outcome import Outcome
 from phalanx.actions.preemption.eviction_limits import limits_of
@@ -11,15 +11,17 @@ from phalanx.actions.preemption.victim_search import VictimCandidates, VictimSea
 from phalanx.actions.reservations.reservations import alternatives, binding
 from phalanx.framework.config import ActionName
 from phalanx.framework.session import Session
+from phalanx.model.names import GangId
 
 
 class EnoughStarts:
     """Searches starts for the demands of one session."""
 
-    def __init__(self, session: Session, outcome: Outcome, moves: Moves) -> None:
+    def __init__(self, session: Session, outcome: Outcome, *, moved: Container[GangId]) -> None:
+        """`moved`: gangs that are moved. Their starts are not given up."""
         self._session = session
         self._outcome = outcome
-        self._moves = moves
+        self._moved = moved
         self._is_possible = bool(outcome.steps) and ActionName.PREEMPT in session.config.actions
 
     def fit(self, demand: Demand) -> bool:
@@ -51,7 +53,7 @@ class EnoughStarts:
 
     @cached_property
     def _pool(self) -> StartPool:
-        return StartPool(self._session, self._outcome, moved=self._moves.open)
+        return StartPool(self._session, self._outcome, moved=self._moved)
 
     @cached_property
     def _search(self) -> VictimSearch:

@@ -1,8 +1,8 @@
 """Check the evictions that earlier cycles decided: which go on, and which are not allowed any more."""
 
+from collections.abc import Callable
 from functools import cached_property
 
-from phalanx.actions.consolidation.moves import Moves
 from phalanx.actions.preemption.nominations import Nominations
 from phalanx.actions.preemption.victims import (
     TerminatingPods,
@@ -25,10 +25,13 @@ from phalanx.model.pods import Pod
 class EvictionsInProgress:
     """The evictions for the valid nominations of earlier cycles."""
 
-    def __init__(self, session: Session, nominations: Nominations, moves: Moves) -> None:
+    def __init__(
+        self, session: Session, nominations: Nominations, is_moving: Callable[[GangId], bool]
+    ) -> None:
+        """`is_moving`: whether a gang is evicted to be moved."""
         self._session = session
         self._known = nominations
-        self._moves = moves
+        self._is_moving = is_moving
         self.withdrawn = frozenset(
             gang for gang in nominations.open if self.is_to_be_checked(gang) and not self._may_evict_all(gang)
         )
@@ -59,7 +62,7 @@ class EvictionsInProgress:
         by_gang: dict[GangId, list[Pod]] = {}
         for pod in self._known.victims_left(gang_id):
             victim = self._known.gang_of(pod).id
-            if session.pod_state(pod) is PodState.BOUND and not self._moves.is_moving(victim):
+            if session.pod_state(pod) is PodState.BOUND and not self._is_moving(victim):
                 by_gang.setdefault(victim, []).append(pod)
         victims = [victim_of(session.gangs[victim], pods, session) for victim, pods in by_gang.items()]
         unmarked = [each.gang for each in victims if not all(map(is_marked_for_eviction, each.pods))]
