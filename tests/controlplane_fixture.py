@@ -2,12 +2,14 @@
 
 import os
 from collections.abc import AsyncIterator, Generator
-from typing import Any
+from typing import Any, Final
 
 import pytest
 import pytest_asyncio
 from phalanx_controlplane import binaries, go_modules
 from phalanx_controlplane.controlplane import ControlPlane
+
+GATES: Final = "GenericWorkload=true,TopologyAwareWorkloadScheduling=true"
 
 
 def require_binaries() -> None:
@@ -22,9 +24,15 @@ def require_binaries() -> None:
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def control_plane() -> AsyncIterator[ControlPlane]:
-    """etcd, kube-apiserver, controller-manager and KWOK, shared: use names of your own."""
+    """etcd, kube-apiserver, controller-manager and KWOK, shared: use names of your own.
+
+    It serves Kubernetes' own PodGroups, which changes nothing for pods that name none.
+    """
     require_binaries()
-    async with ControlPlane.start() as plane:
+    async with ControlPlane.start(
+        apiserver_flags=(f"--feature-gates={GATES}", "--runtime-config=scheduling.k8s.io/v1beta1=true"),
+        controller_manager_flags=(f"--feature-gates={GATES}",),
+    ) as plane:
         yield plane
 
 

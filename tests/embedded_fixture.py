@@ -9,6 +9,7 @@ import pytest_asyncio
 from msgspec import Struct
 from phalanx.clock import SystemClock
 from phalanx_simulator.embedded.apiserver.http import Endpoint, serving
+from phalanx_simulator.embedded.apiserver.kinds import NATIVE_POD_GROUPS
 from phalanx_simulator.embedded.apiserver.server import ApiServer
 
 TOKEN = "embedded-test-token"
@@ -34,8 +35,12 @@ class EmbeddedApi(Struct, frozen=True):
 
 @pytest_asyncio.fixture
 async def embedded_api(tmp_path: Path) -> AsyncIterator[EmbeddedApi]:
-    """An empty cluster: four namespaces, the system priorities and our CRDs; no kubelets, no controllers."""
+    """An empty cluster: four namespaces, the system priorities and our CRDs; no kubelets, no controllers.
+
+    It serves Kubernetes' own PodGroups.
+    """
     server = ApiServer(clock=SystemClock())
+    server.types.add(NATIVE_POD_GROUPS)
     async with serving(server, token=TOKEN) as endpoint:
         kubeconfig = await asyncio.to_thread(endpoint.write_kubeconfig, tmp_path / "kubeconfig")
         yield EmbeddedApi(server, endpoint, kubeconfig)

@@ -24,6 +24,7 @@ CONTROLLERS: Final = (
     "statefulset-controller",
     "disruption-controller",
     "persistentvolume-binder-controller",
+    "podgroup-protection-controller",
 )
 """Controllers that clusters for batch work need. Others only cost CPU."""
 

@@ -84,8 +84,8 @@ INPUT: Final[tuple[Mutant, ...]] = (
         issues=("Kueue #14617", "KAI: PodGang with pods of other namespaces (changelog)"),
         module="phalanx.model.conversion.pod_groups",
         edits={
-            "GangKey(GangKind.POD_GROUP, pod.namespace, pod.group)": (
-                'GangKey(GangKind.POD_GROUP, "default", pod.group)'
+            "GangKey(GangKind.POD_GROUP, pod.namespace, pod.group, pod.dialect)": (
+                'GangKey(GangKind.POD_GROUP, "default", pod.group, pod.dialect)'
             )
         },
         caught_by=Played("plays_world_input:a_group_of_another_namespace"),

@@ -12,7 +12,7 @@ from phalanx.model.numa import is_numa_resource
 from phalanx.model.pods import BindBackoff
 
 from tests.cache.world import new_cache, take_snapshot
-from tests.model.written import claim, label, named, node, pod, pod_group
+from tests.model.written import claim, label, named, native_pod_group, node, pod, pod_group
 
 U = PodUid("u")
 N1, N2 = NodeName("n1"), NodeName("n2")
@@ -440,6 +440,22 @@ def test_the_deletion_of_a_conflicting_member_triggers_a_cycle() -> None:
     assert cache.apply(Deleted("Pod", "team", "b")).may_unblock
 
 
+def test_the_end_of_a_gang_triggers_a_cycle_which_forgets_it() -> None:
+    """Of a native PodGroup when its last pod is deleted, since PodGroups without pods trigger none."""
+    done = {"nodeName": "n1", "status": {"phase": "Succeeded"}}
+    ours, native = {"labels": {label("pod-group"): "g"}}, {"schedulingGroup": {"podGroupName": "g"}}
+    members = [pod("a", **ours, **done), *[pod(name, **native, **done) for name in ("b", "c")]]
+    cache = new_cache(node("n1"), pod_group(), native_pod_group(), *members)
+    take_snapshot(cache)
+    deleted = [("Pod", "a"), ("PodGroup", "g"), ("Pod", "b"), ("Pod", "c"), ("NativePodGroup", "g")]
+    found = [cache.apply(Deleted(kind, "team", name)) for kind, name in deleted]
+    nothing = (False, False)
+    assert [(each.may_unblock, each.has_new_verdicts) for each in found] == [
+        *(nothing, MAY_UNBLOCK),
+        *(nothing, VERDICT_ONLY, nothing),
+    ]
+
+
 def test_a_finished_pod_that_joins_a_gang_triggers_a_cycle() -> None:
     done = {"uid": "a", "nodeName": "n1", "status": {"phase": "Succeeded"}}
     cache = new_cache(
@@ -450,9 +466,10 @@ def test_a_finished_pod_that_joins_a_gang_triggers_a_cycle() -> None:
 
 def test_changes_of_a_pod_group_that_trigger_a_cycle() -> None:
     cache = new_cache()
-    assert may_unblock(cache, pod_group(uid="G"))
+    assert not may_unblock(cache, native_pod_group("without-pods"))
     apply(cache, one_gpu(labels={label("pod-group"): "g"}))
     group = pod_group(uid="G")
+    assert may_unblock(cache, group)
     mine = structs.replace(group, status=structs.replace(group.status, phase="Pending", started_at="now"))
     assert not may_unblock(cache, mine)
     assert may_unblock(cache, pod_group(uid="G", minMember=2))
@@ -634,3 +651,26 @@ def test_a_recreated_gang_is_listed_once() -> None:
     assert cache.gang(GangId("u")) is not None
     assert list(take_snapshot(cache).gangs) == ["u", "v"]
     cache.check_invariants()
+
+
+@pytest.mark.parametrize("asked_before", [True, False], ids=["leader", "standby"])
+def test_data_of_deleted_gangs_is_not_kept_until_another_cycle(asked_before: bool) -> None:
+    """A standby runs no cycle."""
+    cache = new_cache()
+    groups = [pod_group(f"g{number}") for number in range(3)]
+    pods = [pod(group.metadata.name, labels={label("pod-group"): group.metadata.name}) for group in groups]
+    for item in [*groups, *pods]:
+        apply(cache, item)
+    if asked_before:
+        take_snapshot(cache)
+    for item in [*pods, *groups]:
+        changes = cache.apply(Deleted(type(item).__name__, item.metadata.namespace, item.metadata.name))
+        if asked_before:
+            assert {cache.gang(gang) for gang in changes.gangs} == {None}
+    assert _sizes(cache) == _sizes(new_cache())
+
+
+def _sizes(cache: Cache) -> dict[str, int]:
+    """Elements of each container of the table of gangs."""
+    held = vars(cache._gangs).items()
+    return {name: len(value) for name, value in held if isinstance(value, (dict, list, set))}

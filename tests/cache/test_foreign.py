@@ -5,7 +5,7 @@ from typing import Any
 from phalanx.model.resources import GPU
 
 from tests.cache.world import new_cache, take_snapshot
-from tests.model.written import label, pod
+from tests.model.written import label, native_pod_group, pod
 
 
 def devices(*pods: Any) -> dict[str, int]:
@@ -38,3 +38,9 @@ def test_possible_gang_members_are_not_foreign_usage() -> None:
 def test_daemon_set_pods_are_not_foreign_usage() -> None:
     of = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "uid": "d", "controller": True}
     assert devices(on_node("a", meta={"ownerReferences": [of]})) == {}
+
+
+def test_pods_of_other_schedulers_in_native_pod_groups_are_foreign_usage() -> None:
+    member = on_node("a", owner="j", schedulingGroup={"podGroupName": "g"})
+    assert devices(member) == {"Job team/job-j": 1}
+    assert take_snapshot(new_cache(native_pod_group(), member)).gangs == {}

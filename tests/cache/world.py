@@ -15,7 +15,7 @@ from phalanx.model.names import NodeName, PodUid
 from phalanx.model.pods import BindBackoff, Device
 from phalanx.model.snapshot import Snapshot
 
-from tests.model.written import claim, label, named, node, pod, pod_group, written
+from tests.model.written import claim, label, named, native_pod_group, node, pod, pod_group, written
 from tests.node_topologies import node_topology
 
 SCHEDULER = "phalanx"
@@ -178,6 +178,7 @@ pods = st.builds(
         requests=({"cpu": "1"}, {"cpu": "2", "nvidia.com/gpu": "1"}, {"memory": "?"}),
         schedulingGates=((), [{"name": "hold"}]),
         resourceClaims=((), (), [{"name": "gpu"}]),
+        schedulingGroup=(None, None, None, None, {"podGroupName": "g1"}),
     ),
     mapping(phase=(None, "Pending", "Running", "Succeeded", "Failed")),
 )
@@ -213,6 +214,17 @@ pod_groups = st.builds(
         startWhen=(None, None, "Reserved"),
         disruption=(None, None, {"minRuntime": "20m"}),
     ),
+)
+
+native_pod_groups = st.builds(
+    lambda generation, spec, meta: native_pod_group("g1", uid=f"g1-native-{generation}", meta=meta, **spec),
+    one_of(*GENERATIONS),
+    mapping(
+        schedulingPolicy=(None, {"basic": {}}, {"gang": {"minCount": 2}}),
+        priorityClassName=(None, "c1"),
+        disruptionMode=(None, {"all": {}}),
+    ),
+    one_of({}, {"labels": {label("queue"): "q1"}}),
 )
 
 queues = st.builds(
@@ -283,7 +295,9 @@ def evenly(strategies: list[st.SearchStrategy[Any]]) -> st.SearchStrategy[Any]:
     return st.integers(0, len(strategies) - 1).flatmap(lambda number: strategies[number])
 
 
-objects = evenly([pods, pods, pods, nodes, pod_groups, evenly([queues, namespaces]), others])
+objects = evenly(
+    [pods, pods, pods, nodes, evenly([pod_groups, native_pod_groups]), evenly([queues, namespaces]), others]
+)
 
 
 bind_backoffs = st.one_of(
@@ -291,7 +305,7 @@ bind_backoffs = st.one_of(
 )
 
 
-RECREATED = {"Node": nodes, "PodGroup": pod_groups}
+RECREATED = {"Node": nodes, "PodGroup": pod_groups, "NativePodGroup": native_pod_groups}
 REWRITTEN = {"Queue": queues, "Namespace": namespaces}
 
 
@@ -322,8 +336,8 @@ def _named_like(item: Any, other: Any, *, uid: str) -> Any:
 
 
 def _uid_of(item: Any, other: Any) -> str:
-    """A UID from the name of the item and the generation of the other, so that UIDs are unique."""
-    return f"{item.metadata.name}-{other.metadata.uid.rpartition('-')[2]}"
+    """A UID of the item with the generation of the other, so that UIDs are unique."""
+    return f"{item.metadata.uid.rpartition('-')[0]}-{other.metadata.uid.rpartition('-')[2]}"
 
 
 def deletion(item: KubeObject) -> st.SearchStrategy[Event]:

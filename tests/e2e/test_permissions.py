@@ -15,6 +15,9 @@ RARELY_USED = {
     Permission(
         "scheduling.phalanx.dev", "podgroups", "get"
     ): "read again when its status changed before a placement",
+    Permission(
+        "scheduling.k8s.io", "podgroups/status", "patch"
+    ): "the condition of native PodGroups, which this API server does not serve",
     Permission("", "pods", "get"): "read back after a bind whose outcome is unknown or that was refused",
     Permission("", "pods", "delete"): "release of a gang that lost members while it was being bound",
     Permission("events.k8s.io", "events", "patch"): "an event that is repeated after minutes",

@@ -41,3 +41,28 @@ def test_a_gang_uses_its_named_topology_or_the_configured_default(
     session = Session(scenario.snapshot(), SchedulerConfig(default_topology=configured))
     found = session.topologies.of(session.gangs[GangId("gang-g")])
     assert (found.name if found else None) == expected
+
+
+def levels_of(required: str, *, named: str | None = None, **labels: str) -> list[tuple[str, str]] | None:
+    """Levels of the topology for a gang that requires this level, of which the default has zone and rack."""
+    request = TopologyRequest(name=named, required=required)
+    scenario = Scenario().nodes("n", labels=labels).gang("g", 1, topology=request)
+    flat = Topology("flat", (Level("zone", "z"), Level("rack", "r")))
+    scenario.topologies |= {"tree": TREE, "flat": flat}
+    session = Session(scenario.snapshot(), SchedulerConfig(default_topology="flat"))
+    found = session.topologies.of(session.gangs[GangId("gang-g")])
+    return None if found is None else [(level.name, level.node_label) for level in found.levels]
+
+
+def test_a_required_level_may_be_named_by_its_node_label() -> None:
+    zone = ("zone", "z")
+    assert levels_of("rack") == [zone, ("rack", "r")]
+    assert levels_of("r") == [zone, ("r", "r")]
+    assert levels_of("s") == [zone, ("s", "s"), ("rack", "r")]  # only another Topology has this label
+    assert levels_of("z", named="tree") == [("z", "z"), ("spine", "s"), ("rack", "r")]
+
+
+def test_a_label_that_no_topology_has_is_a_topology_of_its_own_if_a_node_has_it() -> None:
+    assert levels_of("island", island="a") == [("island", "island")]
+    assert levels_of("island") == levels_of("rack")
+    assert levels_of("r", named="other") is None

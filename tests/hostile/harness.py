@@ -203,7 +203,7 @@ class Cluster:
         """Check that the statuses of gangs and queues can be computed and encoded."""
         verdicts = {verdict.gang: verdict for verdict in result.verdicts}
         for gang in snapshot.gangs.values():
-            written = self.state.objects.pod_group(gang)
+            written = self.state.objects.pod_group(gang.id)
             if written is not None:
                 told = GangReport(verdict=verdicts.get(gang.id))
                 msgspec.json.encode(

@@ -1,6 +1,7 @@
 """Status is written when it changes, keeps conditions of others, and is not written to recreated objects."""
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -9,8 +10,11 @@ import msgspec
 import pytest
 from phalanx.kube.background_writer import BackgroundWriter, WriteQueue
 from phalanx.kube.client import Patch
+from phalanx.kube.errors import NotFound
 from phalanx.kube.status import StatusWriter
+from phalanx.model.api.kinds import KINDS
 from phalanx.model.api.meta import Condition
+from phalanx.model.api.native_pod_groups import NativePodGroup
 from phalanx.model.api.pod_groups import Counts, PlacementStatus, PodGroup, PodGroupStatus
 from phalanx.model.api.queues import Queue, QueueStatus
 from phalanx.model.names import PodUid, ShapeKey
@@ -220,6 +224,79 @@ async def test_the_status_of_a_podgroup_is_written(world: World, transport: Faul
 
 
 QUEUES = "/apis/scheduling.phalanx.dev/v1alpha1/queues"
+
+
+async def native_group(world: World, name: str) -> NativePodGroup:
+    """A PodGroup of scheduling.k8s.io, which is created if it does not exist."""
+    kind = KINDS["NativePodGroup"]
+    path = kind.path(namespace=world.namespace, name=name)
+    decode = msgspec.json.Decoder(NativePodGroup).decode
+    with contextlib.suppress(NotFound):
+        return await world.client.get(path, decode)
+    spec = {"schedulingPolicy": {"gang": {"minCount": 2}}}
+    body = {"apiVersion": kind.api_version, "kind": kind.api_name, "metadata": {"name": name}, "spec": spec}
+    await world.create(kind.path(namespace=world.namespace), body)
+    return await world.client.get(path, decode)
+
+
+def scheduled(status: str, message: str, *, time: str = NOW) -> Condition:
+    return Condition("PodGroupInitiallyScheduled", status, "r", message, time)
+
+
+async def test_the_condition_of_a_native_pod_group_keeps_those_of_others_and_its_time(
+    world: World, transport: FaultyTransport
+) -> None:
+    async with status_writing(world, transport) as writing:
+        await native_group(world, "g")
+        theirs = msgspec.json.encode(
+            {"status": {"conditions": [Condition("DisruptionTarget", "True", "r", "m", LONG_AGO)]}}
+        )
+        path = KINDS["NativePodGroup"].path(namespace=world.namespace, name="g", subresource="status")
+        await world.client.patch(path, theirs, how=Patch.STRATEGIC, timeout=TIMEOUT)
+        group = await native_group(world, "g")
+        writing.status.native_pod_group(group, scheduled("False", "first", time=LONG_AGO))
+        await writing.written()
+        writing.status.native_pod_group(await native_group(world, "g"), scheduled("False", "second"))
+        await writing.written()
+        found = {each.type: each for each in (await native_group(world, "g")).status.conditions}
+        assert found.keys() == {"DisruptionTarget", "PodGroupInitiallyScheduled"}
+        assert found["PodGroupInitiallyScheduled"] == scheduled("False", "second", time=LONG_AGO)
+
+
+async def test_the_condition_of_a_native_pod_group_is_written_once(
+    world: World, transport: FaultyTransport
+) -> None:
+    async with status_writing(world, transport) as writing:
+        group = await native_group(world, "g")
+        for time in (LONG_AGO, NOW):
+            writing.status.native_pod_group(group, scheduled("True", "m", time=time))
+        await writing.written()
+        writing.status.native_pod_group(await native_group(world, "g"), scheduled("True", "m", time=NOW))
+        writing.status.native_pod_group(group, None)
+        await writing.written()
+        assert transport.count("PATCH", "/status") == 1
+
+
+async def test_a_late_write_does_not_take_back_that_a_native_pod_group_was_scheduled(
+    world: World, transport: FaultyTransport
+) -> None:
+    async with status_writing(world, transport) as writing:
+        before = await native_group(world, "g")
+        writing.status.native_pod_group(before, scheduled("True", "m"))
+        await writing.written()
+        writing.status.native_pod_group(before, scheduled("False", "late"))
+        await writing.written()
+        (found,) = (await native_group(world, "g")).status.conditions
+        assert found.status == "True"
+
+
+async def test_a_recreated_native_pod_group_is_not_written(world: World, transport: FaultyTransport) -> None:
+    async with status_writing(world, transport) as writing:
+        group = await native_group(world, "g")
+        earlier = msgspec.structs.replace(group, metadata=msgspec.structs.replace(group.metadata, uid="old"))
+        writing.status.native_pod_group(earlier, scheduled("True", "m"))
+        await writing.written()
+        assert (await native_group(world, "g")).status.conditions == ()
 
 
 async def a_queue(world: World) -> str:

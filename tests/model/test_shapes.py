@@ -132,7 +132,8 @@ UNSUPPORTED: list[tuple[dict[str, Any], list[str]]] = [
     ),
     ({"hostNetwork": True}, []),
     ({"resourceClaims": [{"name": "gpu"}]}, ["spec.resourceClaims"]),
-    ({"schedulingGroup": {"podGroupName": "g"}}, ["spec.schedulingGroup"]),
+    ({"schedulingGroup": {"podGroupName": "g"}}, []),
+    ({"schedulingGroup": {"ofALaterRelease": "g"}}, ["spec.schedulingGroup"]),
     ({"workloadRef": {"name": "w", "podGroup": "g"}}, ["spec.workloadRef"]),
     (
         {"volumes": [{"name": "a", "emptyDir": {}}, {"name": "b", "ephemeral": {"volumeClaimTemplate": {}}}]},

@@ -6,6 +6,8 @@ from typing import Any, TypeVar
 import msgspec
 from phalanx.model.api import core, pod_groups
 from phalanx.model.api.kinds import KINDS
+from phalanx.model.api.native_pod_groups import NativePodGroup
+from phalanx.model.api.unknown_fields import with_unknown_fields
 from phalanx.model.names import API_GROUP
 
 T = TypeVar("T")
@@ -73,6 +75,19 @@ def pod_group(name: str = "g", *, uid: str = "", owner: str = "", **spec: Any) -
     owners = [{"kind": "Job", "name": f"job-{owner}", "uid": owner, "controller": True}] if owner else []
     meta = {"name": name, "namespace": "team", "uid": uid or f"uid-{name}", "ownerReferences": owners}
     return written(pod_groups.PodGroup, {"metadata": meta, "spec": {"minMember": 1, **spec}})
+
+
+def native_pod_group(
+    name: str = "g", *, uid: str = "", min_count: int = 1, meta: Mapping[str, Any] | None = None, **spec: Any
+) -> NativePodGroup:
+    """A PodGroup of scheduling.k8s.io in namespace `team`; `spec` may have `status` too."""
+    status = spec.pop("status", {})
+    document = {
+        "metadata": {"name": name, "namespace": "team", "uid": uid or f"uid-native-{name}", **(meta or {})},
+        "spec": {"schedulingPolicy": {"gang": {"minCount": min_count}}, **spec},
+        "status": status,
+    }
+    return with_unknown_fields(written(NativePodGroup, document), document["spec"])
 
 
 def named(kind: str, name: str, **rest: Any) -> Any:

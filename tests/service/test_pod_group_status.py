@@ -2,12 +2,20 @@
 
 import msgspec
 import pytest
+from phalanx.model.api.native_pod_groups import NativePodGroup
 from phalanx.model.api.pod_groups import RESERVED, Counts, PodGroupSpec, PodGroupStatus, StartStatus
 from phalanx.model.decisions import Certificate, Placement
+from phalanx.model.dialects.native import INITIALLY_SCHEDULED
 from phalanx.model.gangs import Gang
 from phalanx.model.reasons import Evidence, ExpectedStart, Reason, Verdict
-from phalanx.service.pod_group_status import GangReport, status_of, status_without_members
+from phalanx.service.pod_group_status import (
+    GangReport,
+    native_condition_of,
+    status_of,
+    status_without_members,
+)
 
+from tests.model.written import native_pod_group
 from tests.service.members import (
     ASSUMED,
     BOUND,
@@ -196,3 +204,48 @@ def test_a_gang_without_pods_has_no_counts(before: str, after: str) -> None:
     empty = status_without_members(old, now_ms=NOW_MS)
     assert (empty.phase, empty.counts) == (after, Counts())
     assert (empty.started_at is None) == (after == "Pending")
+
+
+# --- native PodGroups ---------------------------------------------------------------------------------------
+
+WAITS = GangReport(verdict=REFUSED)
+
+
+def native(status: str = "") -> NativePodGroup:
+    known = {
+        "type": INITIALLY_SCHEDULED,
+        "status": status,
+        "reason": "r",
+        "message": "",
+        "lastTransitionTime": NOW,
+    }
+    conditions = [known] if status else []
+    return native_pod_group(meta={"generation": 3}, status={"conditions": conditions})
+
+
+@pytest.mark.parametrize(
+    ("members", "report", "expected"),
+    [
+        ((WAITING, WAITING), WAITS, ("False", "Unschedulable")),
+        ((WAITING, WAITING), NO_REPORT, None),
+        ((BOUND, ASSUMED), NO_REPORT, None),
+        ((BOUND, WAITING), WAITS, ("False", "Unschedulable")),
+        ((BOUND, BOUND), NO_REPORT, ("True", "Scheduled")),
+        ((BOUND, BOUND, WAITING), WAITS, ("True", "Scheduled")),
+        ((SUCCEEDED, SUCCEEDED), NO_REPORT, ("True", "Scheduled")),
+    ],
+)
+def test_the_condition_of_a_native_pod_group(
+    members: tuple[dict[str, object], ...], report: GangReport, expected: tuple[str, str] | None
+) -> None:
+    for before in ("", "False"):
+        found = native_condition_of(gang(*members), report, native(before), now_ms=NOW_MS)
+        assert (None if found is None else (found.status, found.reason)) == expected
+        assert found is None or (found.observed_generation, found.last_transition_time) == (3, NOW)
+    assert native_condition_of(gang(*members), report, native("True"), now_ms=NOW_MS) is None
+
+
+def test_the_condition_of_a_waiting_native_pod_group_has_the_verdict() -> None:
+    found = native_condition_of(gang(WAITING, WAITING), WAITS, native(), now_ms=NOW_MS)
+    assert found is not None
+    assert found.message == "needs 2, 1 is free. Free 1 more."

@@ -148,12 +148,13 @@ class Actor:
         for kind in WATCHED_KINDS:
             plural = KINDS[kind].plural
             if not plurals or plural in plurals:
-                self.network.received.update(plural, self._stage.server.store.revision)
+                self.network.received.update(KINDS[kind].resource, self._stage.server.store.revision)
                 self._relist(kind)
         await asyncio.sleep(0.5)
 
     def _relist(self, kind: str) -> None:
-        served = [one for one in self._stage.server.types.all() if one.kind == kind]
+        read = (KINDS[kind].api_version, KINDS[kind].api_name)
+        served = [one for one in self._stage.server.types.all() if (one.api_version, one.kind) == read]
         entries = [(one, entry) for one in served for entry in self._stage.server.store.entries(one.resource)]
         items = [wire(one, entry) for one, entry in entries]
         page = KindDecoder(KINDS[kind]).page(b'{"metadata":{},"items":[' + b",".join(items) + b"]}")

@@ -104,12 +104,12 @@ def test_a_cycle_before_all_kinds_are_listed_violates(missing: str) -> None:
     async def history(stage: Stage) -> None:
         host = stage.hosts[0]
         for kind in WATCHED_KINDS:
-            host.network.received.note_list(KINDS[kind].plural)
+            host.network.received.note_list(KINDS[kind].resource)
         await stage.pass_time(3)
         await host.take_lease()
         for kind in WATCHED_KINDS:
             if KINDS[kind].plural != missing:
-                host.network.received.note_list(KINDS[kind].plural)
+                host.network.received.note_list(KINDS[kind].resource)
         host.decided(CycleResult(cycle=1))
         host.decided(CycleResult(cycle=2))
 

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 from phalanx.model.decisions import CycleResult
-from phalanx_simulator.embedded.manifests import gang, node, pod_group, queue
+from phalanx_simulator.embedded.apiserver.kinds import NATIVE_POD_GROUPS
+from phalanx_simulator.embedded.manifests import gang, node, pod, pod_group, queue
 from phalanx_simulator.invariants.statuses import QueueUsageIsCorrect, StatusIsCorrect
 
 from tests.sim_invariants.stage import Stage, violations
@@ -247,5 +248,45 @@ def test_an_event_with_a_wrong_node_violates(
         if is_gone:
             stage.delete("g-w-0")
         assert await stage.hosts[0].request("POST", EVENTS, body) == 201
+
+    assert violations(history, StatusIsCorrect) == expected
+
+
+NATIVE_GROUP = {
+    "apiVersion": NATIVE_POD_GROUPS.api_version,
+    "kind": NATIVE_POD_GROUPS.kind,
+    "metadata": {"name": "g", "namespace": "default"},
+    "spec": {"schedulingPolicy": {"gang": {"minCount": 2}}},
+}
+
+
+def report_natively(stage: Stage, status: str) -> None:
+    """Set the condition of the native PodGroup."""
+    condition = {"type": "PodGroupInitiallyScheduled", "status": status, "reason": "r", "message": ""}
+    stage.client.update_status(stage.key("g", NATIVE_POD_GROUPS.resource), condition=condition)
+
+
+@pytest.mark.parametrize(
+    ("bound", "reports", "expected"),
+    [
+        (2, ["False", "True"], []),
+        (1, ["False"], []),
+        (1, ["True"], ["S13"]),
+        (2, ["True", "False"], ["S13"]),
+    ],
+)
+def test_a_native_pod_group_is_scheduled_once_and_not_before_its_minimum_is_bound(
+    bound: int, reports: list[str], expected: list[str]
+) -> None:
+    async def history(stage: Stage) -> None:
+        stage.server.types.add(NATIVE_POD_GROUPS)
+        stage.client.create(NATIVE_POD_GROUPS.resource, "default", NATIVE_GROUP)
+        named = {"podGroupName": "g"}
+        stage.create(node("n1"), *(pod(f"g-{number}", schedulingGroup=named) for number in range(2)))
+        host = await stage.leader()
+        for number in range(bound):
+            await host.bind(f"g-{number}", "n1")
+        for status in reports:
+            report_natively(stage, status)
 
     assert violations(history, StatusIsCorrect) == expected

@@ -36,7 +36,10 @@ def sent() -> frozenset[tuple[str, str]]:
         def at_rest(self) -> None:
             for replica in self.context.replicas:
                 assert replica.process is not None
-                found.update(("WATCH", f"/{kind}") for kind in replica.process.network.received.versions)
+                found.update(
+                    ("WATCH", f"/{kind.partition('.')[0]}")
+                    for kind in replica.process.network.received.versions
+                )
 
     async def play(world: World) -> None:
         await ACT.prepare(world)

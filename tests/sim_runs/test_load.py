@@ -5,7 +5,7 @@ from functools import partial
 from typing import Final
 
 import pytest
-from phalanx.cache.events import Event
+from phalanx.cache.events import Deleted, Event
 from phalanx.service.cluster_state import ClusterState, PhalanxObjects
 from phalanx.service.cycle_loop import CycleLoop
 from phalanx_simulator.drills.load_faults import LoadFault, LoadPlan, Program, load_plans
@@ -48,13 +48,14 @@ def test_each_kind_of_load_passes(name: str) -> None:
 
 
 def test_the_drill_finds_data_of_deleted_objects(monkeypatch: pytest.MonkeyPatch) -> None:
-    delete = PhalanxObjects._forget_uid
+    apply = PhalanxObjects.apply
 
-    def keep(self: PhalanxObjects, key: tuple[str, str]) -> None:
-        vars(self).setdefault("kept", []).append(key)
-        delete(self, key)
+    def keep(self: PhalanxObjects, event: Event) -> None:
+        if isinstance(event, Deleted):
+            vars(self).setdefault("kept", []).append(event)
+        apply(self, event)
 
-    monkeypatch.setattr(PhalanxObjects, "_forget_uid", keep)
+    monkeypatch.setattr(PhalanxObjects, "apply", keep)
     assert "objects.kept holds" in problem_of_racks()
 
 

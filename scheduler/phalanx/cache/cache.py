@@ -17,6 +17,7 @@ from phalanx.cache.placed_pods import PlacedPodIndex
 from phalanx.cache.pods import PodTable
 from phalanx.cache.table import ObjectStore, key_of, relist
 from phalanx.cache.usage import ForeignUsage
+from phalanx.model.dialects.known import DIALECTS
 from phalanx.model.gangs import Gang
 from phalanx.model.gpu_shares import pod_usage
 from phalanx.model.memory import Memory
@@ -68,7 +69,7 @@ class Cache:
             "Pod": self._pods,
             "Node": self._nodes,
             "NodeResourceTopology": self._nodes.zones,
-            "PodGroup": self._gangs.groups,
+            **{dialect.kind: self._gangs.groups[dialect.name] for dialect in DIALECTS.values()},
             "Queue": self._cluster_objects.queues,
             "Topology": self._cluster_objects.topologies,
             "Namespace": self._cluster_objects.namespaces,

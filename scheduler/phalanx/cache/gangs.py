@@ -2,21 +2,22 @@
 
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Mapping
-from typing import Final
+from functools import partial
+from typing import Any, Final
 
 from msgspec import structs
 
 from phalanx.cache.events import ChangeLog
 from phalanx.cache.table import Key, Table
 from phalanx.cache.usage import QueueUsage
-from phalanx.model.api.pod_groups import PodGroup as WirePodGroup
 from phalanx.model.conversion.cluster_objects import PriorityLevel
 from phalanx.model.conversion.gang_queues import gang_queue
 from phalanx.model.conversion.gangs import GangContext, read_gangs
-from phalanx.model.conversion.pod_groups import GangKey, PodGroup, gang_id, gang_key, read_pod_group
+from phalanx.model.conversion.pod_groups import GangKey, PodGroup, gang_id, gang_key, is_foreign
 from phalanx.model.conversion.queue_rules import QueueRules
+from phalanx.model.dialects.known import DIALECTS
 from phalanx.model.gangs import Gang, GangKind
-from phalanx.model.names import GangId, NodeName, PodUid, QueueName
+from phalanx.model.names import API_GROUP, GangId, NodeName, PodUid, QueueName
 from phalanx.model.pods import Pod
 from phalanx.model.resources import Resources
 
@@ -31,9 +32,15 @@ class GangTable:
     """
 
     def __init__(self, *, scheduler_name: str) -> None:
-        self.groups: Table[WirePodGroup, PodGroup] = Table(read=read_pod_group, changed=self._group_changed)
+        self.groups: Mapping[str, Table[Any, PodGroup]] = {
+            dialect.name: Table(read=dialect.read, changed=partial(self._group_changed, dialect.name))
+            for dialect in DIALECTS.values()
+        }
+        """PodGroups by dialect."""
         self._scheduler_name = scheduler_name
         self._pods: dict[GangKey, dict[PodUid, Pod]] = {}
+        self._also_named: dict[GangKey, dict[PodUid, GangKey]] = {}
+        """Keys of PodGroups that pods name in addition to their own, with the keys of these pods."""
         self._stale: dict[GangKey, None] = {}
         self._gangs: dict[GangKey, tuple[Gang, ...]] = {}
         self._by_id: dict[GangId, Gang] = {}
@@ -48,24 +55,34 @@ class GangTable:
     # --- events -------------------------------------------------------------------------------------------
 
     def replace(self, old: Pod | None, new: Pod | None, log: ChangeLog) -> None:
-        """A pod was added, changed or removed. Pods of other schedulers without a group are not in any
-        gang."""
-        before = gang_key(old) if old is not None else None
-        after = gang_key(new) if new is not None else None
-        old_key, new_key = self._kept_under(old, before), self._kept_under(new, after)
-        changes_gang = before is not None and after is not None and before != after
+        """A pod was added, changed or removed. Foreign pods are not in any gang."""
+        before, after = self._key_of(old), self._key_of(new)
+        changes_gang = old is not None and new is not None and before != after
         if old is not None and new is not None and _moved_what_it_holds(old, new, changes_gang):
             log.mark_capacity_grew()
         elif changes_gang or self._may_help(old, new, before):
             log.mark_may_unblock()
-        elif old is None and new is not None and new.is_waiting and new_key is not None:
+        elif old is None and new is not None and new.is_waiting and after is not None:
             log.mark_new_verdicts()
-        if old is not None and old_key is not None and old_key != new_key:
-            self._leave(old, old_key)
-            self._touch(old_key, log)
-        if new is not None and new_key is not None:
-            self._pods.setdefault(new_key, {})[new.uid] = new
-            self._touch(new_key, log)
+        if old is not None and before is not None and before != after:
+            self._leave(old, before, log)
+            self._touch(before, log, pod=old)
+        if new is not None and after is not None:
+            self._pods.setdefault(after, {})[new.uid] = new
+            self._touch(after, log, pod=new)
+        self._name_others(old, new, after)
+
+    def _name_others(self, old: Pod | None, new: Pod | None, key: GangKey | None) -> None:
+        """Index a pod by the PodGroups that it names in addition to its own."""
+        if old is not None:
+            for other in _other_keys(old):
+                named = self._also_named.get(other, {})
+                named.pop(old.uid, None)
+                if not named:
+                    self._also_named.pop(other, None)
+        if new is not None and key is not None:
+            for other in _other_keys(new):
+                self._also_named.setdefault(other, {})[new.uid] = key
 
     def namespace_changed(self, namespace: str, log: ChangeLog) -> None:
         """The labels of the namespace may name the queue of its gangs, and queues may select by them."""
@@ -80,7 +97,9 @@ class GangTable:
                 self._touch(key, log)
 
     def _is_changed_by(self, rules: QueueRules, gang: Gang, key: GangKey) -> bool:
-        group = self._group(key) if gang.kind is GangKind.POD_GROUP else None
+        group = self._group(key)
+        if group is not None and gang.kind is GangKind.POD and group.is_gang:
+            group = None  # the pod is not a member
         found = gang_queue(gang.members, group, rules, scheduler_name=self._scheduler_name)
         if (found.charged, found.refused) != (gang.queue, gang.refused_queue):
             return True
@@ -88,15 +107,30 @@ class GangTable:
 
     def class_changed(self, name: str, log: ChangeLog) -> None:
         """The priority of gangs changed whose PodGroup names this PriorityClass."""
-        for group in self.groups.values():
-            if group.priority_class == name:
-                self._touch(GangKey(GangKind.POD_GROUP, group.namespace, group.name), log)
+        for dialect, groups in self.groups.items():
+            for group in groups.values():
+                if group.priority_class == name:
+                    self._touch(GangKey(GangKind.POD_GROUP, group.namespace, group.name, dialect), log)
 
-    def _group_changed(self, key: Key, old: PodGroup | None, new: PodGroup | None, log: ChangeLog) -> None:
-        """Our own status writes change the status and the version of a PodGroup. They unblock no gang."""
-        gang = GangKey(GangKind.POD_GROUP, *key)
-        self._stale[gang] = None
+    def _group_changed(
+        self, dialect: str, key: Key, old: PodGroup | None, new: PodGroup | None, log: ChangeLog
+    ) -> None:
+        """Our own status writes change the status and the version of a PodGroup. They unblock no gang.
+
+        Nor does a PodGroup of another dialect without pods of this scheduler.
+        """
+        gang = GangKey(GangKind.POD_GROUP, *key, dialect)
         log.gangs(gang_id(gang, group) for group in (old, new))
+        if _claims(old) != _claims(new):
+            for other in dict.fromkeys(self._also_named.get(gang, {}).values()):
+                self._touch(other, log)
+                log.mark_may_unblock()
+        if gang not in self._pods and dialect != API_GROUP:
+            return
+        if not (_claims(old) and _claims(new)):
+            log.gangs(map(GangId, self._pods.get(gang, ())))
+        if gang in self._pods:
+            self._stale[gang] = None
         if gang in self._pods and (
             _queue_of(old) != _queue_of(new) or _eviction_relevant(old) != _eviction_relevant(new)
         ):
@@ -129,26 +163,42 @@ class GangTable:
         group = self._group(key)
         return group is None or not (group.started or group.spec.reserves or count >= group.min_member)
 
-    def _kept_under(self, pod: Pod | None, key: GangKey | None) -> GangKey | None:
-        if pod is None or key is None:
+    def _key_of(self, pod: Pod | None) -> GangKey | None:
+        if pod is None or is_foreign(pod, self._scheduler_name):
             return None
-        alone = key.kind is GangKind.POD
-        return None if alone and pod.scheduler_name != self._scheduler_name else key
+        return gang_key(pod)
 
-    def _leave(self, pod: Pod, key: GangKey) -> None:
+    def _leave(self, pod: Pod, key: GangKey, log: ChangeLog) -> None:
+        """The last pod may leave a cycle's data about its gang behind, which the next cycle removes.
+
+        For a PodGroup of Phalanx its deletion triggers this cycle.
+        """
         rest = self._pods[key]
         del rest[pod.uid]
         if not rest:
             del self._pods[key]
+            if key.dialect != API_GROUP and key in self._gangs:
+                log.mark_new_verdicts()
 
-    def _touch(self, key: GangKey, log: ChangeLog) -> None:
-        self._stale[key] = None
-        log.gangs((gang_id(key, self._group(key)),))
+    def _touch(self, key: GangKey, log: ChangeLog, *, pod: Pod | None = None) -> None:
+        """Build the gangs of this key again, unless no pod is left and none were built.
+
+        `pod`: the pod that changed, if no other gang of the key can have changed.
+        """
+        if key in self._pods or key in self._gangs:
+            self._stale[key] = None
+        else:
+            self._stale.pop(key, None)
+        group = self._group(key)
+        if group is None or group.is_gang:
+            log.gangs((gang_id(key, group),))
+        else:
+            log.gangs(map(GangId, self._pods.get(key, ()) if pod is None else (pod.uid,)))
 
     def _group(self, key: GangKey) -> PodGroup | None:
         if key.kind is not GangKind.POD_GROUP:
             return None
-        return self.groups.get((key.namespace, key.name))
+        return self.groups[key.dialect].get((key.namespace, key.name))
 
     # --- questions ----------------------------------------------------------------------------------------
 
@@ -163,8 +213,10 @@ class GangTable:
             if new:
                 self._gangs[key] = new
         self._stale = {}
-        if len(self._changed) > len(self._by_id):
-            self.view()  # a remote decider never calls it; the list of changes must stay short
+        if max(len(self._changed), len(self._moved)) > len(self._by_id):
+            # A remote decider never calls it, and no cycle may follow the end of all gangs. Neither changes
+            # nor gangs that are gone may pile up.
+            self.view()
 
     def _exchange(self, old: tuple[Gang, ...], new: tuple[Gang, ...]) -> None:
         """Replace gangs. A pod that moves to another key may already be listed under its new key."""
@@ -184,6 +236,12 @@ class GangTable:
             rules=self._rules,
             classes=classes,
             before={gang.id: gang for gang in before},
+            others={
+                other: group
+                for pod in self._pods[key].values()
+                for other in _other_keys(pod)
+                if (group := self._group(other)) is not None
+            },
         )
         return read_gangs(key, tuple(self._pods[key].values()), context)
 
@@ -233,7 +291,8 @@ class GangTable:
 
     def queue_of_group(self, namespace: str, name: str) -> QueueName | None:
         """The queue of the gang of a PodGroup; None without such a gang."""
-        gangs = self._gangs.get(GangKey(GangKind.POD_GROUP, namespace, name), ())
+        keys = [GangKey(GangKind.POD_GROUP, namespace, name, dialect) for dialect in self.groups]
+        gangs = [gang for key in keys for gang in self._gangs.get(key, ())]
         return next((gang.queue for gang in gangs if gang.kind is GangKind.POD_GROUP), None)
 
     def queue_of_pod(self, pod: Pod | None) -> QueueName | None:
@@ -258,6 +317,16 @@ class GangTable:
         for key, gangs in self._gangs.items():
             recomputed.replace(key, gangs)
         assert recomputed.view() == self.usage(), "usage of queues differs from the sum of their gangs"
+
+
+def _other_keys(pod: Pod) -> list[GangKey]:
+    """Keys of the PodGroups that it names in addition to its own."""
+    return [GangKey(GangKind.POD_GROUP, pod.namespace, name, dialect) for dialect, name in pod.other_groups]
+
+
+def _claims(group: PodGroup | None) -> bool | None:
+    """Whether the PodGroup makes its pods a gang; None without one."""
+    return group.is_gang if group is not None else None
 
 
 def _queue_of(group: PodGroup | None) -> str | None:

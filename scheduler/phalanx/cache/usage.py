@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, Generic, TypeVar
 
 from phalanx.limits import AMOUNT_MAX
-from phalanx.model.conversion.pod_groups import GangKey, gang_key
-from phalanx.model.gangs import Gang, GangKind
+from phalanx.model.conversion.pod_groups import GangKey, is_foreign
+from phalanx.model.gangs import Gang
 from phalanx.model.gpu_shares import pod_usage
 from phalanx.model.names import NodeName, QueueName, ShapeKey
 from phalanx.model.pods import Pod
@@ -136,7 +136,7 @@ OF_NODES: Final = ("DaemonSet", "Node")
 
 
 class ForeignUsage:
-    """A ledger per owner: a controller, or a pod without one. Pods in a group are counted in gangs."""
+    """A ledger per owner: a controller, or a pod without one. Pods in PodGroups of Phalanx count in gangs."""
 
     def __init__(self, *, scheduler_name: str) -> None:
         self._scheduler_name = scheduler_name
@@ -181,14 +181,9 @@ class ForeignUsage:
         self._view = None
 
     def _held(self, pod: Pod | None) -> tuple[str, NodeName, Resources] | None:
-        if (
-            pod is None
-            or pod.node is None
-            or not pod.holds_node
-            or pod.scheduler_name == self._scheduler_name
-        ):
+        if pod is None or pod.node is None or not pod.holds_node:
             return None
-        if gang_key(pod).kind is not GangKind.POD:
+        if not is_foreign(pod, self._scheduler_name):
             return None
         made_by = pod.controller
         if made_by is None:

@@ -1,8 +1,8 @@
 """Write statuses: the PodScheduled condition of pods, the status of PodGroups and Queues.
 
 A status is written only when it differs from the one seen, and not again until the watch had time to show it.
-The patch of a pod carries the pod's UID, the patch of a custom resource the resourceVersion it is based on
-(a real API server ignores the UID there). So an object recreated under the same name is never changed, and
+The patch of a built-in kind carries the UID, the patch of a custom resource the resourceVersion it is based
+on (a real API server ignores the UID there). So an object recreated under the same name is never changed, and
 the writes of others are not lost. A failed write is forgotten; call again when the object is next seen. The
 binder writes `placementEpoch`; it is left alone here.
 """
@@ -20,7 +20,8 @@ from phalanx.kube.decode import PartialObject
 from phalanx.kube.writing import WriteContext
 from phalanx.limits import CONDITION_MESSAGE_MAX_BYTES, STATUS_ECHO_S, STATUS_SENT_KEPT
 from phalanx.model.api.kinds import KINDS
-from phalanx.model.api.meta import ObjectMeta
+from phalanx.model.api.meta import Condition, ObjectMeta
+from phalanx.model.api.native_pod_groups import NativePodGroup
 from phalanx.model.api.pod_groups import PodGroup, PodGroupStatus
 from phalanx.model.api.queues import Queue, QueueStatus
 from phalanx.model.names import PodUid
@@ -112,6 +113,31 @@ class StatusWriter:
         body = msgspec.to_builtins(wanted)
         del body["placementEpoch"]
         self._put("PodGroup", group.metadata, body)
+
+    def native_pod_group(self, group: NativePodGroup, condition: Condition | None) -> None:
+        """Set one condition; None drops the pending write. `group` is the object as last seen.
+
+        True is final. A write of another value is refused if the object has changed since: it may be late.
+        """
+        meta, seen = group.metadata, group.status.conditions
+        if condition is not None:
+            condition = merge_conditions(seen, (condition,))[0]
+        if condition is None or condition in seen:
+            self._drop(meta.uid)
+            return
+        without_time = msgspec.structs.replace(condition, last_transition_time="")
+        if not self._is_new(meta.uid, _encode(without_time)):
+            return
+        path = KINDS["NativePodGroup"].path(namespace=meta.namespace, name=meta.name, subresource="status")
+        base = {"uid": meta.uid}
+        if condition.status != "True":
+            base["resourceVersion"] = meta.resource_version
+        body = _encode({"metadata": base, "status": {"conditions": [condition]}})
+
+        async def write() -> None:
+            await self._client.patch(path, body, how=Patch.STRATEGIC, timeout=self._context.timeout())
+
+        self._writer.put(meta.uid, write, on_lost=lambda: self._forget(meta.uid))
 
     def queue(self, queue: Queue, status: QueueStatus) -> None:
         """Replace the status. `queue` is the object as last seen."""

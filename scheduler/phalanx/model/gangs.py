@@ -10,7 +10,7 @@ from typing import Final
 from msgspec import Struct, json
 
 from phalanx.model.api.pod_groups import Disruption, PodGroupSpec, Recovery, Runtime, TopologyRequest
-from phalanx.model.names import GangId, NodeName, QueueName, ShapeKey
+from phalanx.model.names import API_GROUP, GangId, NodeName, QueueName, ShapeKey
 from phalanx.model.pods import Pod, PodPhase, PodShape, without_affinity_state
 from phalanx.model.reasons import Objection
 
@@ -145,6 +145,8 @@ class Gang(Struct, frozen=True, dict=True):
     """Seconds since the epoch: of its PodGroup, else of its oldest member."""
     members: tuple[Pod, ...]
     """In the order in which they count: higher priority, lower index, older, name."""
+    dialect: str = API_GROUP
+    """API group of its PodGroup."""
     spec: PodGroupSpec = NO_POD_GROUP
     """Spec of its PodGroup as it is. The fields around it are resolved from several objects."""
     roles: tuple[RoleSpec, ...] = ()

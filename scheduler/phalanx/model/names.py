@@ -7,7 +7,8 @@ PodUid = NewType("PodUid", str)
 QueueName = NewType("QueueName", str)
 GangId = NewType("GangId", str)
 """PodGroup: its UID. Label gang: "namespace/controller-UID". Pod without a group: the pod's UID.
-Pods of a PodGroup that does not exist: "missing:namespace/name"."""
+Pods of a PodGroup that does not exist: "missing:namespace/name", with the API group before the namespace if
+it is not that of Phalanx."""
 
 ShapeKey = NewType("ShapeKey", str)
 """Digest of the fields of a pod that matter for its placement. Equal keys: interchangeable pods."""

@@ -5,7 +5,7 @@ from typing import Final
 
 from msgspec import Struct, structs
 
-from phalanx.model.names import NodeName, PodUid, ShapeKey
+from phalanx.model.names import API_GROUP, NodeName, PodUid, ShapeKey
 from phalanx.model.reasons import Objection
 from phalanx.model.resources import Resources
 
@@ -216,6 +216,11 @@ class Pod(Struct, frozen=True, gc=False):
     priority: int = 0
     preemption_policy: str = "PreemptLowerPriority"
     group: str | None = None
+    """Name of its PodGroup."""
+    dialect: str = API_GROUP
+    """API group of this PodGroup."""
+    other_groups: tuple[tuple[str, str], ...] = ()
+    """Dialect and name of PodGroups that it names as well. They must not be gangs."""
     role: str = ""
     subgroup: str = ""
     min_member: int | None = None

@@ -1,7 +1,8 @@
 """The state of the cluster in one place: every event passes through here, in one order, to every cache."""
 
 import asyncio
-from typing import Final
+from collections.abc import Collection
+from typing import Final, Generic, TypeVar
 
 import structlog
 
@@ -10,10 +11,12 @@ from phalanx.cache.events import Applied, Changes, Deleted, Event, Relisted
 from phalanx.deciders.port import Decider
 from phalanx.model.api.core import Node, NodeResourceTopology
 from phalanx.model.api.kinds import KubeObject
+from phalanx.model.api.native_pod_groups import NativePodGroup
 from phalanx.model.api.pod_groups import PodGroup
 from phalanx.model.api.queues import Queue
-from phalanx.model.gangs import Gang
+from phalanx.model.dialects.native import NATIVE
 from phalanx.model.names import GangId, NodeName
+from phalanx.model.pods import Pod
 from phalanx.model.reasons import Objection
 from phalanx.service.cycle_trigger import CycleTrigger
 
@@ -69,6 +72,39 @@ class ClusterState:
         return changed
 
 
+G = TypeVar("G", PodGroup, NativePodGroup)
+
+
+class _PodGroups(Generic[G]):
+    """The PodGroups of one dialect, by name and by UID."""
+
+    def __init__(self) -> None:
+        self._groups: dict[tuple[str, str], G] = {}
+        self._keys: dict[str, tuple[str, str]] = {}
+
+    def with_uid(self, uid: str) -> G | None:
+        key = self._keys.get(uid)
+        return self._groups[key] if key is not None else None
+
+    def with_name(self, namespace: str, name: str) -> G | None:
+        return self._groups.get((namespace, name))
+
+    def put(self, present: G) -> None:
+        key = (present.metadata.namespace, present.metadata.name)
+        self.delete(key)
+        self._groups[key] = present
+        self._keys[present.metadata.uid] = key
+
+    def keep(self, names: Collection[tuple[str, str]]) -> None:
+        self._groups = {name: group for name, group in self._groups.items() if name in names}
+        self._keys = {group.metadata.uid: name for name, group in self._groups.items()}
+
+    def delete(self, key: tuple[str, str]) -> None:
+        known = self._groups.pop(key, None)
+        if known is not None:
+            self._keys.pop(known.metadata.uid, None)
+
+
 class PhalanxObjects:
     """PodGroups and Queues as the API returned them, with their status, for comparison by status writers.
 
@@ -76,8 +112,8 @@ class PhalanxObjects:
     """
 
     def __init__(self) -> None:
-        self._groups: dict[tuple[str, str], PodGroup] = {}
-        self._keys: dict[str, tuple[str, str]] = {}
+        self._groups = _PodGroups[PodGroup]()
+        self._native_groups = _PodGroups[NativePodGroup]()
         self._queues: dict[str, Queue] = {}
 
     def apply(self, event: Event) -> None:
@@ -89,20 +125,26 @@ class PhalanxObjects:
         elif isinstance(event, Deleted):
             self._delete(event)
 
-    def pod_group(self, gang: Gang) -> PodGroup | None:
-        """Return the PodGroup of a gang; one that was recreated under its name belongs to another gang."""
-        group = self._groups.get((gang.namespace, gang.name))
-        return group if group is not None and group.metadata.uid == gang.id else None
+    def pod_group(self, gang: GangId) -> PodGroup | None:
+        """Return the PodGroup with this UID, also while it has no members.
 
-    def pod_group_of(self, gang: GangId) -> PodGroup | None:
-        """Return the PodGroup with this UID, also while it has no members."""
-        key = self._keys.get(gang)
-        group = self._groups.get(key) if key is not None else None
-        return group if group is not None and group.metadata.uid == gang else None
+        One that was recreated under its name belongs to another gang.
+        """
+        return self._groups.with_uid(gang)
+
+    def native_pod_group(self, gang: GangId) -> NativePodGroup | None:
+        """Return the PodGroup of scheduling.k8s.io with this UID."""
+        return self._native_groups.with_uid(gang)
+
+    def basic_pod_group(self, pod: Pod) -> NativePodGroup | None:
+        """Return the PodGroup of scheduling.k8s.io of a pod that is a gang of one nevertheless."""
+        if pod.group is None or pod.dialect != NATIVE.name:
+            return None
+        return self._native_groups.with_name(pod.namespace, pod.group)
 
     def version(self, gang: GangId) -> str:
         """Return the last seen resourceVersion of the PodGroup with this UID; empty where there is none."""
-        group = self.pod_group_of(gang)
+        group = self.pod_group(gang)
         return group.metadata.resource_version if group is not None else ""
 
     def queue(self, name: str) -> Queue | None:
@@ -111,10 +153,9 @@ class PhalanxObjects:
 
     def _put(self, present: KubeObject) -> None:
         if isinstance(present, PodGroup):
-            key = (present.metadata.namespace, present.metadata.name)
-            self._forget_uid(key)
-            self._groups[key] = present
-            self._keys[present.metadata.uid] = key
+            self._groups.put(present)
+        elif isinstance(present, NativePodGroup):
+            self._native_groups.put(present)
         elif isinstance(present, Queue):
             self._queues[present.metadata.name] = present
 
@@ -122,8 +163,9 @@ class PhalanxObjects:
         """Replace all objects of a kind; those that exist but are unreadable stay as last seen."""
         kept = set(event.unreadable)
         if event.kind == PodGroup.__name__:
-            self._groups = {name: group for name, group in self._groups.items() if name in kept}
-            self._keys = {group.metadata.uid: name for name, group in self._groups.items()}
+            self._groups.keep(kept)
+        elif event.kind == NativePodGroup.__name__:
+            self._native_groups.keep(kept)
         elif event.kind == Queue.__name__:
             self._queues = {name: queue for name, queue in self._queues.items() if ("", name) in kept}
         else:
@@ -133,15 +175,11 @@ class PhalanxObjects:
 
     def _delete(self, event: Deleted) -> None:
         if event.kind == PodGroup.__name__:
-            self._forget_uid((event.namespace, event.name))
-            self._groups.pop((event.namespace, event.name), None)
+            self._groups.delete((event.namespace, event.name))
+        elif event.kind == NativePodGroup.__name__:
+            self._native_groups.delete((event.namespace, event.name))
         elif event.kind == Queue.__name__:
             self._queues.pop(event.name, None)
-
-    def _forget_uid(self, key: tuple[str, str]) -> None:
-        known = self._groups.get(key)
-        if known is not None:
-            self._keys.pop(known.metadata.uid, None)
 
 
 class NodeErrorLog:

@@ -10,7 +10,7 @@ from phalanx.kube.binding import BindAborted, BindOutcome, BindRefused, Bound, L
 from phalanx.kube.evictor import Evictor
 from phalanx.model.decisions import Bind, CycleResult, Evict, Placement
 from phalanx.model.gangs import GangKind
-from phalanx.model.names import GangId
+from phalanx.model.names import API_GROUP, GangId
 from phalanx.model.pods import BindBackoff
 from phalanx.service.cluster_state import ClusterState
 from phalanx.service.reporter import Reporter
@@ -90,8 +90,8 @@ class Dispatcher:
         self._binder.submit(placement, pod_group=pod_group)
 
     def _pod_group(self, gang_id: GangId) -> PodGroupRef | None:
-        """Return the PodGroup object of a gang, if it has one."""
+        """Return the PodGroup object of a gang, if it has one in whose status a placement is recorded."""
         gang = self._state.cache.gang(gang_id)
-        if gang is None or gang.kind is not GangKind.POD_GROUP:
+        if gang is None or gang.kind is not GangKind.POD_GROUP or gang.dialect != API_GROUP:
             return None
         return PodGroupRef(namespace=gang.namespace, name=gang.name, uid=gang.id)

@@ -7,8 +7,10 @@ import msgspec
 from msgspec import Struct
 
 from phalanx.kube.api_fields import format_time, truncate
+from phalanx.kube.status import UNSCHEDULABLE
 from phalanx.limits import CONDITION_MESSAGE_MAX_BYTES
 from phalanx.model.api.meta import Condition
+from phalanx.model.api.native_pod_groups import NativePodGroup
 from phalanx.model.api.pod_groups import (
     CertificateStatus,
     Counts,
@@ -17,6 +19,7 @@ from phalanx.model.api.pod_groups import (
     StartStatus,
 )
 from phalanx.model.decisions import Placement
+from phalanx.model.dialects.native import INITIALLY_SCHEDULED
 from phalanx.model.gangs import Gang
 from phalanx.model.pods import Pod, PodPhase
 from phalanx.model.reasons import NODES, Reason, Verdict
@@ -70,6 +73,32 @@ def status_of(gang: Gang, report: GangReport, *, before: PodGroupStatus, now_ms:
         queue_position=report.position if verdict else None,
         expected_start=_expected_start(verdict) if verdict else None,
         started_at=started_at,
+    )
+
+
+def native_condition_of(
+    gang: Gang, report: GangReport, group: NativePodGroup, *, now_ms: int
+) -> Condition | None:
+    """Compute the condition PodGroupInitiallyScheduled of a native PodGroup; None while it does not change.
+
+    Once it is True it stays so.
+    """
+    if any(each.type == INITIALLY_SCHEDULED and each.status == "True" for each in group.status.conditions):
+        return None
+    if gang.started or _has_started(gang):
+        bound = "a pod is" if gang.min_member == 1 else f"{gang.min_member} pods are"
+        status, reason, message = "True", SCHEDULED, f"{bound} bound"
+    elif report.verdict is not None and gang.has_waiting:
+        status, reason, message = "False", UNSCHEDULABLE, _full_text(report.verdict)
+    else:
+        return None
+    return Condition(
+        type=INITIALLY_SCHEDULED,
+        status=status,
+        reason=reason,
+        message=message,
+        last_transition_time=format_time(now_ms),
+        observed_generation=group.metadata.generation or None,
     )
 
 

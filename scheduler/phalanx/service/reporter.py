@@ -26,7 +26,7 @@ from phalanx.limits import (
 )
 from phalanx.model.api.pod_groups import Counts
 from phalanx.model.decisions import Bind, CycleResult, Evict, EvictionReason, QueueReport
-from phalanx.model.gangs import Gang
+from phalanx.model.gangs import Gang, GangKind
 from phalanx.model.names import GangId, PodUid, QueueName
 from phalanx.model.reasons import Category, Reason, Verdict
 from phalanx.service import pod_group_status, queue_status
@@ -213,7 +213,7 @@ class Reporter:
 
     def _report_without_members(self, gang: GangId) -> None:
         """Reset the status of a PodGroup whose pods are all gone."""
-        group = self._state.objects.pod_group_of(gang)
+        group = self._state.objects.pod_group(gang)
         if group is not None and group.status.counts not in (None, Counts()):
             status = pod_group_status.status_without_members(group.status, now_ms=self._clock.now_ms())
             self._status.pod_group(group, status)
@@ -222,14 +222,29 @@ class Reporter:
         if report.verdict is not None:
             verdict = self._names.verdict(gang, report.verdict)
             report = msgspec.structs.replace(report, verdict=verdict)
-        group = self._state.objects.pod_group(gang)
+        now_ms = self._clock.now_ms()
+        group = self._state.objects.pod_group(gang.id)
         if group is not None:
-            status = pod_group_status.status_of(
-                gang, report, before=group.status, now_ms=self._clock.now_ms()
-            )
+            status = pod_group_status.status_of(gang, report, before=group.status, now_ms=now_ms)
             self._status.pod_group(group, status)
+        native = self._state.objects.native_pod_group(gang.id)
+        if native is not None:
+            condition = pod_group_status.native_condition_of(gang, report, native, now_ms=now_ms)
+            self._status.native_pod_group(native, condition)
+        elif gang.kind is GangKind.POD:
+            self._report_basic_start(gang)
         if report.verdict is not None and report.verdict.reason is not Reason.SCHEDULING_GATED:
             self._report_waiting_pods(gang, report.verdict)
+
+    def _report_basic_start(self, gang: Gang) -> None:
+        """Report the first start of a pod whose PodGroup is no gang; its own condition says why it waits."""
+        group = self._state.objects.basic_pod_group(gang.members[0])
+        if group is not None:
+            condition = pod_group_status.native_condition_of(
+                gang, _NO_REPORT, group, now_ms=self._clock.now_ms()
+            )
+            if condition is not None:
+                self._status.native_pod_group(group, condition)
 
     def _report_waiting_pods(self, gang: Gang, verdict: Verdict) -> None:
         message = ". ".join(filter(None, (f"{verdict.reason.value}: {verdict.message}", verdict.next_step)))

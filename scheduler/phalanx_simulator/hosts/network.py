@@ -86,8 +86,14 @@ _STEP_S: Final = 0.05
 _STEPS_KEPT: Final = 64
 
 
+def resource_of(path: str) -> str:
+    """The plural of a collection, with the API group if it has one."""
+    parts = path.strip("/").split("/")
+    return f"{parts[-1]}.{parts[1]}" if parts[0] == "apis" else parts[-1]
+
+
 class ReceivedVersions:
-    """Received resource versions by kind (plural)."""
+    """Received resource versions by kind (plural and API group)."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         self.versions: dict[str, int] = {}
@@ -243,7 +249,7 @@ class Network:
         """Record the received version of a kind."""
         version = _version_of(line)
         if version is not None:
-            self.received.update(path.rsplit("/", 1)[-1], version)
+            self.received.update(resource_of(path), version)
 
     def open(self, watch: WatchConnection) -> None:
         """Register a watch."""

@@ -15,7 +15,7 @@ from phalanx_simulator.embedded.apiserver.requests import Request
 from phalanx_simulator.embedded.apiserver.server import ApiServer
 from phalanx_simulator.embedded.apiserver.watch_stream import WatchStream
 from phalanx_simulator.hosts.event_loop import VirtualLoop
-from phalanx_simulator.hosts.network import WATCH, Effect, Exchange, Network, Rule
+from phalanx_simulator.hosts.network import WATCH, Effect, Exchange, Network, Rule, resource_of
 
 _INITIAL_EVENTS_END = INITIAL_EVENTS_END.encode()
 
@@ -234,7 +234,7 @@ class _Watch:
         """
         if self._is_initial and _INITIAL_EVENTS_END in line:
             self._is_initial = False
-            self._network.received.note_list(self.path.rsplit("/", 1)[-1])
+            self._network.received.note_list(resource_of(self.path))
         if not self._is_initial:
             self._network.line_arrived(self.path, line)
 

@@ -8,8 +8,9 @@ from phalanx_simulator.invariants.calls import Call, Stage
 from phalanx_simulator.invariants.check import Check, CheckContext
 from phalanx_simulator.invariants.facts import GangKey, NodeFact, PodFact
 from phalanx_simulator.invariants.history import Unknown
+from phalanx_simulator.invariants.native_groups import GROUPS
 from phalanx_simulator.invariants.processes import is_lost_lease
-from phalanx_simulator.invariants.truth import GROUPS, NODES, GangFact, PodChange, Truth
+from phalanx_simulator.invariants.truth import NODES, GangFact, PodChange, Truth
 
 _EVENTS_LATE_S = 10.0
 _PERIOD_S = 5.0

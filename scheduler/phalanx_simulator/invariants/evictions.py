@@ -32,9 +32,10 @@ from phalanx_simulator.invariants.check import Check, CheckContext
 from phalanx_simulator.invariants.facts import GangKey, NodeFact, PodFact
 from phalanx_simulator.invariants.held_capacity import HeldNodes
 from phalanx_simulator.invariants.liveness import any_hold
+from phalanx_simulator.invariants.native_groups import group_object, is_start_reported
 from phalanx_simulator.invariants.oracle import Oracle
 from phalanx_simulator.invariants.restarts import has_restart_condition
-from phalanx_simulator.invariants.truth import GROUPS, NODES, GangFact, Truth
+from phalanx_simulator.invariants.truth import NODES, GangFact, Truth
 
 _PREEMPTED: Final = "Preempted"
 _WITH_BENEFICIARY: Final = (_PREEMPTED, "Consolidated")
@@ -171,8 +172,8 @@ class EvictionsAreJustified(Check):
 
     def _is_start_reported(self, gang: GangFact) -> bool:
         """Whether a new leader can know that the gang has started."""
-        entry = self.context.store.get(Key(GROUPS, gang.key.namespace, gang.key.name))
-        return entry is not None and bool((entry.data.get("status") or {}).get("startedAt"))
+        entry = self.context.store.get(group_object(gang.key))
+        return entry is not None and is_start_reported(entry.data)
 
     def _recovery(self, key: GangKey) -> list[str]:
         group = self.truth.group_of(key)

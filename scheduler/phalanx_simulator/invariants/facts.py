@@ -39,6 +39,7 @@ _QUARANTINED: Final = (
     *("remediating", "remediation-failed"),
 )
 _HARD: Final = ("NoSchedule", "NoExecute")
+NATIVE_PREFIX: Final = "scheduling.k8s.io/"
 
 
 class GangKey(NamedTuple):
@@ -211,7 +212,7 @@ def pod_fact(pod: Object, before: PodFact | None, same_containers: bool) -> PodF
         phase=(pod.get("status") or {}).get("phase") or "Pending",
         is_deleting=bool(meta.get("deletionTimestamp")),
         scheduler=spec.get("schedulerName") or "",
-        gang=_gang_key(meta, labels, controller, min_member),
+        gang=_gang_key(meta, spec, controller, min_member),
         role=labels.get(LABEL_ROLE, ""),
         subgroup=labels.get(LABEL_SUBGROUP, ""),
         min_member=min_member,
@@ -245,6 +246,11 @@ def node_fact(node: Object) -> NodeFact:
             for condition in status.get("conditions") or ()
         },
     )
+
+
+def native_name(name: str) -> str:
+    """The name of a native PodGroup in GangKey and GroupFact: no other PodGroup can have it."""
+    return f"{NATIVE_PREFIX}{name}"
 
 
 def group_fact(group: Object) -> GroupFact:
@@ -289,12 +295,15 @@ def _minimum_of(part: Object, parts: Sequence[Object], depth: int = 0) -> int:
     return sum(_minimum_of(each, parts, depth + 1) for each in inside) if depth < len(parts) else 0
 
 
-def _gang_key(meta: Object, labels: Object, controller: str, min_member: int) -> GangKey:
-    namespace = meta["namespace"]
+def _gang_key(meta: Object, spec: Object, controller: str, min_member: int) -> GangKey:
+    namespace, labels = meta["namespace"], meta.get("labels") or {}
+    native = (spec.get("schedulingGroup") or {}).get("podGroupName")
     if LABEL_POD_GROUP in labels:
         return GangKey("group", namespace, labels[LABEL_POD_GROUP])
     if min_member and controller:
         return GangKey("label", namespace, controller)
+    if native and spec.get("schedulerName") == DEFAULT_SCHEDULER_NAME:
+        return GangKey("group", namespace, native_name(native))
     return GangKey("pod", namespace, meta["uid"])
 
 

@@ -21,6 +21,7 @@ from phalanx_simulator.invariants.facts import (
     missing_for_start,
     partial_subgroup,
 )
+from phalanx_simulator.invariants.native_groups import GROUPS
 from phalanx_simulator.invariants.truth import GangFact, Truth
 
 _THINKING_S = 2.0
@@ -117,7 +118,7 @@ class WholeGangs(Check):
         """Versions of the PodGroup that the cycle may have seen."""
         if key.kind != "group":
             return []
-        versions = self.truth.groups_since(key, self._received(host, "podgroups"))
+        versions = self.truth.groups_since(key, self._received(host, GROUPS))
         return [group for group in versions if group is not None]
 
     def _others(self, host: str, key: GangKey, planned: Iterable[str]) -> list[PodFact]:
@@ -153,10 +154,12 @@ class WholeGangs(Check):
                 found += [pod for pod in seen if pod.counts_for_gang or uid in decided][-1:]
         return found
 
-    def _received(self, host: str, plural: str) -> int:
+    def _received(self, host: str, resource: str) -> int:
         process = self.truth.process_of(host)
         return (
-            process.network.received.version_at(plural, self.now - _THINKING_S) if process is not None else 0
+            process.network.received.version_at(resource, self.now - _THINKING_S)
+            if process is not None
+            else 0
         )
 
     # --- binds ---------------------------------------------------------------------------------------------
@@ -280,7 +283,7 @@ class OneDomain(Check):
 
     def _still_required(self, call: Call, key: GangKey) -> bool:
         """Whether the level was required continuously since the sender's state."""
-        groups = self.truth.groups_since(key, self.truth.known_to_sender(call, "podgroups"))
+        groups = self.truth.groups_since(key, self.truth.known_to_sender(call, GROUPS))
         levels = {(group.topology, group.required) if group is not None else ("", "") for group in groups}
         return len(levels) == 1 and all(required for _, required in levels)
 

@@ -25,12 +25,13 @@ from phalanx_simulator.invariants.calls import Call, Stage
 from phalanx_simulator.invariants.check import Check, CheckContext
 from phalanx_simulator.invariants.facts import GangKey, GroupFact, PodFact, node_fact
 from phalanx_simulator.invariants.held_capacity import HeldNodes
+from phalanx_simulator.invariants.native_groups import GROUPS, NATIVE_GROUPS, is_native
 from phalanx_simulator.invariants.oracle import Oracle
-from phalanx_simulator.invariants.truth import GROUPS, NODES, GangFact, Truth
+from phalanx_simulator.invariants.truth import NODES, GangFact, Truth
 
 _REASONS: Final = frozenset(reason.value for reason in Reason)
 _ONE_EVICTION_S: Final = 10.0
-_RELEVANT: Final = ("pods", NODES, GROUPS)
+_RELEVANT: Final = ("pods", NODES, GROUPS, NATIVE_GROUPS)
 _REPORTED_S: Final = 10.0
 
 
@@ -240,7 +241,7 @@ class WaitingIsExplained(Check):
     def _check(self, gang: GangFact, waiting: list[PodFact]) -> None:
         reasons = [self._reason_of(pod) for pod in waiting]
         group = self.truth.group_of(gang.key)
-        if group is not None and any(_is_member(pod, group) for pod in waiting):
+        if group is not None and not is_native(group.name) and any(_is_member(pod, group) for pod in waiting):
             entry = self.context.store.get(Key(GROUPS, group.namespace, group.name))
             status = (entry.data.get("status") or {}) if entry is not None else {}
             reasons.append(status.get("reason") or "")

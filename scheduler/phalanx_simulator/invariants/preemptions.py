@@ -304,7 +304,7 @@ class BudgetsAreRespected(Check):
         earlier = {uid: at for uid, at in known.items() if at > self.now - GONE_KEPT_S}
         new = [uid for uid in chosen if uid not in earlier]
         self._decided[host] = {**earlier, **dict.fromkeys(new, self.now)}
-        revision = self.truth.received(host, "poddisruptionbudgets", before_s=DECIDED_S)
+        revision = self.truth.received(host, "poddisruptionbudgets.policy", before_s=DECIDED_S)
         for key, history in self._budgets.items():
             self._judge(key, history.since(revision), new, list(earlier))
 

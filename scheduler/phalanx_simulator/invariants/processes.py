@@ -142,8 +142,8 @@ class SyncedBeforeDeciding(Check):
         since, process = self._leads_since.pop(host, None), self.truth.process_of(host)
         if since is None or process is None:
             return
-        plurals = [KINDS[kind].plural for kind in WATCHED_KINDS if not KINDS[kind].optional]
-        late = [plural for plural in plurals if process.network.received.listed_at.get(plural, -1.0) < since]
+        kinds = [KINDS[kind].resource for kind in WATCHED_KINDS if not KINDS[kind].optional]
+        late = [kind for kind in kinds if process.network.received.listed_at.get(kind, -1.0) < since]
         if late:
             self.violated(host, f"decided before it listed {', '.join(late)}")
 

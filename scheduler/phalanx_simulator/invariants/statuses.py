@@ -20,8 +20,15 @@ from phalanx_simulator.invariants.calls import Call, Stage
 from phalanx_simulator.invariants.check import Check, CheckContext
 from phalanx_simulator.invariants.facts import GangKey, PodFact
 from phalanx_simulator.invariants.history import History
+from phalanx_simulator.invariants.native_groups import (
+    GROUPS,
+    NATIVE_GROUPS,
+    has_started_natively,
+    is_native,
+    native_key,
+)
 from phalanx_simulator.invariants.oracle import Oracle, amounts_of, path_of
-from phalanx_simulator.invariants.truth import GROUPS, QUEUES, GangFact, Truth
+from phalanx_simulator.invariants.truth import QUEUES, GangFact, Truth
 
 
 class QueueUsageIsCorrect(Check):
@@ -51,7 +58,7 @@ class QueueUsageIsCorrect(Check):
                 history.add(change.entry.revision, spec)
 
     def on_cycle(self, host: str, snapshot: Snapshot, result: CycleResult) -> None:
-        revision = self.truth.received(host, "queues", before_s=DECIDED_S)
+        revision = self.truth.received(host, QUEUES, before_s=DECIDED_S)
         for placement in result.placements:
             self._decided_with.update(((host, bind.pod), (self.now, revision)) for bind in placement.binds)
 
@@ -63,7 +70,7 @@ class QueueUsageIsCorrect(Check):
             return
         decided_at, revision = self._decided_with.get((call.host, call.uid), (-inf, 0))
         if self.now - decided_at > SLOW_WRITES_S:
-            revision = self.truth.known_to_sender(call, "queues", before_s=DECIDED_S)
+            revision = self.truth.known_to_sender(call, QUEUES, before_s=DECIDED_S)
         if self._has_moved(revision):
             return
         name = self._queue_of(pod)
@@ -128,8 +135,9 @@ class StatusIsCorrect(Check):
 
     The counts are compared STATUS_S after the last change of the PodGroup's pods, assuming that all pod
     changes are reported in order at STATUS_CHANGES_PER_S, if an undisturbed leader has led for HEALED_S; and
-    at rest. A PodGroup never reports a start before minMember members are bound. No event reports the
-    assignment of a pod to a node to which it was not bound.
+    at rest. A PodGroup never reports a start before minMember members are bound; a native one, which has no
+    counts, stays Scheduled once it is. No event reports the assignment of a pod to a node to which it was not
+    bound.
     """
 
     name = "S13"
@@ -148,6 +156,8 @@ class StatusIsCorrect(Check):
             for pod in (changed.before, changed.after):
                 if pod is not None and pod.gang.kind == "group":
                     self._unreported[pod.gang] = self._all_reported_at
+        if change.entry.key.resource == NATIVE_GROUPS and change.type is not ChangeType.DELETED:
+            self._check_native(change)
         if change.entry.key.resource != GROUPS or change.type is ChangeType.DELETED:
             return
         now = change.entry.data.get("status") or {}
@@ -160,6 +170,16 @@ class StatusIsCorrect(Check):
         if now.get("startedAt") and not before.get("startedAt") and gang is not None and not gang.has_started:
             needed = self.truth.min_member(gang.key)
             self.violated(place.path, f"reports a start with {gang.active} of {needed} members")
+
+    def _check_native(self, change: Change) -> None:
+        """A native PodGroup becomes Scheduled once its gang has started, and stays so."""
+        group, before = change.entry.data, change.previous
+        was = before is not None and has_started_natively(before.data)
+        gang = self.truth.gangs.get(native_key(group))
+        if was and not has_started_natively(group):
+            self.violated(change.entry.key.path, "takes back that it was scheduled")
+        elif has_started_natively(group) and not was and (gang is None or not gang.has_started):
+            self.violated(change.entry.key.path, "reports a start without the minimum of its pods")
 
     def on_cycle(self, host: str, snapshot: Snapshot, result: CycleResult) -> None:
         if host != self._leader:
@@ -196,7 +216,7 @@ class StatusIsCorrect(Check):
         members, group = list(self.truth.members(gang.key)), self.truth.group_of(gang.key)
         if group is None or group.controller or group.is_deleting:
             return
-        if any(pod.is_ours for pod in members):
+        if any(pod.is_ours for pod in members) and not is_native(group.name):
             self._compare(gang, members)
 
     def _compare(self, gang: GangFact, members: list[PodFact]) -> None:

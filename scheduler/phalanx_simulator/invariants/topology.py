@@ -27,8 +27,11 @@ class Tree(Struct, frozen=True):
     levels: tuple[tuple[str, str], ...]
 
     def labels_down_to(self, level: str) -> list[str] | None:
-        """The labels of the levels down to this one; None if the level does not exist."""
+        """The labels of the levels down to this one, which may be named by its label; None if it does not
+        exist."""
         names = [name for name, _ in self.levels]
+        if level not in names:
+            names = [label for _, label in self.levels]
         if level not in names:
             return None
         return [label for _, label in self.levels[: names.index(level) + 1]]

@@ -9,7 +9,7 @@ from msgspec import Struct
 from phalanx.model.api.meta import ListMeta
 from phalanx.model.resources import Resources, subtract
 
-from phalanx_simulator.embedded.store import Change, ChangeType, Key, Store
+from phalanx_simulator.embedded.store import Change, ChangeType, Key, Object, Store
 from phalanx_simulator.hosts.host import State, WorldClock
 from phalanx_simulator.hosts.replica import Process, Replica
 from phalanx_simulator.invariants.bounds import BREAKER_OPEN_S, CONVERGED_S, GONE_KEPT_S, RECEIVED_MARGIN_S
@@ -25,11 +25,11 @@ from phalanx_simulator.invariants.facts import (
     pod_fact,
 )
 from phalanx_simulator.invariants.history import UNKNOWN, History, Unknown
+from phalanx_simulator.invariants.native_groups import GROUPS, NATIVE_GROUPS, native_as_ours
 from phalanx_simulator.invariants.topology import Trees
 
 PODS = "pods"
 NODES = "nodes"
-GROUPS = "podgroups.scheduling.phalanx.dev"
 QUEUES = "queues.scheduling.phalanx.dev"
 TOPOLOGIES = "topologies.scheduling.phalanx.dev"
 
@@ -112,7 +112,7 @@ class Truth:
         self._left: deque[tuple[float, str, str]] = deque()
         self._revisions: deque[tuple[float, int]] = deque(maxlen=_TICKS_KEPT)
         self._disturbed_at: dict[str, float] = {}
-        for resource in (GROUPS, NODES, PODS):
+        for resource in (GROUPS, NATIVE_GROUPS, NODES, PODS):
             for entry in store.entries(resource):
                 self.take(Change(ChangeType.ADDED, entry, None))
 
@@ -127,7 +127,9 @@ class Truth:
         elif resource == NODES:
             self._take_node(change)
         elif resource == GROUPS:
-            self._take_group(change)
+            self._take_group(change, change.entry.data)
+        elif resource == NATIVE_GROUPS:
+            self._take_group(change, native_as_ours(change.entry.data))
 
     def tick(self) -> None:
         """Record the revision of this second, and drop old history."""
@@ -258,12 +260,11 @@ class Truth:
             self.bad_nodes.pop(name, None)
             self.good_nodes.setdefault(name, self._clock.monotonic())
 
-    def _take_group(self, change: Change) -> None:
-        key = change.entry.key
-        place = (key.namespace, key.name)
-        fact = None if change.type is ChangeType.DELETED else group_fact(change.entry.data)
+    def _take_group(self, change: Change, data: Object) -> None:
+        place = (data["metadata"]["namespace"], data["metadata"]["name"])
+        fact = None if change.type is ChangeType.DELETED else group_fact(data)
         gang = self.gangs.get(GangKey("group", *place))
-        if gang is not None and fact is not None and (change.entry.data.get("status") or {}).get("startedAt"):
+        if gang is not None and fact is not None and (data.get("status") or {}).get("startedAt"):
             self._accept_reported_start(gang)
         if fact is None:
             self.groups.pop(place, None)
@@ -328,23 +329,23 @@ class Truth:
         meta = _decode_page(response.body).metadata
         process = self.process_of(call.host)
         if process is not None and not meta.continue_token and meta.resource_version.isdecimal():
-            process.network.received.update(call.plural, int(meta.resource_version))
-            process.network.received.note_list(call.plural)
+            process.network.received.update(call.key.resource, int(meta.resource_version))
+            process.network.received.note_list(call.key.resource)
 
     # --- earlier states ------------------------------------------------------------------------------------
 
-    def known_to_sender(self, call: Call, plural: str, *, before_s: float = 0.0) -> int:
+    def known_to_sender(self, call: Call, resource: str, *, before_s: float = 0.0) -> int:
         """The revision of a kind that the sender must have known `before_s` before sending; 0 if unknown."""
-        return self._received_by(call.host, plural, call.exchange.sent_at - before_s)
+        return self._received_by(call.host, resource, call.exchange.sent_at - before_s)
 
-    def received(self, host: str, plural: str, *, before_s: float = 0.0) -> int:
+    def received(self, host: str, resource: str, *, before_s: float = 0.0) -> int:
         """The revision of a kind that a process must have known `before_s` ago; 0 if unknown."""
-        return self._received_by(host, plural, self._clock.monotonic() - before_s)
+        return self._received_by(host, resource, self._clock.monotonic() - before_s)
 
-    def _received_by(self, host: str, plural: str, at_s: float) -> int:
+    def _received_by(self, host: str, resource: str, at_s: float) -> int:
         process = self.process_of(host)
         return (
-            process.network.received.version_at(plural, at_s - RECEIVED_MARGIN_S)
+            process.network.received.version_at(resource, at_s - RECEIVED_MARGIN_S)
             if process is not None
             else 0
         )

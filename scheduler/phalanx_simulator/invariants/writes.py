@@ -78,13 +78,14 @@ class Preconditions(Check):
     def on_call(self, call: Call) -> None:
         if not call.is_write or call.stage is not Stage.SENT or not call.key.name:
             return
-        if call.plural == "pods" and not call.uid:
-            self.violated(call.key.path, f"{call.verb} {call.resource} without the pod's UID")
-        elif call.plural in _VERSIONED and not _version_of(call):
+        if call.key.resource in _BY_UID and not call.uid:
+            self.violated(call.key.path, f"{call.verb} {call.resource} without the object's UID")
+        elif call.key.resource in _VERSIONED and not _version_of(call):
             self.violated(call.key.path, f"{call.verb} {call.resource} without a resourceVersion")
 
 
-_VERSIONED = ("podgroups", "queues", "topologies", "leases")
+_BY_UID: Final = ("pods", KINDS["NativePodGroup"].resource)
+_VERSIONED: Final = tuple(KINDS[kind].resource for kind in ("PodGroup", "Queue", "Topology", "Lease"))
 
 
 def _version_of(call: Call) -> str:
@@ -99,7 +100,7 @@ Access = tuple[str, str, str]
 _ROLES: Final = ("scheduler-role.yaml", "lease-role.yaml")
 _FOLDER: Final = Path(__file__).resolve().parents[3] / "deploy" / "base"
 _PERIOD_S: Final = 60.0
-_GROUPS: Final = {kind.plural: kind.group for kind in KINDS.values()}
+_KINDS: Final = {kind.resource: kind for kind in KINDS.values()}
 
 
 @cache
@@ -147,8 +148,8 @@ class LeastPrivilege(Check):
         self._next = self.now + _PERIOD_S
         for replica in self.context.replicas:
             if replica.process is not None:
-                for plural in sorted(replica.process.network.received.versions.keys() & _GROUPS.keys()):
-                    self._record(("watch", _GROUPS[plural], plural))
+                for name in sorted(replica.process.network.received.versions.keys() & _KINDS.keys()):
+                    self._record(("watch", _KINDS[name].group, _KINDS[name].plural))
 
     def _record(self, access: Access) -> None:
         if access in self._seen:

@@ -21,6 +21,7 @@ from phalanx_simulator.campaigns.jobs import (
     queues,
     synthetic_jobs,
 )
+from phalanx_simulator.campaigns.native import natively
 from phalanx_simulator.embedded.manifests import node, topology
 from phalanx_simulator.embedded.pod_requests import allocatable_of
 from phalanx_simulator.embedded.store import Object
@@ -35,9 +36,9 @@ CAMPAIGNS: Final = {"life": 1, "life-x10": 10, "life-x100": 100}
 FAULTS: Final = (*PROFILES, *CAMPAIGNS)
 """Names of all fault profiles and campaigns."""
 
-WORKLOADS: Final = ("plain", "queues")
+WORKLOADS: Final = ("plain", "queues", "native")
 """plain: jobs in queues without limits. queues: a tree of queues with limits, and gangs that use their
-features."""
+features. native: as plain, with native PodGroups."""
 
 _BLOCK: Final = "network.topology.nvidia.com/block"
 _RACK: Final = "cloud.provider.com/topology-rack"
@@ -112,6 +113,7 @@ def scenario_of(request: Request, *, checks: tuple[type[Check], ...]) -> Scenari
         checks=checks,
         config=SchedulerConfig(),
         rival=_has_rivals(faults),
+        native=request.workload == "native",
     )
 
 
@@ -191,9 +193,12 @@ def _queues(request: Request, jobs: Iterable[TraceJob]) -> Iterator[Object]:
 def _submissions(request: Request, jobs: Iterable[TraceJob]) -> tuple[Submission, ...]:
     # These names seed the random streams: other names would change the jobs of every seed.
     fields, affinity, retries = (_random(request, purpose) for purpose in ("wishes", "company", "retries"))
+    natives = _random(request, "native")
     submissions = []
     for job in jobs:
         made = _with_affinity(_manifests(job, fields), affinity.choice(_AFFINITIES))
+        if request.workload == "native":
+            made = natively(made, natives, {"rack": _RACK, "block": _BLOCK})
         submissions.append(Submission(job.submit_s, _with_failure_policy(made, retries)))
     return tuple(submissions)
 

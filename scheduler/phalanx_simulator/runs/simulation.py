@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from phalanx.framework.config import SchedulerConfig
 from phalanx.model.decisions import CycleResult
 
+from phalanx_simulator.embedded.apiserver.kinds import NATIVE_POD_GROUPS
 from phalanx_simulator.embedded.store import Key, Object
 from phalanx_simulator.faults.effects import FaultClient, FaultKubelets, InjectedEffects
 from phalanx_simulator.faults.fault import Fault, FaultContext
@@ -39,6 +40,7 @@ _WORKLOAD_KINDS: Final = (
     "jobs.batch",
     "pods",
     "podgroups.scheduling.phalanx.dev",
+    NATIVE_POD_GROUPS.resource,
     "poddisruptionbudgets.policy",
 )
 
@@ -57,7 +59,7 @@ class Scenario(Struct, frozen=True, kw_only=True):
     """Complete input of a run.
 
     Times of faults count from the end of the warm-up. During `seconds` jobs are submitted and faults begin.
-    `rival`: another scheduler binds pods too.
+    `rival`: another scheduler binds pods too. `native`: the API server serves native PodGroups.
     """
 
     seed: int
@@ -68,6 +70,7 @@ class Scenario(Struct, frozen=True, kw_only=True):
     checks: tuple[type[Check], ...] = ()
     config: SchedulerConfig = SchedulerConfig()
     rival: bool = False
+    native: bool = False
 
 
 class Summary(Struct, frozen=True, rename="camel"):
@@ -148,6 +151,8 @@ class _Run:
         tracker = OutcomeTracker(world.server.store, world.clock)
         self._effects = tracker.effects
         world.listen(lambda host, result: self._tell_decisions(world, host, result))
+        if self._scenario.native:
+            world.server.types.add(NATIVE_POD_GROUPS)
         world.create(self._scenario.cluster)
         world.start()
         world.go(self._tell_progress(world))
@@ -242,7 +247,7 @@ async def _remove_ended_jobs(world: World) -> None:
                 ended.setdefault(key, now)
         for key in [key for key, since in ended.items() if since < now - KEPT_S]:
             del ended[key]
-            for resource in ("jobs.batch", "podgroups.scheduling.phalanx.dev"):
+            for resource in ("jobs.batch", "podgroups.scheduling.phalanx.dev", NATIVE_POD_GROUPS.resource):
                 _delete(world, Key(resource, key.namespace, key.name))
 
 

@@ -107,7 +107,8 @@ def labelled_nodes(session: Session, demand: Demand, fits: Fits) -> Iterator[Act
             continue
         yield advice.LabelNodes(label, _names(free) if len(free) <= ADVISED_NODES_MAX else ())
         is_unused = not any(label in state.node.labels for state in session.nodes.values())
-        if topology.name and is_unused and level.name not in (*required, *_preferred(gang)):
+        may_leave_out = topology.name in session.topologies.names() and is_unused
+        if may_leave_out and level.name not in (*required, *_preferred(gang)):
             yield advice.RemoveLevel(level.name, topology.name)
 
 

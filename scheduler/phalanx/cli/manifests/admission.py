@@ -16,6 +16,7 @@ from phalanx.cli.manifests.findings import Finding
 from phalanx.model.api.core import Namespace, Node, NodeStatus, Pod, PodStatus, PriorityClass
 from phalanx.model.api.kinds import KINDS, KubeObject
 from phalanx.model.api.meta import ObjectMeta
+from phalanx.model.api.native_pod_groups import NativePodGroup
 from phalanx.model.api.pod_groups import PodGroup
 from phalanx.model.api.values import parse_time, seconds, utc
 from phalanx.model.conversion.cluster_objects import BUILT_IN, PriorityLevel, read_priority_class, resolve
@@ -180,7 +181,7 @@ def _dated(items: Iterable[KubeObject], latest: datetime) -> Iterator[KubeObject
     """Set missing creation times of pods and PodGroups; no other age matters."""
     youngest = latest
     for item in items:
-        if isinstance(item, Pod | PodGroup) and item.metadata.creation_timestamp is None:
+        if isinstance(item, Pod | PodGroup | NativePodGroup) and item.metadata.creation_timestamp is None:
             youngest = utc(seconds(youngest) + 1)
             yield replace(item, metadata=replace(item.metadata, creation_timestamp=youngest))
         else:

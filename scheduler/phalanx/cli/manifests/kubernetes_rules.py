@@ -252,6 +252,29 @@ def _of_claim(claim: Object) -> Iterator[Finding]:
     yield from wrong(name, "spec.storageClassName", is_dns_subdomain, DNS_SUBDOMAIN)
 
 
+def _of_native_pod_group(group: Object) -> Iterator[Finding]:
+    spec = group.get("spec", {})
+    policy, mode = spec.get("schedulingPolicy", {}), spec.get("disruptionMode", {})
+    yield from _one_of(policy, ("basic", "gang"), "spec.schedulingPolicy")
+    if "disruptionMode" in spec:
+        yield from _one_of(mode, ("single", "all"), "spec.disruptionMode")
+    least = policy.get("gang", {"minCount": 1}).get("minCount")
+    if least is None or least < 1:
+        yield Finding("spec.schedulingPolicy.gang.minCount", "a number from 1", shown(least))
+    constraints = spec.get("schedulingConstraints", {}).get("topology", ())
+    if len(constraints) > 1:
+        yield Finding("spec.schedulingConstraints.topology", "at most 1 entry", f"{len(constraints)}")
+    for index, constraint in enumerate(constraints):
+        path = f"spec.schedulingConstraints.topology[{index}].key"
+        yield from wrong(constraint.get("key", ""), path, is_qualified_name, LABEL_KEY)
+
+
+def _one_of(value: Object, names: Sequence[str], path: str) -> Iterator[Finding]:
+    given = [name for name in names if name in value]
+    if len(given) != 1:
+        yield Finding(path, f"one of {', '.join(names)}", " and ".join(given) or "none of them")
+
+
 _NAMES: Final = {
     "Namespace": (is_dns_label, DNS_LABEL),
     "PodDisruptionBudget": (is_path_segment, PATH_SEGMENT),
@@ -265,4 +288,5 @@ _RULES: Final[Mapping[str, Callable[[Object], Iterator[Finding]]]] = {
     "PodDisruptionBudget": _of_budget,
     "PersistentVolume": _of_volume,
     "PersistentVolumeClaim": _of_claim,
+    "NativePodGroup": _of_native_pod_group,
 }

@@ -17,7 +17,16 @@ from phalanx.cli.manifests.findings import Finding, shown
 from phalanx.cli.manifests.kubernetes_rules import violations
 from phalanx.cli.manifests.schemas import schema_of
 from phalanx.model.api.kinds import KINDS, WATCHED_KINDS, Kind, KubeObject
+from phalanx.model.api.unknown_fields import names_unknown_fields, with_unknown_fields
 from phalanx.model.names import API_GROUP
+
+_WATCHED: Final = {
+    KINDS[name].api_name: tuple(
+        kind for other in WATCHED_KINDS if (kind := KINDS[other]).api_name == KINDS[name].api_name
+    )
+    for name in WATCHED_KINDS
+}
+"""The watched kinds by their name in the API, which several API groups may have."""
 
 _CLOSE: Final = 0.84
 """Similarity from which a kind counts as misspelt: "PodGroups" does, "PodTemplate" and "NodePool" do not."""
@@ -73,7 +82,10 @@ def _decoded(document: Document, kind: Kind, wrong: list[str]) -> Iterator[Item]
     if findings:
         return
     try:
-        yield document, identified(msgspec.convert(document.value, kind.struct))
+        item = msgspec.convert(document.value, kind.struct)
+        if names_unknown_fields(kind.struct):
+            item = with_unknown_fields(item, document.value.get("spec"))
+        yield document, identified(item)
     except msgspec.ValidationError as error:
         wrong.append(f"{document}: {error}")
 
@@ -117,20 +129,22 @@ def kind_of(document: Document) -> Kind | None:
     """Return the kind of a document, None if no decision depends on it. Raises BadInput for a misspelling."""
     if not document.kind:
         raise _wrong(document, "kind", "a kind such as Pod", shown(document.value.get("kind")))
-    if document.kind in WATCHED_KINDS:
-        return _own_kind(document, KINDS[document.kind])
-    close = [name for name in WATCHED_KINDS if name.lower() == document.kind.lower()]
-    close = close or difflib.get_close_matches(document.kind, WATCHED_KINDS, n=1, cutoff=_CLOSE)
+    if document.kind in _WATCHED:
+        return _own_kind(document, _WATCHED[document.kind])
+    close = [name for name in _WATCHED if name.lower() == document.kind.lower()]
+    close = close or difflib.get_close_matches(document.kind, _WATCHED, n=1, cutoff=_CLOSE)
     if close or _group(document) == API_GROUP:
         expected = close[0] if close else "PodGroup, Queue or Topology"
         raise _wrong(document, "kind", expected, shown(document.kind))
     return None
 
 
-def _own_kind(document: Document, kind: Kind) -> Kind | None:
-    """Return the kind if its API version matches; other projects have kinds with these names too."""
-    if document.api_version == kind.api_version:
-        return kind
+def _own_kind(document: Document, kinds: Sequence[Kind]) -> Kind | None:
+    """Return the kind with this API version; other projects have kinds with these names too."""
+    for kind in kinds:
+        if document.api_version == kind.api_version:
+            return kind
+    kind = next((kind for kind in kinds if kind.group == _group(document)), kinds[0])
     is_custom = kind.group == API_GROUP
     if is_custom and _group(document) and not _misspelt(_group(document)):
         return None

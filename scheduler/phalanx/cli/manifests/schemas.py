@@ -40,6 +40,7 @@ _DETAILS: Final[dict[str, dict[str, dict[str, Any]]]] = {
         "restartPolicy": {"type": "string", "enum": ["Always", "OnFailure", "Never", ""]},
     },
     "PriorityClass": {"preemptionPolicy": _PREEMPTION},
+    "NativePodGroupSpec": {"preemptionPolicy": _PREEMPTION},
     "Container": {"restartPolicy": {"type": "string", "enum": ["Always", "OnFailure", "Never"]}},
     "PodStatus": {
         "phase": {"type": "string", "enum": ["Pending", "Running", "Succeeded", "Failed", "Unknown", ""]}

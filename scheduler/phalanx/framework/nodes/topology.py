@@ -1,17 +1,19 @@
 """The topologies of a snapshot, and the domains of its nodes."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from phalanx.model.gangs import Gang
 from phalanx.model.names import NodeName
 from phalanx.model.nodes import Node, NodeState
-from phalanx.model.snapshot import Topology
+from phalanx.model.snapshot import Level, Topology
 
 UNNAMED: Final = ""
 """The name of the default topology if the configuration does not name one."""
 
 _EMPTY: Final = "''"
+_BY_LABEL: Final = " by label "
+"""Between the name of a Topology, which has no space, and a label."""
 
 Path = tuple[str, ...]
 """A domain: the label values from the widest level down, up to the first label that a node lacks."""
@@ -26,11 +28,37 @@ class Topologies:
         self._known = {UNNAMED: Topology(name=UNNAMED, levels=()), **known}
         self._nodes = nodes
         self._default = default or UNNAMED
-        self._paths: dict[str, dict[NodeName, Path]] = {}
+        self._paths: dict[tuple[str, ...], dict[NodeName, Path]] = {}
+        self._with_label: dict[tuple[str, str], Topology | None] = {}
 
     def of(self, gang: Gang) -> Topology | None:
-        """The topology of the gang; None if it names one that does not exist."""
-        return self.named(gang.topology.name or "")
+        """The topology of the gang; None if it names one that does not exist.
+
+        If a node label stands for the required level, that level has the name of the label there.
+        """
+        name, level = gang.topology.name or "", gang.topology.required
+        found = self.named(name)
+        if level is None or (found is not None and any(each.name == level for each in found.levels)):
+            return found
+        if (name, level) not in self._with_label:
+            candidates = [found] if name else [found, *(self._known[other] for other in self.names())]
+            self._with_label[name, level] = self._by_label(level, [each for each in candidates if each])
+        return self._with_label[name, level] or found
+
+    def _by_label(self, label: str, candidates: Iterable[Topology]) -> Topology | None:
+        """The first of these topologies that has a level of this node label, else one of this level alone.
+
+        None if no node has the label, so that a misspelt level is reported as one.
+        """
+        for topology in candidates:
+            if any(level.node_label == label for level in topology.levels):
+                levels = tuple(
+                    Level(label, label) if level.node_label == label else level for level in topology.levels
+                )
+                return Topology(f"{topology.name}{_BY_LABEL}{label}", levels)
+        if any(label in state.node.labels for state in self._nodes.values()):
+            return Topology(f"{_BY_LABEL}{label}", (Level(label, label),))
+        return None
 
     def named(self, name: str) -> Topology | None:
         """The topology of this name, the default for an empty name; None if it does not exist."""
@@ -45,15 +73,14 @@ class Topologies:
 
         A node whose place in the network is unknown is in no domain, whatever its labels say.
         """
-        if topology.name not in self._paths:
-            self._paths[topology.name] = {
-                name: _path(state.node, topology) for name, state in self._nodes.items()
-            }
-        return self._paths[topology.name]
+        labels = _labels(topology)
+        if labels not in self._paths:
+            self._paths[labels] = {name: _path(state.node, topology) for name, state in self._nodes.items()}
+        return self._paths[labels]
 
     def path(self, name: NodeName, topology: Topology) -> Path:
         """The narrowest domain of one node; empty for an unknown node."""
-        known = self._paths.get(topology.name)
+        known = self._paths.get(_labels(topology))
         if known is not None:
             return known.get(name, ())
         if name not in self._nodes:
@@ -64,6 +91,10 @@ class Topologies:
         """The domain by the labels of the node, for pods that run there already; None for an unknown node."""
         state = self._nodes.get(name)
         return None if state is None else domain_path(state.node, topology)
+
+
+def _labels(topology: Topology) -> tuple[str, ...]:
+    return tuple([level.node_label for level in topology.levels])
 
 
 def _path(node: Node, topology: Topology) -> Path:

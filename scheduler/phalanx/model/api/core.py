@@ -131,6 +131,13 @@ class Volume(ApiStruct, frozen=True):
     ephemeral: Present | None = None
 
 
+class SchedulingGroup(ApiStruct, frozen=True):
+    """The PodGroup of scheduling.k8s.io to which the pod belongs."""
+
+    pod_group_name: str = ""
+    """Required; it is empty if a later release names something else here."""
+
+
 class PodSpec(ApiStruct, frozen=True):
     """The desired state of a pod."""
 
@@ -150,7 +157,7 @@ class PodSpec(ApiStruct, frozen=True):
     scheduling_gates: tuple[SchedulingGate, ...] = ()
     volumes: tuple[Volume, ...] = ()
     resource_claims: tuple[Present, ...] = ()
-    scheduling_group: Present | None = None
+    scheduling_group: SchedulingGroup | None = None
     workload_ref: Present | None = None
     """The group of the pod in Kubernetes 1.35; later releases have `schedulingGroup` instead."""
     host_network: bool = False

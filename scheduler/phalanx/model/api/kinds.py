@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from phalanx.model.api import core
 from phalanx.model.api.core import NodeResourceTopology
+from phalanx.model.api.native_pod_groups import NativePodGroup
 from phalanx.model.api.pod_groups import PodGroup
 from phalanx.model.api.queues import Queue, Topology
 from phalanx.model.names import API_VERSION
@@ -22,6 +23,7 @@ KubeObject = (
     | core.Lease
     | NodeResourceTopology
     | PodGroup
+    | NativePodGroup
     | Queue
     | Topology
 )
@@ -30,7 +32,8 @@ KubeObject = (
 class Kind(Struct, frozen=True):
     """One kind. `api_version` is "v1" for the core group, "group/version" for the others.
 
-    `optional`: a kind of another project. If the API does not serve it, there are no such objects.
+    `optional`: a kind of another project, or behind a feature gate. If the API does not serve it, there are
+    no such objects. `served_as`: the name of the kind in the API, if its struct has another name.
     """
 
     struct: type[KubeObject]
@@ -38,11 +41,17 @@ class Kind(Struct, frozen=True):
     plural: str
     namespaced: bool
     optional: bool = False
+    served_as: str = ""
 
     @property
     def name(self) -> str:
-        """The kind's name in the API, which is the name of its struct."""
+        """The name of its struct, which is unique: several API groups may have a kind of one name."""
         return self.struct.__name__
+
+    @property
+    def api_name(self) -> str:
+        """The kind's name in the API."""
+        return self.served_as or self.name
 
     @property
     def api_path(self) -> str:
@@ -53,6 +62,11 @@ class Kind(Struct, frozen=True):
     def group(self) -> str:
         """The API group, as RBAC rules name it; empty for the core group."""
         return self.api_version.rpartition("/")[0]
+
+    @property
+    def resource(self) -> str:
+        """The plural, with the API group if it has one: unique, as the plural alone is not."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
 
     def path(self, *, namespace: str = "", name: str = "", subresource: str = "") -> str:
         """Path of a collection or an object; without a namespace, the collection of all namespaces."""
@@ -81,6 +95,14 @@ _ALL = (
         optional=True,
     ),
     Kind(PodGroup, API_VERSION, "podgroups", namespaced=True),
+    Kind(
+        NativePodGroup,
+        "scheduling.k8s.io/v1beta1",
+        "podgroups",
+        namespaced=True,
+        optional=True,
+        served_as="PodGroup",
+    ),
     Kind(Queue, API_VERSION, "queues", namespaced=False),
     Kind(Topology, API_VERSION, "topologies", namespaced=False),
 )

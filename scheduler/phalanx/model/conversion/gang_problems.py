@@ -4,25 +4,42 @@ They are ordered by importance: users see the first one first.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import islice
+from itertools import chain, islice
 
 from phalanx.limits import GANG_PROBLEMS_MAX
+from phalanx.model.api.kinds import KINDS
 from phalanx.model.conversion.cluster_objects import PriorityLevel, resolve
 from phalanx.model.conversion.pod_groups import GangKey, PodGroup
+from phalanx.model.dialects.known import DIALECTS
 from phalanx.model.gangs import GangKind, RoleSpec, SubgroupSpec
 from phalanx.model.gpu_shares import incompatible_shares, share_of
-from phalanx.model.names import LABEL_MIN_MEMBER, LABEL_QUEUE, LABEL_ROLE, LABEL_SUBGROUP, ShapeKey
+from phalanx.model.names import (
+    API_GROUP,
+    LABEL_MIN_MEMBER,
+    LABEL_QUEUE,
+    LABEL_ROLE,
+    LABEL_SUBGROUP,
+    ShapeKey,
+)
 from phalanx.model.pods import Pod
 from phalanx.model.reasons import Objection, Reason
 
 
 def gang_problems(
-    key: GangKey, members: tuple[Pod, ...], group: PodGroup | None, classes: Mapping[str, PriorityLevel]
+    key: GangKey,
+    members: tuple[Pod, ...],
+    group: PodGroup | None,
+    classes: Mapping[str, PriorityLevel],
+    others: Mapping[GangKey, PodGroup],
 ) -> tuple[Objection, ...]:
-    """At most GANG_PROBLEMS_MAX errors. Pods that have ended or are being deleted cause none."""
+    """At most GANG_PROBLEMS_MAX errors. Pods that have ended or are being deleted cause none.
+
+    `others`: the PodGroups that its pods name as well, as far as they exist.
+    """
     found: Iterable[Objection] = _own_problems(members)
-    if key.kind is not GangKind.POD:
+    if key.kind is not GangKind.POD or group is not None:
         found = _all_problems(key, members, group, classes)
+    found = chain(_claimed_twice(key, members, others), found)
     return tuple(islice(found, GANG_PROBLEMS_MAX))
 
 
@@ -38,11 +55,7 @@ def _all_problems(
                 f"PodGroup field spec.priorityClassName: no PriorityClass {group.priority_class!r} exists",
             )
     elif key.kind is GangKind.POD_GROUP:
-        yield Objection(
-            Reason.POD_GROUP_NOT_FOUND,
-            f"no PodGroup {key.name!r} exists in namespace {key.namespace}",
-            f"Create PodGroup {key.namespace}/{key.name}, or correct the pods' label",
-        )
+        yield _not_found(key)
     yield from _disagreements(key, active, group)
     if group is not None and group.roles:
         yield from _role_problems(active, group.roles)
@@ -50,6 +63,45 @@ def _all_problems(
         yield from _subgroup_problems(active, group.subgroups if group is not None else ())
     yield from _share_problems(active)
     yield from _own_problems(members)
+
+
+def _claimed_twice(
+    key: GangKey, members: tuple[Pod, ...], others: Mapping[GangKey, PodGroup]
+) -> Iterator[Objection]:
+    """Errors of PodGroups that waiting members name as well. Each must exist, and must be no gang."""
+    reported: set[GangKey] = set()
+    for pod in members:
+        for dialect, name in pod.other_groups if pod.is_waiting else ():
+            other = GangKey(GangKind.POD_GROUP, pod.namespace, name, dialect)
+            if other in reported:
+                continue
+            reported.add(other)
+            if other not in others:
+                yield _not_found(other)
+            elif others[other].is_gang:
+                yield _two_gangs(key, pod, other)
+
+
+def _two_gangs(key: GangKey, pod: Pod, other: GangKey) -> Objection:
+    by = f"label {LABEL_MIN_MEMBER}"
+    if key.kind is not GangKind.LABEL:
+        by = f"PodGroup {pod.group} of {pod.dialect} by {DIALECTS[pod.dialect].field}"
+    return Objection(
+        Reason.INCONSISTENT_GANG,
+        f"pod {pod.name} is in two gangs: {by}, and PodGroup {other.name} of {other.dialect} by "
+        f"{DIALECTS[other.dialect].field}",
+        "Remove one of them: a pod is in one gang",
+    )
+
+
+def _not_found(key: GangKey) -> Objection:
+    dialect = DIALECTS[key.dialect]
+    of = "" if key.dialect == API_GROUP else f" of {KINDS[dialect.kind].api_version}"
+    return Objection(
+        Reason.POD_GROUP_NOT_FOUND,
+        f"no PodGroup {key.name!r}{of} exists in namespace {key.namespace}",
+        f"Create PodGroup {key.namespace}/{key.name}{of}, or correct the pods' {dialect.field}",
+    )
 
 
 def _disagreements(key: GangKey, active: list[Pod], group: PodGroup | None) -> Iterator[Objection]:

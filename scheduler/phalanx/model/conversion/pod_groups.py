@@ -28,7 +28,7 @@ from phalanx.model.conversion.requests import read_amounts, too_many
 from phalanx.model.conversion.shapes import shape_of_requests
 from phalanx.model.gangs import GangKind, RoleSpec, SubgroupSpec, ancestor_chains
 from phalanx.model.gpu_shares import requests_share
-from phalanx.model.names import GangId
+from phalanx.model.names import API_GROUP, GangId
 from phalanx.model.pods import Controller, Pod
 from phalanx.model.reasons import Objection, Reason
 
@@ -59,6 +59,8 @@ class PodGroup(Struct, frozen=True, gc=False):
     """See Pod."""
 
     problems: tuple[Objection, ...] = ()
+    is_gang: bool = True
+    """Whether its pods have anything in common. If not, each is a gang of one, as without a PodGroup."""
 
     @property
     def started(self) -> bool:
@@ -292,28 +294,42 @@ class GangKey(NamedTuple):
     """Pods with the same key are candidates for the same gang.
 
     `name` is the name of the PodGroup, the UID of the controller for a label gang, or the UID of a single
-    pod.
+    pod. `dialect` is the API group of the PodGroup: another one may have a PodGroup of the same name.
     """
 
     kind: GangKind
     namespace: str
     name: str
+    dialect: str = API_GROUP
 
 
 def gang_key(pod: Pod) -> GangKey:
     """The gang key of a pod: its PodGroup, else its controller if it has `min-member`, else the pod
     itself."""
     if pod.group is not None:
-        return GangKey(GangKind.POD_GROUP, pod.namespace, pod.group)
+        return GangKey(GangKind.POD_GROUP, pod.namespace, pod.group, pod.dialect)
     if pod.min_member is not None and pod.controller is not None:
         return GangKey(GangKind.LABEL, pod.namespace, pod.controller.uid)
     return GangKey(GangKind.POD, pod.namespace, pod.uid)
 
 
+def is_foreign(pod: Pod, scheduler_name: str) -> bool:
+    """Whether no gang of this scheduler counts the pod, because it names another scheduler.
+
+    A PodGroup of Phalanx has members of this scheduler only, and others are reported as errors. PodGroups of
+    other dialects are used by other schedulers as well.
+    """
+    if pod.scheduler_name == scheduler_name:
+        return False
+    key = gang_key(pod)
+    return key.kind is GangKind.POD or key.dialect != API_GROUP
+
+
 def gang_id(key: GangKey, group: PodGroup | None) -> GangId:
     """The ID of the gang of a key. A PodGroup recreated under the same name is a new gang."""
     if key.kind is GangKind.POD_GROUP:
-        return GangId(group.uid if group is not None else f"missing:{key.namespace}/{key.name}")
+        of = "" if key.dialect == API_GROUP else f"{key.dialect}:"
+        return GangId(group.uid if group is not None else f"missing:{of}{key.namespace}/{key.name}")
     return GangId(f"{key.namespace}/{key.name}" if key.kind is GangKind.LABEL else key.name)
 
 

@@ -11,8 +11,10 @@ from phalanx.model.conversion.cluster_objects import PREEMPT_LOWER, PriorityLeve
 from phalanx.model.conversion.metadata import controller_of, identity, read_checkpoint, read_rank
 from phalanx.model.conversion.requests import read_device
 from phalanx.model.conversion.shapes import ShapeCache
+from phalanx.model.dialects.known import named_groups
 from phalanx.model.names import (
     ANNOTATION_CHARGED_QUEUE,
+    API_GROUP,
     LABEL_MIN_MEMBER,
     LABEL_POD_GROUP,
     LABEL_QUEUE,
@@ -40,6 +42,8 @@ def read_pod(
     """Convert one pod. `classes` are the PriorityClasses, for pods without a priority from an API server."""
     meta, spec, status = written.metadata, written.spec, written.status
     labels, owners = meta.labels, meta.owner_references
+    groups = named_groups(written)
+    counted = None if _is_counted_by_label(meta) else next(iter(groups), None)
     priority, preemption_policy = _priority(spec, classes)
     shape = shapes.of(written)
     shared, own = shapes.labels_of(written)
@@ -58,7 +62,9 @@ def read_pod(
         gated=bool(spec.scheduling_gates),
         priority=priority,
         preemption_policy=preemption_policy,
-        group=_text(labels, LABEL_POD_GROUP),
+        group=intern(counted[1]) if counted else None,
+        dialect=counted[0].name if counted else API_GROUP,
+        other_groups=tuple([(each[0].name, intern(each[1])) for each in groups if each is not counted]),
         role=_text(labels, LABEL_ROLE) or "",
         subgroup=_text(labels, LABEL_SUBGROUP) or "",
         min_member=count(labels.get(LABEL_MIN_MEMBER)),
@@ -112,6 +118,13 @@ def _scheduled(status: core.PodStatus) -> Scheduled | None:
     return None
 
 
+def _is_counted_by_label(meta: ObjectMeta) -> bool:
+    """Whether its gang is that of the label `min-member`."""
+    labels = meta.labels
+    is_counted = LABEL_POD_GROUP not in labels and count(labels.get(LABEL_MIN_MEMBER)) is not None
+    return is_counted and controller_of(meta.owner_references) is not None
+
+
 def _problems(pod: core.Pod, classes: Mapping[str, PriorityLevel]) -> Iterator[Objection]:
     """Errors of a pod outside its shape."""
     labels, spec = pod.metadata.labels, pod.spec
@@ -124,23 +137,18 @@ def _problems(pod: core.Pod, classes: Mapping[str, PriorityLevel]) -> Iterator[O
             Reason.INVALID_OBJECT,
             f"spec.priorityClassName: no PriorityClass {spec.priority_class_name!r} exists",
         )
-    if LABEL_POD_GROUP in labels:
-        yield from _group_label_problems(labels)
-    elif LABEL_MIN_MEMBER in labels:
-        yield from _min_member_problems(pod)
-
-
-def _group_label_problems(labels: Mapping[str, str]) -> Iterator[Objection]:
-    if not labels[LABEL_POD_GROUP]:
+    if LABEL_POD_GROUP in labels and not labels[LABEL_POD_GROUP]:
         yield Objection(
             Reason.INVALID_OBJECT, f"label {LABEL_POD_GROUP} is empty, expected a PodGroup's name"
         )
-    if LABEL_MIN_MEMBER in labels:
+    if LABEL_POD_GROUP in labels and LABEL_MIN_MEMBER in labels:
         yield Objection(
             Reason.INCONSISTENT_GANG,
             f"labels {LABEL_POD_GROUP} and {LABEL_MIN_MEMBER} are both set",
             "Remove one of them: a PodGroup has its own minMember",
         )
+    elif LABEL_MIN_MEMBER in labels:
+        yield from _min_member_problems(pod)
 
 
 def _min_member_problems(pod: core.Pod) -> Iterator[Objection]:

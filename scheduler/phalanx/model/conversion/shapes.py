@@ -146,7 +146,7 @@ def _what_shapes(pod: core.Pod) -> tuple[Any, ...]:
         spec.tolerations,
         spec.volumes,
         spec.resource_claims,
-        spec.scheduling_group,
+        spec.scheduling_group == core.SchedulingGroup(),
         spec.workload_ref,
         spec.host_network,
         status.container_statuses,
@@ -182,7 +182,7 @@ def unsupported_fields(spec: core.PodSpec) -> Iterator[str]:
             yield f"spec.volumes[{index}].ephemeral"
     if spec.resource_claims:
         yield "spec.resourceClaims"
-    if spec.scheduling_group is not None:
+    if spec.scheduling_group == core.SchedulingGroup():
         yield "spec.schedulingGroup"
     if spec.workload_ref is not None:
         yield "spec.workloadRef"

@@ -204,6 +204,41 @@ class JobRules(StatusRules):
         return found
 
 
+class NativePodGroupRules(StatusRules):
+    """Rules of Kubernetes' own PodGroups: all but minCount is immutable.
+
+    No finalizer protects them, since no controller here would remove it.
+    """
+
+    def on_create(self, new: Object, stamps: Stamps) -> None:
+        super().on_create(new, stamps)
+        new["spec"].setdefault("disruptionMode", {"single": {}})
+
+    def on_update(self, new: Object, old: Object) -> Object:
+        return {**new, "spec": {"disruptionMode": {"single": {}}, **new["spec"]}}
+
+    def check_create(self, new: Object) -> list[Cause]:
+        given = [name for name in ("basic", "gang") if name in (new["spec"].get("schedulingPolicy") or {})]
+        if len(given) == 1:
+            return []
+        why = "Invalid value: must specify exactly one of: `basic`, `gang`"
+        return [Cause("FieldValueInvalid", why, "spec.schedulingPolicy")]
+
+    def check_update(self, new: Object, old: Object) -> list[Cause]:
+        fixed, before = _without_min_count(new["spec"]), _without_min_count(old["spec"])
+        why = "Invalid value: field is immutable"
+        return [
+            Cause("FieldValueInvalid", why, f"spec.{name}")
+            for name in sorted(fixed.keys() | before.keys())
+            if fixed.get(name) != before.get(name)
+        ]
+
+
+def _without_min_count(spec: Object) -> Object:
+    policy = spec.get("schedulingPolicy") or {}
+    return {**spec, "schedulingPolicy": {**policy, "gang": {}} if policy.get("gang") else policy}
+
+
 GENERAL: Final = Rules()
 STATUS_ONLY: Final = StatusRules()
 
@@ -216,6 +251,7 @@ SPECIAL: Final[Mapping[str, Rules]] = {
     "priorityclasses.scheduling.k8s.io": PriorityClassRules(),
     "poddisruptionbudgets.policy": BudgetRules(),
     "jobs.batch": JobRules(),
+    "podgroups.scheduling.k8s.io": NativePodGroupRules(),
 }
 
 

@@ -95,6 +95,11 @@ BUILT_IN: Final = (
     ),
 )
 
+NATIVE_POD_GROUPS: Final = ResourceType(
+    "scheduling.k8s.io", "v1beta1", "podgroups", "PodGroup", True, status=True, unconditional=False
+)
+"""Kubernetes' own PodGroups. A server serves them once they are added to its types."""
+
 CRDS: Final = next(kind for kind in BUILT_IN if kind.kind == "CustomResourceDefinition")
 
 BUDGETS: Final = next(kind for kind in BUILT_IN if kind.kind == "PodDisruptionBudget")

@@ -1,0 +1,84 @@
+"""PodGroup of `scheduling.k8s.io/v1beta1` (Kubernetes 1.37): API structs of its whole spec.
+
+A field that is missing here is refused by name.
+"""
+
+from phalanx.model.api.core import Present
+from phalanx.model.api.meta import ApiStruct, Condition, Int32, ObjectMeta
+
+
+class GangPolicy(ApiStruct, frozen=True):
+    """All or nothing: so many pods start together."""
+
+    min_count: Int32 = 0
+
+
+class SchedulingPolicy(ApiStruct, frozen=True):
+    """Exactly one of the two."""
+
+    basic: Present | None = None
+    """The pods start one by one."""
+
+    gang: GangPolicy | None = None
+
+
+class TopologyConstraint(ApiStruct, frozen=True):
+    """All pods are on nodes with the same value of this label."""
+
+    key: str = ""
+
+
+class SchedulingConstraints(ApiStruct, frozen=True):
+    """Constraints on the group as a whole; the API allows at most one of topology."""
+
+    topology: tuple[TopologyConstraint, ...] = ()
+
+
+class NativeDisruptionMode(ApiStruct, frozen=True):
+    """Exactly one of the two; the API server sets `single` where a PodGroup has none."""
+
+    single: Present | None = None
+    """The pods may be evicted one by one."""
+
+    all: Present | None = None
+    """The pods are evicted together or not at all."""
+
+
+class WorkloadReference(ApiStruct, frozen=True):
+    """The template from which a PodGroup was made."""
+
+    workload_name: str = ""
+    template_name: str = ""
+
+
+class NativePodGroupSpec(ApiStruct, frozen=True):
+    """Desired behaviour of a group of pods."""
+
+    scheduling_policy: SchedulingPolicy = SchedulingPolicy()
+    scheduling_constraints: SchedulingConstraints | None = None
+    disruption_mode: NativeDisruptionMode | None = None
+    priority_class_name: str = ""
+    priority: Int32 | None = None
+    """Not read: the API server derives it from the class."""
+
+    preemption_policy: str | None = None
+    resource_claims: tuple[Present, ...] = ()
+    parent_composite_pod_group_name: str | None = None
+    workload_ref: WorkloadReference | None = None
+    """Not read."""
+
+
+class NativePodGroupStatus(ApiStruct, frozen=True):
+    """Observed state of a group of pods."""
+
+    conditions: tuple[Condition, ...] = ()
+
+
+class NativePodGroup(ApiStruct, frozen=True):
+    """A group of pods, which name it in `spec.schedulingGroup.podGroupName`."""
+
+    metadata: ObjectMeta
+    spec: NativePodGroupSpec = NativePodGroupSpec()
+    status: NativePodGroupStatus = NativePodGroupStatus()
+    unknown_fields: tuple[str, ...] = ()
+    """No field of the API: the paths of fields of the spec that the structs lack, set by the decoder."""

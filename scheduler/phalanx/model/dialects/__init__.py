@@ -1,0 +1,5 @@
+"""Dialects: the API groups whose PodGroups are read, one file each. All of them become the same gangs.
+
+To add one: a struct of its PodGroup in `model/api`, its kind in `model/api/kinds.py`, a file here, and a line
+in `known.py`.
+"""

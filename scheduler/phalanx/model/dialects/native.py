@@ -1,0 +1,125 @@
+"""PodGroups of Kubernetes itself: `scheduling.k8s.io/v1beta1`, which pods name in `spec.schedulingGroup`.
+
+docs/dialects.md states what becomes of each field.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from phalanx.model.api.core import Pod
+from phalanx.model.api.native_pod_groups import NativePodGroup, NativePodGroupSpec
+from phalanx.model.api.pod_groups import Disruption, DisruptionMode, PodGroupSpec, TopologyRequest
+from phalanx.model.api.values import seconds, time_s
+from phalanx.model.conversion.metadata import identity, read_checkpoint
+from phalanx.model.conversion.pod_groups import PodGroup
+from phalanx.model.dialects.dialect import Dialect
+from phalanx.model.names import LABEL_QUEUE
+from phalanx.model.reasons import Objection, Reason
+
+INITIALLY_SCHEDULED: Final = "PodGroupInitiallyScheduled"
+"""The condition that becomes True when enough pods are bound, and stays True."""
+
+
+def read_native_pod_group(written: NativePodGroup) -> PodGroup:
+    """Convert one PodGroup.
+
+    Its controller does not count: the pods name it in a field of their spec, not in a label that pods of
+    another workload may carry by mistake.
+    """
+    meta, spec = written.metadata, written.spec
+    checkpointed, ignored = read_checkpoint(meta.annotations)
+    wanted = _spec(spec, meta.labels.get(LABEL_QUEUE) or None)
+    problems = tuple(_problems(written))
+    return PodGroup(
+        uid=identity(NativePodGroup.__name__, meta),
+        namespace=meta.namespace,
+        name=meta.name,
+        created=seconds(meta.creation_timestamp),
+        spec=wanted,
+        min_member=wanted.min_member or 1,
+        started_at=_started_at(written),
+        resource_version=meta.resource_version,
+        checkpointed=checkpointed,
+        ignored=ignored,
+        problems=problems,
+        is_gang=bool(problems) or not _is_only_basic(spec),
+    )
+
+
+def _is_only_basic(spec: NativePodGroupSpec) -> bool:
+    """Whether nothing holds the pods together: neither their start, nor their place, nor their end."""
+    policy, constraints, mode = spec.scheduling_policy, spec.scheduling_constraints, spec.disruption_mode
+    is_constrained = constraints is not None and bool(constraints.topology)
+    return policy.gang is None and not is_constrained and (mode is None or mode.all is None)
+
+
+def _spec(spec: NativePodGroupSpec, queue: str | None) -> PodGroupSpec:
+    gang, constraints = spec.scheduling_policy.gang, spec.scheduling_constraints
+    keys = [constraint.key for constraint in constraints.topology] if constraints is not None else []
+    together = spec.disruption_mode is not None and spec.disruption_mode.all is not None
+    return PodGroupSpec(
+        min_member=max(gang.min_count, 1) if gang is not None else 1,
+        queue=queue,
+        priority_class_name=spec.priority_class_name or None,
+        preemption_policy=spec.preemption_policy,
+        topology=TopologyRequest(required=keys[0]) if keys else None,
+        disruption=Disruption(mode=DisruptionMode.ALL if together else DisruptionMode.SINGLE),
+    )
+
+
+def _started_at(written: NativePodGroup) -> int:
+    """When it was first scheduled. A time that is not one counts as the begin of time: it was scheduled."""
+    for condition in written.status.conditions:
+        if condition.type == INITIALLY_SCHEDULED and condition.status == "True":
+            return max(time_s(condition.last_transition_time) or 0, 1)
+    return 0
+
+
+def _problems(written: NativePodGroup) -> Iterator[Objection]:
+    refused = list(_unsupported(written.spec, written.unknown_fields))
+    inside = tuple(f"{path}{sign}" for path in refused for sign in ".[")
+    for path in (*refused, *[path for path in written.unknown_fields if not path.startswith(inside)]):
+        yield Objection(
+            Reason.UNSUPPORTED_FIELD,
+            f"PodGroup field {path} is not supported yet",
+            f"Create the PodGroup without {path}",
+        )
+    gang = written.spec.scheduling_policy.gang
+    if gang is not None and gang.min_count < 1:
+        yield Objection(
+            Reason.INCONSISTENT_GANG,
+            f"PodGroup field spec.schedulingPolicy.gang.minCount: {gang.min_count} is not at least 1",
+        )
+
+
+def _unsupported(spec: NativePodGroupSpec, unknown: Sequence[str]) -> Iterator[str]:
+    """Paths of known fields that have no counterpart, and of those that lack every known alternative."""
+    policy, mode = spec.scheduling_policy, spec.disruption_mode
+    if spec.parent_composite_pod_group_name:
+        yield "spec.parentCompositePodGroupName"
+    if spec.resource_claims:
+        yield "spec.resourceClaims"
+    has_other_policy = any(path.startswith("spec.schedulingPolicy.") for path in unknown)
+    has_other_mode = any(path.startswith("spec.disruptionMode.") for path in unknown)
+    if policy.basic is None and policy.gang is None and not has_other_policy:
+        yield "spec.schedulingPolicy without basic or gang"
+    if mode is not None and mode.single is None and mode.all is None and not has_other_mode:
+        yield "spec.disruptionMode without single or all"
+    if spec.scheduling_constraints is not None and len(spec.scheduling_constraints.topology) > 1:
+        yield "spec.schedulingConstraints.topology[1]"
+
+
+def _group_of(pod: Pod) -> str:
+    group = pod.spec.scheduling_group
+    return group.pod_group_name if group is not None else ""
+
+
+NATIVE: Final = Dialect(
+    name="scheduling.k8s.io",
+    kind=NativePodGroup.__name__,
+    field="spec.schedulingGroup.podGroupName",
+    minimum_field="spec.schedulingPolicy.gang.minCount",
+    topology_field="spec.schedulingConstraints.topology",
+    group_of=_group_of,
+    read=read_native_pod_group,
+)

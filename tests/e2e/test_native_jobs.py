@@ -1,0 +1,134 @@
+"""Jobs of a cluster whose Job controller makes a Workload and a native PodGroup for each of them."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from phalanx_controlplane.controlplane import ControlPlane
+
+from tests.controlplane_fixture import GATES, require_binaries
+from tests.e2e.audit_log import AuditLog
+from tests.e2e.conftest import Cluster
+from tests.e2e.pod_history import PodHistory, watching
+from tests.e2e.scheduler_process import scheduler
+from tests.e2e.workloads import create, create_cluster, listed, nodes
+from tests.fake_objects import fake_pod
+
+pytestmark = [pytest.mark.controlplane, pytest.mark.xdist_group("e2e")]
+
+SPACE = "native"
+SCHEDULING = f"/apis/scheduling.k8s.io/v1beta1/namespaces/{SPACE}"
+JOBS = f"/apis/batch/v1/namespaces/{SPACE}/jobs"
+
+
+@pytest_asyncio.fixture
+async def control_plane(tmp_path: Path) -> AsyncIterator[ControlPlane]:
+    """With the feature gates that make a PodGroup for each Job."""
+    require_binaries()
+    gates = f"--feature-gates={GATES},WorkloadWithJob=true"
+    served = "--runtime-config=scheduling.k8s.io/v1beta1=true"
+    async with ControlPlane.start(
+        apiserver_flags=(*AuditLog(tmp_path).flags, gates, served), controller_manager_flags=(gates,)
+    ) as plane:
+        yield plane
+
+
+def job(name: str, *, pods: int, cpu: str, **scheduling: Any) -> dict[str, Any]:
+    """A Job as its user writes it, with our scheduler's name."""
+    template = fake_pod(name, requests={"cpu": cpu})["spec"] | {"restartPolicy": "Never"}
+    spec = {"parallelism": pods, "completions": pods, "template": {"spec": template}}
+    meta = {"name": name, "namespace": SPACE}
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": meta, "spec": {**spec, **scheduling}}
+
+
+async def condition_of(plane: ControlPlane, job_name: str) -> dict[str, Any]:
+    """The condition of the Job's PodGroup; empty without one."""
+    for group in await listed(plane, f"{SCHEDULING}/podgroups"):
+        if any(owner["name"] == job_name for owner in group["metadata"].get("ownerReferences", [])):
+            assert group["spec"]["schedulingPolicy"], group
+            found = group.get("status", {}).get("conditions", [])
+            assert [each["type"] for each in found] in ([], ["PodGroupInitiallyScheduled"])
+            return dict(found[0]) if found else {}
+    return {}
+
+
+async def until_condition(plane: ControlPlane, job_name: str, status: str) -> dict[str, Any]:
+    async with asyncio.timeout(120):
+        while (found := await condition_of(plane, job_name)).get("status") != status:
+            await asyncio.sleep(0.2)
+    return found
+
+
+def bound_of(history: PodHistory, job_name: str) -> int:
+    return sum(seen.pod.metadata.name.startswith(f"{job_name}-") for seen in history.bound.values())
+
+
+def messages(history: PodHistory) -> list[str]:
+    """The reason of each pod that waits, by which its message begins."""
+    conditions = [each for pod in history.pods.values() for each in pod.status.conditions]
+    return [each.message.partition(":")[0] for each in conditions if each.status == "False"]
+
+
+async def test_jobs_start_with_their_native_pod_groups_and_leave_nothing(cluster: Cluster) -> None:
+    plane = cluster.plane
+    await create_cluster(plane, count=2, cpu=4, space=SPACE)
+    filler = fake_pod("filler", namespace=SPACE, requests={"cpu": "2"})
+    async with watching(plane) as history, scheduler(plane, cluster.kubeconfig):
+        await create(plane, filler)
+        await history.until_bound(1, timeout=60)
+        gang = {"scheduling": {"schedulingPolicy": {"gang": {}}, "disruptionMode": {"all": {}}}}
+        await create(plane, job("gang", pods=4, cpu="2", **gang))
+        waits = await until_condition(plane, "gang", "False")
+        assert waits["reason"] == "Unschedulable"
+        assert waits["message"]
+        await create(plane, job("plain", pods=3, cpu="1"))
+        assert (await until_condition(plane, "plain", "True"))["reason"] == "Scheduled"
+        await history.until(lambda: bound_of(history, "plain") == 3, timeout=60)
+        assert bound_of(history, "gang") == 0
+
+        await delete(plane, f"/api/v1/namespaces/{SPACE}/pods/filler")
+        assert (await until_condition(plane, "gang", "True"))["reason"] == "Scheduled"
+        assert bound_of(history, "gang") == 4
+        await history.until(lambda: not any(pod.status.phase == "Pending" for pod in history.pods.values()))
+        for name in ("gang", "plain"):
+            await delete(plane, f"{JOBS}/{name}")
+        await until_empty(plane)
+
+    assert cluster.audit.denied() == []
+
+
+async def test_labels_of_phalanx_count_beside_the_basic_pod_groups_of_jobs(cluster: Cluster) -> None:
+    plane = cluster.plane
+    await create_cluster(plane, count=1, cpu=3, space=SPACE)
+    async with watching(plane) as history, scheduler(plane, cluster.kubeconfig):
+        gang = job("gang", pods=4, cpu="1")
+        gang["spec"]["template"]["metadata"] = {"labels": {"scheduling.phalanx.dev/min-member": "4"}}
+        await create(plane, gang)
+        await history.until(lambda: messages(history).count("AboveClusterCapacity") == 4, timeout=60)
+        pods = await listed(plane, f"/api/v1/namespaces/{SPACE}/pods")
+        assert len({pod["spec"]["schedulingGroup"]["podGroupName"] for pod in pods}) == 1
+        assert not history.bound
+        await create(plane, *nodes(1, cpu=1, prefix="more"))
+        await history.until(lambda: bound_of(history, "gang") == 4, timeout=60)
+        assert await condition_of(plane, "gang") == {}
+        await delete(plane, f"{JOBS}/gang")
+        await until_empty(plane)
+
+    assert cluster.audit.denied() == []
+
+
+async def delete(plane: ControlPlane, path: str) -> None:
+    query = {"propagationPolicy": "Background"}
+    async with plane.session() as session, session.delete(path, params=query, raise_for_status=True):
+        return
+
+
+async def until_empty(plane: ControlPlane) -> None:
+    """Wait until no pod, PodGroup or Workload is left."""
+    paths = (f"/api/v1/namespaces/{SPACE}/pods", f"{SCHEDULING}/podgroups", f"{SCHEDULING}/workloads")
+    async with asyncio.timeout(120):
+        while any([await listed(plane, path) for path in paths]):
+            await asyncio.sleep(0.2)
