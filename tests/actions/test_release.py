@@ -120,7 +120,7 @@ def test_a_gang_that_lost_members_before_its_binds_were_seen_is_looked_at_again(
 
 
 def test_a_gang_whose_binds_are_all_in_flight_is_not_incomplete() -> None:
-    scenario = Scenario().nodes("n", 2, gpu=8).gang("g", 2, gpu=8, bound=2, assumed=True)
+    scenario = Scenario().nodes("n", 2, gpu=8).gang("g", 2, gpu=8, bound=2, assumed=True, started=False)
     result = scenario.decide().result
     assert (dict(result.memory.partial_since), result.wake_at) == ({}, None)
 

@@ -6,6 +6,7 @@ The pods have the labels and owners that the real controllers write.
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -373,6 +374,14 @@ def test_objects_in_any_order_give_the_same_gang() -> None:
     assert gang_of(*objects[1:], objects[0]) == whole
 
 
+def test_numbers_beyond_all_clusters_can_be_recorded() -> None:
+    most = 2**31 - 1
+    many = [replicated_job(f"r{index}", replicas=most, pods=most) for index in range(4)]
+    gang = gang_of(job_set("js", *many), *jobs_of("js", ("r0", 1, 1)), *pods_of("js", ("r0", 1, 1)))
+    assert gang.min_member > most
+    assert msgspec.msgpack.encode(gang)
+
+
 def test_owners_that_own_each_other_end_the_chain() -> None:
     first = job("a", owner={"name": "b"}, uid="uid-a")
     second = job("b", owner={"name": "a"}, uid="uid-b")
@@ -517,3 +526,4 @@ def test_any_content_of_a_workload_gives_a_gang(
     )
     assert found.kind is GangKind.WORKLOAD
     assert found.min_member >= 1
+    assert msgspec.msgpack.encode(found)
