@@ -20,9 +20,10 @@ from phalanx.model.resources import NONE, Resources, add
 class _Session(Protocol):
     """The parts of the session that decide it."""
 
-    queues: QueueTree
-    ledger: Ledger
-
+    @property
+    def queues(self) -> QueueTree: ...
+    @property
+    def ledger(self) -> Ledger: ...
     @property
     def now(self) -> int: ...
     @property
