@@ -1,0 +1,130 @@
+"""The controllers that are to be had: where each comes from, and how it is started outside of a cluster."""
+
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from phalanx_controlplane.controllers.definition import Controller, Manifest, Place
+
+
+class UnknownController(Exception):
+    """There is no controller of this name. The message lists all names."""
+
+
+def _manager_configuration(api_version: str) -> Callable[[Place], Manifest]:
+    """The configuration file of jobset and of lws."""
+
+    def configuration(place: Place) -> Manifest:
+        found = _common_configuration(place, api_version)
+        found["webhook"]["certDir"] = str(place.certificates)
+        return found | {"internalCertManagement": {"enable": False}}
+
+    return configuration
+
+
+def _trainer_configuration(place: Place) -> Manifest:
+    found = _common_configuration(place, "config.trainer.kubeflow.org/v1alpha1")
+    return found | {"certManagement": {"enable": False}}
+
+
+def _common_configuration(place: Place, api_version: str) -> Manifest:
+    return {
+        "apiVersion": api_version,
+        "kind": "Configuration",
+        "leaderElection": {"leaderElect": False},
+        "clientConnection": {"qps": 500, "burst": 500},
+        "metrics": {"bindAddress": "0"},
+        "health": {"healthProbeBindAddress": f"127.0.0.1:{place.health_port}"},
+        "webhook": {"host": "127.0.0.1", "port": place.webhook_port},
+    }
+
+
+def _with_configuration(place: Place) -> list[str]:
+    return [f"--config={place.configuration}"]
+
+
+def _kuberay(place: Place) -> list[str]:
+    return [
+        "--enable-leader-election=false",
+        f"--metrics-addr=127.0.0.1:{place.metrics_port}",
+        f"--health-probe-bind-address=127.0.0.1:{place.health_port}",
+    ]
+
+
+def _mpi_operator(place: Place) -> list[str]:
+    return [f"--kubeConfig={place.kubeconfig}", "--kube-api-qps=500", "--kube-api-burst=500"]
+
+
+CONTROLLERS: Final = (
+    Controller(
+        name="jobset",
+        module="workloads",
+        source="sigs.k8s.io/jobset",
+        package="sigs.k8s.io/jobset",
+        namespace="jobset-system",
+        crds=("config/components/crd/bases/*.yaml",),
+        webhooks="config/components/webhook/manifests.yaml",
+        webhook_patches=("config/components/webhook/patches/*ating-patch.yaml",),
+        command=_with_configuration,
+        configuration=_manager_configuration("config.jobset.x-k8s.io/v1alpha1"),
+    ),
+    Controller(
+        name="lws",
+        module="workloads",
+        source="sigs.k8s.io/lws",
+        package="sigs.k8s.io/lws/cmd",
+        namespace="lws-system",
+        crds=("config/crd/bases/*.yaml",),
+        webhooks="config/webhook/manifests.yaml",
+        webhook_patches=("config/webhook/*ating-patch.yaml",),
+        command=_with_configuration,
+        configuration=_manager_configuration("config.lws.x-k8s.io/v1alpha1"),
+    ),
+    Controller(
+        name="kuberay",
+        module="workloads",
+        source="github.com/ray-project/kuberay/ray-operator",
+        package="github.com/ray-project/kuberay/ray-operator",
+        namespace="ray-system",
+        crds=("config/crd/bases/*.yaml",),
+        command=_kuberay,
+    ),
+    Controller(
+        name="mpi-operator",
+        module="workloads",
+        source="github.com/kubeflow/mpi-operator",
+        package="github.com/kubeflow/mpi-operator/cmd/mpi-operator",
+        namespace="mpi-operator",
+        crds=("manifests/base/kubeflow.org_mpijobs.yaml",),
+        command=_mpi_operator,
+        ready_url="http://127.0.0.1:8080/healthz",
+        fixed_ports=(8080,),
+    ),
+    Controller(
+        name="trainer",
+        module="workloads",
+        source="github.com/kubeflow/trainer/v2",
+        package="github.com/kubeflow/trainer/v2/cmd/trainer-controller-manager",
+        namespace="kubeflow-system",
+        crds=("manifests/base/crds/trainer*.yaml",),
+        webhooks="manifests/base/webhook/manifests.yaml",
+        command=_with_configuration,
+        configuration=_trainer_configuration,
+        needs=("jobset",),
+    ),
+)
+
+
+def named(names: Iterable[str]) -> list[Controller]:
+    """The controllers of these names and those that they need, each once. Raises UnknownController."""
+    found: dict[str, Controller] = {}
+    for name in names:
+        controller = _by_name(name)
+        found |= {each.name: each for each in [*named(controller.needs), controller]}
+    return list(found.values())
+
+
+def _by_name(name: str) -> Controller:
+    for controller in CONTROLLERS:
+        if controller.name == name:
+            return controller
+    raise UnknownController(f"no controller {name!r}; there are {', '.join(c.name for c in CONTROLLERS)}")

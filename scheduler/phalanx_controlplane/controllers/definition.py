@@ -1,0 +1,81 @@
+"""What has to be known about a published controller to build it and to run it outside of a cluster."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+from phalanx.resources import data_dir
+
+from phalanx_controlplane.programs import Program
+
+Manifest = dict[str, Any]
+
+
+class Place(Struct, frozen=True, kw_only=True):
+    """Folder, credentials and ports of one running controller. Ports are on 127.0.0.1."""
+
+    folder: Path
+    """Its working folder, and the folder that it takes for the temporary one."""
+    kubeconfig: Path
+    health_port: int
+    metrics_port: int
+    webhook_port: int
+
+    @property
+    def configuration(self) -> Path:
+        """The configuration file."""
+        return self.folder / "configuration.yaml"
+
+    @property
+    def certificates(self) -> Path:
+        """The folder of `tls.crt` and `tls.key`.
+
+        Webhook servers of controller-runtime look here, in their temporary folder, by default.
+        """
+        return self.folder / "k8s-webhook-server" / "serving-certs"
+
+
+def no_configuration(_place: Place) -> Manifest:
+    """The content of a configuration file that is not read."""
+    return {}
+
+
+class Controller(Struct, frozen=True, kw_only=True):
+    """A published controller.
+
+    `crds`, `webhooks` and `webhook_patches` are patterns of files of its module.
+    """
+
+    name: str
+    module: str
+    """The folder of deploy/controllers that pins its version."""
+    source: str
+    package: str
+    namespace: str
+    """The namespace of its service account, which it uses for its own objects."""
+    crds: tuple[str, ...]
+    command: Callable[[Place], list[str]]
+    """Its arguments."""
+    configuration: Callable[[Place], Manifest] = no_configuration
+    webhooks: str = ""
+    webhook_patches: tuple[str, ...] = ()
+    """Patches of kustomize that its own installation applies to the webhooks."""
+    ready_url: str = "http://127.0.0.1:{health_port}/readyz"
+    needs: tuple[str, ...] = ()
+    """Names of controllers without which it does not work."""
+    fixed_ports: tuple[int, ...] = ()
+    """Ports on which it listens whatever its flags say."""
+
+    @property
+    def program(self) -> Program:
+        """The program and the files of its module."""
+        webhooks = (self.webhooks,) if self.webhooks else ()
+        return Program(
+            name=self.name,
+            module=data_dir("controllers") / self.module,
+            cache=f"controllers/{self.name}",
+            source=self.source,
+            package=self.package,
+            files=(*self.crds, *webhooks, *self.webhook_patches),
+        )
