@@ -18,13 +18,17 @@ class NotServed(Exception):
 
 async def apply(session: aiohttp.ClientSession, manifest: Manifest) -> None:
     """Create or change an object. Raises Refused."""
-    headers = {"Content-Type": "application/apply-patch+yaml"}
+    headers = {
+        "Content-Type": "application/apply-patch+yaml",
+        "Accept": "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1",  # a CRD has a megabyte
+    }
     query = {"fieldManager": "phalanx-controlplane", "force": "true"}
     path = await path_of(session, manifest)
     async with session.patch(path, json=manifest, params=query, headers=headers) as answer:
         if not answer.ok:
             name = manifest["metadata"]["name"]
             raise Refused(f"{manifest['kind']} {name}: {answer.status} {await answer.text()}")
+        await answer.read()
 
 
 async def delete(session: aiohttp.ClientSession, manifest: Manifest) -> None:
@@ -33,6 +37,7 @@ async def delete(session: aiohttp.ClientSession, manifest: Manifest) -> None:
     async with session.delete(path, params={"propagationPolicy": "Background"}) as answer:
         if not answer.ok and answer.status != 404:
             raise Refused(f"delete {path}: {answer.status} {await answer.text()}")
+        await answer.read()
 
 
 async def path_of(session: aiohttp.ClientSession, manifest: Manifest) -> str:

@@ -12,7 +12,7 @@ import aiohttp
 import yaml
 
 from phalanx_controlplane import limits, run_folder
-from phalanx_controlplane.controllers import api, catalog, webhooks
+from phalanx_controlplane.controllers import api, catalog, crds, webhooks
 from phalanx_controlplane.controllers.definition import Controller, Manifest, Place
 from phalanx_controlplane.controlplane import ControlPlane
 from phalanx_controlplane.process import ComponentFailed
@@ -29,17 +29,12 @@ async def running(plane: ControlPlane, names: Sequence[str]) -> AsyncIterator[No
     """
     chosen = [(each, each.program.built()) for each in catalog.named(names)]
     async with plane.session() as session, AsyncExitStack() as stack:
-        await api.install(session, [crd for each, built in chosen for crd in _definitions(each, built)])
+        await api.install(session, [crd for each, built in chosen for crd in crds.of(each, built)])
         for controller, built in chosen:
             place = await stack.enter_async_context(_place(plane, session, controller))
             await stack.enter_async_context(_process(plane, controller, built, place))
             await stack.enter_async_context(_webhooks(plane, session, controller, built, place))
         yield
-
-
-def _definitions(controller: Controller, built: Built) -> list[Manifest]:
-    found = built.read(*controller.crds)
-    return [each for each in found if each["kind"] == "CustomResourceDefinition"]
 
 
 @asynccontextmanager
