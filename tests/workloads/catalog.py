@@ -1,6 +1,6 @@
 """Every workload of `deploy/examples/workloads`, and what its controller makes of it."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import yaml
@@ -8,8 +8,14 @@ from msgspec import Struct
 
 from tests.deploy.manifests import DEPLOY
 from tests.kwok.manifests import Manifest
+from tests.kwok.site import condition
 
 EXAMPLES = DEPLOY / "examples" / "workloads"
+
+
+def has(kind: str) -> Callable[[Manifest], bool]:
+    """Whether a condition of this type is true."""
+    return lambda found: condition(found, kind) == "True"
 
 
 class Workload(Struct, frozen=True, kw_only=True):
@@ -22,8 +28,10 @@ class Workload(Struct, frozen=True, kw_only=True):
     """Pods that run at the same time."""
     ends: Mapping[str, str] | None
     """Labels of the pods that end by themselves; without labels all do. None: it runs until it is deleted."""
-    condition: str
-    """The condition of the workload that is true once it has ended, or once it serves if it has no end."""
+    done: Callable[[Manifest], bool]
+    """Whether it has ended, or whether it serves if it has no end, by its status."""
+    pending: str = ""
+    """Why Phalanx cannot run it yet."""
 
     @property
     def file(self) -> Path:
@@ -39,17 +47,33 @@ class Workload(Struct, frozen=True, kw_only=True):
 
 
 WORKLOADS = (
-    Workload(name="jobset", controllers=("jobset",), pods=5, ends={}, condition="Completed"),
-    Workload(name="leaderworkerset", controllers=("lws",), pods=6, ends=None, condition="Available"),
+    Workload(name="jobset", controllers=("jobset",), pods=5, ends={}, done=has("Completed")),
+    Workload(name="leaderworkerset", controllers=("lws",), pods=6, ends=None, done=has("Available")),
     Workload(
-        name="raycluster", controllers=("kuberay",), pods=4, ends=None, condition="RayClusterProvisioned"
+        name="raycluster", controllers=("kuberay",), pods=4, ends=None, done=has("RayClusterProvisioned")
+    ),
+    Workload(
+        name="rayjob",
+        controllers=("kuberay",),
+        pods=4,
+        ends={"batch.kubernetes.io/job-name": "training"},
+        done=lambda found: found.get("status", {}).get("jobDeploymentStatus") == "Complete",
     ),
     Workload(
         name="mpijob",
         controllers=("mpi-operator",),
         pods=3,
         ends={"training.kubeflow.org/job-role": "launcher"},
-        condition="Succeeded",
+        done=has("Succeeded"),
     ),
-    Workload(name="trainjob", controllers=("trainer",), pods=3, ends={}, condition="Complete"),
+    Workload(name="trainjob", controllers=("trainer",), pods=3, ends={}, done=has("Complete")),
+    Workload(name="pytorchjob", controllers=("training-operator",), pods=3, ends={}, done=has("Succeeded")),
+    Workload(
+        name="volcanojob",
+        controllers=("volcano",),
+        pods=3,
+        ends={},
+        done=lambda found: found.get("status", {}).get("state", {}).get("phase") == "Completed",
+        pending="Volcano makes pods once the scheduler has written Inqueue to the PodGroup",
+    ),
 )

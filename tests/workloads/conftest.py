@@ -1,4 +1,4 @@
-"""For each workload a control plane with its real controllers; for each test a namespace and nodes."""
+"""A control plane with real controllers and a scheduler, and for each test a namespace and nodes."""
 
 import itertools
 from collections.abc import AsyncIterator
@@ -17,27 +17,35 @@ from tests.kwok.conftest import STAGES, environment_of
 from tests.kwok.manifests import topology
 from tests.kwok.site import Environment, Site
 from tests.workloads.catalog import Workload
+from tests.workloads.ray_dashboard import ray_dashboard
 from tests.workloads.trial import Trial
 
 RACKS = ("r0", "r0", "r0", "r0", "r1", "r1", "r1", "r1")
 """The rack of each node."""
 
+Controllers = tuple[str, ...]
+"""Names of controllers."""
+
 _numbers = itertools.count()
 
 
 @pytest.fixture(scope="module")
-def workload(request: pytest.FixtureRequest) -> Workload:
-    """The workload of this test. Tests of one workload run one after the other."""
-    found: Workload = request.param
+def controllers(request: pytest.FixtureRequest) -> Controllers:
+    """The controllers of this test. Tests with the same ones follow each other."""
+    found: Controllers = request.param
     return found
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def control_plane(workload: Workload) -> AsyncIterator[ControlPlane]:
-    """Replaces the shared control plane: one with the controllers of the workload."""
+async def control_plane(controllers: Controllers) -> AsyncIterator[ControlPlane]:
+    """Replaces the shared control plane: one with these controllers."""
     require_binaries()
-    require_controllers(workload)
-    async with ControlPlane.start(stages=STAGES) as plane, running(plane, workload.controllers):
+    require_controllers(controllers)
+    async with (
+        ray_dashboard() as proxy,
+        ControlPlane.start(stages=STAGES) as plane,
+        running(plane, controllers, environment={"HTTP_PROXY": proxy}),
+    ):
         await restart_controller_manager(plane)
         yield plane
 
@@ -63,10 +71,10 @@ async def trial(environment: Environment, workload: Workload) -> AsyncIterator[T
         await environment.delete(f"/api/v1/nodes/{node}")
 
 
-def require_controllers(workload: Workload) -> None:
+def require_controllers(controllers: Controllers) -> None:
     """Fail if the controllers are not built: these tests run only if they are asked for."""
     try:
-        for controller in catalog.named(workload.controllers):
+        for controller in catalog.named(controllers):
             controller.program.built()
     except ProgramMissing as missing:
         pytest.fail(f"{missing}; `make workloads` builds all controllers")

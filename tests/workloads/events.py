@@ -14,7 +14,7 @@ async def runs_to_its_end(trial: Trial) -> None:
     assert {pod.spec.scheduler_name for pod in pods} == {"phalanx"}
     if trial.workload.ends is not None:
         await trial.finish()
-    await trial.has(trial.workload.condition)
+    await trial.done()
     await trial.delete()
     await trial.nothing_left()
 

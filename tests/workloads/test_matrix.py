@@ -7,7 +7,15 @@ from tests.workloads.events import EVENTS, Event
 from tests.workloads.trial import Trial
 
 ROWS = [
-    pytest.param(each, id=each.name, marks=pytest.mark.xdist_group(f"workload {each.name}"))
+    pytest.param(
+        each.controllers,
+        each,
+        id=each.name,
+        marks=[
+            pytest.mark.xdist_group(f"controllers {each.controllers}"),
+            pytest.mark.skipif(bool(each.pending), reason=each.pending),
+        ],
+    )
     for each in WORKLOADS
 ]
 
@@ -16,7 +24,7 @@ ROWS = [
 @pytest.mark.controlplane
 @pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize("event", EVENTS, ids=lambda event: event.__name__)
-@pytest.mark.parametrize("workload", ROWS, indirect=True, scope="module")
+@pytest.mark.parametrize(("controllers", "workload"), ROWS, indirect=["controllers"], scope="module")
 async def test_workload(trial: Trial, event: Event) -> None:
     await event(trial)
 

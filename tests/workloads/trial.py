@@ -8,7 +8,7 @@ from phalanx_controlplane.controllers import api
 
 from tests.e2e.pod_history import Pod
 from tests.kwok.manifests import RUNTIME, Manifest
-from tests.kwok.site import GENEROUS_S, LOOK_S, Environment, Site, condition
+from tests.kwok.site import GENEROUS_S, LOOK_S, Environment, Site
 from tests.workloads.catalog import Workload
 
 
@@ -73,9 +73,9 @@ class Trial(Struct, frozen=True):
             if ends.items() <= pod.metadata.labels.items():
                 await self.environment.patch(self.site.pod_path(pod.metadata.name), annotations)
 
-    async def has(self, kind: str) -> None:
-        """Wait until this condition of the workload is true."""
-        await self.site.object_until(await self.path(), lambda found: condition(found, kind) == "True")
+    async def done(self) -> None:
+        """Wait until it has ended, or until it serves if it has no end."""
+        await self.site.object_until(await self.path(), self.workload.done)
 
     async def objects(self) -> set[str]:
         """All objects in the namespace, of every kind that the API server serves, but events."""

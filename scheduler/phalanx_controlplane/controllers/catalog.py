@@ -54,6 +54,55 @@ def _mpi_operator(place: Place) -> list[str]:
     return [f"--kubeConfig={place.kubeconfig}", "--kube-api-qps=500", "--kube-api-burst=500"]
 
 
+def _volcano(place: Place) -> list[str]:
+    return [
+        f"--kubeconfig={place.kubeconfig}",
+        "--leader-elect=false",
+        "--enable-healthz",
+        f"--healthz-address=127.0.0.1:{place.health_port}",
+        "--kube-api-qps=500",
+        "--kube-api-burst=500",
+    ]
+
+
+def _training_operator(place: Place) -> list[str]:
+    """All kinds but its MPIJob, which has the name of the CRD of mpi-operator."""
+    kinds = ("pytorchjob", "tfjob", "xgboostjob", "paddlejob", "jaxjob")
+    return [
+        *(f"--enable-scheme={kind}" for kind in kinds),
+        f"--metrics-bind-address=127.0.0.1:{place.metrics_port}",
+        f"--health-probe-bind-address=127.0.0.1:{place.health_port}",
+        f"--webhook-server-port={place.webhook_port}",
+        "--kube-api-qps=500",
+        "--kube-api-burst=500",
+    ]
+
+
+_TRAINING_OPERATOR_CERTIFICATES: Final = (
+    {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": "training-operator-webhook-cert", "namespace": "kubeflow"},
+    },
+    {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingWebhookConfiguration",
+        "metadata": {"name": "validator.training-operator.kubeflow.org"},
+    },
+)
+"""It writes certificates of its own into these, and does not start without them. Nothing here uses them."""
+
+_VOLCANO_QUEUES: Final = tuple(
+    {
+        "apiVersion": "scheduling.volcano.sh/v1beta1",
+        "kind": "Queue",
+        "metadata": {"name": name},
+        "spec": {"weight": 1},
+    }
+    for name in ("root", "default")
+)
+"""Volcano's scheduler creates them, which does not run here."""
+
 CONTROLLERS: Final = (
     Controller(
         name="jobset",
@@ -110,6 +159,30 @@ CONTROLLERS: Final = (
         command=_with_configuration,
         configuration=_trainer_configuration,
         needs=("jobset",),
+    ),
+    Controller(
+        name="training-operator",
+        module="training-operator",
+        source="github.com/kubeflow/training-operator",
+        package="github.com/kubeflow/training-operator/cmd/training-operator.v1",
+        namespace="kubeflow",
+        crds=("manifests/base/crds/kubeflow.org_[!m]*.yaml",),
+        webhooks="manifests/base/webhook/manifests.yaml",
+        command=_training_operator,
+        objects=_TRAINING_OPERATOR_CERTIFICATES,
+        fixed_files=("/tmp/k8s-webhook-server/serving-certs/tls.crt",),
+    ),
+    Controller(
+        name="volcano",
+        module="volcano",
+        source="volcano.sh/volcano",
+        package="volcano.sh/volcano/cmd/controller-manager",
+        namespace="volcano-system",
+        crds=("config/crd/volcano/bases/*.yaml", "config/crd/jobflow/bases/*.yaml"),
+        command=_volcano,
+        folder_variables=("TMPDIR", "DEBUG_SOCKET_DIR"),
+        objects=_VOLCANO_QUEUES,
+        ready_url="http://127.0.0.1:{health_port}/healthz",
     ),
 )
 

@@ -57,6 +57,10 @@ class Controller(Struct, frozen=True, kw_only=True):
     crds: tuple[str, ...]
     command: Callable[[Place], list[str]]
     """Its arguments."""
+    folder_variables: tuple[str, ...] = ("TMPDIR",)
+    """Environment variables that name a folder for its files: its own."""
+    objects: tuple[Manifest, ...] = ()
+    """Objects that its installation creates, and that it or its users need."""
     configuration: Callable[[Place], Manifest] = no_configuration
     webhooks: str = ""
     webhook_patches: tuple[str, ...] = ()
@@ -66,6 +70,8 @@ class Controller(Struct, frozen=True, kw_only=True):
     """Names of controllers without which it does not work."""
     fixed_ports: tuple[int, ...] = ()
     """Ports on which it listens whatever its flags say."""
+    fixed_files: tuple[str, ...] = ()
+    """Files for which it waits outside of its folder. Empty ones do, and they stay."""
 
     @property
     def program(self) -> Program:

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import shutil
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -20,8 +20,12 @@ from phalanx_controlplane.programs import Built
 
 
 @asynccontextmanager
-async def running(plane: ControlPlane, names: Sequence[str]) -> AsyncIterator[None]:
+async def running(
+    plane: ControlPlane, names: Sequence[str], *, environment: Mapping[str, str] | None = None
+) -> AsyncIterator[None]:
     """Run these controllers, and those that they need, while the context lasts.
+
+    `environment`: more environment variables. With HTTP_PROXY a test can answer requests to Services.
 
     When it starts, the API server serves their kinds and calls their webhooks. When it ends, the webhooks are
     removed and the processes have ended; the CRDs remain. Logs are beside those of the control plane. Raises
@@ -32,7 +36,9 @@ async def running(plane: ControlPlane, names: Sequence[str]) -> AsyncIterator[No
         await api.install(session, [crd for each, built in chosen for crd in crds.of(each, built)])
         for controller, built in chosen:
             place = await stack.enter_async_context(_place(plane, session, controller))
-            await stack.enter_async_context(_process(plane, controller, built, place))
+            for each in controller.objects:
+                await api.apply(session, each)
+            await stack.enter_async_context(_process(plane, controller, built, place, environment or {}))
             await stack.enter_async_context(_webhooks(plane, session, controller, built, place))
         yield
 
@@ -57,6 +63,9 @@ async def _place(
         place.certificates.mkdir(parents=True, exist_ok=True)
         shutil.copy(plane.certificate, place.certificates / "tls.crt")
         shutil.copy(plane.certificate_key, place.certificates / "tls.key")
+        for file in map(Path, controller.fixed_files):
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.touch()
         place.configuration.write_text(yaml.safe_dump(controller.configuration(place)))
         yield place
 
@@ -79,9 +88,10 @@ async def _account(plane: ControlPlane, session: aiohttp.ClientSession, controll
 
 @asynccontextmanager
 async def _process(
-    plane: ControlPlane, controller: Controller, built: Built, place: Place
+    plane: ControlPlane, controller: Controller, built: Built, place: Place, environment: Mapping[str, str]
 ) -> AsyncIterator[None]:
     """The process, ready."""
+    folders = dict.fromkeys(controller.folder_variables, str(place.folder))
     ready = controller.ready_url.format(health_port=place.health_port)
     try:
         await plane.start_program(
@@ -89,7 +99,7 @@ async def _process(
             command=[str(built.program), *controller.command(place)],
             ready_url=ready,
             home=place.folder,
-            environment={"KUBECONFIG": str(place.kubeconfig), "TMPDIR": str(place.folder)},
+            environment={"KUBECONFIG": str(place.kubeconfig), **folders, **environment},
         )
         yield
     finally:
