@@ -30,6 +30,8 @@ class Workload(Struct, frozen=True, kw_only=True):
     """Labels of the pods that end by themselves; without labels all do. None: it runs until it is deleted."""
     done: Callable[[Manifest], bool]
     """Whether it has ended, or whether it serves if it has no end, by its status."""
+    suspend: tuple[str, ...] = ()
+    """The path of the field that suspends it; none if it cannot be suspended."""
     pending: str = ""
     """Why Phalanx cannot run it yet."""
 
@@ -46,11 +48,26 @@ class Workload(Struct, frozen=True, kw_only=True):
         return documents
 
 
+_SUSPEND = ("spec", "suspend")
+_RUN_POLICY = ("spec", "runPolicy", "suspend")
+
 WORKLOADS = (
-    Workload(name="jobset", controllers=("jobset",), pods=5, ends={}, done=has("Completed")),
+    Workload(
+        name="jobset",
+        controllers=("jobset",),
+        pods=5,
+        ends={},
+        done=has("Completed"),
+        suspend=_SUSPEND,
+    ),
     Workload(name="leaderworkerset", controllers=("lws",), pods=6, ends=None, done=has("Available")),
     Workload(
-        name="raycluster", controllers=("kuberay",), pods=4, ends=None, done=has("RayClusterProvisioned")
+        name="raycluster",
+        controllers=("kuberay",),
+        pods=4,
+        ends=None,
+        done=has("RayClusterProvisioned"),
+        suspend=_SUSPEND,
     ),
     Workload(
         name="rayjob",
@@ -58,6 +75,7 @@ WORKLOADS = (
         pods=4,
         ends={"batch.kubernetes.io/job-name": "training"},
         done=lambda found: found.get("status", {}).get("jobDeploymentStatus") == "Complete",
+        suspend=_SUSPEND,
     ),
     Workload(
         name="mpijob",
@@ -65,9 +83,24 @@ WORKLOADS = (
         pods=3,
         ends={"training.kubeflow.org/job-role": "launcher"},
         done=has("Succeeded"),
+        suspend=_RUN_POLICY,
     ),
-    Workload(name="trainjob", controllers=("trainer",), pods=3, ends={}, done=has("Complete")),
-    Workload(name="pytorchjob", controllers=("training-operator",), pods=3, ends={}, done=has("Succeeded")),
+    Workload(
+        name="trainjob",
+        controllers=("trainer",),
+        pods=3,
+        ends={},
+        done=has("Complete"),
+        suspend=_SUSPEND,
+    ),
+    Workload(
+        name="pytorchjob",
+        controllers=("training-operator",),
+        pods=3,
+        ends={},
+        done=has("Succeeded"),
+        suspend=_RUN_POLICY,
+    ),
     Workload(
         name="volcanojob",
         controllers=("volcano",),

@@ -2,6 +2,8 @@
 
 from collections.abc import Awaitable, Callable
 
+import pytest
+
 from tests.workloads.trial import Trial
 
 Event = Callable[[Trial], Awaitable[None]]
@@ -19,4 +21,27 @@ async def runs_to_its_end(trial: Trial) -> None:
     await trial.nothing_left()
 
 
-EVENTS: tuple[Event, ...] = (runs_to_its_end,)
+async def is_deleted_while_it_runs(trial: Trial) -> None:
+    """It leaves nothing."""
+    await trial.submit()
+    await trial.all_run()
+    await trial.delete()
+    await trial.nothing_left()
+
+
+async def is_suspended_and_resumed(trial: Trial) -> None:
+    """Its pods go, and come again."""
+    if not trial.workload.suspend:
+        pytest.skip(f"{trial.workload.name} cannot be suspended")
+    await trial.submit()
+    before = {pod.metadata.uid for pod in await trial.all_run()}
+    await trial.change(trial.workload.suspend, True)
+    await trial.site.until(lambda: not trial.site.pods(), "the pods to go")
+    await trial.change(trial.workload.suspend, False)
+    after = {pod.metadata.uid for pod in await trial.all_run()}
+    assert not before & after
+    await trial.delete()
+    await trial.nothing_left()
+
+
+EVENTS: tuple[Event, ...] = (runs_to_its_end, is_deleted_while_it_runs, is_suspended_and_resumed)

@@ -1,6 +1,8 @@
 """One workload on a cluster of its own, with its real controller and a running scheduler."""
 
 import asyncio
+from collections.abc import Sequence
+from typing import Any
 
 import aiohttp
 from msgspec import Struct
@@ -48,6 +50,12 @@ class Trial(Struct, frozen=True):
         async with self.session.get(await self.path(), raise_for_status=True) as answer:
             found: Manifest = await answer.json()
             return found
+
+    async def change(self, field: Sequence[str], value: Any) -> None:
+        """Change a field of the workload, given by its path."""
+        for name in reversed(field):
+            value = {name: value}
+        await self.environment.patch(await self.path(), value)
 
     async def path(self) -> str:
         """The path of the workload."""
