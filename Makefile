@@ -51,7 +51,7 @@ bench: .venv/installed-bench controlplane ## Phalanx, kube-scheduler and plain b
 	$(BIN)/python -m bench $(if $(PEERS),--peers $(PEERS)) $(ARGS)
 
 .PHONY: workloads
-workloads: .venv/installed-dev ## real workloads with their real controllers, built once with Go; about N minutes
+workloads: .venv/installed-dev ## real workloads with their real controllers, which Go builds once in about 20 minutes; then about three
 	$(BIN)/python -m phalanx_controlplane build --controllers
 	$(BIN)/pytest -m workloads tests/workloads $(ARGS)
 

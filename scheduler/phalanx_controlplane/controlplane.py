@@ -31,6 +31,7 @@ class ControlPlane:
 
     def __init__(self, *, run: RunFolder, places: Places, programs: dict[str, Path]) -> None:
         self.url = places.url
+        self.port = places.apiserver_port
         self.run_folder = run.path
         self.logs_folder = run.folder("logs")
         self.kubeconfig_path = places.kubeconfig("admin")

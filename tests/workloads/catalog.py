@@ -1,5 +1,6 @@
 """Every workload of `deploy/examples/workloads`, and what its controller makes of it."""
 
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -100,6 +101,14 @@ WORKLOADS = (
         ends={},
         done=has("Succeeded"),
         suspend=_RUN_POLICY,
+    ),
+    Workload(
+        name="sparkapplication",
+        controllers=("spark-operator",),
+        pods=1,
+        ends={},
+        done=lambda found: found.get("status", {}).get("applicationState", {}).get("state") == "COMPLETED",
+        pending="" if os.environ.get("SPARK_HOME") else "SPARK_HOME names no Spark, which its operator runs",
     ),
     Workload(
         name="volcanojob",

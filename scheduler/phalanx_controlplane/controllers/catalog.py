@@ -1,5 +1,6 @@
 """The controllers that are to be had: where each comes from, and how it is started outside of a cluster."""
 
+import os
 from collections.abc import Callable, Iterable
 from typing import Final
 
@@ -76,6 +77,49 @@ def _training_operator(place: Place) -> list[str]:
         "--kube-api-qps=500",
         "--kube-api-burst=500",
     ]
+
+
+def _spark_operator(place: Place) -> list[str]:
+    return [
+        *("controller", "start"),
+        "--namespaces=",
+        f"--health-probe-bind-address=127.0.0.1:{place.health_port}",
+    ]
+
+
+def _spark_webhook(place: Place) -> list[str]:
+    """With cert-manager it takes certificates from a Secret; otherwise it makes some that name a Service."""
+    return [
+        *("webhook", "start"),
+        "--namespaces=",
+        "--enable-cert-manager",
+        f"--webhook-cert-dir={place.certificates}",
+        f"--webhook-port={place.webhook_port}",
+        f"--health-probe-bind-address=127.0.0.1:{place.health_port}",
+    ]
+
+
+def _spark_certificates(place: Place) -> list[Manifest]:
+    """What cert-manager would make."""
+    certificate, key = (place.certificates / name for name in ("tls.crt", "tls.key"))
+    files = {"ca.crt": certificate, "tls.crt": certificate, "tls.key": key}
+    return [
+        {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"name": "spark-operator-webhook-certs", "namespace": "spark-operator"},
+            "stringData": {name: path.read_text() for name, path in files.items()},
+        }
+    ]
+
+
+def _spark_environment(place: Place) -> dict[str, str]:
+    """What it needs to run spark-submit: Spark itself, and the API server as a pod finds it."""
+    return {
+        "SPARK_HOME": os.environ.get("SPARK_HOME", ""),
+        "KUBERNETES_SERVICE_HOST": "127.0.0.1",
+        "KUBERNETES_SERVICE_PORT": str(place.api_port),
+    }
 
 
 _TRAINING_OPERATOR_CERTIFICATES: Final = (
@@ -169,8 +213,30 @@ CONTROLLERS: Final = (
         crds=("manifests/base/crds/kubeflow.org_[!m]*.yaml",),
         webhooks="manifests/base/webhook/manifests.yaml",
         command=_training_operator,
-        objects=_TRAINING_OPERATOR_CERTIFICATES,
+        objects=lambda _place: _TRAINING_OPERATOR_CERTIFICATES,
         fixed_files=("/tmp/k8s-webhook-server/serving-certs/tls.crt",),
+    ),
+    Controller(
+        name="spark-operator",
+        module="spark-operator",
+        source="github.com/kubeflow/spark-operator/v2",
+        package="github.com/kubeflow/spark-operator/v2/cmd/operator",
+        namespace="spark-operator",
+        crds=("config/crd/bases/*.yaml",),
+        command=_spark_operator,
+        environment=_spark_environment,
+        needs=("spark-operator-webhook",),
+    ),
+    Controller(
+        name="spark-operator-webhook",
+        module="spark-operator",
+        source="github.com/kubeflow/spark-operator/v2",
+        package="github.com/kubeflow/spark-operator/v2/cmd/operator",
+        namespace="spark-operator",
+        crds=("config/crd/bases/*.yaml",),
+        webhooks="config/webhook/manifests.yaml",
+        command=_spark_webhook,
+        objects=_spark_certificates,
     ),
     Controller(
         name="volcano",
@@ -180,8 +246,8 @@ CONTROLLERS: Final = (
         namespace="volcano-system",
         crds=("config/crd/volcano/bases/*.yaml", "config/crd/jobflow/bases/*.yaml"),
         command=_volcano,
-        folder_variables=("TMPDIR", "DEBUG_SOCKET_DIR"),
-        objects=_VOLCANO_QUEUES,
+        environment=lambda place: {"DEBUG_SOCKET_DIR": str(place.folder)},
+        objects=lambda _place: _VOLCANO_QUEUES,
         ready_url="http://127.0.0.1:{health_port}/healthz",
     ),
 )

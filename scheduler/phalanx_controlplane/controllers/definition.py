@@ -1,6 +1,6 @@
 """What has to be known about a published controller to build it and to run it outside of a cluster."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,8 @@ class Place(Struct, frozen=True, kw_only=True):
     folder: Path
     """Its working folder, and the folder that it takes for the temporary one."""
     kubeconfig: Path
+    api_port: int
+    """The port of the API server."""
     health_port: int
     metrics_port: int
     webhook_port: int
@@ -41,6 +43,16 @@ def no_configuration(_place: Place) -> Manifest:
     return {}
 
 
+def no_environment(_place: Place) -> dict[str, str]:
+    """No environment variables."""
+    return {}
+
+
+def no_objects(_place: Place) -> Sequence[Manifest]:
+    """No objects."""
+    return ()
+
+
 class Controller(Struct, frozen=True, kw_only=True):
     """A published controller.
 
@@ -57,9 +69,9 @@ class Controller(Struct, frozen=True, kw_only=True):
     crds: tuple[str, ...]
     command: Callable[[Place], list[str]]
     """Its arguments."""
-    folder_variables: tuple[str, ...] = ("TMPDIR",)
-    """Environment variables that name a folder for its files: its own."""
-    objects: tuple[Manifest, ...] = ()
+    environment: Callable[[Place], dict[str, str]] = no_environment
+    """Environment variables beside KUBECONFIG and TMPDIR."""
+    objects: Callable[[Place], Sequence[Manifest]] = no_objects
     """Objects that its installation creates, and that it or its users need."""
     configuration: Callable[[Place], Manifest] = no_configuration
     webhooks: str = ""

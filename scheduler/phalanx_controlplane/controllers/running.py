@@ -36,7 +36,7 @@ async def running(
         await api.install(session, [crd for each, built in chosen for crd in crds.of(each, built)])
         for controller, built in chosen:
             place = await stack.enter_async_context(_place(plane, session, controller))
-            for each in controller.objects:
+            for each in controller.objects(place):
                 await api.apply(session, each)
             await stack.enter_async_context(_process(plane, controller, built, place, environment or {}))
             await stack.enter_async_context(_webhooks(plane, session, controller, built, place))
@@ -56,6 +56,7 @@ async def _place(
         place = Place(
             folder=plane.run_folder / "controllers" / controller.name,
             kubeconfig=await _account(plane, session, controller),
+            api_port=plane.port,
             health_port=health,
             metrics_port=metrics,
             webhook_port=webhook,
@@ -91,7 +92,7 @@ async def _process(
     plane: ControlPlane, controller: Controller, built: Built, place: Place, environment: Mapping[str, str]
 ) -> AsyncIterator[None]:
     """The process, ready."""
-    folders = dict.fromkeys(controller.folder_variables, str(place.folder))
+    own = {"KUBECONFIG": str(place.kubeconfig), "TMPDIR": str(place.folder), **controller.environment(place)}
     ready = controller.ready_url.format(health_port=place.health_port)
     try:
         await plane.start_program(
@@ -99,7 +100,7 @@ async def _process(
             command=[str(built.program), *controller.command(place)],
             ready_url=ready,
             home=place.folder,
-            environment={"KUBECONFIG": str(place.kubeconfig), **folders, **environment},
+            environment={**own, **environment},
         )
         yield
     finally:
