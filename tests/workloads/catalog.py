@@ -1,7 +1,8 @@
 """Every workload of `deploy/examples/workloads`, and what its controller makes of it."""
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
 import yaml
@@ -9,7 +10,8 @@ from msgspec import Struct
 
 from tests.deploy.manifests import DEPLOY
 from tests.kwok.manifests import Manifest
-from tests.kwok.site import condition
+from tests.kwok.site import Site, condition
+from tests.workloads.spark_driver import spark_drivers
 
 EXAMPLES = DEPLOY / "examples" / "workloads"
 
@@ -19,12 +21,19 @@ def has(kind: str) -> Callable[[Manifest], bool]:
     return lambda found: condition(found, kind) == "True"
 
 
+@asynccontextmanager
+async def nothing_beside(_site: Site) -> AsyncIterator[None]:
+    """Nothing."""
+    yield
+
+
 class Workload(Struct, frozen=True, kw_only=True):
     """One file, of which the last document is the workload itself."""
 
     name: str
     """The file without its extension."""
     controllers: tuple[str, ...]
+    """Beside those of Kubernetes."""
     pods: int
     """Pods that run at the same time."""
     ends: Mapping[str, str] | None
@@ -33,6 +42,8 @@ class Workload(Struct, frozen=True, kw_only=True):
     """Whether it has ended, or whether it serves if it has no end, by its status."""
     suspend: tuple[str, ...] = ()
     """The path of the field that suspends it; none if it cannot be suspended."""
+    beside: Callable[[Site], AbstractAsyncContextManager[None]] = nothing_beside
+    """What runs for its pods in the test, where it matters: KWOK runs no programs."""
     pending: str = ""
     """Why Phalanx cannot run it yet."""
 
@@ -53,6 +64,14 @@ _SUSPEND = ("spec", "suspend")
 _RUN_POLICY = ("spec", "runPolicy", "suspend")
 
 WORKLOADS = (
+    Workload(name="job", controllers=(), pods=4, ends={}, done=has("Complete"), suspend=_SUSPEND),
+    Workload(
+        name="statefulset",
+        controllers=(),
+        pods=3,
+        ends=None,
+        done=lambda found: found.get("status", {}).get("availableReplicas") == 3,
+    ),
     Workload(
         name="jobset",
         controllers=("jobset",),
@@ -105,8 +124,9 @@ WORKLOADS = (
     Workload(
         name="sparkapplication",
         controllers=("spark-operator",),
-        pods=1,
-        ends={},
+        pods=3,
+        ends={"spark-role": "driver"},
+        beside=spark_drivers,
         done=lambda found: found.get("status", {}).get("applicationState", {}).get("state") == "COMPLETED",
         pending="" if os.environ.get("SPARK_HOME") else "SPARK_HOME names no Spark, which its operator runs",
     ),

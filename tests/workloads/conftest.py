@@ -64,7 +64,8 @@ async def trial(environment: Environment, workload: Workload) -> AsyncIterator[T
     site = await Site(environment, f"{workload.name}-{next(_numbers)}").open()
     nodes = await site.add_nodes(*RACKS)
     made = Trial(workload, site)
-    yield made
+    async with workload.beside(site):
+        yield made
     await environment.delete(f"/api/v1/namespaces/{site.name}")
     await made.nothing_left()
     for node in nodes:
