@@ -36,6 +36,8 @@ class Workload(Struct, frozen=True, kw_only=True):
     """Beside those of Kubernetes."""
     pods: int
     """Pods that run at the same time."""
+    waiting: int
+    """Pods that exist while none is placed; 0 if it is no gang."""
     ends: Mapping[str, str] | None
     """Labels of the pods that end by themselves; without labels all do. None: it runs until it is deleted."""
     done: Callable[[Manifest], bool]
@@ -44,8 +46,8 @@ class Workload(Struct, frozen=True, kw_only=True):
     """The path of the field that suspends it; none if it cannot be suspended."""
     beside: Callable[[Site], AbstractAsyncContextManager[None]] = nothing_beside
     """What runs for its pods in the test, where it matters: KWOK runs no programs."""
-    pending: str = ""
-    """Why Phalanx cannot run it yet."""
+    pending: Mapping[str, str] = {}
+    """Why an event cannot be tested yet, by the name of the event; `*` stands for all of them."""
 
     @property
     def file(self) -> Path:
@@ -60,15 +62,26 @@ class Workload(Struct, frozen=True, kw_only=True):
         return documents
 
 
+_NO_GANG = {"waits_whole_on_a_full_cluster": "Phalanx does not make a gang of it by itself"}
 _SUSPEND = ("spec", "suspend")
 _RUN_POLICY = ("spec", "runPolicy", "suspend")
 
 WORKLOADS = (
-    Workload(name="job", controllers=(), pods=4, ends={}, done=has("Complete"), suspend=_SUSPEND),
+    Workload(
+        name="job",
+        controllers=(),
+        pods=4,
+        waiting=4,
+        ends={},
+        done=has("Complete"),
+        suspend=_SUSPEND,
+        pending=_NO_GANG,
+    ),
     Workload(
         name="statefulset",
         controllers=(),
         pods=3,
+        waiting=0,
         ends=None,
         done=lambda found: found.get("status", {}).get("availableReplicas") == 3,
     ),
@@ -76,66 +89,88 @@ WORKLOADS = (
         name="jobset",
         controllers=("jobset",),
         pods=5,
+        waiting=5,
         ends={},
         done=has("Completed"),
         suspend=_SUSPEND,
+        pending=_NO_GANG,
     ),
-    Workload(name="leaderworkerset", controllers=("lws",), pods=6, ends=None, done=has("Available")),
+    Workload(
+        name="leaderworkerset",
+        controllers=("lws",),
+        pods=6,
+        waiting=6,
+        ends=None,
+        done=has("Available"),
+        pending=_NO_GANG,
+    ),
     Workload(
         name="raycluster",
         controllers=("kuberay",),
         pods=4,
+        waiting=4,
         ends=None,
         done=has("RayClusterProvisioned"),
         suspend=_SUSPEND,
+        pending=_NO_GANG,
     ),
     Workload(
         name="rayjob",
         controllers=("kuberay",),
         pods=4,
+        waiting=3,
         ends={"batch.kubernetes.io/job-name": "training"},
         done=lambda found: found.get("status", {}).get("jobDeploymentStatus") == "Complete",
         suspend=_SUSPEND,
+        pending=_NO_GANG,
     ),
     Workload(
         name="mpijob",
         controllers=("mpi-operator",),
         pods=3,
+        waiting=3,
         ends={"training.kubeflow.org/job-role": "launcher"},
         done=has("Succeeded"),
         suspend=_RUN_POLICY,
+        pending=_NO_GANG,
     ),
     Workload(
         name="trainjob",
         controllers=("trainer",),
         pods=3,
+        waiting=3,
         ends={},
         done=has("Complete"),
         suspend=_SUSPEND,
+        pending=_NO_GANG,
     ),
     Workload(
         name="pytorchjob",
         controllers=("training-operator",),
         pods=3,
+        waiting=3,
         ends={},
         done=has("Succeeded"),
         suspend=_RUN_POLICY,
+        pending=_NO_GANG,
     ),
     Workload(
         name="sparkapplication",
         controllers=("spark-operator",),
         pods=3,
+        waiting=1,
         ends={"spark-role": "driver"},
         beside=spark_drivers,
         done=lambda found: found.get("status", {}).get("applicationState", {}).get("state") == "COMPLETED",
-        pending="" if os.environ.get("SPARK_HOME") else "SPARK_HOME names no Spark, which its operator runs",
+        pending=_NO_GANG if os.environ.get("SPARK_HOME") else {"*": "SPARK_HOME names no Spark"},
     ),
     Workload(
         name="volcanojob",
         controllers=("volcano",),
         pods=3,
+        waiting=0,
         ends={},
         done=lambda found: found.get("status", {}).get("state", {}).get("phase") == "Completed",
-        pending="Volcano makes pods once the scheduler has written Inqueue to the PodGroup",
+        pending={"*": "Volcano makes pods once the scheduler has written Inqueue to the PodGroup"},
     ),
 )

@@ -63,7 +63,7 @@ async def trial(environment: Environment, workload: Workload) -> AsyncIterator[T
     """The workload, not submitted yet, with eight nodes in two racks; there are no others."""
     site = await Site(environment, f"{workload.name}-{next(_numbers)}").open()
     nodes = await site.add_nodes(*RACKS)
-    made = Trial(workload, site)
+    made = Trial(workload, site, nodes)
     async with workload.beside(site):
         yield made
     await environment.delete(f"/api/v1/namespaces/{site.name}")

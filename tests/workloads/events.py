@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from tests.e2e.pod_history import Pod
 from tests.workloads.trial import Trial
 
 Event = Callable[[Trial], Awaitable[None]]
@@ -44,4 +45,32 @@ async def is_suspended_and_resumed(trial: Trial) -> None:
     await trial.nothing_left()
 
 
-EVENTS: tuple[Event, ...] = (runs_to_its_end, is_deleted_while_it_runs, is_suspended_and_resumed)
+async def waits_whole_on_a_full_cluster(trial: Trial) -> None:
+    """One node is free, which is not enough: no pod is placed. When the others are free, all are."""
+    waiting = trial.workload.waiting
+    if not waiting:
+        pytest.skip(f"{trial.workload.name} is no gang")
+    async with trial.others_on(trial.nodes[1:]):
+        await trial.submit()
+        await trial.site.until(lambda: len(refused(trial)) == waiting, f"{waiting} pods to be refused")
+        assert trial.site.placed("") == []
+    await trial.all_run()
+    await trial.delete()
+    await trial.nothing_left()
+
+
+def refused(trial: Trial) -> list[Pod]:
+    """The pods with a condition that says why they wait."""
+    return [
+        pod
+        for pod in trial.site.pods()
+        if any(each.type == "PodScheduled" and each.status == "False" for each in pod.status.conditions)
+    ]
+
+
+EVENTS: tuple[Event, ...] = (
+    runs_to_its_end,
+    waits_whole_on_a_full_cluster,
+    is_deleted_while_it_runs,
+    is_suspended_and_resumed,
+)

@@ -1,7 +1,8 @@
 """One workload on a cluster of its own, with its real controller and a running scheduler."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
 import aiohttp
@@ -9,6 +10,7 @@ from msgspec import Struct
 from phalanx_controlplane.controllers import api
 
 from tests.e2e.pod_history import Pod
+from tests.kwok import manifests
 from tests.kwok.manifests import RUNTIME, Manifest
 from tests.kwok.site import GENEROUS_S, LOOK_S, Environment, Site
 from tests.workloads.catalog import Workload
@@ -19,6 +21,7 @@ class Trial(Struct, frozen=True):
 
     workload: Workload
     site: Site
+    nodes: list[str]
 
     @property
     def environment(self) -> Environment:
@@ -39,6 +42,19 @@ class Trial(Struct, frozen=True):
         """Apply the file, as a user does."""
         for manifest in self.manifests:
             await api.apply(self.session, manifest)
+
+    @asynccontextmanager
+    async def others_on(self, nodes: Sequence[str]) -> AsyncIterator[None]:
+        """Pods of somebody else that take all GPUs of these nodes."""
+        others = await Site(self.environment, f"{self.site.name}-others").open()
+        pods = [manifests.pod(self.site.name, node) for node in nodes]
+        for made, node in zip(pods, nodes, strict=True):
+            made["metadata"]["namespace"] = others.name
+            made["spec"]["nodeName"] = node
+        await self.site.create(*pods)
+        await others.until(lambda: len(others.placed("")) == len(nodes), "the nodes to be full")
+        yield
+        await self.environment.delete(f"/api/v1/namespaces/{others.name}")
 
     async def delete(self) -> None:
         """Delete what the file created, the workload first."""
