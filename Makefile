@@ -50,10 +50,13 @@ lint: .venv/installed-dev ## style, types, import contracts
 bench: .venv/installed-bench controlplane ## Phalanx, kube-scheduler and plain binds side by side (PEERS=all: other schedulers too)
 	$(BIN)/python -m bench $(if $(PEERS),--peers $(PEERS)) $(ARGS)
 
+# A network namespace without other interfaces: some controllers listen on all addresses.
+ONLY_LOOPBACK := unshare --user --map-root-user --net sh -c 'ip link set lo up && exec "$$@"' sh
+
 .PHONY: workloads
 workloads: .venv/installed-dev ## real workloads with their real controllers, which Go builds once in about 20 minutes; then about three
 	$(BIN)/python -m phalanx_controlplane build --controllers
-	$(BIN)/pytest -m workloads tests/workloads $(ARGS)
+	$(ONLY_LOOPBACK) $(BIN)/pytest -m workloads tests/workloads $(ARGS)
 
 .PHONY: micro
 micro: .venv/installed-bench ## CPU time of each step from watch event to bind, against its budget

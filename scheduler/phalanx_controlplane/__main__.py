@@ -8,7 +8,7 @@ import sys
 from phalanx_controlplane import binaries
 from phalanx_controlplane.components import KubeScheduler
 from phalanx_controlplane.controllers import catalog
-from phalanx_controlplane.controllers.running import running
+from phalanx_controlplane.controllers.running import Reachable, running
 from phalanx_controlplane.controlplane import ControlPlane
 from phalanx_controlplane.programs import ProgramMissing
 
@@ -23,7 +23,7 @@ def main() -> int:
             controller.program.build(_report)
         if arguments.command == "up":
             asyncio.run(_up(KubeScheduler() if arguments.kube_scheduler else None, names))
-    except (binaries.BinariesMissing, ProgramMissing, catalog.UnknownController) as failed:
+    except (binaries.BinariesMissing, ProgramMissing, catalog.UnknownController, Reachable) as failed:
         _report(str(failed))
         return 2
     return 0

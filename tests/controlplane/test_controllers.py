@@ -12,7 +12,7 @@ from phalanx_controlplane import run_folder
 from phalanx_controlplane.controllers import api, catalog, crds, webhooks
 from phalanx_controlplane.controllers.catalog import CONTROLLERS, UnknownController
 from phalanx_controlplane.controllers.definition import Controller, Manifest, Place
-from phalanx_controlplane.controllers.running import running
+from phalanx_controlplane.controllers.running import Reachable, refuse_reachable, running
 from phalanx_controlplane.controlplane import ControlPlane
 from phalanx_controlplane.process import ComponentFailed
 from phalanx_controlplane.programs import Built
@@ -253,3 +253,11 @@ async def test_a_controller_that_ends_is_an_error_with_the_end_of_its_log(
     with pytest.raises(ComponentFailed, match=r"example ended:(.|\n)*no such flag"):
         async with running(control_plane, ["example"]):
             pytest.fail("it does not run")
+
+
+def test_a_controller_on_all_addresses_runs_only_beside_loopback() -> None:
+    exposed, local = catalog.named(["mpi-operator"])[0], catalog.named(["jobset"])[0]
+    refuse_reachable([exposed, local], ["lo"])
+    refuse_reachable([local], ["lo", "eth0"])
+    with pytest.raises(Reachable, match=r"mpi-operator: listens on all addresses"):
+        refuse_reachable([exposed, local], ["lo", "eth0"])

@@ -191,6 +191,7 @@ CONTROLLERS: Final = (
         command=_mpi_operator,
         ready_url="http://127.0.0.1:8080/healthz",
         fixed_ports=(8080,),
+        on_all_addresses=True,
     ),
     Controller(
         name="trainer",
@@ -215,6 +216,7 @@ CONTROLLERS: Final = (
         command=_training_operator,
         objects=lambda _place: _TRAINING_OPERATOR_CERTIFICATES,
         fixed_files=("/tmp/k8s-webhook-server/serving-certs/tls.crt",),
+        on_all_addresses=True,
     ),
     Controller(
         name="spark-operator",
@@ -236,6 +238,7 @@ CONTROLLERS: Final = (
         crds=("config/crd/bases/*.yaml",),
         webhooks="config/webhook/manifests.yaml",
         command=_spark_webhook,
+        on_all_addresses=True,
         objects=_spark_certificates,
     ),
     Controller(

@@ -78,6 +78,8 @@ class Controller(Struct, frozen=True, kw_only=True):
     webhook_patches: tuple[str, ...] = ()
     """Patches of kustomize that its own installation applies to the webhooks."""
     ready_url: str = "http://127.0.0.1:{health_port}/readyz"
+    on_all_addresses: bool = False
+    """Whether it listens on more than loopback, which no flag changes."""
     needs: tuple[str, ...] = ()
     """Names of controllers without which it does not work."""
     fixed_ports: tuple[int, ...] = ()

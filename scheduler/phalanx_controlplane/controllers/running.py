@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import shutil
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
@@ -19,6 +20,10 @@ from phalanx_controlplane.process import ComponentFailed
 from phalanx_controlplane.programs import Built
 
 
+class Reachable(Exception):
+    """A controller would be reachable from other machines."""
+
+
 @asynccontextmanager
 async def running(
     plane: ControlPlane, names: Sequence[str], *, environment: Mapping[str, str] | None = None
@@ -29,9 +34,10 @@ async def running(
 
     When it starts, the API server serves their kinds and calls their webhooks. When it ends, the webhooks are
     removed and the processes have ended; the CRDs remain. Logs are beside those of the control plane. Raises
-    ProgramMissing, UnknownController, PortsTaken, Refused and ComponentFailed.
+    ProgramMissing, UnknownController, Reachable, PortsTaken, Refused and ComponentFailed.
     """
     chosen = [(each, each.program.built()) for each in catalog.named(names)]
+    refuse_reachable([each for each, _ in chosen], [name for _, name in socket.if_nameindex()])
     async with plane.session() as session, AsyncExitStack() as stack:
         await api.install(session, [crd for each, built in chosen for crd in crds.of(each, built)])
         for controller, built in chosen:
@@ -41,6 +47,16 @@ async def running(
             await stack.enter_async_context(_process(plane, controller, built, place, environment or {}))
             await stack.enter_async_context(_webhooks(plane, session, controller, built, place))
         yield
+
+
+def refuse_reachable(controllers: Sequence[Controller], interfaces: Sequence[str]) -> None:
+    """Raise Reachable if one listens on all addresses and there is another interface than loopback."""
+    exposed = [each.name for each in controllers if each.on_all_addresses]
+    if exposed and any(not name.startswith("lo") for name in interfaces):
+        raise Reachable(
+            f"{', '.join(exposed)}: listens on all addresses; start it in a network namespace that has only "
+            "loopback, as `make workloads` does"
+        )
 
 
 @asynccontextmanager
