@@ -189,7 +189,7 @@ class Plugin(Declarations):
     def least_evictions(self, beneficiary: Beneficiary, view: SessionView) -> Resources:
         """The least amounts that the victims together must free, if anything is evicted.
 
-        Asked also as if starts of this cycle had not been decided and the beneficiary requested their amounts.
+        Asked also as if starts of the cycle were not decided, and the beneficiary requested their amounts.
         """
         return NONE
 
