@@ -11,9 +11,10 @@ from phalanx.cache.events import Applied, Changes, Deleted, Event, Relisted
 from phalanx.deciders.port import Decider
 from phalanx.model.api.core import Node, NodeResourceTopology
 from phalanx.model.api.kinds import KubeObject
-from phalanx.model.api.native_pod_groups import NativePodGroup
 from phalanx.model.api.pod_groups import PodGroup
 from phalanx.model.api.queues import Queue
+from phalanx.model.dialects.dialect import Dialect
+from phalanx.model.dialects.known import DIALECTS
 from phalanx.model.names import GangId, NodeName
 from phalanx.model.reasons import Objection
 from phalanx.service.cycle_trigger import CycleTrigger
@@ -70,7 +71,7 @@ class ClusterState:
         return changed
 
 
-G = TypeVar("G", PodGroup, NativePodGroup)
+G = TypeVar("G", bound=KubeObject)
 
 
 class _PodGroups(Generic[G]):
@@ -101,14 +102,18 @@ class _PodGroups(Generic[G]):
 
 
 class PhalanxObjects:
-    """PodGroups and Queues as the API returned them, with their status, for comparison by status writers.
+    """Objects whose status is written, as the API returned them, for comparison by status writers.
 
-    The cache keeps only what decisions need, without the status.
+    They are PodGroups and Queues. The cache keeps only what decisions need, without the status.
     """
 
     def __init__(self) -> None:
         self._groups = _PodGroups[PodGroup]()
-        self._native_groups = _PodGroups[NativePodGroup]()
+        self._of_dialects = {
+            dialect.kind: _PodGroups[KubeObject]()
+            for dialect in DIALECTS.values()
+            if dialect.status is not None
+        }
         self._queues: dict[str, Queue] = {}
 
     def apply(self, event: Event) -> None:
@@ -127,9 +132,10 @@ class PhalanxObjects:
         """
         return self._groups.with_uid(gang)
 
-    def native_pod_group(self, gang: GangId) -> NativePodGroup | None:
-        """Return the PodGroup of scheduling.k8s.io with this UID."""
-        return self._native_groups.with_uid(gang)
+    def pod_group_of(self, dialect: Dialect, gang: GangId) -> KubeObject | None:
+        """Return the PodGroup of another dialect with this UID; None for a dialect without a status."""
+        groups = self._of_dialects.get(dialect.kind)
+        return groups.with_uid(gang) if groups is not None else None
 
     def version(self, gang: GangId) -> str:
         """Return the last seen resourceVersion of the PodGroup with this UID; empty where there is none."""
@@ -141,20 +147,21 @@ class PhalanxObjects:
         return self._queues.get(name)
 
     def _put(self, present: KubeObject) -> None:
+        kind = type(present).__name__
         if isinstance(present, PodGroup):
             self._groups.put(present)
-        elif isinstance(present, NativePodGroup):
-            self._native_groups.put(present)
         elif isinstance(present, Queue):
             self._queues[present.metadata.name] = present
+        elif kind in self._of_dialects:
+            self._of_dialects[kind].put(present)
 
     def _replace_all(self, event: Relisted) -> None:
         """Replace all objects of a kind; those that exist but are unreadable stay as last seen."""
         kept = set(event.unreadable)
         if event.kind == PodGroup.__name__:
             self._groups.keep(kept)
-        elif event.kind == NativePodGroup.__name__:
-            self._native_groups.keep(kept)
+        elif event.kind in self._of_dialects:
+            self._of_dialects[event.kind].keep(kept)
         elif event.kind == Queue.__name__:
             self._queues = {name: queue for name, queue in self._queues.items() if ("", name) in kept}
         else:
@@ -165,8 +172,8 @@ class PhalanxObjects:
     def _delete(self, event: Deleted) -> None:
         if event.kind == PodGroup.__name__:
             self._groups.delete((event.namespace, event.name))
-        elif event.kind == NativePodGroup.__name__:
-            self._native_groups.delete((event.namespace, event.name))
+        elif event.kind in self._of_dialects:
+            self._of_dialects[event.kind].delete((event.namespace, event.name))
         elif event.kind == Queue.__name__:
             self._queues.pop(event.name, None)
 

@@ -26,8 +26,10 @@ from phalanx.limits import (
 )
 from phalanx.model.api.pod_groups import Counts
 from phalanx.model.decisions import Bind, CycleResult, Evict, EvictionReason, QueueReport
+from phalanx.model.dialects.dialect import Dialect
+from phalanx.model.dialects.known import DIALECTS
 from phalanx.model.gangs import Gang
-from phalanx.model.names import GangId, PodUid, QueueName
+from phalanx.model.names import API_GROUP, GangId, PodUid, QueueName
 from phalanx.model.reasons import Category, Reason, Verdict
 from phalanx.service import pod_group_status, queue_status
 from phalanx.service.cluster_state import ClusterState
@@ -227,12 +229,16 @@ class Reporter:
         if group is not None:
             status = pod_group_status.status_of(gang, report, before=group.status, now_ms=now_ms)
             self._status.pod_group(group, status)
-        native = self._state.objects.native_pod_group(gang.id)
-        if native is not None:
-            condition = pod_group_status.native_condition_of(gang, report, native, now_ms=now_ms)
-            self._status.native_pod_group(native, condition)
+        elif gang.dialect != API_GROUP:
+            self._report_in_dialect(gang, report.verdict, DIALECTS[gang.dialect])
         if report.verdict is not None and report.verdict.reason is not Reason.SCHEDULING_GATED:
             self._report_waiting_pods(gang, report.verdict)
+
+    def _report_in_dialect(self, gang: Gang, verdict: Verdict | None, dialect: Dialect) -> None:
+        group = self._state.objects.pod_group_of(dialect, gang.id)
+        if group is not None and dialect.status is not None:
+            standing = pod_group_status.standing_of(gang, verdict, now_ms=self._clock.now_ms())
+            self._status.pod_group_of(dialect, group.metadata, dialect.status.wanted(standing, group))
 
     def _report_waiting_pods(self, gang: Gang, verdict: Verdict) -> None:
         message = ". ".join(filter(None, (f"{verdict.reason.value}: {verdict.message}", verdict.next_step)))

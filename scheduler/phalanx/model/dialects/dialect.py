@@ -1,12 +1,48 @@
 """The interface of a dialect: what differs between the PodGroups of several API groups."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from msgspec import Struct
 
 from phalanx.model.api.core import Pod
 from phalanx.model.conversion.pod_groups import PodGroup
+from phalanx.model.gangs import Gang
+
+
+class Standing(Struct, frozen=True):
+    """What the status of a PodGroup may say about its gang."""
+
+    gang: Gang
+    reason: str
+    """The reason of its verdict; empty without a verdict."""
+
+    message: str
+    """The verdict as one text, no longer than a condition may be."""
+
+    now: str
+    """As the API writes times."""
+
+
+class StatusWrite(Struct, frozen=True):
+    """Fields of a status that are set. All others stay as they are."""
+
+    fields: Mapping[str, Any]
+    is_final: bool = False
+    """The object never has other values again. Any other write is refused if the object has changed since."""
+
+
+class StatusRules(Struct, frozen=True):
+    """How the scheduler writes the status of the PodGroups of a dialect."""
+
+    wanted: Callable[[Standing, Any], StatusWrite | None]
+    """What to write on a PodGroup of the dialect as last seen; None while its status is as it should be."""
+
+    subresource: str = "status"
+    """Empty if the API has no subresource for it."""
+
+    is_built_in: bool = False
+    """A kind of Kubernetes itself: conditions are merged by type. In custom resources lists are replaced."""
 
 
 class Dialect(Struct, frozen=True):
@@ -26,3 +62,6 @@ class Dialect(Struct, frozen=True):
 
     read: Callable[[Any], PodGroup]
     """Convert one PodGroup. A field without a counterpart becomes a problem that names it."""
+
+    status: StatusRules | None = None
+    """None: the scheduler writes no status, or as `service.pod_group_status` states for its own PodGroups."""

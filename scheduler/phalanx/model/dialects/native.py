@@ -6,18 +6,25 @@ docs/dialects.md states what becomes of each field.
 from collections.abc import Iterator
 from typing import Final
 
+from msgspec import to_builtins
+
 from phalanx.model.api.core import Pod
+from phalanx.model.api.meta import Condition
 from phalanx.model.api.native_pod_groups import NativePodGroup, NativePodGroupSpec
 from phalanx.model.api.pod_groups import Disruption, DisruptionMode, PodGroupSpec, TopologyRequest
 from phalanx.model.api.values import seconds, time_s
+from phalanx.model.conversion.conditions import merge_conditions
 from phalanx.model.conversion.metadata import identity, read_checkpoint
 from phalanx.model.conversion.pod_groups import PodGroup
-from phalanx.model.dialects.dialect import Dialect
+from phalanx.model.dialects.dialect import Dialect, Standing, StatusRules, StatusWrite
 from phalanx.model.names import LABEL_QUEUE
-from phalanx.model.reasons import Objection, Reason
+from phalanx.model.reasons import UNSCHEDULABLE, Objection, Reason
 
 INITIALLY_SCHEDULED: Final = "PodGroupInitiallyScheduled"
 """The condition that becomes True when enough pods are bound, and stays True."""
+
+SCHEDULED: Final = "Scheduled"
+"""Its reason from then on."""
 
 
 def read_native_pod_group(written: NativePodGroup) -> PodGroup:
@@ -96,6 +103,31 @@ def _unsupported(spec: NativePodGroupSpec) -> Iterator[str]:
         yield "spec.schedulingConstraints.topology[1]"
 
 
+def _wanted_status(standing: Standing, group: NativePodGroup) -> StatusWrite | None:
+    """The condition PodGroupInitiallyScheduled. Once it is True it stays so."""
+    gang, seen = standing.gang, group.status.conditions
+    if any(each.type == INITIALLY_SCHEDULED and each.status == "True" for each in seen):
+        return None
+    if gang.started or gang.reaches_minimum:
+        status, reason, message = "True", SCHEDULED, f"{gang.min_member} pods are bound"
+    elif standing.reason and gang.has_waiting:
+        status, reason, message = "False", UNSCHEDULABLE, standing.message
+    else:
+        return None
+    condition = Condition(
+        type=INITIALLY_SCHEDULED,
+        status=status,
+        reason=reason,
+        message=message,
+        last_transition_time=standing.now,
+        observed_generation=group.metadata.generation or None,
+    )
+    condition = merge_conditions(seen, (condition,))[0]
+    if condition in seen:
+        return None
+    return StatusWrite({"conditions": [to_builtins(condition)]}, is_final=status == "True")
+
+
 def _group_of(pod: Pod) -> str:
     group = pod.spec.scheduling_group
     return group.pod_group_name if group is not None else ""
@@ -107,4 +139,5 @@ NATIVE: Final = Dialect(
     field="spec.schedulingGroup.podGroupName",
     group_of=_group_of,
     read=read_native_pod_group,
+    status=StatusRules(wanted=_wanted_status, is_built_in=True),
 )
