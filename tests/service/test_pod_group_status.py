@@ -12,7 +12,7 @@ from phalanx.model.gangs import Gang
 from phalanx.model.reasons import Evidence, ExpectedStart, Reason, Verdict
 from phalanx.service.pod_group_status import (
     GangReport,
-    standing_of,
+    reported_gang,
     status_of,
     status_without_members,
 )
@@ -216,7 +216,7 @@ LONG_AGO = "2020-01-01T00:00:00Z"
 
 def native_condition(of: Gang, report: GangReport, group: NativePodGroup) -> dict[str, Any] | None:
     assert NATIVE.status is not None
-    write = NATIVE.status.wanted(standing_of(of, report.verdict, now_ms=NOW_MS), group)
+    write = NATIVE.status.wanted(reported_gang(of, report.verdict, now_ms=NOW_MS), group)
     if write is None:
         return None
     (condition,) = write.fields["conditions"]

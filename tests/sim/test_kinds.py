@@ -8,9 +8,10 @@ from phalanx_simulator.embedded.apiserver.requests import Request, target_of
 from phalanx_simulator.embedded.apiserver.server import ApiServer
 from phalanx_simulator.embedded.client import Client
 
+from tests.dialect_crds import SCHEDULER_PLUGINS
 from tests.node_topologies import CRD
 
-CRDS = {"NodeResourceTopology": CRD}
+CRDS = {"NodeResourceTopology": CRD, "SchedulerPluginsPodGroup": SCHEDULER_PLUGINS}
 """CRDs of optional kinds of other projects."""
 
 

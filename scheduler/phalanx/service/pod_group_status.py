@@ -17,7 +17,7 @@ from phalanx.model.api.pod_groups import (
     StartStatus,
 )
 from phalanx.model.decisions import Placement
-from phalanx.model.dialects.dialect import Standing
+from phalanx.model.dialects.dialect import ReportedGang
 from phalanx.model.gangs import Gang
 from phalanx.model.pods import Pod, PodPhase
 from phalanx.model.reasons import NODES, Reason, Verdict
@@ -74,9 +74,9 @@ def status_of(gang: Gang, report: GangReport, *, before: PodGroupStatus, now_ms:
     )
 
 
-def standing_of(gang: Gang, verdict: Verdict | None, *, now_ms: int) -> Standing:
+def reported_gang(gang: Gang, verdict: Verdict | None, *, now_ms: int) -> ReportedGang:
     """Compute what the status of a PodGroup of another dialect may say."""
-    return Standing(
+    return ReportedGang(
         gang=gang,
         reason=verdict.reason.value if verdict is not None else "",
         message=_full_text(verdict) if verdict is not None else "",

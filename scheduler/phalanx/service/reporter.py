@@ -237,8 +237,8 @@ class Reporter:
     def _report_in_dialect(self, gang: Gang, verdict: Verdict | None, dialect: Dialect) -> None:
         group = self._state.objects.pod_group_of(dialect, gang.id)
         if group is not None and dialect.status is not None:
-            standing = pod_group_status.standing_of(gang, verdict, now_ms=self._clock.now_ms())
-            self._status.pod_group_of(dialect, group.metadata, dialect.status.wanted(standing, group))
+            reported = pod_group_status.reported_gang(gang, verdict, now_ms=self._clock.now_ms())
+            self._status.pod_group_of(dialect, group.metadata, dialect.status.wanted(reported, group))
 
     def _report_waiting_pods(self, gang: Gang, verdict: Verdict) -> None:
         message = ". ".join(filter(None, (f"{verdict.reason.value}: {verdict.message}", verdict.next_step)))

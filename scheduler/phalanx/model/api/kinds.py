@@ -9,6 +9,7 @@ from phalanx.model.api.core import NodeResourceTopology
 from phalanx.model.api.native_pod_groups import NativePodGroup
 from phalanx.model.api.pod_groups import PodGroup
 from phalanx.model.api.queues import Queue, Topology
+from phalanx.model.api.scheduler_plugins import SchedulerPluginsPodGroup
 from phalanx.model.names import API_VERSION
 
 KubeObject = (
@@ -24,6 +25,7 @@ KubeObject = (
     | NodeResourceTopology
     | PodGroup
     | NativePodGroup
+    | SchedulerPluginsPodGroup
     | Queue
     | Topology
 )
@@ -77,6 +79,11 @@ class Kind(Struct, frozen=True):
         return "/".join(parts)
 
 
+def _pod_groups(struct: type[KubeObject], api_version: str) -> Kind:
+    """PodGroups of another API group than that of Phalanx."""
+    return Kind(struct, api_version, "podgroups", namespaced=True, optional=True, served_as="PodGroup")
+
+
 _ALL = (
     Kind(core.Pod, "v1", "pods", namespaced=True),
     Kind(core.Node, "v1", "nodes", namespaced=False),
@@ -95,14 +102,8 @@ _ALL = (
         optional=True,
     ),
     Kind(PodGroup, API_VERSION, "podgroups", namespaced=True),
-    Kind(
-        NativePodGroup,
-        "scheduling.k8s.io/v1beta1",
-        "podgroups",
-        namespaced=True,
-        optional=True,
-        served_as="PodGroup",
-    ),
+    _pod_groups(NativePodGroup, "scheduling.k8s.io/v1beta1"),
+    _pod_groups(SchedulerPluginsPodGroup, "scheduling.x-k8s.io/v1alpha1"),
     Kind(Queue, API_VERSION, "queues", namespaced=False),
     Kind(Topology, API_VERSION, "topologies", namespaced=False),
 )

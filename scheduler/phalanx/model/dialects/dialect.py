@@ -10,7 +10,7 @@ from phalanx.model.conversion.pod_groups import PodGroup
 from phalanx.model.gangs import Gang
 
 
-class Standing(Struct, frozen=True):
+class ReportedGang(Struct, frozen=True):
     """What the status of a PodGroup may say about its gang."""
 
     gang: Gang
@@ -35,7 +35,7 @@ class StatusWrite(Struct, frozen=True):
 class StatusRules(Struct, frozen=True):
     """How the scheduler writes the status of the PodGroups of a dialect."""
 
-    wanted: Callable[[Standing, Any], StatusWrite | None]
+    wanted: Callable[[ReportedGang, Any], StatusWrite | None]
     """What to write on a PodGroup of the dialect as last seen; None while its status is as it should be."""
 
     subresource: str = "status"

@@ -16,7 +16,7 @@ from phalanx.model.api.values import seconds, time_s
 from phalanx.model.conversion.conditions import merge_conditions
 from phalanx.model.conversion.metadata import identity, read_checkpoint
 from phalanx.model.conversion.pod_groups import PodGroup
-from phalanx.model.dialects.dialect import Dialect, Standing, StatusRules, StatusWrite
+from phalanx.model.dialects.dialect import Dialect, ReportedGang, StatusRules, StatusWrite
 from phalanx.model.names import LABEL_QUEUE
 from phalanx.model.reasons import UNSCHEDULABLE, Objection, Reason
 
@@ -103,15 +103,15 @@ def _unsupported(spec: NativePodGroupSpec) -> Iterator[str]:
         yield "spec.schedulingConstraints.topology[1]"
 
 
-def _wanted_status(standing: Standing, group: NativePodGroup) -> StatusWrite | None:
+def _wanted_status(reported: ReportedGang, group: NativePodGroup) -> StatusWrite | None:
     """The condition PodGroupInitiallyScheduled. Once it is True it stays so."""
-    gang, seen = standing.gang, group.status.conditions
+    gang, seen = reported.gang, group.status.conditions
     if any(each.type == INITIALLY_SCHEDULED and each.status == "True" for each in seen):
         return None
     if gang.started or gang.reaches_minimum:
         status, reason, message = "True", SCHEDULED, f"{gang.min_member} pods are bound"
-    elif standing.reason and gang.has_waiting:
-        status, reason, message = "False", UNSCHEDULABLE, standing.message
+    elif reported.reason and gang.has_waiting:
+        status, reason, message = "False", UNSCHEDULABLE, reported.message
     else:
         return None
     condition = Condition(
@@ -119,7 +119,7 @@ def _wanted_status(standing: Standing, group: NativePodGroup) -> StatusWrite | N
         status=status,
         reason=reason,
         message=message,
-        last_transition_time=standing.now,
+        last_transition_time=reported.now,
         observed_generation=group.metadata.generation or None,
     )
     condition = merge_conditions(seen, (condition,))[0]
