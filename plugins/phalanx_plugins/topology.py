@@ -9,6 +9,7 @@ topology does not have is refused.
 
 from phalanx.framework.plugin import Plugin
 from phalanx.framework.view import SessionView
+from phalanx.model.dialects.known import DIALECTS
 from phalanx.model.gangs import Gang, SubgroupSpec
 from phalanx.model.reasons import Objection, Reason
 from phalanx.model.rules import (
@@ -37,14 +38,14 @@ class TopologyConstraints(Plugin):
         topology = view.topologies.of(gang)
         if topology is None:
             name = request.name or view.config.default_topology or ""
-            return _unknown(f"topology {name} does not exist", "topologies", view.topologies.names())
+            return _unknown(gang, f"topology {name} does not exist", "topologies", view.topologies.names())
         other = next((part for part in gang.subgroups if part.topology not in ("", topology.name)), None)
         if other is not None:
             return _other_topology(other, topology.name)
         known = tuple(level.name for level in topology.levels)
         for level in wanted:
             if level is not None and level not in known:
-                return _unknown(f"level {level} does not exist in the topology", "levels", known)
+                return _unknown(gang, f"level {level} does not exist in the topology", "levels", known)
         return None
 
     def rules(self, gang: Gang, view: SessionView) -> tuple[Rule, ...]:
@@ -82,10 +83,11 @@ def _other_topology(part: SubgroupSpec, own: str) -> Objection:
     )
 
 
-def _unknown(message: str, kind: str, known: tuple[str, ...]) -> Objection:
+def _unknown(gang: Gang, message: str, kind: str, known: tuple[str, ...]) -> Objection:
     listed = ", ".join(known) or "none"
     return Objection(
         reason=Reason.TOPOLOGY_NOT_FOUND,
         message=f"{message}; known {kind}: {listed}",
-        next_step=f"Set one of the known {kind} in spec.topology, or create the Topology",
+        next_step=f"Set one of the known {kind} in {DIALECTS[gang.dialect].topology_field}, "
+        "or create the Topology",
     )

@@ -6,10 +6,11 @@ from typing import Any
 import pytest
 from phalanx.kube.decode import KindDecoder, ObjectEvent, Undecodable, Unreadable, WatchLine
 from phalanx.kube.errors import error_of, error_of_status
-from phalanx.limits import RETRY_AFTER_MAX_S
+from phalanx.limits import GANG_PROBLEMS_MAX, RETRY_AFTER_MAX_S
 from phalanx.model.api.core import Pod
 from phalanx.model.api.kinds import KINDS
 from phalanx.model.api.meta import Status, StatusDetails
+from phalanx.model.api.native_pod_groups import NativePodGroup
 from phalanx.model.api.values import seconds
 from phalanx.model.events import Applied, Deleted
 from phalanx.ports import Response
@@ -138,3 +139,37 @@ def test_extreme_times_and_times_without_a_zone_are_read(time: str) -> None:
     """A time without a zone was read in the zone of the machine, and failed in year 1."""
     meta = b'{"metadata":{"name":"p","creationTimestamp":"' + time.encode() + b'"}}'
     assert isinstance(seconds(applied(line(meta)).metadata.creation_timestamp), int)
+
+
+# --- unknown fields of dialects -----------------------------------------------------------------------------
+
+
+def group(name: str, spec: Any) -> Any:
+    return {"metadata": {"name": name, "namespace": "n"}, "spec": spec}
+
+
+def unknown(found: Any) -> tuple[str, ...]:
+    assert isinstance(found, NativePodGroup)
+    return found.unknown_fields
+
+
+def test_unknown_fields_of_a_native_pod_group_are_named() -> None:
+    decoder = KindDecoder(KINDS["NativePodGroup"])
+    later = group("later", {"a": 1, "schedulingPolicy": {"gang": {"minCount": 2, "b": {}}}, "none": None})
+    paths = ("spec.a", "spec.schedulingPolicy.gang.b")
+    seen = decoder.line(json.dumps({"type": "MODIFIED", "object": later}).encode())
+    assert isinstance(seen, ObjectEvent)
+    assert isinstance(seen.event, Applied)
+    assert unknown(seen.event.object) == paths
+    plain = group("plain", {"schedulingPolicy": {"gang": {"minCount": 2}}})
+    invalid = group("invalid", {"schedulingPolicy": 1})
+    for others in ([], [invalid]):
+        page = decoder.page(json.dumps({"items": [plain, later, *others]}).encode())
+        assert [unknown(each) for each in page.objects] == [(), paths]
+        assert len(page.unreadable) == len(others)
+
+
+def test_many_unknown_fields_are_named_in_part() -> None:
+    many = group("many", {f"field{number}": 1 for number in range(1000)})
+    (found,) = KindDecoder(KINDS["NativePodGroup"]).page(json.dumps({"items": [many]}).encode()).objects
+    assert len(unknown(found)) == GANG_PROBLEMS_MAX

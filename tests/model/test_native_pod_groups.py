@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from phalanx.cache.cache import Cache
-from phalanx.cache.events import Applied
+from phalanx.cache.events import Applied, Deleted
 from phalanx.model.api.kinds import KINDS, KubeObject
 from phalanx.model.conversion.pods import read_pod
 from phalanx.model.conversion.shapes import ShapeCache
@@ -44,9 +44,65 @@ def test_a_gang_policy_holds_so_many_pods_together() -> None:
     assert (gang.min_member, len(gang.members), gang.problems) == (2, 3, ())
 
 
-def test_pods_of_a_basic_policy_start_one_by_one() -> None:
-    gang = only(native_pod_group(schedulingPolicy={"basic": {}}), member("a"), member("b"))
-    assert (gang.min_member, gang.disruption.eviction_mode) == (1, "Single")
+def basic(**rest: Any) -> Any:
+    return native_pod_group(schedulingPolicy={"basic": {}}, **rest)
+
+
+def test_pods_of_a_basic_policy_are_gangs_of_one() -> None:
+    """As if the PodGroup did not exist: each in its turn, with its own queue, priority and errors."""
+    class_, queue = named("PriorityClass", "low", value=3), {label("queue"): "q"}
+    cache = new_cache(class_, basic(), member("a", priority=5, labels=queue), member("b", priority=7))
+    found = gangs(cache).values()
+    assert [(gang.id, gang.kind, str(gang), gang.queue, gang.priority, gang.problems) for gang in found] == [
+        ("uid-team-a", GangKind.POD, "team/a", "q", 5, ()),
+        ("uid-team-b", GangKind.POD, "team/b", "default", 7, ()),
+    ]
+    cache.check_invariants()
+
+
+def test_queue_and_class_of_a_basic_policy_count_for_each_of_its_pods() -> None:
+    low, queue = named("PriorityClass", "low", value=3), {"labels": {label("queue"): "q"}}
+    group = basic(priorityClassName="low", preemptionPolicy="Never", meta=queue)
+    gang = only(low, group, member("a", priority=5))
+    assert (gang.queue, gang.priority, gang.may_preempt) == ("q", 3, False)
+    assert reasons(only(basic(priorityClassName="ghost"), member("a"))) == [Reason.INVALID_OBJECT]
+
+
+def test_a_pod_of_a_basic_policy_has_its_own_age_and_start() -> None:
+    condition = {"type": "PodGroupInitiallyScheduled", "status": "True", "reason": "r", "message": ""}
+    status = {"conditions": [{**condition, "lastTransitionTime": "1970-01-01T00:01:00Z"}]}
+    made = {"creationTimestamp": "1970-01-01T00:02:00Z"}
+    bound, waiting = gangs(
+        new_cache(basic(status=status), member("a", nodeName="n1"), member("b", meta=made))
+    ).values()
+    assert (bound.started, waiting.started, waiting.created) == (True, False, 120)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"schedulingConstraints": {"topology": [{"key": "rack"}]}},
+        {"disruptionMode": {"all": {}}},
+        {"resourceClaims": [{"name": "gpu"}]},
+    ],
+)
+def test_pods_of_a_basic_policy_that_share_more_are_one_gang(spec: dict[str, Any]) -> None:
+    gang = only(basic(**spec), member("a"), member("b"))
+    assert (gang.kind, gang.min_member, len(gang.members)) == (GangKind.POD_GROUP, 1, 2)
+
+
+def test_changes_of_a_basic_policy_are_changes_of_the_gangs_of_its_pods() -> None:
+    cache = new_cache(member("a"), member("b"))
+    gangs(cache)
+    assert {"uid-team-a", "uid-team-b"} <= set(cache.apply(Applied(basic())).gangs)
+    assert list(gangs(cache)) == ["uid-team-a", "uid-team-b"]
+    changes = cache.apply(Applied(basic(meta={"labels": {label("queue"): "q"}})))
+    assert {"uid-team-a", "uid-team-b"} <= set(changes.gangs)
+    assert [gang.queue for gang in gangs(cache).values()] == ["q", "q"]
+    assert cache.apply(Applied(member("a", nodeName="n1"))).gangs == ("uid-team-a",)
+    assert set(cache.apply(Deleted("NativePodGroup", "team", "g")).gangs) >= {"uid-team-a", "uid-team-b"}
+    assert list(gangs(cache)) == ["missing:scheduling.k8s.io:team/g"]
+    cache.check_invariants()
 
 
 @pytest.mark.parametrize(
@@ -107,8 +163,18 @@ def test_the_queue(
     [
         ({"resourceClaims": [{"name": "gpu"}]}, "spec.resourceClaims"),
         ({"parentCompositePodGroupName": "all"}, "spec.parentCompositePodGroupName"),
-        ({"schedulingPolicy": {"ofALaterRelease": {}}}, "spec.schedulingPolicy"),
-        ({"disruptionMode": {"ofALaterRelease": {}}}, "spec.disruptionMode"),
+        ({"schedulingPolicy": {}}, "spec.schedulingPolicy"),
+        ({"disruptionMode": {}}, "spec.disruptionMode"),
+        ({"later": {"a": 1}}, "spec.later"),
+        ({"schedulingPolicy": {"later": {}}}, "spec.schedulingPolicy.later"),
+        ({"schedulingPolicy": {"basic": {"later": 1}}}, "spec.schedulingPolicy.basic.later"),
+        ({"schedulingPolicy": {"gang": {"minCount": 1, "later": 1}}}, "spec.schedulingPolicy.gang.later"),
+        ({"disruptionMode": {"later": {}}}, "spec.disruptionMode.later"),
+        ({"disruptionMode": {"all": {"later": True}}}, "spec.disruptionMode.all.later"),
+        (
+            {"schedulingConstraints": {"topology": [{"key": "a", "later": ""}]}},
+            "spec.schedulingConstraints.topology[0].later",
+        ),
         (
             {"schedulingConstraints": {"topology": [{"key": "a"}, {"key": "b"}]}},
             "spec.schedulingConstraints.topology[1]",
@@ -120,6 +186,12 @@ def test_fields_without_a_counterpart_are_refused_by_name(spec: dict[str, Any], 
     assert problem.reason is Reason.UNSUPPORTED_FIELD
     assert f" {path}" in problem.message
     assert path in problem.next_step
+
+
+def test_fields_that_need_no_counterpart_are_not_refused() -> None:
+    reference = {"workloadName": "w", "templateName": "t"}
+    group = native_pod_group(workloadRef=reference, priority=7, later=None, disruptionMode={"single": {}})
+    assert only(group, member("a")).problems == ()
 
 
 def test_a_minimum_below_one_is_an_error() -> None:
@@ -163,13 +235,48 @@ def test_pod_groups_of_other_schedulers_trigger_no_cycle() -> None:
     assert not cache.apply(Applied(member("a", schedulerName="default-scheduler"))).may_unblock
 
 
-@pytest.mark.parametrize("other", ["pod-group", "min-member"])
-def test_a_pod_that_two_dialects_claim_is_refused_with_both_named(other: str) -> None:
-    written = member("a", group="theirs", owner="j", labels={label(other): "1"})
-    (problem,) = read_pod(written, shapes=ShapeCache(), classes={}).problems
+@pytest.mark.parametrize(
+    ("ours", "kind", "text"),
+    [
+        ({label("pod-group"): "train"}, GangKind.POD_GROUP, "PodGroup train of scheduling.phalanx.dev"),
+        ({label("min-member"): "2"}, GangKind.LABEL, f"label {label('min-member')}"),
+    ],
+)
+def test_a_pod_may_name_a_second_pod_group_that_is_no_gang(
+    ours: dict[str, str], kind: GangKind, text: str
+) -> None:
+    """The Job controller may make a PodGroup with the policy basic for each Job."""
+    pods = [member(name, owner="j", labels=ours) for name in ("a", "b")]
+    cache = new_cache(pod_group("train", minMember=2), *pods)
+
+    def gang() -> Gang:
+        (found,) = gangs(cache).values()
+        assert (found.kind, found.min_member, len(found.members)) == (kind, 2, 2)
+        cache.check_invariants()
+        return found
+
+    assert reasons(gang()) == [Reason.POD_GROUP_NOT_FOUND]
+    assert "g" in gang().problems[0].message
+    changes = cache.apply(Applied(basic()))
+    assert (changes.may_unblock, gang().id in changes.gangs) == (True, True)
+    assert gang().problems == ()
+    assert not cache.apply(Applied(basic(meta={"annotations": {"a": "b"}}))).may_unblock
+
+    cache.apply(Applied(native_pod_group(min_count=2)))
+    (problem,) = gang().problems
     assert problem.reason is Reason.INCONSISTENT_GANG
-    assert NATIVE.field in problem.message
-    assert label(other) in problem.message
+    assert text in problem.message
+    assert f"PodGroup g of {NATIVE.name} by {NATIVE.field}" in problem.message
+    for each in pods:
+        cache.apply(Deleted("Pod", "team", each.metadata.name))
+    assert not cache.apply(Applied(basic())).may_unblock
+
+
+def test_an_invalid_minimum_in_a_label_is_an_error_beside_a_native_pod_group() -> None:
+    written = member("a", owner="j", labels={label("min-member"): "x"})
+    assert [each.reason for each in read_pod(written, shapes=ShapeCache(), classes={}).problems] == [
+        Reason.INVALID_OBJECT
+    ]
 
 
 def test_the_owner_of_a_native_pod_group_does_not_limit_its_members() -> None:

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from phalanx.cache.cache import Cache
 from phalanx.cache.events import Applied
 from phalanx.limits import PARTIAL_GANG_RELEASED_S
@@ -107,6 +108,13 @@ def test_an_amount_that_is_none_is_an_error() -> None:
     (problem, *_) = only(group(minResources={"cpu": "many"}), member("a")).problems
     assert problem.reason is Reason.INVALID_OBJECT
     assert "spec.minResources[cpu]" in problem.message
+
+
+def test_a_field_of_a_later_release_is_refused_by_name() -> None:
+    later = replace(group(), unknown_fields=("spec.priority",))
+    (problem,) = only(later, member("a")).problems
+    assert problem.reason is Reason.UNSUPPORTED_FIELD
+    assert "spec.priority" in problem.message
 
 
 @pytest.mark.parametrize(

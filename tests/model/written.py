@@ -7,6 +7,7 @@ import msgspec
 from phalanx.model.api import core, pod_groups
 from phalanx.model.api.kinds import KINDS
 from phalanx.model.api.native_pod_groups import NativePodGroup
+from phalanx.model.api.unknown_fields import with_unknown_fields
 from phalanx.model.names import API_GROUP
 
 T = TypeVar("T")
@@ -86,7 +87,7 @@ def native_pod_group(
         "spec": {"schedulingPolicy": {"gang": {"minCount": min_count}}, **spec},
         "status": status,
     }
-    return written(NativePodGroup, document)
+    return with_unknown_fields(written(NativePodGroup, document), document["spec"])
 
 
 def other_pod_group(

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 from phalanx.limits import OPTIONAL_KIND_RETRY_S
+from phalanx.model.names import LABEL_POD_GROUP
 from phalanx_simulator.embedded import manifests
 from phalanx_simulator.embedded.apiserver.kinds import NATIVE_POD_GROUPS
 from phalanx_simulator.embedded.store import Key, Object
@@ -25,16 +26,25 @@ def group(name: str) -> Object:
     }
 
 
-def members(name: str) -> list[Object]:
-    return [manifests.pod(f"{name}-{i}", schedulingGroup={"podGroupName": name}) for i in range(PODS)]
+def members(name: str, **labels: str) -> list[Object]:
+    pods = [manifests.pod(f"{name}-{i}", schedulingGroup={"podGroupName": name}) for i in range(PODS)]
+    for pod in pods:
+        pod["metadata"].setdefault("labels", {}).update(labels)
+    return pods
 
 
-def create_group(world: World, name: str) -> None:
-    world.client.create(NATIVE_POD_GROUPS.resource, "default", group(name))
+def create_group(world: World, name: str, **spec: Object) -> None:
+    written = group(name)
+    written["spec"].update(spec)
+    world.client.create(NATIVE_POD_GROUPS.resource, "default", written)
+
+
+def group_key(name: str) -> Key:
+    return Key(NATIVE_POD_GROUPS.resource, "default", name)
 
 
 def condition(world: World, name: str) -> tuple[str, str]:
-    found = world.client.get(Key(NATIVE_POD_GROUPS.resource, "default", name)) or {}
+    found = world.client.get(group_key(name)) or {}
     (known,) = found["status"]["conditions"]
     assert known["type"] == "PodGroupInitiallyScheduled"
     return known["status"], known["reason"]
@@ -89,5 +99,39 @@ def test_the_condition_stays_true_when_the_gang_has_lost_its_pods() -> None:
         await asyncio.sleep(10)
         assert bound(world, "first") == 0
         assert condition(world, "first") == ("True", "Scheduled")
+
+    in_world(WorldSettings(seed=1, replicas=1), play)
+
+
+def test_pods_of_a_basic_policy_start_in_their_own_turn() -> None:
+    async def play(world: World) -> None:
+        world.server.types.add(NATIVE_POD_GROUPS)
+        world.create([manifests.node("n1", gpus=1)])
+        create_group(world, "plain", schedulingPolicy={"basic": {}})
+        world.start()
+        await asyncio.sleep(5)
+        assert "conditions" not in (world.client.get(group_key("plain")) or {}).get("status", {})
+        world.create(members("plain"))
+        await asyncio.sleep(10)
+        assert bound(world, "plain") == 1
+        assert message(world, "plain-1").startswith("InsufficientCapacity")
+        assert condition(world, "plain") == ("True", "Scheduled")
+
+    in_world(WorldSettings(seed=1, replicas=1), play)
+
+
+def test_a_gang_of_phalanx_whose_pods_have_a_basic_policy_as_well() -> None:
+    async def play(world: World) -> None:
+        world.server.types.add(NATIVE_POD_GROUPS)
+        world.create([manifests.node("n1", gpus=1), manifests.pod_group("ours", min_member=PODS)])
+        create_group(world, "both", schedulingPolicy={"basic": {}})
+        world.create(members("both", **{LABEL_POD_GROUP: "ours"}))
+        world.start()
+        await asyncio.sleep(10)
+        assert bound(world, "both") == 0
+        world.create([manifests.node("n2", gpus=1)])
+        await asyncio.sleep(10)
+        assert bound(world, "both") == PODS
+        assert "conditions" not in (world.client.get(group_key("both")) or {}).get("status", {})
 
     in_world(WorldSettings(seed=1, replicas=1), play)

@@ -39,6 +39,8 @@ class GangTable:
         """PodGroups by dialect."""
         self._scheduler_name = scheduler_name
         self._pods: dict[GangKey, dict[PodUid, Pod]] = {}
+        self._also_named: dict[GangKey, dict[PodUid, GangKey]] = {}
+        """Keys of PodGroups that pods name in addition to their own, with the keys of these pods."""
         self._stale: dict[GangKey, None] = {}
         self._gangs: dict[GangKey, tuple[Gang, ...]] = {}
         self._by_id: dict[GangId, Gang] = {}
@@ -64,10 +66,23 @@ class GangTable:
             log.mark_new_verdicts()
         if old is not None and before is not None and before != after:
             self._leave(old, before, log)
-            self._touch(before, log)
+            self._touch(before, log, pod=old)
         if new is not None and after is not None:
             self._pods.setdefault(after, {})[new.uid] = new
-            self._touch(after, log)
+            self._touch(after, log, pod=new)
+        self._name_others(old, new, after)
+
+    def _name_others(self, old: Pod | None, new: Pod | None, key: GangKey | None) -> None:
+        """Index a pod by the PodGroups that it names in addition to its own."""
+        if old is not None:
+            for other in _other_keys(old):
+                named = self._also_named.get(other, {})
+                named.pop(old.uid, None)
+                if not named:
+                    self._also_named.pop(other, None)
+        if new is not None and key is not None:
+            for other in _other_keys(new):
+                self._also_named.setdefault(other, {})[new.uid] = key
 
     def namespace_changed(self, namespace: str, log: ChangeLog) -> None:
         """The labels of the namespace may name the queue of its gangs, and queues may select by them."""
@@ -82,7 +97,9 @@ class GangTable:
                 self._touch(key, log)
 
     def _is_changed_by(self, rules: QueueRules, gang: Gang, key: GangKey) -> bool:
-        group = self._group(key) if gang.kind is GangKind.POD_GROUP else None
+        group = self._group(key)
+        if group is not None and gang.kind is GangKind.POD and group.is_gang:
+            group = None  # the pod is not a member
         found = gang_queue(gang.members, group, rules, scheduler_name=self._scheduler_name)
         if (found.charged, found.refused) != (gang.queue, gang.refused_queue):
             return True
@@ -104,8 +121,14 @@ class GangTable:
         """
         gang = GangKey(GangKind.POD_GROUP, *key, dialect)
         log.gangs(gang_id(gang, group) for group in (old, new))
+        if _claims(old) != _claims(new):
+            for other in dict.fromkeys(self._also_named.get(gang, {}).values()):
+                self._touch(other, log)
+                log.mark_may_unblock()
         if gang not in self._pods:
             return
+        if not (_claims(old) and _claims(new)):
+            log.gangs(map(GangId, self._pods[gang]))
         self._stale[gang] = None
         if _queue_of(old) != _queue_of(new) or _eviction_relevant(old) != _eviction_relevant(new):
             log.mark_capacity_grew()
@@ -151,13 +174,20 @@ class GangTable:
             if key.kind is not GangKind.POD and key in self._gangs:
                 log.mark_new_verdicts()
 
-    def _touch(self, key: GangKey, log: ChangeLog) -> None:
-        """Build the gangs of this key again, unless no pod is left and none were built."""
+    def _touch(self, key: GangKey, log: ChangeLog, *, pod: Pod | None = None) -> None:
+        """Build the gangs of this key again, unless no pod is left and none were built.
+
+        `pod`: the pod that changed, if no other gang of the key can have changed.
+        """
         if key in self._pods or key in self._gangs:
             self._stale[key] = None
         else:
             self._stale.pop(key, None)
-        log.gangs((gang_id(key, self._group(key)),))
+        group = self._group(key)
+        if group is None or group.is_gang:
+            log.gangs((gang_id(key, group),))
+        else:
+            log.gangs(map(GangId, self._pods.get(key, ()) if pod is None else (pod.uid,)))
 
     def _group(self, key: GangKey) -> PodGroup | None:
         if key.kind is not GangKind.POD_GROUP:
@@ -200,6 +230,12 @@ class GangTable:
             rules=self._rules,
             classes=classes,
             before={gang.id: gang for gang in before},
+            others={
+                other: group
+                for pod in self._pods[key].values()
+                for other in _other_keys(pod)
+                if (group := self._group(other)) is not None
+            },
         )
         return read_gangs(key, tuple(self._pods[key].values()), context)
 
@@ -275,6 +311,16 @@ class GangTable:
         for key, gangs in self._gangs.items():
             recomputed.replace(key, gangs)
         assert recomputed.view() == self.usage(), "usage of queues differs from the sum of their gangs"
+
+
+def _other_keys(pod: Pod) -> list[GangKey]:
+    """Keys of the PodGroups that it names in addition to its own."""
+    return [GangKey(GangKind.POD_GROUP, pod.namespace, name, dialect) for dialect, name in pod.other_groups]
+
+
+def _claims(group: PodGroup | None) -> bool | None:
+    """Whether the PodGroup makes its pods a gang; None without one."""
+    return group.is_gang if group is not None else None
 
 
 def _queue_of(group: PodGroup | None) -> str | None:

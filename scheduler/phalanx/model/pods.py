@@ -219,6 +219,8 @@ class Pod(Struct, frozen=True, gc=False):
     """Name of its PodGroup."""
     dialect: str = API_GROUP
     """API group of this PodGroup."""
+    other_groups: tuple[tuple[str, str], ...] = ()
+    """Dialect and name of PodGroups that it names as well. They must not be gangs."""
     role: str = ""
     subgroup: str = ""
     min_member: int | None = None

@@ -16,6 +16,7 @@ from phalanx.model.api.queues import Queue
 from phalanx.model.dialects.dialect import Dialect
 from phalanx.model.dialects.known import DIALECTS
 from phalanx.model.names import GangId, NodeName
+from phalanx.model.pods import Pod
 from phalanx.model.reasons import Objection
 from phalanx.service.cycle_trigger import CycleTrigger
 
@@ -85,6 +86,9 @@ class _PodGroups(Generic[G]):
         key = self._keys.get(uid)
         return self._groups[key] if key is not None else None
 
+    def with_name(self, namespace: str, name: str) -> G | None:
+        return self._groups.get((namespace, name))
+
     def put(self, present: G) -> None:
         key = (present.metadata.namespace, present.metadata.name)
         self.delete(key)
@@ -136,6 +140,11 @@ class PhalanxObjects:
         """Return the PodGroup of another dialect with this UID; None for a dialect without a status."""
         groups = self._of_dialects.get(dialect.kind)
         return groups.with_uid(gang) if groups is not None else None
+
+    def named_pod_group(self, dialect: Dialect, pod: Pod) -> KubeObject | None:
+        """Return the PodGroup of another dialect that a pod names; None for a dialect without a status."""
+        groups = self._of_dialects.get(dialect.kind)
+        return groups.with_name(pod.namespace, pod.group or "") if groups is not None else None
 
     def version(self, gang: GangId) -> str:
         """Return the last seen resourceVersion of the PodGroup with this UID; empty where there is none."""

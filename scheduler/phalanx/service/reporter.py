@@ -28,7 +28,7 @@ from phalanx.model.api.pod_groups import Counts
 from phalanx.model.decisions import Bind, CycleResult, Evict, EvictionReason, QueueReport
 from phalanx.model.dialects.dialect import Dialect
 from phalanx.model.dialects.known import DIALECTS
-from phalanx.model.gangs import Gang
+from phalanx.model.gangs import Gang, GangKind
 from phalanx.model.names import API_GROUP, GangId, PodUid, QueueName
 from phalanx.model.reasons import Category, Reason, Verdict
 from phalanx.service import pod_group_status, queue_status
@@ -231,6 +231,8 @@ class Reporter:
             self._status.pod_group(group, status)
         elif gang.dialect != API_GROUP:
             self._report_in_dialect(gang, report.verdict, DIALECTS[gang.dialect])
+        elif gang.kind is GangKind.POD:
+            self._report_start_of_one(gang, DIALECTS[gang.members[0].dialect])
         if report.verdict is not None and report.verdict.reason is not Reason.SCHEDULING_GATED:
             self._report_waiting_pods(gang, report.verdict)
 
@@ -239,6 +241,15 @@ class Reporter:
         if group is not None and dialect.status is not None:
             reported = pod_group_status.reported_gang(gang, verdict, now_ms=self._clock.now_ms())
             self._status.pod_group_of(dialect, group.metadata, dialect.status.wanted(reported, group))
+
+    def _report_start_of_one(self, gang: Gang, dialect: Dialect) -> None:
+        """Report the first start of a pod whose PodGroup is no gang; its own condition says why it waits."""
+        group = self._state.objects.named_pod_group(dialect, gang.members[0])
+        if group is not None and dialect.status is not None:
+            reported = pod_group_status.reported_gang(gang, None, now_ms=self._clock.now_ms())
+            write = dialect.status.wanted(reported, group)
+            if write is not None:
+                self._status.pod_group_of(dialect, group.metadata, write)
 
     def _report_waiting_pods(self, gang: Gang, verdict: Verdict) -> None:
         message = ". ".join(filter(None, (f"{verdict.reason.value}: {verdict.message}", verdict.next_step)))

@@ -22,7 +22,7 @@ from phalanx_simulator.hosts.replica import Process
 from phalanx_simulator.invariants.bounds import CACHE_PERIOD_S, CONVERGED_S, HEALED_S
 from phalanx_simulator.invariants.check import Check, CheckContext
 from phalanx_simulator.invariants.facts import GroupFact, NodeFact
-from phalanx_simulator.invariants.native_groups import group_key
+from phalanx_simulator.invariants.native_groups import group_key, is_native
 from phalanx_simulator.invariants.oracle import amounts_of, path_of
 from phalanx_simulator.invariants.queue_accounts import QueueAccounts
 from phalanx_simulator.invariants.truth import QUEUES, Truth
@@ -133,6 +133,7 @@ class CacheMatchesApi(Check):
 
     def _of_groups(self, snapshot: Snapshot, before: int) -> Iterator[str]:
         for gang in snapshot.gangs.values():
+            yield from self._of_basic_groups(gang, before)
             key = group_key(gang)
             if gang.kind is not GangKind.POD_GROUP or len(self.truth.groups_since(key, before)) > 1:
                 continue
@@ -142,6 +143,18 @@ class CacheMatchesApi(Check):
                 yield f"gang {gang} {wrong}"
             elif group is not None:
                 yield from self._of_priority(gang, group, before)
+
+    def _of_basic_groups(self, gang: Gang, before: int) -> Iterator[str]:
+        """Pods of a native PodGroup are gangs of one if it has the policy basic and nothing else."""
+        pod = self.truth.pods.get(gang.members[0].uid)
+        if pod is None or not is_native(pod.gang.name):
+            return
+        if len(self.truth.groups_since(pod.gang, before)) > 1 or self.truth.pod_changed_at(pod.uid) > before:
+            return
+        group = self.truth.group_of(pod.gang)
+        is_basic = group is not None and group.spec["isBasic"]
+        if is_basic != (gang.kind is GangKind.POD):
+            yield f"gang {gang} is cached as {gang.kind}, its PodGroup is {'' if is_basic else 'not '}basic"
 
     def _of_priority(self, gang: Gang, group: GroupFact, before: int) -> Iterator[str]:
         """The priority is that of the class, or the lower one that pods and queue allow."""
@@ -173,7 +186,8 @@ class CacheMatchesApi(Check):
             key = members[0].gang
             if len(self.truth.groups_since(key, before)) > 1 if key.kind == "group" else False:
                 continue
-            group = self.truth.group_of(key) if gang.kind is GangKind.POD_GROUP else None
+            has_group = gang.kind is GangKind.POD_GROUP or is_native(key.name)
+            group = self.truth.group_of(key) if has_group else None
             queue = self._accounts.queue_of(group, members)
             if gang.queue != queue and len(self._accounts.started_in(members)) < _MIXED:
                 yield f"gang {gang} is in queue {queue}, cached {gang.queue}"

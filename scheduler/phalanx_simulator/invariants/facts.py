@@ -300,10 +300,10 @@ def _gang_key(meta: Object, spec: Object, controller: str, min_member: int) -> G
     native = (spec.get("schedulingGroup") or {}).get("podGroupName")
     if LABEL_POD_GROUP in labels:
         return GangKey("group", namespace, labels[LABEL_POD_GROUP])
-    if native and spec.get("schedulerName") == DEFAULT_SCHEDULER_NAME:
-        return GangKey("group", namespace, native_name(native))
     if min_member and controller:
         return GangKey("label", namespace, controller)
+    if native and spec.get("schedulerName") == DEFAULT_SCHEDULER_NAME:
+        return GangKey("group", namespace, native_name(native))
     return GangKey("pod", namespace, meta["uid"])
 
 

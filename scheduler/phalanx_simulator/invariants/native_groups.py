@@ -13,13 +13,18 @@ NATIVE_GROUPS: Final = "podgroups.scheduling.k8s.io"
 
 
 def native_as_ours(group: Object) -> Object:
-    """A native PodGroup as the PodGroup of Phalanx that means the same, under its own kind of name."""
+    """A native PodGroup as the PodGroup of Phalanx that means the same, under its own kind of name.
+
+    `isBasic`: each of its pods is scheduled like a pod without a PodGroup. Checks that look at started or
+    evicted gangs see one gang with a minimum of one pod, which permits the same.
+    """
     meta, spec = group["metadata"], group.get("spec") or {}
     policy, mode = spec.get("schedulingPolicy") or {}, spec.get("disruptionMode") or {}
     keys = [each["key"] for each in (spec.get("schedulingConstraints") or {}).get("topology") or ()]
     wanted: Object = {
         "minMember": (policy.get("gang") or {}).get("minCount", 1),
         "disruption": {"mode": "All" if "all" in mode else "Single"},
+        "isBasic": "gang" not in policy and not keys and "all" not in mode,
     }
     if keys:
         wanted["topology"] = {"required": keys[0]}

@@ -14,6 +14,7 @@ from phalanx.framework.minimum_members import (
     without_node,
 )
 from phalanx.framework.placeholders import placeholders
+from phalanx.model.dialects.known import DIALECTS
 from phalanx.model.gangs import (
     Gang,
     ancestor_chains,
@@ -235,19 +236,21 @@ def _subgroup_shortages(
 
 def _shortage(gang: Gang, chosen: Sequence[Pod], needed: MissingMembers) -> Objection | None:
     """An Objection if the chosen pods do not reach a whole minimum."""
+    field = DIALECTS[gang.dialect].minimum_field
     for role, count in needed.roles.items():
         present = sum(1 for pod in chosen if pod.role == role)
         if present < count:
-            return _members_missing(_needs_more(f"role {role}", count, present))
+            return _members_missing(_needs_more(f"role {role}", count, present), field)
     ancestors = ancestor_chains(gang.subgroups)
     for name, count in needed.subgroups.items():
         present = sum(1 for pod in chosen if name in ancestors.get(pod.subgroup, ()))
         if present < count:
-            return _members_missing(_needs_more(f"subgroup {name}", count, present))
+            return _members_missing(_needs_more(f"subgroup {name}", count, present), field)
     missing = needed.members - len(chosen)
     if missing > 0:
         existing = gang.min_member - missing
-        return _members_missing(f"{existing} of {gang.min_member} required pods exist, {missing} missing")
+        message = f"{existing} of {gang.min_member} required pods exist, {missing} missing"
+        return _members_missing(message, field)
     return None
 
 
@@ -255,7 +258,7 @@ def _needs_more(part: str, needed: int, existing: int) -> str:
     return f"{part} needs {needed} more pod{'' if needed == 1 else 's'}, {existing} exist"
 
 
-def _members_missing(message: str, lower: str = "minMember") -> Objection:
+def _members_missing(message: str, lower: str) -> Objection:
     return Objection(
         reason=Reason.MEMBERS_MISSING,
         message=message,

@@ -21,6 +21,7 @@ from phalanx.actions.explanations.pod_fields import (
 from phalanx.framework.nodes.tolerations import tolerates
 from phalanx.framework.session import Session
 from phalanx.model.api.pod_groups import TopologyRequest
+from phalanx.model.dialects.known import DIALECTS
 from phalanx.model.gangs import Gang, GangKind, SubgroupSpec, ancestor_chains
 from phalanx.model.gpu_shares import requests_share
 from phalanx.model.names import ShapeKey
@@ -129,7 +130,7 @@ def lower_minimum(demand: Demand, fitting: Sequence[int], fits: Fits) -> Iterato
     roles = {each.name: by_role[each.name] for each in gang.roles if by_role[each.name] < each.min_member}
     parts = {each.name: by_part[each.name] for each in gang.subgroups if by_part[each.name] < each.min_member}
     is_lower = chosen and len(there) < gang.min_member and all((*roles.values(), *parts.values()))
-    action = advice.LowerMinimum(len(there), roles, parts)
+    action = advice.LowerMinimum(len(there), roles, parts, DIALECTS[gang.dialect].minimum_field)
     found = demands_of(_with_minimum(gang, action)) if is_lower else ()
     if not isinstance(found, Objection) and found and found[0].is_whole and fits(found[0]):
         yield action

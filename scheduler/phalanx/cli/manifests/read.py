@@ -17,6 +17,7 @@ from phalanx.cli.manifests.findings import Finding, shown
 from phalanx.cli.manifests.kubernetes_rules import violations
 from phalanx.cli.manifests.schemas import schema_of
 from phalanx.model.api.kinds import KINDS, WATCHED_KINDS, Kind, KubeObject
+from phalanx.model.api.unknown_fields import names_unknown_fields, with_unknown_fields
 from phalanx.model.names import API_GROUP
 
 _WATCHED: Final = {
@@ -81,7 +82,10 @@ def _decoded(document: Document, kind: Kind, wrong: list[str]) -> Iterator[Item]
     if findings:
         return
     try:
-        yield document, identified(msgspec.convert(document.value, kind.struct))
+        item = msgspec.convert(document.value, kind.struct)
+        if names_unknown_fields(kind.struct):
+            item = with_unknown_fields(item, document.value.get("spec"))
+        yield document, identified(item)
     except msgspec.ValidationError as error:
         wrong.append(f"{document}: {error}")
 

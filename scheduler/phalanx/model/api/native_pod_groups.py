@@ -1,7 +1,6 @@
-"""PodGroup of `scheduling.k8s.io/v1beta1` (Kubernetes 1.37): API structs of what is read or refused.
+"""PodGroup of `scheduling.k8s.io/v1beta1` (Kubernetes 1.37): API structs of its whole spec.
 
-Not decoded: `workloadRef`, which names the template of the PodGroup, and `priority`, which the API server
-derives from the class.
+A field that is missing here is refused by name.
 """
 
 from phalanx.model.api.core import Present
@@ -45,6 +44,13 @@ class NativeDisruptionMode(ApiStruct, frozen=True):
     """The pods are evicted together or not at all."""
 
 
+class WorkloadReference(ApiStruct, frozen=True):
+    """The template from which a PodGroup was made."""
+
+    workload_name: str = ""
+    template_name: str = ""
+
+
 class NativePodGroupSpec(ApiStruct, frozen=True):
     """Desired behaviour of a group of pods."""
 
@@ -52,9 +58,14 @@ class NativePodGroupSpec(ApiStruct, frozen=True):
     scheduling_constraints: SchedulingConstraints | None = None
     disruption_mode: NativeDisruptionMode | None = None
     priority_class_name: str = ""
+    priority: Int32 | None = None
+    """Not read: the API server derives it from the class."""
+
     preemption_policy: str | None = None
     resource_claims: tuple[Present, ...] = ()
     parent_composite_pod_group_name: str | None = None
+    workload_ref: WorkloadReference | None = None
+    """Not read."""
 
 
 class NativePodGroupStatus(ApiStruct, frozen=True):
@@ -69,3 +80,5 @@ class NativePodGroup(ApiStruct, frozen=True):
     metadata: ObjectMeta
     spec: NativePodGroupSpec = NativePodGroupSpec()
     status: NativePodGroupStatus = NativePodGroupStatus()
+    unknown_fields: tuple[str, ...] = ()
+    """No field of the API: the paths of fields of the spec that the structs lack, set by the decoder."""

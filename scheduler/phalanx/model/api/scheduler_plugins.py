@@ -25,3 +25,5 @@ class SchedulerPluginsPodGroup(ApiStruct, frozen=True):
 
     metadata: ObjectMeta
     spec: SchedulerPluginsPodGroupSpec = SchedulerPluginsPodGroupSpec()
+    unknown_fields: tuple[str, ...] = ()
+    """No field of the API: the paths of fields of the spec that the structs lack, set by the decoder."""

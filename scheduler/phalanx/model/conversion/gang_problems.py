@@ -4,7 +4,7 @@ They are ordered by importance: users see the first one first.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import islice
+from itertools import chain, islice
 
 from phalanx.limits import GANG_PROBLEMS_MAX
 from phalanx.model.api.kinds import KINDS
@@ -27,12 +27,20 @@ from phalanx.model.reasons import Objection, Reason
 
 
 def gang_problems(
-    key: GangKey, members: tuple[Pod, ...], group: PodGroup | None, classes: Mapping[str, PriorityLevel]
+    key: GangKey,
+    members: tuple[Pod, ...],
+    group: PodGroup | None,
+    classes: Mapping[str, PriorityLevel],
+    others: Mapping[GangKey, PodGroup],
 ) -> tuple[Objection, ...]:
-    """At most GANG_PROBLEMS_MAX errors. Pods that have ended or are being deleted cause none."""
+    """At most GANG_PROBLEMS_MAX errors. Pods that have ended or are being deleted cause none.
+
+    `others`: the PodGroups that its pods name as well, as far as they exist.
+    """
     found: Iterable[Objection] = _own_problems(members)
-    if key.kind is not GangKind.POD:
+    if key.kind is not GangKind.POD or group is not None:
         found = _all_problems(key, members, group, classes)
+    found = chain(_claimed_twice(key, members, others), found)
     return tuple(islice(found, GANG_PROBLEMS_MAX))
 
 
@@ -58,6 +66,35 @@ def _all_problems(
         yield from min_resources_problems(group.min_resources, group.min_member, members)
     yield from _share_problems(active)
     yield from _own_problems(members)
+
+
+def _claimed_twice(
+    key: GangKey, members: tuple[Pod, ...], others: Mapping[GangKey, PodGroup]
+) -> Iterator[Objection]:
+    """Errors of PodGroups that waiting members name as well. Each must exist, and must be no gang."""
+    reported: set[GangKey] = set()
+    for pod in members:
+        for dialect, name in pod.other_groups if pod.is_waiting else ():
+            other = GangKey(GangKind.POD_GROUP, pod.namespace, name, dialect)
+            if other in reported:
+                continue
+            reported.add(other)
+            if other not in others:
+                yield _not_found(other)
+            elif others[other].is_gang:
+                yield _two_gangs(key, pod, other)
+
+
+def _two_gangs(key: GangKey, pod: Pod, other: GangKey) -> Objection:
+    by = f"label {LABEL_MIN_MEMBER}"
+    if key.kind is not GangKind.LABEL:
+        by = f"PodGroup {pod.group} of {pod.dialect} by {DIALECTS[pod.dialect].field}"
+    return Objection(
+        Reason.INCONSISTENT_GANG,
+        f"pod {pod.name} is in two gangs: {by}, and PodGroup {other.name} of {other.dialect} by "
+        f"{DIALECTS[other.dialect].field}",
+        "Remove one of them: a pod is in one gang",
+    )
 
 
 def _not_found(key: GangKey) -> Objection:

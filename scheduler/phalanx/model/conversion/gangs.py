@@ -43,6 +43,8 @@ class GangContext(Struct, frozen=True):
     rules: QueueRules
     classes: Mapping[str, PriorityLevel]
     before: Mapping[GangId, Gang]
+    others: Mapping[GangKey, PodGroup] = {}
+    """The PodGroups that pods of this key name as well, as far as they exist."""
 
 
 def read_gangs(key: GangKey, pods: Sequence[Pod], context: GangContext) -> tuple[Gang, ...]:
@@ -53,6 +55,8 @@ def read_gangs(key: GangKey, pods: Sequence[Pod], context: GangContext) -> tuple
         rejected = [pod for pod in members if not is_member(pod, context.group)]
         members = [pod for pod in members if is_member(pod, context.group)]
     gangs = [_gang(key, tuple(members), context)] if members else []
+    if context.group is not None and not context.group.is_gang:
+        gangs = [_single_gang(pod, context) for pod in members]
     gangs += [_rejected_gang(pod, context) for pod in rejected]
     ours = context.scheduler_name
     return tuple([gang for gang in gangs if any(pod.scheduler_name == ours for pod in gang.members)])
@@ -99,8 +103,16 @@ def _gang(key: GangKey, members: tuple[Pod, ...], context: GangContext) -> Gang:
         checkpointed=group.checkpointed if group is not None else 0,
         started_at=group.started_at if group is not None else 0,
         ignored=_hints((queue.hint, priority_hint, runtime_hint), members, group),
-        problems=gang_problems(key, members, group, context.classes),
+        problems=gang_problems(key, members, group, context.classes, context.others),
     )
+
+
+def _single_gang(pod: Pod, context: GangContext) -> Gang:
+    """The gang of a pod whose PodGroup is no gang. Queue and class of the PodGroup count for each pod."""
+    assert context.group is not None
+    group = structs.replace(context.group, created=pod.created, started_at=0, resource_version="")
+    key = GangKey(GangKind.POD, pod.namespace, pod.uid)
+    return _gang(key, (pod,), structs.replace(context, group=group))
 
 
 def _hints(own: Iterable[str], members: Sequence[Pod], group: PodGroup | None) -> tuple[str, ...]:

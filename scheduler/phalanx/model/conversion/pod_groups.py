@@ -66,6 +66,8 @@ class PodGroup(Struct, frozen=True, gc=False):
     """See Pod."""
 
     problems: tuple[Objection, ...] = ()
+    is_gang: bool = True
+    """Whether its pods have anything in common. If not, each is a gang of one, as without a PodGroup."""
 
     @property
     def started(self) -> bool:

@@ -1,6 +1,6 @@
 """Conversion of pods."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from sys import intern
 from typing import Final
 
@@ -11,7 +11,6 @@ from phalanx.model.conversion.cluster_objects import PREEMPT_LOWER, PriorityLeve
 from phalanx.model.conversion.metadata import controller_of, identity, read_checkpoint, read_rank
 from phalanx.model.conversion.requests import read_device
 from phalanx.model.conversion.shapes import ShapeCache
-from phalanx.model.dialects.dialect import Dialect
 from phalanx.model.dialects.known import named_groups
 from phalanx.model.names import (
     ANNOTATION_CHARGED_QUEUE,
@@ -44,6 +43,7 @@ def read_pod(
     meta, spec, status = written.metadata, written.spec, written.status
     labels, owners = meta.labels, meta.owner_references
     groups = named_groups(written)
+    counted = None if _is_counted_by_label(meta) else next(iter(groups), None)
     priority, preemption_policy = _priority(spec, classes)
     shape = shapes.of(written)
     shared, own = shapes.labels_of(written)
@@ -62,8 +62,9 @@ def read_pod(
         gated=bool(spec.scheduling_gates),
         priority=priority,
         preemption_policy=preemption_policy,
-        group=intern(groups[0][1]) if groups else None,
-        dialect=groups[0][0].name if groups else API_GROUP,
+        group=intern(counted[1]) if counted else None,
+        dialect=counted[0].name if counted else API_GROUP,
+        other_groups=tuple([(each[0].name, intern(each[1])) for each in groups if each is not counted]),
         role=_text(labels, LABEL_ROLE) or "",
         subgroup=_text(labels, LABEL_SUBGROUP) or "",
         min_member=count(labels.get(LABEL_MIN_MEMBER)),
@@ -83,7 +84,7 @@ def read_pod(
         running_since=seconds(status.start_time) if status.phase == PodPhase.RUNNING else 0,
         ran=read_run(status),
         device=read_device(shape.requests, meta.annotations) if spec.node_name else None,
-        problems=tuple(_problems(written, groups, classes)),
+        problems=tuple(_problems(written, classes)),
         labels=shared,
         per_pod_labels=own,
         annotations=_annotations(meta.annotations, annotation_keys),
@@ -117,9 +118,14 @@ def _scheduled(status: core.PodStatus) -> Scheduled | None:
     return None
 
 
-def _problems(
-    pod: core.Pod, groups: Sequence[tuple[Dialect, str]], classes: Mapping[str, PriorityLevel]
-) -> Iterator[Objection]:
+def _is_counted_by_label(meta: ObjectMeta) -> bool:
+    """Whether its gang is that of the label `min-member`."""
+    labels = meta.labels
+    is_counted = LABEL_POD_GROUP not in labels and count(labels.get(LABEL_MIN_MEMBER)) is not None
+    return is_counted and controller_of(meta.owner_references) is not None
+
+
+def _problems(pod: core.Pod, classes: Mapping[str, PriorityLevel]) -> Iterator[Objection]:
     """Errors of a pod outside its shape."""
     labels, spec = pod.metadata.labels, pod.spec
     if (
@@ -135,29 +141,14 @@ def _problems(
         yield Objection(
             Reason.INVALID_OBJECT, f"label {LABEL_POD_GROUP} is empty, expected a PodGroup's name"
         )
-    if groups:
-        yield from _membership_problems(groups, labels)
-    elif LABEL_MIN_MEMBER in labels and LABEL_POD_GROUP not in labels:
+    if LABEL_POD_GROUP in labels and LABEL_MIN_MEMBER in labels:
+        yield Objection(
+            Reason.INCONSISTENT_GANG,
+            f"labels {LABEL_POD_GROUP} and {LABEL_MIN_MEMBER} are both set",
+            "Remove one of them: a PodGroup has its own minMember",
+        )
+    elif LABEL_MIN_MEMBER in labels:
         yield from _min_member_problems(pod)
-
-
-def _membership_problems(
-    groups: Sequence[tuple[Dialect, str]], labels: Mapping[str, str]
-) -> Iterator[Objection]:
-    """A pod is a member of one gang."""
-    if len(groups) > 1:
-        named = " and ".join(f"{name} of {dialect.name} by {dialect.field}" for dialect, name in groups)
-        yield Objection(
-            Reason.INCONSISTENT_GANG,
-            f"the pod names two PodGroups: {named}",
-            "Remove one of them: a pod is in one gang",
-        )
-    if LABEL_MIN_MEMBER in labels:
-        yield Objection(
-            Reason.INCONSISTENT_GANG,
-            f"{groups[0][0].field} and label {LABEL_MIN_MEMBER} are both set",
-            "Remove one of them: a PodGroup has its own minimum",
-        )
 
 
 def _min_member_problems(pod: core.Pod) -> Iterator[Objection]:

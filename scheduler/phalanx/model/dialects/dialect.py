@@ -8,6 +8,7 @@ from msgspec import Struct
 from phalanx.model.api.core import Pod
 from phalanx.model.conversion.pod_groups import PodGroup
 from phalanx.model.gangs import Gang
+from phalanx.model.reasons import Objection, Reason
 
 
 class ReportedGang(Struct, frozen=True):
@@ -45,6 +46,15 @@ class StatusRules(Struct, frozen=True):
     """A kind of Kubernetes itself: conditions are merged by type. In custom resources lists are replaced."""
 
 
+def unsupported_field(path: str) -> Objection:
+    """The error of a field of a PodGroup that has no counterpart."""
+    return Objection(
+        Reason.UNSUPPORTED_FIELD,
+        f"PodGroup field {path} is not supported yet",
+        f"Create the PodGroup without {path}",
+    )
+
+
 class Dialect(Struct, frozen=True):
     """How a pod names its PodGroup, and how that PodGroup is read."""
 
@@ -56,6 +66,12 @@ class Dialect(Struct, frozen=True):
 
     field: str
     """The field or label of a pod that names a PodGroup, as users see it."""
+
+    minimum_field: str
+    """The field of its PodGroup for the minimum number of pods, as verdicts name it."""
+
+    topology_field: str
+    """The field of its PodGroup for levels of a topology, as verdicts name it; empty for none."""
 
     group_of: Callable[[Pod], str]
     """The name of the PodGroup that a pod names; empty for none."""

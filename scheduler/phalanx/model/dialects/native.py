@@ -3,7 +3,7 @@
 docs/dialects.md states what becomes of each field.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from msgspec import to_builtins
@@ -16,7 +16,7 @@ from phalanx.model.api.values import seconds, time_s
 from phalanx.model.conversion.conditions import merge_conditions
 from phalanx.model.conversion.metadata import identity, read_checkpoint
 from phalanx.model.conversion.pod_groups import PodGroup
-from phalanx.model.dialects.dialect import Dialect, ReportedGang, StatusRules, StatusWrite
+from phalanx.model.dialects.dialect import Dialect, ReportedGang, StatusRules, StatusWrite, unsupported_field
 from phalanx.model.names import LABEL_QUEUE
 from phalanx.model.reasons import UNSCHEDULABLE, Objection, Reason
 
@@ -36,6 +36,7 @@ def read_native_pod_group(written: NativePodGroup) -> PodGroup:
     meta, spec = written.metadata, written.spec
     checkpointed, ignored = read_checkpoint(meta.annotations)
     wanted = _spec(spec, meta.labels.get(LABEL_QUEUE) or None)
+    problems = tuple(_problems(written))
     return PodGroup(
         uid=identity(NativePodGroup.__name__, meta),
         namespace=meta.namespace,
@@ -47,8 +48,16 @@ def read_native_pod_group(written: NativePodGroup) -> PodGroup:
         resource_version=meta.resource_version,
         checkpointed=checkpointed,
         ignored=ignored,
-        problems=tuple(_problems(spec)),
+        problems=problems,
+        is_gang=bool(problems) or not _is_only_basic(spec),
     )
+
+
+def _is_only_basic(spec: NativePodGroupSpec) -> bool:
+    """Whether nothing holds the pods together: neither their start, nor their place, nor their end."""
+    policy, constraints, mode = spec.scheduling_policy, spec.scheduling_constraints, spec.disruption_mode
+    is_constrained = constraints is not None and bool(constraints.topology)
+    return policy.gang is None and not is_constrained and (mode is None or mode.all is None)
 
 
 def _spec(spec: NativePodGroupSpec, queue: str | None) -> PodGroupSpec:
@@ -73,14 +82,12 @@ def _started_at(written: NativePodGroup) -> int:
     return 0
 
 
-def _problems(spec: NativePodGroupSpec) -> Iterator[Objection]:
-    for path in _unsupported(spec):
-        yield Objection(
-            Reason.UNSUPPORTED_FIELD,
-            f"PodGroup field {path} is not supported yet",
-            f"Create the PodGroup without {path}",
-        )
-    gang = spec.scheduling_policy.gang
+def _problems(written: NativePodGroup) -> Iterator[Objection]:
+    refused = list(_unsupported(written.spec, written.unknown_fields))
+    inside = tuple(f"{path}{sign}" for path in refused for sign in ".[")
+    for path in (*refused, *[path for path in written.unknown_fields if not path.startswith(inside)]):
+        yield unsupported_field(path)
+    gang = written.spec.scheduling_policy.gang
     if gang is not None and gang.min_count < 1:
         yield Objection(
             Reason.INCONSISTENT_GANG,
@@ -88,16 +95,18 @@ def _problems(spec: NativePodGroupSpec) -> Iterator[Objection]:
         )
 
 
-def _unsupported(spec: NativePodGroupSpec) -> Iterator[str]:
-    """Paths of fields and of alternatives that have no counterpart, also those of later releases."""
+def _unsupported(spec: NativePodGroupSpec, unknown: Sequence[str]) -> Iterator[str]:
+    """Paths of known fields that have no counterpart, and of those that lack every known alternative."""
     policy, mode = spec.scheduling_policy, spec.disruption_mode
     if spec.parent_composite_pod_group_name:
         yield "spec.parentCompositePodGroupName"
     if spec.resource_claims:
         yield "spec.resourceClaims"
-    if policy.basic is None and policy.gang is None:
+    has_other_policy = any(path.startswith("spec.schedulingPolicy.") for path in unknown)
+    has_other_mode = any(path.startswith("spec.disruptionMode.") for path in unknown)
+    if policy.basic is None and policy.gang is None and not has_other_policy:
         yield "spec.schedulingPolicy without basic or gang"
-    if mode is not None and mode.single is None and mode.all is None:
+    if mode is not None and mode.single is None and mode.all is None and not has_other_mode:
         yield "spec.disruptionMode without single or all"
     if spec.scheduling_constraints is not None and len(spec.scheduling_constraints.topology) > 1:
         yield "spec.schedulingConstraints.topology[1]"
@@ -109,7 +118,8 @@ def _wanted_status(reported: ReportedGang, group: NativePodGroup) -> StatusWrite
     if any(each.type == INITIALLY_SCHEDULED and each.status == "True" for each in seen):
         return None
     if gang.started or gang.reaches_minimum:
-        status, reason, message = "True", SCHEDULED, f"{gang.min_member} pods are bound"
+        bound = "a pod is" if gang.min_member == 1 else f"{gang.min_member} pods are"
+        status, reason, message = "True", SCHEDULED, f"{bound} bound"
     elif reported.reason and gang.has_waiting:
         status, reason, message = "False", UNSCHEDULABLE, reported.message
     else:
@@ -137,6 +147,8 @@ NATIVE: Final = Dialect(
     name="scheduling.k8s.io",
     kind=NativePodGroup.__name__,
     field="spec.schedulingGroup.podGroupName",
+    minimum_field="spec.schedulingPolicy.gang.minCount",
+    topology_field="spec.schedulingConstraints.topology",
     group_of=_group_of,
     read=read_native_pod_group,
     status=StatusRules(wanted=_wanted_status, is_built_in=True),

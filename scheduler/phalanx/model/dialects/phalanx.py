@@ -16,6 +16,8 @@ PHALANX: Final = Dialect(
     name=API_GROUP,
     kind="PodGroup",
     field=f"label {LABEL_POD_GROUP}",
+    minimum_field="minMember",
+    topology_field="spec.topology",
     group_of=_group_of,
     read=read_pod_group,
 )

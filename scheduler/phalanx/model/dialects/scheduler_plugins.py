@@ -12,7 +12,7 @@ from phalanx.model.api.values import seconds
 from phalanx.model.conversion.metadata import identity, read_checkpoint
 from phalanx.model.conversion.min_resources import read_min_resources
 from phalanx.model.conversion.pod_groups import PodGroup
-from phalanx.model.dialects.dialect import Dialect
+from phalanx.model.dialects.dialect import Dialect, unsupported_field
 from phalanx.model.names import LABEL_QUEUE
 from phalanx.model.reasons import Objection, Reason
 
@@ -39,7 +39,10 @@ def read_scheduler_plugins_pod_group(written: SchedulerPluginsPodGroup) -> PodGr
         resource_version=meta.resource_version,
         checkpointed=checkpointed,
         ignored=ignored,
-        problems=tuple(Objection(Reason.INVALID_OBJECT, f"PodGroup field {error}") for error in wrong),
+        problems=(
+            *[unsupported_field(path) for path in written.unknown_fields],
+            *[Objection(Reason.INVALID_OBJECT, f"PodGroup field {error}") for error in wrong],
+        ),
     )
 
 
@@ -51,6 +54,8 @@ SCHEDULER_PLUGINS: Final = Dialect(
     name="scheduling.x-k8s.io",
     kind=SchedulerPluginsPodGroup.__name__,
     field=f"label {_LABEL}",
+    minimum_field="minMember",
+    topology_field="",
     group_of=_group_of,
     read=read_scheduler_plugins_pod_group,
 )
