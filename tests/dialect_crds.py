@@ -49,3 +49,33 @@ SCHEDULER_PLUGINS = _crd(
     subresource=True,
 )
 """PodGroup of scheduler-plugins."""
+
+VOLCANO = _crd(
+    *("scheduling.volcano.sh", "v1beta1", "PodGroup", "podgroups"),
+    {
+        "phase": {**_TEXT, "enum": ["Pending", "Running", "Unknown", "Inqueue", "Completed"]},
+        "conditions": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {
+                    "lastTransitionTime": _TIME,
+                    "message": _TEXT,
+                    "reason": _TEXT,
+                    "status": _TEXT,
+                    "transitionID": _TEXT,
+                    "type": _TEXT,
+                },
+            },
+        },
+        "running": {**_COUNT, "minimum": 0},
+        "succeeded": {**_COUNT, "minimum": 0},
+        "failed": {**_COUNT, "minimum": 0},
+    },
+    namespaced=True,
+    subresource=False,
+)
+"""PodGroup of Volcano, whose status is no subresource."""
+
+VOLCANO_JOBS = _crd(*("batch.volcano.sh", "v1alpha1", "Job", "jobs"), {}, namespaced=True, subresource=True)
+"""Job of Volcano."""

@@ -9,7 +9,7 @@ from phalanx.kube.decode import KindDecoder
 from phalanx.model.api.kinds import KINDS
 
 from tests import dialect_crds
-from tests.conformance.api import MERGE, Api, Object
+from tests.conformance.api import MERGE, Answer, Api, Object
 
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
@@ -33,7 +33,13 @@ def group(kind: str, **spec: Any) -> Object:
     }
 
 
-@pytest.mark.parametrize(("kind", "crd"), [("SchedulerPluginsPodGroup", dialect_crds.SCHEDULER_PLUGINS)])
+@pytest.mark.parametrize(
+    ("kind", "crd"),
+    [
+        ("SchedulerPluginsPodGroup", dialect_crds.SCHEDULER_PLUGINS),
+        ("VolcanoPodGroup", dialect_crds.VOLCANO),
+    ],
+)
 async def test_a_list_is_decoded_as_the_scheduler_does(api: Api, kind: str, crd: Object) -> None:
     await serve(api, crd)
     path = KINDS[kind].path(namespace=api.namespace)
@@ -56,3 +62,29 @@ async def test_the_status_of_scheduler_plugins_is_a_subresource(api: Api) -> Non
     assert "status" not in (await api.call("PATCH", path, status, content_type=MERGE)).object
     patched = await api.call("PATCH", f"{path}/status", status, content_type=MERGE)
     assert patched.object["status"] == status["status"]
+
+
+async def test_the_status_of_volcano_is_patched_with_the_object(api: Api) -> None:
+    """A patch of the status keeps the spec, replaces the conditions, and is refused on another version."""
+    await serve(api, dialect_crds.VOLCANO)
+    kind = KINDS["VolcanoPodGroup"]
+    created = await api.post(
+        kind.path(namespace=api.namespace), {**group(kind.name), "status": {"phase": "Pending", "running": 3}}
+    )
+    assert created.object["status"] == {"phase": "Pending", "running": 3}
+    path = kind.path(namespace=api.namespace, name="g")
+    assert (await api.call("PATCH", f"{path}/status", {}, content_type=MERGE)).code == 404
+
+    async def patch(version: str, **status: Any) -> Answer:
+        body = {"metadata": {"resourceVersion": version}, "status": status}
+        return await api.call("PATCH", path, body, content_type=MERGE)
+
+    one = {"type": "Unschedulable", "status": "True", "reason": "r", "message": "m"}
+    version = created.metadata["resourceVersion"]
+    first = await patch(version, phase="Inqueue", running=0, conditions=[one])
+    assert first.object["status"] == {"phase": "Inqueue", "running": 0, "conditions": [one]}
+    assert first.object["spec"] == created.object["spec"]
+    assert (await patch(version, phase="Running")).refusal[:2] == (409, "Conflict")
+    other = {**one, "type": "Scheduled"}
+    second = await patch(first.metadata["resourceVersion"], conditions=[other])
+    assert second.object["status"] == {"phase": "Inqueue", "running": 0, "conditions": [other]}

@@ -8,10 +8,15 @@ from phalanx_simulator.embedded.apiserver.requests import Request, target_of
 from phalanx_simulator.embedded.apiserver.server import ApiServer
 from phalanx_simulator.embedded.client import Client
 
-from tests.dialect_crds import SCHEDULER_PLUGINS
+from tests.dialect_crds import SCHEDULER_PLUGINS, VOLCANO, VOLCANO_JOBS
 from tests.node_topologies import CRD
 
-CRDS = {"NodeResourceTopology": CRD, "SchedulerPluginsPodGroup": SCHEDULER_PLUGINS}
+CRDS = {
+    "NodeResourceTopology": CRD,
+    "SchedulerPluginsPodGroup": SCHEDULER_PLUGINS,
+    "VolcanoPodGroup": VOLCANO,
+    "VolcanoJob": VOLCANO_JOBS,
+}
 """CRDs of optional kinds of other projects."""
 
 

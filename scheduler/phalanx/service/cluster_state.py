@@ -7,10 +7,10 @@ from typing import Final, Generic, TypeVar
 import structlog
 
 from phalanx.cache.cache import Cache
-from phalanx.cache.events import Applied, Changes, Deleted, Event, Relisted
+from phalanx.cache.events import Applied, Assumed, Changes, Deleted, Event, Forgotten, Relisted
 from phalanx.deciders.port import Decider
 from phalanx.model.api.core import Node, NodeResourceTopology
-from phalanx.model.api.kinds import KubeObject
+from phalanx.model.api.kinds import OF_STATUSES, KubeObject
 from phalanx.model.api.pod_groups import PodGroup
 from phalanx.model.api.queues import Queue
 from phalanx.model.dialects.dialect import Dialect
@@ -19,6 +19,7 @@ from phalanx.model.names import GangId, NodeName
 from phalanx.model.pods import Pod
 from phalanx.model.reasons import Objection
 from phalanx.service.cycle_trigger import CycleTrigger
+from phalanx.service.volcano_jobs import VolcanoJobs
 
 _log = structlog.get_logger(__name__)
 
@@ -31,6 +32,7 @@ class ClusterState:
     def __init__(self, *, cache: Cache, decider: Decider) -> None:
         self.cache = cache
         self.objects = PhalanxObjects()
+        self.volcano_jobs = VolcanoJobs(scheduler_name=cache.scheduler_name)
         self.trigger = CycleTrigger()
         """Whether a cycle is worth running."""
         self.has_changes = asyncio.Event()
@@ -45,18 +47,26 @@ class ClusterState:
         self.objects.apply(event)
         changes = self.cache.apply(event)
         self._node_errors.update(event, changes)
-        self._decider.feed((event,))
-        for gang in changes.gangs:
+        if not _is_of_statuses(event):
+            self._decider.feed((event,))
+        for gang in (*changes.gangs, *self._without_pods(event, changes)):
             self.mark_changed(gang)
         if changes.may_unblock:
             self.trigger.set()
         elif changes.has_new_verdicts:
             self.trigger.set_delayed()
 
+    def _without_pods(self, event: Event, changes: Changes) -> list[GangId]:
+        """The PodGroups of Volcano without pods for which the answer may differ now."""
+        if isinstance(event, Assumed | Forgotten):
+            return []
+        waiting = self.volcano_jobs.apply(event)
+        return self.volcano_jobs.waiting() if changes.cluster_changed else waiting
+
     def start_reporting(self) -> None:
         """Collect the gangs that change from now on; at first all gangs count as changed."""
         self._reporting = True
-        for gang in self.cache.gang_ids():
+        for gang in (*self.cache.gang_ids(), *self.volcano_jobs.waiting()):
             self.mark_changed(gang)
 
     def mark_changed(self, gang: GangId) -> None:
@@ -213,6 +223,12 @@ class NodeErrorLog:
             return
         self._reported[name] = errors
         _log.warning("invalid node", kind="Node", name=name, error=errors[0].message, more=len(errors) - 1)
+
+
+def _is_of_statuses(event: Event) -> bool:
+    if isinstance(event, Applied):
+        return type(event.object).__name__ in OF_STATUSES
+    return isinstance(event, Deleted | Relisted) and event.kind in OF_STATUSES
 
 
 def _is_about_nodes(event: Event) -> bool:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 import msgspec
 from msgspec import Struct
 
+from phalanx.kube.api_fields import format_time
 from phalanx.kube.background_writer import BackgroundWriter, WriteQueue
 from phalanx.kube.events import EventSource, PodEvents, PodRef
 from phalanx.kube.status import StatusWriter
@@ -25,9 +26,11 @@ from phalanx.limits import (
     STATUS_WAITING_MAX,
 )
 from phalanx.model.api.pod_groups import Counts
+from phalanx.model.api.volcano import VolcanoPodGroup
 from phalanx.model.decisions import Bind, CycleResult, Evict, EvictionReason, QueueReport
 from phalanx.model.dialects.dialect import Dialect
 from phalanx.model.dialects.known import DIALECTS
+from phalanx.model.dialects.volcano import VOLCANO, wanted_without_pods
 from phalanx.model.gangs import Gang, GangKind
 from phalanx.model.names import API_GROUP, GangId, PodUid, QueueName
 from phalanx.model.reasons import Category, Reason, Verdict
@@ -219,6 +222,17 @@ class Reporter:
         if group is not None and group.status.counts not in (None, Counts()):
             status = pod_group_status.status_without_members(group.status, now_ms=self._clock.now_ms())
             self._status.pod_group(group, status)
+        of_volcano = self._state.objects.pod_group_of(VOLCANO, gang)
+        if isinstance(of_volcano, VolcanoPodGroup):
+            self._report_job_without_pods(gang, of_volcano)
+
+    def _report_job_without_pods(self, gang: GangId, group: VolcanoPodGroup) -> None:
+        """Let Volcano create the pods of a Job, unless they could not be placed anyway."""
+        meta, write = group.metadata, None
+        if self._state.volcano_jobs.is_waiting(gang):
+            objection = self._state.cache.objection_without_pods(VOLCANO.name, meta.namespace, meta.name)
+            write = wanted_without_pods(group, objection, format_time(self._clock.now_ms()))
+        self._status.pod_group_of(VOLCANO, meta, write)
 
     def _report(self, gang: Gang, report: GangReport) -> None:
         if report.verdict is not None:

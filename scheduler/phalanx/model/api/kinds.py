@@ -10,6 +10,7 @@ from phalanx.model.api.native_pod_groups import NativePodGroup
 from phalanx.model.api.pod_groups import PodGroup
 from phalanx.model.api.queues import Queue, Topology
 from phalanx.model.api.scheduler_plugins import SchedulerPluginsPodGroup
+from phalanx.model.api.volcano import VolcanoJob, VolcanoPodGroup
 from phalanx.model.names import API_VERSION
 
 KubeObject = (
@@ -26,6 +27,8 @@ KubeObject = (
     | PodGroup
     | NativePodGroup
     | SchedulerPluginsPodGroup
+    | VolcanoPodGroup
+    | VolcanoJob
     | Queue
     | Topology
 )
@@ -104,6 +107,8 @@ _ALL = (
     Kind(PodGroup, API_VERSION, "podgroups", namespaced=True),
     _pod_groups(NativePodGroup, "scheduling.k8s.io/v1beta1"),
     _pod_groups(SchedulerPluginsPodGroup, "scheduling.x-k8s.io/v1alpha1"),
+    _pod_groups(VolcanoPodGroup, "scheduling.volcano.sh/v1beta1"),
+    Kind(VolcanoJob, "batch.volcano.sh/v1alpha1", "jobs", namespaced=True, optional=True, served_as="Job"),
     Kind(Queue, API_VERSION, "queues", namespaced=False),
     Kind(Topology, API_VERSION, "topologies", namespaced=False),
 )
@@ -112,4 +117,7 @@ KINDS: Final = {kind.name: kind for kind in _ALL}
 """Kind name -> Kind."""
 
 WATCHED_KINDS: Final = tuple(name for name in KINDS if name != "Lease")
-"""The kinds that the cache is fed with, in any order."""
+"""The kinds that are listed and watched, in any order."""
+
+OF_STATUSES: Final = frozenset({VolcanoJob.__name__})
+"""Kinds that are watched to write the status of others. No decision depends on them."""

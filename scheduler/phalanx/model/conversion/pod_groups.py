@@ -47,6 +47,9 @@ class PodGroup(Struct, frozen=True, gc=False):
     min_member: int = 1
     """At least 1, even if the spec is lower."""
     roles: tuple[RoleSpec, ...] = ()
+    allows_other_roles: bool = False
+    """Whether pods may name other roles, or none."""
+
     subgroups: tuple[SubgroupSpec, ...] = ()
     min_resources: Resources = NONE
     """What must be free before it starts, in other dialects."""

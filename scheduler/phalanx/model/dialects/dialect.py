@@ -1,6 +1,6 @@
 """The interface of a dialect: what differs between the PodGroups of several API groups."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from msgspec import Struct
@@ -78,6 +78,12 @@ class Dialect(Struct, frozen=True):
 
     read: Callable[[Any], PodGroup]
     """Convert one PodGroup. A field without a counterpart becomes a problem that names it."""
+
+    role_of: Callable[[Pod], str] | None = None
+    """The role that a pod names; None if it is the label of Phalanx."""
+
+    unsupported: Callable[[Pod], Iterable[str]] = lambda _: ()
+    """Paths of fields of a pod that belong to the dialect and have no counterpart."""
 
     status: StatusRules | None = None
     """None: the scheduler writes no status, or as `service.pod_group_status` states for its own PodGroups."""
