@@ -133,10 +133,12 @@ def _with_share(
     held: Mapping[QueueName, Resources],
 ) -> _Right:
     """The right of a gang without coverage, as far as fair shares allow it."""
-    mine = below_common_ancestor(beneficiary.gang.queue, queue, view)
-    theirs = below_common_ancestor(queue, beneficiary.gang.queue, view)
-    if beneficiary.is_surplus or not all(_exceeds_share(each, right, view, held) for each in theirs):
+    if beneficiary.is_surplus:
         return right
+    theirs = below_common_ancestor(queue, beneficiary.gang.queue, view)
+    if not all(_exceeds_share(each, right, view, held) for each in theirs):
+        return right
+    mine = below_common_ancestor(beneficiary.gang.queue, queue, view)
     if all(_stays_within_share(each, right, view) for each in mine):
         return replace(right, is_within_share=True)
     if not all(_is_below_share(each, right, view) for each in mine):
@@ -166,13 +168,17 @@ def _coverage(beneficiary: Beneficiary, sides: Sides, view: SessionView) -> Cove
 
 def _is_covered(beneficiary: Beneficiary, view: SessionView) -> bool:
     """Whether a guarantee of some queue on its path covers it, compared with the siblings of that queue."""
-    for queue in view.queues.path(beneficiary.gang.queue):
-        others = (each.name for each in view.queues.siblings(queue.name) if each.name != queue.name)
-        sibling = next(others, None)
-        sides = view.guarantees.sides(beneficiary, sibling) if sibling is not None else None
-        if sides is not None and _coverage(beneficiary, sides, view):
-            return True
-    return False
+    sides = (
+        _sides_among_siblings(queue, beneficiary, view) for queue in view.queues.path(beneficiary.gang.queue)
+    )
+    return any(each is not None and _coverage(beneficiary, each, view) for each in sides)
+
+
+def _sides_among_siblings(queue: Queue, beneficiary: Beneficiary, view: SessionView) -> Sides | None:
+    """The queue of its path and a sibling; None without one. Against all siblings the same is short."""
+    others = (each.name for each in view.queues.siblings(queue.name) if each.name != queue.name)
+    sibling = next(others, None)
+    return view.guarantees.sides(beneficiary, sibling) if sibling is not None else None
 
 
 def _short(right: _Right, queue: Queue, view: SessionView) -> list[str]:
@@ -221,17 +227,22 @@ def _beyond_own_shares(name: str, beneficiary: Beneficiary, view: SessionView) -
     path = view.queues.path(beneficiary.gang.queue)
     for queue in path if beneficiary.requested[name] else ():
         more = _above_share(queue, name, view) + beneficiary.requested[name]
-        if more > beyond and _lacks_share_beside(queue, name, view):
+        if more > beyond and _lacks_share_beside(queue, name, beneficiary, view):
             beyond = more
     return beyond
 
 
-def _lacks_share_beside(queue: Queue, name: str, view: SessionView) -> bool:
-    """Whether a sibling uses less than its fair share of a scarce resource."""
-    return view.fair_shares.is_scarce(name, queue.parent) and any(
-        _above_share(other, name, view) < 0
-        for other in view.queues.siblings(queue.name)
-        if other.name != queue.name
+def _lacks_share_beside(queue: Queue, name: str, beneficiary: Beneficiary, view: SessionView) -> bool:
+    """Whether a sibling uses less than its fair share of a short resource."""
+    sides = _sides_among_siblings(queue, beneficiary, view)
+    return (
+        sides is not None
+        and name in sides.short
+        and any(
+            _above_share(other, name, view) < 0
+            for other in view.queues.siblings(queue.name)
+            if other.name != queue.name
+        )
     )
 
 

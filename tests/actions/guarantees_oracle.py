@@ -5,6 +5,7 @@ from queues, gangs and nodes, by counting pods one by one. Where the page leaves
 are kept: what *must* happen holds under every reading, what *may* happen under some.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import IntEnum
 from fractions import Fraction
@@ -96,6 +97,8 @@ class Account(Struct, frozen=True):
 Scope = tuple[tuple[str, str], ...]
 """The node selector of a flavor; empty for the guarantee over all nodes."""
 ALL_NODES: Scope = ()
+Demands = dict[frozenset[str], Counter[str]]
+"""Amounts by the set of resources that are asked for together."""
 
 
 class Unit(Struct, frozen=True):
@@ -144,6 +147,7 @@ class World:
         self.nominated = dict(nominated or {})
         self._covered: dict[tuple[str, str, Scope], set[tuple[str, ...]]] = {}
         self._guarantee: dict[tuple[str, Scope], dict[str, int]] = {}
+        self._demanded: dict[tuple[str | None, bool], Demands] = {}
 
     def changed(self, *, without: Iterable[str] = (), nominated: Mapping[str, int] | None = None) -> "World":
         """The same moment without these pods, and with more nominated gangs."""
@@ -340,18 +344,11 @@ class World:
         for device in DEVICES:
             if not waiting.each.get(device, 0):
                 continue
-            gangs = self.works.values() if is_generous else [waiting]
-            asked = sum(
-                self._waits(work, is_generous) * work.each.get(name, 0)
-                for work in gangs
-                if work.each.get(device, 0)
-            )
-            free = self.free()
-            left = sum(
-                max(0, free[machine.name].get(name, 0))
-                for machine in self.machines.values()
-                if machine.has.get(device, 0)
-            )
+            gangs = [each for each in self.works.values() if is_generous and each.each.get(device, 0)]
+            waits = [(self._waits(work, is_generous), work.each) for work in gangs or [waiting]]
+            asked = sum(pods * each.get(name, 0) for pods, each in waits)
+            free, nodes = self.free(), self.machines.values()
+            left = sum(max(0, free[each.name].get(name, 0)) for each in nodes if each.has.get(device, 0))
             if asked > left:
                 return True
         return False
@@ -360,18 +357,45 @@ class World:
         return (len(work.members) if is_generous else max(work.minimum, len(work.held))) - len(work.held)
 
     def _demand(self, queue: str | None, name: str, is_generous: bool) -> int:
-        """What pods hold and what waits, within limits. Generous: with surplus and gangs beyond a limit."""
-        total = sum(
-            self._wants(work, is_generous) * work.each.get(name, 0)
-            for work in self.works.values()
-            if (work.queue == queue if queue else False)
-        )
-        for child in self.children(queue):
-            part = self._demand(child, name, is_generous)
-            limit = self.accounts[child].limit.get(name)
-            most = part if limit is None else max(limit, self.use(child, name) if is_generous else 0)
-            total += min(part, most)
-        return total
+        """What is held and waits, within limits below. Generous: with surplus and gangs beyond a limit."""
+        return sum(each[name] for each in self._demands(queue, is_generous).values())
+
+    def _demands(self, queue: str | None, is_generous: bool) -> Demands:
+        """The same by the resources that are asked for together."""
+        key = (queue, is_generous)
+        if key not in self._demanded:
+            found = self._held(queue)
+            for work in self.works.values():
+                if work.queue == queue:
+                    _add(found, work.amounts(self._wants(work, is_generous) - len(work.held)))
+            for child in self.children(queue):
+                for each in self._limited(child, is_generous):
+                    _add(found, each)
+            self._demanded[key] = found
+        return self._demanded[key]
+
+    def _held(self, queue: str | None) -> Demands:
+        """What gangs of the queue itself hold; what they hold on one node is asked for together."""
+        found: Demands = {}
+        for machine in self.machines:
+            here: Counter[str] = Counter()
+            for work in self.works.values():
+                on = sum(pod.node == machine for pod in work.held)
+                here.update(work.amounts(on) if work.queue == queue else {})
+            _add(found, here)
+        return found
+
+    def _limited(self, queue: str, is_generous: bool) -> Iterator[Amounts]:
+        """The demands of a queue, reduced to its limit, but not below what is held."""
+        held, limit = Demands(), self.accounts[queue].limit
+        below = [self._held(leaf) for leaf in self.accounts if queue in self.path(leaf)]
+        for each in (amounts for demands in below for amounts in demands.values()):
+            _add(held, each)
+        total = {name: self._demand(queue, name, is_generous) for name in limit}
+        for names, asked in self._demands(queue, is_generous).items():
+            parts = [Fraction(limit[name], total[name]) for name in names if name in limit]
+            part, kept = min([Fraction(1), *parts]), held.get(names, Counter[str]())
+            yield {name: max(int(asked[name] * part), kept[name]) for name in names}
 
     def _wants(self, work: Work, is_generous: bool) -> int:
         held = len(work.held)
@@ -445,6 +469,13 @@ class World:
         """Everything that runs."""
         for work in self.works.values():
             yield from units_of(work)
+
+
+def _add(demands: Demands, amounts: Amounts) -> None:
+    """Add amounts to those of the same resources."""
+    asked = Counter({name: amount for name, amount in amounts.items() if amount})
+    if asked:
+        demands.setdefault(frozenset(asked), Counter()).update(asked)
 
 
 def scaled(asked: Sequence[int], available: int) -> list[int]:

@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 from msgspec import Struct
+from phalanx.framework.config import SchedulerConfig
+from phalanx.framework.session import Session
 from phalanx.model.api.pod_groups import Disruption
 from phalanx.model.names import QueueName
 from phalanx.model.reasons import Reason
@@ -321,3 +323,55 @@ def test_a_gang_that_is_not_preemptible_takes_the_guarantee_first() -> None:
     run(scenario, "old", (4, 0))
     run(scenario, "keeps", (4, 0), disruption=KEEPS)
     assert ask(scenario, (4, 0)) == ["old"]
+
+
+Waits = tuple[Amounts, ...]
+SHORT: dict[str, tuple[dict[str, int], Amounts, Waits, Amounts, bool]] = {
+    "none|4 GPUs and 8 cores|4 GPUs and 8 cores|8 cores": ({}, (4, 8), ((4, 8),), (0, 8), True),
+    "4 GPUs|4 GPUs and 8 cores|4 GPUs and 8 cores|8 cores": ({GPU: 4}, (4, 8), ((4, 8),), (0, 8), False),
+    "4 GPUs|4 GPUs and 16 cores|nothing|4 cores": ({GPU: 4}, (4, 16), (), (0, 4), True),
+    "4 GPUs|4 GPUs and 16 cores|twice 4 GPUs and 1 core|4 cores": (
+        {GPU: 4},
+        (4, 16),
+        ((4, 1), (4, 1)),
+        (0, 4),
+        True,
+    ),
+    "4 GPUs|16 cores|4 GPUs and 4 cores|1 core": ({GPU: 4}, (0, 16), ((4, 4),), (0, 1), True),
+    "8 cores, on its parent|4 GPUs and 8 cores|4 GPUs and 8 cores|8 cores": (
+        {CPU: 8000},
+        (4, 8),
+        ((4, 8),),
+        (0, 8),
+        False,
+    ),
+}
+
+
+def test_the_table_of_short_resources_is_tested() -> None:
+    assert [cells(row) for row in rows("limit of A")] == list(SHORT)
+
+
+@pytest.mark.parametrize(("cores", "common"), [(16, {}), (64, {CPU: 16_000})], ids=["cluster", "limit"])
+@pytest.mark.parametrize("row", SHORT)
+def test_short_resources(row: str, cores: int, common: dict[str, int]) -> None:
+    limit, holds, waits, asks, is_short = SHORT[row]
+    of_parent, of_a = (limit, {}) if "parent" in row else ({}, limit)
+    scenario = Scenario().nodes("n", 1, gpu=8, cpu=cores).queue("common", limit=common)
+    scenario.queue("p", parent="common", limit=of_parent).queue("a", parent="p", limit=of_a)
+    scenario.queue("b", parent="common")
+    run(scenario, "a", holds)
+    for index, (gpus, cores) in enumerate(waits):
+        scenario.gang(f"a{index}", 1, gpu=gpus, cpu=cores, memory=0, queue="a")
+    scenario.gang("b", 1, gpu=asks[0], cpu=asks[1], memory=0, queue="b")
+    session = Session(scenario.snapshot(), SchedulerConfig())
+    assert session.fair_shares.is_scarce(CPU, QueueName("common")) == is_short
+
+
+def test_gangs_that_wait_do_not_hide_what_their_queue_holds() -> None:
+    """The guarantee covers GPUs of a, but not its cores, to which b has a right."""
+    scenario = two_queues((4, 16), {"guarantee": {GPU: 4}, "limit": {GPU: 4}}, {"guarantee": {CPU: 4000}})
+    run(scenario, "a", (4, 16))
+    for index in range(2):
+        scenario.gang(f"waits{index}", 1, gpu=4, cpu=1, memory=0, queue="a")
+    assert ask(scenario, (0, 4)) == ["a"]

@@ -53,3 +53,13 @@ def test_a_gang_that_must_replace_more_evicts_more() -> None:
         scenario.gang(f"b-{index}", 1, gpu=1, queue="b", on=["n-0"])
     scenario.gang("b-high", 1, gpu=2, priority=9, queue="b").gang("a-large", 1, gpu=4, queue="a")
     assert len(evictions(run(scenario, 1))) == 2
+
+
+def test_cores_that_only_nodes_with_gpus_lack_are_replaced_too() -> None:
+    """Fair shares of a: 2 GPUs and 6 cores. One gang would be enough for a start, with 10 cores in use."""
+    scenario = Scenario().nodes("gpu", gpu=4, cpu=8).nodes("cpu", cpu=64).queue("a").queue("b")
+    for name in ("a-0", "a-1"):
+        scenario.gang(name, 1, gpu=1, cpu=2, queue="a", on=["gpu-0"])
+    scenario.gang("a-high", 1, gpu=1, cpu=6, priority=9, queue="a")
+    scenario.gang("b-wide", 1, gpu=4, cpu=4, queue="b", preemption_policy="Never")
+    assert sorted(evictions(run(scenario, 1))) == ["a-0-0", "a-1-0"]

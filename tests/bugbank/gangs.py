@@ -56,7 +56,7 @@ GANGS: Final[tuple[Mutant, ...]] = (
         name="an edited PodGroup is not read again",
         issues=("Volcano #6010",),
         module="phalanx.cache.gangs",
-        edits={"        self._stale[gang] = None\n        log.gangs(gang_id": "        log.gangs(gang_id"},
+        edits={"            self._stale[gang] = None\n": "            pass\n"},
         caught_by=Played("named:volcano_6010"),
     ),
     Mutant(

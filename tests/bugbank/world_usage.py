@@ -109,7 +109,7 @@ USAGE: Final[tuple[Mutant, ...]] = (
         name="a pod that changes its gang remains a member of the old one",
         issues=("Volcano #4803",),
         module="phalanx.cache.gangs",
-        edits={"            self._leave(old, before)\n": ""},
+        edits={"            self._leave(old, before, log)\n": ""},
         caught_by=Played("plays_world_usage:a_pod_changes_its_gang"),
     ),
 )

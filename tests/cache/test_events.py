@@ -12,7 +12,7 @@ from phalanx.model.numa import is_numa_resource
 from phalanx.model.pods import BindBackoff
 
 from tests.cache.world import new_cache, take_snapshot
-from tests.model.written import claim, label, named, node, pod, pod_group
+from tests.model.written import claim, label, named, native_pod_group, node, pod, pod_group
 
 U = PodUid("u")
 N1, N2 = NodeName("n1"), NodeName("n2")
@@ -440,12 +440,20 @@ def test_the_deletion_of_a_conflicting_member_triggers_a_cycle() -> None:
     assert cache.apply(Deleted("Pod", "team", "b")).may_unblock
 
 
-def test_the_deletion_of_the_last_member_triggers_a_delayed_cycle_which_forgets_the_gang() -> None:
-    inside = {"labels": {label("pod-group"): "g"}, "nodeName": "n1", "status": {"phase": "Succeeded"}}
-    cache = new_cache(node("n1"), pod_group(), *[pod(name, uid=name, **inside) for name in ("a", "b")])
+def test_the_end_of_a_gang_triggers_a_cycle_which_forgets_it() -> None:
+    """Of a native PodGroup when its last pod is deleted, since PodGroups without pods trigger none."""
+    done = {"nodeName": "n1", "status": {"phase": "Succeeded"}}
+    ours, native = {"labels": {label("pod-group"): "g"}}, {"schedulingGroup": {"podGroupName": "g"}}
+    members = [pod("a", **ours, **done), *[pod(name, **native, **done) for name in ("b", "c")]]
+    cache = new_cache(node("n1"), pod_group(), native_pod_group(), *members)
     take_snapshot(cache)
-    found = [cache.apply(Deleted("Pod", "team", name)) for name in ("a", "b")]
-    assert [(each.may_unblock, each.has_new_verdicts) for each in found] == [(False, False), VERDICT_ONLY]
+    deleted = [("Pod", "a"), ("PodGroup", "g"), ("Pod", "b"), ("Pod", "c"), ("NativePodGroup", "g")]
+    found = [cache.apply(Deleted(kind, "team", name)) for kind, name in deleted]
+    nothing = (False, False)
+    assert [(each.may_unblock, each.has_new_verdicts) for each in found] == [
+        *(nothing, MAY_UNBLOCK),
+        *(nothing, VERDICT_ONLY, nothing),
+    ]
 
 
 def test_a_finished_pod_that_joins_a_gang_triggers_a_cycle() -> None:
@@ -458,7 +466,7 @@ def test_a_finished_pod_that_joins_a_gang_triggers_a_cycle() -> None:
 
 def test_changes_of_a_pod_group_that_trigger_a_cycle() -> None:
     cache = new_cache()
-    assert not may_unblock(cache, pod_group("without-pods"))
+    assert not may_unblock(cache, native_pod_group("without-pods"))
     apply(cache, one_gpu(labels={label("pod-group"): "g"}))
     group = pod_group(uid="G")
     assert may_unblock(cache, group)
@@ -659,7 +667,6 @@ def test_data_of_deleted_gangs_is_not_kept_until_another_cycle(asked_before: boo
         changes = cache.apply(Deleted(type(item).__name__, item.metadata.namespace, item.metadata.name))
         if asked_before:
             assert {cache.gang(gang) for gang in changes.gangs} == {None}
-    assert not changes.may_unblock
     assert _sizes(cache) == _sizes(new_cache())
 
 

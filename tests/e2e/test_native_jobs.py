@@ -14,7 +14,7 @@ from tests.e2e.audit_log import AuditLog
 from tests.e2e.conftest import Cluster
 from tests.e2e.pod_history import PodHistory, watching
 from tests.e2e.scheduler_process import scheduler
-from tests.e2e.workloads import create, create_cluster, listed
+from tests.e2e.workloads import create, create_cluster, listed, nodes
 from tests.fake_objects import fake_pod
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.xdist_group("e2e")]
@@ -66,6 +66,12 @@ def bound_of(history: PodHistory, job_name: str) -> int:
     return sum(seen.pod.metadata.name.startswith(f"{job_name}-") for seen in history.bound.values())
 
 
+def messages(history: PodHistory) -> list[str]:
+    """The reason of each pod that waits, by which its message begins."""
+    conditions = [each for pod in history.pods.values() for each in pod.status.conditions]
+    return [each.message.partition(":")[0] for each in conditions if each.status == "False"]
+
+
 async def test_jobs_start_with_their_native_pod_groups_and_leave_nothing(cluster: Cluster) -> None:
     plane = cluster.plane
     await create_cluster(plane, count=2, cpu=4, space=SPACE)
@@ -89,6 +95,26 @@ async def test_jobs_start_with_their_native_pod_groups_and_leave_nothing(cluster
         await history.until(lambda: not any(pod.status.phase == "Pending" for pod in history.pods.values()))
         for name in ("gang", "plain"):
             await delete(plane, f"{JOBS}/{name}")
+        await until_empty(plane)
+
+    assert cluster.audit.denied() == []
+
+
+async def test_labels_of_phalanx_count_beside_the_basic_pod_groups_of_jobs(cluster: Cluster) -> None:
+    plane = cluster.plane
+    await create_cluster(plane, count=1, cpu=3, space=SPACE)
+    async with watching(plane) as history, scheduler(plane, cluster.kubeconfig):
+        gang = job("gang", pods=4, cpu="1")
+        gang["spec"]["template"]["metadata"] = {"labels": {"scheduling.phalanx.dev/min-member": "4"}}
+        await create(plane, gang)
+        await history.until(lambda: messages(history).count("AboveClusterCapacity") == 4, timeout=60)
+        pods = await listed(plane, f"/api/v1/namespaces/{SPACE}/pods")
+        assert len({pod["spec"]["schedulingGroup"]["podGroupName"] for pod in pods}) == 1
+        assert not history.bound
+        await create(plane, *nodes(1, cpu=1, prefix="more"))
+        await history.until(lambda: bound_of(history, "gang") == 4, timeout=60)
+        assert await condition_of(plane, "gang") == {}
+        await delete(plane, f"{JOBS}/gang")
         await until_empty(plane)
 
     assert cluster.audit.denied() == []

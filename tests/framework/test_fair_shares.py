@@ -122,6 +122,16 @@ def test_the_limit_and_guarantee_of_a_parent_hold_for_all_queues_below() -> None
     assert found == {"one": 4, "two": 5, "a": 4, "b": 2, "c": 3}
 
 
+def test_a_parent_is_entitled_only_to_what_the_limits_of_its_children_let_them_use() -> None:
+    found = gpus(
+        9,
+        p=party(guarantee={"gpu": 5}),
+        a=wants(9, limit={"gpu": 2}, parent="p"),
+        q=wants(9),
+    )
+    assert found == {"p": 2, "a": 2, "q": 7}
+
+
 def test_the_own_use_of_a_parent_counts_among_its_children() -> None:
     found = gpus(10, one=party(used={"gpu": 4}), a=wants(99, parent="one"), b=wants(99))
     assert found == {"one": 5, "a": 2, "b": 5}
@@ -404,11 +414,12 @@ class Tree:
         return self.used(name) + sum(amounts["gpu"] for amounts in self.parties[name].waiting.values())
 
     def demand(self, name: QueueName) -> int:
-        return self.own(name) + sum(self.demand(child) for child in self.below(name))
+        """The demand within the limits of children."""
+        return self.own(name) + sum(self.bundle(child) for child in self.below(name))
 
     def bundle(self, name: QueueName) -> int:
         """The demand within all limits."""
-        demanded = self.own(name) + sum(self.bundle(child) for child in self.below(name))
+        demanded = self.demand(name)
         return min(demanded, self.parties[name].limit.get("gpu", demanded))
 
     def asked(self, name: QueueName) -> int:

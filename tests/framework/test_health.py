@@ -5,6 +5,7 @@ from msgspec.structs import replace
 from phalanx.framework.config import SchedulerConfig, ToleranceConfig
 from phalanx.framework.hooks import Hooks
 from phalanx.framework.nodes.health import assess, reported_transitions
+from phalanx.framework.overriders import Overriders
 from phalanx.framework.plugin import Plugin
 from phalanx.framework.session import Session
 from phalanx.model.api.pod_groups import Recovery, RecoveryMode
@@ -191,9 +192,8 @@ def test_a_fault_with_unknown_start_is_no_recent_transition() -> None:
 
     def reported(*plugins: Plugin) -> dict[NodeName, int]:
         view = Session(snapshot, SchedulerConfig())
-        return reported_transitions(
-            snapshot, Hooks(plugins, view, lambda name: view).node_status_since, config
-        )
+        hooks = Hooks(plugins, view, lambda name: view, Overriders(map(type, plugins)))
+        return reported_transitions(snapshot, hooks.node_status_since, config)
 
     assert len(reported(health)) == 6
     assert reported(health, SiteHealth()) == {}

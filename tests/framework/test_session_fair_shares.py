@@ -224,3 +224,14 @@ def test_the_incremental_ledger_equals_a_new_computation(gangs: list[tuple[str, 
     for queue in session.queues:
         for selector in (None, *(flavor.node_selector for flavor in queue.flavors)):
             assert session.ledger.usage(queue.name, selector) == again.usage(queue.name, selector)
+
+
+def test_limits_of_children_bound_the_demand_below_a_parent() -> None:
+    """Of 4 GPUs below the parent, a may use 1: with 2 of b nothing is short."""
+    scenario = Scenario().nodes("n", 1, gpu=8).queue("p", limit={GPU: 4})
+    scenario.queue("a", parent="p", limit={GPU: 1}).queue("b", parent="p")
+    scenario.gang("x", 5, gpu=1, queue="a").gang("y", 2, gpu=1, queue="b")
+    session = Session(scenario.snapshot(), SchedulerConfig())
+    assert not session.fair_shares.is_scarce(GPU, QueueName("p"))
+    scenario.gang("z", 2, gpu=1, queue="b")
+    assert Session(scenario.snapshot(), SchedulerConfig()).fair_shares.is_scarce(GPU, QueueName("p"))

@@ -17,7 +17,7 @@ from phalanx.model.conversion.pod_groups import GangKey, PodGroup, gang_id, gang
 from phalanx.model.conversion.queue_rules import QueueRules
 from phalanx.model.dialects.known import DIALECTS
 from phalanx.model.gangs import Gang, GangKind
-from phalanx.model.names import GangId, NodeName, PodUid, QueueName
+from phalanx.model.names import API_GROUP, GangId, NodeName, PodUid, QueueName
 from phalanx.model.pods import Pod
 from phalanx.model.reasons import Objection
 from phalanx.model.resources import Resources
@@ -118,7 +118,7 @@ class GangTable:
     ) -> None:
         """Our own status writes change the status and the version of a PodGroup. They unblock no gang.
 
-        Nor does a PodGroup without pods of this scheduler.
+        Nor does a PodGroup of another dialect without pods of this scheduler.
         """
         gang = GangKey(GangKind.POD_GROUP, *key, dialect)
         log.gangs(gang_id(gang, group) for group in (old, new))
@@ -126,12 +126,15 @@ class GangTable:
             for other in dict.fromkeys(self._also_named.get(gang, {}).values()):
                 self._touch(other, log)
                 log.mark_may_unblock()
-        if gang not in self._pods:
+        if gang not in self._pods and dialect != API_GROUP:
             return
         if not (_claims(old) and _claims(new)):
-            log.gangs(map(GangId, self._pods[gang]))
-        self._stale[gang] = None
-        if _queue_of(old) != _queue_of(new) or _eviction_relevant(old) != _eviction_relevant(new):
+            log.gangs(map(GangId, self._pods.get(gang, ())))
+        if gang in self._pods:
+            self._stale[gang] = None
+        if gang in self._pods and (
+            _queue_of(old) != _queue_of(new) or _eviction_relevant(old) != _eviction_relevant(new)
+        ):
             log.mark_capacity_grew()
         elif old is None or new is None or _without_status(old) != _without_status(new):
             log.mark_may_unblock()
@@ -167,12 +170,15 @@ class GangTable:
         return gang_key(pod)
 
     def _leave(self, pod: Pod, key: GangKey, log: ChangeLog) -> None:
-        """The last pod may leave a cycle's data about its gang behind, which the next cycle removes."""
+        """The last pod may leave a cycle's data about its gang behind, which the next cycle removes.
+
+        For a PodGroup of Phalanx its deletion triggers this cycle.
+        """
         rest = self._pods[key]
         del rest[pod.uid]
         if not rest:
             del self._pods[key]
-            if key.kind is not GangKind.POD and key in self._gangs:
+            if key.dialect != API_GROUP and key in self._gangs:
                 log.mark_new_verdicts()
 
     def _touch(self, key: GangKey, log: ChangeLog, *, pod: Pod | None = None) -> None:

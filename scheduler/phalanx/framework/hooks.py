@@ -6,13 +6,14 @@ of another type than the hook declares is such an error.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cache, cached_property, partial
+from functools import cached_property, partial
 from typing import Any, Final, TypeVar
 
 from msgspec import json
 
 from phalanx.framework.eligibility import NodeCheck
 from phalanx.framework.evictions import Beneficiary, PodEvictionLimit, QueueEvictionLimit
+from phalanx.framework.overriders import Overrider, Overriders
 from phalanx.framework.plugin import NEVER, GangOrder, Key, NodeFilter, Plugin, overrides
 from phalanx.framework.plugin_errors import LAST, PluginErrors
 from phalanx.framework.pod_view import DeclaredReads, PodView, declared_reads
@@ -30,9 +31,6 @@ from phalanx.model.rules import Budget, Rule
 T = TypeVar("T")
 Entry = tuple[Plugin, SessionView]
 """A plugin, and its view of the session."""
-
-LASTING_HOOKS: Final = ("node_filter", "node_cost", "rules")
-"""Hooks whose answers refusals depend on. They hold until `valid_until`."""
 
 REFUSING_HOOKS: Final = ("check_gang", "node_filter", "rules")
 """Hooks whose answers may keep a gang from starting."""
@@ -62,14 +60,22 @@ class Hooks:
     """The hooks of the plugins. Each hook asks only the plugins that override it."""
 
     def __init__(
-        self, plugins: Sequence[Plugin], view: SessionView, without_time: Callable[[str], SessionView]
+        self,
+        plugins: Sequence[Plugin],
+        view: SessionView,
+        without_time: Callable[[str], SessionView],
+        overriders: Overriders,
     ) -> None:
-        """`without_time`: the view for the plugin of this name, whose answers must not depend on time."""
+        """`without_time`: the view for the plugin of this name, whose answers must not depend on time.
+
+        `overriders`: those of the classes of these plugins.
+        """
         self._plugins = plugins
+        self._overriders = overriders
         self._view = view
         self._without_time = without_time
         self.errors = PluginErrors()
-        self._entries: dict[str, list[Entry]] = {}
+        self._entries: dict[tuple[str, ...], list[Entry]] = {}
         self._gang_orders: dict[GangId, GangOrder] = {}
         self._objections: dict[GangId, Objection | None] = {}
         self._check_gang = self._with("check_gang")
@@ -82,20 +88,16 @@ class Hooks:
         self._protected_pods = self._with("protected_pods")
         self._eviction_cost = self._with("eviction_cost")
 
-    def _with(self, hook: str, *others: str) -> list[Entry]:
-        """The plugins that override the hook, or one of the others, each with the view that the hook gets."""
-        entries = self._entries.get(hook)
+    def _with(self, *hooks: str) -> list[Entry]:
+        """The plugins that override one of the hooks, each with the view that the first hook gets."""
+        entries = self._entries.get(hooks)
         if entries is None:
-            entries = self._entries[hook] = [
-                (plugin, self._without_time(plugin.name) if may_not_read_time else self._view)
-                for plugin, may_not_read_time in self._overriding(hook, *others)
-            ]
+            entries = self._entries[hooks] = [self._entry(found) for found in self._overriders.of(*hooks)]
         return entries
 
-    def _overriding(self, *hooks: str) -> Iterator[tuple[Plugin, bool]]:
-        kinds = tuple(map(type, self._plugins))
-        for position, may_not_read_time in _positions(kinds, hooks):
-            yield self._plugins[position], may_not_read_time
+    def _entry(self, found: Overrider) -> Entry:
+        plugin = self._plugins[found.position]
+        return plugin, self._view if found.may_read_time else self._without_time(plugin.name)
 
     def _ask(self, plugin: Plugin, hook: str, default: T, *arguments: object) -> T:
         """The answer of one plugin; the default if its hook raises, which is recorded."""
@@ -327,23 +329,6 @@ class Hooks:
                 self.errors.record(plugin, "eviction_cost", ValueError(f"the cost {cost} is below 0"))
             total += max(cost, 0)
         return total
-
-
-@cache
-def _positions(kinds: tuple[type[Plugin], ...], hooks: tuple[str, ...]) -> Sequence[tuple[int, bool]]:
-    """The positions of the classes that override one of the hooks, and whether the first hook may not read
-    time. Cached, since each session of a process asks it for the same classes."""
-    return [
-        (position, _may_not_read_time(kind, hooks[0]))
-        for position, kind in enumerate(kinds)
-        if any(overrides(kind, hook) for hook in hooks)
-    ]
-
-
-def _may_not_read_time(kind: type[Plugin], hook: str) -> bool:
-    """Whether an answer of the hook could change with time while refusals assume that it holds."""
-    lasting = any(overrides(kind, lasting_hook) for lasting_hook in LASTING_HOOKS)
-    return hook in (*LASTING_HOOKS, "open") and lasting and not overrides(kind, "valid_until")
 
 
 _LAST_GANG: Final = GangOrder(rank=LAST, key=LAST)

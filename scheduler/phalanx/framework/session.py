@@ -65,8 +65,10 @@ class Session:
         self.snapshot = snapshot
         self.config = config
         self.cycle = snapshot.memory.cycle + 1
-        self.hooks = Hooks(load_plugins(config), self, lambda name: _WithoutTime(self, name))
         self._cache = cache or SessionCache()
+        plugins = load_plugins(config)
+        overriders = self._cache.overriders(plugins)
+        self.hooks = Hooks(plugins, self, lambda name: _WithoutTime(self, name), overriders)
         _check_annotations(snapshot, self.hooks.reads)
         self._pod_classes = PodClasses(self.hooks.reads)
         self.nodes: Mapping[NodeName, NodeState] = MappingProxyType(_in_order(snapshot.nodes))

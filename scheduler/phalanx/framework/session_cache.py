@@ -4,10 +4,12 @@ Cached values never change a decision: a value is used only if its inputs are un
 and never modified, so overlapping sessions may be slower but not wrong.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from phalanx.framework.config import SchedulerConfig
 from phalanx.framework.nodes.node_facts import FaultCheck, NodeFacts
+from phalanx.framework.overriders import Overriders
+from phalanx.framework.plugin import Plugin
 from phalanx.framework.running_sums import RunningSums
 from phalanx.model.gangs import Gang
 from phalanx.model.names import GangId, NodeName
@@ -24,6 +26,14 @@ class SessionCache:
         self.sums = RunningSums()
         self._facts: tuple[SchedulerConfig, NodeFacts] | None = None
         self._complete: tuple[NodeFacts, Complete] | None = None
+        self._overriders = Overriders(())
+
+    def overriders(self, plugins: Iterable[Plugin]) -> Overriders:
+        """Those of the classes of these plugins."""
+        kinds = tuple(type(plugin) for plugin in plugins)
+        if kinds != self._overriders.kinds:
+            self._overriders = Overriders(kinds)
+        return self._overriders
 
     def node_facts(
         self,

@@ -8,6 +8,7 @@ which gangs, which of their pods, and how much together.
 
 from collections.abc import Hashable, Mapping, Sequence
 from functools import cached_property
+from operator import attrgetter
 
 import msgspec
 from msgspec import Struct
@@ -112,15 +113,12 @@ class CandidateQueueFinder:
             if gang.nodes:
                 kind = (gang.disruption.is_preemptible, self._session.guarantees.signature(gang))
                 found.setdefault(gang.queue, {}).setdefault(kind, []).append(gang)
-        return {queue: sorted(map(_kind, found[queue].values()), key=_name) for queue in sorted(found)}
+        by_digest = attrgetter("digest")
+        return {queue: sorted(map(_kind, found[queue].values()), key=by_digest) for queue in sorted(found)}
 
 
 def _kind(gangs: Sequence[Gang]) -> _Kind:
     return _Kind(min(gangs, key=_size), digest_of_key(sorted(gang.id for gang in gangs)))
-
-
-def _name(kind: _Kind) -> str:
-    return kind.digest
 
 
 def _smaller(left: Resources, right: Resources) -> Resources:

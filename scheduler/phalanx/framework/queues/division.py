@@ -35,9 +35,11 @@ class QueueShare(Struct, frozen=True):
     """At least the smaller of demand and guarantee; at most the demand and the limit."""
     used: Resources = NONE
     demand: Resources = NONE
-    """What it uses and what its waiting gangs need to start."""
+    """What it uses and what its waiting gangs need to start. A limit of a descendant reduces its resource."""
+    demand_before_limit: Resources = NONE
+    """The same, but limits of descendants reduce what is demanded together; at least what it uses."""
     demand_within_limits: Resources = NONE
-    """The same, as far as its limit and the limits of its descendants allow it."""
+    """The same, reduced to its own limit too; at least what it uses."""
 
 
 class Participant(Struct, frozen=True):
@@ -52,11 +54,18 @@ class Participant(Struct, frozen=True):
 
 
 class _Totals(Struct, frozen=True):
-    """The sums over a queue and its descendants. `bundles` keep to all limits, `demand` does not."""
+    """The sums over a queue and its descendants."""
 
-    used: Resources
-    demand: Resources
+    used: Bundles
     bundles: Bundles
+    """The demand within all limits."""
+    demand: Resources
+    """The demand within limits of descendants, of which each reduces its own resource only."""
+    limit: Resources
+    before_limit: Bundles
+    """The demand within limits of descendants, but at least what they use."""
+    counted: Bundles
+    """The demand within all limits, but at least `used`."""
     guarantee: Resources
 
 
@@ -102,9 +111,10 @@ class _Division:
             name: QueueShare(
                 guarantees[name],
                 shares[name],
-                self._totals[name].used,
+                sum_of(self._totals[name].used.values()),
                 self._totals[name].demand,
-                sum_of(self._totals[name].bundles.values()),
+                sum_of(self._totals[name].before_limit.values()),
+                sum_of(self._totals[name].counted.values()),
             )
             for name in self._downwards
         }
@@ -139,17 +149,17 @@ class _Division:
         participant, below = self._participants[name], [self._totals[child] for child in self._below(name)]
         own = (*participant.used.values(), *participant.waiting.values())
         guarantee = {**sum_of(child.guarantee for child in below), **participant.guarantee}
+        used = merged([participant.used, *(child.used for child in below)])
+        bundles = merged([participant.used, participant.waiting, *(child.bundles for child in below)])
+        before_limit = merged([participant.used, participant.waiting, *(child.counted for child in below)])
         return _Totals(
-            used=sum_of([*participant.used.values(), *(child.used for child in below)]),
-            demand=sum_of([*own, *(child.demand for child in below)]),
-            bundles=_within(
-                merged([participant.used, participant.waiting, *(child.bundles for child in below)]),
-                participant.limit,
-            ),
-            guarantee={
-                resource: min(amount, participant.limit.get(resource, amount))
-                for resource, amount in guarantee.items()
-            },
+            used=used,
+            demand=sum_of([*own, *(_at_most(child.limit, child.demand) for child in below)]),
+            limit=participant.limit,
+            before_limit=before_limit,
+            bundles=_within(bundles, participant.limit),
+            counted=_at_least(used, _within(before_limit, participant.limit)),
+            guarantee=_at_most(participant.limit, guarantee),
         )
 
     def _scaled(self, names: Sequence[QueueName], exists: Resources) -> dict[QueueName, Resources]:
@@ -255,6 +265,20 @@ def _within(bundles: Bundles, limit: Resources) -> Bundles:
     parts = {names: min((over[name] for name in names if name in over), default=1) for names in bundles}
     return {
         names: {name: floor(amount * parts[names]) for name, amount in amounts.items()}
+        for names, amounts in bundles.items()
+    }
+
+
+def _at_most(limit: Resources, amounts: Resources) -> dict[str, int]:
+    return {name: min(amount, limit.get(name, amount)) for name, amount in amounts.items()}
+
+
+def _at_least(used: Bundles, bundles: Bundles) -> Bundles:
+    """The bundles, raised to what is used of the same resources. Each set that is used is one of them."""
+    return {
+        names: {name: max(amount, used[names][name]) for name, amount in amounts.items()}
+        if names in used
+        else amounts
         for names, amounts in bundles.items()
     }
 

@@ -108,7 +108,10 @@ class FairShares:
             else:
                 most, roots = queues.path(above)[0].limit.get(resource, AMOUNT_MAX), [above]
             shares = [self.of(name) for name in roots]
-            demands = [each.demand if above is not None else each.demand_within_limits for each in shares]
+            demands = [
+                each.demand_before_limit if above is not None else each.demand_within_limits
+                for each in shares
+            ]
             demand = sum(each.get(resource, 0) for each in demands)
             self._scarce[key] = demand > most
         return self._scarce[key]
