@@ -79,3 +79,8 @@ VOLCANO = _crd(
 
 VOLCANO_JOBS = _crd(*("batch.volcano.sh", "v1alpha1", "Job", "jobs"), {}, namespaced=True, subresource=True)
 """Job of Volcano."""
+
+HYPER_NODES = _crd(
+    *("topology.volcano.sh", "v1alpha1", "HyperNode", "hypernodes"), {}, namespaced=False, subresource=True
+)
+"""HyperNode of Volcano."""

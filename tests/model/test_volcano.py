@@ -1,11 +1,12 @@
 """PodGroups of Volcano become the same gangs, and what is written on them: docs/dialects/volcano.md."""
 
+from itertools import permutations
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 from phalanx.cache.cache import Cache
-from phalanx.cache.events import Applied
+from phalanx.cache.events import Applied, Deleted
 from phalanx.model.api.kinds import KubeObject
 from phalanx.model.api.volcano import VolcanoPodGroup
 from phalanx.model.conversion.pods import read_pod
@@ -16,7 +17,7 @@ from phalanx.model.gangs import Gang, GangKind
 from phalanx.model.reasons import Objection, Reason
 
 from tests.cache.world import new_cache, take_snapshot
-from tests.model.written import label, named, other_pod_group, pod, pod_group
+from tests.model.written import label, named, node, other_pod_group, pod, pod_group
 
 GROUP = "scheduling.k8s.io/group-name"
 TASK = "volcano.sh/task-spec"
@@ -145,8 +146,12 @@ def test_an_invalid_annotation_is_an_error(key: str, value: str) -> None:
 @pytest.mark.parametrize(
     ("spec", "path"),
     [
-        ({"networkTopology": {"mode": "hard", "highestTierAllowed": 1}}, "spec.networkTopology"),
-        ({"networkTopology": {"mode": "soft"}}, "spec.networkTopology"),
+        ({"networkTopology": {"mode": "hard"}}, "highestTierAllowed"),
+        ({"networkTopology": {"highestTierName": "rack"}}, "spec.networkTopology.highestTierName"),
+        (
+            {"networkTopology": {"mode": "soft", "highestTierName": "rack"}},
+            "spec.networkTopology.highestTierName",
+        ),
         ({"subGroupPolicy": [{"name": "p", "subGroupSize": 2}]}, "spec.subGroupPolicy"),
         ({"meta": {"annotations": {"volcano.sh/revocable-zone": "*"}}}, "volcano.sh/revocable-zone"),
         ({"meta": {"annotations": {"volcano.sh/sla-waiting-time": "1h"}}}, "volcano.sh/sla-waiting-time"),
@@ -162,6 +167,46 @@ def test_fields_without_a_counterpart_are_refused_by_name(spec: dict[str, Any], 
     (problem,) = only(group(**spec), member("a")).problems
     assert problem.reason is Reason.UNSUPPORTED_FIELD
     assert path in problem.message
+
+
+@pytest.mark.parametrize(
+    ("wanted", "required"),
+    [
+        ({"mode": "hard", "highestTierAllowed": 2}, "topology.volcano.sh/tier-2"),
+        ({"highestTierAllowed": 0}, "topology.volcano.sh/tier-0"),
+        ({"mode": "soft"}, None),
+        ({"mode": "soft", "highestTierAllowed": 2}, None),
+    ],
+)
+def test_the_network_topology(wanted: dict[str, Any], required: str | None) -> None:
+    gang = only(group(networkTopology=wanted), member("a"))
+    assert gang.problems == ()
+    assert (gang.topology.name, gang.topology.required, gang.topology.preferred) == (
+        "hypernodes.topology.volcano.sh",
+        required,
+        "topology.volcano.sh/tier-1",
+    )
+
+
+def test_hyper_nodes_are_a_topology_of_the_snapshot_and_labels_of_its_nodes() -> None:
+    """In whatever order they arrive, and until they are gone."""
+    members = [{"type": "Node", "selector": {"exactMatch": {"name": "n"}}}]
+    rack = named("HyperNode", "rack", spec={"tier": 1, "members": members})
+    objects = (node("n"), node("other"), rack)
+    for order in permutations(objects):
+        cache = new_cache(*order)
+        found = take_snapshot(cache)
+        assert "hypernodes.topology.volcano.sh" in found.topologies
+        label_of = {name: state.node.labels for name, state in found.nodes.items()}
+        assert label_of == {"n": {"topology.volcano.sh/tier-1": "rack"}, "other": {}}
+        assert take_snapshot(cache).topologies is found.topologies
+        assert cache.apply(Deleted("HyperNode", "", "rack")).cluster_changed
+        after = take_snapshot(cache)
+        assert "hypernodes.topology.volcano.sh" not in after.topologies
+        assert {name: dict(state.node.labels) for name, state in after.nodes.items()} == {
+            "n": {},
+            "other": {},
+        }
 
 
 def test_a_field_of_a_later_release_is_refused_by_name() -> None:

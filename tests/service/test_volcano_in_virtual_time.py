@@ -176,12 +176,12 @@ def test_a_job_with_a_field_that_is_refused_stays_pending() -> None:
     async def play(world: World) -> None:
         serve(world, VOLCANO, VOLCANO_JOBS)
         create_job(world, "train")
-        create_group(world, "train", owner="train", networkTopology={"mode": "hard"})
+        create_group(world, "train", owner="train", subGroupPolicy=[{"name": "p"}])
         world.start()
         await asyncio.sleep(10)
         assert (phase(world, "train"), condition(world, "train")[1]) == ("Pending", "UnsupportedField")
         (known,) = status(world, "train")["conditions"]
-        assert "spec.networkTopology" in known["message"]
+        assert "spec.subGroupPolicy" in known["message"]
 
     in_world(WorldSettings(seed=1, replicas=1), play)
 

@@ -71,6 +71,7 @@ class Cache:
             "Pod": self._pods,
             "Node": self._nodes,
             "NodeResourceTopology": self._nodes.zones,
+            "HyperNode": self._nodes.hyper_nodes,
             **{dialect.kind: self._gangs.groups[dialect.name] for dialect in DIALECTS.values()},
             "Queue": self._cluster_objects.queues,
             "Topology": self._cluster_objects.topologies,
@@ -166,7 +167,9 @@ class Cache:
             foreign=self._foreign.view(),
             nominated=self._nominations.view(),
             namespace_labels=self._cluster_objects.namespaces.by_name(),
-            topologies=self._cluster_objects.all_topologies(self._nodes.nodes()),
+            topologies=self._cluster_objects.all_topologies(
+                self._nodes.nodes(), self._nodes.hyper_node_tree()
+            ),
             claims=self._claims.view(),
             capacity_version=self._version,
             cluster_version=self._cluster_version,

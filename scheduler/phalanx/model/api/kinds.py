@@ -10,7 +10,7 @@ from phalanx.model.api.native_pod_groups import NativePodGroup
 from phalanx.model.api.pod_groups import PodGroup
 from phalanx.model.api.queues import Queue, Topology
 from phalanx.model.api.scheduler_plugins import SchedulerPluginsPodGroup
-from phalanx.model.api.volcano import VolcanoJob, VolcanoPodGroup
+from phalanx.model.api.volcano import HyperNode, VolcanoJob, VolcanoPodGroup
 from phalanx.model.names import API_VERSION
 
 KubeObject = (
@@ -29,6 +29,7 @@ KubeObject = (
     | SchedulerPluginsPodGroup
     | VolcanoPodGroup
     | VolcanoJob
+    | HyperNode
     | Queue
     | Topology
 )
@@ -108,6 +109,7 @@ _ALL = (
     _pod_groups(NativePodGroup, "scheduling.k8s.io/v1beta1"),
     _pod_groups(SchedulerPluginsPodGroup, "scheduling.x-k8s.io/v1alpha1"),
     _pod_groups(VolcanoPodGroup, "scheduling.volcano.sh/v1beta1"),
+    Kind(HyperNode, "topology.volcano.sh/v1alpha1", "hypernodes", namespaced=False, optional=True),
     Kind(VolcanoJob, "batch.volcano.sh/v1alpha1", "jobs", namespaced=True, optional=True, served_as="Job"),
     Kind(Queue, API_VERSION, "queues", namespaced=False),
     Kind(Topology, API_VERSION, "topologies", namespaced=False),

@@ -1,6 +1,7 @@
-"""Kinds of Volcano 1.14: PodGroup of `scheduling.volcano.sh/v1beta1`, Job of `batch.volcano.sh/v1alpha1`.
+"""Kinds of Volcano 1.14: API structs of what is read or refused.
 
-API structs of what is read or refused.
+PodGroup of `scheduling.volcano.sh/v1beta1`, Job of `batch.volcano.sh/v1alpha1`, HyperNode of
+`topology.volcano.sh/v1alpha1`.
 """
 
 from collections.abc import Mapping
@@ -88,3 +89,44 @@ class VolcanoJob(ApiStruct, frozen=True):
 
     metadata: ObjectMeta
     spec: VolcanoJobSpec = VolcanoJobSpec()
+
+
+class ExactMatch(ApiStruct, frozen=True):
+    """One node or HyperNode."""
+
+    name: str = ""
+
+
+class RegexMatch(ApiStruct, frozen=True):
+    """Nodes in whose names the pattern occurs."""
+
+    pattern: str = ""
+
+
+class MemberSelector(ApiStruct, frozen=True):
+    """Members by name, pattern or labels; all that any of them selects."""
+
+    exact_match: ExactMatch | None = None
+    regex_match: RegexMatch | None = None
+    label_match: LabelSelector | None = None
+
+
+class HyperNodeMember(ApiStruct, frozen=True):
+    """Members of one type: Node or HyperNode."""
+
+    type: str = ""
+    selector: MemberSelector = MemberSelector()
+
+
+class HyperNodeSpec(ApiStruct, frozen=True):
+    """The members of a HyperNode, and how far apart they are: the higher the tier, the farther."""
+
+    tier: Int32 = 0
+    members: tuple[HyperNodeMember, ...] = ()
+
+
+class HyperNode(ApiStruct, frozen=True):
+    """A domain of the network."""
+
+    metadata: ObjectMeta
+    spec: HyperNodeSpec = HyperNodeSpec()

@@ -10,9 +10,10 @@ from msgspec import structs, to_builtins
 from msgspec.structs import replace
 
 from phalanx.model.api.core import Pod
-from phalanx.model.api.pod_groups import Disruption, PodGroupSpec
+from phalanx.model.api.pod_groups import Disruption, PodGroupSpec, TopologyRequest
 from phalanx.model.api.values import duration_ms, seconds, time_s
 from phalanx.model.api.volcano import (
+    NetworkTopology,
     VolcanoCondition,
     VolcanoPodGroup,
     VolcanoPodGroupSpec,
@@ -23,7 +24,7 @@ from phalanx.model.conversion.min_resources import read_min_resources
 from phalanx.model.conversion.pod_groups import PodGroup
 from phalanx.model.dialects.dialect import Dialect, ReportedGang, StatusRules, StatusWrite, unsupported_field
 from phalanx.model.gangs import Gang, RoleSpec
-from phalanx.model.names import DEFAULT_QUEUE, LABEL_QUEUE
+from phalanx.model.names import DEFAULT_QUEUE, HYPER_NODES, LABEL_QUEUE, tier_label
 from phalanx.model.pods import PodPhase
 from phalanx.model.reasons import Objection, Reason
 
@@ -60,6 +61,9 @@ _UNKNOWN: Final = "Unknown"
 _COMPLETED: Final = "Completed"
 _STARTED: Final = (_RUNNING, _UNKNOWN, _COMPLETED)
 
+_SOFT: Final = "soft"
+"""The mode that requires nothing; any other is hard."""
+
 _SCHEDULED: Final = "Scheduled"
 _UNSCHEDULABLE: Final = "Unschedulable"
 """Types of conditions, of which at most one is True."""
@@ -85,6 +89,7 @@ def read_volcano_pod_group(written: VolcanoPodGroup) -> PodGroup:
             min_member=min_member,
             queue=_queue(written),
             priority_class_name=spec.priority_class_name or None,
+            topology=_topology(spec.network_topology),
             disruption=_disruption(written, wrong),
         ),
         min_member=min_member,
@@ -126,6 +131,15 @@ def _disruption(written: VolcanoPodGroup, wrong: list[str]) -> Disruption | None
     return Disruption(preemptible=preemptible != "false", min_runtime=cooldown)
 
 
+def _topology(wanted: NetworkTopology | None) -> TopologyRequest | None:
+    """Mode hard: one HyperNode up to a tier. Both modes: as few HyperNodes of the lowest tier as possible."""
+    if wanted is None:
+        return None
+    tier = wanted.highest_tier_allowed if wanted.mode != _SOFT else None
+    required = None if tier is None else tier_label(tier)
+    return TopologyRequest(name=HYPER_NODES, required=required, preferred=tier_label(1))
+
+
 def _mark(written: VolcanoPodGroup, key: str) -> str | None:
     """An annotation, else the label of this name."""
     meta = written.metadata
@@ -148,8 +162,11 @@ def _problems(written: VolcanoPodGroup, wrong: list[str]) -> Iterator[Objection]
 
 
 def _unsupported(written: VolcanoPodGroup) -> Iterator[str]:
-    if written.spec.network_topology is not None:
-        yield "spec.networkTopology"
+    topology = written.spec.network_topology
+    if topology is not None and topology.highest_tier_name:
+        yield "spec.networkTopology.highestTierName"
+    elif topology is not None and topology.mode != _SOFT and topology.highest_tier_allowed is None:
+        yield "spec.networkTopology with mode hard and without highestTierAllowed"
     if written.spec.sub_group_policy:
         yield "spec.subGroupPolicy"
     yield from _refused(written.metadata.annotations, _REFUSED)
