@@ -9,7 +9,7 @@ from phalanx_simulator.embedded import manifests
 from phalanx_simulator.embedded.store import Key, Object
 from phalanx_simulator.runs.world import World, WorldSettings, in_world
 
-from tests.dialect_crds import VOLCANO, VOLCANO_JOBS
+from tests.dialect_crds import HYPER_NODES, VOLCANO, VOLCANO_JOBS
 from tests.service.dialect_world import bound, found, message, pods, recorder, serve, writes_to
 
 pytestmark = pytest.mark.usefixtures("quiet")
@@ -200,3 +200,33 @@ def test_a_job_that_is_pending_again_is_put_in_queue_again() -> None:
         assert phase(world, "train") == "Inqueue"
 
     in_world(WorldSettings(seed=1, replicas=1), play)
+
+
+def create_hyper_node(world: World, name: str, *nodes: str) -> None:
+    members = [{"type": "Node", "selector": {"exactMatch": {"name": node}}} for node in nodes]
+    body = {"apiVersion": "topology.volcano.sh/v1alpha1", "kind": "HyperNode", "metadata": {"name": name}}
+    world.client.create(HYPER, "", {**body, "spec": {"tier": 1, "members": members}})
+
+
+HYPER = "hypernodes.topology.volcano.sh"
+
+
+def test_a_gang_starts_when_its_nodes_come_into_one_hyper_node() -> None:
+    async def play(world: World) -> None:
+        serve(world, VOLCANO, HYPER_NODES)
+        world.create([manifests.node(name, gpus=1) for name in ("n1", "n2")])
+        create_hyper_node(world, "one", "n1")
+        create_hyper_node(world, "two", "n2")
+        create_group(world, "train", networkTopology={"mode": "hard", "highestTierAllowed": 1})
+        world.create(members("train"))
+        world.start()
+        await asyncio.sleep(10)
+        assert (bound(world, "train"), phase(world, "train")) == (0, "Inqueue")
+        create_hyper_node(world, "both", "n1", "n2")
+        for name in ("one", "two"):
+            uid = (world.client.get(Key(HYPER, "", name)) or {})["metadata"]["uid"]
+            world.client.delete(Key(HYPER, "", name), uid=uid)
+        await asyncio.sleep(10)
+        assert (bound(world, "train"), phase(world, "train")) == (PODS, "Running")
+
+    in_world(WorldSettings(seed=1, replicas=2), play)
