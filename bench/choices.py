@@ -1,12 +1,14 @@
 """Compares decisions with exhaustive searches that follow the documentation.
 
-    python -m bench.choices members|starts [--cases N] [--seed N] [--show N]
+    python -m bench.choices members|starts|evictions [--cases N] [--seed N] [--show N]
 
 `members`: random gangs with roles, subgroups and members that can run nowhere, on up to three nodes. A gang
 must start if and only if some sufficient set of its members fits, with the first such set, and its verdict
 must name the members that can run on no node (tests/actions/member_cases.py). `starts`: random clusters that
 up to four queues share. No start that guarantees would not cover may go before one of another queue that they
-would cover (tests/actions/start_cases.py). Case n of seed s is the same on every machine.
+would cover (tests/actions/start_cases.py). `evictions`: such clusters. No running gang may be evicted, and no
+gang may wait, if it is enough to give up starts of the same cycle that the gang may evict
+(tests/actions/eviction_cases.py). Case n of seed s is the same on every machine.
 """
 
 import argparse
@@ -16,11 +18,12 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from tests.actions import member_cases, start_cases
+from tests.actions import eviction_cases, member_cases, start_cases
 
 KINDS: dict[str, tuple[Callable[[Random], Any], Callable[[Any], list[str]], Callable[[Any], str]]] = {
     "members": (member_cases.member_case, member_cases.disagreements, member_cases.described),
     "starts": (start_cases.start_case, start_cases.disorders, start_cases.described),
+    "evictions": (eviction_cases.eviction_case, eviction_cases.regrets, start_cases.described),
 }
 """By name, what makes a case, checks it, and describes it."""
 

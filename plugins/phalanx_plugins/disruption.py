@@ -61,7 +61,9 @@ class DisruptionProtection(Plugin):
 
 def _covered(view: SessionView) -> Iterator[GangId]:
     """The gangs with `preemptible: false` that fit the guarantees, taken in the order of their starts."""
-    gangs = [gang for gang in view.gangs.values() if not gang.disruption.is_preemptible and gang.nodes]
+    gangs = [
+        gang for gang in view.gangs_after_starts.values() if not gang.disruption.is_preemptible and gang.nodes
+    ]
     held: dict[Account, Resources] = {}
     for gang in sorted(gangs, key=lambda each: (_began(each, view), each.created, each.id)):
         path = view.queues.path(gang.queue)

@@ -23,7 +23,10 @@ class Tenant(Struct, frozen=True):
 
 
 class Work(Struct, frozen=True):
-    """A gang of `pods` pods; `on` are the nodes on which it runs, empty if it waits."""
+    """A gang of `pods` pods; `on` are the nodes on which it runs, empty if it waits.
+
+    `only`: the node that its pods require, empty for any.
+    """
 
     name: str
     queue: str
@@ -31,6 +34,7 @@ class Work(Struct, frozen=True):
     gpus: int
     priority: int = 0
     on: tuple[str, ...] = ()
+    only: str = ""
 
     @property
     def total(self) -> int:
@@ -59,6 +63,7 @@ class StartCase(Struct, frozen=True):
                 queue=work.queue,
                 priority=work.priority,
                 on=list(work.on),
+                selector={"kubernetes.io/hostname": work.only} if work.only else {},
             )
         return scenario
 

@@ -61,9 +61,10 @@ def test_preemption_policy_never_does_not_affect_equal_gangs() -> None:
     assert len(scenario.decide().evicted()) == 4
 
 
-def test_gangs_placed_in_the_same_cycle_become_victims_in_the_next_one() -> None:
-    """A gang of lower priority gets the last free node in the cycle in which `high` does not fit."""
-    scenario = Scenario().nodes("n", 2, gpu=8).gang("low1", 1, gpu=8, on=["n-0"]).gang("low2", 1, gpu=8)
+def test_gangs_that_get_members_in_the_same_cycle_become_victims_in_the_next_one() -> None:
+    """A gang of lower priority gets a lost member back in the cycle in which `high` does not fit."""
+    scenario = Scenario().nodes("n", 2, gpu=8).gang("low1", 1, gpu=8, on=["n-0"])
+    scenario.gang("low2", 2, gpu=4, on=["n-1", "n-1"], priority=10).lose("low2").change("low2", priority=0)
     scenario.gang("high", 2, gpu=8, priority=10)
     evicted = []
     for _ in range(4):
@@ -72,7 +73,17 @@ def test_gangs_placed_in_the_same_cycle_become_victims_in_the_next_one() -> None
         assert evicted or decided.result.wake_at is not None
         scenario.take(decided)
         scenario.now += 60_000
-    assert len(evicted) == 2
+    assert len(evicted) == 3
+
+
+def test_a_start_of_the_same_cycle_is_given_up_before_more_gangs_are_evicted() -> None:
+    """A gang of lower priority gets the last free node in the cycle in which `high` does not fit."""
+    scenario = Scenario().nodes("n", 2, gpu=8).gang("low1", 1, gpu=8, on=["n-0"]).gang("low2", 1, gpu=8)
+    decided = scenario.gang("high", 2, gpu=8, priority=10).decide()
+    assert (decided.placed(), decided.evicted()) == ([], ["low1-0"])
+    assert decided.reasons()["high"] is Reason.EVICTION_IN_PROGRESS
+    scenario.take(decided)
+    assert scenario.decide().placed() == ["high"]
 
 
 def test_a_strict_fifo_queue_does_not_waste_an_eviction() -> None:

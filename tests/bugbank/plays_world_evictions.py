@@ -188,3 +188,12 @@ def borrowed_capacity_is_reclaimed() -> str | None:
     runs = [_pod(f"a{n}", on=f"n{n}", labels={_QUEUE: "a"}) for n in range(2)]
     gone = _evicted(CycleRunner(*nodes, *queues, *runs, _pod("b0", labels={_QUEUE: "b"})).cycle())
     return None if len(gone) == 1 else f"evicted are {gone}"
+
+
+def a_start_is_given_up_before_an_eviction() -> str | None:
+    """The queue starts the older pod first; the pod of higher priority then needs as much as it got."""
+    queue = written.named("Queue", "q", spec={"ordering": "StrictFIFO"})
+    pods = [_pod("runs", on="n0", gpus=4, labels={_QUEUE: "q"}), _pod("older", gpus=4, labels={_QUEUE: "q"})]
+    urgent = _pod("urgent", gpus=4, labels={_QUEUE: "q"}, priority=_HIGH)
+    gone = _evicted(CycleRunner(written.node("n0"), queue, *pods, urgent).cycle())
+    return f"evicted are {gone}" if gone else None

@@ -222,9 +222,12 @@ def a_parent_queue_selects_no_namespace() -> str | None:
 
 
 def queues_take_turns() -> str | None:
-    """One queue has two old pods, the other a new one; there are two nodes."""
+    """One queue has two old pods, the other a new one; there are two nodes.
+
+    No pod preempts: otherwise the second start of the first queue would be given up for the new pod.
+    """
     pods = [
-        written.pod(name, meta=_born(day), labels={IN_QUEUE: into}, requests={GPU: 8})
+        _pod(name, into, meta=_born(day), preemptionPolicy="Never")
         for day, (name, into) in enumerate((("a", "q1"), ("b", "q1"), ("c", "q2")), 1)
     ]
     runner = CycleRunner(*_nodes(2), _queue("q1"), _queue("q2"), *pods)

@@ -96,4 +96,14 @@ EVICTIONS: Final[tuple[Mutant, ...]] = (
         edits={"return any(all(part.get(": "return not True and any(all(part.get("},
         caught_by=_play("borrowed_capacity_is_reclaimed"),
     ),
+    Mutant(
+        name="a running gang is evicted, and a start of the same cycle stays",
+        issues=("evictions that a decision which was not sent makes necessary",),
+        module="phalanx.actions.preemption.starts",
+        edits={
+            "for some in (starts, [*starts, *victims]):": "for some in ():",
+            "[start for start in starts if not is_ahead(start)]": "[]",
+        },
+        caught_by=_play("a_start_is_given_up_before_an_eviction"),
+    ),
 )

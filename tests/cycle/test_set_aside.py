@@ -298,10 +298,12 @@ def decisions(result: CycleResult) -> object:
 def category_of(result: CycleResult, gang: GangId) -> Category | None:
     """The category only: a cordoned node may change the reason of a gang that it does not help.
 
-    None for reasons that an impossible gang may have too when it is tried again.
+    None for reasons that an impossible gang may have too when it is tried again, such as in a cycle that
+    gives starts up.
     """
+    passing = (Reason.POD_AFFINITY, Reason.BLOCKED_BY_QUEUE_HEAD, Reason.NOT_TRIED_YET)
     (reason,) = [verdict.reason for verdict in result.verdicts if verdict.gang == gang]
-    return None if reason in (Reason.POD_AFFINITY, Reason.BLOCKED_BY_QUEUE_HEAD) else reason.category
+    return None if reason in passing else reason.category
 
 
 def play(config: SchedulerConfig, seed: int, batches: int = 14) -> World:

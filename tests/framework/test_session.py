@@ -3,7 +3,7 @@
 import pytest
 from phalanx.framework.config import SchedulerConfig
 from phalanx.framework.session import Session
-from phalanx.framework.statement import DoesNotFit, Statement
+from phalanx.framework.statement import DoesNotFit, Statement, total_requests
 from phalanx.framework.states import GANG_TRANSITIONS, POD_TRANSITIONS, GangState, IllegalTransition, PodState
 from phalanx.model.decisions import Certificate
 from phalanx.model.gangs import Gang
@@ -185,3 +185,45 @@ def test_a_refused_gang_is_not_placed() -> None:
 def test_every_state_is_in_the_transition_tables() -> None:
     assert set(POD_TRANSITIONS) == set(PodState)
     assert set(GANG_TRANSITIONS) == set(GangState)
+
+
+def give_up(session: Session, count: int) -> None:
+    """Give the first pods that the cycle has placed up."""
+    placed = session.gangs_after_starts[GangId("gang-new")].members[:count]
+    usage = {NODE: total_requests(placed)}
+    with session.statement() as statement:
+        statement.give_up(gang=gang(session, "new"), pods=placed, used=usage, booked=usage)
+
+
+def test_a_placement_that_is_given_up_leaves_nothing() -> None:
+    session, untouched = opened(), state_of(opened())
+    with session.statement() as statement:
+        place(statement, gang(session, "new"), 2)
+    give_up(session, 2)
+    assert state_of(session) == untouched
+    assert session.assigned_nodes(gang(session, "new")) == ()
+    assert session.changed_nodes[-1] == NODE
+    assert session.gangs_after_starts == session.gangs
+
+
+def test_a_part_of_a_placement_is_given_up() -> None:
+    session, other = opened(), opened()
+    with session.statement() as statement:
+        place(statement, gang(session, "new"), 2)
+    give_up(session, 1)
+    new = gang(other, "new")
+    with other.statement() as statement:
+        statement.place(gang=new, assignments=[(NODE, new.members[1:2])], cause="start", certificate=PROOF)
+    assert state_of(session) == state_of(other)
+    assert session.assigned_nodes(gang(session, "new")) == (NODE,)
+
+
+def test_gangs_after_starts_are_assumed_to_be_where_the_cycle_places_them() -> None:
+    session = opened()
+    with session.statement() as statement:
+        place(statement, gang(session, "new"), 1)
+        first, *rest = session.gangs_after_starts[GangId("gang-new")].members
+        assert (first.node, first.assumed) == (NODE, True)
+        assert [pod.node for pod in rest] == [None, None]
+        statement.roll_back()
+    assert session.gangs_after_starts == session.gangs

@@ -110,7 +110,8 @@ def test_shares_are_compared_from_the_root_of_the_tree() -> None:
 
 def test_a_queue_of_higher_priority_goes_before_a_lower_share() -> None:
     scenario = Scenario().nodes("n", 1, gpu=8).queue("first", priority=1).queue("second")
-    scenario.gang("old", 4, gpu=1, bound=4, queue="first").gang("b", 4, gpu=1, queue="second")
+    scenario.gang("old", 4, gpu=1, bound=4, queue="first")
+    scenario.gang("b", 4, gpu=1, queue="second", preemption_policy="Never")
     assert scenario.gang("a", 4, gpu=1, queue="first").decide().placed() == ["a"]
 
 

@@ -58,6 +58,7 @@ def execute(cycle: Cycle) -> None:
     if nothing_is_held and not attempts.has_given_up and joint_admission.improve(cycle):
         attempts.try_again(skipped)
     cycle.outcome.reserved = attempts.reservations.all
+    cycle.outcome.used_reservations = attempts.reservations.used
     attempts.problems.give_back()
 
 

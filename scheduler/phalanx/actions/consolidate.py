@@ -3,8 +3,8 @@
 For a gang that does not fit, the step searches the fewest moves with which it fits. A moved gang is evicted,
 and there must be capacity for all moved gangs elsewhere at the same time. The freed capacity is nominated as
 in preemption; the new capacity of the moved gangs is held (`consolidation/moves.py`). Nothing is moved in a
-cycle that evicts otherwise, while the breaker is open, or soon after nodes became faulty. In a dry run the
-plan is only reported.
+cycle that evicts otherwise, while the breaker is open, or soon after nodes became faulty, nor for a gang for
+which it is enough to give up starts of this cycle. In a dry run the plan is only reported.
 """
 
 from collections import Counter
@@ -23,6 +23,7 @@ from phalanx.actions.limits import (
     SHOWN_VICTIMS,
 )
 from phalanx.actions.outcome import Failure
+from phalanx.actions.preemption.enough_starts import EnoughStarts
 from phalanx.actions.preemption.eviction_limits import limits_of
 from phalanx.actions.preemption.nominations import nominate
 from phalanx.actions.preemption.victims import assume_terminated
@@ -61,6 +62,7 @@ class _Consolidation:
         self._moves = cycle.moves
         self._nominations = cycle.nominations
         self._pool = MovablePool(session, cycle.nominations, cycle.moves)
+        self._starts = EnoughStarts(session, cycle.outcome, moved=cycle.moves.open)
         self._config = session.config.consolidation
         self._now = session.snapshot.now
         self._effort = CYCLE_MOVES_LIMIT
@@ -76,7 +78,7 @@ class _Consolidation:
         tried = 0
         for failure in self._outcome.failures.values():
             gang = failure.demand.gang
-            if not self._may_try(failure):
+            if not self._may_try(failure) or (failure.is_new and self._fits_with_starts(failure.demand)):
                 continue
             if tried == CONSOLIDATIONS_TRIED_MAX:
                 self._is_complete = False
@@ -138,6 +140,15 @@ class _Consolidation:
         return all(
             amount <= sum(max(0, self._session.free(node).get(name, 0)) for node in self._session.nodes)
             for name, amount in asked.items()
+        )
+
+    def _fits_with_starts(self, demand: Demand) -> bool:
+        """Whether preemption gives starts up for the demand, which costs nothing."""
+        return bool(
+            self._outcome.isolate_errors(
+                lambda: self._starts.fit(demand),
+                about=f"starts that are given up for {demand.gang}",
+            )
         )
 
     # --- the plan -------------------------------------------------------------------------------------------

@@ -16,6 +16,10 @@ SURPLUS_UNITS_MAX: Final = 64
 """Units of a gang that may be evicted one by one: members beyond its minimum, several together in larger
 gangs."""
 
+STARTS_GIVEN_UP_MAX: Final = 500
+"""Starts of one cycle that may be given up, the last ones; each surplus member is one. All together they cost
+less than one eviction."""
+
 SHOWN_VICTIMS: Final = 5
 """Victims that a verdict names."""
 

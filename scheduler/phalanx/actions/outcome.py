@@ -51,6 +51,8 @@ class Outcome:
         """The placements in order, each with the statement that applied it."""
         self.reserved: tuple[Reservation, ...] = ()
         """The reserved starts of waiting gangs."""
+        self.used_reservations: dict[GangId, Reservation] = {}
+        """The reserved starts that gangs had before this cycle started them."""
         self.with_other_members: set[GangId] = set()
         """Gangs that started with other members or subgroups than the first ones."""
         self.tried = 0

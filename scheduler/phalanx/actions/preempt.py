@@ -2,29 +2,38 @@
 
 Victims are chosen together with the placement: the cheapest set of victims of the lowest priorities with
 which the whole demand fits under all its rules. Nothing is evicted unless a placement follows. The freed
-capacity is nominated for the gang (`preemption/nominations.py`).
+capacity is nominated for the gang (`preemption/nominations.py`). Starts of this cycle are given up first,
+which costs nothing (`given_up_starts.py`).
 """
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
-from msgspec import Struct
 from msgspec.structs import replace
 
-from phalanx.actions import formatting
+from phalanx.actions import given_up_starts
 from phalanx.actions.context import Cycle
 from phalanx.actions.demands.demand import Demand, beneficiary_of, part_to_evict_for
 from phalanx.actions.demands.demand_queue import rank_of
 from phalanx.actions.limits import (
     PREEMPTIONS_TRIED_MAX,
     PREEMPTORS_PER_CYCLE_MAX,
-    SHOWN_VICTIMS,
 )
 from phalanx.actions.outcome import Failure
 from phalanx.actions.preemption import unfinished_evictions
 from phalanx.actions.preemption.candidate_queues import CandidateQueueFinder
+from phalanx.actions.preemption.decision import Decision
 from phalanx.actions.preemption.eviction_limits import EvictionLimits, limits_of
+from phalanx.actions.preemption.eviction_verdicts import eviction_in_progress
+from phalanx.actions.preemption.evictions_in_progress import EvictionsInProgress, checked_at
 from phalanx.actions.preemption.nominations import nominate
+from phalanx.actions.preemption.starts import (
+    Evictable,
+    StartPool,
+    evictable_without,
+    goes_before,
+    search_in_turn,
+)
 from phalanx.actions.preemption.victim_search import (
     EvictionPlan,
     SearchResult,
@@ -32,40 +41,23 @@ from phalanx.actions.preemption.victim_search import (
     VictimSearch,
 )
 from phalanx.actions.preemption.victims import (
-    TerminatingPods,
     Victim,
     VictimPool,
     assume_terminated,
-    may_still_be_evicted,
-    terminating_pods,
     usage_of_pods,
-    victim_of,
 )
-from phalanx.actions.problems.capacity_holders import charged, total_of
+from phalanx.actions.problems.capacity_holders import charged
 from phalanx.actions.reservations.reservations import Reservation, alternatives, binding
 from phalanx.actions.yielding import Yielding
-from phalanx.framework.evictions import Beneficiary, is_marked_for_eviction
-from phalanx.framework.queues.guarantees import Coverage
-from phalanx.framework.retry import EVICTION_CHECK_MS
+from phalanx.framework.evictions import Beneficiary, QueueEvictionLimit
 from phalanx.framework.statement import Statement
-from phalanx.framework.states import PodState
+from phalanx.framework.states import GANG_TRANSITIONS, GangState, PodState
 from phalanx.model.decisions import EvictionReason, Nominate
 from phalanx.model.gangs import Gang
 from phalanx.model.memory import CandidateQueues, Nomination
 from phalanx.model.names import GangId, PodUid
 from phalanx.model.pods import Pod
-from phalanx.model.reasons import Evidence, Reason, Verdict
-
-
-class _Decision(Struct, frozen=True):
-    """A preemption that this cycle decides."""
-
-    demand: Demand
-    plan: EvictionPlan
-    causes: dict[GangId, str]
-    """Why each victim may be evicted."""
-    passed: tuple[GangId, ...]
-    """Gangs whose reservations it does not respect."""
+from phalanx.model.reasons import Evidence
 
 
 def execute(cycle: Cycle) -> None:
@@ -88,7 +80,9 @@ class _Preemption:
         self._outcome = outcome
         self._known = nominations
         self._yielding = Yielding(session, nominations, cycle.moves)
-        self._decisions: dict[GangId, _Decision] = {}
+        self._decisions: dict[GangId, Decision] = {}
+        self._started: dict[GangId, Decision] = {}
+        """Those whose gang has started, in place of starts that were given up."""
         self._finished: dict[GangId, GangId] = {}
         self._postponed: dict[GangId, int] = {}
         self._known_infeasible: dict[Hashable, tuple[Evidence, ...]] = {}
@@ -96,24 +90,24 @@ class _Preemption:
         self._candidate_queues: dict[GangId, CandidateQueues] = {}
         self._tried = 0
         placed = {placement.gang for placement in session.placements}
-        terminating = terminating_pods(session) if nominations.open else []
-        self._withdrawn = {
-            gang for gang in filter(self._is_to_be_checked, nominations.open) if not self._may_evict_all(gang)
-        }
-        """Gangs whose nomination has a victim that has no condition yet and may not be evicted any more."""
+        self._in_progress = EvictionsInProgress(session, nominations, cycle.moves.is_moving)
         self._waiting = [
             gang
             for gang in nominations.open
-            if gang in outcome.failures and gang not in placed and self._is_being_freed(gang, terminating)
+            if gang in outcome.failures and gang not in placed and self._in_progress.is_being_freed(gang)
         ]
 
     @cached_property
     def _pool(self) -> VictimPool:
         return VictimPool(self._session)
 
+    @cached_property
+    def _starts(self) -> StartPool:
+        return StartPool(self._session, self._outcome, moved=self._moves.open)
+
     def repeat_evictions(self) -> None:
         """Evict pods again whose eviction was decided and has not happened: a write may have been lost."""
-        for gang_id in filter(self._is_to_be_checked, self._still_nominated()):
+        for gang_id in filter(self._in_progress.is_to_be_checked, self._still_nominated()):
             gang = self._session.gangs[gang_id]
             left = [
                 pod
@@ -149,9 +143,38 @@ class _Preemption:
                     self._try(failure.demand, search, limits, trial)
             trial.roll_back()
         self._outcome.errors.extend(search.errors if search is not None else ())
+        self._give_up_starts()
         for each in self._decisions.values():
-            victims = ((victim.gang, pod) for victim in each.plan.victims for pod in victim.pods)
+            victims = ((victim.gang, pod) for victim in each.plan.evicted for pod in victim.pods)
             self._evict(victims, each.demand.gang, each.causes)
+
+    def _give_up_starts(self) -> None:
+        """Give starts up, and start the gangs for which nothing is evicted."""
+        giving_up = {gang: each for gang, each in self._decisions.items() if each.plan.given_up}
+        for each in giving_up.values():
+            given_up_starts.give_up(self._cycle, each.plan.given_up, each.demand.gang, each.causes)
+        for gang_id, each in giving_up.items():
+            if not each.plan.evicted and self._starts_now(gang_id):
+                self._started[gang_id] = self._decisions.pop(gang_id)
+        if giving_up:
+            given_up_starts.postpone_others(self._outcome)
+            self._cycle.is_complete = False
+
+    def _starts_now(self, gang_id: GangId) -> bool:
+        """Whether the gang starts at once.
+
+        It does not if it also needs what terminating pods hold, or if this cycle evicts or has refused
+        members of it.
+        """
+        state = self._session.gang_state(self._session.gangs[gang_id])
+        if GangState.PLACED not in GANG_TRANSITIONS[state]:
+            return False
+        others = [each for name, each in self._decisions.items() if name != gang_id]
+        is_started = self._outcome.isolate_errors(
+            lambda: given_up_starts.start_instead(self._cycle, self._decisions[gang_id], others),
+            about=f"start of {self._decisions[gang_id].demand.gang}",
+        )
+        return bool(is_started)
 
     def close(self) -> None:
         """Write new and still valid nominations to the memory of the next cycle."""
@@ -159,17 +182,8 @@ class _Preemption:
         nominations = {gang: self._known.prolonged(gang) for gang in self._still_nominated()}
         nominations.update(self._failed_nominations())
         for gang_id, decision in self._decisions.items():
-            plan = decision.plan
-            nominations[gang_id] = Nomination(
-                usage=plan.usage,
-                members={node: tuple(pod.uid for pod in pods) for node, pods in plan.members.items()},
-                victims=tuple(pod.uid for victim in plan.victims for pod in victim.pods),
-                decided=now,
-                causes=decision.causes,
-                passed=decision.passed,
-                queue=decision.demand.gang.queue,
-                until=now + self._retry.nomination_ms,
-                attempts=self._known.attempts(gang_id) + 1,
+            nominations[gang_id] = decision.nomination(
+                now, until=now + self._retry.nomination_ms, attempts=self._known.attempts(gang_id) + 1
             )
         for gang_id in nominations:
             self._set_verdict(gang_id)
@@ -198,49 +212,10 @@ class _Preemption:
         for each in nominations.values():
             if each.usage:
                 yield each.until
-                check = _checked_at(each)
+                check = checked_at(each)
                 yield check if check > now else each.until
 
     # --- the beneficiaries ----------------------------------------------------------------------------------
-
-    def _is_being_freed(self, gang_id: GangId, terminating: Sequence[TerminatingPods]) -> bool:
-        """Whether its victims are still to terminate, or other pods on its nominated nodes are."""
-        if self._known.victims_left(gang_id):
-            return gang_id not in self._withdrawn
-        nominated = self._known.open[gang_id].usage
-        return any(not each.used.keys().isdisjoint(nominated) for each in terminating)
-
-    def _may_evict_all(self, gang_id: GangId) -> bool:
-        """Whether all its victims are terminating or may still be evicted.
-
-        That changes when priorities or guarantees change, or when a victim finishes.
-        """
-        session, gang = self._session, self._session.gangs[gang_id]
-        by_gang: dict[GangId, list[Pod]] = {}
-        for pod in self._known.victims_left(gang_id):
-            victim = self._known.gang_of(pod).id
-            if session.pod_state(pod) is PodState.BOUND and not self._moves.is_moving(victim):
-                by_gang.setdefault(victim, []).append(pod)
-        victims = [victim_of(session.gangs[victim], pods, session) for victim, pods in by_gang.items()]
-        unmarked = [each.gang for each in victims if not all(map(is_marked_for_eviction, each.pods))]
-        return not unmarked or (
-            all(may_still_be_evicted(victim, gang, session) for victim in unmarked)
-            and not any(self._is_guaranteed(victim, gang_id) for victim in victims)
-        )
-
-    def _is_guaranteed(self, victim: Victim, gang_id: GangId) -> bool:
-        """Whether guarantees of another queue cover pods of the victim fully, such as raised ones."""
-        session, nomination = self._session, self._known.open[gang_id]
-        requested = total_of(nomination.usage)
-        sides = session.guarantees.sides(Beneficiary(session.gangs[gang_id], requested), victim.queue)
-        if sides is None:
-            return False
-        covered = session.guarantees.covered_pods(victim.gang, sides.theirs, sides.short, Coverage.FULL)
-        return any(pod.uid in covered for pod in victim.pods)
-
-    def _is_to_be_checked(self, gang_id: GangId) -> bool:
-        """Whether its evictions should have happened by now."""
-        return _checked_at(self._known.open[gang_id]) <= self._session.snapshot.now
 
     def _still_nominated(self) -> list[GangId]:
         """Gangs that still wait for capacity that an earlier cycle nominated."""
@@ -332,28 +307,65 @@ class _Preemption:
             return
         self._tried += 1
         beneficiary = beneficiary_of(demand)
-        evictable = self._pool.victims_for(beneficiary)
-        taken = self._victims_of_others()
-        victims = [each for each in evictable.victims if not any(pod.uid in taken for pod in each.pods)]
-        hooks = self._session.hooks
+        hooks, taken = self._session.hooks, self._victims_of_others()
         queue_limits, least = hooks.queue_eviction_limits(beneficiary), hooks.least_evictions(beneficiary)
-        candidates = VictimCandidates(victims, queue_limits, limits, least)
-        given_up = self._yielding.give_up_to(demand)
-        result = (victims and self._search(demand, candidates, search, bound)) or SearchResult()
-        given_up.undo()
-        plan = result.plan
-        if plan is not None:
-            causes = {each.gang.id: self._cause(each.gang, beneficiary) for each in plan.victims}
-            passed = tuple(sorted(set(reserved_starts) - set(result.respected)))
-            self._decisions[gang.id] = _Decision(demand, plan, causes, passed)
-            self._assume_decided(gang, plan, limits, trial)
+        evictable = Evictable((), queue_limits)
+
+        def victims() -> Sequence[Victim]:
+            nonlocal evictable
+            evictable = self._evictable_for(beneficiary, queue_limits, taken)
+            return evictable.victims
+
+        def find(some: Sequence[Victim]) -> SearchResult:
+            both = queue_limits if all(each.is_start for each in some) else evictable.queue_limits
+            return self._search(demand, VictimCandidates(some, both, limits, least), search, bound)
+
+        starts = self._starts_for(demand, beneficiary, taken)
+        session = self._session
+        result = search_in_turn(find, starts, victims, lambda each: goes_before(each.gang, gang, session))
+        if result.plan is not None:
+            self._decide(demand, result, beneficiary, reserved_starts)
+            self._assume_decided(gang, result.plan, limits, trial)
             return
         self._protected[gang.id] = result.protected
-        later = [*limits.grows_at(victims), *(() if evictable.next_at is None else (evictable.next_at,))]
-        if later:
+        later = [*limits.grows_at(evictable.victims)]
+        later += [] if evictable.next_at is None else [evictable.next_at]
+        if evictable.is_restricted:  # In the next cycle the starts count as running.
+            self._postpone(gang.id)
+        elif later:
             self._postponed[gang.id] = max(min(later), now + 1)
         else:
             self._known_infeasible[key] = result.protected
+
+    def _evictable_for(
+        self, beneficiary: Beneficiary, limits: Sequence[QueueEvictionLimit], taken: Collection[PodUid]
+    ) -> Evictable:
+        """What may be evicted, whether the cycle had started anything or not."""
+        units = self._pool.victims_for(beneficiary)
+        victims = [each for each in units.victims if _is_left(each, taken)]
+        found = Evictable(victims, limits, units.next_at)
+        recent = [each for each in self._starts.all if _is_left(each, taken)] if victims else []
+        return evictable_without(recent, found, beneficiary, self._session) if recent else found
+
+    def _starts_for(
+        self, demand: Demand, beneficiary: Beneficiary, taken: Collection[PodUid]
+    ) -> Sequence[Victim]:
+        """The starts that may be given up, beside what is held and yields to the demand."""
+        yielding = self._yielding.give_up_to(demand)
+        starts = [each for each in self._starts.starts_for(beneficiary) if _is_left(each, taken)]
+        yielding.undo()
+        return starts
+
+    def _decide(
+        self, demand: Demand, result: SearchResult, beneficiary: Beneficiary, reserved: Sequence[GangId]
+    ) -> None:
+        """Note the decision. `reserved`: the gangs whose reservations bind the demand."""
+        plan = result.plan
+        assert plan is not None
+        causes = {each.gang.id: self._cause(each.gang, beneficiary) for each in plan.victims}
+        not_respected = set(reserved) - set(result.respected)
+        passed = tuple(sorted(not_respected | {each.gang.id for each in plan.given_up}))
+        self._decisions[demand.gang.id] = Decision(demand, plan, causes, passed)
 
     def _assume_decided(
         self, gang: Gang, plan: EvictionPlan, limits: EvictionLimits, trial: Statement
@@ -384,11 +396,15 @@ class _Preemption:
         candidates: VictimCandidates,
         search: VictimSearch,
         bound: Sequence[Reservation],
-    ) -> SearchResult | None:
-        return self._outcome.isolate_errors(
+    ) -> SearchResult:
+        """Search in what is free, and in what is held and yields to the demand."""
+        yielding = self._yielding.give_up_to(demand)
+        found = self._outcome.isolate_errors(
             lambda: search.search(list(alternatives(bound, demand, self._session)), demand, candidates),
             about=f"victims for {demand.gang}",
         )
+        yielding.undo()
+        return found or SearchResult()
 
     def _assume_evicted(self, gang_id: GangId, trial: Statement) -> None:
         """Assume that the remaining victims of a nomination have terminated, and take their capacity."""
@@ -431,29 +447,15 @@ class _Preemption:
         """Set the verdict of a gang with nominated capacity."""
         gang = self._session.gangs.get(gang_id)
         pods: list[Pod] = []
-        bound = ""
+        proof = ""
         if gang_id in self._decisions:
             plan = self._decisions[gang_id].plan
-            pods, bound = [pod for victim in plan.victims for pod in victim.pods], plan.proof
+            pods, proof = [pod for victim in plan.evicted for pod in victim.pods], plan.proof
         elif gang_id in self._still_nominated():
             pods = self._known.victims_left(gang_id)
         if gang is None or not pods or gang_id in self._session.verdicts:
             return
-        names = sorted({str(pod) for pod in pods})
-        self._session.refuse(
-            gang,
-            Verdict(
-                gang=gang_id,
-                group=str(gang),
-                reason=Reason.EVICTION_IN_PROGRESS,
-                message=f"waiting until {formatting.pods(len(pods))} evicted for it have terminated",
-                evidence=(
-                    *(Evidence(subject=name, finding="is being evicted") for name in names[:SHOWN_VICTIMS]),
-                    *((Evidence(subject="choice of victims", finding=bound),) if bound else ()),
-                ),
-                next_step="Wait: the gang starts when they have terminated, within their grace periods",
-            ),
-        )
+        self._session.refuse(gang, eviction_in_progress(gang, pods, proof))
 
     def _preempted(self, nominations: dict[GangId, Nomination]) -> dict[GangId, GangId]:
         """Evicted gangs by beneficiary, until they are placed again or their eviction is given up."""
@@ -464,10 +466,10 @@ class _Preemption:
             if gang is None or gang_id in placed:
                 continue
             stays = [pod for pod in gang.members if pod.holds_node and not pod.deleting]
-            if not stays or (by in nominations and by not in self._withdrawn):
+            if not stays or (by in nominations and by not in self._in_progress.withdrawn):
                 found[gang_id] = by
         found.update(self._finished)
-        for beneficiary, decision in self._decisions.items():
+        for beneficiary, decision in (*self._started.items(), *self._decisions.items()):
             found.update({gang.id: beneficiary for gang in decision.plan.gangs_ended})
         return dict(sorted(found.items()))
 
@@ -480,6 +482,6 @@ def _to_evict_for(failure: Failure) -> Failure:
     return replace(failure, demand=part_to_evict_for(failure.demand))
 
 
-def _checked_at(nomination: Nomination) -> int:
-    """The time (ms) at which a cycle checks whether the evictions happened."""
-    return nomination.decided + EVICTION_CHECK_MS
+def _is_left(victim: Victim, taken: Collection[PodUid]) -> bool:
+    """Whether none of its pods is taken by another decision."""
+    return not any(pod.uid in taken for pod in victim.pods)

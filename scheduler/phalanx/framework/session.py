@@ -31,7 +31,7 @@ from phalanx.framework.running_sums import RunningSums
 from phalanx.framework.session_cache import SessionCache
 from phalanx.framework.statement import CapacityHold, Changes, Statement, total_requests
 from phalanx.framework.states import GangState, PodState, check_gang_transition, first_state
-from phalanx.model.decisions import Evict, Placement
+from phalanx.model.decisions import Bind, Evict, Placement
 from phalanx.model.gangs import Gang
 from phalanx.model.memory import Memory
 from phalanx.model.names import GangId, NodeName, PodUid, QueueName, ShapeKey
@@ -93,6 +93,7 @@ class Session:
         self._withheld = self.nominated_capacity.withheld(self._respected)
         self._changes.nodes.extend(self._withheld)
         self._verdicts: dict[GangId, Verdict] = {}
+        self._after_starts: tuple[int, Mapping[GangId, Gang]] = (-1, self.gangs)
         self._eligibility: dict[ShapeKey, tuple[tuple[int, ...], Eligibility]] = {}
         self._can_run: dict[ShapeKey, bool] = {}
         self.hooks.open()
@@ -110,6 +111,16 @@ class Session:
         """Look at more gangs of the snapshot. Fair shares do not count them in this cycle."""
         new = self._with_classes({gang.id: gang for gang in gangs})
         self.gangs = MappingProxyType(dict(sorted({**self.gangs, **new}.items())))
+        self._after_starts = (-1, self.gangs)
+
+    @property
+    def gangs_after_starts(self) -> Mapping[GangId, Gang]:
+        """The gangs as if the pods that this cycle has placed so far were assumed to be on their nodes."""
+        version = self._changes.placements_version
+        if self._after_starts[0] != version:
+            placed = placed_by(self._changes.placements, self.gangs)
+            self._after_starts = (version, {**self.gangs, **placed} if placed else self.gangs)
+        return self._after_starts[1]
 
     def _node_facts(self, *, ignore_faults: bool) -> NodeFacts:
         if ignore_faults:
@@ -399,6 +410,25 @@ class _WithoutTime(Session):
             f"plugin {self._plugin}: node_filter, node_cost or rules read the time; "
             "override valid_until to say how long the answers hold"
         )
+
+
+def placed_by(placements: Iterable[Placement], gangs: Mapping[GangId, Gang]) -> dict[GangId, Gang]:
+    """The gangs of these placements, with the placed pods on their nodes."""
+    binds: dict[GangId, dict[PodUid, Bind]] = {}
+    for placement in placements:
+        binds.setdefault(placement.gang, {}).update({bind.pod: bind for bind in placement.binds})
+    return {
+        name: replace(
+            gangs[name],
+            members=tuple(
+                replace(pod, node=found[pod.uid].node, device=found[pod.uid].device, assumed=True)
+                if pod.uid in found
+                else pod
+                for pod in gangs[name].members
+            ),
+        )
+        for name, found in binds.items()
+    }
 
 
 def with_ignored(verdict: Verdict, gang: Gang) -> Verdict:

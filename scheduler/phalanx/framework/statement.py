@@ -5,11 +5,12 @@ old ones; a rollback restores them in reverse order. Nothing is copied in advanc
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Final, Protocol, Self
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from phalanx.framework.nodes.affinity import AffinityIndex
 from phalanx.framework.nodes.node_facts import NodeFacts
@@ -67,6 +68,8 @@ class Changes:
         self.assigned_nodes: dict[GangId, tuple[NodeName, ...]] = {}
         self.nodes: list[NodeName] = []
         self.placements: list[Placement] = []
+        self.placements_version = 0
+        """Equal while the placements are the same."""
         self.evictions: list[Evict] = []
         self.capacity_holds: dict[int, CapacityHold | None] = {}
         """Numbered in the order of the decisions; None if a hold was released again."""
@@ -143,6 +146,7 @@ class Statement:
         self._count_affinity(assignments)
         nodes = (*self._session.assigned_nodes(gang), *(node for node, _ in assignments))
         self._set(self._changes.assigned_nodes, gang.id, nodes)
+        self._changes.placements_version += 1
         self._changes.placements.append(
             Placement(
                 gang=gang.id,
@@ -158,6 +162,24 @@ class Statement:
                 queue=gang.queue,
             )
         )
+
+    def give_up(self, *, gang: Gang, pods: Sequence[Pod], used: Usage, booked: Usage) -> None:
+        """Give up the placement of these pods by this cycle: they wait again. It is never rolled back.
+
+        The pods name the nodes that they got there; `used` and `booked` are as in `assume_ended`.
+        """
+        self.assume_ended(queue=gang.queue, used=used, booked=booked)
+        for pod in pods:
+            self._move_pod(pod, PodState.WAITING)
+            if pod.node is not None:
+                self._count_pod(pod, pod.node, -1)
+        gone, changes = {pod.uid for pod in pods}, self._changes
+        changes.placements[:] = [left for each in changes.placements if (left := _without(each, gone))]
+        changes.placements_version += 1
+        rest = [bind.node for each in changes.placements if each.gang == gang.id for bind in each.binds]
+        self._set(changes.assigned_nodes, gang.id, tuple(dict.fromkeys(rest)))
+        if not rest:
+            self._move_gang(gang, GangState.UNTRIED)
 
     def hold_capacity(self, *, gang: Gang, assignments: Assignments, devices: Devices = NO_DEVICES) -> None:
         """Hold capacity for members that do not exist yet, on nodes and in the accounts of the queue.
@@ -262,6 +284,7 @@ class Statement:
                 table[key] = old
         self._undo.clear()
         placements, evictions, nominated = self._marks
+        self._changes.placements_version += len(self._changes.placements) > placements
         del self._changes.placements[placements:], self._changes.evictions[evictions:]
         del self._changes.nominated[nominated:]
 
@@ -371,6 +394,14 @@ class Statement:
     def _set(self, table: dict[Any, Any], key: object, value: object) -> None:
         self._undo.append((table, key, table.get(key)))
         table[key] = value
+
+
+def _without(placement: Placement, pods: Collection[PodUid]) -> Placement | None:
+    """The placement without these pods; None if nothing is left of it."""
+    binds = tuple(bind for bind in placement.binds if bind.pod not in pods)
+    if len(binds) == len(placement.binds):
+        return placement
+    return replace(placement, binds=binds) if binds else None
 
 
 def total_requests(pods: Sequence[Pod]) -> Resources:

@@ -29,19 +29,21 @@ class GangState(StrEnum):
 POD_TRANSITIONS: Final[Mapping[PodState, frozenset[PodState]]] = {
     PodState.WAITING: frozenset({PodState.ALLOCATED}),
     PodState.BOUND: frozenset({PodState.RELEASING}),
-    PodState.ALLOCATED: frozenset(),
+    PodState.ALLOCATED: frozenset({PodState.WAITING}),
     PodState.RELEASING: frozenset(),
     PodState.ENDED: frozenset(),
 }
 
 GANG_TRANSITIONS: Final[Mapping[GangState, frozenset[GangState]]] = {
     GangState.UNTRIED: frozenset({GangState.PLACED, GangState.RELEASING, GangState.REFUSED}),
-    GangState.PLACED: frozenset({GangState.PLACED, GangState.REFUSED, GangState.RELEASING}),
+    GangState.PLACED: frozenset(
+        {GangState.PLACED, GangState.REFUSED, GangState.RELEASING, GangState.UNTRIED}
+    ),
     GangState.REFUSED: frozenset({GangState.RELEASING}),
     GangState.RELEASING: frozenset({GangState.RELEASING, GangState.REFUSED}),
 }
 """A placed gang is placed again for surplus members, and refused when some members do not fit. A gang that
-gets a member may also lose one that must be replaced.
+gets a member may also lose one that must be replaced. A gang whose start is given up is as before the start.
 """
 
 

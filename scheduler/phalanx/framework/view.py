@@ -51,6 +51,10 @@ class SessionView(Protocol):
         """All gangs, sorted by id."""
 
     @property
+    def gangs_after_starts(self) -> Mapping[GangId, Gang]:
+        """The same as if the pods that the cycle has placed so far were assumed to be on their nodes."""
+
+    @property
     def queues(self) -> QueueTree:
         """The tree of queues."""
 

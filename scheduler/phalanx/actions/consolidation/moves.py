@@ -11,7 +11,7 @@ from itertools import chain
 
 from msgspec.structs import replace
 
-from phalanx.actions.preemption.nominations import Nominations, beyond
+from phalanx.actions.preemption.nominations import Nominations, beyond, negative
 from phalanx.actions.preemption.victims import termination_deadline
 from phalanx.actions.problems.capacity_holders import AssignedPod, assigned_pods, charged, total_of, usage_of
 from phalanx.framework.session import Session
@@ -20,7 +20,7 @@ from phalanx.model.gangs import Gang, GangKind
 from phalanx.model.memory import Move, Nomination
 from phalanx.model.names import GangId, NodeName, PodUid, QueueName
 from phalanx.model.pods import Pod, without_affinity_state
-from phalanx.model.resources import NONE, Resources, subtract
+from phalanx.model.resources import Resources
 
 Kind = tuple[str, str, str]
 """Namespace, controller and shape of a pod without a group."""
@@ -73,7 +73,7 @@ class Moves:
     def give_up(self, gang: GangId, statement: Statement) -> None:
         """Give up the capacity that is held for a gang."""
         usage, booked = self._capacity[gang]
-        self._take(gang, statement, _negative(usage), _negative(booked))
+        self._take(gang, statement, negative(usage), negative(booked))
 
     def hold_again(self, gang: GangId, statement: Statement) -> None:
         """Hold it again. Where another gang has taken some, no free capacity is left."""
@@ -222,7 +222,3 @@ def _uncharged(needed: Usage, held: Usage) -> dict[NodeName, Resources]:
         booked[node] = {name: min(amount, left[name]) for name, amount in amounts.items()}
         left = {name: amount - booked[node].get(name, 0) for name, amount in left.items()}
     return {node: amounts for node, amounts in booked.items() if any(amounts.values())}
-
-
-def _negative(usage: Usage) -> Mapping[NodeName, Resources]:
-    return {node: subtract(NONE, amounts) for node, amounts in usage.items()}

@@ -132,6 +132,12 @@ def remaining_demand(demand: Demand, placed: Iterable[Pod]) -> Demand:
     )
 
 
+def whole_demand(demand: Demand) -> Demand:
+    """The demand with all its pods required."""
+    batches = tuple(Batch(each.name, each.pods, len(each.pods)) for each in demand.batches)
+    return replace(demand, batches=batches)
+
+
 def restricted_to(demand: Demand, pods: Collection[PodUid]) -> Demand | None:
     """The part of the demand with these pods, of which any number may be placed; None if it has none."""
     kept = [pod for batch in demand.batches for pod in batch.pods if pod.uid in pods]

@@ -88,7 +88,7 @@ class Nominations:
     def give_up(self, gang: Gang, statement: Statement) -> None:
         """Release what `hold_free_capacity` took, so that the gang itself may use it elsewhere."""
         usage, booked = self._part(gang, beyond)
-        statement.assume_ended(queue=gang.queue, used=usage, booked=booked)
+        statement.nominate(queue=gang.queue, usage=negative(usage), booked=negative(booked))
         statement.reserve_anti_affinity(self.expected_assignments(gang), -1)
 
     def expected_assignments(self, gang: Gang) -> Assignments:
@@ -144,6 +144,11 @@ def nominate(assignments: Assignments, cycle: int) -> Iterator[Nominate]:
     for node, pods in assignments:
         for pod in pods:
             yield Nominate(pod=pod.uid, namespace=pod.namespace, name=pod.name, node=node, cycle=cycle)
+
+
+def negative(usage: Usage) -> Mapping[NodeName, Resources]:
+    """The opposite of the usage, to release what was taken with it."""
+    return {node: subtract(NONE, amounts) for node, amounts in usage.items()}
 
 
 def _held_by(pods: Iterable[Pod]) -> dict[NodeName, Resources]:

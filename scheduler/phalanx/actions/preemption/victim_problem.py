@@ -158,7 +158,10 @@ def _rejected(session: Session, demand: Demand, victims: Sequence[Victim]) -> li
 def queue_limits_on(
     session: Session, limits: Sequence[QueueEvictionLimit], victims: Sequence[Victim]
 ) -> tuple[EvictionLimit, ...]:
-    """The limits that concern one of the victims, with the victims by index."""
+    """The limits that concern one of the victims, with the victims by index.
+
+    Soft limits, which prefer some evictions to others, do not count starts: those are given up first.
+    """
     paths = {victim.queue: {queue.name for queue in session.queues.path(victim.queue)} for victim in victims}
     gangs = {gang: index for index, gang in enumerate(dict.fromkeys(victim.gang.id for victim in victims))}
     found = []
@@ -167,7 +170,7 @@ def queue_limits_on(
         takes = tuple(
             (position, vector_of(_booked_on(victim, limit.nodes), names))
             for position, victim in enumerate(victims)
-            if limit.queue in paths[victim.queue]
+            if limit.queue in paths[victim.queue] and (limit.is_hard or not victim.is_start)
         )
         if names and takes:
             groups = tuple(gangs[victims[position].gang.id] for position, _ in takes)

@@ -12,7 +12,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from phalanx.actions.demands.demand import Batch, Demand, has_affinity_terms
+from phalanx.actions.demands.demand import Demand, has_affinity_terms, whole_demand
 from phalanx.actions.limits import (
     CYCLE_FEWEST_VICTIMS_LIMIT,
     CYCLE_VICTIMS_LIMIT,
@@ -65,6 +65,16 @@ class EvictionPlan(Struct, frozen=True):
         for node, pods in self.assignments:
             found[node] = (*found.get(node, ()), *pods)
         return found
+
+    @property
+    def evicted(self) -> list[Victim]:
+        """The victims that run."""
+        return [victim for victim in self.victims if not victim.is_start]
+
+    @property
+    def given_up(self) -> list[Victim]:
+        """The starts of this cycle that are given up."""
+        return [victim for victim in self.victims if victim.is_start]
 
     @property
     def gangs_ended(self) -> list[Gang]:
@@ -138,13 +148,13 @@ class VictimSearch:
     def _fits_with(self, reserved: Sequence[Reservation], demand: Demand) -> bool:
         with self._session.statement() as trial:
             hold(reserved, trial)
-            fits = self._assignments(_whole(demand), ()) is not None
+            fits = self._assignments(whole_demand(demand), ()) is not None
             trial.roll_back()
         return fits
 
     def _plan(self, demand: Demand, candidates: VictimCandidates) -> EvictionPlan | None:
         """The best plan; None if no victims are enough, or if the demand fits without any."""
-        wanted = _whole(demand)
+        wanted = whole_demand(demand)
         if self._assignments(wanted, ()) is not None:
             return None
         plan = self._first_plan(wanted, candidates)
@@ -334,18 +344,18 @@ def _is_selected(pod: Pod, terms: Collection[int | None]) -> bool:
     )
 
 
-def _whole(demand: Demand) -> Demand:
-    """The demand with all its pods required."""
-    batches = tuple(Batch(each.name, each.pods, len(each.pods)) for each in demand.batches)
-    return replace(demand, batches=batches)
-
-
 def _by_importance(victims: Sequence[Victim]) -> Iterator[list[Victim]]:
-    """Yield the victims of the lowest priorities, with more priorities in each step."""
-    priorities = sorted({each.gang.priority for each in victims})
+    """Yield the victims of the lowest priorities, with more priorities in each step.
+
+    Starts are given up before anything that runs is evicted, whatever their priority.
+    """
+    ranked = [each for each in victims if not each.is_start] or victims
+    priorities = sorted({each.gang.priority for each in ranked})
     step = -(-len(priorities) // VICTIM_PRIORITIES_MAX)
     for top in [*priorities[step - 1 :: step][:-1], priorities[-1]] if priorities else ():
-        yield [each for each in victims if each.gang.priority <= top]
+        yield [
+            each for each in victims if each.gang.priority <= top or (each.is_start and ranked is not victims)
+        ]
 
 
 def _cheapest_first(victims: Sequence[Victim]) -> list[int]:

@@ -2,8 +2,8 @@
 
 A gang loses members beyond its minimum, or it is evicted whole. Each member beyond the minimum is a unit of
 its own; if there are many, several form one unit. With `disruption` mode Single each member is a unit. Pods
-that terminate anyway are no victims, nor are members of other schedulers. Gangs that this cycle placed are no
-victims either: assumed pods are not evicted before the API server confirms them.
+that terminate anyway are no victims, nor are members of other schedulers. Nor are assumed pods: they are not
+evicted before the API server confirms them. Starts of this cycle are given up instead (`starts.py`).
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -43,6 +43,8 @@ class Victim(Struct, frozen=True):
     """The sum of `booked`."""
     holders: frozenset[PodUid] = frozenset()
     """All members of the gang that hold nodes and are not terminating."""
+    is_start: bool = False
+    """Whether this cycle has placed them, so that they are given up and not evicted."""
 
     @property
     def queue(self) -> QueueName:
@@ -72,7 +74,7 @@ class VictimPool:
         later: list[int] = []
         for gang in session.gangs.values():
             new_nodes = session.assigned_nodes(gang)
-            if not (gang.nodes or new_nodes) or not _is_allowed(gang, beneficiary, session):
+            if not (gang.nodes or new_nodes) or not is_allowed(gang, beneficiary, session):
                 continue
             if new_nodes or any(pod.assumed for pod in gang.members):
                 later.append(session.snapshot.now + FRESH_VICTIMS_MS)
@@ -140,7 +142,8 @@ def assume_terminated(session: Session, trial: Statement) -> None:
         trial.assume_ended(queue=each.queue, used=each.used, booked=each.booked, gone=each.pods)
 
 
-def _is_allowed(gang: Gang, beneficiary: Beneficiary, session: Session) -> bool:
+def is_allowed(gang: Gang, beneficiary: Beneficiary, session: Session) -> bool:
+    """Whether the rights of the beneficiary allow to evict pods of the gang."""
     if gang.id == beneficiary.gang.id:
         return False
     if session.preempted.get(beneficiary.gang.id) == gang.id:
@@ -170,7 +173,7 @@ def _units_of(gang: Gang, session: Session) -> Iterator[Victim]:
     if not holders or any(pod.assumed for pod in holders):
         return
     is_single = gang.disruption.eviction_mode is DisruptionMode.SINGLE
-    alone = [[pod] for pod in holders] if is_single else _surplus(gang, holders)
+    alone = [[pod] for pod in holders] if is_single else in_parts(surplus_members(gang, holders))
     names = {pod.uid for part in alone for pod in part}
     together = [pod for pod in holders if pod.uid not in names]
     known = frozenset(pod.uid for pod in holders)
@@ -181,9 +184,8 @@ def _units_of(gang: Gang, session: Session) -> Iterator[Victim]:
         yield replace(victim_of(gang, together, session), holders=known)
 
 
-def _surplus(gang: Gang, holders: Sequence[Pod]) -> list[Sequence[Pod]]:
-    """Members beyond the minimum of the gang, the last ones first, in at most SURPLUS_UNITS_MAX parts."""
-    surplus = surplus_members(gang, holders)
+def in_parts(surplus: Sequence[Pod]) -> list[Sequence[Pod]]:
+    """Surplus members in at most SURPLUS_UNITS_MAX parts that are evicted together."""
     size = max(1, -(-len(surplus) // SURPLUS_UNITS_MAX))
     return [surplus[first : first + size] for first in range(0, len(surplus), size)]
 

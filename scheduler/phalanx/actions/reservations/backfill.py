@@ -76,6 +76,8 @@ class Reservations:
         self._now = session.snapshot.now
         self._run_times = session.run_times
         self._reserved = _remembered(session, self._run_times)
+        self.used: dict[GangId, Reservation] = {}
+        """Those of the gangs that were placed."""
         self._search = StartSearch(session, answers)
         self._known_ending: dict[GangId, EndingGang] | None = None
         self._withheld: dict[Hashable, _Withheld] = {}
@@ -151,7 +153,9 @@ class Reservations:
     def placed(self, placing: DemandPlacement) -> None:
         """Note that a demand was placed."""
         gang = placing.demand.gang
-        if self._reserved.pop(gang.id, None) is not None:
+        reserved = self._reserved.pop(gang.id, None)
+        if reserved is not None:
+            self.used[gang.id] = reserved
             self._version += 1
         if self._known_ending is not None and (end := self._run_times.end_of(gang)) is not None:
             self._known_ending.update(self._ending_gangs((gang,)))

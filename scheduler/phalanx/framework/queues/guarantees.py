@@ -24,7 +24,7 @@ from phalanx.model.gangs import Gang
 from phalanx.model.names import GangId, NodeName, PodUid, QueueName
 from phalanx.model.pods import Pod
 from phalanx.model.queues import Queue, Selector
-from phalanx.model.resources import NONE, Resources
+from phalanx.model.resources import Resources
 
 _NOT_RUNNING = 1 << 62
 """The start of a gang of which no member runs yet: after all others."""
@@ -52,11 +52,12 @@ class Sides(Struct, frozen=True):
 class _Session(Protocol):
     """The parts of the session that coverage is computed from."""
 
-    gangs: Mapping[GangId, Gang]
     queues: QueueTree
     ledger: Ledger
     config: SchedulerConfig
 
+    @property
+    def gangs_after_starts(self) -> Mapping[GangId, Gang]: ...
     @property
     def fair_shares(self) -> FairShares: ...
     @property
@@ -80,10 +81,14 @@ class _Unit(Struct, frozen=True):
 
 
 class Guarantees:
-    """The coverage of the gangs of one session. Pods that are assumed to have ended do not count."""
+    """The coverage of the gangs of one session.
+
+    Pods that are assumed to have ended do not count. What the cycle has started counts as if it ran.
+    """
 
     def __init__(self, session: _Session) -> None:
         self._session = session
+        self._gangs: Mapping[GangId, Gang] = {}
         self._ended = -1
         self._units: dict[GangId, list[_Unit]] = {}
         self._in_order: dict[QueueName, list[_Unit]] = {}
@@ -153,15 +158,11 @@ class Guarantees:
     def usage_covered_less(
         self, gang: Gang, side: QueueName, short: frozenset[str], than: Coverage
     ) -> Iterator[Resources]:
-        """What the parts of a gang use that are covered less: its minimum, and each other member.
-
-        A gang that this cycle places is not known yet: nothing, as one part.
-        """
+        """What the parts of a gang use that are covered less: its minimum, and each other member."""
         self._forget_outdated()
-        units = self._units_of(gang)
-        if not units and than:
-            yield NONE
-        yield from (unit.usage for unit in units if self._coverage_of(unit, side, short) < than)
+        for unit in self._units_of(gang):
+            if self._coverage_of(unit, side, short) < than:
+                yield unit.usage
 
     def signature(self, gang: Gang) -> Hashable:
         """Equal for running gangs of one queue with the same coverage, whatever they are compared with."""
@@ -206,9 +207,10 @@ class Guarantees:
     # --- running gangs --------------------------------------------------------------------------------------
 
     def _forget_outdated(self) -> None:
-        """Forget answers from before other pods were assumed to have ended."""
-        if self._ended != len(self._session.assumed_ended):
-            self._ended = len(self._session.assumed_ended)
+        """Forget answers from before other pods were placed, or assumed to have ended."""
+        gangs, ended = self._session.gangs_after_starts, len(self._session.assumed_ended)
+        if gangs is not self._gangs or ended != self._ended:
+            self._gangs, self._ended = gangs, ended
             self._units, self._in_order, self._covered, self._resources = {}, {}, {}, {}
 
     def _covered_on(self, queue: QueueName, selector: Selector | None, name: str) -> frozenset[PodUid]:
@@ -239,7 +241,7 @@ class Guarantees:
     def _units_below(self, queue: QueueName) -> list[_Unit]:
         """The units of the queue and its descendants in queue order, surplus members last."""
         if not self._in_order:
-            for gang in sorted(self._session.gangs.values(), key=_rank):
+            for gang in sorted(self._gangs.values(), key=_rank):
                 units = self._units_of(gang)
                 for above in self._session.queues.path(gang.queue) if units else ():
                     self._in_order.setdefault(above.name, []).extend(units)
@@ -249,6 +251,7 @@ class Guarantees:
 
     def _units_of(self, gang: Gang) -> list[_Unit]:
         if gang.id not in self._units:
+            gang = self._gangs.get(gang.id, gang)
             self._units[gang.id] = list(_divided(gang, self._holders(gang)))
         return self._units[gang.id]
 
