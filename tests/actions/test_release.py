@@ -105,6 +105,26 @@ def test_no_member_is_evicted_while_the_outcome_of_a_bind_is_unknown() -> None:
     assert scenario.decide().evicted() == []
 
 
+def test_a_gang_that_lost_members_before_its_binds_were_seen_is_looked_at_again() -> None:
+    """No event tells that it is incomplete: the watch confirms binds that the scheduler expected."""
+    scenario = partly_bound(assumed=True)
+    first = scenario.decide()
+    assert first.result.wake_at == scenario.now + PARTIAL_GANG_GRACE_MS
+    scenario.take(first).now += PARTIAL_GANG_GRACE_MS
+    second = scenario.decide()
+    assert second.evicted() == []
+    assert second.result.wake_at == scenario.now + PARTIAL_GANG_GRACE_MS
+    seen = tuple(replace(pod, assumed=False) for pod in scenario.members("g"))
+    scenario.take(second).change("g", members=seen).now += PARTIAL_GANG_GRACE_MS
+    assert scenario.decide().evicted() == ["g-0", "g-1"]
+
+
+def test_a_gang_whose_binds_are_all_in_flight_is_not_incomplete() -> None:
+    scenario = Scenario().nodes("n", 2, gpu=8).gang("g", 2, gpu=8, bound=2, assumed=True, started=False)
+    result = scenario.decide().result
+    assert (dict(result.memory.partial_since), result.wake_at) == ({}, None)
+
+
 def test_the_action_can_be_disabled() -> None:
     scenario = partly_bound()
     scenario.take(scenario.decide()).now += PARTIAL_GANG_GRACE_MS

@@ -84,7 +84,7 @@ GANGS: Final[tuple[Mutant, ...]] = (
         name="a finishing gang is released",
         issues=("KAI #1968",),
         module="phalanx.actions.release",
-        edits={" and not gang.is_finishing": ""},
+        edits={" or gang.is_finishing": ""},
         caught_by=Played("plays_binding:refused_while_finishing"),
     ),
     Mutant(

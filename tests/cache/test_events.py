@@ -427,6 +427,21 @@ def test_a_replacement_of_a_member_of_a_running_gang_triggers_a_cycle() -> None:
     assert new_members(cache, 1, **inside) == [MAY_UNBLOCK]
 
 
+def test_the_deletion_of_a_bound_member_triggers_a_cycle_while_its_gang_has_not_started() -> None:
+    """The gang is released if it stays incomplete. Its capacity grows later, when the pod has ended."""
+    inside = {"nodeName": "n1", "labels": {label("pod-group"): "g"}}
+    going = {**inside, "meta": {"deletionTimestamp": "2026-01-01T00:00:30Z"}}
+    for minimum, expected in ((3, VERDICT_ONLY), (2, (False, False))):
+        members = [pod(name, uid=name, **inside) for name in ("a", "b")]
+        cache = new_cache(node("n1"), pod_group(minMember=minimum), *members)
+        take_snapshot(cache)
+        found = [apply(cache, pod("a", uid="a", **going)) for _ in range(2)]
+        again = (False, False)
+        assert [(each.may_unblock, each.has_new_verdicts) for each in found] == [expected, again]
+    alone = new_cache(node("n1"), pod("a", uid="a", nodeName="n1"))
+    assert not apply(alone, pod("a", uid="a", nodeName="n1", meta=going["meta"])).has_new_verdicts
+
+
 def test_a_gang_by_min_member_label_triggers_a_cycle_when_it_is_complete() -> None:
     owner = {"kind": "Job", "name": "j", "uid": "j", "controller": True, "apiVersion": "batch/v1"}
     fields = {"labels": {label("min-member"): "2"}, "meta": {"ownerReferences": [owner]}}

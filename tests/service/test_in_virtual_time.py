@@ -7,7 +7,9 @@ from phalanx.framework.retry import RetryConfig
 from phalanx.limits import PARTIAL_GANG_GRACE_MS
 from phalanx.model.names import API_GROUP, LABEL_POD_GROUP
 from phalanx_simulator.embedded import manifests
-from phalanx_simulator.embedded.store import Key, Object
+from phalanx_simulator.embedded.kubelets.kubelet import STOP_SECONDS
+from phalanx_simulator.embedded.store import Change, Key, Object
+from phalanx_simulator.faults.moments import is_bind
 from phalanx_simulator.hosts.network import Effect, Rule
 from phalanx_simulator.invariants.catalogue import ALL_CHECKS
 from phalanx_simulator.runs.world import World, WorldSettings, in_world
@@ -76,6 +78,31 @@ def test_a_gang_that_stays_incomplete_is_released_completely() -> None:
 
     in_world(WorldSettings(seed=1, replicas=1), play)
     assert set(reasons) == {"GangIncomplete"}
+
+
+def test_a_gang_that_loses_members_while_it_starts_is_released_although_nothing_else_happens() -> None:
+    """Found by a run in which deleted pods stayed long. The scheduler sees binds and deletions together."""
+
+    async def play(world: World) -> None:
+        def delete_half(change: Change) -> None:
+            key, uid = change.entry.key, change.entry.data["metadata"]["uid"]
+            if is_bind(change) and key.name.startswith(("train-0", "train-1")):
+                asyncio.get_running_loop().call_soon(lambda: world.client.delete(key, uid=uid))
+
+        await settled(world)
+        assert world.replicas[0].process is not None
+        world.replicas[0].process.network.delay_watches(1, "/pods")
+        world.server.store.subscribe("pods", delete_half)
+        group, job = gang(4)
+        job["spec"]["podReplacementPolicy"] = "Failed"
+        job["spec"]["template"]["metadata"]["annotations"] = {STOP_SECONDS: "25"}
+        world.create([group, job])
+        await asyncio.sleep(4)
+        assert len(bound(world)) == 2
+        await asyncio.sleep(PARTIAL_GANG_GRACE_MS / 1000 + 3)
+        assert pods(world) == []
+
+    in_world(WorldSettings(seed=1, replicas=1), play)
 
 
 def test_a_wall_clock_that_is_set_back_delays_no_gang() -> None:

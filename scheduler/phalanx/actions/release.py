@@ -24,29 +24,36 @@ def execute(cycle: Cycle) -> None:
     known = session.snapshot.memory.partial_since
     incomplete = [gang for gang in session.incomplete if _is_incomplete(gang)]
     since = {gang.id: min(now, known.get(gang.id, now)) for gang in incomplete}
-    ends = [since[gang.id] + PARTIAL_GANG_GRACE_MS for gang in incomplete]
-    for gang, end in zip(incomplete, ends, strict=True):
-        if end <= now and session.may_evict and not _is_being_completed(gang, session):
+    ends = {gang.id: since[gang.id] + PARTIAL_GANG_GRACE_MS for gang in incomplete}
+    for gang in incomplete:
+        if ends[gang.id] > now:
+            continue
+        if _has_assumed(gang):
+            ends[gang.id] = now + PARTIAL_GANG_GRACE_MS
+        elif session.may_evict and session.gang_state(gang) is not GangState.PLACED:
             _release(gang, session)
     cycle.memory = replace(cycle.memory, partial_since=dict(sorted(since.items())))
-    cycle.wake_at(min((end for end in ends if end > now), default=None))
+    cycle.wake_at(min((end for end in ends.values() if end > now), default=None))
 
 
 def _is_incomplete(gang: Gang) -> bool:
     """Whether it holds nodes without having started.
 
     Members that are only assumed do not count: a gang is incomplete all the time if binds fail after each
-    complete placement. A gang with a member that has succeeded is finishing and not incomplete.
+    complete placement. But it is not yet incomplete while all its members are assumed, and enough of them. If
+    some of these are lost, it is: no event triggers a cycle when the watch confirms the other binds. A gang
+    with a member that has succeeded is finishing and not incomplete.
     """
-    bound = [pod for pod in gang.members if pod.counts_for_gang and not pod.assumed]
-    is_enough = gang.minimum.is_reached(bound)
-    return bool(bound) and not is_enough and not gang.started and not gang.is_finishing
+    counted = [pod for pod in gang.members if pod.counts_for_gang]
+    bound = [pod for pod in counted if not pod.assumed]
+    if not counted or gang.started or gang.is_finishing or gang.minimum.is_reached(bound):
+        return False
+    return bool(bound) or not gang.minimum.has_started_with(counted)
 
 
-def _is_being_completed(gang: Gang, session: Session) -> bool:
-    """Whether binds are in flight, or were decided in this cycle."""
-    decided = session.gang_state(gang) is GangState.PLACED
-    return decided or any(pod.assumed for pod in gang.members)
+def _has_assumed(gang: Gang) -> bool:
+    """Whether the outcome of some of its binds is not known yet."""
+    return any(pod.assumed for pod in gang.members)
 
 
 def _release(gang: Gang, session: Session) -> None:

@@ -40,8 +40,8 @@ class Changes(Struct, frozen=True, gc=False):
     `capacity_grew`: more may fit than before, and the snapshot's `capacity_version` has grown.
     `cluster_changed`: more may fit the empty cluster than before, and `cluster_version` has grown too.
     `may_unblock`: a waiting gang that could not be placed may be placeable now, so a cycle is worth running.
-    `has_new_verdicts`: the verdict of a waiting gang may change, or a gang lost its last pod, even if no gang
-    became placeable.
+    `has_new_verdicts`: a cycle is worth running soon although no gang became placeable: the verdict of a
+    waiting gang may change, a gang that has not started lost a bound member, or a gang lost its last pod.
     """
 
     pods: tuple[PodUid, ...] = ()

@@ -63,7 +63,7 @@ class GangTable:
             log.mark_capacity_grew()
         elif changes_gang or self._may_help(old, new, before):
             log.mark_may_unblock()
-        elif old is None and new is not None and new.is_waiting and after is not None:
+        elif new is not None and after is not None and self._changes_verdict(old, new, after):
             log.mark_new_verdicts()
         if old is not None and before is not None and before != after:
             self._leave(old, before, log)
@@ -153,10 +153,21 @@ class GangTable:
             return structs.replace(old, scheduled=new.scheduled, nominated=new.nominated) != new
         return old is not None and old.is_waiting and before is not None and before.kind is not GangKind.POD
 
+    def _changes_verdict(self, old: Pod | None, new: Pod, key: GangKey) -> bool:
+        """Whether a pod came that waits, or a gang that has not started lost a member that keeps its node for
+        now: a cycle notes since when the gang is incomplete, and releases it later.
+        """
+        if old is None:
+            return new.is_waiting
+        return old.counts_for_gang and not new.counts_for_gang and not self._has_started(key)
+
+    def _has_started(self, key: GangKey) -> bool:
+        return key.kind is GangKind.POD or any(gang.started for gang in self._gangs.get(key, ()))
+
     def _is_short(self, new: Pod) -> bool:
         """Whether the gang of this new pod still has too few members to start."""
         key = gang_key(new)
-        if key.kind is GangKind.POD or any(gang.started for gang in self._gangs.get(key, ())):
+        if self._has_started(key):
             return False
         count = len(self._pods.get(key, ())) + 1
         if key.kind is GangKind.LABEL:
