@@ -398,7 +398,7 @@ def test_a_pod_group_without_pods_is_put_in_queue_unless_something_is_against_it
 
 
 def test_a_condition_of_volcano_itself_is_decoded() -> None:
-    """It leaves out empty fields, and has an ID."""
-    condition = {"type": "Scheduled", "status": "True", "transitionID": "t", "reason": "ready"}
+    """It leaves out empty fields, has an ID, and no time is null."""
+    condition = {"type": "Scheduled", "status": "True", "transitionID": "t", "lastTransitionTime": None}
     (found,) = group(status={"conditions": [condition]}).status.conditions
     assert (found.transition_id, found.message) == ("t", "")

@@ -151,7 +151,7 @@ def _started_at(status: VolcanoPodGroupStatus) -> int:
     if status.phase not in _STARTED:
         return 0
     times = [each.last_transition_time for each in status.conditions if each.type == _SCHEDULED]
-    return max([time_s(time) or 0 for time in times] + [1])
+    return max([time_s(time or "") or 0 for time in times] + [1])
 
 
 def _problems(written: VolcanoPodGroup, wrong: list[str]) -> Iterator[Objection]:
