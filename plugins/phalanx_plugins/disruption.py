@@ -15,17 +15,17 @@ members, and it passes while no pod runs. The protection applies to evictions fo
 recovery of the gang itself.
 """
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection
 
 from phalanx.framework.plugin import NEVER, Plugin
 from phalanx.framework.queues.guarantees import below_common_ancestor
-from phalanx.framework.queues.ledger import Account
+from phalanx.framework.queues.protected_gangs import protected_gangs, start_time
 from phalanx.framework.statement import total_requests
 from phalanx.framework.view import SessionView
 from phalanx.model.gangs import Gang
 from phalanx.model.names import GangId
 from phalanx.model.queues import Queue, max_min_runtime_ms
-from phalanx.model.resources import NONE, Resources, add
+from phalanx.model.resources import Resources
 
 
 class DisruptionProtection(Plugin):
@@ -34,7 +34,7 @@ class DisruptionProtection(Plugin):
     name = "disruption"
 
     def __init__(self) -> None:
-        self._covered: frozenset[GangId] | None = None
+        self._kept: frozenset[GangId] | None = None
 
     def protected_until(self, victim: Gang, beneficiary: Gang, view: SessionView) -> int:
         """The earliest time (ms) of an eviction."""
@@ -45,32 +45,18 @@ class DisruptionProtection(Plugin):
         runtime = min(victim.disruption.min_runtime_ms, most)
         if victim.queue != beneficiary.queue:
             runtime = max([runtime, *(queue.reclaim_min_runtime_ms for queue in path)])
-        running = _began(victim, view) + runtime if runtime else 0
+        running = start_time(victim, view.now) + runtime if runtime else 0
         return max(running, _first_success(victim) + most if victim.is_finishing else 0)
 
     def _is_never_evicted(self, victim: Gang, beneficiary: Gang, view: SessionView) -> bool:
         if victim.disruption.is_preemptible:
             return False
-        if self._covered is None:
-            self._covered = frozenset(_covered(view))
-        if victim.id not in self._covered:
+        if self._kept is None:
+            self._kept = frozenset(protected_gangs(view))
+        if victim.id not in self._kept:
             return False
         theirs = below_common_ancestor(victim.queue, beneficiary.queue, view)
         return _has_guarantee(victim, theirs) or not _is_within_guarantee(beneficiary, victim, view)
-
-
-def _covered(view: SessionView) -> Iterator[GangId]:
-    """The gangs with `preemptible: false` that fit the guarantees, taken in the order of their starts."""
-    gangs = [
-        gang for gang in view.gangs_after_starts.values() if not gang.disruption.is_preemptible and gang.nodes
-    ]
-    held: dict[Account, Resources] = {}
-    for gang in sorted(gangs, key=lambda each: (_began(each, view), each.created, each.id)):
-        path = view.queues.path(gang.queue)
-        after = _with(held, gang, view)
-        if all(_fits(queue, after) for queue in path):
-            held = after
-            yield gang.id
 
 
 def _has_guarantee(gang: Gang, path: Collection[Queue]) -> bool:
@@ -103,43 +89,6 @@ def _is_inside(guarantee: Resources, used: Resources, requested: Resources) -> b
     if not named or (needs_device and not any("/" in name for name in named)):
         return False
     return all(used.get(name, 0) + amount <= guarantee[name] for name, amount in named.items())
-
-
-def _with(held: dict[Account, Resources], gang: Gang, view: SessionView) -> dict[Account, Resources]:
-    totals = dict(held)
-    for pod in gang.members:
-        if pod.node is not None and pod.holds_node:
-            for account in view.ledger.accounts(gang.queue, pod.node):
-                totals[account] = add(totals.get(account, NONE), total_requests([pod]))
-    return totals
-
-
-def _fits(queue: Queue, held: dict[Account, Resources]) -> bool:
-    """Whether the amounts are within the guarantees of the queue, on all nodes and per flavor; 0 is one."""
-    if not _within(held.get((queue.name, None), NONE), [queue.guarantee]):
-        return False
-    selectors = {flavor.node_selector for flavor in queue.flavors}
-    return all(
-        _within(
-            held.get((queue.name, selector), NONE),
-            [flavor.guarantee for flavor in queue.flavors if flavor.node_selector == selector],
-        )
-        for selector in selectors
-    )
-
-
-def _within(held: Resources, guarantees: Iterable[Resources]) -> bool:
-    named = [item for guarantee in guarantees for item in guarantee.items()]
-    return all(held.get(name, 0) <= amount for name, amount in named)
-
-
-def _began(gang: Gang, view: SessionView) -> int:
-    """When the gang started (ms); now if its first pods are about to be bound, 0 if nothing is known."""
-    holding = [pod for pod in gang.members if pod.holds_node and not pod.assumed]
-    if not holding:
-        return view.now
-    times = [gang.started_at, *(pod.bound_since or pod.running_since or pod.created for pod in holding)]
-    return min([at for at in times if at], default=0) * 1000
 
 
 def _first_success(gang: Gang) -> int:

@@ -3,14 +3,14 @@
 Capacity of such a gang cannot be reclaimed. So all such gangs together hold at most the guarantee of the
 queue, and of each ancestor, for the guaranteed resources, on all nodes and on those of each flavor.
 Preemptible gangs of the queue do not count, since their capacity can be reclaimed. A guarantee of 0 holds
-back every such gang that requests the resource. If the guarantees of siblings do not fit, they are scaled
-down; what such gangs of the siblings leave of that counts too, up to the guarantee that is declared.
+back every such gang that requests the resource. Guarantees count as declared, also where those of siblings do
+not fit and are scaled down: the first gangs that come use the capacity.
 
 Lost members of a started gang are replaced even if the guarantee was lowered, and no running pod is evicted
 for that. Surplus members are placed only within the guarantee.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 from phalanx.framework.plugin import Plugin
 from phalanx.framework.queues.ledger import Account
@@ -19,7 +19,7 @@ from phalanx.framework.states import PodState
 from phalanx.framework.view import SessionView
 from phalanx.model.gangs import Gang
 from phalanx.model.names import NodeName, QueueName
-from phalanx.model.queues import Queue, Selector
+from phalanx.model.queues import Queue
 from phalanx.model.resources import NONE, Resources, add
 from phalanx.model.rules import Budget, Rule
 
@@ -65,70 +65,17 @@ def _lacks_lost_members(gang: Gang, view: SessionView) -> bool:
 
 
 def _budgets_of(queue: Queue, used: Booked, view: SessionView) -> Iterator[Rule]:
-    path = view.queues.path(queue.name)
     for flavor in (None, *queue.flavors):
         declared = queue.guarantee if flavor is None else flavor.guarantee
         selector = None if flavor is None else flavor.node_selector
-        remaining = {
-            name: _remaining(path, selector, name, amount, used, view) for name, amount in declared.items()
-        }
-        if remaining:
+        held = used.get((queue.name, selector), NONE)
+        if declared:
             of_flavor = f" of flavor {flavor.name}" if flavor is not None else ""
             yield Budget(
                 name=f"guarantee of queue {queue.name}{of_flavor} for gangs that are not preemptible",
-                remaining=remaining,
+                remaining={name: amount - held.get(name, 0) for name, amount in declared.items()},
                 nodes=None if selector is None else view.ledger.nodes_of(selector),
             )
-
-
-def _remaining(
-    path: Sequence[Queue],
-    selector: Selector | None,
-    name: str,
-    declared: int,
-    used: Booked,
-    view: SessionView,
-) -> int:
-    """What is left of a guarantee. If the guarantees of siblings do not fit, those that come first use more.
-
-    Together they never use more than the scaled guarantees of all, or than what their parent may use.
-    `path`: the queue and its ancestors.
-    """
-    queue, above = path[0], path[1:]
-
-    def kept(sibling: QueueName) -> int:
-        return view.fair_shares.of(sibling, selector).guarantee.get(name, 0)
-
-    def use(sibling: QueueName) -> int:
-        return used.get((sibling, selector), NONE).get(name, 0)
-
-    mine = use(queue.name)
-    if kept(queue.name) >= declared:
-        return kept(queue.name) - mine
-    siblings = [each.name for each in view.queues.siblings(queue.name)]
-    exists = sum(map(kept, siblings))
-    if above:
-        of_parent = _declared(above[0], selector, name, view)
-        exists = max(exists, use(above[0].name) + _remaining(above, selector, name, of_parent, used, view))
-    return max(kept(queue.name) - mine, min(declared - mine, exists - sum(map(use, siblings))))
-
-
-def _declared(
-    queue: Queue,
-    selector: Selector | None,
-    name: str,
-    view: SessionView,
-    visited: frozenset[QueueName] = frozenset(),
-) -> int:
-    """The guarantee as declared, or what the children declare together; queues in a circle count once."""
-    named = [queue.guarantee] if selector is None else []
-    named += [flavor.guarantee for flavor in queue.flavors if flavor.node_selector == selector]
-    for guarantee in named:
-        if name in guarantee:
-            return guarantee[name]
-    visited |= {queue.name}
-    children = [each for each in view.queues.children(queue.name) if each.name not in visited]
-    return sum(_declared(child, selector, name, view, visited) for child in children)
 
 
 def _booked(before: Booked, uses: Iterable[Use], view: SessionView) -> Booked:

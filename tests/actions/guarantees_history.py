@@ -304,22 +304,9 @@ def may_start(world: World, request: Request) -> bool:
         return True
     return all(
         held_not_preemptible(world, queue, name, scope) + request.work.each.get(name, 0) * request.pods
-        <= bound_not_preemptible(world, queue, name, scope)
+        <= world.written(queue, name, scope)
         for queue in world.path(request.work.queue)
         for name in COUNTED
         for scope in world.scopes()
         if request.work.each.get(name, 0) and world.names_guarantee(queue, name, scope)
     )
-
-
-def bound_not_preemptible(world: World, queue: str, name: str, scope: tuple[tuple[str, str], ...]) -> int:
-    """What such gangs may hold. If guarantees do not fit: what those of siblings leave, as far as written."""
-    siblings = world.children(world.accounts[queue].parent)
-    total = sum(world.guarantee(each, name, scope) for each in siblings)
-    if total == sum(world.written(each, name, scope) for each in siblings):
-        return world.guarantee(queue, name, scope)
-    if (parent := world.accounts[queue].parent) is not None:
-        total = max(total, bound_not_preemptible(world, parent, name, scope))
-    others = sum(held_not_preemptible(world, each, name, scope) for each in siblings if each != queue)
-    mine = world.guarantee(queue, name, scope)
-    return max(mine, min(world.written(queue, name, scope), total - others))

@@ -14,6 +14,8 @@ from itertools import product
 from msgspec import Struct
 from msgspec.structs import replace
 
+from tests.actions.guarantees_scaling import scaled
+
 Amounts = Mapping[str, int]
 DEVICES = ("nvidia.com/gpu",)
 COUNTED = ("nvidia.com/gpu", "cpu")
@@ -272,7 +274,8 @@ class World:
             first |= self.covered(child, name, scope)
         left = self.guarantee(queue, name, scope)
         units = [unit for work in self.below(queue) for unit in units_of(work)]
-        units.sort(key=lambda unit: (unit.work.is_preemptible, unit.key not in first, unit.rank()))
+        kept = {work.id for work in self.below(queue) if self.is_kept_by(work, queue, name, scope)}
+        units.sort(key=lambda unit: (unit.work.id not in kept, unit.key not in first, unit.rank()))
         found: set[tuple[str, ...]] = set()
         minimums: set[str] = set()
         for unit in units:
@@ -284,6 +287,12 @@ class World:
                 if not unit.is_surplus:
                     minimums.add(unit.work.id)
         return found
+
+    def is_kept_by(self, work: Work, queue: str, name: str, scope: Scope) -> bool:
+        """Whether it is not preemptible, and a guarantee up to the queue names the resource."""
+        path = self.path(work.queue)
+        up_to = path[: path.index(queue) + 1]
+        return not work.is_preemptible and any(self.names_guarantee(each, name, scope) for each in up_to)
 
     def is_covered(self, unit: Unit, queue: str, name: str) -> bool:
         """Whether a guarantee of the queue covers the unit in the resource, which it uses."""
@@ -476,19 +485,6 @@ def _add(demands: Demands, amounts: Amounts) -> None:
     asked = Counter({name: amount for name, amount in amounts.items() if amount})
     if asked:
         demands.setdefault(frozenset(asked), Counter()).update(asked)
-
-
-def scaled(asked: Sequence[int], available: int) -> list[int]:
-    """Divide by the same factor, to whole units: the largest remainders first, then the first names."""
-    total = sum(asked)
-    if total <= available:
-        return list(asked)
-    exact = [Fraction(each * available, total) for each in asked]
-    given = [int(each) for each in exact]
-    order = sorted(range(len(asked)), key=lambda index: (given[index] - exact[index], index))
-    for index in order[: available - sum(given)]:
-        given[index] += 1
-    return given
 
 
 def _degree(covered: Mapping[str, bool], needed: Sequence[str]) -> Coverage:

@@ -196,7 +196,9 @@ class Tenancy:
         children = [each.name for each in self.snapshot.queues.values() if each.parent == queue]
         first = {uid for child in children for uid in self.covered(child)}
         left, covered, missed = self.guarantee[queue], set[PodUid](), set[GangId]()
-        for gang, pods, is_surplus in sorted(self._parts(queue), key=lambda each: _rank(*each, first)):
+        for gang, pods, is_surplus in sorted(
+            self._parts(queue), key=lambda each: self._rank(*each, queue, first)
+        ):
             amount = sum(pod.shape.requests[GPU] for pod in pods)
             if amount > left or (is_surplus and gang.id in missed):
                 missed.add(gang.id)
@@ -204,6 +206,16 @@ class Tenancy:
                 left -= amount
                 covered.update(pod.uid for pod in pods)
         return covered
+
+    def _rank(
+        self, gang: Gang, pods: Sequence[Pod], is_surplus: bool, queue: QueueName, first: set[PodUid]
+    ) -> tuple[Any, ...]:
+        path = self.path(gang.queue)
+        named = any(GPU in each.guarantee for each in path[: [each.name for each in path].index(queue) + 1])
+        began = [pod.running_since for pod in gang.members if pod.node is not None]
+        order = (-gang.priority, min(began), gang.created, gang.namespace, gang.name)
+        is_kept = named and not gang.disruption.is_preemptible
+        return (not is_kept, pods[0].uid not in first, is_surplus, *order)
 
     def _parts(self, queue: QueueName) -> Iterator[tuple[Gang, Sequence[Pod], bool]]:
         for gang in self.snapshot.gangs.values():
@@ -242,7 +254,7 @@ class Tenancy:
                 for pod in other.members
                 if pod.node is not None
             )
-            if queue.guarantee.get(GPU) and not_preemptible + asked > self.guarantee[queue.name]:
+            if not_preemptible + asked > queue.guarantee.get(GPU, not_preemptible + asked):
                 return False
         return True
 
@@ -312,12 +324,6 @@ class Tenancy:
             for queue in self.path(group.gang.queue):
                 found[queue.name] = found.get(queue.name, 0) + group.gpus
         return found
-
-
-def _rank(gang: Gang, pods: Sequence[Pod], is_surplus: bool, first: set[PodUid]) -> tuple[Any, ...]:
-    began = [pod.running_since for pod in gang.members if pod.node is not None]
-    order = (-gang.priority, min(began), gang.created, gang.namespace, gang.name)
-    return (gang.disruption.is_preemptible, pods[0].uid not in first, is_surplus, *order)
 
 
 def _is_whole(gone: Sequence[Group], groups: Sequence[Group]) -> bool:

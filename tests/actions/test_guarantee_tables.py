@@ -1,5 +1,6 @@
 """Each row of the tables of docs/guarantees.md, decided. A row that is added or changed needs a test here."""
 
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ from phalanx.framework.config import SchedulerConfig
 from phalanx.framework.session import Session
 from phalanx.model.api.pod_groups import Disruption
 from phalanx.model.names import QueueName
+from phalanx.model.queues import Flavor
 from phalanx.model.reasons import Reason
 from phalanx.model.resources import CPU, GPU
 
@@ -25,8 +27,7 @@ def rows(heading: str) -> list[str]:
     """The rows of the table under this first cell of its heading."""
     lines = PAGE.read_text().splitlines()
     first = next(index for index, line in enumerate(lines) if line.startswith(f"| {heading} |")) + 2
-    last = next(index for index in range(first, len(lines)) if not lines[index].startswith("|"))
-    return lines[first:last]
+    return list(takewhile(lambda line: line.startswith("|"), lines[first:]))
 
 
 def guarantee(amounts: Amounts) -> dict[str, int]:
@@ -323,6 +324,67 @@ def test_a_gang_that_is_not_preemptible_takes_the_guarantee_first() -> None:
     run(scenario, "old", (4, 0))
     run(scenario, "keeps", (4, 0), disruption=KEEPS)
     assert ask(scenario, (4, 0)) == ["old"]
+
+
+NAMED: dict[str, tuple[dict[str, int], int, int, str]] = {
+    "names nothing|4|names nothing|4|1": ({"a": 4}, 4, 1, "b"),
+    "names nothing|1|3|4|1": ({"a": 1, "b": 3}, 4, 1, "a"),
+    "names nothing|3|1|3|4, preemptible when it started": ({"a": 3, "b": 1}, 3, 4, "b"),
+    "4|names nothing|names nothing|4|1": ({"p": 4}, 4, 1, "a"),
+    "4|4|names nothing|4|1": ({"p": 4, "a": 4}, 4, 1, "a"),
+}
+"""Guarantees, what a and b run, and whose gang is evicted."""
+
+
+def test_the_table_of_named_guarantees_is_tested() -> None:
+    assert [cells(row) for row in rows("p")] == list(NAMED)
+
+
+@pytest.mark.parametrize("row", NAMED)
+@pytest.mark.parametrize("priority", [0, 9])
+def test_preemptible_false_takes_no_guarantee_of_siblings(row: str, priority: int) -> None:
+    guarantees, of_a, of_b, gone = NAMED[row]
+    scenario = Scenario().nodes("n", 1, gpu=8).queue("q", guarantee={GPU: 4})
+    for name, parent in (("p", None), ("a", "p"), ("b", "p")):
+        named = {GPU: guarantees[name]} if name in guarantees else {}
+        scenario.queue(name, parent=parent, guarantee=named)
+    run(scenario, "a", (of_a, 0), "a")
+    run(scenario, "b", (of_b, 0), "b", disruption=KEEPS, priority=priority)
+    assert ask(scenario, (4, 0), "q") == [gone]
+
+
+CAPACITY, LIMIT = Reason.INSUFFICIENT_CAPACITY, Reason.QUEUE_LIMIT
+AS_WRITTEN: dict[str, tuple[dict[str, int], dict[str, int], Reason | None]] = {
+    "names nothing|names nothing|b: 1": ({}, {"b": 1}, None),
+    "names nothing|names nothing|b: 1, c: 3": ({}, {"b": 1, "c": 3}, None),
+    "1|names nothing|b: 1, c: 3": ({"b": 1}, {"b": 1, "c": 3}, None),
+    "names nothing|names nothing|c: 5": ({}, {"c": 5}, CAPACITY),
+    "names nothing|4|b: 1": ({"p": 4}, {"b": 1}, LIMIT),
+    "names nothing|names nothing|a: 1": ({}, {"a": 1}, LIMIT),
+}
+"""Guarantees of b and p, what runs, and why the gang waits; None: it starts."""
+
+
+def test_the_table_of_written_guarantees_is_tested() -> None:
+    assert [cells(row) for row in rows("b")] == list(AS_WRITTEN)
+
+
+@pytest.mark.parametrize("row", AS_WRITTEN)
+@pytest.mark.parametrize("has_flavor", [False, True], ids=["all nodes", "flavor"])
+def test_guarantees_hold_back_as_they_are_written(row: str, has_flavor: bool) -> None:
+    guarantees, runs, reason = AS_WRITTEN[row]
+    scenario = Scenario().nodes("n", 1, gpu=8)
+    for name, parent in (("p", None), ("a", "p"), ("b", "p"), ("c", None)):
+        amounts = {"a": 4, "c": 6, **guarantees}
+        named = {GPU: amounts[name]} if name in amounts else {}
+        flavors = [Flavor("n", (("group", "n"),), guarantee=named)] if has_flavor else []
+        scenario.queue(name, parent=parent, guarantee={} if has_flavor else named, flavors=flavors)
+    for name, amount in runs.items():
+        run(scenario, f"{name}0", (amount, 0), name, disruption=KEEPS)
+    scenario.gang("asks", 1, gpu=4, cpu=0, memory=0, queue="a", disruption=KEEPS)
+    decided = scenario.decide()
+    assert decided.placed() == ([] if reason else ["asks"])
+    assert decided.reasons() == ({"asks": reason} if reason else {})
 
 
 Waits = tuple[Amounts, ...]

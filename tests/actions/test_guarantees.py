@@ -4,21 +4,18 @@
 """
 
 import copy
+from itertools import product
 
 import pytest
 from hypothesis import given, note
 from msgspec.structs import replace
+from phalanx.model.api.pod_groups import Disruption
 from phalanx.model.names import QueueName
-from phalanx.model.resources import GPU
+from phalanx.model.resources import CPU, GPU
 
 from tests.actions.guarantees_cases import Case, Kind, begin, cases, world_of
 from tests.actions.guarantees_exchanges import held_not_preemptible
-from tests.actions.guarantees_history import (
-    Finding,
-    History,
-    bound_not_preemptible,
-    findings,
-)
+from tests.actions.guarantees_history import Finding, History, findings
 from tests.actions.guarantees_oracle import COUNTED, Work, World
 from tests.builders import Scenario
 from tests.examples import holds
@@ -131,14 +128,38 @@ def test_some_gang_that_is_not_preemptible_starts_if_one_fits_its_written_guaran
 
 @given(cases(NOT_PREEMPTIBLE))
 @holds(15)
-def test_such_gangs_of_siblings_stay_within_what_their_parent_has(case: Case) -> None:
-    world = History(case).play().end
-    for queue in world.accounts:
-        for name in COUNTED:
-            if world.names_guarantee(queue, name):
-                bound = bound_not_preemptible(world, queue, name, ())
-                note(f"{queue}, {name}: {bound}")
-                assert held_not_preemptible(world, queue, name) <= bound
+def test_such_gangs_wait_for_what_is_written_or_for_capacity_only(case: Case) -> None:
+    for line in case.lines:
+        note(line)
+    _waits_for_a_reason(case)
+
+
+@pytest.mark.parametrize("runs", [False, True])
+def test_a_sibling_without_a_guarantee_of_devices_keeps_nobody_waiting(runs: bool) -> None:
+    """The guarantees of GPUs are 10, of 8. The gang of b uses a GPU of which its queue names nothing."""
+    scenario = Scenario().nodes("n", 2, gpu=4, cpu=8).nodes("m", 1, gpu=0, cpu=8)
+    scenario.queue("p", limit={CPU: 2000}).queue("q", guarantee={CPU: 0})
+    scenario.queue("a", parent="p", guarantee={GPU: 4, CPU: 5000}).queue(
+        "b", parent="p", guarantee={CPU: 1000}
+    )
+    scenario.queue("c", parent="q", guarantee={GPU: 5, CPU: 0}).queue("d", parent="q", guarantee={GPU: 1})
+    common = {"cpu": 1, "memory": 0, "disruption": Disruption(preemptible=False)}
+    scenario.gang("g0", 1, gpu=1, queue="b", on=["n-0"] if runs else [], **common)
+    scenario.gang("g1", 1, gpu=4, queue="a", **common)
+    begin(scenario)
+    assert "g1" in _waits_for_a_reason(Case(scenario, [])).started
+
+
+def _waits_for_a_reason(case: Case) -> History:
+    """Play a case, and compare what gangs that are not preemptible hold in the end with what is written."""
+    history = History(case).play()
+    assert list(findings(history)) == [], history.log
+    world = history.end
+    for queue, name, scope in product(world.accounts, COUNTED, world.scopes()):
+        if world.names_guarantee(queue, name, scope):
+            held = held_not_preemptible(world, queue, name, scope)
+            assert held <= world.written(queue, name, scope)
+    return history
 
 
 # --- found on paper ---------------------------------------------------------------------------------------

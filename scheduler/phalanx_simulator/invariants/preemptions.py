@@ -142,13 +142,17 @@ class PreemptionsAreValid(Check):
 
 
 def _covered(queue: Queue, gangs: Sequence[Gang]) -> list[Gang]:
-    """The gangs that fit in the guarantee of a device, in queue order; for a parent all of them or none."""
+    """The gangs that fit in the guarantee of a device, in queue order; for a parent all of them or none.
+
+    None of them is sure if not all fit that are not preemptible, which go first only as far as they fit.
+    """
     found: list[Gang] = []
     for device, left in queue.guarantee.items():
         users = [(gang, total_requests(_minimum(gang)).get(device, 0)) for gang in gangs]
         users = sorted((each for each in users if each[1] and "/" in device), key=lambda each: _rank(each[0]))
         is_parent = any(gang.queue != queue.name for gang, _ in users)
-        if is_parent and sum(amount for _, amount in users) > left:
+        kept = sum(amount for gang, amount in users if not gang.disruption.is_preemptible)
+        if kept > left or (is_parent and sum(amount for _, amount in users) > left):
             continue
         for gang, amount in users:
             if amount <= left:

@@ -16,6 +16,7 @@ from phalanx.framework.evictions import Beneficiary, surplus_members
 from phalanx.framework.queues.division import IGNORED
 from phalanx.framework.queues.fair_shares import FairShares
 from phalanx.framework.queues.ledger import Ledger
+from phalanx.framework.queues.protected_gangs import names_guarantee, protected_gangs
 from phalanx.framework.queues.queue_tree import QueueTree
 from phalanx.framework.statement import total_requests
 from phalanx.framework.states import PodState
@@ -57,6 +58,8 @@ class _Session(Protocol):
     config: SchedulerConfig
 
     @property
+    def now(self) -> int: ...
+    @property
     def gangs_after_starts(self) -> Mapping[GangId, Gang]: ...
     @property
     def fair_shares(self) -> FairShares: ...
@@ -90,6 +93,7 @@ class Guarantees:
         self._session = session
         self._gangs: Mapping[GangId, Gang] = {}
         self._ended = -1
+        self._protected: frozenset[GangId] | None = None
         self._units: dict[GangId, list[_Unit]] = {}
         self._in_order: dict[QueueName, list[_Unit]] = {}
         self._covered: dict[tuple[QueueName, Selector | None, str], frozenset[PodUid]] = {}
@@ -210,7 +214,7 @@ class Guarantees:
         """Forget answers from before other pods were placed, or assumed to have ended."""
         gangs, ended = self._session.gangs_after_starts, len(self._session.assumed_ended)
         if gangs is not self._gangs or ended != self._ended:
-            self._gangs, self._ended = gangs, ended
+            self._gangs, self._ended, self._protected = gangs, ended, None
             self._units, self._in_order, self._covered, self._resources = {}, {}, {}, {}
 
     def _covered_on(self, queue: QueueName, selector: Selector | None, name: str) -> frozenset[PodUid]:
@@ -229,7 +233,8 @@ class Guarantees:
         if sum(unit.usage[name] for unit in units) > left:
             children = self._session.queues.children(queue)
             first = {uid for child in children for uid in self._covered_on(child.name, selector, name)}
-            units.sort(key=lambda unit: (unit.gang.disruption.is_preemptible, unit.pods[0].uid not in first))
+            kept = {gang.id for gang in self._kept_below(queue, selector, name)}
+            units.sort(key=lambda unit: (unit.gang.id not in kept, unit.pods[0].uid not in first))
         uncovered: set[GangId] = set()
         for unit in units:
             if unit.usage[name] > left or (unit.is_surplus and unit.gang.id in uncovered):
@@ -237,6 +242,16 @@ class Guarantees:
                 continue
             left -= unit.usage[name]
             yield from (pod.uid for pod in unit.pods)
+
+    def _kept_below(self, queue: QueueName, selector: Selector | None, name: str) -> Iterator[Gang]:
+        """The protected gangs for which the queue, or one between it and theirs, names a guarantee."""
+        if self._protected is None:
+            self._protected = frozenset(protected_gangs(self._session))
+        for gang in (self._gangs[gang_id] for gang_id in self._protected):
+            path = self._session.queues.path(gang.queue)
+            index = next((index for index, each in enumerate(path) if each.name == queue), None)
+            if index is not None and names_guarantee(path[: index + 1], selector, name):
+                yield gang
 
     def _units_below(self, queue: QueueName) -> list[_Unit]:
         """The units of the queue and its descendants in queue order, surplus members last."""
@@ -306,11 +321,10 @@ def _uses_only_on(nodes: frozenset[NodeName] | None, unit: _Unit, name: str) -> 
     return nodes is None or all(pod.node in nodes for pod in unit.pods if pod.shape.requests.get(name))
 
 
-def _rank(gang: Gang) -> tuple[bool, int, int, int, str, str]:
-    """Queue order of running gangs; first those that cannot be evicted."""
+def _rank(gang: Gang) -> tuple[int, int, int, str, str]:
+    """Queue order of running gangs."""
     began = [pod.running_since for pod in gang.members if pod.running_since and pod.holds_node]
     return (
-        gang.disruption.is_preemptible,
         -gang.priority,
         min(began, default=_NOT_RUNNING),
         gang.created,
