@@ -16,11 +16,10 @@ from phalanx.cli.manifests.findings import Finding
 from phalanx.model.api.core import Namespace, Node, NodeStatus, Pod, PodStatus, PriorityClass
 from phalanx.model.api.kinds import KINDS, KubeObject
 from phalanx.model.api.meta import ObjectMeta
-from phalanx.model.api.native_pod_groups import NativePodGroup
-from phalanx.model.api.pod_groups import PodGroup
 from phalanx.model.api.values import parse_time, seconds, utc
 from phalanx.model.conversion.cluster_objects import BUILT_IN, PriorityLevel, read_priority_class, resolve
 from phalanx.model.conversion.metadata import identity
+from phalanx.model.dialects.known import DIALECTS
 from phalanx.model.pods import PodPhase
 from phalanx.model.resources import PODS
 
@@ -33,6 +32,7 @@ _DEFAULT_NAMESPACE: Final = "default"
 _DEFAULT_SCHEDULER: Final = "default-scheduler"
 _NAMESPACE_NAME: Final = "kubernetes.io/metadata.name"
 _KUBELET_PODS: Final = 110
+_DATED: Final = frozenset((Pod.__name__, *(dialect.kind for dialect in DIALECTS.values())))
 
 
 def latest_time(documents: Iterable[Document]) -> datetime:
@@ -181,7 +181,7 @@ def _dated(items: Iterable[KubeObject], latest: datetime) -> Iterator[KubeObject
     """Set missing creation times of pods and PodGroups; no other age matters."""
     youngest = latest
     for item in items:
-        if isinstance(item, Pod | PodGroup | NativePodGroup) and item.metadata.creation_timestamp is None:
+        if type(item).__name__ in _DATED and item.metadata.creation_timestamp is None:
             youngest = utc(seconds(youngest) + 1)
             yield replace(item, metadata=replace(item.metadata, creation_timestamp=youngest))
         else:

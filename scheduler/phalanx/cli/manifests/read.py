@@ -16,17 +16,16 @@ from phalanx.cli.manifests.documents import Document, parse, read_sources
 from phalanx.cli.manifests.findings import Finding, shown
 from phalanx.cli.manifests.kubernetes_rules import violations
 from phalanx.cli.manifests.schemas import schema_of
-from phalanx.model.api.kinds import KINDS, WATCHED_KINDS, Kind, KubeObject
+from phalanx.model.api.kinds import KINDS, OF_STATUSES, WATCHED_KINDS, Kind, KubeObject
 from phalanx.model.api.unknown_fields import names_unknown_fields, with_unknown_fields
 from phalanx.model.names import API_GROUP
 
+_READ: Final = [KINDS[name] for name in WATCHED_KINDS if name not in OF_STATUSES]
+
 _WATCHED: Final = {
-    KINDS[name].api_name: tuple(
-        kind for other in WATCHED_KINDS if (kind := KINDS[other]).api_name == KINDS[name].api_name
-    )
-    for name in WATCHED_KINDS
+    kind.api_name: tuple(other for other in _READ if other.api_name == kind.api_name) for kind in _READ
 }
-"""The watched kinds by their name in the API, which several API groups may have."""
+"""The kinds that decisions depend on, by their name in the API, which several API groups may have."""
 
 _CLOSE: Final = 0.84
 """Similarity from which a kind counts as misspelt: "PodGroups" does, "PodTemplate" and "NodePool" do not."""

@@ -9,6 +9,8 @@ from phalanx.model.api.core import NodeResourceTopology
 from phalanx.model.api.native_pod_groups import NativePodGroup
 from phalanx.model.api.pod_groups import PodGroup
 from phalanx.model.api.queues import Queue, Topology
+from phalanx.model.api.scheduler_plugins import SchedulerPluginsPodGroup
+from phalanx.model.api.volcano import HyperNode, VolcanoJob, VolcanoPodGroup
 from phalanx.model.names import API_VERSION
 
 KubeObject = (
@@ -24,6 +26,10 @@ KubeObject = (
     | NodeResourceTopology
     | PodGroup
     | NativePodGroup
+    | SchedulerPluginsPodGroup
+    | VolcanoPodGroup
+    | VolcanoJob
+    | HyperNode
     | Queue
     | Topology
 )
@@ -77,6 +83,11 @@ class Kind(Struct, frozen=True):
         return "/".join(parts)
 
 
+def _pod_groups(struct: type[KubeObject], api_version: str) -> Kind:
+    """PodGroups of another API group than that of Phalanx."""
+    return Kind(struct, api_version, "podgroups", namespaced=True, optional=True, served_as="PodGroup")
+
+
 _ALL = (
     Kind(core.Pod, "v1", "pods", namespaced=True),
     Kind(core.Node, "v1", "nodes", namespaced=False),
@@ -95,14 +106,11 @@ _ALL = (
         optional=True,
     ),
     Kind(PodGroup, API_VERSION, "podgroups", namespaced=True),
-    Kind(
-        NativePodGroup,
-        "scheduling.k8s.io/v1beta1",
-        "podgroups",
-        namespaced=True,
-        optional=True,
-        served_as="PodGroup",
-    ),
+    _pod_groups(NativePodGroup, "scheduling.k8s.io/v1beta1"),
+    _pod_groups(SchedulerPluginsPodGroup, "scheduling.x-k8s.io/v1alpha1"),
+    _pod_groups(VolcanoPodGroup, "scheduling.volcano.sh/v1beta1"),
+    Kind(HyperNode, "topology.volcano.sh/v1alpha1", "hypernodes", namespaced=False, optional=True),
+    Kind(VolcanoJob, "batch.volcano.sh/v1alpha1", "jobs", namespaced=True, optional=True, served_as="Job"),
     Kind(Queue, API_VERSION, "queues", namespaced=False),
     Kind(Topology, API_VERSION, "topologies", namespaced=False),
 )
@@ -111,4 +119,7 @@ KINDS: Final = {kind.name: kind for kind in _ALL}
 """Kind name -> Kind."""
 
 WATCHED_KINDS: Final = tuple(name for name in KINDS if name != "Lease")
-"""The kinds that the cache is fed with, in any order."""
+"""The kinds that are listed and watched, in any order."""
+
+OF_STATUSES: Final = frozenset({VolcanoJob.__name__})
+"""Kinds that are watched to write the status of others. No decision depends on them."""

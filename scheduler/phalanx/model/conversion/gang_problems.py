@@ -9,6 +9,7 @@ from itertools import chain, islice
 from phalanx.limits import GANG_PROBLEMS_MAX
 from phalanx.model.api.kinds import KINDS
 from phalanx.model.conversion.cluster_objects import PriorityLevel, resolve
+from phalanx.model.conversion.min_resources import min_resources_problems
 from phalanx.model.conversion.pod_groups import GangKey, PodGroup
 from phalanx.model.dialects.known import DIALECTS
 from phalanx.model.gangs import GangKind, RoleSpec, SubgroupSpec
@@ -57,10 +58,12 @@ def _all_problems(
     elif key.kind is GangKind.POD_GROUP:
         yield _not_found(key)
     yield from _disagreements(key, active, group)
-    if group is not None and group.roles:
+    if group is not None and group.roles and not group.allows_other_roles:
         yield from _role_problems(active, group.roles)
     if key.kind is not GangKind.POD:
         yield from _subgroup_problems(active, group.subgroups if group is not None else ())
+    if group is not None:
+        yield from min_resources_problems(group.min_resources, group.min_member, members)
     yield from _share_problems(active)
     yield from _own_problems(members)
 

@@ -183,14 +183,15 @@ def _start(members: tuple[Pod, ...], minimum: Minimum, group: PodGroup | None, b
     if before is not None and before.starts_over:
         return _Start.OVER
     known = (before is not None and before.started) or (group is not None and group.started)
-    if not known and not (group is None and _has_lost_members(members, minimum.members)):
+    is_recorded = group is not None and group.records_start
+    if not known and (is_recorded or not _has_lost_members(members, minimum.members)):
         return _Start.NOT_YET
     is_lost = not counted and any(pod.is_waiting for pod in members)
     return _Start.OVER if is_lost else _Start.STARTED
 
 
 def _has_lost_members(members: tuple[Pod, ...], min_member: int) -> bool:
-    """Whether a gang without a PodGroup must have started, although no object records it.
+    """Whether a gang must have started, although no PodGroup records it.
 
     No member gets a node before a whole minimum exists. The gang was complete if two things hold: fewer
     members of that time are left than the minimum, and a member was recreated so late that a partially bound

@@ -11,6 +11,7 @@ from phalanx.model.conversion.cluster_objects import PREEMPT_LOWER, PriorityLeve
 from phalanx.model.conversion.metadata import controller_of, identity, read_checkpoint, read_rank
 from phalanx.model.conversion.requests import read_device
 from phalanx.model.conversion.shapes import ShapeCache
+from phalanx.model.dialects.dialect import Dialect
 from phalanx.model.dialects.known import named_groups
 from phalanx.model.names import (
     ANNOTATION_CHARGED_QUEUE,
@@ -65,7 +66,7 @@ def read_pod(
         group=intern(counted[1]) if counted else None,
         dialect=counted[0].name if counted else API_GROUP,
         other_groups=tuple([(each[0].name, intern(each[1])) for each in groups if each is not counted]),
-        role=_text(labels, LABEL_ROLE) or "",
+        role=_role(written, counted[0] if counted else None),
         subgroup=_text(labels, LABEL_SUBGROUP) or "",
         min_member=count(labels.get(LABEL_MIN_MEMBER)),
         queue=_text(labels, LABEL_QUEUE),
@@ -84,7 +85,7 @@ def read_pod(
         running_since=seconds(status.start_time) if status.phase == PodPhase.RUNNING else 0,
         ran=read_run(status),
         device=read_device(shape.requests, meta.annotations) if spec.node_name else None,
-        problems=tuple(_problems(written, classes)),
+        problems=(*_problems(written, classes), *_unsupported(written, counted[0] if counted else None)),
         labels=shared,
         per_pod_labels=own,
         annotations=_annotations(meta.annotations, annotation_keys),
@@ -102,6 +103,18 @@ def _text(labels: Mapping[str, str], key: str) -> str | None:
     """A label or annotation whose value many pods share, as an interned string; None for an empty one."""
     value = labels.get(key)
     return intern(value) if value else None
+
+
+def _role(pod: core.Pod, dialect: Dialect | None) -> str:
+    if dialect is None or dialect.role_of is None:
+        return _text(pod.metadata.labels, LABEL_ROLE) or ""
+    return intern(dialect.role_of(pod))
+
+
+def _unsupported(pod: core.Pod, dialect: Dialect | None) -> Iterator[Objection]:
+    for path in dialect.unsupported(pod) if dialect is not None else ():
+        text = f"field {path} of pods is not supported yet"
+        yield Objection(Reason.UNSUPPORTED_FIELD, text, f"Remove {path}")
 
 
 def _priority(spec: core.PodSpec, classes: Mapping[str, PriorityLevel]) -> tuple[int, str]:
