@@ -134,6 +134,9 @@ EXPLANATION_DETERMINISTIC_LIMIT: Final = 0.2
 """Deterministic time of CP-SAT to decide whether a gang fits the empty cluster. Each other solve of an
 explanation gets a part of it."""
 
+OWNER_CHAIN_MAX: Final = 8
+"""Controllers above a pod that are followed. Known chains have up to four; owners could own each other."""
+
 GANG_PROBLEMS_MAX: Final = 8
 """Problems that are reported for one gang. Enough to correct it, however many of its pods are invalid."""
 

@@ -9,15 +9,20 @@ from msgspec import structs
 from phalanx.cache.cache import Cache
 from phalanx.cache.events import Applied, Assumed, Deleted, Event, Forgotten, Relisted
 from phalanx.model.api.core import NodeResourceTopology
-from phalanx.model.api.kinds import KubeObject
+from phalanx.model.api.kinds import KubeObject, kind_name
 from phalanx.model.api.volcano import VolcanoPodGroup
 from phalanx.model.memory import Memory
 from phalanx.model.names import NodeName, PodUid
 from phalanx.model.pods import BindBackoff, Device
 from phalanx.model.snapshot import Snapshot
+from phalanx.model.workloads.known import WORKLOADS
 
 from tests.model.written import (
+    JOB_SET_VERSION,
     claim,
+    controlled_by,
+    job,
+    job_set,
     label,
     named,
     native_pod_group,
@@ -25,6 +30,7 @@ from tests.model.written import (
     other_pod_group,
     pod,
     pod_group,
+    replicated_job,
     written,
 )
 from tests.node_topologies import node_topology
@@ -35,7 +41,7 @@ Key = tuple[str, str, str]
 
 
 def key_of(item: KubeObject) -> Key:
-    return (type(item).__name__, item.metadata.namespace, item.metadata.name)
+    return (kind_name(item), item.metadata.namespace, item.metadata.name)
 
 
 def take_snapshot(cache: Cache) -> Snapshot:
@@ -43,7 +49,9 @@ def take_snapshot(cache: Cache) -> Snapshot:
 
 
 def new_cache(*objects: KubeObject) -> Cache:
+    """A cache with these objects that knows that there are no other workloads."""
     cache = Cache(scheduler_name=SCHEDULER)
+    cache.apply_all(Relisted(kind, ()) for kind in WORKLOADS)
     cache.apply_all(Applied(item) for item in objects)
     return cache
 
@@ -158,14 +166,22 @@ SHARING = {"scheduling.phalanx.dev/gpu-sharing": "true", "nvidia.com/gpu.memory"
 GPUS = {"nvidia.com/gpu": "2"}
 DEVICES = (None, Device(0, 500), Device(1, 250))
 
+
+def owner_of_kind(owner: str, api_version: str | None) -> dict[str, Any]:
+    """Metadata with the Job as the controller, if the version of its API is given."""
+    if not owner or api_version is None:
+        return {}
+    return controlled_by(f"job-{owner}", api_version=api_version, uid=owner)
+
+
 pods = st.builds(
-    lambda name, namespace, generation, labels, owner, meta, spec, status: pod(
+    lambda name, namespace, generation, labels, owner, api_version, meta, spec, status: pod(
         name,
         namespace=namespace,
         uid=f"{namespace}-{name}-{generation}",
         labels=pod_labels(labels),
         owner=owner,
-        meta=meta,
+        meta={**meta, **owner_of_kind(owner, api_version)},
         status=status,
         **spec,
     ),
@@ -179,6 +195,7 @@ pods = st.builds(
         role=(None, "worker"),
     ),
     one_of("", "j1", "j2"),
+    one_of(None, "batch/v1", "batch/v1"),
     mapping(
         deletionTimestamp=(None, None, "2026-01-01T00:00:00Z"),
         creationTimestamp=(None, "2026-01-01T00:00:00Z"),
@@ -274,6 +291,40 @@ hyper_nodes = st.builds(
     ),
 )
 
+jobs = st.builds(
+    lambda name, generation, namespace, owner, spec: job(
+        f"job-{name}",
+        uid=f"{'' if namespace == 'team' else namespace}{name}{'' if generation == '1' else '-new'}",
+        namespace=namespace,
+        owner=owner,
+        **spec,
+    ),
+    one_of("j1", "j2"),
+    one_of("1", "1", "2"),
+    one_of("team", "team", "other"),
+    one_of(None, {"name": "js", "kind": "JobSet", "api_version": JOB_SET_VERSION}),
+    mapping(
+        parallelism=(1, 2, 3),
+        completions=(None, 2),
+        suspend=(None, True),
+        status=(None, {"succeeded": 1}, {"failedIndexes": "1"}),
+        meta=(None, {"labels": {label("queue"): "q1"}}),
+    ),
+)
+
+job_sets = st.builds(
+    lambda namespace, roles, owner: job_set(
+        "js",
+        *roles,
+        uid="uid-js" if namespace == "team" else f"{namespace}-js",
+        namespace=namespace,
+        owner=owner,
+    ),
+    one_of(*NAMESPACES),
+    one_of((), (replicated_job("a", replicas=2),), (replicated_job("a", pods=2), replicated_job("b"))),
+    one_of(None, None, {"name": "job-j1", "uid": "j1"}),
+)
+
 queues = st.builds(
     lambda name, spec: named("Queue", name, spec=spec),
     one_of("q1", "q2", "default"),
@@ -345,7 +396,7 @@ def evenly(strategies: list[st.SearchStrategy[Any]]) -> st.SearchStrategy[Any]:
 objects = evenly(
     [
         *(pods, pods, pods, nodes),
-        evenly([pod_groups, native_pod_groups, volcano_pod_groups]),
+        evenly([pod_groups, native_pod_groups, volcano_pod_groups, jobs, job_sets]),
         evenly([queues, namespaces]),
         evenly([others, others, hyper_nodes]),
     ]
@@ -363,12 +414,12 @@ RECREATED = {
     "NativePodGroup": native_pod_groups,
     "VolcanoPodGroup": volcano_pod_groups,
 }
-REWRITTEN = {"Queue": queues, "Namespace": namespaces, "HyperNode": hyper_nodes}
+REWRITTEN = {"Queue": queues, "Namespace": namespaces, "HyperNode": hyper_nodes, "Job.batch": jobs}
 
 
 def changed(item: Any) -> st.SearchStrategy[Any]:
     """The same object with other content; nodes and PodGroups may also be recreated with another UID."""
-    kind = type(item).__name__
+    kind = kind_name(item)
     if kind == "Pod":
         return pods.map(lambda other: _named_like(item, other, uid=item.metadata.uid))
     if kind in REWRITTEN:
@@ -407,7 +458,7 @@ def deletion(item: KubeObject) -> st.SearchStrategy[Event]:
 def relisting(draw: st.DrawFn, api: ApiState) -> Event:
     """A list of one kind: some of the existing objects and a new one."""
     new = draw(objects)
-    kind = type(new).__name__
+    kind = kind_name(new)
     existing = [item for key, item in api.objects.items() if key[0] == kind and draw(st.booleans())]
     return Relisted(kind, tuple({key_of(item): item for item in (*existing, new)}.values()))
 

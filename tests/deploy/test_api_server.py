@@ -6,7 +6,7 @@ import aiohttp
 import pytest
 import pytest_asyncio
 import yaml
-from phalanx.model.api.kinds import KINDS, WATCHED_KINDS
+from phalanx.model.api.kinds import KINDS, READ_KINDS
 from phalanx_controlplane.controlplane import ControlPlane
 
 from tests.crds import api
@@ -19,8 +19,8 @@ RIGHTS = {"Namespace", "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "R
 ACCOUNT = "system:serviceaccount:phalanx-system:phalanx"
 
 ALLOWED = [
-    *[(KINDS[name].group, KINDS[name].plural, "list", "") for name in WATCHED_KINDS],
-    *[(KINDS[name].group, KINDS[name].plural, "watch", "") for name in WATCHED_KINDS],
+    *[(KINDS[name].group, KINDS[name].plural, "list", "") for name in READ_KINDS],
+    *[(KINDS[name].group, KINDS[name].plural, "watch", "") for name in READ_KINDS],
     ("", "pods/binding", "create", ""),
     ("", "pods/status", "patch", ""),
     ("", "pods", "delete", ""),

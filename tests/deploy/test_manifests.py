@@ -4,7 +4,7 @@ import re
 
 import pytest
 from phalanx.framework.config import parse_config
-from phalanx.model.api.kinds import KINDS, WATCHED_KINDS
+from phalanx.model.api.kinds import KINDS, READ_KINDS
 
 from tests.deploy.manifests import DEPLOY, Document, base, kustomization, resources
 
@@ -49,7 +49,7 @@ def test_no_permission_is_granted_twice_or_by_a_wildcard() -> None:
 
 def test_the_scheduler_may_list_and_watch_the_kinds_it_watches() -> None:
     found = set(permissions(base("ClusterRole", "phalanx-scheduler")))
-    for name in WATCHED_KINDS:
+    for name in READ_KINDS:
         kind = KINDS[name]
         assert {(kind.group, kind.plural, "list"), (kind.group, kind.plural, "watch")} <= found
 

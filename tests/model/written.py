@@ -8,6 +8,7 @@ from phalanx.model.api import core, pod_groups
 from phalanx.model.api.kinds import KINDS
 from phalanx.model.api.native_pod_groups import NativePodGroup
 from phalanx.model.api.unknown_fields import with_unknown_fields
+from phalanx.model.api.workloads import WorkloadObject
 from phalanx.model.names import API_GROUP
 
 T = TypeVar("T")
@@ -136,3 +137,73 @@ def claim(
             **rest,
         },
     )
+
+
+def workload(
+    kind: str,
+    name: str,
+    *,
+    uid: str = "",
+    namespace: str = "team",
+    owner: Mapping[str, str] | None = None,
+    status: Mapping[str, Any] | None = None,
+    meta: Mapping[str, Any] | None = None,
+    **spec: Any,
+) -> WorkloadObject:
+    """An object that owns pods, such as "Job.batch"; `owner` is as of `controlled_by`."""
+    owners = controlled_by(**owner) if owner else {}
+    metadata = {"name": name, "namespace": namespace, "uid": uid or f"uid-{name}", **owners, **(meta or {})}
+    item = written(WorkloadObject, {"metadata": metadata, "spec": spec, "status": status or {}})
+    return msgspec.structs.replace(item, kind_name=kind)
+
+
+def job(name: str, *, parallelism: int = 1, completions: int | None = None, **rest: Any) -> WorkloadObject:
+    """A Job whose pods name our scheduler."""
+    template = {"spec": {"schedulerName": "phalanx"}}
+    counts = {} if completions is None else {"completions": completions}
+    return workload("Job.batch", name, **{"parallelism": parallelism, "template": template, **counts, **rest})
+
+
+def controlled_by(
+    name: str, *, kind: str = "Job", api_version: str = "batch/v1", uid: str = ""
+) -> dict[str, Any]:
+    """Metadata with a controller, as Kubernetes' controllers write it."""
+    owner = {"apiVersion": api_version, "kind": kind, "name": name, "uid": uid or f"uid-{name}"}
+    return {"ownerReferences": [{**owner, "controller": True, "blockOwnerDeletion": True}]}
+
+
+JOB_SET_VERSION = "jobset.x-k8s.io/v1alpha2"
+
+
+def job_set(name: str, *roles: Mapping[str, Any], **rest: Any) -> WorkloadObject:
+    """A JobSet of these replicated jobs."""
+    return workload("JobSet.jobset.x-k8s.io", name, replicatedJobs=list(roles), **rest)
+
+
+def replicated_job(
+    name: str, *, replicas: int = 1, pods: int = 1, scheduler: str = "phalanx", **more: Any
+) -> dict[str, Any]:
+    """A replicated job as the API server stores it; `more` may have dependsOn."""
+    template = {"spec": {"schedulerName": scheduler, "restartPolicy": "Never", "containers": []}}
+    of_job = {"spec": {"parallelism": pods, "completions": pods, "template": template}}
+    return {"name": name, "replicas": replicas, "template": of_job, **more}
+
+
+def pod_of_job(job_name: str, index: int, *, role: str = "", job_set_name: str = "", **rest: Any) -> core.Pod:
+    """A pod as the Job controller makes it, in a JobSet with the labels that its controller adds."""
+    labels = {
+        "batch.kubernetes.io/controller-uid": f"uid-{job_name}",
+        "batch.kubernetes.io/job-completion-index": str(index),
+        "batch.kubernetes.io/job-name": job_name,
+        "controller-uid": f"uid-{job_name}",
+        "job-name": job_name,
+    }
+    if role:
+        labels |= {
+            "jobset.sigs.k8s.io/jobset-name": job_set_name,
+            "jobset.sigs.k8s.io/replicatedjob-name": role,
+            "jobset.sigs.k8s.io/job-index": job_name.rpartition("-")[2],
+        }
+    labels |= rest.pop("labels", {})
+    meta = {**controlled_by(job_name), **rest.pop("meta", {})}
+    return pod(f"{job_name}-{index}", labels=labels, meta=meta, **rest)

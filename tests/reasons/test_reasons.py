@@ -25,6 +25,7 @@ from tests.builders import Scenario, term
 
 FOUND_WHILE_READING: Final = (
     Reason.POD_GROUP_NOT_FOUND,
+    Reason.WORKLOAD_NOT_FOUND,
     Reason.NOT_A_MEMBER,
     Reason.INCONSISTENT_GANG,
     Reason.UNSUPPORTED_FIELD,

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 
 import pytest
-from phalanx.model.names import LABEL_POD_GROUP
-from phalanx_simulator.embedded.manifests import node, pod, pod_group
+from phalanx.model.names import LABEL_MIN_MEMBER, LABEL_POD_GROUP
+from phalanx_simulator.embedded.manifests import job, node, pod, pod_group
 from phalanx_simulator.embedded.store import Object
 from phalanx_simulator.invariants.gangs import OneDomain, OwnMembersOnly, WholeGangs
 
@@ -53,6 +53,24 @@ def test_a_start_with_too_few_members_violates() -> None:
         host.decide(a_0="n1", a_1="n1")
 
     assert violations(history, WholeGangs) == ["S3"]
+
+
+@pytest.mark.parametrize(
+    ("labels", "expected"), [({}, ["S3"]), ({LABEL_MIN_MEMBER: "2"}, []), ({LABEL_MIN_MEMBER: "3"}, ["S3"])]
+)
+def test_a_job_without_a_group_is_a_gang_of_its_pods(labels: dict[str, str], expected: list[str]) -> None:
+    async def history(stage: Stage) -> None:
+        whole = job("job", members=3)
+        whole["spec"]["completions"] = 9
+        stage.create(node("n1"), whole)
+        for number in range(3):
+            made = owned(f"a-{number}", "", stage.uid("job", "jobs.batch"))
+            made["metadata"]["labels"] = labels
+            stage.create(made)
+        host = await stage.leader()
+        host.decide(a_0="n1", a_1="n1")
+
+    assert violations(history, WholeGangs) == expected
 
 
 def test_bound_members_count_for_a_start() -> None:

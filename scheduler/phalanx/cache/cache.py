@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from phalanx.cache.cluster_objects import ClaimTables, ClusterObjects
-from phalanx.cache.events import Applied, Assumed, ChangeLog, Changes, Deleted, Event, Relisted
+from phalanx.cache.events import Applied, Assumed, ChangeLog, Changes, Deleted, Event, NotListed, Relisted
 from phalanx.cache.gangs import GangTable
 from phalanx.cache.nodes import NodeTable
 from phalanx.cache.nominations import NominationTable
@@ -17,6 +17,7 @@ from phalanx.cache.placed_pods import PlacedPodIndex
 from phalanx.cache.pods import PodTable
 from phalanx.cache.table import ObjectStore, key_of, relist
 from phalanx.cache.usage import ForeignUsage
+from phalanx.model.api.kinds import kind_name
 from phalanx.model.dialects.known import DIALECTS
 from phalanx.model.gangs import Gang
 from phalanx.model.gpu_shares import pod_usage
@@ -73,6 +74,7 @@ class Cache:
             "NodeResourceTopology": self._nodes.zones,
             "HyperNode": self._nodes.hyper_nodes,
             **{dialect.kind: self._gangs.groups[dialect.name] for dialect in DIALECTS.values()},
+            **self._gangs.workloads.tables,
             "Queue": self._cluster_objects.queues,
             "Topology": self._cluster_objects.topologies,
             "Namespace": self._cluster_objects.namespaces,
@@ -108,7 +110,7 @@ class Cache:
 
     def _take(self, event: Event, log: ChangeLog) -> None:
         if isinstance(event, Applied):
-            kept = self._kinds.get(type(event.object).__name__)
+            kept = self._kinds.get(kind_name(event.object))
             if kept is not None:
                 kept.apply(event.object, log)
         elif isinstance(event, Deleted):
@@ -117,6 +119,9 @@ class Cache:
                 self._kinds[event.kind].delete(key, event.uid, log)
         elif isinstance(event, Relisted):
             self._relist(event, log)
+        elif isinstance(event, NotListed):
+            if event.kind in self._gangs.workloads.tables:
+                self._gangs.workloads.set_listed(event.kind, event.why, log)
         elif isinstance(event, Assumed):
             self._pods.assume(event, log)
         else:
@@ -127,6 +132,8 @@ class Cache:
             self._pods.forget_versions()
         if event.kind in self._kinds:
             relist(self._kinds[event.kind], event, log)
+        if event.kind in self._gangs.workloads.tables:
+            self._gangs.workloads.set_listed(event.kind, "", log)
 
     def _pod_changed(self, old: Pod | None, new: Pod | None, log: ChangeLog) -> None:
         """Update the node and the gang of a changed pod."""
@@ -231,6 +238,10 @@ class Cache:
         """Whether pods that are charged to the queue hold the node."""
         self._refresh()
         return self._gangs.uses_node(queue, node)
+
+    def workload_kinds(self) -> tuple[str, ...]:
+        """The kinds of the workloads above pods of ours."""
+        return self._gangs.workloads.needed
 
     def has_node(self, name: NodeName) -> bool:
         """Whether the node exists."""

@@ -4,11 +4,21 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from phalanx.model.events import Applied, Deleted, Relisted
+from phalanx.model.events import Applied, Deleted, NotListed, Relisted
 from phalanx.model.names import GangId, NodeName, PodUid
 from phalanx.model.pods import BindBackoff, Device
 
-__all__ = ["NOTHING", "Applied", "Assumed", "Changes", "Deleted", "Event", "Forgotten", "Relisted"]
+__all__ = [
+    "NOTHING",
+    "Applied",
+    "Assumed",
+    "Changes",
+    "Deleted",
+    "Event",
+    "Forgotten",
+    "NotListed",
+    "Relisted",
+]
 
 
 class Assumed(Struct, frozen=True):
@@ -31,7 +41,7 @@ class Forgotten(Struct, frozen=True):
     bind_backoff: BindBackoff | None = None
 
 
-Event = Applied | Deleted | Relisted | Assumed | Forgotten
+Event = Applied | Deleted | Relisted | NotListed | Assumed | Forgotten
 
 
 class Changes(Struct, frozen=True, gc=False):
@@ -42,6 +52,7 @@ class Changes(Struct, frozen=True, gc=False):
     `may_unblock`: a waiting gang that could not be placed may be placeable now, so a cycle is worth running.
     `has_new_verdicts`: a cycle is worth running soon although no gang became placeable: the verdict of a
     waiting gang may change, a gang that has not started lost a bound member, or a gang lost its last pod.
+    `workload_kinds`: kinds of the objects above new pods of ours; they must be listed.
     """
 
     pods: tuple[PodUid, ...] = ()
@@ -51,6 +62,7 @@ class Changes(Struct, frozen=True, gc=False):
     cluster_changed: bool = False
     may_unblock: bool = False
     has_new_verdicts: bool = False
+    workload_kinds: tuple[str, ...] = ()
 
 
 NOTHING = Changes()
@@ -69,6 +81,7 @@ class ChangeLog:
         """Whether a queue was added, changed or removed, apart from its past usage."""
         self._may_unblock = False
         self._has_new_verdicts = False
+        self._workload_kinds: dict[str, None] = {}
 
     def pod(self, uid: PodUid) -> None:
         """This pod was added, changed or removed."""
@@ -81,6 +94,10 @@ class ChangeLog:
     def gangs(self, ids: Iterable[GangId]) -> None:
         """Members or the spec of these gangs changed."""
         self._gangs.update(dict.fromkeys(ids))
+
+    def workload_kinds(self, names: Iterable[str]) -> None:
+        """Objects of these kinds are above new pods of ours."""
+        self._workload_kinds.update(dict.fromkeys(names))
 
     def mark_may_unblock(self) -> None:
         """A gang that could not be placed before may be placeable now."""
@@ -112,4 +129,5 @@ class ChangeLog:
             cluster_changed=self.cluster_changed,
             may_unblock=self._may_unblock,
             has_new_verdicts=self._has_new_verdicts,
+            workload_kinds=tuple(self._workload_kinds),
         )

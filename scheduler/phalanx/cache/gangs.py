@@ -1,7 +1,7 @@
 """Gangs: groups pods by their gang key, and rebuilds the gangs whose objects changed."""
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -10,11 +10,13 @@ from msgspec import structs
 from phalanx.cache.events import ChangeLog
 from phalanx.cache.table import Key, Table
 from phalanx.cache.usage import QueueUsage
+from phalanx.cache.workloads import WorkloadTable
 from phalanx.model.conversion.cluster_objects import PriorityLevel
 from phalanx.model.conversion.gang_queues import gang_queue, objection_without_pods
 from phalanx.model.conversion.gangs import GangContext, read_gangs
 from phalanx.model.conversion.pod_groups import GangKey, PodGroup, gang_id, gang_key, is_foreign
 from phalanx.model.conversion.queue_rules import QueueRules
+from phalanx.model.conversion.workloads import Workload, group_of_pods, without_progress
 from phalanx.model.dialects.known import DIALECTS
 from phalanx.model.gangs import Gang, GangKind
 from phalanx.model.names import API_GROUP, GangId, NodeName, PodUid, QueueName
@@ -38,6 +40,9 @@ class GangTable:
             for dialect in DIALECTS.values()
         }
         """PodGroups by dialect."""
+        self.workloads = WorkloadTable(
+            scheduler_name=scheduler_name, moved=self._owner_moved, changed=self._workload_changed
+        )
         self._scheduler_name = scheduler_name
         self._pods: dict[GangKey, dict[PodUid, Pod]] = {}
         self._also_named: dict[GangKey, dict[PodUid, GangKey]] = {}
@@ -57,11 +62,12 @@ class GangTable:
 
     def replace(self, old: Pod | None, new: Pod | None, log: ChangeLog) -> None:
         """A pod was added, changed or removed. Foreign pods are not in any gang."""
-        before, after = self._key_of(old), self._key_of(new)
+        before, after = self._key_of(old, log), self._key_of(new, log)
+        self._count_owners(old, new, before, after)
         changes_gang = old is not None and new is not None and before != after
         if old is not None and new is not None and _moved_what_it_holds(old, new, changes_gang):
             log.mark_capacity_grew()
-        elif changes_gang or self._may_help(old, new, before):
+        elif changes_gang or self._may_help(old, new, before, after):
             log.mark_may_unblock()
         elif new is not None and after is not None and self._changes_verdict(old, new, after):
             log.mark_new_verdicts()
@@ -98,7 +104,7 @@ class GangTable:
                 self._touch(key, log)
 
     def _is_changed_by(self, rules: QueueRules, gang: Gang, key: GangKey) -> bool:
-        group = self._group(key)
+        group = self._read_group(key)
         if group is not None and gang.kind is GangKind.POD and group.is_gang:
             group = None  # the pod is not a member
         found = gang_queue(gang.members, group, rules, scheduler_name=self._scheduler_name)
@@ -139,17 +145,56 @@ class GangTable:
         elif old is None or new is None or _without_status(old) != _without_status(new):
             log.mark_may_unblock()
 
-    def _may_help(self, old: Pod | None, new: Pod | None, before: GangKey | None) -> bool:
+    def _owner_moved(self, controller: str, old: GangKey, new: GangKey, log: ChangeLog) -> None:
+        """The pods of this controller belong to another workload than it seemed."""
+        candidates = self._pods.get(old, {}).values()
+        pods = [pod for pod in candidates if pod.controller and pod.controller.uid == controller]
+        for pod in pods:
+            self._leave(pod, old, log)
+            self._pods.setdefault(new, {})[pod.uid] = pod
+        if pods:
+            self._touch(old, log)
+            self._touch(new, log)
+            log.mark_may_unblock()
+
+    def _workload_changed(
+        self, key: GangKey, old: Workload | None, new: Workload | None, log: ChangeLog
+    ) -> None:
+        """A workload above pods of this gang changed. Numbers that grow while pods end unblock no gang."""
+        if key not in self._pods:
+            return
+        self._touch(key, log)
+        if old is None or new is None:
+            log.mark_may_unblock()
+        elif old.group.spec.queue != new.group.spec.queue:
+            log.mark_capacity_grew()
+        elif without_progress(old) != without_progress(new):
+            log.mark_may_unblock()
+
+    def _count_owners(
+        self, old: Pod | None, new: Pod | None, before: GangKey | None, after: GangKey | None
+    ) -> None:
+        """The new pod first: the last pod of a controller would end its chain."""
+        if before is after and old is not None and new is not None and old.controller == new.controller:
+            return
+        for pod, key, count in ((new, after, 1), (old, before, -1)):
+            if pod is not None and key is not None and key.kind is GangKind.WORKLOAD:
+                assert pod.controller is not None
+                self.workloads.count(pod.namespace, pod.controller, count)
+
+    def _may_help(
+        self, old: Pod | None, new: Pod | None, before: GangKey | None, after: GangKey | None
+    ) -> bool:
         """Whether a waiting pod of ours is new or changed, or a pod left its gang, which has the key
         `before`.
 
         The PodScheduled condition that the scheduler writes itself does not count, nor does a nomination.
         """
         if new is not None and new.is_waiting:
-            if new.scheduler_name != self._scheduler_name:
+            if new.scheduler_name != self._scheduler_name or after is None:
                 return False
             if old is None:
-                return not self._is_short(new)
+                return not self._is_short(new, after)
             return structs.replace(old, scheduled=new.scheduled, nominated=new.nominated) != new
         return old is not None and old.is_waiting and before is not None and before.kind is not GangKind.POD
 
@@ -164,21 +209,23 @@ class GangTable:
     def _has_started(self, key: GangKey) -> bool:
         return key.kind is GangKind.POD or any(gang.started for gang in self._gangs.get(key, ()))
 
-    def _is_short(self, new: Pod) -> bool:
+    def _is_short(self, new: Pod, key: GangKey) -> bool:
         """Whether the gang of this new pod still has too few members to start."""
-        key = gang_key(new)
         if self._has_started(key):
             return False
         count = len(self._pods.get(key, ())) + 1
         if key.kind is GangKind.LABEL:
             return count < (new.min_member or 1)
-        group = self._group(key)
+        group = self._read_group(key)
         return group is None or not (group.started or group.spec.reserves or count >= group.min_member)
 
-    def _key_of(self, pod: Pod | None) -> GangKey | None:
+    def _key_of(self, pod: Pod | None, log: ChangeLog) -> GangKey | None:
         if pod is None or is_foreign(pod, self._scheduler_name):
             return None
-        return gang_key(pod)
+        key = gang_key(pod)
+        if key.kind is not GangKind.WORKLOAD or pod.controller is None:
+            return key
+        return self.workloads.key_of(pod.namespace, pod.controller, log)
 
     def _leave(self, pod: Pod, key: GangKey, log: ChangeLog) -> None:
         """The last pod may leave a cycle's data about its gang behind, which the next cycle removes.
@@ -206,6 +253,13 @@ class GangTable:
             log.gangs((gang_id(key, group),))
         else:
             log.gangs(map(GangId, self._pods.get(key, ()) if pod is None else (pod.uid,)))
+
+    def _read_group(self, key: GangKey) -> PodGroup | None:
+        """What is known of the gang of a key without its pods."""
+        if key.kind is not GangKind.WORKLOAD:
+            return self._group(key)
+        workload = self.workloads.get(key)
+        return workload.group if workload is not None else None
 
     def _group(self, key: GangKey) -> PodGroup | None:
         if key.kind is not GangKind.POD_GROUP:
@@ -242,6 +296,7 @@ class GangTable:
     def _read(
         self, key: GangKey, before: tuple[Gang, ...], classes: Mapping[str, PriorityLevel]
     ) -> tuple[Gang, ...]:
+        pods = tuple(self._pods[key].values())
         context = GangContext(
             scheduler_name=self._scheduler_name,
             group=self._group(key),
@@ -255,7 +310,18 @@ class GangTable:
                 if (group := self._group(other)) is not None
             },
         )
-        return read_gangs(key, tuple(self._pods[key].values()), context)
+        if key.kind is GangKind.WORKLOAD:
+            context = self._with_workload(context, key, pods)
+        return read_gangs(key, pods, context)
+
+    def _with_workload(self, context: GangContext, key: GangKey, pods: Sequence[Pod]) -> GangContext:
+        workload = self.workloads.get(key)
+        if workload is not None:
+            return structs.replace(context, group=group_of_pods(workload, pods, self.workloads.of_uid))
+        controller = pods[0].controller
+        assert controller is not None
+        root = self.workloads.root(key.namespace, controller)
+        return structs.replace(context, unknown=(root.name, self.workloads.missing(key.namespace, root)))
 
     def get(self, gang: GangId) -> Gang | None:
         """One gang."""
@@ -314,7 +380,8 @@ class GangTable:
 
     def queue_of_pod(self, pod: Pod | None) -> QueueName | None:
         """The queue of the gang of a pod; None for a pod without a gang."""
-        gangs = self._gangs.get(gang_key(pod), ()) if pod is not None else ()
+        key = self._key_of(pod, ChangeLog())
+        gangs = self._gangs.get(key, ()) if key is not None else ()
         return next((gang.queue for gang in gangs if pod in gang.members), None)
 
     def uses_node(self, queue: QueueName, node: NodeName) -> bool:
@@ -329,6 +396,12 @@ class GangTable:
         assert list(self.view()) == self._order == sorted(self._by_id), "gangs are not sorted"
         assert sorted(self._by_id) == sorted([gang.id for gangs in self._gangs.values() for gang in gangs])
         assert self._gangs.keys() <= self._pods.keys(), "gangs without candidates"
+        self.workloads.check(
+            (pod.namespace, pod.controller)
+            for key, found in self._pods.items()
+            for pod in found.values()
+            if key.kind is GangKind.WORKLOAD and pod.controller is not None
+        )
         assert all(self._pods.values()), "an empty entry of candidates"
         recomputed = QueueUsage(scheduler_name=self._scheduler_name)
         for key, gangs in self._gangs.items():

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Generic, Protocol, TypeVar
 
 from phalanx.cache.events import ChangeLog, Relisted
-from phalanx.model.api.kinds import KINDS, KubeObject
+from phalanx.model.api.kinds import KINDS, KubeObject, kind_name
 from phalanx.model.conversion.metadata import identity
 
 Key = tuple[str, str]
@@ -69,7 +69,7 @@ class Table(Generic[W, D]):
     def apply(self, written: W, log: ChangeLog) -> None:
         """See ObjectStore."""
         meta = written.metadata
-        key = key_of(type(written).__name__, meta.namespace, meta.name)
+        key = key_of(kind_name(written), meta.namespace, meta.name)
         new = self._read(written)
         old = self._entries.get(key)
         self._uids[key] = identity("", meta)

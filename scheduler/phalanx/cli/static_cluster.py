@@ -17,11 +17,12 @@ from phalanx.model.api.core import Pod
 from phalanx.model.api.kinds import KubeObject
 from phalanx.model.api.values import utc
 from phalanx.model.decisions import Bind, CycleResult, Evict, Placement, bind_annotations
-from phalanx.model.events import Applied, Deleted
+from phalanx.model.events import Applied, Deleted, Relisted
 from phalanx.model.memory import Memory
 from phalanx.model.names import NodeName, PodUid
 from phalanx.model.pods import PodPhase
 from phalanx.model.snapshot import Snapshot
+from phalanx.model.workloads.known import WORKLOADS
 
 
 class StaticCluster:
@@ -37,6 +38,7 @@ class StaticCluster:
         self._scheduler_name = config.scheduler_name
         objects = tuple(objects)
         self._pods.update((PodUid(item.metadata.uid), item) for item in objects if isinstance(item, Pod))
+        self._cache.apply_all(Relisted(kind, ()) for kind in WORKLOADS)
         self._cache.apply_all(map(Applied, objects))
 
     @property

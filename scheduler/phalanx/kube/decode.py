@@ -9,10 +9,12 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, Final, TypeVar
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from phalanx.kube.errors import ApiError, error_of_status
 from phalanx.limits import JSON_DEPTH_MAX, QUANTITY_LENGTH_MAX
@@ -28,6 +30,7 @@ from phalanx.model.api.meta import (
 )
 from phalanx.model.api.unknown_fields import names_unknown_fields, with_unknown_fields
 from phalanx.model.api.values import decode_any_times
+from phalanx.model.api.workloads import WorkloadObject
 from phalanx.model.events import Applied, Deleted
 
 T = TypeVar("T")
@@ -145,6 +148,7 @@ class KindDecoder:
     def __init__(self, kind: Kind) -> None:
         struct: Any = kind.struct
         self._kind = kind.name
+        self._is_workload = kind.struct is WorkloadObject
         self._names_unknown = names_unknown_fields(struct)
         self._event = msgspec.json.Decoder(WatchEvent[struct]).decode
         self._list = msgspec.json.Decoder(ObjectList[struct]).decode
@@ -165,9 +169,7 @@ class KindDecoder:
             return self._other_line(line, error=str(error))
         meta = event.object.metadata
         if event.type in _PRESENT:
-            present = event.object
-            if self._names_unknown:
-                present = with_unknown_fields(present, _written_in_event(line).object.spec)
+            present = self._completed(event.object, partial(_spec_in_event, line))
             return ObjectEvent(Applied(present), meta.namespace, meta.name, meta.resource_version)
         return self._other_line(line, error="")
 
@@ -180,6 +182,8 @@ class KindDecoder:
         if self._names_unknown:
             written = _written_in_list(body).items or ()
             objects = tuple(map(with_unknown_fields, objects, (each.spec for each in written)))
+        elif self._is_workload:
+            objects = tuple(self._named(item) for item in objects)
         return Page(objects, (), listed.metadata.resource_version)
 
     def _other_line(self, line: bytes, *, error: str) -> WatchLine:
@@ -196,6 +200,18 @@ class KindDecoder:
         error = error or f"event of type {kind}"
         return Unreadable(meta.namespace, meta.name, meta.resource_version, error)
 
+    def _completed(self, item: KubeObject, spec: Callable[[], object]) -> KubeObject:
+        """The object with the names of its kind and of unknown fields, where its struct has them.
+
+        `spec` gives the spec as it is written.
+        """
+        if self._is_workload:
+            return self._named(item)
+        return with_unknown_fields(item, spec()) if self._names_unknown else item
+
+    def _named(self, item: KubeObject) -> KubeObject:
+        return replace(item, kind_name=self._kind) if isinstance(item, WorkloadObject) else item
+
     def _page_one_by_one(self, body: bytes) -> Page:
         listed = _raw_list_of(body)
         objects: list[KubeObject] = []
@@ -203,13 +219,19 @@ class KindDecoder:
         for raw in listed.items or ():
             try:
                 present = decode_any_times(self._object, bytes(raw))
-                if self._names_unknown:
-                    present = with_unknown_fields(present, _written_of(raw).spec)
-                objects.append(present)
+                objects.append(self._completed(present, partial(_spec_of, raw)))
             except msgspec.ValidationError as error:
                 meta = _metadata_in(raw)
                 unreadable.append(Unreadable(meta.namespace, meta.name, meta.resource_version, str(error)))
         return Page(tuple(objects), tuple(unreadable), listed.metadata.resource_version)
+
+
+def _spec_in_event(line: bytes) -> object:
+    return _written_in_event(line).object.spec
+
+
+def _spec_of(raw: msgspec.Raw) -> object:
+    return _written_of(raw).spec
 
 
 def _metadata_in_event(line: bytes) -> PartialMetadata:

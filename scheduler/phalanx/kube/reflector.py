@@ -35,13 +35,13 @@ from phalanx.limits import (
     WATCH_SECONDS_MIN,
 )
 from phalanx.model.api.kinds import Kind, KubeObject
-from phalanx.model.events import Applied, Deleted, Relisted
+from phalanx.model.events import Applied, Deleted, NotListed, Relisted
 from phalanx.observe.ports import WatchReports
 from phalanx.ports import OutcomeUnknown, RequestNotSent, Response
 
 _log = structlog.get_logger(__name__)
 
-Sink = Callable[[Applied | Deleted | Relisted], None]
+Sink = Callable[[Applied | Deleted | Relisted | NotListed], None]
 
 _NO_WATCH_LIST: Final = (BadRequest, Invalid)
 _RETRIED: Final = (ApiError, OutcomeUnknown, RequestNotSent, Undecodable)
@@ -242,6 +242,7 @@ class Reflector:
         else:
             _log.warning("no permission to list an optional kind", kind=self.kind.name, error=str(error))
             self._reports.watch_failed(self.kind.name, error=type(error).__name__)
+            self._sink(NotListed(self.kind.name, str(error)))
             self._version, self.sync_error = "", None
             self.synced.set()
         await asyncio.sleep(OPTIONAL_KIND_RETRY_S)

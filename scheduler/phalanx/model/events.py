@@ -28,3 +28,10 @@ class Relisted(Struct, frozen=True):
     objects: tuple[KubeObject, ...]
     unreadable: tuple[tuple[str, str], ...] = ()
     """(namespace, name) of objects that could not be decoded: their last known state stays."""
+
+
+class NotListed(Struct, frozen=True):
+    """The objects of a kind cannot be listed for this reason. Their last known state stays."""
+
+    kind: str
+    why: str

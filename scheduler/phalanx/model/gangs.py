@@ -50,9 +50,10 @@ def count_members(pods: Iterable[Pod]) -> tuple[MemberCount, ...]:
 
 
 class GangKind(StrEnum):
-    """What defines a gang: a PodGroup, the label min-member, or a single pod."""
+    """What defines a gang: a PodGroup, a workload, the label min-member, or a single pod."""
 
     POD_GROUP = "PodGroup"
+    WORKLOAD = "Workload"
     LABEL = "Label"
     POD = "Pod"
 
@@ -147,6 +148,8 @@ class Gang(Struct, frozen=True, dict=True):
     """In the order in which they count: higher priority, lower index, older, name."""
     dialect: str = API_GROUP
     """API group of its PodGroup."""
+    workload: str = ""
+    """Name of the `WorkloadKind` of the object that its pods belong to; empty for none."""
     spec: PodGroupSpec = NO_POD_GROUP
     """Spec of its PodGroup as it is. The fields around it are resolved from several objects."""
     roles: tuple[RoleSpec, ...] = ()
@@ -288,6 +291,11 @@ class Gang(Struct, frozen=True, dict=True):
     def is_finishing(self) -> bool:
         """Whether a member has succeeded. Missing members may then never be created again."""
         return self.succeeded > 0
+
+    @property
+    def awaits_members(self) -> bool:
+        """Whether its workload says that members will be created, whether others have succeeded or not."""
+        return bool(self.workload) and self.active < self.min_member
 
     @cached_property
     def succeeded(self) -> int:

@@ -6,7 +6,8 @@ NodeName = NewType("NodeName", str)
 PodUid = NewType("PodUid", str)
 QueueName = NewType("QueueName", str)
 GangId = NewType("GangId", str)
-"""PodGroup: its UID. Label gang: "namespace/controller-UID". Pod without a group: the pod's UID.
+"""PodGroup: its UID. Workload: "kind:namespace/UID". Label gang: "namespace/controller-UID". Pod without a
+group: the pod's UID.
 Pods of a PodGroup that does not exist: "missing:namespace/name", with the API group before the namespace if
 it is not that of Phalanx."""
 

@@ -177,6 +177,8 @@ class Controller(Struct, frozen=True, gc=False):
     kind: str
     name: str
     uid: str
+    workload: str = ""
+    """The name of its `WorkloadKind`; empty for other kinds, whose objects are not read."""
 
 
 class Scheduled(Struct, frozen=True, gc=False):

@@ -28,6 +28,7 @@ class Reason(StrEnum):
     SCHEDULING_GATED = "SchedulingGated"
     MEMBERS_MISSING = "MembersMissing"
     POD_GROUP_NOT_FOUND = "PodGroupNotFound"
+    WORKLOAD_NOT_FOUND = "WorkloadNotFound"
     NOT_A_MEMBER = "NotAMember"
     INCONSISTENT_GANG = "InconsistentGang"
     UNSUPPORTED_FIELD = "UnsupportedField"
@@ -73,6 +74,7 @@ class Reason(StrEnum):
 
 _CATEGORIES = {
     Reason.POD_GROUP_NOT_FOUND: Category.MISCONFIGURED,
+    Reason.WORKLOAD_NOT_FOUND: Category.MISCONFIGURED,
     Reason.NOT_A_MEMBER: Category.MISCONFIGURED,
     Reason.INCONSISTENT_GANG: Category.MISCONFIGURED,
     Reason.UNSUPPORTED_FIELD: Category.MISCONFIGURED,

@@ -1,13 +1,13 @@
 """The state of the cluster in one place: every event passes through here, in one order, to every cache."""
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Final, Generic, TypeVar
 
 import structlog
 
 from phalanx.cache.cache import Cache
-from phalanx.cache.events import Applied, Assumed, Changes, Deleted, Event, Forgotten, Relisted
+from phalanx.cache.events import Applied, Assumed, Changes, Deleted, Event, Forgotten, NotListed, Relisted
 from phalanx.deciders.port import Decider
 from phalanx.model.api.core import Node, NodeResourceTopology
 from phalanx.model.api.kinds import OF_STATUSES, KubeObject
@@ -41,12 +41,16 @@ class ClusterState:
         self._node_errors = NodeErrorLog(cache)
         self._changed: dict[GangId, None] = {}
         self._reporting = False
+        self.on_workload_kinds: Callable[[tuple[str, ...]], None] = lambda kinds: None
+        """Called with kinds of workloads whose objects must be listed, or are already."""
 
     def apply(self, event: Event) -> None:
         """Apply one event, from the API or from this scheduler."""
         self.objects.apply(event)
         changes = self.cache.apply(event)
         self._node_errors.update(event, changes)
+        if changes.workload_kinds:
+            self.on_workload_kinds(changes.workload_kinds)
         if not _is_of_statuses(event):
             self._decider.feed((event,))
         for gang in (*changes.gangs, *self._without_pods(event, changes)):
@@ -58,7 +62,7 @@ class ClusterState:
 
     def _without_pods(self, event: Event, changes: Changes) -> list[GangId]:
         """The PodGroups of Volcano without pods for which the answer may differ now."""
-        if isinstance(event, Assumed | Forgotten):
+        if isinstance(event, Assumed | Forgotten | NotListed):
             return []
         waiting = self.volcano_jobs.apply(event)
         return self.volcano_jobs.waiting() if changes.cluster_changed else waiting

@@ -1,7 +1,7 @@
 """Keep the cluster state up to date: one reflector per kind, all restarted when leadership starts."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import structlog
@@ -24,6 +24,8 @@ class ClusterWatcher:
         self._on_synced = on_synced
         self._reflectors: list[Reflector] = []
         self._tasks: list[asyncio.Task[Any]] = []
+        self._group: asyncio.TaskGroup | None = None
+        state.on_workload_kinds = self._watch_more
 
     def sync_error(self) -> str | None:
         """Return a sentence about the first kind that is not listed; None when all are."""
@@ -36,22 +38,33 @@ class ClusterWatcher:
         return next((reflector.version for reflector in self._reflectors if reflector.kind.name == kind), "")
 
     def start(self, group: asyncio.TaskGroup) -> None:
-        """Start to list and watch every kind that the cache reads."""
-        self._reflectors = [
-            Reflector(KINDS[name], self._state.apply, self._context) for name in WATCHED_KINDS
-        ]
-        self._tasks = [
-            group.create_task(reflector.run(), name=f"reflect {reflector.kind.plural}")
-            for reflector in self._reflectors
-        ]
+        """Start to list and watch every kind that the cache reads, and the workloads that it needs so far."""
+        self._group, self._reflectors, self._tasks = group, [], []
+        self._watch_more((*WATCHED_KINDS, *self._state.cache.workload_kinds()))
 
     def stop(self) -> None:
         """Stop all watches; the cache keeps its state."""
         for task in self._tasks:
             task.cancel()
+        self._group = None
+
+    def _watch_more(self, kinds: Iterable[str]) -> None:
+        """Watch further kinds. While nothing is watched, the next start will."""
+        if self._group is None:
+            return
+        watched = {reflector.kind.name for reflector in self._reflectors}
+        for name in [name for name in kinds if name not in watched]:
+            reflector = Reflector(KINDS[name], self._state.apply, self._context)
+            self._reflectors.append(reflector)
+            self._tasks.append(
+                self._group.create_task(reflector.run(), name=f"reflect {reflector.kind.plural}")
+            )
 
     async def restart_and_sync(self, group: asyncio.TaskGroup) -> None:
-        """List all kinds again and wait for them: a bind of the last leader may not have been seen."""
+        """List all kinds again and wait for them: a bind of the last leader may not have been seen.
+
+        Pods may add kinds of workloads meanwhile, whose objects may add more.
+        """
         self.stop()
         self.start(group)
         for reflector in self._reflectors:

@@ -15,7 +15,7 @@ from phalanx.limits import WRITE_TIMEOUT_S
 from phalanx.model.api.core import Node, Pod
 from phalanx.model.api.kinds import KINDS, KubeObject
 from phalanx.model.api.pod_groups import PodGroup
-from phalanx.model.events import Applied, Deleted, Relisted
+from phalanx.model.events import Applied, Deleted, NotListed, Relisted
 from phalanx.observe.metrics import Metrics
 from phalanx_controlplane.components import FAKE_NODE_ANNOTATION
 
@@ -147,7 +147,7 @@ class DemoCluster:
     def _of(self, struct: type[T]) -> list[T]:
         return [item for item in self._objects.get(struct.__name__, {}).values() if isinstance(item, struct)]
 
-    def _take(self, event: Applied | Deleted | Relisted) -> None:
+    def _take(self, event: Applied | Deleted | Relisted | NotListed) -> None:
         match event:
             case Relisted():
                 self._objects[event.kind] = {_name(item): item for item in event.objects}

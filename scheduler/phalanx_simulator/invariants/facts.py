@@ -44,7 +44,7 @@ VOLCANO_PREFIX: Final = "scheduling.volcano.sh/"
 
 
 class GangKey(NamedTuple):
-    """The gang that a pod names: `kind` is group, label or pod, `name` a name or UID."""
+    """The gang that a pod is in: `kind` is group, label, job or pod, `name` a name or UID."""
 
     kind: str
     namespace: str
@@ -309,7 +309,22 @@ def _gang_key(meta: Object, spec: Object, controller: str, min_member: int) -> G
             return GangKey("group", namespace, native_name(native))
         if of_volcano:
             return GangKey("group", namespace, f"{VOLCANO_PREFIX}{of_volcano}")
+        if _is_of_job(meta):
+            return GangKey("job", namespace, controller)
     return GangKey("pod", namespace, meta["uid"])
+
+
+def _is_of_job(meta: Object) -> bool:
+    owners = meta.get("ownerReferences") or ()
+    kinds = [(each.get("apiVersion"), each.get("kind")) for each in owners if each.get("controller")]
+    return kinds == [("batch/v1", "Job")]
+
+
+def pods_of_job(job: Object) -> int:
+    """How many pods of a Job start together: those that its controller creates at first."""
+    spec = job["spec"]
+    together = _whole(spec.get("parallelism", 1))
+    return max(1, min(together, _whole(spec.get("completions", together))))
 
 
 def _anti_affinity(spec: Object) -> tuple[Any, ...]:

@@ -23,11 +23,13 @@ from phalanx_simulator.invariants.facts import (
     missing_for_start,
     node_fact,
     pod_fact,
+    pods_of_job,
 )
 from phalanx_simulator.invariants.history import UNKNOWN, History, Unknown
 from phalanx_simulator.invariants.native_groups import GROUPS, OF_DIALECTS, as_ours
 from phalanx_simulator.invariants.topology import Trees
 
+JOBS = "jobs.batch"
 PODS = "pods"
 NODES = "nodes"
 QUEUES = "queues.scheduling.phalanx.dev"
@@ -108,11 +110,12 @@ class Truth:
         self._node_histories: dict[str, History[NodeFact]] = {}
         self._group_histories: dict[tuple[str, str], History[GroupFact]] = {}
         self._group_by_uid: dict[str, GroupFact] = {}
+        self._pods_of_jobs: dict[str, int] = {}
         self._on_node: dict[str, dict[str, None]] = {}
         self._left: deque[tuple[float, str, str]] = deque()
         self._revisions: deque[tuple[float, int]] = deque(maxlen=_TICKS_KEPT)
         self._disturbed_at: dict[str, float] = {}
-        for resource in (GROUPS, *OF_DIALECTS, NODES, PODS):
+        for resource in (GROUPS, *OF_DIALECTS, JOBS, NODES, PODS):
             for entry in store.entries(resource):
                 self.take(Change(ChangeType.ADDED, entry, None))
 
@@ -130,6 +133,8 @@ class Truth:
             self._take_group(change, change.entry.data)
         elif resource in OF_DIALECTS:
             self._take_group(change, as_ours(resource, change.entry.data))
+        elif resource == JOBS:
+            self._pods_of_jobs[change.entry.data["metadata"]["uid"]] = pods_of_job(change.entry.data)
 
     def tick(self) -> None:
         """Record the revision of this second, and drop old history."""
@@ -304,6 +309,8 @@ class Truth:
         gang = self.gangs.get(key)
         if key.kind == "pod" or gang is None:
             return 1
+        if key.kind == "job":
+            return self._pods_of_jobs.get(key.name, 1)
         return max((self.pods[uid].min_member for uid in gang.pods if uid in self.pods), default=1)
 
     def members(self, key: GangKey) -> Iterator[PodFact]:

@@ -14,7 +14,7 @@ from phalanx.framework.minimum_members import (
     without_node,
 )
 from phalanx.framework.placeholders import placeholders
-from phalanx.model.dialects.known import DIALECTS
+from phalanx.model.dialects.known import how_to_lower_minimum
 from phalanx.model.gangs import (
     Gang,
     ancestor_chains,
@@ -28,6 +28,7 @@ from phalanx.model.gangs import (
 from phalanx.model.names import PodUid
 from phalanx.model.pods import Pod
 from phalanx.model.reasons import Objection, Reason
+from phalanx.model.workloads.known import WORKLOADS
 
 
 class _OuterSubgroups(Struct, frozen=True):
@@ -215,13 +216,13 @@ def _subgroups_missing(
         return None
     total = f"{len(outer.complete)} of {gang.min_subgroups} required subgroups are complete"
     shortages = [shortage for _, shortage in _subgroup_shortages(gang, ready, counted)]
-    return _members_missing("; ".join([total, *shortages[:1]]), "minSubGroups")
+    return _members_missing("; ".join([total, *shortages[:1]]), "lower minSubGroups")
 
 
 def _incomplete_subgroup(gang: Gang, ready: Sequence[Pod], counted: Sequence[Pod]) -> Objection | None:
     """The Objection to waiting pods without a demand: their subgroup is placed whole, and is incomplete."""
     shortages = [shortage for waiting, shortage in _subgroup_shortages(gang, ready, counted) if waiting]
-    return _members_missing(shortages[0], "the minMember of the subgroup") if shortages else None
+    return _members_missing(shortages[0], "lower the minMember of the subgroup") if shortages else None
 
 
 def _subgroup_shortages(
@@ -236,21 +237,22 @@ def _subgroup_shortages(
 
 def _shortage(gang: Gang, chosen: Sequence[Pod], needed: MissingMembers) -> Objection | None:
     """An Objection if the chosen pods do not reach a whole minimum."""
-    field = DIALECTS[gang.dialect].minimum_field
+    how = how_to_lower_minimum(gang)
+    of = f" of {WORKLOADS[gang.workload].kind} {gang}" if gang.workload else ""
     for role, count in needed.roles.items():
         present = sum(1 for pod in chosen if pod.role == role)
         if present < count:
-            return _members_missing(_needs_more(f"role {role}", count, present), field)
+            return _members_missing(_needs_more(f"role {role}{of}", count, present), how)
     ancestors = ancestor_chains(gang.subgroups)
     for name, count in needed.subgroups.items():
         present = sum(1 for pod in chosen if name in ancestors.get(pod.subgroup, ()))
         if present < count:
-            return _members_missing(_needs_more(f"subgroup {name}", count, present), field)
+            return _members_missing(_needs_more(f"subgroup {name}", count, present), how)
     missing = needed.members - len(chosen)
     if missing > 0:
         existing = gang.min_member - missing
-        message = f"{existing} of {gang.min_member} required pods exist, {missing} missing"
-        return _members_missing(message, field)
+        message = f"{existing} of {gang.min_member} required pods{of} exist, {missing} missing"
+        return _members_missing(message, how)
     return None
 
 
@@ -258,11 +260,11 @@ def _needs_more(part: str, needed: int, existing: int) -> str:
     return f"{part} needs {needed} more pod{'' if needed == 1 else 's'}, {existing} exist"
 
 
-def _members_missing(message: str, lower: str) -> Objection:
+def _members_missing(message: str, how_to_lower: str) -> Objection:
     return Objection(
         reason=Reason.MEMBERS_MISSING,
         message=message,
-        next_step=f"Wait for the controller to create the missing pods, or lower {lower}",
+        next_step=f"Wait for the controller to create the missing pods, or {how_to_lower}",
     )
 
 

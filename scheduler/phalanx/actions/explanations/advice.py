@@ -171,15 +171,15 @@ class LowerMinimum(Struct, frozen=True):
     members: int
     roles: Mapping[str, int] = {}
     subgroups: Mapping[str, int] = {}
-    field: str = "minMember"
-    """The field of its PodGroup."""
+    how: str = "lower minMember"
+    """What lowers it, as an imperative."""
 
     @property
     def text(self) -> str:
         """As an imperative."""
         parts = [f"role {name} to {count}" for name, count in self.roles.items()]
         parts += [f"subgroup {name} to {count}" for name, count in self.subgroups.items()]
-        return f"lower {self.field} to {self.members}{f' ({formatting.listed(parts)})' if parts else ''}"
+        return f"{self.how} to {self.members}{f' ({formatting.listed(parts)})' if parts else ''}"
 
 
 class ChangePods(Struct, frozen=True):

@@ -21,7 +21,7 @@ from phalanx.actions.explanations.pod_fields import (
 from phalanx.framework.nodes.tolerations import tolerates
 from phalanx.framework.session import Session
 from phalanx.model.api.pod_groups import TopologyRequest
-from phalanx.model.dialects.known import DIALECTS
+from phalanx.model.dialects.known import how_to_lower_minimum
 from phalanx.model.gangs import Gang, GangKind, SubgroupSpec, ancestor_chains
 from phalanx.model.gpu_shares import requests_share
 from phalanx.model.names import ShapeKey
@@ -120,6 +120,8 @@ def lower_minimum(demand: Demand, fitting: Sequence[int], fits: Fits) -> Iterato
     """The minimum that the gang reaches if so many pods of each batch start."""
     gang = demand.gang
     may_change = gang.kind is not GangKind.POD and not gang.min_subgroups and not gang.reserves
+    if gang.workload and gang.roles:
+        return  # the label has one number only
     if demand.stage is Stage.SURPLUS or not may_change:
         return
     pairs = zip(demand.batches, fitting, strict=True)
@@ -130,7 +132,7 @@ def lower_minimum(demand: Demand, fitting: Sequence[int], fits: Fits) -> Iterato
     roles = {each.name: by_role[each.name] for each in gang.roles if by_role[each.name] < each.min_member}
     parts = {each.name: by_part[each.name] for each in gang.subgroups if by_part[each.name] < each.min_member}
     is_lower = chosen and len(there) < gang.min_member and all((*roles.values(), *parts.values()))
-    action = advice.LowerMinimum(len(there), roles, parts, DIALECTS[gang.dialect].minimum_field)
+    action = advice.LowerMinimum(len(there), roles, parts, how_to_lower_minimum(gang))
     found = demands_of(_with_minimum(gang, action)) if is_lower else ()
     if not isinstance(found, Objection) and found and found[0].is_whole and fits(found[0]):
         yield action

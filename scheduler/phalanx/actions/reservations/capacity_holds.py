@@ -106,7 +106,8 @@ def _hold_ms(gang: Gang) -> int:
 
 
 def _is_ending(gang: Gang) -> bool:
-    return gang.is_finishing or all(pod.deleting for pod in gang.members)
+    is_finishing = gang.is_finishing and not gang.awaits_members
+    return is_finishing or all(pod.deleting for pod in gang.members)
 
 
 def _review(gang: Gang, known: GangComposition | None, now: int) -> GangComposition:

@@ -14,9 +14,10 @@ from phalanx.cli.exits import BadInput
 from phalanx.cli.manifests.documents import Document
 from phalanx.cli.manifests.findings import Finding
 from phalanx.model.api.core import Namespace, Node, NodeStatus, Pod, PodStatus, PriorityClass
-from phalanx.model.api.kinds import KINDS, KubeObject
+from phalanx.model.api.kinds import KINDS, KubeObject, kind_name
 from phalanx.model.api.meta import ObjectMeta
 from phalanx.model.api.values import parse_time, seconds, utc
+from phalanx.model.api.workloads import WorkloadObject
 from phalanx.model.conversion.cluster_objects import BUILT_IN, PriorityLevel, read_priority_class, resolve
 from phalanx.model.conversion.metadata import identity
 from phalanx.model.dialects.known import DIALECTS
@@ -32,7 +33,9 @@ _DEFAULT_NAMESPACE: Final = "default"
 _DEFAULT_SCHEDULER: Final = "default-scheduler"
 _NAMESPACE_NAME: Final = "kubernetes.io/metadata.name"
 _KUBELET_PODS: Final = 110
-_DATED: Final = frozenset((Pod.__name__, *(dialect.kind for dialect in DIALECTS.values())))
+_DATED: Final = frozenset(
+    (Pod.__name__, WorkloadObject.__name__, *(dialect.kind for dialect in DIALECTS.values()))
+)
 
 
 def latest_time(documents: Iterable[Document]) -> datetime:
@@ -72,10 +75,11 @@ def complete_owners(document: Document, *, namespaced: bool) -> None:
 
 def identified(item: KubeObject) -> KubeObject:
     """Return the object with a namespace, where its kind has one, and a UID."""
-    kind = type(item).__name__
+    kind = KINDS[kind_name(item)]
     metadata = item.metadata
-    namespace = (metadata.namespace or _DEFAULT_NAMESPACE) if KINDS[kind].namespaced else ""
-    uid = metadata.uid or _derived_uid(kind, namespace, metadata.name)
+    namespace = (metadata.namespace or _DEFAULT_NAMESPACE) if kind.namespaced else ""
+    is_workload = isinstance(item, WorkloadObject)  # owner references have its kind in the API
+    uid = metadata.uid or _derived_uid(kind.api_name if is_workload else kind.name, namespace, metadata.name)
     return replace(item, metadata=replace(metadata, namespace=namespace, uid=uid))
 
 
@@ -178,7 +182,7 @@ def _implied(items: Iterable[KubeObject]) -> Iterator[KubeObject]:
 
 
 def _dated(items: Iterable[KubeObject], latest: datetime) -> Iterator[KubeObject]:
-    """Set missing creation times of pods and PodGroups; no other age matters."""
+    """Set missing creation times of pods, PodGroups and workloads; no other age matters."""
     youngest = latest
     for item in items:
         if type(item).__name__ in _DATED and item.metadata.creation_timestamp is None:

@@ -8,6 +8,7 @@ from typing import Final
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from phalanx.cli.exits import BadInput
 from phalanx.cli.manifests.admission import Item, admit, complete_owners, identified, latest_time
@@ -16,16 +17,17 @@ from phalanx.cli.manifests.documents import Document, parse, read_sources
 from phalanx.cli.manifests.findings import Finding, shown
 from phalanx.cli.manifests.kubernetes_rules import violations
 from phalanx.cli.manifests.schemas import schema_of
-from phalanx.model.api.kinds import KINDS, OF_STATUSES, WATCHED_KINDS, Kind, KubeObject
+from phalanx.model.api.kinds import KINDS, OF_STATUSES, READ_KINDS, Kind, KubeObject, kind_name
 from phalanx.model.api.unknown_fields import names_unknown_fields, with_unknown_fields
+from phalanx.model.api.workloads import WorkloadObject
 from phalanx.model.names import API_GROUP
 
-_READ: Final = [KINDS[name] for name in WATCHED_KINDS if name not in OF_STATUSES]
+_READ: Final = [KINDS[name] for name in READ_KINDS if name not in OF_STATUSES]
 
-_WATCHED: Final = {
+_BY_API_NAME: Final = {
     kind.api_name: tuple(other for other in _READ if other.api_name == kind.api_name) for kind in _READ
 }
-"""The kinds that decisions depend on, by their name in the API, which several API groups may have."""
+"""The kinds that are read, by their name in the API, which several API groups may have."""
 
 _CLOSE: Final = 0.84
 """Similarity from which a kind counts as misspelt: "PodGroups" does, "PodTemplate" and "NodePool" do not."""
@@ -82,6 +84,8 @@ def _decoded(document: Document, kind: Kind, wrong: list[str]) -> Iterator[Item]
         return
     try:
         item = msgspec.convert(document.value, kind.struct)
+        if isinstance(item, WorkloadObject):
+            item = replace(item, kind_name=kind.name)
         if names_unknown_fields(kind.struct):
             item = with_unknown_fields(item, document.value.get("spec"))
         yield document, identified(item)
@@ -108,7 +112,7 @@ def _with_equal_uids(items: Iterable[Item]) -> Iterator[str]:
 
 
 def _key(item: KubeObject) -> tuple[str, str, str]:
-    return (type(item).__name__, item.metadata.namespace, item.metadata.name)
+    return (kind_name(item), item.metadata.namespace, item.metadata.name)
 
 
 def _notes(skipped: Iterable[Document]) -> Iterator[str]:
@@ -128,10 +132,10 @@ def kind_of(document: Document) -> Kind | None:
     """Return the kind of a document, None if no decision depends on it. Raises BadInput for a misspelling."""
     if not document.kind:
         raise _wrong(document, "kind", "a kind such as Pod", shown(document.value.get("kind")))
-    if document.kind in _WATCHED:
-        return _own_kind(document, _WATCHED[document.kind])
-    close = [name for name in _WATCHED if name.lower() == document.kind.lower()]
-    close = close or difflib.get_close_matches(document.kind, _WATCHED, n=1, cutoff=_CLOSE)
+    if document.kind in _BY_API_NAME:
+        return _own_kind(document, _BY_API_NAME[document.kind])
+    close = [name for name in _BY_API_NAME if name.lower() == document.kind.lower()]
+    close = close or difflib.get_close_matches(document.kind, _BY_API_NAME, n=1, cutoff=_CLOSE)
     if close or _group(document) == API_GROUP:
         expected = close[0] if close else "PodGroup, Queue or Topology"
         raise _wrong(document, "kind", expected, shown(document.kind))
@@ -144,10 +148,15 @@ def _own_kind(document: Document, kinds: Sequence[Kind]) -> Kind | None:
         if document.api_version == kind.api_version:
             return kind
     kind = next((kind for kind in kinds if kind.group == _group(document)), kinds[0])
-    is_custom = kind.group == API_GROUP
-    if is_custom and _group(document) and not _misspelt(_group(document)):
+    is_custom = kind.group == API_GROUP and not _misspelt(_group(document))
+    if _group(document) and (is_custom or _is_of_another_project(kind, document)):
         return None
     raise _wrong(document, "apiVersion", kind.api_version, shown(document.value.get("apiVersion")))
+
+
+def _is_of_another_project(kind: Kind, document: Document) -> bool:
+    """Whether it is a workload of another API group: several projects have a kind Job."""
+    return kind.struct is WorkloadObject and kind.group != _group(document)
 
 
 def _group(document: Document) -> str:

@@ -45,6 +45,7 @@ _DETAILS: Final[dict[str, dict[str, dict[str, Any]]]] = {
     "PodStatus": {
         "phase": {"type": "string", "enum": ["Pending", "Running", "Succeeded", "Failed", "Unknown", ""]}
     },
+    "WorkloadObject": {"spec": {"type": "object", OPEN: True}, "status": {"type": "object", OPEN: True}},
     "StorageClass": {"volumeBindingMode": {"type": "string", "enum": ["Immediate", "WaitForFirstConsumer"]}},
 }
 _RULES: Final = {

@@ -11,7 +11,9 @@ from phalanx.model.api.pod_groups import PodGroup
 from phalanx.model.api.queues import Queue, Topology
 from phalanx.model.api.scheduler_plugins import SchedulerPluginsPodGroup
 from phalanx.model.api.volcano import HyperNode, VolcanoJob, VolcanoPodGroup
+from phalanx.model.api.workloads import WorkloadObject
 from phalanx.model.names import API_VERSION
+from phalanx.model.workloads.known import WORKLOADS
 
 KubeObject = (
     core.Pod
@@ -32,6 +34,7 @@ KubeObject = (
     | HyperNode
     | Queue
     | Topology
+    | WorkloadObject
 )
 
 
@@ -51,8 +54,11 @@ class Kind(Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """The name of its struct, which is unique: several API groups may have a kind of one name."""
-        return self.struct.__name__
+        """The name of its struct, which is unique: several API groups may have a kind of one name.
+
+        Kinds of workloads have one struct, and the names of their `WorkloadKind`.
+        """
+        return f"{self.served_as}.{self.group}" if self.struct is WorkloadObject else self.struct.__name__
 
     @property
     def api_name(self) -> str:
@@ -115,11 +121,24 @@ _ALL = (
     Kind(Topology, API_VERSION, "topologies", namespaced=False),
 )
 
-KINDS: Final = {kind.name: kind for kind in _ALL}
+_WORKLOADS = tuple(
+    Kind(WorkloadObject, kind.api_version, kind.plural, namespaced=True, optional=True, served_as=kind.kind)
+    for kind in WORKLOADS.values()
+)
+
+KINDS: Final = {kind.name: kind for kind in (*_ALL, *_WORKLOADS)}
 """Kind name -> Kind."""
 
-WATCHED_KINDS: Final = tuple(name for name in KINDS if name != "Lease")
-"""The kinds that are listed and watched, in any order."""
+WATCHED_KINDS: Final = tuple(kind.name for kind in _ALL if kind.name != "Lease")
+"""The kinds that are always listed and watched, in any order."""
 
 OF_STATUSES: Final = frozenset({VolcanoJob.__name__})
 """Kinds that are watched to write the status of others. No decision depends on them."""
+
+READ_KINDS: Final = (*WATCHED_KINDS, *WORKLOADS)
+"""These, and the kinds that are watched when pods are owned by objects of them."""
+
+
+def kind_name(item: KubeObject) -> str:
+    """The name of the kind of an object, as in KINDS."""
+    return item.kind_name if isinstance(item, WorkloadObject) else type(item).__name__

@@ -41,6 +41,7 @@ class OwnerReference(ApiStruct, frozen=True):
     name: str
     uid: str
     controller: bool | None = None
+    api_version: str = ""
 
 
 class ObjectMeta(ApiStruct, frozen=True):

@@ -32,15 +32,18 @@ def gang_problems(
     group: PodGroup | None,
     classes: Mapping[str, PriorityLevel],
     others: Mapping[GangKey, PodGroup],
+    unknown: Objection | None,
 ) -> tuple[Objection, ...]:
     """At most GANG_PROBLEMS_MAX errors. Pods that have ended or are being deleted cause none.
 
-    `others`: the PodGroups that its pods name as well, as far as they exist.
+    `others`: the PodGroups that its pods name as well, as far as they exist. `unknown`: why nothing is known
+    of the workload of its pods.
     """
     found: Iterable[Objection] = _own_problems(members)
     if key.kind is not GangKind.POD or group is not None:
         found = _all_problems(key, members, group, classes)
-    found = chain(_claimed_twice(key, members, others), found)
+    first = () if unknown is None else (unknown,)
+    found = chain(first, _claimed_twice(key, members, others), found)
     return tuple(islice(found, GANG_PROBLEMS_MAX))
 
 
@@ -58,7 +61,8 @@ def _all_problems(
     elif key.kind is GangKind.POD_GROUP:
         yield _not_found(key)
     yield from _disagreements(key, active, group)
-    if group is not None and group.roles and not group.allows_other_roles:
+    may_add_roles = key.kind is GangKind.WORKLOAD or (group is not None and group.allows_other_roles)
+    if group is not None and group.roles and not may_add_roles:
         yield from _role_problems(active, group.roles)
     if key.kind is not GangKind.POD:
         yield from _subgroup_problems(active, group.subgroups if group is not None else ())

@@ -19,7 +19,7 @@ from phalanx.model.conversion.gang_queues import gang_queue
 from phalanx.model.conversion.pod_groups import GangKey, PodGroup, gang_id, is_member
 from phalanx.model.conversion.queue_rules import QueueRules
 from phalanx.model.gangs import Gang, GangKind, Minimum
-from phalanx.model.names import GangId, QueueName
+from phalanx.model.names import API_GROUP, GangId, QueueName
 from phalanx.model.pods import Pod, PodFailure, PodPhase
 from phalanx.model.reasons import Objection, Reason
 
@@ -43,6 +43,8 @@ class GangContext(Struct, frozen=True):
     rules: QueueRules
     classes: Mapping[str, PriorityLevel]
     before: Mapping[GangId, Gang]
+    unknown: tuple[str, Objection] | None = None
+    """The name of the workload that the pods belong to, and why nothing else is known of it."""
     others: Mapping[GangKey, PodGroup] = {}
     """The PodGroups that pods of this key name as well, as far as they exist."""
 
@@ -80,12 +82,14 @@ def _gang(key: GangKey, members: tuple[Pod, ...], context: GangContext) -> Gang:
         minimum = Minimum(
             min_member, group.roles, group.subgroups, group.spec.required_subgroups, group.spec.reserves
         )
-    start = _start(members, minimum, group, context.before.get(identity))
+    is_workload = key.kind is GangKind.WORKLOAD
+    unknown = context.unknown[1] if context.unknown is not None else None
+    start = _start(key, members, minimum, context)
     return Gang(
         id=identity,
         kind=key.kind,
         namespace=key.namespace,
-        name=_name(key, members[0]),
+        name=_name(key, members[0], context),
         queue=queue.charged,
         refused_queue=queue.refused,
         min_member=min_member,
@@ -93,7 +97,8 @@ def _gang(key: GangKey, members: tuple[Pod, ...], context: GangContext) -> Gang:
         preemption_policy=level.preemption_policy,
         created=group.created if group is not None else min([pod.created for pod in members]),
         members=members,
-        dialect=key.dialect,
+        dialect=API_GROUP if is_workload else key.dialect,
+        workload=key.dialect if is_workload else "",
         spec=group.spec if group is not None else PodGroupSpec(min_member=min_member),
         roles=minimum.roles,
         subgroups=minimum.subgroups,
@@ -103,7 +108,7 @@ def _gang(key: GangKey, members: tuple[Pod, ...], context: GangContext) -> Gang:
         checkpointed=group.checkpointed if group is not None else 0,
         started_at=group.started_at if group is not None else 0,
         ignored=_hints((queue.hint, priority_hint, runtime_hint), members, group),
-        problems=gang_problems(key, members, group, context.classes, context.others),
+        problems=gang_problems(key, members, group, context.classes, context.others, unknown),
     )
 
 
@@ -157,7 +162,11 @@ def _rejected_gang(pod: Pod, context: GangContext) -> Gang:
     return structs.replace(alone, problems=(problem, *alone.problems))
 
 
-def _name(key: GangKey, first: Pod) -> str:
+def _name(key: GangKey, first: Pod, context: GangContext) -> str:
+    if key.kind is not GangKind.POD and context.group is not None:
+        return context.group.name
+    if context.unknown is not None:
+        return context.unknown[0]
     if key.kind is GangKind.LABEL and first.controller is not None:
         return first.controller.name
     return first.name if key.kind is GangKind.POD else key.name
@@ -171,20 +180,22 @@ def _min_member(key: GangKey, members: tuple[Pod, ...], group: PodGroup | None) 
     return 1
 
 
-def _start(members: tuple[Pod, ...], minimum: Minimum, group: PodGroup | None, before: Gang | None) -> _Start:
-    """Assumed pods do not count: a bind may still fail.
+def _start(key: GangKey, members: tuple[Pod, ...], minimum: Minimum, context: GangContext) -> _Start:
+    """Assumed pods do not count: a bind may still fail. Nor does a minimum that is not known yet.
 
     Once the gang starts over, the status of the PodGroup does not count: it may still describe the time
     before.
     """
+    group, before = context.group, context.before.get(gang_id(key, context.group))
+    is_workload = key.kind is GangKind.WORKLOAD
     counted = [pod for pod in members if pod.counts_for_gang and not pod.assumed]
-    if minimum.has_started_with(counted):
+    if minimum.has_started_with(counted) and not (is_workload and group is None):
         return _Start.STARTED
     if before is not None and before.starts_over:
         return _Start.OVER
     known = (before is not None and before.started) or (group is not None and group.started)
-    is_recorded = group is not None and group.records_start
-    if not known and (is_recorded or not _has_lost_members(members, minimum.members)):
+    has_record = group is not None and group.records_start and not is_workload
+    if not known and (has_record or not _has_lost_members(members, minimum.members)):
         return _Start.NOT_YET
     is_lost = not counted and any(pod.is_waiting for pod in members)
     return _Start.OVER if is_lost else _Start.STARTED

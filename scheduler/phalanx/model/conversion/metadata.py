@@ -7,6 +7,7 @@ from phalanx.model.api.meta import ObjectMeta, OwnerReference
 from phalanx.model.api.values import count, time_s
 from phalanx.model.names import ANNOTATION_LAST_CHECKPOINT
 from phalanx.model.pods import GROUP_INDEX_STRIDE, Controller
+from phalanx.model.workloads.known import WORKLOAD_OF_OWNER
 
 _SHOWN_CHARACTERS: Final = 64
 
@@ -35,7 +36,12 @@ def controller_of(owners: tuple[OwnerReference, ...]) -> Controller | None:
     """The owner that is marked as controller."""
     for owner in owners:
         if owner.controller:
-            return Controller(kind=owner.kind, name=owner.name, uid=owner.uid)
+            return Controller(
+                kind=owner.kind,
+                name=owner.name,
+                uid=owner.uid,
+                workload=WORKLOAD_OF_OWNER.get((owner.api_version.rpartition("/")[0], owner.kind), ""),
+            )
     return None
 
 

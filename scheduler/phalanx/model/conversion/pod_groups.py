@@ -303,8 +303,9 @@ def _subgroup_errors(spec: PodGroupSpec) -> Iterator[str]:
 class GangKey(NamedTuple):
     """Pods with the same key are candidates for the same gang.
 
-    `name` is the name of the PodGroup, the UID of the controller for a label gang, or the UID of a single
-    pod. `dialect` is the API group of the PodGroup: another one may have a PodGroup of the same name.
+    `name` is the name of the PodGroup, the UID of the workload, the UID of the controller for a label gang,
+    or the UID of a single pod. `dialect` is the API group of the PodGroup, since another one may have a
+    PodGroup of the same name; or the name of the kind of the workload.
     """
 
     kind: GangKind
@@ -314,12 +315,14 @@ class GangKey(NamedTuple):
 
 
 def gang_key(pod: Pod) -> GangKey:
-    """The gang key of a pod: its PodGroup, else its controller if it has `min-member`, else the pod
-    itself."""
+    """The gang key of a pod: its PodGroup, else its controller if it has `min-member` or is a workload, else
+    the pod itself. A workload may belong to another one, which the cache knows."""
     if pod.group is not None:
         return GangKey(GangKind.POD_GROUP, pod.namespace, pod.group, pod.dialect)
     if pod.min_member is not None and pod.controller is not None:
         return GangKey(GangKind.LABEL, pod.namespace, pod.controller.uid)
+    if pod.controller is not None and pod.controller.workload:
+        return GangKey(GangKind.WORKLOAD, pod.namespace, pod.controller.uid, pod.controller.workload)
     return GangKey(GangKind.POD, pod.namespace, pod.uid)
 
 
@@ -327,7 +330,7 @@ def is_foreign(pod: Pod, scheduler_name: str) -> bool:
     """Whether no gang of this scheduler counts the pod, because it names another scheduler.
 
     A PodGroup of Phalanx has members of this scheduler only, and others are reported as errors. PodGroups of
-    other dialects are used by other schedulers as well.
+    other dialects and workloads are used by other schedulers as well.
     """
     if pod.scheduler_name == scheduler_name:
         return False
@@ -340,6 +343,8 @@ def gang_id(key: GangKey, group: PodGroup | None) -> GangId:
     if key.kind is GangKind.POD_GROUP:
         of = "" if key.dialect == API_GROUP else f"{key.dialect}:"
         return GangId(group.uid if group is not None else f"missing:{of}{key.namespace}/{key.name}")
+    if key.kind is GangKind.WORKLOAD:
+        return GangId(f"{key.dialect}:{key.namespace}/{key.name}")
     return GangId(f"{key.namespace}/{key.name}" if key.kind is GangKind.LABEL else key.name)
 
 

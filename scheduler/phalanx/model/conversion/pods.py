@@ -26,6 +26,7 @@ from phalanx.model.names import (
 )
 from phalanx.model.pods import Pod, PodFailure, PodPhase, Scheduled
 from phalanx.model.reasons import Objection, Reason
+from phalanx.model.workloads.known import ROLE_LABELS
 
 _PHASES: Final = {"": PodPhase.PENDING, **{str(phase): phase for phase in PodPhase}}
 _KUBERNETES_SCHEDULER: Final = "default-scheduler"
@@ -106,15 +107,23 @@ def _text(labels: Mapping[str, str], key: str) -> str | None:
 
 
 def _role(pod: core.Pod, dialect: Dialect | None) -> str:
-    if dialect is None or dialect.role_of is None:
-        return _text(pod.metadata.labels, LABEL_ROLE) or ""
-    return intern(dialect.role_of(pod))
+    labels = pod.metadata.labels
+    if dialect is not None and dialect.role_of is not None:
+        return intern(dialect.role_of(pod))
+    return _text(labels, LABEL_ROLE) or (_role_in_workload(labels) if dialect is None else "")
 
 
 def _unsupported(pod: core.Pod, dialect: Dialect | None) -> Iterator[Objection]:
     for path in dialect.unsupported(pod) if dialect is not None else ():
         text = f"field {path} of pods is not supported yet"
         yield Objection(Reason.UNSUPPORTED_FIELD, text, f"Remove {path}")
+
+
+def _role_in_workload(labels: Mapping[str, str]) -> str:
+    """The role by the label that the controllers of workloads set. It means nothing in other gangs."""
+    if LABEL_MIN_MEMBER in labels:
+        return ""
+    return next((role for key in ROLE_LABELS if (role := _text(labels, key))), "")
 
 
 def _priority(spec: core.PodSpec, classes: Mapping[str, PriorityLevel]) -> tuple[int, str]:

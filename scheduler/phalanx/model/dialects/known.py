@@ -9,11 +9,20 @@ from phalanx.model.dialects.native import NATIVE
 from phalanx.model.dialects.phalanx import PHALANX
 from phalanx.model.dialects.scheduler_plugins import SCHEDULER_PLUGINS
 from phalanx.model.dialects.volcano import VOLCANO
+from phalanx.model.gangs import Gang
+from phalanx.model.names import LABEL_MIN_MEMBER
 
 _ALL: Final = (PHALANX, NATIVE, SCHEDULER_PLUGINS, VOLCANO)
 
 DIALECTS: Final[Mapping[str, Dialect]] = {dialect.name: dialect for dialect in _ALL}
 """By name. If a pod names groups of several, the first one decides which gang reports the error."""
+
+
+def how_to_lower_minimum(gang: Gang) -> str:
+    """What lowers the minimum of a gang, as an imperative: a workload has no field for it, but a label."""
+    if gang.workload:
+        return f"set the label {LABEL_MIN_MEMBER} of the pods"
+    return f"lower {DIALECTS[gang.dialect].minimum_field}"
 
 
 def named_groups(pod: Pod) -> list[tuple[Dialect, str]]:

@@ -134,9 +134,12 @@ class JobController:
 
     def _sync_job(self, key: Key) -> None:
         job = self._client.get(key)
-        if job is None or is_deleting(job) or job["spec"].get("suspend"):
+        if job is None or is_deleting(job):
             return
         pods = list(self._pods.get(job["metadata"]["uid"], {}).items())
+        if job["spec"].get("suspend"):
+            self._suspend(pods)
+            return
         status = _counted(job, [pod for _, pod in pods], now=self._client.now())
         if status != job.get("status"):
             self._client.update_status(key, **status)
@@ -152,6 +155,13 @@ class JobController:
         for key, pod in pods:
             if not _has_ended(pod) and not is_deleting(pod):
                 self._client.delete(key, uid=pod["metadata"]["uid"])
+
+    def _suspend(self, pods: list[tuple[Key, Object]]) -> None:
+        """Delete the pods that have not ended. They do not count as failed."""
+        self._stop_all(pods)
+        for key, pod in pods:
+            if is_deleting(pod) and _is_tracked(pod):
+                self._client.update(key, _untracked)
 
     def _create_missing(self, job: Object, status: Object, active: list[Object]) -> None:
         spec, namespace = job["spec"], job["metadata"]["namespace"]

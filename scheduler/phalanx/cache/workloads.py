@@ -1,0 +1,219 @@
+"""Workloads: which one the pods of a controller belong to.
+
+A chain of controllers is followed once for all pods of a controller, and again when an object in it changes.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Final
+
+from msgspec import Struct
+
+from phalanx.cache.events import ChangeLog
+from phalanx.cache.table import Key, Table
+from phalanx.limits import OWNER_CHAIN_MAX
+from phalanx.model.api.kinds import KINDS
+from phalanx.model.api.workloads import WorkloadObject
+from phalanx.model.conversion.pod_groups import GangKey
+from phalanx.model.conversion.workloads import Workload, read_workload
+from phalanx.model.gangs import GangKind
+from phalanx.model.pods import Controller
+from phalanx.model.reasons import Objection, Reason
+from phalanx.model.workloads.known import WORKLOADS
+
+_NOT_YET: Final = "not listed yet"
+
+OwnerId = tuple[str, str]
+"""Namespace and UID of a controller of pods."""
+
+
+class _Chain(Struct):
+    """The chain above the pods of one controller."""
+
+    controller: Controller
+    root: Controller
+    """The outermost workload."""
+    key: GangKey
+    passes: tuple[str, ...]
+    """UIDs of the controllers in the chain, known or not."""
+    kinds: tuple[str, ...]
+    """Their kinds."""
+    pods: int = 0
+    """Pods that count on it."""
+
+
+class WorkloadTable:
+    """Objects that own pods, by kind.
+
+    `moved(controller, old, new, log)`: the pods of this controller belong to another gang now.
+    `changed(gang, old, new, log)`: a workload changed that is above pods of this gang.
+    """
+
+    def __init__(
+        self,
+        *,
+        scheduler_name: str,
+        moved: Callable[[str, GangKey, GangKey, ChangeLog], None],
+        changed: Callable[[GangKey, Workload | None, Workload | None, ChangeLog], None],
+    ) -> None:
+        self.tables: Mapping[str, Table[WorkloadObject, Workload]] = {
+            name: Table(read=partial(read_workload, kind, scheduler_name), changed=self._object_changed)
+            for name, kind in WORKLOADS.items()
+        }
+        self._moved = moved
+        self._changed = changed
+        self._by_uid: dict[str, Workload] = {}
+        self._chains: dict[OwnerId, _Chain] = {}
+        self._through: dict[str, dict[OwnerId, None]] = {}
+        self._not_listed: dict[str, str] = dict.fromkeys(WORKLOADS, _NOT_YET)
+
+    # --- events -------------------------------------------------------------------------------------------
+
+    def key_of(self, namespace: str, controller: Controller, log: ChangeLog) -> GangKey:
+        """The gang of the pods of a controller: of the outermost known workload above them."""
+        chain = self._chains.get((namespace, controller.uid))
+        if chain is None:
+            chain = self._follow(namespace, controller, log)
+            self._put(chain, namespace)
+        return chain.key
+
+    def count(self, namespace: str, controller: Controller, pods: int) -> None:
+        """So many more pods, or fewer, count on the chain of this controller, which `key_of` has followed."""
+        owner = (namespace, controller.uid)
+        chain = self._chains[owner]
+        chain.pods += pods
+        if not chain.pods:
+            self._drop(owner)
+
+    def set_listed(self, kind: str, why_not: str, log: ChangeLog) -> None:
+        """All objects of the kind are known, or cannot be known because of the error `why_not`."""
+        if self._not_listed.get(kind, "") == why_not:
+            return
+        if why_not:
+            self._not_listed[kind] = why_not
+        else:
+            del self._not_listed[kind]
+        for key in dict.fromkeys(chain.key for chain in self._chains.values()):
+            if key.dialect == kind and self.get(key) is None:
+                self._changed(key, None, None, log)
+
+    def _object_changed(self, _key: Key, old: Workload | None, new: Workload | None, log: ChangeLog) -> None:
+        if old is not None and (new is None or new.group.uid != old.group.uid):
+            self._replaced(old, None, log)
+            old = None
+        if new is not None:
+            self._replaced(old, new, log)
+
+    def _replaced(self, old: Workload | None, new: Workload | None, log: ChangeLog) -> None:
+        """One object, of one UID, was added, changed or removed."""
+        present = new or old
+        assert present is not None
+        uid = present.group.uid
+        if new is None:
+            self._by_uid.pop(uid, None)
+        else:
+            self._by_uid[uid] = new
+        gangs: dict[GangKey, None] = {}
+        for owner in tuple(self._through.get(uid, ())):
+            chain = self._chains[owner]
+            if old is None or new is None or old.owner != new.owner:
+                chain = self._follow_again(owner, log)
+            gangs[chain.key] = None
+        for key in gangs:
+            self._changed(key, old, new, log)
+
+    def _follow_again(self, owner: OwnerId, log: ChangeLog) -> _Chain:
+        before = self._chains[owner]
+        chain = self._follow(owner[0], before.controller, log)
+        chain.pods = before.pods
+        self._drop(owner)
+        self._put(chain, owner[0])
+        if chain.key != before.key:
+            self._moved(owner[1], before.key, chain.key, log)
+        return chain
+
+    def _follow(self, namespace: str, controller: Controller, log: ChangeLog) -> _Chain:
+        """Owners are compared by UID and namespace: a name could be that of another object by now."""
+        passes: list[str] = []
+        kinds: list[str] = []
+        current: Controller | None = controller
+        root = controller
+        while current is not None and current.workload and len(passes) < OWNER_CHAIN_MAX:
+            root = current
+            passes.append(current.uid)
+            kinds.append(current.workload)
+            found = self._known(namespace, current)
+            current = found.owner if found is not None else None
+        key = GangKey(GangKind.WORKLOAD, namespace, root.uid, root.workload)
+        log.workload_kinds(kinds)
+        return _Chain(controller, root, key, tuple(dict.fromkeys(passes)), tuple(dict.fromkeys(kinds)))
+
+    def _known(self, namespace: str, controller: Controller) -> Workload | None:
+        found = self._by_uid.get(controller.uid)
+        if found is None or (found.kind, found.group.namespace) != (controller.workload, namespace):
+            return None
+        return found
+
+    def _put(self, chain: _Chain, namespace: str) -> None:
+        owner = (namespace, chain.controller.uid)
+        self._chains[owner] = chain
+        for uid in chain.passes:
+            self._through.setdefault(uid, {})[owner] = None
+
+    def _drop(self, owner: OwnerId) -> None:
+        for uid in self._chains.pop(owner).passes:
+            through = self._through[uid]
+            del through[owner]
+            if not through:
+                del self._through[uid]
+
+    # --- questions ----------------------------------------------------------------------------------------
+
+    @property
+    def needed(self) -> tuple[str, ...]:
+        """The kinds of the objects above pods of ours."""
+        return tuple(dict.fromkeys(kind for chain in self._chains.values() for kind in chain.kinds))
+
+    def get(self, key: GangKey) -> Workload | None:
+        """The workload of a gang, if it is known."""
+        found = self._by_uid.get(key.name)
+        if found is None or (found.kind, found.group.namespace) != (key.dialect, key.namespace):
+            return None
+        return found
+
+    def of_uid(self, uid: str) -> Workload | None:
+        """The workload with this UID, if it is known."""
+        return self._by_uid.get(uid)
+
+    def root(self, namespace: str, controller: Controller) -> Controller:
+        """The outermost workload above the pods of this controller, which `key_of` has followed."""
+        return self._chains[namespace, controller.uid].root
+
+    def missing(self, namespace: str, root: Controller) -> Objection:
+        """Why nothing is known of this workload."""
+        kind = KINDS[root.workload]
+        what = f"{kind.api_name} {namespace}/{root.name}"
+        why = self._not_listed.get(root.workload)
+        if why == _NOT_YET:
+            message, step = f"{what} is not known yet: {kind.resource} are being listed", "Wait a moment"
+        elif why is not None:
+            message = f"{what} cannot be read: {why}"
+            step = f"Allow the scheduler to list and watch {kind.resource}"
+        else:
+            message = f"{what} with the UID {root.uid} does not exist"
+            step = f"Delete the pod: only a {kind.api_name} that exists can complete the gang"
+        return Objection(Reason.WORKLOAD_NOT_FOUND, message, step)
+
+    def check(self, owners: Iterator[tuple[str, Controller]]) -> None:
+        """Assert that there is one chain per controller of these pods, and no other, each as it is now."""
+        counts: dict[OwnerId, int] = {}
+        for namespace, controller in owners:
+            owner = (namespace, controller.uid)
+            counts[owner] = counts.get(owner, 0) + 1
+        assert {owner: chain.pods for owner, chain in self._chains.items()} == counts, "chains of controllers"
+        for owner, chain in self._chains.items():
+            assert chain.key == self._follow(owner[0], chain.controller, ChangeLog()).key, "an old chain"
+        through = {(uid, owner) for uid, owners in self._through.items() for owner in owners}
+        assert through == {(uid, owner) for owner, chain in self._chains.items() for uid in chain.passes}
+        known = [each for table in self.tables.values() for each in table.values()]
+        assert self._by_uid == {each.group.uid: each for each in known}, "workloads by UID"

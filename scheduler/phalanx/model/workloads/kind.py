@@ -1,0 +1,95 @@
+"""What is read of a kind of workload: the names of fields, so that a new kind needs no code.
+
+A path is a list of names that are separated by dots, such as `spec.parallelism`. It starts at the object, or
+for the fields of a role at the object that describes the role. A part of the path that is missing means that
+the value is missing.
+"""
+
+from msgspec import Struct
+
+
+class RolePaths(Struct, frozen=True, forbid_unknown_fields=True):
+    """Where the roles of a workload stand: an object, or a list of objects, one for each role.
+
+    A role has `owners` objects, such as Jobs, which make `pods` pods each. Numbers that are missing are 1.
+    """
+
+    at: str = ""
+    """The object or the list; empty for the workload itself."""
+
+    name: str = ""
+    """The name of the role."""
+
+    called: str = ""
+    """The name itself, if the object has none; empty as well if the workload has one role without a name."""
+
+    owners: str = ""
+    """How many objects own the pods of the role; empty for the workload itself."""
+
+    pods: str = ""
+    """How many pods each of them has at the same time."""
+
+    least: str = ""
+    """How many it always has, if an autoscaler decides on the others; `pods` counts if it is more."""
+
+    hosts: str = ""
+    """How many pods stand for one in `pods` and in `least`."""
+
+    completions: str = ""
+    """How many pods of each of them succeed in all; missing where nobody counts them."""
+
+    template: str = ""
+    """The spec of its pods."""
+
+    annotations: str = ""
+    """Annotations of the objects that own its pods."""
+
+    depends_on: str = ""
+    """If this is present and not empty, the role is created after others."""
+
+
+class WorkloadKind(Struct, frozen=True, forbid_unknown_fields=True):
+    """A kind of objects that own pods, directly or through other owners, and whose pods are one gang."""
+
+    api_version: str
+    """As group/version."""
+
+    kind: str
+    plural: str
+    """The name of the resource in the API."""
+
+    roles: tuple[RolePaths, ...]
+    role_label: str = ""
+    """The label of a pod with the name of its role."""
+
+    in_order: tuple[str, str] | None = None
+    """A path, and the value there by which each role is created after the one before."""
+
+    elastic: str = ""
+    """Whether an autoscaler changes the number of pods: only the least number of each role must start."""
+
+    suspended: str = ""
+    """Whether the controller deletes the pods until it is resumed."""
+
+    succeeded: str = ""
+    """The number of succeeded pods, of which some may not exist any more."""
+
+    failed_indexes: str = ""
+    """Indexes for which no pod is made any more, as in "1,3-5"."""
+
+    has_run: tuple[str, ...] = ()
+    """Numbers that are above 0 once pods have run."""
+
+    one_pod_first: str = ""
+    """An annotation of the object or of a role. With it, each owner makes its other pods when its first one
+    has a node."""
+
+    @property
+    def group(self) -> str:
+        """The API group."""
+        return self.api_version.rpartition("/")[0]
+
+    @property
+    def name(self) -> str:
+        """The name in the registry of kinds, such as Job.batch: other groups may have a kind of this name."""
+        return f"{self.kind}.{self.group}"
