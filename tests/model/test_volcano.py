@@ -225,6 +225,31 @@ def test_annotations_of_pods_without_a_counterpart_are_refused_once(key: str) ->
     assert only(alone).problems == ()
 
 
+@pytest.mark.parametrize("where", ["annotations", "labels"])
+@pytest.mark.parametrize(("key", "value"), [("preemptable", "false"), ("cooldown-time", "600s")])
+def test_what_a_pod_says_about_its_eviction_counts_if_its_pod_group_says_it_too(
+    key: str, value: str, where: str
+) -> None:
+    """Volcano writes it on both, but reads it on pods."""
+    marks = {f"volcano.sh/{key}": value}
+    pods = [
+        member(name, **({"meta": {"annotations": marks}} if where == "annotations" else {"labels": marks}))
+        for name in ("a", "b")
+    ]
+    assert only(group(meta={"annotations": marks}), *pods).problems == ()
+    (problem,) = only(group(), *pods).problems
+    assert problem.reason is Reason.UNSUPPORTED_FIELD
+    assert key in problem.message
+    assert "PodGroup" in problem.next_step
+    other = {f"volcano.sh/{key}": "true" if key == "preemptable" else "1h"}
+    assert reasons(only(group(meta={"labels": other}), *pods)) == [Reason.UNSUPPORTED_FIELD]
+
+
+def test_pods_that_may_be_evicted_need_no_such_pod_group() -> None:
+    """That is the default."""
+    assert only(group(), member("a", labels={"volcano.sh/preemptable": "true"})).problems == ()
+
+
 def test_minimum_resources_beyond_the_requests_of_all_pods_are_refused() -> None:
     """Volcano writes the names of quotas too."""
     quota = {"cpu": "2", "requests.cpu": "2", "limits.cpu": "9", "pods": "2", "count/pods": "2"}
@@ -398,7 +423,7 @@ def test_a_pod_group_without_pods_is_put_in_queue_unless_something_is_against_it
 
 
 def test_a_condition_of_volcano_itself_is_decoded() -> None:
-    """It leaves out empty fields, and has an ID."""
-    condition = {"type": "Scheduled", "status": "True", "transitionID": "t", "reason": "ready"}
+    """It leaves out empty fields, has an ID, and no time is null."""
+    condition = {"type": "Scheduled", "status": "True", "transitionID": "t", "lastTransitionTime": None}
     (found,) = group(status={"conditions": [condition]}).status.conditions
     assert (found.transition_id, found.message) == ("t", "")

@@ -51,7 +51,7 @@ class VolcanoCondition(ApiStruct, frozen=True):
     type: str = ""
     status: str = ""
     transition_id: str = field(name="transitionID", default="")
-    last_transition_time: str = ""
+    last_transition_time: str | None = None
     reason: str = ""
     message: str = ""
 

@@ -67,6 +67,7 @@ def _all_problems(
     if key.kind is not GangKind.POD:
         yield from _subgroup_problems(active, group.subgroups if group is not None else ())
     if group is not None:
+        yield from _mark_problems(active, group)
         yield from min_resources_problems(group.min_resources, group.min_member, members)
     yield from _share_problems(active)
     yield from _own_problems(members)
@@ -140,6 +141,18 @@ def _role_problems(active: list[Pod], roles: tuple[RoleSpec, ...]) -> Iterator[O
                 Reason.INCONSISTENT_GANG,
                 f"label {LABEL_ROLE} of pod {pod.name} is {pod.role!r}, not one of {', '.join(names)}",
                 "Set the label to a role of the PodGroup",
+            )
+
+
+def _mark_problems(active: list[Pod], group: PodGroup) -> Iterator[Objection]:
+    """What only pods say about their group would not count. The same mark is reported once."""
+    marks = {mark: pod.name for pod in active for mark in pod.group_marks}
+    for (key, value), pod in sorted(marks.items()):
+        if group.marks.get(key) != value:
+            yield Objection(
+                Reason.UNSUPPORTED_FIELD,
+                f"{key}: {value!r} of pod {pod} is not supported yet where its PodGroup has another value",
+                f"Set {key}: {value!r} on the PodGroup too, or remove it from the pods",
             )
 
 

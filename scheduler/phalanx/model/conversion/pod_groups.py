@@ -1,7 +1,7 @@
 """PodGroups: from the API object to the model, its errors, and which pods are its members."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -51,6 +51,9 @@ class PodGroup(Struct, frozen=True, gc=False):
     """Whether pods may name other roles, or none."""
 
     subgroups: tuple[SubgroupSpec, ...] = ()
+    marks: Mapping[str, str] = {}
+    """Its own values of what pods may say as well, see Pod.group_marks."""
+
     min_resources: Resources = NONE
     """What must be free before it starts, in other dialects."""
 

@@ -82,6 +82,9 @@ class Dialect(Struct, frozen=True):
     role_of: Callable[[Pod], str] | None = None
     """The role that a pod names; None if it is the label of Phalanx."""
 
+    marks_of: Callable[[Pod], Mapping[str, str]] | None = None
+    """Annotations or labels of a pod that count only if its PodGroup has them too."""
+
     unsupported: Callable[[Pod], Iterable[str]] = lambda _: ()
     """Paths of fields of a pod that belong to the dialect and have no counterpart."""
 

@@ -10,6 +10,7 @@ from msgspec import structs, to_builtins
 from msgspec.structs import replace
 
 from phalanx.model.api.core import Pod
+from phalanx.model.api.meta import ObjectMeta
 from phalanx.model.api.pod_groups import Disruption, PodGroupSpec, TopologyRequest
 from phalanx.model.api.values import duration_ms, seconds, time_s
 from phalanx.model.api.volcano import (
@@ -33,6 +34,9 @@ _TASK: Final = "volcano.sh/task-spec"
 
 _PREEMPTABLE: Final = "volcano.sh/preemptable"
 _COOLDOWN: Final = "volcano.sh/cooldown-time"
+_MARKS: Final = (_PREEMPTABLE, _COOLDOWN)
+"""Annotations or labels, of pods and of PodGroups. Volcano's controllers write them on both."""
+
 _REFUSED: Final = (
     "volcano.sh/revocable-zone",
     "volcano.sh/sla-waiting-time",
@@ -95,6 +99,7 @@ def read_volcano_pod_group(written: VolcanoPodGroup) -> PodGroup:
         min_member=min_member,
         roles=roles,
         allows_other_roles=True,
+        marks={key: value for key in _MARKS if (value := _mark(meta, key)) is not None},
         min_resources=read_min_resources(spec.min_resources or {}, wrong),
         started_at=_started_at(written.status),
         resource_version=meta.resource_version,
@@ -121,7 +126,7 @@ def _queue(written: VolcanoPodGroup) -> str | None:
 
 
 def _disruption(written: VolcanoPodGroup, wrong: list[str]) -> Disruption | None:
-    preemptible, cooldown = _mark(written, _PREEMPTABLE), _mark(written, _COOLDOWN)
+    preemptible, cooldown = (_mark(written.metadata, key) for key in _MARKS)
     if preemptible is not None and preemptible not in ("true", "false"):
         wrong.append(f"metadata.annotations[{_PREEMPTABLE}]: expected true or false")
     if cooldown is not None and duration_ms(cooldown) is None:
@@ -140,9 +145,8 @@ def _topology(wanted: NetworkTopology | None) -> TopologyRequest | None:
     return TopologyRequest(name=HYPER_NODES, required=required, preferred=tier_label(1))
 
 
-def _mark(written: VolcanoPodGroup, key: str) -> str | None:
+def _mark(meta: ObjectMeta, key: str) -> str | None:
     """An annotation, else the label of this name."""
-    meta = written.metadata
     return meta.annotations.get(key, meta.labels.get(key))
 
 
@@ -151,7 +155,7 @@ def _started_at(status: VolcanoPodGroupStatus) -> int:
     if status.phase not in _STARTED:
         return 0
     times = [each.last_transition_time for each in status.conditions if each.type == _SCHEDULED]
-    return max([time_s(time) or 0 for time in times] + [1])
+    return max([time_s(time or "") or 0 for time in times] + [1])
 
 
 def _problems(written: VolcanoPodGroup, wrong: list[str]) -> Iterator[Objection]:
@@ -180,6 +184,12 @@ def _refused(annotations: Mapping[str, str], refused: tuple[str, ...]) -> Iterat
 
 def _unsupported_of_pod(pod: Pod) -> Iterator[str]:
     yield from _refused(pod.metadata.annotations, _REFUSED_OF_PODS)
+
+
+def _marks_of(pod: Pod) -> Mapping[str, str]:
+    """Without what is the default."""
+    found = {key: value for key in _MARKS if (value := _mark(pod.metadata, key)) is not None}
+    return {key: value for key, value in found.items() if (key, value) != (_PREEMPTABLE, "true")}
 
 
 def _group_of(pod: Pod) -> str:
@@ -268,6 +278,7 @@ VOLCANO: Final = Dialect(
     group_of=_group_of,
     read=read_volcano_pod_group,
     role_of=_task_of,
+    marks_of=_marks_of,
     unsupported=_unsupported_of_pod,
     status=StatusRules(wanted=_wanted_status, subresource=""),
 )
