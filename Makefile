@@ -50,6 +50,11 @@ lint: .venv/installed-dev ## style, types, import contracts
 bench: .venv/installed-bench controlplane ## Phalanx, kube-scheduler and plain binds side by side (PEERS=all: other schedulers too)
 	$(BIN)/python -m bench $(if $(PEERS),--peers $(PEERS)) $(ARGS)
 
+.PHONY: workloads
+workloads: .venv/installed-dev ## real workloads with their real controllers, which Go builds once in about 20 minutes; then about three
+	$(BIN)/python -m phalanx_controlplane build --controllers
+	$(BIN)/pytest -m workloads tests/workloads $(ARGS)
+
 .PHONY: micro
 micro: .venv/installed-bench ## CPU time of each step from watch event to bind, against its budget
 	$(BIN)/python -m bench.micro $(ARGS)

@@ -7,33 +7,58 @@ import sys
 
 from phalanx_controlplane import binaries
 from phalanx_controlplane.components import KubeScheduler
+from phalanx_controlplane.controllers import catalog
+from phalanx_controlplane.controllers.running import running
 from phalanx_controlplane.controlplane import ControlPlane
+from phalanx_controlplane.programs import ProgramMissing
 
 
 def main() -> int:
-    """Run the command. The exit code is 2 if the programs are missing and cannot be built."""
-    parser = argparse.ArgumentParser(prog="python -m phalanx_controlplane", description=__doc__)
-    commands = parser.add_subparsers(dest="command", required=True)
-    commands.add_parser("build", help="build all programs; prints nothing if they exist")
-    up = commands.add_parser("up", help="start a control plane, print its kubeconfig, run until Ctrl-C")
-    up.add_argument("--kube-scheduler", action="store_true", help="with kube-scheduler")
-    arguments = parser.parse_args()
+    """Run the command. The exit code is 2 if programs are missing and cannot be built."""
+    arguments = _parser().parse_args()
+    names = _names(arguments.controllers)
     try:
-        if arguments.command == "build":
-            binaries.find_or_build(progress=_report)
-        else:
-            asyncio.run(_up(kube_scheduler=KubeScheduler() if arguments.kube_scheduler else None))
-    except binaries.BinariesMissing as missing:
-        _report(str(missing))
+        binaries.find_or_build(progress=_report)
+        for controller in catalog.named(names):
+            controller.program.build(_report)
+        if arguments.command == "up":
+            asyncio.run(_up(KubeScheduler() if arguments.kube_scheduler else None, names))
+    except (binaries.BinariesMissing, ProgramMissing, catalog.UnknownController) as failed:
+        _report(str(failed))
         return 2
     return 0
 
 
-async def _up(*, kube_scheduler: KubeScheduler | None) -> None:
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m phalanx_controlplane", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    build = commands.add_parser("build", help="build all programs; prints nothing if they exist")
+    up = commands.add_parser("up", help="start a control plane, print its kubeconfig, run until Ctrl-C")
+    up.add_argument("--kube-scheduler", action="store_true", help="with kube-scheduler")
+    for command in (build, up):
+        command.add_argument(
+            "--controllers",
+            nargs="*",
+            metavar="NAME",
+            help=f"with workload controllers; without names, all of {', '.join(_all())}",
+        )
+    return parser
+
+
+def _names(given: list[str] | None) -> list[str]:
+    """The names that follow `--controllers`: none without it, all if nothing follows."""
+    return [] if given is None else given or _all()
+
+
+def _all() -> list[str]:
+    return [each.name for each in catalog.CONTROLLERS]
+
+
+async def _up(kube_scheduler: KubeScheduler | None, names: list[str]) -> None:
     stopped = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
-    async with ControlPlane.start(kube_scheduler=kube_scheduler, progress=_report) as plane:
+    async with ControlPlane.start(kube_scheduler=kube_scheduler) as plane, running(plane, names):
         print(f"export KUBECONFIG={plane.kubeconfig_path}", flush=True)
         _report(
             "There are no nodes yet: one with the annotation kwok.x-k8s.io/node: fake is kept alive by KWOK"

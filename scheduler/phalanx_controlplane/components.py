@@ -91,6 +91,11 @@ class Places(Struct, frozen=True, kw_only=True):
         return self.run / "apiserver" / "apiserver.crt"
 
     @property
+    def certificate_key(self) -> Path:
+        """The private key of that certificate."""
+        return self.run / "apiserver" / "apiserver.key"
+
+    @property
     def tokens(self) -> Path:
         """The static token file of the API server."""
         return self.run / "tokens.csv"

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -31,9 +31,12 @@ class ControlPlane:
 
     def __init__(self, *, run: RunFolder, places: Places, programs: dict[str, Path]) -> None:
         self.url = places.url
+        self.port = places.apiserver_port
         self.run_folder = run.path
         self.logs_folder = run.folder("logs")
         self.kubeconfig_path = places.kubeconfig("admin")
+        self.certificate = places.certificate
+        self.certificate_key = places.certificate_key
         self.admin_token = ""
         self._run = run
         self._places = places
@@ -107,14 +110,33 @@ class ControlPlane:
 
         Raises ComponentFailed.
         """
+        command = [str(self._programs[name]), *self._flags[name]]
+        url = components.ready_urls(self._places)[name]
+        await self.start_program(name, command=command, ready_url=url, within=within)
+
+    async def start_program(
+        self,
+        name: str,
+        *,
+        command: Sequence[str],
+        ready_url: str,
+        home: Path | None = None,
+        environment: Mapping[str, str] | None = None,
+        within: float = limits.CONTROL_PLANE_START_TIMEOUT_S,
+    ) -> None:
+        """Start a program whose log is with those of the components, and wait until it is ready.
+
+        Who starts one that is no component stops it with `stop_component`. Raises ComponentFailed.
+        """
         process = Process(
             name=name,
-            command=[str(self._programs[name]), *self._flags[name]],
+            command=command,
             log=self.logs_folder / f"{name}.log",
-            home=self.run_folder,
+            home=home or self.run_folder,
+            environment=environment,
         )
         self._processes[name] = process
-        await _wait_ready(process, url=components.ready_urls(self._places)[name], within=within)
+        await _wait_ready(process, url=ready_url, within=within)
 
     async def stop_component(self, name: str, *, kill: bool = False) -> None:
         """Stop one component gracefully, or kill it, as in a crash."""
@@ -125,6 +147,12 @@ class ControlPlane:
         """Restart the API server with the same port, data and certificate."""
         await self.stop_component("kube-apiserver", kill=kill)
         await self.start_component("kube-apiserver")
+
+    def require_running(self, name: str) -> None:
+        """Raise ComponentFailed if a component has ended."""
+        process = self._processes[name]
+        if not process.running:
+            raise ComponentFailed(f"{name} ended:\n{process.tail(20)}")
 
     def pid(self, name: str) -> int:
         """The process ID of a component."""

@@ -10,7 +10,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -30,7 +30,15 @@ class Process:
     as the control plane: use the main thread, or the thread of the event loop.
     """
 
-    def __init__(self, *, name: str, command: Sequence[str], log: Path, home: Path) -> None:
+    def __init__(
+        self,
+        *,
+        name: str,
+        command: Sequence[str],
+        log: Path,
+        home: Path,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         self.name = name
         self.log = log
         with log.open("ab") as output:
@@ -40,7 +48,7 @@ class Process:
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 cwd=home,
-                env={"HOME": str(home), "PATH": os.environ.get("PATH", os.defpath)},
+                env={"HOME": str(home), "PATH": os.environ.get("PATH", os.defpath), **(environment or {})},
                 start_new_session=True,
                 preexec_fn=die_with_parent(),
             )

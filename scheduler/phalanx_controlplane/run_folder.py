@@ -95,6 +95,12 @@ class PortLease:
         self._held = held
         self.ports = tuple(held)
 
+    def __enter__(self) -> "PortLease":
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.release()
+
     def release(self) -> None:
         """Release the ports."""
         for handle in self._held.values():
@@ -103,8 +109,7 @@ class PortLease:
 
 def reserve(count: int) -> PortLease:
     """Reserve `count` ports. Raises PortsTaken."""
-    folder = Path(tempfile.gettempdir()) / f"phalanx-ports-{os.getuid()}"
-    folder.mkdir(mode=0o700, exist_ok=True)
+    folder = _locks()
     held: dict[int, IO[str]] = {}
     for port in limits.CONTROL_PLANE_PORTS:
         if len(held) == count:
@@ -117,6 +122,20 @@ def reserve(count: int) -> PortLease:
         lease.release()
         raise PortsTaken(f"only {len(held)} of {count} ports are free in {limits.CONTROL_PLANE_PORTS}")
     return lease
+
+
+def reserve_port(port: int) -> PortLease:
+    """Reserve this port, for a program that cannot listen on another one. Raises PortsTaken."""
+    handle = _take(_locks() / str(port), port=port)
+    if handle is None:
+        raise PortsTaken(f"port {port} is taken, and the program listens on no other")
+    return PortLease({port: handle})
+
+
+def _locks() -> Path:
+    folder = Path(tempfile.gettempdir()) / f"phalanx-ports-{os.getuid()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    return folder
 
 
 def _take(lock: Path, *, port: int) -> IO[str] | None:

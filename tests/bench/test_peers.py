@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from phalanx_controlplane import components
 from phalanx_controlplane.components import KubeScheduler, Places
+from phalanx_controlplane.programs import Built, Program, ProgramMissing
 
 from bench.harness import workloads
 from bench.harness.contenders import Contender
@@ -15,7 +16,7 @@ from bench.harness.tables import Comparison, markdown
 from bench.peers import ABSENT, PEERS
 from bench.peers.coscheduling.contender import COSCHEDULING, CoschedulingDialect, configuration
 from bench.peers.kube_scheduler.contender import KUBE_SCHEDULER_TOPOLOGY, NativeDialect
-from bench.peers.programs import FOLDER, Built, PeerMissing, Program
+from bench.peers.programs import FOLDER, peer
 from bench.peers.volcano.contender import VOLCANO, VOLCANO_CI
 from bench.peers.volcano.dialect import VolcanoDialect, hyper_nodes
 from tests import fake_go
@@ -117,7 +118,8 @@ def go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def program(*files: str) -> Program:
-    return Program("coscheduling", "sigs.k8s.io/scheduler-plugins", "example.org/scheduler", files)
+    source = "sigs.k8s.io/scheduler-plugins"
+    return peer("coscheduling", source=source, package="example.org/scheduler", files=files)
 
 
 def test_a_program_is_built_once_with_the_files_of_its_module(go: Path, tmp_path: Path) -> None:
@@ -136,19 +138,19 @@ def test_a_program_is_built_once_with_the_files_of_its_module(go: Path, tmp_path
 
 @pytest.mark.usefixtures("go")
 def test_a_module_without_the_required_files_is_not_built() -> None:
-    with pytest.raises(PeerMissing, match=r"has not all of config/\*\.yaml, config/b\.yaml"):
+    with pytest.raises(ProgramMissing, match=r"has not all of config/\*\.yaml, config/b\.yaml"):
         program("config/*.yaml", "config/b.yaml").build(lambda _line: None)
-    with pytest.raises(PeerMissing, match="is not built"):
+    with pytest.raises(ProgramMissing, match="is not built"):
         program("config/*.yaml", "config/b.yaml").built()
 
 
 async def test_a_scheduler_that_cannot_be_built_is_a_row_with_the_reason(go: Path) -> None:
     go.write_text("#!/bin/sh\necho no such module >&2\nexit 1\n")
     failed = await try_once(COSCHEDULING, workloads.load("smoke"), number=1, report=lambda _line: None)
-    assert "could not be run: PeerMissing: coscheduling v0.34.7: `go build` failed" in failed.trouble
+    assert "could not be run: ProgramMissing: coscheduling v0.34.7: `go build` failed" in failed.trouble
     go.unlink()
     missing = await try_once(VOLCANO, workloads.load("smoke"), number=1, report=lambda _line: None)
-    assert missing.trouble.endswith("volcano v1.14.1 is not built, and there is no Go to build it with")
+    assert "volcano v1.14.1 is not built, and there is no Go to build it with" in missing.trouble
 
 
 def test_coscheduling_uses_the_configuration_of_its_manifests_with_our_client_limits(tmp_path: Path) -> None:

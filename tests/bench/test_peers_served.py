@@ -6,13 +6,13 @@ import aiohttp
 import pytest
 import pytest_asyncio
 from phalanx_controlplane.controlplane import ControlPlane
+from phalanx_controlplane.programs import ProgramMissing
 
 from bench.harness import cluster
 from bench.harness.contenders import Contender
 from bench.harness.gangs import LEVELS, NAMESPACE, Gang, Manifest, Role, pods
 from bench.peers import PEERS
 from bench.peers.kube_scheduler.contender import KUBE_SCHEDULER_TOPOLOGY
-from bench.peers.programs import PeerMissing
 from bench.peers.volcano.contender import VOLCANO_CI, make_hyper_nodes, open_queues
 from tests.bench.builders import workload
 from tests.controlplane_fixture import require_binaries
@@ -51,7 +51,7 @@ async def serve(session: aiohttp.ClientSession, contender: Contender) -> None:
     """Create the CRDs of a peer once; skip the test when it is not built."""
     try:
         wanted = contender.dialect.crds()
-    except PeerMissing as missing:
+    except ProgramMissing as missing:
         pytest.skip(str(missing))
     for crd in wanted:
         async with session.post(collection_path(crd), json=crd) as answer:

@@ -45,7 +45,7 @@ def pod(
 ) -> Manifest:
     """A pod for the nodes of a site, in its namespace.
 
-    `runtime`: run time of a pod of a Job; others run without end. `init`: the name of an init container.
+    `runtime`: run time; without it the pod runs without end. `init`: the name of an init container.
     """
     requests = {GPU: str(gpus)} if gpus else {"cpu": "1"}
     manifest = fake_pod(name, namespace=site, labels={GROUP_LABEL: gang} if gang else None, requests=requests)

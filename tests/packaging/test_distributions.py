@@ -142,10 +142,12 @@ def test_decide_works(environments: dict[str, Environment], way: str) -> None:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_the_data_files_are_there(environments: dict[str, Environment], way: str) -> None:
-    code = "from phalanx.resources import data_dir as d; print(*map(d, ('crds', 'controlplane')), sep='\\n')"
-    crds, controlplane = map(Path, environments[way].python(code).splitlines())
+    names = ("crds", "controlplane", "controllers")
+    code = f"from phalanx.resources import data_dir as d; print(*map(d, {names}), sep='\\n')"
+    crds, controlplane, controllers = map(Path, environments[way].python(code).splitlines())
     assert len(list(crds.glob("*.yaml"))) == len(list((ROOT / "crds").glob("*.yaml"))) >= 3
     assert (controlplane / "go.mod").is_file()
+    assert (controllers / "workloads" / "go.mod").is_file()
 
 
 def test_the_wheel_runs_the_demo(environments: dict[str, Environment]) -> None:

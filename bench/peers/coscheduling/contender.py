@@ -7,11 +7,12 @@ from pathlib import Path
 import yaml
 from msgspec import Struct
 from phalanx_controlplane.controlplane import ControlPlane
+from phalanx_controlplane.programs import Built
 
 from bench.harness.contenders import Contender, Running, program
 from bench.harness.dialects import pod_group, with_scheduler
 from bench.harness.gangs import Gang, Manifest
-from bench.peers.programs import Built, Program
+from bench.peers.programs import peer
 
 API_VERSION = "scheduling.x-k8s.io/v1alpha1"
 POD_GROUP_LABEL = "scheduling.x-k8s.io/pod-group"
@@ -19,8 +20,8 @@ CLIENT_LIMIT = 5000
 CRD = "manifests/coscheduling/crd.yaml"
 CONFIGURATION = "manifests/coscheduling/scheduler-config.yaml"
 
-PROGRAM = Program(
-    name="coscheduling",
+PROGRAM = peer(
+    "coscheduling",
     source="sigs.k8s.io/scheduler-plugins",
     package="sigs.k8s.io/scheduler-plugins/cmd/scheduler",
     files=(CRD, CONFIGURATION),

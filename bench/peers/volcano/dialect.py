@@ -8,7 +8,7 @@ from phalanx.model.resources import CPU, request_amount
 
 from bench.harness.dialects import pod_group, with_scheduler
 from bench.harness.gangs import LEVELS, Gang, Manifest, role_of
-from bench.peers.programs import Program
+from bench.peers.programs import peer
 
 API_VERSION = "scheduling.volcano.sh/v1beta1"
 TOPOLOGY_API_VERSION = "topology.volcano.sh/v1alpha1"
@@ -21,8 +21,8 @@ CRDS = "config/crd/volcano/bases/*.yaml"
 CONFIGURATION = "installer/helm/chart/volcano/config/volcano-scheduler.conf"
 CI_CONFIGURATION = "installer/helm/chart/volcano/config/volcano-scheduler-ci.conf"
 
-PROGRAM = Program(
-    name="volcano",
+PROGRAM = peer(
+    "volcano",
     source="volcano.sh/volcano",
     package="volcano.sh/volcano/cmd/scheduler",
     files=(CRDS, CONFIGURATION, CI_CONFIGURATION),

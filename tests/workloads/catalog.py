@@ -1,0 +1,176 @@
+"""Every workload of `deploy/examples/workloads`, and what its controller makes of it."""
+
+import os
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+
+import yaml
+from msgspec import Struct
+
+from tests.deploy.manifests import DEPLOY
+from tests.kwok.manifests import Manifest
+from tests.kwok.site import Site, condition
+from tests.workloads.spark_driver import spark_drivers
+
+EXAMPLES = DEPLOY / "examples" / "workloads"
+
+
+def has(kind: str) -> Callable[[Manifest], bool]:
+    """Whether a condition of this type is true."""
+    return lambda found: condition(found, kind) == "True"
+
+
+@asynccontextmanager
+async def nothing_beside(_site: Site) -> AsyncIterator[None]:
+    """Nothing."""
+    yield
+
+
+class Workload(Struct, frozen=True, kw_only=True):
+    """One file, of which the last document is the workload itself."""
+
+    name: str
+    """The file without its extension."""
+    controllers: tuple[str, ...]
+    """Beside those of Kubernetes."""
+    pods: int
+    """Pods that run at the same time."""
+    waiting: int
+    """Pods that exist while none is placed; 0 if it is no gang."""
+    ends: Mapping[str, str] | None
+    """Labels of the pods that end by themselves; without labels all do. None: it runs until it is deleted."""
+    done: Callable[[Manifest], bool]
+    """Whether it has ended, or whether it serves if it has no end, by its status."""
+    suspend: tuple[str, ...] = ()
+    """The path of the field that suspends it; none if it cannot be suspended."""
+    beside: Callable[[Site], AbstractAsyncContextManager[None]] = nothing_beside
+    """What runs for its pods in the test, where it matters: KWOK runs no programs."""
+    pending: Mapping[str, str] = {}
+    """Why an event cannot be tested yet, by the name of the event; `*` stands for all of them."""
+
+    @property
+    def file(self) -> Path:
+        """The file."""
+        return EXAMPLES / f"{self.name}.yaml"
+
+    def manifests(self, space: str) -> list[Manifest]:
+        """The documents of the file, in this namespace."""
+        documents: list[Manifest] = list(yaml.safe_load_all(self.file.read_text()))
+        for document in documents:
+            document["metadata"]["namespace"] = space
+        return documents
+
+
+_NO_GANG = {"waits_whole_on_a_full_cluster": "Phalanx does not make a gang of it by itself"}
+_SUSPEND = ("spec", "suspend")
+_RUN_POLICY = ("spec", "runPolicy", "suspend")
+
+WORKLOADS = (
+    Workload(
+        name="job",
+        controllers=(),
+        pods=4,
+        waiting=4,
+        ends={},
+        done=has("Complete"),
+        suspend=_SUSPEND,
+        pending=_NO_GANG,
+    ),
+    Workload(
+        name="statefulset",
+        controllers=(),
+        pods=3,
+        waiting=0,
+        ends=None,
+        done=lambda found: found.get("status", {}).get("availableReplicas") == 3,
+    ),
+    Workload(
+        name="jobset",
+        controllers=("jobset",),
+        pods=5,
+        waiting=5,
+        ends={},
+        done=has("Completed"),
+        suspend=_SUSPEND,
+        pending=_NO_GANG,
+    ),
+    Workload(
+        name="leaderworkerset",
+        controllers=("lws",),
+        pods=6,
+        waiting=6,
+        ends=None,
+        done=has("Available"),
+        pending=_NO_GANG,
+    ),
+    Workload(
+        name="raycluster",
+        controllers=("kuberay",),
+        pods=4,
+        waiting=4,
+        ends=None,
+        done=has("RayClusterProvisioned"),
+        suspend=_SUSPEND,
+        pending=_NO_GANG,
+    ),
+    Workload(
+        name="rayjob",
+        controllers=("kuberay",),
+        pods=4,
+        waiting=3,
+        ends={"batch.kubernetes.io/job-name": "training"},
+        done=lambda found: found.get("status", {}).get("jobDeploymentStatus") == "Complete",
+        suspend=_SUSPEND,
+        pending=_NO_GANG,
+    ),
+    Workload(
+        name="mpijob",
+        controllers=("mpi-operator",),
+        pods=3,
+        waiting=3,
+        ends={"training.kubeflow.org/job-role": "launcher"},
+        done=has("Succeeded"),
+        suspend=_RUN_POLICY,
+        pending=_NO_GANG,
+    ),
+    Workload(
+        name="trainjob",
+        controllers=("trainer",),
+        pods=3,
+        waiting=3,
+        ends={},
+        done=has("Complete"),
+        suspend=_SUSPEND,
+        pending=_NO_GANG,
+    ),
+    Workload(
+        name="pytorchjob",
+        controllers=("training-operator",),
+        pods=3,
+        waiting=3,
+        ends={},
+        done=has("Succeeded"),
+        suspend=_RUN_POLICY,
+        pending=_NO_GANG,
+    ),
+    Workload(
+        name="sparkapplication",
+        controllers=("spark-operator",),
+        pods=3,
+        waiting=1,
+        ends={"spark-role": "driver"},
+        beside=spark_drivers,
+        done=lambda found: found.get("status", {}).get("applicationState", {}).get("state") == "COMPLETED",
+        pending=_NO_GANG if os.environ.get("SPARK_HOME") else {"*": "SPARK_HOME names no Spark"},
+    ),
+    Workload(
+        name="volcanojob",
+        controllers=("volcano",),
+        pods=3,
+        waiting=0,
+        ends={},
+        done=lambda found: found.get("status", {}).get("state", {}).get("phase") == "Completed",
+        pending={"*": "Volcano makes pods once the scheduler has written Inqueue to the PodGroup"},
+    ),
+)

@@ -1,0 +1,147 @@
+"""One workload on a cluster of its own, with its real controller and a running scheduler."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import aiohttp
+from msgspec import Struct
+from phalanx_controlplane.controllers import api
+
+from tests.e2e.pod_history import Pod
+from tests.kwok import manifests
+from tests.kwok.manifests import RUNTIME, Manifest
+from tests.kwok.site import GENEROUS_S, LOOK_S, Environment, Site
+from tests.workloads.catalog import Workload
+
+
+class Trial(Struct, frozen=True):
+    """A workload, and the namespace and the nodes for it. `site` changes nodes and pods."""
+
+    workload: Workload
+    site: Site
+    nodes: list[str]
+
+    @property
+    def environment(self) -> Environment:
+        """The control plane with its scheduler."""
+        return self.site.environment
+
+    @property
+    def session(self) -> aiohttp.ClientSession:
+        """The session of an administrator."""
+        return self.environment.session
+
+    @property
+    def manifests(self) -> list[Manifest]:
+        """The documents of the workload's file."""
+        return self.workload.manifests(self.site.name)
+
+    async def submit(self) -> None:
+        """Apply the file, as a user does."""
+        for manifest in self.manifests:
+            await api.apply(self.session, manifest)
+
+    @asynccontextmanager
+    async def others_on(self, nodes: Sequence[str]) -> AsyncIterator[None]:
+        """Pods of somebody else that take all GPUs of these nodes."""
+        others = await Site(self.environment, f"{self.site.name}-others").open()
+        pods = [manifests.pod(self.site.name, node) for node in nodes]
+        for made, node in zip(pods, nodes, strict=True):
+            made["metadata"]["namespace"] = others.name
+            made["spec"]["nodeName"] = node
+        await self.site.create(*pods)
+        await others.until(lambda: len(others.placed("")) == len(nodes), "the nodes to be full")
+        yield
+        await self.environment.delete(f"/api/v1/namespaces/{others.name}")
+
+    async def delete(self) -> None:
+        """Delete what the file created, the workload first."""
+        for manifest in reversed(self.manifests):
+            await api.delete(self.session, manifest)
+
+    async def found(self) -> Manifest:
+        """The workload as it is at the API server."""
+        async with self.session.get(await self.path(), raise_for_status=True) as answer:
+            found: Manifest = await answer.json()
+            return found
+
+    async def change(self, field: Sequence[str], value: Any) -> None:
+        """Change a field of the workload, given by its path."""
+        for name in reversed(field):
+            value = {name: value}
+        await self.environment.patch(await self.path(), value)
+
+    async def path(self) -> str:
+        """The path of the workload."""
+        return await api.path_of(self.session, self.manifests[-1])
+
+    async def all_run(self) -> list[Pod]:
+        """Wait until all pods exist and run; the pods."""
+        size = self.workload.pods
+
+        def complete() -> bool:
+            pods = self.site.pods()
+            return len(pods) == size and all(pod.status.phase == "Running" for pod in pods)
+
+        await self.site.until(complete, f"{size} pods of {self.workload.name} to run")
+        return self.site.pods()
+
+    async def finish(self) -> None:
+        """Let the running pods that end by themselves end with success."""
+        ends = self.workload.ends
+        assert ends is not None, f"{self.workload.name} has no end"
+        annotations = {"metadata": {"annotations": {RUNTIME: "0s"}}}
+        for pod in self.site.pods():
+            if ends.items() <= pod.metadata.labels.items():
+                await self.environment.patch(self.site.pod_path(pod.metadata.name), annotations)
+
+    async def done(self) -> None:
+        """Wait until it has ended, or until it serves if it has no end."""
+        await self.site.object_until(await self.path(), self.workload.done)
+
+    async def objects(self) -> set[str]:
+        """All objects in the namespace, of every kind that the API server serves, but events."""
+        names: set[str] = set()
+        for collection in await _collections(self.session):
+            base, _, plural = collection.rpartition("/")
+            path = f"{base}/namespaces/{self.site.name}/{plural}"
+            items = (await _read(self.session, path))["items"]
+            names |= {f"{plural}/{each['metadata']['name']}" for each in items}
+        return names
+
+    async def nothing_left(self) -> None:
+        """Wait until the namespace is empty."""
+        left: set[str] = set()
+        try:
+            async with asyncio.timeout(GENEROUS_S):
+                while left := await self.objects():
+                    await asyncio.sleep(LOOK_S)
+        except TimeoutError:
+            raise AssertionError(f"{self.workload.name} leaves {sorted(left)}") from None
+
+
+async def _read(session: aiohttp.ClientSession, path: str) -> Manifest:
+    """What the API server answers; it answers 429 while it fills its cache of a new kind."""
+    while True:
+        async with session.get(path) as answer:
+            if answer.status != 429:
+                answer.raise_for_status()
+                found: Manifest = await answer.json()
+                return found
+        await asyncio.sleep(LOOK_S)
+
+
+async def _collections(session: aiohttp.ClientSession) -> list[str]:
+    """The paths of all namespaced kinds that can be listed, in their preferred versions."""
+    groups = (await _read(session, "/apis"))["groups"]
+    bases = ["/api/v1", *(f"/apis/{group['preferredVersion']['groupVersion']}" for group in groups)]
+    paths: list[str] = []
+    for base in bases:
+        paths += [
+            f"{base}/{each['name']}"
+            for each in (await _read(session, base))["resources"]
+            if each["namespaced"] and "list" in each["verbs"] and each["name"] != "events"
+        ]
+    return paths
