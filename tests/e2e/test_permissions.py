@@ -7,7 +7,16 @@ from tests.e2e.audit_log import Permission, granted
 from tests.e2e.conftest import Cluster
 from tests.e2e.pod_history import watching
 from tests.e2e.scheduler_process import scheduler
-from tests.e2e.workloads import create, create_cluster, create_gangs, members, pod_group, queue
+from tests.e2e.workloads import (
+    Manifest,
+    create,
+    create_cluster,
+    create_gangs,
+    members,
+    pod_group,
+    queue,
+)
+from tests.fake_objects import fake_pod
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.xdist_group("e2e")]
 
@@ -24,7 +33,27 @@ RARELY_USED = {
     Permission("", "pods", "get"): "read back after a bind whose outcome is unknown or that was refused",
     Permission("", "pods", "delete"): "release of a gang that lost members while it was being bound",
     Permission("events.k8s.io", "events", "patch"): "an event that is repeated after minutes",
+    **{
+        Permission(group, resource, "watch"): "workloads that own no pod here"
+        for group, resource in (
+            ("jobset.x-k8s.io", "jobsets"),
+            ("ray.io", "rayclusters"),
+            ("ray.io", "rayjobs"),
+        )
+    },
 }
+
+
+def job(name: str, *, space: str) -> Manifest:
+    """A Job without a PodGroup, which waits since it needs more than a node."""
+    template = fake_pod(name, requests={"cpu": "9"})["spec"] | {"restartPolicy": "Never"}
+    meta = {"name": name, "namespace": space}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": meta,
+        "spec": {"template": {"spec": template}},
+    }
 
 
 async def test_an_ordinary_run_uses_every_permission_and_is_denied_none(cluster: Cluster) -> None:
@@ -38,6 +67,7 @@ async def test_an_ordinary_run_uses_every_permission_and_is_denied_none(cluster:
     async with watching(plane) as history, scheduler(plane, cluster.kubeconfig) as process:
         await create_gangs(plane, space="permissions", count=1, size=4)
         await create(plane, pod_group("large", space="permissions", size=9, queue="team"))
+        await create(plane, job("plain", space="permissions"))
         await create(plane, *members("large", space="permissions", size=9, requests={"cpu": "1"}))
         await history.until_bound(4, timeout=60)
         await cluster.audit.until_used(expected)

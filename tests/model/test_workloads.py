@@ -6,7 +6,11 @@ The pods have the labels and owners that the real controllers write.
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import structs
 from phalanx.cache.cache import Cache
 from phalanx.cache.events import Applied, NotListed, Relisted
 from phalanx.model.api.core import Pod
@@ -104,6 +108,12 @@ def test_a_job_is_a_gang(
     assert gang.problems == ()
 
 
+def test_a_job_whose_conditions_say_something_else_has_not_ended() -> None:
+    no, other = {"type": "Failed", "status": "False"}, {"type": "Suspended", "status": "True"}
+    for found in ([no], [other], [1], None, 1):
+        assert gang_of(job("train", status={"conditions": found}), pod_of_job("train", 0)).problems == ()
+
+
 def test_a_started_job_that_lost_all_pods_starts_as_a_whole() -> None:
     gang = gang_of(
         job("train", parallelism=2, completions=2, status={"failed": 2}), *pods("train", [WAITING] * 2)
@@ -115,6 +125,10 @@ def test_a_started_job_that_lost_all_pods_starts_as_a_whole() -> None:
     ("change", "says"),
     [
         ({"suspend": True}, "Job team/train is suspended"),
+        *[
+            ({"status": {"conditions": [{"type": of_end, "status": "True"}]}}, "Job team/train has ended")
+            for of_end in ("SuccessCriteriaMet", "FailureTarget", "Complete", "Failed")
+        ],
         ({"meta": {"deletionTimestamp": "2026-11-01T10:00:00Z"}}, "Job team/train is being deleted"),
     ],
 )
@@ -339,12 +353,33 @@ def test_a_job_set_that_is_suspended_or_unknown_waits() -> None:
     assert unknown.problems[0].message == "JobSet team/js with the UID uid-js does not exist"
 
 
+def test_a_chain_of_owners_stays_in_one_namespace() -> None:
+    inside = (job_set("js", *replicated()), *jobs_of("js", *SHAPE))
+    gang = gang_of(*inside, pod("p", namespace="other", meta=controlled_by("js-ps-0")))
+    assert gang.id == "Job.batch:other/uid-js-ps-0"
+    assert gang.problems[0].reason is Reason.WORKLOAD_NOT_FOUND
+
+
+@pytest.mark.parametrize(("state", "ended"), [("", False), ("Completed", True), ("Failed", True)])
+def test_a_job_set_has_ended_in_a_terminal_state(state: str, ended: bool) -> None:
+    whole = job_set("js", *replicated(), status={"terminalState": state} if state else {})
+    assert bool(gang_of(whole, *jobs_of("js", *SHAPE), *pods_of("js", *SHAPE)).problems) is ended
+
+
 def test_objects_in_any_order_give_the_same_gang() -> None:
     objects: list[Any] = [job_set("js", *replicated()), *jobs_of("js", *SHAPE), *pods_of("js", *SHAPE)]
     whole = gang_of(*objects)
     assert gang_of(*objects[::-1]) == whole
     assert gang_of(*objects[4:], *objects[:4]) == whole
     assert gang_of(*objects[1:], objects[0]) == whole
+
+
+def test_numbers_beyond_all_clusters_can_be_recorded() -> None:
+    most = 2**31 - 1
+    many = [replicated_job(f"r{index}", replicas=most, pods=most) for index in range(4)]
+    gang = gang_of(job_set("js", *many), *jobs_of("js", ("r0", 1, 1)), *pods_of("js", ("r0", 1, 1)))
+    assert gang.min_member > most
+    assert msgspec.msgpack.encode(gang)
 
 
 def test_owners_that_own_each_other_end_the_chain() -> None:
@@ -455,3 +490,40 @@ def test_a_ray_job_contains_its_cluster_and_the_pod_that_submits_the_work() -> N
     gang = gang_of(*inside, *submitter, made)
     assert (str(gang), gang.min_member, len(gang.members)) == ("team/rj", 4, 2)
     assert {role.name: role.min_member for role in gang.roles} == {"headgroup": 1, "small": 2}
+
+
+# --- objects that no API server with a schema would accept --------------------------------------------------
+
+NAMES = sorted(
+    {
+        name
+        for kind in WORKLOADS.values()
+        for paths in (kind, *kind.roles)
+        for value in (getattr(paths, field) for field in paths.__struct_fields__)
+        if isinstance(value, str)
+        for name in value.split(".")
+        if name
+    }
+)
+values = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(-(2**40), 2**40), st.text(max_size=3)),
+    lambda inside: st.one_of(
+        st.lists(inside, max_size=3), st.dictionaries(st.sampled_from(NAMES), inside, max_size=6)
+    ),
+    max_leaves=20,
+)
+fields = st.dictionaries(st.sampled_from(NAMES), values, max_size=6)
+
+
+@given(st.sampled_from(sorted(WORKLOADS)), fields, fields)
+def test_any_content_of_a_workload_gives_a_gang(
+    kind: str, spec: dict[str, Any], status: dict[str, Any]
+) -> None:
+    owner = WORKLOADS[kind]
+    found = gang_of(
+        structs.replace(workload(kind, "w"), spec=spec, status=status),
+        pod("p", meta=controlled_by("w", kind=owner.kind, api_version=owner.api_version)),
+    )
+    assert found.kind is GangKind.WORKLOAD
+    assert found.min_member >= 1
+    assert msgspec.msgpack.encode(found)

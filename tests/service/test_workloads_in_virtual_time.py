@@ -34,6 +34,10 @@ def bound(world: World, name: str) -> int:
     return sum(bool(pod["spec"].get("nodeName")) for pod in pods(world, name))
 
 
+def in_phase(world: World, name: str, phase: str) -> list[Object]:
+    return [pod for pod in pods(world, name) if pod["status"].get("phase") == phase]
+
+
 def messages(world: World, name: str) -> set[str]:
     found = [each for pod in pods(world, name) for each in pod["status"].get("conditions", [])]
     return {each.get("message", "") for each in found if each["type"] == "PodScheduled"}
@@ -161,6 +165,30 @@ def test_a_job_with_more_completions_than_pods_goes_on_to_its_end() -> None:
     assert world.violations.kept == []
 
 
+def test_no_capacity_is_held_for_a_job_that_was_suspended_or_has_failed() -> None:
+    async def play(world: World) -> None:
+        world.create([manifests.node("n1", gpus=2)])
+        world.start()
+        for name in ("suspended", "failed"):
+            long = job(name, members=2, run_s=30)
+            long["spec"] |= {"completions": 9, "backoffLimit": 0}
+            world.create([long])
+            await asyncio.sleep(50)
+            assert (bound(world, name), len(in_phase(world, name, "Succeeded"))) == (4, 2)
+            world.create([job(f"after-{name}", members=2, run_s=60)])
+            if name == "suspended":
+                world.client.update(Key(JOBS, "default", name), suspended(True))
+            else:
+                fail = Key("pods", "default", in_phase(world, name, "Running")[0]["metadata"]["name"])
+                world.client.update_status(fail, phase="Failed")
+            await asyncio.sleep(45)
+            assert bound(world, f"after-{name}") == 2
+            await asyncio.sleep(60)
+
+    world = in_world(SETTINGS, play)
+    assert world.violations.kept == []
+
+
 def test_the_pods_of_a_job_set_are_one_gang() -> None:
     roles = {"ps": (1, 1), "worker": (2, 2)}
 
@@ -238,6 +266,7 @@ def test_a_new_leader_finds_the_gangs_of_workloads_as_they_are() -> None:
         await leader.stop()
         await asyncio.sleep(60)
         assert world.leader() not in (None, leader)
+        assert is_watched(world, "jobs")
         assert (bound(world, "train"), bound(world, "big")) == before
 
     world = in_world(WorldSettings(seed=5, replicas=2, checks=ALL_CHECKS), play)

@@ -295,7 +295,7 @@ class Gang(Struct, frozen=True, dict=True):
     @property
     def awaits_members(self) -> bool:
         """Whether its workload says that members will be created, whether others have succeeded or not."""
-        return bool(self.workload) and self.active < self.min_member
+        return bool(self.workload) and not self.problems and self.active < self.min_member
 
     @cached_property
     def succeeded(self) -> int:

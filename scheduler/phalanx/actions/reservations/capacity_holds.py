@@ -106,6 +106,9 @@ def _hold_ms(gang: Gang) -> int:
 
 
 def _is_ending(gang: Gang) -> bool:
+    """Whether no members will be created, as far as that can be known."""
+    if gang.workload and gang.problems:
+        return True
     is_finishing = gang.is_finishing and not gang.awaits_members
     return is_finishing or all(pod.deleting for pod in gang.members)
 

@@ -22,6 +22,7 @@ from phalanx.model.reasons import Objection, Reason
 from phalanx.model.workloads.kind import RolePaths, WorkloadKind
 
 _NUMBER_MAX: Final = 2**31 - 1
+"""The largest number in an object, and of pods of one role: their sums can be recorded."""
 
 
 class WorkloadRole(Struct, frozen=True, gc=False):
@@ -80,7 +81,7 @@ def read_workload(kind: WorkloadKind, scheduler_name: str, written: WorkloadObje
     fields = {"spec": written.spec, "status": written.status}
     checkpointed, ignored = read_checkpoint(meta.annotations)
     roles = _roles(kind, {**fields, "annotations": meta.annotations}, scheduler_name)
-    least = max(sum(role.owners * _first(role) for role in roles if role.exists), 1)
+    least = max(sum(_needed(role, {}, lambda uid: None) for role in roles), 1)
     has_run = any(_number(fields, path) for path in kind.has_run)
     group = PodGroup(
         uid=identity(kind.kind, meta),
@@ -109,12 +110,21 @@ def _problems(kind: WorkloadKind, meta: ObjectMeta, fields: Mapping[str, Any]) -
     name = f"{kind.kind} {meta.namespace}/{meta.name}"
     if meta.deletion_timestamp is not None:
         yield Objection(Reason.MEMBERS_MISSING, f"{name} is being deleted", f"Create another {kind.kind}")
+    if _has_ended(kind, fields):
+        yield Objection(Reason.MEMBERS_MISSING, f"{name} has ended", f"Create another {kind.kind}")
     if _at(fields, kind.suspended) is True:
         yield Objection(
             Reason.MEMBERS_MISSING,
             f"{name} is suspended: its controller deletes the pods",
             f"Resume it: set {kind.suspended} to false",
         )
+
+
+def _has_ended(kind: WorkloadKind, fields: Mapping[str, Any]) -> bool:
+    conditions = _at(fields, "status.conditions") if kind.ended_conditions else None
+    found = conditions if isinstance(conditions, list) else ()
+    types = [_at(each, "type") for each in found if _at(each, "status") == "True"]
+    return bool(_at(fields, kind.ended)) or any(each in types for each in kind.ended_conditions)
 
 
 def _roles(kind: WorkloadKind, fields: Mapping[str, Any], scheduler_name: str) -> tuple[WorkloadRole, ...]:
@@ -213,7 +223,7 @@ def group_of_pods(workload: Workload, pods: Sequence[Pod], owner_of: OwnerLookup
         group,
         min_member=max(sum(needs) + others_needed, 1),
         roles=tuple(
-            RoleSpec(role.name, count=max(role.owners * role.pods, need), min_member=need)
+            RoleSpec(role.name, count=max(min(role.owners * role.pods, _NUMBER_MAX), need), min_member=need)
             for role, need in zip(workload.roles, needs, strict=True)
             if role.name
         ),
@@ -226,7 +236,7 @@ def _needed(role: WorkloadRole, by_owner: Mapping[str, Sequence[Pod]], owner_of:
     if not role.exists and not by_owner:
         return 0
     there = sum(_needed_of_owner(role, pods, owner_of(uid)) for uid, pods in by_owner.items())
-    return there + max(role.owners - len(by_owner), 0) * _first(role)
+    return min(there + max(role.owners - len(by_owner), 0) * _first(role), _NUMBER_MAX)
 
 
 def _first(role: WorkloadRole) -> int:

@@ -16,6 +16,7 @@ JOB: Final = WorkloadKind(
         ),
     ),
     suspended="spec.suspend",
+    ended_conditions=("SuccessCriteriaMet", "FailureTarget", "Complete", "Failed"),
     succeeded="status.succeeded",
     failed_indexes="status.failedIndexes",
     has_run=("status.succeeded", "status.failed"),

@@ -23,6 +23,7 @@ JOB_SET: Final = WorkloadKind(
     role_label="jobset.sigs.k8s.io/replicatedjob-name",
     in_order=("spec.startupPolicy.startupPolicyOrder", "InOrder"),
     suspended="spec.suspend",
+    ended="status.terminalState",
     has_run=("status.restarts",),
     one_pod_first="alpha.jobset.sigs.k8s.io/exclusive-topology",
 )

@@ -71,6 +71,12 @@ class WorkloadKind(Struct, frozen=True, forbid_unknown_fields=True):
     suspended: str = ""
     """Whether the controller deletes the pods until it is resumed."""
 
+    ended: str = ""
+    """If this is present and not empty, no more pods are made."""
+
+    ended_conditions: tuple[str, ...] = ()
+    """Types of conditions in the status. If one is True, no more pods are made."""
+
     succeeded: str = ""
     """The number of succeeded pods, of which some may not exist any more."""
 
