@@ -266,7 +266,7 @@ def test_a_new_leader_finds_the_gangs_of_workloads_as_they_are() -> None:
         await leader.stop()
         await asyncio.sleep(60)
         assert world.leader() not in (None, leader)
-        assert is_watched(world, "jobs")
+        assert is_watched(world, "jobs.batch")
         assert (bound(world, "train"), bound(world, "big")) == before
 
     world = in_world(WorldSettings(seed=5, replicas=2, checks=ALL_CHECKS), play)
