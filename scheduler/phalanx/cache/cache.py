@@ -75,6 +75,7 @@ class Cache:
             **{dialect.kind: self._gangs.groups[dialect.name] for dialect in DIALECTS.values()},
             "Queue": self._cluster_objects.queues,
             "Topology": self._cluster_objects.topologies,
+            "KaiTopology": self._cluster_objects.kai_topologies,
             "Namespace": self._cluster_objects.namespaces,
             "PriorityClass": self._cluster_objects.classes,
             "PodDisruptionBudget": self._cluster_objects.budgets,
