@@ -14,7 +14,7 @@ from tests.e2e.audit_log import AuditLog
 from tests.e2e.conftest import Cluster
 from tests.e2e.pod_history import PodHistory, watching
 from tests.e2e.scheduler_process import scheduler
-from tests.e2e.workloads import create, create_cluster, listed, nodes
+from tests.e2e.workloads import create, create_cluster, delete, listed, nodes
 from tests.fake_objects import fake_pod
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.xdist_group("e2e")]
@@ -118,12 +118,6 @@ async def test_labels_of_phalanx_count_beside_the_basic_pod_groups_of_jobs(clust
         await until_empty(plane)
 
     assert cluster.audit.denied() == []
-
-
-async def delete(plane: ControlPlane, path: str) -> None:
-    query = {"propagationPolicy": "Background"}
-    async with plane.session() as session, session.delete(path, params=query, raise_for_status=True):
-        return
 
 
 async def until_empty(plane: ControlPlane) -> None:

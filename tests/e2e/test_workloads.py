@@ -14,7 +14,7 @@ from tests.e2e.audit_log import AuditLog
 from tests.e2e.conftest import Cluster
 from tests.e2e.pod_history import PodHistory, watching
 from tests.e2e.scheduler_process import scheduler
-from tests.e2e.workloads import Manifest, create, create_cluster, fetched, listed
+from tests.e2e.workloads import Manifest, create, create_cluster, delete, fetched, listed
 from tests.fake_objects import fake_pod
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.xdist_group("e2e")]
@@ -100,12 +100,6 @@ def reasons(history: PodHistory, name: str) -> list[str]:
     pods = [pod for pod in history.pods.values() if pod.metadata.name.startswith(f"{name}-")]
     found = [each for pod in pods for each in pod.status.conditions if each.type == "PodScheduled"]
     return [each.message.partition(":")[0] for each in found if each.status == "False"]
-
-
-async def delete(plane: ControlPlane, path: str) -> None:
-    query = {"propagationPolicy": "Background"}
-    async with plane.session() as session, session.delete(path, params=query, raise_for_status=True):
-        return
 
 
 async def until_empty(plane: ControlPlane) -> None:

@@ -116,6 +116,13 @@ async def fetched(plane: ControlPlane, path: str) -> Manifest:
         return found
 
 
+async def delete(plane: ControlPlane, path: str) -> None:
+    """Delete one object; the garbage collector deletes what it owns. Raises aiohttp.ClientResponseError."""
+    query = {"propagationPolicy": "Background"}
+    async with plane.session() as session, session.delete(path, params=query, raise_for_status=True):
+        return
+
+
 async def succeed(session: aiohttp.ClientSession, *, namespace: str, name: str) -> None:
     """Let a running pod succeed."""
     headers = {"Content-Type": "application/merge-patch+json"}

@@ -23,7 +23,7 @@ def names_unknown_fields(struct: type[Struct]) -> bool:
 
 def with_unknown_fields(decoded: S, spec: object) -> S:
     """The object with the paths of the fields of this written spec that its struct lacks, the first few."""
-    (known,) = [field.type for field in _fields(type(decoded)).values() if field.name == "spec"]
+    known = _fields(type(decoded))["spec"].type
     found = tuple(islice(_unknown(spec, known, "spec"), GANG_PROBLEMS_MAX))
     return structs.replace(decoded, unknown_fields=found) if found else decoded
 
