@@ -84,11 +84,11 @@ def suspended(value: bool) -> Callable[[Object], Object]:
     return lambda found: {**found, "spec": {**found["spec"], "suspend": value}}
 
 
-def is_watched(world: World, plural: str) -> bool:
+def is_watched(world: World, resource: str) -> bool:
     leader = world.leader()
     assert leader is not None
     assert leader.process is not None
-    return plural in {
+    return resource in {
         task.get_name().removeprefix("reflect ") for task in asyncio.all_tasks() if not task.done()
     }
 
@@ -102,11 +102,11 @@ def test_a_job_waits_whole_starts_whole_and_leaves_nothing() -> None:
         world.create([manifests.node("n1", gpus=4), manifests.pod("filler")])
         world.start()
         await settle()
-        assert not is_watched(world, "jobs")
+        assert not is_watched(world, "jobs.batch")
         world.create([job("train", members=4)])
         await settle()
-        assert is_watched(world, "jobs")
-        assert not is_watched(world, "jobsets")
+        assert is_watched(world, "jobs.batch")
+        assert not is_watched(world, "jobsets.jobset.x-k8s.io")
         assert bound(world, "train") == 0
         assert all(message.startswith("InsufficientCapacity") for message in messages(world, "train"))
         delete(world, "pods", "filler")
@@ -199,7 +199,7 @@ def test_the_pods_of_a_job_set_are_one_gang() -> None:
         await settle()
         create_jobs(world, create_job_set(world, "js", roles), roles)
         await settle()
-        assert is_watched(world, "jobsets")
+        assert is_watched(world, "jobsets.jobset.x-k8s.io")
         assert len(pods(world, "js")) == 5
         assert bound(world, "js") == 0
         world.create([manifests.node("n2", gpus=1)])
@@ -266,7 +266,7 @@ def test_a_new_leader_finds_the_gangs_of_workloads_as_they_are() -> None:
         await leader.stop()
         await asyncio.sleep(60)
         assert world.leader() not in (None, leader)
-        assert is_watched(world, "jobs")
+        assert is_watched(world, "jobs.batch")
         assert (bound(world, "train"), bound(world, "big")) == before
 
     world = in_world(WorldSettings(seed=5, replicas=2, checks=ALL_CHECKS), play)

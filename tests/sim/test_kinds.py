@@ -8,9 +8,16 @@ from phalanx_simulator.embedded.apiserver.requests import Request, target_of
 from phalanx_simulator.embedded.apiserver.server import ApiServer
 from phalanx_simulator.embedded.client import Client
 
+from tests.dialect_crds import HYPER_NODES, SCHEDULER_PLUGINS, VOLCANO, VOLCANO_JOBS
 from tests.node_topologies import CRD
 
-CRDS = {"NodeResourceTopology": CRD}
+CRDS = {
+    "NodeResourceTopology": CRD,
+    "SchedulerPluginsPodGroup": SCHEDULER_PLUGINS,
+    "VolcanoPodGroup": VOLCANO,
+    "VolcanoJob": VOLCANO_JOBS,
+    "HyperNode": HYPER_NODES,
+}
 """CRDs of optional kinds of other projects."""
 
 JOB_SETS = ResourceType("jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet", True, custom=True, status=True)

@@ -26,6 +26,7 @@ from phalanx.model.names import GangId, NodeName, PodUid, QueueName
 from phalanx.model.nodes import NodeState, NominatedPods
 from phalanx.model.numa import is_numa_resource
 from phalanx.model.pods import Pod
+from phalanx.model.reasons import Objection
 from phalanx.model.resources import Resources
 from phalanx.model.snapshot import Snapshot
 
@@ -48,6 +49,7 @@ class Cache:
 
         `nominating_schedulers`: those whose nominations of pods to nodes count; None for all others.
         """
+        self.scheduler_name = scheduler_name
         self._version = self._cluster_version = 0
         self._pod_annotations = tuple(sorted(set(pod_annotations)))
         self._node_annotations = tuple(sorted(set(node_annotations)))
@@ -70,6 +72,7 @@ class Cache:
             "Pod": self._pods,
             "Node": self._nodes,
             "NodeResourceTopology": self._nodes.zones,
+            "HyperNode": self._nodes.hyper_nodes,
             **{dialect.kind: self._gangs.groups[dialect.name] for dialect in DIALECTS.values()},
             **self._gangs.workloads.tables,
             "Queue": self._cluster_objects.queues,
@@ -171,7 +174,9 @@ class Cache:
             foreign=self._foreign.view(),
             nominated=self._nominations.view(),
             namespace_labels=self._cluster_objects.namespaces.by_name(),
-            topologies=self._cluster_objects.all_topologies(self._nodes.nodes()),
+            topologies=self._cluster_objects.all_topologies(
+                self._nodes.nodes(), self._nodes.hyper_node_tree()
+            ),
             claims=self._claims.view(),
             capacity_version=self._version,
             cluster_version=self._cluster_version,
@@ -223,6 +228,11 @@ class Cache:
         return self._gangs.queue_of_group(namespace, name) or self._gangs.queue_of_pod(
             self._pods.named(namespace, name)
         )
+
+    def objection_without_pods(self, dialect: str, namespace: str, name: str) -> Objection | None:
+        """Why pods of a PodGroup that has none yet would wait until an object changes."""
+        self._refresh()
+        return self._gangs.objection_without_pods(dialect, namespace, name)
 
     def uses_node(self, queue: QueueName, node: NodeName) -> bool:
         """Whether pods that are charged to the queue hold the node."""

@@ -1,6 +1,7 @@
 """Objects of which a cluster has few: queues, topologies, namespaces, priority classes, budgets, volumes."""
 
 from collections.abc import Callable, Mapping
+from operator import is_not
 
 from msgspec.structs import replace
 
@@ -22,6 +23,7 @@ from phalanx.model.conversion.cluster_objects import (
     read_volume,
     resolve_claim,
 )
+from phalanx.model.conversion.hyper_nodes import HyperNodeTree
 from phalanx.model.conversion.queue_rules import QueueRules
 from phalanx.model.conversion.queues import queue_tree, read_queue
 from phalanx.model.names import QueueName
@@ -51,7 +53,7 @@ class ClusterObjects:
         self._budgets: tuple[DisruptionBudget, ...] | None = None
         self._tree: tuple[Mapping[str, Queue], Mapping[QueueName, Queue]] | None = None
         self._rules: tuple[object, object, QueueRules] | None = None
-        self._implied: tuple[object, object, Mapping[str, Topology]] | None = None
+        self._implied: tuple[tuple[object, ...], Mapping[str, Topology]] | None = None
 
     def queue_tree(self) -> Mapping[QueueName, Queue]:
         """All queues, including `default`. It is the same mapping until a queue changes."""
@@ -67,13 +69,19 @@ class ClusterObjects:
             self._rules = (tree, namespaces, QueueRules(tree, namespaces))
         return self._rules[2]
 
-    def all_topologies(self, nodes: Mapping[str, Node]) -> Mapping[str, Topology]:
-        """All topologies, including the default. It is the same mapping until a topology or `nodes`
-        changes."""
+    def all_topologies(self, nodes: Mapping[str, Node], tree: HyperNodeTree) -> Mapping[str, Topology]:
+        """All topologies, including those that nodes and HyperNodes imply.
+
+        It is the same mapping until a topology or an argument changes.
+        """
         declared = self.topologies.by_name()
-        if self._implied is None or self._implied[0] is not declared or self._implied[1] is not nodes:
-            self._implied = (declared, nodes, all_topologies(declared, nodes.values()))
-        return self._implied[2]
+        read = (declared, nodes, tree)
+        if self._implied is None or any(map(is_not, self._implied[0], read)):
+            found = all_topologies(declared, nodes.values())
+            if tree.topology is not None:
+                found = {**found, tree.topology.name: tree.topology}
+            self._implied = (read, found)
+        return self._implied[1]
 
     def disruption_budgets(self) -> tuple[DisruptionBudget, ...]:
         """All budgets, by namespace and name. It is the same tuple until a budget changes."""

@@ -12,7 +12,7 @@ from phalanx.cache.table import Key, Table
 from phalanx.cache.usage import QueueUsage
 from phalanx.cache.workloads import WorkloadTable
 from phalanx.model.conversion.cluster_objects import PriorityLevel
-from phalanx.model.conversion.gang_queues import gang_queue
+from phalanx.model.conversion.gang_queues import gang_queue, objection_without_pods
 from phalanx.model.conversion.gangs import GangContext, read_gangs
 from phalanx.model.conversion.pod_groups import GangKey, PodGroup, gang_id, gang_key, is_foreign
 from phalanx.model.conversion.queue_rules import QueueRules
@@ -21,6 +21,7 @@ from phalanx.model.dialects.known import DIALECTS
 from phalanx.model.gangs import Gang, GangKind
 from phalanx.model.names import API_GROUP, GangId, NodeName, PodUid, QueueName
 from phalanx.model.pods import Pod
+from phalanx.model.reasons import Objection
 from phalanx.model.resources import Resources
 
 _INSERTED_MAX: Final = 64
@@ -371,6 +372,11 @@ class GangTable:
         keys = [GangKey(GangKind.POD_GROUP, namespace, name, dialect) for dialect in self.groups]
         gangs = [gang for key in keys for gang in self._gangs.get(key, ())]
         return next((gang.queue for gang in gangs if gang.kind is GangKind.POD_GROUP), None)
+
+    def objection_without_pods(self, dialect: str, namespace: str, name: str) -> Objection | None:
+        """Why pods of a PodGroup that has none would wait; None also if it does not exist."""
+        group = self.groups[dialect].get((namespace, name))
+        return objection_without_pods(group, self._rules) if group is not None else None
 
     def queue_of_pod(self, pod: Pod | None) -> QueueName | None:
         """The queue of the gang of a pod; None for a pod without a gang."""

@@ -43,5 +43,14 @@ NODE_GPU_SHARING = f"{API_GROUP}/gpu-sharing"
 NODE_GPU_COUNT = "nvidia.com/gpu.count"
 NODE_GPU_MEMORY = "nvidia.com/gpu.memory"
 
+HYPER_NODES = "hypernodes.topology.volcano.sh"
+"""The Topology that HyperNodes of Volcano imply."""
+
+
+def tier_label(tier: int) -> str:
+    """The label of nodes, and the level of the topology, for a tier of HyperNodes."""
+    return f"topology.volcano.sh/tier-{tier}"
+
+
 HOSTNAME_KEY = "kubernetes.io/hostname"
 """The label of nodes and the topology key of Kubernetes for single nodes."""

@@ -57,7 +57,7 @@ class ClusterWatcher:
             reflector = Reflector(KINDS[name], self._state.apply, self._context)
             self._reflectors.append(reflector)
             self._tasks.append(
-                self._group.create_task(reflector.run(), name=f"reflect {reflector.kind.plural}")
+                self._group.create_task(reflector.run(), name=f"reflect {reflector.kind.resource}")
             )
 
     async def restart_and_sync(self, group: asyncio.TaskGroup) -> None:

@@ -17,18 +17,17 @@ from phalanx.cli.manifests.documents import Document, parse, read_sources
 from phalanx.cli.manifests.findings import Finding, shown
 from phalanx.cli.manifests.kubernetes_rules import violations
 from phalanx.cli.manifests.schemas import schema_of
-from phalanx.model.api.kinds import KINDS, READ_KINDS, Kind, KubeObject, kind_name
+from phalanx.model.api.kinds import KINDS, OF_STATUSES, READ_KINDS, Kind, KubeObject, kind_name
 from phalanx.model.api.unknown_fields import names_unknown_fields, with_unknown_fields
 from phalanx.model.api.workloads import WorkloadObject
 from phalanx.model.names import API_GROUP
 
-_READ: Final = {
-    KINDS[name].api_name: tuple(
-        kind for other in READ_KINDS if (kind := KINDS[other]).api_name == KINDS[name].api_name
-    )
-    for name in READ_KINDS
+_READ: Final = [KINDS[name] for name in READ_KINDS if name not in OF_STATUSES]
+
+_BY_API_NAME: Final = {
+    kind.api_name: tuple(other for other in _READ if other.api_name == kind.api_name) for kind in _READ
 }
-"""The kinds that are read by their name in the API, which several API groups may have."""
+"""The kinds that are read, by their name in the API, which several API groups may have."""
 
 _CLOSE: Final = 0.84
 """Similarity from which a kind counts as misspelt: "PodGroups" does, "PodTemplate" and "NodePool" do not."""
@@ -133,10 +132,10 @@ def kind_of(document: Document) -> Kind | None:
     """Return the kind of a document, None if no decision depends on it. Raises BadInput for a misspelling."""
     if not document.kind:
         raise _wrong(document, "kind", "a kind such as Pod", shown(document.value.get("kind")))
-    if document.kind in _READ:
-        return _own_kind(document, _READ[document.kind])
-    close = [name for name in _READ if name.lower() == document.kind.lower()]
-    close = close or difflib.get_close_matches(document.kind, _READ, n=1, cutoff=_CLOSE)
+    if document.kind in _BY_API_NAME:
+        return _own_kind(document, _BY_API_NAME[document.kind])
+    close = [name for name in _BY_API_NAME if name.lower() == document.kind.lower()]
+    close = close or difflib.get_close_matches(document.kind, _BY_API_NAME, n=1, cutoff=_CLOSE)
     if close or _group(document) == API_GROUP:
         expected = close[0] if close else "PodGroup, Queue or Topology"
         raise _wrong(document, "kind", expected, shown(document.kind))

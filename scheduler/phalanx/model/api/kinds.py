@@ -9,6 +9,8 @@ from phalanx.model.api.core import NodeResourceTopology
 from phalanx.model.api.native_pod_groups import NativePodGroup
 from phalanx.model.api.pod_groups import PodGroup
 from phalanx.model.api.queues import Queue, Topology
+from phalanx.model.api.scheduler_plugins import SchedulerPluginsPodGroup
+from phalanx.model.api.volcano import HyperNode, VolcanoJob, VolcanoPodGroup
 from phalanx.model.api.workloads import WorkloadObject
 from phalanx.model.names import API_VERSION
 from phalanx.model.workloads.known import WORKLOADS
@@ -26,6 +28,10 @@ KubeObject = (
     | NodeResourceTopology
     | PodGroup
     | NativePodGroup
+    | SchedulerPluginsPodGroup
+    | VolcanoPodGroup
+    | VolcanoJob
+    | HyperNode
     | Queue
     | Topology
     | WorkloadObject
@@ -83,6 +89,11 @@ class Kind(Struct, frozen=True):
         return "/".join(parts)
 
 
+def _pod_groups(struct: type[KubeObject], api_version: str) -> Kind:
+    """PodGroups of another API group than that of Phalanx."""
+    return Kind(struct, api_version, "podgroups", namespaced=True, optional=True, served_as="PodGroup")
+
+
 _ALL = (
     Kind(core.Pod, "v1", "pods", namespaced=True),
     Kind(core.Node, "v1", "nodes", namespaced=False),
@@ -101,14 +112,11 @@ _ALL = (
         optional=True,
     ),
     Kind(PodGroup, API_VERSION, "podgroups", namespaced=True),
-    Kind(
-        NativePodGroup,
-        "scheduling.k8s.io/v1beta1",
-        "podgroups",
-        namespaced=True,
-        optional=True,
-        served_as="PodGroup",
-    ),
+    _pod_groups(NativePodGroup, "scheduling.k8s.io/v1beta1"),
+    _pod_groups(SchedulerPluginsPodGroup, "scheduling.x-k8s.io/v1alpha1"),
+    _pod_groups(VolcanoPodGroup, "scheduling.volcano.sh/v1beta1"),
+    Kind(HyperNode, "topology.volcano.sh/v1alpha1", "hypernodes", namespaced=False, optional=True),
+    Kind(VolcanoJob, "batch.volcano.sh/v1alpha1", "jobs", namespaced=True, optional=True, served_as="Job"),
     Kind(Queue, API_VERSION, "queues", namespaced=False),
     Kind(Topology, API_VERSION, "topologies", namespaced=False),
 )
@@ -122,7 +130,10 @@ KINDS: Final = {kind.name: kind for kind in (*_ALL, *_WORKLOADS)}
 """Kind name -> Kind."""
 
 WATCHED_KINDS: Final = tuple(kind.name for kind in _ALL if kind.name != "Lease")
-"""The kinds that the cache is always fed with, in any order."""
+"""The kinds that are always listed and watched, in any order."""
+
+OF_STATUSES: Final = frozenset({VolcanoJob.__name__})
+"""Kinds that are watched to write the status of others. No decision depends on them."""
 
 READ_KINDS: Final = (*WATCHED_KINDS, *WORKLOADS)
 """These, and the kinds that are watched when pods are owned by objects of them."""

@@ -9,6 +9,7 @@ from itertools import chain, islice
 from phalanx.limits import GANG_PROBLEMS_MAX
 from phalanx.model.api.kinds import KINDS
 from phalanx.model.conversion.cluster_objects import PriorityLevel, resolve
+from phalanx.model.conversion.min_resources import min_resources_problems
 from phalanx.model.conversion.pod_groups import GangKey, PodGroup
 from phalanx.model.dialects.known import DIALECTS
 from phalanx.model.gangs import GangKind, RoleSpec, SubgroupSpec
@@ -60,10 +61,14 @@ def _all_problems(
     elif key.kind is GangKind.POD_GROUP:
         yield _not_found(key)
     yield from _disagreements(key, active, group)
-    if group is not None and group.roles and key.kind is not GangKind.WORKLOAD:
+    may_add_roles = key.kind is GangKind.WORKLOAD or (group is not None and group.allows_other_roles)
+    if group is not None and group.roles and not may_add_roles:
         yield from _role_problems(active, group.roles)
     if key.kind is not GangKind.POD:
         yield from _subgroup_problems(active, group.subgroups if group is not None else ())
+    if group is not None:
+        yield from _mark_problems(active, group)
+        yield from min_resources_problems(group.min_resources, group.min_member, members)
     yield from _share_problems(active)
     yield from _own_problems(members)
 
@@ -136,6 +141,18 @@ def _role_problems(active: list[Pod], roles: tuple[RoleSpec, ...]) -> Iterator[O
                 Reason.INCONSISTENT_GANG,
                 f"label {LABEL_ROLE} of pod {pod.name} is {pod.role!r}, not one of {', '.join(names)}",
                 "Set the label to a role of the PodGroup",
+            )
+
+
+def _mark_problems(active: list[Pod], group: PodGroup) -> Iterator[Objection]:
+    """What only pods say about their group would not count. The same mark is reported once."""
+    marks = {mark: pod.name for pod in active for mark in pod.group_marks}
+    for (key, value), pod in sorted(marks.items()):
+        if group.marks.get(key) != value:
+            yield Objection(
+                Reason.UNSUPPORTED_FIELD,
+                f"{key}: {value!r} of pod {pod} is not supported yet where its PodGroup has another value",
+                f"Set {key}: {value!r} on the PodGroup too, or remove it from the pods",
             )
 
 

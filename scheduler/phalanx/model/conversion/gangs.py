@@ -194,7 +194,7 @@ def _start(key: GangKey, members: tuple[Pod, ...], minimum: Minimum, context: Ga
     if before is not None and before.starts_over:
         return _Start.OVER
     known = (before is not None and before.started) or (group is not None and group.started)
-    has_record = group is not None and not is_workload
+    has_record = group is not None and group.records_start and not is_workload
     if not known and (has_record or not _has_lost_members(members, minimum.members)):
         return _Start.NOT_YET
     is_lost = not counted and any(pod.is_waiting for pod in members)
@@ -202,7 +202,7 @@ def _start(key: GangKey, members: tuple[Pod, ...], minimum: Minimum, context: Ga
 
 
 def _has_lost_members(members: tuple[Pod, ...], min_member: int) -> bool:
-    """Whether a gang must have started, although no object records it as the status of a PodGroup does.
+    """Whether a gang must have started, although no PodGroup records it.
 
     No member gets a node before a whole minimum exists. The gang was complete if two things hold: fewer
     members of that time are left than the minimum, and a member was recreated so late that a partially bound

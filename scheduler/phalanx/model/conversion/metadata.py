@@ -18,6 +18,7 @@ _POD_INDICES: Final = (
     "leaderworkerset.sigs.k8s.io/worker-index",
     "batch.kubernetes.io/job-completion-index",
     "training.kubeflow.org/replica-index",
+    "volcano.sh/task-index",
     "apps.kubernetes.io/pod-index",
 )
 """Labels with the index of a pod inside its group. The last one counts groups on a leader's StatefulSet."""
@@ -47,7 +48,7 @@ def controller_of(owners: tuple[OwnerReference, ...]) -> Controller | None:
 def read_rank(labels: Mapping[str, str]) -> int | None:
     """Rank of a pod in its workload, group by group; None without an index label. Ranks may have gaps.
 
-    Labels as of Job, StatefulSet, JobSet, LeaderWorkerSet and the Kubeflow training operator.
+    Labels as of Job, StatefulSet, JobSet, LeaderWorkerSet, the Kubeflow training operator and Volcano.
     """
     group, inside = _first_number(labels, _GROUP_INDICES), _first_number(labels, _POD_INDICES)
     if group is None:

@@ -1,7 +1,7 @@
 """PodGroups: from the API object to the model, its errors, and which pods are its members."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -31,6 +31,7 @@ from phalanx.model.gpu_shares import requests_share
 from phalanx.model.names import API_GROUP, GangId
 from phalanx.model.pods import Controller, Pod
 from phalanx.model.reasons import Objection, Reason
+from phalanx.model.resources import NONE, Resources
 
 
 class PodGroup(Struct, frozen=True, gc=False):
@@ -46,8 +47,20 @@ class PodGroup(Struct, frozen=True, gc=False):
     min_member: int = 1
     """At least 1, even if the spec is lower."""
     roles: tuple[RoleSpec, ...] = ()
+    allows_other_roles: bool = False
+    """Whether pods may name other roles, or none."""
+
     subgroups: tuple[SubgroupSpec, ...] = ()
+    marks: Mapping[str, str] = {}
+    """Its own values of what pods may say as well, see Pod.group_marks."""
+
+    min_resources: Resources = NONE
+    """What must be free before it starts, in other dialects."""
+
     controller: Controller | None = None
+    records_start: bool = True
+    """Whether its status tells when it has started."""
+
     started_at: int = 0
     """When its status says that minMember was first reached, in seconds since the epoch, 0 if never."""
 

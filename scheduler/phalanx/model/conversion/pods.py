@@ -11,10 +11,11 @@ from phalanx.model.conversion.cluster_objects import PREEMPT_LOWER, PriorityLeve
 from phalanx.model.conversion.metadata import controller_of, identity, read_checkpoint, read_rank
 from phalanx.model.conversion.requests import read_device
 from phalanx.model.conversion.shapes import ShapeCache
+from phalanx.model.dialects.dialect import Dialect
 from phalanx.model.dialects.known import named_groups
+from phalanx.model.dialects.phalanx import PHALANX
 from phalanx.model.names import (
     ANNOTATION_CHARGED_QUEUE,
-    API_GROUP,
     LABEL_MIN_MEMBER,
     LABEL_POD_GROUP,
     LABEL_QUEUE,
@@ -43,8 +44,7 @@ def read_pod(
     """Convert one pod. `classes` are the PriorityClasses, for pods without a priority from an API server."""
     meta, spec, status = written.metadata, written.spec, written.status
     labels, owners = meta.labels, meta.owner_references
-    groups = named_groups(written)
-    counted = None if _is_counted_by_label(meta) else next(iter(groups), None)
+    dialect, group, others = _groups(written)
     priority, preemption_policy = _priority(spec, classes)
     shape = shapes.of(written)
     shared, own = shapes.labels_of(written)
@@ -63,10 +63,11 @@ def read_pod(
         gated=bool(spec.scheduling_gates),
         priority=priority,
         preemption_policy=preemption_policy,
-        group=intern(counted[1]) if counted else None,
-        dialect=counted[0].name if counted else API_GROUP,
-        other_groups=tuple([(each[0].name, intern(each[1])) for each in groups if each is not counted]),
-        role=_text(labels, LABEL_ROLE) or (_role_in_workload(labels) if counted is None else ""),
+        group=group,
+        dialect=dialect.name,
+        other_groups=tuple([(each.name, intern(name)) for each, name in others]),
+        group_marks=_marks(written, dialect),
+        role=_role(written, dialect, group),
         subgroup=_text(labels, LABEL_SUBGROUP) or "",
         min_member=count(labels.get(LABEL_MIN_MEMBER)),
         queue=_text(labels, LABEL_QUEUE),
@@ -85,7 +86,7 @@ def read_pod(
         running_since=seconds(status.start_time) if status.phase == PodPhase.RUNNING else 0,
         ran=read_run(status),
         device=read_device(shape.requests, meta.annotations) if spec.node_name else None,
-        problems=tuple(_problems(written, classes)),
+        problems=(*_problems(written, classes), *_unsupported(written, dialect)),
         labels=shared,
         per_pod_labels=own,
         annotations=_annotations(meta.annotations, annotation_keys),
@@ -103,6 +104,34 @@ def _text(labels: Mapping[str, str], key: str) -> str | None:
     """A label or annotation whose value many pods share, as an interned string; None for an empty one."""
     value = labels.get(key)
     return intern(value) if value else None
+
+
+def _groups(pod: core.Pod) -> tuple[Dialect, str | None, list[tuple[Dialect, str]]]:
+    """The PodGroup by which the pod is in a gang, None for none, and those that it names as well."""
+    named = named_groups(pod)
+    if not named or _is_counted_by_label(pod.metadata):
+        return PHALANX, None, named
+    (dialect, name), *others = named
+    return dialect, intern(name), others
+
+
+def _role(pod: core.Pod, dialect: Dialect, group: str | None) -> str:
+    labels = pod.metadata.labels
+    if dialect.role_of is not None:
+        return intern(dialect.role_of(pod))
+    return _text(labels, LABEL_ROLE) or (_role_in_workload(labels) if group is None else "")
+
+
+def _marks(pod: core.Pod, dialect: Dialect) -> tuple[tuple[str, str], ...]:
+    if dialect.marks_of is None:
+        return ()
+    return tuple(sorted((intern(key), intern(value)) for key, value in dialect.marks_of(pod).items()))
+
+
+def _unsupported(pod: core.Pod, dialect: Dialect) -> Iterator[Objection]:
+    for path in dialect.unsupported(pod):
+        text = f"field {path} of pods is not supported yet"
+        yield Objection(Reason.UNSUPPORTED_FIELD, text, f"Remove {path}")
 
 
 def _role_in_workload(labels: Mapping[str, str]) -> str:

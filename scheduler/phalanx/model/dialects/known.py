@@ -7,10 +7,14 @@ from phalanx.model.api.core import Pod
 from phalanx.model.dialects.dialect import Dialect
 from phalanx.model.dialects.native import NATIVE
 from phalanx.model.dialects.phalanx import PHALANX
+from phalanx.model.dialects.scheduler_plugins import SCHEDULER_PLUGINS
+from phalanx.model.dialects.volcano import VOLCANO
 from phalanx.model.gangs import Gang
 from phalanx.model.names import LABEL_MIN_MEMBER
 
-DIALECTS: Final[Mapping[str, Dialect]] = {dialect.name: dialect for dialect in (PHALANX, NATIVE)}
+_ALL: Final = (PHALANX, NATIVE, SCHEDULER_PLUGINS, VOLCANO)
+
+DIALECTS: Final[Mapping[str, Dialect]] = {dialect.name: dialect for dialect in _ALL}
 """By name. If a pod names groups of several, the first one decides which gang reports the error."""
 
 
