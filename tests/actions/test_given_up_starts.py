@@ -208,6 +208,15 @@ def test_running_members_are_covered_as_before_the_starts_of_their_queue() -> No
     assert sorted(scenario.take(first).decide().evicted()) == ["r-1", "r-2"]
 
 
+def test_lost_members_that_the_cycle_replaces_are_covered_as_if_they_ran() -> None:
+    """With both members of a0 the guarantee does not cover a1. They stay, so b1 need not wait a cycle."""
+    scenario = two_queues({"guarantee": 2}, {"guarantee": 1}, 3)
+    scenario.gang("a0", 2, gpu=1, queue="a", on=["n0-0", "n0-0"]).lose("a0")
+    scenario.gang("a1", 1, gpu=1, queue="a", on=["n0-0"])
+    decided = scenario.gang("b1", 1, gpu=1, queue="b").decide()
+    assert (decided.placed(), decided.evicted()) == (["a0"], ["a1-0"])
+
+
 # --- protection -------------------------------------------------------------------------------------------
 
 
