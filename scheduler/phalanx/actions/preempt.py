@@ -345,7 +345,7 @@ class _Preemption:
         units = self._pool.victims_for(beneficiary)
         victims = [each for each in units.victims if _is_left(each, taken)]
         found = Evictable(victims, limits, units.next_at)
-        recent = [each for each in self._starts.all if _is_left(each, taken)] if victims else []
+        recent = self._starts.decided(taken) if victims else []
         return evictable_without(recent, found, beneficiary, self._session) if recent else found
 
     def _starts_for(
