@@ -22,7 +22,7 @@ from phalanx.actions.demands.gang_demands import minimums_demand, start_demand
 from phalanx.actions.limits import (
     MEMBER_CHOICES_MAX,
     MEMBER_CHOICES_OF_SUBGROUPS_MAX,
-    MEMBER_SETS_STEPS_MAX,
+    MEMBER_SETS_PASSES_MAX,
     SUBGROUP_CHOICES_MAX,
 )
 from phalanx.framework.minimum_members import (
@@ -93,7 +93,7 @@ def _with_other_members(demand: Demand, choice: MemberChoice, fits: Fits, *, mos
     answer = fits(widest)
     if answer is None or _most_that_fit(widest, answer) < missing.members:
         return None
-    sets = sets_of_members(choice.members, missing, parts, steps=MEMBER_SETS_STEPS_MAX)
+    sets = sets_of_members(choice.members, missing, parts, passes=MEMBER_SETS_PASSES_MAX)
     tried: Iterable[Sequence[Pod]] = islice(sets, 1, 1 + most)
     fitting = _placed_first(widest, answer)
     if is_enough(fitting, missing, parts):
