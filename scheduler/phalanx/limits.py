@@ -439,11 +439,11 @@ PLACEHOLDERS_MAX: Final = 10_000
 """Missing members of one gang for which capacity is held: as many as a large gang has. They cost about a
 tenth of a second per cycle."""
 
-MEMBER_SET_PASSES_EACH_MAX: Final = 32
-"""Passes for each set that begins with given members, so that one of them does not use up all."""
+MEMBER_SET_TRIALS_MAX: Final = 256
+"""Trials to put a member in place of later ones in a sufficient set of members with roles and subgroups."""
 
-MEMBER_SET_PASSES_MAX: Final = 128
-"""Passes over the waiting members of a gang with roles and subgroups, to find the first sufficient set."""
+MEMBER_SET_BRANCHES_MAX: Final = 64
+"""Branches of the search of one such trial."""
 
 CAPACITY_HOLD_WITHOUT_MEMBERS_MS: Final = 60_000
 """Milliseconds of the same if all members have failed. A Job creates new pods after 10 s, then 20 and 40; a

@@ -163,7 +163,9 @@ class Order:
         self.starts = [case.work(name) for name in placed]
         waiting = [each for each in case.works if not each.on]
         self._given_up = [each for each in waiting if decided.reasons().get(each.name) is Reason.PREEMPTED]
-        self._on = {name: [bind.node for each in decided.placements(name) for bind in each.binds] for name in placed}
+        self._on = {
+            name: [bind.node for each in decided.placements(name) for bind in each.binds] for name in placed
+        }
 
     def is_wrong(self, first: Work, then: Work) -> bool:
         """Whether `then` had to go before `first`, of another queue: only `then` would be covered."""
@@ -183,9 +185,7 @@ class Order:
             for node in self._on[start.name]:
                 left[node] -= start.gpus
         sizes = [each.gpus for each in self._given_up for _ in range(each.pods)]
-        return not self._given_up or all(
-            _fits(work, after) for after in _fillings(left, sizes)
-        )
+        return not self._given_up or all(_fits(work, after) for after in _fillings(left, sizes))
 
     @staticmethod
     def _queues(first: Work, then: Work) -> tuple[tuple[str, str], tuple[str, str]]:
@@ -216,7 +216,7 @@ def _fits(work: Work, left: dict[str, int]) -> bool:
 
 
 def _fillings(left: dict[str, int], sizes: Sequence[int]) -> Iterator[dict[str, int]]:
-    """What is left if pods of these sizes, or some of them, are on nodes with room for them."""
+    """What is left if pods of these sizes, or some of them, are on nodes with enough left."""
     if not sizes:
         yield left
         return

@@ -28,7 +28,7 @@ def test_no_start_goes_before_one_that_guarantees_cover_further(chance: Random) 
 
 
 def test_a_gang_that_starts_are_given_up_for_was_tried_in_its_turn() -> None:
-    """The gang of b takes the node first. That of a does not fit, that of d does; then b's start is given up."""
+    """That of b takes the node first. That of a does not fit, that of d does; then b's start is given up."""
     tenants = (Tenant("a", 6), Tenant("b", 1, priority=1), Tenant("d", 1))
     works = (Work("d0", "d", 1, 2), Work("a0", "a", 2, 3), Work("b0", "b", 2, 3))
     case = StartCase({"m-0": 2, "n-0": 6}, tenants, works)
