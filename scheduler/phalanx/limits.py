@@ -439,9 +439,11 @@ PLACEHOLDERS_MAX: Final = 10_000
 """Missing members of one gang for which capacity is held: as many as a large gang has. They cost about a
 tenth of a second per cycle."""
 
-MEMBER_KINDS_TRIED_MAX: Final = 64
-"""Kinds of members that are tried in place of later ones in the first sufficient set of a gang with roles and
-subgroups. Each costs one pass over the waiting members."""
+MEMBER_SET_TRIALS_MAX: Final = 256
+"""Trials to put a member in place of later ones in a sufficient set of members with roles and subgroups."""
+
+MEMBER_SET_BRANCHES_MAX: Final = 64
+"""Branches of the search of one such trial."""
 
 CAPACITY_HOLD_WITHOUT_MEMBERS_MS: Final = 60_000
 """Milliseconds of the same if all members have failed. A Job creates new pods after 10 s, then 20 and 40; a

@@ -6,10 +6,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from phalanx.actions.demands.demand import START, Demand, MemberChoice, Stage, batches_of
+from phalanx.framework.member_sets import first_sufficient
 from phalanx.framework.minimum_members import (
     MissingMembers,
     first_members,
-    first_sufficient,
     placed_last,
     without_node,
 )
