@@ -129,7 +129,7 @@ def _marks(pod: core.Pod, dialect: Dialect) -> tuple[tuple[str, str], ...]:
 
 
 def _unsupported(pod: core.Pod, dialect: Dialect) -> Iterator[Objection]:
-    for path in dialect.unsupported(pod):
+    for path in dialect.unsupported(pod) if dialect.unsupported is not None else ():
         text = f"field {path} of pods is not supported yet"
         yield Objection(Reason.UNSUPPORTED_FIELD, text, f"Remove {path}")
 

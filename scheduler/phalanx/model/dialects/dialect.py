@@ -85,8 +85,8 @@ class Dialect(Struct, frozen=True):
     marks_of: Callable[[Pod], Mapping[str, str]] | None = None
     """Annotations or labels of a pod that count only if its PodGroup has them too."""
 
-    unsupported: Callable[[Pod], Iterable[str]] = lambda _: ()
-    """Paths of fields of a pod that belong to the dialect and have no counterpart."""
+    unsupported: Callable[[Pod], Iterable[str]] | None = None
+    """Paths of fields of a pod that belong to the dialect and have no counterpart; None for no such field."""
 
     status: StatusRules | None = None
     """None: the scheduler writes no status, or as `service.pod_group_status` states for its own PodGroups."""

@@ -18,6 +18,9 @@ DIALECTS: Final[Mapping[str, Dialect]] = {dialect.name: dialect for dialect in _
 """By name. If a pod names groups of several, the first one decides which gang reports the error."""
 
 
+_NAMES_OF_GROUPS: Final = tuple((dialect, dialect.group_of) for dialect in _ALL)
+
+
 def how_to_lower_minimum(gang: Gang) -> str:
     """What lowers the minimum of a gang, as an imperative: a workload has no field for it, but a label."""
     if gang.workload:
@@ -27,4 +30,4 @@ def how_to_lower_minimum(gang: Gang) -> str:
 
 def named_groups(pod: Pod) -> list[tuple[Dialect, str]]:
     """The groups that a pod names, at most one per dialect."""
-    return [(dialect, name) for dialect in DIALECTS.values() if (name := dialect.group_of(pod))]
+    return [(dialect, name) for dialect, group_of in _NAMES_OF_GROUPS if (name := group_of(pod))]
