@@ -51,6 +51,7 @@ class Kind(Struct, frozen=True):
     namespaced: bool
     optional: bool = False
     served_as: str = ""
+    workload: str = ""
 
     @property
     def name(self) -> str:
@@ -58,7 +59,7 @@ class Kind(Struct, frozen=True):
 
         Kinds of workloads have one struct, and the names of their `WorkloadKind`.
         """
-        return f"{self.served_as}.{self.group}" if self.struct is WorkloadObject else self.struct.__name__
+        return self.workload or self.struct.__name__
 
     @property
     def api_name(self) -> str:
@@ -122,7 +123,15 @@ _ALL = (
 )
 
 _WORKLOADS = tuple(
-    Kind(WorkloadObject, kind.api_version, kind.plural, namespaced=True, optional=True, served_as=kind.kind)
+    Kind(
+        WorkloadObject,
+        kind.api_version,
+        kind.plural,
+        namespaced=True,
+        optional=True,
+        served_as=kind.kind,
+        workload=kind.name,
+    )
     for kind in WORKLOADS.values()
 )
 

@@ -7,7 +7,7 @@ from phalanx.model.api.meta import ObjectMeta, OwnerReference
 from phalanx.model.api.values import count, time_s
 from phalanx.model.names import ANNOTATION_LAST_CHECKPOINT
 from phalanx.model.pods import GROUP_INDEX_STRIDE, Controller
-from phalanx.model.workloads.known import WORKLOAD_OF_OWNER
+from phalanx.model.workloads.known import workload_of_owner
 
 _SHOWN_CHARACTERS: Final = 64
 
@@ -40,7 +40,7 @@ def controller_of(owners: tuple[OwnerReference, ...]) -> Controller | None:
                 kind=owner.kind,
                 name=owner.name,
                 uid=owner.uid,
-                workload=WORKLOAD_OF_OWNER.get((owner.api_version.rpartition("/")[0], owner.kind), ""),
+                workload=workload_of_owner(owner.api_version, owner.kind),
             )
     return None
 

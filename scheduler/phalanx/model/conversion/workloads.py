@@ -61,6 +61,8 @@ class Workload(Struct, frozen=True, gc=False):
     """Succeeded pods, of which some may not exist any more."""
     failed_indexes: int = 0
     """Completions for which no pod is made any more."""
+    minimum: int | None = None
+    """How many pods must start in all, if not all of them."""
 
 
 def without_progress(workload: Workload) -> Workload:
@@ -81,14 +83,20 @@ def read_workload(kind: WorkloadKind, scheduler_name: str, written: WorkloadObje
     fields = {"spec": written.spec, "status": written.status}
     checkpointed, ignored = read_checkpoint(meta.annotations)
     roles = _roles(kind, {**fields, "annotations": meta.annotations}, scheduler_name)
-    least = max(sum(_needed(role, {}, lambda uid: None) for role in roles), 1)
+    minimum = next((number for path in kind.minimum if (number := _number(fields, path))), None)
+    needs = _at_most(minimum, [_needed(role, {}, lambda uid: None) for role in roles])
+    least = max(sum(needs), 1)
     has_run = any(_number(fields, path) for path in kind.has_run)
     group = PodGroup(
         uid=identity(kind.kind, meta),
         namespace=meta.namespace,
         name=meta.name,
         created=seconds(meta.creation_timestamp),
-        spec=PodGroupSpec(min_member=least, queue=meta.labels.get(LABEL_QUEUE) or None),
+        spec=PodGroupSpec(
+            min_member=least,
+            queue=meta.labels.get(LABEL_QUEUE) or _text(fields, kind.queue),
+            priority_class_name=_text(fields, kind.priority_class),
+        ),
         min_member=least,
         started_at=max(seconds(meta.creation_timestamp), 1) if has_run else 0,
         checkpointed=checkpointed,
@@ -102,6 +110,7 @@ def read_workload(kind: WorkloadKind, scheduler_name: str, written: WorkloadObje
         owner=controller_of(meta.owner_references),
         succeeded=_number(fields, kind.succeeded) or 0,
         failed_indexes=_count_of_indexes(_at(fields, kind.failed_indexes)),
+        minimum=minimum,
     )
 
 
@@ -183,6 +192,12 @@ def _number(described: object, path: str) -> int | None:
     return value
 
 
+def _text(described: object, path: str) -> str | None:
+    """The text at a path; None without one."""
+    value = _at(described, path)
+    return value if isinstance(value, str) and value else None
+
+
 def _or_one(number: int | None) -> int:
     return 1 if number is None else number
 
@@ -213,6 +228,7 @@ def group_of_pods(workload: Workload, pods: Sequence[Pod], owner_of: OwnerLookup
             role = pod.role if pod.role in names else ""
             by_role.setdefault(role, {}).setdefault(pod.controller.uid, []).append(pod)
     needs = [_needed(role, by_role.get(role.name, {}), owner_of) for role in workload.roles]
+    needs = _at_most(workload.minimum, needs)
     others = by_role.get("", {}).values() if "" not in names else ()
     others_needed = sum(pod.phase is not PodPhase.FAILED for pods_of_owner in others for pod in pods_of_owner)
     uids = {pod.controller.uid for pod in pods if pod.controller is not None}
@@ -229,6 +245,16 @@ def group_of_pods(workload: Workload, pods: Sequence[Pod], owner_of: OwnerLookup
         ),
         started_at=group.started_at or (max(group.created, 1) if has_run else 0),
     )
+
+
+def _at_most(minimum: int | None, needs: list[int]) -> list[int]:
+    """These minimums of roles, the last ones lower, so that the gang needs no more than `minimum`."""
+    left = sum(needs) if minimum is None else minimum
+    lowered: list[int] = []
+    for need in needs:
+        lowered.append(min(need, left))
+        left -= lowered[-1]
+    return lowered
 
 
 def _needed(role: WorkloadRole, by_owner: Mapping[str, Sequence[Pod]], owner_of: OwnerLookup) -> int:

@@ -48,7 +48,7 @@ class RolePaths(Struct, frozen=True, forbid_unknown_fields=True):
     """If this is present and not empty, the role is created after others."""
 
 
-class WorkloadKind(Struct, frozen=True, forbid_unknown_fields=True):
+class WorkloadKind(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A kind of objects that own pods, directly or through other owners, and whose pods are one gang."""
 
     api_version: str
@@ -58,12 +58,25 @@ class WorkloadKind(Struct, frozen=True, forbid_unknown_fields=True):
     plural: str
     """The name of the resource in the API."""
 
+    only_this_version: bool = False
+    """Whether other versions of the API are another kind: two projects have one of this group and name."""
+
     roles: tuple[RolePaths, ...]
     role_label: str = ""
     """The label of a pod with the name of its role."""
 
     in_order: tuple[str, str] | None = None
     """A path, and the value there by which each role is created after the one before."""
+
+    minimum: tuple[str, ...] = ()
+    """How many pods must start in all, if not all of them: the first of these numbers that is above 0. Pods
+    of later roles are left out first."""
+
+    queue: str = ""
+    """The name of its queue, if no label names one."""
+
+    priority_class: str = ""
+    """The name of the PriorityClass of the gang."""
 
     elastic: str = ""
     """Whether an autoscaler changes the number of pods: only the least number of each role must start."""
@@ -98,4 +111,5 @@ class WorkloadKind(Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def name(self) -> str:
         """The name in the registry of kinds, such as Job.batch: other groups may have a kind of this name."""
-        return f"{self.kind}.{self.group}"
+        version = f"{self.api_version.rpartition('/')[2]}." if self.only_this_version else ""
+        return f"{self.kind}.{version}{self.group}"
