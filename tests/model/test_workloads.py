@@ -385,6 +385,11 @@ def test_kinds_of_workloads_are_watched_on_demand_only() -> None:
         "paddlejobs.kubeflow.org",
         "jaxjobs.kubeflow.org",
         "mpijobs.kubeflow.org",
+        "leaderworkersets.leaderworkerset.x-k8s.io",
+        "statefulsets.apps",
+        "deployments.apps",
+        "replicasets.apps",
+        "sparkapplications.sparkoperator.k8s.io",
     ]
     cache = Cache(scheduler_name="phalanx")
     other = pod_of_job("train", 1, schedulerName="default-scheduler")
@@ -512,7 +517,11 @@ def test_any_content_of_a_workload_gives_a_gang(
     owner = WORKLOADS[kind]
     found = gang_of(
         structs.replace(workload(kind, "w"), spec=spec, status=status),
-        pod("p", meta=controlled_by("w", kind=owner.kind, api_version=owner.api_version)),
+        pod(
+            "p",
+            labels={label("gang"): "true"},
+            meta=controlled_by("w", kind=owner.kind, api_version=owner.api_version),
+        ),
     )
     assert found.kind is GangKind.WORKLOAD
     assert found.min_member >= 1

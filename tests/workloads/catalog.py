@@ -62,7 +62,6 @@ class Workload(Struct, frozen=True, kw_only=True):
         return documents
 
 
-_NO_GANG = {"waits_whole_on_a_full_cluster": "Phalanx does not make a gang of it by itself"}
 _SUSPEND = ("spec", "suspend")
 _RUN_POLICY = ("spec", "runPolicy", "suspend")
 
@@ -75,7 +74,6 @@ WORKLOADS = (
         ends={},
         done=has("Complete"),
         suspend=_SUSPEND,
-        pending=_NO_GANG,
     ),
     Workload(
         name="statefulset",
@@ -93,7 +91,6 @@ WORKLOADS = (
         ends={},
         done=has("Completed"),
         suspend=_SUSPEND,
-        pending=_NO_GANG,
     ),
     Workload(
         name="leaderworkerset",
@@ -102,7 +99,6 @@ WORKLOADS = (
         waiting=6,
         ends=None,
         done=has("Available"),
-        pending=_NO_GANG,
     ),
     Workload(
         name="raycluster",
@@ -112,7 +108,6 @@ WORKLOADS = (
         ends=None,
         done=has("RayClusterProvisioned"),
         suspend=_SUSPEND,
-        pending=_NO_GANG,
     ),
     Workload(
         name="rayjob",
@@ -122,7 +117,6 @@ WORKLOADS = (
         ends={"batch.kubernetes.io/job-name": "training"},
         done=lambda found: found.get("status", {}).get("jobDeploymentStatus") == "Complete",
         suspend=_SUSPEND,
-        pending=_NO_GANG,
     ),
     Workload(
         name="mpijob",
@@ -132,7 +126,6 @@ WORKLOADS = (
         ends={"training.kubeflow.org/job-role": "launcher"},
         done=has("Succeeded"),
         suspend=_RUN_POLICY,
-        pending=_NO_GANG,
     ),
     Workload(
         name="trainjob",
@@ -142,7 +135,6 @@ WORKLOADS = (
         ends={},
         done=has("Complete"),
         suspend=_SUSPEND,
-        pending=_NO_GANG,
     ),
     Workload(
         name="pytorchjob",
@@ -152,7 +144,6 @@ WORKLOADS = (
         ends={},
         done=has("Succeeded"),
         suspend=_RUN_POLICY,
-        pending=_NO_GANG,
     ),
     Workload(
         name="sparkapplication",
@@ -162,15 +153,14 @@ WORKLOADS = (
         ends={"spark-role": "driver"},
         beside=spark_drivers,
         done=lambda found: found.get("status", {}).get("applicationState", {}).get("state") == "COMPLETED",
-        pending=_NO_GANG if os.environ.get("SPARK_HOME") else {"*": "SPARK_HOME names no Spark"},
+        pending={} if os.environ.get("SPARK_HOME") else {"*": "SPARK_HOME names no Spark"},
     ),
     Workload(
         name="volcanojob",
         controllers=("volcano",),
         pods=3,
-        waiting=0,
+        waiting=3,
         ends={},
         done=lambda found: found.get("status", {}).get("state", {}).get("phase") == "Completed",
-        pending={"*": "Volcano makes pods once the scheduler has written Inqueue to the PodGroup"},
     ),
 )

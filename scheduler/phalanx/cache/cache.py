@@ -54,7 +54,7 @@ class Cache:
         self._pod_annotations = tuple(sorted(set(pod_annotations)))
         self._node_annotations = tuple(sorted(set(node_annotations)))
         self._nodes = NodeTable(annotation_keys=self._node_annotations)
-        self._gangs = GangTable(scheduler_name=scheduler_name)
+        self._gangs = GangTable(scheduler_name=scheduler_name, pod=lambda uid: self._pods.get(uid))
         self._foreign = ForeignUsage(scheduler_name=scheduler_name)
         believed = None if nominating_schedulers is None else frozenset(nominating_schedulers)
         self._nominations = NominationTable(scheduler_name=scheduler_name, believed=believed)

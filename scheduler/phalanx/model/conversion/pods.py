@@ -72,7 +72,7 @@ def read_pod(
         min_member=count(labels.get(LABEL_MIN_MEMBER)),
         queue=_text(labels, LABEL_QUEUE),
         charged_queue=_text(meta.annotations, ANNOTATION_CHARGED_QUEUE) if spec.node_name else None,
-        controller=controller_of(owners),
+        controller=controller_of(owners, labels),
         owners=tuple([owner.uid for owner in owners]),
         index=read_rank(labels),
         scheduled=_scheduled(status),
@@ -138,7 +138,10 @@ def _role_in_workload(labels: Mapping[str, str]) -> str:
     """The role by the label that the controllers of workloads set. It means nothing in other gangs."""
     if LABEL_MIN_MEMBER in labels:
         return ""
-    return next((role for key in ROLE_LABELS if (role := _text(labels, key))), "")
+    for key, roles in ROLE_LABELS.items():
+        if value := _text(labels, key):
+            return roles.get(value) or roles.get("*") or value
+    return ""
 
 
 def _priority(spec: core.PodSpec, classes: Mapping[str, PriorityLevel]) -> tuple[int, str]:
