@@ -3,12 +3,16 @@
 LeaderWorkerSets, StatefulSets, Deployments and Spark. The pods are as their controllers make them.
 """
 
+import re
 from typing import Any
 
 import pytest
 from phalanx.cache.cache import Cache
 from phalanx.cache.events import Applied, Deleted, Relisted
+from phalanx.deciders.port import new_cache
+from phalanx.framework.config import ConfigError, parse_config
 from phalanx.model.api.core import Pod
+from phalanx.model.api.kinds import kind_named
 from phalanx.model.api.workloads import WorkloadObject
 from phalanx.model.gangs import Gang, GangKind
 from phalanx.model.memory import Memory
@@ -282,3 +286,71 @@ def test_executors_of_spark_submit_are_single_pods() -> None:
 def test_a_spark_application_ends(state: str, ended: bool) -> None:
     status = {"applicationState": {"state": state}}
     assert bool(gang_of(spark(status=status), spark_driver()).problems) is ended
+
+
+# --- kinds of the configuration -----------------------------------------------------------------------------
+
+OWN = """
+workloads:
+  - apiVersion: training.example.com/v1
+    kind: Training
+    plural: trainings
+    roles:
+      - at: spec.groups
+        name: name
+        pods: size
+        template: podTemplate.spec
+    roleLabel: training.example.com/group
+    suspended: spec.paused
+    endedConditions: [Done]
+"""
+
+
+def own_kind(**spec: Any) -> tuple[Any, ...]:
+    """The object and a pod of each of its groups."""
+    groups = [{"name": name, "size": size, "podTemplate": TEMPLATE} for name, size in (("a", 1), ("b", 2))]
+    owner = {"kind": "Training", "api_version": "training.example.com/v1"}
+    pods = [
+        pod(f"t-{name}", labels={"training.example.com/group": name}, meta=controlled_by("t", **owner))
+        for name in ("a", "b")
+    ]
+    return workload("Training.training.example.com", "t", groups=groups, **spec), *pods
+
+
+def test_a_kind_of_the_configuration_is_read_without_code() -> None:
+    cache = new_cache(parse_config(OWN))
+    item, *pods = own_kind()
+    changes = cache.apply_all(map(Applied, pods))
+    assert changes.workload_kinds == ("Training.training.example.com",)
+    kind = kind_named(*changes.workload_kinds, cache.known_workloads)
+    assert kind.path(namespace="a") == "/apis/training.example.com/v1/namespaces/a/trainings"
+    cache.apply(Relisted(kind.name, (item,)))
+    cache.check_invariants()
+    (gang,) = cache.snapshot(now=0, seed=0, memory=Memory()).gangs.values()
+    assert (gang.name, minimums(gang), len(gang.members)) == ("t", {"a": 1, "b": 2}, 2)
+    cache.apply(Applied(own_kind(paused=True)[0]))
+    (gang,) = cache.snapshot(now=0, seed=0, memory=Memory()).gangs.values()
+    assert gang.problems[0].message.startswith("Training team/t is suspended")
+
+
+def test_without_the_configuration_its_pods_are_single() -> None:
+    assert {gang.kind for gang in gangs_of(*own_kind()[1:])} == {GangKind.POD}
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (("kind: Training", "kind: training"), "workloads[0].kind: expected a kind such as Job"),
+        (("training.example.com/v1", "v1"), "workloads[0].apiVersion: expected group/version"),
+        (("plural: trainings", "plural: a/b"), "workloads[0].plural: expected a resource"),
+        (("size", "[size]"), "Expected `str`"),
+        (("roleLabel", "roleLabels"), "unknown field `roleLabels`"),
+        (
+            ("training.example.com/v1\n    kind: Training", "batch/v1\n    kind: Job"),
+            "workloads[0]: Phalanx reads Job of batch already",
+        ),
+    ],
+)
+def test_a_wrong_kind_in_the_configuration_is_refused(change: tuple[str, str], says: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(says)):
+        parse_config(OWN.replace(*change, 1))

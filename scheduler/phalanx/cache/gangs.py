@@ -23,7 +23,7 @@ from phalanx.model.names import API_GROUP, GangId, NodeName, PodUid, QueueName
 from phalanx.model.pods import Controller, Pod
 from phalanx.model.reasons import Objection
 from phalanx.model.resources import Resources
-from phalanx.model.workloads.known import WORKLOADS
+from phalanx.model.workloads.known import WorkloadKinds
 
 _INSERTED_MAX: Final = 64
 """Up to this number of changed gangs, each is inserted by bisection. Above it, sorting all is faster."""
@@ -35,7 +35,9 @@ class GangTable:
     A started gang stays started while it has active members. The gang that was built last records this.
     """
 
-    def __init__(self, *, scheduler_name: str, pod: Callable[[PodUid], Pod | None]) -> None:
+    def __init__(
+        self, *, scheduler_name: str, pod: Callable[[PodUid], Pod | None], kinds: WorkloadKinds
+    ) -> None:
         """`pod(uid)` is the pod of this UID, of any scheduler."""
         self.groups: Mapping[str, Table[Any, PodGroup]] = {
             dialect.name: Table(read=dialect.read, changed=partial(self._group_changed, dialect.name))
@@ -43,7 +45,11 @@ class GangTable:
         }
         """PodGroups by dialect."""
         self.workloads = WorkloadTable(
-            scheduler_name=scheduler_name, moved=self._owner_moved, changed=self._workload_changed, pod=pod
+            scheduler_name=scheduler_name,
+            moved=self._owner_moved,
+            changed=self._workload_changed,
+            pod=pod,
+            kinds=kinds,
         )
         self._scheduler_name = scheduler_name
         self._pods: dict[GangKey, dict[PodUid, Pod]] = {}
@@ -157,7 +163,7 @@ class GangTable:
             candidates = self._pods.get(before, {}).values()
             pods = [pod for pod in candidates if pod.controller and pod.controller.uid == controller]
             for pod in pods:
-                after = _part_of(pod, new)
+                after = self._part_of(pod, new)
                 self._leave(pod, before, log)
                 self._join(pod, after)
                 self._touch(after, log)
@@ -243,7 +249,16 @@ class GangTable:
         key = gang_key(pod)
         if key.kind is not GangKind.WORKLOAD or pod.controller is None:
             return key
-        return _part_of(pod, self.workloads.key_of(pod.namespace, pod.controller, log))
+        return self._part_of(pod, self.workloads.key_of(pod.namespace, pod.controller, log))
+
+    def _part_of(self, pod: Pod, workload: GangKey | None) -> GangKey:
+        """The gang of a pod in a workload, which may be divided into several; without one of the pod."""
+        if workload is None:
+            return GangKey(GangKind.POD, pod.namespace, pod.uid)
+        kind = self.workloads.kinds.by_name.get(workload.dialect)
+        if kind is None or not kind.part_label:
+            return workload
+        return workload._replace(part=dict(pod.all_labels).get(kind.part_label, ""))
 
     def _join(self, pod: Pod, key: GangKey) -> None:
         self._pods.setdefault(key, {})[pod.uid] = pod
@@ -468,13 +483,3 @@ def _without_status(group: PodGroup) -> PodGroup:
     """A PodGroup without the fields that the scheduler writes, and without the time of its last
     checkpoint."""
     return structs.replace(group, resource_version="", started_at=0, checkpointed=0, ignored="")
-
-
-def _part_of(pod: Pod, workload: GangKey | None) -> GangKey:
-    """The gang of a pod in a workload, which may be divided into several; of the pod alone without one."""
-    if workload is None:
-        return GangKey(GangKind.POD, pod.namespace, pod.uid)
-    kind = WORKLOADS.get(workload.dialect)
-    if kind is None or not kind.part_label:
-        return workload
-    return workload._replace(part=dict(pod.all_labels).get(kind.part_label, ""))

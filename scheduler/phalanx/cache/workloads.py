@@ -12,7 +12,7 @@ from msgspec import Struct
 from phalanx.cache.events import ChangeLog
 from phalanx.cache.table import Key, Table
 from phalanx.limits import OWNER_CHAIN_MAX
-from phalanx.model.api.kinds import KINDS
+from phalanx.model.api.kinds import kind_named
 from phalanx.model.api.workloads import WorkloadObject
 from phalanx.model.conversion.pod_groups import GangKey
 from phalanx.model.conversion.workload_members import Workload
@@ -21,7 +21,7 @@ from phalanx.model.gangs import GangKind
 from phalanx.model.names import PodUid
 from phalanx.model.pods import Controller, Pod
 from phalanx.model.reasons import Objection, Reason
-from phalanx.model.workloads.known import POD, WORKLOADS
+from phalanx.model.workloads.known import POD, WorkloadKinds
 
 _NOT_YET: Final = "not listed yet"
 
@@ -60,10 +60,14 @@ class WorkloadTable:
         moved: Callable[[str, GangKey | None, GangKey | None, ChangeLog], None],
         changed: Callable[[GangKey, Workload | None, Workload | None, ChangeLog], None],
         pod: Callable[[PodUid], Pod | None],
+        kinds: WorkloadKinds,
     ) -> None:
+        self.kinds = kinds
         self.tables: Mapping[str, Table[WorkloadObject, Workload]] = {
-            name: Table(read=partial(read_workload, kind, scheduler_name), changed=self._object_changed)
-            for name, kind in WORKLOADS.items()
+            name: Table(
+                read=partial(read_workload, kind, scheduler_name, kinds=kinds), changed=self._object_changed
+            )
+            for name, kind in kinds.by_name.items()
         }
         self._moved = moved
         self._changed = changed
@@ -71,7 +75,7 @@ class WorkloadTable:
         self._by_uid: dict[str, Workload] = {}
         self._chains: dict[OwnerId, _Chain] = {}
         self._through: dict[str, dict[OwnerId, None]] = {}
-        self._not_listed: dict[str, str] = dict.fromkeys(WORKLOADS, _NOT_YET)
+        self._not_listed: dict[str, str] = dict.fromkeys(kinds.by_name, _NOT_YET)
 
     # --- events -------------------------------------------------------------------------------------------
 
@@ -225,7 +229,7 @@ class WorkloadTable:
 
     def missing(self, namespace: str, root: Controller) -> Objection:
         """Why nothing is known of this workload."""
-        kind = KINDS[root.workload]
+        kind = kind_named(root.workload, self.kinds)
         what = f"{kind.api_name} {namespace}/{root.name}"
         why = self._not_listed.get(root.workload)
         if why == _NOT_YET:

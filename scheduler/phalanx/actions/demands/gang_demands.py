@@ -14,7 +14,6 @@ from phalanx.framework.minimum_members import (
     without_node,
 )
 from phalanx.framework.placeholders import placeholders
-from phalanx.model.api.kinds import KINDS
 from phalanx.model.dialects.known import how_to_lower_minimum
 from phalanx.model.gangs import (
     Gang,
@@ -238,7 +237,7 @@ def _subgroup_shortages(
 def _shortage(gang: Gang, chosen: Sequence[Pod], needed: MissingMembers) -> Objection | None:
     """An Objection if the chosen pods do not reach a whole minimum."""
     how = how_to_lower_minimum(gang)
-    of = f" of {KINDS[gang.workload].api_name} {gang}" if gang.workload else ""
+    of = f" of {gang.workload.partition('.')[0]} {gang}" if gang.workload else ""
     for role, count in needed.roles.items():
         present = sum(1 for pod in chosen if pod.role == role)
         if present < count:

@@ -7,7 +7,7 @@ from phalanx.model.api.meta import ObjectMeta, OwnerReference
 from phalanx.model.api.values import count, time_s
 from phalanx.model.names import ANNOTATION_LAST_CHECKPOINT
 from phalanx.model.pods import GROUP_INDEX_STRIDE, Controller
-from phalanx.model.workloads.known import workload_of_owner, workload_of_pod
+from phalanx.model.workloads.known import KNOWN, WorkloadKinds
 
 _SHOWN_CHARACTERS: Final = 64
 
@@ -33,13 +33,15 @@ def identity(kind: str, meta: ObjectMeta) -> str:
 
 
 def controller_of(
-    owners: tuple[OwnerReference, ...], pod_labels: Mapping[str, str] | None = None
+    owners: tuple[OwnerReference, ...],
+    pod_labels: Mapping[str, str] | None = None,
+    kinds: WorkloadKinds = KNOWN,
 ) -> Controller | None:
     """The owner that is marked as controller; `pod_labels` are those of the pod that it owns."""
     for owner in owners:
         if owner.controller:
             at = (owner.api_version, owner.kind)
-            workload = workload_of_owner(*at) if pod_labels is None else workload_of_pod(*at, pod_labels)
+            workload = kinds.of_owner(*at) if pod_labels is None else kinds.of_pod(*at, pod_labels)
             return Controller(kind=owner.kind, name=owner.name, uid=owner.uid, workload=workload)
     return None
 

@@ -25,11 +25,14 @@ from phalanx.model.conversion.workload_members import (
 from phalanx.model.names import LABEL_QUEUE
 from phalanx.model.pods import PodShape
 from phalanx.model.reasons import Objection, Reason
-from phalanx.model.workloads.kind import RolePaths, WorkloadKind
+from phalanx.model.workloads.kind import PathValue, RolePaths, WorkloadKind
+from phalanx.model.workloads.known import KNOWN, WorkloadKinds
 
 
-def read_workload(kind: WorkloadKind, scheduler_name: str, written: WorkloadObject) -> Workload:
-    """Convert one object."""
+def read_workload(
+    kind: WorkloadKind, scheduler_name: str, written: WorkloadObject, *, kinds: WorkloadKinds = KNOWN
+) -> Workload:
+    """Convert one object; `kinds` are those that may own it."""
     meta = written.metadata
     fields = {"spec": written.spec, "status": written.status}
     checkpointed, ignored = read_checkpoint(meta.annotations)
@@ -59,7 +62,7 @@ def read_workload(kind: WorkloadKind, scheduler_name: str, written: WorkloadObje
         kind=kind.name,
         group=group,
         roles=roles,
-        owner=controller_of(meta.owner_references),
+        owner=controller_of(meta.owner_references, kinds=kinds),
         succeeded=_number(fields, kind.succeeded) or 0,
         failed_indexes=_count_of_indexes(_at(fields, kind.failed_indexes)),
         minimum=minimum,
@@ -121,8 +124,8 @@ def _is_annotated(annotations: object, name: str) -> bool:
     return isinstance(annotations, Mapping) and name in annotations
 
 
-def _has_value(fields: Mapping[str, Any], expected: tuple[str, str] | None) -> bool:
-    return expected is not None and _at(fields, expected[0]) == expected[1]
+def _has_value(fields: Mapping[str, Any], expected: PathValue | None) -> bool:
+    return expected is not None and _at(fields, expected.path) == expected.value
 
 
 def _find(described: Mapping[str, Any], fields: Mapping[str, Any], path: str) -> Any:

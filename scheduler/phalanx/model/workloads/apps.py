@@ -7,7 +7,7 @@ reserved for the later ones.
 from typing import Final
 
 from phalanx.model.names import LABEL_GANG
-from phalanx.model.workloads.kind import RolePaths, WorkloadKind
+from phalanx.model.workloads.kind import PathValue, RolePaths, WorkloadKind
 
 _PODS: Final = (RolePaths(pods="spec.replicas", template="spec.template.spec"),)
 
@@ -17,7 +17,7 @@ STATEFUL_SET: Final = WorkloadKind(
     plural="statefulsets",
     roles=_PODS,
     only_with_labels=(LABEL_GANG, "leaderworkerset.sigs.k8s.io/name"),
-    one_by_one=("spec.podManagementPolicy", "OrderedReady"),
+    one_by_one=PathValue("spec.podManagementPolicy", "OrderedReady"),
     reserves=True,
 )
 

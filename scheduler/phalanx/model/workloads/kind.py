@@ -10,7 +10,14 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 
-class RequestPaths(Struct, frozen=True, forbid_unknown_fields=True):
+class PathValue(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """A path and a value that may stand there."""
+
+    path: str
+    value: str
+
+
+class RequestPaths(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
     """Where the requests of a pod stand, if the object has no template of it: as of Spark."""
 
     cpu: tuple[str, ...] = ()
@@ -32,7 +39,7 @@ class RequestPaths(Struct, frozen=True, forbid_unknown_fields=True):
     """Its amount."""
 
 
-class RolePaths(Struct, frozen=True, forbid_unknown_fields=True):
+class RolePaths(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
     """Where the roles of a workload stand: an object, or a list of objects, one for each role.
 
     A role has `owners` objects, such as Jobs, which make `pods` pods each. Numbers that are missing are 1.
@@ -87,7 +94,7 @@ class RolePaths(Struct, frozen=True, forbid_unknown_fields=True):
     """If this is present and not empty, the role is created after others."""
 
 
-class WorkloadKind(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class WorkloadKind(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
     """A kind of objects that own pods, directly or through other owners, and whose pods are one gang."""
 
     api_version: str
@@ -113,15 +120,15 @@ class WorkloadKind(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     only_with_labels: tuple[str, ...] = ()
     """Pods that it controls count for it only with one of these labels, whose value is not "false"."""
 
-    in_order: tuple[str, str] | None = None
-    """A path, and the value there by which each role is created after the one before."""
+    in_order: PathValue | None = None
+    """With this value there, each role is created after the one before."""
 
     in_order_annotation: str = ""
     """An annotation by which each role is created when the one before has nodes, in a place that depends on
     them: nothing is reserved for it."""
 
-    one_by_one: tuple[str, str] | None = None
-    """A path, and the value there by which each pod is created when the one before is ready."""
+    one_by_one: PathValue | None = None
+    """With this value there, each pod is created when the one before is ready."""
 
     reserves: bool = False
     """Whether a gang starts only with capacity for its pods that are created later, which is reserved."""

@@ -6,7 +6,7 @@ policy LeaderReady the workers are created when their leader is ready, and capac
 
 from typing import Final
 
-from phalanx.model.workloads.kind import RolePaths, WorkloadKind
+from phalanx.model.workloads.kind import PathValue, RolePaths, WorkloadKind
 
 LEADER_WORKER_SET: Final = WorkloadKind(
     api_version="leaderworkerset.x-k8s.io/v1",
@@ -30,7 +30,7 @@ LEADER_WORKER_SET: Final = WorkloadKind(
     role_label="leaderworkerset.sigs.k8s.io/worker-index",
     role_of_label={"0": "leader", "*": "worker"},
     part_label="leaderworkerset.sigs.k8s.io/group-index",
-    in_order=("spec.startupPolicy", "LeaderReady"),
+    in_order=PathValue("spec.startupPolicy", "LeaderReady"),
     in_order_annotation="leaderworkerset.sigs.k8s.io/exclusive-topology",
     reserves=True,
 )

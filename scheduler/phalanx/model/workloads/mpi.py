@@ -6,7 +6,7 @@ The launcher is made with the workers, or when they are ready. MPIJobs of the tr
 
 from typing import Final
 
-from phalanx.model.workloads.kind import RolePaths, WorkloadKind
+from phalanx.model.workloads.kind import PathValue, RolePaths, WorkloadKind
 
 MPI_JOB: Final = WorkloadKind(
     api_version="kubeflow.org/v2beta1",
@@ -21,7 +21,7 @@ MPI_JOB: Final = WorkloadKind(
         ),
     ),
     role_label="training.kubeflow.org/job-role",
-    in_order=("spec.launcherCreationPolicy", "WaitForWorkersReady"),
+    in_order=PathValue("spec.launcherCreationPolicy", "WaitForWorkersReady"),
     minimum=("spec.runPolicy.schedulingPolicy.minAvailable",),
     queue="spec.runPolicy.schedulingPolicy.queue",
     priority_class="spec.runPolicy.schedulingPolicy.priorityClass",
