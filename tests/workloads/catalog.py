@@ -44,6 +44,10 @@ class Workload(Struct, frozen=True, kw_only=True):
     """Whether it has ended, or whether it serves if it has no end, by its status."""
     suspend: tuple[str, ...] = ()
     """The path of the field that suspends it; none if it cannot be suspended."""
+    scaled: tuple[tuple[str, ...], object, int] | None = None
+    """The path of a field, another value of it, and the number of pods by then; None if it keeps its pods."""
+    replaced: bool = True
+    """Whether its controller makes another pod in place of one that is evicted."""
     beside: Callable[[Site], AbstractAsyncContextManager[None]] = nothing_beside
     """What runs for its pods in the test, where it matters: KWOK runs no programs."""
     pending: Mapping[str, str] = {}
@@ -76,12 +80,34 @@ WORKLOADS = (
         suspend=_SUSPEND,
     ),
     Workload(
+        name="cronjob",
+        controllers=(),
+        pods=2,
+        waiting=2,
+        ends={},
+        done=lambda found: bool(found.get("status", {}).get("lastSuccessfulTime")),
+        pending=dict.fromkeys(
+            ("is_suspended_and_resumed", "loses_a_pod", "loses_a_node"),
+            "its pods are those of a Job, and each test waits for a minute to begin",
+        ),
+    ),
+    Workload(
         name="statefulset",
         controllers=(),
         pods=3,
-        waiting=0,
+        waiting=3,
         ends=None,
         done=lambda found: found.get("status", {}).get("availableReplicas") == 3,
+        scaled=(("spec", "replicas"), 5, 5),
+    ),
+    Workload(
+        name="deployment",
+        controllers=(),
+        pods=3,
+        waiting=3,
+        ends=None,
+        done=lambda found: found.get("status", {}).get("availableReplicas") == 3,
+        scaled=(("spec", "replicas"), 5, 5),
     ),
     Workload(
         name="jobset",
@@ -99,6 +125,7 @@ WORKLOADS = (
         waiting=6,
         ends=None,
         done=has("Available"),
+        scaled=(("spec", "replicas"), 1, 3),
     ),
     Workload(
         name="raycluster",
@@ -117,6 +144,14 @@ WORKLOADS = (
         ends={"batch.kubernetes.io/job-name": "training"},
         done=lambda found: found.get("status", {}).get("jobDeploymentStatus") == "Complete",
         suspend=_SUSPEND,
+    ),
+    Workload(
+        name="rayservice",
+        controllers=("kuberay",),
+        pods=3,
+        waiting=3,
+        ends=None,
+        done=lambda found: "rayClusterName" in found.get("status", {}).get("pendingServiceStatus", {}),
     ),
     Workload(
         name="mpijob",
@@ -144,7 +179,21 @@ WORKLOADS = (
         ends={},
         done=has("Succeeded"),
         suspend=_RUN_POLICY,
+        replaced=False,
     ),
+    *[
+        Workload(
+            name=name,
+            controllers=("training-operator",),
+            pods=3,
+            waiting=3,
+            ends={},
+            done=has("Succeeded"),
+            suspend=_RUN_POLICY,
+            replaced=False,
+        )
+        for name in ("tfjob", "xgboostjob", "paddlejob", "jaxjob")
+    ],
     Workload(
         name="sparkapplication",
         controllers=("spark-operator",),
