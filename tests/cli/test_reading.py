@@ -120,14 +120,14 @@ def test_allocatable_takes_precedence_over_capacity(phalanx: Phalanx) -> None:
 
 
 def test_other_kinds_are_ignored_with_a_note(phalanx: Phalanx) -> None:
-    deployment = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}}
+    daemons = {"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "web"}}
     queue = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": "default"}}
     group = {"apiVersion": "koordinator.sh/v1alpha1", "kind": "PodGroup", "metadata": {"name": "a"}}
-    done = decided(phalanx, NODE, deployment, pod("a"), queue, group, deployment)
+    done = decided(phalanx, NODE, daemons, pod("a"), queue, group, daemons)
     assert done.code == 0
     assert done.binds == {"default/a": "n1"}
     assert done.err == (
-        "note: -: ignored, because no decision depends on it: 2 Deployment (apps/v1), "
+        "note: -: ignored, because no decision depends on it: 2 DaemonSet (apps/v1), "
         "1 Queue (scheduling.volcano.sh/v1beta1), 1 PodGroup (koordinator.sh/v1alpha1)\n"
     )
 

@@ -68,6 +68,11 @@ class Workload(Struct, frozen=True, kw_only=True):
 
 _SUSPEND = ("spec", "suspend")
 _RUN_POLICY = ("spec", "runPolicy", "suspend")
+_FAIL_WITH_A_POD = ("tfjob", "xgboostjob")
+"""Their operator counts a deleted pod as failed. Other jobs restart then, by the restart policy OnFailure."""
+_FAILS_BY_SUSPENSION = {
+    "is_suspended_and_resumed": "its operator counts the pods that a suspension deletes as failed"
+}
 
 WORKLOADS = (
     Workload(
@@ -179,7 +184,6 @@ WORKLOADS = (
         ends={},
         done=has("Succeeded"),
         suspend=_RUN_POLICY,
-        replaced=False,
     ),
     *[
         Workload(
@@ -190,7 +194,8 @@ WORKLOADS = (
             ends={},
             done=has("Succeeded"),
             suspend=_RUN_POLICY,
-            replaced=False,
+            replaced=name not in _FAIL_WITH_A_POD,
+            pending=_FAILS_BY_SUSPENSION if name == "xgboostjob" else {},
         )
         for name in ("tfjob", "xgboostjob", "paddlejob", "jaxjob")
     ],
