@@ -165,3 +165,28 @@ def test_yaml_numbers_and_times_that_are_text(phalanx: Phalanx) -> None:
         "status: {allocatable: {cpu: 4}}\n---\n" + json.dumps(pod("a", nodeSelector={"1": "2026-11-01"}))
     )
     assert phalanx("decide", "-f", "-", stdin=text).binds == {"default/a": "n1"}
+
+
+OWN_KIND = """
+workloads:
+  - apiVersion: training.example.com/v1
+    kind: Training
+    plural: trainings
+    roles:
+      - {pods: spec.size, template: spec.podTemplate.spec}
+"""
+
+
+def test_a_kind_of_the_configuration_is_read(phalanx: Phalanx, tmp_path: Path) -> None:
+    """Its pods wait for a third one, which does not exist."""
+    config = tmp_path / "config.yaml"
+    config.write_text(OWN_KIND)
+    identity = {"apiVersion": "training.example.com/v1", "kind": "Training"}
+    size = {"size": 3, "podTemplate": {"spec": {"schedulerName": "phalanx"}}}
+    item = {**identity, "metadata": {"name": "t"}, "spec": size}
+    owned = [pod("a"), pod("b")]
+    for each in owned:
+        each["metadata"]["ownerReferences"] = [{**identity, "name": "t", "controller": True}]
+    done = decided(phalanx, NODE, item, *owned, arguments=("--config", str(config)))
+    assert done.waiting == {"default/t": "MembersMissing"}
+    assert decided(phalanx, NODE, item, *owned).waiting != done.waiting
