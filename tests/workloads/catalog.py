@@ -205,6 +205,7 @@ WORKLOADS = (
         pods=3,
         waiting=1,
         ends={"spark-role": "driver"},
+        replaced=False,
         beside=spark_drivers,
         done=lambda found: found.get("status", {}).get("applicationState", {}).get("state") == "COMPLETED",
         pending={} if os.environ.get("SPARK_HOME") else {"*": "SPARK_HOME names no Spark"},
