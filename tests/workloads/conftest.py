@@ -99,7 +99,7 @@ class Results:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """A test has passed, or a phase of it was skipped or has failed."""
-        cell = report.nodeid.partition("test_workload[")[2].removesuffix("]")
+        cell = report.nodeid.partition("test_workload[")[2].partition("]")[0]  # xdist adds its group
         if cell and (report.when == "call" or report.outcome != "passed"):
             self.outcomes[cell] = report.outcome if self.outcomes.get(cell) != "failed" else "failed"
 

@@ -15,6 +15,9 @@ from tests.kwok.manifests import RUNTIME, Manifest
 from tests.kwok.site import GENEROUS_S, LOOK_S, Environment, Site
 from tests.workloads.catalog import Workload
 
+SETTLES_S = 2.0
+"""By then a controller knows an object that was just created."""
+
 
 class Trial(Struct, frozen=True):
     """A workload, and the namespace and the nodes for it. `site` changes nodes and pods."""
@@ -40,8 +43,16 @@ class Trial(Struct, frozen=True):
 
     async def submit(self) -> None:
         """Apply the file, as a user does."""
-        for manifest in self.manifests:
+        *before, workload = self.manifests
+        for manifest in before:
             await api.apply(self.session, manifest)
+        try:
+            await api.apply(self.session, workload)
+        except api.Refused:
+            if not before:
+                raise
+            await asyncio.sleep(SETTLES_S)  # its webhook does not know the objects before it yet
+            await api.apply(self.session, workload)
 
     @asynccontextmanager
     async def others_on(self, nodes: Sequence[str]) -> AsyncIterator[None]:
