@@ -291,3 +291,53 @@ async def test_without_rights_the_pods_wait_and_say_so() -> None:
         await world.until(lambda: "Job default/train cannot be read: 403 Forbidden" in message())
         assert "list and watch jobs.batch" in message()
         assert world.nodes_of_pods() == {"other": "n1"}
+
+
+SPARK = ResourceType(
+    "sparkoperator.k8s.io", "v1beta2", "sparkapplications", "SparkApplication", True, custom=True, status=True
+)
+
+
+def spark_pod(world: World, name: str, role: str, owner: Key, api_version: str, kind: str) -> Object:
+    """A pod as the operator makes the driver, and the driver its executors."""
+    found = world.client.get(owner) or {}
+    reference = {"apiVersion": api_version, "kind": kind, "name": owner.name, "controller": True}
+    made = manifests.pod(name)
+    made["metadata"]["labels"] = {"spark-role": role}
+    made["metadata"]["ownerReferences"] = [{**reference, "uid": found["metadata"]["uid"]}]
+    return made
+
+
+def create_application(world: World, name: str) -> None:
+    """Its object and its driver."""
+    executor = {"schedulerName": "phalanx", "instances": 2, "gpu": {"name": "nvidia.com/gpu", "quantity": 1}}
+    spec = {"driver": {"schedulerName": "phalanx"}, "executor": executor}
+    meta = {"name": name, "namespace": "default"}
+    world.create([{"apiVersion": SPARK.api_version, "kind": SPARK.kind, "metadata": meta, "spec": spec}])
+    owner = Key(SPARK.resource, "default", name)
+    world.create([spark_pod(world, f"{name}-driver", "driver", owner, SPARK.api_version, SPARK.kind)])
+
+
+def test_a_spark_driver_starts_only_with_capacity_for_its_executors() -> None:
+    """Two drivers fit the cluster, but not two with their executors: one waits until the other has ended."""
+
+    async def play(world: World) -> None:
+        world.server.types.add(SPARK)
+        world.create([manifests.node("n1", gpus=4)])
+        world.start()
+        await settle()
+        create_application(world, "a")
+        await settle()
+        assert bound(world, "a-driver") == 1
+        create_application(world, "b")
+        world.create([manifests.pod("other"), manifests.pod("another")])
+        await settle()
+        assert (bound(world, "b-driver"), bound(world, "other") + bound(world, "another")) == (0, 1)
+        driver = Key("pods", "default", "a-driver")
+        world.create(
+            spark_pod(world, f"a-exec-{index}", "executor", driver, "v1", "Pod") for index in range(2)
+        )
+        await settle()
+        assert bound(world, "a-exec") == 2
+
+    in_world(WorldSettings(seed=6, replicas=1), play)

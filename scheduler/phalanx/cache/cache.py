@@ -29,6 +29,7 @@ from phalanx.model.pods import Pod
 from phalanx.model.reasons import Objection
 from phalanx.model.resources import Resources
 from phalanx.model.snapshot import Snapshot
+from phalanx.model.workloads.known import KNOWN, WorkloadKinds
 
 
 class Cache:
@@ -44,17 +45,21 @@ class Cache:
         pod_annotations: Iterable[str] = (),
         node_annotations: Iterable[str] = (),
         nominating_schedulers: Iterable[str] | None = None,
+        workload_kinds: WorkloadKinds = KNOWN,
     ) -> None:
         """`pod_annotations`, `node_annotations`: keys of the annotations to keep. All others are dropped.
 
         `nominating_schedulers`: those whose nominations of pods to nodes count; None for all others.
         """
         self.scheduler_name = scheduler_name
+        self.known_workloads = workload_kinds
         self._version = self._cluster_version = 0
         self._pod_annotations = tuple(sorted(set(pod_annotations)))
         self._node_annotations = tuple(sorted(set(node_annotations)))
         self._nodes = NodeTable(annotation_keys=self._node_annotations)
-        self._gangs = GangTable(scheduler_name=scheduler_name)
+        self._gangs = GangTable(
+            scheduler_name=scheduler_name, pod=lambda uid: self._pods.get(uid), kinds=workload_kinds
+        )
         self._foreign = ForeignUsage(scheduler_name=scheduler_name)
         believed = None if nominating_schedulers is None else frozenset(nominating_schedulers)
         self._nominations = NominationTable(scheduler_name=scheduler_name, believed=believed)
@@ -66,6 +71,7 @@ class Cache:
             changed=self._pod_changed,
             classes=self._cluster_objects.classes.by_name,
             annotation_keys=self._pod_annotations,
+            kinds=workload_kinds,
         )
         self._placed_pods = PlacedPodIndex(scheduler_name=scheduler_name, pods=self._pods.values)
         self._kinds: Mapping[str, ObjectStore[Any]] = {

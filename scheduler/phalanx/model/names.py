@@ -27,6 +27,8 @@ LABEL_SUBGROUP = f"{API_GROUP}/subgroup"
 LABEL_ROLE = f"{API_GROUP}/role"
 LABEL_MIN_MEMBER = f"{API_GROUP}/min-member"
 LABEL_QUEUE = f"{API_GROUP}/queue"
+LABEL_GANG = f"{API_GROUP}/gang"
+"""Opts pods of workloads in which are no gangs otherwise."""
 
 ANNOTATION_GPU_SHARE = f"{API_GROUP}/gpu-share"
 ANNOTATION_GPU_MEMORY = f"{API_GROUP}/gpu-memory"

@@ -14,7 +14,7 @@ from phalanx.cli.exits import BadInput
 from phalanx.cli.manifests.documents import Document
 from phalanx.cli.manifests.findings import Finding
 from phalanx.model.api.core import Namespace, Node, NodeStatus, Pod, PodStatus, PriorityClass
-from phalanx.model.api.kinds import KINDS, KubeObject, kind_name
+from phalanx.model.api.kinds import Kind, KubeObject
 from phalanx.model.api.meta import ObjectMeta
 from phalanx.model.api.values import parse_time, seconds, utc
 from phalanx.model.api.workloads import WorkloadObject
@@ -73,9 +73,8 @@ def complete_owners(document: Document, *, namespaced: bool) -> None:
             owner.setdefault("uid", _derived_uid(owner["kind"], namespace, owner["name"]))
 
 
-def identified(item: KubeObject) -> KubeObject:
+def identified(item: KubeObject, kind: Kind) -> KubeObject:
     """Return the object with a namespace, where its kind has one, and a UID."""
-    kind = KINDS[kind_name(item)]
     metadata = item.metadata
     namespace = (metadata.namespace or _DEFAULT_NAMESPACE) if kind.namespaced else ""
     is_workload = isinstance(item, WorkloadObject)  # owner references have its kind in the API

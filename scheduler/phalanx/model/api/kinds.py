@@ -13,7 +13,8 @@ from phalanx.model.api.scheduler_plugins import SchedulerPluginsPodGroup
 from phalanx.model.api.volcano import HyperNode, VolcanoJob, VolcanoPodGroup
 from phalanx.model.api.workloads import WorkloadObject
 from phalanx.model.names import API_VERSION
-from phalanx.model.workloads.known import WORKLOADS
+from phalanx.model.workloads.kind import WorkloadKind
+from phalanx.model.workloads.known import WORKLOADS, WorkloadKinds
 
 KubeObject = (
     core.Pod
@@ -51,6 +52,7 @@ class Kind(Struct, frozen=True):
     namespaced: bool
     optional: bool = False
     served_as: str = ""
+    workload: str = ""
 
     @property
     def name(self) -> str:
@@ -58,7 +60,7 @@ class Kind(Struct, frozen=True):
 
         Kinds of workloads have one struct, and the names of their `WorkloadKind`.
         """
-        return f"{self.served_as}.{self.group}" if self.struct is WorkloadObject else self.struct.__name__
+        return self.workload or self.struct.__name__
 
     @property
     def api_name(self) -> str:
@@ -121,10 +123,20 @@ _ALL = (
     Kind(Topology, API_VERSION, "topologies", namespaced=False),
 )
 
-_WORKLOADS = tuple(
-    Kind(WorkloadObject, kind.api_version, kind.plural, namespaced=True, optional=True, served_as=kind.kind)
-    for kind in WORKLOADS.values()
-)
+
+def _kind_of_workload(kind: WorkloadKind) -> Kind:
+    return Kind(
+        WorkloadObject,
+        kind.api_version,
+        kind.plural,
+        namespaced=True,
+        optional=True,
+        served_as=kind.kind,
+        workload=kind.name,
+    )
+
+
+_WORKLOADS = tuple(_kind_of_workload(kind) for kind in WORKLOADS.values())
 
 KINDS: Final = {kind.name: kind for kind in (*_ALL, *_WORKLOADS)}
 """Kind name -> Kind."""
@@ -142,3 +154,8 @@ READ_KINDS: Final = (*WATCHED_KINDS, *WORKLOADS)
 def kind_name(item: KubeObject) -> str:
     """The name of the kind of an object, as in KINDS."""
     return item.kind_name if isinstance(item, WorkloadObject) else type(item).__name__
+
+
+def kind_named(name: str, workloads: WorkloadKinds) -> Kind:
+    """The kind of this name, of which a configuration may have more workloads than KINDS."""
+    return KINDS.get(name) or _kind_of_workload(workloads.by_name[name])

@@ -164,7 +164,7 @@ def _rejected_gang(pod: Pod, context: GangContext) -> Gang:
 
 def _name(key: GangKey, first: Pod, context: GangContext) -> str:
     if key.kind is not GangKind.POD and context.group is not None:
-        return context.group.name
+        return f"{context.group.name}-{key.part}" if key.part else context.group.name
     if context.unknown is not None:
         return context.unknown[0]
     if key.kind is GangKind.LABEL and first.controller is not None:

@@ -7,7 +7,7 @@ from phalanx.model.api.meta import ObjectMeta, OwnerReference
 from phalanx.model.api.values import count, time_s
 from phalanx.model.names import ANNOTATION_LAST_CHECKPOINT
 from phalanx.model.pods import GROUP_INDEX_STRIDE, Controller
-from phalanx.model.workloads.known import WORKLOAD_OF_OWNER
+from phalanx.model.workloads.known import KNOWN, WorkloadKinds
 
 _SHOWN_CHARACTERS: Final = 64
 
@@ -32,16 +32,17 @@ def identity(kind: str, meta: ObjectMeta) -> str:
     return meta.uid or f"{kind}/{meta.namespace}/{meta.name}"
 
 
-def controller_of(owners: tuple[OwnerReference, ...]) -> Controller | None:
-    """The owner that is marked as controller."""
+def controller_of(
+    owners: tuple[OwnerReference, ...],
+    pod_labels: Mapping[str, str] | None = None,
+    kinds: WorkloadKinds = KNOWN,
+) -> Controller | None:
+    """The owner that is marked as controller; `pod_labels` are those of the pod that it owns."""
     for owner in owners:
         if owner.controller:
-            return Controller(
-                kind=owner.kind,
-                name=owner.name,
-                uid=owner.uid,
-                workload=WORKLOAD_OF_OWNER.get((owner.api_version.rpartition("/")[0], owner.kind), ""),
-            )
+            at = (owner.api_version, owner.kind)
+            workload = kinds.of_owner(*at) if pod_labels is None else kinds.of_pod(*at, pod_labels)
+            return Controller(kind=owner.kind, name=owner.name, uid=owner.uid, workload=workload)
     return None
 
 

@@ -308,13 +308,15 @@ class GangKey(NamedTuple):
 
     `name` is the name of the PodGroup, the UID of the workload, the UID of the controller for a label gang,
     or the UID of a single pod. `dialect` is the API group of the PodGroup, since another one may have a
-    PodGroup of the same name; or the name of the kind of the workload.
+    PodGroup of the same name; or the name of the kind of the workload. `part` is the value of the label that
+    divides the pods of some workloads into gangs.
     """
 
     kind: GangKind
     namespace: str
     name: str
     dialect: str = API_GROUP
+    part: str = ""
 
 
 def gang_key(pod: Pod) -> GangKey:
@@ -347,7 +349,8 @@ def gang_id(key: GangKey, group: PodGroup | None) -> GangId:
         of = "" if key.dialect == API_GROUP else f"{key.dialect}:"
         return GangId(group.uid if group is not None else f"missing:{of}{key.namespace}/{key.name}")
     if key.kind is GangKind.WORKLOAD:
-        return GangId(f"{key.dialect}:{key.namespace}/{key.name}")
+        part = f"/{key.part}" if key.part else ""
+        return GangId(f"{key.dialect}:{key.namespace}/{key.name}{part}")
     return GangId(f"{key.namespace}/{key.name}" if key.kind is GangKind.LABEL else key.name)
 
 

@@ -26,7 +26,7 @@ from phalanx.model.names import (
 )
 from phalanx.model.pods import Pod, PodFailure, PodPhase, Scheduled
 from phalanx.model.reasons import Objection, Reason
-from phalanx.model.workloads.known import ROLE_LABELS
+from phalanx.model.workloads.known import KNOWN, WorkloadKinds
 
 _PHASES: Final = {"": PodPhase.PENDING, **{str(phase): phase for phase in PodPhase}}
 _KUBERNETES_SCHEDULER: Final = "default-scheduler"
@@ -40,10 +40,10 @@ def read_pod(
     shapes: ShapeCache,
     classes: Mapping[str, PriorityLevel],
     annotation_keys: tuple[str, ...] = (),
+    kinds: WorkloadKinds = KNOWN,
 ) -> Pod:
-    """Convert one pod. `classes` are the PriorityClasses, for pods without a priority from an API server."""
-    meta, spec, status = written.metadata, written.spec, written.status
-    labels, owners = meta.labels, meta.owner_references
+    """Convert one pod. `classes`: for pods without a priority from an API server. `kinds`: of its owners."""
+    meta, spec, status, labels = written.metadata, written.spec, written.status, written.metadata.labels
     dialect, group, others = _groups(written)
     priority, preemption_policy = _priority(spec, classes)
     shape = shapes.of(written)
@@ -67,13 +67,13 @@ def read_pod(
         dialect=dialect.name,
         other_groups=tuple([(each.name, intern(name)) for each, name in others]),
         group_marks=_marks(written, dialect),
-        role=_role(written, dialect, group),
+        role=_role(written, dialect, group, kinds),
         subgroup=_text(labels, LABEL_SUBGROUP) or "",
         min_member=count(labels.get(LABEL_MIN_MEMBER)),
         queue=_text(labels, LABEL_QUEUE),
         charged_queue=_text(meta.annotations, ANNOTATION_CHARGED_QUEUE) if spec.node_name else None,
-        controller=controller_of(owners),
-        owners=tuple([owner.uid for owner in owners]),
+        controller=controller_of(meta.owner_references, labels, kinds),
+        owners=tuple([owner.uid for owner in meta.owner_references]),
         index=read_rank(labels),
         scheduled=_scheduled(status),
         nominated=NodeName(intern(status.nominated_node_name)) if status.nominated_node_name else None,
@@ -115,11 +115,11 @@ def _groups(pod: core.Pod) -> tuple[Dialect, str | None, list[tuple[Dialect, str
     return dialect, intern(name), others
 
 
-def _role(pod: core.Pod, dialect: Dialect, group: str | None) -> str:
+def _role(pod: core.Pod, dialect: Dialect, group: str | None, kinds: WorkloadKinds) -> str:
     labels = pod.metadata.labels
     if dialect.role_of is not None:
         return intern(dialect.role_of(pod))
-    return _text(labels, LABEL_ROLE) or (_role_in_workload(labels) if group is None else "")
+    return _text(labels, LABEL_ROLE) or (_role_in_workload(labels, kinds) if group is None else "")
 
 
 def _marks(pod: core.Pod, dialect: Dialect) -> tuple[tuple[str, str], ...]:
@@ -134,11 +134,14 @@ def _unsupported(pod: core.Pod, dialect: Dialect) -> Iterator[Objection]:
         yield Objection(Reason.UNSUPPORTED_FIELD, text, f"Remove {path}")
 
 
-def _role_in_workload(labels: Mapping[str, str]) -> str:
+def _role_in_workload(labels: Mapping[str, str], kinds: WorkloadKinds) -> str:
     """The role by the label that the controllers of workloads set. It means nothing in other gangs."""
     if LABEL_MIN_MEMBER in labels:
         return ""
-    return next((role for key in ROLE_LABELS if (role := _text(labels, key))), "")
+    for key, roles in kinds.role_labels.items():
+        if value := _text(labels, key):
+            return roles.get(value) or roles.get("*") or value
+    return ""
 
 
 def _priority(spec: core.PodSpec, classes: Mapping[str, PriorityLevel]) -> tuple[int, str]:
