@@ -108,7 +108,7 @@ def test_what_has_no_counterpart_is_an_error_by_path(
     assert path in done.err
 
 
-def test_pod_templates_are_converted_and_queues_are_refused(phalanx: Phalanx, tmp_path: Path) -> None:
+def test_pod_templates_are_converted(phalanx: Phalanx, tmp_path: Path) -> None:
     meta = {"annotations": {"scheduling.k8s.io/group-name": "g"}}
     template = {"metadata": meta, "spec": {"schedulerName": "phalanx", "containers": [{"name": "main"}]}}
     job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}, "spec": {"template": template}}
@@ -119,8 +119,42 @@ def test_pod_templates_are_converted_and_queues_are_refused(phalanx: Phalanx, tm
         "annotations": {},
         "labels": {"scheduling.phalanx.dev/pod-group": "g"},
     }
-    queue = {"apiVersion": VOLCANO, "kind": "Queue", "metadata": {"name": "q"}, "spec": {"weight": 1}}
-    file.write_text(yaml.safe_dump(queue))
+
+
+def queue(**spec: object) -> str:
+    root = {"apiVersion": VOLCANO, "kind": "Queue", "metadata": {"name": "root"}, "spec": {"weight": 1}}
+    return yaml.safe_dump_all([root, {**root, "metadata": {"name": "q"}, "spec": spec}])
+
+
+def test_queues_of_volcano_are_converted(phalanx: Phalanx, tmp_path: Path) -> None:
+    file = tmp_path / "in.yaml"
+    amounts = {"capability": {"cpu": "8"}, "deserved": {"cpu": 4}}
+    file.write_text(queue(weight=2, parent="root", reclaimable=True, priority=3, guarantee={}, **amounts))
+    done = phalanx("convert", "-f", str(file))
+    (converted,) = yaml.safe_load_all(done.out)
+    assert (converted["kind"], converted["metadata"]) == ("Queue", {"name": "q"})
+    assert converted["spec"] == {"weight": 2, "priority": 3, "limit": {"cpu": "8"}, "guarantee": {"cpu": 4}}
+    file.write_text(done.out)
+    assert phalanx("decide", "-f", str(file)).code == 0
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("guarantee", {"resource": {"cpu": 1}}), ("reclaimable", False), ("later", 1)]
+)
+def test_other_fields_of_queues_are_errors(
+    phalanx: Phalanx, tmp_path: Path, field: str, value: object
+) -> None:
+    file = tmp_path / "in.yaml"
+    file.write_text(queue(weight=1, **{field: value}))
+    done = phalanx("convert", "-f", str(file))
+    assert (done.code, done.out) == (2, "")
+    assert f"Queue q: spec.{field}" in done.err
+
+
+def test_jobs_of_volcano_are_errors(phalanx: Phalanx, tmp_path: Path) -> None:
+    file = tmp_path / "in.yaml"
+    body = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": {"name": "j"}}
+    file.write_text(yaml.safe_dump(body))
     done = phalanx("convert", "-f", str(file))
     assert done.code == 2
-    assert "Queue" in done.err
+    assert "Job" in done.err

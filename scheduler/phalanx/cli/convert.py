@@ -14,6 +14,7 @@ from phalanx.cli.manifests.documents import Document, parse, read_sources
 from phalanx.cli.manifests.read import kind_of
 from phalanx.model.api.core import Pod
 from phalanx.model.api.kinds import KINDS
+from phalanx.model.api.meta import ObjectMeta
 from phalanx.model.api.pod_groups import PodGroupSpec, TopologyRequest
 from phalanx.model.api.queues import Topology
 from phalanx.model.api.unknown_fields import with_unknown_fields
@@ -31,9 +32,29 @@ from phalanx.model.names import (
 _OTHERS: Final = {dialect.kind: dialect for dialect in DIALECTS.values() if dialect.kind != "PodGroup"}
 
 _NOT_CONVERTED: Final = ("scheduling.volcano.sh", "batch.volcano.sh", "scheduling.run.ai")
-"""API groups of which only PodGroups are converted. Others stay as they are."""
+"""API groups of which only PodGroups, and Queues of the first one, are converted. Others stay as they are."""
+
+_VOLCANO_QUEUE: Final = ("scheduling.volcano.sh/v1beta1", "Queue")
+_ROOT: Final = "root"
+"""The Queue of Volcano around all others."""
+
+_QUEUE_FIELDS: Final = {
+    "weight": "weight",
+    "priority": "priority",
+    "parent": "parent",
+    "capability": "limit",
+    "deserved": "guarantee",
+}
+"""Fields of a Queue of Volcano with a counterpart. Unused parts of `deserved` are lent, as of ours."""
 
 Object = dict[str, Any]
+
+
+class _Written(msgspec.Struct):
+    """Any object."""
+
+    metadata: ObjectMeta
+    spec: Object = {}
 
 
 def convert(
@@ -53,7 +74,10 @@ def convert(
     """
     documents = [document for source in read_sources(filename) for document in parse(source)]
     wrong: list[str] = []
-    levels = dict(_levels(documents))
+    try:
+        levels = dict(_levels(documents))
+    except msgspec.ValidationError as error:
+        raise BadInput(f"Topology: {error}") from error
     found = [_converted(document, levels, wrong) for document in documents]
     if wrong:
         raise BadInput(*wrong)
@@ -79,19 +103,28 @@ def _rank(topology: Topology) -> tuple[bool, str]:
 
 def _converted(document: Document, levels: Mapping[str, tuple[str, str]], wrong: list[str]) -> Object | None:
     value: Object = deepcopy(document.value)
-    kind = kind_of(document)
+    is_queue = (document.api_version, document.kind) == _VOLCANO_QUEUE
+    kind = None if is_queue else kind_of(document)
     try:
+        if is_queue:
+            return _queue(document, wrong)
         if kind is not None and kind.name in _OTHERS:
             return _pod_group(document, _OTHERS[kind.name], levels, wrong)
         if kind is not None and kind.name == "Pod":
             wrong.extend(f"{document}: {error}" for error in _label(value))
-        elif isinstance(template := (value.get("spec") or {}).get("template"), dict) and "spec" in template:
+        elif (template := _template(value)) is not None:
             wrong.extend(f"{document}: spec.template.{error}" for error in _label(template))
         elif document.api_version.rpartition("/")[0] in _NOT_CONVERTED:
             wrong.append(f"{document}: kind: {document.kind} of {document.api_version} is not converted yet")
     except msgspec.ValidationError as error:
         wrong.append(f"{document}: {error}")
     return value
+
+
+def _template(value: Object) -> Object | None:
+    spec = value.get("spec")
+    template = spec.get("template") if isinstance(spec, dict) else None
+    return template if isinstance(template, dict) and isinstance(template.get("spec"), dict) else None
 
 
 # --- PodGroups ----------------------------------------------------------------------------------------------
@@ -162,6 +195,23 @@ def _name_levels(written: Object, levels: Mapping[str, tuple[str, str]]) -> None
     for key in ("required", "preferred"):
         if topology.get(key) in levels:
             topology["name"], topology[key] = levels[topology[key]]
+
+
+def _queue(document: Document, wrong: list[str]) -> Object | None:
+    read = msgspec.convert(document.value, _Written)
+    meta, spec = document.value["metadata"], read.spec
+    if read.metadata.name == _ROOT:
+        return None
+    written = {key: value for key, value in spec.items() if value not in ({}, None, "")}
+    if written.get("parent") == _ROOT:
+        del written["parent"]
+    if written.get("reclaimable") is True:
+        del written["reclaimable"]
+    others = [key for key in written if key not in _QUEUE_FIELDS]
+    wrong.extend(f"{document}: spec.{key}: has no counterpart" for key in others)
+    kept = {key: meta[key] for key in ("name", "labels", "annotations") if key in meta}
+    fields = {mine: written[key] for key, mine in _QUEUE_FIELDS.items() if key in written}
+    return {"apiVersion": API_VERSION, "kind": "Queue", "metadata": kept, "spec": fields}
 
 
 # --- pods ---------------------------------------------------------------------------------------------------
