@@ -1,7 +1,7 @@
 """CustomResourceDefinitions of the PodGroups of other projects, reduced to what Phalanx reads and writes.
 
-Names, scope, versions and subresources are those of scheduler-plugins 0.34.7 and Volcano 1.14.1. So is the
-schema of the status. Any spec is accepted.
+Names, scope, versions and subresources are those of scheduler-plugins 0.34.7, Volcano 1.14.1 and KAI (its API
+module of September 2026). So is the schema of the status. Any spec is accepted.
 """
 
 from typing import Any
@@ -84,3 +84,42 @@ HYPER_NODES = _crd(
     *("topology.volcano.sh", "v1alpha1", "HyperNode", "hypernodes"), {}, namespaced=False, subresource=True
 )
 """HyperNode of Volcano."""
+
+KAI = _crd(
+    *("scheduling.run.ai", "v2alpha2", "PodGroup", "podgroups"),
+    {
+        "conditions": {"type": "array", "items": _ANY},
+        "schedulingConditions": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {
+                    "lastTransitionTime": _TIME,
+                    "message": _TEXT,
+                    "nodePool": _TEXT,
+                    "reason": _TEXT,
+                    "reasons": {
+                        "type": "array",
+                        "items": {
+                            "type": "object",
+                            "properties": {"details": _ANY, "message": _TEXT, "reason": _TEXT},
+                        },
+                    },
+                    "status": _TEXT,
+                    "transitionID": _TEXT,
+                    "type": _TEXT,
+                },
+            },
+        },
+        "resourcesStatus": _ANY,
+        "schedulingState": _ANY,
+    },
+    namespaced=True,
+    subresource=True,
+)
+"""PodGroup of KAI."""
+
+KAI_TOPOLOGIES = _crd(
+    *("kai.scheduler", "v1alpha1", "Topology", "topologies"), {}, namespaced=False, subresource=False
+)
+"""Topology of KAI."""

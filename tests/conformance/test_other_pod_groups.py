@@ -29,7 +29,7 @@ def group(kind: str, **spec: Any) -> Object:
         "apiVersion": read.api_version,
         "kind": read.api_name,
         "metadata": {"name": "g"},
-        "spec": {"minMember": 2, "minResources": {"cpu": "2"}, **spec},
+        "spec": {"minMember": 2, **({} if kind == "KaiPodGroup" else {"minResources": {"cpu": "2"}}), **spec},
     }
 
 
@@ -38,18 +38,19 @@ def group(kind: str, **spec: Any) -> Object:
     [
         ("SchedulerPluginsPodGroup", dialect_crds.SCHEDULER_PLUGINS),
         ("VolcanoPodGroup", dialect_crds.VOLCANO),
+        ("KaiPodGroup", dialect_crds.KAI),
     ],
 )
 async def test_a_list_is_decoded_as_the_scheduler_does(api: Api, kind: str, crd: Object) -> None:
     await serve(api, crd)
     path = KINDS[kind].path(namespace=api.namespace)
-    assert (await api.post(path, group(kind))).code == 201
+    body = group(kind)
+    assert (await api.post(path, body)).code == 201
     page = KindDecoder(KINDS[kind]).page(msgspec.json.encode((await api.get(path)).object))
     (decoded,) = page.objects
     assert page.unreadable == ()
     assert (decoded.metadata.name, decoded.metadata.namespace) == ("g", api.namespace)
-    written = msgspec.to_builtins(decoded)["spec"]
-    assert written == {"minMember": 2, "minResources": {"cpu": "2"}}
+    assert msgspec.to_builtins(decoded)["spec"] == body["spec"]
 
 
 async def test_the_status_of_scheduler_plugins_is_a_subresource(api: Api) -> None:
@@ -88,3 +89,28 @@ async def test_the_status_of_volcano_is_patched_with_the_object(api: Api) -> Non
     other = {**one, "type": "Scheduled"}
     second = await patch(first.metadata["resourceVersion"], conditions=[other])
     assert second.object["status"] == {"phase": "Inqueue", "running": 0, "conditions": [other]}
+
+
+async def test_the_scheduling_conditions_of_kai_are_a_list_of_the_status(api: Api) -> None:
+    """A patch replaces the list, keeps what other writers have written, and may empty it."""
+    await serve(api, dialect_crds.KAI)
+    kind = KINDS["KaiPodGroup"]
+    await api.post(kind.path(namespace=api.namespace), group(kind.name))
+    path = kind.path(namespace=api.namespace, name="g", subresource="status")
+
+    async def patch(**status: Any) -> Object:
+        found: Object = (await api.call("PATCH", path, {"status": status}, content_type=MERGE)).object[
+            "status"
+        ]
+        return found
+
+    used = {"requested": {"cpu": "2"}}
+    one = {
+        "type": "UnschedulableOnNodePool",
+        "status": "True",
+        "transitionID": "1",
+        "reasons": [{"reason": "r"}],
+    }
+    await patch(resourcesStatus=used)
+    assert await patch(schedulingConditions=[one]) == {"resourcesStatus": used, "schedulingConditions": [one]}
+    assert await patch(schedulingConditions=[]) == {"resourcesStatus": used, "schedulingConditions": []}

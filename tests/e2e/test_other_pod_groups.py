@@ -1,4 +1,4 @@
-"""PodGroups of Volcano and of scheduler-plugins on a real API server, with the permissions of `deploy/base`.
+"""PodGroups of other projects on a real API server, with the permissions of `deploy/base`.
 
 The test plays Volcano's controller: it creates the pods of a Job once the PodGroup is Inqueue.
 """
@@ -10,7 +10,7 @@ import pytest
 from phalanx_controlplane.controlplane import ControlPlane
 
 from tests.crds import api
-from tests.dialect_crds import SCHEDULER_PLUGINS, VOLCANO, VOLCANO_JOBS
+from tests.dialect_crds import KAI, KAI_TOPOLOGIES, SCHEDULER_PLUGINS, VOLCANO, VOLCANO_JOBS
 from tests.e2e.conftest import Cluster
 from tests.e2e.pod_history import watching
 from tests.e2e.scheduler_process import scheduler
@@ -22,6 +22,8 @@ pytestmark = [pytest.mark.controlplane, pytest.mark.xdist_group("e2e")]
 SPACE = "others"
 VOLCANO_GROUPS = f"/apis/scheduling.volcano.sh/v1beta1/namespaces/{SPACE}/podgroups"
 PLUGINS_GROUPS = f"/apis/scheduling.x-k8s.io/v1alpha1/namespaces/{SPACE}/podgroups"
+KAI_GROUPS = f"/apis/scheduling.run.ai/v2alpha2/namespaces/{SPACE}/podgroups"
+TOPOLOGIES = "/apis/kai.scheduler/v1alpha1/topologies"
 JOBS = f"/apis/batch.volcano.sh/v1alpha1/namespaces/{SPACE}/jobs"
 
 Manifest = dict[str, Any]
@@ -65,6 +67,49 @@ async def until_phase(plane: ControlPlane, name: str, phase: str) -> Manifest:
             if status.get("phase") == phase:
                 return status
             await asyncio.sleep(0.1)
+
+
+async def until_condition(plane: ControlPlane, name: str, expected: Manifest | None) -> None:
+    """Wait for this scheduling condition of a PodGroup of KAI, or until it has none."""
+    async with asyncio.timeout(60):
+        while True:
+            status = (await fetched(plane, f"{KAI_GROUPS}/{name}")).get("status") or {}
+            seen = [
+                {key: each[key] for key in expected or {}} for each in status.get("schedulingConditions", ())
+            ]
+            if seen == ([] if expected is None else [expected]):
+                return
+            await asyncio.sleep(0.1)
+
+
+async def test_gangs_of_kai(cluster: Cluster) -> None:
+    """A gang waits for the Topology that it names, then for a rack, and says so in its condition."""
+    plane = cluster.plane
+    await create_cluster(plane, count=2, cpu=4, space=SPACE)
+    await serve(plane, KAI, KAI_TOPOLOGIES)
+    kai = {"apiVersion": "scheduling.run.ai/v2alpha2", "kind": "PodGroup"}
+    spec = {
+        "minMember": 2,
+        "topologyConstraint": {"topology": "net", "requiredTopologyLevel": "kubernetes.io/hostname"},
+        "subGroups": [{"name": "workers", "minMember": 2}],
+    }
+    await post(plane, KAI_GROUPS, {**kai, "metadata": {"name": "rack"}, "spec": spec})
+    await post(plane, KAI_GROUPS, {**kai, "metadata": {"name": "theirs"}, "spec": {"minMember": 1}})
+    before = await fetched(plane, f"{KAI_GROUPS}/theirs")
+    condition = {"type": "UnschedulableOnNodePool", "nodePool": "default", "status": "True"}
+    async with watching(plane) as history, scheduler(plane, cluster.kubeconfig):
+        labels, annotations = {"kai.scheduler/subgroup-name": "workers"}, {"pod-group-name": "rack"}
+        await create(plane, *members("rack", 2, labels=labels, annotations=annotations))
+        await until_condition(plane, "rack", {**condition, "transitionID": "1"})
+        assert history.bound == {}
+        level = {"nodeLabel": "kubernetes.io/hostname"}
+        topology = {"apiVersion": "kai.scheduler/v1alpha1", "kind": "Topology", "metadata": {"name": "net"}}
+        await post(plane, TOPOLOGIES, {**topology, "spec": {"levels": [level]}})
+        await history.until_bound(2, timeout=60)
+        await until_condition(plane, "rack", None)
+        assert len({pod.spec.node_name for pod in history.pods.values()}) == 1
+    assert await fetched(plane, f"{KAI_GROUPS}/theirs") == before
+    assert cluster.audit.denied() == []
 
 
 async def test_gangs_of_volcano_and_of_scheduler_plugins(cluster: Cluster) -> None:

@@ -31,6 +31,9 @@ RARELY_USED = {
     Permission(
         "scheduling.volcano.sh", "podgroups", "patch"
     ): "the status of Volcano's PodGroups, which this API server does not serve",
+    Permission(
+        "scheduling.run.ai", "podgroups/status", "patch"
+    ): "the condition of KAI's PodGroups, which this API server does not serve",
     Permission("", "pods", "get"): "read back after a bind whose outcome is unknown or that was refused",
     Permission("", "pods", "delete"): "release of a gang that lost members while it was being bound",
     Permission("events.k8s.io", "events", "patch"): "an event that is repeated after minutes",

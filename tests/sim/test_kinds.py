@@ -8,7 +8,7 @@ from phalanx_simulator.embedded.apiserver.requests import Request, target_of
 from phalanx_simulator.embedded.apiserver.server import ApiServer
 from phalanx_simulator.embedded.client import Client
 
-from tests.dialect_crds import HYPER_NODES, SCHEDULER_PLUGINS, VOLCANO, VOLCANO_JOBS
+from tests.dialect_crds import HYPER_NODES, KAI, KAI_TOPOLOGIES, SCHEDULER_PLUGINS, VOLCANO, VOLCANO_JOBS
 from tests.node_topologies import CRD
 
 CRDS = {
@@ -17,6 +17,8 @@ CRDS = {
     "VolcanoPodGroup": VOLCANO,
     "VolcanoJob": VOLCANO_JOBS,
     "HyperNode": HYPER_NODES,
+    "KaiPodGroup": KAI,
+    "KaiTopology": KAI_TOPOLOGIES,
 }
 """CRDs of optional kinds of other projects."""
 

@@ -83,6 +83,7 @@ class Cache:
             **self._gangs.workloads.tables,
             "Queue": self._cluster_objects.queues,
             "Topology": self._cluster_objects.topologies,
+            "KaiTopology": self._cluster_objects.kai_topologies,
             "Namespace": self._cluster_objects.namespaces,
             "PriorityClass": self._cluster_objects.classes,
             "PodDisruptionBudget": self._cluster_objects.budgets,

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from phalanx.cache.events import ChangeLog
 from phalanx.cache.table import Key, Table
 from phalanx.model.api import core
+from phalanx.model.api.kai import KaiTopology
 from phalanx.model.api.queues import Queue as ApiQueue
 from phalanx.model.api.queues import Topology as ApiTopology
 from phalanx.model.conversion.cluster_objects import (
@@ -18,6 +19,7 @@ from phalanx.model.conversion.cluster_objects import (
     binds_late,
     read_claim,
     read_disruption_budget,
+    read_kai_topology,
     read_priority_class,
     read_topology,
     read_volume,
@@ -43,6 +45,9 @@ class ClusterObjects:
         self._class_changed = class_changed
         self.queues: Table[ApiQueue, Queue] = Table(read=read_queue, changed=_on_queue)
         self.topologies: Table[ApiTopology, Topology] = Table(read=read_topology, changed=_may_fit_more)
+        self.kai_topologies: Table[KaiTopology, Topology] = Table(
+            read=read_kai_topology, changed=_may_fit_more
+        )
         self.namespaces: Table[core.Namespace, Labels] = Table(read=_labels, changed=self._on_namespace)
         self.classes: Table[core.PriorityClass, PriorityLevel] = Table(
             read=read_priority_class, changed=self._on_class
@@ -70,14 +75,16 @@ class ClusterObjects:
         return self._rules[2]
 
     def all_topologies(self, nodes: Mapping[str, Node], tree: HyperNodeTree) -> Mapping[str, Topology]:
-        """All topologies, including those that nodes and HyperNodes imply.
+        """All topologies, including those of KAI and those that nodes and HyperNodes imply.
 
         It is the same mapping until a topology or an argument changes.
         """
         declared = self.topologies.by_name()
-        read = (declared, nodes, tree)
+        of_kai = self.kai_topologies.by_name()
+        read = (declared, of_kai, nodes, tree)
         if self._implied is None or any(map(is_not, self._implied[0], read)):
             found = all_topologies(declared, nodes.values())
+            found = {**found, **{topology.name: topology for topology in of_kai.values()}}
             if tree.topology is not None:
                 found = {**found, tree.topology.name: tree.topology}
             self._implied = (read, found)

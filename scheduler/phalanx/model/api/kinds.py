@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from phalanx.model.api import core
 from phalanx.model.api.core import NodeResourceTopology
+from phalanx.model.api.kai import KaiPodGroup, KaiTopology
 from phalanx.model.api.native_pod_groups import NativePodGroup
 from phalanx.model.api.pod_groups import PodGroup
 from phalanx.model.api.queues import Queue, Topology
@@ -33,6 +34,8 @@ KubeObject = (
     | VolcanoPodGroup
     | VolcanoJob
     | HyperNode
+    | KaiPodGroup
+    | KaiTopology
     | Queue
     | Topology
     | WorkloadObject
@@ -118,6 +121,15 @@ _ALL = (
     _pod_groups(SchedulerPluginsPodGroup, "scheduling.x-k8s.io/v1alpha1"),
     _pod_groups(VolcanoPodGroup, "scheduling.volcano.sh/v1beta1"),
     Kind(HyperNode, "topology.volcano.sh/v1alpha1", "hypernodes", namespaced=False, optional=True),
+    _pod_groups(KaiPodGroup, "scheduling.run.ai/v2alpha2"),
+    Kind(
+        KaiTopology,
+        "kai.scheduler/v1alpha1",
+        "topologies",
+        namespaced=False,
+        optional=True,
+        served_as="Topology",
+    ),
     Kind(VolcanoJob, "batch.volcano.sh/v1alpha1", "jobs", namespaced=True, optional=True, served_as="Job"),
     Kind(Queue, API_VERSION, "queues", namespaced=False),
     Kind(Topology, API_VERSION, "topologies", namespaced=False),

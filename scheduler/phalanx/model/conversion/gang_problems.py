@@ -19,7 +19,6 @@ from phalanx.model.names import (
     LABEL_MIN_MEMBER,
     LABEL_QUEUE,
     LABEL_ROLE,
-    LABEL_SUBGROUP,
     ShapeKey,
 )
 from phalanx.model.pods import Pod
@@ -164,7 +163,7 @@ def _subgroup_problems(active: list[Pod], subgroups: tuple[SubgroupSpec, ...]) -
             known = f"not one of {', '.join(names)}" if names else "and the gang declares no subgroups"
             yield Objection(
                 Reason.INCONSISTENT_GANG,
-                f"label {LABEL_SUBGROUP} of pod {pod.name} is {pod.subgroup!r}, {known}",
+                f"{DIALECTS[pod.dialect].subgroup_field} of pod {pod.name} is {pod.subgroup!r}, {known}",
                 "Set the label to a subgroup of the PodGroup",
             )
 

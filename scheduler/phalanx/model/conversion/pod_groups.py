@@ -54,6 +54,9 @@ class PodGroup(Struct, frozen=True, gc=False):
     marks: Mapping[str, str] = {}
     """Its own values of what pods may say as well, see Pod.group_marks."""
 
+    protected_from: int | None = None
+    """The priority of its class from which on it is not preemptible, as long as the spec does not say it."""
+
     min_resources: Resources = NONE
     """What must be free before it starts, in other dialects."""
 
@@ -96,9 +99,9 @@ def read_pod_group(written: ApiPodGroup) -> PodGroup:
         name=meta.name,
         created=seconds(meta.creation_timestamp),
         spec=spec,
-        min_member=_min_member(spec),
+        min_member=min_member_of(spec),
         roles=tuple(_role(role) for role in spec.roles),
-        subgroups=_subgroups(spec.sub_groups),
+        subgroups=subgroups_of(spec.sub_groups),
         controller=controller_of(meta.owner_references),
         started_at=_started_at(written.status.started_at),
         resource_version=meta.resource_version,
@@ -122,7 +125,7 @@ def _role(role: Role) -> RoleSpec:
     )
 
 
-def _min_member(spec: PodGroupSpec) -> int:
+def min_member_of(spec: PodGroupSpec) -> int:
     """The minimum of the gang: written, else that of its subgroups, or that of its roles if it is larger."""
     if spec.min_member is not None:
         return max(spec.min_member, 1)
@@ -131,7 +134,7 @@ def _min_member(spec: PodGroupSpec) -> int:
 
 def _needed_by_subgroups(spec: PodGroupSpec) -> int:
     """The sum of the minimums of outer subgroups; with `minSubGroups`, of as many of the smallest."""
-    outer = sorted(part.min_member for part in _subgroups(spec.sub_groups) if not part.parent)
+    outer = sorted(part.min_member for part in subgroups_of(spec.sub_groups) if not part.parent)
     return sum(outer[: spec.required_subgroups or None])
 
 
@@ -190,7 +193,7 @@ def _reservation_errors(spec: PodGroupSpec) -> Iterator[str]:
         yield f"spec.startWhen: expected one of {', '.join(START_MODES)}"
     if spec.start_when == RESERVED and not any(role.requests for role in spec.roles):
         yield "spec.startWhen: Reserved needs spec.roles with requests, for which capacity is reserved"
-    if spec.start_when == RESERVED and _min_member(spec) > PLACEHOLDERS_MAX:
+    if spec.start_when == RESERVED and min_member_of(spec) > PLACEHOLDERS_MAX:
         yield f"spec.startWhen: capacity cannot be reserved in gangs of more than {PLACEHOLDERS_MAX} members"
     for role in spec.roles:
         path, wrong = f"spec.roles[{role.name}].requests", list[str]()
@@ -200,7 +203,7 @@ def _reservation_errors(spec: PodGroupSpec) -> Iterator[str]:
             yield f"{path}: a share of a GPU cannot be reserved, only whole ones"
 
 
-def _subgroups(parts: Iterable[SubGroup]) -> tuple[SubgroupSpec, ...]:
+def subgroups_of(parts: Iterable[SubGroup]) -> tuple[SubgroupSpec, ...]:
     """The subgroups; one without a minimum needs those of the subgroups inside it together."""
     found = [_subgroup(part) for part in parts]
     depth = {name: len(around) for name, around in ancestor_chains(found).items()}
@@ -240,13 +243,13 @@ def _problems(spec: PodGroupSpec) -> Iterator[Objection]:
     )
     for message in own:
         yield Objection(Reason.INVALID_OBJECT, f"PodGroup field {message}")
-    faults = (*_number_errors(spec), *_role_errors(spec.roles), *_subgroup_errors(spec))
+    faults = (*_number_errors(spec), *_role_errors(spec.roles), *subgroup_errors(spec))
     for message in faults:
         yield Objection(Reason.INCONSISTENT_GANG, f"PodGroup field {message}")
 
 
 def _number_errors(spec: PodGroupSpec) -> Iterator[str]:
-    least = _min_member(spec) if spec.min_member is None else spec.min_member
+    least = min_member_of(spec) if spec.min_member is None else spec.min_member
     if spec.min_member is None and not spec.sub_groups:
         yield "spec.minMember: is missing, and there are no spec.subGroups from which it follows"
     if least < 1:
@@ -274,10 +277,10 @@ def _role_errors(roles: tuple[Role, ...]) -> Iterator[str]:
             yield f"spec.roles[{index}].minMember: {role.min_member} is not between 0 and {role.count}"
 
 
-def _subgroup_errors(spec: PodGroupSpec) -> Iterator[str]:
+def subgroup_errors(spec: PodGroupSpec) -> Iterator[str]:
     """Duplicate names, unknown or cyclic parents, and inconsistent numbers."""
     seen: set[str] = set()
-    parts = _subgroups(spec.sub_groups)
+    parts = subgroups_of(spec.sub_groups)
     around, parents = ancestor_chains(parts), {part.parent for part in parts}
     for index, part in enumerate(parts):
         path = f"spec.subGroups[{index}]"

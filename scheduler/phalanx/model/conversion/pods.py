@@ -16,6 +16,7 @@ from phalanx.model.dialects.known import named_groups
 from phalanx.model.dialects.phalanx import PHALANX
 from phalanx.model.names import (
     ANNOTATION_CHARGED_QUEUE,
+    KAI_QUEUE_LABEL,
     LABEL_MIN_MEMBER,
     LABEL_POD_GROUP,
     LABEL_QUEUE,
@@ -27,6 +28,9 @@ from phalanx.model.names import (
 from phalanx.model.pods import Pod, PodFailure, PodPhase, Scheduled
 from phalanx.model.reasons import Objection, Reason
 from phalanx.model.workloads.known import KNOWN, WorkloadKinds
+
+_OF_YUNIKORN: Final = ("yunikorn.apache.org/task-groups", "yunikorn.apache.org/task-group-name")
+"""Annotations of the pods of a gang of YuniKorn: of the first one, and of all."""
 
 _PHASES: Final = {"": PodPhase.PENDING, **{str(phase): phase for phase in PodPhase}}
 _KUBERNETES_SCHEDULER: Final = "default-scheduler"
@@ -68,9 +72,9 @@ def read_pod(
         other_groups=tuple([(each.name, intern(name)) for each, name in others]),
         group_marks=_marks(written, dialect),
         role=_role(written, dialect, group, kinds),
-        subgroup=_text(labels, LABEL_SUBGROUP) or "",
+        subgroup=_subgroup(written, dialect),
         min_member=count(labels.get(LABEL_MIN_MEMBER)),
-        queue=_text(labels, LABEL_QUEUE),
+        queue=_text(labels, LABEL_QUEUE) or _text(labels, KAI_QUEUE_LABEL),
         charged_queue=_text(meta.annotations, ANNOTATION_CHARGED_QUEUE) if spec.node_name else None,
         controller=controller_of(meta.owner_references, labels, kinds),
         owners=tuple([owner.uid for owner in meta.owner_references]),
@@ -86,7 +90,7 @@ def read_pod(
         running_since=seconds(status.start_time) if status.phase == PodPhase.RUNNING else 0,
         ran=read_run(status),
         device=read_device(shape.requests, meta.annotations) if spec.node_name else None,
-        problems=(*_problems(written, classes), *_unsupported(written, dialect)),
+        problems=(*_problems(written, classes), *_unsupported(written, dialect, group)),
         labels=shared,
         per_pod_labels=own,
         annotations=_annotations(meta.annotations, annotation_keys),
@@ -122,16 +126,24 @@ def _role(pod: core.Pod, dialect: Dialect, group: str | None, kinds: WorkloadKin
     return _text(labels, LABEL_ROLE) or (_role_in_workload(labels, kinds) if group is None else "")
 
 
+def _subgroup(pod: core.Pod, dialect: Dialect) -> str:
+    if dialect.subgroup_of is None:
+        return _text(pod.metadata.labels, LABEL_SUBGROUP) or ""
+    return intern(dialect.subgroup_of(pod))
+
+
 def _marks(pod: core.Pod, dialect: Dialect) -> tuple[tuple[str, str], ...]:
     if dialect.marks_of is None:
         return ()
     return tuple(sorted((intern(key), intern(value)) for key, value in dialect.marks_of(pod).items()))
 
 
-def _unsupported(pod: core.Pod, dialect: Dialect) -> Iterator[Objection]:
+def _unsupported(pod: core.Pod, dialect: Dialect, group: str | None) -> Iterator[Objection]:
     for path in dialect.unsupported(pod) if dialect.unsupported is not None else ():
         text = f"field {path} of pods is not supported yet"
         yield Objection(Reason.UNSUPPORTED_FIELD, text, f"Remove {path}")
+    if group is None and not _is_counted_by_label(pod.metadata):
+        yield from _task_groups_of_yunikorn(pod)
 
 
 def _role_in_workload(labels: Mapping[str, str], kinds: WorkloadKinds) -> str:
@@ -142,6 +154,18 @@ def _role_in_workload(labels: Mapping[str, str], kinds: WorkloadKinds) -> str:
         if value := _text(labels, key):
             return roles.get(value) or roles.get("*") or value
     return ""
+
+
+def _task_groups_of_yunikorn(pod: core.Pod) -> Iterator[Objection]:
+    """Refuse pods that would be gangs of one, although their annotations ask for a gang."""
+    for key in _OF_YUNIKORN:
+        if pod.metadata.annotations.get(key):
+            yield Objection(
+                Reason.UNSUPPORTED_FIELD,
+                f"field metadata.annotations[{key}] of pods is not supported yet",
+                f"Create a PodGroup with these roles, and name it in the label {LABEL_POD_GROUP}",
+            )
+            return
 
 
 def _priority(spec: core.PodSpec, classes: Mapping[str, PriorityLevel]) -> tuple[int, str]:

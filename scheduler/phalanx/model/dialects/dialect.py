@@ -8,6 +8,7 @@ from msgspec import Struct
 from phalanx.model.api.core import Pod
 from phalanx.model.conversion.pod_groups import PodGroup
 from phalanx.model.gangs import Gang
+from phalanx.model.names import LABEL_SUBGROUP
 from phalanx.model.reasons import Objection, Reason
 
 
@@ -81,6 +82,12 @@ class Dialect(Struct, frozen=True):
 
     role_of: Callable[[Pod], str] | None = None
     """The role that a pod names; None if it is the label of Phalanx."""
+
+    subgroup_field: str = f"label {LABEL_SUBGROUP}"
+    """The field or label of a pod that names a subgroup, as users see it."""
+
+    subgroup_of: Callable[[Pod], str] | None = None
+    """The subgroup that a pod names; None if it is the label of Phalanx."""
 
     marks_of: Callable[[Pod], Mapping[str, str]] | None = None
     """Annotations or labels of a pod that count only if its PodGroup has them too."""

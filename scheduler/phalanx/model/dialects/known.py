@@ -5,6 +5,7 @@ from typing import Final
 
 from phalanx.model.api.core import Pod
 from phalanx.model.dialects.dialect import Dialect
+from phalanx.model.dialects.kai import KAI
 from phalanx.model.dialects.native import NATIVE
 from phalanx.model.dialects.phalanx import PHALANX
 from phalanx.model.dialects.scheduler_plugins import SCHEDULER_PLUGINS
@@ -12,7 +13,7 @@ from phalanx.model.dialects.volcano import VOLCANO
 from phalanx.model.gangs import Gang
 from phalanx.model.names import LABEL_MIN_MEMBER
 
-_ALL: Final = (PHALANX, NATIVE, SCHEDULER_PLUGINS, VOLCANO)
+_ALL: Final = (PHALANX, NATIVE, SCHEDULER_PLUGINS, VOLCANO, KAI)
 
 DIALECTS: Final[Mapping[str, Dialect]] = {dialect.name: dialect for dialect in _ALL}
 """By name. If a pod names groups of several, the first one decides which gang reports the error."""
