@@ -88,7 +88,8 @@ class GangTable:
         if new is not None and after is not None:
             self._join(new, after)
             self._touch(after, log, pod=new)
-        self._name_others(old, new, after)
+        if (old is not None and old.other_groups) or (new is not None and new.other_groups):
+            self._name_others(old, new, after)
 
     def _name_others(self, old: Pod | None, new: Pod | None, key: GangKey | None) -> None:
         """Index a pod by the PodGroups that it names in addition to its own."""

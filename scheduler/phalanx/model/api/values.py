@@ -33,6 +33,8 @@ _CYCLE_YEARS: Final = 400
 
 _CYCLE_S: Final = 146_097 * 86_400
 _OFFSET_MAX_S: Final = 86_400
+_FIRST_YEAR: Final = b'"0001-'
+_LAST_YEAR: Final = b'"9999-'
 _MAY_BE_BEYOND: Final = re.compile(r"-|000[01]-|9999-|[0-9]{5}", re.ASCII)
 
 T = TypeVar("T")
@@ -92,12 +94,16 @@ def bounded_time(text: str) -> str:
 
 
 def decode_any_times(decode: Callable[[bytes], T], body: bytes) -> T:
-    """Decode JSON, with `bounded_time` in place of times where it cannot be decoded otherwise."""
-    try:
-        return decode(body)
-    except msgspec.ValidationError:
-        if not _WRITTEN_TIME.search(body):
-            raise
+    """Decode JSON with `bounded_time` in place of times.
+
+    They are searched where the text has years at the bounds, or if it cannot be decoded otherwise.
+    """
+    if _FIRST_YEAR not in body and _LAST_YEAR not in body:
+        try:
+            return decode(body)
+        except msgspec.ValidationError:
+            if not _WRITTEN_TIME.search(body):
+                raise
     return decode(_WRITTEN_TIME.sub(_with_bounds, body))
 
 
@@ -111,15 +117,10 @@ def utc(at: int) -> datetime:
 
 
 def seconds(timestamp: datetime | None) -> int:
-    """Seconds since the epoch, 0 without a timestamp. A timestamp without a time zone is in UTC.
-
-    A time zone can move a timestamp beyond the years 1 to 9999 of UTC; it then counts as their first or last
-    second.
-    """
+    """Seconds since the epoch, 0 without a timestamp. A timestamp without a time zone is in UTC."""
     if timestamp is None:
         return 0
-    at = int((timestamp if timestamp.tzinfo else timestamp.replace(tzinfo=UTC)).timestamp())
-    return min(max(at, _FIRST_SECOND), _LAST_SECOND)
+    return int((timestamp if timestamp.tzinfo else timestamp.replace(tzinfo=UTC)).timestamp())
 
 
 def count(text: str | None) -> int | None:

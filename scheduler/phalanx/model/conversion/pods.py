@@ -69,7 +69,7 @@ def read_pod(
         preemption_policy=preemption_policy,
         group=group,
         dialect=dialect.name,
-        other_groups=tuple([(each.name, intern(name)) for each, name in others]),
+        other_groups=tuple([(each.name, intern(name)) for each, name in others]) if others else (),
         group_marks=_marks(written, dialect),
         role=_role(written, dialect, group, kinds),
         subgroup=_subgroup(written, dialect),
