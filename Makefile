@@ -56,7 +56,7 @@ ONLY_LOOPBACK := unshare --user --map-root-user --net sh -c 'ip link set lo up &
 .PHONY: workloads
 workloads: .venv/installed-dev ## real workloads with their real controllers, which Go builds once in about 20 minutes; then about three
 	$(BIN)/python -m phalanx_controlplane build --controllers
-	$(ONLY_LOOPBACK) $(BIN)/pytest -m workloads tests/workloads $(ARGS)
+	$(ONLY_LOOPBACK) $(BIN)/pytest --dist=loadgroup -m workloads tests/workloads $(ARGS)
 
 .PHONY: micro
 micro: .venv/installed-bench ## CPU time of each step from watch event to bind, against its budget

@@ -96,8 +96,10 @@ class QuickApi:
         await asyncio.Event().wait()
 
     def _bind(self, name: str, body: bytes) -> None:
-        node = msgspec.json.decode(body)["target"]["name"]
+        binding = msgspec.json.decode(body)
+        node, annotations = binding["target"]["name"], encode(binding["metadata"].get("annotations", {}))
         bound = self._pods[name].replace(b'"spec":{', b'"spec":{"nodeName":"%b",' % node.encode(), 1)
+        bound = bound.replace(b'"metadata":{', b'"metadata":{"annotations":%b,' % annotations, 1)
         self._show(bound)
         self._show(
             bound.replace(b'"phase":"Pending"', b'"phase":"Running","startTime":"2026-01-01T00:00:00Z"')

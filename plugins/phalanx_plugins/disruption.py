@@ -19,11 +19,10 @@ from collections.abc import Collection
 
 from phalanx.framework.plugin import NEVER, Plugin
 from phalanx.framework.queues.guarantees import below_common_ancestor
-from phalanx.framework.queues.protected_gangs import protected_gangs, start_time
+from phalanx.framework.queues.protected_gangs import start_time
 from phalanx.framework.statement import total_requests
 from phalanx.framework.view import SessionView
 from phalanx.model.gangs import Gang
-from phalanx.model.names import GangId
 from phalanx.model.queues import Queue, max_min_runtime_ms
 from phalanx.model.resources import Resources
 
@@ -32,9 +31,6 @@ class DisruptionProtection(Plugin):
     """`disruption.preemptible`, `disruption.minRuntime`, and `reclaim.minRuntime` of queues."""
 
     name = "disruption"
-
-    def __init__(self) -> None:
-        self._kept: frozenset[GangId] | None = None
 
     def protected_until(self, victim: Gang, beneficiary: Gang, view: SessionView) -> int:
         """The earliest time (ms) of an eviction."""
@@ -49,11 +45,7 @@ class DisruptionProtection(Plugin):
         return max(running, _first_success(victim) + most if victim.is_finishing else 0)
 
     def _is_never_evicted(self, victim: Gang, beneficiary: Gang, view: SessionView) -> bool:
-        if victim.disruption.is_preemptible:
-            return False
-        if self._kept is None:
-            self._kept = frozenset(protected_gangs(view))
-        if victim.id not in self._kept:
+        if victim.disruption.is_preemptible or victim.id not in view.protected_gangs:
             return False
         theirs = below_common_ancestor(victim.queue, beneficiary.queue, view)
         return _has_guarantee(victim, theirs) or not _is_within_guarantee(beneficiary, victim, view)

@@ -210,9 +210,15 @@ def _above_share(queue: Queue, name: str, view: SessionView) -> int:
 def _beyond_share(
     queue: Queue, right: _Right, view: SessionView, held: Mapping[QueueName, Resources]
 ) -> dict[str, int]:
-    """By how much the queue exceeds its fair share of short resources; negative below it."""
+    """By how much the queue exceeds its fair share of resources that count; negative below it.
+
+    If it exceeds its share of a short resource, those do not count that only its limits make scarce: a limit
+    of cores that nobody lacks does not keep devices beyond their share.
+    """
     share, used = view.fair_shares.of(queue.name).fair_share, _evictable(queue, view, held)
-    return {name: used.get(name, 0) - share.get(name, 0) for name in _short(right, queue, view)}
+    beyond = {name: used.get(name, 0) - share.get(name, 0) for name in _short(right, queue, view)}
+    short = {name: amount for name, amount in beyond.items() if name in right.sides.short}
+    return short if any(amount > 0 for amount in short.values()) else beyond
 
 
 def _exceeds_share(

@@ -140,6 +140,9 @@ OWNER_CHAIN_MAX: Final = 8
 GANG_PROBLEMS_MAX: Final = 8
 """Problems that are reported for one gang. Enough to correct it, however many of its pods are invalid."""
 
+HYPER_NODE_TIERS_MAX: Final = 16
+"""Tiers of Volcano's HyperNodes that count. Each is a level of the topology, and a label of every node."""
+
 # --- API server: writes -------------------------------------------------------------------------------------
 
 WRITE_CONCURRENCY: Final = 64
@@ -436,9 +439,11 @@ PLACEHOLDERS_MAX: Final = 10_000
 """Missing members of one gang for which capacity is held: as many as a large gang has. They cost about a
 tenth of a second per cycle."""
 
-MEMBER_KINDS_TRIED_MAX: Final = 64
-"""Kinds of members that are tried in place of later ones in the first sufficient set of a gang with roles and
-subgroups. Each costs one pass over the waiting members."""
+MEMBER_SET_TRIALS_MAX: Final = 256
+"""Trials to put a member in place of later ones in a sufficient set of members with roles and subgroups."""
+
+MEMBER_SET_BRANCHES_MAX: Final = 64
+"""Branches of the search of one such trial."""
 
 CAPACITY_HOLD_WITHOUT_MEMBERS_MS: Final = 60_000
 """Milliseconds of the same if all members have failed. A Job creates new pods after 10 s, then 20 and 40; a

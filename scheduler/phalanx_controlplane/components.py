@@ -19,6 +19,7 @@ CONTROLLERS: Final = (
     "node-lifecycle-controller",
     "taint-eviction-controller",
     "job-controller",
+    "cronjob-controller",
     "replicaset-controller",
     "deployment-controller",
     "statefulset-controller",

@@ -138,8 +138,7 @@ class _Moment:
 
     def fits(self, entitled: Collection[Work], gone: Collection[Work] = ()) -> bool:
         """Whether the gang fits, and may start, if these starts are given up and these gangs are evicted."""
-        freed = sum(each.total for each in (*entitled, *gone))
-        if freed < min(self._work.total, self._beyond_share()):
+        if not self._frees_what_it_must(entitled, gone):
             return False
         left = dict(self._case.nodes)
         for each in (*self._runs, *self._nominated, *self._kept, *self._fixed):
@@ -148,6 +147,14 @@ class _Moment:
                     left[node] -= each.gpus
         nodes = [self._work.only] if self._work.only else list(left)
         return sum(max(0, left[node]) // self._work.gpus for node in nodes) >= self._work.pods
+
+    def _frees_what_it_must(self, entitled: Collection[Work], gone: Collection[Work]) -> bool:
+        """Starts that are given up beside evictions were never there; those of other queues do not matter."""
+        evicted, given = (sum(each.total for each in some) for some in (gone, entitled))
+        if not evicted:
+            return given >= min(self._work.total, self._beyond_share())
+        own = sum(each.total for each in entitled if each.queue == self._work.queue)
+        return evicted >= min(self._work.total, self._beyond_share() - own)
 
     def _may_take(self, start: Work) -> bool:
         if start.queue == self._work.queue:

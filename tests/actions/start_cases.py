@@ -4,10 +4,11 @@ The check follows `docs/guarantees.md` ("The order of starts"), and shares no co
 GPUs count.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from random import Random
 
 from msgspec import Struct
+from phalanx.model.reasons import Reason
 from phalanx.model.resources import GPU
 
 from tests.builders import Decided, Scenario
@@ -160,6 +161,11 @@ class Order:
         self._guarantee = {name: each.guarantee.get(GPU, 0) for name, each in decided.result.queues.items()}
         placed = dict.fromkeys(each.gang.removeprefix("gang-") for each in decided.result.placements)
         self.starts = [case.work(name) for name in placed]
+        waiting = [each for each in case.works if not each.on]
+        self._given_up = [each for each in waiting if decided.reasons().get(each.name) is Reason.PREEMPTED]
+        self._on = {
+            name: [bind.node for each in decided.placements(name) for bind in each.binds] for name in placed
+        }
 
     def is_wrong(self, first: Work, then: Work) -> bool:
         """Whether `then` had to go before `first`, of another queue: only `then` would be covered."""
@@ -169,7 +175,17 @@ class Order:
             and not self._is_inside(first, mine, before=first)
             and self._is_inside(then, theirs, before=first)
             and self._is_next(then, theirs, before=first)
+            and self._did_fit(then, before=first)
         )
+
+    def _did_fit(self, work: Work, *, before: Work) -> bool:
+        """Whether it certainly fitted in its turn, wherever the starts were that are given up by now."""
+        left = self._case.free()
+        for start in self.starts[: self.starts.index(before)]:
+            for node in self._on[start.name]:
+                left[node] -= start.gpus
+        sizes = [each.gpus for each in self._given_up for _ in range(each.pods)]
+        return not self._given_up or all(_fits(work, after) for after in _fillings(left, sizes))
 
     @staticmethod
     def _queues(first: Work, then: Work) -> tuple[tuple[str, str], tuple[str, str]]:
@@ -192,6 +208,22 @@ class Order:
         ]
         first = min(waiting, key=lambda each: (-each.priority, self._case.works.index(each)))
         return first == work and {each.queue for each in waiting} == {work.queue}
+
+
+def _fits(work: Work, left: dict[str, int]) -> bool:
+    nodes = [work.only] if work.only else list(left)
+    return sum(max(0, left[node]) // work.gpus for node in nodes) >= work.pods
+
+
+def _fillings(left: dict[str, int], sizes: Sequence[int]) -> Iterator[dict[str, int]]:
+    """What is left if pods of these sizes, or some of them, are on nodes with enough left."""
+    if not sizes:
+        yield left
+        return
+    yield from _fillings(left, sizes[1:])
+    for node, amount in left.items():
+        if amount >= sizes[0]:
+            yield from _fillings({**left, node: amount - sizes[0]}, sizes[1:])
 
 
 def disorders(case: StartCase) -> list[str]:

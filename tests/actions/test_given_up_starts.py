@@ -13,6 +13,7 @@ from phalanx.actions.backlog.backlogs import Backlogs
 from phalanx.actions.context import Cycle
 from phalanx.actions.given_up_starts import give_up
 from phalanx.actions.nodes.node_classes import ClassTableCache
+from phalanx.actions.preemption import starts
 from phalanx.actions.preemption.starts import StartPool
 from phalanx.framework.config import ActionName, SchedulerConfig
 from phalanx.framework.evictions import Beneficiary
@@ -208,6 +209,15 @@ def test_running_members_are_covered_as_before_the_starts_of_their_queue() -> No
     assert sorted(scenario.take(first).decide().evicted()) == ["r-1", "r-2"]
 
 
+def test_lost_members_that_the_cycle_replaces_are_covered_as_if_they_ran() -> None:
+    """With both members of a0 the guarantee does not cover a1. They stay, so b1 need not wait a cycle."""
+    scenario = two_queues({"guarantee": 2}, {"guarantee": 1}, 3)
+    scenario.gang("a0", 2, gpu=1, queue="a", on=["n0-0", "n0-0"]).lose("a0")
+    scenario.gang("a1", 1, gpu=1, queue="a", on=["n0-0"])
+    decided = scenario.gang("b1", 1, gpu=1, queue="b").decide()
+    assert (decided.placed(), decided.evicted()) == (["a0"], ["a1-0"])
+
+
 # --- protection -------------------------------------------------------------------------------------------
 
 
@@ -270,6 +280,22 @@ def test_a_start_stays_whose_pods_another_start_requires_near_it(is_needed: bool
     assert (sorted(decided.placed()), given_up_in(decided)) == (
         (["a1", "a2"], []) if is_needed else (["a2", "b1"], ["team/a1"])
     )
+
+
+@pytest.mark.parametrize("most", [0, 500])
+def test_no_gang_is_evicted_because_the_guarantee_covers_a_start_that_stays(
+    most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without the start of a1, which stays for a2 or as one of too many, the guarantee covers a0."""
+    monkeypatch.setattr(starts, "STARTS_GIVEN_UP_MAX", most)
+    scenario = two_queues({"guarantee": 2, "priority": 1}, {"guarantee": 2}, 4)
+    scenario.gang("a0", 1, gpu=2, queue="a", on=["n0-0"])
+    scenario.gang("a1", 1, gpu=2, queue="a", labels={"app": "x"}, priority=9)
+    scenario.gang("a2", 1, gpu=0, queue="a", near=[term(app="x")], priority=5)
+    first = scenario.gang("b1", 1, gpu=2, queue="b").decide()
+    assert (sorted(first.placed()), first.evicted(), given_up_in(first)) == (["a1", "a2"], [], [])
+    assert first.result.wake_at == scenario.now
+    assert scenario.take(first).decide().evicted() == ["a0-0"]
 
 
 # --- surplus, reserved members, reserved starts ------------------------------------------------------------

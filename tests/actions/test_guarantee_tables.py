@@ -188,6 +188,97 @@ def test_the_queue_that_lost_a_gang_by_its_fair_share_does_not_evict_in_turn() -
     assert len(set(gone)) == 2
 
 
+class Within(Struct, frozen=True):
+    """A row about queue a: its gangs and those that wait, in GPUs; the gangs that start and those evicted."""
+
+    text: str
+    runs: tuple[int, ...]
+    waits: tuple[tuple[int, int], ...]
+    """Pods of one GPU, and the priority."""
+    others: int
+    """GPUs that queue b asks for."""
+    on_first: str
+    """Queues whose gangs may run on the first node only."""
+    starts: tuple[str, ...] = ()
+    evicted: tuple[str, ...] = ()
+
+
+WITHIN = (
+    Within(
+        "| 2 and 2 | A: a gang of 2 of priority 0; 2 GPUs are free | A: 4 of priority 9; B: 2, but only "
+        "on the node of the first gang | nothing: with 4 GPUs A would be above its share, and B would "
+        "evict the gang of 4 |",
+        runs=(2,),
+        waits=((4, 9),),
+        others=2,
+        on_first="b",
+    ),
+    Within(
+        "| 2 and 2 | A: four gangs of 1 of priority 0 | A: 4 of priority 9; B: 2 | the gang of 4 evicts "
+        "the four gangs, if B has not evicted two before |",
+        runs=(1, 1, 1, 1),
+        waits=((4, 9),),
+        others=0,
+        on_first="",
+        evicted=("r0", "r1", "r2", "r3"),
+    ),
+    Within(
+        "| 2 and 2 | A: a gang of 2 of priority 0; 2 GPUs are free | A: 4 of priority 9, and 2 of "
+        "priority 0; B: 2, but only on the node of the first gang | the second gang of 2 starts. It is "
+        "not given up together with an eviction: without it, this is the first row |",
+        runs=(2,),
+        waits=((4, 9), (2, 0)),
+        others=2,
+        on_first="b",
+        starts=("w1",),
+    ),
+    Within(
+        "| 2 and 2 | A: a gang of 1 of priority 0 on a node of 2 | on that node only: A: 2 of priority "
+        "9, and 1 of priority 0; B: 2 | the gang of 1 that runs is evicted, and the start of the other "
+        "one is given up: without it, the gang takes 1 beyond its share |",
+        runs=(1,),
+        waits=((2, 9), (1, 0)),
+        others=2,
+        on_first="ab",
+        evicted=("r0",),
+    ),
+    Within(
+        "| 4 and 0 | A: a gang of 2 of priority 0; 2 GPUs are free | A: 4 of priority 9 | evicted: no "
+        "other queue lacks anything |",
+        runs=(2,),
+        waits=((4, 9),),
+        others=0,
+        on_first="",
+        evicted=("r0",),
+    ),
+)
+
+
+def test_the_table_of_priorities_within_a_queue_is_tested() -> None:
+    assert rows("fair shares of A and B, of 4 GPUs | runs") == [row.text for row in WITHIN]
+
+
+@pytest.mark.parametrize("row", WITHIN, ids=[row.text for row in WITHIN])
+def test_evictions_by_priority(row: Within) -> None:
+    scenario = Scenario().nodes("n0", gpu=2).nodes("n1", gpu=2).queue("a").queue("b")
+    first = {"group": "n0"}
+    for index, gpus in enumerate(row.runs):
+        on = [f"n{index // 2}-0"] * gpus
+        scenario.gang(f"r{index}", gpus, gpu=1, cpu=0, memory=0, queue="a", on=on)
+    begin(scenario)
+    for index, (pods, priority) in enumerate(row.waits):
+        selector = first if "a" in row.on_first else {}
+        scenario.gang(
+            f"w{index}", pods, gpu=1, cpu=0, memory=0, queue="a", priority=priority, selector=selector
+        )
+    if row.others:
+        selector = first if "b" in row.on_first else {}
+        scenario.gang("other", 1, gpu=row.others, cpu=0, memory=0, queue="b", selector=selector)
+    decided = scenario.decide()
+    evicted = {each.gang.removeprefix("gang-") for each in decided.result.evictions}
+    assert (decided.placed(), sorted(evicted)) == ([*row.starts], [*row.evicted])
+
+
 SURPLUS = (
     "| the minimum of a gang | gangs of lower priority | as above | as above |",
     "| a surplus member | surplus members of gangs of lower priority | as above | nothing |",

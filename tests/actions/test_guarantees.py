@@ -13,7 +13,15 @@ from phalanx.model.api.pod_groups import Disruption
 from phalanx.model.names import QueueName
 from phalanx.model.resources import CPU, GPU
 
-from tests.actions.guarantees_cases import Case, Kind, begin, cases, world_of
+from tests.actions.guarantees_cases import (
+    Case,
+    Kind,
+    begin,
+    cases,
+    chooser_of_seed,
+    make_case,
+    world_of,
+)
 from tests.actions.guarantees_exchanges import held_not_preemptible
 from tests.actions.guarantees_history import Finding, History, findings
 from tests.actions.guarantees_oracle import COUNTED, Work, World
@@ -222,3 +230,24 @@ def test_queues_with_different_common_ancestors_lose_gangs_by_different_conditio
     history = History(Case(scenario, []))
     assert list(findings(history.play())) == []
     assert [*history.cycles[0].evicted.values()] == [["a0-0", "c0-0"]]
+
+
+def test_a_limit_of_cores_does_not_keep_devices_beyond_the_share() -> None:
+    """Cores are not short. c has a share of 0 GPUs, and of less than the core to which it is limited."""
+    scenario = Scenario().nodes("n", 1, gpu=4, cpu=8).nodes("m", 1, gpu=2, cpu=4)
+    scenario.queue("a", guarantee={GPU: 0, CPU: 0}).queue("b", weight=3, guarantee={GPU: 2, CPU: 0})
+    scenario.queue("c", limit={CPU: 1000})
+    common = {"cpu": 1, "memory": 0}
+    scenario.gang("g0", 1, gpu=1, queue="c", on=["n-0"], **common)
+    scenario.gang("g1", 1, gpu=4, queue="a", **common)
+    scenario.gang("g2", 1, gpu=1, queue="c", on=["n-0"], **common)
+    scenario.gang("g3", 6, gpu=1, queue="b", **common)
+    begin(scenario)
+    history = History(Case(scenario, []))
+    assert list(findings(history.play())) == []
+    assert "g3" in history.started
+
+
+def test_seed_40312() -> None:
+    """c runs 16 cores, limited to 2. It has no share of GPUs, and keeps none for cores that nobody lacks."""
+    assert list(findings(History(make_case(chooser_of_seed(40312))).play())) == []

@@ -8,7 +8,8 @@ from hypothesis import given, note
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from phalanx.framework.config import SchedulerConfig
-from phalanx.framework.minimum_members import MissingMembers, sets_of_members
+from phalanx.framework.member_sets import next_sets
+from phalanx.framework.minimum_members import MissingMembers
 from phalanx.framework.session import Session
 from phalanx.model.gangs import RoleSpec, SubgroupSpec
 from phalanx.model.names import QueueName
@@ -95,6 +96,17 @@ def test_an_earlier_member_without_a_role_is_in_the_first_set() -> None:
     assert started(scenario.decide()) == ["g-0", "g-2"]
 
 
+def test_an_earlier_member_is_in_the_first_set_although_a_smaller_set_has_a_later_one() -> None:
+    """Pods 0 and 2 would do. Pods 0, 1 and 3 go before: none is one too many, and pod 1 is earlier."""
+    scenario = Scenario().nodes("n", gpu=4).gang("g", 2, min=2, gpu=1, started=False)
+    scenario.role("g", 2, gpu=1, role="ps")
+    pods = [replace(pod, subgroup=name) for pod, name in zip(scenario.members("g"), "sss ", strict=True)]
+    pods[3] = replace(pods[3], subgroup="")
+    roles, parts = (RoleSpec("ps", 2, 1),), (SubgroupSpec("s", 2),)
+    scenario.change("g", members=tuple(pods), roles=roles, subgroups=parts)
+    assert started(scenario.decide()) == ["g-0", "g-1", "g-3"]
+
+
 def test_a_role_takes_another_of_its_members() -> None:
     scenario = Scenario().nodes("n", gpu=4)
     scenario.gang("g", 0, min=2, started=False).role("g", 1, role="ps", gpu=4).role("g", 1, role="ps", gpu=1)
@@ -159,12 +171,12 @@ def test_the_verdict_is_about_the_set_that_would_fit_the_empty_cluster() -> None
     assert scenario.decide().reasons() == {"g": Reason.INSUFFICIENT_CAPACITY}
 
 
-@pytest.mark.parametrize(("steps", "found"), [(0, 1), (100, 3)])
+@pytest.mark.parametrize(("steps", "found"), [(0, 0), (1, 1), (100, 2)])
 def test_the_number_of_sets_is_bounded(steps: int, found: int) -> None:
     scenario = Scenario().gang("g", 1, gpu=1).role("g", 1, gpu=2).role("g", 1, gpu=3)
-    sets = list(sets_of_members(scenario.members("g"), MissingMembers(2), (), steps=steps))
-    assert len(sets) == found
-    assert [pod.name for pod in sets[0]] == ["g-0", "g-1"]
+    pods = scenario.members("g")
+    sets = list(next_sets(pods[:2], pods, MissingMembers(2), (), steps=steps))
+    assert [[pod.name for pod in each] for each in sets] == [["g-0", "g-2"], ["g-1", "g-2"]][:found]
 
 
 def test_the_reason_is_about_the_first_set_of_members() -> None:

@@ -304,3 +304,13 @@ def test_use_above_the_limit_is_reclaimed_though_capacity_is_abundant() -> None:
     scenario.gang("a0", 2, gpu=2, queue="a", on=["n-0", "n-1"])
     scenario.gang("c0", 2, min=1, gpu=1, queue="c", on=["n-0", "n-1"])
     assert len(scenario.gang("a1", 1, gpu=2, queue="a").decide().evicted()) == 1
+
+
+@pytest.mark.parametrize("limit", [{}, {CPU: 2000}])
+@pytest.mark.parametrize("gpus", [1, 3])
+def test_a_limit_of_abundant_cores_does_not_keep_devices(limit: dict[str, int], gpus: int) -> None:
+    """Queue c has no whole device of its share, and a gang of 3 takes a beyond its own."""
+    scenario = Scenario().queue("a", weight=9).queue("b", weight=9).queue("c", limit=limit)
+    scenario.nodes("n", 1, gpu=4, cpu=64)
+    scenario.gang("c0", 1, gpu=4, cpu=4, queue="c", on=["n-0"]).gang("b0", 1, gpu=4, cpu=1, queue="b")
+    assert scenario.gang("a0", 1, gpu=gpus, cpu=1, queue="a").decide().evicted() == ["c0-0"]

@@ -14,7 +14,7 @@ from phalanx.model.names import GangId, QueueName
 from phalanx.model.reasons import Objection
 from phalanx.model.resources import GPU
 
-from tests.actions.start_cases import described, disorders, start_case
+from tests.actions.start_cases import StartCase, Tenant, Work, described, disorders, start_case
 from tests.builders import Scenario
 from tests.examples import holds
 
@@ -24,6 +24,15 @@ from tests.examples import holds
 def test_no_start_goes_before_one_that_guarantees_cover_further(chance: Random) -> None:
     case = start_case(chance)
     note(described(case))
+    assert disorders(case) == []
+
+
+def test_a_gang_that_starts_are_given_up_for_was_tried_in_its_turn() -> None:
+    """That of b takes the node first. That of a does not fit, that of d does; then b's start is given up."""
+    tenants = (Tenant("a", 6), Tenant("b", 1, priority=1), Tenant("d", 1))
+    works = (Work("d0", "d", 1, 2), Work("a0", "a", 2, 3), Work("b0", "b", 2, 3))
+    case = StartCase({"m-0": 2, "n-0": 6}, tenants, works)
+    assert case.scenario().decide().placed() == ["d0", "a0"]
     assert disorders(case) == []
 
 

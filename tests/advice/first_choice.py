@@ -82,8 +82,11 @@ def _with_first_subgroups(
 
 
 def _in_order(pods: Sequence[Document], documents: Sequence[Document]) -> list[Document]:
-    """By name, since they have the same priority and age; those last that no node could take."""
-    return sorted(pods, key=lambda pod: (not can_run(pod, documents), pod["metadata"]["name"]))
+    """The oldest first, since they have the same priority and no index; those last that no node could take.
+
+    Objects without a time are created in the order of the documents (docs/decide.md).
+    """
+    return sorted(pods, key=lambda pod: not can_run(pod, documents))
 
 
 def can_run(pod: Document, documents: Sequence[Document]) -> bool:

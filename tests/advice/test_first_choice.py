@@ -5,6 +5,8 @@ from typing import Any
 from tests.advice.clusters import ASKER, GPU, GROUP_LABEL, READY, SUBGROUP_LABEL, Document
 from tests.advice.first_choice import described, first_choice
 from tests.advice.following import is_asking
+from tests.advice.obstacles import contradiction
+from tests.advice.refusals import refusal_of
 
 NODE: Document = {
     "apiVersion": "v1",
@@ -38,8 +40,16 @@ def chosen(documents: list[Document] | None) -> list[str]:
     return [each["metadata"]["name"].removeprefix(f"{ASKER}-") for each in documents if is_asking(each)]
 
 
-def test_the_first_members_in_the_order_of_names_are_chosen() -> None:
-    assert chosen(first_choice(cluster(pod("b"), pod("c"), pod("a"), minMember=2))) == ["a", "b"]
+def test_the_oldest_members_are_chosen() -> None:
+    """`phalanx decide` takes the order of the documents for the order of creation."""
+    assert chosen(first_choice(cluster(pod("b"), pod("c"), pod("a"), minMember=2))) == ["b", "c"]
+
+
+def test_seed_200797() -> None:
+    """The members of subgroup two are older than those of subgroup three."""
+    refusal = refusal_of(200_797)
+    assert refusal is not None
+    assert contradiction(refusal) == ""
 
 
 def test_members_that_no_node_can_take_are_last() -> None:

@@ -104,7 +104,7 @@ BINDING: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="a gang's status says Running before its pods are bound",
         issues=("Volcano #4383",),
-        module="phalanx.service.pod_group_status",
+        module="phalanx.model.gangs",
         edits={"pod.counts_for_gang and not pod.assumed and not pod.deleting": "pod.counts_for_gang"},
         caught_by=Played("plays_binding:slow_to_bind"),
     ),

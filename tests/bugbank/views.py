@@ -111,7 +111,7 @@ VIEWS: Final[tuple[Mutant, ...]] = (
         name="the start is not written if a member is lost at once",
         issues=("KAI #1217",),
         module="phalanx.service.pod_group_status",
-        edits={"(gang.started or _has_started(gang))": "_has_started(gang)"},
+        edits={"(gang.started or gang.reaches_minimum)": "gang.reaches_minimum"},
         caught_by=Played("plays_views:restart_below_minimum"),
     ),
     Mutant(

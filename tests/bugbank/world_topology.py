@@ -68,7 +68,7 @@ TOPOLOGY: Final[tuple[Mutant, ...]] = (
         name="topology levels of nodes that are added later stay unknown",
         issues=("topology labels that change",),
         module="phalanx.cache.cluster_objects",
-        edits={"or self._implied[0] is not declared or self._implied[1] is not nodes": ""},
+        edits={"or any(map(is_not, self._implied[0], read))": ""},
         caught_by=Played("plays_world_topology:racks_are_added_later"),
     ),
 )

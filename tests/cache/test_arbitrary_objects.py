@@ -68,6 +68,7 @@ def values_of(hint: Any) -> st.SearchStrategy[Any]:
         float: st.floats(),
         datetime: moments,
         NoneType: st.none(),
+        Any: texts,
     }
     if hint in plain:
         return plain[hint]

@@ -10,6 +10,7 @@ from phalanx.cache.cache import Cache
 from phalanx.cache.events import Applied, Assumed, Deleted, Event, Forgotten, Relisted
 from phalanx.model.api.core import NodeResourceTopology
 from phalanx.model.api.kinds import KubeObject, kind_name
+from phalanx.model.api.volcano import VolcanoPodGroup
 from phalanx.model.memory import Memory
 from phalanx.model.names import NodeName, PodUid
 from phalanx.model.pods import BindBackoff, Device
@@ -26,6 +27,7 @@ from tests.model.written import (
     named,
     native_pod_group,
     node,
+    other_pod_group,
     pod,
     pod_group,
     replicated_job,
@@ -155,6 +157,9 @@ SHARES = tuple(
         {"memory": "20Gi", "index": "1"},
     )
 )
+OF_VOLCANO = tuple(
+    {"scheduling.k8s.io/group-name": "g1", "volcano.sh/task-spec": task} for task in ("ps", "worker")
+)
 CHARGED = tuple({"scheduling.phalanx.dev/charged-queue": queue} for queue in ("q1", "q2", "gone"))
 SELECTORS = tuple({"matchLabels": {"team": team}} for team in ("a", "b"))
 SHARING = {"scheduling.phalanx.dev/gpu-sharing": "true", "nvidia.com/gpu.memory": "40960"}
@@ -194,7 +199,7 @@ pods = st.builds(
     mapping(
         deletionTimestamp=(None, None, "2026-01-01T00:00:00Z"),
         creationTimestamp=(None, "2026-01-01T00:00:00Z"),
-        annotations=(None, None, *SHARES, *CHARGED),
+        annotations=(None, None, *SHARES, *CHARGED, *OF_VOLCANO, *OF_VOLCANO),
     ),
     mapping(
         schedulerName=(SCHEDULER, SCHEDULER, "other"),
@@ -251,6 +256,39 @@ native_pod_groups = st.builds(
         disruptionMode=(None, {"all": {}}),
     ),
     one_of({}, {"labels": {label("queue"): "q1"}}),
+)
+
+volcano_pod_groups = st.builds(
+    lambda generation, spec, status: other_pod_group(
+        VolcanoPodGroup, "g1", uid=f"g1-volcano-{generation}", status=status, **spec
+    ),
+    one_of(*GENERATIONS),
+    mapping(
+        minMember=(None, 1, 2),
+        minTaskMember=(None, {"ps": 1}, {"ps": 1, "worker": 1}),
+        queue=(None, "q1", "default"),
+        minResources=(None, {"cpu": "3"}),
+        networkTopology=(None, {"mode": "hard", "highestTierAllowed": 1}),
+    ),
+    mapping(phase=(None, "Pending", "Inqueue", "Running")),
+)
+
+hyper_nodes = st.builds(
+    lambda name, tier, members: named("HyperNode", name, spec={"tier": tier, "members": members}),
+    one_of("h1", "h2"),
+    one_of(1, 2, 99),
+    st.lists(
+        one_of(
+            {"type": "Node", "selector": {"exactMatch": {"name": "n1"}}},
+            {"type": "Node", "selector": {"regexMatch": {"pattern": "n[12]"}}},
+            {
+                "type": "Node",
+                "selector": {"labelMatch": {"matchLabels": {"topology.kubernetes.io/zone": "z"}}},
+            },
+            {"type": "HyperNode", "selector": {"exactMatch": {"name": "h1"}}},
+        ),
+        max_size=2,
+    ),
 )
 
 jobs = st.builds(
@@ -358,8 +396,9 @@ def evenly(strategies: list[st.SearchStrategy[Any]]) -> st.SearchStrategy[Any]:
 objects = evenly(
     [
         *(pods, pods, pods, nodes),
-        evenly([pod_groups, native_pod_groups, jobs, job_sets]),
-        *(evenly([queues, namespaces]), others),
+        evenly([pod_groups, native_pod_groups, volcano_pod_groups, jobs, job_sets]),
+        evenly([queues, namespaces]),
+        evenly([others, others, hyper_nodes]),
     ]
 )
 
@@ -369,8 +408,13 @@ bind_backoffs = st.one_of(
 )
 
 
-RECREATED = {"Node": nodes, "PodGroup": pod_groups, "NativePodGroup": native_pod_groups}
-REWRITTEN = {"Queue": queues, "Namespace": namespaces, "Job.batch": jobs}
+RECREATED = {
+    "Node": nodes,
+    "PodGroup": pod_groups,
+    "NativePodGroup": native_pod_groups,
+    "VolcanoPodGroup": volcano_pod_groups,
+}
+REWRITTEN = {"Queue": queues, "Namespace": namespaces, "HyperNode": hyper_nodes, "Job.batch": jobs}
 
 
 def changed(item: Any) -> st.SearchStrategy[Any]:

@@ -72,7 +72,7 @@ def test_version(phalanx: Phalanx) -> None:
 def test_an_interrupted_command_prints_no_traceback(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def interrupted(names: object) -> None:
+    def interrupted(*_given: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr("phalanx.cli.decide.read_manifests", interrupted)

@@ -151,8 +151,8 @@ def test_the_example_is_accepted(tmp_path: Path) -> None:
     read_config(file)
 
 
-def test_the_example_has_the_defaults_except_for_plugins() -> None:
-    assert msgspec.structs.replace(parse_config(EXAMPLE), plugins=()) == SchedulerConfig()
+def test_the_example_has_the_defaults_except_for_plugins_and_workloads() -> None:
+    assert msgspec.structs.replace(parse_config(EXAMPLE), plugins=(), workloads=()) == SchedulerConfig()
 
 
 def test_the_example_has_every_key() -> None:
@@ -170,7 +170,7 @@ def paths(settings: dict[str, Any], path: str = "") -> Iterator[str]:
             for each in value:
                 if isinstance(each, dict):
                     yield from paths(each, f"{key}[].")
-                    yield from paths(each.get("arguments", {}), f"{key}[{each['name']}].arguments.")
+                    yield from paths(each.get("arguments", {}), f"{key}[{each.get('name')}].arguments.")
         elif isinstance(value, dict) and key != "plugins[].arguments":
             yield from paths(value, f"{key}.")
 

@@ -120,15 +120,15 @@ def test_allocatable_takes_precedence_over_capacity(phalanx: Phalanx) -> None:
 
 
 def test_other_kinds_are_ignored_with_a_note(phalanx: Phalanx) -> None:
-    deployment = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}}
+    daemons = {"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "web"}}
     queue = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": "default"}}
-    group = {"apiVersion": "scheduling.x-k8s.io/v1alpha1", "kind": "PodGroup", "metadata": {"name": "a"}}
-    done = decided(phalanx, NODE, deployment, pod("a"), queue, group, deployment)
+    group = {"apiVersion": "koordinator.sh/v1alpha1", "kind": "PodGroup", "metadata": {"name": "a"}}
+    done = decided(phalanx, NODE, daemons, pod("a"), queue, group, daemons)
     assert done.code == 0
     assert done.binds == {"default/a": "n1"}
     assert done.err == (
-        "note: -: ignored, because no decision depends on it: 2 Deployment (apps/v1), "
-        "1 Queue (scheduling.volcano.sh/v1beta1), 1 PodGroup (scheduling.x-k8s.io/v1alpha1)\n"
+        "note: -: ignored, because no decision depends on it: 2 DaemonSet (apps/v1), "
+        "1 Queue (scheduling.volcano.sh/v1beta1), 1 PodGroup (koordinator.sh/v1alpha1)\n"
     )
 
 
@@ -165,3 +165,28 @@ def test_yaml_numbers_and_times_that_are_text(phalanx: Phalanx) -> None:
         "status: {allocatable: {cpu: 4}}\n---\n" + json.dumps(pod("a", nodeSelector={"1": "2026-11-01"}))
     )
     assert phalanx("decide", "-f", "-", stdin=text).binds == {"default/a": "n1"}
+
+
+OWN_KIND = """
+workloads:
+  - apiVersion: training.example.com/v1
+    kind: Training
+    plural: trainings
+    roles:
+      - {pods: spec.size, template: spec.podTemplate.spec}
+"""
+
+
+def test_a_kind_of_the_configuration_is_read(phalanx: Phalanx, tmp_path: Path) -> None:
+    """Its pods wait for a third one, which does not exist."""
+    config = tmp_path / "config.yaml"
+    config.write_text(OWN_KIND)
+    identity = {"apiVersion": "training.example.com/v1", "kind": "Training"}
+    size = {"size": 3, "podTemplate": {"spec": {"schedulerName": "phalanx"}}}
+    item = {**identity, "metadata": {"name": "t"}, "spec": size}
+    owned = [pod("a"), pod("b")]
+    for each in owned:
+        each["metadata"]["ownerReferences"] = [{**identity, "name": "t", "controller": True}]
+    done = decided(phalanx, NODE, item, *owned, arguments=("--config", str(config)))
+    assert done.waiting == {"default/t": "MembersMissing"}
+    assert decided(phalanx, NODE, item, *owned).waiting != done.waiting

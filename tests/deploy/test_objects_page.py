@@ -25,7 +25,7 @@ def test_every_yaml_block_is_an_example() -> None:
 
 def test_the_page_explains_every_label() -> None:
     labels = [getattr(names, name) for name in vars(names) if name.startswith("LABEL_")]
-    assert len(labels) == 5
+    assert len(labels) == 6
     assert all(f"| `{label}` |" in PAGE for label in labels)
 
 

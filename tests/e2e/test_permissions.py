@@ -1,6 +1,7 @@
 """The permissions of `deploy/base` are sufficient, and each is used."""
 
 import pytest
+from phalanx.model.workloads.known import WORKLOADS
 
 from tests.deploy.manifests import base
 from tests.e2e.audit_log import Permission, granted
@@ -27,16 +28,19 @@ RARELY_USED = {
     Permission(
         "scheduling.k8s.io", "podgroups/status", "patch"
     ): "the condition of native PodGroups, which this API server does not serve",
+    Permission(
+        "scheduling.volcano.sh", "podgroups", "patch"
+    ): "the status of Volcano's PodGroups, which this API server does not serve",
+    Permission(
+        "scheduling.run.ai", "podgroups/status", "patch"
+    ): "the condition of KAI's PodGroups, which this API server does not serve",
     Permission("", "pods", "get"): "read back after a bind whose outcome is unknown or that was refused",
     Permission("", "pods", "delete"): "release of a gang that lost members while it was being bound",
     Permission("events.k8s.io", "events", "patch"): "an event that is repeated after minutes",
     **{
-        Permission(group, resource, "watch"): "workloads that own no pod here"
-        for group, resource in (
-            ("jobset.x-k8s.io", "jobsets"),
-            ("ray.io", "rayclusters"),
-            ("ray.io", "rayjobs"),
-        )
+        Permission(kind.group, kind.plural, "watch"): "workloads that own no pod here"
+        for kind in WORKLOADS.values()
+        if kind.kind != "Job"
     },
 }
 

@@ -5,6 +5,7 @@ from phalanx.framework.config import SchedulerConfig
 from phalanx.framework.session import Session
 from phalanx.framework.statement import DoesNotFit, Statement, total_requests
 from phalanx.framework.states import GANG_TRANSITIONS, POD_TRANSITIONS, GangState, IllegalTransition, PodState
+from phalanx.model.api.pod_groups import Disruption
 from phalanx.model.decisions import Certificate
 from phalanx.model.gangs import Gang
 from phalanx.model.gpu_shares import GPU_SHARE, device_name
@@ -227,3 +228,17 @@ def test_gangs_after_starts_are_assumed_to_be_where_the_cycle_places_them() -> N
         assert [pod.node for pod in rest] == [None, None]
         statement.roll_back()
     assert session.gangs_after_starts == session.gangs
+
+
+def test_the_start_of_a_gang_that_is_not_preemptible_is_protected_while_it_stays() -> None:
+    scenario = Scenario().nodes("n", gpu=2).queue("q", guarantee={GPU: 1})
+    common = {"gpu": 1, "queue": "q", "disruption": Disruption(preemptible=False)}
+    scenario.gang("new", 1, **common)
+    session = Session(scenario.snapshot(), SchedulerConfig())
+    assert session.protected_gangs == set()
+    with session.statement() as statement:
+        place(statement, gang(session, "new"), 1)
+        assert session.protected_gangs == {"gang-new"}
+        assert session.protected_gangs is session.protected_gangs
+        statement.roll_back()
+    assert session.protected_gangs == set()

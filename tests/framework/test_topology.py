@@ -66,3 +66,9 @@ def test_a_label_that_no_topology_has_is_a_topology_of_its_own_if_a_node_has_it(
     assert levels_of("island", island="a") == [("island", "island")]
     assert levels_of("island") == levels_of("rack")
     assert levels_of("r", named="other") is None
+
+
+def test_only_levels_of_the_named_topology_count_if_there_is_a_name() -> None:
+    """So a Topology that does not exist is reported, also if nodes have the label."""
+    assert levels_of("r", named="other", r="a") is None
+    assert levels_of("island", named="flat", island="a") == levels_of("rack")

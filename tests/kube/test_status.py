@@ -17,6 +17,8 @@ from phalanx.model.api.meta import Condition
 from phalanx.model.api.native_pod_groups import NativePodGroup
 from phalanx.model.api.pod_groups import Counts, PlacementStatus, PodGroup, PodGroupStatus
 from phalanx.model.api.queues import Queue, QueueStatus
+from phalanx.model.dialects.dialect import StatusWrite
+from phalanx.model.dialects.native import NATIVE
 from phalanx.model.names import PodUid, ShapeKey
 from phalanx.model.pods import Pod, PodShape, Scheduled
 
@@ -239,11 +241,12 @@ async def native_group(world: World, name: str) -> NativePodGroup:
     return await world.client.get(path, decode)
 
 
-def scheduled(status: str, message: str, *, time: str = NOW) -> Condition:
-    return Condition("PodGroupInitiallyScheduled", status, "r", message, time)
+def scheduled(status: str, message: str, *, time: str = NOW) -> StatusWrite:
+    condition = Condition("PodGroupInitiallyScheduled", status, "r", message, time)
+    return StatusWrite({"conditions": [msgspec.to_builtins(condition)]}, is_final=status == "True")
 
 
-async def test_the_condition_of_a_native_pod_group_keeps_those_of_others_and_its_time(
+async def test_the_condition_of_a_native_pod_group_keeps_those_of_others(
     world: World, transport: FaultyTransport
 ) -> None:
     async with status_writing(world, transport) as writing:
@@ -254,13 +257,15 @@ async def test_the_condition_of_a_native_pod_group_keeps_those_of_others_and_its
         path = KINDS["NativePodGroup"].path(namespace=world.namespace, name="g", subresource="status")
         await world.client.patch(path, theirs, how=Patch.STRATEGIC, timeout=TIMEOUT)
         group = await native_group(world, "g")
-        writing.status.native_pod_group(group, scheduled("False", "first", time=LONG_AGO))
+        writing.status.pod_group_of(NATIVE, group.metadata, scheduled("False", "first"))
         await writing.written()
-        writing.status.native_pod_group(await native_group(world, "g"), scheduled("False", "second"))
+        writing.status.pod_group_of(
+            NATIVE, (await native_group(world, "g")).metadata, scheduled("False", "second")
+        )
         await writing.written()
         found = {each.type: each for each in (await native_group(world, "g")).status.conditions}
         assert found.keys() == {"DisruptionTarget", "PodGroupInitiallyScheduled"}
-        assert found["PodGroupInitiallyScheduled"] == scheduled("False", "second", time=LONG_AGO)
+        assert found["PodGroupInitiallyScheduled"].message == "second"
 
 
 async def test_the_condition_of_a_native_pod_group_is_written_once(
@@ -269,10 +274,12 @@ async def test_the_condition_of_a_native_pod_group_is_written_once(
     async with status_writing(world, transport) as writing:
         group = await native_group(world, "g")
         for time in (LONG_AGO, NOW):
-            writing.status.native_pod_group(group, scheduled("True", "m", time=time))
+            writing.status.pod_group_of(NATIVE, group.metadata, scheduled("True", "m", time=time))
         await writing.written()
-        writing.status.native_pod_group(await native_group(world, "g"), scheduled("True", "m", time=NOW))
-        writing.status.native_pod_group(group, None)
+        writing.status.pod_group_of(
+            NATIVE, (await native_group(world, "g")).metadata, scheduled("True", "m", time=NOW)
+        )
+        writing.status.pod_group_of(NATIVE, group.metadata, None)
         await writing.written()
         assert transport.count("PATCH", "/status") == 1
 
@@ -282,9 +289,9 @@ async def test_a_late_write_does_not_take_back_that_a_native_pod_group_was_sched
 ) -> None:
     async with status_writing(world, transport) as writing:
         before = await native_group(world, "g")
-        writing.status.native_pod_group(before, scheduled("True", "m"))
+        writing.status.pod_group_of(NATIVE, before.metadata, scheduled("True", "m"))
         await writing.written()
-        writing.status.native_pod_group(before, scheduled("False", "late"))
+        writing.status.pod_group_of(NATIVE, before.metadata, scheduled("False", "late"))
         await writing.written()
         (found,) = (await native_group(world, "g")).status.conditions
         assert found.status == "True"
@@ -294,7 +301,7 @@ async def test_a_recreated_native_pod_group_is_not_written(world: World, transpo
     async with status_writing(world, transport) as writing:
         group = await native_group(world, "g")
         earlier = msgspec.structs.replace(group, metadata=msgspec.structs.replace(group.metadata, uid="old"))
-        writing.status.native_pod_group(earlier, scheduled("True", "m"))
+        writing.status.pod_group_of(NATIVE, earlier.metadata, scheduled("True", "m"))
         await writing.written()
         assert (await native_group(world, "g")).status.conditions == ()
 

@@ -16,11 +16,12 @@ from phalanx.cache.events import Applied, NotListed, Relisted
 from phalanx.model.api.core import Pod
 from phalanx.model.api.kinds import KINDS, READ_KINDS, WATCHED_KINDS
 from phalanx.model.api.workloads import WorkloadObject
-from phalanx.model.gangs import Gang, GangKind
+from phalanx.model.gangs import GangKind
 from phalanx.model.memory import Memory
 from phalanx.model.reasons import Reason
 from phalanx.model.workloads.known import WORKLOADS
 
+from tests.model.gangs_of_workloads import gang_of, gangs_of, minimums
 from tests.model.written import (
     JOB_SET_VERSION,
     controlled_by,
@@ -38,19 +39,6 @@ RUNNING = {"phase": "Running", "startTime": "2026-11-01T10:00:00Z"}
 SUCCEEDED = {"phase": "Succeeded"}
 FAILED = {"phase": "Failed"}
 WAITING: dict[str, Any] = {}
-
-
-def gangs_of(*objects: Any) -> list[Gang]:
-    cache = Cache(scheduler_name="phalanx")
-    cache.apply_all(Relisted(kind, ()) for kind in WORKLOADS)
-    cache.apply_all(Applied(item) for item in objects)
-    cache.check_invariants()
-    return list(cache.snapshot(now=0, seed=0, memory=Memory()).gangs.values())
-
-
-def gang_of(*objects: Any) -> Gang:
-    (gang,) = gangs_of(*objects)
-    return gang
 
 
 def pods(name: str, states: Sequence[dict[str, Any]], **rest: Any) -> list[Pod]:
@@ -272,11 +260,6 @@ def replicated(*changes: dict[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def minimums(gang: Gang) -> dict[str, int]:
-    assert gang.min_member == max(sum(role.min_member for role in gang.roles), 1)
-    return {role.name: role.min_member for role in gang.roles}
-
-
 def test_a_job_set_is_a_gang_with_a_role_for_each_replicated_job() -> None:
     gang = gang_of(job_set("js", *replicated()), *jobs_of("js", *SHAPE), *pods_of("js", *SHAPE))
     assert (gang.kind, str(gang), gang.workload) == (GangKind.WORKLOAD, "team/js", "JobSet.jobset.x-k8s.io")
@@ -395,6 +378,18 @@ def test_kinds_of_workloads_are_watched_on_demand_only() -> None:
         "jobsets.jobset.x-k8s.io",
         "rayclusters.ray.io",
         "rayjobs.ray.io",
+        "pytorchjobs.kubeflow.org",
+        "tfjobs.kubeflow.org",
+        "mpijobs.kubeflow.org",
+        "xgboostjobs.kubeflow.org",
+        "paddlejobs.kubeflow.org",
+        "jaxjobs.kubeflow.org",
+        "mpijobs.kubeflow.org",
+        "leaderworkersets.leaderworkerset.x-k8s.io",
+        "statefulsets.apps",
+        "deployments.apps",
+        "replicasets.apps",
+        "sparkapplications.sparkoperator.k8s.io",
     ]
     cache = Cache(scheduler_name="phalanx")
     other = pod_of_job("train", 1, schedulerName="default-scheduler")
@@ -522,7 +517,11 @@ def test_any_content_of_a_workload_gives_a_gang(
     owner = WORKLOADS[kind]
     found = gang_of(
         structs.replace(workload(kind, "w"), spec=spec, status=status),
-        pod("p", meta=controlled_by("w", kind=owner.kind, api_version=owner.api_version)),
+        pod(
+            "p",
+            labels={label("gang"): "true"},
+            meta=controlled_by("w", kind=owner.kind, api_version=owner.api_version),
+        ),
     )
     assert found.kind is GangKind.WORKLOAD
     assert found.min_member >= 1

@@ -91,6 +91,20 @@ def native_pod_group(
     return with_unknown_fields(written(NativePodGroup, document), document["spec"])
 
 
+def other_pod_group(
+    struct: type[T], name: str = "g", *, uid: str = "", meta: Mapping[str, Any] | None = None, **spec: Any
+) -> T:
+    """A PodGroup of another project in namespace `team`; `spec` may have `status` too."""
+    status = spec.pop("status", {})
+    metadata = {
+        "name": name,
+        "namespace": "team",
+        "uid": uid or f"uid-{struct.__name__}-{name}",
+        **(meta or {}),
+    }
+    return written(struct, {"metadata": metadata, "spec": spec, "status": status})
+
+
 def named(kind: str, name: str, **rest: Any) -> Any:
     """Any other object; `namespace` and `labels` go into its metadata."""
     meta = {"name": name, "uid": f"uid-{kind}-{name}"}

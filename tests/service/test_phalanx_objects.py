@@ -4,6 +4,7 @@ from msgspec import convert
 from phalanx.cache.events import Applied, Deleted, Relisted
 from phalanx.model.api.pod_groups import PodGroup
 from phalanx.model.api.queues import Queue
+from phalanx.model.dialects.native import NATIVE
 from phalanx.model.names import GangId
 from phalanx.service.cluster_state import PhalanxObjects
 
@@ -61,11 +62,11 @@ def test_a_native_pod_group_of_the_same_name_is_another_object() -> None:
     known.apply(Applied(group("g", "ours")))
     known.apply(Applied(native_pod_group("g", uid="native")))
     assert known.pod_group(GangId("ours")) is not None
-    assert known.native_pod_group(GangId("native")) is not None
+    assert known.pod_group_of(NATIVE, GangId("native")) is not None
     assert known.pod_group(GangId("native")) is None
-    assert known.native_pod_group(GangId("ours")) is None
+    assert known.pod_group_of(NATIVE, GangId("ours")) is None
     known.apply(Relisted("NativePodGroup", (), (("team", "g"),)))
-    assert known.native_pod_group(GangId("native")) is not None
+    assert known.pod_group_of(NATIVE, GangId("native")) is not None
     known.apply(Deleted("NativePodGroup", "team", "g"))
-    assert known.native_pod_group(GangId("native")) is None
+    assert known.pod_group_of(NATIVE, GangId("native")) is None
     assert known.pod_group(GangId("ours")) is not None

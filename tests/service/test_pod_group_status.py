@@ -1,16 +1,18 @@
 """The status of a PodGroup, for each state of a gang."""
 
+from typing import Any
+
 import msgspec
 import pytest
 from phalanx.model.api.native_pod_groups import NativePodGroup
 from phalanx.model.api.pod_groups import RESERVED, Counts, PodGroupSpec, PodGroupStatus, StartStatus
 from phalanx.model.decisions import Certificate, Placement
-from phalanx.model.dialects.native import INITIALLY_SCHEDULED
+from phalanx.model.dialects.native import INITIALLY_SCHEDULED, NATIVE
 from phalanx.model.gangs import Gang
 from phalanx.model.reasons import Evidence, ExpectedStart, Reason, Verdict
 from phalanx.service.pod_group_status import (
     GangReport,
-    native_condition_of,
+    reported_gang,
     status_of,
     status_without_members,
 )
@@ -209,6 +211,17 @@ def test_a_gang_without_pods_has_no_counts(before: str, after: str) -> None:
 # --- native PodGroups ---------------------------------------------------------------------------------------
 
 WAITS = GangReport(verdict=REFUSED)
+LONG_AGO = "2020-01-01T00:00:00Z"
+
+
+def native_condition(of: Gang, report: GangReport, group: NativePodGroup) -> dict[str, Any] | None:
+    assert NATIVE.status is not None
+    write = NATIVE.status.wanted(reported_gang(of, report.verdict, now_ms=NOW_MS), group)
+    if write is None:
+        return None
+    (condition,) = write.fields["conditions"]
+    assert write.is_final == (condition["status"] == "True")
+    return dict(condition)
 
 
 def native(status: str = "") -> NativePodGroup:
@@ -239,13 +252,25 @@ def test_the_condition_of_a_native_pod_group(
     members: tuple[dict[str, object], ...], report: GangReport, expected: tuple[str, str] | None
 ) -> None:
     for before in ("", "False"):
-        found = native_condition_of(gang(*members), report, native(before), now_ms=NOW_MS)
-        assert (None if found is None else (found.status, found.reason)) == expected
-        assert found is None or (found.observed_generation, found.last_transition_time) == (3, NOW)
-    assert native_condition_of(gang(*members), report, native("True"), now_ms=NOW_MS) is None
+        found = native_condition(gang(*members), report, native(before))
+        assert (None if found is None else (found["status"], found["reason"])) == expected
+        assert found is None or (found["observedGeneration"], found["lastTransitionTime"]) == (3, NOW)
+    assert native_condition(gang(*members), report, native("True")) is None
+
+
+def test_the_condition_of_a_native_pod_group_keeps_its_time_and_is_written_when_it_differs() -> None:
+    first = native_condition(gang(WAITING, WAITING), WAITS, native())
+    assert first is not None
+    written = {**first, "lastTransitionTime": LONG_AGO}
+    seen = native_pod_group(meta={"generation": 3}, status={"conditions": [written]})
+    assert native_condition(gang(WAITING, WAITING), WAITS, seen) is None
+    other = GangReport(verdict=msgspec.structs.replace(REFUSED, message="other"))
+    found = native_condition(gang(WAITING, WAITING), other, seen)
+    assert found is not None
+    assert found["lastTransitionTime"] == LONG_AGO
 
 
 def test_the_condition_of_a_waiting_native_pod_group_has_the_verdict() -> None:
-    found = native_condition_of(gang(WAITING, WAITING), WAITS, native(), now_ms=NOW_MS)
+    found = native_condition(gang(WAITING, WAITING), WAITS, native())
     assert found is not None
-    assert found.message == "needs 2, 1 is free. Free 1 more."
+    assert found["message"] == "needs 2, 1 is free. Free 1 more."

@@ -84,11 +84,11 @@ def suspended(value: bool) -> Callable[[Object], Object]:
     return lambda found: {**found, "spec": {**found["spec"], "suspend": value}}
 
 
-def is_watched(world: World, plural: str) -> bool:
+def is_watched(world: World, resource: str) -> bool:
     leader = world.leader()
     assert leader is not None
     assert leader.process is not None
-    return plural in {
+    return resource in {
         task.get_name().removeprefix("reflect ") for task in asyncio.all_tasks() if not task.done()
     }
 
@@ -102,11 +102,11 @@ def test_a_job_waits_whole_starts_whole_and_leaves_nothing() -> None:
         world.create([manifests.node("n1", gpus=4), manifests.pod("filler")])
         world.start()
         await settle()
-        assert not is_watched(world, "jobs")
+        assert not is_watched(world, "jobs.batch")
         world.create([job("train", members=4)])
         await settle()
-        assert is_watched(world, "jobs")
-        assert not is_watched(world, "jobsets")
+        assert is_watched(world, "jobs.batch")
+        assert not is_watched(world, "jobsets.jobset.x-k8s.io")
         assert bound(world, "train") == 0
         assert all(message.startswith("InsufficientCapacity") for message in messages(world, "train"))
         delete(world, "pods", "filler")
@@ -199,7 +199,7 @@ def test_the_pods_of_a_job_set_are_one_gang() -> None:
         await settle()
         create_jobs(world, create_job_set(world, "js", roles), roles)
         await settle()
-        assert is_watched(world, "jobsets")
+        assert is_watched(world, "jobsets.jobset.x-k8s.io")
         assert len(pods(world, "js")) == 5
         assert bound(world, "js") == 0
         world.create([manifests.node("n2", gpus=1)])
@@ -266,7 +266,7 @@ def test_a_new_leader_finds_the_gangs_of_workloads_as_they_are() -> None:
         await leader.stop()
         await asyncio.sleep(60)
         assert world.leader() not in (None, leader)
-        assert is_watched(world, "jobs")
+        assert is_watched(world, "jobs.batch")
         assert (bound(world, "train"), bound(world, "big")) == before
 
     world = in_world(WorldSettings(seed=5, replicas=2, checks=ALL_CHECKS), play)
@@ -291,3 +291,53 @@ async def test_without_rights_the_pods_wait_and_say_so() -> None:
         await world.until(lambda: "Job default/train cannot be read: 403 Forbidden" in message())
         assert "list and watch jobs.batch" in message()
         assert world.nodes_of_pods() == {"other": "n1"}
+
+
+SPARK = ResourceType(
+    "sparkoperator.k8s.io", "v1beta2", "sparkapplications", "SparkApplication", True, custom=True, status=True
+)
+
+
+def spark_pod(world: World, name: str, role: str, owner: Key, api_version: str, kind: str) -> Object:
+    """A pod as the operator makes the driver, and the driver its executors."""
+    found = world.client.get(owner) or {}
+    reference = {"apiVersion": api_version, "kind": kind, "name": owner.name, "controller": True}
+    made = manifests.pod(name)
+    made["metadata"]["labels"] = {"spark-role": role}
+    made["metadata"]["ownerReferences"] = [{**reference, "uid": found["metadata"]["uid"]}]
+    return made
+
+
+def create_application(world: World, name: str) -> None:
+    """Its object and its driver."""
+    executor = {"schedulerName": "phalanx", "instances": 2, "gpu": {"name": "nvidia.com/gpu", "quantity": 1}}
+    spec = {"driver": {"schedulerName": "phalanx"}, "executor": executor}
+    meta = {"name": name, "namespace": "default"}
+    world.create([{"apiVersion": SPARK.api_version, "kind": SPARK.kind, "metadata": meta, "spec": spec}])
+    owner = Key(SPARK.resource, "default", name)
+    world.create([spark_pod(world, f"{name}-driver", "driver", owner, SPARK.api_version, SPARK.kind)])
+
+
+def test_a_spark_driver_starts_only_with_capacity_for_its_executors() -> None:
+    """Two drivers fit the cluster, but not two with their executors: one waits until the other has ended."""
+
+    async def play(world: World) -> None:
+        world.server.types.add(SPARK)
+        world.create([manifests.node("n1", gpus=4)])
+        world.start()
+        await settle()
+        create_application(world, "a")
+        await settle()
+        assert bound(world, "a-driver") == 1
+        create_application(world, "b")
+        world.create([manifests.pod("other"), manifests.pod("another")])
+        await settle()
+        assert (bound(world, "b-driver"), bound(world, "other") + bound(world, "another")) == (0, 1)
+        driver = Key("pods", "default", "a-driver")
+        world.create(
+            spark_pod(world, f"a-exec-{index}", "executor", driver, "v1", "Pod") for index in range(2)
+        )
+        await settle()
+        assert bound(world, "a-exec") == 2
+
+    in_world(WorldSettings(seed=6, replicas=1), play)

@@ -8,20 +8,50 @@ from phalanx_simulator.embedded.apiserver.requests import Request, target_of
 from phalanx_simulator.embedded.apiserver.server import ApiServer
 from phalanx_simulator.embedded.client import Client
 
+from tests.dialect_crds import HYPER_NODES, KAI, KAI_TOPOLOGIES, SCHEDULER_PLUGINS, VOLCANO, VOLCANO_JOBS
 from tests.node_topologies import CRD
 
-CRDS = {"NodeResourceTopology": CRD}
+CRDS = {
+    "NodeResourceTopology": CRD,
+    "SchedulerPluginsPodGroup": SCHEDULER_PLUGINS,
+    "VolcanoPodGroup": VOLCANO,
+    "VolcanoJob": VOLCANO_JOBS,
+    "HyperNode": HYPER_NODES,
+    "KaiPodGroup": KAI,
+    "KaiTopology": KAI_TOPOLOGIES,
+}
 """CRDs of optional kinds of other projects."""
 
-JOB_SETS = ResourceType("jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet", True, custom=True, status=True)
-RAY = tuple(
-    ResourceType("ray.io", "v1", f"{kind.lower()}s", kind, True, custom=True, status=True)
-    for kind in ("RayCluster", "RayJob")
+
+WORKLOADS = (
+    ("jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet"),
+    ("leaderworkerset.x-k8s.io", "v1", "leaderworkersets", "LeaderWorkerSet"),
+    ("ray.io", "v1", "rayclusters", "RayCluster"),
+    ("ray.io", "v1", "rayjobs", "RayJob"),
+    ("ray.io", "v1", "rayservices", "RayService"),
+    ("sparkoperator.k8s.io", "v1beta2", "sparkapplications", "SparkApplication"),
+    ("trainer.kubeflow.org", "v1alpha1", "trainjobs", "TrainJob"),
+    ("kubeflow.org", "v2beta1", "mpijobs", "MPIJob"),
+    ("kubeflow.org", "v1", "mpijobs", "MPIJob"),
+    ("kubeflow.org", "v1", "pytorchjobs", "PyTorchJob"),
+    ("kubeflow.org", "v1", "tfjobs", "TFJob"),
+    ("kubeflow.org", "v1", "xgboostjobs", "XGBoostJob"),
+    ("kubeflow.org", "v1", "paddlejobs", "PaddleJob"),
+    ("kubeflow.org", "v1", "jaxjobs", "JAXJob"),
+    ("apps", "v1", "statefulsets", "StatefulSet"),
+    ("apps", "v1", "deployments", "Deployment"),
+    ("apps", "v1", "replicasets", "ReplicaSet"),
 )
+"""API group, version, plural and kind of workloads, as their CRDs and Kubernetes declare them."""
+
 OTHERS = {
-    "NativePodGroup": NATIVE_POD_GROUPS,
-    "JobSet.jobset.x-k8s.io": JOB_SETS,
-    **{f"{kind.kind}.ray.io": kind for kind in RAY},
+    ("scheduling.k8s.io/v1beta1", "PodGroup"): NATIVE_POD_GROUPS,
+    **{
+        (f"{group}/{version}", kind): ResourceType(
+            group, version, plural, kind, True, custom=True, status=True
+        )
+        for group, version, plural, kind in WORKLOADS
+    },
 }
 
 
@@ -33,7 +63,7 @@ def test_every_kind_of_the_scheduler_is_served(kind: Kind) -> None:
         if kind.name in CRDS:
             Client(server).create("customresourcedefinitions.apiextensions.k8s.io", "", CRDS[kind.name])
         else:
-            server.types.add(OTHERS[kind.name])
+            server.types.add(OTHERS[kind.api_version, kind.api_name])
     target = target_of(kind.path(namespace="default", name="x"), server.types)
     assert (target.type.kind, target.type.namespaced) == (kind.api_name, kind.namespaced)
     assert target.type.api_version == kind.api_version

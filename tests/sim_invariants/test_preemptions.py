@@ -6,7 +6,15 @@ from typing import Final
 import pytest
 from msgspec.structs import replace
 from phalanx.model.api.pod_groups import Disruption
-from phalanx.model.decisions import CycleResult, Evict, EvictionReason, QueueReport
+from phalanx.model.decisions import (
+    Bind,
+    Certificate,
+    CycleResult,
+    Evict,
+    EvictionReason,
+    Placement,
+    QueueReport,
+)
 from phalanx.model.memory import Memory, Move, Nomination
 from phalanx.model.names import GangId, NodeName, QueueName
 from phalanx.model.pods import PodPhase
@@ -32,11 +40,12 @@ def verdicts(
     reason: str = "Preempted",
     again: int = 0,
     known: Mapping[GangId, Nomination] = NONE_KNOWN,
+    placed: tuple[Placement, ...] = (),
 ) -> list[str]:
     """Violations when these members of gang low are evicted for gang high, which is nominated for `gpus`
     GPUs.
 
-    `again`: GPUs on the node that are held for gang low.
+    `again`: GPUs on the node that are held for gang low. `placed`: what the cycle places.
     """
     scenario.memory = Memory(nominations=known)
     snapshot = scenario.snapshot()
@@ -62,7 +71,7 @@ def verdicts(
     moves = {low.id: Move(low.queue, "team", usage, victims, until=1)} if again else {}
     memory = Memory(nominations={**known, GangId("gang-high"): made}, moves=moves)
     queues = {str(name): QueueReport({}, 0, 0) for name in snapshot.queues}
-    result = CycleResult(cycle=1, evictions=evictions, memory=memory, queues=queues)
+    result = CycleResult(cycle=1, placements=placed, evictions=evictions, memory=memory, queues=queues)
 
     async def history(stage: Stage) -> None:
         stage.checks.on_cycle("host", snapshot, result)
@@ -117,6 +126,30 @@ def test_no_gang_is_evicted_that_a_guarantee_of_another_queue_covers(
     """A guarantee covers whole gangs."""
     scenario = cluster(queue="other").queue("other", guarantee={GPU: guarantee})
     assert verdicts(scenario, 0, 1) == expected
+
+
+@pytest.mark.parametrize(
+    ("cause", "running", "expected"),
+    [
+        ("replace", 1, []),
+        ("replace", 0, []),
+        ("start", 1, []),
+        ("start", 0, ["S22"]),
+        ("surplus", 1, ["S22"]),
+        (None, 1, ["S22"]),
+    ],
+)
+def test_a_guarantee_covers_lost_members_that_the_cycle_replaces(
+    cause: str | None, running: int, expected: list[str]
+) -> None:
+    """It covers gang low only without these: gang older goes first. Starts of the cycle do not count."""
+    scenario = cluster(queue="other").queue("other", guarantee={GPU: 12}).nodes("m", gpu=8)
+    scenario.gang("older", 2, gpu=4, queue="other", on=["m-0"] * running, priority=1)
+    waiting = scenario.members("older")[running:]
+    binds = tuple(Bind(pod.uid, "team", pod.name, NodeName("m-0")) for pod in waiting)
+    certificate = Certificate((), (), (), proven=True, by="")
+    placement = Placement(GangId("gang-older"), "team/older", 1, cause or "", binds, certificate)
+    assert verdicts(scenario, 0, 1, placed=(placement,) if cause else ()) == expected
 
 
 @pytest.mark.parametrize(("guarantee", "expected"), [(0, []), (8, ["S22"])])

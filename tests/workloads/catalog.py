@@ -44,6 +44,10 @@ class Workload(Struct, frozen=True, kw_only=True):
     """Whether it has ended, or whether it serves if it has no end, by its status."""
     suspend: tuple[str, ...] = ()
     """The path of the field that suspends it; none if it cannot be suspended."""
+    scaled: tuple[tuple[str, ...], object, int] | None = None
+    """The path of a field, another value of it, and the number of pods by then; None if it keeps its pods."""
+    replaced: bool = True
+    """Whether its controller makes another pod in place of one that is evicted."""
     beside: Callable[[Site], AbstractAsyncContextManager[None]] = nothing_beside
     """What runs for its pods in the test, where it matters: KWOK runs no programs."""
     pending: Mapping[str, str] = {}
@@ -62,9 +66,13 @@ class Workload(Struct, frozen=True, kw_only=True):
         return documents
 
 
-_NO_GANG = {"waits_whole_on_a_full_cluster": "Phalanx does not make a gang of it by itself"}
 _SUSPEND = ("spec", "suspend")
 _RUN_POLICY = ("spec", "runPolicy", "suspend")
+_FAIL_WITH_A_POD = ("tfjob", "xgboostjob")
+"""Their operator counts a deleted pod as failed. Other jobs restart then, by the restart policy OnFailure."""
+_FAILS_BY_SUSPENSION = {
+    "is_suspended_and_resumed": "its operator counts the pods that a suspension deletes as failed"
+}
 
 WORKLOADS = (
     Workload(
@@ -75,15 +83,36 @@ WORKLOADS = (
         ends={},
         done=has("Complete"),
         suspend=_SUSPEND,
-        pending=_NO_GANG,
+    ),
+    Workload(
+        name="cronjob",
+        controllers=(),
+        pods=2,
+        waiting=2,
+        ends={},
+        done=lambda found: bool(found.get("status", {}).get("lastSuccessfulTime")),
+        pending=dict.fromkeys(
+            ("is_suspended_and_resumed", "loses_a_pod", "loses_a_node"),
+            "its pods are those of a Job, and each test waits for a minute to begin",
+        ),
     ),
     Workload(
         name="statefulset",
         controllers=(),
         pods=3,
-        waiting=0,
+        waiting=3,
         ends=None,
         done=lambda found: found.get("status", {}).get("availableReplicas") == 3,
+        scaled=(("spec", "replicas"), 5, 5),
+    ),
+    Workload(
+        name="deployment",
+        controllers=(),
+        pods=3,
+        waiting=3,
+        ends=None,
+        done=lambda found: found.get("status", {}).get("availableReplicas") == 3,
+        scaled=(("spec", "replicas"), 5, 5),
     ),
     Workload(
         name="jobset",
@@ -93,7 +122,6 @@ WORKLOADS = (
         ends={},
         done=has("Completed"),
         suspend=_SUSPEND,
-        pending=_NO_GANG,
     ),
     Workload(
         name="leaderworkerset",
@@ -102,7 +130,7 @@ WORKLOADS = (
         waiting=6,
         ends=None,
         done=has("Available"),
-        pending=_NO_GANG,
+        scaled=(("spec", "replicas"), 1, 3),
     ),
     Workload(
         name="raycluster",
@@ -112,7 +140,6 @@ WORKLOADS = (
         ends=None,
         done=has("RayClusterProvisioned"),
         suspend=_SUSPEND,
-        pending=_NO_GANG,
     ),
     Workload(
         name="rayjob",
@@ -122,7 +149,14 @@ WORKLOADS = (
         ends={"batch.kubernetes.io/job-name": "training"},
         done=lambda found: found.get("status", {}).get("jobDeploymentStatus") == "Complete",
         suspend=_SUSPEND,
-        pending=_NO_GANG,
+    ),
+    Workload(
+        name="rayservice",
+        controllers=("kuberay",),
+        pods=3,
+        waiting=3,
+        ends=None,
+        done=lambda found: "rayClusterName" in found.get("status", {}).get("pendingServiceStatus", {}),
     ),
     Workload(
         name="mpijob",
@@ -132,7 +166,6 @@ WORKLOADS = (
         ends={"training.kubeflow.org/job-role": "launcher"},
         done=has("Succeeded"),
         suspend=_RUN_POLICY,
-        pending=_NO_GANG,
     ),
     Workload(
         name="trainjob",
@@ -142,7 +175,6 @@ WORKLOADS = (
         ends={},
         done=has("Complete"),
         suspend=_SUSPEND,
-        pending=_NO_GANG,
     ),
     Workload(
         name="pytorchjob",
@@ -152,25 +184,38 @@ WORKLOADS = (
         ends={},
         done=has("Succeeded"),
         suspend=_RUN_POLICY,
-        pending=_NO_GANG,
     ),
+    *[
+        Workload(
+            name=name,
+            controllers=("training-operator",),
+            pods=3,
+            waiting=3,
+            ends={},
+            done=has("Succeeded"),
+            suspend=_RUN_POLICY,
+            replaced=name not in _FAIL_WITH_A_POD,
+            pending=_FAILS_BY_SUSPENSION if name == "xgboostjob" else {},
+        )
+        for name in ("tfjob", "xgboostjob", "paddlejob", "jaxjob")
+    ],
     Workload(
         name="sparkapplication",
         controllers=("spark-operator",),
         pods=3,
         waiting=1,
         ends={"spark-role": "driver"},
+        replaced=False,
         beside=spark_drivers,
         done=lambda found: found.get("status", {}).get("applicationState", {}).get("state") == "COMPLETED",
-        pending=_NO_GANG if os.environ.get("SPARK_HOME") else {"*": "SPARK_HOME names no Spark"},
+        pending={} if os.environ.get("SPARK_HOME") else {"*": "SPARK_HOME names no Spark"},
     ),
     Workload(
         name="volcanojob",
         controllers=("volcano",),
         pods=3,
-        waiting=0,
+        waiting=3,
         ends={},
         done=lambda found: found.get("status", {}).get("state", {}).get("phase") == "Completed",
-        pending={"*": "Volcano makes pods once the scheduler has written Inqueue to the PodGroup"},
     ),
 )

@@ -18,6 +18,7 @@ from tests.kwok.manifests import topology
 from tests.kwok.site import Environment, Site
 from tests.workloads.catalog import Workload
 from tests.workloads.ray_dashboard import ray_dashboard
+from tests.workloads.table import expected_cells, write_table
 from tests.workloads.trial import Trial
 
 RACKS = ("r0", "r0", "r0", "r0", "r1", "r1", "r1", "r1")
@@ -85,3 +86,30 @@ async def restart_controller_manager(plane: ControlPlane) -> None:
     """Let the garbage collector know the new kinds now: it looks for them when it starts, and every 30 s."""
     await plane.stop_component("kube-controller-manager")
     await plane.start_component("kube-controller-manager")
+
+
+# --- the table ---------------------------------------------------------------------------------------------
+
+
+class Results:
+    """Collects the outcome of each cell, in the process that sees all of them."""
+
+    def __init__(self) -> None:
+        self.outcomes: dict[str, str] = {}
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """A test has passed, or a phase of it was skipped or has failed."""
+        cell = report.nodeid.partition("test_workload[")[2].partition("]")[0]  # xdist adds its group
+        if cell and (report.when == "call" or report.outcome != "passed"):
+            self.outcomes[cell] = report.outcome if self.outcomes.get(cell) != "failed" else "failed"
+
+    def pytest_sessionfinish(self) -> None:
+        """Write the table, if every cell has run."""
+        if self.outcomes.keys() == expected_cells():
+            write_table(self.outcomes)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Workers of xdist see a part of the tests."""
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Results(), "results-of-workloads")

@@ -59,6 +59,47 @@ async def waits_whole_on_a_full_cluster(trial: Trial) -> None:
     await trial.nothing_left()
 
 
+async def loses_a_pod(trial: Trial) -> None:
+    """One pod is evicted: the workload has all its pods again, by its own controller."""
+    if not trial.workload.replaced:
+        pytest.skip(f"{trial.workload.name} ends with a lost pod")
+    await trial.submit()
+    lost = (await trial.all_run())[-1]
+    await trial.site.evict(lost.metadata.name)
+    await trial.runs_without({lost.metadata.uid})
+    await trial.delete()
+    await trial.nothing_left()
+
+
+async def loses_a_node(trial: Trial) -> None:
+    """A node fails, and its pods are evicted as Kubernetes does after five minutes: they run elsewhere."""
+    if not trial.workload.replaced:
+        pytest.skip(f"{trial.workload.name} ends with a lost pod")
+    await trial.submit()
+    node = (await trial.all_run())[-1].spec.node_name
+    await trial.site.fail_node(node)
+    lost = [pod for pod in trial.site.pods() if pod.spec.node_name == node]
+    for pod in lost:
+        await trial.environment.delete(f"{trial.site.pod_path(pod.metadata.name)}?gracePeriodSeconds=0")
+    pods = await trial.runs_without({pod.metadata.uid for pod in lost})
+    assert node not in {pod.spec.node_name for pod in pods}
+    await trial.delete()
+    await trial.nothing_left()
+
+
+async def is_scaled(trial: Trial) -> None:
+    """It has the other number of pods, and all of them run."""
+    if trial.workload.scaled is None:
+        pytest.skip(f"{trial.workload.name} keeps its number of pods")
+    field, value, pods = trial.workload.scaled
+    await trial.submit()
+    await trial.all_run()
+    await trial.change(field, value)
+    await trial.all_run(pods)
+    await trial.delete()
+    await trial.nothing_left()
+
+
 def refused(trial: Trial) -> list[Pod]:
     """The pods with a condition that says why they wait."""
     return [
@@ -73,4 +114,7 @@ EVENTS: tuple[Event, ...] = (
     waits_whole_on_a_full_cluster,
     is_deleted_while_it_runs,
     is_suspended_and_resumed,
+    loses_a_pod,
+    loses_a_node,
+    is_scaled,
 )

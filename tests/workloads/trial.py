@@ -15,6 +15,9 @@ from tests.kwok.manifests import RUNTIME, Manifest
 from tests.kwok.site import GENEROUS_S, LOOK_S, Environment, Site
 from tests.workloads.catalog import Workload
 
+SETTLES_S = 2.0
+"""By then a controller knows an object that was just created."""
+
 
 class Trial(Struct, frozen=True):
     """A workload, and the namespace and the nodes for it. `site` changes nodes and pods."""
@@ -40,8 +43,16 @@ class Trial(Struct, frozen=True):
 
     async def submit(self) -> None:
         """Apply the file, as a user does."""
-        for manifest in self.manifests:
+        *before, workload = self.manifests
+        for manifest in before:
             await api.apply(self.session, manifest)
+        try:
+            await api.apply(self.session, workload)
+        except api.Refused:
+            if not before:
+                raise
+            await asyncio.sleep(SETTLES_S)  # its webhook does not know the objects before it yet
+            await api.apply(self.session, workload)
 
     @asynccontextmanager
     async def others_on(self, nodes: Sequence[str]) -> AsyncIterator[None]:
@@ -77,15 +88,26 @@ class Trial(Struct, frozen=True):
         """The path of the workload."""
         return await api.path_of(self.session, self.manifests[-1])
 
-    async def all_run(self) -> list[Pod]:
-        """Wait until all pods exist and run; the pods."""
-        size = self.workload.pods
+    async def all_run(self, size: int = 0) -> list[Pod]:
+        """Wait until all pods exist and run, so many if the workload was scaled; the pods."""
+        size = size or self.workload.pods
 
         def complete() -> bool:
             pods = self.site.pods()
             return len(pods) == size and all(pod.status.phase == "Running" for pod in pods)
 
         await self.site.until(complete, f"{size} pods of {self.workload.name} to run")
+        return self.site.pods()
+
+    async def runs_without(self, lost: set[str]) -> list[Pod]:
+        """Wait until it runs with all pods again, none of them with these UIDs; the pods."""
+
+        def is_replaced() -> bool:
+            pods = self.site.pods()
+            runs = len(pods) == self.workload.pods and all(pod.status.phase == "Running" for pod in pods)
+            return runs and not lost & {pod.metadata.uid for pod in pods}
+
+        await self.site.until(is_replaced, f"the lost pods of {self.workload.name} to be replaced")
         return self.site.pods()
 
     async def finish(self) -> None:

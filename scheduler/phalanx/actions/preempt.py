@@ -26,6 +26,7 @@ from phalanx.actions.preemption.decision import Decision
 from phalanx.actions.preemption.eviction_limits import EvictionLimits, limits_of
 from phalanx.actions.preemption.eviction_verdicts import eviction_in_progress
 from phalanx.actions.preemption.evictions_in_progress import EvictionsInProgress, checked_at
+from phalanx.actions.preemption.least_evictions import least_evictions
 from phalanx.actions.preemption.nominations import nominate
 from phalanx.actions.preemption.starts import (
     Evictable,
@@ -307,7 +308,7 @@ class _Preemption:
             return
         self._tried += 1
         beneficiary = beneficiary_of(demand)
-        hooks, taken = self._session.hooks, self._victims_of_others()
+        session, hooks, taken = self._session, self._session.hooks, self._victims_of_others()
         queue_limits, least = hooks.queue_eviction_limits(beneficiary), hooks.least_evictions(beneficiary)
         evictable = Evictable((), queue_limits)
 
@@ -318,10 +319,10 @@ class _Preemption:
 
         def find(some: Sequence[Victim]) -> SearchResult:
             both = queue_limits if all(each.is_start for each in some) else evictable.queue_limits
-            return self._search(demand, VictimCandidates(some, both, limits, least), search, bound)
+            enough = least_evictions(some, least, beneficiary, session)
+            return self._search(demand, VictimCandidates(some, both, limits, enough), search, bound)
 
         starts = self._starts_for(demand, beneficiary, taken)
-        session = self._session
         result = search_in_turn(find, starts, victims, lambda each: goes_before(each.gang, gang, session))
         if result.plan is not None:
             self._decide(demand, result, beneficiary, reserved_starts)
@@ -344,7 +345,7 @@ class _Preemption:
         units = self._pool.victims_for(beneficiary)
         victims = [each for each in units.victims if _is_left(each, taken)]
         found = Evictable(victims, limits, units.next_at)
-        recent = [each for each in self._starts.all if _is_left(each, taken)] if victims else []
+        recent = self._starts.decided(taken) if victims else []
         return evictable_without(recent, found, beneficiary, self._session) if recent else found
 
     def _starts_for(

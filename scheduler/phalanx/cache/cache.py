@@ -26,8 +26,10 @@ from phalanx.model.names import GangId, NodeName, PodUid, QueueName
 from phalanx.model.nodes import NodeState, NominatedPods
 from phalanx.model.numa import is_numa_resource
 from phalanx.model.pods import Pod
+from phalanx.model.reasons import Objection
 from phalanx.model.resources import Resources
 from phalanx.model.snapshot import Snapshot
+from phalanx.model.workloads.known import KNOWN, WorkloadKinds
 
 
 class Cache:
@@ -43,16 +45,21 @@ class Cache:
         pod_annotations: Iterable[str] = (),
         node_annotations: Iterable[str] = (),
         nominating_schedulers: Iterable[str] | None = None,
+        workload_kinds: WorkloadKinds = KNOWN,
     ) -> None:
         """`pod_annotations`, `node_annotations`: keys of the annotations to keep. All others are dropped.
 
         `nominating_schedulers`: those whose nominations of pods to nodes count; None for all others.
         """
+        self.scheduler_name = scheduler_name
+        self.known_workloads = workload_kinds
         self._version = self._cluster_version = 0
         self._pod_annotations = tuple(sorted(set(pod_annotations)))
         self._node_annotations = tuple(sorted(set(node_annotations)))
         self._nodes = NodeTable(annotation_keys=self._node_annotations)
-        self._gangs = GangTable(scheduler_name=scheduler_name)
+        self._gangs = GangTable(
+            scheduler_name=scheduler_name, pod=lambda uid: self._pods.get(uid), kinds=workload_kinds
+        )
         self._foreign = ForeignUsage(scheduler_name=scheduler_name)
         believed = None if nominating_schedulers is None else frozenset(nominating_schedulers)
         self._nominations = NominationTable(scheduler_name=scheduler_name, believed=believed)
@@ -64,16 +71,19 @@ class Cache:
             changed=self._pod_changed,
             classes=self._cluster_objects.classes.by_name,
             annotation_keys=self._pod_annotations,
+            kinds=workload_kinds,
         )
         self._placed_pods = PlacedPodIndex(scheduler_name=scheduler_name, pods=self._pods.values)
         self._kinds: Mapping[str, ObjectStore[Any]] = {
             "Pod": self._pods,
             "Node": self._nodes,
             "NodeResourceTopology": self._nodes.zones,
+            "HyperNode": self._nodes.hyper_nodes,
             **{dialect.kind: self._gangs.groups[dialect.name] for dialect in DIALECTS.values()},
             **self._gangs.workloads.tables,
             "Queue": self._cluster_objects.queues,
             "Topology": self._cluster_objects.topologies,
+            "KaiTopology": self._cluster_objects.kai_topologies,
             "Namespace": self._cluster_objects.namespaces,
             "PriorityClass": self._cluster_objects.classes,
             "PodDisruptionBudget": self._cluster_objects.budgets,
@@ -171,7 +181,9 @@ class Cache:
             foreign=self._foreign.view(),
             nominated=self._nominations.view(),
             namespace_labels=self._cluster_objects.namespaces.by_name(),
-            topologies=self._cluster_objects.all_topologies(self._nodes.nodes()),
+            topologies=self._cluster_objects.all_topologies(
+                self._nodes.nodes(), self._nodes.hyper_node_tree()
+            ),
             claims=self._claims.view(),
             capacity_version=self._version,
             cluster_version=self._cluster_version,
@@ -223,6 +235,11 @@ class Cache:
         return self._gangs.queue_of_group(namespace, name) or self._gangs.queue_of_pod(
             self._pods.named(namespace, name)
         )
+
+    def objection_without_pods(self, dialect: str, namespace: str, name: str) -> Objection | None:
+        """Why pods of a PodGroup that has none yet would wait until an object changes."""
+        self._refresh()
+        return self._gangs.objection_without_pods(dialect, namespace, name)
 
     def uses_node(self, queue: QueueName, node: NodeName) -> bool:
         """Whether pods that are charged to the queue hold the node."""

@@ -1,12 +1,14 @@
 """Objects of which a cluster has few: queues, topologies, namespaces, priority classes, budgets, volumes."""
 
 from collections.abc import Callable, Mapping
+from operator import is_not
 
 from msgspec.structs import replace
 
 from phalanx.cache.events import ChangeLog
 from phalanx.cache.table import Key, Table
 from phalanx.model.api import core
+from phalanx.model.api.kai import KaiTopology
 from phalanx.model.api.queues import Queue as ApiQueue
 from phalanx.model.api.queues import Topology as ApiTopology
 from phalanx.model.conversion.cluster_objects import (
@@ -17,11 +19,13 @@ from phalanx.model.conversion.cluster_objects import (
     binds_late,
     read_claim,
     read_disruption_budget,
+    read_kai_topology,
     read_priority_class,
     read_topology,
     read_volume,
     resolve_claim,
 )
+from phalanx.model.conversion.hyper_nodes import HyperNodeTree
 from phalanx.model.conversion.queue_rules import QueueRules
 from phalanx.model.conversion.queues import queue_tree, read_queue
 from phalanx.model.names import QueueName
@@ -41,6 +45,9 @@ class ClusterObjects:
         self._class_changed = class_changed
         self.queues: Table[ApiQueue, Queue] = Table(read=read_queue, changed=_on_queue)
         self.topologies: Table[ApiTopology, Topology] = Table(read=read_topology, changed=_may_fit_more)
+        self.kai_topologies: Table[KaiTopology, Topology] = Table(
+            read=read_kai_topology, changed=_may_fit_more
+        )
         self.namespaces: Table[core.Namespace, Labels] = Table(read=_labels, changed=self._on_namespace)
         self.classes: Table[core.PriorityClass, PriorityLevel] = Table(
             read=read_priority_class, changed=self._on_class
@@ -51,7 +58,7 @@ class ClusterObjects:
         self._budgets: tuple[DisruptionBudget, ...] | None = None
         self._tree: tuple[Mapping[str, Queue], Mapping[QueueName, Queue]] | None = None
         self._rules: tuple[object, object, QueueRules] | None = None
-        self._implied: tuple[object, object, Mapping[str, Topology]] | None = None
+        self._implied: tuple[tuple[object, ...], Mapping[str, Topology]] | None = None
 
     def queue_tree(self) -> Mapping[QueueName, Queue]:
         """All queues, including `default`. It is the same mapping until a queue changes."""
@@ -67,13 +74,21 @@ class ClusterObjects:
             self._rules = (tree, namespaces, QueueRules(tree, namespaces))
         return self._rules[2]
 
-    def all_topologies(self, nodes: Mapping[str, Node]) -> Mapping[str, Topology]:
-        """All topologies, including the default. It is the same mapping until a topology or `nodes`
-        changes."""
+    def all_topologies(self, nodes: Mapping[str, Node], tree: HyperNodeTree) -> Mapping[str, Topology]:
+        """All topologies, including those of KAI and those that nodes and HyperNodes imply.
+
+        It is the same mapping until a topology or an argument changes.
+        """
         declared = self.topologies.by_name()
-        if self._implied is None or self._implied[0] is not declared or self._implied[1] is not nodes:
-            self._implied = (declared, nodes, all_topologies(declared, nodes.values()))
-        return self._implied[2]
+        of_kai = self.kai_topologies.by_name()
+        read = (declared, of_kai, nodes, tree)
+        if self._implied is None or any(map(is_not, self._implied[0], read)):
+            found = all_topologies(declared, nodes.values())
+            found = {**found, **{topology.name: topology for topology in of_kai.values()}}
+            if tree.topology is not None:
+                found = {**found, tree.topology.name: tree.topology}
+            self._implied = (read, found)
+        return self._implied[1]
 
     def disruption_budgets(self) -> tuple[DisruptionBudget, ...]:
         """All budgets, by namespace and name. It is the same tuple until a budget changes."""

@@ -1,7 +1,7 @@
 """Gangs: groups pods by their gang key, and rebuilds the gangs whose objects changed."""
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -12,16 +12,18 @@ from phalanx.cache.table import Key, Table
 from phalanx.cache.usage import QueueUsage
 from phalanx.cache.workloads import WorkloadTable
 from phalanx.model.conversion.cluster_objects import PriorityLevel
-from phalanx.model.conversion.gang_queues import gang_queue
+from phalanx.model.conversion.gang_queues import gang_queue, objection_without_pods
 from phalanx.model.conversion.gangs import GangContext, read_gangs
 from phalanx.model.conversion.pod_groups import GangKey, PodGroup, gang_id, gang_key, is_foreign
 from phalanx.model.conversion.queue_rules import QueueRules
-from phalanx.model.conversion.workloads import Workload, group_of_pods, without_progress
+from phalanx.model.conversion.workload_members import Workload, group_of_pods, without_progress
 from phalanx.model.dialects.known import DIALECTS
 from phalanx.model.gangs import Gang, GangKind
 from phalanx.model.names import API_GROUP, GangId, NodeName, PodUid, QueueName
-from phalanx.model.pods import Pod
+from phalanx.model.pods import Controller, Pod
+from phalanx.model.reasons import Objection
 from phalanx.model.resources import Resources
+from phalanx.model.workloads.known import WorkloadKinds
 
 _INSERTED_MAX: Final = 64
 """Up to this number of changed gangs, each is inserted by bisection. Above it, sorting all is faster."""
@@ -33,19 +35,28 @@ class GangTable:
     A started gang stays started while it has active members. The gang that was built last records this.
     """
 
-    def __init__(self, *, scheduler_name: str) -> None:
+    def __init__(
+        self, *, scheduler_name: str, pod: Callable[[PodUid], Pod | None], kinds: WorkloadKinds
+    ) -> None:
+        """`pod(uid)` is the pod of this UID, of any scheduler."""
         self.groups: Mapping[str, Table[Any, PodGroup]] = {
             dialect.name: Table(read=dialect.read, changed=partial(self._group_changed, dialect.name))
             for dialect in DIALECTS.values()
         }
         """PodGroups by dialect."""
         self.workloads = WorkloadTable(
-            scheduler_name=scheduler_name, moved=self._owner_moved, changed=self._workload_changed
+            scheduler_name=scheduler_name,
+            moved=self._owner_moved,
+            changed=self._workload_changed,
+            pod=pod,
+            kinds=kinds,
         )
         self._scheduler_name = scheduler_name
         self._pods: dict[GangKey, dict[PodUid, Pod]] = {}
         self._also_named: dict[GangKey, dict[PodUid, GangKey]] = {}
         """Keys of PodGroups that pods name in addition to their own, with the keys of these pods."""
+        self._parts: dict[GangKey, dict[GangKey, None]] = {}
+        """The gangs of a workload that is divided into several, by the key of the workload."""
         self._stale: dict[GangKey, None] = {}
         self._gangs: dict[GangKey, tuple[Gang, ...]] = {}
         self._by_id: dict[GangId, Gang] = {}
@@ -61,8 +72,9 @@ class GangTable:
 
     def replace(self, old: Pod | None, new: Pod | None, log: ChangeLog) -> None:
         """A pod was added, changed or removed. Foreign pods are not in any gang."""
+        self.workloads.pod_changed(old, new, log)
         before, after = self._key_of(old, log), self._key_of(new, log)
-        self._count_owners(old, new, before, after)
+        self._count_owners(old, new)
         changes_gang = old is not None and new is not None and before != after
         if old is not None and new is not None and _moved_what_it_holds(old, new, changes_gang):
             log.mark_capacity_grew()
@@ -74,9 +86,10 @@ class GangTable:
             self._leave(old, before, log)
             self._touch(before, log, pod=old)
         if new is not None and after is not None:
-            self._pods.setdefault(after, {})[new.uid] = new
+            self._join(new, after)
             self._touch(after, log, pod=new)
-        self._name_others(old, new, after)
+        if (old is not None and old.other_groups) or (new is not None and new.other_groups):
+            self._name_others(old, new, after)
 
     def _name_others(self, old: Pod | None, new: Pod | None, key: GangKey | None) -> None:
         """Index a pod by the PodGroups that it names in addition to its own."""
@@ -144,25 +157,30 @@ class GangTable:
         elif old is None or new is None or _without_status(old) != _without_status(new):
             log.mark_may_unblock()
 
-    def _owner_moved(self, controller: str, old: GangKey, new: GangKey, log: ChangeLog) -> None:
-        """The pods of this controller belong to another workload than it seemed."""
-        candidates = self._pods.get(old, {}).values()
-        pods = [pod for pod in candidates if pod.controller and pod.controller.uid == controller]
-        for pod in pods:
-            self._leave(pod, old, log)
-            self._pods.setdefault(new, {})[pod.uid] = pod
-        if pods:
-            self._touch(old, log)
-            self._touch(new, log)
-            log.mark_may_unblock()
+    def _owner_moved(self, controller: str, old: GangKey | None, new: GangKey | None, log: ChangeLog) -> None:
+        """The pods of this controller belong to another workload than it seemed, or to none."""
+        befores = list(self._pods) if old is None else self._gangs_of(old)
+        for before in befores:
+            candidates = self._pods.get(before, {}).values()
+            pods = [pod for pod in candidates if pod.controller and pod.controller.uid == controller]
+            for pod in pods:
+                after = self._part_of(pod, new)
+                self._leave(pod, before, log)
+                self._join(pod, after)
+                self._touch(after, log)
+            if pods:
+                self._touch(before, log)
+                log.mark_may_unblock()
 
     def _workload_changed(
-        self, key: GangKey, old: Workload | None, new: Workload | None, log: ChangeLog
+        self, workload: GangKey, old: Workload | None, new: Workload | None, log: ChangeLog
     ) -> None:
         """A workload above pods of this gang changed. Numbers that grow while pods end unblock no gang."""
-        if key not in self._pods:
+        keys = [key for key in self._gangs_of(workload) if key in self._pods]
+        if not keys:
             return
-        self._touch(key, log)
+        for key in keys:
+            self._touch(key, log)
         if old is None or new is None:
             log.mark_may_unblock()
         elif old.group.spec.queue != new.group.spec.queue:
@@ -170,16 +188,24 @@ class GangTable:
         elif without_progress(old) != without_progress(new):
             log.mark_may_unblock()
 
-    def _count_owners(
-        self, old: Pod | None, new: Pod | None, before: GangKey | None, after: GangKey | None
-    ) -> None:
+    def _gangs_of(self, workload: GangKey) -> list[GangKey]:
+        """The gangs into which a workload is divided; it is one otherwise."""
+        return [workload, *self._parts.get(workload, ())]
+
+    def _count_owners(self, old: Pod | None, new: Pod | None) -> None:
         """The new pod first: the last pod of a controller would end its chain."""
-        if before is after and old is not None and new is not None and old.controller == new.controller:
+        after, before = self._followed(new), self._followed(old)
+        if before == after and old is not None and new is not None and old.namespace == new.namespace:
             return
-        for pod, key, count in ((new, after, 1), (old, before, -1)):
-            if pod is not None and key is not None and key.kind is GangKind.WORKLOAD:
-                assert pod.controller is not None
-                self.workloads.count(pod.namespace, pod.controller, count)
+        for pod, controller, count in ((new, after, 1), (old, before, -1)):
+            if pod is not None and controller is not None:
+                self.workloads.count(pod.namespace, controller, count)
+
+    def _followed(self, pod: Pod | None) -> Controller | None:
+        """The controller of a pod whose gang depends on it."""
+        if pod is None or is_foreign(pod, self._scheduler_name):
+            return None
+        return pod.controller if gang_key(pod).kind is GangKind.WORKLOAD else None
 
     def _may_help(
         self, old: Pod | None, new: Pod | None, before: GangKey | None, after: GangKey | None
@@ -224,7 +250,21 @@ class GangTable:
         key = gang_key(pod)
         if key.kind is not GangKind.WORKLOAD or pod.controller is None:
             return key
-        return self.workloads.key_of(pod.namespace, pod.controller, log)
+        return self._part_of(pod, self.workloads.key_of(pod.namespace, pod.controller, log))
+
+    def _part_of(self, pod: Pod, workload: GangKey | None) -> GangKey:
+        """The gang of a pod in a workload, which may be divided into several; without one of the pod."""
+        if workload is None:
+            return GangKey(GangKind.POD, pod.namespace, pod.uid)
+        kind = self.workloads.kinds.by_name.get(workload.dialect)
+        if kind is None or not kind.part_label:
+            return workload
+        return workload._replace(part=dict(pod.all_labels).get(kind.part_label, ""))
+
+    def _join(self, pod: Pod, key: GangKey) -> None:
+        self._pods.setdefault(key, {})[pod.uid] = pod
+        if key.part:
+            self._parts.setdefault(key._replace(part=""), {})[key] = None
 
     def _leave(self, pod: Pod, key: GangKey, log: ChangeLog) -> None:
         """The last pod may leave a cycle's data about its gang behind, which the next cycle removes.
@@ -235,6 +275,11 @@ class GangTable:
         del rest[pod.uid]
         if not rest:
             del self._pods[key]
+            if key.part:
+                parts = self._parts[key._replace(part="")]
+                del parts[key]
+                if not parts:
+                    del self._parts[key._replace(part="")]
             if key.dialect != API_GROUP and key in self._gangs:
                 log.mark_new_verdicts()
 
@@ -372,6 +417,11 @@ class GangTable:
         gangs = [gang for key in keys for gang in self._gangs.get(key, ())]
         return next((gang.queue for gang in gangs if gang.kind is GangKind.POD_GROUP), None)
 
+    def objection_without_pods(self, dialect: str, namespace: str, name: str) -> Objection | None:
+        """Why pods of a PodGroup that has none would wait; None also if it does not exist."""
+        group = self.groups[dialect].get((namespace, name))
+        return objection_without_pods(group, self._rules) if group is not None else None
+
     def queue_of_pod(self, pod: Pod | None) -> QueueName | None:
         """The queue of the gang of a pod; None for a pod without a gang."""
         key = self._key_of(pod, ChangeLog())
@@ -391,12 +441,14 @@ class GangTable:
         assert sorted(self._by_id) == sorted([gang.id for gangs in self._gangs.values() for gang in gangs])
         assert self._gangs.keys() <= self._pods.keys(), "gangs without candidates"
         self.workloads.check(
-            (pod.namespace, pod.controller)
-            for key, found in self._pods.items()
+            (pod.namespace, controller)
+            for found in self._pods.values()
             for pod in found.values()
-            if key.kind is GangKind.WORKLOAD and pod.controller is not None
+            if (controller := self._followed(pod)) is not None
         )
         assert all(self._pods.values()), "an empty entry of candidates"
+        parts = {key for found in self._parts.values() for key in found}
+        assert parts == {key for key in self._pods if key.part}, "parts of workloads"
         recomputed = QueueUsage(scheduler_name=self._scheduler_name)
         for key, gangs in self._gangs.items():
             recomputed.replace(key, gangs)

@@ -15,6 +15,8 @@ from phalanx.cache.table import Key, Table
 from phalanx.cache.usage import Ledger
 from phalanx.model.api import core
 from phalanx.model.api.core import NodeResourceTopology
+from phalanx.model.api.volcano import HyperNode as ApiHyperNode
+from phalanx.model.conversion.hyper_nodes import HyperNode, HyperNodeTree, read_hyper_node
 from phalanx.model.conversion.nodes import read_node
 from phalanx.model.conversion.numa import NumaReport, read_zones
 from phalanx.model.gpu_shares import pod_usage
@@ -35,6 +37,13 @@ class NodeTable:
         self.zones: Table[NodeResourceTopology, NumaReport] = Table(
             read=read_zones, changed=self._zones_changed
         )
+        self.hyper_nodes: Table[ApiHyperNode, HyperNode] = Table(
+            read=read_hyper_node, changed=self._hyper_nodes_changed
+        )
+        self._tree: HyperNodeTree | None = None
+        self._in_tree: dict[NodeName, tuple[Node, Node]] = {}
+        """By name: a node without and with the labels of tiers of HyperNodes."""
+
         self._written: dict[Key, bytes] = {}
         self._used: Ledger[NodeName] = Ledger()
         self._states: dict[NodeName, NodeState] = {}
@@ -103,6 +112,16 @@ class NodeTable:
         if self._nodes.get(key) is not None and not _only_took_zones(old, new):
             log.mark_cluster_changed()
 
+    def _hyper_nodes_changed(
+        self, _key: Key, _old: HyperNode | None, _new: HyperNode | None, log: ChangeLog
+    ) -> None:
+        """Any node may be in another domain now."""
+        self._tree, self._in_tree = None, {}
+        for name in self._nodes.by_name():
+            self._stale[NodeName(name)] = None
+            log.node(NodeName(name))
+        log.mark_cluster_changed()
+
     # --- questions ----------------------------------------------------------------------------------------
 
     def state(self, name: NodeName) -> NodeState | None:
@@ -128,6 +147,21 @@ class NodeTable:
         """Nodes by name, without usage. It is the same mapping until a node changes."""
         return self._nodes.by_name()
 
+    def hyper_node_tree(self) -> HyperNodeTree:
+        """All HyperNodes. It is the same object until one changes."""
+        if self._tree is None:
+            self._tree = HyperNodeTree(self.hyper_nodes.values())
+        return self._tree
+
+    def _placed_in_tree(self, node: Node) -> Node:
+        """The node with the labels of tiers. It is the same object until the node or a HyperNode changes."""
+        before, placed = self._in_tree.get(node.name, (None, node))
+        if before is not node:
+            labels = {**node.labels, **self.hyper_node_tree().labels_of(node.name, node.labels)}
+            placed = structs.replace(node, labels=dict(sorted(labels.items())))
+            self._in_tree[node.name] = (node, placed)
+        return placed
+
     def _read(self, written: core.Node) -> Node:
         return read_node(written, self._annotation_keys)
 
@@ -135,7 +169,10 @@ class NodeTable:
         node = self._nodes.get(("", name))
         if node is None:
             self._states.pop(name, None)
+            self._in_tree.pop(name, None)
             return
+        if self.hyper_node_tree().topology is not None:
+            node = self._placed_in_tree(node)
         published = self.zones.get(("", name))
         if published is not None:
             problems = (*node.problems, *published.problems)

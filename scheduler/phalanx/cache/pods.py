@@ -13,6 +13,7 @@ from phalanx.model.conversion.pods import read_pod
 from phalanx.model.conversion.shapes import ShapeCache
 from phalanx.model.names import PodUid
 from phalanx.model.pods import BindBackoff, Pod
+from phalanx.model.workloads.known import KNOWN, WorkloadKinds
 
 _VERSION_DIGITS: Final = 19
 
@@ -30,7 +31,9 @@ class PodTable:
         changed: Callable[[Pod | None, Pod | None, ChangeLog], None],
         classes: Callable[[], Mapping[str, PriorityLevel]],
         annotation_keys: tuple[str, ...] = (),
+        kinds: WorkloadKinds = KNOWN,
     ) -> None:
+        self._kinds = kinds
         self._annotation_keys = annotation_keys
         self._changed = changed
         self._classes = classes
@@ -97,6 +100,7 @@ class PodTable:
             shapes=self._shapes,
             classes=self._classes(),
             annotation_keys=self._annotation_keys,
+            kinds=self._kinds,
         )
 
     def _make_way(self, key: Key, uid: PodUid, log: ChangeLog) -> None:

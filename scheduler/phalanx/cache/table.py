@@ -33,7 +33,8 @@ class ObjectStore(Protocol[W_contra]):
 
 def key_of(kind: str, namespace: str, name: str) -> Key:
     """The key of an object. The namespace in the manifest of a cluster-scoped kind is ignored."""
-    return (namespace if KINDS[kind].namespaced else "", name)
+    known = KINDS.get(kind)  # none for a workload of the configuration
+    return (namespace if known is None or known.namespaced else "", name)
 
 
 def relist(kept: ObjectStore[KubeObject], event: Relisted, log: ChangeLog) -> None:

@@ -12,14 +12,16 @@ from msgspec import Struct
 from phalanx.cache.events import ChangeLog
 from phalanx.cache.table import Key, Table
 from phalanx.limits import OWNER_CHAIN_MAX
-from phalanx.model.api.kinds import KINDS
+from phalanx.model.api.kinds import kind_named
 from phalanx.model.api.workloads import WorkloadObject
 from phalanx.model.conversion.pod_groups import GangKey
-from phalanx.model.conversion.workloads import Workload, read_workload
+from phalanx.model.conversion.workload_members import Workload
+from phalanx.model.conversion.workloads import read_workload
 from phalanx.model.gangs import GangKind
-from phalanx.model.pods import Controller
+from phalanx.model.names import PodUid
+from phalanx.model.pods import Controller, Pod
 from phalanx.model.reasons import Objection, Reason
-from phalanx.model.workloads.known import WORKLOADS
+from phalanx.model.workloads.known import POD, WorkloadKinds
 
 _NOT_YET: Final = "not listed yet"
 
@@ -31,9 +33,10 @@ class _Chain(Struct):
     """The chain above the pods of one controller."""
 
     controller: Controller
-    root: Controller
-    """The outermost workload."""
-    key: GangKey
+    root: Controller | None
+    """The outermost workload; None if only pods are above."""
+    key: GangKey | None
+    """The gang, of which a part may be one of its own; None without a workload."""
     passes: tuple[str, ...]
     """UIDs of the controllers in the chain, known or not."""
     kinds: tuple[str, ...]
@@ -45,32 +48,40 @@ class _Chain(Struct):
 class WorkloadTable:
     """Objects that own pods, by kind.
 
-    `moved(controller, old, new, log)`: the pods of this controller belong to another gang now.
-    `changed(gang, old, new, log)`: a workload changed that is above pods of this gang.
+    `moved(controller, old, new, log)`: the pods of this controller belong to another gang now, None for one
+    each. `changed(gang, old, new, log)`: a workload changed that is above pods of this gang. `pod(uid)` is
+    the pod of this UID, of any scheduler.
     """
 
     def __init__(
         self,
         *,
         scheduler_name: str,
-        moved: Callable[[str, GangKey, GangKey, ChangeLog], None],
+        moved: Callable[[str, GangKey | None, GangKey | None, ChangeLog], None],
         changed: Callable[[GangKey, Workload | None, Workload | None, ChangeLog], None],
+        pod: Callable[[PodUid], Pod | None],
+        kinds: WorkloadKinds,
     ) -> None:
+        self.kinds = kinds
         self.tables: Mapping[str, Table[WorkloadObject, Workload]] = {
-            name: Table(read=partial(read_workload, kind, scheduler_name), changed=self._object_changed)
-            for name, kind in WORKLOADS.items()
+            name: Table(
+                read=partial(read_workload, kind, scheduler_name, kinds=kinds), changed=self._object_changed
+            )
+            for name, kind in kinds.by_name.items()
         }
         self._moved = moved
         self._changed = changed
+        self._pod = pod
         self._by_uid: dict[str, Workload] = {}
         self._chains: dict[OwnerId, _Chain] = {}
         self._through: dict[str, dict[OwnerId, None]] = {}
-        self._not_listed: dict[str, str] = dict.fromkeys(WORKLOADS, _NOT_YET)
+        self._not_listed: dict[str, str] = dict.fromkeys(kinds.by_name, _NOT_YET)
 
     # --- events -------------------------------------------------------------------------------------------
 
-    def key_of(self, namespace: str, controller: Controller, log: ChangeLog) -> GangKey:
-        """The gang of the pods of a controller: of the outermost known workload above them."""
+    def key_of(self, namespace: str, controller: Controller, log: ChangeLog) -> GangKey | None:
+        """The gang of the pods of a controller: of the outermost known workload above them. None without
+        one."""
         chain = self._chains.get((namespace, controller.uid))
         if chain is None:
             chain = self._follow(namespace, controller, log)
@@ -94,8 +105,17 @@ class WorkloadTable:
         else:
             del self._not_listed[kind]
         for key in dict.fromkeys(chain.key for chain in self._chains.values()):
-            if key.dialect == kind and self.get(key) is None:
+            if key is not None and key.dialect == kind and self.get(key) is None:
                 self._changed(key, None, None, log)
+
+    def pod_changed(self, old: Pod | None, new: Pod | None, log: ChangeLog) -> None:
+        """A pod was added, changed or removed, which may own other pods."""
+        pod = new or old
+        if pod is None or pod.uid not in self._through:
+            return
+        if old is None or new is None or old.controller != new.controller:
+            for owner in tuple(self._through[pod.uid]):
+                self._follow_again(owner, log)
 
     def _object_changed(self, _key: Key, old: Workload | None, new: Workload | None, log: ChangeLog) -> None:
         if old is not None and (new is None or new.group.uid != old.group.uid):
@@ -118,7 +138,8 @@ class WorkloadTable:
             chain = self._chains[owner]
             if old is None or new is None or old.owner != new.owner:
                 chain = self._follow_again(owner, log)
-            gangs[chain.key] = None
+            if chain.key is not None:
+                gangs[chain.key] = None
         for key in gangs:
             self._changed(key, old, new, log)
 
@@ -133,20 +154,35 @@ class WorkloadTable:
         return chain
 
     def _follow(self, namespace: str, controller: Controller, log: ChangeLog) -> _Chain:
-        """Owners are compared by UID and namespace: a name could be that of another object by now."""
+        """Owners are compared by UID and namespace: a name could be that of another object by now.
+
+        Pods are no workloads: they lead to their owners.
+        """
         passes: list[str] = []
-        kinds: list[str] = []
         current: Controller | None = controller
-        root = controller
+        outermost: Controller | None = None
+        workloads: list[Controller] = []
         while current is not None and current.workload and len(passes) < OWNER_CHAIN_MAX:
-            root = current
             passes.append(current.uid)
-            kinds.append(current.workload)
-            found = self._known(namespace, current)
-            current = found.owner if found is not None else None
-        key = GangKey(GangKind.WORKLOAD, namespace, root.uid, root.workload)
+            outermost = current
+            if current.workload == POD:
+                pod = self._known_pod(namespace, current)
+                outermost = current if pod is None else next(reversed(workloads), None)
+                current = pod.controller if pod is not None else None
+            else:
+                workloads.append(current)
+                found = self._known(namespace, current)
+                current = found.owner if found is not None else None
+        key = None
+        if outermost is not None:
+            key = GangKey(GangKind.WORKLOAD, namespace, outermost.uid, outermost.workload)
+        kinds = tuple(dict.fromkeys(each.workload for each in workloads))
         log.workload_kinds(kinds)
-        return _Chain(controller, root, key, tuple(dict.fromkeys(passes)), tuple(dict.fromkeys(kinds)))
+        return _Chain(controller, outermost, key, tuple(dict.fromkeys(passes)), kinds)
+
+    def _known_pod(self, namespace: str, controller: Controller) -> Pod | None:
+        pod = self._pod(PodUid(controller.uid))
+        return pod if pod is not None and pod.namespace == namespace else None
 
     def _known(self, namespace: str, controller: Controller) -> Workload | None:
         found = self._by_uid.get(controller.uid)
@@ -186,12 +222,14 @@ class WorkloadTable:
         return self._by_uid.get(uid)
 
     def root(self, namespace: str, controller: Controller) -> Controller:
-        """The outermost workload above the pods of this controller, which `key_of` has followed."""
-        return self._chains[namespace, controller.uid].root
+        """The outermost workload above the pods of this controller, which `key_of` has followed and found."""
+        root = self._chains[namespace, controller.uid].root
+        assert root is not None
+        return root
 
     def missing(self, namespace: str, root: Controller) -> Objection:
         """Why nothing is known of this workload."""
-        kind = KINDS[root.workload]
+        kind = kind_named(root.workload, self.kinds)
         what = f"{kind.api_name} {namespace}/{root.name}"
         why = self._not_listed.get(root.workload)
         if why == _NOT_YET:

@@ -28,6 +28,9 @@ BUILT_IN: Final = {
     "decide": Command(
         "phalanx.cli.decide:decide", "Decide about the objects in manifest files, without a cluster."
     ),
+    "convert": Command(
+        "phalanx.cli.convert:convert", "Write PodGroups of other projects as those of Phalanx."
+    ),
     "snapshot": Command(
         "phalanx.cli.snapshot:snapshot", "Save the input and the result of a running scheduler's last cycle."
     ),

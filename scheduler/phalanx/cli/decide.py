@@ -15,6 +15,7 @@ from phalanx.cli.static_cluster import StaticCluster, run_until_stable
 from phalanx.limits import DECIDE_CYCLES_MAX
 from phalanx.model.api.values import parse_time
 from phalanx.model.decisions import CycleResult
+from phalanx.model.workloads.known import workload_kinds
 
 
 def decide(
@@ -42,7 +43,7 @@ def decide(
     """
     settings = read_config(config)
     moment = None if now is None else _time(now)
-    manifests = read_manifests(filename)
+    manifests = read_manifests(filename, workload_kinds(settings.workloads))
     for note in manifests.notes:
         print(f"note: {note}", file=sys.stderr)
     now_ms = int((moment or manifests.latest).timestamp() * 1000)

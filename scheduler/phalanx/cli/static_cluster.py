@@ -22,7 +22,6 @@ from phalanx.model.memory import Memory
 from phalanx.model.names import NodeName, PodUid
 from phalanx.model.pods import PodPhase
 from phalanx.model.snapshot import Snapshot
-from phalanx.model.workloads.known import WORKLOADS
 
 
 class StaticCluster:
@@ -38,7 +37,7 @@ class StaticCluster:
         self._scheduler_name = config.scheduler_name
         objects = tuple(objects)
         self._pods.update((PodUid(item.metadata.uid), item) for item in objects if isinstance(item, Pod))
-        self._cache.apply_all(Relisted(kind, ()) for kind in WORKLOADS)
+        self._cache.apply_all(Relisted(kind, ()) for kind in self._cache.known_workloads.by_name)
         self._cache.apply_all(map(Applied, objects))
 
     @property

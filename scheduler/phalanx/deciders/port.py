@@ -8,6 +8,7 @@ from phalanx.framework.config import SchedulerConfig
 from phalanx.framework.registry import declared_reads
 from phalanx.model.decisions import CycleResult
 from phalanx.model.snapshot import Snapshot
+from phalanx.model.workloads.known import workload_kinds
 
 
 class Decider(Protocol):
@@ -39,4 +40,5 @@ def new_cache(config: SchedulerConfig) -> Cache:
         pod_annotations=reads.pod_annotations,
         node_annotations=reads.node_annotations,
         nominating_schedulers=config.nominating_schedulers,
+        workload_kinds=workload_kinds(config.workloads),
     )

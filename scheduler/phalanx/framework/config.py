@@ -3,9 +3,10 @@
 A new field needs a row in `docs/configuration.md` and a line in its example.
 """
 
+import re
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import msgspec
 import yaml
@@ -14,6 +15,11 @@ from msgspec import Meta, Struct
 from phalanx.framework.retry import BIND_REFUSALS_PER_MINUTE_MAX, RetryConfig
 from phalanx.framework.strict_yaml import StrictConstructor, describe
 from phalanx.model.names import DEFAULT_SCHEDULER_NAME
+from phalanx.model.workloads.kind import WorkloadKind
+from phalanx.model.workloads.known import KNOWN
+
+_KIND: Final = re.compile("[A-Z][A-Za-z0-9]{0,62}")
+_PLURAL: Final = re.compile("[a-z0-9]{1,63}")
 
 
 class ConfigError(ValueError):
@@ -134,6 +140,8 @@ class SchedulerConfig(Struct, frozen=True, forbid_unknown_fields=True, rename="c
     """The Topology of gangs that name none."""
     nominating_schedulers: tuple[str, ...] | None = None
     """The schedulers whose nominations of pods to nodes are respected; null: all other schedulers."""
+    workloads: tuple[WorkloadKind, ...] = ()
+    """Kinds whose pods are gangs, in addition to those that Phalanx knows."""
     tolerance: ToleranceConfig = ToleranceConfig()
     fairness: FairnessConfig = FairnessConfig()
     backfill: BackfillConfig = BackfillConfig()
@@ -162,7 +170,26 @@ def parse_config(text: str) -> SchedulerConfig:
     if ActionName.CONSOLIDATE in config.actions and ActionName.PREEMPT not in config.actions:
         raise ConfigError("actions: consolidate needs preempt, which reserves the capacity that it frees")
     _refuse_frequent_binds(config.retry)
+    _check_workloads(config.workloads)
     return config
+
+
+def _check_workloads(kinds: tuple[WorkloadKind, ...]) -> None:
+    """Refuse kinds that are read already, and those without what is needed to read them."""
+    names = [kind.name for kind in kinds]
+    _refuse_repeated("workloads", names)
+    for position, kind in enumerate(kinds):
+        field = f"workloads[{position}]"
+        if kind.api_version.count("/") != 1 or not all(kind.api_version.split("/")):
+            raise ConfigError(f"{field}.apiVersion: expected group/version, found {kind.api_version!r}")
+        if not _KIND.fullmatch(kind.kind):
+            raise ConfigError(f"{field}.kind: expected a kind such as Job, found {kind.kind!r}")
+        if not _PLURAL.fullmatch(kind.plural):
+            raise ConfigError(f"{field}.plural: expected a resource such as jobs, found {kind.plural!r}")
+        if KNOWN.of_owner(kind.api_version, kind.kind):
+            raise ConfigError(f"{field}: Phalanx reads {kind.kind} of {kind.group} already")
+        if not kind.roles:
+            raise ConfigError(f"{field}.roles: expected at least one role")
 
 
 def _refuse_frequent_binds(retry: RetryConfig) -> None:

@@ -6,19 +6,16 @@ with the first member that only one of them has goes first. Sets with a member t
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import chain
 
 from msgspec import Struct
 
 from phalanx.framework.placeholders import placeholders
-from phalanx.limits import MEMBER_KINDS_TRIED_MAX
 from phalanx.model.gangs import (
     Gang,
-    Kind,
     SubgroupSpec,
     ancestor_chains,
-    kind_of,
     missing_by_role,
     missing_by_subgroup,
 )
@@ -44,16 +41,6 @@ def without_node(pods: Sequence[Pod], can_run: Callable[[Pod], bool]) -> frozens
 def placed_last(pods: Sequence[Pod], last: Collection[PodUid]) -> list[Pod]:
     """The pods in their order, but these last."""
     return sorted(pods, key=lambda pod: pod.uid in last) if last else list(pods)
-
-
-def first_sufficient(
-    ready: Sequence[Pod], missing: MissingMembers, parts: Sequence[SubgroupSpec]
-) -> list[Pod]:
-    """The first sufficient set of these pods; all that are needed if they are not enough."""
-    chosen = minimal(first_members(ready, missing, parts), missing, parts)
-    if not (missing.roles and missing.subgroups and is_enough(chosen, missing, parts)):
-        return chosen
-    return _SetSearch(ready, missing, parts).with_earlier_members(chosen)
 
 
 def pods_to_minimum(gang: Gang, can_run: Callable[[Pod], bool]) -> list[Pod]:
@@ -167,85 +154,3 @@ class _Tally:
         self._count -= 1
         self._roles[pod.role] -= 1
         self._subgroups.subtract(self._around.get(pod.subgroup, ()))
-
-
-# --- other sets of members --------------------------------------------------------------------------------
-
-
-def sets_of_members(
-    ready: Sequence[Pod], missing: MissingMembers, parts: Sequence[SubgroupSpec], *, steps: int
-) -> Iterator[list[Pod]]:
-    """Yield the sufficient sets of these pods in order; of each kind, the first ones are in a set.
-
-    The search is depth-first: it keeps the longest part of the last set that can be completed without the
-    member after it. It ends after this number of `steps`, each of which completes a set if that is possible.
-    """
-    search = _SetSearch(ready, missing, parts)
-    known: set[frozenset[int]] = set()
-    chosen = search.completed([], 0)
-    while chosen is not None:
-        found = search.minimal(chosen)
-        if found not in known:
-            known.add(found)
-            yield [ready[index] for index in sorted(found)]
-        kept, chosen_before, chosen = len(chosen), chosen, None
-        while chosen is None and kept > 0 and steps > 0:
-            kept, steps = kept - 1, steps - 1
-            chosen = search.completed(chosen_before[:kept], chosen_before[kept] + 1)
-
-
-class _SetSearch:
-    """Completes sets of pods, which are given by their indices."""
-
-    def __init__(self, ready: Sequence[Pod], missing: MissingMembers, parts: Sequence[SubgroupSpec]) -> None:
-        self._ready = ready
-        self._missing = missing
-        self._parts = parts
-        self._kinds = [kind_of(pod) for pod in ready]
-
-    def completed(self, begin: Sequence[int], since: int) -> list[int] | None:
-        """The first sufficient set that begins so and goes on from index `since` on; None without one."""
-        closed = self._kinds_left_out(begin, since)
-        rest = [index for index in range(since, len(self._ready)) if self._kinds[index] not in closed]
-        missing = missing_besides(self._pods(begin), self._missing, self._parts)
-        more = first_members(self._pods(rest), missing, self._parts)
-        numbers = {self._ready[index].uid: index for index in rest}
-        found = sorted([*begin, *(numbers[pod.uid] for pod in more)])
-        return found if is_enough(self._pods(found), self._missing, self._parts) else None
-
-    def with_earlier_members(self, chosen: Sequence[Pod]) -> list[Pod]:
-        """The first sufficient set, from one in which pods that roles and subgroups need go first.
-
-        A pod that only the total needs may be earlier than one that has a role, if a later pod has this role
-        and a subgroup.
-        """
-        uids = {pod.uid for pod in chosen}
-        found = frozenset(index for index, pod in enumerate(self._ready) if pod.uid in uids)
-        refused: set[Kind] = set()
-        for index, kind in enumerate(self._kinds):
-            if index > max(found) or len(refused) >= MEMBER_KINDS_TRIED_MAX:
-                break
-            if index in found or kind in refused:
-                continue
-            begin = [*sorted(other for other in found if other < index), index]
-            completed = self.completed(begin, index + 1)
-            earlier = self.minimal(completed) if completed is not None else frozenset()
-            if earlier.issuperset(begin):
-                found = earlier
-            else:
-                refused.add(kind)
-        return self._pods(sorted(found))
-
-    def minimal(self, indices: Sequence[int]) -> frozenset[int]:
-        """Without redundant members."""
-        numbers = {self._ready[index].uid: index for index in indices}
-        kept = minimal(self._pods(indices), self._missing, self._parts)
-        return frozenset(numbers[pod.uid] for pod in kept)
-
-    def _pods(self, indices: Sequence[int]) -> list[Pod]:
-        return [self._ready[index] for index in indices]
-
-    def _kinds_left_out(self, begin: Sequence[int], since: int) -> set[Kind]:
-        """The kinds of which a pod before `since` is left out: later ones of the kind are left out too."""
-        inside = set(begin)
-        return {self._kinds[index] for index in range(since) if index not in inside}

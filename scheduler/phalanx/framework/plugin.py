@@ -187,7 +187,10 @@ class Plugin(Declarations):
         return ()
 
     def least_evictions(self, beneficiary: Beneficiary, view: SessionView) -> Resources:
-        """The least amounts that the victims together must free, if anything is evicted."""
+        """The least amounts that the victims together must free, if anything is evicted.
+
+        Asked also as if starts of the cycle were not decided, and the beneficiary requested their amounts.
+        """
         return NONE
 
     def pod_eviction_limits(self, view: SessionView) -> tuple[PodEvictionLimit, ...]:

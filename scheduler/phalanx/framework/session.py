@@ -24,6 +24,7 @@ from phalanx.framework.queues.fair_shares import FairShares
 from phalanx.framework.queues.guarantees import Guarantees
 from phalanx.framework.queues.ledger import Ledger
 from phalanx.framework.queues.past_usage import past_usage
+from phalanx.framework.queues.protected_gangs import protected_gangs
 from phalanx.framework.queues.queue_tree import QueueTree
 from phalanx.framework.registry import load_plugins
 from phalanx.framework.run_times import RunTimeForecast
@@ -94,6 +95,7 @@ class Session:
         self._changes.nodes.extend(self._withheld)
         self._verdicts: dict[GangId, Verdict] = {}
         self._after_starts: tuple[int, Mapping[GangId, Gang]] = (-1, self.gangs)
+        self._protected: tuple[Mapping[GangId, Gang], frozenset[GangId]] | None = None
         self._eligibility: dict[ShapeKey, tuple[tuple[int, ...], Eligibility]] = {}
         self._can_run: dict[ShapeKey, bool] = {}
         self.hooks.open()
@@ -121,6 +123,14 @@ class Session:
             placed = placed_by(self._changes.placements, self.gangs)
             self._after_starts = (version, {**self.gangs, **placed} if placed else self.gangs)
         return self._after_starts[1]
+
+    @property
+    def protected_gangs(self) -> frozenset[GangId]:
+        """Those of them with `preemptible: false` that the guarantees of their queues protect."""
+        gangs = self.gangs_after_starts
+        if self._protected is None or self._protected[0] is not gangs:
+            self._protected = (gangs, frozenset(protected_gangs(self)))
+        return self._protected[1]
 
     def _node_facts(self, *, ignore_faults: bool) -> NodeFacts:
         if ignore_faults:

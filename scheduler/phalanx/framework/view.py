@@ -55,6 +55,10 @@ class SessionView(Protocol):
         """The same as if the pods that the cycle has placed so far were assumed to be on their nodes."""
 
     @property
+    def protected_gangs(self) -> frozenset[GangId]:
+        """Those of them with `preemptible: false` that the guarantees of their queues protect."""
+
+    @property
     def queues(self) -> QueueTree:
         """The tree of queues."""
 

@@ -1,8 +1,5 @@
-"""Values of API fields: timestamps, messages of limited length, lists of conditions."""
+"""Values of API fields: timestamps, messages of limited length."""
 
-from collections.abc import Iterable
-
-from phalanx.model.api.meta import Condition
 from phalanx.model.api.values import utc
 
 
@@ -26,26 +23,3 @@ def truncate(text: str, limit: int) -> str:
     if len(data) <= limit:
         return text
     return data[: limit - 3].decode(errors="ignore") + "..."
-
-
-def merge_conditions(current: Iterable[Condition], ours: Iterable[Condition]) -> tuple[Condition, ...]:
-    """Return our conditions, then the conditions of other types, which belong to other writers.
-
-    A condition whose status did not change keeps its transition time.
-    """
-    by_type = {condition.type: condition for condition in current}
-    result = [_with_transition_time(condition, by_type.pop(condition.type, None)) for condition in ours]
-    return (*result, *by_type.values())
-
-
-def _with_transition_time(condition: Condition, current: Condition | None) -> Condition:
-    if current is None or current.status != condition.status:
-        return condition
-    return Condition(
-        type=condition.type,
-        status=condition.status,
-        reason=condition.reason,
-        message=condition.message,
-        last_transition_time=current.last_transition_time,
-        observed_generation=condition.observed_generation,
-    )

@@ -150,6 +150,7 @@ class KindDecoder:
         self._kind = kind.name
         self._is_workload = kind.struct is WorkloadObject
         self._names_unknown = names_unknown_fields(struct)
+        self._is_incomplete = self._is_workload or self._names_unknown
         self._event = msgspec.json.Decoder(WatchEvent[struct]).decode
         self._list = msgspec.json.Decoder(ObjectList[struct]).decode
         self._object = msgspec.json.Decoder(struct).decode
@@ -169,7 +170,9 @@ class KindDecoder:
             return self._other_line(line, error=str(error))
         meta = event.object.metadata
         if event.type in _PRESENT:
-            present = self._completed(event.object, partial(_spec_in_event, line))
+            present = event.object
+            if self._is_incomplete:
+                present = self._completed(present, partial(_spec_in_event, line))
             return ObjectEvent(Applied(present), meta.namespace, meta.name, meta.resource_version)
         return self._other_line(line, error="")
 

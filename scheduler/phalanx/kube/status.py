@@ -13,25 +13,24 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from phalanx.kube.api_fields import format_time, merge_conditions, truncate
+from phalanx.kube.api_fields import format_time, truncate
 from phalanx.kube.background_writer import BackgroundWriter
 from phalanx.kube.client import Patch
 from phalanx.kube.decode import PartialObject
 from phalanx.kube.writing import WriteContext
 from phalanx.limits import CONDITION_MESSAGE_MAX_BYTES, STATUS_ECHO_S, STATUS_SENT_KEPT
 from phalanx.model.api.kinds import KINDS
-from phalanx.model.api.meta import Condition, ObjectMeta
-from phalanx.model.api.native_pod_groups import NativePodGroup
+from phalanx.model.api.meta import ObjectMeta
 from phalanx.model.api.pod_groups import PodGroup, PodGroupStatus
 from phalanx.model.api.queues import Queue, QueueStatus
+from phalanx.model.conversion.conditions import merge_conditions
+from phalanx.model.dialects.dialect import Dialect, StatusWrite
 from phalanx.model.names import PodUid
 from phalanx.model.pods import Pod, Scheduled
+from phalanx.model.reasons import UNSCHEDULABLE
 
 _encode: Final = msgspec.json.Encoder(order="deterministic").encode
 _decode_partial: Final = msgspec.json.Decoder(PartialObject).decode
-
-UNSCHEDULABLE: Final = "Unschedulable"
-"""The reason that cluster autoscalers expect."""
 
 
 class _Request(Struct, frozen=True):
@@ -112,32 +111,32 @@ class StatusWriter:
             return
         body = msgspec.to_builtins(wanted)
         del body["placementEpoch"]
-        self._put("PodGroup", group.metadata, body)
+        if self._is_new(group.metadata.uid, _encode(body)):
+            self._put("PodGroup", group.metadata, body)
 
-    def native_pod_group(self, group: NativePodGroup, condition: Condition | None) -> None:
-        """Set one condition; None drops the pending write. `group` is the object as last seen.
+    def pod_group_of(self, dialect: Dialect, seen: ObjectMeta, write: StatusWrite | None) -> None:
+        """Set fields of the status of a PodGroup of another dialect; None drops the pending write."""
+        rules = dialect.status
+        if rules is None or write is None:
+            self._drop(seen.uid)
+        elif self._is_new(seen.uid, _encode(_without_times(write.fields))):
+            if rules.is_built_in:
+                self._merge(dialect.kind, seen, write)
+            else:
+                self._put(dialect.kind, seen, write.fields, subresource=rules.subresource)
 
-        True is final. A write of another value is refused if the object has changed since: it may be late.
-        """
-        meta, seen = group.metadata, group.status.conditions
-        if condition is not None:
-            condition = merge_conditions(seen, (condition,))[0]
-        if condition is None or condition in seen:
-            self._drop(meta.uid)
-            return
-        without_time = msgspec.structs.replace(condition, last_transition_time="")
-        if not self._is_new(meta.uid, _encode(without_time)):
-            return
-        path = KINDS["NativePodGroup"].path(namespace=meta.namespace, name=meta.name, subresource="status")
-        base = {"uid": meta.uid}
-        if condition.status != "True":
-            base["resourceVersion"] = meta.resource_version
-        body = _encode({"metadata": base, "status": {"conditions": [condition]}})
+    def _merge(self, kind: str, seen: ObjectMeta, write: StatusWrite) -> None:
+        """Set fields of the status of a built-in kind; its lists of conditions are merged by type."""
+        path = KINDS[kind].path(namespace=seen.namespace, name=seen.name, subresource="status")
+        base = {"uid": seen.uid}
+        if not write.is_final:
+            base["resourceVersion"] = seen.resource_version
+        body = _encode({"metadata": base, "status": write.fields})
 
-        async def write() -> None:
+        async def send() -> None:
             await self._client.patch(path, body, how=Patch.STRATEGIC, timeout=self._context.timeout())
 
-        self._writer.put(meta.uid, write, on_lost=lambda: self._forget(meta.uid))
+        self._writer.put(seen.uid, send, on_lost=lambda: self._forget(seen.uid))
 
     def queue(self, queue: Queue, status: QueueStatus) -> None:
         """Replace the status. `queue` is the object as last seen."""
@@ -154,7 +153,9 @@ class StatusWriter:
             "borrowed": seen.borrowed,
             "averageUse": seen.average_use,
         }
-        self._put("Queue", queue.metadata, msgspec.to_builtins(wanted), maps)
+        body = msgspec.to_builtins(wanted)
+        if self._is_new(queue.metadata.uid, _encode(body)):
+            self._put("Queue", queue.metadata, body, maps)
 
     def _is_up_to_date(self, seen: ObjectMeta) -> bool:
         """Drop the pending write; False where our own write has changed the object since, or may do so."""
@@ -162,15 +163,20 @@ class StatusWriter:
         is_ahead = base is not None and base.seen == seen.resource_version
         return self._drop(seen.uid) and not is_ahead
 
-    def _put(self, kind: str, seen: ObjectMeta, status: dict[str, Any], maps: Maps = _NO_MAPS) -> None:
-        """Replace the status of a custom resource; the version it is based on is chosen when it is sent.
+    def _put(
+        self,
+        kind: str,
+        seen: ObjectMeta,
+        status: Mapping[str, Any],
+        maps: Maps = _NO_MAPS,
+        subresource: str = "status",
+    ) -> None:
+        """Set the status of a custom resource; the version it is based on is chosen when it is sent.
 
         `maps` are the map fields of the status seen.
         """
         uid = seen.uid
-        if not self._is_new(uid, _encode(status)):
-            return
-        path = KINDS[kind].path(namespace=seen.namespace, name=seen.name, subresource="status")
+        path = KINDS[kind].path(namespace=seen.namespace, name=seen.name, subresource=subresource)
 
         async def write() -> None:
             base = self._bases.get(uid)
@@ -206,6 +212,12 @@ class StatusWriter:
         self._requested.pop(uid, None)
         self._bases.pop(uid, None)
         self._on_lost(uid)
+
+
+def _without_times(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields without the transition times of conditions, which alone are no reason to write."""
+    conditions = [{**each, "lastTransitionTime": ""} for each in fields.get("conditions", ())]
+    return {**fields, "conditions": conditions}
 
 
 def _drop_oldest(table: dict[str, Any]) -> None:

@@ -225,6 +225,17 @@ class Gang(Struct, frozen=True, dict=True):
         return None if self.started or self.starts_over else self.spec.start_by_ms
 
     @cached_property
+    def bound(self) -> tuple[Pod, ...]:
+        """Members that count and have nodes in the API, and stay."""
+        stay = [pod for pod in self.members if pod.counts_for_gang and not pod.assumed and not pod.deleting]
+        return tuple(stay)
+
+    @property
+    def reaches_minimum(self) -> bool:
+        """Whether the bound members are enough for a start."""
+        return self.minimum.has_started_with(self.bound)
+
+    @cached_property
     def has_waiting(self) -> bool:
         """Whether a member needs a node."""
         return any(pod.is_waiting for pod in self.members)

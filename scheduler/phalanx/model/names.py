@@ -27,6 +27,10 @@ LABEL_SUBGROUP = f"{API_GROUP}/subgroup"
 LABEL_ROLE = f"{API_GROUP}/role"
 LABEL_MIN_MEMBER = f"{API_GROUP}/min-member"
 LABEL_QUEUE = f"{API_GROUP}/queue"
+LABEL_GANG = f"{API_GROUP}/gang"
+"""Opts pods of workloads in which are no gangs otherwise."""
+KAI_QUEUE_LABEL = "kai.scheduler/queue"
+"""Counts for pods without the label of Phalanx. Users of KAI write it on pods that have no PodGroup yet."""
 
 ANNOTATION_GPU_SHARE = f"{API_GROUP}/gpu-share"
 ANNOTATION_GPU_MEMORY = f"{API_GROUP}/gpu-memory"
@@ -42,6 +46,20 @@ ANNOTATION_CHARGED_QUEUE = f"{API_GROUP}/charged-queue"
 NODE_GPU_SHARING = f"{API_GROUP}/gpu-sharing"
 NODE_GPU_COUNT = "nvidia.com/gpu.count"
 NODE_GPU_MEMORY = "nvidia.com/gpu.memory"
+
+HYPER_NODES = "hypernodes.topology.volcano.sh"
+"""The Topology that HyperNodes of Volcano imply."""
+
+
+def tier_label(tier: int) -> str:
+    """The label of nodes, and the level of the topology, for a tier of HyperNodes."""
+    return f"topology.volcano.sh/tier-{tier}"
+
+
+def kai_topology(name: str) -> str:
+    """The Topology for an object of KAI. No object of Phalanx has this name, since it has a slash."""
+    return f"kai.scheduler/{name}"
+
 
 HOSTNAME_KEY = "kubernetes.io/hostname"
 """The label of nodes and the topology key of Kubernetes for single nodes."""

@@ -223,6 +223,8 @@ class Pod(Struct, frozen=True, gc=False):
     """API group of this PodGroup."""
     other_groups: tuple[tuple[str, str], ...] = ()
     """Dialect and name of PodGroups that it names as well. They must not be gangs."""
+    group_marks: tuple[tuple[str, str], ...] = ()
+    """Keys and values that count only if its PodGroup has them too, in other dialects."""
     role: str = ""
     subgroup: str = ""
     min_member: int | None = None

@@ -10,6 +10,9 @@ from phalanx.model.names import GangId
 NODES: Final = "nodes"
 """The prefix of the subject of evidence about nodes; its `count` is the number of nodes."""
 
+UNSCHEDULABLE: Final = "Unschedulable"
+"""The reason of conditions of waiting pods that cluster autoscalers expect."""
+
 
 class Category(StrEnum):
     """The kind of reaction to a reason: wait, correct an object, or change the gang or the cluster."""

@@ -7,18 +7,19 @@ from typing import Final, Generic, TypeVar
 import structlog
 
 from phalanx.cache.cache import Cache
-from phalanx.cache.events import Applied, Changes, Deleted, Event, Relisted
+from phalanx.cache.events import Applied, Assumed, Changes, Deleted, Event, Forgotten, NotListed, Relisted
 from phalanx.deciders.port import Decider
 from phalanx.model.api.core import Node, NodeResourceTopology
-from phalanx.model.api.kinds import KubeObject
-from phalanx.model.api.native_pod_groups import NativePodGroup
+from phalanx.model.api.kinds import OF_STATUSES, KubeObject
 from phalanx.model.api.pod_groups import PodGroup
 from phalanx.model.api.queues import Queue
-from phalanx.model.dialects.native import NATIVE
+from phalanx.model.dialects.dialect import Dialect
+from phalanx.model.dialects.known import DIALECTS
 from phalanx.model.names import GangId, NodeName
 from phalanx.model.pods import Pod
 from phalanx.model.reasons import Objection
 from phalanx.service.cycle_trigger import CycleTrigger
+from phalanx.service.volcano_jobs import VolcanoJobs
 
 _log = structlog.get_logger(__name__)
 
@@ -31,6 +32,7 @@ class ClusterState:
     def __init__(self, *, cache: Cache, decider: Decider) -> None:
         self.cache = cache
         self.objects = PhalanxObjects()
+        self.volcano_jobs = VolcanoJobs(scheduler_name=cache.scheduler_name)
         self.trigger = CycleTrigger()
         """Whether a cycle is worth running."""
         self.has_changes = asyncio.Event()
@@ -49,18 +51,26 @@ class ClusterState:
         self._node_errors.update(event, changes)
         if changes.workload_kinds:
             self.on_workload_kinds(changes.workload_kinds)
-        self._decider.feed((event,))
-        for gang in changes.gangs:
+        if not _is_of_statuses(event):
+            self._decider.feed((event,))
+        for gang in (*changes.gangs, *self._without_pods(event, changes)):
             self.mark_changed(gang)
         if changes.may_unblock:
             self.trigger.set()
         elif changes.has_new_verdicts:
             self.trigger.set_delayed()
 
+    def _without_pods(self, event: Event, changes: Changes) -> list[GangId]:
+        """The PodGroups of Volcano without pods for which the answer may differ now."""
+        if isinstance(event, Assumed | Forgotten | NotListed):
+            return []
+        waiting = self.volcano_jobs.apply(event)
+        return self.volcano_jobs.waiting() if changes.cluster_changed else waiting
+
     def start_reporting(self) -> None:
         """Collect the gangs that change from now on; at first all gangs count as changed."""
         self._reporting = True
-        for gang in self.cache.gang_ids():
+        for gang in (*self.cache.gang_ids(), *self.volcano_jobs.waiting()):
             self.mark_changed(gang)
 
     def mark_changed(self, gang: GangId) -> None:
@@ -76,7 +86,7 @@ class ClusterState:
         return changed
 
 
-G = TypeVar("G", PodGroup, NativePodGroup)
+G = TypeVar("G", bound=KubeObject)
 
 
 class _PodGroups(Generic[G]):
@@ -110,14 +120,18 @@ class _PodGroups(Generic[G]):
 
 
 class PhalanxObjects:
-    """PodGroups and Queues as the API returned them, with their status, for comparison by status writers.
+    """Objects whose status is written, as the API returned them, for comparison by status writers.
 
-    The cache keeps only what decisions need, without the status.
+    They are PodGroups and Queues. The cache keeps only what decisions need, without the status.
     """
 
     def __init__(self) -> None:
         self._groups = _PodGroups[PodGroup]()
-        self._native_groups = _PodGroups[NativePodGroup]()
+        self._of_dialects = {
+            dialect.kind: _PodGroups[KubeObject]()
+            for dialect in DIALECTS.values()
+            if dialect.status is not None
+        }
         self._queues: dict[str, Queue] = {}
 
     def apply(self, event: Event) -> None:
@@ -136,15 +150,15 @@ class PhalanxObjects:
         """
         return self._groups.with_uid(gang)
 
-    def native_pod_group(self, gang: GangId) -> NativePodGroup | None:
-        """Return the PodGroup of scheduling.k8s.io with this UID."""
-        return self._native_groups.with_uid(gang)
+    def pod_group_of(self, dialect: Dialect, gang: GangId) -> KubeObject | None:
+        """Return the PodGroup of another dialect with this UID; None for a dialect without a status."""
+        groups = self._of_dialects.get(dialect.kind)
+        return groups.with_uid(gang) if groups is not None else None
 
-    def basic_pod_group(self, pod: Pod) -> NativePodGroup | None:
-        """Return the PodGroup of scheduling.k8s.io of a pod that is a gang of one nevertheless."""
-        if pod.group is None or pod.dialect != NATIVE.name:
-            return None
-        return self._native_groups.with_name(pod.namespace, pod.group)
+    def named_pod_group(self, dialect: Dialect, pod: Pod) -> KubeObject | None:
+        """Return the PodGroup of another dialect that a pod names; None for a dialect without a status."""
+        groups = self._of_dialects.get(dialect.kind)
+        return groups.with_name(pod.namespace, pod.group or "") if groups is not None else None
 
     def version(self, gang: GangId) -> str:
         """Return the last seen resourceVersion of the PodGroup with this UID; empty where there is none."""
@@ -156,20 +170,21 @@ class PhalanxObjects:
         return self._queues.get(name)
 
     def _put(self, present: KubeObject) -> None:
+        kind = type(present).__name__
         if isinstance(present, PodGroup):
             self._groups.put(present)
-        elif isinstance(present, NativePodGroup):
-            self._native_groups.put(present)
         elif isinstance(present, Queue):
             self._queues[present.metadata.name] = present
+        elif kind in self._of_dialects:
+            self._of_dialects[kind].put(present)
 
     def _replace_all(self, event: Relisted) -> None:
         """Replace all objects of a kind; those that exist but are unreadable stay as last seen."""
         kept = set(event.unreadable)
         if event.kind == PodGroup.__name__:
             self._groups.keep(kept)
-        elif event.kind == NativePodGroup.__name__:
-            self._native_groups.keep(kept)
+        elif event.kind in self._of_dialects:
+            self._of_dialects[event.kind].keep(kept)
         elif event.kind == Queue.__name__:
             self._queues = {name: queue for name, queue in self._queues.items() if ("", name) in kept}
         else:
@@ -180,8 +195,8 @@ class PhalanxObjects:
     def _delete(self, event: Deleted) -> None:
         if event.kind == PodGroup.__name__:
             self._groups.delete((event.namespace, event.name))
-        elif event.kind == NativePodGroup.__name__:
-            self._native_groups.delete((event.namespace, event.name))
+        elif event.kind in self._of_dialects:
+            self._of_dialects[event.kind].delete((event.namespace, event.name))
         elif event.kind == Queue.__name__:
             self._queues.pop(event.name, None)
 
@@ -212,6 +227,12 @@ class NodeErrorLog:
             return
         self._reported[name] = errors
         _log.warning("invalid node", kind="Node", name=name, error=errors[0].message, more=len(errors) - 1)
+
+
+def _is_of_statuses(event: Event) -> bool:
+    if isinstance(event, Applied):
+        return type(event.object).__name__ in OF_STATUSES
+    return isinstance(event, Deleted | Relisted) and event.kind in OF_STATUSES
 
 
 def _is_about_nodes(event: Event) -> bool:

@@ -7,10 +7,8 @@ import msgspec
 from msgspec import Struct
 
 from phalanx.kube.api_fields import format_time, truncate
-from phalanx.kube.status import UNSCHEDULABLE
 from phalanx.limits import CONDITION_MESSAGE_MAX_BYTES
 from phalanx.model.api.meta import Condition
-from phalanx.model.api.native_pod_groups import NativePodGroup
 from phalanx.model.api.pod_groups import (
     CertificateStatus,
     Counts,
@@ -19,7 +17,7 @@ from phalanx.model.api.pod_groups import (
     StartStatus,
 )
 from phalanx.model.decisions import Placement
-from phalanx.model.dialects.native import INITIALLY_SCHEDULED
+from phalanx.model.dialects.dialect import ReportedGang
 from phalanx.model.gangs import Gang
 from phalanx.model.pods import Pod, PodPhase
 from phalanx.model.reasons import NODES, Reason, Verdict
@@ -52,7 +50,7 @@ def status_of(gang: Gang, report: GangReport, *, before: PodGroupStatus, now_ms:
     """
     counts = _counts(gang.members)
     started_at = None if gang.starts_over else before.started_at
-    if started_at is None and (gang.started or _has_started(gang)):
+    if started_at is None and (gang.started or gang.reaches_minimum):
         started_at = format_time(now_ms)
     phase = _phase(gang, counts, started=started_at is not None, releasing=report.releasing)
     verdict = report.verdict if counts.pending or _lacks_reserved(gang, report.verdict) else None
@@ -76,29 +74,13 @@ def status_of(gang: Gang, report: GangReport, *, before: PodGroupStatus, now_ms:
     )
 
 
-def native_condition_of(
-    gang: Gang, report: GangReport, group: NativePodGroup, *, now_ms: int
-) -> Condition | None:
-    """Compute the condition PodGroupInitiallyScheduled of a native PodGroup; None while it does not change.
-
-    Once it is True it stays so.
-    """
-    if any(each.type == INITIALLY_SCHEDULED and each.status == "True" for each in group.status.conditions):
-        return None
-    if gang.started or _has_started(gang):
-        bound = "a pod is" if gang.min_member == 1 else f"{gang.min_member} pods are"
-        status, reason, message = "True", SCHEDULED, f"{bound} bound"
-    elif report.verdict is not None and gang.has_waiting:
-        status, reason, message = "False", UNSCHEDULABLE, _full_text(report.verdict)
-    else:
-        return None
-    return Condition(
-        type=INITIALLY_SCHEDULED,
-        status=status,
-        reason=reason,
-        message=message,
-        last_transition_time=format_time(now_ms),
-        observed_generation=group.metadata.generation or None,
+def reported_gang(gang: Gang, verdict: Verdict | None, *, now_ms: int) -> ReportedGang:
+    """Compute what the status of a PodGroup of another dialect may say."""
+    return ReportedGang(
+        gang=gang,
+        reason=verdict.reason.value if verdict is not None else "",
+        message=_full_text(verdict) if verdict is not None else "",
+        now=format_time(now_ms),
     )
 
 
@@ -136,18 +118,10 @@ def _state(pod: Pod) -> str:
     return "running" if pod.phase is PodPhase.RUNNING else "bound"
 
 
-def _has_started(gang: Gang) -> bool:
-    return gang.minimum.has_started_with(_bound(gang))
-
-
 def _lacks_reserved(gang: Gang, verdict: Verdict | None) -> bool:
     """Whether members with reserved capacity were not created in time; no waiting pod shows this."""
     ended = verdict is not None and verdict.reason is Reason.RESERVATION_EXPIRED
-    return ended and not gang.minimum.is_reached(_bound(gang))
-
-
-def _bound(gang: Gang) -> list[Pod]:
-    return [pod for pod in gang.members if pod.counts_for_gang and not pod.assumed and not pod.deleting]
+    return ended and not gang.minimum.is_reached(gang.bound)
 
 
 def _phase(gang: Gang, counts: Counts, *, started: bool, releasing: bool) -> str:
@@ -179,7 +153,7 @@ def _scheduled(gang: Gang, phase: str, verdict: Verdict | None, *, started: bool
     done = _DONE.get(phase)
     if done is not None and started:
         status, reason, message = "True", phase, done
-        if gang.reserves and phase == "Running" and not gang.minimum.is_reached(_bound(gang)):
+        if gang.reserves and phase == "Running" and not gang.minimum.is_reached(gang.bound):
             message = _RESERVED if verdict is None else _full_text(verdict)
     elif verdict is not None:
         status, reason, message = "False", verdict.reason.value, _full_text(verdict)

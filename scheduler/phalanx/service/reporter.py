@@ -11,6 +11,7 @@ from collections.abc import Mapping
 import msgspec
 from msgspec import Struct
 
+from phalanx.kube.api_fields import format_time
 from phalanx.kube.background_writer import BackgroundWriter, WriteQueue
 from phalanx.kube.events import EventSource, PodEvents, PodRef
 from phalanx.kube.status import StatusWriter
@@ -25,9 +26,13 @@ from phalanx.limits import (
     STATUS_WAITING_MAX,
 )
 from phalanx.model.api.pod_groups import Counts
+from phalanx.model.api.volcano import VolcanoPodGroup
 from phalanx.model.decisions import Bind, CycleResult, Evict, EvictionReason, QueueReport
+from phalanx.model.dialects.dialect import Dialect
+from phalanx.model.dialects.known import DIALECTS
+from phalanx.model.dialects.volcano import VOLCANO, wanted_without_pods
 from phalanx.model.gangs import Gang, GangKind
-from phalanx.model.names import GangId, PodUid, QueueName
+from phalanx.model.names import API_GROUP, GangId, PodUid, QueueName
 from phalanx.model.reasons import Category, Reason, Verdict
 from phalanx.service import pod_group_status, queue_status
 from phalanx.service.cluster_state import ClusterState
@@ -217,6 +222,17 @@ class Reporter:
         if group is not None and group.status.counts not in (None, Counts()):
             status = pod_group_status.status_without_members(group.status, now_ms=self._clock.now_ms())
             self._status.pod_group(group, status)
+        of_volcano = self._state.objects.pod_group_of(VOLCANO, gang)
+        if isinstance(of_volcano, VolcanoPodGroup):
+            self._report_job_without_pods(gang, of_volcano)
+
+    def _report_job_without_pods(self, gang: GangId, group: VolcanoPodGroup) -> None:
+        """Let Volcano create the pods of a Job, unless they could not be placed anyway."""
+        meta, write = group.metadata, None
+        if self._state.volcano_jobs.is_waiting(gang):
+            objection = self._state.cache.objection_without_pods(VOLCANO.name, meta.namespace, meta.name)
+            write = wanted_without_pods(group, objection, format_time(self._clock.now_ms()))
+        self._status.pod_group_of(VOLCANO, meta, write)
 
     def _report(self, gang: Gang, report: GangReport) -> None:
         if report.verdict is not None:
@@ -227,24 +243,27 @@ class Reporter:
         if group is not None:
             status = pod_group_status.status_of(gang, report, before=group.status, now_ms=now_ms)
             self._status.pod_group(group, status)
-        native = self._state.objects.native_pod_group(gang.id)
-        if native is not None:
-            condition = pod_group_status.native_condition_of(gang, report, native, now_ms=now_ms)
-            self._status.native_pod_group(native, condition)
+        elif gang.dialect != API_GROUP:
+            self._report_in_dialect(gang, report.verdict, DIALECTS[gang.dialect])
         elif gang.kind is GangKind.POD:
-            self._report_basic_start(gang)
+            self._report_start_of_one(gang, DIALECTS[gang.members[0].dialect])
         if report.verdict is not None and report.verdict.reason is not Reason.SCHEDULING_GATED:
             self._report_waiting_pods(gang, report.verdict)
 
-    def _report_basic_start(self, gang: Gang) -> None:
+    def _report_in_dialect(self, gang: Gang, verdict: Verdict | None, dialect: Dialect) -> None:
+        group = self._state.objects.pod_group_of(dialect, gang.id)
+        if group is not None and dialect.status is not None:
+            reported = pod_group_status.reported_gang(gang, verdict, now_ms=self._clock.now_ms())
+            self._status.pod_group_of(dialect, group.metadata, dialect.status.wanted(reported, group))
+
+    def _report_start_of_one(self, gang: Gang, dialect: Dialect) -> None:
         """Report the first start of a pod whose PodGroup is no gang; its own condition says why it waits."""
-        group = self._state.objects.basic_pod_group(gang.members[0])
-        if group is not None:
-            condition = pod_group_status.native_condition_of(
-                gang, _NO_REPORT, group, now_ms=self._clock.now_ms()
-            )
-            if condition is not None:
-                self._status.native_pod_group(group, condition)
+        group = self._state.objects.named_pod_group(dialect, gang.members[0])
+        if group is not None and dialect.status is not None:
+            reported = pod_group_status.reported_gang(gang, None, now_ms=self._clock.now_ms())
+            write = dialect.status.wanted(reported, group)
+            if write is not None:
+                self._status.pod_group_of(dialect, group.metadata, write)
 
     def _report_waiting_pods(self, gang: Gang, verdict: Verdict) -> None:
         message = ". ".join(filter(None, (f"{verdict.reason.value}: {verdict.message}", verdict.next_step)))

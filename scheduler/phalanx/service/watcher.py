@@ -8,7 +8,7 @@ import structlog
 
 from phalanx.kube.reflector import Reflector, WatchContext
 from phalanx.limits import SYNC_LOG_PERIOD_S
-from phalanx.model.api.kinds import KINDS, WATCHED_KINDS
+from phalanx.model.api.kinds import WATCHED_KINDS, kind_named
 from phalanx.service.cluster_state import ClusterState
 
 _log = structlog.get_logger(__name__)
@@ -52,12 +52,13 @@ class ClusterWatcher:
         """Watch further kinds. While nothing is watched, the next start will."""
         if self._group is None:
             return
+        known = self._state.cache.known_workloads
         watched = {reflector.kind.name for reflector in self._reflectors}
         for name in [name for name in kinds if name not in watched]:
-            reflector = Reflector(KINDS[name], self._state.apply, self._context)
+            reflector = Reflector(kind_named(name, known), self._state.apply, self._context)
             self._reflectors.append(reflector)
             self._tasks.append(
-                self._group.create_task(reflector.run(), name=f"reflect {reflector.kind.plural}")
+                self._group.create_task(reflector.run(), name=f"reflect {reflector.kind.resource}")
             )
 
     async def restart_and_sync(self, group: asyncio.TaskGroup) -> None:

@@ -84,7 +84,8 @@ class CachePlacementCheck:
         if key:
             return f"node {name}: anti-affinity of pod {pod} by {key} is violated"
         requests = pod.shape.requests
-        free = subtract(state.free, self._withheld(placement, name))
+        withheld = self._withheld(placement, name)
+        free = subtract(state.free, withheld) if withheld else state.free
         short = [resource for resource, amount in free.items() if amount < 0 < requests.get(resource, 0)]
         if short:
             return f"node {name} has insufficient {short[0]} since the decision"
@@ -94,8 +95,9 @@ class CachePlacementCheck:
 
     def _withheld(self, placement: Placement, node: NodeName) -> Resources:
         """What pods of other schedulers that are nominated to the node withhold from the gang."""
-        gang, pods = self._cache.gang(placement.gang), self._cache.nominated_to(node)
-        if gang is None or not pods:
+        pods = self._cache.nominated_to(node)
+        gang = self._cache.gang(placement.gang) if pods else None
+        if gang is None:
             return NONE
         return sum_of([each.amounts for each in pods if each.priority >= gang.priority])
 

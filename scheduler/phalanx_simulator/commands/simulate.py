@@ -60,7 +60,7 @@ def simulate(
         A CSV of real jobs with the columns timestamp (ISO 8601), duration (seconds), num_gpus and cluster
         (their queue), instead of random ones.
     workload
-        plain, queues (with all features of queues) or native (Kubernetes' PodGroups); plain with a trace.
+        plain, queues (all features of queues), native or volcano (their PodGroups); plain with a trace.
     events
         Print a line for each fault, placement and eviction on standard error.
     twin

@@ -22,7 +22,7 @@ from phalanx_simulator.hosts.replica import Process
 from phalanx_simulator.invariants.bounds import CACHE_PERIOD_S, CONVERGED_S, HEALED_S
 from phalanx_simulator.invariants.check import Check, CheckContext
 from phalanx_simulator.invariants.facts import GroupFact, NodeFact
-from phalanx_simulator.invariants.native_groups import group_key, is_native
+from phalanx_simulator.invariants.native_groups import group_key, is_of_dialect
 from phalanx_simulator.invariants.oracle import amounts_of, path_of
 from phalanx_simulator.invariants.queue_accounts import QueueAccounts
 from phalanx_simulator.invariants.truth import QUEUES, Truth
@@ -147,7 +147,7 @@ class CacheMatchesApi(Check):
     def _of_basic_groups(self, gang: Gang, before: int) -> Iterator[str]:
         """Pods of a native PodGroup are gangs of one if it has the policy basic and nothing else."""
         pod = self.truth.pods.get(gang.members[0].uid)
-        if pod is None or not is_native(pod.gang.name):
+        if pod is None or not is_of_dialect(pod.gang.name):
             return
         if len(self.truth.groups_since(pod.gang, before)) > 1 or self.truth.pod_changed_at(pod.uid) > before:
             return
@@ -186,7 +186,7 @@ class CacheMatchesApi(Check):
             key = members[0].gang
             if len(self.truth.groups_since(key, before)) > 1 if key.kind == "group" else False:
                 continue
-            has_group = gang.kind is GangKind.POD_GROUP or is_native(key.name)
+            has_group = gang.kind is GangKind.POD_GROUP or is_of_dialect(key.name)
             group = self.truth.group_of(key) if has_group else None
             queue = self._accounts.queue_of(group, members)
             if gang.queue != queue and len(self._accounts.started_in(members)) < _MIXED:

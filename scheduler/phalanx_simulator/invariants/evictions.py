@@ -173,7 +173,7 @@ class EvictionsAreJustified(Check):
     def _is_start_reported(self, gang: GangFact) -> bool:
         """Whether a new leader can know that the gang has started."""
         entry = self.context.store.get(group_object(gang.key))
-        return entry is not None and is_start_reported(entry.data)
+        return entry is not None and is_start_reported(gang.key, entry.data)
 
     def _recovery(self, key: GangKey) -> list[str]:
         group = self.truth.group_of(key)

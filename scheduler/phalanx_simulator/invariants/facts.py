@@ -40,6 +40,7 @@ _QUARANTINED: Final = (
 )
 _HARD: Final = ("NoSchedule", "NoExecute")
 NATIVE_PREFIX: Final = "scheduling.k8s.io/"
+VOLCANO_PREFIX: Final = "scheduling.volcano.sh/"
 
 
 class GangKey(NamedTuple):
@@ -302,10 +303,14 @@ def _gang_key(meta: Object, spec: Object, controller: str, min_member: int) -> G
         return GangKey("group", namespace, labels[LABEL_POD_GROUP])
     if min_member and controller:
         return GangKey("label", namespace, controller)
-    if native and spec.get("schedulerName") == DEFAULT_SCHEDULER_NAME:
-        return GangKey("group", namespace, native_name(native))
-    if _is_of_job(meta) and spec.get("schedulerName") == DEFAULT_SCHEDULER_NAME:
-        return GangKey("job", namespace, controller)
+    if spec.get("schedulerName") == DEFAULT_SCHEDULER_NAME:
+        of_volcano = (meta.get("annotations") or {}).get("scheduling.k8s.io/group-name")
+        if native:
+            return GangKey("group", namespace, native_name(native))
+        if of_volcano:
+            return GangKey("group", namespace, f"{VOLCANO_PREFIX}{of_volcano}")
+        if _is_of_job(meta):
+            return GangKey("job", namespace, controller)
     return GangKey("pod", namespace, meta["uid"])
 
 

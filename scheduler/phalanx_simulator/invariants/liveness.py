@@ -25,13 +25,13 @@ from phalanx_simulator.invariants.calls import Call, Stage
 from phalanx_simulator.invariants.check import Check, CheckContext
 from phalanx_simulator.invariants.facts import GangKey, GroupFact, PodFact, node_fact
 from phalanx_simulator.invariants.held_capacity import HeldNodes
-from phalanx_simulator.invariants.native_groups import GROUPS, NATIVE_GROUPS, is_native
+from phalanx_simulator.invariants.native_groups import GROUPS, OF_DIALECTS, is_of_dialect
 from phalanx_simulator.invariants.oracle import Oracle
 from phalanx_simulator.invariants.truth import NODES, GangFact, Truth
 
 _REASONS: Final = frozenset(reason.value for reason in Reason)
 _ONE_EVICTION_S: Final = 10.0
-_RELEVANT: Final = ("pods", NODES, GROUPS, NATIVE_GROUPS)
+_RELEVANT: Final = ("pods", NODES, GROUPS, *OF_DIALECTS)
 _REPORTED_S: Final = 10.0
 
 
@@ -241,7 +241,11 @@ class WaitingIsExplained(Check):
     def _check(self, gang: GangFact, waiting: list[PodFact]) -> None:
         reasons = [self._reason_of(pod) for pod in waiting]
         group = self.truth.group_of(gang.key)
-        if group is not None and not is_native(group.name) and any(_is_member(pod, group) for pod in waiting):
+        if (
+            group is not None
+            and not is_of_dialect(group.name)
+            and any(_is_member(pod, group) for pod in waiting)
+        ):
             entry = self.context.store.get(Key(GROUPS, group.namespace, group.name))
             status = (entry.data.get("status") or {}) if entry is not None else {}
             reasons.append(status.get("reason") or "")

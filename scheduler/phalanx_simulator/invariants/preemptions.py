@@ -5,10 +5,11 @@ from math import inf
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 from phalanx.framework.evictions import is_marked_for_eviction, surplus_members
 from phalanx.framework.statement import total_requests
 from phalanx.limits import MAX_MIN_RUNTIME_DEFAULT_MS
-from phalanx.model.decisions import CycleResult, Evict
+from phalanx.model.decisions import CycleResult, Evict, Placement
 from phalanx.model.gangs import Gang
 from phalanx.model.gpu_shares import pod_usage
 from phalanx.model.memory import Move, Nomination
@@ -35,11 +36,12 @@ class PreemptionsAreValid(Check):
     """S22: victims may be evicted, their gangs stay complete or are evicted whole, and the beneficiary fits.
 
     A victim has a lower priority in the same queue, or is in another queue, whose guarantee does not cover
-    it. A moved victim has no higher priority than the beneficiary, and capacity is held for it too. A victim
-    is preemptible and not finishing, unless it was marked for eviction before. All members of its gang are
-    evicted, or the remaining ones reach its minimum. On each node of the nomination, the free
-    capacity, that of terminating pods and that of victims cover the usage of all beneficiaries there. Later,
-    gangs of higher priority in the beneficiary's queue may use some of it.
+    it. Lost members that the same cycle replaces count as if they ran. A moved victim has no higher priority
+    than the beneficiary, and capacity is held for it too. A victim is preemptible and not finishing, unless
+    it was marked for eviction before. All members of its gang are evicted, or the remaining ones reach its
+    minimum. On each node of the nomination, the free capacity, that of terminating pods and that of victims
+    cover the usage of all beneficiaries there. Later, gangs of higher priority in the beneficiary's queue may
+    use some of it.
     """
 
     name = "S22"
@@ -130,7 +132,7 @@ class PreemptionsAreValid(Check):
             for name in _path(helped.get(eviction.beneficiary), snapshot.queues)
         }
         below: dict[QueueName, list[Gang]] = {}
-        for gang in snapshot.gangs.values():
+        for gang in _with_replaced_members(snapshot, result.placements):
             for name in _path(gang.queue, snapshot.queues) if gang.nodes else ():
                 below.setdefault(name, []).append(gang)
         for queue in snapshot.queues.values():
@@ -139,6 +141,27 @@ class PreemptionsAreValid(Check):
             for gang in _covered(queue, below.get(queue.name, [])):
                 if {pod.uid for pod in _minimum(gang)} & gone:
                     self.violated(queue.name, f"{gang} is evicted within the guarantee")
+
+
+def _with_replaced_members(snapshot: Snapshot, placements: Sequence[Placement]) -> list[Gang]:
+    """All gangs, with lost members that the cycle replaces on their new nodes: these are never given up.
+
+    Starts and surplus do not count: no running gang becomes a victim because the cycle has placed them.
+    """
+    gangs = dict(snapshot.gangs)
+    for placement in placements:
+        gang = gangs.get(placement.gang)
+        if gang is not None and _replaces(placement, gang):
+            nodes = {bind.pod: bind.node for bind in placement.binds}
+            members = (replace(pod, node=nodes.get(pod.uid, pod.node)) for pod in gang.members)
+            gangs[gang.id] = replace(gang, members=tuple(members))
+    return list(gangs.values())
+
+
+def _replaces(placement: Placement, gang: Gang) -> bool:
+    """Whether it replaces lost members, or completes a gang that is partly bound."""
+    is_partly_bound = any(pod.counts_for_gang for pod in gang.members)
+    return placement.cause == "replace" or (placement.cause == "start" and is_partly_bound)
 
 
 def _covered(queue: Queue, gangs: Sequence[Gang]) -> list[Gang]:

@@ -18,14 +18,17 @@ from phalanx_simulator.invariants.bounds import (
 )
 from phalanx_simulator.invariants.calls import Call, Stage
 from phalanx_simulator.invariants.check import Check, CheckContext
-from phalanx_simulator.invariants.facts import GangKey, PodFact
+from phalanx_simulator.invariants.facts import VOLCANO_PREFIX, GangKey, PodFact
 from phalanx_simulator.invariants.history import History
 from phalanx_simulator.invariants.native_groups import (
     GROUPS,
     NATIVE_GROUPS,
+    VOLCANO_GROUPS,
+    group_object,
+    has_started_in_volcano,
     has_started_natively,
-    is_native,
-    native_key,
+    is_of_dialect,
+    key_of,
 )
 from phalanx_simulator.invariants.oracle import Oracle, amounts_of, path_of
 from phalanx_simulator.invariants.truth import QUEUES, GangFact, Truth
@@ -158,6 +161,8 @@ class StatusIsCorrect(Check):
                     self._unreported[pod.gang] = self._all_reported_at
         if change.entry.key.resource == NATIVE_GROUPS and change.type is not ChangeType.DELETED:
             self._check_native(change)
+        if change.entry.key.resource == VOLCANO_GROUPS and change.type is not ChangeType.DELETED:
+            self._check_phase(change)
         if change.entry.key.resource != GROUPS or change.type is ChangeType.DELETED:
             return
         now = change.entry.data.get("status") or {}
@@ -175,10 +180,18 @@ class StatusIsCorrect(Check):
         """A native PodGroup becomes Scheduled once its gang has started, and stays so."""
         group, before = change.entry.data, change.previous
         was = before is not None and has_started_natively(before.data)
-        gang = self.truth.gangs.get(native_key(group))
+        gang = self.truth.gangs.get(key_of(change.entry.key))
         if was and not has_started_natively(group):
             self.violated(change.entry.key.path, "takes back that it was scheduled")
         elif has_started_natively(group) and not was and (gang is None or not gang.has_started):
+            self.violated(change.entry.key.path, "reports a start without the minimum of its pods")
+
+    def _check_phase(self, change: Change) -> None:
+        """A PodGroup of Volcano is put in queue first, and has a later phase once its gang has started."""
+        group, before = change.entry.data, change.previous
+        was = before is not None and has_started_in_volcano(before.data)
+        gang = self.truth.gangs.get(key_of(change.entry.key))
+        if has_started_in_volcano(group) and not was and (gang is None or not gang.has_started):
             self.violated(change.entry.key.path, "reports a start without the minimum of its pods")
 
     def on_cycle(self, host: str, snapshot: Snapshot, result: CycleResult) -> None:
@@ -216,8 +229,29 @@ class StatusIsCorrect(Check):
         members, group = list(self.truth.members(gang.key)), self.truth.group_of(gang.key)
         if group is None or group.controller or group.is_deleting:
             return
-        if any(pod.is_ours for pod in members) and not is_native(group.name):
+        if not any(pod.is_ours for pod in members):
+            return
+        if group.name.startswith(VOLCANO_PREFIX):
+            self._compare_phase(gang, members)
+        elif not is_of_dialect(group.name):
             self._compare(gang, members)
+
+    def _compare_phase(self, gang: GangFact, members: list[PodFact]) -> None:
+        """The counts and the phase of a PodGroup of Volcano follow from its pods."""
+        entry = self.context.store.get(group_object(gang.key))
+        status = (entry.data.get("status") or {}) if entry is not None else {}
+        true, needed = _counts(members), self.truth.min_member(gang.key)
+        for name in ("running", "succeeded", "failed"):
+            if (status.get(name) or 0) != true[name]:
+                self.violated(gang, f"reports {name}: {status.get(name)}, actual {true[name]}")
+        ended = sum(pod.is_finished for pod in members)
+        expected: tuple[str, ...] = ("Inqueue", "Unknown")
+        if ended == len(members) >= needed:
+            expected = ("Completed",)
+        elif true["bound"] + true["running"] + true["succeeded"] >= needed:
+            expected = ("Running",)
+        if status.get("phase") not in expected:
+            self.violated(gang, f"reports phase {status.get('phase')}, expected {' or '.join(expected)}")
 
     def _compare(self, gang: GangFact, members: list[PodFact]) -> None:
         entry = self.context.store.get(Key(GROUPS, gang.key.namespace, gang.key.name))

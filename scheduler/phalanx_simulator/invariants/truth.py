@@ -26,7 +26,7 @@ from phalanx_simulator.invariants.facts import (
     pods_of_job,
 )
 from phalanx_simulator.invariants.history import UNKNOWN, History, Unknown
-from phalanx_simulator.invariants.native_groups import GROUPS, NATIVE_GROUPS, native_as_ours
+from phalanx_simulator.invariants.native_groups import GROUPS, OF_DIALECTS, as_ours
 from phalanx_simulator.invariants.topology import Trees
 
 JOBS = "jobs.batch"
@@ -115,7 +115,7 @@ class Truth:
         self._left: deque[tuple[float, str, str]] = deque()
         self._revisions: deque[tuple[float, int]] = deque(maxlen=_TICKS_KEPT)
         self._disturbed_at: dict[str, float] = {}
-        for resource in (GROUPS, NATIVE_GROUPS, JOBS, NODES, PODS):
+        for resource in (GROUPS, *OF_DIALECTS, JOBS, NODES, PODS):
             for entry in store.entries(resource):
                 self.take(Change(ChangeType.ADDED, entry, None))
 
@@ -131,8 +131,8 @@ class Truth:
             self._take_node(change)
         elif resource == GROUPS:
             self._take_group(change, change.entry.data)
-        elif resource == NATIVE_GROUPS:
-            self._take_group(change, native_as_ours(change.entry.data))
+        elif resource in OF_DIALECTS:
+            self._take_group(change, as_ours(resource, change.entry.data))
         elif resource == JOBS:
             self._pods_of_jobs[change.entry.data["metadata"]["uid"]] = pods_of_job(change.entry.data)
 

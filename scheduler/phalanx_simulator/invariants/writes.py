@@ -85,7 +85,9 @@ class Preconditions(Check):
 
 
 _BY_UID: Final = ("pods", KINDS["NativePodGroup"].resource)
-_VERSIONED: Final = tuple(KINDS[kind].resource for kind in ("PodGroup", "Queue", "Topology", "Lease"))
+_VERSIONED: Final = tuple(
+    KINDS[kind].resource for kind in ("PodGroup", "VolcanoPodGroup", "Queue", "Topology", "Lease")
+)
 
 
 def _version_of(call: Call) -> str:

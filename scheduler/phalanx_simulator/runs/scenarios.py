@@ -22,6 +22,8 @@ from phalanx_simulator.campaigns.jobs import (
     synthetic_jobs,
 )
 from phalanx_simulator.campaigns.native import natively
+from phalanx_simulator.campaigns.volcano import for_volcano
+from phalanx_simulator.embedded.apiserver.kinds import NATIVE_POD_GROUPS, VOLCANO_POD_GROUPS
 from phalanx_simulator.embedded.manifests import node, topology
 from phalanx_simulator.embedded.pod_requests import allocatable_of
 from phalanx_simulator.embedded.store import Object
@@ -36,9 +38,9 @@ CAMPAIGNS: Final = {"life": 1, "life-x10": 10, "life-x100": 100}
 FAULTS: Final = (*PROFILES, *CAMPAIGNS)
 """Names of all fault profiles and campaigns."""
 
-WORKLOADS: Final = ("plain", "queues", "native")
+WORKLOADS: Final = ("plain", "queues", "native", "volcano")
 """plain: jobs in queues without limits. queues: a tree of queues with limits, and gangs that use their
-features. native: as plain, with native PodGroups."""
+features. native, volcano: as plain, with PodGroups of these dialects."""
 
 _BLOCK: Final = "network.topology.nvidia.com/block"
 _RACK: Final = "cloud.provider.com/topology-rack"
@@ -113,7 +115,7 @@ def scenario_of(request: Request, *, checks: tuple[type[Check], ...]) -> Scenari
         checks=checks,
         config=SchedulerConfig(),
         rival=_has_rivals(faults),
-        native=request.workload == "native",
+        dialect={"native": NATIVE_POD_GROUPS, "volcano": VOLCANO_POD_GROUPS}.get(request.workload),
     )
 
 
@@ -199,6 +201,8 @@ def _submissions(request: Request, jobs: Iterable[TraceJob]) -> tuple[Submission
         made = _with_affinity(_manifests(job, fields), affinity.choice(_AFFINITIES))
         if request.workload == "native":
             made = natively(made, natives, {"rack": _RACK, "block": _BLOCK})
+        elif request.workload == "volcano":
+            made = for_volcano(made)
         submissions.append(Submission(job.submit_s, _with_failure_policy(made, retries)))
     return tuple(submissions)
 

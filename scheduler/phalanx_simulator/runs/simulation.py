@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from phalanx.framework.config import SchedulerConfig
 from phalanx.model.decisions import CycleResult
 
-from phalanx_simulator.embedded.apiserver.kinds import NATIVE_POD_GROUPS
+from phalanx_simulator.embedded.apiserver.kinds import NATIVE_POD_GROUPS, VOLCANO_POD_GROUPS, ResourceType
 from phalanx_simulator.embedded.store import Key, Object
 from phalanx_simulator.faults.effects import FaultClient, FaultKubelets, InjectedEffects
 from phalanx_simulator.faults.fault import Fault, FaultContext
@@ -41,6 +41,7 @@ _WORKLOAD_KINDS: Final = (
     "pods",
     "podgroups.scheduling.phalanx.dev",
     NATIVE_POD_GROUPS.resource,
+    VOLCANO_POD_GROUPS.resource,
     "poddisruptionbudgets.policy",
 )
 
@@ -59,7 +60,8 @@ class Scenario(Struct, frozen=True, kw_only=True):
     """Complete input of a run.
 
     Times of faults count from the end of the warm-up. During `seconds` jobs are submitted and faults begin.
-    `rival`: another scheduler binds pods too. `native`: the API server serves native PodGroups.
+    `rival`: another scheduler binds pods too. `dialect`: PodGroups of another API group
+    that the API server serves.
     """
 
     seed: int
@@ -70,7 +72,7 @@ class Scenario(Struct, frozen=True, kw_only=True):
     checks: tuple[type[Check], ...] = ()
     config: SchedulerConfig = SchedulerConfig()
     rival: bool = False
-    native: bool = False
+    dialect: ResourceType | None = None
 
 
 class Summary(Struct, frozen=True, rename="camel"):
@@ -151,8 +153,8 @@ class _Run:
         tracker = OutcomeTracker(world.server.store, world.clock)
         self._effects = tracker.effects
         world.listen(lambda host, result: self._tell_decisions(world, host, result))
-        if self._scenario.native:
-            world.server.types.add(NATIVE_POD_GROUPS)
+        if self._scenario.dialect is not None:
+            world.server.types.add(self._scenario.dialect)
         world.create(self._scenario.cluster)
         world.start()
         world.go(self._tell_progress(world))
@@ -247,8 +249,9 @@ async def _remove_ended_jobs(world: World) -> None:
                 ended.setdefault(key, now)
         for key in [key for key, since in ended.items() if since < now - KEPT_S]:
             del ended[key]
-            for resource in ("jobs.batch", "podgroups.scheduling.phalanx.dev", NATIVE_POD_GROUPS.resource):
-                _delete(world, Key(resource, key.namespace, key.name))
+            for resource in _WORKLOAD_KINDS:
+                if resource not in ("pods", "poddisruptionbudgets.policy"):
+                    _delete(world, Key(resource, key.namespace, key.name))
 
 
 def _has_ended(job: Object) -> bool:

@@ -6,10 +6,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from phalanx.actions.demands.demand import START, Demand, MemberChoice, Stage, batches_of
+from phalanx.framework.member_sets import first_sufficient
 from phalanx.framework.minimum_members import (
     MissingMembers,
     first_members,
-    first_sufficient,
     placed_last,
     without_node,
 )
@@ -28,7 +28,6 @@ from phalanx.model.gangs import (
 from phalanx.model.names import PodUid
 from phalanx.model.pods import Pod
 from phalanx.model.reasons import Objection, Reason
-from phalanx.model.workloads.known import WORKLOADS
 
 
 class _OuterSubgroups(Struct, frozen=True):
@@ -238,7 +237,7 @@ def _subgroup_shortages(
 def _shortage(gang: Gang, chosen: Sequence[Pod], needed: MissingMembers) -> Objection | None:
     """An Objection if the chosen pods do not reach a whole minimum."""
     how = how_to_lower_minimum(gang)
-    of = f" of {WORKLOADS[gang.workload].kind} {gang}" if gang.workload else ""
+    of = f" of {gang.workload.partition('.')[0]} {gang}" if gang.workload else ""
     for role, count in needed.roles.items():
         present = sum(1 for pod in chosen if pod.role == role)
         if present < count:

@@ -25,13 +25,8 @@ from phalanx.actions.limits import (
     MEMBER_SETS_STEPS_MAX,
     SUBGROUP_CHOICES_MAX,
 )
-from phalanx.framework.minimum_members import (
-    first_members,
-    first_sufficient,
-    is_enough,
-    missing_besides,
-    sets_of_members,
-)
+from phalanx.framework.member_sets import first_sufficient, next_sets
+from phalanx.framework.minimum_members import first_members, is_enough, missing_besides
 from phalanx.model.gangs import Kind, ancestor_chains, kind_of
 from phalanx.model.pods import Pod
 from phalanx.solver.problem import Placed
@@ -93,8 +88,9 @@ def _with_other_members(demand: Demand, choice: MemberChoice, fits: Fits, *, mos
     answer = fits(widest)
     if answer is None or _most_that_fit(widest, answer) < missing.members:
         return None
-    sets = sets_of_members(choice.members, missing, parts, steps=MEMBER_SETS_STEPS_MAX)
-    tried: Iterable[Sequence[Pod]] = islice(sets, 1, 1 + most)
+    first = list(chain.from_iterable(batch.pods for batch in demand.batches))
+    sets = next_sets(first, choice.members, missing, parts, steps=MEMBER_SETS_STEPS_MAX)
+    tried: Iterable[Sequence[Pod]] = islice(sets, most)
     fitting = _placed_first(widest, answer)
     if is_enough(fitting, missing, parts):
         tried = chain(tried, [first_sufficient(fitting, missing, parts), fitting])

@@ -6,6 +6,7 @@ from functools import cached_property
 from phalanx.actions.demands.demand import Demand, beneficiary_of
 from phalanx.actions.outcome import Outcome
 from phalanx.actions.preemption.eviction_limits import limits_of
+from phalanx.actions.preemption.least_evictions import LeastEvictions
 from phalanx.actions.preemption.starts import StartPool, goes_before
 from phalanx.actions.preemption.victim_search import VictimCandidates, VictimSearch
 from phalanx.actions.reservations.reservations import alternatives, binding
@@ -44,7 +45,7 @@ class EnoughStarts:
             starts,
             session.hooks.queue_eviction_limits(beneficiary),
             limits_of(session, ()),
-            session.hooks.least_evictions(beneficiary),
+            LeastEvictions(session.hooks.least_evictions(beneficiary)),
         )
         bound = binding(self._outcome.reserved, demand, session)
         with session.respecting_nominations(demand.gang):

@@ -7,6 +7,7 @@ is one unit. The minimum of a gang is one unit, and is given up together with al
 """
 
 from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence, Set
+from functools import cached_property
 from itertools import groupby
 from typing import Final
 
@@ -35,6 +36,15 @@ _COST: Final = 1
 """Of each unit: all together cost less than one eviction."""
 
 
+class Decided(Struct, frozen=True):
+    """What the cycle has placed in one queue."""
+
+    queue: QueueName
+    pods: tuple[Pod, ...]
+    used: Usage
+    booked: Usage
+
+
 class StartPool:
     """The starts of one session, in the units in which they are given up."""
 
@@ -50,19 +60,43 @@ class StartPool:
         needed = _needed_by_others([placement.demand for placement, _ in outcome.steps])
         self._units: dict[GangId, list[Victim]] = {}
         left = STARTS_GIVEN_UP_MAX
+        self._staying: dict[GangId, list[DemandPlacement]] = {}
         for gang_id, placements in reversed(by_gang.items()):
-            if gang_id in needed:
+            if left < 0 or gang_id in needed:
+                self._staying[gang_id] = placements
                 continue
             units = self._units_of(session.gangs_after_starts[gang_id], placements)
             left -= len(units)
             if left < 0:
-                break
-            self._units[gang_id] = units
+                self._staying[gang_id] = placements
+            else:
+                self._units[gang_id] = units
 
-    @property
-    def all(self) -> list[Victim]:
-        """All units of the starts."""
-        return [unit for units in self._units.values() for unit in units]
+    def decided(self, taken: Container[PodUid]) -> list[Decided]:
+        """What the cycle has started, also what is never given up; without the units with these pods."""
+        units = [unit for units in self._units.values() for unit in units]
+        return [
+            *self._decided_to_stay,
+            *(
+                Decided(unit.queue, unit.pods, unit.used, unit.booked)
+                for unit in units
+                if not any(pod.uid in taken for pod in unit.pods)
+            ),
+        ]
+
+    @cached_property
+    def _decided_to_stay(self) -> list[Decided]:
+        """The starts that are never given up, by queue: there may be many."""
+        by_queue: dict[QueueName, list[Pod]] = {}
+        for gang_id, placements in self._staying.items():
+            gang = self._session.gangs_after_starts[gang_id]
+            placed = {pod.uid: pod for pod in gang.members}
+            pods = (placed[pod.uid] for each in placements for part in _parts_of(each) for pod in part)
+            by_queue.setdefault(gang.queue, []).extend(pods)
+        return [
+            Decided(queue, tuple(pods), *usage_of_pods(pods, self._session))
+            for queue, pods in by_queue.items()
+        ]
 
     def starts_for(self, beneficiary: Beneficiary) -> list[Victim]:
         """The units that are given up for this gang; units of one gang are adjacent, a `whole` one last."""
@@ -146,7 +180,7 @@ class Evictable(Struct, frozen=True):
 
 
 def evictable_without(
-    starts: Sequence[Victim], evictable: Evictable, beneficiary: Beneficiary, session: Session
+    starts: Sequence[Decided], evictable: Evictable, beneficiary: Beneficiary, session: Session
 ) -> Evictable:
     """What may be evicted also if these starts had not been decided.
 

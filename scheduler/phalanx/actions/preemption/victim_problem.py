@@ -13,12 +13,13 @@ from phalanx.actions.demands.demand import Demand, has_affinity_terms
 from phalanx.actions.nodes.gang_constraints import GangConstraints, allowed_domains, constraints_of
 from phalanx.actions.nodes.node_classes import asked_for, request_vectors
 from phalanx.actions.preemption.eviction_limits import ExceededLimit
+from phalanx.actions.preemption.least_evictions import NO_LEAST, LeastEvictions
 from phalanx.actions.preemption.victims import Victim
 from phalanx.actions.problems.capacity_holders import total_of
 from phalanx.framework.evictions import QueueEvictionLimit
 from phalanx.framework.session import Session
 from phalanx.model.names import GangId, NodeName
-from phalanx.model.resources import NONE, Resources
+from phalanx.model.resources import Resources
 from phalanx.model.rules import Budget
 from phalanx.solver.preemption.capacity import pods_that_fit
 from phalanx.solver.preemption.problem import (
@@ -38,8 +39,7 @@ class Bounds(Struct, frozen=True):
 
     queue_limits: Sequence[QueueEvictionLimit]
     pod_limits: Sequence[ExceededLimit]
-    least: Resources = NONE
-    """The least amounts that must be evicted together."""
+    least: LeastEvictions = NO_LEAST
     may_exceed_soft: bool = False
     """Whether soft limits may be exceeded, at a cost."""
 
@@ -221,13 +221,15 @@ def _quota_limits(
 
 
 def _least_evictions(
-    least: Resources, wants: Sequence[PodDemand], victims: Sequence[Victim], resources: Sequence[str]
+    least: LeastEvictions, wants: Sequence[PodDemand], victims: Sequence[Victim], resources: Sequence[str]
 ) -> Iterator[QuotaLimit]:
     """The least amounts that must be evicted, as a quota that leaves only the rest of the requests."""
-    counted = [position for position, name in enumerate(resources) if least.get(name)]
+    counted = [position for position, name in enumerate(resources) if least.amounts.get(name)]
     names = [resources[position] for position in counted]
     if counted:
         asked = [sum(want.request[position] * want.count for want in wants) for position in counted]
-        rest = tuple(amount - least[name] for amount, name in zip(asked, names, strict=True))
-        frees = tuple((position, vector_of(victim.total, names)) for position, victim in enumerate(victims))
+        rest = tuple(amount - least.amounts[name] for amount, name in zip(asked, names, strict=True))
+        frees = tuple(
+            (position, vector_of(least.counted(victim), names)) for position, victim in enumerate(victims)
+        )
         yield QuotaLimit(tuple(counted), rest, frees)

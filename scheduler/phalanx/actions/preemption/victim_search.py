@@ -22,6 +22,7 @@ from phalanx.actions.limits import (
     VICTIM_TRIALS_MAX,
 )
 from phalanx.actions.preemption.eviction_limits import EvictionLimits
+from phalanx.actions.preemption.least_evictions import NO_LEAST, LeastEvictions
 from phalanx.actions.preemption.victim_problem import Bounds, problem_of
 from phalanx.actions.preemption.victims import Victim
 from phalanx.actions.problems.pod_assignment import assign_pods
@@ -36,7 +37,6 @@ from phalanx.model.gpu_shares import NO_DEVICES, Devices, requests_share, total_
 from phalanx.model.names import GangId, NodeName
 from phalanx.model.pods import Pod
 from phalanx.model.reasons import Evidence
-from phalanx.model.resources import NONE, Resources, fits, sum_of
 from phalanx.solver.engine import place
 from phalanx.solver.preemption.capacity import CapacityTracker
 from phalanx.solver.preemption.engine import choose_victims, fewest_victims
@@ -90,8 +90,7 @@ class VictimCandidates(Struct, frozen=True):
     victims: Sequence[Victim]
     queue_limits: Sequence[QueueEvictionLimit]
     limits: EvictionLimits
-    least: Resources = NONE
-    """The least amounts that must be evicted together."""
+    least: LeastEvictions = NO_LEAST
     may_exceed_soft: bool = False
     effort: float = VICTIM_DETERMINISTIC_LIMIT
 
@@ -129,7 +128,7 @@ class VictimSearch:
 
         There is none if the demand fits, with the last set, as soon as pods that terminate anyway are gone.
         """
-        if not _are_enough(candidates.victims, candidates.least):
+        if not candidates.least.are_reached(candidates.victims):
             return SearchResult()
         if len(alternatives) > 1 and self._fits_with(alternatives[-1], demand):
             return SearchResult()
@@ -261,7 +260,7 @@ class VictimSearch:
         while assignments is None and count < len(order):
             count = min(len(order), max(1, 2 * count))
             some = [victims[index] for index in order[:count]]
-            assignments = self._assignments(demand, some) if _are_enough(some, candidates.least) else None
+            assignments = self._assignments(demand, some) if candidates.least.are_reached(some) else None
         if assignments is None:
             return None
         units, assignments = self._without_unnecessary(demand, candidates, order[:count], assignments)
@@ -289,7 +288,7 @@ class VictimSearch:
         """
         victims, least = candidates.victims, candidates.least
         on_nodes = _on_nodes(victims, units, {node for node, _ in assignments})
-        if len(on_nodes) < len(units) and _are_enough([victims[unit] for unit in on_nodes], least):
+        if len(on_nodes) < len(units) and least.are_reached([victims[unit] for unit in on_nodes]):
             found = self._assignments(demand, [victims[unit] for unit in on_nodes])
             units, assignments = (on_nodes, found) if found is not None else (units, assignments)
         units = sorted(units, key=lambda unit: (-victims[unit].cost, unit))
@@ -299,7 +298,7 @@ class VictimSearch:
             while start < len(units) and tries > 0:
                 fewer = [*units[:start], *units[start + size :]]
                 found, rest = None, [victims[unit] for unit in fewer]
-                if _is_closed(rest) and _are_enough(rest, least):
+                if _is_closed(rest) and least.are_reached(rest):
                     tries -= 1
                     found = self._assignments(demand, rest)
                 if found is not None:
@@ -368,11 +367,6 @@ def _on_nodes(victims: Sequence[Victim], units: Sequence[int], nodes: Collection
     found = [unit for unit in units if not victims[unit].used.keys().isdisjoint(nodes)]
     whole = {victims[unit].gang.id for unit in found if victims[unit].whole}
     return [unit for unit in units if unit in found or victims[unit].gang.id in whole]
-
-
-def _are_enough(victims: Sequence[Victim], least: Resources) -> bool:
-    """Whether these evictions free the least amounts that must be evicted."""
-    return not least or fits(least, sum_of(victim.total for victim in victims))
 
 
 def _is_closed(victims: Sequence[Victim]) -> bool:

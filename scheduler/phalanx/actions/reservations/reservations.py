@@ -15,6 +15,7 @@ from msgspec import Struct
 from phalanx.actions.demands.demand import Demand, Stage, beneficiary_of
 from phalanx.actions.demands.demand_queue import rank_of
 from phalanx.framework.evictions import Beneficiary
+from phalanx.framework.queues.guarantees import Coverage
 from phalanx.framework.queues.ledger import Account, Ledger
 from phalanx.framework.run_times import End, Method
 from phalanx.framework.session import Session
@@ -237,4 +238,6 @@ def is_guaranteed_before(beneficiary: Beneficiary, request: Beneficiary, session
     if sides is None:
         return False
     mine = guarantees.coverage_after_start(beneficiary, sides.mine, sides.short)
+    if mine is Coverage.NONE:
+        return False
     return mine > guarantees.coverage_after_start(request, sides.theirs, sides.short)

@@ -14,14 +14,13 @@ from phalanx.cli.exits import BadInput
 from phalanx.cli.manifests.documents import Document
 from phalanx.cli.manifests.findings import Finding
 from phalanx.model.api.core import Namespace, Node, NodeStatus, Pod, PodStatus, PriorityClass
-from phalanx.model.api.kinds import KINDS, KubeObject, kind_name
+from phalanx.model.api.kinds import Kind, KubeObject
 from phalanx.model.api.meta import ObjectMeta
-from phalanx.model.api.native_pod_groups import NativePodGroup
-from phalanx.model.api.pod_groups import PodGroup
 from phalanx.model.api.values import parse_time, seconds, utc
 from phalanx.model.api.workloads import WorkloadObject
 from phalanx.model.conversion.cluster_objects import BUILT_IN, PriorityLevel, read_priority_class, resolve
 from phalanx.model.conversion.metadata import identity
+from phalanx.model.dialects.known import DIALECTS
 from phalanx.model.pods import PodPhase
 from phalanx.model.resources import PODS
 
@@ -30,12 +29,13 @@ Item = tuple[Document, KubeObject]
 NO_TIME: Final = datetime(2000, 1, 1, tzinfo=UTC)
 """The time where the input contains none."""
 
-_WITH_AGE: Final = (Pod, PodGroup, NativePodGroup, WorkloadObject)
-
 _DEFAULT_NAMESPACE: Final = "default"
 _DEFAULT_SCHEDULER: Final = "default-scheduler"
 _NAMESPACE_NAME: Final = "kubernetes.io/metadata.name"
 _KUBELET_PODS: Final = 110
+_DATED: Final = frozenset(
+    (Pod.__name__, WorkloadObject.__name__, *(dialect.kind for dialect in DIALECTS.values()))
+)
 
 
 def latest_time(documents: Iterable[Document]) -> datetime:
@@ -73,9 +73,8 @@ def complete_owners(document: Document, *, namespaced: bool) -> None:
             owner.setdefault("uid", _derived_uid(owner["kind"], namespace, owner["name"]))
 
 
-def identified(item: KubeObject) -> KubeObject:
+def identified(item: KubeObject, kind: Kind) -> KubeObject:
     """Return the object with a namespace, where its kind has one, and a UID."""
-    kind = KINDS[kind_name(item)]
     metadata = item.metadata
     namespace = (metadata.namespace or _DEFAULT_NAMESPACE) if kind.namespaced else ""
     is_workload = isinstance(item, WorkloadObject)  # owner references have its kind in the API
@@ -185,7 +184,7 @@ def _dated(items: Iterable[KubeObject], latest: datetime) -> Iterator[KubeObject
     """Set missing creation times of pods, PodGroups and workloads; no other age matters."""
     youngest = latest
     for item in items:
-        if isinstance(item, _WITH_AGE) and item.metadata.creation_timestamp is None:
+        if type(item).__name__ in _DATED and item.metadata.creation_timestamp is None:
             youngest = utc(seconds(youngest) + 1)
             yield replace(item, metadata=replace(item.metadata, creation_timestamp=youngest))
         else:

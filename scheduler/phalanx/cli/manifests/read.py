@@ -17,18 +17,18 @@ from phalanx.cli.manifests.documents import Document, parse, read_sources
 from phalanx.cli.manifests.findings import Finding, shown
 from phalanx.cli.manifests.kubernetes_rules import violations
 from phalanx.cli.manifests.schemas import schema_of
-from phalanx.model.api.kinds import KINDS, READ_KINDS, Kind, KubeObject, kind_name
+from phalanx.model.api.kinds import KINDS, OF_STATUSES, READ_KINDS, Kind, KubeObject, kind_name, kind_named
 from phalanx.model.api.unknown_fields import names_unknown_fields, with_unknown_fields
 from phalanx.model.api.workloads import WorkloadObject
 from phalanx.model.names import API_GROUP
+from phalanx.model.workloads.known import KNOWN, WorkloadKinds
 
-_READ: Final = {
-    KINDS[name].api_name: tuple(
-        kind for other in READ_KINDS if (kind := KINDS[other]).api_name == KINDS[name].api_name
-    )
-    for name in READ_KINDS
+_READ: Final = [KINDS[name] for name in READ_KINDS if name not in OF_STATUSES]
+
+_BY_API_NAME: Final = {
+    kind.api_name: tuple(other for other in _READ if other.api_name == kind.api_name) for kind in _READ
 }
-"""The kinds that are read by their name in the API, which several API groups may have."""
+"""The kinds that are read, by their name in the API, which several API groups may have."""
 
 _CLOSE: Final = 0.84
 """Similarity from which a kind counts as misspelt: "PodGroups" does, "PodTemplate" and "NodePool" do not."""
@@ -44,15 +44,18 @@ class Manifests(Struct, frozen=True):
     """Remarks for the user about ignored documents."""
 
 
-def read_manifests(names: Sequence[str]) -> Manifests:
-    """Read files, folders and standard input. Raises BadInput with every error that was found."""
+def read_manifests(names: Sequence[str], workloads: WorkloadKinds = KNOWN) -> Manifests:
+    """Read files, folders and standard input. Raises BadInput with every error that was found.
+
+    `workloads` may have more kinds than those that are always read.
+    """
     wrong: list[str] = []
     documents = list(_documents(names, wrong))
     inputs: list[tuple[Document, Kind]] = []
     skipped: list[Document] = []
     for document in documents:
         try:
-            kind = kind_of(document)
+            kind = kind_of(document, workloads)
         except BadInput as problem:
             wrong.extend(problem.lines)
         else:
@@ -78,7 +81,7 @@ def _documents(names: Sequence[str], wrong: list[str]) -> Iterator[Document]:
 def _decoded(document: Document, kind: Kind, wrong: list[str]) -> Iterator[Item]:
     """Yield the item of a document; its errors are added to `wrong` instead."""
     complete_owners(document, namespaced=kind.namespaced)
-    findings = check(document.value, schema_of(kind.name))
+    findings = check(document.value, schema_of(kind))
     findings = findings or violations(kind.name, document.value, namespaced=kind.namespaced)
     wrong.extend(f"{document}: {finding}" for finding in findings)
     if findings:
@@ -89,7 +92,7 @@ def _decoded(document: Document, kind: Kind, wrong: list[str]) -> Iterator[Item]
             item = replace(item, kind_name=kind.name)
         if names_unknown_fields(kind.struct):
             item = with_unknown_fields(item, document.value.get("spec"))
-        yield document, identified(item)
+        yield document, identified(item, kind)
     except msgspec.ValidationError as error:
         wrong.append(f"{document}: {error}")
 
@@ -129,14 +132,17 @@ def _notes(skipped: Iterable[Document]) -> Iterator[str]:
 # --- selecting documents -------------------------------------------------------------------------------
 
 
-def kind_of(document: Document) -> Kind | None:
+def kind_of(document: Document, workloads: WorkloadKinds = KNOWN) -> Kind | None:
     """Return the kind of a document, None if no decision depends on it. Raises BadInput for a misspelling."""
     if not document.kind:
         raise _wrong(document, "kind", "a kind such as Pod", shown(document.value.get("kind")))
-    if document.kind in _READ:
-        return _own_kind(document, _READ[document.kind])
-    close = [name for name in _READ if name.lower() == document.kind.lower()]
-    close = close or difflib.get_close_matches(document.kind, _READ, n=1, cutoff=_CLOSE)
+    name = workloads.of_owner(document.api_version, document.kind)
+    if name in workloads.by_name and name not in KINDS:
+        return kind_named(name, workloads)
+    if document.kind in _BY_API_NAME:
+        return _own_kind(document, _BY_API_NAME[document.kind])
+    close = [name for name in _BY_API_NAME if name.lower() == document.kind.lower()]
+    close = close or difflib.get_close_matches(document.kind, _BY_API_NAME, n=1, cutoff=_CLOSE)
     if close or _group(document) == API_GROUP:
         expected = close[0] if close else "PodGroup, Queue or Topology"
         raise _wrong(document, "kind", expected, shown(document.kind))

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from phalanx.cli.manifests.crd_rules import ONE_VALUE, VALUES_BY_OPERATOR
 from phalanx.framework.strict_yaml import FAST_LOADER
-from phalanx.model.api.kinds import KINDS
+from phalanx.model.api.kinds import Kind
 from phalanx.model.api.meta import ObjectMeta
 from phalanx.model.names import API_VERSION
 from phalanx.resources import data_dir
@@ -73,11 +73,11 @@ class Schema(Struct, frozen=True):
 
 
 @cache
-def schema_of(kind: str) -> Schema:
-    """Return the schema of one of KINDS; metadata has the same schema everywhere."""
-    if KINDS[kind].api_version != API_VERSION:
-        return _derived(KINDS[kind].struct)
-    declared = _declared(KINDS[kind].plural)
+def schema_of(kind: Kind) -> Schema:
+    """Return the schema of a kind; metadata has the same schema everywhere."""
+    if kind.api_version != API_VERSION:
+        return _derived(kind.struct)
+    declared = _declared(kind.plural)
     metadata = _derived(ObjectMeta)
     properties = {**declared["properties"], "metadata": metadata.root}
     required = ["metadata", *declared.get("required", ())]

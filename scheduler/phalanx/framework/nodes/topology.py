@@ -42,20 +42,23 @@ class Topologies:
             return found
         if (name, level) not in self._with_label:
             candidates = [found] if name else [found, *(self._known[other] for other in self.names())]
-            self._with_label[name, level] = self._by_label(level, [each for each in candidates if each])
+            by_label = self._by_label(level, [each for each in candidates if each])
+            self._with_label[name, level] = by_label or (None if name else self._of_one_level(level))
         return self._with_label[name, level] or found
 
-    def _by_label(self, label: str, candidates: Iterable[Topology]) -> Topology | None:
-        """The first of these topologies that has a level of this node label, else one of this level alone.
-
-        None if no node has the label, so that a misspelt level is reported as one.
-        """
+    @staticmethod
+    def _by_label(label: str, candidates: Iterable[Topology]) -> Topology | None:
+        """The first of these topologies that has a level of this node label."""
         for topology in candidates:
             if any(level.node_label == label for level in topology.levels):
                 levels = tuple(
                     Level(label, label) if level.node_label == label else level for level in topology.levels
                 )
                 return Topology(f"{topology.name}{_BY_LABEL}{label}", levels)
+        return None
+
+    def _of_one_level(self, label: str) -> Topology | None:
+        """None if no node has the label, so that a misspelt level is reported as one."""
         if any(label in state.node.labels for state in self._nodes.values()):
             return Topology(f"{_BY_LABEL}{label}", (Level(label, label),))
         return None

@@ -16,7 +16,7 @@ from phalanx.framework.evictions import Beneficiary, surplus_members
 from phalanx.framework.queues.division import IGNORED
 from phalanx.framework.queues.fair_shares import FairShares
 from phalanx.framework.queues.ledger import Ledger
-from phalanx.framework.queues.protected_gangs import names_guarantee, protected_gangs
+from phalanx.framework.queues.protected_gangs import names_guarantee
 from phalanx.framework.queues.queue_tree import QueueTree
 from phalanx.framework.statement import total_requests
 from phalanx.framework.states import PodState
@@ -58,9 +58,9 @@ class _Session(Protocol):
     config: SchedulerConfig
 
     @property
-    def now(self) -> int: ...
-    @property
     def gangs_after_starts(self) -> Mapping[GangId, Gang]: ...
+    @property
+    def protected_gangs(self) -> frozenset[GangId]: ...
     @property
     def fair_shares(self) -> FairShares: ...
     @property
@@ -93,7 +93,6 @@ class Guarantees:
         self._session = session
         self._gangs: Mapping[GangId, Gang] = {}
         self._ended = -1
-        self._protected: frozenset[GangId] | None = None
         self._units: dict[GangId, list[_Unit]] = {}
         self._in_order: dict[QueueName, list[_Unit]] = {}
         self._covered: dict[tuple[QueueName, Selector | None, str], frozenset[PodUid]] = {}
@@ -214,7 +213,7 @@ class Guarantees:
         """Forget answers from before other pods were placed, or assumed to have ended."""
         gangs, ended = self._session.gangs_after_starts, len(self._session.assumed_ended)
         if gangs is not self._gangs or ended != self._ended:
-            self._gangs, self._ended, self._protected = gangs, ended, None
+            self._gangs, self._ended = gangs, ended
             self._units, self._in_order, self._covered, self._resources = {}, {}, {}, {}
 
     def _covered_on(self, queue: QueueName, selector: Selector | None, name: str) -> frozenset[PodUid]:
@@ -245,9 +244,7 @@ class Guarantees:
 
     def _kept_below(self, queue: QueueName, selector: Selector | None, name: str) -> Iterator[Gang]:
         """The protected gangs for which the queue, or one between it and theirs, names a guarantee."""
-        if self._protected is None:
-            self._protected = frozenset(protected_gangs(self._session))
-        for gang in (self._gangs[gang_id] for gang_id in self._protected):
+        for gang in (self._gangs[gang_id] for gang_id in self._session.protected_gangs):
             path = self._session.queues.path(gang.queue)
             index = next((index for index, each in enumerate(path) if each.name == queue), None)
             if index is not None and names_guarantee(path[: index + 1], selector, name):

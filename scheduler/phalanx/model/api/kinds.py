@@ -6,12 +6,16 @@ from msgspec import Struct
 
 from phalanx.model.api import core
 from phalanx.model.api.core import NodeResourceTopology
+from phalanx.model.api.kai import KaiPodGroup, KaiTopology
 from phalanx.model.api.native_pod_groups import NativePodGroup
 from phalanx.model.api.pod_groups import PodGroup
 from phalanx.model.api.queues import Queue, Topology
+from phalanx.model.api.scheduler_plugins import SchedulerPluginsPodGroup
+from phalanx.model.api.volcano import HyperNode, VolcanoJob, VolcanoPodGroup
 from phalanx.model.api.workloads import WorkloadObject
 from phalanx.model.names import API_VERSION
-from phalanx.model.workloads.known import WORKLOADS
+from phalanx.model.workloads.kind import WorkloadKind
+from phalanx.model.workloads.known import WORKLOADS, WorkloadKinds
 
 KubeObject = (
     core.Pod
@@ -26,6 +30,12 @@ KubeObject = (
     | NodeResourceTopology
     | PodGroup
     | NativePodGroup
+    | SchedulerPluginsPodGroup
+    | VolcanoPodGroup
+    | VolcanoJob
+    | HyperNode
+    | KaiPodGroup
+    | KaiTopology
     | Queue
     | Topology
     | WorkloadObject
@@ -45,6 +55,7 @@ class Kind(Struct, frozen=True):
     namespaced: bool
     optional: bool = False
     served_as: str = ""
+    workload: str = ""
 
     @property
     def name(self) -> str:
@@ -52,7 +63,7 @@ class Kind(Struct, frozen=True):
 
         Kinds of workloads have one struct, and the names of their `WorkloadKind`.
         """
-        return f"{self.served_as}.{self.group}" if self.struct is WorkloadObject else self.struct.__name__
+        return self.workload or self.struct.__name__
 
     @property
     def api_name(self) -> str:
@@ -83,6 +94,11 @@ class Kind(Struct, frozen=True):
         return "/".join(parts)
 
 
+def _pod_groups(struct: type[KubeObject], api_version: str) -> Kind:
+    """PodGroups of another API group than that of Phalanx."""
+    return Kind(struct, api_version, "podgroups", namespaced=True, optional=True, served_as="PodGroup")
+
+
 _ALL = (
     Kind(core.Pod, "v1", "pods", namespaced=True),
     Kind(core.Node, "v1", "nodes", namespaced=False),
@@ -101,28 +117,47 @@ _ALL = (
         optional=True,
     ),
     Kind(PodGroup, API_VERSION, "podgroups", namespaced=True),
+    _pod_groups(NativePodGroup, "scheduling.k8s.io/v1beta1"),
+    _pod_groups(SchedulerPluginsPodGroup, "scheduling.x-k8s.io/v1alpha1"),
+    _pod_groups(VolcanoPodGroup, "scheduling.volcano.sh/v1beta1"),
+    Kind(HyperNode, "topology.volcano.sh/v1alpha1", "hypernodes", namespaced=False, optional=True),
+    _pod_groups(KaiPodGroup, "scheduling.run.ai/v2alpha2"),
     Kind(
-        NativePodGroup,
-        "scheduling.k8s.io/v1beta1",
-        "podgroups",
-        namespaced=True,
+        KaiTopology,
+        "kai.scheduler/v1alpha1",
+        "topologies",
+        namespaced=False,
         optional=True,
-        served_as="PodGroup",
+        served_as="Topology",
     ),
+    Kind(VolcanoJob, "batch.volcano.sh/v1alpha1", "jobs", namespaced=True, optional=True, served_as="Job"),
     Kind(Queue, API_VERSION, "queues", namespaced=False),
     Kind(Topology, API_VERSION, "topologies", namespaced=False),
 )
 
-_WORKLOADS = tuple(
-    Kind(WorkloadObject, kind.api_version, kind.plural, namespaced=True, optional=True, served_as=kind.kind)
-    for kind in WORKLOADS.values()
-)
+
+def _kind_of_workload(kind: WorkloadKind) -> Kind:
+    return Kind(
+        WorkloadObject,
+        kind.api_version,
+        kind.plural,
+        namespaced=True,
+        optional=True,
+        served_as=kind.kind,
+        workload=kind.name,
+    )
+
+
+_WORKLOADS = tuple(_kind_of_workload(kind) for kind in WORKLOADS.values())
 
 KINDS: Final = {kind.name: kind for kind in (*_ALL, *_WORKLOADS)}
 """Kind name -> Kind."""
 
 WATCHED_KINDS: Final = tuple(kind.name for kind in _ALL if kind.name != "Lease")
-"""The kinds that the cache is always fed with, in any order."""
+"""The kinds that are always listed and watched, in any order."""
+
+OF_STATUSES: Final = frozenset({VolcanoJob.__name__})
+"""Kinds that are watched to write the status of others. No decision depends on them."""
 
 READ_KINDS: Final = (*WATCHED_KINDS, *WORKLOADS)
 """These, and the kinds that are watched when pods are owned by objects of them."""
@@ -131,3 +166,8 @@ READ_KINDS: Final = (*WATCHED_KINDS, *WORKLOADS)
 def kind_name(item: KubeObject) -> str:
     """The name of the kind of an object, as in KINDS."""
     return item.kind_name if isinstance(item, WorkloadObject) else type(item).__name__
+
+
+def kind_named(name: str, workloads: WorkloadKinds) -> Kind:
+    """The kind of this name, of which a configuration may have more workloads than KINDS."""
+    return KINDS.get(name) or _kind_of_workload(workloads.by_name[name])

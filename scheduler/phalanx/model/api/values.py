@@ -33,8 +33,9 @@ _CYCLE_YEARS: Final = 400
 
 _CYCLE_S: Final = 146_097 * 86_400
 _OFFSET_MAX_S: Final = 86_400
+_FIRST_YEAR: Final = b'"0001-'
+_LAST_YEAR: Final = b'"9999-'
 _MAY_BE_BEYOND: Final = re.compile(r"-|000[01]-|9999-|[0-9]{5}", re.ASCII)
-_YEARS_AT_BOUNDS: Final = (b'"0001-', b'"9999-')
 
 T = TypeVar("T")
 
@@ -97,7 +98,7 @@ def decode_any_times(decode: Callable[[bytes], T], body: bytes) -> T:
 
     They are searched where the text has years at the bounds, or if it cannot be decoded otherwise.
     """
-    if not any(year in body for year in _YEARS_AT_BOUNDS):
+    if _FIRST_YEAR not in body and _LAST_YEAR not in body:
         try:
             return decode(body)
         except msgspec.ValidationError:

@@ -19,8 +19,10 @@ from typing import Final
 from msgspec import Struct
 
 from phalanx.model.api import core
+from phalanx.model.api.kai import KaiTopology
 from phalanx.model.api.queues import Topology as WireTopology
 from phalanx.model.conversion.selectors import read_label_selector, read_selector
+from phalanx.model.names import kai_topology
 from phalanx.model.nodes import Node
 from phalanx.model.pods import Requirement, Term
 from phalanx.model.snapshot import DisruptionBudget, Level, Topology, VolumeClaim
@@ -51,6 +53,15 @@ def read_topology(written: WireTopology) -> Topology:
     for level in written.spec.levels:
         levels.setdefault(level.name, Level(name=level.name, node_label=level.node_label))
     return Topology(name=written.metadata.name, levels=tuple(levels.values()))
+
+
+def read_kai_topology(written: KaiTopology) -> Topology:
+    """A Topology of KAI. Its levels have no other name than the node label."""
+    labels = dict.fromkeys(level.node_label for level in written.spec.levels)
+    return Topology(
+        name=kai_topology(written.metadata.name),
+        levels=tuple(Level(name=label, node_label=label) for label in labels),
+    )
 
 
 def all_topologies(declared: Mapping[str, Topology], nodes: Iterable[Node]) -> Mapping[str, Topology]:

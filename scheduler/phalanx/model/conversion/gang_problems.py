@@ -9,6 +9,7 @@ from itertools import chain, islice
 from phalanx.limits import GANG_PROBLEMS_MAX
 from phalanx.model.api.kinds import KINDS
 from phalanx.model.conversion.cluster_objects import PriorityLevel, resolve
+from phalanx.model.conversion.min_resources import min_resources_problems
 from phalanx.model.conversion.pod_groups import GangKey, PodGroup
 from phalanx.model.dialects.known import DIALECTS
 from phalanx.model.gangs import GangKind, RoleSpec, SubgroupSpec
@@ -18,7 +19,6 @@ from phalanx.model.names import (
     LABEL_MIN_MEMBER,
     LABEL_QUEUE,
     LABEL_ROLE,
-    LABEL_SUBGROUP,
     ShapeKey,
 )
 from phalanx.model.pods import Pod
@@ -60,10 +60,14 @@ def _all_problems(
     elif key.kind is GangKind.POD_GROUP:
         yield _not_found(key)
     yield from _disagreements(key, active, group)
-    if group is not None and group.roles and key.kind is not GangKind.WORKLOAD:
+    may_add_roles = key.kind is GangKind.WORKLOAD or (group is not None and group.allows_other_roles)
+    if group is not None and group.roles and not may_add_roles:
         yield from _role_problems(active, group.roles)
     if key.kind is not GangKind.POD:
         yield from _subgroup_problems(active, group.subgroups if group is not None else ())
+    if group is not None:
+        yield from _mark_problems(active, group)
+        yield from min_resources_problems(group.min_resources, group.min_member, members)
     yield from _share_problems(active)
     yield from _own_problems(members)
 
@@ -139,6 +143,18 @@ def _role_problems(active: list[Pod], roles: tuple[RoleSpec, ...]) -> Iterator[O
             )
 
 
+def _mark_problems(active: list[Pod], group: PodGroup) -> Iterator[Objection]:
+    """What only pods say about their group would not count. The same mark is reported once."""
+    marks = {mark: pod.name for pod in active for mark in pod.group_marks}
+    for (key, value), pod in sorted(marks.items()):
+        if group.marks.get(key) != value:
+            yield Objection(
+                Reason.UNSUPPORTED_FIELD,
+                f"{key}: {value!r} of pod {pod} is not supported yet where its PodGroup has another value",
+                f"Set {key}: {value!r} on the PodGroup too, or remove it from the pods",
+            )
+
+
 def _subgroup_problems(active: list[Pod], subgroups: tuple[SubgroupSpec, ...]) -> Iterator[Objection]:
     """The subgroup of a pod must be declared. Pods without a subgroup belong to the gang only."""
     names = [subgroup.name for subgroup in subgroups]
@@ -147,7 +163,7 @@ def _subgroup_problems(active: list[Pod], subgroups: tuple[SubgroupSpec, ...]) -
             known = f"not one of {', '.join(names)}" if names else "and the gang declares no subgroups"
             yield Objection(
                 Reason.INCONSISTENT_GANG,
-                f"label {LABEL_SUBGROUP} of pod {pod.name} is {pod.subgroup!r}, {known}",
+                f"{DIALECTS[pod.dialect].subgroup_field} of pod {pod.name} is {pod.subgroup!r}, {known}",
                 "Set the label to a subgroup of the PodGroup",
             )
 

@@ -10,6 +10,7 @@ from phalanx.model.conversion.pod_groups import PodGroup
 from phalanx.model.conversion.queue_rules import QueueRules
 from phalanx.model.names import DEFAULT_QUEUE, LABEL_QUEUE, QueueName
 from phalanx.model.pods import Pod
+from phalanx.model.reasons import Objection
 
 
 class GangQueue(NamedTuple):
@@ -44,6 +45,14 @@ def gang_queue(
         )
     to = f"queue {charged}" if charged else "no queue"
     return GangQueue(charged, named, f"queue {named} does not accept the gang, {to} is charged for it")
+
+
+def objection_without_pods(group: PodGroup, rules: QueueRules) -> Objection | None:
+    """Why pods of this PodGroup, of which none exists yet, would wait until an object changes."""
+    if group.problems:
+        return group.problems[0]
+    named = group.spec.queue or _of_namespace(group.namespace, rules) or DEFAULT_QUEUE
+    return rules.objection(QueueName(named), group.namespace, group.min_resources)
 
 
 def _named(members: Sequence[Pod], group: PodGroup | None, rules: QueueRules) -> QueueName:

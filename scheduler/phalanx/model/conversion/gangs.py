@@ -10,9 +10,9 @@ from enum import Enum
 from msgspec import Struct, structs
 
 from phalanx.limits import IGNORED_HINTS_SHOWN, PARTIAL_GANG_RELEASED_S
-from phalanx.model.api.pod_groups import PodGroupSpec
+from phalanx.model.api.pod_groups import Disruption, PodGroupSpec
 from phalanx.model.api.values import duration_text
-from phalanx.model.conversion.cluster_objects import PriorityLevel
+from phalanx.model.conversion.cluster_objects import PriorityLevel, resolve
 from phalanx.model.conversion.gang_priorities import gang_priority
 from phalanx.model.conversion.gang_problems import gang_problems
 from phalanx.model.conversion.gang_queues import gang_queue
@@ -99,7 +99,7 @@ def _gang(key: GangKey, members: tuple[Pod, ...], context: GangContext) -> Gang:
         members=members,
         dialect=API_GROUP if is_workload else key.dialect,
         workload=key.dialect if is_workload else "",
-        spec=group.spec if group is not None else PodGroupSpec(min_member=min_member),
+        spec=_spec(group, context.classes) if group is not None else PodGroupSpec(min_member=min_member),
         roles=minimum.roles,
         subgroups=minimum.subgroups,
         started=start is _Start.STARTED,
@@ -110,6 +110,14 @@ def _gang(key: GangKey, members: tuple[Pod, ...], context: GangContext) -> Gang:
         ignored=_hints((queue.hint, priority_hint, runtime_hint), members, group),
         problems=gang_problems(key, members, group, context.classes, context.others, unknown),
     )
+
+
+def _spec(group: PodGroup, classes: Mapping[str, PriorityLevel]) -> PodGroupSpec:
+    """The spec of the PodGroup; its PriorityClass may say that it is not preemptible."""
+    level = resolve(group.priority_class, classes)
+    if group.protected_from is None or level is None or level.value < group.protected_from:
+        return group.spec
+    return structs.replace(group.spec, disruption=Disruption(preemptible=False))
 
 
 def _single_gang(pod: Pod, context: GangContext) -> Gang:
@@ -164,7 +172,7 @@ def _rejected_gang(pod: Pod, context: GangContext) -> Gang:
 
 def _name(key: GangKey, first: Pod, context: GangContext) -> str:
     if key.kind is not GangKind.POD and context.group is not None:
-        return context.group.name
+        return f"{context.group.name}-{key.part}" if key.part else context.group.name
     if context.unknown is not None:
         return context.unknown[0]
     if key.kind is GangKind.LABEL and first.controller is not None:
@@ -194,7 +202,7 @@ def _start(key: GangKey, members: tuple[Pod, ...], minimum: Minimum, context: Ga
     if before is not None and before.starts_over:
         return _Start.OVER
     known = (before is not None and before.started) or (group is not None and group.started)
-    has_record = group is not None and not is_workload
+    has_record = group is not None and group.records_start and not is_workload
     if not known and (has_record or not _has_lost_members(members, minimum.members)):
         return _Start.NOT_YET
     is_lost = not counted and any(pod.is_waiting for pod in members)
@@ -202,7 +210,7 @@ def _start(key: GangKey, members: tuple[Pod, ...], minimum: Minimum, context: Ga
 
 
 def _has_lost_members(members: tuple[Pod, ...], min_member: int) -> bool:
-    """Whether a gang must have started, although no object records it as the status of a PodGroup does.
+    """Whether a gang must have started, although no PodGroup records it.
 
     No member gets a node before a whole minimum exists. The gang was complete if two things hold: fewer
     members of that time are left than the minimum, and a member was recreated so late that a partially bound

@@ -7,7 +7,7 @@ from phalanx.model.api.meta import ObjectMeta, OwnerReference
 from phalanx.model.api.values import count, time_s
 from phalanx.model.names import ANNOTATION_LAST_CHECKPOINT
 from phalanx.model.pods import GROUP_INDEX_STRIDE, Controller
-from phalanx.model.workloads.known import WORKLOAD_OF_OWNER
+from phalanx.model.workloads.known import KNOWN, WorkloadKinds
 
 _SHOWN_CHARACTERS: Final = 64
 
@@ -18,6 +18,7 @@ _POD_INDICES: Final = (
     "leaderworkerset.sigs.k8s.io/worker-index",
     "batch.kubernetes.io/job-completion-index",
     "training.kubeflow.org/replica-index",
+    "volcano.sh/task-index",
     "apps.kubernetes.io/pod-index",
 )
 """Labels with the index of a pod inside its group. The last one counts groups on a leader's StatefulSet."""
@@ -31,23 +32,24 @@ def identity(kind: str, meta: ObjectMeta) -> str:
     return meta.uid or f"{kind}/{meta.namespace}/{meta.name}"
 
 
-def controller_of(owners: tuple[OwnerReference, ...]) -> Controller | None:
-    """The owner that is marked as controller."""
+def controller_of(
+    owners: tuple[OwnerReference, ...],
+    pod_labels: Mapping[str, str] | None = None,
+    kinds: WorkloadKinds = KNOWN,
+) -> Controller | None:
+    """The owner that is marked as controller; `pod_labels` are those of the pod that it owns."""
     for owner in owners:
         if owner.controller:
-            return Controller(
-                kind=owner.kind,
-                name=owner.name,
-                uid=owner.uid,
-                workload=WORKLOAD_OF_OWNER.get((owner.api_version.rpartition("/")[0], owner.kind), ""),
-            )
+            at = (owner.api_version, owner.kind)
+            workload = kinds.of_owner(*at) if pod_labels is None else kinds.of_pod(*at, pod_labels)
+            return Controller(kind=owner.kind, name=owner.name, uid=owner.uid, workload=workload)
     return None
 
 
 def read_rank(labels: Mapping[str, str]) -> int | None:
     """Rank of a pod in its workload, group by group; None without an index label. Ranks may have gaps.
 
-    Labels as of Job, StatefulSet, JobSet, LeaderWorkerSet and the Kubeflow training operator.
+    Labels as of Job, StatefulSet, JobSet, LeaderWorkerSet, the Kubeflow training operator and Volcano.
     """
     group, inside = _first_number(labels, _GROUP_INDICES), _first_number(labels, _POD_INDICES)
     if group is None:

@@ -1,7 +1,7 @@
 """PodGroups: from the API object to the model, its errors, and which pods are its members."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -31,6 +31,7 @@ from phalanx.model.gpu_shares import requests_share
 from phalanx.model.names import API_GROUP, GangId
 from phalanx.model.pods import Controller, Pod
 from phalanx.model.reasons import Objection, Reason
+from phalanx.model.resources import NONE, Resources
 
 
 class PodGroup(Struct, frozen=True, gc=False):
@@ -46,8 +47,23 @@ class PodGroup(Struct, frozen=True, gc=False):
     min_member: int = 1
     """At least 1, even if the spec is lower."""
     roles: tuple[RoleSpec, ...] = ()
+    allows_other_roles: bool = False
+    """Whether pods may name other roles, or none."""
+
     subgroups: tuple[SubgroupSpec, ...] = ()
+    marks: Mapping[str, str] = {}
+    """Its own values of what pods may say as well, see Pod.group_marks."""
+
+    protected_from: int | None = None
+    """The priority of its class from which on it is not preemptible, as long as the spec does not say it."""
+
+    min_resources: Resources = NONE
+    """What must be free before it starts, in other dialects."""
+
     controller: Controller | None = None
+    records_start: bool = True
+    """Whether its status tells when it has started."""
+
     started_at: int = 0
     """When its status says that minMember was first reached, in seconds since the epoch, 0 if never."""
 
@@ -83,9 +99,9 @@ def read_pod_group(written: ApiPodGroup) -> PodGroup:
         name=meta.name,
         created=seconds(meta.creation_timestamp),
         spec=spec,
-        min_member=_min_member(spec),
+        min_member=min_member_of(spec),
         roles=tuple(_role(role) for role in spec.roles),
-        subgroups=_subgroups(spec.sub_groups),
+        subgroups=subgroups_of(spec.sub_groups),
         controller=controller_of(meta.owner_references),
         started_at=_started_at(written.status.started_at),
         resource_version=meta.resource_version,
@@ -109,7 +125,7 @@ def _role(role: Role) -> RoleSpec:
     )
 
 
-def _min_member(spec: PodGroupSpec) -> int:
+def min_member_of(spec: PodGroupSpec) -> int:
     """The minimum of the gang: written, else that of its subgroups, or that of its roles if it is larger."""
     if spec.min_member is not None:
         return max(spec.min_member, 1)
@@ -118,7 +134,7 @@ def _min_member(spec: PodGroupSpec) -> int:
 
 def _needed_by_subgroups(spec: PodGroupSpec) -> int:
     """The sum of the minimums of outer subgroups; with `minSubGroups`, of as many of the smallest."""
-    outer = sorted(part.min_member for part in _subgroups(spec.sub_groups) if not part.parent)
+    outer = sorted(part.min_member for part in subgroups_of(spec.sub_groups) if not part.parent)
     return sum(outer[: spec.required_subgroups or None])
 
 
@@ -177,7 +193,7 @@ def _reservation_errors(spec: PodGroupSpec) -> Iterator[str]:
         yield f"spec.startWhen: expected one of {', '.join(START_MODES)}"
     if spec.start_when == RESERVED and not any(role.requests for role in spec.roles):
         yield "spec.startWhen: Reserved needs spec.roles with requests, for which capacity is reserved"
-    if spec.start_when == RESERVED and _min_member(spec) > PLACEHOLDERS_MAX:
+    if spec.start_when == RESERVED and min_member_of(spec) > PLACEHOLDERS_MAX:
         yield f"spec.startWhen: capacity cannot be reserved in gangs of more than {PLACEHOLDERS_MAX} members"
     for role in spec.roles:
         path, wrong = f"spec.roles[{role.name}].requests", list[str]()
@@ -187,7 +203,7 @@ def _reservation_errors(spec: PodGroupSpec) -> Iterator[str]:
             yield f"{path}: a share of a GPU cannot be reserved, only whole ones"
 
 
-def _subgroups(parts: Iterable[SubGroup]) -> tuple[SubgroupSpec, ...]:
+def subgroups_of(parts: Iterable[SubGroup]) -> tuple[SubgroupSpec, ...]:
     """The subgroups; one without a minimum needs those of the subgroups inside it together."""
     found = [_subgroup(part) for part in parts]
     depth = {name: len(around) for name, around in ancestor_chains(found).items()}
@@ -227,13 +243,13 @@ def _problems(spec: PodGroupSpec) -> Iterator[Objection]:
     )
     for message in own:
         yield Objection(Reason.INVALID_OBJECT, f"PodGroup field {message}")
-    faults = (*_number_errors(spec), *_role_errors(spec.roles), *_subgroup_errors(spec))
+    faults = (*_number_errors(spec), *_role_errors(spec.roles), *subgroup_errors(spec))
     for message in faults:
         yield Objection(Reason.INCONSISTENT_GANG, f"PodGroup field {message}")
 
 
 def _number_errors(spec: PodGroupSpec) -> Iterator[str]:
-    least = _min_member(spec) if spec.min_member is None else spec.min_member
+    least = min_member_of(spec) if spec.min_member is None else spec.min_member
     if spec.min_member is None and not spec.sub_groups:
         yield "spec.minMember: is missing, and there are no spec.subGroups from which it follows"
     if least < 1:
@@ -261,10 +277,10 @@ def _role_errors(roles: tuple[Role, ...]) -> Iterator[str]:
             yield f"spec.roles[{index}].minMember: {role.min_member} is not between 0 and {role.count}"
 
 
-def _subgroup_errors(spec: PodGroupSpec) -> Iterator[str]:
+def subgroup_errors(spec: PodGroupSpec) -> Iterator[str]:
     """Duplicate names, unknown or cyclic parents, and inconsistent numbers."""
     seen: set[str] = set()
-    parts = _subgroups(spec.sub_groups)
+    parts = subgroups_of(spec.sub_groups)
     around, parents = ancestor_chains(parts), {part.parent for part in parts}
     for index, part in enumerate(parts):
         path = f"spec.subGroups[{index}]"
@@ -295,13 +311,15 @@ class GangKey(NamedTuple):
 
     `name` is the name of the PodGroup, the UID of the workload, the UID of the controller for a label gang,
     or the UID of a single pod. `dialect` is the API group of the PodGroup, since another one may have a
-    PodGroup of the same name; or the name of the kind of the workload.
+    PodGroup of the same name; or the name of the kind of the workload. `part` is the value of the label that
+    divides the pods of some workloads into gangs.
     """
 
     kind: GangKind
     namespace: str
     name: str
     dialect: str = API_GROUP
+    part: str = ""
 
 
 def gang_key(pod: Pod) -> GangKey:
@@ -334,7 +352,8 @@ def gang_id(key: GangKey, group: PodGroup | None) -> GangId:
         of = "" if key.dialect == API_GROUP else f"{key.dialect}:"
         return GangId(group.uid if group is not None else f"missing:{of}{key.namespace}/{key.name}")
     if key.kind is GangKind.WORKLOAD:
-        return GangId(f"{key.dialect}:{key.namespace}/{key.name}")
+        part = f"/{key.part}" if key.part else ""
+        return GangId(f"{key.dialect}:{key.namespace}/{key.name}{part}")
     return GangId(f"{key.namespace}/{key.name}" if key.kind is GangKind.LABEL else key.name)
 
 

@@ -11,10 +11,12 @@ from phalanx.model.conversion.cluster_objects import PREEMPT_LOWER, PriorityLeve
 from phalanx.model.conversion.metadata import controller_of, identity, read_checkpoint, read_rank
 from phalanx.model.conversion.requests import read_device
 from phalanx.model.conversion.shapes import ShapeCache
+from phalanx.model.dialects.dialect import Dialect
 from phalanx.model.dialects.known import named_groups
+from phalanx.model.dialects.phalanx import PHALANX
 from phalanx.model.names import (
     ANNOTATION_CHARGED_QUEUE,
-    API_GROUP,
+    KAI_QUEUE_LABEL,
     LABEL_MIN_MEMBER,
     LABEL_POD_GROUP,
     LABEL_QUEUE,
@@ -25,7 +27,10 @@ from phalanx.model.names import (
 )
 from phalanx.model.pods import Pod, PodFailure, PodPhase, Scheduled
 from phalanx.model.reasons import Objection, Reason
-from phalanx.model.workloads.known import ROLE_LABELS
+from phalanx.model.workloads.known import KNOWN, WorkloadKinds
+
+_OF_YUNIKORN: Final = ("yunikorn.apache.org/task-groups", "yunikorn.apache.org/task-group-name")
+"""Annotations of the pods of a gang of YuniKorn: of the first one, and of all."""
 
 _PHASES: Final = {"": PodPhase.PENDING, **{str(phase): phase for phase in PodPhase}}
 _KUBERNETES_SCHEDULER: Final = "default-scheduler"
@@ -39,12 +44,11 @@ def read_pod(
     shapes: ShapeCache,
     classes: Mapping[str, PriorityLevel],
     annotation_keys: tuple[str, ...] = (),
+    kinds: WorkloadKinds = KNOWN,
 ) -> Pod:
-    """Convert one pod. `classes` are the PriorityClasses, for pods without a priority from an API server."""
-    meta, spec, status = written.metadata, written.spec, written.status
-    labels, owners = meta.labels, meta.owner_references
-    groups = named_groups(written)
-    counted = None if _is_counted_by_label(meta) else next(iter(groups), None)
+    """Convert one pod. `classes`: for pods without a priority from an API server. `kinds`: of its owners."""
+    meta, spec, status, labels = written.metadata, written.spec, written.status, written.metadata.labels
+    dialect, group, others = _groups(written)
     priority, preemption_policy = _priority(spec, classes)
     shape = shapes.of(written)
     shared, own = shapes.labels_of(written)
@@ -63,16 +67,17 @@ def read_pod(
         gated=bool(spec.scheduling_gates),
         priority=priority,
         preemption_policy=preemption_policy,
-        group=intern(counted[1]) if counted else None,
-        dialect=counted[0].name if counted else API_GROUP,
-        other_groups=tuple([(each[0].name, intern(each[1])) for each in groups if each is not counted]),
-        role=_text(labels, LABEL_ROLE) or (_role_in_workload(labels) if counted is None else ""),
-        subgroup=_text(labels, LABEL_SUBGROUP) or "",
+        group=group,
+        dialect=dialect.name,
+        other_groups=tuple([(each.name, intern(name)) for each, name in others]) if others else (),
+        group_marks=_marks(written, dialect),
+        role=_role(written, dialect, group, kinds),
+        subgroup=_subgroup(written, dialect),
         min_member=count(labels.get(LABEL_MIN_MEMBER)),
-        queue=_text(labels, LABEL_QUEUE),
+        queue=_text(labels, LABEL_QUEUE) or _text(labels, KAI_QUEUE_LABEL),
         charged_queue=_text(meta.annotations, ANNOTATION_CHARGED_QUEUE) if spec.node_name else None,
-        controller=controller_of(owners),
-        owners=tuple([owner.uid for owner in owners]),
+        controller=controller_of(meta.owner_references, labels, kinds),
+        owners=tuple([owner.uid for owner in meta.owner_references]),
         index=read_rank(labels),
         scheduled=_scheduled(status),
         nominated=NodeName(intern(status.nominated_node_name)) if status.nominated_node_name else None,
@@ -85,7 +90,7 @@ def read_pod(
         running_since=seconds(status.start_time) if status.phase == PodPhase.RUNNING else 0,
         ran=read_run(status),
         device=read_device(shape.requests, meta.annotations) if spec.node_name else None,
-        problems=tuple(_problems(written, classes)),
+        problems=(*_problems(written, classes), *_unsupported(written, dialect, group)),
         labels=shared,
         per_pod_labels=own,
         annotations=_annotations(meta.annotations, annotation_keys),
@@ -105,11 +110,62 @@ def _text(labels: Mapping[str, str], key: str) -> str | None:
     return intern(value) if value else None
 
 
-def _role_in_workload(labels: Mapping[str, str]) -> str:
+def _groups(pod: core.Pod) -> tuple[Dialect, str | None, list[tuple[Dialect, str]]]:
+    """The PodGroup by which the pod is in a gang, None for none, and those that it names as well."""
+    named = named_groups(pod)
+    if not named or _is_counted_by_label(pod.metadata):
+        return PHALANX, None, named
+    (dialect, name), *others = named
+    return dialect, intern(name), others
+
+
+def _role(pod: core.Pod, dialect: Dialect, group: str | None, kinds: WorkloadKinds) -> str:
+    labels = pod.metadata.labels
+    if dialect.role_of is not None:
+        return intern(dialect.role_of(pod))
+    return _text(labels, LABEL_ROLE) or (_role_in_workload(labels, kinds) if group is None else "")
+
+
+def _subgroup(pod: core.Pod, dialect: Dialect) -> str:
+    if dialect.subgroup_of is None:
+        return _text(pod.metadata.labels, LABEL_SUBGROUP) or ""
+    return intern(dialect.subgroup_of(pod))
+
+
+def _marks(pod: core.Pod, dialect: Dialect) -> tuple[tuple[str, str], ...]:
+    if dialect.marks_of is None:
+        return ()
+    return tuple(sorted((intern(key), intern(value)) for key, value in dialect.marks_of(pod).items()))
+
+
+def _unsupported(pod: core.Pod, dialect: Dialect, group: str | None) -> Iterator[Objection]:
+    for path in dialect.unsupported(pod) if dialect.unsupported is not None else ():
+        text = f"field {path} of pods is not supported yet"
+        yield Objection(Reason.UNSUPPORTED_FIELD, text, f"Remove {path}")
+    if group is None and not _is_counted_by_label(pod.metadata):
+        yield from _task_groups_of_yunikorn(pod)
+
+
+def _role_in_workload(labels: Mapping[str, str], kinds: WorkloadKinds) -> str:
     """The role by the label that the controllers of workloads set. It means nothing in other gangs."""
     if LABEL_MIN_MEMBER in labels:
         return ""
-    return next((role for key in ROLE_LABELS if (role := _text(labels, key))), "")
+    for key, roles in kinds.role_labels.items():
+        if value := _text(labels, key):
+            return roles.get(value) or roles.get("*") or value
+    return ""
+
+
+def _task_groups_of_yunikorn(pod: core.Pod) -> Iterator[Objection]:
+    """Refuse pods that would be gangs of one, although their annotations ask for a gang."""
+    for key in _OF_YUNIKORN:
+        if pod.metadata.annotations.get(key):
+            yield Objection(
+                Reason.UNSUPPORTED_FIELD,
+                f"field metadata.annotations[{key}] of pods is not supported yet",
+                f"Create a PodGroup with these roles, and name it in the label {LABEL_POD_GROUP}",
+            )
+            return
 
 
 def _priority(spec: core.PodSpec, classes: Mapping[str, PriorityLevel]) -> tuple[int, str]:

@@ -7,7 +7,9 @@ scheduler that restarts charges the same queues.
 from collections.abc import Iterable, Mapping
 
 from phalanx.model.names import DEFAULT_QUEUE, NO_QUEUE, QueueName
-from phalanx.model.queues import Queue, max_min_runtime_ms
+from phalanx.model.queues import Queue, QueueState, max_min_runtime_ms
+from phalanx.model.reasons import Objection, Reason
+from phalanx.model.resources import Resources, format_amount
 
 Labels = Mapping[str, str]
 
@@ -58,6 +60,18 @@ class QueueRules:
         """The longest `disruption.minRuntime` that counts in the queue, in milliseconds."""
         return max_min_runtime_ms(self._path(name))
 
+    def objection(self, name: QueueName, namespace: str, needed: Resources) -> Objection | None:
+        """Why the queue never starts pods of the namespace that request so much together, as it is now."""
+        path = self._path(name)
+        if not path:
+            return Objection(Reason.QUEUE_NOT_FOUND, f"queue {name} does not exist", f"Create queue {name}")
+        if name in self._children:
+            text = f"queue {name} is not a leaf: only queues without child queues accept work"
+            return Objection(Reason.QUEUE_NOT_LEAF, text, f"Submit to a leaf queue below {name}")
+        labels = self.namespace_labels(namespace)
+        found = (_objection_of(queue, namespace, labels, needed) for queue in path)
+        return next(filter(None, found), None)
+
     def _open_leaf(self, name: QueueName, namespace: str) -> QueueName | None:
         key = (name, namespace)
         if key not in self._open:
@@ -84,3 +98,26 @@ class QueueRules:
             found.append(queue)
             queue = self._queues.get(queue.parent) if queue.parent is not None else None
         return found
+
+
+def _objection_of(queue: Queue, namespace: str, labels: Labels, needed: Resources) -> Objection | None:
+    """What one queue on the path has against it."""
+    if queue.problems:
+        problem = queue.problems[0]
+        return Objection(problem.reason, f"queue {queue.name}: {problem.message}", problem.next_step)
+    if not queue.accepts(labels):
+        text = f"queue {queue.name} does not accept namespace {namespace}"
+        return Objection(Reason.NAMESPACE_NOT_ALLOWED, text, "Submit to another queue")
+    if queue.state is QueueState.CLOSED:
+        return Objection(Reason.QUEUE_CLOSED, f"queue {queue.name} is closed", "Submit to another queue")
+    if queue.state is QueueState.HELD:
+        text = f"queue {queue.name} is held: it starts no work for now"
+        return Objection(Reason.QUEUE_HELD, text, "Wait until an administrator opens the queue")
+    for name, limit in sorted(queue.limit.items()):
+        if needed.get(name, 0) > limit:
+            text = (
+                f"the pods need {format_amount(name, needed[name], up=True)}, "
+                f"the limit of queue {queue.name} is {format_amount(name, limit)}"
+            )
+            return Objection(Reason.ABOVE_QUEUE_LIMIT, text, "Request less, or submit to another queue")
+    return None

@@ -29,6 +29,8 @@ from phalanx.model.resources import PODS, Resources
 _REQUIRED: Final = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED: Final = "spec.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution"
 
+_UNNAMED_GROUP: Final = core.SchedulingGroup()
+
 _KEY_BYTES: Final = 16
 _as_written: Final = Encoder().encode
 _canonical: Final = Encoder(order="sorted").encode
@@ -146,7 +148,7 @@ def _what_shapes(pod: core.Pod) -> tuple[Any, ...]:
         spec.tolerations,
         spec.volumes,
         spec.resource_claims,
-        spec.scheduling_group == core.SchedulingGroup(),
+        spec.scheduling_group == _UNNAMED_GROUP,
         spec.workload_ref,
         spec.host_network,
         status.container_statuses,

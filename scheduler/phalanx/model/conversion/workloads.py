@@ -1,94 +1,57 @@
-"""Workloads: from an object and the paths of its kind to a PodGroup, in view of the pods that exist.
+"""Workloads: from an object and the paths of its kind to its roles and a PodGroup."""
 
-docs/workloads.md states the rules.
-"""
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import Any
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final
-
-from msgspec import Struct
 from msgspec.structs import replace
 
+from phalanx.limits import PLACEHOLDERS_MAX
 from phalanx.model.api.meta import ObjectMeta
-from phalanx.model.api.pod_groups import PodGroupSpec
+from phalanx.model.api.pod_groups import RESERVED, PodGroupSpec
 from phalanx.model.api.values import seconds
 from phalanx.model.api.workloads import WorkloadObject
 from phalanx.model.conversion.metadata import controller_of, identity, read_checkpoint
 from phalanx.model.conversion.pod_groups import PodGroup
-from phalanx.model.gangs import RoleSpec
+from phalanx.model.conversion.template_shapes import Find, shape_of_paths, shape_of_template
+from phalanx.model.conversion.workload_members import (
+    NUMBER_MAX,
+    Workload,
+    WorkloadRole,
+    at_most,
+    needed,
+    no_owner,
+)
 from phalanx.model.names import LABEL_QUEUE
-from phalanx.model.pods import Controller, Pod, PodPhase
+from phalanx.model.pods import PodShape
 from phalanx.model.reasons import Objection, Reason
-from phalanx.model.workloads.kind import RolePaths, WorkloadKind
-
-_NUMBER_MAX: Final = 2**31 - 1
-"""The largest number in an object, and of pods of one role: their sums can be recorded."""
+from phalanx.model.workloads.kind import PathValue, RolePaths, WorkloadKind
+from phalanx.model.workloads.known import KNOWN, WorkloadKinds
 
 
-class WorkloadRole(Struct, frozen=True, gc=False):
-    """A set of `owners` objects, such as Jobs, that make `pods` pods each."""
-
-    name: str
-    owners: int
-    pods: int
-    completions: int | None = None
-    """Pods of each owner that succeed in all; None if nobody counts them."""
-    exists: bool = True
-    """Whether its pods are made by now, for this scheduler. Otherwise it counts once one of them exists."""
-    least: int | None = None
-    """Pods of each owner that must start, if an autoscaler decides on the others."""
-    one_first: bool = False
-    """Whether each owner makes its other pods when its first one has a node."""
-
-    @property
-    def whole(self) -> int:
-        """How many pods of each owner must exist at the same time."""
-        if self.least is not None:
-            return self.least
-        return self.pods if self.completions is None else min(self.pods, self.completions)
-
-
-class Workload(Struct, frozen=True, gc=False):
-    """An object that owns pods, and the PodGroup that follows from it before any pod exists."""
-
-    kind: str
-    """The name of its `WorkloadKind`."""
-    group: PodGroup
-    roles: tuple[WorkloadRole, ...]
-    owner: Controller | None = None
-    """Its own controller."""
-    succeeded: int = 0
-    """Succeeded pods, of which some may not exist any more."""
-    failed_indexes: int = 0
-    """Completions for which no pod is made any more."""
-
-
-def without_progress(workload: Workload) -> Workload:
-    """The same without the numbers that grow while pods end."""
-    return replace(workload, succeeded=0, group=replace(workload.group, started_at=0))
-
-
-OwnerLookup = Callable[[str], Workload | None]
-"""The workload with this UID, if it is known."""
-
-
-# --- reading ----------------------------------------------------------------------------------------------
-
-
-def read_workload(kind: WorkloadKind, scheduler_name: str, written: WorkloadObject) -> Workload:
-    """Convert one object."""
+def read_workload(
+    kind: WorkloadKind, scheduler_name: str, written: WorkloadObject, *, kinds: WorkloadKinds = KNOWN
+) -> Workload:
+    """Convert one object; `kinds` are those that may own it."""
     meta = written.metadata
     fields = {"spec": written.spec, "status": written.status}
     checkpointed, ignored = read_checkpoint(meta.annotations)
     roles = _roles(kind, {**fields, "annotations": meta.annotations}, scheduler_name)
-    least = max(sum(_needed(role, {}, lambda uid: None) for role in roles), 1)
+    minimum = next((number for path in kind.minimum if (number := _number(fields, path))), None)
+    needs = at_most(minimum, [needed(role, {}, no_owner) for role in roles])
+    least = max(sum(needs), 1)
     has_run = any(_number(fields, path) for path in kind.has_run)
     group = PodGroup(
         uid=identity(kind.kind, meta),
         namespace=meta.namespace,
         name=meta.name,
         created=seconds(meta.creation_timestamp),
-        spec=PodGroupSpec(min_member=least, queue=meta.labels.get(LABEL_QUEUE) or None),
+        spec=PodGroupSpec(
+            min_member=least,
+            queue=meta.labels.get(LABEL_QUEUE) or _text(fields, kind.queue),
+            priority_class_name=_text(fields, kind.priority_class),
+            start_when=RESERVED if any(role.shape is not None for role in roles) else None,
+        ),
         min_member=least,
         started_at=max(seconds(meta.creation_timestamp), 1) if has_run else 0,
         checkpointed=checkpointed,
@@ -99,9 +62,11 @@ def read_workload(kind: WorkloadKind, scheduler_name: str, written: WorkloadObje
         kind=kind.name,
         group=group,
         roles=roles,
-        owner=controller_of(meta.owner_references),
+        owner=controller_of(meta.owner_references, kinds=kinds),
         succeeded=_number(fields, kind.succeeded) or 0,
         failed_indexes=_count_of_indexes(_at(fields, kind.failed_indexes)),
+        minimum=minimum,
+        has_parts=bool(kind.part_label),
     )
 
 
@@ -124,44 +89,77 @@ def _has_ended(kind: WorkloadKind, fields: Mapping[str, Any]) -> bool:
     conditions = _at(fields, "status.conditions") if kind.ended_conditions else None
     found = conditions if isinstance(conditions, list) else ()
     types = [_at(each, "type") for each in found if _at(each, "status") == "True"]
-    return bool(_at(fields, kind.ended)) or any(each in types for each in kind.ended_conditions)
+    ended = _at(fields, kind.ended)
+    is_end = ended in kind.ended_values if kind.ended_values else bool(ended)
+    return is_end or any(each in types for each in kind.ended_conditions)
 
 
 def _roles(kind: WorkloadKind, fields: Mapping[str, Any], scheduler_name: str) -> tuple[WorkloadRole, ...]:
     is_elastic = _at(fields, kind.elastic) is True
-    is_first = _is_annotated(fields.get("annotations"), kind)
-    ordered = kind.in_order is not None and _at(fields, kind.in_order[0]) == kind.in_order[1]
+    annotations = fields.get("annotations")
+    is_first = _is_annotated(annotations, kind.one_pod_first)
+    is_unknown = _is_annotated(annotations, kind.in_order_annotation)
+    ordered = is_unknown or _has_value(fields, kind.in_order)
+    reserves = kind.reserves and not is_unknown
     found: list[WorkloadRole] = []
     for paths in kind.roles:
         described = _at(fields, paths.at) if paths.at else fields
         for each in described if isinstance(described, list) else [described]:
             if isinstance(each, Mapping):
-                is_later = bool(_at(each, paths.depends_on)) or (ordered and bool(found))
-                role = _role(paths, each, scheduler_name, is_later=is_later)
+                find = partial(_find, each, fields)
+                is_later = paths.later or bool(find(paths.depends_on)) or (ordered and bool(found))
+                one_first = is_first or _is_annotated(find(paths.annotations), kind.one_pod_first)
+                role = _role(paths, find, one_first=one_first)
+                names_us = _scheduler(paths, find) == scheduler_name
+                role = replace(role, exists=names_us and not is_later)
                 role = role if is_elastic else replace(role, least=None)
-                one_first = is_first or _is_annotated(_at(each, paths.annotations), kind)
-                found.append(replace(role, one_first=one_first))
-    return tuple(found)
+                if reserves and names_us and (is_later or _has_value(fields, kind.one_by_one)):
+                    role = replace(role, shape=_shape(paths, find))
+                found.append(role)
+    is_small = sum(role.owners * role.whole for role in found) <= PLACEHOLDERS_MAX
+    return tuple(found) if is_small else tuple(replace(role, shape=None) for role in found)
 
 
-def _is_annotated(annotations: object, kind: WorkloadKind) -> bool:
-    return isinstance(annotations, Mapping) and kind.one_pod_first in annotations
+def _is_annotated(annotations: object, name: str) -> bool:
+    return isinstance(annotations, Mapping) and name in annotations
 
 
-def _role(
-    paths: RolePaths, described: Mapping[str, Any], scheduler_name: str, *, is_later: bool
-) -> WorkloadRole:
-    names_us = _at(described, f"{paths.template}.schedulerName") == scheduler_name
-    hosts = _or_one(_number(described, paths.hosts))
-    least = _number(described, paths.least) or 0
+def _has_value(fields: Mapping[str, Any], expected: PathValue | None) -> bool:
+    return expected is not None and _at(fields, expected.path) == expected.value
+
+
+def _find(described: Mapping[str, Any], fields: Mapping[str, Any], path: str) -> Any:
+    """The value at a path of a role."""
+    return _at(fields, path[1:]) if path.startswith("/") else _at(described, path)
+
+
+def _role(paths: RolePaths, find: Find, *, one_first: bool) -> WorkloadRole:
+    hosts = _or_one(_whole(find(paths.hosts)))
+    least = _whole(find(paths.least)) or 0
+    pods = max(_or_one(_whole(find(paths.pods))) - paths.including, 0)
     return WorkloadRole(
-        name=str(_at(described, paths.name) or paths.called),
-        owners=_or_one(_number(described, paths.owners)),
-        pods=max(_or_one(_number(described, paths.pods)), least) * hosts,
-        least=least * hosts if paths.least else _or_one(_number(described, paths.pods)),
-        completions=_number(described, paths.completions),
-        exists=names_us and not is_later,
+        name=str(find(paths.name) or paths.called),
+        owners=_or_one(_whole(find(paths.owners))),
+        pods=max(pods, least) * hosts,
+        least=least * hosts if paths.least else pods,
+        completions=_whole(find(paths.completions)),
+        one_first=one_first,
     )
+
+
+def _template(paths: RolePaths, find: Find) -> Any:
+    found = find(paths.template)
+    return found if found is not None else find(paths.other_template)
+
+
+def _scheduler(paths: RolePaths, find: Find) -> Any:
+    return find(paths.scheduler) if paths.scheduler else _at(_template(paths, find), "schedulerName")
+
+
+def _shape(paths: RolePaths, find: Find) -> PodShape | None:
+    if paths.requests is not None:
+        return shape_of_paths(paths.requests, find)
+    return shape_of_template(_template(paths, find))
 
 
 def _at(described: object, path: str) -> Any:
@@ -176,11 +174,21 @@ def _at(described: object, path: str) -> Any:
 
 
 def _number(described: object, path: str) -> int | None:
-    """The whole number at a path; None if it is missing or none that Kubernetes could have accepted."""
-    value = _at(described, path)
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _NUMBER_MAX:
+    """The whole number at a path; None without one."""
+    return _whole(_at(described, path))
+
+
+def _whole(value: object) -> int | None:
+    """A whole number; None if it is missing or none that Kubernetes could have accepted."""
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= NUMBER_MAX:
         return None
     return value
+
+
+def _text(described: object, path: str) -> str | None:
+    """The text at a path; None without one."""
+    value = _at(described, path)
+    return value if isinstance(value, str) and value else None
 
 
 def _or_one(number: int | None) -> int:
@@ -195,64 +203,3 @@ def _count_of_indexes(written: object) -> int:
         if first.isascii() and first.isdigit() and (last or first).isascii() and (last or first).isdigit():
             count += max(int(last or first) - int(first) + 1, 0)
     return count
-
-
-# --- in view of its pods ----------------------------------------------------------------------------------
-
-
-def group_of_pods(workload: Workload, pods: Sequence[Pod], owner_of: OwnerLookup) -> PodGroup:
-    """The PodGroup of a workload with the minimums that these pods of it still need.
-
-    A pod of ours has its role by a label that its controller sets, and its owner by UID. Pods without a role,
-    such as the one that submits the work to the others, count once they exist.
-    """
-    by_role: dict[str, dict[str, list[Pod]]] = {}
-    names = {role.name for role in workload.roles}
-    for pod in pods:
-        if pod.controller is not None and not pod.deleting:
-            role = pod.role if pod.role in names else ""
-            by_role.setdefault(role, {}).setdefault(pod.controller.uid, []).append(pod)
-    needs = [_needed(role, by_role.get(role.name, {}), owner_of) for role in workload.roles]
-    others = by_role.get("", {}).values() if "" not in names else ()
-    others_needed = sum(pod.phase is not PodPhase.FAILED for pods_of_owner in others for pod in pods_of_owner)
-    uids = {pod.controller.uid for pod in pods if pod.controller is not None}
-    has_run = any((owner := owner_of(uid)) is not None and owner.group.started for uid in uids)
-    has_run = has_run or any(pod.phase is PodPhase.SUCCEEDED for pod in pods)
-    group = workload.group
-    return replace(
-        group,
-        min_member=max(sum(needs) + others_needed, 1),
-        roles=tuple(
-            RoleSpec(role.name, count=max(min(role.owners * role.pods, _NUMBER_MAX), need), min_member=need)
-            for role, need in zip(workload.roles, needs, strict=True)
-            if role.name
-        ),
-        started_at=group.started_at or (max(group.created, 1) if has_run else 0),
-    )
-
-
-def _needed(role: WorkloadRole, by_owner: Mapping[str, Sequence[Pod]], owner_of: OwnerLookup) -> int:
-    """How many pods of the role the gang consists of by now, succeeded ones included."""
-    if not role.exists and not by_owner:
-        return 0
-    there = sum(_needed_of_owner(role, pods, owner_of(uid)) for uid, pods in by_owner.items())
-    return min(there + max(role.owners - len(by_owner), 0) * _first(role), _NUMBER_MAX)
-
-
-def _first(role: WorkloadRole) -> int:
-    """How many pods an owner makes before any of its pods has a node."""
-    return min(role.whole, 1) if role.one_first else role.whole
-
-
-def _needed_of_owner(role: WorkloadRole, pods: Sequence[Pod], owner: Workload | None) -> int:
-    """Of one owner. What its own object says counts more than what its template says."""
-    if role.one_first and len(pods) == 1:
-        return _first(role)
-    if owner is not None:
-        role = next((own for own in owner.roles if own.name in ("", role.name)), role)
-    succeeded = sum(pod.phase is PodPhase.SUCCEEDED for pod in pods)
-    if role.completions is None:
-        left = [pod for pod in pods if pod.phase is not PodPhase.FAILED]
-        return len(left) if succeeded else role.whole
-    gone = max(owner.succeeded - succeeded, 0) + owner.failed_indexes if owner is not None else 0
-    return max(min(succeeded + role.pods, role.completions - gone), 0)

@@ -1,12 +1,59 @@
 """The interface of a dialect: what differs between the PodGroups of several API groups."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from msgspec import Struct
 
 from phalanx.model.api.core import Pod
 from phalanx.model.conversion.pod_groups import PodGroup
+from phalanx.model.gangs import Gang
+from phalanx.model.names import LABEL_SUBGROUP
+from phalanx.model.reasons import Objection, Reason
+
+
+class ReportedGang(Struct, frozen=True):
+    """What the status of a PodGroup may say about its gang."""
+
+    gang: Gang
+    reason: str
+    """The reason of its verdict; empty without a verdict."""
+
+    message: str
+    """The verdict as one text, no longer than a condition may be."""
+
+    now: str
+    """As the API writes times."""
+
+
+class StatusWrite(Struct, frozen=True):
+    """Fields of a status that are set. All others stay as they are."""
+
+    fields: Mapping[str, Any]
+    is_final: bool = False
+    """The object never has other values again. Any other write is refused if the object has changed since."""
+
+
+class StatusRules(Struct, frozen=True):
+    """How the scheduler writes the status of the PodGroups of a dialect."""
+
+    wanted: Callable[[ReportedGang, Any], StatusWrite | None]
+    """What to write on a PodGroup of the dialect as last seen; None while its status is as it should be."""
+
+    subresource: str = "status"
+    """Empty if the API has no subresource for it."""
+
+    is_built_in: bool = False
+    """A kind of Kubernetes itself: conditions are merged by type. In custom resources lists are replaced."""
+
+
+def unsupported_field(path: str) -> Objection:
+    """The error of a field of a PodGroup that has no counterpart."""
+    return Objection(
+        Reason.UNSUPPORTED_FIELD,
+        f"PodGroup field {path} is not supported yet",
+        f"Create the PodGroup without {path}",
+    )
 
 
 class Dialect(Struct, frozen=True):
@@ -25,10 +72,28 @@ class Dialect(Struct, frozen=True):
     """The field of its PodGroup for the minimum number of pods, as verdicts name it."""
 
     topology_field: str
-    """The field of its PodGroup for levels of a topology, as verdicts name it."""
+    """The field of its PodGroup for levels of a topology, as verdicts name it; empty for none."""
 
     group_of: Callable[[Pod], str]
     """The name of the PodGroup that a pod names; empty for none."""
 
     read: Callable[[Any], PodGroup]
     """Convert one PodGroup. A field without a counterpart becomes a problem that names it."""
+
+    role_of: Callable[[Pod], str] | None = None
+    """The role that a pod names; None if it is the label of Phalanx."""
+
+    subgroup_field: str = f"label {LABEL_SUBGROUP}"
+    """The field or label of a pod that names a subgroup, as users see it."""
+
+    subgroup_of: Callable[[Pod], str] | None = None
+    """The subgroup that a pod names; None if it is the label of Phalanx."""
+
+    marks_of: Callable[[Pod], Mapping[str, str]] | None = None
+    """Annotations or labels of a pod that count only if its PodGroup has them too."""
+
+    unsupported: Callable[[Pod], Iterable[str]] | None = None
+    """Paths of fields of a pod that belong to the dialect and have no counterpart; None for no such field."""
+
+    status: StatusRules | None = None
+    """None: the scheduler writes no status, or as `service.pod_group_status` states for its own PodGroups."""

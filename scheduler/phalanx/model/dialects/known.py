@@ -5,13 +5,21 @@ from typing import Final
 
 from phalanx.model.api.core import Pod
 from phalanx.model.dialects.dialect import Dialect
+from phalanx.model.dialects.kai import KAI
 from phalanx.model.dialects.native import NATIVE
 from phalanx.model.dialects.phalanx import PHALANX
+from phalanx.model.dialects.scheduler_plugins import SCHEDULER_PLUGINS
+from phalanx.model.dialects.volcano import VOLCANO
 from phalanx.model.gangs import Gang
 from phalanx.model.names import LABEL_MIN_MEMBER
 
-DIALECTS: Final[Mapping[str, Dialect]] = {dialect.name: dialect for dialect in (PHALANX, NATIVE)}
+_ALL: Final = (PHALANX, NATIVE, SCHEDULER_PLUGINS, VOLCANO, KAI)
+
+DIALECTS: Final[Mapping[str, Dialect]] = {dialect.name: dialect for dialect in _ALL}
 """By name. If a pod names groups of several, the first one decides which gang reports the error."""
+
+
+_NAMES_OF_GROUPS: Final = tuple((dialect, dialect.group_of) for dialect in _ALL)
 
 
 def how_to_lower_minimum(gang: Gang) -> str:
@@ -23,4 +31,4 @@ def how_to_lower_minimum(gang: Gang) -> str:
 
 def named_groups(pod: Pod) -> list[tuple[Dialect, str]]:
     """The groups that a pod names, at most one per dialect."""
-    return [(dialect, name) for dialect in DIALECTS.values() if (name := dialect.group_of(pod))]
+    return [(dialect, name) for dialect, group_of in _NAMES_OF_GROUPS if (name := group_of(pod))]

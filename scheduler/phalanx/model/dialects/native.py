@@ -6,18 +6,25 @@ docs/dialects.md states what becomes of each field.
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from msgspec import to_builtins
+
 from phalanx.model.api.core import Pod
+from phalanx.model.api.meta import Condition
 from phalanx.model.api.native_pod_groups import NativePodGroup, NativePodGroupSpec
 from phalanx.model.api.pod_groups import Disruption, DisruptionMode, PodGroupSpec, TopologyRequest
 from phalanx.model.api.values import seconds, time_s
+from phalanx.model.conversion.conditions import merge_conditions
 from phalanx.model.conversion.metadata import identity, read_checkpoint
 from phalanx.model.conversion.pod_groups import PodGroup
-from phalanx.model.dialects.dialect import Dialect
+from phalanx.model.dialects.dialect import Dialect, ReportedGang, StatusRules, StatusWrite, unsupported_field
 from phalanx.model.names import LABEL_QUEUE
-from phalanx.model.reasons import Objection, Reason
+from phalanx.model.reasons import UNSCHEDULABLE, Objection, Reason
 
 INITIALLY_SCHEDULED: Final = "PodGroupInitiallyScheduled"
 """The condition that becomes True when enough pods are bound, and stays True."""
+
+SCHEDULED: Final = "Scheduled"
+"""Its reason from then on."""
 
 
 def read_native_pod_group(written: NativePodGroup) -> PodGroup:
@@ -79,11 +86,7 @@ def _problems(written: NativePodGroup) -> Iterator[Objection]:
     refused = list(_unsupported(written.spec, written.unknown_fields))
     inside = tuple(f"{path}{sign}" for path in refused for sign in ".[")
     for path in (*refused, *[path for path in written.unknown_fields if not path.startswith(inside)]):
-        yield Objection(
-            Reason.UNSUPPORTED_FIELD,
-            f"PodGroup field {path} is not supported yet",
-            f"Create the PodGroup without {path}",
-        )
+        yield unsupported_field(path)
     gang = written.spec.scheduling_policy.gang
     if gang is not None and gang.min_count < 1:
         yield Objection(
@@ -109,6 +112,32 @@ def _unsupported(spec: NativePodGroupSpec, unknown: Sequence[str]) -> Iterator[s
         yield "spec.schedulingConstraints.topology[1]"
 
 
+def _wanted_status(reported: ReportedGang, group: NativePodGroup) -> StatusWrite | None:
+    """The condition PodGroupInitiallyScheduled. Once it is True it stays so."""
+    gang, seen = reported.gang, group.status.conditions
+    if any(each.type == INITIALLY_SCHEDULED and each.status == "True" for each in seen):
+        return None
+    if gang.started or gang.reaches_minimum:
+        bound = "a pod is" if gang.min_member == 1 else f"{gang.min_member} pods are"
+        status, reason, message = "True", SCHEDULED, f"{bound} bound"
+    elif reported.reason and gang.has_waiting:
+        status, reason, message = "False", UNSCHEDULABLE, reported.message
+    else:
+        return None
+    condition = Condition(
+        type=INITIALLY_SCHEDULED,
+        status=status,
+        reason=reason,
+        message=message,
+        last_transition_time=reported.now,
+        observed_generation=group.metadata.generation or None,
+    )
+    condition = merge_conditions(seen, (condition,))[0]
+    if condition in seen:
+        return None
+    return StatusWrite({"conditions": [to_builtins(condition)]}, is_final=status == "True")
+
+
 def _group_of(pod: Pod) -> str:
     group = pod.spec.scheduling_group
     return group.pod_group_name if group is not None else ""
@@ -122,4 +151,5 @@ NATIVE: Final = Dialect(
     topology_field="spec.schedulingConstraints.topology",
     group_of=_group_of,
     read=read_native_pod_group,
+    status=StatusRules(wanted=_wanted_status, is_built_in=True),
 )

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from phalanx.model.workloads.kind import RolePaths, WorkloadKind
+from phalanx.model.workloads.kind import PathValue, RolePaths, WorkloadKind
 
 JOB_SET: Final = WorkloadKind(
     api_version="jobset.x-k8s.io/v1alpha2",
@@ -21,7 +21,7 @@ JOB_SET: Final = WorkloadKind(
         ),
     ),
     role_label="jobset.sigs.k8s.io/replicatedjob-name",
-    in_order=("spec.startupPolicy.startupPolicyOrder", "InOrder"),
+    in_order=PathValue("spec.startupPolicy.startupPolicyOrder", "InOrder"),
     suspended="spec.suspend",
     ended="status.terminalState",
     has_run=("status.restarts",),

@@ -1,14 +1,45 @@
 """What is read of a kind of workload: the names of fields, so that a new kind needs no code.
 
 A path is a list of names that are separated by dots, such as `spec.parallelism`. It starts at the object, or
-for the fields of a role at the object that describes the role. A part of the path that is missing means that
-the value is missing.
+for the fields of a role at the object that describes the role; with a `/` before it, always at the workload.
+A part of the path that is missing means that the value is missing.
 """
+
+from collections.abc import Mapping
 
 from msgspec import Struct
 
 
-class RolePaths(Struct, frozen=True, forbid_unknown_fields=True):
+class PathValue(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """A path and a value that may stand there."""
+
+    path: str
+    value: str
+
+
+class RequestPaths(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """Where the requests of a pod stand, if the object has no template of it: as of Spark."""
+
+    cpu: tuple[str, ...] = ()
+    """The first of these amounts that is present."""
+
+    java_memory: str = ""
+    """The memory of a Java program, such as 512m or 2g, to which Spark adds an overhead."""
+
+    java_overhead: str = ""
+    """This overhead, as of `java_memory`."""
+
+    java_overhead_factor: str = ""
+    """The part of the memory that the overhead is, if it is not written."""
+
+    device_name: str = ""
+    """The name of another resource."""
+
+    device_count: str = ""
+    """Its amount."""
+
+
+class RolePaths(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
     """Where the roles of a workload stand: an object, or a list of objects, one for each role.
 
     A role has `owners` objects, such as Jobs, which make `pods` pods each. Numbers that are missing are 1.
@@ -32,6 +63,9 @@ class RolePaths(Struct, frozen=True, forbid_unknown_fields=True):
     least: str = ""
     """How many it always has, if an autoscaler decides on the others; `pods` counts if it is more."""
 
+    including: int = 0
+    """How many pods of other roles `pods` counts too."""
+
     hosts: str = ""
     """How many pods stand for one in `pods` and in `least`."""
 
@@ -41,6 +75,18 @@ class RolePaths(Struct, frozen=True, forbid_unknown_fields=True):
     template: str = ""
     """The spec of its pods."""
 
+    other_template: str = ""
+    """The same, if there is nothing at `template`."""
+
+    scheduler: str = ""
+    """The name of their scheduler, if their spec does not have it."""
+
+    requests: RequestPaths | None = None
+    """Their requests, if the object has no spec of them."""
+
+    later: bool = False
+    """Whether pods of other roles make its pods."""
+
     annotations: str = ""
     """Annotations of the objects that own its pods."""
 
@@ -48,7 +94,7 @@ class RolePaths(Struct, frozen=True, forbid_unknown_fields=True):
     """If this is present and not empty, the role is created after others."""
 
 
-class WorkloadKind(Struct, frozen=True, forbid_unknown_fields=True):
+class WorkloadKind(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
     """A kind of objects that own pods, directly or through other owners, and whose pods are one gang."""
 
     api_version: str
@@ -58,12 +104,44 @@ class WorkloadKind(Struct, frozen=True, forbid_unknown_fields=True):
     plural: str
     """The name of the resource in the API."""
 
+    only_this_version: bool = False
+    """Whether other versions of the API are another kind: two projects have one of this group and name."""
+
     roles: tuple[RolePaths, ...]
     role_label: str = ""
     """The label of a pod with the name of its role."""
 
-    in_order: tuple[str, str] | None = None
-    """A path, and the value there by which each role is created after the one before."""
+    role_of_label: Mapping[str, str] = {}
+    """The role by the value of this label, if the value is not its name; `*` stands for all other values."""
+
+    part_label: str = ""
+    """A label of pods. Those with different values are different gangs, each with all roles."""
+
+    only_with_labels: tuple[str, ...] = ()
+    """Pods that it controls count for it only with one of these labels, whose value is not "false"."""
+
+    in_order: PathValue | None = None
+    """With this value there, each role is created after the one before."""
+
+    in_order_annotation: str = ""
+    """An annotation by which each role is created when the one before has nodes, in a place that depends on
+    them: nothing is reserved for it."""
+
+    one_by_one: PathValue | None = None
+    """With this value there, each pod is created when the one before is ready."""
+
+    reserves: bool = False
+    """Whether a gang starts only with capacity for its pods that are created later, which is reserved."""
+
+    minimum: tuple[str, ...] = ()
+    """How many pods must start in all, if not all of them: the first of these numbers that is above 0. Pods
+    of later roles are left out first."""
+
+    queue: str = ""
+    """The name of its queue, if no label names one."""
+
+    priority_class: str = ""
+    """The name of the PriorityClass of the gang."""
 
     elastic: str = ""
     """Whether an autoscaler changes the number of pods: only the least number of each role must start."""
@@ -73,6 +151,9 @@ class WorkloadKind(Struct, frozen=True, forbid_unknown_fields=True):
 
     ended: str = ""
     """If this is present and not empty, no more pods are made."""
+
+    ended_values: tuple[str, ...] = ()
+    """Only these values of `ended` say so; empty for all values."""
 
     ended_conditions: tuple[str, ...] = ()
     """Types of conditions in the status. If one is True, no more pods are made."""
@@ -98,4 +179,5 @@ class WorkloadKind(Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def name(self) -> str:
         """The name in the registry of kinds, such as Job.batch: other groups may have a kind of this name."""
-        return f"{self.kind}.{self.group}"
+        version = f"{self.api_version.rpartition('/')[2]}." if self.only_this_version else ""
+        return f"{self.kind}.{version}{self.group}"

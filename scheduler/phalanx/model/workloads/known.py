@@ -1,21 +1,76 @@
 """All kinds of workloads that are read."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
+from msgspec import Struct
+
+from phalanx.model.workloads.apps import DEPLOYMENT, REPLICA_SET, STATEFUL_SET
 from phalanx.model.workloads.job import JOB
 from phalanx.model.workloads.jobset import JOB_SET
 from phalanx.model.workloads.kind import WorkloadKind
+from phalanx.model.workloads.lws import LEADER_WORKER_SET
+from phalanx.model.workloads.mpi import MPI_JOB
 from phalanx.model.workloads.ray import RAY_CLUSTER, RAY_JOB
+from phalanx.model.workloads.spark import SPARK_APPLICATION
+from phalanx.model.workloads.training_v1 import TRAINING_JOBS
 
-_KINDS: Final = (JOB, JOB_SET, RAY_CLUSTER, RAY_JOB)
+_KINDS: Final = (
+    JOB,
+    JOB_SET,
+    RAY_CLUSTER,
+    RAY_JOB,
+    *TRAINING_JOBS,
+    MPI_JOB,
+    LEADER_WORKER_SET,
+    STATEFUL_SET,
+    DEPLOYMENT,
+    REPLICA_SET,
+    SPARK_APPLICATION,
+)
 
-WORKLOADS: Final[Mapping[str, WorkloadKind]] = {kind.name: kind for kind in _KINDS}
-"""By name."""
+POD: Final = "Pod"
+"""The name for pods that own pods or other workloads. They are no gangs, but lead to their own owners."""
 
-WORKLOAD_OF_OWNER: Final[Mapping[tuple[str, str], str]] = {
-    (kind.group, kind.kind): kind.name for kind in WORKLOADS.values()
-}
-"""The name by API group and kind, as in owner references: the version may be another one."""
 
-ROLE_LABELS: Final = tuple(dict.fromkeys(kind.role_label for kind in _KINDS if kind.role_label))
+class WorkloadKinds(Struct, frozen=True):
+    """Kinds of workloads that are read: those of this package, and those of the configuration."""
+
+    by_name: Mapping[str, WorkloadKind]
+    by_owner: Mapping[tuple[str, str], str]
+    """Their names by API group and kind; with the version if other versions are another kind."""
+    role_labels: Mapping[str, Mapping[str, str]]
+    """The first of these labels that a pod has says its role, by its value if that is not the role. Pods of
+    the training operator have two."""
+
+    def of_owner(self, api_version: str, kind: str) -> str:
+        """The name of the kind of an owner, as in owner references; empty for other kinds. Other versions of
+        an API group are the same kind, unless they are one of their own."""
+        group = api_version.rpartition("/")[0]
+        return self.by_owner.get((api_version, kind)) or self.by_owner.get((group, kind), "")
+
+    def of_pod(self, api_version: str, kind: str, labels: Mapping[str, str]) -> str:
+        """The same for the owner of a pod with these labels: some kinds count only for pods that opt in."""
+        name = self.of_owner(api_version, kind)
+        needed = self.by_name[name].only_with_labels if name in self.by_name else ()
+        return name if not needed or any(labels.get(key, "false") != "false" for key in needed) else ""
+
+
+def workload_kinds(more: Iterable[WorkloadKind] = ()) -> WorkloadKinds:
+    """The kinds of this package and more of them."""
+    kinds = (*_KINDS, *more)
+    owners = {
+        (kind.api_version if kind.only_this_version else kind.group, kind.kind): kind.name for kind in kinds
+    }
+    return WorkloadKinds(
+        by_name={kind.name: kind for kind in kinds},
+        by_owner={("", "Pod"): POD, **owners},
+        role_labels={kind.role_label: kind.role_of_label for kind in kinds if kind.role_label},
+    )
+
+
+KNOWN: Final = workload_kinds()
+"""Without a configuration."""
+
+WORKLOADS: Final = KNOWN.by_name
+"""These by name."""

@@ -100,6 +100,14 @@ NATIVE_POD_GROUPS: Final = ResourceType(
 )
 """Kubernetes' own PodGroups. A server serves them once they are added to its types."""
 
+VOLCANO_POD_GROUPS: Final = ResourceType(
+    *("scheduling.volcano.sh", "v1beta1", "podgroups", "PodGroup", True),
+    unconditional=False,
+    custom=True,
+    generation=True,
+)
+"""PodGroups of Volcano, whose status is no subresource."""
+
 CRDS: Final = next(kind for kind in BUILT_IN if kind.kind == "CustomResourceDefinition")
 
 BUDGETS: Final = next(kind for kind in BUILT_IN if kind.kind == "PodDisruptionBudget")

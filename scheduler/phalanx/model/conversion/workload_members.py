@@ -1,0 +1,151 @@
+"""Workloads: their roles, and how many pods of each are a gang, in view of the pods that exist.
+
+docs/workloads.md states the rules.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from phalanx.model.conversion.pod_groups import PodGroup
+from phalanx.model.gangs import RoleSpec
+from phalanx.model.pods import Controller, Pod, PodPhase, PodShape
+
+NUMBER_MAX: Final = 2**31 - 1
+"""The largest number in an object, and of pods of one role: their sums can be recorded."""
+
+
+class WorkloadRole(Struct, frozen=True, gc=False):
+    """A set of `owners` objects, such as Jobs, that make `pods` pods each."""
+
+    name: str
+    owners: int
+    pods: int
+    completions: int | None = None
+    """Pods of each owner that succeed in all; None if nobody counts them."""
+    exists: bool = True
+    """Whether its pods are made by now, for this scheduler. Otherwise it counts once one of them exists."""
+    least: int | None = None
+    """Pods of each owner that must start, if an autoscaler decides on the others."""
+    shape: PodShape | None = None
+    """The shape of its pods. If it is set, capacity is reserved for those that do not exist yet."""
+    one_first: bool = False
+    """Whether each owner makes its other pods when its first one has a node."""
+
+    @property
+    def whole(self) -> int:
+        """How many pods of each owner must exist at the same time."""
+        if self.least is not None:
+            return self.least
+        return self.pods if self.completions is None else min(self.pods, self.completions)
+
+
+class Workload(Struct, frozen=True, gc=False):
+    """An object that owns pods, and the PodGroup that follows from it before any pod exists."""
+
+    kind: str
+    """The name of its `WorkloadKind`."""
+    group: PodGroup
+    roles: tuple[WorkloadRole, ...]
+    owner: Controller | None = None
+    """Its own controller."""
+    succeeded: int = 0
+    """Succeeded pods, of which some may not exist any more."""
+    failed_indexes: int = 0
+    """Completions for which no pod is made any more."""
+    minimum: int | None = None
+    """How many pods must start in all, if not all of them."""
+    has_parts: bool = False
+    """Whether it is several gangs: then the objects that own its pods may own those of several gangs."""
+
+
+def without_progress(workload: Workload) -> Workload:
+    """The same without the numbers that grow while pods end."""
+    return replace(workload, succeeded=0, group=replace(workload.group, started_at=0))
+
+
+OwnerLookup = Callable[[str], Workload | None]
+"""The workload with this UID, if it is known."""
+
+
+def no_owner(_uid: str) -> Workload | None:
+    """None is known."""
+    return None
+
+
+def group_of_pods(workload: Workload, pods: Sequence[Pod], owner_of: OwnerLookup) -> PodGroup:
+    """The PodGroup of a workload with the minimums that these pods of it still need.
+
+    A pod of ours has its role by a label that its controller sets, and its owner by UID. Pods without a role,
+    such as the one that submits the work to the others, count once they exist.
+    """
+    if workload.has_parts:
+        owner_of = no_owner
+    by_role: dict[str, dict[str, list[Pod]]] = {}
+    names = {role.name for role in workload.roles}
+    for pod in pods:
+        if pod.controller is not None and not pod.deleting:
+            role = pod.role if pod.role in names else ""
+            by_role.setdefault(role, {}).setdefault(pod.controller.uid, []).append(pod)
+    needs = [needed(role, by_role.get(role.name, {}), owner_of) for role in workload.roles]
+    needs = at_most(workload.minimum, needs)
+    others = by_role.get("", {}).values() if "" not in names else ()
+    others_needed = sum(pod.phase is not PodPhase.FAILED for pods_of_owner in others for pod in pods_of_owner)
+    uids = {pod.controller.uid for pod in pods if pod.controller is not None}
+    has_run = any((owner := owner_of(uid)) is not None and owner.group.started for uid in uids)
+    has_run = has_run or any(pod.phase is PodPhase.SUCCEEDED for pod in pods)
+    group = workload.group
+    return replace(
+        group,
+        min_member=max(sum(needs) + others_needed, 1),
+        roles=tuple(
+            RoleSpec(
+                role.name,
+                count=max(min(role.owners * role.pods, NUMBER_MAX), need),
+                min_member=need,
+                shape=role.shape,
+            )
+            for role, need in zip(workload.roles, needs, strict=True)
+            if role.name or role.shape is not None
+        ),
+        started_at=group.started_at or (max(group.created, 1) if has_run else 0),
+    )
+
+
+def at_most(minimum: int | None, needs: list[int]) -> list[int]:
+    """These minimums of roles, the last ones lower, so that the gang needs no more than `minimum`."""
+    left = sum(needs) if minimum is None else minimum
+    lowered: list[int] = []
+    for need in needs:
+        lowered.append(min(need, left))
+        left -= lowered[-1]
+    return lowered
+
+
+def needed(role: WorkloadRole, by_owner: Mapping[str, Sequence[Pod]], owner_of: OwnerLookup) -> int:
+    """How many pods of the role the gang consists of by now, succeeded ones included."""
+    if not role.exists and not by_owner and role.shape is None:
+        return 0
+    there = sum(_needed_of_owner(role, pods, owner_of(uid)) for uid, pods in by_owner.items())
+    return min(there + max(role.owners - len(by_owner), 0) * _first(role), NUMBER_MAX)
+
+
+def _first(role: WorkloadRole) -> int:
+    """How many pods an owner makes before any of its pods has a node."""
+    return min(role.whole, 1) if role.one_first else role.whole
+
+
+def _needed_of_owner(role: WorkloadRole, pods: Sequence[Pod], owner: Workload | None) -> int:
+    """Of one owner. What its own object says counts more than what its template says."""
+    if role.one_first and len(pods) == 1:
+        return _first(role)
+    if owner is not None:
+        role = next((own for own in owner.roles if own.name in ("", role.name)), role)
+    succeeded = sum(pod.phase is PodPhase.SUCCEEDED for pod in pods)
+    if role.completions is None:
+        left = [pod for pod in pods if pod.phase is not PodPhase.FAILED]
+        return len(left) if succeeded else role.whole
+    gone = max(owner.succeeded - succeeded, 0) + owner.failed_indexes if owner is not None else 0
+    return max(min(succeeded + role.pods, role.completions - gone), 0)

@@ -1,0 +1,39 @@
+"""SparkApplication of the Spark operator: a driver, which makes the executors when it runs.
+
+The driver starts only with capacity for its executors, which is reserved; with dynamic allocation for the
+least number of them.
+"""
+
+from typing import Final
+
+from phalanx.model.workloads.kind import RequestPaths, RolePaths, WorkloadKind
+
+SPARK_APPLICATION: Final = WorkloadKind(
+    api_version="sparkoperator.k8s.io/v1beta2",
+    kind="SparkApplication",
+    plural="sparkapplications",
+    roles=(
+        RolePaths(at="spec.driver", called="driver", scheduler="schedulerName"),
+        RolePaths(
+            at="spec.executor",
+            called="executor",
+            pods="instances",
+            least="/spec.dynamicAllocation.minExecutors",
+            scheduler="schedulerName",
+            later=True,
+            requests=RequestPaths(
+                cpu=("coreRequest", "cores"),
+                java_memory="memory",
+                java_overhead="memoryOverhead",
+                java_overhead_factor="/spec.memoryOverheadFactor",
+                device_name="gpu.name",
+                device_count="gpu.quantity",
+            ),
+        ),
+    ),
+    role_label="spark-role",
+    elastic="spec.dynamicAllocation.enabled",
+    reserves=True,
+    ended="status.applicationState.state",
+    ended_values=("COMPLETED", "FAILED", "SUCCEEDING", "FAILING"),
+)

@@ -1,0 +1,160 @@
+"""`phalanx convert`: the same placements as the originals; what has no counterpart is an error by path."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.cli.conftest import Phalanx
+
+NODES = """
+- {apiVersion: v1, kind: Node, metadata: {name: n1, labels: {net/rack: a}},
+   status: {allocatable: {cpu: 1, pods: 9}}}
+- {apiVersion: v1, kind: Node, metadata: {name: n2, labels: {net/rack: b}},
+   status: {allocatable: {cpu: 2, pods: 9}}}
+- {apiVersion: v1, kind: Node, metadata: {name: n3, labels: {net/rack: a}},
+   status: {allocatable: {cpu: 1, pods: 9}}}
+- {apiVersion: scheduling.phalanx.dev/v1alpha1, kind: Topology, metadata: {name: net},
+   spec: {levels: [{name: rack, nodeLabel: net/rack}, {name: host, nodeLabel: kubernetes.io/hostname}]}}
+"""
+SPEC = "schedulerName: phalanx, containers: [{name: main, resources: {requests: {cpu: 1}}}]"
+POD = f"{{apiVersion: v1, kind: Pod, metadata: {{name: pNUMBER, META}}, spec: {{{SPEC}}}}}"
+PODS = "".join(f"- {POD}\n".replace("NUMBER", str(number)) for number in range(3))
+
+NATIVE = "scheduling.k8s.io/v1beta1"
+PLUGINS = "scheduling.x-k8s.io/v1alpha1"
+VOLCANO = "scheduling.volcano.sh/v1beta1"
+KAI = "scheduling.run.ai/v2alpha2"
+
+PODS_OF = {
+    NATIVE: PODS.replace(", META", "").replace(SPEC, f"{SPEC}, schedulingGroup: {{podGroupName: g}}"),
+    PLUGINS: PODS.replace("META", "labels: {scheduling.x-k8s.io/pod-group: g}"),
+    VOLCANO: PODS.replace(
+        "META", "annotations: {scheduling.k8s.io/group-name: g, volcano.sh/task-spec: w}, labels: {a: b}"
+    ),
+    KAI: PODS.replace("META", "annotations: {pod-group-name: g}, labels: {kai.scheduler/subgroup-name: s}"),
+}
+
+RACK = "topologyConstraint: {topology: net, requiredTopologyLevel: net/rack}"
+PART = "subGroups: [{name: s, minMember: 2}]"
+
+
+def write(path: Path, version: str, spec: str) -> str:
+    kai = "- {apiVersion: kai.scheduler/v1alpha1, kind: Topology, metadata: {name: net}, "
+    kai += "spec: {levels: [{nodeLabel: net/rack}]}}"
+    group = f"- {{apiVersion: {version}, kind: PodGroup, metadata: {{name: g}}, spec: {{{spec}}}}}\n"
+    file = path / "in.yaml"
+    text = NODES + (f"{kai}\n" if version == KAI else "") + group + PODS_OF[version]
+    file.write_text(yaml.safe_dump_all(yaml.safe_load(text)))
+    return str(file)
+
+
+@pytest.mark.parametrize(
+    ("version", "spec", "placed"),
+    [
+        (NATIVE, "schedulingPolicy: {gang: {minCount: 4}}", 0),
+        (
+            NATIVE,
+            "schedulingPolicy: {gang: {minCount: 2}}, schedulingConstraints: {topology: [{key: net/rack}]}",
+            2,
+        ),
+        (PLUGINS, "minMember: 3", 3),
+        (PLUGINS, "minMember: 4", 0),
+        (VOLCANO, "minMember: 3, minTaskMember: {w: 3}", 3),
+        (VOLCANO, "minMember: 3, queue: other", 0),
+        (KAI, f"minMember: 1, {PART}", 3),
+        (KAI, f"minMember: 1, {PART}, {RACK}", 2),
+    ],
+)
+def test_the_placements_are_those_of_the_originals(
+    phalanx: Phalanx, tmp_path: Path, version: str, spec: str, placed: int
+) -> None:
+    before = write(tmp_path, version, spec)
+    converted = phalanx("convert", "-f", before)
+    assert (converted.code, converted.err) == (0, "")
+    documents = list(yaml.safe_load_all(converted.out))
+    groups = [each["apiVersion"] for each in documents if each["kind"] == "PodGroup"]
+    assert groups == ["scheduling.phalanx.dev/v1alpha1"]
+    after = tmp_path / "out.yaml"
+    after.write_text(converted.out)
+    first, second = phalanx("decide", "-f", before), phalanx("decide", "-f", str(after))
+    assert (first.binds, first.waiting) == (second.binds, second.waiting)
+    assert len(first.binds) == placed
+
+
+@pytest.mark.parametrize(
+    ("version", "spec", "path"),
+    [
+        (PLUGINS, "minMember: 1, minResources: {cpu: 1}", "spec.minResources"),
+        (NATIVE, "schedulingPolicy: {basic: {}}", "spec.schedulingPolicy.basic"),
+        (
+            NATIVE,
+            "schedulingPolicy: {gang: {minCount: 1}}, schedulingConstraints: {topology: [{key: x}]}",
+            "spec.schedulingConstraints.topology: expected a Topology",
+        ),
+        (VOLCANO, "minMember: 1, subGroupPolicy: [{name: a}]", "spec.subGroupPolicy"),
+        (VOLCANO, "minMember: 1, networkTopology: {mode: soft}", "spec.networkTopology"),
+        (VOLCANO, "minMember: 3, minTaskMember: {w: 1}", "spec.minTaskMember"),
+        (KAI, f"{PART}, later: 1", "spec.later"),
+        (KAI, f"{PART}, priorityClassName: train", "spec.preemptibility"),
+    ],
+)
+def test_what_has_no_counterpart_is_an_error_by_path(
+    phalanx: Phalanx, tmp_path: Path, version: str, spec: str, path: str
+) -> None:
+    done = phalanx("convert", "-f", write(tmp_path, version, spec))
+    assert (done.code, done.out) == (2, "")
+    assert "PodGroup g: " in done.err
+    assert path in done.err
+
+
+def test_pod_templates_are_converted(phalanx: Phalanx, tmp_path: Path) -> None:
+    meta = {"annotations": {"scheduling.k8s.io/group-name": "g"}}
+    template = {"metadata": meta, "spec": {"schedulerName": "phalanx", "containers": [{"name": "main"}]}}
+    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}, "spec": {"template": template}}
+    file = tmp_path / "in.yaml"
+    file.write_text(yaml.safe_dump(job))
+    converted = yaml.safe_load(phalanx("convert", "-f", str(file)).out)
+    assert converted["spec"]["template"]["metadata"] == {
+        "annotations": {},
+        "labels": {"scheduling.phalanx.dev/pod-group": "g"},
+    }
+
+
+def queue(**spec: object) -> str:
+    root = {"apiVersion": VOLCANO, "kind": "Queue", "metadata": {"name": "root"}, "spec": {"weight": 1}}
+    return yaml.safe_dump_all([root, {**root, "metadata": {"name": "q"}, "spec": spec}])
+
+
+def test_queues_of_volcano_are_converted(phalanx: Phalanx, tmp_path: Path) -> None:
+    file = tmp_path / "in.yaml"
+    amounts = {"capability": {"cpu": "8"}, "deserved": {"cpu": 4}}
+    file.write_text(queue(weight=2, parent="root", reclaimable=True, priority=3, guarantee={}, **amounts))
+    done = phalanx("convert", "-f", str(file))
+    (converted,) = yaml.safe_load_all(done.out)
+    assert (converted["kind"], converted["metadata"]) == ("Queue", {"name": "q"})
+    assert converted["spec"] == {"weight": 2, "priority": 3, "limit": {"cpu": "8"}, "guarantee": {"cpu": 4}}
+    file.write_text(done.out)
+    assert phalanx("decide", "-f", str(file)).code == 0
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("guarantee", {"resource": {"cpu": 1}}), ("reclaimable", False), ("later", 1)]
+)
+def test_other_fields_of_queues_are_errors(
+    phalanx: Phalanx, tmp_path: Path, field: str, value: object
+) -> None:
+    file = tmp_path / "in.yaml"
+    file.write_text(queue(weight=1, **{field: value}))
+    done = phalanx("convert", "-f", str(file))
+    assert (done.code, done.out) == (2, "")
+    assert f"Queue q: spec.{field}" in done.err
+
+
+def test_jobs_of_volcano_are_errors(phalanx: Phalanx, tmp_path: Path) -> None:
+    file = tmp_path / "in.yaml"
+    body = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": {"name": "j"}}
+    file.write_text(yaml.safe_dump(body))
+    done = phalanx("convert", "-f", str(file))
+    assert done.code == 2
+    assert "Job" in done.err
