@@ -12,6 +12,7 @@ from phalanx.framework.nodes.tolerations import is_lost_with
 from phalanx.framework.pod_view import PodClasses
 from phalanx.framework.registry import declared_reads
 from phalanx.framework.session import Session
+from phalanx.framework.session_cache import SessionCache
 from phalanx.limits import CHECKED_NODES_KEPT
 from phalanx.model.decisions import Bind, Evict, EvictionReason, Placement
 from phalanx.model.gangs import NO_POD_GROUP
@@ -46,6 +47,7 @@ class CachePlacementCheck:
         self._config = config
         self._now_ms = now_ms
         self._reads = declared_reads(config)
+        self._sessions = SessionCache()
         self._inputs: tuple[object, ...] = ()
         """The inputs of filters beside the node, when the rejections were found."""
         self._rejections: dict[NodeName, tuple[Node, dict[ShapeKey, _Rejection]]] = {}
@@ -134,7 +136,8 @@ class CachePlacementCheck:
             known = self._rejections[name] = (state.node, {})
         answer = known[1].get(key)
         if answer is None or (answer.until is not None and now >= answer.until):
-            session = Session(self._cache.node_snapshot((name,), now=now), self._config)
+            snapshot = self._cache.node_snapshot((name,), now=now)
+            session = Session(snapshot, self._config, cache=self._sessions)
             reason = session.eligibility(pod).rejected.get(name)
             answer = _Rejection(reason, session.hooks.valid_until(now))
             if not session.hooks.errors.messages and not session.hooks.retry_key:
