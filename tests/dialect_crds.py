@@ -12,6 +12,18 @@ _ANY: Schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 _COUNT: Schema = {"type": "integer", "format": "int32"}
 _TIME: Schema = {"type": "string", "format": "date-time"}
 _TEXT: Schema = {"type": "string"}
+_CONDITION: Schema = {
+    "lastTransitionTime": _TIME,
+    "message": _TEXT,
+    "reason": _TEXT,
+    "status": _TEXT,
+    "transitionID": _TEXT,
+    "type": _TEXT,
+}
+
+
+def _list_of(properties: Schema) -> Schema:
+    return {"type": "array", "items": {"type": "object", "properties": properties}}
 
 
 def _crd(
@@ -54,20 +66,7 @@ VOLCANO = _crd(
     *("scheduling.volcano.sh", "v1beta1", "PodGroup", "podgroups"),
     {
         "phase": {**_TEXT, "enum": ["Pending", "Running", "Unknown", "Inqueue", "Completed"]},
-        "conditions": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {
-                    "lastTransitionTime": _TIME,
-                    "message": _TEXT,
-                    "reason": _TEXT,
-                    "status": _TEXT,
-                    "transitionID": _TEXT,
-                    "type": _TEXT,
-                },
-            },
-        },
+        "conditions": _list_of(_CONDITION),
         "running": {**_COUNT, "minimum": 0},
         "succeeded": {**_COUNT, "minimum": 0},
         "failed": {**_COUNT, "minimum": 0},
@@ -89,28 +88,13 @@ KAI = _crd(
     *("scheduling.run.ai", "v2alpha2", "PodGroup", "podgroups"),
     {
         "conditions": {"type": "array", "items": _ANY},
-        "schedulingConditions": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {
-                    "lastTransitionTime": _TIME,
-                    "message": _TEXT,
-                    "nodePool": _TEXT,
-                    "reason": _TEXT,
-                    "reasons": {
-                        "type": "array",
-                        "items": {
-                            "type": "object",
-                            "properties": {"details": _ANY, "message": _TEXT, "reason": _TEXT},
-                        },
-                    },
-                    "status": _TEXT,
-                    "transitionID": _TEXT,
-                    "type": _TEXT,
-                },
-            },
-        },
+        "schedulingConditions": _list_of(
+            {
+                **_CONDITION,
+                "nodePool": _TEXT,
+                "reasons": _list_of({"details": _ANY, "message": _TEXT, "reason": _TEXT}),
+            }
+        ),
         "resourcesStatus": _ANY,
         "schedulingState": _ANY,
     },

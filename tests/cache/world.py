@@ -11,9 +11,11 @@ from phalanx.cache.events import Applied, Assumed, Deleted, Event, Forgotten, Re
 from phalanx.model.api.core import NodeResourceTopology
 from phalanx.model.api.kinds import KubeObject, kind_name
 from phalanx.model.api.volcano import VolcanoPodGroup
+from phalanx.model.gangs import Gang
 from phalanx.model.memory import Memory
 from phalanx.model.names import NodeName, PodUid
 from phalanx.model.pods import BindBackoff, Device
+from phalanx.model.reasons import Reason
 from phalanx.model.snapshot import Snapshot
 from phalanx.model.workloads.known import WORKLOADS
 
@@ -54,6 +56,22 @@ def new_cache(*objects: KubeObject) -> Cache:
     cache.apply_all(Relisted(kind, ()) for kind in WORKLOADS)
     cache.apply_all(Applied(item) for item in objects)
     return cache
+
+
+def gangs_of(cache: Cache) -> dict[str, Gang]:
+    """The gangs of a cache by ID."""
+    return {str(key): gang for key, gang in take_snapshot(cache).gangs.items()}
+
+
+def only_gang(*objects: KubeObject) -> Gang:
+    """The only gang of these objects."""
+    (gang,) = gangs_of(new_cache(*objects)).values()
+    return gang
+
+
+def reasons_of(gang: Gang) -> list[Reason]:
+    """The reasons of the problems of a gang."""
+    return [problem.reason for problem in gang.problems]
 
 
 def encoded(snapshot: Snapshot) -> bytes:

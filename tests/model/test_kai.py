@@ -5,16 +5,15 @@ from typing import Any
 import msgspec
 import pytest
 from msgspec.structs import replace
-from phalanx.cache.cache import Cache
 from phalanx.model.api.kai import KaiPodGroup
 from phalanx.model.api.kinds import KubeObject
 from phalanx.model.conversion.cluster_objects import DEFAULT
 from phalanx.model.dialects.dialect import ReportedGang, StatusWrite
 from phalanx.model.dialects.kai import KAI
-from phalanx.model.gangs import Gang, GangKind
+from phalanx.model.gangs import GangKind
 from phalanx.model.reasons import Reason
 
-from tests.cache.world import new_cache, take_snapshot
+from tests.cache.world import gangs_of, new_cache, only_gang, take_snapshot
 from tests.model.written import label, named, other_pod_group, pod, pod_group
 
 NOW, LONG_AGO = "2026-01-01T00:00:00Z", "2020-01-01T00:00:00Z"
@@ -31,17 +30,8 @@ def member(name: str, *, part: str = "", annotations: dict[str, str] | None = No
     return pod(name, labels=labels, meta=meta, **rest)
 
 
-def gangs(cache: Cache) -> dict[str, Gang]:
-    return {str(key): gang for key, gang in take_snapshot(cache).gangs.items()}
-
-
-def only(*objects: KubeObject) -> Gang:
-    (gang,) = gangs(new_cache(*objects)).values()
-    return gang
-
-
 def refused(*objects: KubeObject) -> str:
-    problem = only(*objects).problems[0]
+    problem = only_gang(*objects).problems[0]
     assert problem.reason is Reason.UNSUPPORTED_FIELD
     return problem.message
 
@@ -54,7 +44,7 @@ def refused(*objects: KubeObject) -> str:
     [({}, 1), ({"minMember": None}, 1), ({"minMember": 0}, 1), ({"minMember": 2}, 2)],
 )
 def test_the_minimum(spec: dict[str, Any], expected: int) -> None:
-    gang = only(group(uid="G", **spec), member("a"), member("b"))
+    gang = only_gang(group(uid="G", **spec), member("a"), member("b"))
     assert (gang.id, gang.kind, gang.dialect) == ("G", GangKind.POD_GROUP, KAI.name)
     assert (gang.min_member, len(gang.members), gang.problems) == (expected, 2, ())
 
@@ -62,7 +52,9 @@ def test_the_minimum(spec: dict[str, Any], expected: int) -> None:
 def test_the_minimum_of_a_group_with_subgroups_is_that_of_the_subgroups() -> None:
     """Older PodGroups have the number of pods, or that of subgroups, in minMember. KAI uses neither."""
     parts = [{"name": "head", "minMember": 1}, {"name": "workers", "minMember": 3}]
-    gang = only(group(minMember=2, subGroups=parts), member("a", part="head"), member("b", part="workers"))
+    gang = only_gang(
+        group(minMember=2, subGroups=parts), member("a", part="head"), member("b", part="workers")
+    )
     assert (gang.min_member, gang.problems) == (4, ())
     assert {part.name: part.min_member for part in gang.subgroups} == {"head": 1, "workers": 3}
     assert [pod.subgroup for pod in gang.members] == ["head", "workers"]
@@ -75,7 +67,7 @@ def test_subgroups_nest_and_all_inside_one_are_needed() -> None:
         {"name": "workers", "parent": "decode", "minMember": 4},
         {"name": "prefill", "minMember": 2},
     ]
-    gang = only(group(minSubGroup=1, subGroups=parts), member("a", part="leaders"))
+    gang = only_gang(group(minSubGroup=1, subGroups=parts), member("a", part="leaders"))
     assert {part.name: (part.parent, part.min_member) for part in gang.subgroups} == {
         "decode": ("", 5),
         "leaders": ("decode", 1),
@@ -143,7 +135,7 @@ def test_what_has_no_counterpart_is_refused_by_name(spec: dict[str, Any], path: 
     ],
 )
 def test_what_is_the_behaviour_of_phalanx_is_accepted(spec: dict[str, Any]) -> None:
-    gang = only(group(**spec), member("a"))
+    gang = only_gang(group(**spec), member("a"))
     assert (gang.problems, gang.disruption.is_preemptible, gang.topology.required) == ((), True, None)
 
 
@@ -171,11 +163,11 @@ def test_a_pod_of_a_node_pool_is_refused() -> None:
     ],
 )
 def test_the_queue(spec: dict[str, Any], meta: dict[str, str], of_pod: dict[str, str], queue: str) -> None:
-    assert only(group(meta={"labels": meta}, **spec), member("a", labels=of_pod)).queue == queue
+    assert only_gang(group(meta={"labels": meta}, **spec), member("a", labels=of_pod)).queue == queue
 
 
 def test_the_queue_label_of_kai_counts_for_pods_without_a_pod_group() -> None:
-    assert only(pod("a", labels={"kai.scheduler/queue": "q"})).queue == "q"
+    assert only_gang(pod("a", labels={"kai.scheduler/queue": "q"})).queue == "q"
 
 
 @pytest.mark.parametrize(
@@ -193,12 +185,12 @@ def test_preemptibility_follows_from_the_class_if_it_is_not_written(
     spec = {"preemptibility": preemptibility} if preemptibility else {}
     level = named("PriorityClass", "level", value=of_class)
     written_group = group(priorityClassName="level", **spec)
-    gang = only(level, written_group, member("a", priority=of_class))
+    gang = only_gang(level, written_group, member("a", priority=of_class))
     assert (gang.priority, gang.disruption.is_preemptible) == (of_class, expected)
 
 
 def test_a_group_without_a_class_is_preemptible() -> None:
-    assert only(group(), member("a", priority=1000)).disruption.is_preemptible
+    assert only_gang(group(), member("a", priority=1000)).disruption.is_preemptible
 
 
 def test_the_topology_is_that_of_kai() -> None:
@@ -217,7 +209,7 @@ def test_the_topology_is_that_of_kai() -> None:
 
 def test_topologies_of_subgroups() -> None:
     parts = [{**part, "topologyConstraint": {**LEVEL, "topology": "net"}} for part in PARTS]
-    gang = only(group(subGroups=parts), member("a", part="a"), member("b", part="b"))
+    gang = only_gang(group(subGroups=parts), member("a", part="a"), member("b", part="b"))
     assert [(part.topology, part.required) for part in gang.subgroups] == [("kai.scheduler/net", "rack")] * 2
     assert gang.problems == ()
 
@@ -235,23 +227,25 @@ def test_a_topology_of_kai_is_never_the_default() -> None:
 
 
 def test_pods_of_other_schedulers_are_no_members() -> None:
-    assert gangs(new_cache(group(), member("a", schedulerName="kai-scheduler"))) == {}
+    assert gangs_of(new_cache(group(), member("a", schedulerName="kai-scheduler"))) == {}
 
 
 def test_an_unknown_subgroup_is_named_with_the_label_of_kai() -> None:
-    (problem,) = only(group(), member("a", part="other")).problems
+    (problem,) = only_gang(group(), member("a", part="other")).problems
     assert "label kai.scheduler/subgroup-name of pod a is 'other'" in problem.message
 
 
 def test_a_pod_that_two_dialects_claim_is_refused_with_both_named() -> None:
-    message = only(pod_group("ours"), group(), member("a", labels={label("pod-group"): "ours"})).problems[0]
+    message = only_gang(
+        pod_group("ours"), group(), member("a", labels={label("pod-group"): "ours"})
+    ).problems[0]
     assert message.reason is Reason.INCONSISTENT_GANG
     assert KAI.field in message.message
     assert label("pod-group") in message.message
 
 
 def test_a_missing_pod_group_is_named_with_its_api() -> None:
-    (problem,) = only(member("a")).problems
+    (problem,) = only_gang(member("a")).problems
     assert problem.reason is Reason.POD_GROUP_NOT_FOUND
     assert "scheduling.run.ai/v2alpha2" in problem.message
 
@@ -261,7 +255,7 @@ def test_a_missing_pod_group_is_named_with_its_api() -> None:
 
 def waits(written_group: KaiPodGroup, message: str = "why") -> StatusWrite | None:
     assert KAI.status is not None
-    gang = only(written_group, member("a"))
+    gang = only_gang(written_group, member("a"))
     return KAI.status.wanted(ReportedGang(gang, "InsufficientCapacity", message, NOW), written_group)
 
 
@@ -313,6 +307,6 @@ def test_another_message_is_the_next_transition_and_other_node_pools_stay() -> N
 def test_a_started_group_has_no_condition(seen: tuple[dict[str, Any], ...]) -> None:
     assert KAI.status is not None
     written_group = group(status=status(*seen))
-    gang = only(written_group, member("a", nodeName="n"))
+    gang = only_gang(written_group, member("a", nodeName="n"))
     found = KAI.status.wanted(ReportedGang(gang, "", "", NOW), written_group)
     assert found == (StatusWrite({"schedulingConditions": []}) if seen else None)

@@ -3,9 +3,8 @@
 from typing import Any
 
 import pytest
-from phalanx.cache.cache import Cache
 from phalanx.cache.events import Applied, Deleted
-from phalanx.model.api.kinds import KINDS, KubeObject
+from phalanx.model.api.kinds import KINDS
 from phalanx.model.conversion.pods import read_pod
 from phalanx.model.conversion.shapes import ShapeCache
 from phalanx.model.dialects.known import DIALECTS
@@ -14,7 +13,7 @@ from phalanx.model.gangs import Gang, GangKind
 from phalanx.model.names import API_GROUP
 from phalanx.model.reasons import Reason
 
-from tests.cache.world import new_cache, take_snapshot
+from tests.cache.world import gangs_of, new_cache, only_gang, reasons_of
 from tests.model.written import label, named, native_pod_group, pod, pod_group
 
 
@@ -22,24 +21,11 @@ def member(name: str, *, group: str = "g", **rest: Any) -> Any:
     return pod(name, schedulingGroup={"podGroupName": group}, **rest)
 
 
-def gangs(cache: Cache) -> dict[str, Gang]:
-    return {str(key): gang for key, gang in take_snapshot(cache).gangs.items()}
-
-
-def only(*objects: KubeObject) -> Gang:
-    (gang,) = gangs(new_cache(*objects)).values()
-    return gang
-
-
-def reasons(gang: Gang) -> list[Reason]:
-    return [problem.reason for problem in gang.problems]
-
-
 # --- the table of docs/dialects.md --------------------------------------------------------------------------
 
 
 def test_a_gang_policy_holds_so_many_pods_together() -> None:
-    gang = only(native_pod_group(uid="G", min_count=2), member("a"), member("b"), member("c"))
+    gang = only_gang(native_pod_group(uid="G", min_count=2), member("a"), member("b"), member("c"))
     assert (gang.id, gang.kind, gang.dialect, gang.name) == ("G", GangKind.POD_GROUP, NATIVE.name, "g")
     assert (gang.min_member, len(gang.members), gang.problems) == (2, 3, ())
 
@@ -52,7 +38,7 @@ def test_pods_of_a_basic_policy_are_gangs_of_one() -> None:
     """As if the PodGroup did not exist: each in its turn, with its own queue, priority and errors."""
     class_, queue = named("PriorityClass", "low", value=3), {label("queue"): "q"}
     cache = new_cache(class_, basic(), member("a", priority=5, labels=queue), member("b", priority=7))
-    found = gangs(cache).values()
+    found = gangs_of(cache).values()
     assert [(gang.id, gang.kind, str(gang), gang.queue, gang.priority, gang.problems) for gang in found] == [
         ("uid-team-a", GangKind.POD, "team/a", "q", 5, ()),
         ("uid-team-b", GangKind.POD, "team/b", "default", 7, ()),
@@ -63,16 +49,16 @@ def test_pods_of_a_basic_policy_are_gangs_of_one() -> None:
 def test_queue_and_class_of_a_basic_policy_count_for_each_of_its_pods() -> None:
     low, queue = named("PriorityClass", "low", value=3), {"labels": {label("queue"): "q"}}
     group = basic(priorityClassName="low", preemptionPolicy="Never", meta=queue)
-    gang = only(low, group, member("a", priority=5))
+    gang = only_gang(low, group, member("a", priority=5))
     assert (gang.queue, gang.priority, gang.may_preempt) == ("q", 3, False)
-    assert reasons(only(basic(priorityClassName="ghost"), member("a"))) == [Reason.INVALID_OBJECT]
+    assert reasons_of(only_gang(basic(priorityClassName="ghost"), member("a"))) == [Reason.INVALID_OBJECT]
 
 
 def test_a_pod_of_a_basic_policy_has_its_own_age_and_start() -> None:
     condition = {"type": "PodGroupInitiallyScheduled", "status": "True", "reason": "r", "message": ""}
     status = {"conditions": [{**condition, "lastTransitionTime": "1970-01-01T00:01:00Z"}]}
     made = {"creationTimestamp": "1970-01-01T00:02:00Z"}
-    bound, waiting = gangs(
+    bound, waiting = gangs_of(
         new_cache(basic(status=status), member("a", nodeName="n1"), member("b", meta=made))
     ).values()
     assert (bound.started, waiting.started, waiting.created) == (True, False, 120)
@@ -87,21 +73,21 @@ def test_a_pod_of_a_basic_policy_has_its_own_age_and_start() -> None:
     ],
 )
 def test_pods_of_a_basic_policy_that_share_more_are_one_gang(spec: dict[str, Any]) -> None:
-    gang = only(basic(**spec), member("a"), member("b"))
+    gang = only_gang(basic(**spec), member("a"), member("b"))
     assert (gang.kind, gang.min_member, len(gang.members)) == (GangKind.POD_GROUP, 1, 2)
 
 
 def test_changes_of_a_basic_policy_are_changes_of_the_gangs_of_its_pods() -> None:
     cache = new_cache(member("a"), member("b"))
-    gangs(cache)
+    gangs_of(cache)
     assert {"uid-team-a", "uid-team-b"} <= set(cache.apply(Applied(basic())).gangs)
-    assert list(gangs(cache)) == ["uid-team-a", "uid-team-b"]
+    assert list(gangs_of(cache)) == ["uid-team-a", "uid-team-b"]
     changes = cache.apply(Applied(basic(meta={"labels": {label("queue"): "q"}})))
     assert {"uid-team-a", "uid-team-b"} <= set(changes.gangs)
-    assert [gang.queue for gang in gangs(cache).values()] == ["q", "q"]
+    assert [gang.queue for gang in gangs_of(cache).values()] == ["q", "q"]
     assert cache.apply(Applied(member("a", nodeName="n1"))).gangs == ("uid-team-a",)
     assert set(cache.apply(Deleted("NativePodGroup", "team", "g")).gangs) >= {"uid-team-a", "uid-team-b"}
-    assert list(gangs(cache)) == ["missing:scheduling.k8s.io:team/g"]
+    assert list(gangs_of(cache)) == ["missing:scheduling.k8s.io:team/g"]
     cache.check_invariants()
 
 
@@ -114,32 +100,32 @@ def test_changes_of_a_basic_policy_are_changes_of_the_gangs_of_its_pods() -> Non
     ],
 )
 def test_the_disruption_mode(mode: dict[str, Any], expected: str) -> None:
-    assert only(native_pod_group(**mode), member("a")).disruption.eviction_mode == expected
+    assert only_gang(native_pod_group(**mode), member("a")).disruption.eviction_mode == expected
 
 
 def test_a_topology_key_is_a_required_level() -> None:
     constraints = {"topology": [{"key": "example.com/rack"}]}
-    gang = only(native_pod_group(schedulingConstraints=constraints), member("a"))
+    gang = only_gang(native_pod_group(schedulingConstraints=constraints), member("a"))
     assert (gang.topology.required, gang.topology.preferred) == ("example.com/rack", None)
 
 
 def test_a_pod_group_alone_raises_no_priority_but_lowers_it() -> None:
     high = named("PriorityClass", "high", value=100)
     group = native_pod_group(priorityClassName="high", priority=100)
-    raised = only(high, group, member("a", priority=7))
+    raised = only_gang(high, group, member("a", priority=7))
     assert (raised.priority, len(raised.ignored)) == (7, 1)
-    assert only(high, group, member("a", priority=200)).priority == 100
-    assert only(native_pod_group(priority=0), member("a", priority=7)).priority == 7
+    assert only_gang(high, group, member("a", priority=200)).priority == 100
+    assert only_gang(native_pod_group(priority=0), member("a", priority=7)).priority == 7
 
 
 def test_a_class_that_does_not_exist_is_an_error() -> None:
-    gang = only(native_pod_group(priorityClassName="ghost"), member("a"))
-    assert reasons(gang) == [Reason.INVALID_OBJECT]
+    gang = only_gang(native_pod_group(priorityClassName="ghost"), member("a"))
+    assert reasons_of(gang) == [Reason.INVALID_OBJECT]
 
 
 def test_the_preemption_policy() -> None:
-    assert not only(native_pod_group(preemptionPolicy="Never"), member("a")).may_preempt
-    assert only(native_pod_group(), member("a")).may_preempt
+    assert not only_gang(native_pod_group(preemptionPolicy="Never"), member("a")).may_preempt
+    assert only_gang(native_pod_group(), member("a")).may_preempt
 
 
 @pytest.mark.parametrize(
@@ -155,7 +141,7 @@ def test_the_queue(
     group: dict[str, Any], labels: dict[str, str], namespace: dict[str, str], queue: str
 ) -> None:
     space = named("Namespace", "team", labels=namespace)
-    assert only(space, native_pod_group(meta=group), member("a", labels=labels)).queue == queue
+    assert only_gang(space, native_pod_group(meta=group), member("a", labels=labels)).queue == queue
 
 
 @pytest.mark.parametrize(
@@ -182,7 +168,7 @@ def test_the_queue(
     ],
 )
 def test_fields_without_a_counterpart_are_refused_by_name(spec: dict[str, Any], path: str) -> None:
-    (problem,) = only(native_pod_group(**spec), member("a")).problems
+    (problem,) = only_gang(native_pod_group(**spec), member("a")).problems
     assert problem.reason is Reason.UNSUPPORTED_FIELD
     assert f" {path}" in problem.message
     assert path in problem.next_step
@@ -191,12 +177,12 @@ def test_fields_without_a_counterpart_are_refused_by_name(spec: dict[str, Any], 
 def test_fields_that_need_no_counterpart_are_not_refused() -> None:
     reference = {"workloadName": "w", "templateName": "t"}
     group = native_pod_group(workloadRef=reference, priority=7, later=None, disruptionMode={"single": {}})
-    assert only(group, member("a")).problems == ()
+    assert only_gang(group, member("a")).problems == ()
 
 
 def test_a_minimum_below_one_is_an_error() -> None:
-    gang = only(native_pod_group(min_count=0), member("a"))
-    assert (gang.min_member, reasons(gang)) == (1, [Reason.INCONSISTENT_GANG])
+    gang = only_gang(native_pod_group(min_count=0), member("a"))
+    assert (gang.min_member, reasons_of(gang)) == (1, [Reason.INCONSISTENT_GANG])
 
 
 # --- members ------------------------------------------------------------------------------------------------
@@ -205,7 +191,7 @@ def test_a_minimum_below_one_is_an_error() -> None:
 def test_a_native_pod_group_and_ours_of_one_name_are_two_gangs() -> None:
     ours, native = pod_group("g", uid="OURS"), native_pod_group("g", uid="NATIVE", min_count=2)
     cache = new_cache(ours, native, pod("a", labels={label("pod-group"): "g"}), member("b"))
-    found = gangs(cache)
+    found = gangs_of(cache)
     assert {key: [each.name for each in gang.members] for key, gang in found.items()} == {
         "NATIVE": ["b"],
         "OURS": ["a"],
@@ -214,7 +200,7 @@ def test_a_native_pod_group_and_ours_of_one_name_are_two_gangs() -> None:
 
 
 def test_missing_pod_groups_of_one_name_are_two_gangs() -> None:
-    found = gangs(new_cache(pod("a", labels={label("pod-group"): "g"}), member("b")))
+    found = gangs_of(new_cache(pod("a", labels={label("pod-group"): "g"}), member("b")))
     assert list(found) == ["missing:scheduling.k8s.io:team/g", "missing:team/g"]
     messages = [gang.problems[0].message for gang in found.values()]
     assert ["scheduling.k8s.io/v1beta1" in message for message in messages] == [True, False]
@@ -222,11 +208,11 @@ def test_missing_pod_groups_of_one_name_are_two_gangs() -> None:
 
 def test_the_gang_follows_its_pod_group() -> None:
     cache = new_cache(member("a"), member("b"))
-    assert reasons(*gangs(cache).values()) == [Reason.POD_GROUP_NOT_FOUND]
+    assert reasons_of(*gangs_of(cache).values()) == [Reason.POD_GROUP_NOT_FOUND]
     assert cache.apply(Applied(native_pod_group(min_count=2))).may_unblock
-    assert [gang.min_member for gang in gangs(cache).values()] == [2]
+    assert [gang.min_member for gang in gangs_of(cache).values()] == [2]
     cache.apply(Applied(native_pod_group(min_count=1)))
-    assert [gang.min_member for gang in gangs(cache).values()] == [1]
+    assert [gang.min_member for gang in gangs_of(cache).values()] == [1]
 
 
 def test_pod_groups_of_other_schedulers_trigger_no_cycle() -> None:
@@ -250,12 +236,12 @@ def test_a_pod_may_name_a_second_pod_group_that_is_no_gang(
     cache = new_cache(pod_group("train", minMember=2), *pods)
 
     def gang() -> Gang:
-        (found,) = gangs(cache).values()
+        (found,) = gangs_of(cache).values()
         assert (found.kind, found.min_member, len(found.members)) == (kind, 2, 2)
         cache.check_invariants()
         return found
 
-    assert reasons(gang()) == [Reason.POD_GROUP_NOT_FOUND]
+    assert reasons_of(gang()) == [Reason.POD_GROUP_NOT_FOUND]
     assert "g" in gang().problems[0].message
     changes = cache.apply(Applied(basic()))
     assert (changes.may_unblock, gang().id in changes.gangs) == (True, True)
@@ -281,7 +267,7 @@ def test_an_invalid_minimum_in_a_label_is_an_error_beside_a_native_pod_group() -
 
 def test_the_owner_of_a_native_pod_group_does_not_limit_its_members() -> None:
     owner = {"kind": "Job", "name": "other", "uid": "other", "controller": True}
-    gang = only(native_pod_group(meta={"ownerReferences": [owner]}), member("a", owner="j"))
+    gang = only_gang(native_pod_group(meta={"ownerReferences": [owner]}), member("a", owner="j"))
     assert gang.problems == ()
 
 
@@ -307,7 +293,7 @@ def test_the_condition_says_that_it_has_started(type_: str, status: str, time: s
     condition = {"type": type_, "status": status, "reason": "r", "message": "", "lastTransitionTime": time}
     group = native_pod_group(min_count=2, status={"conditions": [condition]})
     assert read_native_pod_group(group).started_at == started_at
-    assert only(group, member("a", nodeName="n"), member("b")).started == (started_at > 0)
+    assert only_gang(group, member("a", nodeName="n"), member("b")).started == (started_at > 0)
 
 
 def test_every_dialect_has_a_kind_of_its_own() -> None:

@@ -4,20 +4,18 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from phalanx.cache.cache import Cache
 from phalanx.cache.events import Applied
 from phalanx.limits import PARTIAL_GANG_RELEASED_S
-from phalanx.model.api.kinds import KubeObject
 from phalanx.model.api.scheduler_plugins import SchedulerPluginsPodGroup
 from phalanx.model.api.values import utc
 from phalanx.model.conversion.pods import read_pod
 from phalanx.model.conversion.shapes import ShapeCache
 from phalanx.model.dialects.scheduler_plugins import SCHEDULER_PLUGINS
-from phalanx.model.gangs import Gang, GangKind
+from phalanx.model.gangs import GangKind
 from phalanx.model.names import API_GROUP
 from phalanx.model.reasons import Reason
 
-from tests.cache.world import new_cache, take_snapshot
+from tests.cache.world import gangs_of, new_cache, only_gang, reasons_of
 from tests.model.written import label, named, other_pod_group, pod, pod_group
 
 LABEL = "scheduling.x-k8s.io/pod-group"
@@ -31,33 +29,20 @@ def member(name: str, *, of: str = "g", labels: dict[str, str] | None = None, **
     return pod(name, labels={LABEL: of, **(labels or {})}, **rest)
 
 
-def gangs(cache: Cache) -> dict[str, Gang]:
-    return {str(key): gang for key, gang in take_snapshot(cache).gangs.items()}
-
-
-def only(*objects: KubeObject) -> Gang:
-    (gang,) = gangs(new_cache(*objects)).values()
-    return gang
-
-
-def reasons(gang: Gang) -> list[Reason]:
-    return [problem.reason for problem in gang.problems]
-
-
 # --- the table of the page ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("spec", "expected"), [({}, 1), ({"minMember": 1}, 1), ({"minMember": 3}, 3)])
 def test_the_minimum(spec: dict[str, Any], expected: int) -> None:
-    gang = only(group(uid="G", **spec), member("a"), member("b"), member("c"), member("d"))
+    gang = only_gang(group(uid="G", **spec), member("a"), member("b"), member("c"), member("d"))
     assert (gang.id, gang.kind, gang.dialect) == ("G", GangKind.POD_GROUP, SCHEDULER_PLUGINS.name)
     assert (gang.min_member, len(gang.members), gang.problems) == (expected, 4, ())
     assert gang.disruption.eviction_mode == "All"
 
 
 def test_the_schedule_timeout_changes_nothing() -> None:
-    one = only(group(minMember=2, scheduleTimeoutSeconds=1), member("a"), member("b"))
-    assert one == only(group(minMember=2), member("a"), member("b"))
+    one = only_gang(group(minMember=2, scheduleTimeoutSeconds=1), member("a"), member("b"))
+    assert one == only_gang(group(minMember=2), member("a"), member("b"))
 
 
 @pytest.mark.parametrize(
@@ -75,7 +60,7 @@ def test_minimum_resources_beyond_the_requests_of_all_pods_are_refused(
     needed: dict[str, Any], expected: list[str]
 ) -> None:
     requests = {"cpu": 4, "memory": "1Gi"}
-    found = only(
+    found = only_gang(
         group(minMember=2, minResources=needed), *(member(name, requests=requests) for name in ("a", "b"))
     ).problems
     assert [problem.reason for problem in found] == ([Reason.UNSUPPORTED_FIELD] if expected else [])
@@ -93,7 +78,7 @@ def test_minimum_resources_beyond_the_requests_of_all_pods_are_refused(
     ids=["too few pods", "starting", "enough"],
 )
 def test_minimum_resources_count_when_a_gang_could_start(pods: list[Any]) -> None:
-    assert only(group(minMember=2, minResources={"cpu": 9}), *pods).problems == ()
+    assert only_gang(group(minMember=2, minResources={"cpu": 9}), *pods).problems == ()
 
 
 def test_failed_and_deleting_pods_do_not_count_for_minimum_resources() -> None:
@@ -101,18 +86,20 @@ def test_failed_and_deleting_pods_do_not_count_for_minimum_resources() -> None:
         member("old", requests={"cpu": 9}, status={"phase": "Failed"}),
         member("leaving", requests={"cpu": 9}, meta={"deletionTimestamp": "2026-01-01T00:00:00Z"}),
     ]
-    assert reasons(only(group(minResources={"cpu": 9}), member("a"), *left)) == [Reason.UNSUPPORTED_FIELD]
+    assert reasons_of(only_gang(group(minResources={"cpu": 9}), member("a"), *left)) == [
+        Reason.UNSUPPORTED_FIELD
+    ]
 
 
 def test_an_amount_that_is_none_is_an_error() -> None:
-    (problem, *_) = only(group(minResources={"cpu": "many"}), member("a")).problems
+    (problem, *_) = only_gang(group(minResources={"cpu": "many"}), member("a")).problems
     assert problem.reason is Reason.INVALID_OBJECT
     assert "spec.minResources[cpu]" in problem.message
 
 
 def test_a_field_of_a_later_release_is_refused_by_name() -> None:
     later = replace(group(), unknown_fields=("spec.priority",))
-    (problem,) = only(later, member("a")).problems
+    (problem,) = only_gang(later, member("a")).problems
     assert problem.reason is Reason.UNSUPPORTED_FIELD
     assert "spec.priority" in problem.message
 
@@ -132,21 +119,21 @@ def test_the_queue(of_group: str, of_pod: str, of_namespace: str, queue: str) ->
 
     space = named("Namespace", "team", labels=labels(of_namespace))
     meta = {"labels": labels(of_group)}
-    assert only(space, group(meta=meta), member("a", labels=labels(of_pod))).queue == queue
+    assert only_gang(space, group(meta=meta), member("a", labels=labels(of_pod))).queue == queue
 
 
 def test_the_priority_is_that_of_the_pods() -> None:
-    assert only(group(), member("a", priority=7), member("b", priority=5)).priority == 5
+    assert only_gang(group(), member("a", priority=7), member("b", priority=5)).priority == 5
 
 
 def test_a_checkpoint_counts() -> None:
     meta = {"annotations": {f"{API_GROUP}/last-checkpoint": "1970-01-01T00:01:00Z"}}
-    assert only(group(meta=meta), member("a")).checkpointed == 60
+    assert only_gang(group(meta=meta), member("a")).checkpointed == 60
 
 
 def test_an_indirect_owner_does_not_limit_the_members() -> None:
     owner = {"kind": "TrainJob", "name": "t", "uid": "t", "controller": True}
-    assert only(group(meta={"ownerReferences": [owner]}), member("a", owner="job")).problems == ()
+    assert only_gang(group(meta={"ownerReferences": [owner]}), member("a", owner="job")).problems == ()
 
 
 # --- members ------------------------------------------------------------------------------------------------
@@ -156,20 +143,20 @@ def test_pods_of_other_schedulers_are_no_members_and_cause_no_cycle() -> None:
     cache = new_cache()
     assert not cache.apply(Applied(group())).may_unblock
     assert not cache.apply(Applied(member("a", schedulerName="scheduler-plugins"))).may_unblock
-    assert gangs(cache) == {}
+    assert gangs_of(cache) == {}
 
 
 def test_a_pod_that_two_dialects_claim_is_refused_with_both_named() -> None:
     cache = new_cache(pod_group("ours"), group(), member("a", labels={label("pod-group"): "ours"}))
-    (gang,) = gangs(cache).values()
+    (gang,) = gangs_of(cache).values()
     message = gang.problems[0].message
-    assert reasons(gang)[0] is Reason.INCONSISTENT_GANG
+    assert reasons_of(gang)[0] is Reason.INCONSISTENT_GANG
     assert SCHEDULER_PLUGINS.field in message
     assert label("pod-group") in message
 
 
 def test_a_missing_pod_group_is_named_with_its_api() -> None:
-    (problem,) = only(member("a")).problems
+    (problem,) = only_gang(member("a")).problems
     assert problem.reason is Reason.POD_GROUP_NOT_FOUND
     assert "scheduling.x-k8s.io/v1alpha1" in problem.message
     assert LABEL in problem.next_step
@@ -198,4 +185,4 @@ def test_a_gang_that_has_lost_a_member_has_started_although_its_status_does_not_
         status={"phase": "Running", "startTime": utc(began).isoformat().replace("+00:00", "Z")},
     )
     new = member("b", meta={"creationTimestamp": made})
-    assert only(group(minMember=2), left, new).started == started
+    assert only_gang(group(minMember=2), left, new).started == started

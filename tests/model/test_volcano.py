@@ -5,18 +5,16 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from phalanx.cache.cache import Cache
 from phalanx.cache.events import Applied, Deleted
-from phalanx.model.api.kinds import KubeObject
 from phalanx.model.api.volcano import VolcanoPodGroup
 from phalanx.model.conversion.pods import read_pod
 from phalanx.model.conversion.shapes import ShapeCache
 from phalanx.model.dialects.dialect import ReportedGang, StatusWrite
 from phalanx.model.dialects.volcano import VOLCANO, read_volcano_pod_group, wanted_without_pods
-from phalanx.model.gangs import Gang, GangKind
+from phalanx.model.gangs import GangKind
 from phalanx.model.reasons import Objection, Reason
 
-from tests.cache.world import new_cache, take_snapshot
+from tests.cache.world import gangs_of, new_cache, only_gang, reasons_of, take_snapshot
 from tests.model.written import label, named, node, other_pod_group, pod, pod_group
 
 GROUP = "scheduling.k8s.io/group-name"
@@ -35,19 +33,6 @@ def member(
     return pod(name, meta={**(meta or {}), "annotations": annotations}, **rest)
 
 
-def gangs(cache: Cache) -> dict[str, Gang]:
-    return {str(key): gang for key, gang in take_snapshot(cache).gangs.items()}
-
-
-def only(*objects: KubeObject) -> Gang:
-    (gang,) = gangs(new_cache(*objects)).values()
-    return gang
-
-
-def reasons(gang: Gang) -> list[Reason]:
-    return [problem.reason for problem in gang.problems]
-
-
 # --- the table of the page ----------------------------------------------------------------------------------
 
 
@@ -55,7 +40,7 @@ def reasons(gang: Gang) -> list[Reason]:
     ("spec", "expected"), [({}, 1), ({"minMember": 0}, 1), ({"minMember": 1}, 1), ({"minMember": 3}, 3)]
 )
 def test_the_minimum(spec: dict[str, Any], expected: int) -> None:
-    gang = only(group(uid="G", **spec), member("a"), member("b"), member("c"))
+    gang = only_gang(group(uid="G", **spec), member("a"), member("b"), member("c"))
     assert (gang.id, gang.kind, gang.dialect) == ("G", GangKind.POD_GROUP, VOLCANO.name)
     assert (gang.min_member, len(gang.members), gang.problems) == (expected, 3, ())
     assert gang.disruption.eviction_mode == "All"
@@ -75,7 +60,7 @@ def test_minimums_of_tasks_count_if_they_fit_into_that_of_the_group(
     minimum: int, tasks: dict[str, int], roles: dict[str, int]
 ) -> None:
     """Volcano ignores them otherwise: a Job's tasks have their replicas as minimum by default."""
-    gang = only(group(minMember=minimum, minTaskMember=tasks), member("a", task="ps"))
+    gang = only_gang(group(minMember=minimum, minTaskMember=tasks), member("a", task="ps"))
     assert {role.name: role.min_member for role in gang.roles} == roles
     assert gang.problems == ()
 
@@ -85,12 +70,12 @@ def test_minimums_of_tasks_count_if_they_fit_into_that_of_the_group(
 )
 def test_a_pod_names_its_task_by_annotation_else_by_label(annotation: str, of_label: str, role: str) -> None:
     labels = {TASK: of_label} if of_label else {}
-    (found,) = only(group(), member("a", task=annotation, labels=labels)).members
+    (found,) = only_gang(group(), member("a", task=annotation, labels=labels)).members
     assert found.role == role
 
 
 def test_pods_of_tasks_without_a_minimum_are_members() -> None:
-    gang = only(
+    gang = only_gang(
         group(minMember=2, minTaskMember={"ps": 1}), member("a", task="ps"), member("b", task="other")
     )
     assert (gang.problems, len(gang.members)) == ((), 2)
@@ -109,20 +94,20 @@ def test_pods_of_tasks_without_a_minimum_are_members() -> None:
 def test_the_queue(spec: dict[str, Any], meta: dict[str, Any], of_pod: str, queue: str) -> None:
     space = named("Namespace", "team", labels={label("queue"): "of-namespace"})
     labels = {label("queue"): of_pod} if of_pod else {}
-    assert only(space, group(meta=meta, **spec), member("a", labels=labels)).queue == queue
+    assert only_gang(space, group(meta=meta, **spec), member("a", labels=labels)).queue == queue
 
 
 def test_a_pod_group_alone_raises_no_priority_but_lowers_it() -> None:
     high = named("PriorityClass", "high", value=100)
-    assert only(high, group(priorityClassName="high"), member("a", priority=7)).priority == 7
-    assert only(high, group(priorityClassName="high"), member("a", priority=200)).priority == 100
-    assert reasons(only(group(priorityClassName="ghost"), member("a"))) == [Reason.INVALID_OBJECT]
+    assert only_gang(high, group(priorityClassName="high"), member("a", priority=7)).priority == 7
+    assert only_gang(high, group(priorityClassName="high"), member("a", priority=200)).priority == 100
+    assert reasons_of(only_gang(group(priorityClassName="ghost"), member("a"))) == [Reason.INVALID_OBJECT]
 
 
 @pytest.mark.parametrize("where", ["annotations", "labels"])
 def test_preemptable_and_cooldown_time(where: str) -> None:
     def disruption(**marks: str) -> tuple[bool, int]:
-        found = only(
+        found = only_gang(
             group(meta={where: {f"volcano.sh/{key}": value for key, value in marks.items()}}), member("a")
         )
         assert found.problems == ()
@@ -138,7 +123,7 @@ def test_preemptable_and_cooldown_time(where: str) -> None:
     ("key", "value"), [("volcano.sh/preemptable", "maybe"), ("volcano.sh/cooldown-time", "long")]
 )
 def test_an_invalid_annotation_is_an_error(key: str, value: str) -> None:
-    (problem,) = only(group(meta={"annotations": {key: value}}), member("a")).problems
+    (problem,) = only_gang(group(meta={"annotations": {key: value}}), member("a")).problems
     assert problem.reason is Reason.INVALID_OBJECT
     assert key in problem.message
 
@@ -164,7 +149,7 @@ def test_an_invalid_annotation_is_an_error(key: str, value: str) -> None:
     ],
 )
 def test_fields_without_a_counterpart_are_refused_by_name(spec: dict[str, Any], path: str) -> None:
-    (problem,) = only(group(**spec), member("a")).problems
+    (problem,) = only_gang(group(**spec), member("a")).problems
     assert problem.reason is Reason.UNSUPPORTED_FIELD
     assert path in problem.message
 
@@ -179,7 +164,7 @@ def test_fields_without_a_counterpart_are_refused_by_name(spec: dict[str, Any], 
     ],
 )
 def test_the_network_topology(wanted: dict[str, Any], required: str | None) -> None:
-    gang = only(group(networkTopology=wanted), member("a"))
+    gang = only_gang(group(networkTopology=wanted), member("a"))
     assert gang.problems == ()
     assert (gang.topology.name, gang.topology.required, gang.topology.preferred) == (
         "hypernodes.topology.volcano.sh",
@@ -211,18 +196,18 @@ def test_hyper_nodes_are_a_topology_of_the_snapshot_and_labels_of_its_nodes() ->
 
 def test_a_field_of_a_later_release_is_refused_by_name() -> None:
     later = replace(group(), unknown_fields=("spec.ofALaterRelease",))
-    (problem,) = only(later, member("a")).problems
+    (problem,) = only_gang(later, member("a")).problems
     assert "spec.ofALaterRelease" in problem.message
 
 
 @pytest.mark.parametrize("key", ["revocable-zone", "numa-topology-policy", "task-priority"])
 def test_annotations_of_pods_without_a_counterpart_are_refused_once(key: str) -> None:
     meta = {"annotations": {f"volcano.sh/{key}": "1"}}
-    (problem,) = only(group(), member("a", meta=meta), member("b", meta=meta)).problems
+    (problem,) = only_gang(group(), member("a", meta=meta), member("b", meta=meta)).problems
     assert problem.reason is Reason.UNSUPPORTED_FIELD
     assert key in problem.message
     alone = pod("alone", meta=meta)
-    assert only(alone).problems == ()
+    assert only_gang(alone).problems == ()
 
 
 @pytest.mark.parametrize("where", ["annotations", "labels"])
@@ -236,26 +221,28 @@ def test_what_a_pod_says_about_its_eviction_counts_if_its_pod_group_says_it_too(
         member(name, **({"meta": {"annotations": marks}} if where == "annotations" else {"labels": marks}))
         for name in ("a", "b")
     ]
-    assert only(group(meta={"annotations": marks}), *pods).problems == ()
-    (problem,) = only(group(), *pods).problems
+    assert only_gang(group(meta={"annotations": marks}), *pods).problems == ()
+    (problem,) = only_gang(group(), *pods).problems
     assert problem.reason is Reason.UNSUPPORTED_FIELD
     assert key in problem.message
     assert "PodGroup" in problem.next_step
     other = {f"volcano.sh/{key}": "true" if key == "preemptable" else "1h"}
-    assert reasons(only(group(meta={"labels": other}), *pods)) == [Reason.UNSUPPORTED_FIELD]
+    assert reasons_of(only_gang(group(meta={"labels": other}), *pods)) == [Reason.UNSUPPORTED_FIELD]
 
 
 def test_pods_that_may_be_evicted_need_no_such_pod_group() -> None:
     """That is the default."""
-    assert only(group(), member("a", labels={"volcano.sh/preemptable": "true"})).problems == ()
+    assert only_gang(group(), member("a", labels={"volcano.sh/preemptable": "true"})).problems == ()
 
 
 def test_minimum_resources_beyond_the_requests_of_all_pods_are_refused() -> None:
     """Volcano writes the names of quotas too."""
     quota = {"cpu": "2", "requests.cpu": "2", "limits.cpu": "9", "pods": "2", "count/pods": "2"}
     pods = [member(name, requests={"cpu": 1}) for name in ("a", "b")]
-    assert only(group(minMember=2, minResources=quota), *pods).problems == ()
-    assert reasons(only(group(minMember=2, minResources={"cpu": "3"}), *pods)) == [Reason.UNSUPPORTED_FIELD]
+    assert only_gang(group(minMember=2, minResources=quota), *pods).problems == ()
+    assert reasons_of(only_gang(group(minMember=2, minResources={"cpu": "3"}), *pods)) == [
+        Reason.UNSUPPORTED_FIELD
+    ]
 
 
 # --- members ------------------------------------------------------------------------------------------------
@@ -263,26 +250,26 @@ def test_minimum_resources_beyond_the_requests_of_all_pods_are_refused() -> None
 
 def test_the_index_of_a_task_is_the_rank() -> None:
     pods = [member(name, labels={"volcano.sh/task-index": rank}) for name, rank in (("a", "2"), ("b", "1"))]
-    assert [each.name for each in only(group(), *pods).members] == ["b", "a"]
+    assert [each.name for each in only_gang(group(), *pods).members] == ["b", "a"]
 
 
 def test_pods_of_other_schedulers_are_no_members_and_cause_no_cycle() -> None:
     cache = new_cache()
     assert not cache.apply(Applied(group())).may_unblock
     assert not cache.apply(Applied(member("a", schedulerName="volcano"))).may_unblock
-    assert gangs(cache) == {}
+    assert gangs_of(cache) == {}
 
 
 def test_a_pod_that_two_dialects_claim_is_refused_with_both_named() -> None:
     cache = new_cache(pod_group("ours"), group(), member("a", labels={label("pod-group"): "ours"}))
-    (gang,) = gangs(cache).values()
-    assert reasons(gang)[0] is Reason.INCONSISTENT_GANG
+    (gang,) = gangs_of(cache).values()
+    assert reasons_of(gang)[0] is Reason.INCONSISTENT_GANG
     for text in (VOLCANO.field, label("pod-group")):
         assert text in gang.problems[0].message
 
 
 def test_a_missing_pod_group_is_named_with_its_api() -> None:
-    (problem,) = only(member("a")).problems
+    (problem,) = only_gang(member("a")).problems
     assert problem.reason is Reason.POD_GROUP_NOT_FOUND
     assert "scheduling.volcano.sh/v1beta1" in problem.message
     assert GROUP in problem.next_step
@@ -316,7 +303,7 @@ def test_the_phase_says_that_it_has_started(
     known = [{"type": condition[0], "lastTransitionTime": condition[1]}] if condition else []
     seen = group(minMember=2, status={"phase": phase, "conditions": known})
     assert read_volcano_pod_group(seen).started_at == started_at
-    assert only(seen, member("a", nodeName="n"), member("b")).started == (started_at > 0)
+    assert only_gang(seen, member("a", nodeName="n"), member("b")).started == (started_at > 0)
 
 
 # --- the status ---------------------------------------------------------------------------------------------
@@ -333,7 +320,7 @@ def write_for(
 ) -> StatusWrite | None:
     """What is written for two needed pods of these states."""
     written_group = group(minMember=2, status=seen or {})
-    gang = only(written_group, *(member(f"p{i}", **each) for i, each in enumerate(pods)))
+    gang = only_gang(written_group, *(member(f"p{i}", **each) for i, each in enumerate(pods)))
     assert VOLCANO.status is not None
     return VOLCANO.status.wanted(ReportedGang(gang, reason, message, NOW), written_group)
 

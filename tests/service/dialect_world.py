@@ -16,12 +16,18 @@ def serve(world: World, *crds: Object) -> None:
 
 
 def pods(
-    name: str, count: int, *, labels: Object | None = None, annotations: Object | None = None
+    name: str,
+    count: int,
+    *,
+    labels: Object | None = None,
+    annotations: Object | None = None,
+    scheduler: str = "phalanx",
 ) -> list[Object]:
     """Pods with one GPU each, and with these labels and annotations."""
     made = [manifests.pod(f"{name}-{number}") for number in range(count)]
     for each in made:
         each["metadata"].update(labels=labels or {}, annotations=annotations or {})
+        each["spec"]["schedulerName"] = scheduler
     return made
 
 

@@ -34,10 +34,7 @@ def create_topology(world: World, name: str, *labels: str) -> None:
 
 
 def members(name: str, *, scheduler: str = "phalanx") -> list[Object]:
-    made = pods(name, PODS, annotations={"pod-group-name": name})
-    for each in made:
-        each["spec"]["schedulerName"] = scheduler
-    return made
+    return pods(name, PODS, annotations={"pod-group-name": name}, scheduler=scheduler)
 
 
 def delete(world: World, name: str) -> None:

@@ -39,10 +39,7 @@ def create_group(world: World, name: str, *, owner: str = "", phase: str = "", *
 
 def members(name: str, *, scheduler: str = "phalanx", task: str = "") -> list[Object]:
     annotations = {"scheduling.k8s.io/group-name": name, "volcano.sh/task-spec": task}
-    made = pods(name, PODS, annotations=annotations)
-    for each in made:
-        each["spec"]["schedulerName"] = scheduler
-    return made
+    return pods(name, PODS, annotations=annotations, scheduler=scheduler)
 
 
 def status(world: World, name: str) -> Object:

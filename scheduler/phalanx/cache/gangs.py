@@ -203,7 +203,7 @@ class GangTable:
 
     def _followed(self, pod: Pod | None) -> Controller | None:
         """The controller of a pod whose gang depends on it."""
-        if pod is None or is_foreign(pod, self._scheduler_name):
+        if pod is None or pod.controller is None or is_foreign(pod, self._scheduler_name):
             return None
         return pod.controller if gang_key(pod).kind is GangKind.WORKLOAD else None
 

@@ -23,6 +23,7 @@ from phalanx.model.dialects.dialect import Dialect
 from phalanx.model.dialects.known import DIALECTS, named_groups
 from phalanx.model.names import (
     API_VERSION,
+    KAI_QUEUE_LABEL,
     LABEL_POD_GROUP,
     LABEL_QUEUE,
     LABEL_ROLE,
@@ -234,7 +235,7 @@ def _label(pod: Object) -> Iterator[str]:
         LABEL_POD_GROUP: name,
         LABEL_ROLE: dialect.role_of(read) if dialect.role_of else "",
         LABEL_SUBGROUP: dialect.subgroup_of(read) if dialect.subgroup_of else "",
-        LABEL_QUEUE: read.metadata.labels.get(LABEL_QUEUE) or read.metadata.labels.get("kai.scheduler/queue"),
+        LABEL_QUEUE: read.metadata.labels.get(LABEL_QUEUE) or read.metadata.labels.get(KAI_QUEUE_LABEL),
     }
     meta = pod.setdefault("metadata", {})
     meta["labels"] = {**(meta.get("labels") or {}), **{key: value for key, value in added.items() if value}}

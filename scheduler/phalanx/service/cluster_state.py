@@ -1,13 +1,13 @@
 """The state of the cluster in one place: every event passes through here, in one order, to every cache."""
 
 import asyncio
-from collections.abc import Callable, Collection
-from typing import Final, Generic, TypeVar
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, Final, Generic, TypeVar
 
 import structlog
 
 from phalanx.cache.cache import Cache
-from phalanx.cache.events import Applied, Assumed, Changes, Deleted, Event, Forgotten, NotListed, Relisted
+from phalanx.cache.events import Applied, Changes, Deleted, Event, Relisted
 from phalanx.deciders.port import Decider
 from phalanx.model.api.core import Node, NodeResourceTopology
 from phalanx.model.api.kinds import OF_STATUSES, KubeObject
@@ -23,6 +23,7 @@ from phalanx.service.volcano_jobs import VolcanoJobs
 
 _log = structlog.get_logger(__name__)
 
+_EVENTS_OF_OBJECTS: Final = (Applied, Deleted, Relisted)
 _NODE_KINDS: Final = (Node.__name__, NodeResourceTopology.__name__)
 
 
@@ -62,7 +63,7 @@ class ClusterState:
 
     def _without_pods(self, event: Event, changes: Changes) -> list[GangId]:
         """The PodGroups of Volcano without pods for which the answer may differ now."""
-        if isinstance(event, Assumed | Forgotten | NotListed):
+        if not isinstance(event, _EVENTS_OF_OBJECTS):
             return []
         waiting = self.volcano_jobs.apply(event)
         return self.volcano_jobs.waiting() if changes.cluster_changed else waiting
@@ -132,6 +133,7 @@ class PhalanxObjects:
             for dialect in DIALECTS.values()
             if dialect.status is not None
         }
+        self._by_kind: Mapping[str, _PodGroups[Any]] = {PodGroup.__name__: self._groups, **self._of_dialects}
         self._queues: dict[str, Queue] = {}
 
     def apply(self, event: Event) -> None:
@@ -170,21 +172,17 @@ class PhalanxObjects:
         return self._queues.get(name)
 
     def _put(self, present: KubeObject) -> None:
-        kind = type(present).__name__
-        if isinstance(present, PodGroup):
-            self._groups.put(present)
+        groups = self._by_kind.get(type(present).__name__)
+        if groups is not None:
+            groups.put(present)
         elif isinstance(present, Queue):
             self._queues[present.metadata.name] = present
-        elif kind in self._of_dialects:
-            self._of_dialects[kind].put(present)
 
     def _replace_all(self, event: Relisted) -> None:
         """Replace all objects of a kind; those that exist but are unreadable stay as last seen."""
         kept = set(event.unreadable)
-        if event.kind == PodGroup.__name__:
-            self._groups.keep(kept)
-        elif event.kind in self._of_dialects:
-            self._of_dialects[event.kind].keep(kept)
+        if event.kind in self._by_kind:
+            self._by_kind[event.kind].keep(kept)
         elif event.kind == Queue.__name__:
             self._queues = {name: queue for name, queue in self._queues.items() if ("", name) in kept}
         else:
@@ -193,10 +191,8 @@ class PhalanxObjects:
             self._put(present)
 
     def _delete(self, event: Deleted) -> None:
-        if event.kind == PodGroup.__name__:
-            self._groups.delete((event.namespace, event.name))
-        elif event.kind in self._of_dialects:
-            self._of_dialects[event.kind].delete((event.namespace, event.name))
+        if event.kind in self._by_kind:
+            self._by_kind[event.kind].delete((event.namespace, event.name))
         elif event.kind == Queue.__name__:
             self._queues.pop(event.name, None)
 

@@ -1,6 +1,6 @@
 """The interface of a dialect: what differs between the PodGroups of several API groups."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from msgspec import Struct
@@ -54,6 +54,13 @@ def unsupported_field(path: str) -> Objection:
         f"PodGroup field {path} is not supported yet",
         f"Create the PodGroup without {path}",
     )
+
+
+def refused_annotations(written: Mapping[str, str], keys: Iterable[str]) -> Iterator[str]:
+    """The paths of the annotations with these keys that are set."""
+    for key in keys:
+        if written.get(key):
+            yield f"metadata.annotations[{key}]"
 
 
 class Dialect(Struct, frozen=True):

@@ -21,7 +21,14 @@ from phalanx.model.api.pod_groups import Disruption, PodGroupSpec, SubGroup, Top
 from phalanx.model.api.values import duration_ms, seconds
 from phalanx.model.conversion.metadata import identity, read_checkpoint
 from phalanx.model.conversion.pod_groups import PodGroup, min_member_of, subgroup_errors, subgroups_of
-from phalanx.model.dialects.dialect import Dialect, ReportedGang, StatusRules, StatusWrite, unsupported_field
+from phalanx.model.dialects.dialect import (
+    Dialect,
+    ReportedGang,
+    StatusRules,
+    StatusWrite,
+    refused_annotations,
+    unsupported_field,
+)
 from phalanx.model.names import LABEL_QUEUE, kai_topology
 from phalanx.model.reasons import UNSCHEDULABLE, Objection, Reason
 
@@ -182,9 +189,7 @@ def _unsupported_of_subgroups(spec: KaiPodGroupSpec) -> Iterator[str]:
 
 
 def _unsupported_of_pod(pod: Pod) -> Iterator[str]:
-    for key in _REFUSED_OF_PODS:
-        if pod.metadata.annotations.get(key):
-            yield f"metadata.annotations[{key}]"
+    yield from refused_annotations(pod.metadata.annotations, _REFUSED_OF_PODS)
     if pod.metadata.labels.get(_NODE_POOL):
         yield f"metadata.labels[{_NODE_POOL}]"
 

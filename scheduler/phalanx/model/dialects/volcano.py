@@ -23,7 +23,14 @@ from phalanx.model.api.volcano import (
 from phalanx.model.conversion.metadata import identity, read_checkpoint
 from phalanx.model.conversion.min_resources import read_min_resources
 from phalanx.model.conversion.pod_groups import PodGroup
-from phalanx.model.dialects.dialect import Dialect, ReportedGang, StatusRules, StatusWrite, unsupported_field
+from phalanx.model.dialects.dialect import (
+    Dialect,
+    ReportedGang,
+    StatusRules,
+    StatusWrite,
+    refused_annotations,
+    unsupported_field,
+)
 from phalanx.model.gangs import Gang, RoleSpec
 from phalanx.model.names import DEFAULT_QUEUE, HYPER_NODES, LABEL_QUEUE, tier_label
 from phalanx.model.pods import PodPhase
@@ -173,17 +180,11 @@ def _unsupported(written: VolcanoPodGroup) -> Iterator[str]:
         yield "spec.networkTopology with mode hard and without highestTierAllowed"
     if written.spec.sub_group_policy:
         yield "spec.subGroupPolicy"
-    yield from _refused(written.metadata.annotations, _REFUSED)
-
-
-def _refused(annotations: Mapping[str, str], refused: tuple[str, ...]) -> Iterator[str]:
-    for key in refused:
-        if annotations.get(key):
-            yield f"metadata.annotations[{key}]"
+    yield from refused_annotations(written.metadata.annotations, _REFUSED)
 
 
 def _unsupported_of_pod(pod: Pod) -> Iterator[str]:
-    yield from _refused(pod.metadata.annotations, _REFUSED_OF_PODS)
+    return refused_annotations(pod.metadata.annotations, _REFUSED_OF_PODS)
 
 
 def _marks_of(pod: Pod) -> Mapping[str, str]:
