@@ -125,7 +125,7 @@ class Product:
 
     def _place(self, result: CycleResult) -> tuple[tuple[Job, int], ...]:
         placed = []
-        since = _time(self._now)
+        since = _time(self._now).isoformat()
         for placement in result.placements:
             job = self._jobs[placement.gang]
             nodes = {bind.pod: bind.node for bind in placement.binds}
@@ -145,7 +145,7 @@ class Product:
 
     def _evict(self, result: CycleResult) -> tuple[Job, ...]:
         jobs = {each.gang: self._jobs[each.gang] for each in result.evictions}
-        at = _time(self._now + GRACE_MS)
+        at = _time(self._now + GRACE_MS).isoformat()
         for job in jobs.values():
             pods = self._pods[job.number]
             self._change(

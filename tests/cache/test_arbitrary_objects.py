@@ -1,7 +1,6 @@
 """Arbitrary decodable objects: the cache raises no exception and its invariants hold."""
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from types import NoneType, UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
@@ -56,7 +55,6 @@ UNUSUAL_TEXTS = [
 ]
 texts = st.one_of(st.sampled_from(UNUSUAL_TEXTS), st.text(max_size=5))
 integers = st.one_of(st.sampled_from([0, 1, -1, 2**31, -(2**31), 2**63 - 1, -(2**63)]), st.integers(-9, 9))
-moments = st.datetimes(timezones=st.just(UTC))
 
 
 def values_of(hint: Any) -> st.SearchStrategy[Any]:
@@ -66,7 +64,6 @@ def values_of(hint: Any) -> st.SearchStrategy[Any]:
         int: integers,
         bool: st.booleans(),
         float: st.floats(),
-        datetime: moments,
         NoneType: st.none(),
         Any: texts,
     }

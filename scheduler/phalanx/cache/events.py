@@ -68,20 +68,19 @@ class Changes(Struct, frozen=True, gc=False):
 NOTHING = Changes()
 
 
-class ChangeLog:
+class ChangeLog(Struct):
     """Collects changes, each one once, in the order of its first occurrence."""
 
-    def __init__(self) -> None:
-        self._pods: dict[PodUid, None] = {}
-        self._nodes: dict[NodeName, None] = {}
-        self._gangs: dict[GangId, None] = {}
-        self.capacity_grew = False
-        self.cluster_changed = False
-        self.queues_changed = False
-        """Whether a queue was added, changed or removed, apart from its past usage."""
-        self._may_unblock = False
-        self._has_new_verdicts = False
-        self._workload_kinds: dict[str, None] = {}
+    _pods: dict[PodUid, None] = {}
+    _nodes: dict[NodeName, None] = {}
+    _gangs: dict[GangId, None] = {}
+    capacity_grew: bool = False
+    cluster_changed: bool = False
+    queues_changed: bool = False
+    """Whether a queue was added, changed or removed, apart from its past usage."""
+    _may_unblock: bool = False
+    _has_new_verdicts: bool = False
+    _workload_kinds: dict[str, None] = {}
 
     def pod(self, uid: PodUid) -> None:
         """This pod was added, changed or removed."""
@@ -90,6 +89,10 @@ class ChangeLog:
     def node(self, name: NodeName) -> None:
         """This node, or its usage, changed."""
         self._nodes[name] = None
+
+    def gang(self, id_: GangId) -> None:
+        """Members or the spec of this gang changed."""
+        self._gangs[id_] = None
 
     def gangs(self, ids: Iterable[GangId]) -> None:
         """Members or the spec of these gangs changed."""

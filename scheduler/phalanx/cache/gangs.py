@@ -73,8 +73,10 @@ class GangTable:
     def replace(self, old: Pod | None, new: Pod | None, log: ChangeLog) -> None:
         """A pod was added, changed or removed. Foreign pods are not in any gang."""
         self.workloads.pod_changed(old, new, log)
-        before, after = self._key_of(old, log), self._key_of(new, log)
-        self._count_owners(old, new)
+        before = after = self._key_of(old, log)
+        if old is None or new is None or not _has_same_gang_fields(old, new):
+            after = self._key_of(new, log)
+            self._count_owners(old, new)
         changes_gang = old is not None and new is not None and before != after
         if old is not None and new is not None and _moved_what_it_holds(old, new, changes_gang):
             log.mark_capacity_grew()
@@ -294,9 +296,11 @@ class GangTable:
             self._stale.pop(key, None)
         group = self._group(key)
         if group is None or group.is_gang:
-            log.gangs((gang_id(key, group),))
+            log.gang(gang_id(key, group))
+        elif pod is not None:
+            log.gang(GangId(pod.uid))
         else:
-            log.gangs(map(GangId, self._pods.get(key, ()) if pod is None else (pod.uid,)))
+            log.gangs(map(GangId, self._pods.get(key, ())))
 
     def _read_group(self, key: GangKey) -> PodGroup | None:
         """What is known of the gang of a key without its pods."""
@@ -472,6 +476,18 @@ def _queue_of(group: PodGroup | None) -> str | None:
 def _eviction_relevant(group: PodGroup | None) -> object:
     """The fields that decide whether its pods may be evicted, and which guarantee covers them."""
     return (group.priority_class, group.spec.disruption) if group is not None else None
+
+
+def _has_same_gang_fields(old: Pod, new: Pod) -> bool:
+    """Whether two states of a pod surely have one gang key. Equal labels share an object."""
+    return (
+        old.scheduler_name == new.scheduler_name
+        and old.namespace == new.namespace
+        and (old.group, old.dialect, old.min_member) == (new.group, new.dialect, new.min_member)
+        and old.controller == new.controller
+        and old.labels is new.labels
+        and old.per_pod_labels is new.per_pod_labels
+    )
 
 
 def _moved_what_it_holds(old: Pod, new: Pod, changes_gang: bool) -> bool:

@@ -23,10 +23,11 @@ class Ledger(Generic[K]):
 
     def __init__(self) -> None:
         self._used: dict[K, Resources] = {}
-        self._shown: dict[K, Resources] = {}
+        self._capped: dict[K, Resources] = {}
+        """What is shown of keys with an amount above AMOUNT_MAX."""
 
     def __getitem__(self, key: K) -> Resources:
-        return self._shown.get(key, NONE)
+        return self._capped.get(key) or self._used.get(key, NONE)
 
     def __iter__(self) -> Iterator[K]:
         return iter(self._used)
@@ -36,11 +37,14 @@ class Ledger(Generic[K]):
 
     def add(self, key: K, amounts: Resources) -> None:
         """Add amounts."""
-        used = dict(self._used.get(key, NONE))
-        size = len(used)
+        before = self._used.get(key, NONE)
+        used, is_above = dict(before), key in self._capped
         for name, amount in amounts.items():
-            used[name] = used.get(name, 0) + amount
-        self._keep(key, used if len(used) == size else dict(sorted(used.items())))
+            used[name] = total = used.get(name, 0) + amount
+            is_above = is_above or total > AMOUNT_MAX
+        self._used[key] = used if len(used) == len(before) else dict(sorted(used.items()))
+        if is_above:
+            self._cap(key)
 
     def remove(self, key: K, amounts: Resources) -> None:
         """Subtract amounts. Raises AssertionError if an amount would be negative: it was never added."""
@@ -53,24 +57,22 @@ class Ledger(Generic[K]):
             else:
                 used.pop(name, None)
         if used:
-            self._keep(key, used)
+            self._used[key] = used
         else:
             self._used.pop(key, None)
-            self._shown.pop(key, None)
+        if key in self._capped:
+            self._cap(key)
 
-    def _keep(self, key: K, used: Resources) -> None:
-        self._used[key] = used
-        self._shown[key] = _shown(used)
+    def _cap(self, key: K) -> None:
+        used = self._used.get(key, NONE)
+        if any(amount > AMOUNT_MAX for amount in used.values()):
+            self._capped[key] = {name: min(amount, AMOUNT_MAX) for name, amount in used.items()}
+        else:
+            self._capped.pop(key, None)
 
     def view(self) -> Mapping[K, Resources]:
         """All amounts, sorted by key."""
-        return {key: self._shown[key] for key in sorted(self._shown)}
-
-
-def _shown(amounts: Resources) -> Resources:
-    if max(amounts.values(), default=0) <= AMOUNT_MAX:
-        return amounts
-    return {name: min(amount, AMOUNT_MAX) for name, amount in amounts.items()}
+        return {key: self[key] for key in sorted(self._used)}
 
 
 Held = dict[tuple[QueueName, NodeName, ShapeKey], tuple[int, Resources]]

@@ -78,7 +78,7 @@ class StaticCluster:
         metadata = replace(
             pod.metadata, annotations={**pod.metadata.annotations, **bind_annotations(placement, bind)}
         )
-        started = utc(self._now // 1000)
+        started = utc(self._now // 1000).isoformat()
         status = replace(pod.status, phase=str(PodPhase.RUNNING), start_time=started)
         running = replace(pod, metadata=metadata, spec=spec, status=status)
         self._pods[bind.pod] = running

@@ -29,7 +29,6 @@ from phalanx.model.api.meta import (
     WatchEventType,
 )
 from phalanx.model.api.unknown_fields import names_unknown_fields, with_unknown_fields
-from phalanx.model.api.values import decode_any_times
 from phalanx.model.api.workloads import WorkloadObject
 from phalanx.model.events import Applied, Deleted
 
@@ -165,7 +164,7 @@ class KindDecoder:
 
     def _line(self, line: bytes) -> WatchLine:
         try:
-            event = decode_any_times(self._event, line)
+            event = self._event(line)
         except msgspec.ValidationError as error:
             return self._other_line(line, error=str(error))
         meta = event.object.metadata
@@ -178,7 +177,7 @@ class KindDecoder:
 
     def _page(self, body: bytes) -> Page:
         try:
-            listed = decode_any_times(self._list, body)
+            listed = self._list(body)
         except msgspec.ValidationError:
             return self._page_one_by_one(body)
         objects = listed.items or ()
@@ -221,7 +220,7 @@ class KindDecoder:
         unreadable: list[Unreadable] = []
         for raw in listed.items or ():
             try:
-                present = decode_any_times(self._object, bytes(raw))
+                present = self._object(raw)
                 objects.append(self._completed(present, partial(_spec_of, raw)))
             except msgspec.ValidationError as error:
                 meta = _metadata_in(raw)

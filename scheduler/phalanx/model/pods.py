@@ -20,6 +20,9 @@ class PodPhase(StrEnum):
     UNKNOWN = "Unknown"
 
 
+_FINISHED: Final = (PodPhase.SUCCEEDED, PodPhase.FAILED)
+
+
 class PodFailure(StrEnum):
     """Why a pod failed."""
 
@@ -285,7 +288,7 @@ class Pod(Struct, frozen=True, gc=False):
     @property
     def is_finished(self) -> bool:
         """Whether it has ended and holds no capacity."""
-        return self.phase in (PodPhase.SUCCEEDED, PodPhase.FAILED)
+        return self.phase in _FINISHED
 
     @property
     def holds_node(self) -> bool:

@@ -16,7 +16,7 @@ from phalanx.cli.manifests.findings import Finding
 from phalanx.model.api.core import Namespace, Node, NodeStatus, Pod, PodStatus, PriorityClass
 from phalanx.model.api.kinds import Kind, KubeObject
 from phalanx.model.api.meta import ObjectMeta
-from phalanx.model.api.values import parse_time, seconds, utc
+from phalanx.model.api.values import parse_time, since_epoch, utc
 from phalanx.model.api.workloads import WorkloadObject
 from phalanx.model.conversion.cluster_objects import BUILT_IN, PriorityLevel, read_priority_class, resolve
 from phalanx.model.conversion.metadata import identity
@@ -185,7 +185,7 @@ def _dated(items: Iterable[KubeObject], latest: datetime) -> Iterator[KubeObject
     youngest = latest
     for item in items:
         if type(item).__name__ in _DATED and item.metadata.creation_timestamp is None:
-            youngest = utc(seconds(youngest) + 1)
-            yield replace(item, metadata=replace(item.metadata, creation_timestamp=youngest))
+            youngest = utc(since_epoch(youngest) + 1)
+            yield replace(item, metadata=replace(item.metadata, creation_timestamp=youngest.isoformat()))
         else:
             yield item

@@ -19,7 +19,6 @@ from phalanx.cli.exits import BadInput
 from phalanx.cli.manifests.findings import Finding, inside, shown, shown_name
 from phalanx.framework.strict_yaml import FAST_LOADER, StrictConstructor, describe
 from phalanx.limits import MANIFEST_VALUES_MAX
-from phalanx.model.api.values import bounded_time
 
 STDIN: Final = "-"
 _STDIN_NAMES: Final = (STDIN, "/dev/stdin")
@@ -234,8 +233,7 @@ class _Budget:
     def without_nulls(self, value: Any) -> Any:
         """Return a copy without null fields, as the API server reads it.
 
-        Numbers beyond 64 bits become text: no field holds one, and as quantities both are equal. Times beyond
-        those that Python represents become the nearest one.
+        Numbers beyond 64 bits become text: no field holds one, and as quantities both are equal.
         """
         self._left -= 1
         if self._left < 0:
@@ -247,7 +245,7 @@ class _Budget:
             return [self.without_nulls(item) for item in value]
         if isinstance(value, int) and not _INT64_MIN <= value <= _INT64_MAX:
             return str(value)
-        return bounded_time(value) if isinstance(value, str) else value
+        return value
 
 
 class _Loader(StrictConstructor, FAST_LOADER):  # type: ignore[misc]

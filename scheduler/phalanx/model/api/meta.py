@@ -1,7 +1,6 @@
 """Metadata of all Kubernetes objects, and the envelopes of lists, watch events and errors."""
 
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Annotated, Generic, TypeVar
 
 from msgspec import Meta, Struct, field
@@ -12,8 +11,8 @@ Int32 = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
 Int64 = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 """Kubernetes' int64. Larger numbers could neither be sent nor recorded."""
 
-Time = Annotated[datetime, Meta(extra_json_schema={"format": "date-time"})]
-"""A time as the API server sends it. `model.api.values` decodes those that Python cannot represent."""
+Time = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
+"""A time in RFC 3339 as the API server sends it. `model.api.values` reads it."""
 
 WrittenQuantity = Int64 | str
 """An amount as users write it: 8, "8", "500m" or "64Gi"."""

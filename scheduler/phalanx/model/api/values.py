@@ -6,12 +6,9 @@ of these years.
 """
 
 import re
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from typing import Final, TypeVar
-
-import msgspec
+from typing import Final
 
 _DURATION: Final = re.compile(r"(?:([0-9]{1,6})h)?(?:([0-9]{1,6})m)?(?:([0-9]{1,6})s)?", re.ASCII)
 _SECONDS: Final = (3600, 60, 1)
@@ -25,7 +22,6 @@ _TIME: Final = re.compile(
     r"(?:[.,]([0-9]{1,40}))?(?:[Zz]|([+-])([0-9]{2}):([0-9]{2}))",
     re.ASCII,
 )
-_WRITTEN_TIME: Final = re.compile(rb'"(-?[0-9]{4,18}-[0-9]{2}-[0-9]{2}[Tt][0-9:.,+Zz-]{8,60})"')
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _CYCLE_YEARS: Final = 400
@@ -33,11 +29,6 @@ _CYCLE_YEARS: Final = 400
 
 _CYCLE_S: Final = 146_097 * 86_400
 _OFFSET_MAX_S: Final = 86_400
-_FIRST_YEAR: Final = b'"0001-'
-_LAST_YEAR: Final = b'"9999-'
-_MAY_BE_BEYOND: Final = re.compile(r"-|000[01]-|9999-|[0-9]{5}", re.ASCII)
-
-T = TypeVar("T")
 
 _COUNT_DIGITS: Final = 9
 
@@ -64,7 +55,7 @@ def duration_text(milliseconds: int) -> str:
 def time_s(text: str) -> int | None:
     """Seconds since the epoch of an RFC 3339 time from 1970 on; None for any other text."""
     at = parse_time(text)
-    return seconds(at) if at is not None and at >= _EPOCH else None
+    return since_epoch(at) if at is not None and at >= _EPOCH else None
 
 
 def parse_time(text: str) -> datetime | None:
@@ -82,33 +73,9 @@ def parse_time(text: str) -> datetime | None:
     offset = int(hours or 0) * 3600 + int(minutes or 0) * 60
     if offset > _OFFSET_MAX_S or int(minutes or 0) > 60:
         return None
-    at = seconds(moment) + (cycles - 1) * _CYCLE_S - (-offset if sign == "-" else offset)
+    at = since_epoch(moment) + (cycles - 1) * _CYCLE_S - (-offset if sign == "-" else offset)
     microseconds = int(f"{fraction or 0:0<6}"[:6]) if _FIRST_SECOND <= at <= _LAST_SECOND else 0
     return utc(at).replace(microsecond=microseconds)
-
-
-def bounded_time(text: str) -> str:
-    """The nearest time that Python represents in UTC, for a time at its bounds or beyond; else the text."""
-    at = parse_time(text) if _MAY_BE_BEYOND.match(text) else None
-    return text if at is None else at.isoformat()
-
-
-def decode_any_times(decode: Callable[[bytes], T], body: bytes) -> T:
-    """Decode JSON with `bounded_time` in place of times.
-
-    They are searched where the text has years at the bounds, or if it cannot be decoded otherwise.
-    """
-    if _FIRST_YEAR not in body and _LAST_YEAR not in body:
-        try:
-            return decode(body)
-        except msgspec.ValidationError:
-            if not _WRITTEN_TIME.search(body):
-                raise
-    return decode(_WRITTEN_TIME.sub(_with_bounds, body))
-
-
-def _with_bounds(found: re.Match[bytes]) -> bytes:
-    return f'"{bounded_time(found[1].decode())}"'.encode()
 
 
 def utc(at: int) -> datetime:
@@ -116,11 +83,16 @@ def utc(at: int) -> datetime:
     return _EPOCH + timedelta(seconds=min(max(at, _FIRST_SECOND), _LAST_SECOND))
 
 
-def seconds(timestamp: datetime | None) -> int:
-    """Seconds since the epoch, 0 without a timestamp. A timestamp without a time zone is in UTC."""
-    if timestamp is None:
-        return 0
-    return int((timestamp if timestamp.tzinfo else timestamp.replace(tzinfo=UTC)).timestamp())
+@lru_cache(maxsize=4096)
+def seconds(text: str | None) -> int:
+    """Seconds since the epoch of an RFC 3339 time; 0 without one, and for any other text."""
+    at = parse_time(text) if text else None
+    return since_epoch(at) if at is not None else 0
+
+
+def since_epoch(at: datetime) -> int:
+    """Whole seconds since the epoch."""
+    return int(at.timestamp())
 
 
 def count(text: str | None) -> int | None:

@@ -1,6 +1,6 @@
 """Conversion of pods."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from sys import intern
 from typing import Final
 
@@ -47,7 +47,8 @@ def read_pod(
     kinds: WorkloadKinds = KNOWN,
 ) -> Pod:
     """Convert one pod. `classes`: for pods without a priority from an API server. `kinds`: of its owners."""
-    meta, spec, status, labels = written.metadata, written.spec, written.status, written.metadata.labels
+    meta, spec, status = written.metadata, written.spec, written.status
+    labels, owners = meta.labels, meta.owner_references
     dialect, group, others = _groups(written)
     priority, preemption_policy = _priority(spec, classes)
     shape = shapes.of(written)
@@ -70,14 +71,16 @@ def read_pod(
         group=group,
         dialect=dialect.name,
         other_groups=tuple([(each.name, intern(name)) for each, name in others]) if others else (),
-        group_marks=_marks(written, dialect),
+        group_marks=_marks(written, dialect.marks_of) if dialect.marks_of is not None else (),
         role=_role(written, dialect, group, kinds),
-        subgroup=_subgroup(written, dialect),
+        subgroup=_text(labels, LABEL_SUBGROUP) or ""
+        if dialect.subgroup_of is None
+        else intern(dialect.subgroup_of(written)),
         min_member=count(labels.get(LABEL_MIN_MEMBER)),
         queue=_text(labels, LABEL_QUEUE) or _text(labels, KAI_QUEUE_LABEL),
         charged_queue=_text(meta.annotations, ANNOTATION_CHARGED_QUEUE) if spec.node_name else None,
-        controller=controller_of(meta.owner_references, labels, kinds),
-        owners=tuple([owner.uid for owner in meta.owner_references]),
+        controller=controller_of(owners, labels, kinds) if owners else None,
+        owners=tuple([owner.uid for owner in owners]) if owners else (),
         index=read_rank(labels),
         scheduled=_scheduled(status),
         nominated=NodeName(intern(status.nominated_node_name)) if status.nominated_node_name else None,
@@ -90,10 +93,10 @@ def read_pod(
         running_since=seconds(status.start_time) if status.phase == PodPhase.RUNNING else 0,
         ran=read_run(status),
         device=read_device(shape.requests, meta.annotations) if spec.node_name else None,
-        problems=(*_problems(written, classes), *_unsupported(written, dialect, group)),
+        problems=tuple(_problems(written, classes, dialect, group)),
         labels=shared,
         per_pod_labels=own,
-        annotations=_annotations(meta.annotations, annotation_keys),
+        annotations=_annotations(meta.annotations, annotation_keys) if annotation_keys else (),
         checkpointed=checkpointed,
         ignored=ignored,
         restarts_always=spec.restart_policy not in _ENDS,
@@ -101,7 +104,7 @@ def read_pod(
 
 
 def _annotations(written: Mapping[str, str], keys: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
-    return tuple([(intern(key), written[key]) for key in keys if key in written]) if keys else ()
+    return tuple([(intern(key), written[key]) for key in keys if key in written])
 
 
 def _text(labels: Mapping[str, str], key: str) -> str | None:
@@ -126,16 +129,8 @@ def _role(pod: core.Pod, dialect: Dialect, group: str | None, kinds: WorkloadKin
     return _text(labels, LABEL_ROLE) or (_role_in_workload(labels, kinds) if group is None else "")
 
 
-def _subgroup(pod: core.Pod, dialect: Dialect) -> str:
-    if dialect.subgroup_of is None:
-        return _text(pod.metadata.labels, LABEL_SUBGROUP) or ""
-    return intern(dialect.subgroup_of(pod))
-
-
-def _marks(pod: core.Pod, dialect: Dialect) -> tuple[tuple[str, str], ...]:
-    if dialect.marks_of is None:
-        return ()
-    return tuple(sorted((intern(key), intern(value)) for key, value in dialect.marks_of(pod).items()))
+def _marks(pod: core.Pod, marks_of: Callable[[core.Pod], Mapping[str, str]]) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted((intern(key), intern(value)) for key, value in marks_of(pod).items()))
 
 
 def _unsupported(pod: core.Pod, dialect: Dialect, group: str | None) -> Iterator[Objection]:
@@ -189,8 +184,10 @@ def _is_counted_by_label(meta: ObjectMeta) -> bool:
     return is_counted and controller_of(meta.owner_references) is not None
 
 
-def _problems(pod: core.Pod, classes: Mapping[str, PriorityLevel]) -> Iterator[Objection]:
-    """Errors of a pod outside its shape."""
+def _problems(
+    pod: core.Pod, classes: Mapping[str, PriorityLevel], dialect: Dialect, group: str | None
+) -> Iterator[Objection]:
+    """Errors of a pod outside its shape, and fields of its dialect without a counterpart."""
     labels, spec = pod.metadata.labels, pod.spec
     if (
         spec.priority is None
@@ -213,6 +210,8 @@ def _problems(pod: core.Pod, classes: Mapping[str, PriorityLevel]) -> Iterator[O
         )
     elif LABEL_MIN_MEMBER in labels:
         yield from _min_member_problems(pod)
+    if dialect.unsupported is not None or pod.metadata.annotations:
+        yield from _unsupported(pod, dialect, group)
 
 
 def _min_member_problems(pod: core.Pod) -> Iterator[Objection]:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from datetime import datetime
 from enum import StrEnum
 from typing import TypeVar
 
@@ -12,7 +11,7 @@ from phalanx.limits import SHOWN_QUEUES
 from phalanx.model.api.meta import LabelSelector
 from phalanx.model.api.queues import Queue as WireQueue
 from phalanx.model.api.queues import QueueDisruption, QueueSpec, QueueStatus, Reclaim
-from phalanx.model.api.values import duration_ms, seconds
+from phalanx.model.api.values import duration_ms, parse_time, since_epoch
 from phalanx.model.conversion.nodes import read_capacity
 from phalanx.model.names import DEFAULT_QUEUE, QueueName
 from phalanx.model.pods import Requirement, Term
@@ -67,15 +66,14 @@ def read_queue(written: WireQueue) -> Queue:
 
 def _past(status: QueueStatus) -> PastUsage | None:
     """The past usage that this scheduler or an earlier one wrote. Invalid values are left out."""
-    try:
-        at = datetime.fromisoformat(status.average_use_at or "")
-    except ValueError:
+    at = parse_time(status.average_use_at or "")
+    if at is None:
         return None
     amounts: dict[str, int] = {}
     for name, quantity in sorted(status.average_use.items()):
         with suppress(InvalidQuantity):
             amounts[name] = capacity_amount(CPU, quantity)
-    return PastUsage(amounts, seconds(at) * 1000)
+    return PastUsage(amounts, since_epoch(at) * 1000)
 
 
 def _flavors(spec: QueueSpec, problems: list[Objection]) -> tuple[Flavor, ...]:

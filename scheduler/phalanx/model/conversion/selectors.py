@@ -130,9 +130,9 @@ def read_pod_terms(
     return tuple(sorted(read, key=repr))
 
 
-def per_pod_labels(affinity: core.Affinity | None, labels: Mapping[str, str]) -> tuple[object, ...]:
+def per_pod_labels(affinity: core.Affinity, labels: Mapping[str, str]) -> tuple[object, ...]:
     """The values of the pod's own labels on which its terms depend."""
-    parts = (affinity.pod_affinity, affinity.pod_anti_affinity) if affinity is not None else ()
+    parts = (affinity.pod_affinity, affinity.pod_anti_affinity)
     return tuple(
         (key, labels.get(key))
         for part in parts

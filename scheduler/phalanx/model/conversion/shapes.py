@@ -67,16 +67,17 @@ class ShapeCache:
         written = pod.metadata.labels
         if not written:
             return NO_LABELS, NO_LABELS
-        keys = sorted(written)
-        shared = self._kept([(key, written[key]) for key in keys if key not in PER_POD_LABELS])
-        own = [(key, written[key]) for key in keys if key in PER_POD_LABELS]
-        return shared, self._kept(own) if own else NO_LABELS
+        pairs = sorted(written.items())
+        if PER_POD_LABELS.isdisjoint(written):
+            return self._kept(tuple(pairs)), NO_LABELS
+        shared = tuple([pair for pair in pairs if pair[0] not in PER_POD_LABELS])
+        own = tuple([pair for pair in pairs if pair[0] in PER_POD_LABELS])
+        return self._kept(shared), self._kept(own)
 
-    def _kept(self, pairs: list[tuple[str, str]]) -> PodLabels:
-        key = tuple(pairs)
+    def _kept(self, key: tuple[tuple[str, str], ...]) -> PodLabels:
         known = self._labels.get(key)
         if known is None:
-            key = tuple([(intern(name), intern(value)) for name, value in pairs])
+            key = tuple([(intern(name), intern(value)) for name, value in key])
             known = self._labels[key] = PodLabels(key)
         return known
 
@@ -136,7 +137,8 @@ def _key(shape: PodShape, namespace: str) -> ShapeKey:
 def _what_shapes(pod: core.Pod) -> tuple[Any, ...]:
     """All fields of a pod that `read_shape` reads."""
     spec, status, annotations = pod.spec, pod.status, pod.metadata.annotations
-    resizing = any(condition.type == "PodResizePending" for condition in status.conditions)
+    conditions = status.conditions
+    resizing = bool(conditions) and any(each.type == "PodResizePending" for each in conditions)
     return (
         spec.containers,
         spec.init_containers,
@@ -155,9 +157,9 @@ def _what_shapes(pod: core.Pod) -> tuple[Any, ...]:
         status.init_container_statuses,
         status.resources,
         status.allocated_resources,
-        status.conditions if resizing else (),
+        conditions if resizing else (),
         pod.metadata.namespace if spec.volumes or spec.affinity is not None else "",
-        per_pod_labels(spec.affinity, pod.metadata.labels),
+        per_pod_labels(spec.affinity, pod.metadata.labels) if spec.affinity is not None else (),
         annotations.get(GPU_SHARE),
         annotations.get(GPU_MEMORY),
     )
