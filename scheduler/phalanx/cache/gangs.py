@@ -217,7 +217,7 @@ class GangTable:
 
         The PodScheduled condition that the scheduler writes itself does not count, nor does a nomination.
         """
-        if new is not None and new.is_waiting:
+        if new is not None and new.node is None and new.is_waiting:
             if new.scheduler_name != self._scheduler_name or after is None:
                 return False
             if old is None:

@@ -183,9 +183,9 @@ class ForeignUsage:
         self._view = None
 
     def _held(self, pod: Pod | None) -> tuple[str, NodeName, Resources] | None:
-        if pod is None or pod.node is None or not pod.holds_node:
+        if pod is None or pod.node is None or pod.scheduler_name == self._scheduler_name:
             return None
-        if not is_foreign(pod, self._scheduler_name):
+        if not pod.holds_node or not is_foreign(pod, self._scheduler_name):
             return None
         made_by = pod.controller
         if made_by is None:

@@ -5,7 +5,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from phalanx.framework.plugin import Plugin, overrides
+from phalanx.framework.plugin import HOOKS, Plugin, overrides
 
 LASTING_HOOKS: Final = ("node_filter", "node_cost", "rules")
 """Hooks whose answers refusals depend on. They hold until `valid_until`."""
@@ -21,25 +21,25 @@ class Overrider(Struct, frozen=True):
 
 
 class Overriders:
-    """The plugins that override each hook. Computed at the first question about a hook."""
+    """The plugins that override each hook."""
 
     def __init__(self, kinds: Iterable[type[Plugin]]) -> None:
         """`kinds`: the classes of all plugins, in the configured order."""
         self.kinds = tuple(kinds)
-        self._found: dict[tuple[str, ...], Sequence[Overrider]] = {}
+        self._overridden = tuple(
+            [frozenset(hook for hook in HOOKS if overrides(kind, hook)) for kind in self.kinds]
+        )
+        """The hooks that each of them overrides."""
 
     def of(self, *hooks: str) -> Sequence[Overrider]:
         """The plugins that override one of the hooks; whether they may read time depends on the first."""
-        found = self._found.get(hooks)
-        if found is None:
-            found = self._found[hooks] = [
-                Overrider(position, _may_read_time(kind, hooks[0]))
-                for position, kind in enumerate(self.kinds)
-                if any(overrides(kind, hook) for hook in hooks)
-            ]
-        return found
+        return [
+            Overrider(position, _may_read_time(overridden, hooks[0]))
+            for position, overridden in enumerate(self._overridden)
+            if not overridden.isdisjoint(hooks)
+        ]
 
 
-def _may_read_time(kind: type[Plugin], hook: str) -> bool:
-    lasting = any(overrides(kind, lasting_hook) for lasting_hook in LASTING_HOOKS)
-    return hook not in (*LASTING_HOOKS, "open") or not lasting or overrides(kind, "valid_until")
+def _may_read_time(overridden: frozenset[str], hook: str) -> bool:
+    lasting = not overridden.isdisjoint(LASTING_HOOKS)
+    return hook not in (*LASTING_HOOKS, "open") or not lasting or "valid_until" in overridden

@@ -30,6 +30,11 @@ def declared_reads(config: SchedulerConfig) -> DeclaredReads:
     return reads_of(plugin for _, plugin in _enabled(config))
 
 
+def plugin_classes(config: SchedulerConfig) -> tuple[type[Plugin], ...]:
+    """The classes of the enabled plugins, in the order in which they are asked. Raises ConfigError."""
+    return tuple([plugin for _, plugin in _enabled(config)])
+
+
 def _enabled(config: SchedulerConfig) -> list[tuple[PluginConfig, type[Plugin]]]:
     """The enabled plugins with their classes. Disabled ones are not imported, since they may be broken."""
     listed = {entry.name for entry in config.plugins}

@@ -22,11 +22,12 @@ Complete = Mapping[GangId, Gang]
 class SessionCache:
     """The cache of a sequence of cycles."""
 
-    def __init__(self) -> None:
+    def __init__(self, overriders: Overriders | None = None) -> None:
+        """`overriders`: of the classes of the plugins, if they are known already."""
         self.sums = RunningSums()
         self._facts: tuple[SchedulerConfig, NodeFacts] | None = None
         self._complete: tuple[NodeFacts, Complete] | None = None
-        self._overriders = Overriders(())
+        self._overriders = overriders or Overriders(())
 
     def overriders(self, plugins: Iterable[Plugin]) -> Overriders:
         """Those of the classes of these plugins."""

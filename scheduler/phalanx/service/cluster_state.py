@@ -1,16 +1,16 @@
 """The state of the cluster in one place: every event passes through here, in one order, to every cache."""
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Final, Generic, TypeVar
 
 import structlog
 
 from phalanx.cache.cache import Cache
-from phalanx.cache.events import Applied, Changes, Deleted, Event, Relisted
+from phalanx.cache.events import Applied, Assumed, Changes, Deleted, Event, Forgotten, Relisted
 from phalanx.deciders.port import Decider
 from phalanx.model.api.core import Node, NodeResourceTopology
-from phalanx.model.api.kinds import OF_STATUSES, KubeObject
+from phalanx.model.api.kinds import OF_STATUSES, KubeObject, kind_name
 from phalanx.model.api.pod_groups import PodGroup
 from phalanx.model.api.queues import Queue
 from phalanx.model.dialects.dialect import Dialect
@@ -19,11 +19,12 @@ from phalanx.model.names import GangId, NodeName
 from phalanx.model.pods import Pod
 from phalanx.model.reasons import Objection
 from phalanx.service.cycle_trigger import CycleTrigger
-from phalanx.service.volcano_jobs import VolcanoJobs
+from phalanx.service.volcano_jobs import KINDS_OF_JOBS, VolcanoJobs
 
 _log = structlog.get_logger(__name__)
 
 _EVENTS_OF_OBJECTS: Final = (Applied, Deleted, Relisted)
+_DECIDED: Final = (Assumed, Forgotten)
 _NODE_KINDS: Final = (Node.__name__, NodeResourceTopology.__name__)
 
 
@@ -47,25 +48,30 @@ class ClusterState:
 
     def apply(self, event: Event) -> None:
         """Apply one event, from the API or from this scheduler."""
-        self.objects.apply(event)
+        kind = _kind_of(event)
+        if kind in self.objects.kinds:
+            self.objects.apply(event)
         changes = self.cache.apply(event)
-        self._node_errors.update(event, changes)
+        if kind in _NODE_KINDS:
+            self._node_errors.update(changes.nodes)
         if changes.workload_kinds:
             self.on_workload_kinds(changes.workload_kinds)
-        if not _is_of_statuses(event):
+        if kind not in OF_STATUSES:
             self._decider.feed((event,))
-        for gang in (*changes.gangs, *self._without_pods(event, changes)):
+        for gang in changes.gangs:
+            self.mark_changed(gang)
+        for gang in self._without_pods(event, kind, changes):
             self.mark_changed(gang)
         if changes.may_unblock:
             self.trigger.set()
         elif changes.has_new_verdicts:
             self.trigger.set_delayed()
 
-    def _without_pods(self, event: Event, changes: Changes) -> list[GangId]:
+    def _without_pods(self, event: Event, kind: str, changes: Changes) -> list[GangId]:
         """The PodGroups of Volcano without pods for which the answer may differ now."""
-        if not isinstance(event, _EVENTS_OF_OBJECTS):
-            return []
-        waiting = self.volcano_jobs.apply(event)
+        waiting: list[GangId] = []
+        if kind in KINDS_OF_JOBS and isinstance(event, _EVENTS_OF_OBJECTS):
+            waiting = self.volcano_jobs.apply(event)
         return self.volcano_jobs.waiting() if changes.cluster_changed else waiting
 
     def start_reporting(self) -> None:
@@ -135,9 +141,11 @@ class PhalanxObjects:
         }
         self._by_kind: Mapping[str, _PodGroups[Any]] = {PodGroup.__name__: self._groups, **self._of_dialects}
         self._queues: dict[str, Queue] = {}
+        self.kinds: Final = frozenset((*self._by_kind, Queue.__name__))
+        """All kinds of these objects."""
 
     def apply(self, event: Event) -> None:
-        """Apply one event of any kind."""
+        """Apply one event. Other kinds are ignored."""
         if isinstance(event, Applied):
             self._put(event.object)
         elif isinstance(event, Relisted):
@@ -207,11 +215,10 @@ class NodeErrorLog:
         self._cache = cache
         self._reported: dict[NodeName, tuple[Objection, ...]] = {}
 
-    def update(self, event: Event, changes: Changes) -> None:
-        """Check the nodes that an event changed in the cache."""
-        if _is_about_nodes(event):
-            for name in changes.nodes:
-                self._check(name)
+    def update(self, changed: Iterable[NodeName]) -> None:
+        """Check the nodes that an event about nodes changed in the cache."""
+        for name in changed:
+            self._check(name)
 
     def _check(self, name: NodeName) -> None:
         state = self._cache.node_state(name)
@@ -225,13 +232,8 @@ class NodeErrorLog:
         _log.warning("invalid node", kind="Node", name=name, error=errors[0].message, more=len(errors) - 1)
 
 
-def _is_of_statuses(event: Event) -> bool:
+def _kind_of(event: Event) -> str:
+    """The kind of the objects of an event; empty for what this scheduler decided itself."""
     if isinstance(event, Applied):
-        return type(event.object).__name__ in OF_STATUSES
-    return isinstance(event, Deleted | Relisted) and event.kind in OF_STATUSES
-
-
-def _is_about_nodes(event: Event) -> bool:
-    if isinstance(event, Applied):
-        return isinstance(event.object, Node | NodeResourceTopology)
-    return isinstance(event, Deleted | Relisted) and event.kind in _NODE_KINDS
+        return kind_name(event.object)
+    return "" if isinstance(event, _DECIDED) else event.kind

@@ -17,6 +17,9 @@ from phalanx.model.names import GangId
 _JOB: Final = VolcanoJob.__name__
 _GROUP: Final = VolcanoPodGroup.__name__
 
+KINDS_OF_JOBS: Final = (_JOB, _GROUP)
+"""The kinds that are followed."""
+
 Key = tuple[str, str]
 
 
@@ -44,7 +47,7 @@ class VolcanoJobs:
         return self._owners.get(gang, "") in self._ours
 
     def apply(self, event: Applied | Deleted | Relisted) -> list[GangId]:
-        """Apply an event of any kind. Returns the PodGroups that wait because their Job has come."""
+        """Apply an event of these kinds. Returns the PodGroups that wait because their Job has come."""
         if isinstance(event, Applied):
             return self._put(event.object)
         if isinstance(event, Deleted):

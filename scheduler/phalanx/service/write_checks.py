@@ -9,9 +9,11 @@ from msgspec import Struct
 from phalanx.cache.cache import Cache
 from phalanx.framework.config import SchedulerConfig
 from phalanx.framework.nodes.tolerations import is_lost_with
+from phalanx.framework.overriders import Overriders
 from phalanx.framework.pod_view import PodClasses
-from phalanx.framework.registry import declared_reads
+from phalanx.framework.registry import declared_reads, plugin_classes
 from phalanx.framework.session import Session
+from phalanx.framework.session_cache import SessionCache
 from phalanx.limits import CHECKED_NODES_KEPT
 from phalanx.model.decisions import Bind, Evict, EvictionReason, Placement
 from phalanx.model.gangs import NO_POD_GROUP
@@ -46,6 +48,7 @@ class CachePlacementCheck:
         self._config = config
         self._now_ms = now_ms
         self._reads = declared_reads(config)
+        self._overriders = Overriders(plugin_classes(config))
         self._inputs: tuple[object, ...] = ()
         """The inputs of filters beside the node, when the rejections were found."""
         self._rejections: dict[NodeName, tuple[Node, dict[ShapeKey, _Rejection]]] = {}
@@ -121,7 +124,7 @@ class CachePlacementCheck:
         return PodClasses(self._reads).pod_with_fields(pod, NO_POD_GROUP if gang is None else gang.spec)
 
     def _rejection(self, pod: Pod, state: NodeState) -> str | None:
-        name, now = state.node.name, self._now_ms()
+        name = state.node.name
         key = pod.shape.key
         inputs = self._cache.filter_inputs()
         if not self._inputs or any(map(is_not, inputs, self._inputs)):
@@ -133,8 +136,10 @@ class CachePlacementCheck:
                 self._rejections.clear()
             known = self._rejections[name] = (state.node, {})
         answer = known[1].get(key)
-        if answer is None or (answer.until is not None and now >= answer.until):
-            session = Session(self._cache.node_snapshot((name,), now=now), self._config)
+        if answer is None or (answer.until is not None and self._now_ms() >= answer.until):
+            now = self._now_ms()
+            snapshot = self._cache.node_snapshot((name,), now=now)
+            session = Session(snapshot, self._config, cache=SessionCache(self._overriders))
             reason = session.eligibility(pod).rejected.get(name)
             answer = _Rejection(reason, session.hooks.valid_until(now))
             if not session.hooks.errors.messages and not session.hooks.retry_key:
