@@ -87,11 +87,14 @@ class NodeHealth(Plugin):
 
     def node_status_since(self, node: Node) -> int:
         """The start of the oldest faulty condition; for a healthy node, the end of the last one."""
-        known = {kind: status for kind, status in node.conditions.items() if self._faulty.get(kind)}
-        faulty = [kind for kind, status in known.items() if status in self._faulty[kind]]
+        faulty, healthy = list[int](), list[int]()
+        for kind, status in node.conditions.items():
+            if statuses := self._faulty.get(kind):
+                since = node.condition_changes.get(kind, 0)
+                (faulty if status in statuses else healthy).append(since)
         if faulty or node.labels.get(NVSENTINEL_STATE) in NVSENTINEL_FAULTS:
-            return min((node.condition_changes.get(kind, 0) for kind in faulty), default=0)
-        return max((node.condition_changes.get(kind, 0) for kind in known), default=0)
+            return min(faulty, default=0)
+        return max(healthy, default=0)
 
 
 DEFAULTS: Final[Mapping[str, tuple[str, ...]]] = {

@@ -353,7 +353,8 @@ class GangTable:
             before={gang.id: gang for gang in before},
             others={
                 other: group
-                for pod in self._pods[key].values()
+                for pod in pods
+                if pod.other_groups
                 for other in _other_keys(pod)
                 if (group := self._group(other)) is not None
             },

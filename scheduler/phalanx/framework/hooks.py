@@ -223,10 +223,14 @@ class Hooks:
         """The fault checks of all plugins."""
         return [partial(self._ask, plugin, "node_fault", None) for plugin, _ in self._node_fault]
 
-    def node_status_since(self, node: Node) -> int:
-        """The time (s since the epoch) since which the node is faulty or healthy; 0 for unknown."""
-        plugins = [plugin for plugin, _ in self._node_fault]
-        faulty = [plugin for plugin in plugins if self._ask(plugin, "node_fault", None, node) is not None]
+    def node_status_since(self, node: Node, *, is_faulty: bool) -> int:
+        """The time (s since the epoch) since which the node is faulty or healthy; 0 for unknown.
+
+        `is_faulty`: whether a plugin has found a fault.
+        """
+        plugins, faulty = [plugin for plugin, _ in self._node_fault], list[Plugin]()
+        if is_faulty:
+            faulty = [each for each in plugins if self._ask(each, "node_fault", None, node) is not None]
         since = [self._ask(plugin, "node_status_since", 0, node) for plugin in faulty or plugins]
         return min(since) if faulty else max(since, default=0)
 

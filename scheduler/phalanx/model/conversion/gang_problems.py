@@ -78,7 +78,7 @@ def _claimed_twice(
     """Errors of PodGroups that waiting members name as well. Each must exist, and must be no gang."""
     reported: set[GangKey] = set()
     for pod in members:
-        for dialect, name in pod.other_groups if pod.is_waiting else ():
+        for dialect, name in pod.other_groups if pod.other_groups and pod.is_waiting else ():
             other = GangKey(GangKind.POD_GROUP, pod.namespace, name, dialect)
             if other in reported:
                 continue

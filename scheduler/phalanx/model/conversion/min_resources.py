@@ -36,8 +36,10 @@ def min_resources_problems(needed: Resources, min_member: int, members: Sequence
 
     A gang of which a pod has a node is starting already.
     """
+    if not needed:
+        return
     pods = [pod for pod in members if not pod.deleting and pod.phase is not PodPhase.FAILED]
-    if not needed or len(pods) < min_member or any(pod.node is not None for pod in pods):
+    if len(pods) < min_member or any(pod.node is not None for pod in pods):
         return
     requested = sum_of(pod.shape.requests for pod in pods)
     for name, amount in sorted(needed.items()):
