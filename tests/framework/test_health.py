@@ -193,9 +193,7 @@ def test_a_fault_with_unknown_start_is_no_recent_transition() -> None:
     def reported(*plugins: Plugin) -> dict[NodeName, int]:
         view = Session(snapshot, SchedulerConfig())
         hooks = Hooks(plugins, view, lambda name: view, Overriders(map(type, plugins)))
-        return reported_transitions(
-            snapshot, lambda node: hooks.node_status_since(node, is_faulty=True), config
-        )
+        return reported_transitions(snapshot, hooks.node_status_since(snapshot.nodes), config)
 
     assert len(reported(health)) == 6
     assert reported(health, SiteHealth()) == {}

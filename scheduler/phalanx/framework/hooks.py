@@ -5,7 +5,7 @@ get no node. A gang or queue without an order is last, a cost is 0, and an evict
 of another type than the hook declares is such an error.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from typing import Any, Final, TypeVar
 
@@ -20,7 +20,7 @@ from phalanx.framework.pod_view import DeclaredReads, PodView, declared_reads
 from phalanx.framework.view import SessionView
 from phalanx.limits import AMOUNT_MAX
 from phalanx.model.gangs import Gang
-from phalanx.model.names import GangId, PodUid
+from phalanx.model.names import GangId, NodeName, PodUid
 from phalanx.model.nodes import Node
 from phalanx.model.pods import Pod
 from phalanx.model.queues import Queue
@@ -223,16 +223,22 @@ class Hooks:
         """The fault checks of all plugins."""
         return [partial(self._ask, plugin, "node_fault", None) for plugin, _ in self._node_fault]
 
-    def node_status_since(self, node: Node, *, is_faulty: bool) -> int:
-        """The time (s since the epoch) since which the node is faulty or healthy; 0 for unknown.
+    def node_status_since(self, faulty: Container[NodeName]) -> Callable[[Node], int]:
+        """The time (s since the epoch) since which a node is faulty or healthy; 0 for unknown.
 
-        `is_faulty`: whether a plugin has found a fault.
+        `faulty`: the nodes in which a plugin has found a fault.
         """
-        plugins, faulty = [plugin for plugin, _ in self._node_fault], list[Plugin]()
-        if is_faulty:
-            faulty = [each for each in plugins if self._ask(each, "node_fault", None, node) is not None]
-        since = [self._ask(plugin, "node_status_since", 0, node) for plugin in faulty or plugins]
-        return min(since) if faulty else max(since, default=0)
+        plugins = [plugin for plugin, _ in self._node_fault]
+
+        def finders(node: Node) -> list[Plugin]:
+            return [each for each in plugins if self._ask(each, "node_fault", None, node) is not None]
+
+        def since(node: Node) -> int:
+            found = finders(node) if node.name in faulty else []
+            times = [self._ask(each, "node_status_since", 0, node) for each in found or plugins]
+            return min(times) if found else max(times, default=0)
+
+        return since
 
     # --- order --------------------------------------------------------------------------------------------
 

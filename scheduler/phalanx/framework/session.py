@@ -36,7 +36,7 @@ from phalanx.model.decisions import Bind, Evict, Placement
 from phalanx.model.gangs import Gang
 from phalanx.model.memory import Memory
 from phalanx.model.names import GangId, NodeName, PodUid, QueueName, ShapeKey
-from phalanx.model.nodes import Node, NodeState
+from phalanx.model.nodes import NodeState
 from phalanx.model.pods import Pod, without_affinity_state
 from phalanx.model.queues import PastUsage
 from phalanx.model.reasons import Evidence, Objection, Verdict
@@ -345,7 +345,7 @@ class Session:
         snapshot, config = self.snapshot, self.config.tolerance
         reported = {}
         if not snapshot.memory.cycle:
-            reported = reported_transitions(snapshot, self._node_status_since, config)
+            reported = reported_transitions(snapshot, self.hooks.node_status_since(self.faults), config)
         return assess(
             self.nodes,
             self.faults,
@@ -354,9 +354,6 @@ class Session:
             config=config,
             reported=reported,
         )
-
-    def _node_status_since(self, node: Node) -> int:
-        return self.hooks.node_status_since(node, is_faulty=node.name in self.faults)
 
     @cached_property
     def largest_free(self) -> Resources:
