@@ -4,6 +4,7 @@ It is written from docs/objects.md ("Which members start", `minSubGroups`) and s
 with the scheduler.
 """
 
+import copy
 from collections.abc import Sequence
 from itertools import product
 
@@ -34,7 +35,7 @@ def first_choice(documents: Sequence[Document]) -> list[Document] | None:
     others = [each for each in documents if not is_asking(each) and not is_asking_group(each)]
     kept = [*others, {**group, "spec": spec}, *placed]
     if _is_enough(spec, placed):
-        possible = (pod for pod in waiting if is_helped(emptied([*kept, pod])))
+        possible = (pod for pod in waiting if _fits_when_empty([*kept, pod]))
         return [*kept, next(possible, waiting[0])]
     return [*kept, *_first_set(spec, waiting, placed)]
 
@@ -55,6 +56,21 @@ def _of_started(pods: Sequence[Document], placed: Sequence[Document]) -> list[Do
     """The waiting pods of subgroups that have pods with nodes."""
     started = {_label(pod, SUBGROUP_LABEL) for pod in placed}
     return [pod for pod in pods if not is_placed(pod) and _label(pod, SUBGROUP_LABEL) in started]
+
+
+def _fits_when_empty(documents: Sequence[Document]) -> bool:
+    """Whether the asker fits the empty cluster, in which pods that it must be near may be anywhere."""
+    when_empty = emptied(documents)
+    return is_helped(when_empty) or is_helped(without_needs(when_empty))
+
+
+def without_needs(documents: Sequence[Document]) -> list[Document]:
+    """The manifests if the asker needs no pods near it."""
+    changed = copy.deepcopy(list(documents))
+    for document in changed:
+        if is_asking(document):
+            document["spec"].get("affinity", {}).pop("podAffinity", None)
+    return changed
 
 
 def is_asking_group(document: Document) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from tests.advice.clusters import Document
-from tests.advice.first_choice import described, first_choice, is_asking_group
+from tests.advice.first_choice import described, first_choice, is_asking_group, without_needs
 from tests.advice.following import is_asking, is_placed, used_on
 from tests.advice.quantities import raise_amounts
 from tests.advice.refusals import Refusal, emptied, is_helped
@@ -70,15 +70,6 @@ def _soften_levels(document: Document) -> None:
         if "required" in topology:
             level = topology.pop("required")
             topology.setdefault("preferred", level)
-
-
-def without_needs(documents: Sequence[Document]) -> list[Document]:
-    """The manifests if the asker needs no pods near it."""
-    changed = copy.deepcopy(list(documents))
-    for document in changed:
-        if is_asking(document):
-            document["spec"].get("affinity", {}).pop("podAffinity", None)
-    return changed
 
 
 def contradiction(refusal: Refusal) -> str:
