@@ -99,11 +99,12 @@ class Applications:
         self.idle_pods = 0
         for name, members in running.items():
             if self.times[name].ended is None:
-                await self._advance(name, members, now)
+                await self.advance(name, members, now)
         self.idle_pod_s += self.idle_pods * (now - self._looked_at)
         self._looked_at = now
 
-    async def _advance(self, name: str, members: list[Pod], now: float) -> None:
+    async def advance(self, name: str, members: list[Pod], now: float) -> None:
+        """Take notice of the running pods of one application that has not ended."""
         application, times = self.played[name], self.times[name]
         if len(members) < application.size:
             self.idle_pods += len(members)
