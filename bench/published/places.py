@@ -1,11 +1,14 @@
 """The two kinds of clusters: the simulated one in virtual time, and a real control plane with KWOK."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Final
 
 import aiohttp
 from msgspec import Struct
+from phalanx.model.names import API_VERSION
 from phalanx.ports import Response
 from phalanx_controlplane.components import KubeScheduler
 from phalanx_controlplane.controlplane import ControlPlane
@@ -18,15 +21,25 @@ from phalanx_simulator.runs.world import World, WorldSettings, in_world
 from bench.harness.cluster import served
 from bench.harness.contenders import PHALANX
 from bench.harness.dialects import LEASE_NAMESPACE
-from bench.published.site import JSON, Pace, Play, Played, Site
+from bench.published.site import JSON, NODES_PATH, PODS_PATH, Listed, Pace, Play, Played, Site
 from tests.fake_objects import create_many, namespace
 
-STAGES: Final = ("node/fast", "pod/fast/pod-ready", "pod/fast/pod-delete")
-"""Without the stage that ends every pod of a Job at once: the cases end pods themselves."""
+STAGES: Final = (
+    *("node/fast", "pod/fast/pod-ready", "pod/fast/pod-delete"),
+    str(Path(__file__).parents[2] / "tests" / "kwok" / "stages"),
+)
+"""Without KWOK's stage that ends every pod of a Job at once: cases end pods, or an annotation says when."""
 
 REAL_PACE: Final = Pace(second=0.05, look_s=0.1)
 """A minute of a case takes 3 s."""
 
+_LEFT: Final = (
+    "/apis/batch/v1/namespaces/default/jobs",
+    PODS_PATH,
+    f"/apis/{API_VERSION}/namespaces/default/podgroups",
+    NODES_PATH,
+)
+_CLEAR_WITHIN_S: Final = 60.0
 _SETTLED_S: Final = 5.0
 _LEADS_WITHIN_S: Final = 60.0
 _LEASE_PATH: Final = f"/apis/coordination.k8s.io/v1/namespaces/{LEASE_NAMESPACE}/leases/phalanx"
@@ -112,23 +125,41 @@ def simulated(play: Play, scheduler: Scheduler) -> Played:
 
 async def real(play: Play, scheduler: Scheduler) -> Played:
     """Play a case on a control plane of its own."""
+    async with real_site(scheduler) as site:
+        return await play(site)
+
+
+@asynccontextmanager
+async def real_site(scheduler: Scheduler) -> AsyncIterator[Site]:
+    """A control plane with this scheduler, ready, and without nodes."""
     kube_scheduler = None if scheduler.name == OURS.name else KubeScheduler()
     async with (
         ControlPlane.start(stages=STAGES, kube_scheduler=kube_scheduler) as plane,
         plane.session() as session,
     ):
-        site = Site(
-            _Remote(session), scheduler=scheduler.name, knows_gangs=scheduler.knows_gangs, pace=REAL_PACE
-        )
-        if scheduler.name != OURS.name:
-            return await play(site)
+        api = _Remote(session)
+        site = Site(api, scheduler=scheduler.name, knows_gangs=scheduler.knows_gangs, pace=REAL_PACE)
         await _add_crds(session)
+        if scheduler.name != OURS.name:
+            yield site
+            return
         async with PHALANX.start(plane):
             await _leads(site)
-            return await play(site)
+            yield site
+
+
+async def clear(site: Site) -> None:
+    """Delete all that a case leaves in the cluster, so that the next one finds it empty."""
+    for path in _LEFT:
+        await site.delete(path)
+    async for _ in site.looks(for_s=_CLEAR_WITHIN_S):
+        if not any([(await site.read(path, Listed)).items for path in _LEFT]):
+            return
+    raise TimeoutError("the cluster was not empty in time")
 
 
 async def _add_crds(session: aiohttp.ClientSession) -> None:
+    """Also for kube-scheduler, which does not read these kinds, so that both play the same files."""
     definitions = PHALANX.dialect.crds()
     await create_many(session, definitions)
     await create_many(session, [namespace(LEASE_NAMESPACE)])

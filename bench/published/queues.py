@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from msgspec import Struct
 from phalanx.model.names import LABEL_QUEUE
 from phalanx_simulator.embedded.manifests import Manifest, node, queue
 
@@ -15,41 +16,48 @@ LARGE: Final = "large"
 WEIGHTS: Final = {SMALL: 1, LARGE: 3}
 CORES: Final = 4
 
-_BACKLOG: Final = 24
 _WORKS_S: Final = 30.0
 _TOLERATED: Final = 10.0
 """Percentage points from the share of the weights: a job is a quarter of the cores."""
 _EARLIER_S: Final = 10.0
-_SHARED_S: Final = 150.0
 _LONG_S: Final = 600.0
-_PATIENCE_S: Final = 900.0
+_PATIENCE_S: Final = 1800.0
 
 
-async def division(site: Site) -> Played:
-    """Both queues always have jobs of a core that wait; those of the queue of weight 1 came earlier."""
-    await _prepare(site)
-    waiting = {
-        name: [_application(f"{name}-{index:02}", 1, _WORKS_S) for index in range(_BACKLOG)]
-        for name in WEIGHTS
-    }
-    applications = Applications(site, [each for jobs in waiting.values() for each in jobs])
-    await site.create(*(_job(site, each, in_queue=SMALL) for each in waiting[SMALL]))
-    async for _ in site.looks(for_s=site.takes(_EARLIER_S)):
-        await applications.look(await site.pods())
-    await site.create(*(_job(site, each, in_queue=LARGE) for each in waiting[LARGE]))
-    held: dict[str, float] = dict.fromkeys(WEIGHTS, 0.0)
-    before = site.now()
-    async for now in site.looks(for_s=site.takes(_SHARED_S)):
-        pods = await site.pods()
-        await applications.look(pods)
-        for name in held:
-            held[name] += _held_by(pods, name) * (now - before)
-        before = now
-    share = 100 * held[LARGE] / (sum(held.values()) or 1.0)
-    deserved = 100 * WEIGHTS[LARGE] / sum(WEIGHTS.values())
-    wrong = () if abs(share - deserved) < _TOLERATED else (f"share of {share:.0f} %",)
-    figures = {"share of the cores for the queue of weight 3, in %": round(share, 1)}
-    return Played(figures=figures, wrong=wrong)
+class Division(Struct, frozen=True):
+    """Both queues always have jobs of a core that wait; those of the queue of weight 1 came earlier.
+
+    `jobs`: of each queue; `shared_s`: how long it is observed after the other jobs came.
+    """
+
+    jobs: int = 40
+    shared_s: float = 300.0
+
+    async def __call__(self, site: Site) -> Played:
+        """Play it until the time of observation is over."""
+        await _prepare(site)
+        waiting = {
+            name: [_application(f"{name}-{index:02}", 1, _WORKS_S) for index in range(self.jobs)]
+            for name in WEIGHTS
+        }
+        applications = Applications(site, [each for jobs in waiting.values() for each in jobs])
+        await site.create(*(_job(site, each, in_queue=SMALL) for each in waiting[SMALL]))
+        async for _ in site.looks(for_s=site.takes(_EARLIER_S)):
+            await applications.look(await site.pods())
+        await site.create(*(_job(site, each, in_queue=LARGE) for each in waiting[LARGE]))
+        held: dict[str, float] = dict.fromkeys(WEIGHTS, 0.0)
+        before = site.now()
+        async for now in site.looks(for_s=site.takes(self.shared_s)):
+            pods = await site.pods()
+            await applications.look(pods)
+            for name in held:
+                held[name] += _held_by(pods, name) * (now - before)
+            before = now
+        share = 100 * held[LARGE] / (sum(held.values()) or 1.0)
+        deserved = 100 * WEIGHTS[LARGE] / sum(WEIGHTS.values())
+        wrong = () if abs(share - deserved) < _TOLERATED else (f"share of {share:.0f} %",)
+        figures = {"share of the cores for the queue of weight 3, in %": round(share, 1)}
+        return Played(figures=figures, wrong=wrong)
 
 
 async def reclaim(site: Site) -> Played:

@@ -138,9 +138,9 @@ class Site:
 
     # --- reading -------------------------------------------------------------------------------------------
 
-    async def pods(self) -> tuple[Pod, ...]:
-        """All pods of the default namespace."""
-        return (await self.read(PODS_PATH, _Pods)).items
+    async def pods(self, namespace: str = "default") -> tuple[Pod, ...]:
+        """All pods of a namespace."""
+        return (await self.read(f"/api/v1/namespaces/{namespace}/pods", _Pods)).items
 
     async def read(self, path: str, struct: type[T], *, query: Mapping[str, str] | None = None) -> T:
         """GET, decoded. Raises Refused."""

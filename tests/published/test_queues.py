@@ -1,15 +1,15 @@
 """Two queues of weights 1 and 3 on four cores."""
 
 from bench.published.places import OURS, POD_BY_POD, simulated
-from bench.published.queues import division, reclaim
+from bench.published.queues import Division, reclaim
 
 
 def test_both_queues_get_the_cores_of_their_weights() -> None:
-    assert simulated(division, OURS).wrong == ()
+    assert simulated(Division(12, 60.0), OURS).wrong == ()
 
 
 def test_pod_by_pod_the_earlier_queue_gets_all_cores() -> None:
-    played = simulated(division, POD_BY_POD)
+    played = simulated(Division(12, 60.0), POD_BY_POD)
     assert played.figures["share of the cores for the queue of weight 3, in %"] == 0
     assert played.wrong == ("share of 0 %",)
 
