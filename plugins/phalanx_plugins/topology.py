@@ -4,8 +4,8 @@
 and as tight domains as possible down to that level. A subgroup may require a level for its members, including
 those of nested subgroups; with a `segmentSize` each domain of that level holds a multiple of this number of
 members instead. It may also prefer a level; the preference of the whole gang has precedence. A level that the
-topology does not have is refused. As little `traffic` between roles as possible crosses domains, on each level,
-and nodes; the preferences for few domains have precedence.
+topology does not have is refused. After these preferences, as little `traffic` between roles as possible
+crosses domains, on each level, and nodes.
 """
 
 from phalanx.framework.plugin import Plugin

@@ -422,7 +422,8 @@ def traffic(rng: random.Random) -> Case:
     least = rng.randint(1, len(there)) if started else len(there) + len(late)
     if not there and rng.random() < 0.2:
         least = rng.randint(1, len(late))
-    if started and rng.random() < 0.5:
+    alike = len({structs.replace(kind, role="") for kind in kinds.values()}) == 1
+    if started and alike and rng.random() < 0.5:
         least = len(there) + rng.randint(1, len(late))
     gang = Gang("g", least, roles=tuple(roles), started=started, traffic=_flows(rng, names))
     if rng.random() < 0.5:
