@@ -4,7 +4,8 @@
 and as tight domains as possible down to that level. A subgroup may require a level for its members, including
 those of nested subgroups; with a `segmentSize` each domain of that level holds a multiple of this number of
 members instead. It may also prefer a level; the preference of the whole gang has precedence. A level that the
-topology does not have is refused.
+topology does not have is refused. After these preferences, as little `traffic` between roles as possible
+crosses domains, on each level, and nodes.
 """
 
 from phalanx.framework.plugin import Plugin
@@ -14,11 +15,13 @@ from phalanx.model.gangs import Gang, SubgroupSpec
 from phalanx.model.reasons import Objection, Reason
 from phalanx.model.rules import (
     FewestDomains,
+    Flow,
     Rule,
     SameDomain,
     SubgroupDomain,
     SubgroupFewest,
     SubgroupSegments,
+    Traffic,
 )
 
 
@@ -49,7 +52,7 @@ class TopologyConstraints(Plugin):
         return None
 
     def rules(self, gang: Gang, view: SessionView) -> tuple[Rule, ...]:
-        """At most one required and one preferred level for the gang, and for each subgroup."""
+        """At most one required and one preferred level for the gang, and for each subgroup; its traffic."""
         request = gang.topology
         rules: list[Rule] = []
         if request.required is not None:
@@ -58,6 +61,9 @@ class TopologyConstraints(Plugin):
             rules.append(FewestDomains(name=f"preferred level {request.preferred}", level=request.preferred))
         rules += [_rule(part, part.required) for part in gang.subgroups if part.required is not None]
         rules += [_preference(part, part.preferred) for part in gang.subgroups if part.preferred is not None]
+        if gang.spec.traffic:
+            flows = tuple(Flow(one.sender, one.receiver, one.weight) for one in gang.spec.traffic)
+            rules.append(Traffic(name="traffic between roles", flows=flows))
         return tuple(rules)
 
 

@@ -9,7 +9,7 @@ GANGS: Final[tuple[Mutant, ...]] = (
         name="binds are sent before a complete placement exists",
         issues=("Volcano #6010", "Volcano #2462", "scheduler-plugins #930"),
         module="phalanx.actions.demands.gang_demands",
-        edits={"START, batches_of(chosen, whole=True)": "START, batches_of(chosen, whole=False)"},
+        edits={"batches_of(gang, chosen, whole=True)": "batches_of(gang, chosen, whole=False)"},
         caught_by=Played("named:scheduler_plugins_930"),
     ),
     Mutant(
@@ -35,8 +35,8 @@ GANGS: Final[tuple[Mutant, ...]] = (
         issues=("KAI-Scheduler design min-subgroups",),
         module="phalanx.actions.demands.gang_demands",
         edits={
-            "(first_sufficient(pods, missing, gang.subgroups), whole=True)": (
-                "(first_sufficient(pods, missing, gang.subgroups), whole=False)"
+            "(gang, first_sufficient(pods, missing, gang.subgroups), whole=True)": (
+                "(gang, first_sufficient(pods, missing, gang.subgroups), whole=False)"
             )
         },
         caught_by=Played("plays_world_topology:a_minimum_of_subgroups_starts"),

@@ -11,6 +11,7 @@ from tests.certificates.cluster import (
     GPU,
     Case,
     Flavor,
+    Flow,
     Gang,
     Kind,
     Node,
@@ -395,6 +396,47 @@ def reserved_members(rng: random.Random) -> Case:
     )
 
 
+def traffic(rng: random.Random) -> Case:
+    """A gang of roles that send to each other; sometimes members run already, or others are surplus."""
+    levels = _levels(rng)
+    nodes = _nodes(rng, levels, rng.choice((3, 4, 5)))
+    found = _occupants(rng, nodes) if rng.random() < 0.5 else []
+    names = ("ps", "worker", "chief")[: rng.choice((1, 2, 2, 2, 3))]
+    same = _kind(rng)
+    kinds = {name: same if rng.random() < 0.6 else _kind(rng) for name in names}
+    kinds = {name: structs.replace(kind, role=name) for name, kind in kinds.items()}
+    running = [(name, rng.choice(nodes)) for name in names if rng.random() < 0.3]
+    for number, (name, node) in enumerate(running):
+        add_if_it_fits(found, nodes, node, Pod(f"run-{number}", kinds[name], "g", node.name))
+    there = [pod.kind.role for pod in found if pod.gang]
+    late = [
+        (name, number)
+        for name in sorted(names)
+        for number in range(rng.randint(1, 4 if name == "worker" else 2))
+    ]
+    found += [Pod(f"{name}-{number}", kinds[name], "g") for name, number in late]
+    roles = [
+        Role(name, sum(role == name for role in [*there, *(one for one, _ in late)]), 0) for name in names
+    ]
+    started = bool(there) and rng.random() < 0.6
+    least = rng.randint(1, len(there)) if started else len(there) + len(late)
+    if not there and rng.random() < 0.2:
+        least = rng.randint(1, len(late))
+    alike = len({structs.replace(kind, role="") for kind in kinds.values()}) == 1
+    if started and alike and rng.random() < 0.5:
+        least = len(there) + rng.randint(1, len(late))
+    gang = Gang("g", least, roles=tuple(roles), started=started, traffic=_flows(rng, names))
+    if rng.random() < 0.5:
+        gang = structs.replace(gang, **_levels_of(rng, levels))
+    return Case(levels, nodes, (gang,), tuple(found), _limit(rng), objective=_objective(rng))
+
+
+def _flows(rng: random.Random, names: Sequence[str]) -> tuple[Flow, ...]:
+    pairs = [(one, other) for one in names for other in names if one != other or rng.random() < 0.3]
+    some = rng.sample(pairs, rng.randint(1, len(pairs))) if pairs else [(names[0], names[0])]
+    return tuple(Flow(sender, receiver, rng.choice((1, 1, 2, 5))) for sender, receiver in some)
+
+
 MAKES: Final[tuple[Callable[[random.Random], Case], ...]] = (
     one_kind,
     several_kinds,
@@ -409,5 +451,6 @@ MAKES: Final[tuple[Callable[[random.Random], Case], ...]] = (
     flavors,
     some_subgroups,
     reserved_members,
+    traffic,
 )
 """The kinds of cases."""

@@ -87,6 +87,14 @@ class Role(Struct, frozen=True):
     """Of members that do not exist yet."""
 
 
+class Flow(Struct, frozen=True):
+    """What each member of a role sends to each other member of a role."""
+
+    sender: str
+    receiver: str
+    weight: int
+
+
 class Gang(Struct, frozen=True):
     """A PodGroup."""
 
@@ -100,6 +108,7 @@ class Gang(Struct, frozen=True):
     min_subgroups: int = 0
     reserves: bool = False
     priority: int = 0
+    traffic: tuple[Flow, ...] = ()
 
 
 class Flavor(Struct, frozen=True):
@@ -182,6 +191,10 @@ def _pod_group(gang: Gang) -> dict[str, Any]:
         spec["subGroups"] = [_subgroup(one) for one in gang.subgroups]
     if gang.roles:
         spec["roles"] = [_role(one) for one in gang.roles]
+    if gang.traffic:
+        spec["traffic"] = [
+            {"from": one.sender, "to": one.receiver, "weight": one.weight} for one in gang.traffic
+        ]
     spec |= _priority_class(gang)
     spec |= {"minSubGroups": gang.min_subgroups} if gang.min_subgroups else {}
     spec |= {"startWhen": "Reserved"} if gang.reserves else {}

@@ -50,6 +50,7 @@ class Step:
         for level, name in self._levels(depth(self.case, self.gang.preferred)):
             found[f"domains:{name}"] = len(self._spanned(placed, level))
         found |= self._of_subgroups(placed)
+        found |= self._traffic(placed)
         found["cost"] = sum(cost(one.pod.kind, self.nodes[one.node]) for one in placed)
         deepest = max(depth(self.case, self.gang.preferred), self.required_depth)
         if deepest and not self.is_single_of_fragmentation:
@@ -129,6 +130,27 @@ class Step:
                 for one in here
                 if depth(self.case, one.preferred) >= level
             )
+        return found
+
+    def _traffic(self, placed: Sequence[Located]) -> Terms:
+        """What pairs of members in different domains, or on different nodes, send to each other."""
+        flows = self.gang.traffic
+        if not any(pod.kind.role in (flow.sender, flow.receiver) for pod in self.pods for flow in flows):
+            return {}
+        everyone = [*placed, *self.members]
+        names = [*(f"traffic:{name}" for _, name in self._levels(len(self.case.levels))), "node-traffic"]
+        found = dict.fromkeys(names, 0)
+        for number, one in enumerate(everyone):
+            for index, other in enumerate(everyone):
+                roles = (one.pod.kind.role, other.pod.kind.role)
+                sent = sum(flow.weight for flow in flows if (flow.sender, flow.receiver) == roles)
+                if number == index or one.node == other.node or not sent:
+                    continue
+                found["node-traffic"] += sent
+                here, there = self.nodes[one.node], self.nodes[other.node]
+                for level, name in self._levels(len(self.case.levels)):
+                    if self.new_domain(here, level) != self.new_domain(there, level):
+                        found[f"traffic:{name}"] += sent
         return found
 
     def is_inside(self, pod: Pod, subgroup: str) -> bool:

@@ -595,6 +595,24 @@ def test_invalid_roles_are_reported(roles: list[dict[str, Any]], says: str) -> N
     assert any(says in problem.message for problem in gang.problems)
 
 
+@pytest.mark.parametrize(
+    ("traffic", "says"),
+    [
+        ([{"from": "a", "to": "b"}], "spec.traffic[0].to: there is no role 'b'"),
+        ([{"from": "b", "to": "a"}], "spec.traffic[0].from: there is no role 'b'"),
+        ([{"from": "a", "to": "a"}] * 2, "spec.traffic[1]: from 'a' to 'a' is not unique"),
+        ([{"from": "a", "to": "a", "weight": 0}], "spec.traffic[0].weight: 0 is not between 1 and 1000000"),
+        ([{"from": "a", "to": "a", "weight": 1000001}], "spec.traffic[0].weight: 1000001"),
+        ([{"from": "a", "to": "a"}] * 65, "spec.traffic: 65 entries are more than 64"),
+    ],
+)
+def test_invalid_traffic_is_reported(traffic: list[dict[str, Any]], says: str) -> None:
+    group = pod_group(minMember=2, roles=[{"name": "a", "count": 2}], traffic=traffic)
+    first, *_ = only(member("x", labels={label("role"): "a"}), group=group).problems
+    assert first.reason is Reason.INCONSISTENT_GANG
+    assert first.message.startswith(f"PodGroup field {says}")
+
+
 def test_members_must_name_a_role_of_the_group() -> None:
     group = pod_group(minMember=2, roles=ROLES)
     for role in ({}, {label("role"): "boss"}):

@@ -143,7 +143,6 @@ def test_an_invalid_annotation_is_an_error(key: str, value: str) -> None:
         ({"meta": {"annotations": {"sla-waiting-time": "1h"}}}, "sla-waiting-time"),
         ({"meta": {"annotations": {"volcano.sh/jdb-min-available": "1"}}}, "volcano.sh/jdb-min-available"),
         ({"meta": {"annotations": {"volcano.sh/jdb-max-unavailable": "1"}}}, "jdb-max-unavailable"),
-        ({"meta": {"annotations": {"volcano.sh/task-topology-affinity": "a,b"}}}, "task-topology-affinity"),
         ({"meta": {"annotations": {"volcano.sh/task-topology-anti-affinity": "a"}}}, "anti-affinity"),
         ({"meta": {"annotations": {"volcano.sh/task-topology-task-order": "a"}}}, "task-order"),
     ],
@@ -152,6 +151,34 @@ def test_fields_without_a_counterpart_are_refused_by_name(spec: dict[str, Any], 
     (problem,) = only_gang(group(**spec), member("a")).problems
     assert problem.reason is Reason.UNSUPPORTED_FIELD
     assert path in problem.message
+
+
+@pytest.mark.parametrize(
+    ("written", "traffic"),
+    [
+        ("ps,worker", {("ps", "worker")}),
+        ("ps,worker;ps,evaluator", {("ps", "worker"), ("evaluator", "ps")}),
+        ("worker", {("worker", "worker")}),
+        ("a, b ,c;;a,b", {("a", "b"), ("a", "c"), ("b", "c")}),
+        ("", set()),
+    ],
+)
+def test_task_affinity_is_traffic(written: str, traffic: set[tuple[str, str]]) -> None:
+    annotations = {"volcano.sh/task-topology-affinity": written}
+    gang = only_gang(group(meta={"annotations": annotations}), member("a"))
+    assert gang.problems == ()
+    assert {(one.sender, one.receiver) for one in gang.spec.traffic} == traffic
+    assert {one.weight for one in gang.spec.traffic} <= {1}
+
+
+@pytest.mark.parametrize(
+    ("written", "says"), [("ps,ps", "named twice"), (",".join(map(str, range(20))), "190 pairs of tasks")]
+)
+def test_wrong_task_affinity_is_an_error(written: str, says: str) -> None:
+    annotations = {"volcano.sh/task-topology-affinity": written}
+    (problem,) = only_gang(group(meta={"annotations": annotations}), member("a")).problems
+    assert problem.reason is Reason.INVALID_OBJECT
+    assert says in problem.message
 
 
 @pytest.mark.parametrize(

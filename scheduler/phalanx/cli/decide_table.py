@@ -71,12 +71,15 @@ def _quality(certificate: Certificate) -> str:
 def _term(term: str) -> str:
     """Format a term: `domains:rack` counts racks, `subgroup-domains:rack` the racks of each subgroup.
 
+    `traffic:rack` is what members in different racks send to each other, in the unit of the weights.
     `tightness:rack` is the unused capacity of these racks, in pods of the gang.
     """
     kind, _, level = term.partition(":")
     labels = {
         "domains": f"{level}s",
         "subgroup-domains": f"{level}s of subgroups",
+        "traffic": f"traffic between {level}s",
+        "node-traffic": "traffic between nodes",
         "tightness": f"unused capacity in {level}s",
     }
     return labels.get(kind, kind)

@@ -48,6 +48,34 @@ class SubgroupFewest(Struct, frozen=True, tag="subgroup-fewest"):
     level: str
 
 
+class Flow(Struct, frozen=True):
+    """What each member of a role sends to each other member of a role."""
+
+    sender: str
+    receiver: str
+    weight: int
+
+
+class RoleAnchor(Struct, frozen=True):
+    """`count` members of a role already run on this node, whose domains are those of the path."""
+
+    role: str
+    path: tuple[str, ...]
+    node: NodeName
+    count: int
+
+
+class Traffic(Struct, frozen=True, tag="traffic"):
+    """Preference: little traffic between different domains, the widest level first, then between nodes."""
+
+    name: str
+    flows: tuple[Flow, ...]
+    members: tuple[str, ...] = ()
+    """The role of the pods of each role of the problem. Empty: the problem does not count traffic."""
+    anchors: tuple[RoleAnchor, ...] = ()
+    """Where members already run."""
+
+
 class Budget(Struct, frozen=True, tag="budget"):
     """Pods placed on these nodes together use at most this much."""
 
@@ -90,7 +118,7 @@ AffinityRule = PodAntiAffinityRule | PodAffinityRule
 SubgroupRule = SubgroupDomain | SubgroupSegments
 """Hard constraint on a subgroup, including nested ones."""
 
-Preference = FewestDomains | SubgroupFewest
+Preference = FewestDomains | SubgroupFewest | Traffic
 """Part of the objective; a placement never fails because of it."""
 
 Rule = SameDomain | SubgroupRule | AffinityRule | Preference | Budget

@@ -20,6 +20,7 @@ from phalanx.model.rules import (
     SubgroupFewest,
     SubgroupRule,
     SubgroupSegments,
+    Traffic,
 )
 from phalanx.solver.objective import Scorer, classes_by_node
 from phalanx.solver.problem import Assignment, NodeClass, Placed, PlacementProblem
@@ -129,7 +130,7 @@ def _rule_violations(
             return _anti_affinity_violations(rule, problem, assignments, classes)
         case PodAffinityRule():
             return _affinity_violations(rule, problem, assignments, classes)
-        case FewestDomains() | SubgroupFewest():
+        case FewestDomains() | SubgroupFewest() | Traffic():
             return iter(())
 
 

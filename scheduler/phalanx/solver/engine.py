@@ -6,6 +6,7 @@ from functools import partial
 from msgspec import Struct, structs
 
 from phalanx.model.queues import Objective
+from phalanx.model.rules import Traffic
 from phalanx.solver.arrays import TooLarge
 from phalanx.solver.checker import check
 from phalanx.solver.objective import minimizes_fragmentation, proven_but_tightness
@@ -38,10 +39,15 @@ def place(problem: PlacementProblem, *, limits: SolveLimits = DEFAULT_LIMITS) ->
     packed = structs.replace(problem, ties=Objective.PACK) if minimizes_fragmentation(problem) else problem
     request = _Request(packed, reformulate_anti_affinity(packed), [])
     answer = _first_conclusive(request, limits)
-    if isinstance(answer, Placed) and problem.ties is not Objective.PACK:
+    if isinstance(answer, Placed) and problem.ties is not Objective.PACK and _may_change_nodes(problem):
         reformulated = structs.replace(request.reformulated, ties=problem.ties)
         answer = _with_ties_broken(_Request(problem, reformulated, request.errors), answer)
     return structs.replace(answer, errors=tuple(request.errors))
+
+
+def _may_change_nodes(problem: PlacementProblem) -> bool:
+    """Whether nodes of one domain are equal. With traffic they are not; a single pod is compared exactly."""
+    return minimizes_fragmentation(problem) or not any(isinstance(rule, Traffic) for rule in problem.rules)
 
 
 class _Request(Struct, frozen=True):

@@ -5,6 +5,8 @@ The objective is lexicographic; smaller is better. Its terms, most important fir
 - `unplaced`: optional pods that are not placed;
 - `domains:<level>`: domains that the gang spans, per level from the widest to the preferred one;
 - `subgroup-domains:<level>`: the same for subgroups with a preference, added up;
+- `traffic:<level>`: what members in different domains of a level send to each other, widest level first;
+- `node-traffic`: the same between different nodes;
 - `cost`: the total cost of pods on their nodes;
 - `tightness:<level>`: the pod capacity of the domains that the gang opens on its deepest level. This is
   best fit by domains: large domains stay whole for large gangs;
@@ -27,10 +29,13 @@ from phalanx.model.queues import Objective
 from phalanx.solver.domains import DomainKey, anchored_domains, domain_key, open_domains
 from phalanx.solver.problem import NOWHERE, Assignment, NodeClass, Placed, PlacementProblem
 from phalanx.solver.problem_rules import read_rules
+from phalanx.solver.traffic_matrix import NO_TRAFFIC
 
 UNPLACED = "unplaced"
 DOMAINS = "domains:"
 SUBGROUP_DOMAINS = "subgroup-domains:"
+TRAFFIC = "traffic:"
+NODE_TRAFFIC = "node-traffic"
 COST = "cost"
 TIGHTNESS = "tightness:"
 FRAGMENTS = "fragments"
@@ -45,6 +50,9 @@ def terms_of(problem: PlacementProblem) -> tuple[str, ...]:
     rules = read_rules(problem)
     preferred = (DOMAINS + level for level in problem.levels[: rules.preferred_depth])
     of_subgroups = (SUBGROUP_DOMAINS + level for level in problem.levels[: rules.subgroup_preferred_depth])
+    traffic = (
+        (*(TRAFFIC + level for level in problem.levels), NODE_TRAFFIC) if rules.traffic is not None else ()
+    )
     priced = (COST,) if problem.has_costs else ()
     tight = (
         (TIGHTNESS + problem.levels[rules.gang_depth - 1],)
@@ -52,7 +60,7 @@ def terms_of(problem: PlacementProblem) -> tuple[str, ...]:
         else ()
     )
     fragments = (FRAGMENTS,) if minimizes_fragmentation(problem) else ()
-    return (*elastic, *preferred, *of_subgroups, *priced, *tight, *fragments)
+    return (*elastic, *preferred, *of_subgroups, *traffic, *priced, *tight, *fragments)
 
 
 def primary_terms(terms: Sequence[str]) -> int:
@@ -101,6 +109,8 @@ class Scorer:
         self._gang_depth, self._preferred_depth = rules.gang_depth, rules.preferred_depth
         self._depth = max(rules.gang_depth, rules.subgroup_preferred_depth)
         self.primary = primary_terms(self.terms)
+        self._traffic = rules.traffic
+        self._traffic_terms = [term for term in self.terms if term.startswith((TRAFFIC, NODE_TRAFFIC))]
         self._subgroup_preferences = [
             (
                 frozenset(preference.roles),
@@ -138,6 +148,7 @@ class Scorer:
             placed=sum([assignment.count for assignment in assignments]),
             opened=self._opened(places, self._open[: self._preferred_depth]),
             of_subgroups=[sum(counts) for counts in zip_longest(*per_subgroup, fillvalue=0)],
+            traffic=self._crossing(assignments),
             cost=sum(
                 [
                     assignment.count * classes[assignment.node].cost[assignment.role]
@@ -158,6 +169,18 @@ class Scorer:
         classes, depth = self._classes, self._depth
         paths = [(classes[node].path, node) for node in nodes]
         return {(path[:depth], node if len(path) < depth else NOWHERE) for path, node in paths}
+
+    def _crossing(self, assignments: Sequence[Assignment]) -> list[int]:
+        """The traffic between different domains per level, and between different nodes."""
+        matrix, classes = self._traffic, self._classes
+        if matrix is None:
+            return []
+        placed = [
+            (classes[one.node].path, one.node, matrix.members[one.role], one.count)
+            for one in assignments
+            if matrix.members[one.role] != NO_TRAFFIC
+        ]
+        return matrix.crossing(placed, len(self.problem.levels))
 
     def _tightness(self, assignments: Sequence[Assignment]) -> int:
         """The capacity of the deepest-level domains that are used, without open ones."""
@@ -184,13 +207,14 @@ class Scorer:
         opened: Sequence[int],
         cost: int,
         of_subgroups: Sequence[int] = (),
+        traffic: Sequence[int] = (),
         tightness: int = 0,
         fragments: int = 0,
     ) -> tuple[int, ...]:
         """Return the values of the terms from their parts.
 
         `opened` counts domains per level without open ones; `of_subgroups` the same per level, added up over
-        the subgroups with a preference.
+        the subgroups with a preference. `traffic` is that between domains per level, then between nodes.
         """
         values = {UNPLACED: self._wanted - placed, COST: cost, FRAGMENTS: fragments}
         for level, (count, there) in enumerate(zip(opened, self._anchored, strict=False)):
@@ -199,6 +223,10 @@ class Scorer:
             values[SUBGROUP_DOMAINS + self.problem.levels[level]] = there
         for level, count in enumerate(of_subgroups):
             values[SUBGROUP_DOMAINS + self.problem.levels[level]] += count
+        if self._traffic_terms:
+            values |= dict.fromkeys(self._traffic_terms, 0) | dict(
+                zip(self._traffic_terms, traffic, strict=False)
+            )
         return tuple(tightness if term.startswith(TIGHTNESS) else values[term] for term in self.terms)
 
 

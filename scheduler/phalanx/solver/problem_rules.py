@@ -14,8 +14,10 @@ from phalanx.model.rules import (
     SubgroupFewest,
     SubgroupRule,
     SubgroupSegments,
+    Traffic,
 )
 from phalanx.solver.problem import NodeClass, PlacementProblem, RoleDemand, SubgroupAnchor
+from phalanx.solver.traffic_matrix import TrafficMatrix, matrix_of
 
 
 class SubgroupConstraint(Struct, frozen=True):
@@ -75,12 +77,17 @@ class ProblemRules(Struct, frozen=True):
     """Those with pods to place."""
     affinity_constraints: tuple[AffinityConstraint, ...] = ()
     """Those with pods to place."""
+    traffic: TrafficMatrix | None = None
+    """None if no pod to place sends or receives."""
+    traffic_depth: int = 0
+    """How many levels, from the widest, count traffic: all or none."""
 
     @property
     def depth(self) -> int:
         """How many levels, from the widest, matter to any rule."""
         return max(
             self.gang_depth,
+            self.traffic_depth,
             self.subgroup_preferred_depth,
             *(constraint.level + 1 for constraint in self.subgroup_constraints),
         )
@@ -126,6 +133,7 @@ def read_rules(problem: PlacementProblem) -> ProblemRules:
     level = problem.levels.index
     required = [level(rule.level) for rule in problem.rules if isinstance(rule, SameDomain)]
     preferred = [level(rule.level) for rule in problem.rules if isinstance(rule, FewestDomains)]
+    traffic = next((matrix_of(rule) for rule in problem.rules if isinstance(rule, Traffic)), None)
     return ProblemRules(
         required=max(required, default=None),
         preferred=max(preferred, default=None),
@@ -139,6 +147,8 @@ def read_rules(problem: PlacementProblem) -> ProblemRules:
         affinity_constraints=tuple(
             affinity for affinity in _affinity_constraints(problem) if affinity.owners
         ),
+        traffic=traffic,
+        traffic_depth=len(problem.levels) if traffic is not None else 0,
     )
 
 

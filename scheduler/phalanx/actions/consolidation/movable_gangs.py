@@ -115,4 +115,4 @@ def _demand_of_recreated(gang: Gang, pods: Sequence[Pod]) -> Demand:
         replace(pod, node=None, phase=PodPhase.PENDING, running_since=0, bind_backoff=None) for pod in pods
     )
     recreated = replace(gang, members=members, started=False, starts_over=True)
-    return Demand(recreated, Stage.START, START, batches_of(members, whole=True))
+    return Demand(recreated, Stage.START, START, batches_of(recreated, members, whole=True))

@@ -33,7 +33,7 @@ class Stage(IntEnum):
 
 
 class Batch(Struct, frozen=True):
-    """Pods of one shape and subgroup, in the order in which they get nodes."""
+    """Pods of one shape and subgroup, with traffic of one role, in the order in which they get nodes."""
 
     name: str
     pods: tuple[Pod, ...]
@@ -128,7 +128,10 @@ def remaining_demand(demand: Demand, placed: Iterable[Pod]) -> Demand:
     gone = {pod.uid for pod in placed}
     rest = [pod for batch in demand.batches for pod in batch.pods if pod.uid not in gone]
     return Demand(
-        gang=demand.gang, stage=demand.stage, cause=demand.cause, batches=batches_of(rest, whole=False)
+        gang=demand.gang,
+        stage=demand.stage,
+        cause=demand.cause,
+        batches=batches_of(demand.gang, rest, whole=False),
     )
 
 
@@ -141,7 +144,7 @@ def whole_demand(demand: Demand) -> Demand:
 def restricted_to(demand: Demand, pods: Collection[PodUid]) -> Demand | None:
     """The part of the demand with these pods, of which any number may be placed; None if it has none."""
     kept = [pod for batch in demand.batches for pod in batch.pods if pod.uid in pods]
-    return replace(demand, batches=batches_of(kept, whole=False)) if kept else None
+    return replace(demand, batches=batches_of(demand.gang, kept, whole=False)) if kept else None
 
 
 def part_to_evict_for(demand: Demand) -> Demand:
@@ -151,11 +154,16 @@ def part_to_evict_for(demand: Demand) -> Demand:
     return restricted_to(demand, {demand.batches[0].pods[0].uid}) or demand
 
 
-def batches_of(pods: Sequence[Pod], *, whole: bool) -> tuple[Batch, ...]:
-    """Group pods by subgroup and shape, in the order of their first appearance."""
-    groups: dict[tuple[str, str], list[Pod]] = {}
+def batch_key(gang: Gang, pod: Pod) -> tuple[str, str, str]:
+    """Equal for pods of one batch: those of one subgroup and shape; with traffic, of one role too."""
+    return (pod.subgroup, pod.shape.key, pod.role if gang.spec.traffic else "")
+
+
+def batches_of(gang: Gang, pods: Sequence[Pod], *, whole: bool) -> tuple[Batch, ...]:
+    """Group pods by `batch_key`, in the order of their first appearance."""
+    groups: dict[tuple[str, str, str], list[Pod]] = {}
     for pod in pods:
-        groups.setdefault((pod.subgroup, pod.shape.key), []).append(pod)
+        groups.setdefault(batch_key(gang, pod), []).append(pod)
     return tuple(
         Batch(name=_name(group), pods=tuple(group), minimum=len(group) if whole else 0)
         for group in groups.values()

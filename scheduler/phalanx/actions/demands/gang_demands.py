@@ -272,9 +272,9 @@ def _members_missing(message: str, how_to_lower: str) -> Objection:
 
 def _minimum(gang: Gang, chosen: Sequence[Pod], *, started: bool) -> Demand:
     if started:
-        return Demand(gang, Stage.REPAIR, "replace", batches_of(chosen, whole=False))
+        return Demand(gang, Stage.REPAIR, "replace", batches_of(gang, chosen, whole=False))
     stage = Stage.REPAIR if gang.active else Stage.START
-    return Demand(gang, stage, START, batches_of(chosen, whole=True))
+    return Demand(gang, stage, START, batches_of(gang, chosen, whole=True))
 
 
 def _subgroup(gang: Gang, name: str, ready: Sequence[Pod], stage: Stage, unfit: Collection[PodUid]) -> Demand:
@@ -284,11 +284,11 @@ def _subgroup(gang: Gang, name: str, ready: Sequence[Pod], stage: Stage, unfit: 
     minimums = missing_by_subgroup((), gang.subgroups)
     own = {inner: count for inner, count in minimums.items() if outer[inner] == name}
     missing = MissingMembers(0, subgroups=own)
-    batches = batches_of(first_sufficient(pods, missing, gang.subgroups), whole=True)
+    batches = batches_of(gang, first_sufficient(pods, missing, gang.subgroups), whole=True)
     cause = "replace" if stage is Stage.REPAIR else "surplus"
     demand = Demand(gang, stage, cause, batches, outer_subgroup=name)
     return _with_choice(demand, pods, missing, unfit=unfit)
 
 
 def _surplus(gang: Gang, pods: Sequence[Pod]) -> Demand:
-    return Demand(gang, Stage.SURPLUS, "surplus", batches_of(pods, whole=False))
+    return Demand(gang, Stage.SURPLUS, "surplus", batches_of(gang, pods, whole=False))

@@ -95,7 +95,7 @@ def _with_other_members(demand: Demand, choice: MemberChoice, fits: Fits, *, mos
     if is_enough(fitting, missing, parts):
         tried = chain(tried, [first_sufficient(fitting, missing, parts), fitting])
     for pods in tried:
-        trial = replace(demand, batches=batches_of(pods, whole=True), choice=None)
+        trial = replace(demand, batches=batches_of(demand.gang, pods, whole=True), choice=None)
         start = None if all(pod.is_placeholder for pod in pods) else fits(trial)
         if start is not None:
             return trial, start
@@ -165,4 +165,4 @@ def substitutes(demand: Demand, placed: Sequence[Pod], refused: Sequence[Pod]) -
     missing = missing_besides(placed, choice.missing, parts)
     waiting = {pod.uid for pod in refused}
     pods = [pod for pod in first_members([*others, *refused], missing, parts) if pod.uid not in waiting]
-    return replace(demand, batches=batches_of(pods, whole=False), choice=None) if pods else None
+    return replace(demand, batches=batches_of(demand.gang, pods, whole=False), choice=None) if pods else None

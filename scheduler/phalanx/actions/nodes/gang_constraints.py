@@ -16,8 +16,10 @@ from phalanx.model.rules import (
     FewestDomains,
     PodAffinityRule,
     PodAntiAffinityRule,
+    RoleAnchor,
     Rule,
     SameDomain,
+    Traffic,
 )
 from phalanx.model.snapshot import Topology
 from phalanx.solver.problem import NOWHERE, Anchor, SubgroupAnchor
@@ -43,10 +45,17 @@ class GangConstraints(Struct, frozen=True):
     keys: tuple[str, ...] = ()
     """Node labels of affinity rules whose values several nodes share."""
 
+    role_anchors: tuple[RoleAnchor, ...] = ()
+    """For a gang with traffic: where members with a node are, by role."""
+
     @property
     def occupied_nodes(self) -> tuple[NodeName, ...]:
-        """The nodes of members that are domains of their own."""
-        anchors: tuple[Anchor | SubgroupAnchor, ...] = (*self.anchors, *self.subgroup_anchors)
+        """The nodes of members that are domains of their own; with traffic each node is one."""
+        anchors: tuple[Anchor | SubgroupAnchor | RoleAnchor, ...] = (
+            *self.anchors,
+            *self.subgroup_anchors,
+            *self.role_anchors,
+        )
         return tuple(dict.fromkeys([anchor.node for anchor in anchors if anchor.node]))
 
     @property
@@ -88,6 +97,7 @@ def constraints_of(session: Session, gang: Gang) -> GangConstraints:
         else (),
         ancestor_chains=ancestor_chains(gang.subgroups),
         keys=_keys(session, rules),
+        role_anchors=_role_anchors(session, gang, topology, len(levels)) if gang.spec.traffic else (),
     )
 
 
@@ -112,7 +122,9 @@ def nodes_of_members(session: Session, gang: Gang) -> list[NodeName]:
 
 def _depth(rules: tuple[Rule, ...], topology: Topology) -> int:
     names = [level.name for level in topology.levels]
-    wanted = [rule.level for rule in rules if not isinstance(rule, Budget | AffinityRule)]
+    if any(isinstance(rule, Traffic) for rule in rules):
+        return len(names)
+    wanted = [rule.level for rule in rules if not isinstance(rule, Budget | AffinityRule | Traffic)]
     return max((names.index(level) + 1 for level in wanted if level in names), default=0)
 
 
@@ -162,6 +174,19 @@ def _subgroup_anchors(
     return tuple(
         SubgroupAnchor(name, path, count, node) for (name, path, node), count in sorted(counts.items())
     )
+
+
+def _role_anchors(
+    session: Session, gang: Gang, topology: Topology | None, depth: int
+) -> tuple[RoleAnchor, ...]:
+    """Where members with a node are, by role; in the domains that new pods on their nodes would have."""
+    counts = Counter((pod.role, node) for pod, node in _assigned_members(session, gang))
+    found = [
+        RoleAnchor(role, session.topologies.path(node, topology)[:depth] if topology else (), node, count)
+        for (role, node), count in sorted(counts.items())
+        if node in session.nodes
+    ]
+    return tuple(found)
 
 
 def _assigned_members(session: Session, gang: Gang) -> Iterator[tuple[Pod, NodeName]]:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from phalanx.actions.demands.demand import Demand
+from phalanx.actions.demands.demand import Demand, batch_key
 from phalanx.actions.nodes.fullness import Fullness
 from phalanx.actions.nodes.gang_constraints import GangConstraints, constraints_of
 from phalanx.actions.nodes.node_classes import ClassTable, NodeClassSpec
@@ -120,12 +120,12 @@ def _table(
 
 def solver_assignments(placement: DemandPlacement) -> tuple[Assignment, ...]:
     """The assignments of a placement as the solver states them, by the number of the batch."""
-    batches = placement.demand.batches
-    parts = {(batch.subgroup, batch.pods[0].shape.key): index for index, batch in enumerate(batches)}
+    gang, batches = placement.demand.gang, placement.demand.batches
+    parts = {batch_key(gang, batch.pods[0]): index for index, batch in enumerate(batches)}
     counts: Counter[tuple[int, NodeName]] = Counter()
     for node, pods in placement.assignments:
         for pod in pods:
-            counts[parts[pod.subgroup, pod.shape.key], node] += 1
+            counts[parts[batch_key(gang, pod)], node] += 1
     return tuple(Assignment(role, node, count) for (role, node), count in sorted(counts.items()))
 
 

@@ -22,7 +22,7 @@ from phalanx.model.gpu_shares import Devices
 from phalanx.model.names import NodeName
 from phalanx.model.pods import Pod
 from phalanx.model.queues import Objective
-from phalanx.model.rules import AffinityRule, Budget, FewestDomains, Rule, SameDomain
+from phalanx.model.rules import AffinityRule, Budget, FewestDomains, Rule, SameDomain, Traffic
 from phalanx.solver.problem import NodeClass, PlacementProblem, RoleDemand
 
 
@@ -76,7 +76,7 @@ class ProblemBuilder:
             levels=constraints.levels,
             roles=roles_of(demand, table.requests, constraints),
             classes=classes,
-            rules=narrowed(constraints.rules, classes),
+            rules=_with_members(narrowed(constraints.rules, classes), demand, constraints),
             anchors=constraints.anchors,
             subgroup_anchors=constraints.subgroup_anchors,
             seed=self._session.snapshot.seed,
@@ -220,6 +220,19 @@ def roles_of(
             shape=batch.pods[0].shape.key if constraints.has_affinity_terms else "",
         )
         for batch, request in zip(demand.batches, requests, strict=True)
+    )
+
+
+def _with_members(rules: tuple[Rule, ...], demand: Demand, constraints: GangConstraints) -> tuple[Rule, ...]:
+    """The rules; traffic knows the role of each batch, and where running members are."""
+    if not demand.gang.spec.traffic:
+        return rules
+    members = tuple(batch.pods[0].role for batch in demand.batches)
+    return tuple(
+        replace(rule, members=members, anchors=constraints.role_anchors)
+        if isinstance(rule, Traffic)
+        else rule
+        for rule in rules
     )
 
 

@@ -135,7 +135,7 @@ def _complete(members: tuple[MemberCount, ...], known: GangComposition | None) -
 def demand_of(gang: Gang, composition: GangComposition, demanded: Iterable[Pod]) -> Demand | None:
     """A demand of placeholders for the members that the minimum lacks beyond the demanded pods, if any."""
     lacking = placeholders(gang, _there(gang, demanded), composition.members)
-    return Demand(gang, Stage.REPAIR, CAUSE, batches_of(lacking, whole=False)) if lacking else None
+    return Demand(gang, Stage.REPAIR, CAUSE, batches_of(gang, lacking, whole=False)) if lacking else None
 
 
 def expiry_objection(gang: Gang, composition: GangComposition) -> Objection | None:

@@ -137,7 +137,7 @@ def _repeated(value: list[Any], schema: dict[str, Any], path: str) -> Iterator[F
         if keys and identity in seen:
             yield Finding(
                 inside(f"{path}[{position}]", keys[0]),
-                f"another {keys[0]} in each entry",
+                f"another {' or '.join(keys)} in each entry",
                 f"{shown(identity[0])} again",
             )
         seen.add(identity)

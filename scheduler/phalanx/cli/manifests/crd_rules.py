@@ -29,6 +29,11 @@ def _role_minimums_fit(spec: dict[str, Any]) -> bool:
     return "minMember" not in spec or bool(sum(minimums) <= spec["minMember"])
 
 
+def _traffic_names_roles(spec: dict[str, Any]) -> bool:
+    names = {role["name"] for role in spec.get("roles", ())}
+    return all(entry[key] in names for entry in spec.get("traffic", ()) for key in ("from", "to"))
+
+
 def _min_sub_groups_fit(spec: dict[str, Any]) -> bool:
     roots = [group for group in spec.get("subGroups", ()) if "parent" not in group]
     return bool(spec.get("minSubGroups", 0) <= len(roots))
@@ -131,6 +136,7 @@ RULES: Final[Mapping[str, Callable[[Any], bool]]] = {
     "the minMember of all roles (count where a role sets none) must not add up to more than spec.minMember": (
         _role_minimums_fit
     ),
+    "from and to of traffic must be names of roles": _traffic_names_roles,
     "minSubGroups must not be larger than the number of subGroups that have no parent": _min_sub_groups_fit,
     "set required, preferred or both, or leave topology out": _level_is_set,
     "preferred must be a narrower level than required, not the same one": _levels_differ,

@@ -9,6 +9,8 @@ unit stay texts. A property returns the parsed value, and None or the default wh
 from collections.abc import Mapping
 from enum import StrEnum
 
+from msgspec import field
+
 from phalanx.model.api.meta import ApiStruct, Condition, Int32, Int64, ObjectMeta, WrittenQuantity
 from phalanx.model.api.values import duration_ms, time_s
 
@@ -16,6 +18,12 @@ RESERVED = "Reserved"
 """The value of startWhen that reserves capacity for members which do not exist yet."""
 
 START_MODES = ("Arrived", RESERVED)
+
+TRAFFIC_ENTRIES_MAX = 64
+"""Entries of `traffic`: both directions and the members themselves, for eight roles."""
+
+TRAFFIC_WEIGHT_MAX = 1_000_000
+"""The largest weight of traffic. With 100,000 members and 64 entries sums stay below 2^63."""
 
 
 class RecoveryMode(StrEnum):
@@ -77,6 +85,15 @@ class SubGroup(ApiStruct, frozen=True):
 
     topology: TopologyRequest | None = None
     segment_size: Int32 | None = None
+
+
+class Traffic(ApiStruct, frozen=True):
+    """How much the members of one role send to those of another one."""
+
+    sender: str = field(name="from")
+    receiver: str = field(name="to")
+    weight: Int32 = 1
+    """What each member of the one role sends to each other member of the other one, in any unit."""
 
 
 class Runtime(ApiStruct, frozen=True):
@@ -156,6 +173,7 @@ class PodGroupSpec(ApiStruct, frozen=True):
     preemption_policy: str | None = None
     topology: TopologyRequest | None = None
     roles: tuple[Role, ...] = ()
+    traffic: tuple[Traffic, ...] = ()
     start_when: str | None = None
     sub_groups: tuple[SubGroup, ...] = ()
     min_sub_groups: Int32 | None = None

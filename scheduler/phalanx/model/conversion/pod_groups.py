@@ -11,6 +11,8 @@ from phalanx.limits import PLACEHOLDERS_MAX
 from phalanx.model.api.pod_groups import (
     RESERVED,
     START_MODES,
+    TRAFFIC_ENTRIES_MAX,
+    TRAFFIC_WEIGHT_MAX,
     Disruption,
     DisruptionMode,
     PodGroupSpec,
@@ -243,7 +245,12 @@ def _problems(spec: PodGroupSpec) -> Iterator[Objection]:
     )
     for message in own:
         yield Objection(Reason.INVALID_OBJECT, f"PodGroup field {message}")
-    faults = (*_number_errors(spec), *_role_errors(spec.roles), *subgroup_errors(spec))
+    faults = (
+        *_number_errors(spec),
+        *_role_errors(spec.roles),
+        *_traffic_errors(spec),
+        *subgroup_errors(spec),
+    )
     for message in faults:
         yield Objection(Reason.INCONSISTENT_GANG, f"PodGroup field {message}")
 
@@ -275,6 +282,23 @@ def _role_errors(roles: tuple[Role, ...]) -> Iterator[str]:
             yield f"spec.roles[{index}].count: {role.count} is not at least 1"
         if role.min_member is not None and not 0 <= role.min_member <= role.count:
             yield f"spec.roles[{index}].minMember: {role.min_member} is not between 0 and {role.count}"
+
+
+def _traffic_errors(spec: PodGroupSpec) -> Iterator[str]:
+    """Too many entries, unknown roles, pairs that are listed twice, and weights out of range."""
+    if len(spec.traffic) > TRAFFIC_ENTRIES_MAX:
+        yield f"spec.traffic: {len(spec.traffic)} entries are more than {TRAFFIC_ENTRIES_MAX}"
+    names, seen = {role.name for role in spec.roles}, set[tuple[str, str]]()
+    for index, entry in enumerate(spec.traffic[:TRAFFIC_ENTRIES_MAX]):
+        path, pair = f"spec.traffic[{index}]", (entry.sender, entry.receiver)
+        for key, role in zip(("from", "to"), pair, strict=True):
+            if role not in names:
+                yield f"{path}.{key}: there is no role {role!r}"
+        if pair in seen:
+            yield f"{path}: from {entry.sender!r} to {entry.receiver!r} is not unique"
+        seen.add(pair)
+        if not 1 <= entry.weight <= TRAFFIC_WEIGHT_MAX:
+            yield f"{path}.weight: {entry.weight} is not between 1 and {TRAFFIC_WEIGHT_MAX}"
 
 
 def subgroup_errors(spec: PodGroupSpec) -> Iterator[str]:

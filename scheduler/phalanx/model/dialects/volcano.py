@@ -31,6 +31,7 @@ from phalanx.model.dialects.dialect import (
     refused_annotations,
     unsupported_field,
 )
+from phalanx.model.dialects.volcano_tasks import read_task_affinity
 from phalanx.model.gangs import Gang, RoleSpec
 from phalanx.model.names import DEFAULT_QUEUE, HYPER_NODES, LABEL_QUEUE, tier_label
 from phalanx.model.pods import PodPhase
@@ -50,7 +51,6 @@ _REFUSED: Final = (
     "sla-waiting-time",
     "volcano.sh/jdb-min-available",
     "volcano.sh/jdb-max-unavailable",
-    "volcano.sh/task-topology-affinity",
     "volcano.sh/task-topology-anti-affinity",
     "volcano.sh/task-topology-task-order",
 )
@@ -102,6 +102,7 @@ def read_volcano_pod_group(written: VolcanoPodGroup) -> PodGroup:
             priority_class_name=spec.priority_class_name or None,
             topology=_topology(spec.network_topology),
             disruption=_disruption(written, wrong),
+            traffic=read_task_affinity(meta, wrong),
         ),
         min_member=min_member,
         roles=roles,

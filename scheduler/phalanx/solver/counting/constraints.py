@@ -45,7 +45,10 @@ def role_counts(model: CountingModel) -> None:
 
 @constraint("capacity-patterns")
 def capacity_patterns(model: CountingModel) -> None:
-    """Nodes with several patterns: each node uses one, and the pods fit into the patterns used."""
+    """Nodes with several patterns: each node uses one, and the pods fit into the patterns used.
+
+    With traffic the pods are those of the patterns.
+    """
     for index, group in enumerate(model.groups):
         if len(group.patterns) < 2:
             continue
@@ -54,7 +57,8 @@ def capacity_patterns(model: CountingModel) -> None:
         for role in range(len(model.problem.roles)):
             if (role, index) in model.pods:
                 fits = model.total(used, [pattern[role] for pattern in group.patterns])
-                model.cp.add(model.pods[role, index] <= fits)
+                pods = model.pods[role, index]
+                model.cp.add(pods <= fits if model.traffic is None else pods == fits)
 
 
 @constraint("capacity-amounts")

@@ -8,9 +8,18 @@ from ortools.sat.python import cp_model
 from phalanx.limits import MODEL_SUM_MAX, OBJECTIVE_COEFFICIENT_MAX
 from phalanx.solver.arrays import Counts, NodeTable, Placement, TooLarge, anchored_numbers
 from phalanx.solver.counting.node_groups import NodeGroup, Pattern, split
+from phalanx.solver.counting.traffic import TrafficTerms
 from phalanx.solver.cp_sat import CpModel
 from phalanx.solver.domains import anchored_domains
-from phalanx.solver.objective import COST, DOMAINS, SUBGROUP_DOMAINS, TIGHTNESS, UNPLACED
+from phalanx.solver.objective import (
+    COST,
+    DOMAINS,
+    NODE_TRAFFIC,
+    SUBGROUP_DOMAINS,
+    TIGHTNESS,
+    TRAFFIC,
+    UNPLACED,
+)
 
 
 class CountingModel:
@@ -18,6 +27,7 @@ class CountingModel:
 
     Only groups with more than one pattern have `used`. Only domains of preferred levels without running
     members are opened. `opened_by_subgroup` pairs each subgroup preference with the domains it opens.
+    `traffic` builds the terms of traffic.
     """
 
     def __init__(self, table: NodeTable, groups: Sequence[NodeGroup]) -> None:
@@ -27,13 +37,13 @@ class CountingModel:
         self.cp = CpModel()
         self._most: dict[int, int] = {}
         self.pods = {
-            (role, index): self._count(min(demand.maximum, group.fits[role] * len(group.nodes)))
+            (role, index): self.count(min(demand.maximum, group.fits[role] * len(group.nodes)))
             for index, group in enumerate(groups)
             for role, demand in enumerate(self.problem.roles)
             if group.fits[role] > 0
         }
         self.used = {
-            (index, pattern): self._count(len(group.nodes))
+            (index, pattern): self.count(len(group.nodes))
             for index, group in enumerate(groups)
             if len(group.patterns) > 1
             for pattern in range(len(group.patterns))
@@ -52,6 +62,8 @@ class CountingModel:
             )
             for preference in table.rows.rules.subgroup_preferences
         ]
+        matrix = table.rows.rules.traffic
+        self.traffic = TrafficTerms(self, matrix) if matrix is not None else None
 
     @property
     def levels(self) -> range:
@@ -78,7 +90,8 @@ class CountingModel:
         """The largest sum that the variables' own bounds allow."""
         return sum(self._most[variable.index] for variable in variables)
 
-    def _count(self, most: int) -> cp_model.IntVar:
+    def count(self, most: int) -> cp_model.IntVar:
+        """A new variable from 0 to `most`."""
         variable = self.cp.new_int_var(0, most, "")
         self._most[variable.index] = most
         return variable
@@ -87,7 +100,7 @@ class CountingModel:
         """A boolean for each domain of the level but the anchored ones."""
         known = frozenset(there)
         domains = dict.fromkeys(group.domains[level] for group in self.groups)
-        return {domain: self._count(1) for domain in domains if domain not in known}
+        return {domain: self.count(1) for domain in domains if domain not in known}
 
 
 def objective_term(model: CountingModel, name: str) -> cp_model.LinearExpr:
@@ -96,6 +109,10 @@ def objective_term(model: CountingModel, name: str) -> cp_model.LinearExpr:
         return sum(role.maximum for role in model.problem.roles) - model.total(list(model.pods.values()))
     if name == COST:
         return _cost(model)
+    if model.traffic is not None and name == NODE_TRAFFIC:
+        return model.traffic.between_nodes()
+    if model.traffic is not None and name.startswith(TRAFFIC):
+        return model.traffic.between_domains(model.problem.levels.index(name.removeprefix(TRAFFIC)))
     if name.startswith(TIGHTNESS):
         return _tightness(model)
     if name.startswith(SUBGROUP_DOMAINS):
@@ -150,13 +167,16 @@ def hint(model: CountingModel, found: Placement) -> None:
         (everyone, model.opened),
         *((preference.roles, opened) for preference, opened in model.opened_by_subgroup),
     ]
+    placed: dict[tuple[int, int], int] = {}
     for index, group in enumerate(model.groups):
         here = found.counts[[lines[node] for node in group.nodes if node in lines]]
         for role, count in enumerate(here.sum(axis=0).tolist()):
             if (role, index) in model.pods:
+                placed[role, index] = count
                 model.cp.add_hint(model.pods[role, index], count)
         if len(group.patterns) > 1:
-            for pattern, count in enumerate(_patterns_used(group, here)):
+            times = _patterns_used(group, here, exactly=model.traffic is not None)
+            for pattern, count in enumerate(times):
                 model.cp.add_hint(model.used[index, pattern], count)
         for number, (roles, per_level) in enumerate(opened_by_roles):
             if here[:, list(roles)].any():
@@ -165,6 +185,8 @@ def hint(model: CountingModel, found: Placement) -> None:
         for level, opened in per_level.items():
             for domain, variable in opened.items():
                 model.cp.add_hint(variable, (number, level, domain) in used_domains)
+    if model.traffic is not None:
+        model.traffic.hint(placed)
 
 
 def solution(model: CountingModel, solver: cp_model.CpSolver) -> Placement:
@@ -186,10 +208,13 @@ def solution(model: CountingModel, solver: cp_model.CpSolver) -> Placement:
     return split(model.groups, pods, used)
 
 
-def _patterns_used(group: NodeGroup, here: Counts) -> list[int]:
-    """Per pattern, the nodes that use it when each takes the first that holds its pods."""
+def _patterns_used(group: NodeGroup, here: Counts, *, exactly: bool) -> list[int]:
+    """Per pattern, the nodes that use it when each takes the first that holds, or is, its pods."""
     times = [0] * len(group.patterns)
     for counts in here[here.any(axis=1)].tolist():
+        if exactly:
+            times[group.patterns.index(tuple(counts))] += 1
+            continue
         times[next(index for index, pattern in enumerate(group.patterns) if _within(counts, pattern))] += 1
     return times
 

@@ -3,7 +3,8 @@
 A pattern is a number of pods per role that one node holds together. Nodes with the same domains, cost,
 budgets and maximal patterns are interchangeable even if their free amounts differ. Patterns make counts per
 group exact: ten nodes of 8 GPUs hold ten pods of 5 GPUs, not sixteen. (The patterns of the cutting stock
-problem; Gilmore and Gomory, 1961.)
+problem; Gilmore and Gomory, 1961.) Where traffic between nodes counts, a node uses exactly the pods of its
+pattern, so all patterns are listed and not only the maximal ones.
 """
 
 import itertools
@@ -14,6 +15,7 @@ import numpy as np
 from msgspec import Struct, structs
 
 from phalanx.limits import PATTERN_CELLS_MAX, PATTERNS_MAX
+from phalanx.model.names import NodeName
 from phalanx.solver.arrays import BoolArray, IntArray, NodeTable, Placement, requests_of
 from phalanx.solver.single.best_fit import fill
 
@@ -32,10 +34,13 @@ class NodeGroup(Struct, frozen=True, eq=False):
     free: tuple[int, ...]
     """Free amounts of the first node."""
     patterns: tuple[Pattern, ...]
-    """Maximal patterns. Empty: the group is a single node, limited by `free`."""
+    """Maximal patterns, with traffic all but the empty one. Empty: the group is a single node, limited by
+    `free`."""
     nodes: tuple[int, ...] = ()
     label_values: tuple[str, ...] = ()
     """Values of the problem's label keys."""
+    anchored: tuple[int, ...] = ()
+    """With traffic: running members on the node by the index of their role; empty for none."""
 
 
 def groups_of(table: NodeTable, nodes: IntArray) -> list[NodeGroup]:
@@ -45,6 +50,7 @@ def groups_of(table: NodeTable, nodes: IntArray) -> list[NodeGroup]:
     most = [role.maximum for role in rows.problem.roles]
     fits = np.minimum(rows.fits[row], most)
     patterns = _patterns_of(table, row, fits.max(axis=0, initial=0).tolist())
+    anchored = _anchored(table)
     members: dict[tuple[object, ...], list[int]] = {}
     groups: dict[tuple[object, ...], NodeGroup] = {}
     for position, index in zip(nodes.tolist(), line.ravel().tolist(), strict=True):
@@ -57,15 +63,29 @@ def groups_of(table: NodeTable, nodes: IntArray) -> list[NodeGroup]:
             free=tuple(rows.free[number].tolist()),
             patterns=patterns[index] if patterns else (),
             label_values=rows.label_values[number],
+            anchored=anchored.get(table.names[position], ()) if anchored else (),
         )
-        key = (group.domains, group.cost, group.budgets, group.label_values, group.patterns or position)
+        same = (group.domains, group.cost, group.budgets, group.label_values, group.anchored)
+        key = (*same, group.patterns or position)
         groups.setdefault(key, group)
         members.setdefault(key, []).append(position)
     return [structs.replace(group, nodes=tuple(members[key])) for key, group in groups.items()]
 
 
+def _anchored(table: NodeTable) -> dict[NodeName, tuple[int, ...]]:
+    """Running members with traffic on each node."""
+    matrix, found = table.rows.rules.traffic, dict[NodeName, list[int]]()
+    if matrix is not None:
+        for anchor, index in matrix.anchors:
+            found.setdefault(anchor.node, [0] * matrix.size)[index] += anchor.count
+    return {node: tuple(counts) for node, counts in found.items()}
+
+
 def _patterns_of(table: NodeTable, row: IntArray, most: list[int]) -> list[tuple[Pattern, ...]] | None:
-    """Per row, its maximal patterns with at most `most` pods of a role; None when there are too many."""
+    """Per row, its maximal patterns with at most `most` pods of a role, with traffic all of its patterns.
+
+    None when there are too many.
+    """
     requests = requests_of(table.rows.problem)
     last = most.index(max(most))
     others = [range(count + 1) if role != last else range(1) for role, count in enumerate(most)]
@@ -76,6 +96,11 @@ def _patterns_of(table: NodeTable, row: IntArray, most: list[int]) -> list[tuple
     combinations = np.array(list(itertools.product(*others)), dtype=np.int64)
     split = len(table.rows.problem.resources)
     staircases = _staircases(kinds[:, :split], kinds[:, split:] > 0, combinations, requests, last, most[last])
+    if table.rows.rules.traffic is not None:
+        if int(np.maximum(staircases + 1, 0).sum(axis=1).max(initial=0)) > PATTERNS_MAX:
+            return None
+        every = [_every(combinations, staircase, last) for staircase in staircases]
+        return [every[index] for index in kind.ravel().tolist()]
     maximal = _maximal(staircases, combinations, others)
     if int(maximal.sum(axis=1).max(initial=0)) > PATTERNS_MAX:
         return None
@@ -114,6 +139,16 @@ def _listed(combinations: IntArray, staircase: IntArray, last: int) -> tuple[Pat
     return tuple(tuple(pattern) for pattern in full.tolist())
 
 
+def _every(combinations: IntArray, staircase: IntArray, last: int) -> tuple[Pattern, ...]:
+    """All patterns but the empty one."""
+    found = []
+    for others, most in zip(combinations.tolist(), staircase.tolist(), strict=True):
+        for count in range(most + 1):
+            others[last] = count
+            found.append(tuple(others))
+    return tuple([pattern for pattern in found if any(pattern)])
+
+
 def split(
     groups: Sequence[NodeGroup], pods: Sequence[Sequence[int]], used: Sequence[Sequence[int]]
 ) -> Placement:
@@ -128,7 +163,7 @@ def split(
             nodes.append(node)
             counts.append(taken)
     order = np.argsort(nodes, kind="stable")
-    table = np.array(counts, dtype=np.int64).reshape(len(nodes), len(pods[0]))
+    table = np.array(counts, dtype=np.int64).reshape(len(nodes), len(pods[0]) if pods else 0)
     return Placement(nodes=np.array(nodes, dtype=np.int64)[order], counts=table[order])
 
 

@@ -17,6 +17,7 @@ from phalanx.model.rules import (
     SubgroupDomain,
     SubgroupFewest,
     SubgroupSegments,
+    Traffic,
 )
 from phalanx.solver.problem import NodeClass, PlacementProblem
 
@@ -87,7 +88,7 @@ def softened(rule: Rule) -> Rule | None:
         return structs.replace(rule, remaining=NONE)
     if isinstance(rule, SubgroupDomain):
         return SubgroupFewest(name=rule.name, subgroup=rule.subgroup, level=rule.level)
-    if isinstance(rule, SubgroupSegments | AffinityRule):
+    if isinstance(rule, SubgroupSegments | AffinityRule | Traffic):
         return None
     return FewestDomains(name=rule.name, level=rule.level)
 

@@ -12,11 +12,12 @@ import numpy as np
 from msgspec import Struct
 
 from phalanx.solver.arrays import BoolArray, ClassRows, IntArray, NodeTable, anchored_numbers
-from phalanx.solver.objective import DOMAINS, UNPLACED, Scorer
+from phalanx.solver.objective import DOMAINS, NODE_TRAFFIC, TRAFFIC, UNPLACED, Scorer
 from phalanx.solver.problem_rules import SubgroupPreference
 from phalanx.solver.single.fewest_domains import fewest
 from phalanx.solver.single.scopes import Scope, scaled_usable
 from phalanx.solver.single.tightness_bounds import Need, TightnessBounds
+from phalanx.solver.single.traffic_bounds import TrafficBounds
 from phalanx.solver.single.tree_knapsack import Forest, forest_of
 
 BY = "relaxation"
@@ -39,6 +40,7 @@ class RelaxationBounds:
         self._demands = [*_per_role(table.rows), *_per_resource(table.rows)]
         self._subgroups = SubgroupDomainBounds(table.rows)
         self._tightness = TightnessBounds(table.rows)
+        self._traffic = TrafficBounds(table.rows)
 
     def bound(self, scope: Scope) -> tuple[int, ...]:
         """Return a lexicographic lower bound on placements inside the scope."""
@@ -55,6 +57,7 @@ class RelaxationBounds:
             placed=placed,
             opened=opened,
             of_subgroups=self._subgroups.opened(scope, whole=whole),
+            traffic=self._traffic.least(scope, whole=whole),
             cost=_cheapest(self._table, scope, placed),
             tightness=self._tightness.least(scope, self._needs(whole), opened[-1] if opened else 0),
         )
@@ -83,15 +86,24 @@ class RelaxationBounds:
         """Return a bound on placements that use more than one domain of the next level.
 
         `bound` holds for all placements in the scope; no domain of the next level has running members.
+        Traffic that cannot be split crosses that level and all narrower ones.
         """
-        terms = self._scorer.terms
-        index = terms.index(DOMAINS + self._table.rows.problem.levels[scope.depth])
-        floor = self.floor(scope, bound[0] if terms[0] == UNPLACED else 0)
+        terms, levels = self._scorer.terms, self._table.rows.problem.levels
+        level = levels[scope.depth]
+        index = terms.index((DOMAINS if DOMAINS + level in terms else TRAFFIC) + level)
+        unplaced = bound[0] if terms[0] == UNPLACED else 0
+        crossing = self._least_split() if not unplaced else 0
+        crossed = (*(TRAFFIC + name for name in levels[scope.depth :]), NODE_TRAFFIC)
         deeper = tuple(
-            2 if term.startswith(DOMAINS) else least
-            for term, least in zip(terms[index:], floor[index:], strict=True)
+            2 if term.startswith(DOMAINS) else max(least, crossing) if term in crossed else least
+            for term, least in zip(terms[index:], self.floor(scope, unplaced)[index:], strict=True)
         )
         return max(bound, bound[:index] + deeper)
+
+    def _least_split(self) -> int:
+        """The least traffic that crosses if the pods are in several domains."""
+        matrix = self._table.rows.rules.traffic
+        return matrix.least if matrix is not None and is_one_piece(self._table.rows) else 0
 
     def floor(self, scope: Scope, unplaced: int) -> tuple[int, ...]:
         """Return lower bounds per term, each by itself, when all but `unplaced` pods are placed."""
@@ -102,7 +114,12 @@ class RelaxationBounds:
         opened = [0] * rows.rules.preferred_depth
         tightness = self._tightness.least(scope, self._needs(unplaced == 0))
         return self._scorer.values(
-            placed=placed, opened=opened, of_subgroups=of_subgroups, cost=cost, tightness=tightness
+            placed=placed,
+            opened=opened,
+            of_subgroups=of_subgroups,
+            traffic=self._traffic.least(scope, whole=unplaced == 0),
+            cost=cost,
+            tightness=tightness,
         )
 
     def _needs(self, whole: bool) -> list[Need]:
@@ -129,6 +146,12 @@ class RelaxationBounds:
                 return None
             inner.append(choice.bound[:-1])
         return [*outer, *max(inner)]
+
+
+def is_one_piece(rows: ClassRows) -> bool:
+    """Whether all pods together cannot be split into two parts without traffic between them."""
+    matrix = rows.rules.traffic
+    return matrix is not None and matrix.is_connected([role.maximum for role in rows.problem.roles])
 
 
 def _domains(forest: Forest, scope: Scope) -> IntArray:

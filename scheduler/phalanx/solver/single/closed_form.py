@@ -18,7 +18,9 @@ Scope = tuple[int, ...]
 def place_closed(problem: PlacementProblem) -> Answer | None:
     """Return the proven answer; None where this form does not apply."""
     rules = read_rules(problem)
-    if len(problem.roles) != 1 or rules.depth or rules.subgroup_constraints or rules.affinity_constraints:
+    if len(problem.roles) != 1 or rules.depth or rules.traffic is not None:
+        return None
+    if rules.subgroup_constraints or rules.affinity_constraints:
         return None
     role = problem.roles[0]
     allowed = [pods_allowed(problem, budget, role) for budget in rules.budgets]

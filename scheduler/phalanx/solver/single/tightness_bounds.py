@@ -43,14 +43,13 @@ class TightnessBounds:
         self._domain_capacity = rows.domain_capacity
 
     def of(self, scope: Scope) -> int:
-        """The capacity of the scope where it is a deepest-level domain, else 0."""
-        if (
-            self._domain_capacity is None
-            or scope.depth <= self._level
-            or self._rows.tree.open[self._level][scope.domain]
-        ):
+        """The capacity of the deepest-level domain that the scope is, or is in; else 0."""
+        if self._domain_capacity is None or scope.depth <= self._level:
             return 0
-        return int(self._domain_capacity[scope.domain])
+        domain = scope.domain
+        for level in range(scope.depth - 1, self._level, -1):
+            domain = int(self._rows.tree.parent[level][domain])
+        return 0 if self._rows.tree.open[self._level][domain] else int(self._domain_capacity[domain])
 
     def least(self, scope: Scope, needs: Sequence[Need], count: int | None = None) -> int:
         """Return a bound on the capacity of the domains opened in the scope.
