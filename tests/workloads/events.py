@@ -1,11 +1,16 @@
 """What happens to a workload, and what must be true then. Each event is one function for every workload."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 
 import pytest
 
 from tests.e2e.pod_history import Pod
+from tests.kwok.site import GENEROUS_S, LOOK_S, Site
 from tests.workloads.trial import Trial
+
+COPIES = 5
+"""Of each tenant."""
 
 Event = Callable[[Trial], Awaitable[None]]
 
@@ -100,6 +105,28 @@ async def is_scaled(trial: Trial) -> None:
     await trial.nothing_left()
 
 
+async def ten_of_two_tenants_run_to_their_ends(trial: Trial) -> None:
+    """Five in each of two namespaces, for which the nodes are too few at once: all end, and leave nothing."""
+    if trial.workload.ends is None:
+        pytest.skip(f"{trial.workload.name} has no end")
+    other = Trial(
+        trial.workload, await Site(trial.environment, f"{trial.site.name}-other").open(), trial.nodes
+    )
+    copies = [each.copy(index) for each in (trial, other) for index in range(COPIES)]
+    for copy in copies:
+        await copy.submit()
+    async with asyncio.timeout(GENEROUS_S):
+        while left := [copy for copy in copies if not trial.workload.done(await copy.found())]:
+            for each in {copy.site.name: copy for copy in left}.values():
+                await each.finish()
+            await asyncio.sleep(LOOK_S)
+    for copy in copies:
+        await copy.delete()
+    await trial.nothing_left()
+    await other.nothing_left()
+    await trial.environment.delete(f"/api/v1/namespaces/{other.site.name}")
+
+
 def refused(trial: Trial) -> list[Pod]:
     """The pods with a condition that says why they wait."""
     return [
@@ -117,4 +144,5 @@ EVENTS: tuple[Event, ...] = (
     loses_a_pod,
     loses_a_node,
     is_scaled,
+    ten_of_two_tenants_run_to_their_ends,
 )

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import aiohttp
-from msgspec import Struct
+from msgspec import Struct, structs
 from phalanx_controlplane.controllers import api
 
 from tests.e2e.pod_history import Pod
@@ -25,6 +25,12 @@ class Trial(Struct, frozen=True):
     workload: Workload
     site: Site
     nodes: list[str]
+    suffix: str = ""
+    """Of the name of the workload, where there are several."""
+
+    def copy(self, index: int) -> "Trial":
+        """Another workload in the same namespace, of another name."""
+        return structs.replace(self, suffix=f"-{index}")
 
     @property
     def environment(self) -> Environment:
@@ -39,7 +45,9 @@ class Trial(Struct, frozen=True):
     @property
     def manifests(self) -> list[Manifest]:
         """The documents of the workload's file."""
-        return self.workload.manifests(self.site.name)
+        found = self.workload.manifests(self.site.name)
+        found[-1]["metadata"]["name"] += self.suffix
+        return found
 
     async def submit(self) -> None:
         """Apply the file, as a user does."""
@@ -114,10 +122,13 @@ class Trial(Struct, frozen=True):
         """Let the running pods that end by themselves end with success."""
         ends = self.workload.ends
         assert ends is not None, f"{self.workload.name} has no end"
-        annotations = {"metadata": {"annotations": {RUNTIME: "0s"}}}
+        body = {"metadata": {"annotations": {RUNTIME: "0s"}}}
+        headers = {"Content-Type": "application/merge-patch+json"}
         for pod in self.site.pods():
-            if ends.items() <= pod.metadata.labels.items():
-                await self.environment.patch(self.site.pod_path(pod.metadata.name), annotations)
+            if pod.status.phase == "Running" and ends.items() <= pod.metadata.labels.items():
+                path = self.site.pod_path(pod.metadata.name)
+                async with self.session.patch(path, json=body, headers=headers) as answer:
+                    assert answer.status in (200, 404), await answer.text()  # it may be gone
 
     async def done(self) -> None:
         """Wait until it has ended, or until it serves if it has no end."""
