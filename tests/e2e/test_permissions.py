@@ -1,6 +1,7 @@
 """The permissions of `deploy/base` are sufficient, and each is used."""
 
 import pytest
+from phalanx.model.names import ANNOTATION_MIN_PARALLELISM
 from phalanx.model.workloads.known import WORKLOADS
 
 from tests.deploy.manifests import base
@@ -45,15 +46,15 @@ RARELY_USED = {
 }
 
 
-def job(name: str, *, space: str) -> Manifest:
-    """A Job without a PodGroup, which waits since it needs more than a node."""
-    template = fake_pod(name, requests={"cpu": "9"})["spec"] | {"restartPolicy": "Never"}
-    meta = {"name": name, "namespace": space}
+def job(name: str, *, space: str, size: int = 1, cpu: str = "9") -> Manifest:
+    """A Job without a PodGroup, which may be started with one pod."""
+    template = fake_pod(name, requests={"cpu": cpu})["spec"] | {"restartPolicy": "Never"}
+    annotations = {ANNOTATION_MIN_PARALLELISM: "1"}
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
-        "metadata": meta,
-        "spec": {"template": {"spec": template}},
+        "metadata": {"name": name, "namespace": space, "annotations": annotations},
+        "spec": {"parallelism": size, "completions": size, "template": {"spec": template}},
     }
 
 
@@ -68,7 +69,8 @@ async def test_an_ordinary_run_uses_every_permission_and_is_denied_none(cluster:
     async with watching(plane) as history, scheduler(plane, cluster.kubeconfig) as process:
         await create_gangs(plane, space="permissions", count=1, size=4)
         await create(plane, pod_group("large", space="permissions", size=9, queue="team"))
-        await create(plane, job("plain", space="permissions"))
+        await create(plane, job("too-large", space="permissions"))
+        await create(plane, job("made-smaller", space="permissions", size=20, cpu="1"))
         await create(plane, *members("large", space="permissions", size=9, requests={"cpu": "1"}))
         await history.until_bound(4, timeout=60)
         await cluster.audit.until_used(expected)
