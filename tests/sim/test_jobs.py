@@ -2,6 +2,7 @@
 
 from phalanx_simulator.embedded.controllers.jobs import _indexes, _ranges
 from phalanx_simulator.embedded.manifests import job, node
+from phalanx_simulator.embedded.store import Key
 
 from tests.sim.conftest import Cluster
 from tests.sim.waiting import find, phases, pods, until
@@ -107,3 +108,19 @@ def test_ranges_of_indexes() -> None:
     assert _ranges([0, 1, 2, 5, 7, 8]) == "0-2,5,7-8"
     assert _indexes("0-2,5,7-8") == [0, 1, 2, 5, 7, 8]
     assert (_ranges([]), _indexes("")) == ("", [])
+
+
+async def test_with_a_lower_parallelism_pods_without_nodes_go_first(cluster: Cluster) -> None:
+    cluster.create(node("a"), job("train", members=4))
+    await with_members(cluster, 4)
+    kept = sorted(pods(cluster.server))[1:3]
+    for name in kept:
+        cluster.bind(name, "a")
+    cluster.client.update(
+        Key("jobs.batch", "default", "train"),
+        lambda found: {**found, "spec": {**found["spec"], "parallelism": 2}},
+    )
+    await with_members(cluster, 2)
+    assert sorted(pods(cluster.server)) == kept
+    status = find(cluster.server, "jobs.batch", "train", "default")["status"]
+    assert (status["active"], status["failed"]) == (2, 0)

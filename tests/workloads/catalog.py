@@ -9,7 +9,7 @@ import yaml
 from msgspec import Struct
 
 from tests.deploy.manifests import DEPLOY
-from tests.kwok.manifests import Manifest
+from tests.kwok.manifests import RACK, Manifest
 from tests.kwok.site import Site, condition
 from tests.workloads.spark_driver import spark_drivers
 
@@ -27,6 +27,40 @@ async def nothing_beside(_site: Site) -> AsyncIterator[None]:
     yield
 
 
+Change = Callable[[Manifest], None]
+"""Changes a document before it is applied."""
+
+
+class Apart(Struct, frozen=True):
+    """How a user asks for each group of pods in a rack of its own."""
+
+    ask: Change
+    group: str
+    """The label of pods with the name of their group."""
+    pods: int
+    """Of all groups."""
+
+
+class Elastic(Struct, frozen=True):
+    """How a user allows fewer pods."""
+
+    allow: Change
+    nodes: int
+    """On which `pods` can run, and no more."""
+    pods: int
+    """The fewest that it starts with."""
+
+
+def annotated(key: str, value: str) -> Change:
+    """Set an annotation."""
+    return lambda document: document["metadata"].setdefault("annotations", {}).update({key: value})
+
+
+def with_spec(**fields: object) -> Change:
+    """Set fields of the spec."""
+    return lambda document: document["spec"].update(fields)
+
+
 class Workload(Struct, frozen=True, kw_only=True):
     """One file, of which the last document is the workload itself."""
 
@@ -39,15 +73,22 @@ class Workload(Struct, frozen=True, kw_only=True):
     waiting: int
     """Pods that exist while none is placed; 0 if it is no gang."""
     ends: Mapping[str, str] | None
-    """Labels of the pods that end by themselves; without labels all do. None: it runs until it is deleted."""
+    """Labels of the pods that end by themselves; without labels all do. None: it runs until it is deleted.
+    `{name}` stands for the name of the workload."""
     done: Callable[[Manifest], bool]
     """Whether it has ended, or whether it serves if it has no end, by its status."""
     suspend: tuple[str, ...] = ()
     """The path of the field that suspends it; none if it cannot be suspended."""
     scaled: tuple[tuple[str, ...], object, int] | None = None
     """The path of a field, another value of it, and the number of pods by then; None if it keeps its pods."""
-    replaced: bool = True
-    """Whether its controller makes another pod in place of one that is evicted."""
+    apart: Apart | None = None
+    """None if it has no groups."""
+    elastic: Elastic | None = None
+    """None if it always needs all of its pods."""
+    smaller: Elastic | None = None
+    """The same where it keeps fewer pods then; None if nobody can tell its controller."""
+    replaced: Mapping[str, str] | None = {}
+    """Labels of the pods that its controller replaces if they are evicted; without labels all. None: none."""
     beside: Callable[[Site], AbstractAsyncContextManager[None]] = nothing_beside
     """What runs for its pods in the test, where it matters: KWOK runs no programs."""
     pending: Mapping[str, str] = {}
@@ -74,6 +115,18 @@ _FAILS_BY_SUSPENSION = {
     "is_suspended_and_resumed": "its operator counts the pods that a suspension deletes as failed"
 }
 
+
+def _workers_apart(document: Manifest) -> None:
+    """Without the driver: a rack with its pod would be free for no Job of workers."""
+    del document["spec"]["replicatedJobs"][0]
+    annotated("alpha.jobset.sigs.k8s.io/exclusive-topology", RACK)(document)
+
+
+def _least_of_job(document: Manifest) -> None:
+    template = document["spec"]["template"]
+    template["metadata"] = {"labels": {"scheduling.phalanx.dev/min-member": "2"}}
+
+
 WORKLOADS = (
     Workload(
         name="job",
@@ -83,6 +136,8 @@ WORKLOADS = (
         ends={},
         done=has("Complete"),
         suspend=_SUSPEND,
+        elastic=Elastic(_least_of_job, nodes=2, pods=2),
+        smaller=Elastic(annotated("scheduling.phalanx.dev/min-parallelism", "2"), nodes=2, pods=2),
     ),
     Workload(
         name="cronjob",
@@ -122,6 +177,7 @@ WORKLOADS = (
         ends={},
         done=has("Completed"),
         suspend=_SUSPEND,
+        apart=Apart(_workers_apart, group="jobset.sigs.k8s.io/job-key", pods=4),
     ),
     Workload(
         name="leaderworkerset",
@@ -131,6 +187,11 @@ WORKLOADS = (
         ends=None,
         done=has("Available"),
         scaled=(("spec", "replicas"), 1, 3),
+        apart=Apart(
+            annotated("leaderworkerset.sigs.k8s.io/exclusive-topology", RACK),
+            group="leaderworkerset.sigs.k8s.io/group-index",
+            pods=6,
+        ),
     ),
     Workload(
         name="raycluster",
@@ -140,13 +201,14 @@ WORKLOADS = (
         ends=None,
         done=has("RayClusterProvisioned"),
         suspend=_SUSPEND,
+        elastic=Elastic(with_spec(enableInTreeAutoscaling=True), nodes=1, pods=2),
     ),
     Workload(
         name="rayjob",
         controllers=("kuberay",),
         pods=4,
         waiting=3,
-        ends={"batch.kubernetes.io/job-name": "training"},
+        ends={"batch.kubernetes.io/job-name": "{name}"},
         done=lambda found: found.get("status", {}).get("jobDeploymentStatus") == "Complete",
         suspend=_SUSPEND,
     ),
@@ -184,6 +246,7 @@ WORKLOADS = (
         ends={},
         done=has("Succeeded"),
         suspend=_RUN_POLICY,
+        elastic=Elastic(with_spec(elasticPolicy={"minReplicas": 2, "maxReplicas": 3}), nodes=2, pods=2),
     ),
     *[
         Workload(
@@ -194,7 +257,7 @@ WORKLOADS = (
             ends={},
             done=has("Succeeded"),
             suspend=_RUN_POLICY,
-            replaced=name not in _FAIL_WITH_A_POD,
+            replaced=None if name in _FAIL_WITH_A_POD else {},
             pending=_FAILS_BY_SUSPENSION if name == "xgboostjob" else {},
         )
         for name in ("tfjob", "xgboostjob", "paddlejob", "jaxjob")
@@ -205,7 +268,19 @@ WORKLOADS = (
         pods=3,
         waiting=1,
         ends={"spark-role": "driver"},
-        replaced=False,
+        elastic=Elastic(
+            with_spec(
+                dynamicAllocation={
+                    "enabled": True,
+                    "initialExecutors": 2,
+                    "minExecutors": 1,
+                    "maxExecutors": 2,
+                }
+            ),
+            nodes=1,
+            pods=2,
+        ),
+        replaced={"spark-role": "executor"},
         beside=spark_drivers,
         done=lambda found: found.get("status", {}).get("applicationState", {}).get("state") == "COMPLETED",
         pending={} if os.environ.get("SPARK_HOME") else {"*": "SPARK_HOME names no Spark"},

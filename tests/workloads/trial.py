@@ -6,14 +6,14 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import aiohttp
-from msgspec import Struct
+from msgspec import Struct, structs
 from phalanx_controlplane.controllers import api
 
 from tests.e2e.pod_history import Pod
 from tests.kwok import manifests
 from tests.kwok.manifests import RUNTIME, Manifest
 from tests.kwok.site import GENEROUS_S, LOOK_S, Environment, Site
-from tests.workloads.catalog import Workload
+from tests.workloads.catalog import Change, Workload
 
 SETTLES_S = 2.0
 """By then a controller knows an object that was just created."""
@@ -25,6 +25,31 @@ class Trial(Struct, frozen=True):
     workload: Workload
     site: Site
     nodes: list[str]
+    suffix: str = ""
+    """Of the name of the workload, where there are several."""
+    difference: Change | None = None
+    """How the workload differs from its file."""
+
+    def copy(self, index: int) -> "Trial":
+        """Another workload in the same namespace, of another name."""
+        return structs.replace(self, suffix=f"-{index}")
+
+    def changed(self, change: Change) -> "Trial":
+        """The workload after this change of its file."""
+        return structs.replace(self, difference=change)
+
+    @asynccontextmanager
+    async def other_tenant(self) -> AsyncIterator["Trial"]:
+        """The same workload in another namespace."""
+        site = await Site(self.environment, f"{self.site.name}-other").open()
+        try:
+            async with self.workload.beside(site):
+                yield structs.replace(self, site=site)
+        finally:
+            await self.environment.delete(f"/api/v1/namespaces/{site.name}")
+
+    def __str__(self) -> str:
+        return f"{self.site.name}/{self.object_name}"
 
     @property
     def environment(self) -> Environment:
@@ -39,7 +64,24 @@ class Trial(Struct, frozen=True):
     @property
     def manifests(self) -> list[Manifest]:
         """The documents of the workload's file."""
-        return self.workload.manifests(self.site.name)
+        found = self.workload.manifests(self.site.name)
+        found[-1]["metadata"]["name"] += self.suffix
+        if self.difference is not None:
+            self.difference(found[-1])
+        return found
+
+    @property
+    def object_name(self) -> str:
+        """The name of the workload in its namespace."""
+        name: str = self.manifests[-1]["metadata"]["name"]
+        return name
+
+    @property
+    def ending(self) -> tuple[str, frozenset[tuple[str, str]]]:
+        """The namespace and the labels of the pods that end by themselves."""
+        assert self.workload.ends is not None, f"{self.workload.name} has no end"
+        labels = {key: value.format(name=self.object_name) for key, value in self.workload.ends.items()}
+        return self.site.name, frozenset(labels.items())
 
     async def submit(self) -> None:
         """Apply the file, as a user does."""
@@ -88,6 +130,10 @@ class Trial(Struct, frozen=True):
         """The path of the workload."""
         return await api.path_of(self.session, self.manifests[-1])
 
+    def running(self) -> list[Pod]:
+        """The pods that run now."""
+        return [pod for pod in self.site.pods() if pod.status.phase == "Running"]
+
     async def all_run(self, size: int = 0) -> list[Pod]:
         """Wait until all pods exist and run, so many if the workload was scaled; the pods."""
         size = size or self.workload.pods
@@ -110,18 +156,32 @@ class Trial(Struct, frozen=True):
         await self.site.until(is_replaced, f"the lost pods of {self.workload.name} to be replaced")
         return self.site.pods()
 
+    def replaceable(self, pods: Sequence[Pod]) -> Pod:
+        """One of these pods that its controller replaces, on a node with such pods only."""
+        labels = self.workload.replaced
+        assert labels is not None, f"{self.workload.name} ends with a lost pod"
+        lost = [pod for pod in pods if labels.items() <= pod.metadata.labels.items()]
+        kept = {pod.spec.node_name for pod in pods if pod not in lost}
+        return [pod for pod in lost if pod.spec.node_name not in kept][-1]
+
     async def finish(self) -> None:
         """Let the running pods that end by themselves end with success."""
-        ends = self.workload.ends
-        assert ends is not None, f"{self.workload.name} has no end"
-        annotations = {"metadata": {"annotations": {RUNTIME: "0s"}}}
+        _, ends = self.ending
+        body = {"metadata": {"annotations": {RUNTIME: "0s"}}}
+        headers = {"Content-Type": "application/merge-patch+json"}
         for pod in self.site.pods():
-            if ends.items() <= pod.metadata.labels.items():
-                await self.environment.patch(self.site.pod_path(pod.metadata.name), annotations)
+            if pod.status.phase == "Running" and ends <= pod.metadata.labels.items():
+                path = self.site.pod_path(pod.metadata.name)
+                async with self.session.patch(path, json=body, headers=headers) as answer:
+                    assert answer.status in (200, 404), await answer.text()  # it may be gone
 
     async def done(self) -> None:
         """Wait until it has ended, or until it serves if it has no end."""
         await self.site.object_until(await self.path(), self.workload.done)
+
+    async def is_done(self) -> bool:
+        """Whether that is so now."""
+        return self.workload.done(await self.found())
 
     async def objects(self) -> set[str]:
         """All objects in the namespace, of every kind that the API server serves, but events."""

@@ -18,6 +18,8 @@ from phalanx.cache.pods import PodTable
 from phalanx.cache.table import ObjectStore, key_of, relist
 from phalanx.cache.usage import ForeignUsage
 from phalanx.model.api.kinds import kind_name
+from phalanx.model.conversion.pod_groups import workload_of
+from phalanx.model.conversion.workload_members import Workload
 from phalanx.model.dialects.known import DIALECTS
 from phalanx.model.gangs import Gang
 from phalanx.model.gpu_shares import pod_usage
@@ -249,6 +251,10 @@ class Cache:
     def workload_kinds(self) -> tuple[str, ...]:
         """The kinds of the workloads above pods of ours."""
         return self._gangs.workloads.needed
+
+    def workload(self, gang: GangId) -> Workload | None:
+        """The object that the pods of a gang belong to, if it is known and this gang is all of it."""
+        return self._gangs.workloads.of_uid(workload_of(gang))
 
     def has_node(self, name: NodeName) -> bool:
         """Whether the node exists."""

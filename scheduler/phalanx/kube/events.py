@@ -21,11 +21,13 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 class PodRef(Struct, frozen=True):
-    """The pod that an event is about."""
+    """The pod that an event is about, or another object."""
 
     namespace: str
     name: str
     uid: str
+    kind: str = "Pod"
+    api_version: str = "v1"
 
 
 class EventSource(Struct, frozen=True):
@@ -78,6 +80,10 @@ class PodEvents:
     def preempted(self, pod: PodRef, *, message: str) -> None:
         """Report that the pod is evicted."""
         self._record(pod, "Normal", "Preempted", "Preempting", message)
+
+    def resized(self, job: PodRef, *, message: str) -> None:
+        """Report that the parallelism of a Job was lowered, or restored."""
+        self._record(job, "Normal", "PartiallyAdmitted", "Resizing", message)
 
     def _record(self, pod: PodRef, severity: str, reason: str, action: str, note: str) -> None:
         note = truncate(note, EVENT_NOTE_MAX_BYTES)
@@ -143,8 +149,8 @@ def _body(severity: str, reason: str, action: str, note: str) -> dict[str, Any]:
 
 def _reference(pod: PodRef) -> dict[str, str]:
     return {
-        "kind": "Pod",
-        "apiVersion": "v1",
+        "kind": pod.kind,
+        "apiVersion": pod.api_version,
         "namespace": pod.namespace,
         "name": pod.name,
         "uid": pod.uid,

@@ -38,6 +38,11 @@ ANNOTATION_GPU_INDEX = f"{API_GROUP}/gpu-index"
 ANNOTATION_GPU_TAKEN = f"{API_GROUP}/gpu-taken"
 """Users set the first two, which are also names of requested resources; the scheduler writes the others."""
 
+ANNOTATION_MIN_PARALLELISM = f"{API_GROUP}/min-parallelism"
+"""Users set it on a Job that may be started with fewer pods than its parallelism."""
+ANNOTATION_FULL_PARALLELISM = f"{API_GROUP}/full-parallelism"
+"""Written when the parallelism of such a Job is lowered: what it was before."""
+
 ANNOTATION_LAST_CHECKPOINT = f"{API_GROUP}/last-checkpoint"
 
 ANNOTATION_CHARGED_QUEUE = f"{API_GROUP}/charged-queue"

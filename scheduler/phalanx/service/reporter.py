@@ -7,6 +7,7 @@ gang is kept while the gang exists, so that it is not written twice.
 import asyncio
 from collections import Counter
 from collections.abc import Mapping
+from functools import partial
 
 import msgspec
 from msgspec import Struct
@@ -14,6 +15,7 @@ from msgspec import Struct
 from phalanx.kube.api_fields import format_time
 from phalanx.kube.background_writer import BackgroundWriter, WriteQueue
 from phalanx.kube.events import EventSource, PodEvents, PodRef
+from phalanx.kube.job_sizes import JobSize, JobSizeWriter
 from phalanx.kube.status import StatusWriter
 from phalanx.kube.writing import WriteContext
 from phalanx.limits import (
@@ -34,7 +36,8 @@ from phalanx.model.dialects.volcano import VOLCANO, wanted_without_pods
 from phalanx.model.gangs import Gang, GangKind
 from phalanx.model.names import API_GROUP, GangId, PodUid, QueueName
 from phalanx.model.reasons import Category, Reason, Verdict
-from phalanx.service import pod_group_status, queue_status
+from phalanx.model.workloads.job import JOB
+from phalanx.service import partial_admission, pod_group_status, queue_status
 from phalanx.service.cluster_state import ClusterState
 from phalanx.service.pod_group_status import GangReport
 from phalanx.service.pod_messages import PodMessages
@@ -86,11 +89,15 @@ class Reporter:
             binds_idle=binds_idle,
         )
         self._status = StatusWriter(context, writer=self._status_writer, on_lost=self._write_lost)
+        self._job_sizes = JobSizeWriter(context, writer=self._status_writer)
         self._events = PodEvents(context, writer=self._event_writer, source=source)
 
     def try_acquire(self, pod: PodUid) -> bool:
-        """Drop pending status writes to a pod that is to be bound; False while one is in flight."""
-        return self._status.try_acquire(pod)
+        """Drop pending writes to a pod that is to be bound, and to its Job; False while one is in flight."""
+        bound = self._state.cache.pod(pod)
+        owner = bound.controller if bound is not None else None
+        is_free = owner is None or self._job_sizes.try_acquire(owner.uid)
+        return is_free and self._status.try_acquire(pod)
 
     async def run(self) -> None:
         """Write reports until cancelled."""
@@ -184,10 +191,13 @@ class Reporter:
         `uid` is the UID of a PodGroup, a Queue or a pod.
         """
         self._pod_messages.write_lost(PodUid(uid))
-        asyncio.get_running_loop().call_later(STATUS_RETRY_S, self._state.mark_changed, GangId(uid))
+        self._report_soon(GangId(uid))
         if not self._queues_planned:
             self._queues_planned = True
             asyncio.get_running_loop().call_later(STATUS_RETRY_S, self._report_queues)
+
+    def _report_soon(self, gang: GangId) -> None:
+        asyncio.get_running_loop().call_later(STATUS_RETRY_S, self._state.mark_changed, gang)
 
     def _report_later(self, seconds: float, gang: GangId) -> None:
         asyncio.get_running_loop().call_later(seconds, self._report_again, gang)
@@ -235,6 +245,7 @@ class Reporter:
         self._status.pod_group_of(VOLCANO, meta, write)
 
     def _report(self, gang: Gang, report: GangReport) -> None:
+        self._resize(gang, report.verdict)
         if report.verdict is not None:
             verdict = self._names.verdict(gang, report.verdict)
             report = msgspec.structs.replace(report, verdict=verdict)
@@ -249,6 +260,19 @@ class Reporter:
             self._report_start_of_one(gang, DIALECTS[gang.members[0].dialect])
         if report.verdict is not None and report.verdict.reason is not Reason.SCHEDULING_GATED:
             self._report_waiting_pods(gang, report.verdict)
+
+    def _resize(self, gang: Gang, verdict: Verdict | None) -> None:
+        """Set the parallelism of a Job with partial admission."""
+        workload = self._state.cache.workload(gang.id)
+        size = partial_admission.size_of(workload, gang, verdict) if workload is not None else None
+        if size is not None:
+            on_written = partial(self._resized, size)
+            on_lost = partial(self._report_soon, gang.id)
+            self._job_sizes.put(size, on_written=on_written, on_lost=on_lost)
+
+    def _resized(self, size: JobSize) -> None:
+        job = PodRef(size.namespace, size.name, size.uid, kind=JOB.kind, api_version=JOB.api_version)
+        self._events.resized(job, message=size.message)
 
     def _report_in_dialect(self, gang: Gang, verdict: Verdict | None, dialect: Dialect) -> None:
         group = self._state.objects.pod_group_of(dialect, gang.id)

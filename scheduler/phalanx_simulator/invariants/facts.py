@@ -321,10 +321,13 @@ def _is_of_job(meta: Object) -> bool:
 
 
 def pods_of_job(job: Object) -> int:
-    """How many pods of a Job start together: those that its controller creates at first."""
+    """How many pods of a Job start together: those that its controller creates at first, or fewer if an
+    annotation says so."""
     spec = job["spec"]
     together = _whole(spec.get("parallelism", 1))
-    return max(1, min(together, _whole(spec.get("completions", together))))
+    all_at_once = max(1, min(together, _whole(spec.get("completions", together))))
+    fewest = (job["metadata"].get("annotations") or {}).get("scheduling.phalanx.dev/min-parallelism", "")
+    return min(_whole(fewest) or all_at_once, all_at_once)
 
 
 def _anti_affinity(spec: Object) -> tuple[Any, ...]:

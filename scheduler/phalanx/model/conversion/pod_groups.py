@@ -381,6 +381,11 @@ def gang_id(key: GangKey, group: PodGroup | None) -> GangId:
     return GangId(f"{key.namespace}/{key.name}" if key.kind is GangKind.LABEL else key.name)
 
 
+def workload_of(gang: GangId) -> str:
+    """The UID of the workload of a gang, if the gang is all of a workload."""
+    return gang.partition(":")[2].partition("/")[2]
+
+
 def is_member(pod: Pod, group: PodGroup) -> bool:
     """Whether a pod that names this PodGroup is a member: the controller of the PodGroup must own the pod as
     well.

@@ -9,6 +9,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from phalanx.model.conversion.partial_admission import PartialAdmission
 from phalanx.model.conversion.pod_groups import PodGroup
 from phalanx.model.gangs import RoleSpec
 from phalanx.model.pods import Controller, Pod, PodPhase, PodShape
@@ -28,7 +29,7 @@ class WorkloadRole(Struct, frozen=True, gc=False):
     exists: bool = True
     """Whether its pods are made by now, for this scheduler. Otherwise it counts once one of them exists."""
     least: int | None = None
-    """Pods of each owner that must start, if an autoscaler decides on the others."""
+    """Pods of each owner that must start, if an autoscaler decides on the others, or partial admission."""
     shape: PodShape | None = None
     """The shape of its pods. If it is set, capacity is reserved for those that do not exist yet."""
     one_first: bool = False
@@ -59,11 +60,16 @@ class Workload(Struct, frozen=True, gc=False):
     """How many pods must start in all, if not all of them."""
     has_parts: bool = False
     """Whether it is several gangs: then the objects that own its pods may own those of several gangs."""
+    partial: PartialAdmission | None = None
+    """Set if it may be started with fewer pods, and be made smaller then."""
 
 
 def without_progress(workload: Workload) -> Workload:
     """The same without the numbers that grow while pods end."""
-    return replace(workload, succeeded=0, group=replace(workload.group, started_at=0))
+    partial = workload.partial
+    if partial is not None:
+        partial = replace(partial, has_run=False, version="")
+    return replace(workload, succeeded=0, group=replace(workload.group, started_at=0), partial=partial)
 
 
 OwnerLookup = Callable[[str], Workload | None]
@@ -148,4 +154,5 @@ def _needed_of_owner(role: WorkloadRole, pods: Sequence[Pod], owner: Workload | 
         left = [pod for pod in pods if pod.phase is not PodPhase.FAILED]
         return len(left) if succeeded else role.whole
     gone = max(owner.succeeded - succeeded, 0) + owner.failed_indexes if owner is not None else 0
-    return max(min(succeeded + role.pods, role.completions - gone), 0)
+    at_once = role.pods if role.least is None else role.least
+    return max(min(succeeded + at_once, role.completions - gone), 0)

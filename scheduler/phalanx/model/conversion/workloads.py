@@ -12,6 +12,7 @@ from phalanx.model.api.pod_groups import RESERVED, PodGroupSpec
 from phalanx.model.api.values import seconds
 from phalanx.model.api.workloads import WorkloadObject
 from phalanx.model.conversion.metadata import controller_of, identity, read_checkpoint
+from phalanx.model.conversion.partial_admission import PartialAdmission, read_partial_admission
 from phalanx.model.conversion.pod_groups import PodGroup
 from phalanx.model.conversion.template_shapes import Find, shape_of_paths, shape_of_template
 from phalanx.model.conversion.workload_members import (
@@ -25,6 +26,7 @@ from phalanx.model.conversion.workload_members import (
 from phalanx.model.names import LABEL_QUEUE
 from phalanx.model.pods import PodShape
 from phalanx.model.reasons import Objection, Reason
+from phalanx.model.workloads.job import JOB
 from phalanx.model.workloads.kind import PathValue, RolePaths, WorkloadKind
 from phalanx.model.workloads.known import KNOWN, WorkloadKinds
 
@@ -37,10 +39,18 @@ def read_workload(
     fields = {"spec": written.spec, "status": written.status}
     checkpointed, ignored = read_checkpoint(meta.annotations)
     roles = _roles(kind, {**fields, "annotations": meta.annotations}, scheduler_name)
+    has_run = any(_number(fields, path) for path in kind.has_run)
+    owner = controller_of(meta.owner_references, kinds=kinds)
+    partial = _partial(kind, meta, fields, roles, has_run=has_run) if owner is None else None
+    problems = list(_problems(kind, meta, fields))
+    if isinstance(partial, Objection):
+        problems.append(partial)
+        partial = None
+    if partial is not None:
+        roles = tuple(replace(role, least=partial.minimum) for role in roles)
     minimum = next((number for path in kind.minimum if (number := _number(fields, path))), None)
     needs = at_most(minimum, [needed(role, {}, no_owner) for role in roles])
     least = max(sum(needs), 1)
-    has_run = any(_number(fields, path) for path in kind.has_run)
     group = PodGroup(
         uid=identity(kind.kind, meta),
         namespace=meta.namespace,
@@ -56,17 +66,36 @@ def read_workload(
         started_at=max(seconds(meta.creation_timestamp), 1) if has_run else 0,
         checkpointed=checkpointed,
         ignored=ignored,
-        problems=tuple(_problems(kind, meta, fields)),
+        problems=tuple(problems),
     )
     return Workload(
         kind=kind.name,
         group=group,
         roles=roles,
-        owner=controller_of(meta.owner_references, kinds=kinds),
+        owner=owner,
         succeeded=_number(fields, kind.succeeded) or 0,
         failed_indexes=_count_of_indexes(_at(fields, kind.failed_indexes)),
         minimum=minimum,
         has_parts=bool(kind.part_label),
+        partial=partial,
+    )
+
+
+def _partial(
+    kind: WorkloadKind,
+    meta: ObjectMeta,
+    fields: Mapping[str, Any],
+    roles: tuple[WorkloadRole, ...],
+    *,
+    has_run: bool,
+) -> PartialAdmission | Objection | None:
+    """Only Jobs can be made smaller. Those with an owner are a part of its gang."""
+    if kind.name != JOB.name:
+        return None
+    (role,) = roles
+    is_suspended = _at(fields, kind.suspended) is True
+    return read_partial_admission(
+        meta, parallelism=role.pods, pods=role.whole, suspended=is_suspended, has_run=has_run
     )
 
 

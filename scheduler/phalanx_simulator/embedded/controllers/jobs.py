@@ -149,6 +149,7 @@ class JobController:
         if status.get("conditions"):
             self._stop_all(pods)
         else:
+            self._delete_surplus(job, [each for each in pods if not _is_over(job, each[1])])
             self._create_missing(job, status, [pod for _, pod in pods if not _is_over(job, pod)])
 
     def _stop_all(self, pods: list[tuple[Key, Object]]) -> None:
@@ -162,6 +163,15 @@ class JobController:
         for key, pod in pods:
             if is_deleting(pod) and _is_tracked(pod):
                 self._client.update(key, _untracked)
+
+    def _delete_surplus(self, job: Object, active: list[tuple[Key, Object]]) -> None:
+        """After the parallelism was lowered: first pods without a node, then pending ones. They do not
+        count as failed."""
+        surplus = len(active) - int(job["spec"]["parallelism"])
+        for key, pod in sorted(active, key=lambda each: _usefulness(each[1]))[: max(0, surplus)]:
+            if _is_tracked(pod):
+                self._client.update(key, _untracked)
+            self._client.delete(key, uid=pod["metadata"]["uid"])
 
     def _create_missing(self, job: Object, status: Object, active: list[Object]) -> None:
         spec, namespace = job["spec"], job["metadata"]["namespace"]
@@ -198,6 +208,12 @@ def _counted(job: Object, pods: list[Object], *, now: str) -> Object:
         restarts = sum(_restarts(pod) for pod in left) if _restarts_in_place(spec) else 0
         _conclude(spec, status, now, restarts=restarts, verdict=failures.verdict)
     return status
+
+
+def _usefulness(pod: Object) -> tuple[bool, bool, int]:
+    """The order in which pods are deleted when there are too many."""
+    is_running = pod["status"].get("phase") == "Running"
+    return (bool(pod["spec"].get("nodeName")), is_running, -int(pod["metadata"]["resourceVersion"]))
 
 
 def _restarts_in_place(spec: Object) -> bool:
