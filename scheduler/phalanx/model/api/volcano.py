@@ -163,6 +163,7 @@ class HyperNodeSpec(ApiStruct, frozen=True):
     """The members of a HyperNode, and how far apart they are: the higher the tier, the farther."""
 
     tier: Int32 = 0
+    tier_name: str = ""
     members: tuple[HyperNodeMember, ...] = ()
 
 
