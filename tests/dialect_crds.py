@@ -76,6 +76,14 @@ VOLCANO = _crd(
 )
 """PodGroup of Volcano, whose status is no subresource."""
 
+VOLCANO_QUEUES = _crd(
+    *("scheduling.volcano.sh", "v1beta1", "Queue", "queues"),
+    {"state": {**_TEXT, "enum": ["Open", "Closed", "Closing", "Unknown"]}},
+    namespaced=False,
+    subresource=True,
+)
+"""Queue of Volcano."""
+
 VOLCANO_JOBS = _crd(*("batch.volcano.sh", "v1alpha1", "Job", "jobs"), {}, namespaced=True, subresource=True)
 """Job of Volcano."""
 
@@ -102,6 +110,14 @@ KAI = _crd(
     subresource=True,
 )
 """PodGroup of KAI."""
+
+KAI_QUEUES = _crd(
+    *("scheduling.run.ai", "v2", "Queue", "queues"),
+    {"conditions": {"type": "array", "items": _ANY}, "allocated": _ANY},
+    namespaced=False,
+    subresource=True,
+)
+"""Queue of KAI."""
 
 KAI_TOPOLOGIES = _crd(
     *("kai.scheduler", "v1alpha1", "Topology", "topologies"), {}, namespaced=False, subresource=False

@@ -287,6 +287,7 @@ volcano_pod_groups = st.builds(
         queue=(None, "q1", "default"),
         minResources=(None, {"cpu": "3"}),
         networkTopology=(None, {"mode": "hard", "highestTierAllowed": 1}),
+        subGroupPolicy=(None, [{"name": "p", "matchLabelKeys": [label("role")], "minSubGroups": 1}]),
     ),
     mapping(phase=(None, "Pending", "Inqueue", "Running")),
 )

@@ -25,6 +25,7 @@ NATIVE = "scheduling.k8s.io/v1beta1"
 PLUGINS = "scheduling.x-k8s.io/v1alpha1"
 VOLCANO = "scheduling.volcano.sh/v1beta1"
 KAI = "scheduling.run.ai/v2alpha2"
+KAI_QUEUES = "scheduling.run.ai/v2"
 
 PODS_OF = {
     NATIVE: PODS.replace(", META", "").replace(SPEC, f"{SPEC}, schedulingGroup: {{podGroupName: g}}"),
@@ -132,14 +133,56 @@ def test_queues_of_volcano_are_converted(phalanx: Phalanx, tmp_path: Path) -> No
     file.write_text(queue(weight=2, parent="root", reclaimable=True, priority=3, guarantee={}, **amounts))
     done = phalanx("convert", "-f", str(file))
     (converted,) = yaml.safe_load_all(done.out)
-    assert (converted["kind"], converted["metadata"]) == ("Queue", {"name": "q"})
+    assert (converted["kind"], converted["metadata"], done.err) == ("Queue", {"name": "q"}, "")
     assert converted["spec"] == {"weight": 2, "priority": 3, "limit": {"cpu": "8"}, "guarantee": {"cpu": 4}}
     file.write_text(done.out)
     assert phalanx("decide", "-f", str(file)).code == 0
 
 
 @pytest.mark.parametrize(
-    ("field", "value"), [("guarantee", {"resource": {"cpu": 1}}), ("reclaimable", False), ("later", 1)]
+    "body",
+    [
+        {"apiVersion": VOLCANO, "spec": {"capability": {"cpu": 1}, "reclaimable": False, "priority": 2}},
+        {"apiVersion": VOLCANO, "spec": {"deserved": {"cpu": 1}}, "status": {"state": "Closed"}},
+        {"apiVersion": KAI_QUEUES, "spec": {"resources": {"cpu": {"quota": 500, "limit": 1500}}}},
+        {"apiVersion": KAI_QUEUES, "spec": {"reclaimMinRuntime": "1h", "resources": {"gpu": {"limit": -1}}}},
+    ],
+)
+def test_a_converted_queue_decides_as_the_one_that_is_read(
+    phalanx: Phalanx, tmp_path: Path, body: dict[str, object]
+) -> None:
+    """The scheduler and the command use the same mapping."""
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"labels": {"scheduling.phalanx.dev/queue": "q"}}}
+    main = {"name": "main", "resources": {"requests": {"cpu": "1"}}}
+    spec = {"schedulerName": "phalanx", "containers": [main]}
+    pods = [{**pod, "metadata": {**pod["metadata"], "name": name}, "spec": spec} for name in "ab"]  # type: ignore[dict-item]
+    text = yaml.safe_dump_all([*yaml.safe_load(NODES), *pods])
+    read, converted, config = (tmp_path / name for name in ("read.yaml", "converted.yaml", "config.yaml"))
+    read.write_text(yaml.safe_dump({**body, "kind": "Queue", "metadata": {"name": "q"}}))
+    done = phalanx("convert", "-f", str(read))
+    assert done.code == 0
+    converted.write_text(f"{text}---\n{done.out}")
+    read.write_text(f"{text}---\n{read.read_text()}")
+    config.write_text("queueDialects: [scheduling.volcano.sh, scheduling.run.ai]")
+    live = phalanx("decide", "-f", str(read), "--config", str(config))
+    ours = phalanx("decide", "-f", str(converted))
+    assert (live.binds, live.waiting) == (ours.binds, ours.waiting)
+    without = phalanx("decide", "-f", str(read))
+    assert without.waiting == {"default/a": "QueueNotFound", "default/b": "QueueNotFound"}
+    assert "1 Queue" in without.err
+
+
+def test_what_a_field_means_here_is_a_note(phalanx: Phalanx, tmp_path: Path) -> None:
+    file = tmp_path / "in.yaml"
+    file.write_text(queue(weight=1, guarantee={"resource": {"cpu": 1}}))
+    done = phalanx("convert", "-f", str(file))
+    assert done.code == 0
+    assert done.err.startswith("note: ")
+    assert "Queue q: spec.guarantee.resource: is lent" in done.err
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("dequeueStrategy", "fifo"), ("capability", {"cpu": "many"}), ("later", 1)]
 )
 def test_other_fields_of_queues_are_errors(
     phalanx: Phalanx, tmp_path: Path, field: str, value: object

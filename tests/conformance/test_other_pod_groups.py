@@ -53,6 +53,36 @@ async def test_a_list_is_decoded_as_the_scheduler_does(api: Api, kind: str, crd:
     assert msgspec.to_builtins(decoded)["spec"] == body["spec"]
 
 
+@pytest.mark.parametrize(
+    ("kind", "crd", "spec"),
+    [
+        (
+            "VolcanoQueue",
+            dialect_crds.VOLCANO_QUEUES,
+            {"weight": 2, "capability": {"cpu": "8"}, "reclaimable": False, "parent": "root"},
+        ),
+        (
+            "KaiQueue",
+            dialect_crds.KAI_QUEUES,
+            {"parentQueue": "all", "resources": {"gpu": {"quota": 2.5, "limit": -1}}},
+        ),
+    ],
+)
+async def test_queues_are_decoded_as_the_scheduler_does(
+    api: Api, kind: str, crd: Object, spec: Object
+) -> None:
+    """They have no namespace. A field that the structs lack is named."""
+    await serve(api, crd)
+    read = KINDS[kind]
+    name = f"q-{api.namespace}"
+    body = {"apiVersion": read.api_version, "kind": "Queue", "metadata": {"name": name}}
+    assert (await api.post(read.path(), {**body, "spec": {**spec, "later": 1}})).code == 201
+    page = KindDecoder(read).page(msgspec.json.encode((await api.get(read.path())).object))
+    (decoded,) = [each for each in page.objects if each.metadata.name == name]
+    assert msgspec.to_builtins(decoded)["spec"] == spec
+    assert getattr(decoded, "unknown_fields") == ("spec.later",)  # noqa: B009
+
+
 async def test_the_status_of_scheduler_plugins_is_a_subresource(api: Api) -> None:
     await serve(api, dialect_crds.SCHEDULER_PLUGINS)
     kind = KINDS["SchedulerPluginsPodGroup"]

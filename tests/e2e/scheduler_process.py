@@ -52,6 +52,7 @@ class Scheduler(Process):
         http: int,
         debug: int,
         log_level: str,
+        config: str,
     ) -> None:
         self.identity = identity
         self.http = f"http://127.0.0.1:{http}"
@@ -64,8 +65,12 @@ class Scheduler(Process):
             "--debug": f"127.0.0.1:{debug}",
             "--log-level": log_level,
         }
-        command = [str(PROGRAM), "run", *(word for pair in options.items() for word in pair)]
         log = plane.logs_folder / f"{identity}.log"
+        if config:
+            file = plane.run_folder / f"{identity}.yaml"
+            file.write_text(config)
+            options["--config"] = str(file)
+        command = [str(PROGRAM), "run", *(word for pair in options.items() for word in pair)]
         super().__init__(name=identity, command=command, log=log, home=plane.run_folder)
 
     async def exit_code(self, *, within: float = GRACE_S) -> int | None:
@@ -99,10 +104,10 @@ class Scheduler(Process):
 
 @asynccontextmanager
 async def scheduler(
-    plane: ControlPlane, kubeconfig: Path, *, log_level: str = "info"
+    plane: ControlPlane, kubeconfig: Path, *, log_level: str = "info", config: str = ""
 ) -> AsyncIterator[Scheduler]:
     """A scheduler that is ready, as leader or as standby."""
-    async with _started(plane, kubeconfig, log_level=log_level) as process:
+    async with _started(plane, kubeconfig, log_level=log_level, config=config) as process:
         await process.until_ready()
         yield process
 
@@ -129,14 +134,20 @@ async def kept_running(plane: ControlPlane, kubeconfig: Path) -> AsyncIterator[l
 
 @asynccontextmanager
 async def _started(
-    plane: ControlPlane, kubeconfig: Path, *, log_level: str = "info"
+    plane: ControlPlane, kubeconfig: Path, *, log_level: str = "info", config: str = ""
 ) -> AsyncIterator[Scheduler]:
     """A process, killed at the end if it is still running; its log is with the control plane's."""
     lease = run_folder.reserve(2)
     http, debug = lease.ports
     identity = f"phalanx-{next(_numbers)}"
     process = Scheduler(
-        plane, kubeconfig=kubeconfig, identity=identity, http=http, debug=debug, log_level=log_level
+        plane,
+        kubeconfig=kubeconfig,
+        identity=identity,
+        http=http,
+        debug=debug,
+        log_level=log_level,
+        config=config,
     )
     try:
         yield process

@@ -10,7 +10,15 @@ import pytest
 from phalanx_controlplane.controlplane import ControlPlane
 
 from tests.crds import api
-from tests.dialect_crds import KAI, KAI_TOPOLOGIES, SCHEDULER_PLUGINS, VOLCANO, VOLCANO_JOBS
+from tests.dialect_crds import (
+    KAI,
+    KAI_QUEUES,
+    KAI_TOPOLOGIES,
+    SCHEDULER_PLUGINS,
+    VOLCANO,
+    VOLCANO_JOBS,
+    VOLCANO_QUEUES,
+)
 from tests.e2e.conftest import Cluster
 from tests.e2e.pod_history import watching
 from tests.e2e.scheduler_process import scheduler
@@ -140,14 +148,50 @@ async def test_gangs_of_volcano_and_of_scheduler_plugins(cluster: Cluster) -> No
     assert cluster.audit.denied() == []
 
 
+async def test_queues_of_volcano_and_of_kai(cluster: Cluster) -> None:
+    """Each of them lets one of two pods start, and the configuration is what makes them count."""
+    plane = cluster.plane
+    await create_cluster(plane, count=2, cpu=8, space=SPACE)
+    await serve(plane, VOLCANO_QUEUES, KAI_QUEUES)
+    free = {"quota": 0, "limit": -1}
+    resources = {"gpu": free, "memory": free, "cpu": {**free, "limit": 3000}}
+    queues = {
+        "volcano": (VOLCANO_QUEUE_PATH, {"capability": {"cpu": "3"}}),
+        "kai": (KAI_QUEUE_PATH, {"resources": resources}),
+    }
+    for name, (path, spec) in queues.items():
+        version = path.removeprefix("/apis/").removesuffix("/queues")
+        body = {"apiVersion": version, "kind": "Queue", "metadata": {"name": name}, "spec": spec}
+        await post(plane, path, body)
+    before = [await fetched(plane, f"{path}/{name}") for name, (path, _) in queues.items()]
+    config = "queueDialects: [scheduling.volcano.sh, scheduling.run.ai]"
+    async with watching(plane) as history, scheduler(plane, cluster.kubeconfig, config=config):
+        for name in queues:
+            labels = {"scheduling.phalanx.dev/queue": name}
+            await create(plane, *members(f"in-{name}", 2, labels=labels, annotations={}))
+        await history.until_bound(2, timeout=60)
+        await history.until(lambda: len(refused(history.pods.values(), "QueueLimit")) == 2, timeout=60)
+        found = {pod.metadata.labels["scheduling.phalanx.dev/queue"] for pod in history.pods.values()}
+        assert (found, len(history.bound)) == ({"volcano", "kai"}, 2)
+    assert [await fetched(plane, f"{path}/{name}") for name, (path, _) in queues.items()] == before
+    assert cluster.audit.denied() == []
+
+
+VOLCANO_QUEUE_PATH = "/apis/scheduling.volcano.sh/v1beta1/queues"
+KAI_QUEUE_PATH = "/apis/scheduling.run.ai/v2/queues"
 UNTOUCHED = ((VOLCANO_GROUPS, "theirs"), (PLUGINS_GROUPS, "waits"))
 
 
 def waiting(pods: Any) -> set[str]:
     """Names of pods that the scheduler has refused for lack of capacity."""
+    return refused(pods, "InsufficientCapacity")
+
+
+def refused(pods: Any, reason: str) -> set[str]:
+    """Names of pods that the scheduler has refused for a reason."""
     return {
         pod.metadata.name
         for pod in pods
         for condition in pod.status.conditions
-        if condition.type == "PodScheduled" and "InsufficientCapacity" in condition.message
+        if condition.type == "PodScheduled" and reason in condition.message
     }

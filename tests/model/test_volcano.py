@@ -132,12 +132,15 @@ def test_an_invalid_annotation_is_an_error(key: str, value: str) -> None:
     ("spec", "path"),
     [
         ({"networkTopology": {"mode": "hard"}}, "highestTierAllowed"),
-        ({"networkTopology": {"highestTierName": "rack"}}, "spec.networkTopology.highestTierName"),
         (
-            {"networkTopology": {"mode": "soft", "highestTierName": "rack"}},
-            "spec.networkTopology.highestTierName",
+            {"networkTopology": {"highestTierName": "rack", "highestTierAllowed": 1}},
+            "spec.networkTopology.highestTierName beside highestTierAllowed",
         ),
-        ({"subGroupPolicy": [{"name": "p", "subGroupSize": 2}]}, "spec.subGroupPolicy"),
+        ({"subGroupPolicy": [{"name": "p", "subGroupSize": 2}]}, "spec.subGroupPolicy[p] without matchLabel"),
+        (
+            {"subGroupPolicy": [{"name": "p", "matchLabelKeys": ["k"], "networkTopology": {"mode": "hard"}}]},
+            "spec.subGroupPolicy[p].networkTopology with mode hard and without",
+        ),
         ({"meta": {"annotations": {"volcano.sh/revocable-zone": "*"}}}, "volcano.sh/revocable-zone"),
         ({"meta": {"annotations": {"volcano.sh/sla-waiting-time": "1h"}}}, "volcano.sh/sla-waiting-time"),
         ({"meta": {"annotations": {"sla-waiting-time": "1h"}}}, "sla-waiting-time"),

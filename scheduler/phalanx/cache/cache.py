@@ -21,6 +21,7 @@ from phalanx.model.api.kinds import kind_name
 from phalanx.model.conversion.pod_groups import workload_of
 from phalanx.model.conversion.workload_members import Workload
 from phalanx.model.dialects.known import DIALECTS
+from phalanx.model.dialects.queues import QUEUE_DIALECTS, QueueDialect, QueueDialectName
 from phalanx.model.gangs import Gang
 from phalanx.model.gpu_shares import pod_usage
 from phalanx.model.memory import Memory
@@ -48,10 +49,12 @@ class Cache:
         node_annotations: Iterable[str] = (),
         nominating_schedulers: Iterable[str] | None = None,
         workload_kinds: WorkloadKinds = KNOWN,
+        queue_dialects: Iterable[QueueDialectName] = (),
     ) -> None:
         """`pod_annotations`, `node_annotations`: keys of the annotations to keep. All others are dropped.
 
         `nominating_schedulers`: those whose nominations of pods to nodes count; None for all others.
+        `queue_dialects`: the other projects whose Queues count.
         """
         self.scheduler_name = scheduler_name
         self.known_workloads = workload_kinds
@@ -67,7 +70,9 @@ class Cache:
         self._nominations = NominationTable(scheduler_name=scheduler_name, believed=believed)
         self._claims = ClaimTables()
         self._cluster_objects = ClusterObjects(
-            namespace_changed=self._gangs.namespace_changed, class_changed=self._class_changed
+            namespace_changed=self._gangs.namespace_changed,
+            class_changed=self._class_changed,
+            queue_dialects=queue_dialects,
         )
         self._pods = PodTable(
             changed=self._pod_changed,
@@ -84,6 +89,9 @@ class Cache:
             **{dialect.kind: self._gangs.groups[dialect.name] for dialect in DIALECTS.values()},
             **self._gangs.workloads.tables,
             "Queue": self._cluster_objects.queues,
+            **{
+                QUEUE_DIALECTS[name].kind: table for name, table in self._cluster_objects.other_queues.items()
+            },
             "Topology": self._cluster_objects.topologies,
             "KaiTopology": self._cluster_objects.kai_topologies,
             "Namespace": self._cluster_objects.namespaces,
@@ -255,6 +263,10 @@ class Cache:
     def workload(self, gang: GangId) -> Workload | None:
         """The object that the pods of a gang belong to, if it is known and this gang is all of it."""
         return self._gangs.workloads.of_uid(workload_of(gang))
+
+    def queue_dialects(self) -> tuple[QueueDialect, ...]:
+        """The other projects whose Queues count."""
+        return tuple(QUEUE_DIALECTS[name] for name in self._cluster_objects.other_queues)
 
     def has_node(self, name: NodeName) -> bool:
         """Whether the node exists."""

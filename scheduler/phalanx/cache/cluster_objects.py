@@ -1,7 +1,8 @@
 """Objects of which a cluster has few: queues, topologies, namespaces, priority classes, budgets, volumes."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from operator import is_not
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -28,6 +29,7 @@ from phalanx.model.conversion.cluster_objects import (
 from phalanx.model.conversion.hyper_nodes import HyperNodeTree
 from phalanx.model.conversion.queue_rules import QueueRules
 from phalanx.model.conversion.queues import queue_tree, read_queue
+from phalanx.model.dialects.queues import QUEUE_DIALECTS, QueueDialectName, merged_queues
 from phalanx.model.names import QueueName
 from phalanx.model.nodes import Node
 from phalanx.model.queues import Queue
@@ -40,10 +42,19 @@ Named = Callable[[str, ChangeLog], None]
 class ClusterObjects:
     """One table per kind. The callbacks get the name of a changed namespace or class, to update gangs."""
 
-    def __init__(self, *, namespace_changed: Named, class_changed: Named) -> None:
+    def __init__(
+        self,
+        *,
+        namespace_changed: Named,
+        class_changed: Named,
+        queue_dialects: Iterable[QueueDialectName] = (),
+    ) -> None:
         self._namespace_changed = namespace_changed
         self._class_changed = class_changed
         self.queues: Table[ApiQueue, Queue] = Table(read=read_queue, changed=_on_queue)
+        self.other_queues: Mapping[QueueDialectName, Table[Any, Queue]] = {
+            name: Table(read=QUEUE_DIALECTS[name].read, changed=_on_queue) for name in queue_dialects
+        }
         self.topologies: Table[ApiTopology, Topology] = Table(read=read_topology, changed=_may_fit_more)
         self.kai_topologies: Table[KaiTopology, Topology] = Table(
             read=read_kai_topology, changed=_may_fit_more
@@ -56,15 +67,17 @@ class ClusterObjects:
             read=read_disruption_budget, changed=self._on_budget
         )
         self._budgets: tuple[DisruptionBudget, ...] | None = None
-        self._tree: tuple[Mapping[str, Queue], Mapping[QueueName, Queue]] | None = None
+        self._tree: tuple[tuple[object, ...], Mapping[QueueName, Queue]] | None = None
         self._rules: tuple[object, object, QueueRules] | None = None
         self._implied: tuple[tuple[object, ...], Mapping[str, Topology]] | None = None
 
     def queue_tree(self) -> Mapping[QueueName, Queue]:
         """All queues, including `default`. It is the same mapping until a queue changes."""
-        queues = self.queues.by_name()
-        if self._tree is None or self._tree[0] is not queues:
-            self._tree = (queues, queue_tree(queues.values()))
+        ours = self.queues.by_name()
+        others = {name: table.by_name() for name, table in self.other_queues.items()}
+        read = (ours, *others.values())
+        if self._tree is None or any(map(is_not, self._tree[0], read)):
+            self._tree = (read, queue_tree(merged_queues(ours, others)))
         return self._tree[1]
 
     def queue_rules(self) -> QueueRules:

@@ -14,13 +14,13 @@ from phalanx.cli.manifests.documents import Document, parse, read_sources
 from phalanx.cli.manifests.read import kind_of
 from phalanx.model.api.core import Pod
 from phalanx.model.api.kinds import KINDS
-from phalanx.model.api.meta import ObjectMeta
 from phalanx.model.api.pod_groups import PodGroupSpec, TopologyRequest
 from phalanx.model.api.queues import Topology
 from phalanx.model.api.unknown_fields import with_unknown_fields
 from phalanx.model.conversion.pod_groups import PodGroup
 from phalanx.model.dialects.dialect import Dialect
 from phalanx.model.dialects.known import DIALECTS, named_groups
+from phalanx.model.dialects.queues import QUEUE_DIALECTS, QueueDialect
 from phalanx.model.names import (
     API_VERSION,
     KAI_QUEUE_LABEL,
@@ -33,29 +33,18 @@ from phalanx.model.names import (
 _OTHERS: Final = {dialect.kind: dialect for dialect in DIALECTS.values() if dialect.kind != "PodGroup"}
 
 _NOT_CONVERTED: Final = ("scheduling.volcano.sh", "batch.volcano.sh", "scheduling.run.ai")
-"""API groups of which only PodGroups, and Queues of the first one, are converted. Others stay as they are."""
+"""API groups of which only PodGroups and Queues are converted. Others stay as they are."""
 
-_VOLCANO_QUEUE: Final = ("scheduling.volcano.sh/v1beta1", "Queue")
-_ROOT: Final = "root"
-"""The Queue of Volcano around all others."""
-
-_QUEUE_FIELDS: Final = {
-    "weight": "weight",
-    "priority": "priority",
-    "parent": "parent",
-    "capability": "limit",
-    "deserved": "guarantee",
-}
-"""Fields of a Queue of Volcano with a counterpart. Unused parts of `deserved` are lent, as of ours."""
+_QUEUES: Final = {dialect.kind: dialect for dialect in QUEUE_DIALECTS.values()}
 
 Object = dict[str, Any]
 
 
-class _Written(msgspec.Struct):
-    """Any object."""
+class Report(msgspec.Struct):
+    """Lines for the user."""
 
-    metadata: ObjectMeta
-    spec: Object = {}
+    wrong: list[str] = []
+    notes: list[str] = []
 
 
 def convert(
@@ -74,14 +63,16 @@ def convert(
         Manifests in YAML or JSON: files, folders, or - for standard input.
     """
     documents = [document for source in read_sources(filename) for document in parse(source)]
-    wrong: list[str] = []
+    report = Report()
     try:
         levels = dict(_levels(documents))
     except msgspec.ValidationError as error:
         raise BadInput(f"Topology: {error}") from error
-    found = [_converted(document, levels, wrong) for document in documents]
-    if wrong:
-        raise BadInput(*wrong)
+    found = [_converted(document, levels, report) for document in documents]
+    if report.wrong:
+        raise BadInput(*report.wrong)
+    for note in report.notes:
+        print(f"note: {note}", file=sys.stderr)
     yaml.safe_dump_all([each for each in found if each is not None], sys.stdout, sort_keys=False)
     return Exit.OK
 
@@ -102,13 +93,13 @@ def _rank(topology: Topology) -> tuple[bool, str]:
     return topology.metadata.name != "default", topology.metadata.name
 
 
-def _converted(document: Document, levels: Mapping[str, tuple[str, str]], wrong: list[str]) -> Object | None:
+def _converted(document: Document, levels: Mapping[str, tuple[str, str]], report: Report) -> Object | None:
     value: Object = deepcopy(document.value)
-    is_queue = (document.api_version, document.kind) == _VOLCANO_QUEUE
-    kind = None if is_queue else kind_of(document)
+    wrong = report.wrong
+    kind = kind_of(document)
     try:
-        if is_queue:
-            return _queue(document, wrong)
+        if kind is not None and kind.name in _QUEUES:
+            return _queue(document, _QUEUES[kind.name], report)
         if kind is not None and kind.name in _OTHERS:
             return _pod_group(document, _OTHERS[kind.name], levels, wrong)
         if kind is not None and kind.name == "Pod":
@@ -198,21 +189,18 @@ def _name_levels(written: Object, levels: Mapping[str, tuple[str, str]]) -> None
             topology["name"], topology[key] = levels[topology[key]]
 
 
-def _queue(document: Document, wrong: list[str]) -> Object | None:
-    read = msgspec.convert(document.value, _Written)
-    meta, spec = document.value["metadata"], read.spec
-    if read.metadata.name == _ROOT:
+def _queue(document: Document, dialect: QueueDialect, report: Report) -> Object | None:
+    """The Queue; None for the one around all others, which has no counterpart."""
+    written: Any = msgspec.convert(document.value, KINDS[dialect.kind].struct)
+    mapped = dialect.mapped(with_unknown_fields(written, document.value.get("spec")))
+    meta = document.value["metadata"]
+    if meta.get("name") == dialect.root:
         return None
-    written = {key: value for key, value in spec.items() if value not in ({}, None, "")}
-    if written.get("parent") == _ROOT:
-        del written["parent"]
-    if written.get("reclaimable") is True:
-        del written["reclaimable"]
-    others = [key for key in written if key not in _QUEUE_FIELDS]
-    wrong.extend(f"{document}: spec.{key}: has no counterpart" for key in others)
+    report.wrong.extend(f"{document}: {problem.message}" for problem in mapped.problems)
+    report.notes.extend(f"{document}: {note}" for note in mapped.notes)
     kept = {key: meta[key] for key in ("name", "labels", "annotations") if key in meta}
-    fields = {mine: written[key] for key, mine in _QUEUE_FIELDS.items() if key in written}
-    return {"apiVersion": API_VERSION, "kind": "Queue", "metadata": kept, "spec": fields}
+    spec = msgspec.to_builtins(mapped.spec)
+    return {"apiVersion": API_VERSION, "kind": "Queue", "metadata": kept, "spec": spec}
 
 
 # --- pods ---------------------------------------------------------------------------------------------------

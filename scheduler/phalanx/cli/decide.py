@@ -43,7 +43,7 @@ def decide(
     """
     settings = read_config(config)
     moment = None if now is None else _time(now)
-    manifests = read_manifests(filename, workload_kinds(settings.workloads))
+    manifests = read_manifests(filename, workload_kinds(settings.workloads), settings.queue_dialects)
     for note in manifests.notes:
         print(f"note: {note}", file=sys.stderr)
     now_ms = int((moment or manifests.latest).timestamp() * 1000)

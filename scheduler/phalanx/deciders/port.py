@@ -41,4 +41,5 @@ def new_cache(config: SchedulerConfig) -> Cache:
         node_annotations=reads.node_annotations,
         nominating_schedulers=config.nominating_schedulers,
         workload_kinds=workload_kinds(config.workloads),
+        queue_dialects=config.queue_dialects,
     )

@@ -14,6 +14,7 @@ from msgspec import Meta, Struct
 
 from phalanx.framework.retry import BIND_REFUSALS_PER_MINUTE_MAX, RetryConfig
 from phalanx.framework.strict_yaml import StrictConstructor, describe
+from phalanx.model.dialects.queues import QueueDialectName
 from phalanx.model.names import DEFAULT_SCHEDULER_NAME
 from phalanx.model.workloads.kind import WorkloadKind
 from phalanx.model.workloads.known import KNOWN
@@ -140,6 +141,8 @@ class SchedulerConfig(Struct, frozen=True, forbid_unknown_fields=True, rename="c
     """The Topology of gangs that name none."""
     nominating_schedulers: tuple[str, ...] | None = None
     """The schedulers whose nominations of pods to nodes are respected; null: all other schedulers."""
+    queue_dialects: tuple[QueueDialectName, ...] = ()
+    """API groups of other projects whose Queues are read, in addition to those of Phalanx."""
     workloads: tuple[WorkloadKind, ...] = ()
     """Kinds whose pods are gangs, in addition to those that Phalanx knows."""
     tolerance: ToleranceConfig = ToleranceConfig()
@@ -167,6 +170,7 @@ def parse_config(text: str) -> SchedulerConfig:
         raise ConfigError(str(error).replace("`$.", "`")) from error
     _refuse_repeated("plugins", [plugin.name for plugin in config.plugins])
     _refuse_repeated("actions", list(config.actions))
+    _refuse_repeated("queueDialects", list(config.queue_dialects))
     if ActionName.CONSOLIDATE in config.actions and ActionName.PREEMPT not in config.actions:
         raise ConfigError("actions: consolidate needs preempt, which reserves the capacity that it frees")
     _refuse_frequent_binds(config.retry)

@@ -61,6 +61,11 @@ def tier_label(tier: int) -> str:
     return f"topology.volcano.sh/tier-{tier}"
 
 
+def tier_name_label(name: str) -> str:
+    """The level of the topology for the tier of this name."""
+    return f"topology.volcano.sh/tier-name-{name}"
+
+
 def kai_topology(name: str) -> str:
     """The Topology for an object of KAI. No object of Phalanx has this name, since it has a slash."""
     return f"kai.scheduler/{name}"

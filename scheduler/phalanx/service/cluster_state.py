@@ -15,6 +15,7 @@ from phalanx.model.api.pod_groups import PodGroup
 from phalanx.model.api.queues import Queue
 from phalanx.model.dialects.dialect import Dialect
 from phalanx.model.dialects.known import DIALECTS
+from phalanx.model.dialects.queues import QueueDialect
 from phalanx.model.names import GangId, NodeName
 from phalanx.model.pods import Pod
 from phalanx.model.reasons import Objection
@@ -41,6 +42,7 @@ class ClusterState:
         """Set while a gang has changed and was not reported."""
         self._decider = decider
         self._node_errors = NodeErrorLog(cache)
+        self._queue_notes = QueueNoteLog(cache)
         self._changed: dict[GangId, None] = {}
         self._reporting = False
         self.on_workload_kinds: Callable[[tuple[str, ...]], None] = lambda kinds: None
@@ -54,6 +56,8 @@ class ClusterState:
         changes = self.cache.apply(event)
         if kind in _NODE_KINDS:
             self._node_errors.update(changes.nodes)
+        if kind in self._queue_notes.kinds:
+            self._queue_notes.update(event)
         if changes.workload_kinds:
             self.on_workload_kinds(changes.workload_kinds)
         if kind not in OF_STATUSES:
@@ -230,6 +234,39 @@ class NodeErrorLog:
             return
         self._reported[name] = errors
         _log.warning("invalid node", kind="Node", name=name, error=errors[0].message, more=len(errors) - 1)
+
+
+class QueueNoteLog:
+    """Logs what fields of Queues of other projects mean here, because no status of ours is on them.
+
+    The notes of each Queue are remembered, so that a write of its status does not repeat them.
+    """
+
+    def __init__(self, cache: Cache) -> None:
+        self._dialects = {each.kind: each for each in cache.queue_dialects()}
+        self.kinds: Final = frozenset(self._dialects)
+        """The kinds of these Queues."""
+        self._reported: dict[tuple[str, str], tuple[str, ...]] = {}
+
+    def update(self, event: Event) -> None:
+        """Check the Queues of an event."""
+        if isinstance(event, Deleted):
+            self._reported.pop((event.kind, event.name), None)
+        if not isinstance(event, Applied | Relisted):
+            return
+        for item in event.objects if isinstance(event, Relisted) else (event.object,):
+            dialect = self._dialects.get(type(item).__name__)
+            if dialect is not None:
+                self._check(dialect, item)
+
+    def _check(self, dialect: QueueDialect, item: KubeObject) -> None:
+        key, mapped = (dialect.kind, item.metadata.name), dialect.mapped(item)
+        notes = (*[problem.message for problem in mapped.problems], *mapped.notes)
+        if notes == self._reported.get(key, ()):
+            return
+        self._reported[key] = notes
+        for note in notes:
+            _log.warning("queue of another project", group=dialect.name.value, name=key[1], field=note)
 
 
 def _kind_of(event: Event) -> str:

@@ -38,9 +38,11 @@ class ClusterWatcher:
         return next((reflector.version for reflector in self._reflectors if reflector.kind.name == kind), "")
 
     def start(self, group: asyncio.TaskGroup) -> None:
-        """Start to list and watch every kind that the cache reads, and the workloads that it needs so far."""
+        """Start to list and watch every kind that the cache reads, and the workloads that it needs."""
         self._group, self._reflectors, self._tasks = group, [], []
-        self._watch_more((*WATCHED_KINDS, *self._state.cache.workload_kinds()))
+        cache = self._state.cache
+        queues = [dialect.kind for dialect in cache.queue_dialects()]
+        self._watch_more((*WATCHED_KINDS, *queues, *cache.workload_kinds()))
 
     def stop(self) -> None:
         """Stop all watches; the cache keeps its state."""

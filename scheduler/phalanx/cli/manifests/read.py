@@ -17,9 +17,19 @@ from phalanx.cli.manifests.documents import Document, parse, read_sources
 from phalanx.cli.manifests.findings import Finding, shown
 from phalanx.cli.manifests.kubernetes_rules import violations
 from phalanx.cli.manifests.schemas import schema_of
-from phalanx.model.api.kinds import KINDS, OF_STATUSES, READ_KINDS, Kind, KubeObject, kind_name, kind_named
+from phalanx.model.api.kinds import (
+    KINDS,
+    OF_STATUSES,
+    QUEUE_KINDS,
+    READ_KINDS,
+    Kind,
+    KubeObject,
+    kind_name,
+    kind_named,
+)
 from phalanx.model.api.unknown_fields import names_unknown_fields, with_unknown_fields
 from phalanx.model.api.workloads import WorkloadObject
+from phalanx.model.dialects.queues import QUEUE_DIALECTS, QueueDialectName
 from phalanx.model.names import API_GROUP
 from phalanx.model.workloads.known import KNOWN, WorkloadKinds
 
@@ -44,11 +54,15 @@ class Manifests(Struct, frozen=True):
     """Remarks for the user about ignored documents."""
 
 
-def read_manifests(names: Sequence[str], workloads: WorkloadKinds = KNOWN) -> Manifests:
+def read_manifests(
+    names: Sequence[str], workloads: WorkloadKinds = KNOWN, queue_dialects: Iterable[QueueDialectName] = ()
+) -> Manifests:
     """Read files, folders and standard input. Raises BadInput with every error that was found.
 
-    `workloads` may have more kinds than those that are always read.
+    `workloads` may have more kinds than those that are always read. `queue_dialects`: the other projects
+    whose Queues are read.
     """
+    unread = set(QUEUE_KINDS) - {QUEUE_DIALECTS[name].kind for name in queue_dialects}
     wrong: list[str] = []
     documents = list(_documents(names, wrong))
     inputs: list[tuple[Document, Kind]] = []
@@ -59,7 +73,8 @@ def read_manifests(names: Sequence[str], workloads: WorkloadKinds = KNOWN) -> Ma
         except BadInput as problem:
             wrong.extend(problem.lines)
         else:
-            inputs.append((document, kind)) if kind else skipped.append(document)
+            is_read = kind is not None and kind.name not in unread
+            inputs.append((document, kind)) if kind and is_read else skipped.append(document)
     items = [item for document, kind in inputs for item in _decoded(document, kind, wrong)]
     wrong.extend(_twice(items))
     wrong.extend(_with_equal_uids(items))

@@ -1,6 +1,7 @@
 """Kinds of KAI: API structs of what is read, refused or written.
 
-PodGroup of `scheduling.run.ai/v2alpha2`, Topology of `kai.scheduler/v1alpha1`.
+PodGroup of `scheduling.run.ai/v2alpha2`, Queue of `scheduling.run.ai/v2`, Topology of
+`kai.scheduler/v1alpha1`.
 """
 
 from collections.abc import Mapping
@@ -76,6 +77,43 @@ class KaiPodGroup(ApiStruct, frozen=True):
     status: KaiPodGroupStatus = KaiPodGroupStatus()
     unknown_fields: tuple[str, ...] = ()
     """No field of the API: the paths of fields of the spec that the structs lack, set by the decoder."""
+
+
+class KaiQueueResource(ApiStruct, frozen=True):
+    """Quota of one resource: GPUs, thousandths of a core, or megabytes. -1 stands for no bound."""
+
+    quota: float = 0
+    over_quota_weight: float = 0
+    limit: float = 0
+    lending_limit: float | None = None
+
+
+class KaiQueueResources(ApiStruct, frozen=True):
+    """Quota of the three resources that have one. What is not written is 0."""
+
+    gpu: KaiQueueResource = KaiQueueResource()
+    cpu: KaiQueueResource = KaiQueueResource()
+    memory: KaiQueueResource = KaiQueueResource()
+
+
+class KaiQueueSpec(ApiStruct, frozen=True):
+    """Quota and policies of a queue."""
+
+    display_name: str = ""
+    parent_queue: str = ""
+    resources: KaiQueueResources | None = None
+    priority: Int32 | None = None
+    preempt_min_runtime: str | None = None
+    reclaim_min_runtime: str | None = None
+
+
+class KaiQueue(ApiStruct, frozen=True):
+    """A queue."""
+
+    metadata: ObjectMeta
+    spec: KaiQueueSpec = KaiQueueSpec()
+    unknown_fields: tuple[str, ...] = ()
+    """As of KaiPodGroup."""
 
 
 class KaiLevel(ApiStruct, frozen=True):

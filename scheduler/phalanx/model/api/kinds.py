@@ -6,12 +6,12 @@ from msgspec import Struct
 
 from phalanx.model.api import core
 from phalanx.model.api.core import NodeResourceTopology
-from phalanx.model.api.kai import KaiPodGroup, KaiTopology
+from phalanx.model.api.kai import KaiPodGroup, KaiQueue, KaiTopology
 from phalanx.model.api.native_pod_groups import NativePodGroup
 from phalanx.model.api.pod_groups import PodGroup
 from phalanx.model.api.queues import Queue, Topology
 from phalanx.model.api.scheduler_plugins import SchedulerPluginsPodGroup
-from phalanx.model.api.volcano import HyperNode, VolcanoJob, VolcanoPodGroup
+from phalanx.model.api.volcano import HyperNode, VolcanoJob, VolcanoPodGroup, VolcanoQueue
 from phalanx.model.api.workloads import WorkloadObject
 from phalanx.model.names import API_VERSION
 from phalanx.model.workloads.kind import WorkloadKind
@@ -37,6 +37,8 @@ KubeObject = (
     | KaiPodGroup
     | KaiTopology
     | Queue
+    | VolcanoQueue
+    | KaiQueue
     | Topology
     | WorkloadObject
 )
@@ -99,6 +101,11 @@ def _pod_groups(struct: type[KubeObject], api_version: str) -> Kind:
     return Kind(struct, api_version, "podgroups", namespaced=True, optional=True, served_as="PodGroup")
 
 
+def _queues(struct: type[KubeObject], api_version: str) -> Kind:
+    """Queues of another API group than that of Phalanx."""
+    return Kind(struct, api_version, "queues", namespaced=False, optional=True, served_as="Queue")
+
+
 _ALL = (
     Kind(core.Pod, "v1", "pods", namespaced=True),
     Kind(core.Node, "v1", "nodes", namespaced=False),
@@ -135,6 +142,11 @@ _ALL = (
     Kind(Topology, API_VERSION, "topologies", namespaced=False),
 )
 
+_QUEUES = (
+    _queues(VolcanoQueue, "scheduling.volcano.sh/v1beta1"),
+    _queues(KaiQueue, "scheduling.run.ai/v2"),
+)
+
 
 def _kind_of_workload(kind: WorkloadKind) -> Kind:
     return Kind(
@@ -150,17 +162,20 @@ def _kind_of_workload(kind: WorkloadKind) -> Kind:
 
 _WORKLOADS = tuple(_kind_of_workload(kind) for kind in WORKLOADS.values())
 
-KINDS: Final = {kind.name: kind for kind in (*_ALL, *_WORKLOADS)}
+KINDS: Final = {kind.name: kind for kind in (*_ALL, *_QUEUES, *_WORKLOADS)}
 """Kind name -> Kind."""
 
 WATCHED_KINDS: Final = tuple(kind.name for kind in _ALL if kind.name != "Lease")
 """The kinds that are always listed and watched, in any order."""
 
+QUEUE_KINDS: Final = tuple(kind.name for kind in _QUEUES)
+"""The queues of other projects, which are watched where the configuration says so."""
+
 OF_STATUSES: Final = frozenset({VolcanoJob.__name__})
 """Kinds that are watched to write the status of others. No decision depends on them."""
 
-READ_KINDS: Final = (*WATCHED_KINDS, *WORKLOADS)
-"""These, and the kinds that are watched when pods are owned by objects of them."""
+READ_KINDS: Final = (*WATCHED_KINDS, *QUEUE_KINDS, *WORKLOADS)
+"""These, queues of other projects, and the kinds that are watched when pods are owned by objects of them."""
 
 
 def kind_name(item: KubeObject) -> str:

@@ -1,10 +1,11 @@
 """Kinds of Volcano 1.14: API structs of what is read or refused.
 
-PodGroup of `scheduling.volcano.sh/v1beta1`, Job of `batch.volcano.sh/v1alpha1`, HyperNode of
+PodGroup and Queue of `scheduling.volcano.sh/v1beta1`, Job of `batch.volcano.sh/v1alpha1`, HyperNode of
 `topology.volcano.sh/v1alpha1`.
 """
 
 from collections.abc import Mapping
+from typing import Any
 
 from msgspec import field
 
@@ -78,6 +79,46 @@ class VolcanoPodGroup(ApiStruct, frozen=True):
     """No field of the API: the paths of fields of the spec that the structs lack, set by the decoder."""
 
 
+class QueueGuarantee(ApiStruct, frozen=True):
+    """What is kept free for a queue."""
+
+    resource: Mapping[str, Quantity] = {}
+
+
+class VolcanoQueueSpec(ApiStruct, frozen=True):
+    """Quota of a queue."""
+
+    weight: Int32 | None = None
+    capability: Mapping[str, Quantity] = {}
+    deserved: Mapping[str, Quantity] = {}
+    guarantee: QueueGuarantee | None = None
+    parent: str = ""
+    priority: Int32 | None = None
+    reclaimable: bool | None = None
+    dequeue_strategy: str = ""
+    """fifo or traverse."""
+
+    affinity: Any = None
+    extend_clusters: Any = None
+    type: str = ""
+
+
+class VolcanoQueueStatus(ApiStruct, frozen=True):
+    """Of the observed state, what closes a queue: Open, Closed, Closing or Unknown."""
+
+    state: str = ""
+
+
+class VolcanoQueue(ApiStruct, frozen=True):
+    """A queue."""
+
+    metadata: ObjectMeta
+    spec: VolcanoQueueSpec = VolcanoQueueSpec()
+    status: VolcanoQueueStatus = VolcanoQueueStatus()
+    unknown_fields: tuple[str, ...] = ()
+    """As of VolcanoPodGroup."""
+
+
 class VolcanoJobSpec(ApiStruct, frozen=True):
     """Of a Job, only who schedules its pods."""
 
@@ -122,6 +163,7 @@ class HyperNodeSpec(ApiStruct, frozen=True):
     """The members of a HyperNode, and how far apart they are: the higher the tier, the farther."""
 
     tier: Int32 = 0
+    tier_name: str = ""
     members: tuple[HyperNodeMember, ...] = ()
 
 

@@ -18,6 +18,7 @@ from phalanx.model.conversion.gang_problems import gang_problems
 from phalanx.model.conversion.gang_queues import gang_queue
 from phalanx.model.conversion.pod_groups import GangKey, PodGroup, gang_id, is_member
 from phalanx.model.conversion.queue_rules import QueueRules
+from phalanx.model.conversion.subgroup_policies import divided
 from phalanx.model.gangs import Gang, GangKind, Minimum
 from phalanx.model.names import API_GROUP, GangId, QueueName
 from phalanx.model.pods import Pod, PodFailure, PodPhase
@@ -51,6 +52,9 @@ class GangContext(Struct, frozen=True):
 
 def read_gangs(key: GangKey, pods: Sequence[Pod], context: GangContext) -> tuple[Gang, ...]:
     """The gangs of these pods, all of one key. Gangs without a pod of our scheduler are left out."""
+    if context.group is not None and context.group.policies:
+        group, pods = divided(context.group, pods)
+        context = structs.replace(context, group=group)
     members = sorted(pods, key=_rank)
     rejected: list[Pod] = []
     if context.group is not None and context.group.controller is not None:

@@ -2,7 +2,7 @@
 
 The label of a tier holds the widest HyperNode of this tier, or of a lower one, that contains the node. So the
 pods of a gang are in one domain of a level if they are in one HyperNode whose tier is not higher. No object
-has these labels: they are computed from the HyperNodes.
+has these labels: they are computed from the HyperNodes. A tier with a name has a second level of this name.
 """
 
 import re
@@ -14,7 +14,7 @@ from msgspec import Struct
 from phalanx.limits import HYPER_NODE_TIERS_MAX
 from phalanx.model.api import volcano
 from phalanx.model.conversion.selectors import read_label_selector
-from phalanx.model.names import HYPER_NODES, tier_label
+from phalanx.model.names import HYPER_NODES, tier_label, tier_name_label
 from phalanx.model.pods import Term
 from phalanx.model.selectors import labels_match
 from phalanx.model.snapshot import Level, Topology
@@ -30,6 +30,7 @@ class HyperNode(Struct, frozen=True, gc=False):
 
     name: str
     tier: int
+    tier_name: str
     inside: tuple[str, ...]
     """Names of HyperNodes."""
 
@@ -46,6 +47,7 @@ def read_hyper_node(written: volcano.HyperNode) -> HyperNode:
     return HyperNode(
         name=written.metadata.name,
         tier=spec.tier,
+        tier_name=spec.tier_name,
         inside=tuple(match.name for match in inside if match is not None),
         nodes=tuple(each.exact_match.name for each in nodes if each.exact_match is not None),
         patterns=tuple(each.regex_match.pattern for each in nodes if each.regex_match is not None),
@@ -62,6 +64,19 @@ def _selectors(members: Iterable[volcano.MemberSelector]) -> Iterator[Term]:
             yield term
 
 
+def _names_of_tiers(known: Iterable[HyperNode]) -> dict[int, list[str]]:
+    """The names of each tier. A name of several tiers names none of them."""
+    tiers: dict[str, set[int]] = {}
+    for each in known:
+        if each.tier_name:
+            tiers.setdefault(each.tier_name, set()).add(each.tier)
+    named = [(name, min(of)) for name, of in sorted(tiers.items()) if len(of) == 1][:HYPER_NODE_TIERS_MAX]
+    found: dict[int, list[str]] = {}
+    for name, tier in named:
+        found.setdefault(tier, []).append(name)
+    return found
+
+
 class HyperNodeTree:
     """All HyperNodes of a cluster. Those with a tier out of bounds do not count."""
 
@@ -75,7 +90,12 @@ class HyperNodeTree:
             self._add(each)
         tiers = {each.tier for each in self._known.values()}
         self._tiers = range(min(tiers | {_LOWEST}), max(tiers) + 1) if tiers else range(0)
-        levels = tuple(Level(tier_label(tier), tier_label(tier)) for tier in reversed(self._tiers))
+        names = _names_of_tiers(self._known.values())
+        levels = tuple(
+            Level(name, tier_label(tier))
+            for tier in reversed(self._tiers)
+            for name in (tier_label(tier), *map(tier_name_label, names.get(tier, ())))
+        )
         self.topology = Topology(HYPER_NODES, levels) if levels else None
         """A level for each tier, also for those without a HyperNode; None if there are no HyperNodes."""
 

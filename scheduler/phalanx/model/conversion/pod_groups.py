@@ -31,9 +31,31 @@ from phalanx.model.conversion.shapes import shape_of_requests
 from phalanx.model.gangs import GangKind, RoleSpec, SubgroupSpec, ancestor_chains
 from phalanx.model.gpu_shares import requests_share
 from phalanx.model.names import API_GROUP, GangId
-from phalanx.model.pods import Controller, Pod
+from phalanx.model.pods import Controller, Pod, Term
 from phalanx.model.reasons import Objection, Reason
 from phalanx.model.resources import NONE, Resources
+
+
+class SubgroupPolicy(Struct, frozen=True, gc=False):
+    """How pods form subgroups, in other dialects: those with equal values of some labels are one."""
+
+    name: str
+    keys: tuple[str, ...]
+    """The labels, which a pod of a subgroup has."""
+
+    size: int
+    """The minimum of each subgroup."""
+
+    least: int = 0
+    """How many of its subgroups must start together."""
+
+    selector: Term | None = None
+    """Selects the pods by further labels; None for all."""
+
+    required: str | None = None
+    preferred: str | None = None
+    topology: str = ""
+    """See SubgroupSpec."""
 
 
 class PodGroup(Struct, frozen=True, gc=False):
@@ -53,6 +75,9 @@ class PodGroup(Struct, frozen=True, gc=False):
     """Whether pods may name other roles, or none."""
 
     subgroups: tuple[SubgroupSpec, ...] = ()
+    policies: tuple[SubgroupPolicy, ...] = ()
+    """In place of subgroups: how its pods form them by their labels."""
+
     marks: Mapping[str, str] = {}
     """Its own values of what pods may say as well, see Pod.group_marks."""
 

@@ -15,6 +15,7 @@ from phalanx.model.api.pod_groups import Disruption, PodGroupSpec, TopologyReque
 from phalanx.model.api.values import duration_ms, seconds, time_s
 from phalanx.model.api.volcano import (
     NetworkTopology,
+    SubGroupPolicy,
     VolcanoCondition,
     VolcanoPodGroup,
     VolcanoPodGroupSpec,
@@ -22,7 +23,8 @@ from phalanx.model.api.volcano import (
 )
 from phalanx.model.conversion.metadata import identity, read_checkpoint
 from phalanx.model.conversion.min_resources import read_min_resources
-from phalanx.model.conversion.pod_groups import PodGroup
+from phalanx.model.conversion.pod_groups import PodGroup, SubgroupPolicy
+from phalanx.model.conversion.selectors import read_label_selector
 from phalanx.model.dialects.dialect import (
     Dialect,
     ReportedGang,
@@ -33,7 +35,7 @@ from phalanx.model.dialects.dialect import (
 )
 from phalanx.model.dialects.volcano_tasks import read_task_affinity
 from phalanx.model.gangs import Gang, RoleSpec
-from phalanx.model.names import DEFAULT_QUEUE, HYPER_NODES, LABEL_QUEUE, tier_label
+from phalanx.model.names import DEFAULT_QUEUE, HYPER_NODES, LABEL_QUEUE, tier_label, tier_name_label
 from phalanx.model.pods import PodPhase
 from phalanx.model.reasons import Objection, Reason
 
@@ -106,6 +108,7 @@ def read_volcano_pod_group(written: VolcanoPodGroup) -> PodGroup:
         ),
         min_member=min_member,
         roles=roles,
+        policies=tuple(_policy(policy, wrong) for policy in spec.sub_group_policy),
         allows_other_roles=True,
         marks={key: value for key in _MARKS if (value := _mark(meta, key)) is not None},
         min_resources=read_min_resources(spec.min_resources or {}, wrong),
@@ -148,9 +151,28 @@ def _topology(wanted: NetworkTopology | None) -> TopologyRequest | None:
     """Mode hard: one HyperNode up to a tier. Both modes: as few HyperNodes of the lowest tier as possible."""
     if wanted is None:
         return None
-    tier = wanted.highest_tier_allowed if wanted.mode != _SOFT else None
-    required = None if tier is None else tier_label(tier)
+    required: str | None = None
+    if wanted.mode != _SOFT and wanted.highest_tier_name:
+        required = tier_name_label(wanted.highest_tier_name)
+    elif wanted.mode != _SOFT and wanted.highest_tier_allowed is not None:
+        required = tier_label(wanted.highest_tier_allowed)
     return TopologyRequest(name=HYPER_NODES, required=required, preferred=tier_label(1))
+
+
+def _policy(written: SubGroupPolicy, wrong: list[str]) -> SubgroupPolicy:
+    """How some of the pods form subgroups: one for each combination of values of its labels."""
+    topology = _topology(written.network_topology) or TopologyRequest()
+    path = f"spec.subGroupPolicy[{written.name}].labelSelector"
+    return SubgroupPolicy(
+        name=written.name,
+        keys=written.match_label_keys,
+        size=max(1 if written.sub_group_size is None else written.sub_group_size, 1),
+        least=max(written.min_sub_groups or 0, 0),
+        selector=read_label_selector(written.label_selector, path, wrong) if written.label_selector else None,
+        required=topology.required,
+        preferred=topology.preferred,
+        topology=topology.name or "",
+    )
 
 
 def _mark(meta: ObjectMeta, key: str) -> str | None:
@@ -174,14 +196,28 @@ def _problems(written: VolcanoPodGroup, wrong: list[str]) -> Iterator[Objection]
 
 
 def _unsupported(written: VolcanoPodGroup) -> Iterator[str]:
-    topology = written.spec.network_topology
-    if topology is not None and topology.highest_tier_name:
-        yield "spec.networkTopology.highestTierName"
-    elif topology is not None and topology.mode != _SOFT and topology.highest_tier_allowed is None:
-        yield "spec.networkTopology with mode hard and without highestTierAllowed"
-    if written.spec.sub_group_policy:
-        yield "spec.subGroupPolicy"
+    yield from _unsupported_of_topology("spec.networkTopology", written.spec.network_topology)
+    policies = written.spec.sub_group_policy
+    names = [policy.name for policy in policies]
+    for policy in policies:
+        path = f"spec.subGroupPolicy[{policy.name}]"
+        if names.count(policy.name) > 1:
+            yield f"{path} beside another one of this name"
+        yield from _unsupported_of_topology(f"{path}.networkTopology", policy.network_topology)
+        if not policy.match_label_keys:
+            yield f"{path} without matchLabelKeys"
     yield from refused_annotations(written.metadata.annotations, _REFUSED)
+
+
+def _unsupported_of_topology(path: str, topology: NetworkTopology | None) -> Iterator[str]:
+    """Tiers that Volcano refuses, or that it ignores although they look like a limit."""
+    if topology is None:
+        return
+    has_tier = topology.highest_tier_allowed is not None
+    if topology.highest_tier_name and has_tier:
+        yield f"{path}.highestTierName beside highestTierAllowed"
+    if topology.mode != _SOFT and not topology.highest_tier_name and not has_tier:
+        yield f"{path} with mode hard and without highestTierAllowed"
 
 
 def _unsupported_of_pod(pod: Pod) -> Iterator[str]:

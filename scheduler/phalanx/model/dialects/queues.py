@@ -1,0 +1,279 @@
+"""Queues of Volcano and KAI as those of Phalanx, for the scheduler and for `phalanx convert`.
+
+docs/dialects/volcano.md and docs/dialects/kai.md state what becomes of each field.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from enum import StrEnum
+from typing import Any, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from phalanx.model.api.core import Quantity
+from phalanx.model.api.kai import KaiQueue, KaiQueueResource, KaiQueueResources
+from phalanx.model.api.meta import ObjectMeta, WrittenQuantity
+from phalanx.model.api.queues import Queue as ApiQueue
+from phalanx.model.api.queues import QueueSpec, Reclaim
+from phalanx.model.api.values import duration_ms, duration_text
+from phalanx.model.api.volcano import VolcanoQueue
+from phalanx.model.conversion.nodes import read_capacity
+from phalanx.model.conversion.queues import read_queue
+from phalanx.model.names import API_GROUP
+from phalanx.model.queues import Queue, QueueState
+from phalanx.model.reasons import Objection, Reason
+from phalanx.model.resources import capacity_amount
+
+_NEVER: Final = "999999h"
+"""The longest time that a field of Phalanx holds, 114 years."""
+
+
+class QueueDialectName(StrEnum):
+    """API groups whose Queues may be read."""
+
+    VOLCANO = "scheduling.volcano.sh"
+    KAI = "scheduling.run.ai"
+
+
+class MappedQueue(Struct, frozen=True):
+    """A Queue of another project in the fields of Phalanx."""
+
+    spec: QueueSpec
+    problems: tuple[Objection, ...] = ()
+    """Fields without a counterpart. They stop the gangs of the queue."""
+
+    notes: tuple[str, ...] = ()
+    """Fields that mean something else here, which stops nothing."""
+
+
+class QueueDialect(Struct, frozen=True):
+    """How the Queues of an API group are read."""
+
+    name: QueueDialectName
+    kind: str
+    """The name of its kind in `model.api.kinds`."""
+
+    mapped: Callable[[Any], MappedQueue]
+    root: str = ""
+    """The name of the queue around all others, which is none of ours."""
+
+    def read(self, written: Any) -> Queue:
+        """Convert one Queue."""
+        mapped, meta = self.mapped(written), written.metadata
+        queue = read_queue(ApiQueue(metadata=ObjectMeta(name=meta.name, uid=meta.uid), spec=mapped.spec))
+        return replace(queue, problems=(*mapped.problems, *queue.problems))
+
+
+def merged_queues(
+    ours: Mapping[str, Queue], others: Mapping[QueueDialectName, Mapping[str, Queue]]
+) -> Iterable[Queue]:
+    """All queues. One that two API groups claim is refused: it has an error that names both."""
+    found: dict[str, tuple[str, Queue]] = {name: (API_GROUP, queue) for name, queue in ours.items()}
+    for group, queues in others.items():
+        for name, queue in queues.items():
+            if name == QUEUE_DIALECTS[group].root:
+                continue
+            first, claimed = found.get(name, ("", queue))
+            if first:
+                problem = Objection(
+                    Reason.QUEUE_INVALID,
+                    f"a Queue of {first} and a Queue of {group} both have this name",
+                    "Delete or rename one of them",
+                )
+                claimed = replace(claimed, problems=(problem, *claimed.problems))
+            found[name] = (first or group, claimed)
+    return [queue for _, queue in found.values()]
+
+
+def _unsupported(path: str, group: QueueDialectName) -> Objection:
+    return Objection(
+        Reason.UNSUPPORTED_FIELD,
+        f"{path} of a Queue of {group} is not supported yet",
+        f"Remove {path} from the Queue",
+    )
+
+
+def _invalid(message: str) -> Objection:
+    return Objection(Reason.INVALID_OBJECT, message)
+
+
+# --- Volcano ------------------------------------------------------------------------------------------------
+
+_VOLCANO_ROOT: Final = "root"
+_HIERARCHY: Final = ("volcano.sh/hierarchy", "volcano.sh/hierarchy-weights")
+"""Annotations by which the plugin drf shares by a tree of its own."""
+
+_OPEN: Final = ("", "Open")
+_CLOSED: Final = ("Closing", "Closed")
+
+
+def _volcano(written: VolcanoQueue) -> MappedQueue:
+    spec, problems = written.spec, list[Objection]()
+    reserved = spec.guarantee.resource if spec.guarantee is not None else {}
+    capability = _amounts(spec.capability, "spec.capability", problems)
+    deserved = _amounts(spec.deserved, "spec.deserved", problems)
+    reserved = _amounts(reserved, "spec.guarantee.resource", problems)
+    problems += [_unsupported(path, QueueDialectName.VOLCANO) for path in _unsupported_of_volcano(written)]
+    mapped = QueueSpec(
+        parent=spec.parent if spec.parent not in ("", _VOLCANO_ROOT) else None,
+        weight=spec.weight,
+        guarantee=_larger(deserved, reserved),
+        limit=capability,
+        priority=spec.priority or None,
+        state=QueueState.CLOSED.value if written.status.state in _CLOSED else None,
+        reclaim=Reclaim(min_runtime=_NEVER) if spec.reclaimable is False else None,
+    )
+    notes = ["spec.guarantee.resource: is lent while the queue does not use it"] if reserved else []
+    return MappedQueue(mapped, tuple(problems), tuple(notes))
+
+
+def _unsupported_of_volcano(written: VolcanoQueue) -> Iterator[str]:
+    spec, state = written.spec, written.status.state
+    if spec.dequeue_strategy not in ("", "traverse"):
+        yield f"spec.dequeueStrategy: {spec.dequeue_strategy}"
+    if spec.affinity:
+        yield "spec.affinity"
+    if spec.extend_clusters:
+        yield "spec.extendClusters"
+    if spec.type:
+        yield "spec.type"
+    yield from (f"metadata.annotations[{key}]" for key in _HIERARCHY if written.metadata.annotations.get(key))
+    if state not in (*_OPEN, *_CLOSED):
+        yield f"status.state: {state}"
+    yield from written.unknown_fields
+
+
+def _amounts(
+    written: Mapping[str, Quantity], path: str, problems: list[Objection]
+) -> dict[str, WrittenQuantity]:
+    """The valid amounts, as they are written. The errors name the field of the other project."""
+    valid = read_capacity(written, path, problems)
+    return {name: _text(value) for name, value in written.items() if name in valid}
+
+
+def _text(value: Quantity) -> WrittenQuantity:
+    return str(value) if isinstance(value, float) else value
+
+
+def _larger(
+    one: Mapping[str, WrittenQuantity], other: Mapping[str, WrittenQuantity]
+) -> dict[str, WrittenQuantity]:
+    """The larger amount of each resource."""
+    found = {**other, **one}
+    for name, value in other.items():
+        if capacity_amount(name, value) > capacity_amount(name, found[name]):
+            found[name] = value
+    return found
+
+
+# --- KAI ----------------------------------------------------------------------------------------------------
+
+_UNLIMITED: Final = -1
+_NUMBER_MAX: Final = 10**12
+"""The largest quota that counts: a million terabytes of memory, which a float holds exactly."""
+
+_WEIGHT_MAX: Final = 65_535
+"""The largest weight, as the schema of Phalanx' Queues says."""
+
+_PRIORITY: Final = 100
+"""Of a Queue that has none."""
+
+_GPU: Final = "nvidia.com/gpu"
+_BYTES_OF_MEGABYTE: Final = 10**6
+
+
+def _kai(written: KaiQueue) -> MappedQueue:
+    spec, problems, notes = written.spec, list[Objection](), list[str]()
+    resources = spec.resources or KaiQueueResources()
+    parts = {"gpu": resources.gpu, "cpu": resources.cpu, "memory": resources.memory}
+    guarantee, limit = dict[str, WrittenQuantity](), dict[str, WrittenQuantity]()
+    for name, part in parts.items():
+        path = f"spec.resources.{name}"
+        quota, most = _number(part.quota, f"{path}.quota"), _number(part.limit, f"{path}.limit")
+        problems += [_invalid(each) for each in (quota, most) if isinstance(each, str)]
+        if isinstance(most, int) and most != _UNLIMITED:
+            limit.update([_amount(name, most)])
+        if quota == _UNLIMITED and most == _UNLIMITED:
+            notes.append(f"{path}.quota: -1 guarantees nothing, the queue has its share by weight")
+        counted = most if quota == _UNLIMITED else quota
+        if isinstance(counted, int) and counted > 0:
+            guarantee.update([_amount(name, counted)])
+    weight = _weight(parts, problems, notes)
+    reclaim = _duration(spec.reclaim_min_runtime, "spec.reclaimMinRuntime", problems)
+    preempt = _duration(spec.preempt_min_runtime, "spec.preemptMinRuntime", problems)
+    unsupported = ["spec.preemptMinRuntime"] if preempt else []
+    unsupported += [*_unsupported_lending(parts), *written.unknown_fields]
+    problems += [_unsupported(path, QueueDialectName.KAI) for path in unsupported]
+    mapped = QueueSpec(
+        parent=spec.parent_queue or None,
+        weight=weight,
+        guarantee=guarantee,
+        limit=limit,
+        priority=_PRIORITY if spec.priority is None else spec.priority,
+        reclaim=Reclaim(min_runtime=duration_text(reclaim)) if reclaim else None,
+    )
+    return MappedQueue(mapped, tuple(problems), tuple(notes))
+
+
+def _number(written: float, path: str) -> int | str:
+    """A whole number, or the error that it is none."""
+    if written == _UNLIMITED or (0 <= written <= _NUMBER_MAX and written == int(written)):
+        return int(written)
+    return f"{path}: expected -1 or a whole number up to {_NUMBER_MAX}, found {written:g}"
+
+
+def _amount(name: str, number: int) -> tuple[str, WrittenQuantity]:
+    """The resource and the amount of a number in the units of KAI."""
+    if name == "gpu":
+        return _GPU, number
+    return ("cpu", f"{number}m") if name == "cpu" else ("memory", number * _BYTES_OF_MEGABYTE)
+
+
+def _weight(parts: Mapping[str, KaiQueueResource], problems: list[Objection], notes: list[str]) -> int | None:
+    """The weight of the resources of which the queue may use more than its quota."""
+    weights = {
+        name: part.over_quota_weight
+        for name, part in parts.items()
+        if part.limit == _UNLIMITED or part.limit > part.quota != _UNLIMITED
+    }
+    if len(set(weights.values())) > 1:
+        shown = ", ".join(f"{name} {weight:g}" for name, weight in weights.items())
+        problems.append(
+            _invalid(f"spec.resources: expected one overQuotaWeight for all resources, found {shown}")
+        )
+        return None
+    weight = next(iter(weights.values()), 1)
+    if weight == 0:
+        notes.append("spec.resources: overQuotaWeight 0 counts as 1, a share of nothing has no counterpart")
+        return 1
+    number = _number(weight, "spec.resources: overQuotaWeight")
+    if isinstance(number, str) or number == _UNLIMITED or number > _WEIGHT_MAX:
+        expected = f"a whole overQuotaWeight up to {_WEIGHT_MAX}"
+        problems.append(_invalid(f"spec.resources: expected {expected}, found {weight:g}"))
+        return None
+    return number
+
+
+def _unsupported_lending(parts: Mapping[str, KaiQueueResource]) -> Iterator[str]:
+    """A bound on what is lent, unless it is all of the quota."""
+    for name, part in parts.items():
+        if part.lending_limit is not None and not 0 <= part.quota <= part.lending_limit:
+            yield f"spec.resources.{name}.lendingLimit"
+
+
+def _duration(text: str | None, path: str, problems: list[Objection]) -> int:
+    """Milliseconds; 0 without a duration."""
+    found = duration_ms(text) if text else 0
+    if found is None:
+        problems.append(_invalid(f"{path}: expected a duration such as 1h30m, found {text}"))
+    return found or 0
+
+
+QUEUE_DIALECTS: Final[Mapping[QueueDialectName, QueueDialect]] = {
+    dialect.name: dialect
+    for dialect in (
+        QueueDialect(QueueDialectName.VOLCANO, VolcanoQueue.__name__, _volcano, root=_VOLCANO_ROOT),
+        QueueDialect(QueueDialectName.KAI, KaiQueue.__name__, _kai),
+    )
+}
+"""By API group."""

@@ -1,0 +1,46 @@
+"""What fields of Queues of other projects mean here is logged, once for each version of the notes."""
+
+from typing import Any
+
+from phalanx.cache.cache import Cache
+from phalanx.cache.events import Applied, Deleted, Relisted
+from phalanx.model.dialects.queues import QueueDialectName
+from phalanx.service.cluster_state import QueueNoteLog
+from structlog.testing import capture_logs
+
+from tests.model.written import named
+
+CACHE = Cache(scheduler_name="phalanx", queue_dialects=tuple(QueueDialectName))
+
+
+def queue(**spec: Any) -> Any:
+    return named("VolcanoQueue", "v", spec=spec)
+
+
+def test_each_note_is_logged_once() -> None:
+    log = QueueNoteLog(CACHE)
+    written = queue(type="elastic", guarantee={"resource": {"cpu": 1}})
+    with capture_logs() as logs:
+        log.update(Relisted("VolcanoQueue", (written,)))
+        log.update(Applied(written))
+    found = [(each["group"], each["name"], each["field"].partition(" ")[0]) for each in logs]
+    assert found == [
+        ("scheduling.volcano.sh", "v", "spec.type"),
+        ("scheduling.volcano.sh", "v", "spec.guarantee.resource:"),
+    ]
+    with capture_logs() as logs:
+        log.update(Applied(queue(weight=2)))
+        log.update(Applied(named("Queue", "v")))
+    assert logs == []
+    with capture_logs() as logs:
+        log.update(Applied(written))
+        log.update(Deleted("VolcanoQueue", "", "v", "uid"))
+        log.update(Applied(written))
+    assert len(logs) == 4
+
+
+def test_nothing_is_logged_without_the_configuration() -> None:
+    log = QueueNoteLog(Cache(scheduler_name="phalanx"))
+    with capture_logs() as logs:
+        log.update(Applied(queue(type="elastic")))
+    assert logs == []
