@@ -18,7 +18,7 @@ from phalanx.cache.pods import PodTable
 from phalanx.cache.table import ObjectStore, key_of, relist
 from phalanx.cache.usage import ForeignUsage
 from phalanx.model.api.kinds import kind_name
-from phalanx.model.dialects.known import DIALECTS
+from phalanx.model.dialects.known import WITH_OBJECTS
 from phalanx.model.gangs import Gang
 from phalanx.model.gpu_shares import pod_usage
 from phalanx.model.memory import Memory
@@ -79,7 +79,7 @@ class Cache:
             "Node": self._nodes,
             "NodeResourceTopology": self._nodes.zones,
             "HyperNode": self._nodes.hyper_nodes,
-            **{dialect.kind: self._gangs.groups[dialect.name] for dialect in DIALECTS.values()},
+            **{dialect.kind: self._gangs.groups[dialect.name] for dialect in WITH_OBJECTS},
             **self._gangs.workloads.tables,
             "Queue": self._cluster_objects.queues,
             "Topology": self._cluster_objects.topologies,

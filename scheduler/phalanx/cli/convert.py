@@ -20,7 +20,7 @@ from phalanx.model.api.queues import Topology
 from phalanx.model.api.unknown_fields import with_unknown_fields
 from phalanx.model.conversion.pod_groups import PodGroup
 from phalanx.model.dialects.dialect import Dialect
-from phalanx.model.dialects.known import DIALECTS, named_groups
+from phalanx.model.dialects.known import WITH_OBJECTS, named_groups
 from phalanx.model.names import (
     API_VERSION,
     KAI_QUEUE_LABEL,
@@ -30,7 +30,7 @@ from phalanx.model.names import (
     LABEL_SUBGROUP,
 )
 
-_OTHERS: Final = {dialect.kind: dialect for dialect in DIALECTS.values() if dialect.kind != "PodGroup"}
+_OTHERS: Final = {dialect.kind: dialect for dialect in WITH_OBJECTS if dialect.kind != "PodGroup"}
 
 _NOT_CONVERTED: Final = ("scheduling.volcano.sh", "batch.volcano.sh", "scheduling.run.ai")
 """API groups of which only PodGroups, and Queues of the first one, are converted. Others stay as they are."""

@@ -14,6 +14,7 @@ from phalanx.model.conversion.shapes import ShapeCache
 from phalanx.model.dialects.dialect import Dialect
 from phalanx.model.dialects.known import named_groups
 from phalanx.model.dialects.phalanx import PHALANX
+from phalanx.model.dialects.yunikorn import YUNIKORN, application_without_task_group, queue_of
 from phalanx.model.names import (
     ANNOTATION_CHARGED_QUEUE,
     KAI_QUEUE_LABEL,
@@ -28,9 +29,6 @@ from phalanx.model.names import (
 from phalanx.model.pods import Pod, PodFailure, PodPhase, Scheduled
 from phalanx.model.reasons import Objection, Reason
 from phalanx.model.workloads.known import KNOWN, WorkloadKinds
-
-_OF_YUNIKORN: Final = ("yunikorn.apache.org/task-groups", "yunikorn.apache.org/task-group-name")
-"""Annotations of the pods of a gang of YuniKorn: of the first one, and of all."""
 
 _PHASES: Final = {"": PodPhase.PENDING, **{str(phase): phase for phase in PodPhase}}
 _KUBERNETES_SCHEDULER: Final = "default-scheduler"
@@ -74,7 +72,7 @@ def read_pod(
         role=_role(written, dialect, group, kinds),
         subgroup=_subgroup(written, dialect),
         min_member=count(labels.get(LABEL_MIN_MEMBER)),
-        queue=_text(labels, LABEL_QUEUE) or _text(labels, KAI_QUEUE_LABEL),
+        queue=_queue(written, dialect, others),
         charged_queue=_text(meta.annotations, ANNOTATION_CHARGED_QUEUE) if spec.node_name else None,
         controller=controller_of(meta.owner_references, labels, kinds),
         owners=tuple([owner.uid for owner in meta.owner_references]),
@@ -90,7 +88,7 @@ def read_pod(
         running_since=seconds(status.start_time) if status.phase == PodPhase.RUNNING else 0,
         ran=read_run(status),
         device=read_device(shape.requests, meta.annotations) if spec.node_name else None,
-        problems=(*_problems(written, classes), *_unsupported(written, dialect, group)),
+        problems=(*_problems(written, classes), *_unsupported(written, dialect)),
         labels=shared,
         per_pod_labels=own,
         annotations=_annotations(meta.annotations, annotation_keys),
@@ -111,9 +109,16 @@ def _text(labels: Mapping[str, str], key: str) -> str | None:
 
 
 def _groups(pod: core.Pod) -> tuple[Dialect, str | None, list[tuple[Dialect, str]]]:
-    """The PodGroup by which the pod is in a gang, None for none, and those that it names as well."""
+    """The PodGroup by which the pod is in a gang, None for none, and those that it names as well.
+
+    A pod that names none may belong to an application of YuniKorn, whose other pods decide what it is.
+    """
     named = named_groups(pod)
-    if not named or _is_counted_by_label(pod.metadata):
+    if not named:
+        application = application_without_task_group(pod)
+        is_free = application and not _is_counted_by_label(pod.metadata)
+        return PHALANX, None, [(YUNIKORN, application)] if is_free else named
+    if _is_counted_by_label(pod.metadata):
         return PHALANX, None, named
     (dialect, name), *others = named
     return dialect, intern(name), others
@@ -124,6 +129,15 @@ def _role(pod: core.Pod, dialect: Dialect, group: str | None, kinds: WorkloadKin
     if dialect.role_of is not None:
         return intern(dialect.role_of(pod))
     return _text(labels, LABEL_ROLE) or (_role_in_workload(labels, kinds) if group is None else "")
+
+
+def _queue(pod: core.Pod, dialect: Dialect, others: list[tuple[Dialect, str]]) -> str | None:
+    """The queue that it names. YuniKorn's labels count for pods of its applications."""
+    labels = pod.metadata.labels
+    found = labels.get(LABEL_QUEUE) or labels.get(KAI_QUEUE_LABEL)
+    if not found and (dialect is YUNIKORN or (others and any(other is YUNIKORN for other, _ in others))):
+        found = queue_of(pod)
+    return intern(found) if found else None
 
 
 def _subgroup(pod: core.Pod, dialect: Dialect) -> str:
@@ -138,12 +152,10 @@ def _marks(pod: core.Pod, dialect: Dialect) -> tuple[tuple[str, str], ...]:
     return tuple(sorted((intern(key), intern(value)) for key, value in dialect.marks_of(pod).items()))
 
 
-def _unsupported(pod: core.Pod, dialect: Dialect, group: str | None) -> Iterator[Objection]:
+def _unsupported(pod: core.Pod, dialect: Dialect) -> Iterator[Objection]:
     for path in dialect.unsupported(pod) if dialect.unsupported is not None else ():
         text = f"field {path} of pods is not supported yet"
         yield Objection(Reason.UNSUPPORTED_FIELD, text, f"Remove {path}")
-    if group is None and not _is_counted_by_label(pod.metadata):
-        yield from _task_groups_of_yunikorn(pod)
 
 
 def _role_in_workload(labels: Mapping[str, str], kinds: WorkloadKinds) -> str:
@@ -154,18 +166,6 @@ def _role_in_workload(labels: Mapping[str, str], kinds: WorkloadKinds) -> str:
         if value := _text(labels, key):
             return roles.get(value) or roles.get("*") or value
     return ""
-
-
-def _task_groups_of_yunikorn(pod: core.Pod) -> Iterator[Objection]:
-    """Refuse pods that would be gangs of one, although their annotations ask for a gang."""
-    for key in _OF_YUNIKORN:
-        if pod.metadata.annotations.get(key):
-            yield Objection(
-                Reason.UNSUPPORTED_FIELD,
-                f"field metadata.annotations[{key}] of pods is not supported yet",
-                f"Create a PodGroup with these roles, and name it in the label {LABEL_POD_GROUP}",
-            )
-            return
 
 
 def _priority(spec: core.PodSpec, classes: Mapping[str, PriorityLevel]) -> tuple[int, str]:
