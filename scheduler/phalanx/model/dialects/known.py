@@ -23,7 +23,13 @@ WITH_OBJECTS: Final = tuple(dialect for dialect in _ALL if dialect.kind)
 """Those whose gangs are objects of the API."""
 
 
-_NAMES_OF_GROUPS: Final = tuple((dialect, dialect.group_of) for dialect in _ALL)
+_BY_ANNOTATION: Final = (VOLCANO, KAI, YUNIKORN)
+"""Pods without annotations cost nothing here."""
+
+_NAMES_OF_GROUPS: Final = tuple(
+    (dialect, dialect.group_of) for dialect in _ALL if dialect not in _BY_ANNOTATION
+)
+_NAMES_IN_ANNOTATIONS: Final = tuple((dialect, dialect.group_of) for dialect in _BY_ANNOTATION)
 
 
 def how_to_lower_minimum(gang: Gang) -> str:
@@ -35,4 +41,7 @@ def how_to_lower_minimum(gang: Gang) -> str:
 
 def named_groups(pod: Pod) -> list[tuple[Dialect, str]]:
     """The groups that a pod names, at most one per dialect."""
-    return [(dialect, name) for dialect, group_of in _NAMES_OF_GROUPS if (name := group_of(pod))]
+    named = [(dialect, name) for dialect, group_of in _NAMES_OF_GROUPS if (name := group_of(pod))]
+    if pod.metadata.annotations:
+        named += [(dialect, name) for dialect, group_of in _NAMES_IN_ANNOTATIONS if (name := group_of(pod))]
+    return named

@@ -77,7 +77,7 @@ def queue_name(path: str) -> str:
 
 def _has_task_groups(pod: core.Pod) -> bool:
     written = pod.metadata.annotations
-    return bool(written) and bool(written.get(TASK_GROUP) or written.get(TASK_GROUPS))
+    return bool(written.get(TASK_GROUP) or written.get(TASK_GROUPS))
 
 
 def _group_of(pod: core.Pod) -> str:
