@@ -297,6 +297,14 @@ def test_a_namespace_with_a_quota_gets_a_queue(phalanx: Phalanx, tmp_path: Path)
     assert space["metadata"] == {"name": "finance", "annotations": {"other": "x"}, "labels": labels}
 
 
+def test_what_is_not_read_is_an_error(phalanx: Phalanx, tmp_path: Path) -> None:
+    packed = {**configmap(TREE), "data": {}, "binaryData": {"queues.yaml.gz": "H4sI"}}
+    assert "binaryData[queues.yaml.gz]: expected queues.yaml as text" in errors(phalanx, tmp_path, packed)
+    meta = {"name": "dev", "annotations": {f"{DOMAIN}/namespace.maxApps": "1"}}
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": meta}
+    assert "namespace.maxApps]: has no counterpart" in errors(phalanx, tmp_path, namespace)
+
+
 def test_the_old_quotas_of_a_namespace_count_alone(phalanx: Phalanx, tmp_path: Path) -> None:
     annotations = {f"{DOMAIN}/namespace.max.cpu": "1", f"{DOMAIN}/namespace.max.memory": "2Gi"}
     meta = {"name": "dev", "annotations": annotations}

@@ -212,6 +212,11 @@ def test_a_pod_that_two_claim_is_refused_with_both_named(
     assert f"application app of {DOMAIN} by annotation {GROUP}" in gang.problems[0].message
 
 
+def test_a_pod_that_ignores_its_application_id_does_not_join() -> None:
+    cache = new_cache(first(), free(more={f"{DOMAIN}/ignore-application": "true"}))
+    assert {gang.name: len(gang.members) for gang in gangs_of(cache).values()} == {"app": 1, "x": 1}
+
+
 def test_an_application_id_alone_claims_nothing() -> None:
     cache = new_cache(pod_group("ours"), first(), free(labels={label("pod-group"): "ours"}))
     assert {gang.name: gang.problems for gang in gangs_of(cache).values()} == {"ours": (), "app": ()}
@@ -254,6 +259,7 @@ def test_names_of_fields_are_read_in_any_case() -> None:
         ("nonsense", "invalid", "expected a list in JSON"),
         ("{}", "invalid", "expected a list in JSON"),
         ([1], "invalid", "[0]: expected an object"),
+        ([group(f"g{n}") for n in range(33)], "invalid", "expected at most 32 task groups"),
         ([group(""), group()], "invalid", "[0].name"),
         ([group(minimum=0)], "invalid", "[0].minMember"),
         ([group(minimum=True)], "invalid", "[0].minMember"),
@@ -392,8 +398,9 @@ def test_the_class_of_the_first_pod_raises_no_priority() -> None:
 
 
 def test_placeholder_pods_are_refused_and_the_user_means_nothing() -> None:
-    (problem,) = only_gang(first(more={f"{DOMAIN}/placeholder": "true"})).problems
-    assert f"{DOMAIN}/placeholder" in problem.message
+    for key in (f"{DOMAIN}/placeholder", f"{DOMAIN}/ignore-application"):
+        (problem,) = only_gang(first(more={key: "true"})).problems
+        assert key in problem.message
     assert only_gang(first(more={f"{DOMAIN}/user.info": '{"user": "u"}'})).problems == ()
 
 

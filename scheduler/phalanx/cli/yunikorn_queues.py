@@ -17,6 +17,7 @@ Object = dict[str, Any]
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?")
 _ROOT: Final = "root"
 _PARTITION: Final = "default"
+_CONFIG_MAPS: Final = ("yunikorn-configs", "yunikorn-defaults")
 _POLICY_GROUP: Final = "service.policyGroup"
 _NO_COUNTERPART: Final = "has no counterpart"
 _NAMESPACE_NAME: Final = "kubernetes.io/metadata.name"
@@ -37,7 +38,8 @@ _QUOTA: Final = f"{DOMAIN}/namespace.quota"
 _GUARANTEED: Final = f"{DOMAIN}/namespace.guaranteed"
 _OLD_QUOTAS: Final = {f"{DOMAIN}/namespace.max.cpu": "cpu", f"{DOMAIN}/namespace.max.memory": "memory"}
 _PARENT: Final = f"{DOMAIN}/parentqueue"
-_OF_NAMESPACES: Final = (_QUOTA, _GUARANTEED, *_OLD_QUOTAS, _PARENT)
+_MOST: Final = f"{DOMAIN}/namespace.maxApps"
+_OF_NAMESPACES: Final = (_QUOTA, _GUARANTEED, *_OLD_QUOTAS, _PARENT, _MOST)
 
 
 def without_queues(documents: Sequence[Document], wrong: list[str]) -> tuple[list[Document], list[Object]]:
@@ -51,6 +53,10 @@ def without_queues(documents: Sequence[Document], wrong: list[str]) -> tuple[lis
         configuration = _configuration(document)
         if configuration is not None:
             queues += _queues(configuration, wrong)
+        elif document.kind == "ConfigMap" and (packed := _packed(document)):
+            wrong.append(
+                f"{document}: binaryData[{packed}]: expected {packed.removesuffix('.gz')} as text in data"
+            )
         elif document.kind == "Namespace" and any(key in _annotations(document) for key in _OF_NAMESPACES):
             queue, changed = _of_namespace(document, wrong)
             queues.append(queue)
@@ -72,6 +78,15 @@ def _configuration(document: Document) -> Document | None:
         return None
     found = list(parse(Source(f"{document}: data[{key}]", data[key])))
     return found[0] if len(found) == 1 and "partitions" in found[0].value else None
+
+
+def _packed(document: Document) -> str:
+    """The key of a compressed configuration; empty for none."""
+    data = document.value.get("binaryData")
+    keys = data if isinstance(data, dict) else {}
+    meta = document.value.get("metadata")
+    is_ours = isinstance(meta, dict) and meta.get("name") in _CONFIG_MAPS
+    return next((key for key in keys if is_ours and key.endswith(".yaml.gz")), "")
 
 
 # --- partitions and queues ----------------------------------------------------------------------------------
@@ -226,6 +241,8 @@ def _of_namespace(document: Document, wrong: list[str]) -> tuple[Object, Documen
         if key in written and _QUOTA not in written
     }
     limit |= _quota(written, _QUOTA, errors)
+    if _MOST in written:
+        errors.append(f"metadata.annotations[{_MOST}]: {_NO_COUNTERPART}")
     parent = queue_name(written.get(_PARENT, ""))
     amounts = {"guarantee": _quota(written, _GUARANTEED, errors), "limit": limit}
     errors += [error for each in amounts.values() for error in _amount_errors(each, "metadata.annotations")]

@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from phalanx.limits import CAPACITY_HOLD_MS
+from phalanx.limits import CAPACITY_HOLD_MS, TASK_GROUPS_MAX
 from phalanx.model.conversion.requests import read_amounts, too_many
 from phalanx.model.conversion.template_shapes import shape_of_template
 from phalanx.model.conversion.workload_members import NUMBER_MAX
@@ -93,6 +93,9 @@ def _groups(text: str, wrong: list[str], refused: list[str]) -> Iterator[TaskGro
         return
     if not isinstance(written, list):
         wrong.append(f"{_GROUPS_PATH}: expected a list in JSON")
+        return
+    if len(written) > TASK_GROUPS_MAX:
+        wrong.append(f"{_GROUPS_PATH}: expected at most {TASK_GROUPS_MAX} task groups")
         return
     seen: set[str] = set()
     for index, each in enumerate(written):

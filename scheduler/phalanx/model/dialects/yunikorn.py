@@ -32,7 +32,11 @@ _UNIQUE: Final = "-uniqueautogen"
 """The end of an application ID that YuniKorn replaces by the UID of the pod."""
 
 _ROOT: Final = "root."
-_PLACEHOLDERS: Final = (f"{DOMAIN}/placeholder", f"{DOMAIN}/internal/placeholder")
+_PLACEHOLDER: Final = "/placeholder"
+"""The end of an annotation; the domain before it depends on the release of YuniKorn."""
+
+_IGNORED: Final = f"{DOMAIN}/ignore-application"
+"""An annotation of pods whose application ID does not count."""
 
 
 # --- pods ---------------------------------------------------------------------------------------------------
@@ -55,7 +59,7 @@ def application_without_task_group(pod: core.Pod) -> str:
     meta = pod.metadata
     if _APPLICATION_LABELS.isdisjoint(meta.labels) and APPLICATION not in meta.annotations:
         return ""
-    return application_of(pod)
+    return "" if meta.annotations.get(_IGNORED) == "true" else application_of(pod)
 
 
 def queue_of(pod: core.Pod) -> str:
@@ -105,8 +109,9 @@ def _marks_of(pod: core.Pod) -> Mapping[str, str]:
 
 def _unsupported_of_pod(pod: core.Pod) -> Iterator[str]:
     labels, annotations = pod.metadata.labels, pod.metadata.annotations
-    for key in _PLACEHOLDERS:
-        if annotations.get(key) == "true":
+    for key, value in annotations.items():
+        is_placeholder = key.endswith(_PLACEHOLDER) and "yunikorn" in key
+        if value == "true" and (is_placeholder or key == _IGNORED):
             yield f"metadata.annotations[{key}]"
     if not application_of(pod):
         key = TASK_GROUPS if annotations.get(TASK_GROUPS) else TASK_GROUP
