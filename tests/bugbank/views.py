@@ -184,7 +184,7 @@ VIEWS: Final[tuple[Mutant, ...]] = (
         issues=("Kueue #13656", "Kueue #13687"),
         module="phalanx.cache.gangs",
         edits={
-            "        elif old is None or new is None or _without_status(old) != _without_status(new):\n": (
+            "        elif old is None or new is None or without_status(old) != without_status(new):\n": (
                 "        elif old is None or new is None:\n"
             )
         },

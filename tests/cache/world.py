@@ -178,6 +178,21 @@ SHARES = tuple(
 OF_VOLCANO = tuple(
     {"scheduling.k8s.io/group-name": "g1", "volcano.sh/task-spec": task} for task in ("ps", "worker")
 )
+OF_YUNIKORN = tuple(
+    {"yunikorn.apache.org/app-id": "app", **annotations}
+    for annotations in (
+        {"yunikorn.apache.org/task-groups": '[{"name": "a", "minMember": 2, "minResource": {"cpu": 1}}]'},
+        {
+            "yunikorn.apache.org/task-groups": '[{"name": "b", "minMember": 1, "minResource": {}}]',
+            "yunikorn.apache.org/task-group-name": "b",
+            "yunikorn.apache.org/queue": "root.q1",
+        },
+        {"yunikorn.apache.org/task-groups": "[]", "yunikorn.apache.org/allow-preemption": "false"},
+        {"yunikorn.apache.org/task-group-name": "a"},
+        {},
+        {},
+    )
+)
 CHARGED = tuple({"scheduling.phalanx.dev/charged-queue": queue} for queue in ("q1", "q2", "gone"))
 SELECTORS = tuple({"matchLabels": {"team": team}} for team in ("a", "b"))
 SHARING = {"scheduling.phalanx.dev/gpu-sharing": "true", "nvidia.com/gpu.memory": "40960"}
@@ -217,7 +232,7 @@ pods = st.builds(
     mapping(
         deletionTimestamp=(None, None, "2026-01-01T00:00:00Z"),
         creationTimestamp=(None, "2026-01-01T00:00:00Z"),
-        annotations=(None, None, *SHARES, *CHARGED, *OF_VOLCANO, *OF_VOLCANO),
+        annotations=(None, None, *SHARES, *CHARGED, *OF_VOLCANO, *OF_VOLCANO, *OF_YUNIKORN),
     ),
     mapping(
         schedulerName=(SCHEDULER, SCHEDULER, "other"),

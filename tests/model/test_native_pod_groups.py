@@ -7,7 +7,7 @@ from phalanx.cache.events import Applied, Deleted
 from phalanx.model.api.kinds import KINDS
 from phalanx.model.conversion.pods import read_pod
 from phalanx.model.conversion.shapes import ShapeCache
-from phalanx.model.dialects.known import DIALECTS
+from phalanx.model.dialects.known import WITH_OBJECTS
 from phalanx.model.dialects.native import NATIVE, read_native_pod_group
 from phalanx.model.gangs import Gang, GangKind
 from phalanx.model.names import API_GROUP
@@ -297,6 +297,6 @@ def test_the_condition_says_that_it_has_started(type_: str, status: str, time: s
 
 
 def test_every_dialect_has_a_kind_of_its_own() -> None:
-    kinds = [KINDS[dialect.kind] for dialect in DIALECTS.values()]
-    assert [kind.group for kind in kinds] == list(DIALECTS)
+    kinds = [KINDS[dialect.kind] for dialect in WITH_OBJECTS]
+    assert [kind.group for kind in kinds] == [dialect.name for dialect in WITH_OBJECTS]
     assert {kind.api_name for kind in kinds} == {"PodGroup"}

@@ -20,7 +20,7 @@ from phalanx.cache.usage import ForeignUsage
 from phalanx.model.api.kinds import kind_name
 from phalanx.model.conversion.pod_groups import workload_of
 from phalanx.model.conversion.workload_members import Workload
-from phalanx.model.dialects.known import DIALECTS
+from phalanx.model.dialects.known import WITH_OBJECTS
 from phalanx.model.dialects.queues import QUEUE_DIALECTS, QueueDialect, QueueDialectName
 from phalanx.model.gangs import Gang
 from phalanx.model.gpu_shares import pod_usage
@@ -86,7 +86,7 @@ class Cache:
             "Node": self._nodes,
             "NodeResourceTopology": self._nodes.zones,
             "HyperNode": self._nodes.hyper_nodes,
-            **{dialect.kind: self._gangs.groups[dialect.name] for dialect in DIALECTS.values()},
+            **{dialect.kind: self._gangs.groups[dialect.name] for dialect in WITH_OBJECTS},
             **self._gangs.workloads.tables,
             "Queue": self._cluster_objects.queues,
             **{

@@ -1,32 +1,48 @@
 """Gangs: groups pods by their gang key, and rebuilds the gangs whose objects changed."""
 
-from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 from msgspec import structs
 
+from phalanx.cache.applications import ApplicationTable
 from phalanx.cache.events import ChangeLog
+from phalanx.cache.gang_changes import (
+    as_surplus,
+    claims,
+    eviction_relevant,
+    is_application,
+    moved_what_it_holds,
+    other_keys,
+    queue_of,
+    without_status,
+)
+from phalanx.cache.gang_view import GangView
 from phalanx.cache.table import Key, Table
 from phalanx.cache.usage import QueueUsage
 from phalanx.cache.workloads import WorkloadTable
 from phalanx.model.conversion.cluster_objects import PriorityLevel
 from phalanx.model.conversion.gang_queues import gang_queue, objection_without_pods
 from phalanx.model.conversion.gangs import GangContext, read_gangs
-from phalanx.model.conversion.pod_groups import GangKey, PodGroup, gang_id, gang_key, is_foreign
+from phalanx.model.conversion.pod_groups import (
+    GangKey,
+    PodGroup,
+    free_application,
+    gang_id,
+    gang_key,
+    is_foreign,
+)
 from phalanx.model.conversion.queue_rules import QueueRules
 from phalanx.model.conversion.workload_members import Workload, group_of_pods, without_progress
-from phalanx.model.dialects.known import DIALECTS
+from phalanx.model.dialects.known import WITH_OBJECTS
+from phalanx.model.dialects.yunikorn import YUNIKORN
 from phalanx.model.gangs import Gang, GangKind
 from phalanx.model.names import API_GROUP, GangId, NodeName, PodUid, QueueName
 from phalanx.model.pods import Controller, Pod
 from phalanx.model.reasons import Objection
 from phalanx.model.resources import Resources
 from phalanx.model.workloads.known import WorkloadKinds
-
-_INSERTED_MAX: Final = 64
-"""Up to this number of changed gangs, each is inserted by bisection. Above it, sorting all is faster."""
 
 
 class GangTable:
@@ -41,9 +57,11 @@ class GangTable:
         """`pod(uid)` is the pod of this UID, of any scheduler."""
         self.groups: Mapping[str, Table[Any, PodGroup]] = {
             dialect.name: Table(read=dialect.read, changed=partial(self._group_changed, dialect.name))
-            for dialect in DIALECTS.values()
+            for dialect in WITH_OBJECTS
         }
         """PodGroups by dialect."""
+        self._applications = ApplicationTable(changed=partial(self._group_changed, YUNIKORN.name))
+        self._pod = pod
         self.workloads = WorkloadTable(
             scheduler_name=scheduler_name,
             moved=self._owner_moved,
@@ -59,11 +77,7 @@ class GangTable:
         """The gangs of a workload that is divided into several, by the key of the workload."""
         self._stale: dict[GangKey, None] = {}
         self._gangs: dict[GangKey, tuple[Gang, ...]] = {}
-        self._by_id: dict[GangId, Gang] = {}
-        self._view: Mapping[GangId, Gang] = {}
-        self._changed: dict[GangId, Gang] = {}
-        self._order: list[GangId] = []
-        self._moved: set[GangId] = set()
+        self._known = GangView()
         self._usage = QueueUsage(scheduler_name=scheduler_name)
         self._rules = QueueRules({}, {})
         """The rules by which the gangs were built."""
@@ -78,7 +92,7 @@ class GangTable:
             after = self._key_of(new, log)
             self._count_owners(old, new)
         changes_gang = old is not None and new is not None and before != after
-        if old is not None and new is not None and _moved_what_it_holds(old, new, changes_gang):
+        if old is not None and new is not None and moved_what_it_holds(old, new, changes_gang):
             log.mark_capacity_grew()
         elif changes_gang or self._may_help(old, new, before, after):
             log.mark_may_unblock()
@@ -92,17 +106,20 @@ class GangTable:
             self._touch(after, log, pod=new)
         if (old is not None and old.other_groups) or (new is not None and new.other_groups):
             self._name_others(old, new, after)
+        if is_application(before) or is_application(after):
+            ours = (old if before is not None else None, new if after is not None else None)
+            self._applications.replace(*ours, log)
 
     def _name_others(self, old: Pod | None, new: Pod | None, key: GangKey | None) -> None:
         """Index a pod by the PodGroups that it names in addition to its own."""
         if old is not None:
-            for other in _other_keys(old):
+            for other in other_keys(old):
                 named = self._also_named.get(other, {})
                 named.pop(old.uid, None)
                 if not named:
                     self._also_named.pop(other, None)
         if new is not None and key is not None:
-            for other in _other_keys(new):
+            for other in other_keys(new):
                 self._also_named.setdefault(other, {})[new.uid] = key
 
     def namespace_changed(self, namespace: str, log: ChangeLog) -> None:
@@ -128,8 +145,9 @@ class GangTable:
 
     def class_changed(self, name: str, log: ChangeLog) -> None:
         """The priority of gangs changed whose PodGroup names this PriorityClass."""
-        for dialect, groups in self.groups.items():
-            for group in groups.values():
+        found = [(dialect, table.values()) for dialect, table in self.groups.items()]
+        for dialect, groups in (*found, (YUNIKORN.name, self._applications.values())):
+            for group in groups:
                 if group.priority_class == name:
                     self._touch(GangKey(GangKind.POD_GROUP, group.namespace, group.name, dialect), log)
 
@@ -142,21 +160,41 @@ class GangTable:
         """
         gang = GangKey(GangKind.POD_GROUP, *key, dialect)
         log.gangs(gang_id(gang, group) for group in (old, new))
-        if _claims(old) != _claims(new):
+        if dialect == YUNIKORN.name and bool(claims(old)) != bool(claims(new)):
+            self._move_free_pods(gang, log)
+        if claims(old) != claims(new):
             for other in dict.fromkeys(self._also_named.get(gang, {}).values()):
                 self._touch(other, log)
                 log.mark_may_unblock()
         if gang not in self._pods and dialect != API_GROUP:
             return
-        if not (_claims(old) and _claims(new)):
+        if not (claims(old) and claims(new)):
             log.gangs(map(GangId, self._pods.get(gang, ())))
         if gang in self._pods:
             self._stale[gang] = None
         if gang in self._pods and (
-            _queue_of(old) != _queue_of(new) or _eviction_relevant(old) != _eviction_relevant(new)
+            queue_of(old) != queue_of(new) or eviction_relevant(old) != eviction_relevant(new)
         ):
             log.mark_capacity_grew()
-        elif old is None or new is None or _without_status(old) != _without_status(new):
+        elif old is None or new is None or without_status(old) != without_status(new):
+            log.mark_may_unblock()
+
+    def _move_free_pods(self, application: GangKey, log: ChangeLog) -> None:
+        """Pods without a task group join an application, or they leave it when it is no gang any more."""
+        for uid in tuple(self._also_named.get(application, ())):
+            pod = self._pod(uid)
+            if pod is None or free_application(pod) != application:
+                continue
+            alone = self._key_of(structs.replace(pod, other_groups=()), log)
+            after = self._key_of(pod, log)
+            assert alone is not None
+            assert after is not None
+            before = alone if after == application else application
+            self._leave(pod, before, log)
+            self._join(pod, after)
+            self._also_named[application][uid] = after
+            self._touch(before, log)
+            self._touch(after, log)
             log.mark_may_unblock()
 
     def _owner_moved(self, controller: str, old: GangKey | None, new: GangKey | None, log: ChangeLog) -> None:
@@ -165,6 +203,8 @@ class GangTable:
         for before in befores:
             candidates = self._pods.get(before, {}).values()
             pods = [pod for pod in candidates if pod.controller and pod.controller.uid == controller]
+            if is_application(before):
+                pods = []  # their owners do not count
             for pod in pods:
                 after = self._part_of(pod, new)
                 self._leave(pod, before, log)
@@ -250,9 +290,12 @@ class GangTable:
         if pod is None or is_foreign(pod, self._scheduler_name):
             return None
         key = gang_key(pod)
-        if key.kind is not GangKind.WORKLOAD or pod.controller is None:
-            return key
-        return self._part_of(pod, self.workloads.key_of(pod.namespace, pod.controller, log))
+        if key.kind is GangKind.WORKLOAD and pod.controller is not None:
+            key = self._part_of(pod, self.workloads.key_of(pod.namespace, pod.controller, log))
+        application = free_application(pod) if pod.other_groups else None
+        if application is not None and claims(self._group(application)):
+            return application
+        return key
 
     def _part_of(self, pod: Pod, workload: GangKey | None) -> GangKey:
         """The gang of a pod in a workload, which may be divided into several; without one of the pod."""
@@ -312,7 +355,8 @@ class GangTable:
     def _group(self, key: GangKey) -> PodGroup | None:
         if key.kind is not GangKind.POD_GROUP:
             return None
-        return self.groups[key.dialect].get((key.namespace, key.name))
+        groups = self._applications if is_application(key) else self.groups[key.dialect]
+        return groups.get((key.namespace, key.name))
 
     # --- questions ----------------------------------------------------------------------------------------
 
@@ -322,24 +366,12 @@ class GangTable:
         for key in self._stale:
             old = self._gangs.pop(key, ())
             new = self._read(key, old, classes) if key in self._pods else ()
-            self._exchange(old, new)
+            self._known.exchange(old, new)
             self._usage.replace(key, new)
             if new:
                 self._gangs[key] = new
         self._stale = {}
-        if max(len(self._changed), len(self._moved)) > len(self._by_id):
-            # A remote decider never calls it, and no cycle may follow the end of all gangs. Neither changes
-            # nor gangs that are gone may pile up.
-            self.view()
-
-    def _exchange(self, old: tuple[Gang, ...], new: tuple[Gang, ...]) -> None:
-        """Replace gangs. A pod that moves to another key may already be listed under its new key."""
-        for gang in old:
-            if self._by_id.get(gang.id) is gang:
-                del self._by_id[gang.id]
-        for gang in new:
-            self._by_id[gang.id] = self._changed[gang.id] = gang
-        self._moved.update({gang.id for gang in old} ^ {gang.id for gang in new})
+        self._known.trim()
 
     def _read(
         self, key: GangKey, before: tuple[Gang, ...], classes: Mapping[str, PriorityLevel]
@@ -355,12 +387,14 @@ class GangTable:
                 other: group
                 for pod in pods
                 if pod.other_groups
-                for other in _other_keys(pod)
+                for other in other_keys(pod)
                 if (group := self._group(other)) is not None
             },
         )
         if key.kind is GangKind.WORKLOAD:
             context = self._with_workload(context, key, pods)
+        if is_application(key):
+            pods = tuple(as_surplus(pod) if pod.group is None else pod for pod in pods)
         return read_gangs(key, pods, context)
 
     def _with_workload(self, context: GangContext, key: GangKey, pods: Sequence[Pod]) -> GangContext:
@@ -374,43 +408,11 @@ class GangTable:
 
     def get(self, gang: GangId) -> Gang | None:
         """One gang."""
-        return self._by_id.get(gang)
+        return self._known.get(gang)
 
     def view(self) -> Mapping[GangId, Gang]:
         """All gangs, sorted by ID. It is the same mapping until something changes."""
-        if self._moved:
-            self._view = self._moved_view()
-        elif self._changed:
-            self._view = {**self._view, **self._changed}
-        self._changed = {}
-        return self._view
-
-    def _moved_view(self) -> dict[GangId, Gang]:
-        """The view after gangs came or went; it takes least time if some went only."""
-        before = len(self._view)
-        gone = [gang for gang in self._moved if gang in self._view and gang not in self._by_id]
-        self._put_in_order()
-        if len(self._order) == before - len(gone):
-            changed = {gang: self._by_id[gang] for gang in self._changed if gang in self._by_id}
-            view = {**self._view, **changed}
-            for gang in gone:
-                del view[gang]
-            return view
-        return dict(zip(self._order, map(self._by_id.__getitem__, self._order), strict=True))
-
-    def _put_in_order(self) -> None:
-        """Restore the sort order: insert a few gangs by bisection; sort many, which merges sorted runs."""
-        came = {gang for gang in self._moved if gang in self._by_id and gang not in self._view}
-        gone = {gang for gang in self._moved if gang in self._view and gang not in self._by_id}
-        if len(gone) + len(came) <= _INSERTED_MAX:
-            for gang in gone:
-                del self._order[bisect_left(self._order, gang)]
-            for gang in came:
-                insort(self._order, gang)
-        else:
-            stay = [gang for gang in self._order if gang not in gone]
-            self._order = sorted([*stay, *came])
-        self._moved = set()
+        return self._known.view()
 
     def usage(self) -> Mapping[QueueName, Mapping[NodeName, Resources]]:
         """Usage per queue and node."""
@@ -418,7 +420,8 @@ class GangTable:
 
     def queue_of_group(self, namespace: str, name: str) -> QueueName | None:
         """The queue of the gang of a PodGroup; None without such a gang."""
-        keys = [GangKey(GangKind.POD_GROUP, namespace, name, dialect) for dialect in self.groups]
+        dialects = (*self.groups, YUNIKORN.name)
+        keys = [GangKey(GangKind.POD_GROUP, namespace, name, dialect) for dialect in dialects]
         gangs = [gang for key in keys for gang in self._gangs.get(key, ())]
         return next((gang.queue for gang in gangs if gang.kind is GangKind.POD_GROUP), None)
 
@@ -430,8 +433,10 @@ class GangTable:
     def queue_of_pod(self, pod: Pod | None) -> QueueName | None:
         """The queue of the gang of a pod; None for a pod without a gang."""
         key = self._key_of(pod, ChangeLog())
-        gangs = self._gangs.get(key, ()) if key is not None else ()
-        return next((gang.queue for gang in gangs if pod in gang.members), None)
+        if pod is None or key is None:
+            return None
+        gangs = self._gangs.get(key, ())
+        return next((gang.queue for gang in gangs if any(each.uid == pod.uid for each in gang.members)), None)
 
     def uses_node(self, queue: QueueName, node: NodeName) -> bool:
         """Whether pods that are charged to the queue hold the node."""
@@ -440,10 +445,10 @@ class GangTable:
     def check(self, pods: Iterable[Pod]) -> None:
         """Assert that every pod of ours is in exactly one gang, and that the usage of queues is correct."""
         ours = sorted([pod.uid for pod in pods if pod.scheduler_name == self._scheduler_name])
-        members = [pod for gang in self._by_id.values() for pod in gang.members]
+        members = [pod for gang in self.view().values() for pod in gang.members]
         assert ours == sorted([pod.uid for pod in members if pod.scheduler_name == self._scheduler_name])
-        assert list(self.view()) == self._order == sorted(self._by_id), "gangs are not sorted"
-        assert sorted(self._by_id) == sorted([gang.id for gangs in self._gangs.values() for gang in gangs])
+        self._known.check()
+        assert list(self.view()) == sorted([gang.id for gangs in self._gangs.values() for gang in gangs])
         assert self._gangs.keys() <= self._pods.keys(), "gangs without candidates"
         self.workloads.check(
             (pod.namespace, controller)
@@ -452,6 +457,9 @@ class GangTable:
             if (controller := self._followed(pod)) is not None
         )
         assert all(self._pods.values()), "an empty entry of candidates"
+        self._applications.check()
+        free = [(pod, key) for key, found in self._pods.items() for pod in found.values() if pod.other_groups]
+        assert all(self._key_of(pod, ChangeLog()) == key for pod, key in free), "pods of applications"
         parts = {key for found in self._parts.values() for key in found}
         assert parts == {key for key in self._pods if key.part}, "parts of workloads"
         recomputed = QueueUsage(scheduler_name=self._scheduler_name)
@@ -460,44 +468,14 @@ class GangTable:
         assert recomputed.view() == self.usage(), "usage of queues differs from the sum of their gangs"
 
 
-def _other_keys(pod: Pod) -> list[GangKey]:
-    """Keys of the PodGroups that it names in addition to its own."""
-    return [GangKey(GangKind.POD_GROUP, pod.namespace, name, dialect) for dialect, name in pod.other_groups]
-
-
-def _claims(group: PodGroup | None) -> bool | None:
-    """Whether the PodGroup makes its pods a gang; None without one."""
-    return group.is_gang if group is not None else None
-
-
-def _queue_of(group: PodGroup | None) -> str | None:
-    return group.spec.queue or None if group is not None else None
-
-
-def _eviction_relevant(group: PodGroup | None) -> object:
-    """The fields that decide whether its pods may be evicted, and which guarantee covers them."""
-    return (group.priority_class, group.spec.disruption) if group is not None else None
-
-
 def _has_same_gang_fields(old: Pod, new: Pod) -> bool:
     """Whether two states of a pod surely have one gang key. Equal labels share an object."""
     return (
         old.scheduler_name == new.scheduler_name
         and old.namespace == new.namespace
         and (old.group, old.dialect, old.min_member) == (new.group, new.dialect, new.min_member)
+        and old.other_groups == new.other_groups
         and old.controller == new.controller
         and old.labels is new.labels
         and old.per_pod_labels is new.per_pod_labels
     )
-
-
-def _moved_what_it_holds(old: Pod, new: Pod, changes_gang: bool) -> bool:
-    """Whether a pod on a node changed its gang or queue, which frees quota of the queue that it left."""
-    named, before = (new.queue, new.charged_queue), (old.queue, old.charged_queue)
-    return old.holds_node and (changes_gang or named != before)
-
-
-def _without_status(group: PodGroup) -> PodGroup:
-    """A PodGroup without the fields that the scheduler writes, and without the time of its last
-    checkpoint."""
-    return structs.replace(group, resource_version="", started_at=0, checkpointed=0, ignored="")

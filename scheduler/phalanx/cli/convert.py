@@ -12,16 +12,19 @@ from cyclopts import Parameter
 from phalanx.cli.exits import BadInput, Exit
 from phalanx.cli.manifests.documents import Document, parse, read_sources
 from phalanx.cli.manifests.read import kind_of
-from phalanx.model.api.core import Pod
+from phalanx.cli.yunikorn_pods import application_groups, drop_annotations, read_pod
+from phalanx.cli.yunikorn_queues import without_queues
 from phalanx.model.api.kinds import KINDS
 from phalanx.model.api.pod_groups import PodGroupSpec, TopologyRequest
 from phalanx.model.api.queues import Topology
 from phalanx.model.api.unknown_fields import with_unknown_fields
 from phalanx.model.conversion.pod_groups import PodGroup
 from phalanx.model.dialects.dialect import Dialect
-from phalanx.model.dialects.known import DIALECTS, named_groups
+from phalanx.model.dialects.known import WITH_OBJECTS, named_groups
 from phalanx.model.dialects.queues import QUEUE_DIALECTS, QueueDialect
+from phalanx.model.dialects.yunikorn import YUNIKORN, queue_of
 from phalanx.model.names import (
+    API_GROUP,
     API_VERSION,
     KAI_QUEUE_LABEL,
     LABEL_POD_GROUP,
@@ -30,7 +33,7 @@ from phalanx.model.names import (
     LABEL_SUBGROUP,
 )
 
-_OTHERS: Final = {dialect.kind: dialect for dialect in DIALECTS.values() if dialect.kind != "PodGroup"}
+_OTHERS: Final = {dialect.kind: dialect for dialect in WITH_OBJECTS if dialect.kind != "PodGroup"}
 
 _NOT_CONVERTED: Final = ("scheduling.volcano.sh", "batch.volcano.sh", "scheduling.run.ai")
 """API groups of which only PodGroups and Queues are converted. Others stay as they are."""
@@ -54,8 +57,9 @@ def convert(
     """Write PodGroups of other projects, and the pods that name them, as those of Phalanx.
 
     Prints all objects of the input as YAML. PodGroups of Kubernetes, scheduler-plugins, Volcano and KAI
-    become those of Phalanx, and pods and pod templates get its labels. Other objects are printed as they
-    are. A field without a counterpart is an error that names it; nothing is printed then.
+    become those of Phalanx, and pods and pod templates get its labels. Task groups of YuniKorn become
+    PodGroups, and its queues become Queues. Other objects are printed as they are. A field without a
+    counterpart is an error that names it; nothing is printed then.
 
     Parameters
     ----------
@@ -68,7 +72,9 @@ def convert(
         levels = dict(_levels(documents))
     except msgspec.ValidationError as error:
         raise BadInput(f"Topology: {error}") from error
-    found = [_converted(document, levels, report) for document in documents]
+    documents, queues = without_queues(documents, report.wrong)
+    groups = application_groups(documents, report.wrong)
+    found = [*queues, *groups, *(_converted(document, levels, report) for document in documents)]
     if report.wrong:
         raise BadInput(*report.wrong)
     for note in report.notes:
@@ -208,8 +214,8 @@ def _queue(document: Document, dialect: QueueDialect, report: Report) -> Object 
 
 def _label(pod: Object) -> Iterator[str]:
     """Let a pod or a pod template name its group by the labels of Phalanx. Yields errors by path."""
-    read = msgspec.convert({**pod, "metadata": {"name": "template", **(pod.get("metadata") or {})}}, Pod)
-    groups = [(dialect, name) for dialect, name in named_groups(read) if dialect.kind in _OTHERS]
+    read = read_pod(pod)
+    groups = [(dialect, name) for dialect, name in named_groups(read) if dialect.name != API_GROUP]
     if not groups:
         return
     (dialect, name), *others = groups
@@ -217,13 +223,15 @@ def _label(pod: Object) -> Iterator[str]:
         yield f"{dialect.field}: the pod names several PodGroups"
     if dialect.unsupported is not None:
         yield from (f"{path}: has no counterpart" for path in dialect.unsupported(read))
-    if dialect.marks_of is not None:
+    if dialect.marks_of is not None and dialect.kind:
         yield from (f"metadata: {key} of pods has no counterpart" for key in dialect.marks_of(read))
     added = {
         LABEL_POD_GROUP: name,
         LABEL_ROLE: dialect.role_of(read) if dialect.role_of else "",
         LABEL_SUBGROUP: dialect.subgroup_of(read) if dialect.subgroup_of else "",
-        LABEL_QUEUE: read.metadata.labels.get(LABEL_QUEUE) or read.metadata.labels.get(KAI_QUEUE_LABEL),
+        LABEL_QUEUE: read.metadata.labels.get(LABEL_QUEUE)
+        or read.metadata.labels.get(KAI_QUEUE_LABEL)
+        or (queue_of(read) if dialect is YUNIKORN else ""),
     }
     meta = pod.setdefault("metadata", {})
     meta["labels"] = {**(meta.get("labels") or {}), **{key: value for key, value in added.items() if value}}
@@ -231,3 +239,5 @@ def _label(pod: Object) -> Iterator[str]:
     meta["labels"].pop(by, None)
     (meta.get("annotations") or {}).pop(by, None)
     pod["spec"].pop("schedulingGroup", None)
+    if dialect is YUNIKORN:
+        drop_annotations(meta)

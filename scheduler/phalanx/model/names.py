@@ -32,6 +32,9 @@ LABEL_GANG = f"{API_GROUP}/gang"
 KAI_QUEUE_LABEL = "kai.scheduler/queue"
 """Counts for pods without the label of Phalanx. Users of KAI write it on pods that have no PodGroup yet."""
 
+YUNIKORN_ALLOW_PREEMPTION = "yunikorn.apache.org/allow-preemption"
+"""An annotation of pods and of PriorityClasses."""
+
 ANNOTATION_GPU_SHARE = f"{API_GROUP}/gpu-share"
 ANNOTATION_GPU_MEMORY = f"{API_GROUP}/gpu-memory"
 ANNOTATION_GPU_INDEX = f"{API_GROUP}/gpu-index"

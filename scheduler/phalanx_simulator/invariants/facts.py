@@ -41,6 +41,7 @@ _QUARANTINED: Final = (
 _HARD: Final = ("NoSchedule", "NoExecute")
 NATIVE_PREFIX: Final = "scheduling.k8s.io/"
 VOLCANO_PREFIX: Final = "scheduling.volcano.sh/"
+YUNIKORN_PREFIX: Final = "yunikorn.apache.org/"
 
 
 class GangKey(NamedTuple):
@@ -304,11 +305,14 @@ def _gang_key(meta: Object, spec: Object, controller: str, min_member: int) -> G
     if min_member and controller:
         return GangKey("label", namespace, controller)
     if spec.get("schedulerName") == DEFAULT_SCHEDULER_NAME:
-        of_volcano = (meta.get("annotations") or {}).get("scheduling.k8s.io/group-name")
+        annotations = meta.get("annotations") or {}
+        of_volcano = annotations.get("scheduling.k8s.io/group-name")
         if native:
             return GangKey("group", namespace, native_name(native))
         if of_volcano:
             return GangKey("group", namespace, f"{VOLCANO_PREFIX}{of_volcano}")
+        if annotations.get("yunikorn.apache.org/task-group-name"):
+            return GangKey("group", namespace, f"{YUNIKORN_PREFIX}{labels.get('applicationId', '')}")
         if _is_of_job(meta):
             return GangKey("job", namespace, controller)
     return GangKey("pod", namespace, meta["uid"])

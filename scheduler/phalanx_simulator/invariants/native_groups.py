@@ -6,7 +6,13 @@ from phalanx.model.gangs import Gang
 from phalanx.model.names import API_GROUP, LABEL_QUEUE
 
 from phalanx_simulator.embedded.store import Key, Object
-from phalanx_simulator.invariants.facts import NATIVE_PREFIX, VOLCANO_PREFIX, GangKey, native_name
+from phalanx_simulator.invariants.facts import (
+    NATIVE_PREFIX,
+    VOLCANO_PREFIX,
+    YUNIKORN_PREFIX,
+    GangKey,
+    native_name,
+)
 
 GROUPS: Final = "podgroups.scheduling.phalanx.dev"
 NATIVE_GROUPS: Final = "podgroups.scheduling.k8s.io"
@@ -102,4 +108,4 @@ def group_key(gang: Gang) -> GangKey:
 
 def is_of_dialect(name: str) -> bool:
     """Whether the name of a group is that of a PodGroup of another dialect."""
-    return name.startswith(tuple(_PREFIXES))
+    return name.startswith((*_PREFIXES, YUNIKORN_PREFIX))

@@ -12,6 +12,7 @@ from phalanx.model.resources import Resources, subtract
 from phalanx_simulator.embedded.store import Change, ChangeType, Key, Object, Store
 from phalanx_simulator.hosts.host import State, WorldClock
 from phalanx_simulator.hosts.replica import Process, Replica
+from phalanx_simulator.invariants.applications import application_group
 from phalanx_simulator.invariants.bounds import BREAKER_OPEN_S, CONVERGED_S, GONE_KEPT_S, RECEIVED_MARGIN_S
 from phalanx_simulator.invariants.calls import Call
 from phalanx_simulator.invariants.facts import (
@@ -111,6 +112,8 @@ class Truth:
         self._group_histories: dict[tuple[str, str], History[GroupFact]] = {}
         self._group_by_uid: dict[str, GroupFact] = {}
         self._pods_of_jobs: dict[str, int] = {}
+        self._applications: dict[str, dict[str, None]] = {}
+        """Pods that define applications, by UID of the application."""
         self._on_node: dict[str, dict[str, None]] = {}
         self._left: deque[tuple[float, str, str]] = deque()
         self._revisions: deque[tuple[float, int]] = deque(maxlen=_TICKS_KEPT)
@@ -172,9 +175,24 @@ class Truth:
             self.pods[uid] = after
         self._pod_histories.setdefault(uid, History()).add(change.entry.revision, after)
         self._move_usage(before, after)
+        defined = application_group(data) if after is not None else None
+        if defined is not None:
+            self._applications.setdefault(group_fact(defined).uid, {})[uid] = None
+            self._take_group(change, defined)
         self._move_gang(before, after)
         if after is None:
+            self._leave_application(change)
+        if after is None:
             self._left.append((self._clock.monotonic(), uid, before.node if before is not None else ""))
+
+    def _leave_application(self, change: Change) -> None:
+        """The last pod that defines an application takes it with it."""
+        defined = application_group(change.entry.data)
+        if defined is not None:
+            pods = self._applications[defined["metadata"]["uid"]]
+            pods.pop(change.entry.data["metadata"]["uid"], None)
+            if not pods:
+                self._take_group(change, defined)
 
     def _move_usage(self, before: PodFact | None, after: PodFact | None) -> None:
         held = before if before is not None and before.holds_node else None

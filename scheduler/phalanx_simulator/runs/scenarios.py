@@ -23,6 +23,7 @@ from phalanx_simulator.campaigns.jobs import (
 )
 from phalanx_simulator.campaigns.native import natively
 from phalanx_simulator.campaigns.volcano import for_volcano
+from phalanx_simulator.campaigns.yunikorn import for_yunikorn
 from phalanx_simulator.embedded.apiserver.kinds import NATIVE_POD_GROUPS, VOLCANO_POD_GROUPS
 from phalanx_simulator.embedded.manifests import node, topology
 from phalanx_simulator.embedded.pod_requests import allocatable_of
@@ -38,9 +39,9 @@ CAMPAIGNS: Final = {"life": 1, "life-x10": 10, "life-x100": 100}
 FAULTS: Final = (*PROFILES, *CAMPAIGNS)
 """Names of all fault profiles and campaigns."""
 
-WORKLOADS: Final = ("plain", "queues", "native", "volcano")
+WORKLOADS: Final = ("plain", "queues", "native", "volcano", "yunikorn")
 """plain: jobs in queues without limits. queues: a tree of queues with limits, and gangs that use their
-features. native, volcano: as plain, with PodGroups of these dialects."""
+features. native, volcano, yunikorn: as plain, with PodGroups or task groups of these dialects."""
 
 _BLOCK: Final = "network.topology.nvidia.com/block"
 _RACK: Final = "cloud.provider.com/topology-rack"
@@ -203,6 +204,8 @@ def _submissions(request: Request, jobs: Iterable[TraceJob]) -> tuple[Submission
             made = natively(made, natives, {"rack": _RACK, "block": _BLOCK})
         elif request.workload == "volcano":
             made = for_volcano(made)
+        elif request.workload == "yunikorn":
+            made = for_yunikorn(made)
         submissions.append(Submission(job.submit_s, _with_failure_policy(made, retries)))
     return tuple(submissions)
 

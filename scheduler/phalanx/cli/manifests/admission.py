@@ -20,7 +20,7 @@ from phalanx.model.api.values import parse_time, since_epoch, utc
 from phalanx.model.api.workloads import WorkloadObject
 from phalanx.model.conversion.cluster_objects import BUILT_IN, PriorityLevel, read_priority_class, resolve
 from phalanx.model.conversion.metadata import identity
-from phalanx.model.dialects.known import DIALECTS
+from phalanx.model.dialects.known import WITH_OBJECTS
 from phalanx.model.pods import PodPhase
 from phalanx.model.resources import PODS
 
@@ -34,7 +34,7 @@ _DEFAULT_SCHEDULER: Final = "default-scheduler"
 _NAMESPACE_NAME: Final = "kubernetes.io/metadata.name"
 _KUBELET_PODS: Final = 110
 _DATED: Final = frozenset(
-    (Pod.__name__, WorkloadObject.__name__, *(dialect.kind for dialect in DIALECTS.values()))
+    (Pod.__name__, WorkloadObject.__name__, *(dialect.kind for dialect in WITH_OBJECTS))
 )
 
 

@@ -22,7 +22,7 @@ from phalanx.model.api import core
 from phalanx.model.api.kai import KaiTopology
 from phalanx.model.api.queues import Topology as WireTopology
 from phalanx.model.conversion.selectors import read_label_selector, read_selector
-from phalanx.model.names import kai_topology
+from phalanx.model.names import YUNIKORN_ALLOW_PREEMPTION, kai_topology
 from phalanx.model.nodes import Node
 from phalanx.model.pods import Requirement, Term
 from phalanx.model.snapshot import DisruptionBudget, Level, Topology, VolumeClaim
@@ -234,6 +234,8 @@ class PriorityLevel(Struct, frozen=True, gc=False):
     value: int = 0
     preemption_policy: str = PREEMPT_LOWER
     is_default: bool = False
+    opts_out: bool = False
+    """Whether YuniKorn would preempt its pods last."""
 
 
 BUILT_IN: Final[Mapping[str, PriorityLevel]] = {
@@ -249,6 +251,7 @@ def read_priority_class(written: core.PriorityClass) -> PriorityLevel:
         value=written.value,
         preemption_policy=written.preemption_policy or PREEMPT_LOWER,
         is_default=written.global_default,
+        opts_out=written.metadata.annotations.get(YUNIKORN_ALLOW_PREEMPTION) == "false",
     )
 
 

@@ -47,7 +47,7 @@ def gang_priority(
     hint = ""
     if value < asked.value:
         hint = (
-            f"PodGroup {group.name}: priorityClassName {group.priority_class} ({asked.value}) "
+            f"{group.title}: priorityClassName {group.priority_class} ({asked.value}) "
             f"counts as {value}, the most that its pods and its queue allow"
         )
     policy = _NEVER if never else asked.preemption_policy

@@ -10,15 +10,14 @@ from phalanx.limits import GANG_PROBLEMS_MAX
 from phalanx.model.api.kinds import KINDS
 from phalanx.model.conversion.cluster_objects import PriorityLevel, resolve
 from phalanx.model.conversion.min_resources import min_resources_problems
-from phalanx.model.conversion.pod_groups import GangKey, PodGroup
+from phalanx.model.conversion.pod_groups import GangKey, PodGroup, free_application
 from phalanx.model.dialects.known import DIALECTS
-from phalanx.model.gangs import GangKind, RoleSpec, SubgroupSpec
+from phalanx.model.gangs import GangKind, SubgroupSpec
 from phalanx.model.gpu_shares import incompatible_shares, share_of
 from phalanx.model.names import (
     API_GROUP,
     LABEL_MIN_MEMBER,
     LABEL_QUEUE,
-    LABEL_ROLE,
     ShapeKey,
 )
 from phalanx.model.pods import Pod
@@ -62,7 +61,7 @@ def _all_problems(
     yield from _disagreements(key, active, group)
     may_add_roles = key.kind is GangKind.WORKLOAD or (group is not None and group.allows_other_roles)
     if group is not None and group.roles and not may_add_roles:
-        yield from _role_problems(active, group.roles)
+        yield from _role_problems(active, group)
     if key.kind is not GangKind.POD:
         yield from _subgroup_problems(active, group.subgroups if group is not None else ())
     if group is not None:
@@ -80,29 +79,35 @@ def _claimed_twice(
     for pod in members:
         for dialect, name in pod.other_groups if pod.other_groups and pod.is_waiting else ():
             other = GangKey(GangKind.POD_GROUP, pod.namespace, name, dialect)
-            if other in reported:
+            if other in reported or other == free_application(pod):
                 continue
             reported.add(other)
-            if other not in others:
+            if other not in others and DIALECTS[dialect].kind:
                 yield _not_found(other)
-            elif others[other].is_gang:
+            elif other not in others or others[other].is_gang:
                 yield _two_gangs(key, pod, other)
 
 
 def _two_gangs(key: GangKey, pod: Pod, other: GangKey) -> Objection:
     by = f"label {LABEL_MIN_MEMBER}"
     if key.kind is not GangKind.LABEL:
-        by = f"PodGroup {pod.group} of {pod.dialect} by {DIALECTS[pod.dialect].field}"
+        by = f"{_shown(pod.dialect, pod.group)} by {DIALECTS[pod.dialect].field}"
     return Objection(
         Reason.INCONSISTENT_GANG,
-        f"pod {pod.name} is in two gangs: {by}, and PodGroup {other.name} of {other.dialect} by "
+        f"pod {pod.name} is in two gangs: {by}, and {_shown(other.dialect, other.name)} by "
         f"{DIALECTS[other.dialect].field}",
         "Remove one of them: a pod is in one gang",
     )
 
 
+def _shown(dialect: str, name: str | None) -> str:
+    return f"{DIALECTS[dialect].noun} {name} of {dialect}"
+
+
 def _not_found(key: GangKey) -> Objection:
     dialect = DIALECTS[key.dialect]
+    if dialect.not_found is not None:
+        return dialect.not_found(key.namespace, key.name)
     of = "" if key.dialect == API_GROUP else f" of {KINDS[dialect.kind].api_version}"
     return Objection(
         Reason.POD_GROUP_NOT_FOUND,
@@ -131,15 +136,16 @@ def _differ(field: str, by_value: Mapping[str, Pod]) -> Iterator[Objection]:
         )
 
 
-def _role_problems(active: list[Pod], roles: tuple[RoleSpec, ...]) -> Iterator[Objection]:
+def _role_problems(active: list[Pod], group: PodGroup) -> Iterator[Objection]:
     """Pods must name one of the roles that their PodGroup declares."""
-    names = [role.name for role in roles]
+    names = [role.name for role in group.roles]
     for pod in active:
-        if pod.role not in names:
+        if pod.role not in names and (pod.role or not group.allows_no_role):
+            dialect = DIALECTS[pod.dialect]
             yield Objection(
                 Reason.INCONSISTENT_GANG,
-                f"label {LABEL_ROLE} of pod {pod.name} is {pod.role!r}, not one of {', '.join(names)}",
-                "Set the label to a role of the PodGroup",
+                f"{dialect.role_field} of pod {pod.name} is {pod.role!r}, not one of {', '.join(names)}",
+                f"Set the {dialect.role_field.partition(' ')[0]} to a role of the {dialect.noun}",
             )
 
 
@@ -147,7 +153,15 @@ def _mark_problems(active: list[Pod], group: PodGroup) -> Iterator[Objection]:
     """What only pods say about their group would not count. The same mark is reported once."""
     marks = {mark: pod.name for pod in active for mark in pod.group_marks}
     for (key, value), pod in sorted(marks.items()):
-        if group.marks.get(key) != value:
+        if group.marks.get(key) == value:
+            continue
+        if group.defined_by:
+            yield Objection(
+                Reason.INCONSISTENT_GANG,
+                f"the pods of {group.title} differ in {key}: {pod} has not what {group.defined_by} has",
+                "Set the same value in all pods of the application",
+            )
+        else:
             yield Objection(
                 Reason.UNSUPPORTED_FIELD,
                 f"{key}: {value!r} of pod {pod} is not supported yet where its PodGroup has another value",

@@ -119,9 +119,12 @@ def _gang(key: GangKey, members: tuple[Pod, ...], context: GangContext) -> Gang:
 def _spec(group: PodGroup, classes: Mapping[str, PriorityLevel]) -> PodGroupSpec:
     """The spec of the PodGroup; its PriorityClass may say that it is not preemptible."""
     level = resolve(group.priority_class, classes)
-    if group.protected_from is None or level is None or level.value < group.protected_from:
+    if level is None:
         return group.spec
-    return structs.replace(group.spec, disruption=Disruption(preemptible=False))
+    is_high = group.protected_from is not None and level.value >= group.protected_from
+    if is_high or (group.class_may_protect and level.opts_out):
+        return structs.replace(group.spec, disruption=Disruption(preemptible=False))
+    return group.spec
 
 
 def _single_gang(pod: Pod, context: GangContext) -> Gang:
@@ -137,7 +140,7 @@ def _hints(own: Iterable[str], members: Sequence[Pod], group: PodGroup | None) -
     those of members with the first pod that has them."""
     found = {hint: hint for hint in own if hint}
     if group is not None and group.ignored:
-        found[group.ignored] = f"PodGroup {group.name}: {group.ignored}"
+        found[group.ignored] = f"{group.title}: {group.ignored}"
     for pod in members:
         if pod.ignored:
             found.setdefault(pod.ignored, f"pod {pod.name}: {pod.ignored}")

@@ -74,6 +74,9 @@ class PodGroup(Struct, frozen=True, gc=False):
     allows_other_roles: bool = False
     """Whether pods may name other roles, or none."""
 
+    allows_no_role: bool = False
+    """Whether pods may name no role."""
+
     subgroups: tuple[SubgroupSpec, ...] = ()
     policies: tuple[SubgroupPolicy, ...] = ()
     """In place of subgroups: how its pods form them by their labels."""
@@ -83,6 +86,12 @@ class PodGroup(Struct, frozen=True, gc=False):
 
     protected_from: int | None = None
     """The priority of its class from which on it is not preemptible, as long as the spec does not say it."""
+
+    class_may_protect: bool = False
+    """Whether it is not preemptible if its class opts out of preemption."""
+
+    defined_by: str = ""
+    """The pod whose annotations define it, if it is no object."""
 
     min_resources: Resources = NONE
     """What must be free before it starts, in other dialects."""
@@ -109,6 +118,11 @@ class PodGroup(Struct, frozen=True, gc=False):
     def started(self) -> bool:
         """Whether its status says that minMember was reached once."""
         return self.started_at > 0
+
+    @property
+    def title(self) -> str:
+        """Its name as messages show it."""
+        return f"{'application' if self.defined_by else 'PodGroup'} {self.name}"
 
     @property
     def priority_class(self) -> str:
@@ -381,6 +395,14 @@ def gang_key(pod: Pod) -> GangKey:
     if pod.controller is not None and pod.controller.workload:
         return GangKey(GangKind.WORKLOAD, pod.namespace, pod.controller.uid, pod.controller.workload)
     return GangKey(GangKind.POD, pod.namespace, pod.uid)
+
+
+def free_application(pod: Pod) -> GangKey | None:
+    """The application of a pod that names no task group of it: the pod is in its gang if there is one."""
+    if pod.group is not None or not pod.other_groups or gang_key(pod).kind is GangKind.LABEL:
+        return None
+    dialect, name = pod.other_groups[0]
+    return GangKey(GangKind.POD_GROUP, pod.namespace, name, dialect)
 
 
 def is_foreign(pod: Pod, scheduler_name: str) -> bool:

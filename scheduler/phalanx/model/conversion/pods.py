@@ -1,6 +1,6 @@
 """Conversion of pods."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from sys import intern
 from typing import Final
 
@@ -14,6 +14,7 @@ from phalanx.model.conversion.shapes import ShapeCache
 from phalanx.model.dialects.dialect import Dialect
 from phalanx.model.dialects.known import named_groups
 from phalanx.model.dialects.phalanx import PHALANX
+from phalanx.model.dialects.yunikorn import YUNIKORN, application_without_task_group, queue_of
 from phalanx.model.names import (
     ANNOTATION_CHARGED_QUEUE,
     KAI_QUEUE_LABEL,
@@ -28,9 +29,6 @@ from phalanx.model.names import (
 from phalanx.model.pods import Pod, PodFailure, PodPhase, Scheduled
 from phalanx.model.reasons import Objection, Reason
 from phalanx.model.workloads.known import KNOWN, WorkloadKinds
-
-_OF_YUNIKORN: Final = ("yunikorn.apache.org/task-groups", "yunikorn.apache.org/task-group-name")
-"""Annotations of the pods of a gang of YuniKorn: of the first one, and of all."""
 
 _PHASES: Final = {"": PodPhase.PENDING, **{str(phase): phase for phase in PodPhase}}
 _KUBERNETES_SCHEDULER: Final = "default-scheduler"
@@ -77,7 +75,7 @@ def read_pod(
         if dialect.subgroup_of is None
         else intern(dialect.subgroup_of(written)),
         min_member=count(labels.get(LABEL_MIN_MEMBER)),
-        queue=_text(labels, LABEL_QUEUE) or _text(labels, KAI_QUEUE_LABEL),
+        queue=_queue(written, dialect, others),
         charged_queue=_text(meta.annotations, ANNOTATION_CHARGED_QUEUE) if spec.node_name else None,
         controller=controller_of(owners, labels, kinds) if owners else None,
         owners=tuple([owner.uid for owner in owners]) if owners else (),
@@ -93,7 +91,7 @@ def read_pod(
         running_since=seconds(status.start_time) if status.phase == PodPhase.RUNNING else 0,
         ran=read_run(status),
         device=read_device(shape.requests, meta.annotations) if spec.node_name else None,
-        problems=tuple(_problems(written, classes, dialect, group)),
+        problems=tuple(_problems(written, classes, dialect)),
         labels=shared,
         per_pod_labels=own,
         annotations=_annotations(meta.annotations, annotation_keys) if annotation_keys else (),
@@ -114,9 +112,16 @@ def _text(labels: Mapping[str, str], key: str) -> str | None:
 
 
 def _groups(pod: core.Pod) -> tuple[Dialect, str | None, list[tuple[Dialect, str]]]:
-    """The PodGroup by which the pod is in a gang, None for none, and those that it names as well."""
+    """The PodGroup by which the pod is in a gang, None for none, and those that it names as well.
+
+    A pod that names none may belong to an application of YuniKorn, whose other pods decide what it is.
+    """
     named = named_groups(pod)
-    if not named or _is_counted_by_label(pod.metadata):
+    if not named:
+        application = application_without_task_group(pod)
+        is_free = application and not _is_counted_by_label(pod.metadata)
+        return PHALANX, None, [(YUNIKORN, application)] if is_free else named
+    if _is_counted_by_label(pod.metadata):
         return PHALANX, None, named
     (dialect, name), *others = named
     return dialect, intern(name), others
@@ -129,16 +134,23 @@ def _role(pod: core.Pod, dialect: Dialect, group: str | None, kinds: WorkloadKin
     return _text(labels, LABEL_ROLE) or (_role_in_workload(labels, kinds) if group is None else "")
 
 
+def _queue(pod: core.Pod, dialect: Dialect, others: list[tuple[Dialect, str]]) -> str | None:
+    """The queue that it names. YuniKorn's labels count for pods of its applications."""
+    labels = pod.metadata.labels
+    found = labels.get(LABEL_QUEUE) or labels.get(KAI_QUEUE_LABEL)
+    if not found and (dialect is YUNIKORN or (others and any(other is YUNIKORN for other, _ in others))):
+        found = queue_of(pod)
+    return intern(found) if found else None
+
+
 def _marks(pod: core.Pod, marks_of: Callable[[core.Pod], Mapping[str, str]]) -> tuple[tuple[str, str], ...]:
     return tuple(sorted((intern(key), intern(value)) for key, value in marks_of(pod).items()))
 
 
-def _unsupported(pod: core.Pod, dialect: Dialect, group: str | None) -> Iterator[Objection]:
-    for path in dialect.unsupported(pod) if dialect.unsupported is not None else ():
+def _unsupported(paths: Iterable[str]) -> Iterator[Objection]:
+    for path in paths:
         text = f"field {path} of pods is not supported yet"
         yield Objection(Reason.UNSUPPORTED_FIELD, text, f"Remove {path}")
-    if group is None and not _is_counted_by_label(pod.metadata):
-        yield from _task_groups_of_yunikorn(pod)
 
 
 def _role_in_workload(labels: Mapping[str, str], kinds: WorkloadKinds) -> str:
@@ -149,18 +161,6 @@ def _role_in_workload(labels: Mapping[str, str], kinds: WorkloadKinds) -> str:
         if value := _text(labels, key):
             return roles.get(value) or roles.get("*") or value
     return ""
-
-
-def _task_groups_of_yunikorn(pod: core.Pod) -> Iterator[Objection]:
-    """Refuse pods that would be gangs of one, although their annotations ask for a gang."""
-    for key in _OF_YUNIKORN:
-        if pod.metadata.annotations.get(key):
-            yield Objection(
-                Reason.UNSUPPORTED_FIELD,
-                f"field metadata.annotations[{key}] of pods is not supported yet",
-                f"Create a PodGroup with these roles, and name it in the label {LABEL_POD_GROUP}",
-            )
-            return
 
 
 def _priority(spec: core.PodSpec, classes: Mapping[str, PriorityLevel]) -> tuple[int, str]:
@@ -184,9 +184,7 @@ def _is_counted_by_label(meta: ObjectMeta) -> bool:
     return is_counted and controller_of(meta.owner_references) is not None
 
 
-def _problems(
-    pod: core.Pod, classes: Mapping[str, PriorityLevel], dialect: Dialect, group: str | None
-) -> Iterator[Objection]:
+def _problems(pod: core.Pod, classes: Mapping[str, PriorityLevel], dialect: Dialect) -> Iterator[Objection]:
     """Errors of a pod outside its shape, and fields of its dialect without a counterpart."""
     labels, spec = pod.metadata.labels, pod.spec
     if (
@@ -210,8 +208,8 @@ def _problems(
         )
     elif LABEL_MIN_MEMBER in labels:
         yield from _min_member_problems(pod)
-    if dialect.unsupported is not None or pod.metadata.annotations:
-        yield from _unsupported(pod, dialect, group)
+    if dialect.unsupported is not None:
+        yield from _unsupported(dialect.unsupported(pod))
 
 
 def _min_member_problems(pod: core.Pod) -> Iterator[Objection]:

@@ -8,7 +8,7 @@ from msgspec import Struct
 from phalanx.model.api.core import Pod
 from phalanx.model.conversion.pod_groups import PodGroup
 from phalanx.model.gangs import Gang
-from phalanx.model.names import LABEL_SUBGROUP
+from phalanx.model.names import LABEL_ROLE, LABEL_SUBGROUP
 from phalanx.model.reasons import Objection, Reason
 
 
@@ -70,7 +70,7 @@ class Dialect(Struct, frozen=True):
     """The API group of its PodGroup, by which users see it as well."""
 
     kind: str
-    """The name of its kind in `model.api.kinds`."""
+    """The name of its kind in `model.api.kinds`; empty if pods define their gang and no object does."""
 
     field: str
     """The field or label of a pod that names a PodGroup, as users see it."""
@@ -85,7 +85,13 @@ class Dialect(Struct, frozen=True):
     """The name of the PodGroup that a pod names; empty for none."""
 
     read: Callable[[Any], PodGroup]
-    """Convert one PodGroup. A field without a counterpart becomes a problem that names it."""
+    """Convert one PodGroup. A field without a counterpart becomes a problem that names it.
+
+    Without a kind, it converts the first pod that defines the gang, a `model.pods.Pod`.
+    """
+
+    role_field: str = f"label {LABEL_ROLE}"
+    """The field or label of a pod that names a role, as users see it."""
 
     role_of: Callable[[Pod], str] | None = None
     """The role that a pod names; None if it is the label of Phalanx."""
@@ -104,3 +110,9 @@ class Dialect(Struct, frozen=True):
 
     status: StatusRules | None = None
     """None: the scheduler writes no status, or as `service.pod_group_status` states for its own PodGroups."""
+
+    noun: str = "PodGroup"
+    """What users call the gang."""
+
+    not_found: Callable[[str, str], Objection] | None = None
+    """Why pods wait whose gang, of this namespace and name, nothing defines; None for a missing object."""

@@ -10,16 +10,26 @@ from phalanx.model.dialects.native import NATIVE
 from phalanx.model.dialects.phalanx import PHALANX
 from phalanx.model.dialects.scheduler_plugins import SCHEDULER_PLUGINS
 from phalanx.model.dialects.volcano import VOLCANO
+from phalanx.model.dialects.yunikorn import YUNIKORN
 from phalanx.model.gangs import Gang
 from phalanx.model.names import LABEL_MIN_MEMBER
 
-_ALL: Final = (PHALANX, NATIVE, SCHEDULER_PLUGINS, VOLCANO, KAI)
+_ALL: Final = (PHALANX, NATIVE, SCHEDULER_PLUGINS, VOLCANO, KAI, YUNIKORN)
 
 DIALECTS: Final[Mapping[str, Dialect]] = {dialect.name: dialect for dialect in _ALL}
 """By name. If a pod names groups of several, the first one decides which gang reports the error."""
 
+WITH_OBJECTS: Final = tuple(dialect for dialect in _ALL if dialect.kind)
+"""Those whose gangs are objects of the API."""
 
-_NAMES_OF_GROUPS: Final = tuple((dialect, dialect.group_of) for dialect in _ALL)
+
+_BY_ANNOTATION: Final = (VOLCANO, KAI, YUNIKORN)
+"""Pods without annotations cost nothing here."""
+
+_NAMES_OF_GROUPS: Final = tuple(
+    (dialect, dialect.group_of) for dialect in _ALL if dialect not in _BY_ANNOTATION
+)
+_NAMES_IN_ANNOTATIONS: Final = tuple((dialect, dialect.group_of) for dialect in _BY_ANNOTATION)
 
 
 def how_to_lower_minimum(gang: Gang) -> str:
@@ -31,4 +41,7 @@ def how_to_lower_minimum(gang: Gang) -> str:
 
 def named_groups(pod: Pod) -> list[tuple[Dialect, str]]:
     """The groups that a pod names, at most one per dialect."""
-    return [(dialect, name) for dialect, group_of in _NAMES_OF_GROUPS if (name := group_of(pod))]
+    named = [(dialect, name) for dialect, group_of in _NAMES_OF_GROUPS if (name := group_of(pod))]
+    if pod.metadata.annotations:
+        named += [(dialect, name) for dialect, group_of in _NAMES_IN_ANNOTATIONS if (name := group_of(pod))]
+    return named

@@ -1,0 +1,51 @@
+"""What a change of a pod or of its PodGroup means for gangs."""
+
+from msgspec import structs
+
+from phalanx.model.conversion.pod_groups import GangKey, PodGroup
+from phalanx.model.dialects.yunikorn import YUNIKORN
+from phalanx.model.gangs import GangKind
+from phalanx.model.pods import Pod
+
+
+def other_keys(pod: Pod) -> list[GangKey]:
+    """Keys of the PodGroups that it names in addition to its own."""
+    return [GangKey(GangKind.POD_GROUP, pod.namespace, name, dialect) for dialect, name in pod.other_groups]
+
+
+def claims(group: PodGroup | None) -> bool | None:
+    """Whether the PodGroup makes its pods a gang; None without one."""
+    return group.is_gang if group is not None else None
+
+
+def queue_of(group: PodGroup | None) -> str | None:
+    """The queue that it names."""
+    return group.spec.queue or None if group is not None else None
+
+
+def eviction_relevant(group: PodGroup | None) -> object:
+    """The fields that decide whether its pods may be evicted, and which guarantee covers them."""
+    return (group.priority_class, group.spec.disruption) if group is not None else None
+
+
+def moved_what_it_holds(old: Pod, new: Pod, changes_gang: bool) -> bool:
+    """Whether a pod on a node changed its gang or queue, which frees quota of the queue that it left."""
+    named, before = (new.queue, new.charged_queue), (old.queue, old.charged_queue)
+    return old.holds_node and (changes_gang or named != before)
+
+
+def without_status(group: PodGroup) -> PodGroup:
+    """A PodGroup without the fields that the scheduler writes, and without the time of its last
+    checkpoint."""
+    return structs.replace(group, resource_version="", started_at=0, checkpointed=0, ignored="")
+
+
+def is_application(key: GangKey | None) -> bool:
+    """Whether pods define the gangs of this key."""
+    return key is not None and key.dialect == YUNIKORN.name
+
+
+def as_surplus(pod: Pod) -> Pod:
+    """A pod in the gang of an application of which it names no task group: its own fields are no role of the
+    application, and not its queue."""
+    return structs.replace(pod, role="", queue=None)
