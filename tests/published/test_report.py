@@ -26,7 +26,7 @@ def row(place: str, scheduler: str, figure: str, *wrong: str) -> Row:
 
 def test_each_figure_is_beside_those_of_the_other_clusters() -> None:
     rows = [row("real", "kube-scheduler", "2 of 21", "only 2"), row("simulated", "Phalanx", "21 of 21")]
-    page = markdown(TOPICS, rows, made_with="here")
+    page = markdown(TOPICS, rows)
     assert "| 3 forecasts | steps finished | 21 of 21 | – | – | 2 of 21 |" in page
     assert "|  | what went wrong | nothing | – | – | only 2 |" in page
     assert "## Dependent jobs of a workflow tool" in page
@@ -37,7 +37,7 @@ def test_a_cluster_that_could_not_be_played_is_named() -> None:
     trouble = Row(
         topic="workflow", case="3 forecasts", place="real", scheduler="Phalanx", trouble="no such port"
     )
-    assert "Not played: 3 forecasts, Phalanx, real: no such port" in markdown(TOPICS, [trouble], made_with="")
+    assert "Not played: 3 forecasts, Phalanx, real: no such port" in markdown(TOPICS, [trouble])
 
 
 def test_every_topic_says_what_was_published_and_where() -> None:
@@ -59,6 +59,24 @@ def test_the_command_writes_the_page(
     assert main(["--only", "workflow", "--place", "simulated", "--output", str(tmp_path / "out")]) == code
     assert "| 3 forecasts | steps finished | 7 | 7 | – | – |" in (tmp_path / "out.md").read_text()
     assert '"late"' in (tmp_path / "out.json").read_text()
+
+
+def test_topics_that_are_not_played_keep_their_results(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    count = iter(range(100))
+
+    def play(_case: Case, _scheduler: Scheduler) -> Played:
+        return Played(figures={"played": f"number {next(count)}"})
+
+    monkeypatch.setitem(PLACES, "simulated", play)
+    command = ["--place", "simulated", "--output", str(tmp_path / "out")]
+    main([*command, "--only", "workflow", "--only", "queues"])
+    main([*command, "--only", "workflow"])
+    page = (tmp_path / "out.md").read_text()
+    assert "| weights | played | number 0 | number 1 | – | – |" in page
+    assert "| 3 forecasts | played | number 6 | number 7 | – | – |" in page
+    assert "number 4" not in page
 
 
 @pytest.mark.parametrize(
