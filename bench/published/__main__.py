@@ -7,6 +7,7 @@ cores. The real control plane is built once if Go is installed.
 
 import argparse
 import asyncio
+import json
 import sys
 import traceback
 from collections.abc import Callable, Sequence
@@ -40,6 +41,21 @@ def _real(case: Case, scheduler: Scheduler) -> Played:
 PLACES: Final[dict[str, Start]] = {"simulated": _simulated, "real": _real}
 
 
+def _kept(path: Path, measured: set[str]) -> list[Row]:
+    """The rows of other topics in the results so far."""
+    old = path.with_suffix(".json")
+    if not old.exists():
+        return []
+    rows = msgspec.convert(json.loads(old.read_text())["result"], list[Row])
+    return [row for row in rows if row.topic not in measured]
+
+
+def _made_with() -> str:
+    machine = this_machine({})
+    versions = ", ".join(f"{name} {version}" for name, version in machine.versions.items())
+    return f"{machine.day}, {machine.processor}, {machine.cores} cores; {versions}"
+
+
 def _row(topic: Topic, case: Case, place: str, scheduler: Scheduler) -> Row:
     print(f"{topic.name}: {case.title}, {place}, {scheduler.title} ...", file=sys.stderr, flush=True)
     busy = round(asyncio.run(busy_share()), 2) if place == "real" else 0.0
@@ -59,7 +75,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         prog="python -m bench.published", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     names = [topic.name for topic in TOPICS]
-    parser.add_argument("--only", action="append", choices=names, help="one topic; may be repeated")
+    only = "one topic; may be repeated. The others stay as they are in the results"
+    parser.add_argument("--only", action="append", choices=names, help=only)
     parser.add_argument("--place", choices=list(PLACES), help="only the simulator, or only real clusters")
     parser.add_argument("--output", type=Path, default=RESULTS, help="without a suffix")
     options = parser.parse_args(arguments)
@@ -72,11 +89,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for place in ([options.place] if options.place else PLACES)
         for scheduler in case.schedulers
     ]
-    machine = this_machine({})
-    record(options.output.with_suffix(".json"), msgspec.to_builtins(rows))
-    versions = ", ".join(f"{name} {version}" for name, version in machine.versions.items())
-    made_with = f"{machine.day}, {machine.processor}, {machine.cores} cores; {versions}."
-    options.output.with_suffix(".md").write_text(markdown(topics, rows, made_with=made_with))
+    kept = _kept(options.output, {topic.name for topic in topics})
+    record(options.output.with_suffix(".json"), msgspec.to_builtins([*kept, *rows]))
+    options.output.with_suffix(".md").write_text(markdown(TOPICS, [*kept, *rows]))
     ours = [row for row in rows if row.scheduler == OURS.title]
     return 0 if not any(row.wrong or row.trouble for row in ours) else 1
 

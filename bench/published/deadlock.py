@@ -36,7 +36,7 @@ class Deadlock(Struct, frozen=True):
         if site.knows_gangs:
             await site.create(*(job.group() for job in jobs))
         await site.create(*self._arriving(site, jobs))
-        await applications.run(patience_s=site.takes(_PATIENCE_S))
+        await applications.run(patience_s=site.patience(_PATIENCE_S))
         figures: dict[str, float | int | str] = {
             "jobs finished": f"{applications.ended} of {self.jobs}",
             "slots held by jobs that never train": applications.idle_pods,

@@ -51,7 +51,7 @@ class MpiJobs(Struct, frozen=True):
                 await site.create(self._group(name))
             roles = [WORKER] * self.workers if self._is_after else [LAUNCHER, *[WORKER] * self.workers]
             await site.create(*(_pod(site, name, role, index) for index, role in enumerate(roles)))
-        await mpi.run(patience_s=site.takes(_PATIENCE_S))
+        await mpi.run(patience_s=site.patience(_PATIENCE_S))
         figures: dict[str, float | int | str] = {
             "jobs finished": f"{mpi.ended} of {self.jobs}",
             "failed starts of launchers": mpi.failed_starts,

@@ -30,7 +30,7 @@ STAGES: Final = (
 )
 """Without KWOK's stage that ends every pod of a Job at once: cases end pods, or an annotation says when."""
 
-REAL_PACE: Final = Pace(second=0.05, look_s=0.1)
+REAL_PACE: Final = Pace(second=0.05, look_s=0.1, patience_s=120.0)
 """A minute of a case takes 3 s."""
 
 _LEFT: Final = (
@@ -41,7 +41,7 @@ _LEFT: Final = (
 )
 _CLEAR_WITHIN_S: Final = 60.0
 _SETTLED_S: Final = 5.0
-_LEADS_WITHIN_S: Final = 60.0
+_LEADS_WITHIN_S: Final = 300.0
 _LEASE_PATH: Final = f"/apis/coordination.k8s.io/v1/namespaces/{LEASE_NAMESPACE}/leases/phalanx"
 
 

@@ -67,7 +67,7 @@ async def reclaim(site: Site) -> Played:
     owner = _application("j3", 3, _WORKS_S)
     applications = Applications(site, [first, borrowing])
     await site.create(*(_job(site, each, in_queue=SMALL) for each in (first, borrowing)))
-    async for _ in site.looks(for_s=site.takes(_PATIENCE_S)):
+    async for _ in site.looks(for_s=site.patience(_PATIENCE_S)):
         await applications.look(await site.pods())
         if all(times.began is not None for times in applications.times.values()):
             break
@@ -76,7 +76,7 @@ async def reclaim(site: Site) -> Played:
     await site.create(_job(site, owner, in_queue=LARGE))
     waited: float | None = None
     kept = 0
-    async for now in site.looks(for_s=site.takes(_PATIENCE_S)):
+    async for now in site.looks(for_s=site.patience(_PATIENCE_S)):
         pods = await site.pods()
         await applications.look(pods)
         began = applications.times[owner.name].began

@@ -28,6 +28,7 @@ class Row(Struct, frozen=True, rename="camel", kw_only=True):
     """One case on one cluster. `place`: simulated or real. `trouble`: why it could not be played.
 
     `busy_before`: the share of the cores that other processes used just before, for a real cluster.
+    `made_with`: the day, the machine and the versions.
     """
 
     topic: str
@@ -38,21 +39,12 @@ class Row(Struct, frozen=True, rename="camel", kw_only=True):
     wrong: tuple[str, ...] = ()
     trouble: str = ""
     busy_before: float = 0.0
+    made_with: str = ""
 
 
-def markdown(topics: Iterable[Topic], rows: Sequence[Row], *, made_with: str) -> str:
+def markdown(topics: Iterable[Topic], rows: Sequence[Row]) -> str:
     """The whole page."""
-    parts = [
-        "# Published cases, played again",
-        _ABOUT,
-        made_with,
-    ]
-    busy = [row.busy_before for row in rows if row.place == "real"]
-    if busy:
-        parts.append(
-            f"Other processes used {100 * min(busy):.0f} to {100 * max(busy):.0f} % of the cores just before "
-            "the runs on real control planes."
-        )
+    parts = ["# Published cases, played again", _ABOUT]
     for topic in topics:
         found = [row for row in rows if row.topic == topic.name]
         if found:
@@ -65,6 +57,7 @@ def _section(topic: Topic, rows: Sequence[Row]) -> list[str]:
         f"## {topic.title}",
         f"**Published:** {topic.published} Source: {topic.source}.".replace("..", "."),
         f"**Played:** {topic.remarks}",
+        f"**Measured:** {_measured(rows)}",
         _table(topic, rows),
         *(
             f"Not played: {row.case}, {row.scheduler}, {row.place}: {row.trouble}"
@@ -72,6 +65,16 @@ def _section(topic: Topic, rows: Sequence[Row]) -> list[str]:
             if row.trouble
         ),
     ]
+
+
+def _measured(rows: Sequence[Row]) -> str:
+    """When and on what, and how busy the machine was."""
+    said = "; ".join(dict.fromkeys(row.made_with for row in rows))
+    busy = [row.busy_before for row in rows if row.place == "real"]
+    if not busy:
+        return said
+    least, most = 100 * min(busy), 100 * max(busy)
+    return f"{said}. Before the real runs other processes used {least:.0f} to {most:.0f} % of the cores."
 
 
 def _table(topic: Topic, rows: Sequence[Row]) -> str:

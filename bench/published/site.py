@@ -101,10 +101,15 @@ class _Nodes(Struct, frozen=True):
 
 
 class Pace(Struct, frozen=True, kw_only=True):
-    """How fast time passes on a cluster: seconds that a second of a case takes there, and between looks."""
+    """How fast time passes on a cluster: seconds that a second of a case takes there, and between looks.
+
+    `patience_s`: how long nothing may happen at least before a case counts as deadlocked. A busy machine may
+    do nothing for long.
+    """
 
     second: float = 1.0
     look_s: float = 0.5
+    patience_s: float = 0.0
 
 
 class Site:
@@ -128,6 +133,10 @@ class Site:
     def takes(self, seconds: float) -> float:
         """How long so many seconds of a case take here."""
         return seconds * self.pace.second
+
+    def patience(self, seconds: float) -> float:
+        """How long nothing may happen here before a case counts as deadlocked."""
+        return max(self.takes(seconds), self.pace.patience_s)
 
     async def looks(self, *, for_s: float) -> AsyncIterator[float]:
         """The time at each look, for so long at most."""

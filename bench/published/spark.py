@@ -56,7 +56,7 @@ class Queries(Struct, frozen=True):
         started = site.now()
         async for now in site.looks(for_s=1e9):
             await drivers.look(await site.pods(), now)
-            if drivers.ended == self.queries or now > drivers.progress_at + site.takes(_PATIENCE_S):
+            if drivers.ended == self.queries or now > drivers.progress_at + site.patience(_PATIENCE_S):
                 break
         finished = drivers.ended == self.queries
         figures: dict[str, float | int | str] = {

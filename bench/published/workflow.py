@@ -53,7 +53,7 @@ class Forecasts(Struct, frozen=True):
         await site.create_nodes(*(node(f"n{index}", gpus=0, cpu=str(CORES)) for index in range(NODES)))
         applications = Applications(site, ())
         wanted = {f"f{index}-{step.name}": step for index in range(self.count) for step in self.steps}
-        patience_s = site.takes(_PATIENCE_S)
+        patience_s = site.patience(_PATIENCE_S)
         async for now in site.looks(for_s=1e9):
             complete = await _complete(site)
             for name, step in wanted.items():
