@@ -185,6 +185,9 @@ def test_what_a_field_means_here_is_a_note(phalanx: Phalanx, tmp_path: Path) -> 
     assert done.code == 0
     assert done.err.startswith("note: ")
     assert "Queue q: spec.guarantee.resource: is lent" in done.err
+    config = tmp_path / "config.yaml"
+    config.write_text("queueDialects: [scheduling.volcano.sh]")
+    assert phalanx("decide", "-f", str(file), "--config", str(config)).err == done.err
 
 
 @pytest.mark.parametrize(

@@ -193,6 +193,8 @@ CLUSTER = {
 RAY_JOB = of_kind(
     "ray.io/v1", "RayJob", {"rayClusterSpec": CLUSTER, "submitterPodTemplate": template(**IN_GROUP)}
 )
+POD_TEMPLATE = {"apiVersion": "v1", "kind": "PodTemplate", "metadata": {"name": "x"}}
+POD_TEMPLATE["template"] = template(**IN_GROUP)
 CRON_JOB = of_kind("batch/v1", "CronJob", {"jobTemplate": {"spec": {"template": template(**IN_GROUP)}}})
 LWS = of_kind(
     "leaderworkerset.x-k8s.io/v1",
@@ -216,7 +218,9 @@ def templates(value: object) -> list[Object]:
     return [found for each in value.values() for found in templates(each)]
 
 
-@pytest.mark.parametrize(("written", "count"), [(JOB_SET, 1), (RAY_JOB, 3), (CRON_JOB, 1), (LWS, 2)])
+@pytest.mark.parametrize(
+    ("written", "count"), [(JOB_SET, 1), (RAY_JOB, 3), (CRON_JOB, 1), (POD_TEMPLATE, 1), (LWS, 2)]
+)
 def test_templates_are_converted_at_any_depth(
     phalanx: Phalanx, tmp_path: Path, written: Object, count: int
 ) -> None:
@@ -248,6 +252,13 @@ def test_the_queue_of_pods_and_of_their_owner(
     assert found["spec"]["template"]["spec"]["schedulerName"] == "phalanx"
 
 
+def test_the_queue_of_a_namespace(phalanx: Phalanx, tmp_path: Path) -> None:
+    """Volcano's webhook writes it into PodGroups that name none."""
+    meta = {"annotations": {"scheduling.volcano.sh/queue-name": "team"}}
+    found = converted(phalanx, tmp_path, of_kind("v1", "Namespace", {}, **meta))
+    assert found["metadata"]["labels"] == {QUEUE: "team"}
+
+
 def test_the_minimum_that_a_deployment_names_for_volcano(phalanx: Phalanx, tmp_path: Path) -> None:
     meta = {"annotations": {"scheduling.volcano.sh/group-min-member": "3"}}
     found = converted(phalanx, tmp_path, of_kind("apps/v1", "Deployment", {"template": template()}, **meta))
@@ -272,6 +283,14 @@ def test_pods_of_spark_have_no_template(phalanx: Phalanx, tmp_path: Path) -> Non
         (
             of_kind("example.com/v1", "Run", {"pods": [{"template": template()}]}),
             "spec.pods[0].template.spec.schedulerName: volcano is not converted",
+        ),
+        (
+            of_kind(
+                "trainer.kubeflow.org/v1alpha1",
+                "TrainingRuntime",
+                {"template": {"spec": JOB_SET["spec"]}},
+            ),
+            "spec.template.spec.replicatedJobs[0].template.spec.template.spec.schedulerName: volcano",
         ),
         (
             of_kind("example.com/v1", "Run", {"podLabels": {"scheduling.x-k8s.io/pod-group": "g"}}),

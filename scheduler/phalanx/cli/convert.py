@@ -79,8 +79,8 @@ def _converted(document: Document, inputs: Inputs, report: Report) -> Object | N
 
 
 def _may_own_pods(kind: Kind | None) -> bool:
-    """Whether it is a pod, a workload, or a kind that is not known."""
-    return kind is None or kind.name == "Pod" or kind.name in WORKLOADS
+    """Whether it is a pod, a workload, a namespace, which may name a queue, or a kind that is not known."""
+    return kind is None or kind.name in ("Pod", "Namespace") or kind.name in WORKLOADS
 
 
 def _with_templates(document: Document, report: Report) -> Object:

@@ -36,11 +36,16 @@ _VOLCANO_MINIMUM: Final = "scheduling.volcano.sh/group-min-member"
 _OF_KUBERNETES: Final = frozenset({"batch", "apps"})
 """API groups of which all kinds with pod templates are known."""
 
+_CORE: Final = (("v1", "PodTemplate"), ("v1", "ReplicationController"))
+"""Further kinds of Kubernetes with pod templates."""
+
 
 def is_known(document: Document) -> bool:
     """Whether pod templates of such an object are found at any depth."""
     group = document.api_version.rpartition("/")[0]
-    return group in _OF_KUBERNETES or KNOWN.of_owner(document.api_version, document.kind) in WORKLOADS
+    if group in _OF_KUBERNETES or (document.api_version, document.kind) in _CORE:
+        return True
+    return KNOWN.of_owner(document.api_version, document.kind) in WORKLOADS
 
 
 def templates_of(document: Document) -> Iterator[tuple[str, Object]]:
@@ -55,17 +60,19 @@ def templates_of(document: Document) -> Iterator[tuple[str, Object]]:
         yield from _inside(value, "")
         yield from _without_spec(document)
     else:
-        spec = value.get("spec")
-        template = spec.get("template") if isinstance(spec, dict) else None
-        if isinstance(template, dict) and isinstance(template.get("spec"), dict):
+        template = mapping_of(value.get("spec")).get("template")
+        if isinstance(template, dict) and _is_template(template):
             yield "spec.template", template
+
+
+def _is_template(value: Object) -> bool:
+    return isinstance(mapping_of(value.get("spec")).get("containers"), list)
 
 
 def _inside(value: object, path: str) -> Iterator[tuple[str, Object]]:
     """The nearest parts of a value that look like a pod template."""
     if isinstance(value, dict):
-        spec = value.get("spec")
-        if path and isinstance(spec, dict) and isinstance(spec.get("containers"), list):
+        if path and _is_template(value):
             yield path, value
             return
         for key, inner in value.items():
