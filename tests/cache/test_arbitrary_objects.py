@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from msgspec import Struct
 from phalanx.cache.cache import Cache
 from phalanx.cache.events import Applied, Deleted, Relisted
-from phalanx.model.api.kinds import KINDS, WATCHED_KINDS, KubeObject
+from phalanx.model.api.kinds import KINDS, QUEUE_KINDS, WATCHED_KINDS, KubeObject
+from phalanx.model.dialects.queues import QueueDialectName
 from phalanx.model.names import (
     LABEL_MIN_MEMBER,
     LABEL_POD_GROUP,
@@ -91,14 +92,15 @@ def structs_of(struct: type[Struct]) -> st.SearchStrategy[Any]:
     ).map(lambda found: struct(**found))
 
 
-OBJECTS = {name: structs_of(KINDS[name].struct) for name in WATCHED_KINDS}
-watched_objects = st.sampled_from(WATCHED_KINDS).flatmap(lambda name: OBJECTS[name])
+KINDS_OF_CACHE = (*WATCHED_KINDS, *QUEUE_KINDS)
+OBJECTS = {name: structs_of(KINDS[name].struct) for name in KINDS_OF_CACHE}
+watched_objects = st.sampled_from(KINDS_OF_CACHE).flatmap(lambda name: OBJECTS[name])
 
 PLENTY = holds(40, suppress_health_check=list(HealthCheck))
 
 
 @PLENTY
-@pytest.mark.parametrize("name", ["Pod", "Node", "PodGroup", "Queue"])
+@pytest.mark.parametrize("name", ["Pod", "Node", "PodGroup", "Queue", *QUEUE_KINDS])
 @given(data=st.data())
 def test_arbitrary_objects_of_one_kind(name: str, data: st.DataObject) -> None:
     check_cache_with(data.draw(st.lists(OBJECTS[name], min_size=1, max_size=3)))
@@ -119,13 +121,13 @@ def identified(item: Any, generation: int) -> Any:
 
 def check_cache_with(objects: list[KubeObject]) -> None:
     """Apply the objects, take snapshots, delete the objects; check the invariants after each step."""
-    cache = Cache(scheduler_name="phalanx")
+    cache = Cache(scheduler_name="phalanx", queue_dialects=tuple(QueueDialectName))
     objects = [identified(item, number % 2) for number, item in enumerate(objects)]
     for item in objects:
         cache.apply(Applied(item))
         msgspec.msgpack.encode(take_snapshot(cache))
         cache.check_invariants()
-    for kind in WATCHED_KINDS:
+    for kind in KINDS_OF_CACHE:
         cache.apply(Relisted(kind, tuple(item for item in objects if type(item).__name__ == kind)))
     cache.check_invariants()
     for item in objects:

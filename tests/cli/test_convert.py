@@ -62,6 +62,9 @@ def write(path: Path, version: str, spec: str) -> str:
         (PLUGINS, "minMember: 3", 3),
         (PLUGINS, "minMember: 4", 0),
         (VOLCANO, "minMember: 3, minTaskMember: {w: 3}", 3),
+        (VOLCANO, "minMember: 3, minTaskMember: {w: 1}", 3),
+        (VOLCANO, "minMember: 2, minTaskMember: {w: 4}", 3),
+        (VOLCANO, "minMember: 4, minTaskMember: {w: 1}", 0),
         (VOLCANO, "minMember: 3, queue: other", 0),
         (KAI, f"minMember: 1, {PART}", 3),
         (KAI, f"minMember: 1, {PART}, {RACK}", 2),
@@ -72,7 +75,7 @@ def test_the_placements_are_those_of_the_originals(
 ) -> None:
     before = write(tmp_path, version, spec)
     converted = phalanx("convert", "-f", before)
-    assert (converted.code, converted.err) == (0, "")
+    assert converted.code == 0
     documents = list(yaml.safe_load_all(converted.out))
     groups = [each["apiVersion"] for each in documents if each["kind"] == "PodGroup"]
     assert groups == ["scheduling.phalanx.dev/v1alpha1"]
@@ -86,7 +89,6 @@ def test_the_placements_are_those_of_the_originals(
 @pytest.mark.parametrize(
     ("version", "spec", "path"),
     [
-        (PLUGINS, "minMember: 1, minResources: {cpu: 1}", "spec.minResources"),
         (NATIVE, "schedulingPolicy: {basic: {}}", "spec.schedulingPolicy.basic"),
         (
             NATIVE,
@@ -95,9 +97,13 @@ def test_the_placements_are_those_of_the_originals(
         ),
         (VOLCANO, "minMember: 1, subGroupPolicy: [{name: a}]", "spec.subGroupPolicy"),
         (VOLCANO, "minMember: 1, networkTopology: {mode: soft}", "spec.networkTopology"),
-        (VOLCANO, "minMember: 3, minTaskMember: {w: 1}", "spec.minTaskMember"),
+        (
+            VOLCANO,
+            "minMember: 1, subGroupPolicy: [{name: a, matchLabelKeys: [k]}]",
+            "spec.subGroupPolicy: has",
+        ),
         (KAI, f"{PART}, later: 1", "spec.later"),
-        (KAI, f"{PART}, priorityClassName: train", "spec.preemptibility"),
+        (KAI, f"{PART}, priorityClassName: other", "spec.preemptibility"),
     ],
 )
 def test_what_has_no_counterpart_is_an_error_by_path(
@@ -179,6 +185,9 @@ def test_what_a_field_means_here_is_a_note(phalanx: Phalanx, tmp_path: Path) -> 
     assert done.code == 0
     assert done.err.startswith("note: ")
     assert "Queue q: spec.guarantee.resource: is lent" in done.err
+    config = tmp_path / "config.yaml"
+    config.write_text("queueDialects: [scheduling.volcano.sh]")
+    assert phalanx("decide", "-f", str(file), "--config", str(config)).err == done.err
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""For any value in any place, `phalanx decide` decides or prints an input error."""
+"""For any value in any place, `decide` and `convert` print a result or an input error."""
 
 import copy
 import json
@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from phalanx.cli.app import main
 from phalanx.resources import data_dir
 
+from tests.cli.test_convert_objects import JOB_SET, RAY_JOB, of_kind
 from tests.examples import holds
 
 SCENARIOS = Path(__file__).resolve().parent.parent / "scenarios"
@@ -23,6 +24,19 @@ OBJECTS = [
     for path in sorted((data_dir("crds") / "examples" / "valid").glob("*.yaml"))
     for document in yaml.safe_load_all(path.read_text())
 ]
+SPARK = of_kind(
+    "sparkoperator.k8s.io/v1beta2",
+    "SparkApplication",
+    {"driver": {"schedulerName": "volcano", "labels": {"a": "b"}, "annotations": {"pod-group-name": "g"}}},
+)
+VOLCANO_QUEUE = of_kind(
+    "scheduling.volcano.sh/v1beta1",
+    "Queue",
+    {"capability": {"cpu": "1"}, "guarantee": {"resource": {"cpu": 1}}},
+)
+KAI_QUEUE = of_kind(
+    "scheduling.run.ai/v2", "Queue", {"resources": {"gpu": {"quota": 1, "limit": 2, "overQuotaWeight": 1}}}
+)
 VALUES = (
     st.none()
     | st.booleans()
@@ -41,9 +55,17 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     return [path, *(found for key, each in inner for found in places(each, (*path, key)))]
 
 
+OTHERS = [
+    item
+    for name in ("volcano-subgroups", "volcano-topology", "kai")
+    for item in yaml.safe_load((SCENARIOS / f"{name}.yaml").read_text())["items"]
+] + [JOB_SET, RAY_JOB, SPARK, VOLCANO_QUEUE, KAI_QUEUE]
+"""Objects of other projects, and workloads with pods of theirs."""
+
+
 @st.composite
-def broken(draw: st.DrawFn) -> list[Any]:
-    objects = copy.deepcopy(draw(st.lists(st.sampled_from(OBJECTS), min_size=1, max_size=3)))
+def broken(draw: st.DrawFn, valid: list[Any]) -> list[Any]:
+    objects = copy.deepcopy(draw(st.lists(st.sampled_from(valid), min_size=1, max_size=3)))
     for item in objects:
         path = draw(st.sampled_from(places(item)[1:]))
         inner = item
@@ -54,7 +76,7 @@ def broken(draw: st.DrawFn) -> list[Any]:
 
 
 @holds(60, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(objects=broken())
+@given(objects=broken(OBJECTS))
 def test_no_input_causes_a_traceback(
     objects: list[Any], capsys: pytest.CaptureFixture[str], tmp_path_factory: Any
 ) -> None:
@@ -65,3 +87,16 @@ def test_no_input_causes_a_traceback(
     assert code in (0, 2)
     assert bool(output) == (code == 0)
     assert code == 0 or all(line.startswith((str(path), "and ")) for line in errors.splitlines())
+
+
+@holds(60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(objects=broken(OTHERS))
+def test_no_input_of_convert_causes_a_traceback(
+    objects: list[Any], capsys: pytest.CaptureFixture[str], tmp_path_factory: Any
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "broken-others.yaml"
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
+    code = main(["convert", "-f", str(path)])
+    output, errors = capsys.readouterr()
+    assert code in (0, 2)
+    assert code == 0 or (errors and not output)

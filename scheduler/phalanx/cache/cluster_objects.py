@@ -73,11 +73,11 @@ class ClusterObjects:
 
     def queue_tree(self) -> Mapping[QueueName, Queue]:
         """All queues, including `default`. It is the same mapping until a queue changes."""
-        ours = self.queues.by_name()
-        others = {name: table.by_name() for name, table in self.other_queues.items()}
-        read = (ours, *others.values())
+        read = (self.queues.by_name(), *[table.by_name() for table in self.other_queues.values()])
         if self._tree is None or any(map(is_not, self._tree[0], read)):
-            self._tree = (read, queue_tree(merged_queues(ours, others)))
+            ours, *others = read
+            merged = merged_queues(ours, dict(zip(self.other_queues, others, strict=True)))
+            self._tree = (read, queue_tree(merged))
         return self._tree[1]
 
     def queue_rules(self) -> QueueRules:

@@ -81,7 +81,8 @@ def read_manifests(
     if wrong:
         raise BadInput(*wrong)
     latest = latest_time(document for document, _ in inputs)
-    return Manifests(admit(items, latest=latest), latest, tuple(_notes(skipped)))
+    notes = (*_notes(skipped), *_notes_of_queues(items))
+    return Manifests(admit(items, latest=latest), latest, notes)
 
 
 def _documents(names: Sequence[str], wrong: list[str]) -> Iterator[Document]:
@@ -142,6 +143,15 @@ def _notes(skipped: Iterable[Document]) -> Iterator[str]:
     for source, counts in by_source.items():
         kinds = ", ".join(f"{count} {kind}" for kind, count in counts.items())
         yield f"{source}: ignored, because no decision depends on it: {kinds}"
+
+
+def _notes_of_queues(items: Iterable[Item]) -> Iterator[str]:
+    """Yield what fields of Queues of other projects mean here; fields that are refused are in verdicts."""
+    dialects = {dialect.kind: dialect for dialect in QUEUE_DIALECTS.values()}
+    for document, item in items:
+        if type(item).__name__ in dialects:
+            notes = dialects[type(item).__name__].mapped(item).notes
+            yield from (f"{document}: {note}" for note in notes)
 
 
 # --- selecting documents -------------------------------------------------------------------------------

@@ -71,9 +71,7 @@ def read_pod(
         other_groups=tuple([(each.name, intern(name)) for each, name in others]) if others else (),
         group_marks=_marks(written, dialect.marks_of) if dialect.marks_of is not None else (),
         role=_role(written, dialect, group, kinds),
-        subgroup=_text(labels, LABEL_SUBGROUP) or ""
-        if dialect.subgroup_of is None
-        else intern(dialect.subgroup_of(written)),
+        subgroup=_subgroup(written, dialect),
         min_member=count(labels.get(LABEL_MIN_MEMBER)),
         queue=_queue(written, dialect, others),
         charged_queue=_text(meta.annotations, ANNOTATION_CHARGED_QUEUE) if spec.node_name else None,
@@ -141,6 +139,12 @@ def _queue(pod: core.Pod, dialect: Dialect, others: list[tuple[Dialect, str]]) -
     if not found and (dialect is YUNIKORN or (others and any(other is YUNIKORN for other, _ in others))):
         found = queue_of(pod)
     return intern(found) if found else None
+
+
+def _subgroup(pod: core.Pod, dialect: Dialect) -> str:
+    if dialect.subgroup_of is None:
+        return _text(pod.metadata.labels, LABEL_SUBGROUP) or ""
+    return intern(dialect.subgroup_of(pod))
 
 
 def _marks(pod: core.Pod, marks_of: Callable[[core.Pod], Mapping[str, str]]) -> tuple[tuple[str, str], ...]:
