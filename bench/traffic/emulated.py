@@ -6,11 +6,11 @@ weights.
 
 Task-topology of Volcano (pkg/scheduler/plugins/task-topology, its user guide in docs/user-guide) with the
 annotation task-topology-affinity for each pair of roles that exchange data: the pods of a job are put into
-buckets, each pod into the bucket with most pods that it has affinity to. Buckets are served by size. The
-score of a node is how many pods of the bucket run there or would fit, times 100 by the size of the largest bucket,
-with weight 10 as in the guide, plus the score of binpack, which the guide enables too. What the program
-decides at random is decided here by the order of names: equal scores, and which pods are left out of a
-bucket that does not fit.
+buckets, each pod into the bucket with most pods that it has affinity to. Buckets are served by size, pods of
+a bucket in the order of their creation. The score of a node is how many pods of the bucket run there or would
+fit, times 100 by the size of the largest bucket, with weight 10 as in the guide, plus the score of binpack,
+which the guide enables too. What the program decides at random is decided here by the order of names: equal
+scores, and which pods are left out of a bucket that does not fit.
 """
 
 from collections.abc import Mapping, Sequence
@@ -77,7 +77,8 @@ def task_topology(case: Case) -> Placement:
 
 
 def _place_by_buckets(cluster: Cluster, job: Job, placement: Placement) -> None:
-    buckets = _buckets(job)
+    created = [pod for pod, _ in job.pods()]
+    buckets = [sorted(bucket, key=lambda each: created.index(each[0])) for bucket in _buckets(job)]
     largest = max(map(len, buckets))
     for bucket in sorted(buckets, key=lambda pods: -len(pods)):
         waiting = dict(bucket)

@@ -2,9 +2,10 @@
 
 The model is that of bulk-synchronous parallel computing (L. G. Valiant, A bridging model for parallel
 computation, CACM 33(8), 1990): a step takes the time to compute, and then the largest amount that any
-processor sends or receives times the time for a unit. A processor is here the network interface of a node; the uplinks
-of racks are counted in the same way. All jobs compute and exchange at the same time, so they share interfaces
-and uplinks, and a job waits for the slowest that it uses. Traffic inside a node takes no time.
+processor sends or receives times the time for a unit. A processor is here the network interface of a node;
+the uplinks of racks are counted in the same way. All jobs compute and exchange at the same time, so they
+share interfaces and uplinks, and a job waits for the slowest that it uses. Traffic inside a node takes no
+time.
 """
 
 from collections import Counter
