@@ -215,7 +215,8 @@ def traffic(cases: Sequence[dict[str, Any]]) -> Figure:
             axis.bar_label(bars, [f"{value:.3g}" for value in values], fontsize=6, padding=2)
         _name(axis, range(len(cases)), [each["case"] for each in cases])
         axis.set_title(title, fontsize=9)
-    axes[-1].legend(fontsize=7, loc="lower right")
+        axis.margins(x=0.12)
+    axes[0].legend(fontsize=7, loc="upper right")
     return figure
 
 
