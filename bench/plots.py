@@ -197,6 +197,29 @@ def philly(result: dict[str, Any]) -> Figure:
     return figure
 
 
+def traffic(cases: Sequence[dict[str, Any]]) -> Figure:
+    """Traffic between nodes and racks, and the modelled step, per case and scheduler."""
+    panels = (
+        ("betweenNodesGb", "GB between nodes in a step"),
+        ("betweenRacksGb", "GB between racks in a step"),
+        ("stepMeanS", "modelled seconds of a step, mean of jobs"),
+    )
+    methods = list(cases[0]["methods"])
+    figure, axes = plt.subplots(1, len(panels), figsize=(14, 0.75 * len(cases) + 1.5), sharey=True)
+    high = 0.8 / len(methods)
+    for axis, (key, title) in zip(axes, panels, strict=True):
+        for index, method in enumerate(methods):
+            places = [place + index * high for place in range(len(cases))]
+            values = [each["methods"][method][key] for each in cases]
+            bars = axis.barh(places, values, high, label=method)
+            axis.bar_label(bars, [f"{value:.3g}" for value in values], fontsize=6, padding=2)
+        _name(axis, range(len(cases)), [each["case"] for each in cases])
+        axis.set_title(title, fontsize=9)
+        axis.margins(x=0.12)
+    axes[0].legend(fontsize=7, loc="upper right")
+    return figure
+
+
 def _mean_hours(size: str, outcome: dict[str, Any]) -> float:
     return float(outcome["waits"].get(size, {"meanS": 0.0})["meanS"]) / 3600
 
@@ -219,6 +242,7 @@ CHARTS: Final[dict[str, Callable[[Any], Figure]]] = {
         as_proven,
         growth,
         philly,
+        traffic,
     )
 }
 

@@ -6,10 +6,15 @@ from collections.abc import Iterator, Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
+from ortools.sat.python import cp_model
 from phalanx.model.names import NodeName
 from phalanx.model.queues import Objective
 from phalanx.model.rules import FewestDomains, Flow, RoleAnchor, Rule, Traffic
 from phalanx.solver.arrays import class_rows, node_table
+from phalanx.solver.counting.constraints import CONSTRAINTS
+from phalanx.solver.counting.model import CountingModel, objective_term
+from phalanx.solver.counting.node_groups import groups_of
+from phalanx.solver.cp_sat import one_worker
 from phalanx.solver.engine import GREEDY_ONLY, place
 from phalanx.solver.joint.arrays import unsupported_gangs
 from phalanx.solver.joint.problem import GangDemand, GangRole, JointProblem, PodClass
@@ -161,6 +166,36 @@ def test_relaxations_are_below_all_placements_of_their_scope(problem: PlacementP
             here = [one for pods, one in values if {node for _, node in pods} <= inside]
             if here:
                 assert bounds.bound(scope) <= min(here)
+
+
+@bounded(30)
+@given(problems(), st.integers(0, 10_000))
+def test_the_terms_of_the_model_are_those_of_each_placement(problem: PlacementProblem, choice: int) -> None:
+    """With all counts fixed, the least value of each term is that of the placement."""
+    split = tuple(
+        structs.replace(group, nodes=(node,), label_values=(node,))
+        for group in problem.classes
+        for node in group.nodes
+    )
+    problem = structs.replace(problem, classes=split, keys=("host",))
+    found = [*all_placements(problem)]
+    table = node_table(class_rows(problem))
+    if not found or not table.names:
+        return
+    pods = found[choice % len(found)]
+    model = CountingModel(table, groups_of(table, table.everything))
+    for add in CONSTRAINTS.values():
+        add(model)
+    for (number, index), variable in model.pods.items():
+        node = table.names[model.groups[index].nodes[0]]
+        model.cp.add(variable == pods.count((number, node)))
+    scorer = Scorer(problem)
+    wanted = dict(zip(scorer.terms, value(problem, pods), strict=True))
+    for term in (term for term in scorer.terms if "traffic" in term):
+        model.cp.minimize(objective_term(model, term))
+        solver = one_worker(0, 1.0)
+        assert solver.solve(model.cp) == cp_model.OPTIMAL
+        assert (term, round(solver.objective_value)) == (term, wanted[term])
 
 
 def gang(*flows: Flow, free: Sequence[int] = (3, 3), ps: int = 2, workers: int = 4) -> PlacementProblem:

@@ -1,0 +1,1 @@
+"""The benchmark `python -m bench.traffic`: traffic between roles under several schedulers."""
