@@ -435,6 +435,9 @@ CAPACITY_HOLD_MS: Final = 600_000
 it started. Controllers create new pods in seconds, or in minutes if a lost node is detected late. A driver
 does it once its image is pulled and it runs. After this time new pods are no longer expected."""
 
+APPLICATION_ENDS_S: Final = 30
+"""Seconds without a pod after which an application of YuniKorn has ended: its completing timeout."""
+
 TASK_GROUPS_MAX: Final = 32
 """Task groups of one application of YuniKorn: as many as the API allows roles of a PodGroup."""
 

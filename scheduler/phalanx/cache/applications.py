@@ -10,8 +10,9 @@ from phalanx.model.dialects.yunikorn import defines_task_groups, read_applicatio
 from phalanx.model.names import PodUid
 from phalanx.model.pods import Pod
 
-_Age = tuple[int, str, PodUid]
-"""Creation, name and UID: the first pod defines the application."""
+_Age = tuple[bool, int, str, PodUid]
+"""Whether it has ended, creation, name and UID. The first pod defines the application; those that have ended
+may be of an earlier one."""
 
 
 class ApplicationTable:
@@ -55,7 +56,7 @@ class ApplicationTable:
             del self._ages[key]
             new = None
         else:
-            first = self._pods[ages[0][2]]
+            first = self._pods[ages[0][3]]
             new = old if old is not None and _is_read_from(old, first) else read_application(first)
         if new == old:
             return
@@ -67,7 +68,7 @@ class ApplicationTable:
 
     def check(self) -> None:
         """Assert that each application is what its first pod defines."""
-        assert {key: read_application(self._pods[ages[0][2]]) for key, ages in self._ages.items()} == (
+        assert {key: read_application(self._pods[ages[0][3]]) for key, ages in self._ages.items()} == (
             self._groups
         )
         listed = {uid for ages in self._ages.values() for *_, uid in ages}
@@ -81,7 +82,7 @@ def _defined_by(pod: Pod | None) -> Key | None:
 
 
 def _age(pod: Pod) -> _Age:
-    return (pod.created, pod.name, pod.uid)
+    return (pod.is_finished, pod.created, pod.name, pod.uid)
 
 
 def _is_read_from(group: PodGroup, pod: Pod) -> bool:

@@ -1,7 +1,10 @@
 """What a change of a pod or of its PodGroup means for gangs."""
 
+from collections.abc import Iterable
+
 from msgspec import structs
 
+from phalanx.limits import APPLICATION_ENDS_S
 from phalanx.model.conversion.pod_groups import GangKey, PodGroup
 from phalanx.model.dialects.yunikorn import YUNIKORN
 from phalanx.model.gangs import GangKind
@@ -43,6 +46,19 @@ def without_status(group: PodGroup) -> PodGroup:
 def is_application(key: GangKey | None) -> bool:
     """Whether pods define the gangs of this key."""
     return key is not None and key.dialect == YUNIKORN.name
+
+
+def of_earlier_runs(pods: Iterable[Pod]) -> list[Pod]:
+    """Pods of earlier applications of the same ID: they had ended some time before all pods were created that
+    have not. A CronJob gives all of its Jobs the same ID."""
+    pods = list(pods)
+    began = min((pod.created for pod in pods if not pod.is_finished), default=0)
+    return [pod for pod in pods if pod.is_finished and _end(pod) + APPLICATION_ENDS_S <= began]
+
+
+def _end(pod: Pod) -> int:
+    """When a pod ended; its creation if that is not known."""
+    return max(pod.ended, pod.ran[1] if pod.ran is not None else 0) or pod.created
 
 
 def as_surplus(pod: Pod) -> Pod:

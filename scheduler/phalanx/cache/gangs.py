@@ -14,6 +14,7 @@ from phalanx.cache.gang_changes import (
     eviction_relevant,
     is_application,
     moved_what_it_holds,
+    of_earlier_runs,
     other_keys,
     queue_of,
     without_status,
@@ -394,8 +395,22 @@ class GangTable:
         if key.kind is GangKind.WORKLOAD:
             context = self._with_workload(context, key, pods)
         if is_application(key):
-            pods = tuple(as_surplus(pod) if pod.group is None else pod for pod in pods)
+            return self._read_application(key, pods, context)
         return read_gangs(key, pods, context)
+
+    def _read_application(self, key: GangKey, pods: Sequence[Pod], context: GangContext) -> tuple[Gang, ...]:
+        """Its gang, and gangs of one of the pods of earlier applications of this ID."""
+        ended = {pod.uid: pod for pod in of_earlier_runs(pods)}
+        alone = structs.replace(context, group=None, others={})
+        members = [as_surplus(pod) if pod.group is None else pod for pod in pods if pod.uid not in ended]
+        return (
+            *read_gangs(key, members, context),
+            *(
+                gang
+                for pod in ended.values()
+                for gang in read_gangs(GangKey(GangKind.POD, pod.namespace, pod.uid), (pod,), alone)
+            ),
+        )
 
     def _with_workload(self, context: GangContext, key: GangKey, pods: Sequence[Pod]) -> GangContext:
         workload = self.workloads.get(key)

@@ -153,7 +153,7 @@ def _mark_problems(active: list[Pod], group: PodGroup) -> Iterator[Objection]:
     """What only pods say about their group would not count. The same mark is reported once."""
     marks = {mark: pod.name for pod in active for mark in pod.group_marks}
     for (key, value), pod in sorted(marks.items()):
-        if group.marks.get(key) == value:
+        if group.marks.get(key) == value or key in group.marks_of_first:
             continue
         if group.defined_by:
             yield Objection(

@@ -111,7 +111,9 @@ def _gang(key: GangKey, members: tuple[Pod, ...], context: GangContext) -> Gang:
         resource_version=group.resource_version if group is not None else "",
         checkpointed=group.checkpointed if group is not None else 0,
         started_at=group.started_at if group is not None else 0,
-        ignored=_hints((queue.hint, priority_hint, runtime_hint), members, group),
+        ignored=_hints(
+            (queue.hint, priority_hint, runtime_hint, _first_hint(members, group)), members, group
+        ),
         problems=gang_problems(key, members, group, context.classes, context.others, unknown),
     )
 
@@ -145,6 +147,17 @@ def _hints(own: Iterable[str], members: Sequence[Pod], group: PodGroup | None) -
         if pod.ignored:
             found.setdefault(pod.ignored, f"pod {pod.name}: {pod.ignored}")
     return tuple(found.values())[:IGNORED_HINTS_SHOWN]
+
+
+def _first_hint(members: Sequence[Pod], group: PodGroup | None) -> str:
+    """A pod that says about its gang what only the first pod may say."""
+    if group is None or not group.marks_of_first:
+        return ""
+    for pod in members:
+        for key, value in pod.group_marks:
+            if key in group.marks_of_first and group.marks.get(key) != value:
+                return f"pod {pod.name}: {key} counts on the first pod only, {group.defined_by}"
+    return ""
 
 
 def _runtime_hint(group: PodGroup | None, queue: QueueName, rules: QueueRules) -> str:

@@ -84,6 +84,9 @@ class PodGroup(Struct, frozen=True, gc=False):
     marks: Mapping[str, str] = {}
     """Its own values of what pods may say as well, see Pod.group_marks."""
 
+    marks_of_first: tuple[str, ...] = ()
+    """Those that count on the first pod only, if it is no object: other pods may say something else."""
+
     protected_from: int | None = None
     """The priority of its class from which on it is not preemptible, as long as the spec does not say it."""
 

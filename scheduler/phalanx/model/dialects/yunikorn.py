@@ -168,6 +168,7 @@ def read_application(pod: Pod) -> PodGroup:
         ),
         allows_no_role=True,
         marks=marks,
+        marks_of_first=(TASK_GROUPS, PARAMETERS, _PRIORITY_CLASS),
         class_may_protect=preemption is None,
         records_start=False,
         defined_by=pod.name,
