@@ -10,7 +10,7 @@ import asyncio
 import json
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -41,13 +41,18 @@ def _real(case: Case, scheduler: Scheduler) -> Played:
 PLACES: Final[dict[str, Start]] = {"simulated": _simulated, "real": _real}
 
 
-def _kept(path: Path, measured: set[str]) -> list[Row]:
-    """The rows of other topics in the results so far."""
+def _kept(path: Path, measured: Iterable[Row]) -> list[Row]:
+    """The rows of the results so far that were not measured again."""
     old = path.with_suffix(".json")
     if not old.exists():
         return []
     rows = msgspec.convert(json.loads(old.read_text())["result"], list[Row])
-    return [row for row in rows if row.topic not in measured]
+    again = {_key(row) for row in measured}
+    return [row for row in rows if _key(row) not in again]
+
+
+def _key(row: Row) -> tuple[str, ...]:
+    return row.topic, row.case, row.place, row.scheduler
 
 
 def _made_with() -> str:
@@ -75,8 +80,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         prog="python -m bench.published", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     names = [topic.name for topic in TOPICS]
-    only = "one topic; may be repeated. The others stay as they are in the results"
+    only = "one topic; may be repeated. Results of what is not played stay"
     parser.add_argument("--only", action="append", choices=names, help=only)
+    parser.add_argument("--case", default="", help="only cases with this text in their title")
     parser.add_argument("--place", choices=list(PLACES), help="only the simulator, or only real clusters")
     parser.add_argument("--output", type=Path, default=RESULTS, help="without a suffix")
     options = parser.parse_args(arguments)
@@ -86,10 +92,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _row(topic, case, place, scheduler)
         for topic in topics
         for case in topic.cases
+        if options.case in case.title
         for place in ([options.place] if options.place else PLACES)
         for scheduler in case.schedulers
     ]
-    kept = _kept(options.output, {topic.name for topic in topics})
+    kept = _kept(options.output, rows)
     record(options.output.with_suffix(".json"), msgspec.to_builtins([*kept, *rows]))
     options.output.with_suffix(".md").write_text(markdown(TOPICS, [*kept, *rows]))
     ours = [row for row in rows if row.scheduler == OURS.title]
