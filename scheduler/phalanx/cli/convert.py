@@ -39,8 +39,9 @@ def convert(
 
     Prints all objects of the input as YAML. PodGroups of Kubernetes, scheduler-plugins, Volcano and KAI, and
     Queues of the last two, become those of Phalanx; so do task groups and queues of YuniKorn. Pods and pod
-    templates get its labels and its scheduler name. Other objects are printed as they are. What has no counterpart is an error that names it; nothing is
-    printed then. What is left out, or stays and means nothing here, is a note.
+    templates get its labels and its scheduler name. Other objects are printed as they are. What has no
+    counterpart is an error that names it; nothing is printed then. What is left out, or stays and means
+    nothing here, is a note.
 
     Parameters
     ----------

@@ -9,7 +9,7 @@ from phalanx.cli.manifests.documents import Document
 from phalanx.cli.yunikorn_pods import drop_annotations
 from phalanx.model.api.core import Pod
 from phalanx.model.dialects.dialect import Dialect
-from phalanx.model.dialects.known import WITH_OBJECTS, named_groups
+from phalanx.model.dialects.known import named_groups
 from phalanx.model.dialects.yunikorn import YUNIKORN, queue_of
 from phalanx.model.names import (
     API_GROUP,
@@ -29,9 +29,6 @@ OTHER_SCHEDULERS: Final = frozenset(
     {"volcano", "kai-scheduler", "scheduler-plugins", "scheduler-plugins-scheduler", "yunikorn"}
 )
 """The usual names of the schedulers whose objects are converted."""
-
-OTHER_KINDS: Final = frozenset(each.kind for each in WITH_OBJECTS) - {"PodGroup"}
-"""Kinds of PodGroups that are converted."""
 
 _VOLCANO_QUEUE: Final = "scheduling.volcano.sh/queue-name"
 _VOLCANO_MINIMUM: Final = "scheduling.volcano.sh/group-min-member"
