@@ -39,8 +39,7 @@ READ_TIMEOUT_S: Final = 30.0
 """Seconds for a read or for one page of a list: half of the request timeout of the API server."""
 
 WATCH_IDLE_TIMEOUT_S: Final = 90.0
-"""Seconds without data after which a watch counts as dead. The API server sends a bookmark about every
-minute."""
+"""Seconds without data after which a watch counts as dead. The API server sends a bookmark each minute."""
 
 WATCH_SECONDS_MIN: Final = 300
 """Minimum seconds of a watch; it requests up to twice as much, as client-go does."""
@@ -52,8 +51,7 @@ WATCH_BACKOFF_LONGEST_S: Final = 10.0
 """Seconds at most between two retries. A kind whose CRD was just installed is found that soon."""
 
 OPTIONAL_KIND_RETRY_S: Final = 60.0
-"""Seconds between two requests for an optional kind that the API server does not serve. CRDs are rarely
-installed."""
+"""Seconds between two requests for an optional kind that is not served. CRDs are rarely installed."""
 
 LIST_PAGE_OBJECTS: Final = 500
 """Objects in one page of a list, as in kubectl and client-go. A page of pods is about 3 MB."""
@@ -81,8 +79,7 @@ RETRY_AFTER_MAX_S: Final = 300.0
 """Seconds at most of a Retry-After header. A larger value is a mistake of the server."""
 
 CREDENTIAL_CHECK_PERIOD_S: Final = 60.0
-"""Seconds between two checks of token files and expiry times. Service-account tokens change at least
-hourly."""
+"""Seconds between two checks of token files and expiry times. Service-account tokens change hourly."""
 
 # --- conversion of API objects ------------------------------------------------------------------------------
 
@@ -396,8 +393,7 @@ CRD_ESTABLISHED_POLL_S: Final = 0.1
 """Seconds between two checks of an installed CRD."""
 
 SHOWN_QUEUES: Final = 16
-"""Queues of a cycle in the queue tree that a message lists. Enough to find it in a short
-message."""
+"""Queues of a cycle in the queue tree that a message lists."""
 
 SHOWN_ERRORS: Final = 8
 """Errors of the solver that one log line lists. The recorded cycle has all of them."""
@@ -442,8 +438,7 @@ TASK_GROUPS_MAX: Final = 32
 """Task groups of one application of YuniKorn: as many as the API allows roles of a PodGroup."""
 
 PLACEHOLDERS_MAX: Final = 10_000
-"""Missing members of one gang for which capacity is held: as many as a large gang has. They cost about a
-tenth of a second per cycle."""
+"""Missing members of one gang for which capacity is held: a large gang. They cost about 0.1 s per cycle."""
 
 MEMBER_SET_TRIALS_MAX: Final = 256
 """Trials to put a member in place of later ones in a sufficient set of members with roles and subgroups."""

@@ -70,7 +70,10 @@ def test_events_are_printed_one_per_line(capsys: pytest.CaptureFixture[str]) -> 
     ("arguments", "message"),
     [
         (["--faults", "everything"], "--faults: expected one of none, calm, "),
-        (["--workload", "work"], "--workload: expected one of plain, queues, native, volcano; found work"),
+        (
+            ["--workload", "work"],
+            "--workload: expected one of plain, queues, native, volcano, yunikorn; found work",
+        ),
         (["--workload", "queues", "--trace", "t.csv"], "--workload: expected plain with --trace"),
         (["--nodes", "0"], "--nodes: expected a number above 0, found 0"),
         (["--hours", "-1"], "--hours: expected a number above 0"),

@@ -45,8 +45,7 @@ def read_pod(
     kinds: WorkloadKinds = KNOWN,
 ) -> Pod:
     """Convert one pod. `classes`: for pods without a priority from an API server. `kinds`: of its owners."""
-    meta, spec, status = written.metadata, written.spec, written.status
-    labels, owners = meta.labels, meta.owner_references
+    meta, spec, status, labels = written.metadata, written.spec, written.status, written.metadata.labels
     dialect, group, others = _groups(written)
     priority, preemption_policy = _priority(spec, classes)
     shape = shapes.of(written)
@@ -75,8 +74,8 @@ def read_pod(
         min_member=count(labels.get(LABEL_MIN_MEMBER)),
         queue=_queue(written, dialect, others),
         charged_queue=_text(meta.annotations, ANNOTATION_CHARGED_QUEUE) if spec.node_name else None,
-        controller=controller_of(owners, labels, kinds) if owners else None,
-        owners=tuple([owner.uid for owner in owners]) if owners else (),
+        controller=controller_of(meta.owner_references, labels, kinds),
+        owners=tuple([owner.uid for owner in meta.owner_references]) if meta.owner_references else (),
         index=read_rank(labels),
         scheduled=_scheduled(status),
         nominated=NodeName(intern(status.nominated_node_name)) if status.nominated_node_name else None,
