@@ -34,6 +34,9 @@ RARELY_USED = {
     Permission(
         "scheduling.run.ai", "podgroups/status", "patch"
     ): "the condition of KAI's PodGroups, which this API server does not serve",
+    Permission(
+        "batch", "jobs", "patch"
+    ): "a Job that is made smaller, which must run longer than KWOK runs Jobs here; `make workloads` does",
     Permission("", "pods", "get"): "read back after a bind whose outcome is unknown or that was refused",
     Permission("", "pods", "delete"): "release of a gang that lost members while it was being bound",
     Permission("events.k8s.io", "events", "patch"): "an event that is repeated after minutes",
