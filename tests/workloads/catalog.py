@@ -85,6 +85,8 @@ class Workload(Struct, frozen=True, kw_only=True):
     """None if it has no groups."""
     elastic: Elastic | None = None
     """None if it always needs all of its pods."""
+    smaller: Elastic | None = None
+    """The same where it keeps fewer pods then; None if nobody can tell its controller."""
     replaced: Mapping[str, str] | None = {}
     """Labels of the pods that its controller replaces if they are evicted; without labels all. None: none."""
     beside: Callable[[Site], AbstractAsyncContextManager[None]] = nothing_beside
@@ -135,6 +137,7 @@ WORKLOADS = (
         done=has("Complete"),
         suspend=_SUSPEND,
         elastic=Elastic(_least_of_job, nodes=2, pods=2),
+        smaller=Elastic(annotated("scheduling.phalanx.dev/min-parallelism", "2"), nodes=2, pods=2),
     ),
     Workload(
         name="cronjob",

@@ -12,6 +12,8 @@ from tests.workloads.trial import Trial
 
 COPIES = 5
 """Of each tenant."""
+TEN_S = 3 * GENEROUS_S
+"""Only ends a test that would never end: those of Spark run two programs in Java for each copy."""
 
 Event = Callable[[Trial], Awaitable[None]]
 
@@ -139,6 +141,27 @@ async def starts_with_fewer_pods_and_grows(trial: Trial) -> None:
     await trial.nothing_left()
 
 
+async def is_made_smaller_and_ends(trial: Trial) -> None:
+    """With capacity for the fewest pods these run, and there are no others: not when all nodes are free, and
+    all the work is done."""
+    smaller = trial.workload.smaller
+    if smaller is None:
+        pytest.skip(f"{trial.workload.name} keeps its number of pods")
+    trial = trial.changed(smaller.allow)
+    async with trial.others_on(trial.nodes[smaller.nodes :]):
+        await trial.submit()
+        await trial.site.until(lambda: len(trial.running()) == smaller.pods, f"{smaller.pods} pods to run")
+        await trial.all_run(smaller.pods)
+    assert len(trial.site.pods()) == smaller.pods
+    async with asyncio.timeout(GENEROUS_S):
+        while not await trial.is_done():
+            assert len(trial.site.pods()) <= smaller.pods
+            await trial.finish()
+            await asyncio.sleep(LOOK_S)
+    await trial.delete()
+    await trial.nothing_left()
+
+
 async def ten_of_two_tenants_run_to_their_ends(trial: Trial) -> None:
     """Five in each of two namespaces, for which the nodes are too few at once: all end, and leave nothing."""
     if trial.workload.ends is None:
@@ -149,7 +172,7 @@ async def ten_of_two_tenants_run_to_their_ends(trial: Trial) -> None:
             await copy.submit()
         left = copies
         try:
-            async with asyncio.timeout(GENEROUS_S):
+            async with asyncio.timeout(TEN_S):
                 while left := [copy for copy in left if not await copy.is_done()]:
                     for each in {copy.ending: copy for copy in left}.values():
                         await each.finish()
@@ -181,5 +204,6 @@ EVENTS: tuple[Event, ...] = (
     is_scaled,
     has_each_group_in_a_rack_of_its_own,
     starts_with_fewer_pods_and_grows,
+    is_made_smaller_and_ends,
     ten_of_two_tenants_run_to_their_ends,
 )
