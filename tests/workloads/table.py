@@ -14,8 +14,8 @@ _HEAD: Final = """# What `make workloads` has seen
 
 Each row is a file of [deploy/examples/workloads](../../deploy/examples/workloads) with its real controller.
 `yes`: the test has passed, and nothing was left in the namespace. `-`: the event does not apply, or it cannot
-be tested yet ([catalog.py](catalog.py) says why). A whole run writes this file; `ARGS=--last-failed` runs
-again what has failed, and replaces these cells.
+be tested yet ([catalog.py](catalog.py) says why). `no`: it has failed. A whole run writes this file;
+`ARGS=--last-failed` runs again what has failed, and replaces these cells.
 
 """
 
