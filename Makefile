@@ -54,7 +54,7 @@ bench: .venv/installed-bench controlplane ## Phalanx, kube-scheduler and plain b
 ONLY_LOOPBACK := unshare --user --map-root-user --net sh -c 'ip link set lo up && exec "$$@"' sh
 
 .PHONY: workloads
-workloads: .venv/installed-dev ## real workloads with their real controllers, which Go builds once in about 20 minutes; then about three
+workloads: .venv/installed-dev ## real workloads with their real controllers, which Go builds once in about 20 minutes
 	$(BIN)/python -m phalanx_controlplane build --controllers
 	$(ONLY_LOOPBACK) $(BIN)/pytest --dist=loadgroup -m workloads tests/workloads $(ARGS)
 

@@ -47,9 +47,9 @@ def writes(exchanges: list[Exchange]) -> list[Object]:
 def resizings(world: World) -> list[str]:
     events = [world.client.get(key) or {} for key in world.client.keys("events.events.k8s.io")]
     return [
-        f"{event['regarding']['kind']} {event['regarding']['name']}: {event['note']}"
+        f"{event['reason']} {event['regarding']['kind']} {event['regarding']['name']}: {event['note']}"
         for event in events
-        if event["reason"] == "PartiallyAdmitted"
+        if event["action"] == "Resizing"
     ]
 
 
@@ -69,7 +69,7 @@ def test_a_job_starts_with_the_pods_that_fit_and_the_others_do_not_wait() -> Non
         assert writes(exchanges) == [{"parallelism": 3}]
         assert size(world) == (3, "6", 3, 3)
         assert resizings(world) == [
-            "Job train: Started with 3 of 6 pods: there is no capacity for the others"
+            "PartiallyAdmitted Job train: Started with 3 of 6 pods: there is no capacity for the others"
         ]
         delete(world, "pods", "filler")
         await settle()
@@ -144,6 +144,9 @@ def test_a_job_that_is_suspended_gets_its_parallelism_back() -> None:
         world.client.update(TRAIN, suspended(True))
         await asyncio.sleep(60)
         assert size(world) == (4, "", 0, 0)
+        assert resizings(world)[1:] == [
+            "ParallelismRestored Job train: The Job starts again: the parallelism is 4 again"
+        ]
         delete(world, "pods", "filler")
         world.client.update(TRAIN, suspended(False))
         await settle()

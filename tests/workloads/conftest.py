@@ -18,7 +18,7 @@ from tests.kwok.manifests import topology
 from tests.kwok.site import Environment, Site
 from tests.workloads.catalog import Workload
 from tests.workloads.ray_dashboard import ray_dashboard
-from tests.workloads.table import expected_cells, write_table
+from tests.workloads.table import expected_cells, read_table, write_table
 from tests.workloads.trial import Trial
 
 RACKS = ("r0", "r0", "r0", "r0", "r1", "r1", "r1", "r1")
@@ -94,8 +94,9 @@ async def restart_controller_manager(plane: ControlPlane) -> None:
 class Results:
     """Collects the outcome of each cell, in the process that sees all of them."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, repeats_failed: bool) -> None:
         self.outcomes: dict[str, str] = {}
+        self.repeats_failed = repeats_failed
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """A test has passed, or a phase of it was skipped or has failed."""
@@ -104,12 +105,14 @@ class Results:
             self.outcomes[cell] = report.outcome if self.outcomes.get(cell) != "failed" else "failed"
 
     def pytest_sessionfinish(self) -> None:
-        """Write the table, if every cell has run."""
+        """Write the table, if every cell has run, or those that have failed before."""
         if self.outcomes.keys() == expected_cells():
             write_table(self.outcomes)
+        elif self.repeats_failed and self.outcomes:
+            write_table({**read_table(), **self.outcomes})
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Workers of xdist see a part of the tests."""
     if not hasattr(config, "workerinput"):
-        config.pluginmanager.register(Results(), "results-of-workloads")
+        config.pluginmanager.register(Results(repeats_failed=config.getoption("lf")), "results-of-workloads")

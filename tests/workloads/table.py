@@ -14,7 +14,8 @@ _HEAD: Final = """# What `make workloads` has seen
 
 Each row is a file of [deploy/examples/workloads](../../deploy/examples/workloads) with its real controller.
 `yes`: the test has passed, and nothing was left in the namespace. `-`: the event does not apply, or it cannot
-be tested yet ([catalog.py](catalog.py) says why). A whole run writes this file.
+be tested yet ([catalog.py](catalog.py) says why). `no`: it has failed. A whole run writes this file;
+`ARGS=--last-failed` runs again what has failed, and replaces these cells.
 
 """
 
@@ -27,6 +28,18 @@ def cell(workload: str, event: str) -> str:
 def expected_cells() -> set[str]:
     """All of them."""
     return {cell(workload.name, event.__name__) for workload in WORKLOADS for event in EVENTS}
+
+
+def read_table() -> dict[str, str]:
+    """The outcomes in the table."""
+    outcomes = {word: outcome for outcome, word in _WORDS.items()}
+    lines = [line.strip("| \n").split(" | ") for line in TABLE.read_text().splitlines() if line[:1] == "|"]
+    names = [name.replace(" ", "_") for name in lines[0][1:]]
+    return {
+        cell(workload, name): outcomes[word]
+        for workload, *words in lines[2:]
+        for name, word in zip(names, words, strict=True)
+    }
 
 
 def write_table(outcomes: Mapping[str, str]) -> None:

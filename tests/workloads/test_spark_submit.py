@@ -84,6 +84,7 @@ def submit(site: Site) -> Process:
     folder.mkdir()
     more = {
         "spark.kubernetes.namespace": site.name,
+        "spark.kubernetes.submission.connectionTimeout": "120000",
         "spark.kubernetes.submission.waitAppCompletion": "false",
     }
     return Process(

@@ -81,9 +81,10 @@ class PodEvents:
         """Report that the pod is evicted."""
         self._record(pod, "Normal", "Preempted", "Preempting", message)
 
-    def resized(self, job: PodRef, *, message: str) -> None:
+    def resized(self, job: PodRef, *, message: str, is_restored: bool = False) -> None:
         """Report that the parallelism of a Job was lowered, or restored."""
-        self._record(job, "Normal", "PartiallyAdmitted", "Resizing", message)
+        reason = "ParallelismRestored" if is_restored else "PartiallyAdmitted"
+        self._record(job, "Normal", reason, "Resizing", message)
 
     def _record(self, pod: PodRef, severity: str, reason: str, action: str, note: str) -> None:
         note = truncate(note, EVENT_NOTE_MAX_BYTES)

@@ -272,7 +272,7 @@ class Reporter:
 
     def _resized(self, size: JobSize) -> None:
         job = PodRef(size.namespace, size.name, size.uid, kind=JOB.kind, api_version=JOB.api_version)
-        self._events.resized(job, message=size.message)
+        self._events.resized(job, message=size.message, is_restored=size.full is None)
 
     def _report_in_dialect(self, gang: Gang, verdict: Verdict | None, dialect: Dialect) -> None:
         group = self._state.objects.pod_group_of(dialect, gang.id)

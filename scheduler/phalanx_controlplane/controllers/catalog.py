@@ -80,8 +80,10 @@ def _training_operator(place: Place) -> list[str]:
 
 
 def _spark_operator(place: Place) -> list[str]:
+    """It runs as many programs in Java at the same time as it has threads: ten by default."""
     return [
         *("controller", "start"),
+        "--controller-threads=2",
         "--namespaces=",
         f"--health-probe-bind-address=127.0.0.1:{place.health_port}",
     ]
