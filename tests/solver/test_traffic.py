@@ -3,6 +3,7 @@
 import itertools
 from collections.abc import Iterator, Sequence
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
@@ -257,6 +258,18 @@ def test_a_problem_too_large_for_a_proof_keeps_its_placement_with_the_gap() -> N
     assert isinstance(answer, Placed)
     assert answer.certificate.bound < answer.certificate.objective
     assert not answer.certificate.proven
+
+
+def test_a_model_that_is_too_large_is_not_built(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = gang(Flow("ps", "worker", 3), Flow("worker", "worker", 1), free=(3, 2, 2, 3), ps=3, workers=6)
+    proven = place(problem)
+    assert isinstance(proven, Placed)
+    assert (proven.certificate.by, proven.certificate.proven) == ("cp-sat", True)
+    monkeypatch.setattr("phalanx.solver.counting.traffic.VARIABLES_MAX", 1)
+    answer = place(problem)
+    assert isinstance(answer, Placed)
+    assert (answer.errors, answer.certificate.by) == ((), "relaxation")
+    assert answer.certificate.bound <= proven.certificate.objective <= answer.certificate.objective
 
 
 def test_backends_that_do_not_know_traffic_decline() -> None:

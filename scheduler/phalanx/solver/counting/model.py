@@ -36,6 +36,8 @@ class CountingModel:
         self.problem = table.rows.problem
         self.cp = CpModel()
         self._most: dict[int, int] = {}
+        matrix = table.rows.rules.traffic
+        self.traffic = TrafficTerms(self, matrix) if matrix is not None else None
         self.pods = {
             (role, index): self.count(min(demand.maximum, group.fits[role] * len(group.nodes)))
             for index, group in enumerate(groups)
@@ -62,8 +64,6 @@ class CountingModel:
             )
             for preference in table.rows.rules.subgroup_preferences
         ]
-        matrix = table.rows.rules.traffic
-        self.traffic = TrafficTerms(self, matrix) if matrix is not None else None
 
     @property
     def levels(self) -> range:

@@ -17,9 +17,9 @@ from phalanx.solver.counting.node_groups import NodeGroup
 from phalanx.solver.domains import domain_key
 from phalanx.solver.traffic_matrix import NO_TRAFFIC, TrafficMatrix
 
-VARIABLES_MAX: Final = 20_000
-"""Variables of one model for traffic inside domains. A model of this size is built in about a tenth of a
-second; larger ones are not solved within the effort for a gang."""
+VARIABLES_MAX: Final = 5_000
+"""Patterns of all nodes, and variables for products, of one model. CP-SAT simplifies a model before it counts
+its effort, which takes minutes for a model of 10,000 nodes."""
 
 Placed = Mapping[tuple[int, int], int]
 """Pods by role and group."""
@@ -109,6 +109,8 @@ class TrafficTerms:
     """Builds the terms of one model, each partition of its nodes once."""
 
     def __init__(self, model: Model, matrix: TrafficMatrix) -> None:
+        if sum([len(group.patterns) or 1 for group in model.groups]) > VARIABLES_MAX:
+            raise TooLarge
         self._model, self._matrix = model, matrix
         self._roles = range(matrix.size)
         self._products: list[_Product] = []
