@@ -73,8 +73,8 @@ def _measured(rows: Sequence[Row]) -> str:
     busy = [row.busy_before for row in rows if row.place == "real"]
     if not busy:
         return said
-    least, most = 100 * min(busy), 100 * max(busy)
-    return f"{said}. Before the real runs other processes used {least:.0f} to {most:.0f} % of the cores."
+    shares = " to ".join(dict.fromkeys(f"{100 * share:.0f}" for share in (min(busy), max(busy))))
+    return f"{said}. Before the real runs other processes used {shares} % of the cores."
 
 
 def _table(topic: Topic, rows: Sequence[Row]) -> str:
