@@ -424,6 +424,8 @@ def test_opting_out_of_preemption(of_pod: dict[str, str], of_class: dict[str, st
 
 def test_a_priority_class_that_opts_out_later_counts() -> None:
     cache = new_cache(named("PriorityClass", "c", value=0), first(priorityClassName="c"))
+    (before,) = gangs_of(cache).values()
+    assert before.disruption.preemptible is not False
     changed = named("PriorityClass", "c", value=0)
     changed.metadata.annotations[ALLOW] = "false"
     cache.apply(Applied(changed))
