@@ -64,7 +64,14 @@ def _made_with() -> str:
 def _row(topic: Topic, case: Case, place: str, scheduler: Scheduler) -> Row:
     print(f"{topic.name}: {case.title}, {place}, {scheduler.title} ...", file=sys.stderr, flush=True)
     busy = round(asyncio.run(busy_share()), 2) if place == "real" else 0.0
-    row = Row(topic=topic.name, case=case.title, place=place, scheduler=scheduler.title, busy_before=busy)
+    row = Row(
+        topic=topic.name,
+        case=case.title,
+        place=place,
+        scheduler=scheduler.title,
+        busy_before=busy,
+        made_with=_made_with(),
+    )
     try:
         played = PLACES[place](case, scheduler)
     except Exception as error:  # one cluster that cannot be played must not lose the others

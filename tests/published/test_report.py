@@ -1,5 +1,6 @@
 """The page of results, and the exit codes of the commands."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -59,6 +60,7 @@ def test_the_command_writes_the_page(
     assert main(["--only", "workflow", "--place", "simulated", "--output", str(tmp_path / "out")]) == code
     assert "| 3 forecasts | steps finished | 7 | 7 | – | – |" in (tmp_path / "out.md").read_text()
     assert '"late"' in (tmp_path / "out.json").read_text()
+    assert re.search(r"\*\*Measured:\*\* .* cores; .*Phalanx \w+", (tmp_path / "out.md").read_text())
 
 
 def test_topics_that_are_not_played_keep_their_results(
