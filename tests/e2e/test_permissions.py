@@ -26,6 +26,12 @@ RARELY_USED = {
         "scheduling.phalanx.dev", "podgroups", "get"
     ): "read again when its status changed before a placement",
     Permission(
+        "scheduling.volcano.sh", "queues", "watch"
+    ): "queues of Volcano, if the configuration says that they count",
+    Permission(
+        "scheduling.run.ai", "queues", "watch"
+    ): "queues of KAI, if the configuration says that they count",
+    Permission(
         "scheduling.k8s.io", "podgroups/status", "patch"
     ): "the condition of native PodGroups, which this API server does not serve",
     Permission(

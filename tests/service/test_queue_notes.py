@@ -2,15 +2,24 @@
 
 from typing import Any
 
+import pytest
+import structlog
 from phalanx.cache.cache import Cache
 from phalanx.cache.events import Applied, Deleted, Relisted
 from phalanx.model.dialects.queues import QueueDialectName
+from phalanx.service import cluster_state
 from phalanx.service.cluster_state import QueueNoteLog
 from structlog.testing import capture_logs
 
 from tests.model.written import named
 
 CACHE = Cache(scheduler_name="phalanx", queue_dialects=tuple(QueueDialectName))
+
+
+@pytest.fixture(autouse=True)
+def uncached_logger(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A logger that no earlier test has bound to its own configuration."""
+    monkeypatch.setattr(cluster_state, "_log", structlog.get_logger())
 
 
 def queue(**spec: Any) -> Any:

@@ -8,7 +8,16 @@ from phalanx_simulator.embedded.apiserver.requests import Request, target_of
 from phalanx_simulator.embedded.apiserver.server import ApiServer
 from phalanx_simulator.embedded.client import Client
 
-from tests.dialect_crds import HYPER_NODES, KAI, KAI_TOPOLOGIES, SCHEDULER_PLUGINS, VOLCANO, VOLCANO_JOBS
+from tests.dialect_crds import (
+    HYPER_NODES,
+    KAI,
+    KAI_QUEUES,
+    KAI_TOPOLOGIES,
+    SCHEDULER_PLUGINS,
+    VOLCANO,
+    VOLCANO_JOBS,
+    VOLCANO_QUEUES,
+)
 from tests.node_topologies import CRD
 
 CRDS = {
@@ -19,6 +28,8 @@ CRDS = {
     "HyperNode": HYPER_NODES,
     "KaiPodGroup": KAI,
     "KaiTopology": KAI_TOPOLOGIES,
+    "VolcanoQueue": VOLCANO_QUEUES,
+    "KaiQueue": KAI_QUEUES,
 }
 """CRDs of optional kinds of other projects."""
 
