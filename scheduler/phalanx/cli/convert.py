@@ -19,6 +19,7 @@ from phalanx.model.api.pod_groups import PodGroupSpec, TopologyRequest
 from phalanx.model.api.queues import Topology
 from phalanx.model.api.unknown_fields import with_unknown_fields
 from phalanx.model.conversion.pod_groups import PodGroup
+from phalanx.model.dialects.composite import COMPOSITE
 from phalanx.model.dialects.dialect import Dialect
 from phalanx.model.dialects.known import WITH_OBJECTS, named_groups
 from phalanx.model.dialects.queues import QUEUE_DIALECTS, QueueDialect
@@ -152,7 +153,9 @@ def _pod_group(
 def _errors(group: PodGroup, dialect: Dialect) -> Iterator[str]:
     """What a PodGroup of Phalanx cannot say, besides what the dialect refuses."""
     yield from (problem.message for problem in group.problems)
-    if not group.is_gang:
+    if group.parent or dialect is COMPOSITE:
+        yield "composite groups are not converted yet; create one PodGroup with spec.subGroups"
+    elif not group.is_gang:
         yield "spec.schedulingPolicy.basic: is no gang; leave out the PodGroup and spec.schedulingGroup"
     if group.protected_from is not None and group.priority_class:
         yield "spec.preemptibility: expected a value, since in KAI it follows from the PriorityClass"
