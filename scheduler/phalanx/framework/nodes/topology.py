@@ -65,7 +65,9 @@ class Topologies:
         None if no node has one of the labels, so that a misspelt level is reported as one.
         """
         labels = sorted(wanted, key=lambda label: wanted[label])
-        are_on_nodes = all(any(label in state.node.labels for state in self._nodes.values()) for label in labels)
+        are_on_nodes = all(
+            any(label in state.node.labels for state in self._nodes.values()) for label in labels
+        )
         if not are_on_nodes or len(set(wanted.values())) < len(wanted):
             return None
         return Topology(f"{_BY_LABEL}{','.join(labels)}", tuple(Level(label, label) for label in labels))
