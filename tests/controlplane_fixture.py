@@ -9,7 +9,8 @@ import pytest_asyncio
 from phalanx_controlplane import binaries, go_modules
 from phalanx_controlplane.controlplane import ControlPlane
 
-GATES: Final = "GenericWorkload=true,TopologyAwareWorkloadScheduling=true"
+GATES: Final = "GenericWorkload=true,TopologyAwareWorkloadScheduling=true,CompositePodGroup=true"
+SERVED: Final = "--runtime-config=scheduling.k8s.io/v1beta1=true,scheduling.k8s.io/v1alpha3=true"
 
 
 def require_binaries() -> None:
@@ -30,7 +31,7 @@ async def control_plane() -> AsyncIterator[ControlPlane]:
     """
     require_binaries()
     async with ControlPlane.start(
-        apiserver_flags=(f"--feature-gates={GATES}", "--runtime-config=scheduling.k8s.io/v1beta1=true"),
+        apiserver_flags=(f"--feature-gates={GATES}", SERVED),
         controller_manager_flags=(f"--feature-gates={GATES}",),
     ) as plane:
         yield plane

@@ -22,6 +22,7 @@ from phalanx.model.workloads.known import WORKLOADS
 from tests.model.written import (
     JOB_SET_VERSION,
     claim,
+    composite_pod_group,
     controlled_by,
     job,
     job_set,
@@ -242,7 +243,7 @@ pods = st.builds(
         requests=({"cpu": "1"}, {"cpu": "2", "nvidia.com/gpu": "1"}, {"memory": "?"}),
         schedulingGates=((), [{"name": "hold"}]),
         resourceClaims=((), (), [{"name": "gpu"}]),
-        schedulingGroup=(None, None, None, None, {"podGroupName": "g1"}),
+        schedulingGroup=(None, None, None, {"podGroupName": "g1"}, {"podGroupName": "g2"}),
     ),
     mapping(phase=(None, "Pending", "Running", "Succeeded", "Failed")),
 )
@@ -281,15 +282,36 @@ pod_groups = st.builds(
 )
 
 native_pod_groups = st.builds(
-    lambda generation, spec, meta: native_pod_group("g1", uid=f"g1-native-{generation}", meta=meta, **spec),
+    lambda name, generation, spec, meta: native_pod_group(
+        name, uid=f"{name}-native-{generation}", meta=meta, **spec
+    ),
+    one_of("g1", "g1", "g2"),
     one_of(*GENERATIONS),
     mapping(
         schedulingPolicy=(None, {"basic": {}}, {"gang": {"minCount": 2}}),
         priorityClassName=(None, "c1"),
         disruptionMode=(None, {"all": {}}),
+        parentCompositePodGroupName=(None, "k1", "k1", "k2", "g1"),
     ),
     one_of({}, {"labels": {label("queue"): "q1"}}),
 )
+
+composite_pod_groups = st.builds(
+    lambda name, generation, parent, spec, meta: composite_pod_group(
+        name, uid=f"{name}-composite-{generation}", parent=parent, meta=meta, **spec
+    ),
+    one_of("k1", "k1", "k2", "k3", "k4", "g1"),
+    one_of(*GENERATIONS),
+    one_of("", "", "", "k1", "k2", "k3", "k4"),
+    mapping(
+        schedulingPolicy=({"basic": {}}, {"gang": {"minGroupCount": 1}}, {"gang": {"minGroupCount": 2}}),
+        priorityClassName=(None, None, "c1"),
+        disruptionMode=(None, {"all": {}}),
+        schedulingConstraints=(None, {"topology": [{"key": "rack"}]}),
+    ),
+    one_of({}, {}, {"labels": {label("queue"): "q1"}}),
+)
+"""Of one name with a PodGroup, and in circles."""
 
 volcano_pod_groups = st.builds(
     lambda generation, spec, status: other_pod_group(
@@ -430,7 +452,7 @@ def evenly(strategies: list[st.SearchStrategy[Any]]) -> st.SearchStrategy[Any]:
 objects = evenly(
     [
         *(pods, pods, pods, nodes),
-        evenly([pod_groups, native_pod_groups, volcano_pod_groups, jobs, job_sets]),
+        evenly([pod_groups, native_pod_groups, composite_pod_groups, volcano_pod_groups, jobs, job_sets]),
         evenly([queues, namespaces]),
         evenly([others, others, hyper_nodes]),
     ]
@@ -446,6 +468,7 @@ RECREATED = {
     "Node": nodes,
     "PodGroup": pod_groups,
     "NativePodGroup": native_pod_groups,
+    "CompositePodGroup": composite_pod_groups,
     "VolcanoPodGroup": volcano_pod_groups,
 }
 REWRITTEN = {"Queue": queues, "Namespace": namespaces, "HyperNode": hyper_nodes, "Job.batch": jobs}

@@ -1,4 +1,4 @@
-"""Jobs of a cluster whose Job controller makes a Workload and a native PodGroup for each of them."""
+"""Jobs of a cluster whose Job controller makes a Workload and a native PodGroup for each, and composite groups."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -9,7 +9,7 @@ import pytest
 import pytest_asyncio
 from phalanx_controlplane.controlplane import ControlPlane
 
-from tests.controlplane_fixture import GATES, require_binaries
+from tests.controlplane_fixture import GATES, SERVED, require_binaries
 from tests.e2e.audit_log import AuditLog
 from tests.e2e.conftest import Cluster
 from tests.e2e.pod_history import PodHistory, watching
@@ -21,6 +21,7 @@ pytestmark = [pytest.mark.controlplane, pytest.mark.xdist_group("e2e")]
 
 SPACE = "native"
 SCHEDULING = f"/apis/scheduling.k8s.io/v1beta1/namespaces/{SPACE}"
+COMPOSITES = f"/apis/scheduling.k8s.io/v1alpha3/namespaces/{SPACE}"
 JOBS = f"/apis/batch/v1/namespaces/{SPACE}/jobs"
 
 
@@ -29,9 +30,8 @@ async def control_plane(tmp_path: Path) -> AsyncIterator[ControlPlane]:
     """With the feature gates that make a PodGroup for each Job."""
     require_binaries()
     gates = f"--feature-gates={GATES},WorkloadWithJob=true"
-    served = "--runtime-config=scheduling.k8s.io/v1beta1=true"
     async with ControlPlane.start(
-        apiserver_flags=(*AuditLog(tmp_path).flags, gates, served), controller_manager_flags=(gates,)
+        apiserver_flags=(*AuditLog(tmp_path).flags, gates, SERVED), controller_manager_flags=(gates,)
     ) as plane:
         yield plane
 
@@ -118,6 +118,59 @@ async def test_labels_of_phalanx_count_beside_the_basic_pod_groups_of_jobs(clust
         await until_empty(plane)
 
     assert cluster.audit.denied() == []
+
+
+def of_kind(version: str, kind: str, name: str, policy: dict[str, Any], **spec: Any) -> dict[str, Any]:
+    """A group in the API group of Kubernetes."""
+    reference = {"workloadName": "w", "templateName": "t"}
+    return {
+        "apiVersion": f"scheduling.k8s.io/{version}",
+        "kind": kind,
+        "metadata": {"name": name, "namespace": SPACE},
+        "spec": {"workloadRef": reference, "schedulingPolicy": {"gang": policy}, **spec},
+    }
+
+
+async def test_the_groups_of_a_composite_group_start_together(cluster: Cluster) -> None:
+    plane, parent = cluster.plane, {"parentCompositePodGroupName": "all"}
+    await create_cluster(plane, count=2, cpu=4, space=SPACE)
+    async with watching(plane) as history, scheduler(plane, cluster.kubeconfig):
+        await create(plane, of_kind("v1alpha3", "CompositePodGroup", "all", {"minGroupCount": 2}))
+        for name, count in (("ps", 1), ("workers", 2)):
+            await create(plane, of_kind("v1beta1", "PodGroup", name, {"minCount": count}, **parent))
+        await create(plane, *[member(f"workers-{number}", "workers", cpu="3") for number in range(2)])
+        await history.until(lambda: messages(history).count("MembersMissing") == 2, timeout=60)
+        assert not history.bound
+        await create(plane, member("ps-0", "ps", cpu="1"))
+        await history.until_bound(3, timeout=60)
+        async with asyncio.timeout(60):
+            while not all(map(is_scheduled, await listed(plane, f"{SCHEDULING}/podgroups"))):
+                await asyncio.sleep(0.2)
+        (whole,) = await listed(plane, f"{COMPOSITES}/compositepodgroups")
+        assert not whole.get("status")
+        assert (whole["spec"]["disruptionMode"], history.bound.keys()) == (
+            {"single": {}},
+            history.pods.keys(),
+        )
+        for name in ("workers-0", "workers-1", "ps-0"):
+            await delete(plane, f"/api/v1/namespaces/{SPACE}/pods/{name}")
+        for name in ("ps", "workers"):
+            await delete(plane, f"{SCHEDULING}/podgroups/{name}")
+        await delete(plane, f"{COMPOSITES}/compositepodgroups/all")
+        await until_empty(plane)
+
+    assert cluster.audit.denied() == []
+
+
+def member(name: str, group: str, *, cpu: str) -> dict[str, Any]:
+    """A pod of a native PodGroup."""
+    pod = fake_pod(name, namespace=SPACE, requests={"cpu": cpu})
+    return {**pod, "spec": {**pod["spec"], "schedulingGroup": {"podGroupName": group}}}
+
+
+def is_scheduled(group: dict[str, Any]) -> bool:
+    found = group.get("status", {}).get("conditions", [])
+    return [(each["type"], each["status"]) for each in found] == [("PodGroupInitiallyScheduled", "True")]
 
 
 async def until_empty(plane: ControlPlane) -> None:

@@ -148,7 +148,6 @@ def test_the_queue(
     ("spec", "path"),
     [
         ({"resourceClaims": [{"name": "gpu"}]}, "spec.resourceClaims"),
-        ({"parentCompositePodGroupName": "all"}, "spec.parentCompositePodGroupName"),
         ({"schedulingPolicy": {}}, "spec.schedulingPolicy"),
         ({"disruptionMode": {}}, "spec.disruptionMode"),
         ({"later": {"a": 1}}, "spec.later"),
@@ -298,5 +297,8 @@ def test_the_condition_says_that_it_has_started(type_: str, status: str, time: s
 
 def test_every_dialect_has_a_kind_of_its_own() -> None:
     kinds = [KINDS[dialect.kind] for dialect in WITH_OBJECTS]
-    assert [kind.group for kind in kinds] == [dialect.name for dialect in WITH_OBJECTS]
-    assert {kind.api_name for kind in kinds} == {"PodGroup"}
+    assert all(
+        each.name in (kind.group, kind.resource) for each, kind in zip(WITH_OBJECTS, kinds, strict=True)
+    )
+    assert len({dialect.name for dialect in WITH_OBJECTS}) == len(WITH_OBJECTS)
+    assert {kind.api_name for kind in kinds} == {"PodGroup", "CompositePodGroup"}

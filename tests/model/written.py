@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 import msgspec
 from phalanx.model.api import core, pod_groups
 from phalanx.model.api.kinds import KINDS
-from phalanx.model.api.native_pod_groups import NativePodGroup
+from phalanx.model.api.native_pod_groups import CompositePodGroup, NativePodGroup
 from phalanx.model.api.unknown_fields import with_unknown_fields
 from phalanx.model.api.workloads import WorkloadObject
 from phalanx.model.names import API_GROUP
@@ -89,6 +89,33 @@ def native_pod_group(
         "status": status,
     }
     return with_unknown_fields(written(NativePodGroup, document), document["spec"])
+
+
+def composite_pod_group(
+    name: str = "all",
+    *,
+    uid: str = "",
+    min_group_count: int = 1,
+    parent: str = "",
+    meta: Mapping[str, Any] | None = None,
+    **spec: Any,
+) -> CompositePodGroup:
+    """A CompositePodGroup in namespace `team`."""
+    document = {
+        "metadata": {
+            "name": name,
+            "namespace": "team",
+            "uid": uid or f"uid-composite-{name}",
+            **(meta or {}),
+        },
+        "spec": {
+            "schedulingPolicy": {"gang": {"minGroupCount": min_group_count}},
+            "workloadRef": {"workloadName": "w", "templateName": "t"},
+            **({"parentCompositePodGroupName": parent} if parent else {}),
+            **spec,
+        },
+    }
+    return with_unknown_fields(written(CompositePodGroup, document), document["spec"])
 
 
 def other_pod_group(

@@ -65,3 +65,16 @@ def as_surplus(pod: Pod) -> Pod:
     """A pod in the gang of an application of which it names no task group: its own fields are no role of the
     application, and not its queue."""
     return structs.replace(pod, role="", queue=None)
+
+
+def has_same_gang_fields(old: Pod, new: Pod) -> bool:
+    """Whether two states of a pod surely have one gang key. Equal labels share an object."""
+    return (
+        old.scheduler_name == new.scheduler_name
+        and old.namespace == new.namespace
+        and (old.group, old.dialect, old.min_member) == (new.group, new.dialect, new.min_member)
+        and old.other_groups == new.other_groups
+        and old.controller == new.controller
+        and old.labels is new.labels
+        and old.per_pod_labels is new.per_pod_labels
+    )

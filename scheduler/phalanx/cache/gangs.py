@@ -1,31 +1,28 @@
 """Gangs: groups pods by their gang key, and rebuilds the gangs whose objects changed."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
 
 from msgspec import structs
 
-from phalanx.cache.applications import ApplicationTable
 from phalanx.cache.events import ChangeLog
 from phalanx.cache.gang_changes import (
-    as_surplus,
     claims,
     eviction_relevant,
+    has_same_gang_fields,
     is_application,
     moved_what_it_holds,
-    of_earlier_runs,
     other_keys,
     queue_of,
     without_status,
 )
+from phalanx.cache.gang_objects import GangObjects
 from phalanx.cache.gang_view import GangView
-from phalanx.cache.table import Key, Table
+from phalanx.cache.group_trees import IN_TREES, Move
+from phalanx.cache.table import Key
 from phalanx.cache.usage import QueueUsage
 from phalanx.cache.workloads import WorkloadTable
 from phalanx.model.conversion.cluster_objects import PriorityLevel
 from phalanx.model.conversion.gang_queues import gang_queue, objection_without_pods
-from phalanx.model.conversion.gangs import GangContext, read_gangs
 from phalanx.model.conversion.pod_groups import (
     GangKey,
     PodGroup,
@@ -35,8 +32,8 @@ from phalanx.model.conversion.pod_groups import (
     is_foreign,
 )
 from phalanx.model.conversion.queue_rules import QueueRules
-from phalanx.model.conversion.workload_members import Workload, group_of_pods, without_progress
-from phalanx.model.dialects.known import WITH_OBJECTS
+from phalanx.model.conversion.workload_members import Workload, without_progress
+from phalanx.model.dialects.native import NATIVE
 from phalanx.model.dialects.yunikorn import YUNIKORN
 from phalanx.model.gangs import Gang, GangKind
 from phalanx.model.names import API_GROUP, GangId, NodeName, PodUid, QueueName
@@ -56,12 +53,6 @@ class GangTable:
         self, *, scheduler_name: str, pod: Callable[[PodUid], Pod | None], kinds: WorkloadKinds
     ) -> None:
         """`pod(uid)` is the pod of this UID, of any scheduler."""
-        self.groups: Mapping[str, Table[Any, PodGroup]] = {
-            dialect.name: Table(read=dialect.read, changed=partial(self._group_changed, dialect.name))
-            for dialect in WITH_OBJECTS
-        }
-        """PodGroups by dialect."""
-        self._applications = ApplicationTable(changed=partial(self._group_changed, YUNIKORN.name))
         self._pod = pod
         self.workloads = WorkloadTable(
             scheduler_name=scheduler_name,
@@ -70,6 +61,11 @@ class GangTable:
             pod=pod,
             kinds=kinds,
         )
+        self._objects = GangObjects(
+            scheduler_name=scheduler_name, workloads=self.workloads, changed=self._group_changed
+        )
+        self.groups = self._objects.groups
+        self._trees, self._applications = self._objects.trees, self._objects.applications
         self._scheduler_name = scheduler_name
         self._pods: dict[GangKey, dict[PodUid, Pod]] = {}
         self._also_named: dict[GangKey, dict[PodUid, GangKey]] = {}
@@ -89,7 +85,7 @@ class GangTable:
         """A pod was added, changed or removed. Foreign pods are not in any gang."""
         self.workloads.pod_changed(old, new, log)
         before = after = self._key_of(old, log)
-        if old is None or new is None or not _has_same_gang_fields(old, new):
+        if old is None or new is None or not has_same_gang_fields(old, new):
             after = self._key_of(new, log)
             self._count_owners(old, new)
         changes_gang = old is not None and new is not None and before != after
@@ -136,7 +132,7 @@ class GangTable:
                 self._touch(key, log)
 
     def _is_changed_by(self, rules: QueueRules, gang: Gang, key: GangKey) -> bool:
-        group = self._read_group(key)
+        group = self._objects.known(key)
         if group is not None and gang.kind is GangKind.POD and group.is_gang:
             group = None  # the pod is not a member
         found = gang_queue(gang.members, group, rules, scheduler_name=self._scheduler_name)
@@ -150,7 +146,9 @@ class GangTable:
         for dialect, groups in (*found, (YUNIKORN.name, self._applications.values())):
             for group in groups:
                 if group.priority_class == name:
-                    self._touch(GangKey(GangKind.POD_GROUP, group.namespace, group.name, dialect), log)
+                    key = GangKey(GangKind.POD_GROUP, group.namespace, group.name, dialect)
+                    for gang in self._trees.keys_of(key) if dialect in IN_TREES else (key,):
+                        self._touch(gang, log)
 
     def _group_changed(
         self, dialect: str, key: Key, old: PodGroup | None, new: PodGroup | None, log: ChangeLog
@@ -161,6 +159,9 @@ class GangTable:
         """
         gang = GangKey(GangKind.POD_GROUP, *key, dialect)
         log.gangs(gang_id(gang, group) for group in (old, new))
+        if self._trees.concerns(dialect, old, new):
+            self._tree_changed(gang, old, new, log)
+            return
         if dialect == YUNIKORN.name and bool(claims(old)) != bool(claims(new)):
             self._move_free_pods(gang, log)
         if claims(old) != claims(new):
@@ -179,6 +180,40 @@ class GangTable:
             log.mark_capacity_grew()
         elif old is None or new is None or without_status(old) != without_status(new):
             log.mark_may_unblock()
+
+    def _tree_changed(
+        self, changed: GangKey, old: PodGroup | None, new: PodGroup | None, log: ChangeLog
+    ) -> None:
+        """A group with a parent, or a composite group, was added, changed or removed."""
+        change = self._trees.change(changed, old, new)
+        for move in change.moves:
+            self._move_pods(move, log)
+            if move.before != move.after or claims(old) != claims(new):
+                for other in dict.fromkeys(self._also_named.get(move.pod_group, {}).values()):
+                    self._touch(other, log)
+                    log.mark_may_unblock()
+        gangs = [gang for gang in change.gangs if gang in self._pods]
+        for gang in change.gangs:
+            self._touch(gang, log)
+        if not gangs or (old is not None and new is not None and without_status(old) == without_status(new)):
+            return
+        if queue_of(old) != queue_of(new) or eviction_relevant(old) != eviction_relevant(new):
+            log.mark_capacity_grew()
+        log.mark_may_unblock()
+
+    def _move_pods(self, move: Move, log: ChangeLog) -> None:
+        if move.before == move.after:
+            return
+        name = move.pod_group.name
+        pods = [pod for pod in self._pods.get(move.before, {}).values() if pod.group == name]
+        log.gangs(GangId(pod.uid) for pod in pods)
+        for pod in pods:
+            self._leave(pod, move.before, log)
+            self._join(pod, move.after)
+            if pod.other_groups:
+                self._name_others(pod, pod, move.after)
+        if pods:
+            self._touch(move.before, log)
 
     def _move_free_pods(self, application: GangKey, log: ChangeLog) -> None:
         """Pods without a task group join an application, or they leave it when it is no gang any more."""
@@ -284,17 +319,19 @@ class GangTable:
         count = len(self._pods.get(key, ())) + 1
         if key.kind is GangKind.LABEL:
             return count < (new.min_member or 1)
-        group = self._read_group(key)
+        group = self._objects.known(key)
         return group is None or not (group.started or group.spec.reserves or count >= group.min_member)
 
     def _key_of(self, pod: Pod | None, log: ChangeLog) -> GangKey | None:
         if pod is None or is_foreign(pod, self._scheduler_name):
             return None
         key = gang_key(pod)
+        if key.dialect == NATIVE.name:
+            key = self._trees.key_of(key)
         if key.kind is GangKind.WORKLOAD and pod.controller is not None:
             key = self._part_of(pod, self.workloads.key_of(pod.namespace, pod.controller, log))
         application = free_application(pod) if pod.other_groups else None
-        if application is not None and claims(self._group(application)):
+        if application is not None and claims(self._objects.group(application)):
             return application
         return key
 
@@ -338,26 +375,13 @@ class GangTable:
             self._stale[key] = None
         else:
             self._stale.pop(key, None)
-        group = self._group(key)
+        group = self._objects.written(key)
         if group is None or group.is_gang:
             log.gang(gang_id(key, group))
         elif pod is not None:
             log.gang(GangId(pod.uid))
         else:
             log.gangs(map(GangId, self._pods.get(key, ())))
-
-    def _read_group(self, key: GangKey) -> PodGroup | None:
-        """What is known of the gang of a key without its pods."""
-        if key.kind is not GangKind.WORKLOAD:
-            return self._group(key)
-        workload = self.workloads.get(key)
-        return workload.group if workload is not None else None
-
-    def _group(self, key: GangKey) -> PodGroup | None:
-        if key.kind is not GangKind.POD_GROUP:
-            return None
-        groups = self._applications if is_application(key) else self.groups[key.dialect]
-        return groups.get((key.namespace, key.name))
 
     # --- questions ----------------------------------------------------------------------------------------
 
@@ -377,49 +401,7 @@ class GangTable:
     def _read(
         self, key: GangKey, before: tuple[Gang, ...], classes: Mapping[str, PriorityLevel]
     ) -> tuple[Gang, ...]:
-        pods = tuple(self._pods[key].values())
-        context = GangContext(
-            scheduler_name=self._scheduler_name,
-            group=self._group(key),
-            rules=self._rules,
-            classes=classes,
-            before={gang.id: gang for gang in before},
-            others={
-                other: group
-                for pod in pods
-                if pod.other_groups
-                for other in other_keys(pod)
-                if (group := self._group(other)) is not None
-            },
-        )
-        if key.kind is GangKind.WORKLOAD:
-            context = self._with_workload(context, key, pods)
-        if is_application(key):
-            return self._read_application(key, pods, context)
-        return read_gangs(key, pods, context)
-
-    def _read_application(self, key: GangKey, pods: Sequence[Pod], context: GangContext) -> tuple[Gang, ...]:
-        """Its gang, and gangs of one of the pods of earlier applications of this ID."""
-        ended = {pod.uid: pod for pod in of_earlier_runs(pods)}
-        alone = structs.replace(context, group=None, others={})
-        members = [as_surplus(pod) if pod.group is None else pod for pod in pods if pod.uid not in ended]
-        return (
-            *read_gangs(key, members, context),
-            *(
-                gang
-                for pod in ended.values()
-                for gang in read_gangs(GangKey(GangKind.POD, pod.namespace, pod.uid), (pod,), alone)
-            ),
-        )
-
-    def _with_workload(self, context: GangContext, key: GangKey, pods: Sequence[Pod]) -> GangContext:
-        workload = self.workloads.get(key)
-        if workload is not None:
-            return structs.replace(context, group=group_of_pods(workload, pods, self.workloads.of_uid))
-        controller = pods[0].controller
-        assert controller is not None
-        root = self.workloads.root(key.namespace, controller)
-        return structs.replace(context, unknown=(root.name, self.workloads.missing(key.namespace, root)))
+        return self._objects.read(key, tuple(self._pods[key].values()), before, self._rules, classes)
 
     def get(self, gang: GangId) -> Gang | None:
         """One gang."""
@@ -437,6 +419,7 @@ class GangTable:
         """The queue of the gang of a PodGroup; None without such a gang."""
         dialects = (*self.groups, YUNIKORN.name)
         keys = [GangKey(GangKind.POD_GROUP, namespace, name, dialect) for dialect in dialects]
+        keys = [self._trees.key_of(key) if key.dialect == NATIVE.name else key for key in keys]
         gangs = [gang for key in keys for gang in self._gangs.get(key, ())]
         return next((gang.queue for gang in gangs if gang.kind is GangKind.POD_GROUP), None)
 
@@ -473,24 +456,17 @@ class GangTable:
         )
         assert all(self._pods.values()), "an empty entry of candidates"
         self._applications.check()
-        free = [(pod, key) for key, found in self._pods.items() for pod in found.values() if pod.other_groups]
-        assert all(self._key_of(pod, ChangeLog()) == key for pod, key in free), "pods of applications"
+        self._trees.check()
+        moved = [
+            (pod, key)
+            for key, found in self._pods.items()
+            for pod in found.values()
+            if pod.other_groups or pod.dialect == NATIVE.name
+        ]
+        assert all(self._key_of(pod, ChangeLog()) == key for pod, key in moved), "pods of moved PodGroups"
         parts = {key for found in self._parts.values() for key in found}
         assert parts == {key for key in self._pods if key.part}, "parts of workloads"
         recomputed = QueueUsage(scheduler_name=self._scheduler_name)
         for key, gangs in self._gangs.items():
             recomputed.replace(key, gangs)
         assert recomputed.view() == self.usage(), "usage of queues differs from the sum of their gangs"
-
-
-def _has_same_gang_fields(old: Pod, new: Pod) -> bool:
-    """Whether two states of a pod surely have one gang key. Equal labels share an object."""
-    return (
-        old.scheduler_name == new.scheduler_name
-        and old.namespace == new.namespace
-        and (old.group, old.dialect, old.min_member) == (new.group, new.dialect, new.min_member)
-        and old.other_groups == new.other_groups
-        and old.controller == new.controller
-        and old.labels is new.labels
-        and old.per_pod_labels is new.per_pod_labels
-    )

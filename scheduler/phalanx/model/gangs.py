@@ -1,7 +1,7 @@
 """Gangs: pods that start together or not at all."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from functools import cached_property
 from hashlib import blake2b
@@ -178,6 +178,16 @@ class Gang(Struct, frozen=True, dict=True):
         """Levels that it requests; without a request, the Topology that its subgroups name."""
         named = next((part.topology for part in self.subgroups if part.topology), "")
         return self.spec.topology or (TopologyRequest(name=named) if named else _NO_TOPOLOGY)
+
+    @cached_property
+    def required_levels(self) -> Mapping[str, int]:
+        """The levels that it and its subgroups require, each with the depth of the innermost one."""
+        found = {self.topology.required: 0} if self.topology.required is not None else {}
+        around = ancestor_chains(self.subgroups) if any(part.required for part in self.subgroups) else {}
+        for part in self.subgroups:
+            if part.required is not None:
+                found[part.required] = max(found.get(part.required, 0), len(around[part.name]))
+        return found
 
     @property
     def recovery(self) -> Recovery:

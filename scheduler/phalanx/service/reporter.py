@@ -30,8 +30,10 @@ from phalanx.limits import (
 from phalanx.model.api.pod_groups import Counts
 from phalanx.model.api.volcano import VolcanoPodGroup
 from phalanx.model.decisions import Bind, CycleResult, Evict, EvictionReason, QueueReport
+from phalanx.model.dialects.composite import COMPOSITE, gangs_of_parts
 from phalanx.model.dialects.dialect import Dialect
 from phalanx.model.dialects.known import DIALECTS
+from phalanx.model.dialects.native import NATIVE
 from phalanx.model.dialects.volcano import VOLCANO, wanted_without_pods
 from phalanx.model.gangs import Gang, GangKind
 from phalanx.model.names import API_GROUP, GangId, PodUid, QueueName
@@ -254,6 +256,9 @@ class Reporter:
         if group is not None:
             status = pod_group_status.status_of(gang, report, before=group.status, now_ms=now_ms)
             self._status.pod_group(group, status)
+        elif gang.dialect == COMPOSITE.name:
+            for part in gangs_of_parts(gang):
+                self._report_part(part, report.verdict)
         elif gang.dialect != API_GROUP:
             self._report_in_dialect(gang, report.verdict, DIALECTS[gang.dialect])
         elif gang.kind is GangKind.POD:
@@ -279,6 +284,13 @@ class Reporter:
         if group is not None and dialect.status is not None:
             reported = pod_group_status.reported_gang(gang, verdict, now_ms=self._clock.now_ms())
             self._status.pod_group_of(dialect, group.metadata, dialect.status.wanted(reported, group))
+
+    def _report_part(self, part: Gang, verdict: Verdict | None) -> None:
+        """Report on a PodGroup in a composite group."""
+        group = self._state.objects.named_pod_group(NATIVE, part.members[0])
+        if group is not None and NATIVE.status is not None:
+            reported = pod_group_status.reported_gang(part, verdict, now_ms=self._clock.now_ms())
+            self._status.pod_group_of(NATIVE, group.metadata, NATIVE.status.wanted(reported, group))
 
     def _report_start_of_one(self, gang: Gang, dialect: Dialect) -> None:
         """Report the first start of a pod whose PodGroup is no gang; its own condition says why it waits."""

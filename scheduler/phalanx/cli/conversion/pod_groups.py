@@ -13,6 +13,7 @@ from phalanx.model.api.pod_groups import Disruption, PodGroupSpec, TopologyReque
 from phalanx.model.api.unknown_fields import with_unknown_fields
 from phalanx.model.conversion.cluster_objects import BUILT_IN
 from phalanx.model.conversion.pod_groups import PodGroup
+from phalanx.model.dialects.composite import COMPOSITE
 from phalanx.model.dialects.dialect import Dialect
 from phalanx.model.dialects.known import WITH_OBJECTS
 from phalanx.model.dialects.queues import QUEUE_DIALECTS, QueueDialect
@@ -50,7 +51,7 @@ def convert_pod_group(document: Document, dialect: Dialect, inputs: Inputs, repo
     """The PodGroup of Phalanx with the same meaning."""
     written: Any = msgspec.convert(document.value, KINDS[dialect.kind].struct)
     group = dialect.read(with_unknown_fields(written, document.value.get("spec")))
-    wrong, notes = list(_errors(group)), list[str]()
+    wrong, notes = list(_errors(group, dialect)), list[str]()
     wanted = replace(group.spec, disruption=_disruption(group, inputs, wrong, notes))
     if dialect is VOLCANO:
         wanted = replace(wanted, topology=_topology_of_tiers(wanted.topology, inputs, wrong, notes))
@@ -75,10 +76,12 @@ def convert_pod_group(document: Document, dialect: Dialect, inputs: Inputs, repo
     return {"apiVersion": API_VERSION, "kind": "PodGroup", "metadata": kept, "spec": spec}
 
 
-def _errors(group: PodGroup) -> Iterator[str]:
+def _errors(group: PodGroup, dialect: Dialect) -> Iterator[str]:
     """What a PodGroup of Phalanx cannot say, besides what the dialect refuses."""
     yield from (problem.message for problem in group.problems)
-    if not group.is_gang:
+    if group.parent or dialect is COMPOSITE:
+        yield "composite groups are not converted yet; create one PodGroup with spec.subGroups"
+    elif not group.is_gang:
         yield "spec.schedulingPolicy.basic: is no gang; leave out the PodGroup and spec.schedulingGroup"
     if group.policies:
         yield "spec.subGroupPolicy: has no counterpart; name the subgroups in spec.subGroups and in the pods"

@@ -253,14 +253,27 @@ def _of_claim(claim: Object) -> Iterator[Finding]:
 
 
 def _of_native_pod_group(group: Object) -> Iterator[Finding]:
+    yield from _of_group(group, "minCount")
+    spec = group.get("spec", {})
+    if "parentCompositePodGroupName" in spec and "workloadRef" not in spec:
+        yield Finding("spec.workloadRef", "a reference beside parentCompositePodGroupName", "nothing")
+
+
+def _of_composite_pod_group(group: Object) -> Iterator[Finding]:
+    yield from _of_group(group, "minGroupCount")
+    if "workloadRef" not in group.get("spec", {}):
+        yield Finding("spec.workloadRef", "a reference", "nothing")
+
+
+def _of_group(group: Object, minimum: str) -> Iterator[Finding]:
     spec = group.get("spec", {})
     policy, mode = spec.get("schedulingPolicy", {}), spec.get("disruptionMode", {})
     yield from _one_of(policy, ("basic", "gang"), "spec.schedulingPolicy")
     if "disruptionMode" in spec:
         yield from _one_of(mode, ("single", "all"), "spec.disruptionMode")
-    least = policy.get("gang", {"minCount": 1}).get("minCount")
+    least = policy.get("gang", {minimum: 1}).get(minimum)
     if least is None or least < 1:
-        yield Finding("spec.schedulingPolicy.gang.minCount", "a number from 1", shown(least))
+        yield Finding(f"spec.schedulingPolicy.gang.{minimum}", "a number from 1", shown(least))
     constraints = spec.get("schedulingConstraints", {}).get("topology", ())
     if len(constraints) > 1:
         yield Finding("spec.schedulingConstraints.topology", "at most 1 entry", f"{len(constraints)}")
@@ -289,4 +302,5 @@ _RULES: Final[Mapping[str, Callable[[Object], Iterator[Finding]]]] = {
     "PersistentVolume": _of_volume,
     "PersistentVolumeClaim": _of_claim,
     "NativePodGroup": _of_native_pod_group,
+    "CompositePodGroup": _of_composite_pod_group,
 }

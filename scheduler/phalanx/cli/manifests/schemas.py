@@ -41,6 +41,7 @@ _DETAILS: Final[dict[str, dict[str, dict[str, Any]]]] = {
     },
     "PriorityClass": {"preemptionPolicy": _PREEMPTION},
     "NativePodGroupSpec": {"preemptionPolicy": _PREEMPTION},
+    "CompositePodGroupSpec": {"preemptionPolicy": _PREEMPTION},
     "Container": {"restartPolicy": {"type": "string", "enum": ["Always", "OnFailure", "Never"]}},
     "PodStatus": {
         "phase": {"type": "string", "enum": ["Pending", "Running", "Succeeded", "Failed", "Unknown", ""]}

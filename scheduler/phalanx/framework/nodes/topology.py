@@ -1,6 +1,6 @@
 """The topologies of a snapshot, and the domains of its nodes."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 from phalanx.model.gangs import Gang
@@ -29,39 +29,48 @@ class Topologies:
         self._nodes = nodes
         self._default = default or UNNAMED
         self._paths: dict[tuple[str, ...], dict[NodeName, Path]] = {}
-        self._with_label: dict[tuple[str, str], Topology | None] = {}
+        self._with_labels: dict[tuple[str, tuple[tuple[str, int], ...]], Topology | None] = {}
 
     def of(self, gang: Gang) -> Topology | None:
         """The topology of the gang; None if it names one that does not exist.
 
-        If a node label stands for the required level, that level has the name of the label there.
+        If node labels stand for required levels, these levels have the names of the labels there.
         """
-        name, level = gang.topology.name or "", gang.topology.required
+        name, wanted = gang.topology.name or "", gang.required_levels
         found = self.named(name)
-        if level is None or (found is not None and any(each.name == level for each in found.levels)):
+        if not wanted or (found is not None and wanted.keys() <= {each.name for each in found.levels}):
             return found
-        if (name, level) not in self._with_label:
+        key = (name, tuple(wanted.items()))
+        if key not in self._with_labels:
             candidates = [found] if name else [found, *(self._known[other] for other in self.names())]
-            by_label = self._by_label(level, [each for each in candidates if each])
-            self._with_label[name, level] = by_label or (None if name else self._of_one_level(level))
-        return self._with_label[name, level] or found
+            by_label = self._by_label(wanted, [each for each in candidates if each])
+            self._with_labels[key] = by_label or (None if name else self._of_own_levels(wanted))
+        return self._with_labels[key] or found
 
     @staticmethod
-    def _by_label(label: str, candidates: Iterable[Topology]) -> Topology | None:
-        """The first of these topologies that has a level of this node label."""
+    def _by_label(wanted: Collection[str], candidates: Iterable[Topology]) -> Topology | None:
+        """The first of these topologies that has a level of each of these names or node labels."""
         for topology in candidates:
-            if any(level.node_label == label for level in topology.levels):
-                levels = tuple(
-                    Level(label, label) if level.node_label == label else level for level in topology.levels
-                )
-                return Topology(f"{topology.name}{_BY_LABEL}{label}", levels)
+            levels = tuple(
+                Level(level.node_label, level.node_label) if level.node_label in wanted else level
+                for level in topology.levels
+            )
+            if set(wanted) <= {level.name for level in levels}:
+                return Topology(f"{topology.name}{_BY_LABEL}{','.join(wanted)}", levels)
         return None
 
-    def _of_one_level(self, label: str) -> Topology | None:
-        """None if no node has the label, so that a misspelt level is reported as one."""
-        if any(label in state.node.labels for state in self._nodes.values()):
-            return Topology(f"{_BY_LABEL}{label}", (Level(label, label),))
-        return None
+    def _of_own_levels(self, wanted: Mapping[str, int]) -> Topology | None:
+        """Levels of these labels, those of outer groups wider; None if groups of one depth differ.
+
+        None if no node has one of the labels, so that a misspelt level is reported as one.
+        """
+        labels = sorted(wanted, key=lambda label: wanted[label])
+        are_on_nodes = all(
+            any(label in state.node.labels for state in self._nodes.values()) for label in labels
+        )
+        if not are_on_nodes or len(set(wanted.values())) < len(wanted):
+            return None
+        return Topology(f"{_BY_LABEL}{','.join(labels)}", tuple(Level(label, label) for label in labels))
 
     def named(self, name: str) -> Topology | None:
         """The topology of this name, the default for an empty name; None if it does not exist."""

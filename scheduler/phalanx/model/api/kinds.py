@@ -7,7 +7,7 @@ from msgspec import Struct
 from phalanx.model.api import core
 from phalanx.model.api.core import NodeResourceTopology
 from phalanx.model.api.kai import KaiPodGroup, KaiQueue, KaiTopology
-from phalanx.model.api.native_pod_groups import NativePodGroup
+from phalanx.model.api.native_pod_groups import CompositePodGroup, NativePodGroup
 from phalanx.model.api.pod_groups import PodGroup
 from phalanx.model.api.queues import Queue, Topology
 from phalanx.model.api.scheduler_plugins import SchedulerPluginsPodGroup
@@ -30,6 +30,7 @@ KubeObject = (
     | NodeResourceTopology
     | PodGroup
     | NativePodGroup
+    | CompositePodGroup
     | SchedulerPluginsPodGroup
     | VolcanoPodGroup
     | VolcanoJob
@@ -125,6 +126,13 @@ _ALL = (
     ),
     Kind(PodGroup, API_VERSION, "podgroups", namespaced=True),
     _pod_groups(NativePodGroup, "scheduling.k8s.io/v1beta1"),
+    Kind(
+        CompositePodGroup,
+        "scheduling.k8s.io/v1alpha3",
+        "compositepodgroups",
+        namespaced=True,
+        optional=True,
+    ),
     _pod_groups(SchedulerPluginsPodGroup, "scheduling.x-k8s.io/v1alpha1"),
     _pod_groups(VolcanoPodGroup, "scheduling.volcano.sh/v1beta1"),
     Kind(HyperNode, "topology.volcano.sh/v1alpha1", "hypernodes", namespaced=False, optional=True),

@@ -1,4 +1,6 @@
-"""PodGroup of `scheduling.k8s.io/v1beta1` (Kubernetes 1.37): API structs of its whole spec.
+"""PodGroup of `scheduling.k8s.io/v1beta1` and CompositePodGroup of `v1alpha3` (Kubernetes 1.37).
+
+API structs of their whole specs.
 
 A field that is missing here is refused by name.
 """
@@ -45,7 +47,7 @@ class NativeDisruptionMode(ApiStruct, frozen=True):
 
 
 class WorkloadReference(ApiStruct, frozen=True):
-    """The template from which a PodGroup was made."""
+    """The template from which a group was made."""
 
     workload_name: str = ""
     template_name: str = ""
@@ -64,6 +66,8 @@ class NativePodGroupSpec(ApiStruct, frozen=True):
     preemption_policy: str | None = None
     resource_claims: tuple[Present, ...] = ()
     parent_composite_pod_group_name: str | None = None
+    """The CompositePodGroup that contains it."""
+
     workload_ref: WorkloadReference | None = None
     """Not read."""
 
@@ -82,3 +86,48 @@ class NativePodGroup(ApiStruct, frozen=True):
     status: NativePodGroupStatus = NativePodGroupStatus()
     unknown_fields: tuple[str, ...] = ()
     """No field of the API: the paths of fields of the spec that the structs lack, set by the decoder."""
+
+
+class CompositeGangPolicy(ApiStruct, frozen=True):
+    """All or nothing: so many groups start together."""
+
+    min_group_count: Int32 = 0
+
+
+class CompositeSchedulingPolicy(ApiStruct, frozen=True):
+    """Exactly one of the two."""
+
+    basic: Present | None = None
+    """The groups start one by one."""
+
+    gang: CompositeGangPolicy | None = None
+
+
+class CompositePodGroupSpec(ApiStruct, frozen=True):
+    """Desired behaviour of a group of groups."""
+
+    scheduling_policy: CompositeSchedulingPolicy = CompositeSchedulingPolicy()
+    scheduling_constraints: SchedulingConstraints | None = None
+    disruption_mode: NativeDisruptionMode | None = None
+    priority_class_name: str = ""
+    priority: Int32 | None = None
+    """Not read: the API server derives it from the class."""
+
+    preemption_policy: str | None = None
+    parent_composite_pod_group_name: str | None = None
+    """The CompositePodGroup that contains it."""
+
+    workload_ref: WorkloadReference | None = None
+    """Not read."""
+
+
+class CompositePodGroup(ApiStruct, frozen=True):
+    """A group of PodGroups and other CompositePodGroups, which name it as their parent.
+
+    Its status is not read.
+    """
+
+    metadata: ObjectMeta
+    spec: CompositePodGroupSpec = CompositePodGroupSpec()
+    unknown_fields: tuple[str, ...] = ()
+    """See NativePodGroup."""

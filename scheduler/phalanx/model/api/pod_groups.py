@@ -19,6 +19,9 @@ RESERVED = "Reserved"
 
 START_MODES = ("Arrived", RESERVED)
 
+SUB_GROUPS_MAX = 64
+"""Subgroups of a gang, as the schema says. Each is a constraint of the placement."""
+
 TRAFFIC_ENTRIES_MAX = 64
 """Entries of `traffic`: both directions and the members themselves, for eight roles."""
 

@@ -114,6 +114,9 @@ class PodGroup(Struct, frozen=True, gc=False):
     """See Pod."""
 
     problems: tuple[Objection, ...] = ()
+    parent: str = ""
+    """The CompositePodGroup that contains it, empty for none."""
+
     is_gang: bool = True
     """Whether its pods have anything in common. If not, each is a gang of one, as without a PodGroup."""
 

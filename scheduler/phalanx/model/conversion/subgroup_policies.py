@@ -8,19 +8,16 @@ refused.
 
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
-from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from phalanx.model.api.pod_groups import SUB_GROUPS_MAX
 from phalanx.model.conversion.pod_groups import PodGroup, SubgroupPolicy
 from phalanx.model.gangs import SubgroupSpec
 from phalanx.model.pods import Pod, PodPhase
 from phalanx.model.reasons import Objection, Reason
 from phalanx.model.selectors import labels_match
-
-_SUBGROUPS_MAX: Final = 64
-"""Subgroups of a gang, as the schema of PodGroups says. Each is a constraint of the placement."""
 
 
 class _Found(Struct):
@@ -107,8 +104,8 @@ def _enough(group: PodGroup, subgroups: Sequence[_Found], alone: int) -> int:
 
 def _problems(group: PodGroup, subgroups: Sequence[_Found], alone: int) -> Iterator[Objection]:
     total = alone + sum(each.pods for each in subgroups if each.is_whole)
-    if len(subgroups) > _SUBGROUPS_MAX:
-        text = f"spec.subGroupPolicy makes {len(subgroups)} subgroups, more than {_SUBGROUPS_MAX}"
+    if len(subgroups) > SUB_GROUPS_MAX:
+        text = f"spec.subGroupPolicy makes {len(subgroups)} subgroups, more than {SUB_GROUPS_MAX}"
         yield Objection(Reason.UNSUPPORTED_FIELD, text, "Use labels with fewer values")
     for policy in group.policies:
         own = [each for each in subgroups if each.policy is policy]

@@ -47,12 +47,12 @@ class StatusRules(Struct, frozen=True):
     """A kind of Kubernetes itself: conditions are merged by type. In custom resources lists are replaced."""
 
 
-def unsupported_field(path: str) -> Objection:
+def unsupported_field(path: str, noun: str = "PodGroup") -> Objection:
     """The error of a field of a PodGroup that has no counterpart."""
     return Objection(
         Reason.UNSUPPORTED_FIELD,
-        f"PodGroup field {path} is not supported yet",
-        f"Create the PodGroup without {path}",
+        f"{noun} field {path} is not supported yet",
+        f"Create the {noun} without {path}",
     )
 
 

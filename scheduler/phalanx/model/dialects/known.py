@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from phalanx.model.api.core import Pod
+from phalanx.model.dialects.composite import COMPOSITE
 from phalanx.model.dialects.dialect import Dialect
 from phalanx.model.dialects.kai import KAI
 from phalanx.model.dialects.native import NATIVE
@@ -14,7 +15,7 @@ from phalanx.model.dialects.yunikorn import YUNIKORN
 from phalanx.model.gangs import Gang
 from phalanx.model.names import LABEL_MIN_MEMBER
 
-_ALL: Final = (PHALANX, NATIVE, SCHEDULER_PLUGINS, VOLCANO, KAI, YUNIKORN)
+_ALL: Final = (PHALANX, NATIVE, COMPOSITE, SCHEDULER_PLUGINS, VOLCANO, KAI, YUNIKORN)
 
 DIALECTS: Final[Mapping[str, Dialect]] = {dialect.name: dialect for dialect in _ALL}
 """By name. If a pod names groups of several, the first one decides which gang reports the error."""
@@ -27,7 +28,7 @@ _BY_ANNOTATION: Final = (VOLCANO, KAI, YUNIKORN)
 """Pods without annotations cost nothing here."""
 
 _NAMES_OF_GROUPS: Final = tuple(
-    (dialect, dialect.group_of) for dialect in _ALL if dialect not in _BY_ANNOTATION
+    (dialect, dialect.group_of) for dialect in _ALL if dialect not in (*_BY_ANNOTATION, COMPOSITE)
 )
 _NAMES_IN_ANNOTATIONS: Final = tuple((dialect, dialect.group_of) for dialect in _BY_ANNOTATION)
 

@@ -10,7 +10,12 @@ from msgspec import to_builtins
 
 from phalanx.model.api.core import Pod
 from phalanx.model.api.meta import Condition
-from phalanx.model.api.native_pod_groups import NativePodGroup, NativePodGroupSpec
+from phalanx.model.api.native_pod_groups import (
+    CompositePodGroupSpec,
+    NativePodGroup,
+    NativePodGroupSpec,
+    SchedulingConstraints,
+)
 from phalanx.model.api.pod_groups import Disruption, DisruptionMode, PodGroupSpec, TopologyRequest
 from phalanx.model.api.values import seconds, time_s
 from phalanx.model.conversion.conditions import merge_conditions
@@ -49,27 +54,33 @@ def read_native_pod_group(written: NativePodGroup) -> PodGroup:
         checkpointed=checkpointed,
         ignored=ignored,
         problems=problems,
-        is_gang=bool(problems) or not _is_only_basic(spec),
+        is_gang=bool(problems) or spec.scheduling_policy.gang is not None or not is_unconstrained(spec),
+        parent=spec.parent_composite_pod_group_name or "",
     )
 
 
-def _is_only_basic(spec: NativePodGroupSpec) -> bool:
-    """Whether nothing holds the pods together: neither their start, nor their place, nor their end."""
-    policy, constraints, mode = spec.scheduling_policy, spec.scheduling_constraints, spec.disruption_mode
+def is_unconstrained(spec: NativePodGroupSpec | CompositePodGroupSpec) -> bool:
+    """Whether nothing but its policy holds the group together: neither its place nor its end."""
+    constraints, mode = spec.scheduling_constraints, spec.disruption_mode
     is_constrained = constraints is not None and bool(constraints.topology)
-    return policy.gang is None and not is_constrained and (mode is None or mode.all is None)
+    return not is_constrained and (mode is None or mode.all is None)
+
+
+def required_level(constraints: SchedulingConstraints | None) -> TopologyRequest | None:
+    """The level that the whole group is in one domain of, named by its node label."""
+    keys = [constraint.key for constraint in constraints.topology] if constraints is not None else []
+    return TopologyRequest(required=keys[0]) if keys else None
 
 
 def _spec(spec: NativePodGroupSpec, queue: str | None) -> PodGroupSpec:
-    gang, constraints = spec.scheduling_policy.gang, spec.scheduling_constraints
-    keys = [constraint.key for constraint in constraints.topology] if constraints is not None else []
+    gang = spec.scheduling_policy.gang
     together = spec.disruption_mode is not None and spec.disruption_mode.all is not None
     return PodGroupSpec(
         min_member=max(gang.min_count, 1) if gang is not None else 1,
         queue=queue,
         priority_class_name=spec.priority_class_name or None,
         preemption_policy=spec.preemption_policy,
-        topology=TopologyRequest(required=keys[0]) if keys else None,
+        topology=required_level(spec.scheduling_constraints),
         disruption=Disruption(mode=DisruptionMode.ALL if together else DisruptionMode.SINGLE),
     )
 
@@ -97,11 +108,16 @@ def _problems(written: NativePodGroup) -> Iterator[Objection]:
 
 def _unsupported(spec: NativePodGroupSpec, unknown: Sequence[str]) -> Iterator[str]:
     """Paths of known fields that have no counterpart, and of those that lack every known alternative."""
-    policy, mode = spec.scheduling_policy, spec.disruption_mode
-    if spec.parent_composite_pod_group_name:
-        yield "spec.parentCompositePodGroupName"
     if spec.resource_claims:
         yield "spec.resourceClaims"
+    yield from unsupported_alternatives(spec, unknown)
+
+
+def unsupported_alternatives(
+    spec: NativePodGroupSpec | CompositePodGroupSpec, unknown: Sequence[str]
+) -> Iterator[str]:
+    """Paths of fields that lack every known alternative, or have more than one entry."""
+    policy, mode = spec.scheduling_policy, spec.disruption_mode
     has_other_policy = any(path.startswith("spec.schedulingPolicy.") for path in unknown)
     has_other_mode = any(path.startswith("spec.disruptionMode.") for path in unknown)
     if policy.basic is None and policy.gang is None and not has_other_policy:
