@@ -1,4 +1,4 @@
-"""Jobs of a cluster whose Job controller makes a Workload and a native PodGroup for each, and composite groups."""
+"""Jobs whose Job controller makes a Workload and a native PodGroup for each, and composite groups."""
 
 import asyncio
 from collections.abc import AsyncIterator
