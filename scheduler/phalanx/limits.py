@@ -134,9 +134,6 @@ explanation gets a part of it."""
 OWNER_CHAIN_MAX: Final = 8
 """Controllers above a pod that are followed. Known chains have up to four; owners could own each other."""
 
-COMPOSITE_DEPTH_MAX: Final = 4
-"""Levels of groups in a tree of composite groups, PodGroups included, as in the API of Kubernetes."""
-
 GANG_PROBLEMS_MAX: Final = 8
 """Problems that are reported for one gang. Enough to correct it, however many of its pods are invalid."""
 

@@ -1,4 +1,7 @@
-"""Jobs whose Job controller makes a Workload and a native PodGroup for each, and composite groups."""
+"""Jobs of a cluster whose Job controller makes a Workload and a native PodGroup for each.
+
+And composite groups of such PodGroups.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -57,6 +57,9 @@ WORKLOADS = (
 
 OTHERS = {
     ("scheduling.k8s.io/v1beta1", "PodGroup"): NATIVE_POD_GROUPS,
+    ("scheduling.k8s.io/v1alpha3", "CompositePodGroup"): ResourceType(
+        "scheduling.k8s.io", "v1alpha3", "compositepodgroups", "CompositePodGroup", True, status=True
+    ),
     **{
         (f"{group}/{version}", kind): ResourceType(
             group, version, plural, kind, True, custom=True, status=True

@@ -11,8 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from phalanx.cache.table import Key, Table
-from phalanx.limits import COMPOSITE_DEPTH_MAX
-from phalanx.model.api.native_pod_groups import CompositePodGroup, NativePodGroup
+from phalanx.model.api.native_pod_groups import COMPOSITE_DEPTH_MAX, CompositePodGroup, NativePodGroup
 from phalanx.model.api.pod_groups import SUB_GROUPS_MAX
 from phalanx.model.conversion.pod_groups import GangKey, PodGroup
 from phalanx.model.dialects.composite import (

@@ -8,6 +8,9 @@ A field that is missing here is refused by name.
 from phalanx.model.api.core import Present
 from phalanx.model.api.meta import ApiStruct, Condition, Int32, ObjectMeta
 
+COMPOSITE_DEPTH_MAX = 4
+"""Levels of groups in a tree of composite groups, PodGroups included, as the API says."""
+
 
 class GangPolicy(ApiStruct, frozen=True):
     """All or nothing: so many pods start together."""

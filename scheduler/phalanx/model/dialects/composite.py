@@ -11,8 +11,8 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from phalanx.limits import COMPOSITE_DEPTH_MAX, GANG_PROBLEMS_MAX
-from phalanx.model.api.native_pod_groups import CompositePodGroup, CompositePodGroupSpec
+from phalanx.limits import GANG_PROBLEMS_MAX
+from phalanx.model.api.native_pod_groups import COMPOSITE_DEPTH_MAX, CompositePodGroup, CompositePodGroupSpec
 from phalanx.model.api.pod_groups import SUB_GROUPS_MAX, Disruption, DisruptionMode, PodGroupSpec, SubGroup
 from phalanx.model.api.values import seconds
 from phalanx.model.conversion.metadata import identity, read_checkpoint
