@@ -24,7 +24,7 @@ demo: .venv/installed ## three acts, one screen each, with the real scheduler (A
 	$(BIN)/phalanx demo $(ARGS)
 
 .PHONY: test
-test: .venv/installed-dev controlplane ## all checks and all tests; on real etcd, kube-apiserver and KWOK if Go is installed
+test: .venv/installed-dev controlplane oracle ## all checks and all tests; on real etcd, kube-apiserver and KWOK if Go is installed
 	$(MAKE) --jobs=2 lint tests
 
 .PHONY: tests
@@ -82,6 +82,10 @@ controlplane: .venv/installed
 	else \
 	  echo "Go is not installed: tests that need a real control plane are skipped"; \
 	fi
+
+.PHONY: oracle
+oracle: .venv/installed-dev controlplane
+	$(BIN)/python -m tests.oracle.build
 
 .venv/bin/pip:
 	for python in $(PYTHONS); do \

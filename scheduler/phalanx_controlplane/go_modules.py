@@ -33,10 +33,10 @@ def can_build() -> bool:
 
 
 def cache_folder(module: Path, *, name: str) -> Path:
-    """The cache folder of a build. Its name contains a checksum of the inputs."""
+    """The cache folder of a build. Its name contains a checksum of the inputs, sources of ours included."""
     digest = hashlib.sha256()
-    for file in ("go.mod", "go.sum"):
-        digest.update((module / file).read_bytes())
+    for file in (module / "go.mod", module / "go.sum", *sorted(module.glob("*.go"))):
+        digest.update(file.read_bytes())
     digest.update(" ".join((*_BUILD_FLAGS, platform.system(), platform.machine())).encode())
     return _cache_root() / name / digest.hexdigest()[:16]
 

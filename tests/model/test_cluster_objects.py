@@ -177,6 +177,10 @@ def test_the_wider_of_two_levels_with_one_name_is_used() -> None:
 # --- volumes ------------------------------------------------------------------------------------------------
 
 
+NAMED = {"key": "metadata.name", "operator": "In", "values": ["n"]}
+IN_RACK = {"key": "rack", "operator": "In", "values": ["r"]}
+
+
 def volume(*, labels: dict[str, str] | None = None, zones: list[list[str]] | None = None) -> Any:
     """A volume with one term per list of zones."""
     terms = [
@@ -202,6 +206,26 @@ def test_a_bound_claim_has_the_node_affinity_of_its_volume() -> None:
 def test_a_volume_without_node_affinity_allows_every_node() -> None:
     assert volume().node_affinity == ()
     assert volume(zones=[]).node_affinity == (Term(),)
+
+
+@pytest.mark.parametrize(
+    ("terms", "expected"),
+    [
+        ([{"matchFields": [NAMED]}], ()),
+        ([{"matchFields": [NAMED]}, {}], ()),
+        ([{}, {"matchFields": []}], (Term(), Term())),
+        (
+            [{"matchFields": [NAMED], "matchExpressions": [IN_RACK]}, {}],
+            (Term((Requirement("rack", "In", ("r",)),)), Term()),
+        ),
+    ],
+)
+def test_names_of_nodes_in_the_affinity_of_a_volume_do_not_count(
+    terms: list[Any], expected: tuple[Term, ...]
+) -> None:
+    """kube-scheduler and kubelet compare a volume with the labels of a node only."""
+    spec = {"nodeAffinity": {"required": {"nodeSelectorTerms": terms}}}
+    assert read_volume(named("PersistentVolume", "v", spec=spec)).node_affinity == expected
 
 
 def test_zone_labels_of_a_volume_constrain_nodes_that_have_zone_labels() -> None:

@@ -142,12 +142,25 @@ def read_volume(written: core.PersistentVolume) -> VolumeSource:
     affinity = written.spec.node_affinity
     terms: tuple[Term, ...] = ()
     if affinity is not None and affinity.required is not None:
-        terms = read_selector(affinity.required, "spec.nodeAffinity.required", wrong)
+        terms = _on_labels(read_selector(affinity.required, "spec.nodeAffinity.required", wrong))
     return VolumeSource(
         node_affinity=_with_places(terms, _places(written.metadata.labels)),
         claim=written.spec.claim_ref,
         wrong=tuple(wrong),
     )
+
+
+def _on_labels(terms: tuple[Term, ...]) -> tuple[Term, ...]:
+    """The terms without `matchFields`; none if one of them then has no requirement left.
+
+    kube-scheduler and the kubelet compare the affinity of a volume with a node that has labels and no name
+    (CheckNodeAffinity in component-helpers of Kubernetes 1.37), and fields of such a node match anything.
+    """
+    kept = tuple(Term(tuple(each for each in term.requirements if not each.on_field)) for term in terms)
+    is_met = any(
+        before.requirements and not after.requirements for before, after in zip(terms, kept, strict=True)
+    )
+    return () if is_met else kept
 
 
 def _places(labels: Mapping[str, str]) -> tuple[Requirement, ...]:

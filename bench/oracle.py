@@ -1,0 +1,122 @@
+"""`python -m bench.oracle`: compares the feasible nodes of single pods with those of kube-scheduler.
+
+    python -m bench.oracle [--cases N] [--first SEED] [--jobs N] [--output FILE]
+
+Cases are random clusters of `tests/oracle`, 200 for each seed. Disagreements are printed with their seed, and
+their objects are appended to FILE, one List in JSON a line. The last lines have the totals: cases, those that
+were left out and why, and how many nodes each plugin of kube-scheduler refused. The exit code is 1 if there
+was a disagreement. It needs Go, which builds the program once.
+"""
+
+import argparse
+import json
+import sys
+from collections import Counter
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from hypothesis import HealthCheck, Phase, given, seed, settings
+from msgspec import Struct
+
+from tests.oracle.clusters import POD, Case, cases
+from tests.oracle.comparison import Comparison, compare
+from tests.oracle.plugins import Plugins, running
+
+CASES_PER_SEED: Final = 200
+
+
+class Disagreement(Struct, frozen=True):
+    """A case on which the answers differ."""
+
+    seed: int
+    problem: str
+    case: Case
+
+
+class Tally(Struct, frozen=True):
+    """The results of one seed."""
+
+    counts: Counter[str]
+    refused_by: Counter[str]
+    disagreements: tuple[Disagreement, ...]
+
+
+def examine(number: int, *, count: int = CASES_PER_SEED) -> Tally:
+    """Compare all cases of one seed."""
+    with running() as plugins:
+        return _tally(number, _compared(plugins, number, count))
+
+
+def _compared(plugins: Plugins, number: int, count: int) -> list[tuple[Case, Comparison]]:
+    made: list[tuple[Case, Comparison]] = []
+
+    @seed(number)
+    @settings(
+        max_examples=count,
+        database=None,
+        deadline=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(case=cases())
+    def each(case: Case) -> None:
+        made.append((case, compare(plugins, case.objects, POD)))
+
+    each()
+    return made
+
+
+def _tally(number: int, compared: list[tuple[Case, Comparison]]) -> Tally:
+    counts: Counter[str] = Counter()
+    refused_by: Counter[str] = Counter()
+    for _, found in compared:
+        answer = found.answer
+        counts[found.left_out or ("some node is feasible" if answer.feasible else "no node is feasible")] += 1
+        if not found.left_out:
+            refused_by.update(each.plugin for each in answer.refused.values())
+    wrong = [Disagreement(number, found.problem, case) for case, found in compared if found.problem]
+    return Tally(counts, refused_by, tuple(wrong))
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Print disagreements, then the totals."""
+    parser = argparse.ArgumentParser(prog="python -m bench.oracle", description=__doc__)
+    parser.add_argument("--cases", type=int, default=10_000, help="random clusters")
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
+    parser.add_argument("--jobs", type=int, default=2, help="processes")
+    parser.add_argument("--output", type=Path, help="file for the objects of disagreements")
+    options = parser.parse_args(arguments)
+    count = min(options.cases, CASES_PER_SEED)
+    seeds = range(options.first, options.first + -(-options.cases // count))
+    tallies = []
+    with ProcessPoolExecutor(options.jobs) as pool:
+        for tally in pool.map(partial(examine, count=count), seeds):
+            tallies.append(tally)
+            print(f"{len(tallies)} of {len(seeds)} seeds", file=sys.stderr, flush=True)
+            for each in tally.disagreements:
+                print(f"seed {each.seed}: {each.problem}", flush=True)
+                _save(each, options.output)
+    return _summarize(tallies, seeds)
+
+
+def _save(found: Disagreement, output: Path | None) -> None:
+    if output is not None:
+        written = json.dumps({"apiVersion": "v1", "kind": "List", "items": list(found.case.objects)})
+        with output.open("a") as file:
+            file.write(written + "\n")
+
+
+def _summarize(tallies: list[Tally], seeds: range) -> int:
+    counts = sum((tally.counts for tally in tallies), Counter[str]())
+    refused_by = sum((tally.refused_by for tally in tallies), Counter[str]())
+    wrong = sum(len(tally.disagreements) for tally in tallies)
+    print("cases: " + ", ".join(f"{name} {number}" for name, number in counts.most_common()))
+    print("nodes refused by: " + ", ".join(f"{name} {number}" for name, number in refused_by.most_common()))
+    print(f"{counts.total()} cases of seeds {seeds.start} to {seeds.stop - 1}: {wrong} disagreements")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

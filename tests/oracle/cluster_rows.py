@@ -1,0 +1,202 @@
+"""Clusters written by hand: one for each plugin of the default profile, and one for each disagreement found.
+
+Each row has the answer of kube-scheduler 1.37.
+"""
+
+from typing import Any, Final
+
+from msgspec import Struct
+
+Document = dict[str, Any]
+
+ZONE: Final = "topology.kubernetes.io/zone"
+READY: Final = [{"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}]
+
+
+class Row(Struct, frozen=True):
+    """A cluster, the feasible nodes of `default/asker`, and the plugins that refuse the others."""
+
+    name: str
+    objects: tuple[Document, ...]
+    feasible: tuple[str, ...]
+    plugins: tuple[str, ...]
+    unsupported: bool = False
+    """Whether Phalanx refuses the pod because of a field that it does not support yet."""
+
+
+def _object(kind: str, name: str, *, api: str = "v1", namespaced: bool = True, **parts: Any) -> Document:
+    namespace = {"namespace": "default"} if namespaced else {}
+    metadata = {"name": name, **namespace, **parts.pop("metadata", {})}
+    return {"apiVersion": api, "kind": kind, "metadata": metadata, **parts}
+
+
+def _node(name: str, labels: dict[str, str] | None = None, cpu: str = "4", **spec: Any) -> Document:
+    amounts = {"cpu": cpu, "memory": "8Gi", "pods": "10"}
+    return _object(
+        "Node",
+        name,
+        namespaced=False,
+        metadata={"labels": {"kubernetes.io/hostname": name, **(labels or {})}},
+        spec=spec,
+        status={"capacity": amounts, "allocatable": amounts, "conditions": READY},
+    )
+
+
+def _pod(name: str, *, cpu: str = "1", labels: dict[str, str] | None = None, **spec: Any) -> Document:
+    container = {"name": "main", "image": "example.com/image", "resources": {"requests": {"cpu": cpu}}}
+    return _object(
+        "Pod",
+        name,
+        metadata={"labels": labels or {}},
+        spec={"containers": [container | spec.pop("container", {})], **spec},
+    )
+
+
+def _asker(**spec: Any) -> Document:
+    return _pod("asker", schedulerName="phalanx", **spec)
+
+
+def _terms(kind: str, **term: Any) -> Document:
+    required = [{"topologyKey": ZONE, "labelSelector": {"matchLabels": {"app": "x"}}, **term}]
+    return {kind: {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+
+
+_A, _B = _node("a", {ZONE: "east"}), _node("b", {ZONE: "west"})
+_HAS_PORT: Final = {"ports": [{"containerPort": 80, "hostPort": 8080}]}
+_DEFAULT: Final = _object("Namespace", "default", namespaced=False)
+
+_RULES: Final = (
+    Row("resources", (_node("a", cpu="1"), _B, _asker(cpu="2")), ("b",), ("NodeResourcesFit",)),
+    Row(
+        "taint",
+        (_node("a", taints=[{"key": "k", "value": "v", "effect": "NoSchedule"}]), _B, _asker()),
+        ("b",),
+        ("TaintToleration",),
+    ),
+    Row("cordon", (_node("a", unschedulable=True), _B, _asker()), ("b",), ("NodeUnschedulable",)),
+    Row("node selector", (_A, _B, _asker(nodeSelector={ZONE: "west"})), ("b",), ("NodeAffinity",)),
+    Row(
+        "pod affinity",
+        (
+            _DEFAULT,
+            _A,
+            _B,
+            _pod("old", labels={"app": "x"}, nodeName="b"),
+            _asker(affinity=_terms("podAffinity")),
+        ),
+        ("b",),
+        ("InterPodAffinity",),
+    ),
+    Row(
+        "anti-affinity of a pod that runs",
+        (
+            _DEFAULT,
+            _A,
+            _B,
+            _pod("old", nodeName="a", affinity=_terms("podAntiAffinity")),
+            _asker(labels={"app": "x"}),
+        ),
+        ("b",),
+        ("InterPodAffinity",),
+    ),
+    Row(
+        "host port",
+        (_A, _B, _pod("old", nodeName="a", container=_HAS_PORT), _asker(container=_HAS_PORT)),
+        ("b",),
+        ("NodePorts",),
+        unsupported=True,
+    ),
+    Row(
+        "spread",
+        (
+            _A,
+            _B,
+            _pod("old", labels={"app": "x"}, nodeName="a"),
+            _asker(
+                labels={"app": "x"},
+                topologySpreadConstraints=[
+                    {
+                        "maxSkew": 1,
+                        "topologyKey": ZONE,
+                        "whenUnsatisfiable": "DoNotSchedule",
+                        "labelSelector": {"matchLabels": {"app": "x"}},
+                    }
+                ],
+            ),
+        ),
+        ("b",),
+        ("PodTopologySpread",),
+        unsupported=True,
+    ),
+)
+
+_DRIVER: Final = "example.com"
+_CLAIMS: Final = (
+    Row(
+        "device of a resource claim",
+        (
+            _A,
+            _B,
+            _object("DeviceClass", "gpu", api="resource.k8s.io/v1", namespaced=False, spec={}),
+            _object(
+                "ResourceSlice",
+                "slice",
+                api="resource.k8s.io/v1",
+                namespaced=False,
+                spec={
+                    "driver": _DRIVER,
+                    "nodeName": "b",
+                    "pool": {"name": "b", "generation": 1, "resourceSliceCount": 1},
+                    "devices": [{"name": "gpu-0"}],
+                },
+            ),
+            _object(
+                "ResourceClaim",
+                "claim",
+                api="resource.k8s.io/v1",
+                spec={"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu"}}]}},
+            ),
+            _asker(resourceClaims=[{"name": "gpu", "resourceClaimName": "claim"}]),
+        ),
+        ("b",),
+        ("DynamicResources",),
+        unsupported=True,
+    ),
+)
+
+
+def _bound_volume(name: str, terms: list[Document]) -> tuple[Document, Document]:
+    """A claim and its volume."""
+    common = {"accessModes": ["ReadWriteOnce"], "storageClassName": ""}
+    volume = {
+        **common,
+        "capacity": {"storage": "1Gi"},
+        "nfs": {"server": "example.com", "path": "/"},
+        "claimRef": {"namespace": "default", "name": name, "uid": name},
+        "nodeAffinity": {"required": {"nodeSelectorTerms": terms}},
+    }
+    claim = {**common, "volumeName": name, "resources": {"requests": {"storage": "1Gi"}}}
+    annotations = {"pv.kubernetes.io/bind-completed": "yes"}
+    return (
+        _object("PersistentVolume", name, namespaced=False, spec=volume, status={"phase": "Bound"}),
+        _object(
+            "PersistentVolumeClaim",
+            name,
+            metadata={"uid": name, "annotations": annotations},
+            spec=claim,
+            status={"phase": "Bound"},
+        ),
+    )
+
+
+_MOUNTS: Final = _asker(volumes=[{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}])
+_NAMED: Final = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["b"]}]}
+_WEST: Final = {"matchExpressions": [{"key": ZONE, "operator": "In", "values": ["west"]}]}
+
+_VOLUMES: Final = (
+    Row("volume of a zone", (_A, _B, *_bound_volume("data", [_WEST]), _MOUNTS), ("b",), ("VolumeBinding",)),
+    # Found by random clusters: Phalanx honoured the field.
+    Row("volume of a node by name", (_A, _B, *_bound_volume("data", [_NAMED]), _MOUNTS), ("a", "b"), ()),
+)
+
+ROWS: Final = (*_RULES, *_CLAIMS, *_VOLUMES)

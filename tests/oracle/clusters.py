@@ -1,0 +1,244 @@
+"""Random small clusters with a pod to be placed, as objects of the API: every field that Phalanx honours.
+
+Few names and values, so that selectors often match. Some pods are not valid; the oracle says which.
+"""
+
+from typing import Any, Final
+
+from hypothesis import strategies as st
+from msgspec import Struct
+
+from tests.oracle.affinity import LABEL_KEYS, node_affinity, pod_affinity
+from tests.oracle.containers import pod_resources, reported_resources
+
+Document = dict[str, Any]
+Draw = st.DrawFn
+
+POD: Final = "default/asker"
+ZONE, RACK, HOST = "topology.kubernetes.io/zone", "example.com/rack", "kubernetes.io/hostname"
+READY: Final = [{"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}]
+TAINT_KEYS: Final = ("dedicated", "node.kubernetes.io/unschedulable", "spot")
+EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+_NO_RESOURCES: Final = {"containers": [{"name": "c0", "image": "example.com/image"}]}
+NAMESPACES: Final = ("default", "left", "right")
+
+
+class Case(Struct, frozen=True):
+    """The objects of a cluster; POD is to be placed."""
+
+    objects: tuple[Document, ...]
+
+
+class Focus(Struct, frozen=True):
+    """Which rules a cluster has. With all of them in each cluster, few nodes would be left for the last."""
+
+    nodes: bool
+    """Taints, cordons, node selectors and node affinity."""
+    pods: bool
+    """Pod affinity and anti-affinity."""
+    resources: bool
+
+
+@st.composite
+def cases(draw: Draw) -> Case:
+    """A cluster of at most five nodes and six pods that run."""
+    focus = Focus(*draw(st.tuples(st.booleans(), st.booleans(), st.booleans())))
+    names = [f"n{index}" for index in range(draw(st.integers(1, 5)))]
+    claims = draw(st.integers(0, 2)) if draw(_rarely(4)) else 0
+    placed = [draw(_placed(index, names, focus)) for index in range(draw(st.integers(0, 6)))]
+    return Case(
+        objects=(
+            *(draw(_namespaces())),
+            *(draw(_node(name, focus)) for name in names),
+            *placed,
+            *(document for index in range(claims) for document in draw(_bound_claim(index, names))),
+            *((_storage_class(),) if claims else ()),
+            draw(_pending(names, claims, focus)),
+        )
+    )
+
+
+def _rarely(one_in: int) -> st.SearchStrategy[bool]:
+    """True in one of so many cases; hypothesis shrinks towards False."""
+    return st.integers(0, one_in - 1).map(lambda number: number == one_in - 1)
+
+
+# --- nodes --------------------------------------------------------------------------------------------------
+
+
+@st.composite
+def _node(draw: Draw, name: str, focus: Focus) -> Document:
+    labels = {HOST: name} if not draw(_rarely(8)) else {}
+    for key, values in ((ZONE, "ab"), (RACK, ("r1", "r2", "")), ("size", ("1", "8", "x", "010"))):
+        if not draw(_rarely(4)):
+            labels[key] = draw(st.sampled_from(values))
+    if draw(_rarely(8)):
+        labels["topology.kubernetes.io/region"] = draw(st.sampled_from(("east", "west")))
+    taint = st.fixed_dictionaries(
+        {
+            "key": st.sampled_from(TAINT_KEYS),
+            "value": st.sampled_from(("", "x")),
+            "effect": st.sampled_from(EFFECTS),
+        }
+    )
+    unique = lambda each: (each["key"], each["effect"])  # noqa: E731
+    taints = draw(st.lists(taint, max_size=2, unique_by=unique)) if focus.nodes and draw(_rarely(3)) else []
+    allocatable = draw(
+        st.fixed_dictionaries(
+            {
+                "cpu": st.sampled_from(("16", "8", "4", "3500m", "1")),
+                "memory": st.sampled_from(("16Gi", "8Gi", "4G", "3000000k")),
+                "pods": st.sampled_from(("110", "110", "3", "1")),
+            },
+            optional={
+                "example.com/gpu": st.sampled_from(("4", "1", "0")),
+                "ephemeral-storage": st.sampled_from(("10Gi", "1Gi")),
+                "hugepages-2Mi": st.sampled_from(("64Mi", "8Mi")),
+            },
+        )
+    )
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": labels},
+        "spec": {"unschedulable": focus.nodes and draw(_rarely(6)), "taints": taints},
+        "status": {"capacity": allocatable, "allocatable": allocatable, "conditions": READY},
+    }
+
+
+@st.composite
+def _namespaces(draw: Draw) -> list[Document]:
+    teams = st.sampled_from(({}, {"team": "x"}, {"team": "y"}))
+    return [
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": draw(teams)}}
+        for name in NAMESPACES
+    ]
+
+
+# --- pods ---------------------------------------------------------------------------------------------------
+
+
+@st.composite
+def _placed(draw: Draw, index: int, nodes: list[str], focus: Focus) -> Document:
+    pod = draw(_pod(f"old{index}", draw(st.sampled_from(NAMESPACES)), nodes, focus))
+    pod["spec"] |= {"nodeName": draw(st.sampled_from(nodes)), "schedulerName": "default-scheduler"}
+    phase = draw(st.sampled_from(("Running", "Running", "Running", "Pending", "Succeeded", "Failed")))
+    pod["status"] = {"phase": phase}
+    if draw(_rarely(6)):
+        pod["metadata"] |= {"deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": 30}
+    if draw(_rarely(8)):
+        pod["status"] |= draw(reported_resources(pod["spec"]))
+    return pod
+
+
+@st.composite
+def _pending(draw: Draw, nodes: list[str], claims: int, focus: Focus) -> Document:
+    pod = draw(_pod("asker", "default", nodes, focus))
+    spec = pod["spec"] | {"schedulerName": "phalanx"}
+    if focus.nodes and draw(_rarely(3)):
+        spec["nodeSelector"] = draw(
+            st.dictionaries(
+                st.sampled_from((ZONE, RACK, "size")), st.sampled_from(("a", "b", "r1", "", "8")), max_size=1
+            )
+        )
+    spec["volumes"] = [
+        {"name": f"v{index}", "persistentVolumeClaim": {"claimName": f"c{index}"}} for index in range(claims)
+    ]
+    return {**pod, "spec": spec}
+
+
+@st.composite
+def _pod(draw: Draw, name: str, namespace: str, nodes: list[str], focus: Focus) -> Document:
+    labels = draw(st.dictionaries(st.sampled_from(LABEL_KEYS), st.sampled_from(("x", "y")), max_size=2))
+    affinity: Document = {}
+    if focus.nodes and draw(_rarely(3)):
+        affinity["nodeAffinity"] = draw(node_affinity((ZONE, RACK, "size", HOST), nodes))
+    for field in ("podAffinity", "podAntiAffinity"):
+        if focus.pods and draw(_rarely(2)):
+            affinity[field] = draw(pod_affinity((ZONE, RACK, HOST, "absent"), NAMESPACES))
+    requested = draw(pod_resources()) if focus.resources else _NO_RESOURCES
+    spec = {**requested, "affinity": affinity, "tolerations": draw(_tolerations())}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": name,
+            "namespace": namespace,
+            "labels": labels,
+            "creationTimestamp": "2026-01-01T00:00:00Z",
+        },
+        "spec": spec,
+    }
+
+
+@st.composite
+def _tolerations(draw: Draw) -> list[Document]:
+    equal = st.fixed_dictionaries(
+        {"key": st.sampled_from(TAINT_KEYS), "value": st.sampled_from(("", "x"))},
+        optional={"operator": st.just("Equal"), "effect": st.sampled_from(EFFECTS)},
+    )
+    exists = st.fixed_dictionaries(
+        {"operator": st.just("Exists")},
+        optional={"key": st.sampled_from(TAINT_KEYS), "effect": st.sampled_from(EFFECTS)},
+    )
+    return draw(st.lists(equal | exists, max_size=2)) if draw(_rarely(2)) else []
+
+
+# --- volumes ------------------------------------------------------------------------------------------------
+
+
+@st.composite
+def _bound_claim(draw: Draw, index: int, nodes: list[str]) -> list[Document]:
+    """A claim and its volume, with node affinity, location labels, both, or none."""
+    labels: dict[str, str] = {}
+    if draw(_rarely(3)):
+        key = draw(st.sampled_from((ZONE, "failure-domain.beta.kubernetes.io/zone")))
+        labels[key] = draw(st.sampled_from(("a", "b", "a__b")))
+    volume: Document = {
+        "capacity": {"storage": "1Gi"},
+        "accessModes": ["ReadWriteOnce"],
+        "storageClassName": "fast",
+        "persistentVolumeReclaimPolicy": "Retain",
+        "nfs": {"server": "example.com", "path": "/"},
+        "claimRef": {"namespace": "default", "name": f"c{index}", "uid": f"claim-{index}"},
+    }
+    if not draw(_rarely(3)):
+        volume["nodeAffinity"] = {"required": draw(node_affinity((ZONE, RACK, HOST), nodes))[_REQUIRED]}
+    return [
+        {
+            "apiVersion": "v1",
+            "kind": "PersistentVolume",
+            "metadata": {"name": f"pv{index}", "labels": labels},
+            "spec": volume,
+            "status": {"phase": "Bound"},
+        },
+        {
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "metadata": {
+                "name": f"c{index}",
+                "namespace": "default",
+                "uid": f"claim-{index}",
+                "annotations": {"pv.kubernetes.io/bind-completed": "yes"},
+            },
+            "spec": {
+                "accessModes": ["ReadWriteOnce"],
+                "volumeName": f"pv{index}",
+                "storageClassName": "fast",
+                "resources": {"requests": {"storage": "1Gi"}},
+            },
+            "status": {"phase": "Bound"},
+        },
+    ]
+
+
+_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+
+
+def _storage_class() -> Document:
+    return {
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "StorageClass",
+        "metadata": {"name": "fast"},
+        "provisioner": "example.com/none",
+    }

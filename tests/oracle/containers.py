@@ -1,0 +1,98 @@
+"""Strategies of what pods request: containers, init containers, sidecars, overhead, pod-level resources."""
+
+from typing import Any, Final
+
+from hypothesis import strategies as st
+
+Document = dict[str, Any]
+Draw = st.DrawFn
+
+_CPU: Final = ("500m", "1", "1.5", "2", "0", "100m", "1e0", "3")
+_MEMORY: Final = ("1Gi", "512Mi", "1000M", "1e9", "2000000k", "0", "2Gi", "1500m")
+
+
+@st.composite
+def pod_resources(draw: Draw) -> Document:
+    """The part of a pod's spec that says what it requests."""
+    containers = [draw(_container(f"c{index}")) for index in range(draw(st.integers(1, 2)))]
+    spec: Document = {"containers": containers}
+    if draw(_rarely(4)):
+        count = draw(st.integers(1, 3))
+        spec["initContainers"] = [draw(_init_container(f"i{index}")) for index in range(count)]
+    if draw(_rarely(6)):
+        overhead = {"cpu": st.sampled_from(_CPU), "memory": st.sampled_from(_MEMORY)}
+        spec["overhead"] = draw(st.fixed_dictionaries({}, optional=overhead))
+    if draw(_rarely(5)):
+        spec["resources"] = draw(_pod_level())
+    return spec
+
+
+@st.composite
+def reported_resources(draw: Draw, spec: Document) -> Document:
+    """A status in which the kubelet reports other resources than the spec: a resize is in progress."""
+    amounts = st.fixed_dictionaries(
+        {}, optional={"cpu": st.sampled_from(_CPU), "memory": st.sampled_from(_MEMORY)}
+    )
+    statuses = [
+        {
+            "name": container["name"],
+            "image": "example.com/image",
+            "imageID": "",
+            "ready": True,
+            "restartCount": 0,
+            **draw(
+                st.fixed_dictionaries(
+                    {},
+                    optional={
+                        "resources": st.fixed_dictionaries({"requests": amounts}),
+                        "allocatedResources": amounts,
+                    },
+                )
+            ),
+        }
+        for container in spec["containers"]
+    ]
+    pending = {"type": "PodResizePending", "status": "True", "reason": "Infeasible"}
+    return {"containerStatuses": statuses, "conditions": [pending] if draw(_rarely(3)) else []}
+
+
+def _rarely(one_in: int) -> st.SearchStrategy[bool]:
+    return st.integers(0, one_in - 1).map(lambda number: number == one_in - 1)
+
+
+@st.composite
+def _container(draw: Draw, name: str) -> Document:
+    """Amounts as requests, as limits that become requests, or as both."""
+    requests = draw(
+        st.fixed_dictionaries({}, optional={"cpu": st.sampled_from(_CPU), "memory": st.sampled_from(_MEMORY)})
+    )
+    both: Document = {}
+    if draw(_rarely(4)):
+        both["example.com/gpu"] = draw(st.sampled_from(("1", "2", "0", "4")))
+    if draw(_rarely(12)) and requests:
+        both["hugepages-2Mi"] = draw(st.sampled_from(("4Mi", "8Mi")))
+    if draw(_rarely(8)):
+        requests = {**requests, "ephemeral-storage": draw(st.sampled_from(("1Gi", "500Mi")))}
+    written = draw(st.sampled_from(("requests", "limits", "both")))
+    parts: dict[str, Document] = {"requests": requests, "limits": {}}
+    if written != "requests":
+        parts["limits"] = dict(requests)
+    if written == "limits":
+        parts["requests"] = {}
+    resources = {"requests": parts["requests"], "limits": {**parts["limits"], **both}}
+    return {"name": name, "image": "example.com/image", "resources": resources}
+
+
+@st.composite
+def _init_container(draw: Draw, name: str) -> Document:
+    container = draw(_container(name))
+    return {**container, "restartPolicy": "Always"} if draw(st.booleans()) else container
+
+
+@st.composite
+def _pod_level(draw: Draw) -> Document:
+    """Amounts that are often large enough for the containers of the pod; smaller ones are not valid."""
+    amounts = st.fixed_dictionaries(
+        {}, optional={"cpu": st.sampled_from(("3", "5500m")), "memory": st.sampled_from(("3Gi", "6G"))}
+    )
+    return draw(st.fixed_dictionaries({}, optional={"requests": amounts, "limits": amounts}))

@@ -1,0 +1,86 @@
+// Command oracle says on which nodes kube-scheduler could place a pod. It runs the Filter plugins of the default
+// profile of kube-scheduler on snapshots of a cluster, without a cluster.
+//
+// Each line of stdin is a JSON object: a question with all objects of a snapshot. Each line of stdout is the
+// answer to one question, in the same order.
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/go-logr/logr"
+	"k8s.io/klog/v2"
+	"k8s.io/kubernetes/pkg/scheduler/metrics"
+)
+
+// question is one snapshot and the pod to be placed, as "namespace/name".
+type question struct {
+	Objects []json.RawMessage `json:"objects"`
+	Pod     string            `json:"pod"`
+}
+
+// answer has each node either in Feasible or in Refused. Error says why the question has no answer.
+type answer struct {
+	Feasible []string           `json:"feasible,omitempty"`
+	Refused  map[string]refusal `json:"refused,omitempty"`
+	Error    string             `json:"error,omitempty"`
+}
+
+// refusal is the first plugin that refuses a node, and its reason.
+type refusal struct {
+	Plugin string `json:"plugin"`
+	Reason string `json:"reason"`
+}
+
+func main() {
+	klog.SetLogger(logr.Discard())
+	metrics.Register()
+	if err := serve(os.Stdin, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "oracle:", err)
+		os.Exit(1)
+	}
+}
+
+// serve answers until the input ends.
+func serve(in io.Reader, out io.Writer) error {
+	lines := bufio.NewReader(in)
+	answers := json.NewEncoder(out)
+	for {
+		line, err := lines.ReadBytes('\n')
+		if len(line) > 0 {
+			if err := answers.Encode(reply(line)); err != nil {
+				return err
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func reply(line []byte) answer {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	var asked question
+	if err := json.Unmarshal(line, &asked); err != nil {
+		return answer{Error: err.Error()}
+	}
+	found, err := readCluster(ctx, asked)
+	if err != nil {
+		return answer{Error: err.Error()}
+	}
+	given, err := filter(ctx, found)
+	if err != nil {
+		return answer{Error: err.Error()}
+	}
+	return given
+}
