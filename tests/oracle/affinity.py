@@ -1,6 +1,7 @@
 """Strategies of node affinity, and of pod affinity and anti-affinity."""
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any, Final
 
 from hypothesis import strategies as st
@@ -72,7 +73,8 @@ def _requirement(
     return st.fixed_dictionaries(fields if values is None else {**fields, "values": values})
 
 
-def _label_selector(keys: Sequence[str], values: Sequence[str]) -> st.SearchStrategy[Document]:
+@cache
+def _label_selector(keys: tuple[str, ...], values: tuple[str, ...]) -> st.SearchStrategy[Document]:
     key, value = st.sampled_from(keys), st.sampled_from(values)
     expression = _requirement(key, ("In", "NotIn"), st.lists(value, min_size=1, max_size=2)) | _requirement(
         key, ("Exists", "DoesNotExist"), None

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from msgspec import Struct
 
 from tests.oracle.affinity import LABEL_KEYS, node_affinity, pod_affinity
-from tests.oracle.containers import pod_resources, reported_resources
+from tests.oracle.containers import pod_resources, rarely, reported_resources
 
 Document = dict[str, Any]
 Draw = st.DrawFn
@@ -44,7 +44,7 @@ def cases(draw: Draw) -> Case:
     """A cluster of at most five nodes and six pods that run."""
     focus = Focus(*draw(st.tuples(st.booleans(), st.booleans(), st.booleans())))
     names = [f"n{index}" for index in range(draw(st.integers(1, 5)))]
-    claims = draw(st.integers(0, 2)) if draw(_rarely(4)) else 0
+    claims = draw(st.integers(0, 2)) if rarely(draw, 4) else 0
     placed = [draw(_placed(index, names, focus)) for index in range(draw(st.integers(0, 6)))]
     return Case(
         objects=(
@@ -58,9 +58,41 @@ def cases(draw: Draw) -> Case:
     )
 
 
-def _rarely(one_in: int) -> st.SearchStrategy[bool]:
-    """True in one of so many cases; hypothesis shrinks towards False."""
-    return st.integers(0, one_in - 1).map(lambda number: number == one_in - 1)
+# Made once: hypothesis examines each new strategy, which takes longer than drawing from it.
+_TAINTS: Final = st.lists(
+    st.fixed_dictionaries(
+        {
+            "key": st.sampled_from(TAINT_KEYS),
+            "value": st.sampled_from(("", "x")),
+            "effect": st.sampled_from(EFFECTS),
+        }
+    ),
+    max_size=2,
+    unique_by=lambda each: (each["key"], each["effect"]),
+)
+_ALLOCATABLE: Final = st.fixed_dictionaries(
+    {
+        "cpu": st.sampled_from(("16", "8", "4", "3500m", "1")),
+        "memory": st.sampled_from(("16Gi", "8Gi", "4G", "3000000k")),
+        "pods": st.sampled_from(("110", "110", "3", "1")),
+    },
+    optional={
+        "example.com/gpu": st.sampled_from(("4", "1", "0")),
+        "ephemeral-storage": st.sampled_from(("10Gi", "1Gi")),
+        "hugepages-2Mi": st.sampled_from(("64Mi", "8Mi")),
+    },
+)
+_TOLERATIONS: Final = st.lists(
+    st.fixed_dictionaries(
+        {"key": st.sampled_from(TAINT_KEYS), "value": st.sampled_from(("", "x"))},
+        optional={"operator": st.just("Equal"), "effect": st.sampled_from(EFFECTS)},
+    )
+    | st.fixed_dictionaries(
+        {"operator": st.just("Exists")},
+        optional={"key": st.sampled_from(TAINT_KEYS), "effect": st.sampled_from(EFFECTS)},
+    ),
+    max_size=2,
+)
 
 
 # --- nodes --------------------------------------------------------------------------------------------------
@@ -68,40 +100,19 @@ def _rarely(one_in: int) -> st.SearchStrategy[bool]:
 
 @st.composite
 def _node(draw: Draw, name: str, focus: Focus) -> Document:
-    labels = {HOST: name} if not draw(_rarely(8)) else {}
+    labels = {HOST: name} if not rarely(draw, 8) else {}
     for key, values in ((ZONE, "ab"), (RACK, ("r1", "r2", "")), ("size", ("1", "8", "x", "010"))):
-        if not draw(_rarely(4)):
+        if not rarely(draw, 4):
             labels[key] = draw(st.sampled_from(values))
-    if draw(_rarely(8)):
+    if rarely(draw, 8):
         labels["topology.kubernetes.io/region"] = draw(st.sampled_from(("east", "west")))
-    taint = st.fixed_dictionaries(
-        {
-            "key": st.sampled_from(TAINT_KEYS),
-            "value": st.sampled_from(("", "x")),
-            "effect": st.sampled_from(EFFECTS),
-        }
-    )
-    unique = lambda each: (each["key"], each["effect"])  # noqa: E731
-    taints = draw(st.lists(taint, max_size=2, unique_by=unique)) if focus.nodes and draw(_rarely(3)) else []
-    allocatable = draw(
-        st.fixed_dictionaries(
-            {
-                "cpu": st.sampled_from(("16", "8", "4", "3500m", "1")),
-                "memory": st.sampled_from(("16Gi", "8Gi", "4G", "3000000k")),
-                "pods": st.sampled_from(("110", "110", "3", "1")),
-            },
-            optional={
-                "example.com/gpu": st.sampled_from(("4", "1", "0")),
-                "ephemeral-storage": st.sampled_from(("10Gi", "1Gi")),
-                "hugepages-2Mi": st.sampled_from(("64Mi", "8Mi")),
-            },
-        )
-    )
+    taints = draw(_TAINTS) if focus.nodes and rarely(draw, 3) else []
+    allocatable = draw(_ALLOCATABLE)
     return {
         "apiVersion": "v1",
         "kind": "Node",
         "metadata": {"name": name, "labels": labels},
-        "spec": {"unschedulable": focus.nodes and draw(_rarely(6)), "taints": taints},
+        "spec": {"unschedulable": focus.nodes and rarely(draw, 6), "taints": taints},
         "status": {"capacity": allocatable, "allocatable": allocatable, "conditions": READY},
     }
 
@@ -124,9 +135,9 @@ def _placed(draw: Draw, index: int, nodes: list[str], focus: Focus) -> Document:
     pod["spec"] |= {"nodeName": draw(st.sampled_from(nodes)), "schedulerName": "default-scheduler"}
     phase = draw(st.sampled_from(("Running", "Running", "Running", "Pending", "Succeeded", "Failed")))
     pod["status"] = {"phase": phase}
-    if draw(_rarely(6)):
+    if rarely(draw, 6):
         pod["metadata"] |= {"deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": 30}
-    if draw(_rarely(8)):
+    if rarely(draw, 8):
         pod["status"] |= draw(reported_resources(pod["spec"]))
     return pod
 
@@ -135,7 +146,7 @@ def _placed(draw: Draw, index: int, nodes: list[str], focus: Focus) -> Document:
 def _pending(draw: Draw, nodes: list[str], claims: int, focus: Focus) -> Document:
     pod = draw(_pod("asker", "default", nodes, focus))
     spec = pod["spec"] | {"schedulerName": "phalanx"}
-    if focus.nodes and draw(_rarely(3)):
+    if focus.nodes and rarely(draw, 3):
         spec["nodeSelector"] = draw(
             st.dictionaries(
                 st.sampled_from((ZONE, RACK, "size")), st.sampled_from(("a", "b", "r1", "", "8")), max_size=1
@@ -151,13 +162,13 @@ def _pending(draw: Draw, nodes: list[str], claims: int, focus: Focus) -> Documen
 def _pod(draw: Draw, name: str, namespace: str, nodes: list[str], focus: Focus) -> Document:
     labels = draw(st.dictionaries(st.sampled_from(LABEL_KEYS), st.sampled_from(("x", "y")), max_size=2))
     affinity: Document = {}
-    if focus.nodes and draw(_rarely(3)):
+    if focus.nodes and rarely(draw, 3):
         affinity["nodeAffinity"] = draw(node_affinity((ZONE, RACK, "size", HOST), nodes))
     for field in ("podAffinity", "podAntiAffinity"):
-        if focus.pods and draw(_rarely(2)):
+        if focus.pods and rarely(draw, 2):
             affinity[field] = draw(pod_affinity((ZONE, RACK, HOST, "absent"), NAMESPACES))
     requested = draw(pod_resources()) if focus.resources else _NO_RESOURCES
-    spec = {**requested, "affinity": affinity, "tolerations": draw(_tolerations())}
+    spec = {**requested, "affinity": affinity, "tolerations": draw(_TOLERATIONS) if rarely(draw, 2) else []}
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -171,19 +182,6 @@ def _pod(draw: Draw, name: str, namespace: str, nodes: list[str], focus: Focus) 
     }
 
 
-@st.composite
-def _tolerations(draw: Draw) -> list[Document]:
-    equal = st.fixed_dictionaries(
-        {"key": st.sampled_from(TAINT_KEYS), "value": st.sampled_from(("", "x"))},
-        optional={"operator": st.just("Equal"), "effect": st.sampled_from(EFFECTS)},
-    )
-    exists = st.fixed_dictionaries(
-        {"operator": st.just("Exists")},
-        optional={"key": st.sampled_from(TAINT_KEYS), "effect": st.sampled_from(EFFECTS)},
-    )
-    return draw(st.lists(equal | exists, max_size=2)) if draw(_rarely(2)) else []
-
-
 # --- volumes ------------------------------------------------------------------------------------------------
 
 
@@ -191,7 +189,7 @@ def _tolerations(draw: Draw) -> list[Document]:
 def _bound_claim(draw: Draw, index: int, nodes: list[str]) -> list[Document]:
     """A claim and its volume, with node affinity, location labels, both, or none."""
     labels: dict[str, str] = {}
-    if draw(_rarely(3)):
+    if rarely(draw, 3):
         key = draw(st.sampled_from((ZONE, "failure-domain.beta.kubernetes.io/zone")))
         labels[key] = draw(st.sampled_from(("a", "b", "a__b")))
     volume: Document = {
@@ -202,7 +200,7 @@ def _bound_claim(draw: Draw, index: int, nodes: list[str]) -> list[Document]:
         "nfs": {"server": "example.com", "path": "/"},
         "claimRef": {"namespace": "default", "name": f"c{index}", "uid": f"claim-{index}"},
     }
-    if not draw(_rarely(3)):
+    if not rarely(draw, 3):
         volume["nodeAffinity"] = {"required": draw(node_affinity((ZONE, RACK, HOST), nodes))[_REQUIRED]}
     return [
         {

@@ -10,29 +10,47 @@ Draw = st.DrawFn
 _CPU: Final = ("500m", "1", "1.5", "2", "0", "100m", "1e0", "3")
 _MEMORY: Final = ("1Gi", "512Mi", "1000M", "1e9", "2000000k", "0", "2Gi", "1500m")
 
+# Made once: hypothesis examines each new strategy, which takes longer than drawing from it.
+_AMOUNTS: Final = st.fixed_dictionaries(
+    {}, optional={"cpu": st.sampled_from(_CPU), "memory": st.sampled_from(_MEMORY)}
+)
+_REPORTED: Final = st.fixed_dictionaries(
+    {},
+    optional={
+        "resources": st.fixed_dictionaries({"requests": _AMOUNTS}),
+        "allocatedResources": _AMOUNTS,
+    },
+)
+_LARGE: Final = st.fixed_dictionaries(
+    {}, optional={"cpu": st.sampled_from(("3", "5500m")), "memory": st.sampled_from(("3Gi", "6G"))}
+)
+_POD_LEVEL: Final = st.fixed_dictionaries({}, optional={"requests": _LARGE, "limits": _LARGE})
+"""Often large enough for the containers of the pod; smaller amounts are not valid."""
+
+
+def rarely(draw: Draw, one_in: int) -> bool:
+    """True in one of so many cases; hypothesis shrinks towards False."""
+    return draw(st.integers(0, one_in - 1)) == one_in - 1
+
 
 @st.composite
 def pod_resources(draw: Draw) -> Document:
     """The part of a pod's spec that says what it requests."""
     containers = [draw(_container(f"c{index}")) for index in range(draw(st.integers(1, 2)))]
     spec: Document = {"containers": containers}
-    if draw(_rarely(4)):
+    if rarely(draw, 4):
         count = draw(st.integers(1, 3))
         spec["initContainers"] = [draw(_init_container(f"i{index}")) for index in range(count)]
-    if draw(_rarely(6)):
-        overhead = {"cpu": st.sampled_from(_CPU), "memory": st.sampled_from(_MEMORY)}
-        spec["overhead"] = draw(st.fixed_dictionaries({}, optional=overhead))
-    if draw(_rarely(5)):
-        spec["resources"] = draw(_pod_level())
+    if rarely(draw, 6):
+        spec["overhead"] = draw(_AMOUNTS)
+    if rarely(draw, 5):
+        spec["resources"] = draw(_POD_LEVEL)
     return spec
 
 
 @st.composite
 def reported_resources(draw: Draw, spec: Document) -> Document:
     """A status in which the kubelet reports other resources than the spec: a resize is in progress."""
-    amounts = st.fixed_dictionaries(
-        {}, optional={"cpu": st.sampled_from(_CPU), "memory": st.sampled_from(_MEMORY)}
-    )
     statuses = [
         {
             "name": container["name"],
@@ -40,38 +58,24 @@ def reported_resources(draw: Draw, spec: Document) -> Document:
             "imageID": "",
             "ready": True,
             "restartCount": 0,
-            **draw(
-                st.fixed_dictionaries(
-                    {},
-                    optional={
-                        "resources": st.fixed_dictionaries({"requests": amounts}),
-                        "allocatedResources": amounts,
-                    },
-                )
-            ),
+            **draw(_REPORTED),
         }
         for container in spec["containers"]
     ]
     pending = {"type": "PodResizePending", "status": "True", "reason": "Infeasible"}
-    return {"containerStatuses": statuses, "conditions": [pending] if draw(_rarely(3)) else []}
-
-
-def _rarely(one_in: int) -> st.SearchStrategy[bool]:
-    return st.integers(0, one_in - 1).map(lambda number: number == one_in - 1)
+    return {"containerStatuses": statuses, "conditions": [pending] if rarely(draw, 3) else []}
 
 
 @st.composite
 def _container(draw: Draw, name: str) -> Document:
     """Amounts as requests, as limits that become requests, or as both."""
-    requests = draw(
-        st.fixed_dictionaries({}, optional={"cpu": st.sampled_from(_CPU), "memory": st.sampled_from(_MEMORY)})
-    )
+    requests = draw(_AMOUNTS)
     both: Document = {}
-    if draw(_rarely(4)):
+    if rarely(draw, 4):
         both["example.com/gpu"] = draw(st.sampled_from(("1", "2", "0", "4")))
-    if draw(_rarely(12)) and requests:
+    if rarely(draw, 12) and requests:
         both["hugepages-2Mi"] = draw(st.sampled_from(("4Mi", "8Mi")))
-    if draw(_rarely(8)):
+    if rarely(draw, 8):
         requests = {**requests, "ephemeral-storage": draw(st.sampled_from(("1Gi", "500Mi")))}
     written = draw(st.sampled_from(("requests", "limits", "both")))
     parts: dict[str, Document] = {"requests": requests, "limits": {}}
@@ -87,12 +91,3 @@ def _container(draw: Draw, name: str) -> Document:
 def _init_container(draw: Draw, name: str) -> Document:
     container = draw(_container(name))
     return {**container, "restartPolicy": "Always"} if draw(st.booleans()) else container
-
-
-@st.composite
-def _pod_level(draw: Draw) -> Document:
-    """Amounts that are often large enough for the containers of the pod; smaller ones are not valid."""
-    amounts = st.fixed_dictionaries(
-        {}, optional={"cpu": st.sampled_from(("3", "5500m")), "memory": st.sampled_from(("3Gi", "6G"))}
-    )
-    return draw(st.fixed_dictionaries({}, optional={"requests": amounts, "limits": amounts}))
