@@ -1,5 +1,6 @@
 """What fields of Queues of other projects mean here is logged, once for each version of the notes."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -17,9 +18,15 @@ CACHE = Cache(scheduler_name="phalanx", queue_dialects=tuple(QueueDialectName))
 
 
 @pytest.fixture(autouse=True)
-def uncached_logger(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A logger that no earlier test has bound to its own configuration."""
+def all_levels(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Log every level, whatever earlier tests have configured, by a logger that none of them has bound."""
+    before = structlog.get_config()
+    structlog.configure(
+        wrapper_class=structlog.make_filtering_bound_logger(0), cache_logger_on_first_use=False
+    )
     monkeypatch.setattr(cluster_state, "_log", structlog.get_logger())
+    yield
+    structlog.configure(**before)
 
 
 def queue(**spec: Any) -> Any:
