@@ -78,6 +78,23 @@ def job(*groups: Object, **rest: Any) -> Object:
     }
 
 
+def test_templates_at_any_depth_define_and_join_an_application(phalanx: Phalanx, tmp_path: Path) -> None:
+    head, workers = task_group("w", 1), task_group("e", 2)
+    spec = {
+        "headGroupSpec": {"template": template(head, workers)},
+        "workerGroupSpecs": [{"groupName": "g", "template": template(annotations={GROUP: "e"})}],
+    }
+    meta = {"name": "r", "namespace": "team"}
+    ray = {"apiVersion": "ray.io/v1", "kind": "RayCluster", "metadata": meta, "spec": spec}
+    group, made = converted(phalanx, tmp_path, ray)
+    assert (group["metadata"], group["spec"]["minMember"]) == ({"name": "app", "namespace": "team"}, 3)
+    inner = made["spec"]
+    found = [inner["headGroupSpec"]["template"], inner["workerGroupSpecs"][0]["template"]]
+    labels = [each["metadata"]["labels"] for each in found]
+    assert {each["scheduling.phalanx.dev/pod-group"] for each in labels} == {"app"}
+    assert [each["scheduling.phalanx.dev/role"] for each in labels] == ["w", "e"]
+
+
 @pytest.mark.parametrize(
     ("cores", "pods", "placed"),
     [(3, 3, 3), (3, 1, 1), (2, 3, 0), (2, 1, 0), (4, 5, 4)],

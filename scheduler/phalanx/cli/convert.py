@@ -13,11 +13,11 @@ from phalanx.cli.conversion.inputs import Inputs, Object, Report, read_inputs
 from phalanx.cli.conversion.leftovers import ignored, unconverted
 from phalanx.cli.conversion.pod_groups import POD_GROUPS, QUEUES, convert_pod_group, convert_queue
 from phalanx.cli.conversion.templates import convert_owner, convert_template, templates_of
+from phalanx.cli.conversion.yunikorn_pods import application_groups
+from phalanx.cli.conversion.yunikorn_queues import without_queues
 from phalanx.cli.exits import BadInput, Exit
 from phalanx.cli.manifests.documents import Document, parse, read_sources
 from phalanx.cli.manifests.read import kind_of
-from phalanx.cli.yunikorn_pods import application_groups
-from phalanx.cli.yunikorn_queues import without_queues
 from phalanx.model.api.kinds import Kind
 from phalanx.model.workloads.known import WORKLOADS
 

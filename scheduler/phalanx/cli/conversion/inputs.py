@@ -6,7 +6,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct, field
 
-from phalanx.cli.conversion.templates import mapping_of, read_template, templates_of
+from phalanx.cli.conversion.templates import mapping_of, pods_of
 from phalanx.cli.manifests.documents import Document
 from phalanx.model.api.core import PriorityClass
 from phalanx.model.api.queues import Topology
@@ -90,15 +90,10 @@ def _tasks(documents: Iterable[Document]) -> dict[tuple[str, str, str], frozense
 
 
 def _roles(documents: Iterable[Document]) -> Iterator[tuple[tuple[str, str, str], str]]:
-    for document in documents:
-        for _, template in templates_of(document):
-            try:
-                pod = read_template(template)
-            except msgspec.ValidationError:
-                continue  # it is reported where it is converted
-            for dialect, name in named_groups(pod):
-                key = (dialect.name, namespace_of(document.value), name)
-                yield key, dialect.role_of(pod) if dialect.role_of is not None else ""
+    for document, pod in pods_of(documents):
+        for dialect, name in named_groups(pod):
+            key = (dialect.name, namespace_of(document.value), name)
+            yield key, dialect.role_of(pod) if dialect.role_of is not None else ""
 
 
 def namespace_of(value: Object) -> str:

@@ -1,16 +1,16 @@
 """Pods, and the pod templates of workloads at any depth: the labels and the scheduler name of Phalanx."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
 
 from phalanx.cli.manifests.documents import Document
-from phalanx.cli.yunikorn_pods import drop_annotations
 from phalanx.model.api.core import Pod
 from phalanx.model.dialects.dialect import Dialect
 from phalanx.model.dialects.known import named_groups
-from phalanx.model.dialects.yunikorn import YUNIKORN, queue_of
+from phalanx.model.dialects.task_groups import PARAMETERS, TASK_GROUPS
+from phalanx.model.dialects.yunikorn import QUEUE, TASK_GROUP, YUNIKORN, queue_of
 from phalanx.model.names import (
     API_GROUP,
     DEFAULT_SCHEDULER_NAME,
@@ -20,6 +20,7 @@ from phalanx.model.names import (
     LABEL_QUEUE,
     LABEL_ROLE,
     LABEL_SUBGROUP,
+    YUNIKORN_ALLOW_PREEMPTION,
 )
 from phalanx.model.workloads.known import KNOWN, WORKLOADS
 
@@ -29,6 +30,9 @@ OTHER_SCHEDULERS: Final = frozenset(
     {"volcano", "kai-scheduler", "scheduler-plugins", "scheduler-plugins-scheduler", "yunikorn"}
 )
 """The usual names of the schedulers whose objects are converted."""
+
+_OF_YUNIKORN: Final = (TASK_GROUP, TASK_GROUPS, PARAMETERS, YUNIKORN_ALLOW_PREEMPTION, QUEUE)
+"""Annotations of YuniKorn that mean nothing beside a PodGroup of Phalanx."""
 
 _VOLCANO_QUEUE: Final = "scheduling.volcano.sh/queue-name"
 _VOLCANO_MINIMUM: Final = "scheduling.volcano.sh/group-min-member"
@@ -103,6 +107,16 @@ def read_template(template: Object) -> Pod:
     return msgspec.convert({"metadata": meta, "spec": spec}, Pod)
 
 
+def pods_of(documents: Iterable[Document]) -> Iterator[tuple[Document, Pod]]:
+    """The pods of all pod templates that can be read. Others are reported where they are converted."""
+    for document in documents:
+        for _, template in templates_of(document):
+            try:
+                yield document, read_template(template)
+            except msgspec.ValidationError:
+                continue
+
+
 def mapping_of(value: object) -> Mapping[str, Any]:
     """The value if it is a mapping; an empty one otherwise."""
     return value if isinstance(value, dict) else {}
@@ -142,7 +156,8 @@ def convert_template(template: Object, wrong: list[str], notes: list[str]) -> No
         removed.append(dialect.field.rpartition(" ")[2])
     _relabel(template, added, removed)
     if any(dialect is YUNIKORN for dialect, _ in groups):
-        drop_annotations(template["metadata"])
+        for key in _OF_YUNIKORN:
+            (template["metadata"].get("annotations") or {}).pop(key, None)
 
 
 def _queue(pod: Pod, groups: list[tuple[Dialect, str]]) -> str:

@@ -1,18 +1,16 @@
 """`phalanx convert` for pods of YuniKorn: the PodGroup that their annotations define, and their labels."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-import msgspec
-
+from phalanx.cli.conversion.templates import mapping_of, pods_of
 from phalanx.cli.manifests.documents import Document
 from phalanx.limits import PLACEHOLDERS_MAX
 from phalanx.model.api import core
 from phalanx.model.dialects.known import named_groups
 from phalanx.model.dialects.task_groups import PARAMETERS, TASK_GROUPS, read_definition
 from phalanx.model.dialects.yunikorn import (
-    QUEUE,
     TASK_GROUP,
     YUNIKORN,
     application_of,
@@ -25,8 +23,6 @@ Object = dict[str, Any]
 
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?")
 _ROLE: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
-_TAKEN_OUT: Final = (TASK_GROUP, TASK_GROUPS, PARAMETERS, YUNIKORN_ALLOW_PREEMPTION, QUEUE)
-"""Annotations that mean nothing beside a PodGroup of Phalanx."""
 
 
 def application_groups(documents: Iterable[Document], wrong: list[str]) -> list[Object]:
@@ -34,7 +30,7 @@ def application_groups(documents: Iterable[Document], wrong: list[str]) -> list[
     documents = list(documents)
     protecting = set(_classes_that_opt_out(documents))
     found: dict[tuple[str, str], tuple[Object, core.Pod]] = {}
-    pods = list(_pods(documents))
+    pods = [(document, _namespace(document), pod) for document, pod in pods_of(documents)]
     for document, namespace, pod in pods:
         if not pod.metadata.annotations.get(TASK_GROUPS) or YUNIKORN not in dict(named_groups(pod)):
             continue
@@ -50,38 +46,16 @@ def application_groups(documents: Iterable[Document], wrong: list[str]) -> list[
     return [group for group, _ in found.values()]
 
 
-def drop_annotations(meta: Object) -> None:
-    """Take out what means nothing beside a PodGroup of Phalanx."""
-    for key in _TAKEN_OUT:
-        (meta.get("annotations") or {}).pop(key, None)
-
-
-def read_pod(written: Mapping[str, Any]) -> core.Pod:
-    """A pod or a pod template. Raises msgspec.ValidationError."""
-    meta = {"name": "template", **(written.get("metadata") or {})}
-    return msgspec.convert({**written, "metadata": meta}, core.Pod)
-
-
-def _pods(documents: Iterable[Document]) -> Iterator[tuple[Document, str, core.Pod]]:
-    """All that can be read, with their namespaces. Others are reported where they are converted."""
-    for document in documents:
-        spec = document.value.get("spec")
-        template = spec.get("template") if isinstance(spec, dict) else None
-        written = document.value if document.kind == "Pod" else template
-        meta = document.value.get("metadata")
-        if isinstance(written, dict) and isinstance(written.get("spec"), dict) and isinstance(meta, dict):
-            try:
-                yield document, str(meta.get("namespace", "")), read_pod(written)
-            except msgspec.ValidationError:
-                continue
+def _namespace(document: Document) -> str:
+    return str(mapping_of(document.value.get("metadata")).get("namespace", ""))
 
 
 def _classes_that_opt_out(documents: Iterable[Document]) -> Iterator[str]:
     for document in documents:
-        meta = document.value.get("metadata") if document.kind == "PriorityClass" else None
-        annotations = meta.get("annotations") if isinstance(meta, dict) else None
-        if isinstance(annotations, dict) and annotations.get(YUNIKORN_ALLOW_PREEMPTION) == "false":
-            yield str(document.value["metadata"].get("name"))
+        meta = mapping_of(document.value.get("metadata"))
+        opts_out = mapping_of(meta.get("annotations")).get(YUNIKORN_ALLOW_PREEMPTION) == "false"
+        if opts_out and document.kind == "PriorityClass":
+            yield str(meta.get("name"))
 
 
 def _definition(pod: core.Pod) -> object:
