@@ -1,7 +1,7 @@
 """The two kinds of clusters: the simulated one in virtual time, and a real control plane with KWOK."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
@@ -21,7 +21,7 @@ from phalanx_simulator.runs.world import World, WorldSettings, in_world
 from bench.harness.cluster import served
 from bench.harness.contenders import PHALANX
 from bench.harness.dialects import LEASE_NAMESPACE
-from bench.published.site import JSON, NODES_PATH, PODS_PATH, Listed, Pace, Play, Played, Site
+from bench.published.site import NODES_PATH, PODS_PATH, Api, Listed, Pace, Play, Played, Site
 from tests.fake_objects import create_many, namespace
 
 STAGES: Final = (
@@ -58,45 +58,27 @@ POD_BY_POD: Final = Scheduler("kube-scheduler", SCHEDULER_NAME, knows_gangs=Fals
 """On the real control plane it is kube-scheduler; the simulator has a model of it."""
 
 
-class _Embedded:
+def _embedded(server: ApiServer) -> Api:
     """An API server in this process."""
 
-    def __init__(self, server: ApiServer) -> None:
-        self._server = server
+    async def send(request: Request) -> Response:
+        return server.handle(request)
 
-    async def request(
-        self,
-        method: str,
-        path: str,
-        *,
-        query: Mapping[str, str] | None = None,
-        body: bytes = b"",
-        content_type: str = JSON,
-    ) -> Response:
-        """See Api."""
-        return self._server.handle(Request(method, path, query or {}, body, content_type))
+    return send
 
 
-class _Remote:
+def _remote(session: aiohttp.ClientSession) -> Api:
     """An API server that is reached over HTTP."""
 
-    def __init__(self, session: aiohttp.ClientSession) -> None:
-        self._session = session
-
-    async def request(
-        self,
-        method: str,
-        path: str,
-        *,
-        query: Mapping[str, str] | None = None,
-        body: bytes = b"",
-        content_type: str = JSON,
-    ) -> Response:
-        """See Api."""
-        headers = {"Content-Type": content_type} if body else {}
-        sent = self._session.request(method, path, params=query, data=body or None, headers=headers)
+    async def send(request: Request) -> Response:
+        headers = {"Content-Type": request.content_type} if request.body else {}
+        sent = session.request(
+            request.method, request.path, params=request.query, data=request.body or None, headers=headers
+        )
         async with sent as answer:
             return Response(answer.status, await answer.read(), dict(answer.headers))
+
+    return send
 
 
 def simulated(play: Play, scheduler: Scheduler) -> Played:
@@ -107,7 +89,7 @@ def simulated(play: Play, scheduler: Scheduler) -> Played:
         acting = None if scheduler.name == OURS.name else PodByPodScheduler(world.client)
         world.start()
         await asyncio.sleep(_SETTLED_S)
-        api = _Embedded(world.server)
+        api = _embedded(world.server)
         site = Site(api, scheduler=scheduler.name, knows_gangs=scheduler.knows_gangs, pace=Pace())
         played.append(await play(site))
         if acting is not None:
@@ -137,7 +119,7 @@ async def real_site(scheduler: Scheduler) -> AsyncIterator[Site]:
         ControlPlane.start(stages=STAGES, kube_scheduler=kube_scheduler) as plane,
         plane.session() as session,
     ):
-        api = _Remote(session)
+        api = _remote(session)
         site = Site(api, scheduler=scheduler.name, knows_gangs=scheduler.knows_gangs, pace=REAL_PACE)
         await _add_crds(session)
         if scheduler.name != OURS.name:

@@ -1,20 +1,20 @@
 """A cluster on which a case is played, through its API alone: the simulated one, or a real control plane."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
 from msgspec import Struct
 from phalanx.ports import Response
 from phalanx_controlplane.components import FAKE_NODE_ANNOTATION
+from phalanx_simulator.embedded.apiserver.requests import Request
 from phalanx_simulator.embedded.manifests import Manifest
 
 from tests.fake_objects import collection_path
 
 PODS_PATH: Final = "/api/v1/namespaces/default/pods"
 NODES_PATH: Final = "/api/v1/nodes"
-JSON: Final = "application/json"
 MERGE: Final = "application/merge-patch+json"
 ENDED: Final = ("Succeeded", "Failed")
 
@@ -25,19 +25,8 @@ _NODES_WITHIN_S: Final = 60.0
 T = TypeVar("T")
 
 
-class Api(Protocol):
-    """Sends requests to an API server."""
-
-    async def request(
-        self,
-        method: str,
-        path: str,
-        *,
-        query: Mapping[str, str] | None = None,
-        body: bytes = b"",
-        content_type: str = JSON,
-    ) -> Response:
-        """The answer, also when it is an error."""
+Api = Callable[[Request], Awaitable[Response]]
+"""Sends a request to an API server, and returns the answer, also when it is an error."""
 
 
 class Refused(Exception):
@@ -153,11 +142,11 @@ class Site:
 
     async def read(self, path: str, struct: type[T], *, query: Mapping[str, str] | None = None) -> T:
         """GET, decoded. Raises Refused."""
-        return msgspec.json.decode(_accepted(await self._api.request("GET", path, query=query)), type=struct)
+        return msgspec.json.decode(_accepted(await self._api(Request("GET", path, query or {}))), type=struct)
 
     async def find(self, path: str) -> dict[str, Any] | None:
         """One object as it is; None if it does not exist."""
-        answer = await self._api.request("GET", path)
+        answer = await self._api(Request("GET", path))
         if answer.status == _NOT_FOUND:
             return None
         found: dict[str, Any] = msgspec.json.decode(_accepted(answer))
@@ -169,7 +158,7 @@ class Site:
         """Create objects one after the other. Raises Refused."""
         for manifest in manifests:
             path = collection_path(manifest)
-            answer = await self._api.request("POST", path, body=msgspec.json.encode(manifest))
+            answer = await self._api(Request("POST", path, body=msgspec.json.encode(manifest)))
             if not (can_exist and answer.status == 409):
                 _accepted(answer)
 
@@ -187,7 +176,7 @@ class Site:
     async def patch(self, path: str, change: Manifest) -> bool:
         """Merge a change into an object; False if it is gone. Raises Refused."""
         body = msgspec.json.encode(change)
-        answer = await self._api.request("PATCH", path, body=body, content_type=MERGE)
+        answer = await self._api(Request("PATCH", path, body=body, content_type=MERGE))
         return answer.status != _NOT_FOUND and bool(_accepted(answer))
 
     async def end(self, pod: Pod) -> None:
@@ -198,7 +187,7 @@ class Site:
     async def delete(self, path: str) -> bool:
         """Delete an object and what it owns; False if it is gone. Raises Refused."""
         body = msgspec.json.encode({"propagationPolicy": "Background"})
-        answer = await self._api.request("DELETE", path, body=body)
+        answer = await self._api(Request("DELETE", path, body=body))
         return answer.status != _NOT_FOUND and bool(_accepted(answer))
 
 

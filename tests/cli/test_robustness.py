@@ -75,15 +75,22 @@ def broken(draw: st.DrawFn, valid: list[Any]) -> list[Any]:
     return objects
 
 
+def outcome(
+    command: str, path: Path, objects: list[Any], capsys: pytest.CaptureFixture[str]
+) -> tuple[int, str, str]:
+    """The exit code of a command about these objects, and what it writes to both streams."""
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
+    code = main([command, "-f", str(path)])
+    return code, *capsys.readouterr()
+
+
 @holds(60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(objects=broken(OBJECTS))
 def test_no_input_causes_a_traceback(
     objects: list[Any], capsys: pytest.CaptureFixture[str], tmp_path_factory: Any
 ) -> None:
     path = tmp_path_factory.getbasetemp() / "broken.yaml"
-    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
-    code = main(["decide", "-f", str(path)])
-    output, errors = capsys.readouterr()
+    code, output, errors = outcome("decide", path, objects, capsys)
     assert code in (0, 2)
     assert bool(output) == (code == 0)
     assert code == 0 or all(line.startswith((str(path), "and ")) for line in errors.splitlines())
@@ -95,8 +102,6 @@ def test_no_input_of_convert_causes_a_traceback(
     objects: list[Any], capsys: pytest.CaptureFixture[str], tmp_path_factory: Any
 ) -> None:
     path = tmp_path_factory.getbasetemp() / "broken-others.yaml"
-    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
-    code = main(["convert", "-f", str(path)])
-    output, errors = capsys.readouterr()
+    code, output, errors = outcome("convert", path, objects, capsys)
     assert code in (0, 2)
     assert code == 0 or (errors and not output)

@@ -27,7 +27,7 @@ def load_plugins(config: SchedulerConfig) -> tuple[Plugin, ...]:
 
 def declared_reads(config: SchedulerConfig) -> DeclaredReads:
     """The fields that the enabled plugins declare to read, which must be decoded and stored."""
-    return reads_of(plugin for _, plugin in _enabled(config))
+    return reads_of(plugin_classes(config))
 
 
 def plugin_classes(config: SchedulerConfig) -> tuple[type[Plugin], ...]:
