@@ -163,7 +163,7 @@ def convert_template(template: Object, wrong: list[str], notes: list[str]) -> No
 def _queue(pod: Pod, groups: list[tuple[Dialect, str]]) -> str:
     meta = pod.metadata
     if any(dialect is YUNIKORN for dialect, _ in groups):
-        return meta.labels.get(LABEL_QUEUE) or queue_of(pod)
+        return queue_of(pod)
     return (
         meta.labels.get(LABEL_QUEUE)
         or meta.labels.get(KAI_QUEUE_LABEL)

@@ -17,7 +17,7 @@ from phalanx.model.dialects.yunikorn import (
     application_without_task_group,
     queue_of,
 )
-from phalanx.model.names import API_VERSION, LABEL_QUEUE, YUNIKORN_ALLOW_PREEMPTION
+from phalanx.model.names import API_VERSION, YUNIKORN_ALLOW_PREEMPTION
 
 Object = dict[str, Any]
 
@@ -61,11 +61,7 @@ def _classes_that_opt_out(documents: Iterable[Document]) -> Iterator[str]:
 def _definition(pod: core.Pod) -> object:
     written = pod.metadata.annotations
     keys = (TASK_GROUPS, PARAMETERS, YUNIKORN_ALLOW_PREEMPTION)
-    return ([written.get(key) for key in keys], _queue(pod), pod.spec.priority_class_name)
-
-
-def _queue(pod: core.Pod) -> str:
-    return pod.metadata.labels.get(LABEL_QUEUE) or queue_of(pod)
+    return ([written.get(key) for key in keys], queue_of(pod), pod.spec.priority_class_name)
 
 
 def _errors(pod: core.Pod) -> Iterator[str]:
@@ -77,7 +73,7 @@ def _errors(pod: core.Pod) -> Iterator[str]:
         yield f"metadata.annotations[{PARAMETERS}]: {definition.ignored}"
     if not written.get(TASK_GROUP):
         yield f"metadata.annotations[{TASK_GROUP}]: expected a task group, as of other pods with roles"
-    for shown, each in (("application ID", name), ("queue", _queue(pod))):
+    for shown, each in (("application ID", name), ("queue", queue_of(pod))):
         if each and not _NAME.fullmatch(each):
             yield f"{shown} {each!r}: expected lower-case letters, digits, '-' and '.', at most 63"
     for group in definition.groups:
@@ -91,8 +87,8 @@ def _group(pod: core.Pod, namespace: str, protecting: set[str]) -> Object:
     needed, priority_class = sum(group.min_member for group in groups), pod.spec.priority_class_name
     reserves = needed <= PLACEHOLDERS_MAX and any(group.shape is not None for group in groups)
     spec: Object = {"minMember": needed}
-    if _queue(pod):
-        spec["queue"] = _queue(pod)
+    if queue := queue_of(pod):
+        spec["queue"] = queue
     if priority_class:
         spec["priorityClassName"] = priority_class
     opts_out = written.get(YUNIKORN_ALLOW_PREEMPTION, "true" if priority_class not in protecting else "false")

@@ -63,11 +63,13 @@ def application_without_task_group(pod: core.Pod) -> str:
 
 
 def queue_of(pod: core.Pod) -> str:
-    """The queue that a pod names, without `root`; empty for none.
+    """The queue that a pod names: by the label of Phalanx, else of YuniKorn without `root`; empty for none.
 
     The label `queue` alone could be that of anybody.
     """
     labels, annotations = pod.metadata.labels, pod.metadata.annotations
+    if labels.get(LABEL_QUEUE):
+        return labels[LABEL_QUEUE]
     found = labels.get(QUEUE) or annotations.get(QUEUE)
     if not found and (_OLD_APPLICATION in labels or APPLICATION in labels or _has_task_groups(pod)):
         found = labels.get(_OLD_QUEUE)
@@ -96,8 +98,7 @@ def _marks_of(pod: core.Pod) -> Mapping[str, str]:
     """What defines the gang. Pods that define no task groups need not repeat all of it."""
     written, defines = pod.metadata.annotations, bool(pod.metadata.annotations.get(TASK_GROUPS))
     found = {key: written[key] for key in (TASK_GROUPS, PARAMETERS) if written.get(key)}
-    queue = pod.metadata.labels.get(LABEL_QUEUE) or queue_of(pod)
-    if queue:
+    if queue := queue_of(pod):
         found[QUEUE] = queue
     preemption = written.get(ALLOW_PREEMPTION)
     if preemption and (defines or preemption == "false"):
