@@ -87,7 +87,8 @@ class NodeHealth(Plugin):
 
     def node_status_since(self, node: Node) -> int:
         """The start of the oldest faulty condition; for a healthy node, the end of the last one."""
-        faulty, healthy = list[int](), list[int]()
+        faulty: list[int] = []
+        healthy: list[int] = []
         for kind, status in node.conditions.items():
             if statuses := self._faulty.get(kind):
                 since = node.condition_changes.get(kind, 0)

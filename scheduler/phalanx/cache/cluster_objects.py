@@ -51,9 +51,9 @@ class ClusterObjects:
     ) -> None:
         self._namespace_changed = namespace_changed
         self._class_changed = class_changed
-        self.queues: Table[ApiQueue, Queue] = Table(read=read_queue, changed=_on_queue)
+        self.queues: Table[ApiQueue, Queue] = Table(read=read_queue, changed=self._on_queue)
         self.other_queues: Mapping[QueueDialectName, Table[Any, Queue]] = {
-            name: Table(read=QUEUE_DIALECTS[name].read, changed=_on_queue) for name in queue_dialects
+            name: Table(read=QUEUE_DIALECTS[name].read, changed=self._on_queue) for name in queue_dialects
         }
         self.topologies: Table[ApiTopology, Topology] = Table(read=read_topology, changed=_may_fit_more)
         self.kai_topologies: Table[KaiTopology, Topology] = Table(
@@ -67,18 +67,16 @@ class ClusterObjects:
             read=read_disruption_budget, changed=self._on_budget
         )
         self._budgets: tuple[DisruptionBudget, ...] | None = None
-        self._tree: tuple[tuple[object, ...], Mapping[QueueName, Queue]] | None = None
+        self._tree: Mapping[QueueName, Queue] | None = None
         self._rules: tuple[object, object, QueueRules] | None = None
         self._implied: tuple[tuple[object, ...], Mapping[str, Topology]] | None = None
 
     def queue_tree(self) -> Mapping[QueueName, Queue]:
         """All queues, including `default`. It is the same mapping until a queue changes."""
-        read = (self.queues.by_name(), *[table.by_name() for table in self.other_queues.values()])
-        if self._tree is None or any(map(is_not, self._tree[0], read)):
-            ours, *others = read
-            merged = merged_queues(ours, dict(zip(self.other_queues, others, strict=True)))
-            self._tree = (read, queue_tree(merged))
-        return self._tree[1]
+        if self._tree is None:
+            others = {name: table.by_name() for name, table in self.other_queues.items()}
+            self._tree = queue_tree(merged_queues(self.queues.by_name(), others))
+        return self._tree
 
     def queue_rules(self) -> QueueRules:
         """What the queues allow. It is the same object until a queue or a namespace changes."""
@@ -109,6 +107,13 @@ class ClusterObjects:
             self._budgets = tuple(sorted(self.budgets.values(), key=lambda each: (each.namespace, each.name)))
         return self._budgets
 
+    def _on_queue(self, key: Key, old: Queue | None, new: Queue | None, log: ChangeLog) -> None:
+        """A change of the past usage alone comes from our own status write and admits no gang."""
+        self._tree = None
+        if old is None or new is None or replace(old, past=new.past) != new:
+            log.queues_changed = True
+            _may_fit_more(key, old, new, log)
+
     def _on_budget(
         self, _key: Key, old: DisruptionBudget | None, new: DisruptionBudget | None, log: ChangeLog
     ) -> None:
@@ -134,13 +139,6 @@ class ClusterObjects:
 
 def _labels(written: core.Namespace) -> Labels:
     return dict(sorted(written.metadata.labels.items()))
-
-
-def _on_queue(key: Key, old: Queue | None, new: Queue | None, log: ChangeLog) -> None:
-    """A change of the past usage alone comes from our own status write and admits no gang."""
-    if old is None or new is None or replace(old, past=new.past) != new:
-        log.queues_changed = True
-        _may_fit_more(key, old, new, log)
 
 
 def _may_fit_more(_key: Key, _old: object, _new: object, log: ChangeLog) -> None:

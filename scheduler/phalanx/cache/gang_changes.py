@@ -1,6 +1,7 @@
 """What a change of a pod or of its PodGroup means for gangs."""
 
 from collections.abc import Iterable
+from typing import Final
 
 from msgspec import structs
 
@@ -9,6 +10,9 @@ from phalanx.model.conversion.pod_groups import GangKey, PodGroup
 from phalanx.model.dialects.yunikorn import YUNIKORN
 from phalanx.model.gangs import GangKind
 from phalanx.model.pods import Pod
+
+APPLICATION: Final = YUNIKORN.name
+"""The dialect of gangs that pods define."""
 
 
 def other_keys(pod: Pod) -> list[GangKey]:
@@ -43,9 +47,9 @@ def without_status(group: PodGroup) -> PodGroup:
     return structs.replace(group, resource_version="", started_at=0, checkpointed=0, ignored="")
 
 
-def is_application(key: GangKey | None) -> bool:
+def is_application(key: GangKey) -> bool:
     """Whether pods define the gangs of this key."""
-    return key is not None and key.dialect == YUNIKORN.name
+    return key.dialect == APPLICATION
 
 
 def of_earlier_runs(pods: Iterable[Pod]) -> list[Pod]:

@@ -8,7 +8,7 @@ from msgspec import structs
 
 from phalanx.cache.applications import ApplicationTable
 from phalanx.cache.events import ChangeLog
-from phalanx.cache.gang_changes import as_surplus, is_application, of_earlier_runs, other_keys
+from phalanx.cache.gang_changes import APPLICATION, as_surplus, is_application, of_earlier_runs, other_keys
 from phalanx.cache.group_trees import IN_TREES, GroupTrees
 from phalanx.cache.table import Key, Table
 from phalanx.cache.workloads import WorkloadTable
@@ -20,7 +20,6 @@ from phalanx.model.conversion.workload_members import group_of_pods
 from phalanx.model.dialects.composite import COMPOSITE, as_part
 from phalanx.model.dialects.known import WITH_OBJECTS
 from phalanx.model.dialects.native import NATIVE
-from phalanx.model.dialects.yunikorn import YUNIKORN
 from phalanx.model.gangs import Gang, GangKind
 from phalanx.model.pods import Pod
 
@@ -41,7 +40,11 @@ class GangObjects:
             for dialect in WITH_OBJECTS
         }
         """PodGroups by dialect."""
-        self.applications = ApplicationTable(changed=partial(changed, YUNIKORN.name))
+        self.applications = ApplicationTable(changed=partial(changed, APPLICATION))
+        self._tables: Mapping[str, Table[Any, PodGroup] | ApplicationTable] = {
+            **self.groups,
+            APPLICATION: self.applications,
+        }
         self.trees = GroupTrees(self.groups[NATIVE.name], self.groups[COMPOSITE.name])
 
     def known(self, key: GangKey) -> PodGroup | None:
@@ -53,16 +56,17 @@ class GangObjects:
 
     def group(self, key: GangKey) -> PodGroup | None:
         """The PodGroup of a key with what others in its tree say about it."""
-        if key.kind is GangKind.POD_GROUP and key.dialect in IN_TREES:
+        if key.kind is not GangKind.POD_GROUP:
+            return None
+        if key.dialect in IN_TREES:
             return self.trees.get(key)
-        return self.written(key)
+        return self._tables[key.dialect].get((key.namespace, key.name))
 
     def written(self, key: GangKey) -> PodGroup | None:
         """The object of a key alone, without what others say about it."""
         if key.kind is not GangKind.POD_GROUP:
             return None
-        groups = self.applications if is_application(key) else self.groups[key.dialect]
-        return groups.get((key.namespace, key.name))
+        return self._tables[key.dialect].get((key.namespace, key.name))
 
     def read(
         self,

@@ -6,6 +6,7 @@ from msgspec import structs
 
 from phalanx.cache.events import ChangeLog
 from phalanx.cache.gang_changes import (
+    APPLICATION,
     claims,
     eviction_relevant,
     has_same_gang_fields,
@@ -34,7 +35,6 @@ from phalanx.model.conversion.pod_groups import (
 from phalanx.model.conversion.queue_rules import QueueRules
 from phalanx.model.conversion.workload_members import Workload, without_progress
 from phalanx.model.dialects.native import NATIVE
-from phalanx.model.dialects.yunikorn import YUNIKORN
 from phalanx.model.gangs import Gang, GangKind
 from phalanx.model.names import API_GROUP, GangId, NodeName, PodUid, QueueName
 from phalanx.model.pods import Controller, Pod
@@ -84,7 +84,7 @@ class GangTable:
     def replace(self, old: Pod | None, new: Pod | None, log: ChangeLog) -> None:
         """A pod was added, changed or removed. Foreign pods are not in any gang."""
         self.workloads.pod_changed(old, new, log)
-        before = after = self._key_of(old, log)
+        before = after = self._key_of(old, log) if old is not None else None
         if old is None or new is None or not has_same_gang_fields(old, new):
             after = self._key_of(new, log)
             self._count_owners(old, new)
@@ -103,7 +103,7 @@ class GangTable:
             self._touch(after, log, pod=new)
         if (old is not None and old.other_groups) or (new is not None and new.other_groups):
             self._name_others(old, new, after)
-        if is_application(before) or is_application(after):
+        if APPLICATION in (before and before.dialect, after and after.dialect):
             ours = (old if before is not None else None, new if after is not None else None)
             self._applications.replace(*ours, log)
 
@@ -143,7 +143,7 @@ class GangTable:
     def class_changed(self, name: str, log: ChangeLog) -> None:
         """The priority of gangs changed whose PodGroup names this PriorityClass."""
         found = [(dialect, table.values()) for dialect, table in self.groups.items()]
-        for dialect, groups in (*found, (YUNIKORN.name, self._applications.values())):
+        for dialect, groups in (*found, (APPLICATION, self._applications.values())):
             for group in groups:
                 if group.priority_class == name:
                     key = GangKey(GangKind.POD_GROUP, group.namespace, group.name, dialect)
@@ -162,7 +162,7 @@ class GangTable:
         if self._trees.concerns(dialect, old, new):
             self._tree_changed(gang, old, new, log)
             return
-        if dialect == YUNIKORN.name and bool(claims(old)) != bool(claims(new)):
+        if dialect == APPLICATION and bool(claims(old)) != bool(claims(new)):
             self._move_free_pods(gang, log)
         if claims(old) != claims(new):
             for other in dict.fromkeys(self._also_named.get(gang, {}).values()):
@@ -281,7 +281,9 @@ class GangTable:
 
     def _followed(self, pod: Pod | None) -> Controller | None:
         """The controller of a pod whose gang depends on it."""
-        if pod is None or pod.controller is None or is_foreign(pod, self._scheduler_name):
+        if pod is None or pod.controller is None or pod.group is not None:
+            return None
+        if is_foreign(pod, self._scheduler_name):
             return None
         return pod.controller if gang_key(pod).kind is GangKind.WORKLOAD else None
 
@@ -310,7 +312,10 @@ class GangTable:
         return old.counts_for_gang and not new.counts_for_gang and not self._has_started(key)
 
     def _has_started(self, key: GangKey) -> bool:
-        return key.kind is GangKind.POD or any(gang.started for gang in self._gangs.get(key, ()))
+        if key.kind is GangKind.POD:
+            return True
+        gangs = self._gangs.get(key)
+        return gangs is not None and any([gang.started for gang in gangs])
 
     def _is_short(self, new: Pod, key: GangKey) -> bool:
         """Whether the gang of this new pod still has too few members to start."""
@@ -417,7 +422,7 @@ class GangTable:
 
     def queue_of_group(self, namespace: str, name: str) -> QueueName | None:
         """The queue of the gang of a PodGroup; None without such a gang."""
-        dialects = (*self.groups, YUNIKORN.name)
+        dialects = (*self.groups, APPLICATION)
         keys = [GangKey(GangKind.POD_GROUP, namespace, name, dialect) for dialect in dialects]
         keys = [self._trees.key_of(key) if key.dialect == NATIVE.name else key for key in keys]
         gangs = [gang for key in keys for gang in self._gangs.get(key, ())]

@@ -43,6 +43,8 @@ class NominationTable:
 
         When a nomination ends, capacity may be free, or a gang waits for another reason than before.
         """
+        if (old is None or old.nominated is None) and (new is None or new.nominated is None):
+            return
         before, after = self._nominated(old), self._nominated(new)
         if before == after:
             return

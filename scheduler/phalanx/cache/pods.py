@@ -1,6 +1,7 @@
 """Pods: their state in the API, with assumed nodes on top."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Final
 
 from msgspec import structs
@@ -33,11 +34,9 @@ class PodTable:
         annotation_keys: tuple[str, ...] = (),
         kinds: WorkloadKinds = KNOWN,
     ) -> None:
-        self._kinds = kinds
-        self._annotation_keys = annotation_keys
-        self._changed = changed
+        self._read = partial(read_pod, shapes=ShapeCache(), annotation_keys=annotation_keys, kinds=kinds)
         self._classes = classes
-        self._shapes = ShapeCache()
+        self._changed = changed
         self._pods: dict[PodUid, Pod] = {}
         self._uids: dict[Key, PodUid] = {}
         self._versions: dict[Key, int] = {}
@@ -49,7 +48,7 @@ class PodTable:
 
     def apply(self, written: core.Pod, log: ChangeLog) -> None:
         """A pod was added or modified. A version older than the known one is ignored."""
-        pod = self._read(written)
+        pod = self._read(written, classes=self._classes())
         key = (pod.namespace, pod.name)
         if self._is_late(key, written.metadata.resource_version):
             return
@@ -92,16 +91,7 @@ class PodTable:
     def classes_changed(self, log: ChangeLog) -> None:
         """Convert the pods again whose priority the API server has not filled in."""
         for written in tuple(self._without_priority.values()):
-            self._put(self._read(written), log)
-
-    def _read(self, written: core.Pod) -> Pod:
-        return read_pod(
-            written,
-            shapes=self._shapes,
-            classes=self._classes(),
-            annotation_keys=self._annotation_keys,
-            kinds=self._kinds,
-        )
+            self._put(self._read(written, classes=self._classes()), log)
 
     def _make_way(self, key: Key, uid: PodUid, log: ChangeLog) -> None:
         """Remove conflicting pods: a name belongs to one pod and a UID to one name; the latest event wins."""

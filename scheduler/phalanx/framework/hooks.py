@@ -16,7 +16,7 @@ from phalanx.framework.evictions import Beneficiary, PodEvictionLimit, QueueEvic
 from phalanx.framework.overriders import Overrider, Overriders
 from phalanx.framework.plugin import NEVER, GangOrder, Key, NodeFilter, Plugin, overrides
 from phalanx.framework.plugin_errors import LAST, PluginErrors
-from phalanx.framework.pod_view import DeclaredReads, PodView, declared_reads
+from phalanx.framework.pod_view import DeclaredReads, PodView
 from phalanx.framework.view import SessionView
 from phalanx.limits import AMOUNT_MAX
 from phalanx.model.gangs import Gang
@@ -101,12 +101,23 @@ class Hooks:
 
     def _ask(self, plugin: Plugin, hook: str, default: T, *arguments: object) -> T:
         """The answer of one plugin; the default if its hook raises, which is recorded."""
-        try:
-            answer: T = _answer(plugin, hook, *arguments)
-        except Exception as error:
-            self.errors.record(plugin, hook, error)
-            return default
-        return answer
+        return self._asking(plugin, hook, default)(*arguments)
+
+    def _asking(self, plugin: Plugin, hook: str, default: T) -> Callable[..., T]:
+        """`_ask` for many questions to the same plugin."""
+        method, expected = getattr(plugin, hook), _TYPES.get(hook, object)
+
+        def ask(*arguments: object) -> T:
+            try:
+                answer: T = method(*arguments)
+                if not isinstance(answer, expected):
+                    raise _wrong_type(answer)
+            except Exception as error:
+                self.errors.record(plugin, hook, error)
+                return default
+            return answer
+
+        return ask
 
     def _ask_each(self, hook: str) -> dict[str, Any]:
         """By plugin, the answer to a hook that is asked once a cycle; None if it raises."""
@@ -127,10 +138,10 @@ class Hooks:
 
     # --- validity of answers --------------------------------------------------------------------------------
 
-    @cached_property
+    @property
     def reads(self) -> DeclaredReads:
         """The declarations of all plugins."""
-        return declared_reads([type(plugin) for plugin in self._plugins])
+        return self._overriders.reads
 
     @cached_property
     def retry_key(self) -> tuple[object, ...]:
@@ -186,7 +197,7 @@ class Hooks:
             try:
                 rules = tuple(plugin.rules(gang, view))
                 if not all(isinstance(rule, Rule) for rule in rules):
-                    raise TypeError(f"the answer {rules!r} is of a wrong type")
+                    raise _wrong_type(rules)
                 found += rules
             except Exception as error:
                 found.append(Budget(self.errors.record(plugin, "rules", error), remaining=_NOTHING))
@@ -221,7 +232,7 @@ class Hooks:
     @property
     def node_faults(self) -> list[NodeFilter]:
         """The fault checks of all plugins."""
-        return [partial(self._ask, plugin, "node_fault", None) for plugin, _ in self._node_fault]
+        return [self._asking(plugin, "node_fault", None) for plugin, _ in self._node_fault]
 
     def node_status_since(self, faulty: Container[NodeName]) -> Callable[[Node], int]:
         """The time (s since the epoch) since which a node is faulty or healthy; 0 for unknown.
@@ -229,14 +240,15 @@ class Hooks:
         `faulty`: the nodes in which a plugin has found a fault.
         """
         plugins = [plugin for plugin, _ in self._node_fault]
-
-        def finders(node: Node) -> list[Plugin]:
-            return [each for each in plugins if self._ask(each, "node_fault", None, node) is not None]
+        times = [self._asking(each, "node_status_since", 0) for each in plugins]
 
         def since(node: Node) -> int:
-            found = finders(node) if node.name in faulty else []
-            times = [self._ask(each, "node_status_since", 0, node) for each in found or plugins]
-            return min(times) if found else max(times, default=0)
+            if node.name in faulty:
+                faults = zip(self.node_faults, times, strict=True)
+                found = [time(node) for fault, time in faults if fault(node) is not None]
+                if found:
+                    return min(found)
+            return max([time(node) for time in times], default=0)
 
         return since
 
@@ -348,8 +360,12 @@ def _answer(plugin: Plugin, hook: str, *arguments: object) -> Any:
     """The answer of one plugin. Raises TypeError if it is of another type than the hook declares."""
     answer = getattr(plugin, hook)(*arguments)
     if hook in _TYPES and not isinstance(answer, _TYPES[hook]):
-        raise TypeError(f"the answer {answer!r} is of a wrong type")
+        raise _wrong_type(answer)
     return answer
+
+
+def _wrong_type(answer: object) -> TypeError:
+    return TypeError(f"the answer {answer!r} is of a wrong type")
 
 
 def _always(answer: T) -> Callable[[Node], T]:

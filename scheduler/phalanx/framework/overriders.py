@@ -1,11 +1,13 @@
 """Which plugins override which hooks. It depends on their classes only, so sessions share it."""
 
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from typing import Final
 
 from msgspec import Struct
 
 from phalanx.framework.plugin import HOOKS, Plugin, overrides
+from phalanx.framework.pod_view import DeclaredReads, declared_reads
 
 LASTING_HOOKS: Final = ("node_filter", "node_cost", "rules")
 """Hooks whose answers refusals depend on. They hold until `valid_until`."""
@@ -31,13 +33,23 @@ class Overriders:
         )
         """The hooks that each of them overrides."""
 
+        self._found: dict[tuple[str, ...], Sequence[Overrider]] = {}
+
     def of(self, *hooks: str) -> Sequence[Overrider]:
         """The plugins that override one of the hooks; whether they may read time depends on the first."""
-        return [
-            Overrider(position, _may_read_time(overridden, hooks[0]))
-            for position, overridden in enumerate(self._overridden)
-            if not overridden.isdisjoint(hooks)
-        ]
+        found = self._found.get(hooks)
+        if found is None:
+            found = self._found[hooks] = [
+                Overrider(position, _may_read_time(overridden, hooks[0]))
+                for position, overridden in enumerate(self._overridden)
+                if not overridden.isdisjoint(hooks)
+            ]
+        return found
+
+    @cached_property
+    def reads(self) -> DeclaredReads:
+        """The declarations of all plugins."""
+        return declared_reads(self.kinds)
 
 
 def _may_read_time(overridden: frozenset[str], hook: str) -> bool:

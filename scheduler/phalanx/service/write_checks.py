@@ -1,7 +1,6 @@
 """Checks right before a write: whether a placement or an eviction is still valid by the newest state."""
 
 from collections.abc import Callable, Mapping
-from operator import is_not
 from typing import Final
 
 from msgspec import Struct
@@ -75,13 +74,14 @@ class CachePlacementCheck:
 
     def _node_objection(self, placement: Placement, pod: Pod, state: NodeState) -> str | None:
         name = state.node.name
-        rejected = self._rejection(self._with_fields(pod, placement), state)
+        seen = self._with_fields(pod, placement) if self._reads.extends_shapes else pod
+        rejected = self._rejection(seen, state)
         if rejected is not None:
             return f"node {name}: {rejected}"
         labels = {**placement.domain_labels, **placement.node_labels.get(name, {})}
         if labels and state.node.has_unknown_topology:
             return f"node {name}: its topology is unknown"
-        if not _has_labels(state.node, labels):
+        if labels and not _has_labels(state.node, labels):
             return f"node {name} has left the domain of the placement"
         key = self._cache.anti_affinity_conflict(pod)
         if key:
@@ -117,8 +117,6 @@ class CachePlacementCheck:
         return ZoneCapacity(state.node.numa, free).keeps_zone(kind)
 
     def _with_fields(self, pod: Pod, placement: Placement) -> Pod:
-        if not self._reads.extends_shapes:
-            return pod
         gang = self._cache.gang(placement.gang)
         # a new object each time: one that is kept would remember the fields of every pod
         return PodClasses(self._reads).pod_with_fields(pod, NO_POD_GROUP if gang is None else gang.spec)
@@ -127,9 +125,9 @@ class CachePlacementCheck:
         name = state.node.name
         key = pod.shape.key
         inputs = self._cache.filter_inputs()
-        if not self._inputs or any(map(is_not, inputs, self._inputs)):
-            self._inputs = inputs
+        if inputs != self._inputs:
             self._rejections.clear()
+        self._inputs = inputs
         known = self._rejections.get(name)
         if known is None or known[0] is not state.node:
             if len(self._rejections) >= CHECKED_NODES_KEPT:

@@ -90,6 +90,9 @@ class Dialect(Struct, frozen=True):
     Without a kind, it converts the first pod that defines the gang, a `model.pods.Pod`.
     """
 
+    group_annotations: tuple[str, ...] = ()
+    """Annotations without which a pod names no PodGroup; empty if other fields name it."""
+
     role_field: str = f"label {LABEL_ROLE}"
     """The field or label of a pod that names a role, as users see it."""
 

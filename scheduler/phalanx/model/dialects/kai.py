@@ -245,6 +245,7 @@ KAI: Final = Dialect(
     minimum_field="minMember",
     topology_field="spec.topologyConstraint",
     group_of=_group_of,
+    group_annotations=(_GROUP,),
     read=read_kai_pod_group,
     subgroup_field=f"label {_SUBGROUP}",
     subgroup_of=_subgroup_of,

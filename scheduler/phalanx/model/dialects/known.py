@@ -24,13 +24,15 @@ WITH_OBJECTS: Final = tuple(dialect for dialect in _ALL if dialect.kind)
 """Those whose gangs are objects of the API."""
 
 
-_BY_ANNOTATION: Final = (VOLCANO, KAI, YUNIKORN)
-"""Pods without annotations cost nothing here."""
-
 _NAMES_OF_GROUPS: Final = tuple(
-    (dialect, dialect.group_of) for dialect in _ALL if dialect not in (*_BY_ANNOTATION, COMPOSITE)
+    (dialect, dialect.group_of)
+    for dialect in _ALL
+    if dialect is not COMPOSITE and not dialect.group_annotations
 )
-_NAMES_IN_ANNOTATIONS: Final = tuple((dialect, dialect.group_of) for dialect in _BY_ANNOTATION)
+_NAMES_IN_ANNOTATIONS: Final = tuple(
+    (dialect, dialect.group_of) for dialect in _ALL if dialect.group_annotations
+)
+_GROUP_ANNOTATIONS: Final = frozenset(key for dialect in _ALL for key in dialect.group_annotations)
 
 
 def how_to_lower_minimum(gang: Gang) -> str:
@@ -42,7 +44,10 @@ def how_to_lower_minimum(gang: Gang) -> str:
 
 def named_groups(pod: Pod) -> list[tuple[Dialect, str]]:
     """The groups that a pod names, at most one per dialect."""
-    named = [(dialect, name) for dialect, group_of in _NAMES_OF_GROUPS if (name := group_of(pod))]
-    if pod.metadata.annotations:
+    named: list[tuple[Dialect, str]] = []
+    for dialect, group_of in _NAMES_OF_GROUPS:
+        if name := group_of(pod):
+            named.append((dialect, name))
+    if not _GROUP_ANNOTATIONS.isdisjoint(pod.metadata.annotations):
         named += [(dialect, name) for dialect, group_of in _NAMES_IN_ANNOTATIONS if (name := group_of(pod))]
     return named

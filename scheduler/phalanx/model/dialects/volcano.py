@@ -314,6 +314,7 @@ VOLCANO: Final = Dialect(
     minimum_field="minMember",
     topology_field="spec.networkTopology",
     group_of=_group_of,
+    group_annotations=(_GROUP,),
     read=read_volcano_pod_group,
     role_of=_task_of,
     marks_of=_marks_of,

@@ -195,6 +195,7 @@ YUNIKORN: Final = Dialect(
     minimum_field=f"minMember in annotation {TASK_GROUPS}",
     topology_field="",
     group_of=_group_of,
+    group_annotations=(TASK_GROUP, TASK_GROUPS),
     read=read_application,
     role_field=f"annotation {TASK_GROUP}",
     role_of=_role_of,
