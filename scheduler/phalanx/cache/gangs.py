@@ -315,7 +315,7 @@ class GangTable:
         if key.kind is GangKind.POD:
             return True
         gangs = self._gangs.get(key)
-        return gangs is not None and any([gang.started for gang in gangs])
+        return gangs is not None and any(gang.started for gang in gangs)
 
     def _is_short(self, new: Pod, key: GangKey) -> bool:
         """Whether the gang of this new pod still has too few members to start."""
