@@ -161,7 +161,7 @@ BINDING: Final[tuple[Mutant, ...]] = (
         name="a node is not checked again before pods are bound to it",
         issues=("Volcano #4888", "kubernetes #76772"),
         module="phalanx.service.write_checks",
-        edits={"        rejected = self._rejection(seen, state)\n": ("        rejected = None\n")},
+        edits={"        rejected = self._rejection(seen, state)\n": "        rejected = None\n"},
         caught_by=Played("plays_binding:node_cordoned_before_binds"),
     ),
     Mutant(
