@@ -12,7 +12,6 @@ from phalanx.actions.limits import (
     TYPICAL_SHAPES_MAX,
     TYPICAL_WEIGHT_MAX,
 )
-from phalanx.limits import FRAGMENT_COST_MAX
 from phalanx.solver.fragmentation import (
     CORES_PERCENT,
     CPU_WEIGHT,
@@ -29,6 +28,7 @@ from phalanx.solver.fragmentation import (
     prices,
     worth_of,
 )
+from phalanx.solver.limits import FRAGMENT_COST_MAX
 
 from tests.solver.problems import bounded
 

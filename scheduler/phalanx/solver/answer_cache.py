@@ -11,8 +11,8 @@ from typing import Final
 
 import msgspec
 
-from phalanx.limits import SOLVER_CACHE_ENTRIES_MAX
 from phalanx.solver.engine import place
+from phalanx.solver.limits import SOLVER_CACHE_ENTRIES_MAX
 from phalanx.solver.problem import Answer, PlacementProblem, SolveLimits
 
 DIGEST_BYTES: Final = 16

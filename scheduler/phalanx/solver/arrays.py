@@ -14,9 +14,9 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from phalanx.limits import ARRAY_AMOUNT_MAX
 from phalanx.model.names import NodeName
 from phalanx.solver.domains import DomainKey, domain_key, open_domains
+from phalanx.solver.limits import ARRAY_AMOUNT_MAX
 from phalanx.solver.problem import Assignment, NodeClass, PlacementProblem
 from phalanx.solver.problem_rules import ProblemRules, SubgroupConstraint, SubgroupPreference, read_rules
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from phalanx.limits import CELL_OPTIONS_MAX, CELLS_DETERMINISTIC_LIMIT
+from phalanx.solver.limits import CELL_OPTIONS_MAX, CELLS_DETERMINISTIC_LIMIT
 
 _NODES_PER_POINT: Final = 2
 

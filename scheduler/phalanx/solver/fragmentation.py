@@ -25,8 +25,8 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from phalanx.limits import FRAGMENT_COST_MAX, FRAGMENT_RATIO_MAX
 from phalanx.model.gpu_shares import WHOLE_DEVICE
+from phalanx.solver.limits import FRAGMENT_COST_MAX, FRAGMENT_RATIO_MAX
 
 Integers = NDArray[np.int64]
 Flags = NDArray[np.bool_]

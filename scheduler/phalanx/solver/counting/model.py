@@ -5,12 +5,12 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from ortools.sat.python import cp_model
 
-from phalanx.limits import MODEL_SUM_MAX, OBJECTIVE_COEFFICIENT_MAX
 from phalanx.solver.arrays import Counts, NodeTable, Placement, TooLarge, anchored_numbers
 from phalanx.solver.counting.node_groups import NodeGroup, Pattern, split
 from phalanx.solver.counting.traffic import TrafficTerms
 from phalanx.solver.cp_sat import CpModel
 from phalanx.solver.domains import anchored_domains
+from phalanx.solver.limits import MODEL_SUM_MAX, OBJECTIVE_COEFFICIENT_MAX
 from phalanx.solver.objective import (
     COST,
     DOMAINS,

@@ -14,9 +14,9 @@ from collections.abc import Sequence
 import numpy as np
 from msgspec import Struct, structs
 
-from phalanx.limits import PATTERN_CELLS_MAX, PATTERNS_MAX
 from phalanx.model.names import NodeName
 from phalanx.solver.arrays import BoolArray, IntArray, NodeTable, Placement, requests_of
+from phalanx.solver.limits import PATTERN_CELLS_MAX, PATTERNS_MAX
 from phalanx.solver.single.best_fit import fill
 
 Pattern = tuple[int, ...]

@@ -1,8 +1,9 @@
 """Entry point of defragmentation: greedy first, then exact search where the problem is small enough."""
 
-from phalanx.limits import MOVE_ASSIGNMENTS_MAX, MOVE_DETERMINISTIC_LIMIT, SOLVE_EFFORT_MIN
+from phalanx.limits import MOVE_DETERMINISTIC_LIMIT
 from phalanx.solver.defragmentation.greedy import greedy
 from phalanx.solver.defragmentation.problem import MoveProblem, MoveResult, check
+from phalanx.solver.limits import MOVE_ASSIGNMENTS_MAX, SOLVE_EFFORT_MIN
 
 
 def plan_moves(problem: MoveProblem, *, effort: float = MOVE_DETERMINISTIC_LIMIT) -> MoveResult:

@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 from ortools.sat.python import cp_model
 
-from phalanx.limits import VICTIM_AMOUNTS_MAX
 from phalanx.solver.cp_sat import ROUNDING, confirmed_empty, one_worker
 from phalanx.solver.defragmentation.problem import (
     MovePlan,
@@ -20,6 +19,7 @@ from phalanx.solver.defragmentation.problem import (
     move_cost,
     nodes_by_domain,
 )
+from phalanx.solver.limits import VICTIM_AMOUNTS_MAX
 
 Count = cp_model.IntVar
 PodCounts = list[dict[int, Count]]

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec.structs import replace
 
-from phalanx.limits import MOVE_DOMAINS_MAX
 from phalanx.solver.defragmentation.problem import (
     MovePlan,
     MoveProblem,
@@ -13,6 +12,7 @@ from phalanx.solver.defragmentation.problem import (
     move_cost,
     nodes_by_domain,
 )
+from phalanx.solver.limits import MOVE_DOMAINS_MAX
 
 
 def greedy(problem: MoveProblem) -> MovePlan | None:

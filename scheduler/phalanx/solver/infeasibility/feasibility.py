@@ -2,9 +2,9 @@
 
 from msgspec import structs
 
-from phalanx.limits import EXPLANATION_EFFORT_PART, EXPLANATION_SOLVES_MAX
 from phalanx.model.rules import Preference
 from phalanx.solver.answer_cache import AnswerCache
+from phalanx.solver.limits import EXPLANATION_EFFORT_PART, EXPLANATION_SOLVES_MAX
 from phalanx.solver.problem import Answer, Placed, PlacementProblem, SolveLimits
 
 

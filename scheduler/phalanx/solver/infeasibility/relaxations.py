@@ -6,7 +6,6 @@ from typing import Final
 
 from msgspec import Struct, structs
 
-from phalanx.limits import ARRAY_AMOUNT_MAX
 from phalanx.model.names import NodeName
 from phalanx.model.resources import NONE, Resources, add
 from phalanx.model.rules import (
@@ -19,6 +18,7 @@ from phalanx.model.rules import (
     SubgroupSegments,
     Traffic,
 )
+from phalanx.solver.limits import ARRAY_AMOUNT_MAX
 from phalanx.solver.problem import NodeClass, PlacementProblem
 
 ELIGIBILITY: Final = "eligibility"

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from msgspec import Struct, structs
 
-from phalanx.limits import JOINT_PAIRS_MAX
 from phalanx.model.names import NodeName
 from phalanx.model.rules import (
     Budget,
@@ -23,6 +22,7 @@ from phalanx.model.rules import (
 from phalanx.solver.arrays import BoolArray, IntArray, NodeTable, class_rows, node_table
 from phalanx.solver.joint.components import Component, Unsupported, components_of
 from phalanx.solver.joint.problem import GangDemand, JointProblem
+from phalanx.solver.limits import JOINT_PAIRS_MAX
 from phalanx.solver.problem import NodeClass, PlacementProblem, RoleDemand
 
 

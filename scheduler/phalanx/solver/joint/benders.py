@@ -2,12 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 
-from phalanx.limits import (
-    JOINT_MASTER_PART,
-    JOINT_REGION_PART,
-    JOINT_ROUNDS_MAX,
-    SOLVE_EFFORT_MIN,
-)
 from phalanx.solver.engine import GREEDY_ONLY
 from phalanx.solver.joint.arrays import BendersCut, JointArrays, Plan, Share
 from phalanx.solver.joint.master import maximize_value, minimize_regions
@@ -24,6 +18,7 @@ from phalanx.solver.joint.subproblem import (
     solve_region,
 )
 from phalanx.solver.joint.symmetry import groups_at_least_as_hard
+from phalanx.solver.limits import JOINT_MASTER_PART, JOINT_REGION_PART, JOINT_ROUNDS_MAX, SOLVE_EFFORT_MIN
 
 Shares = tuple[Share, ...]
 

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from msgspec import Struct, structs
 from ortools.sat.python import cp_model
 
-from phalanx.limits import JOINT_CEILING_PART
 from phalanx.solver.cp_sat import ROUNDING, one_worker
 from phalanx.solver.joint.arrays import BendersCut, Plan, Share
 from phalanx.solver.joint.master_model import MasterData, MasterModel
 from phalanx.solver.joint.symmetry import earliest_first
+from phalanx.solver.limits import JOINT_CEILING_PART
 
 Shares = Sequence[Sequence[Share]]
 

@@ -11,7 +11,6 @@ import numpy as np
 from msgspec import Struct
 from ortools.sat.python import cp_model
 
-from phalanx.limits import MODEL_SUM_MAX
 from phalanx.solver.arrays import IntArray, TooLarge
 from phalanx.solver.cp_sat import CpModel
 from phalanx.solver.joint.arrays import BendersCut, JointArrays
@@ -25,6 +24,7 @@ from phalanx.solver.joint.valid_inequalities import (
     valid_inequalities,
     value_bound,
 )
+from phalanx.solver.limits import MODEL_SUM_MAX
 
 Term = tuple[int, cp_model.IntVar]
 

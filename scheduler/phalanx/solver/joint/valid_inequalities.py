@@ -14,10 +14,10 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from msgspec import Struct
 
-from phalanx.limits import JOINT_KNAPSACK_UNITS_MAX, OBJECTIVE_COEFFICIENT_MAX
 from phalanx.solver.arrays import ClassRows, IntArray
 from phalanx.solver.joint.arrays import JointArrays, Region, labelled
 from phalanx.solver.joint.problem import GangDemand
+from phalanx.solver.limits import JOINT_KNAPSACK_UNITS_MAX, OBJECTIVE_COEFFICIENT_MAX
 
 Vector = tuple[int, ...]
 

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from phalanx.limits import SOLVE_EFFORT_MIN, VICTIM_DETERMINISTIC_LIMIT
+from phalanx.limits import VICTIM_DETERMINISTIC_LIMIT
+from phalanx.solver.limits import SOLVE_EFFORT_MIN
 from phalanx.solver.preemption.capacity import CapacityTracker
 from phalanx.solver.preemption.greedy import greedy, most_for_the_cost
 from phalanx.solver.preemption.presolve import cost_bound

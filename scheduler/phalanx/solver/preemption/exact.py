@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 from ortools.sat.python import cp_model
 
-from phalanx.limits import VICTIM_AMOUNTS_MAX
 from phalanx.solver.cp_sat import ROUNDING, confirmed_empty, one_worker
+from phalanx.solver.limits import VICTIM_AMOUNTS_MAX
 from phalanx.solver.preemption.capacity import pods_that_fit
 from phalanx.solver.preemption.presolve import reduced_scope
 from phalanx.solver.preemption.problem import EvictionLimit, PreemptionProblem, TargetNode, Vector, VictimSet

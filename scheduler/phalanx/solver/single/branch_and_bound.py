@@ -14,9 +14,9 @@ from typing import Final
 
 from msgspec import Struct
 
-from phalanx.limits import ROOTS_SEARCHED_MAX, SCOPES_SEARCHED_MAX, SOLVE_EFFORT_MIN
 from phalanx.solver.arrays import Placement, assignments_of, class_rows, node_table
 from phalanx.solver.counting.node_groups import tightened
+from phalanx.solver.limits import ROOTS_SEARCHED_MAX, SCOPES_SEARCHED_MAX, SOLVE_EFFORT_MIN
 from phalanx.solver.objective import Scorer, certify
 from phalanx.solver.problem import (
     TIGHTNESS_NODES_MAX,

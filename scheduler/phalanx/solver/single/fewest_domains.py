@@ -13,8 +13,8 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from phalanx.limits import TABLE_WORK_MAX
 from phalanx.solver.arrays import IntArray
+from phalanx.solver.limits import TABLE_WORK_MAX
 from phalanx.solver.single.tree_knapsack import (
     Forest,
     TightSelection,

@@ -9,10 +9,10 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from phalanx.limits import DOMAINS_TRIED_MAX
 from phalanx.model.rules import PodAffinityRule, PodAntiAffinityRule
 from phalanx.solver.arrays import BoolArray, Counts, IntArray, NodeTable, Placement, assignments_of
 from phalanx.solver.checker import violated_rules
+from phalanx.solver.limits import DOMAINS_TRIED_MAX
 from phalanx.solver.problem_rules import AffinityConstraint
 from phalanx.solver.single.best_fit import fill
 from phalanx.solver.single.greedy_subgroups import gathered_subgroups, search_subgroups

@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from phalanx.limits import SUBGROUP_TRIES_MAX
 from phalanx.solver.arrays import (
     BoolArray,
     Counts,
@@ -22,6 +21,7 @@ from phalanx.solver.arrays import (
     anchored_numbers,
 )
 from phalanx.solver.domains import is_domain
+from phalanx.solver.limits import SUBGROUP_TRIES_MAX
 from phalanx.solver.problem_rules import SubgroupConstraint, SubgroupPreference
 from phalanx.solver.single.best_fit import fill, fits_beside
 from phalanx.solver.single.scopes import Scope
