@@ -34,7 +34,8 @@ class PodTable:
         annotation_keys: tuple[str, ...] = (),
         kinds: WorkloadKinds = KNOWN,
     ) -> None:
-        self._read = partial(read_pod, shapes=ShapeCache(), annotation_keys=annotation_keys, kinds=kinds)
+        self._shapes = ShapeCache()
+        self._read = partial(read_pod, shapes=self._shapes, annotation_keys=annotation_keys, kinds=kinds)
         self._classes = classes
         self._changed = changed
         self._pods: dict[PodUid, Pod] = {}

@@ -33,18 +33,18 @@ class Overriders:
         )
         """The hooks that each of them overrides."""
 
-        self._found: dict[tuple[str, ...], Sequence[Overrider]] = {}
+        self._of_one = {hook: self._find((hook,)) for hook in HOOKS}
 
     def of(self, *hooks: str) -> Sequence[Overrider]:
         """The plugins that override one of the hooks; whether they may read time depends on the first."""
-        found = self._found.get(hooks)
-        if found is None:
-            found = self._found[hooks] = [
-                Overrider(position, _may_read_time(overridden, hooks[0]))
-                for position, overridden in enumerate(self._overridden)
-                if not overridden.isdisjoint(hooks)
-            ]
-        return found
+        return self._of_one[hooks[0]] if len(hooks) == 1 else self._find(hooks)
+
+    def _find(self, hooks: tuple[str, ...]) -> Sequence[Overrider]:
+        return [
+            Overrider(position, _may_read_time(overridden, hooks[0]))
+            for position, overridden in enumerate(self._overridden)
+            if not overridden.isdisjoint(hooks)
+        ]
 
     @cached_property
     def reads(self) -> DeclaredReads:
