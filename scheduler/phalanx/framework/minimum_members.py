@@ -68,6 +68,8 @@ def first_members(ready: Sequence[Pod], missing: MissingMembers, parts: Sequence
 
     Where pods have both a role and a subgroup, more may be among them than are needed.
     """
+    if not missing.roles and not missing.subgroups:
+        return list(ready[: max(0, missing.members)])
     roles, subgroups = dict(missing.roles), dict(missing.subgroups)
     around = ancestor_chains(parts)
     first: list[Pod] = []

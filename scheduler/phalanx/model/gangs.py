@@ -319,7 +319,7 @@ class Gang(Struct, frozen=True, dict=True):
 def missing_by_role(counted: Iterable[Pod], roles: Iterable[RoleSpec]) -> dict[str, int]:
     """Missing members per declared role, if these members count; only roles that miss some."""
     missing = {role.name: role.min_member for role in roles}
-    for pod in counted:
+    for pod in counted if roles else ():
         if pod.role in missing:
             missing[pod.role] -= 1
     return {role: count for role, count in missing.items() if count > 0}
@@ -329,7 +329,7 @@ def missing_by_subgroup(counted: Iterable[Pod], subgroups: Sequence[SubgroupSpec
     """Missing members per subgroup, if these members count; only subgroups that miss some."""
     missing = {subgroup.name: subgroup.min_member for subgroup in subgroups}
     around = ancestor_chains(subgroups)
-    for pod in counted:
+    for pod in counted if subgroups else ():
         for name in around.get(pod.subgroup, ()):
             missing[name] -= 1
     return {name: count for name, count in missing.items() if count > 0}
@@ -363,5 +363,7 @@ def complete_subgroups(counted: Iterable[Pod], subgroups: Sequence[SubgroupSpec]
 
 def members_within(pods: Iterable[Pod], subgroups: Sequence[SubgroupSpec], names: Iterable[str]) -> list[Pod]:
     """Pods that are in one of these outer subgroups or in no subgroup."""
+    if not subgroups:
+        return list(pods)
     outer, known = outer_subgroups(subgroups), frozenset(names)
     return [pod for pod in pods if outer.get(pod.subgroup) in known or pod.subgroup not in outer]
