@@ -63,6 +63,16 @@ def _terms(kind: str, **term: Any) -> Document:
 
 _A, _B = _node("a", {ZONE: "east"}), _node("b", {ZONE: "west"})
 _HAS_PORT: Final = {"ports": [{"containerPort": 80, "hostPort": 8080}]}
+
+
+def _port(**fields: Any) -> Document:
+    return {"ports": [{"containerPort": 80, "hostPort": 8080, **fields}]}
+
+
+def _port_of_init(**fields: Any) -> Document:
+    return {"name": "init", "image": "example.com/image", **_HAS_PORT, **fields}
+
+
 _DEFAULT: Final = _object("Namespace", "default", namespaced=False)
 
 _RULES: Final = (
@@ -104,7 +114,55 @@ _RULES: Final = (
         (_A, _B, _pod("old", nodeName="a", container=_HAS_PORT), _asker(container=_HAS_PORT)),
         ("b",),
         ("NodePorts",),
-        unsupported=True,
+    ),
+    Row(
+        "host port of another address, of the same address, and of all addresses",
+        (
+            _A,
+            _B,
+            _node("c"),
+            _pod("other", nodeName="a", container=_port(hostIP="10.0.0.2")),
+            _pod("same", nodeName="b", container=_port(hostIP="10.0.0.1")),
+            _pod("all", nodeName="c", container=_HAS_PORT),
+            _asker(container=_port(hostIP="10.0.0.1")),
+        ),
+        ("a",),
+        ("NodePorts",),
+    ),
+    Row(
+        "host port of all addresses beside one of an address, and of another protocol",
+        (
+            _A,
+            _B,
+            _pod("one", nodeName="a", container=_port(hostIP="10.0.0.1")),
+            _pod("udp", nodeName="b", container=_port(protocol="UDP")),
+            _asker(container=_HAS_PORT),
+        ),
+        ("b",),
+        ("NodePorts",),
+    ),
+    Row(
+        "host ports of sidecars count, those of init containers do not",
+        (
+            _A,
+            _B,
+            _pod("sidecar", nodeName="a", initContainers=[_port_of_init(restartPolicy="Always")]),
+            _pod("init", nodeName="b", initContainers=[_port_of_init()]),
+            _asker(container=_HAS_PORT),
+        ),
+        ("b",),
+        ("NodePorts",),
+    ),
+    Row(
+        "ports on the host network",
+        (
+            _A,
+            _B,
+            _pod("old", nodeName="a", hostNetwork=True, container={"ports": [{"containerPort": 8080}]}),
+            _asker(container=_HAS_PORT),
+        ),
+        ("b",),
+        ("NodePorts",),
     ),
     Row(
         "spread",

@@ -13,9 +13,9 @@ from phalanx.framework.config import SchedulerConfig
 from phalanx.framework.session import Session
 from phalanx.model.decisions import CycleResult
 from phalanx.model.gangs import Gang
+from phalanx.model.host_ports import fits_on
 from phalanx.model.pods import Pod
 from phalanx.model.reasons import Reason
-from phalanx.model.resources import fits
 
 from tests.oracle.plugins import Answer, Document, Plugins
 
@@ -74,7 +74,7 @@ def opinion(objects: Sequence[Document], pod: str) -> Opinion:
         feasible=tuple(
             name
             for name in session.nodes
-            if name not in rejected and fits(member.shape.requests, session.free(name))
+            if name not in rejected and fits_on(member.shape, session.free(name))
         ),
         chosen=_chosen(result, member),
         unsupported=any(

@@ -163,6 +163,8 @@ class PodShape(Struct, frozen=True, weakref=True):
     affinity_state: AffinityState | None = None
     numa: str = ""
     """Resource name for what a kubelet may align to a NUMA zone (`phalanx.model.numa`); empty for nothing."""
+    host_ports: tuple[tuple[str, int], ...] = ()
+    """What the pod uses of the ports of its node (`phalanx.model.host_ports`), by resource name."""
     declared: DeclaredFields | None = None
     """Set within a session where a plugin declares that it reads such fields; then it is part of the key."""
 

@@ -17,6 +17,7 @@ from phalanx.limits import CHECKED_NODES_KEPT
 from phalanx.model.decisions import Bind, Evict, EvictionReason, Placement
 from phalanx.model.gangs import NO_POD_GROUP
 from phalanx.model.gpu_shares import free_devices, pod_usage, requests_share, share_on_node
+from phalanx.model.host_ports import offered_of, port_text
 from phalanx.model.names import NodeName, ShapeKey
 from phalanx.model.nodes import Node, NodeState
 from phalanx.model.numa import ZoneCapacity, is_numa_resource
@@ -92,6 +93,9 @@ class CachePlacementCheck:
         short = [resource for resource, amount in free.items() if amount < 0 < requests.get(resource, 0)]
         if short:
             return f"node {name} has insufficient {short[0]} since the decision"
+        for port, _ in pod.shape.host_ports:
+            if free.get(port, 0) + offered_of(port) < 0:
+                return f"node {name}: {port_text(port)} is in use since the decision"
         if not self._fits_numa_zone(placement, pod, state):
             return f"node {name} may have no NUMA zone for pod {pod} since the decision"
         return _device_objection(pod, state) if requests_share(requests) else None

@@ -18,6 +18,7 @@ from phalanx.framework.session import Session
 from phalanx.framework.statement import total_requests
 from phalanx.limits import CAPACITY_HOLD_MS, SHOWN_NODES
 from phalanx.model.gpu_shares import requests_share
+from phalanx.model.host_ports import port_texts
 from phalanx.model.nodes import TOPOLOGY_UNKNOWN
 from phalanx.model.reasons import NODES, Evidence, Reason
 from phalanx.model.rules import Budget, SameDomain, SubgroupRule
@@ -105,13 +106,19 @@ def above_cluster(case: Case) -> Diagnosis:
     too_large = _larger_than_any_node(case)
     needed = formatting.amounts(requested(case.demand))
     fit = "have guaranteed NUMA zones in" if _may_mix_zones(case) else "fit"
-    message = too_large or f"{case.fit_of_all} {fit} the empty cluster; {needed} needed"
+    message = too_large or f"{case.fit_of_all} {fit} the empty cluster; {needed} needed{_ports_needed(case)}"
     return Diagnosis(
         reason=Reason.ABOVE_CLUSTER_CAPACITY,
         message=message,
         evidence=(*_conflict(case), *evidence.of_nodes(case.demand, case.session)),
         advice=case.advice,
     )
+
+
+def _ports_needed(case: Case) -> str:
+    """The ports of one node that a pod needs for itself."""
+    used = dict(port for batch in case.demand.batches for port in batch.pods[0].shape.host_ports)
+    return f", and {formatting.listed(port_texts(used))} of a node for each pod" if used else ""
 
 
 def _may_mix_zones(case: Case) -> bool:
@@ -126,8 +133,11 @@ def insufficient(case: Case) -> Diagnosis:
     free = evidence.free_amounts(demand, session)
     missing = evidence.shortages(demand, free)
     why = f"free capacity is fragmented across {_fragments(demand, session)}"
+    ports = evidence.ports_in_use(demand, session)
     if missing:
         why = f"{formatting.needed(missing)} missing"
+    elif ports:
+        why = formatting.listed(f"{port} is in use on {formatting.nodes(ports[port])}" for port in ports)
     return Diagnosis(
         reason=Reason.INSUFFICIENT_CAPACITY,
         message=f"{case.fit_of_all} fit now; {why}",

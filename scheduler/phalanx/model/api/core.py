@@ -6,6 +6,8 @@ as written (`Quantity`); `phalanx.model.resources` converts them to integers.
 
 from collections.abc import Mapping
 
+from msgspec import field
+
 from phalanx.model.api.meta import ApiStruct, Int32, Int64, LabelSelector, ObjectMeta, Time
 
 Quantity = Int64 | float | str
@@ -30,6 +32,8 @@ class ContainerPort(ApiStruct, frozen=True):
 
     container_port: Int32 = 0
     host_port: Int32 = 0
+    host_ip: str = field(name="hostIP", default="")
+    protocol: str = ""
 
 
 class Container(ApiStruct, frozen=True):

@@ -11,6 +11,7 @@ from msgspec.msgpack import Encoder
 
 from phalanx.limits import POD_REQUEST_MAX
 from phalanx.model.api import core
+from phalanx.model.conversion.host_ports import read_host_ports
 from phalanx.model.conversion.metadata import PER_POD_LABELS
 from phalanx.model.conversion.numa import read_numa_request
 from phalanx.model.conversion.requests import add_gpu_share, pod_requests
@@ -105,6 +106,7 @@ def read_shape(pod: core.Pod) -> PodShape:
         affinity=read_pod_terms(affinity.pod_affinity, "podAffinity", pod.metadata, wrong),
         anti_affinity=read_pod_terms(affinity.pod_anti_affinity, "podAntiAffinity", pod.metadata, wrong),
         numa=read_numa_request(pod),
+        host_ports=read_host_ports(spec, wrong),
     )
     shape = structs.replace(shape, unsupported=tuple(unsupported), invalid=tuple(wrong))
     return structs.replace(shape, key=_key(shape, pod.metadata.namespace))
@@ -179,8 +181,6 @@ def unsupported_fields(spec: core.PodSpec) -> Iterator[str]:
             yield f"spec.affinity.podAntiAffinity.{_PREFERENCES}"
     if spec.topology_spread_constraints:
         yield "spec.topologySpreadConstraints"
-    yield from _host_ports(spec.containers, "spec.containers", host_network=spec.host_network)
-    yield from _host_ports(spec.init_containers, "spec.initContainers", host_network=spec.host_network)
     for index, volume in enumerate(spec.volumes):
         if volume.ephemeral is not None:
             yield f"spec.volumes[{index}].ephemeral"
@@ -194,11 +194,3 @@ def unsupported_fields(spec: core.PodSpec) -> Iterator[str]:
 
 def _has_preferences(affinity: core.PodAffinity | None) -> bool:
     return affinity is not None and bool(affinity.preferred_during_scheduling_ignored_during_execution)
-
-
-def _host_ports(containers: tuple[core.Container, ...], path: str, *, host_network: bool) -> Iterator[str]:
-    """Host ports of the containers. On the host network the API server makes every port a host port."""
-    for index, container in enumerate(containers):
-        for number, port in enumerate(container.ports):
-            if port.host_port or (host_network and port.container_port):
-                yield f"{path}[{index}].ports[{number}].hostPort"
