@@ -457,6 +457,7 @@ def _shape(fields: dict[str, Any]) -> PodShape:
         "claims": tuple(fields.pop("claims", ())),
         "affinity": tuple(sorted(fields.pop("near", ()), key=repr)),
         "anti_affinity": tuple(sorted(fields.pop("apart", ()), key=repr)),
+        "spread": tuple(sorted(fields.pop("spread", ()), key=repr)),
         "numa": aligned(*containers) if (containers := fields.pop("containers", ())) else "",
         "host_ports": port_requests(fields.pop("ports", ())),
     }

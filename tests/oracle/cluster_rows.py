@@ -73,6 +73,17 @@ def _port_of_init(**fields: Any) -> Document:
     return {"name": "init", "image": "example.com/image", **_HAS_PORT, **fields}
 
 
+def _spread_asker(**fields: Any) -> Document:
+    constraint = {
+        "maxSkew": 1,
+        "topologyKey": ZONE,
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"app": "x"}},
+        **fields,
+    }
+    return _asker(labels={"app": "x"}, topologySpreadConstraints=[constraint])
+
+
 _DEFAULT: Final = _object("Namespace", "default", namespaced=False)
 
 _RULES: Final = (
@@ -184,7 +195,44 @@ _RULES: Final = (
         ),
         ("b",),
         ("PodTopologySpread",),
-        unsupported=True,
+    ),
+    Row(
+        "spread counts nodes whose taints the pod does not tolerate",
+        (
+            _A,
+            _B,
+            _node("c", {ZONE: "north"}, taints=[{"key": "k", "value": "v", "effect": "NoSchedule"}]),
+            _pod("old", labels={"app": "x"}, nodeName="a"),
+            _pod("other", labels={"app": "x"}, nodeName="b"),
+            _spread_asker(),
+        ),
+        (),
+        ("PodTopologySpread", "TaintToleration"),
+    ),
+    Row(
+        "spread that honors taints",
+        (
+            _A,
+            _B,
+            _node("c", {ZONE: "north"}, taints=[{"key": "k", "value": "v", "effect": "NoSchedule"}]),
+            _pod("old", labels={"app": "x"}, nodeName="a"),
+            _pod("other", labels={"app": "x"}, nodeName="b"),
+            _spread_asker(nodeTaintsPolicy="Honor"),
+        ),
+        ("a", "b"),
+        ("TaintToleration",),
+    ),
+    Row(
+        "spread with fewer domains than minDomains",
+        (_A, _B, _pod("old", labels={"app": "x"}, nodeName="a"), _spread_asker(minDomains=3)),
+        ("b",),
+        ("PodTopologySpread",),
+    ),
+    Row(
+        "spread by an empty selector counts nothing",
+        (_A, _B, _node("c"), _pod("old", labels={"app": "x"}, nodeName="a"), _spread_asker(labelSelector={})),
+        ("a", "b"),
+        ("PodTopologySpread",),
     ),
 )
 

@@ -52,8 +52,8 @@ _PORTS: Final = st.lists(
     st.fixed_dictionaries(
         {"containerPort": st.sampled_from((80, 81))},
         optional={
-            "hostPort": st.sampled_from((80, 81)),
-            "protocol": st.sampled_from(("TCP", "UDP")),
+            "hostPort": st.sampled_from((80, 80, 81)),
+            "protocol": st.sampled_from(("TCP", "TCP", "UDP")),
             "hostIP": st.sampled_from(("", "0.0.0.0", "10.0.0.1", "10.0.0.2")),
         },
     ),
@@ -67,7 +67,7 @@ def with_ports(draw: Draw, spec: Document) -> Document:
     """The spec with ports in some containers, some of them ports of the node, or with the host network."""
     parts = {
         field: [
-            {**container, "ports": draw(_PORTS) if rarely(draw, 2) else []}
+            {**container, "ports": draw(_PORTS) if not rarely(draw, 3) else []}
             for container in spec.get(field, ())
         ]
         for field in ("containers", "initContainers")

@@ -76,6 +76,34 @@ def test_the_node_is_checked_again(changed: Change | None, expected: str | None)
     assert bind_error(changed) == expected
 
 
+def test_a_spread_constraint_is_checked_again() -> None:
+    config = SchedulerConfig()
+    cache = Cache(scheduler_name=config.scheduler_name)
+    constraint = {
+        "maxSkew": 1,
+        "topologyKey": "zone",
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"app": "x"}},
+    }
+    here, there = node("n", labels={"zone": "a"}, status=CAPACITY), node("m", labels={"zone": "b"})
+    new = pod("new", uid="new", labels={"app": "x"}, topologySpreadConstraints=[constraint])
+    cache.apply_all(map(Applied, (here, there, new)))
+    (placement,) = decide(cache.snapshot(now=0, seed=0, memory=Memory()), config).placements
+    (bind,) = placement.binds
+    assert bind.node == "n"
+    cache.apply(Assumed(bind.pod, bind.node))
+    check = CachePlacementCheck(cache, config)
+    assert check.gang(placement) is None
+    cache.apply(Applied(pod("y", uid="y", labels={"app": "y"}, nodeName="n")))
+    assert check.gang(placement) is None
+    cache.apply(Applied(pod("other", uid="other", labels={"app": "x"}, nodeName="n")))
+    expected = "node n: topology spread by zone: maxSkew 1 would be 2 since the decision"
+    assert check.gang(placement) == expected
+    cache.apply(Applied(pod("third", uid="third", labels={"app": "x"}, nodeName="m")))
+    assert check.gang(placement) is None
+    cache.check_invariants()
+
+
 def test_a_port_that_another_scheduler_gave_away_is_checked_again() -> None:
     config = SchedulerConfig()
     cache = Cache(scheduler_name=config.scheduler_name)

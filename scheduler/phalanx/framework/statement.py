@@ -354,7 +354,9 @@ class Statement:
         """Count one pod more or less on the node; an absent pod only repels others."""
         affinity_index, state = self._session.affinity_index, pod.shape.affinity_state
         if affinity_index is not None and state is not None:
-            for table, key, value in affinity_index.changes(state, node, by, is_absent=is_absent):
+            for table, key, value in affinity_index.changes(
+                state, node, by, is_absent=is_absent, is_terminating=pod.deleting
+            ):
                 self._set(table, key, value)
 
     def _check_zones(self, assignments: Assignments) -> None:

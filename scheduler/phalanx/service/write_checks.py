@@ -23,6 +23,7 @@ from phalanx.model.nodes import Node, NodeState
 from phalanx.model.numa import ZoneCapacity, is_numa_resource
 from phalanx.model.pods import Pod
 from phalanx.model.resources import NONE, Resources, add, subtract, sum_of
+from phalanx.service.spread_check import SpreadCheck
 
 _REASONS_OF_FAULTS: Final = frozenset(
     {EvictionReason.GANG_INCOMPLETE, EvictionReason.GANG_RESTARTED, EvictionReason.MEMBER_REPLACED}
@@ -47,6 +48,7 @@ class CachePlacementCheck:
         self._cache = cache
         self._config = config
         self._now_ms = now_ms
+        self._spread = SpreadCheck(cache)
         self._reads = declared_reads(config)
         self._overriders = Overriders(plugin_classes(config))
         self._inputs: tuple[object, ...] = ()
@@ -84,6 +86,9 @@ class CachePlacementCheck:
             return f"node {name}: its topology is unknown"
         if labels and not _has_labels(state.node, labels):
             return f"node {name} has left the domain of the placement"
+        skewed = self._spread.objection(pod) if pod.shape.spread else None
+        if skewed is not None:
+            return f"node {name}: {skewed} since the decision"
         key = self._cache.anti_affinity_conflict(pod)
         if key:
             return f"node {name}: anti-affinity of pod {pod} by {key} is violated"

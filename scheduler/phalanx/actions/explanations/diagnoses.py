@@ -21,7 +21,7 @@ from phalanx.model.gpu_shares import requests_share
 from phalanx.model.host_ports import port_texts
 from phalanx.model.nodes import TOPOLOGY_UNKNOWN
 from phalanx.model.reasons import NODES, Evidence, Reason
-from phalanx.model.rules import Budget, SameDomain, SubgroupRule
+from phalanx.model.rules import Budget, Rule, SameDomain, SubgroupRule, TopologySpreadRule
 from phalanx.solver.infeasibility.explain import Explanation
 from phalanx.solver.problem import PlacementProblem
 
@@ -136,6 +136,8 @@ def insufficient(case: Case) -> Diagnosis:
     ports = evidence.ports_in_use(demand, session)
     if missing:
         why = f"{formatting.needed(missing)} missing"
+    elif spread := [rule for rule in case.problem.rules if _limits(rule, case)]:
+        why = f"{spread[0].name} needs it in other domains"
     elif ports:
         why = formatting.listed(f"{port} is in use on {formatting.nodes(ports[port])}" for port in ports)
     return Diagnosis(
@@ -151,6 +153,10 @@ def insufficient(case: Case) -> Diagnosis:
         advice=case.advice,
         otherwise=WAIT,
     )
+
+
+def _limits(rule: Rule, case: Case) -> bool:
+    return isinstance(rule, TopologySpreadRule) and rule.name in case.facts.conflict
 
 
 def _fragments(demand: Demand, session: Session) -> str:
@@ -364,7 +370,24 @@ def _conflict(case: Case) -> tuple[Evidence, ...]:
     if not case.facts.conflict:
         return ()
     finding = "each of them is necessary" if case.facts.irreducible else "some may be unrelated"
-    return (Evidence(subject=f"conflict of {' + '.join(case.facts.conflict)}", finding=finding),)
+    conflict = Evidence(subject=f"conflict of {' + '.join(case.facts.conflict)}", finding=finding)
+    return (conflict, *_spread(case))
+
+
+def _spread(case: Case) -> tuple[Evidence, ...]:
+    """The spread constraints in the conflict, with the pods that they count; the fullest domains first."""
+    rules = [
+        rule for rule in case.problem.rules if isinstance(rule, TopologySpreadRule) and _limits(rule, case)
+    ]
+    found = []
+    for rule in rules:
+        domains = sorted(rule.existing, key=lambda domain: (-domain[1], domain[0]))
+        shown = [f"{value} {count}" for value, count in domains[:SHOWN_NODES]]
+        more = [f"{len(domains) - SHOWN_NODES} others"] if len(domains) > SHOWN_NODES else []
+        least = f", minDomains {rule.min_domains}" if rule.min_domains > 1 else ""
+        there = formatting.listed([*shown, *more])
+        found.append(Evidence(rule.name, f"maxSkew {rule.max_skew}{least}; pods there now: {there}"))
+    return tuple(found)
 
 
 def _without_domain(case: Case) -> tuple[Evidence, ...]:

@@ -22,6 +22,7 @@ from phalanx.model.conversion.selectors import (
     read_selector,
     read_tolerations,
 )
+from phalanx.model.conversion.spread import read_spread, spread_labels
 from phalanx.model.gpu_shares import GPU_MEMORY, GPU_SHARE
 from phalanx.model.names import ShapeKey
 from phalanx.model.pods import NO_LABELS, PodLabels, PodShape
@@ -105,6 +106,7 @@ def read_shape(pod: core.Pod) -> PodShape:
         claims=_claims(spec, wrong),
         affinity=read_pod_terms(affinity.pod_affinity, "podAffinity", pod.metadata, wrong),
         anti_affinity=read_pod_terms(affinity.pod_anti_affinity, "podAntiAffinity", pod.metadata, wrong),
+        spread=read_spread(spec, pod.metadata, wrong, unsupported),
         numa=read_numa_request(pod),
         host_ports=read_host_ports(spec, wrong),
     )
@@ -139,7 +141,7 @@ def _key(shape: PodShape, namespace: str) -> ShapeKey:
 def _what_shapes(pod: core.Pod) -> tuple[Any, ...]:
     """All fields of a pod that `read_shape` reads."""
     spec, status, annotations = pod.spec, pod.status, pod.metadata.annotations
-    conditions = status.conditions
+    conditions, spread = status.conditions, spec.topology_spread_constraints
     resizing = bool(conditions) and any(each.type == "PodResizePending" for each in conditions)
     return (
         spec.containers,
@@ -148,7 +150,7 @@ def _what_shapes(pod: core.Pod) -> tuple[Any, ...]:
         spec.overhead,
         spec.node_selector,
         spec.affinity,
-        spec.topology_spread_constraints,
+        spread,
         spec.tolerations,
         spec.volumes,
         spec.resource_claims,
@@ -160,8 +162,9 @@ def _what_shapes(pod: core.Pod) -> tuple[Any, ...]:
         status.resources,
         status.allocated_resources,
         conditions if resizing else (),
-        pod.metadata.namespace if spec.volumes or spec.affinity is not None else "",
+        pod.metadata.namespace if spec.volumes or spec.affinity is not None or spread else "",
         per_pod_labels(spec.affinity, pod.metadata.labels) if spec.affinity is not None else (),
+        spread_labels(spec, pod.metadata.labels) if spread else (),
         annotations.get(GPU_SHARE),
         annotations.get(GPU_MEMORY),
     )
@@ -179,8 +182,6 @@ def unsupported_fields(spec: core.PodSpec) -> Iterator[str]:
             yield f"spec.affinity.podAffinity.{_PREFERENCES}"
         if _has_preferences(affinity.pod_anti_affinity):
             yield f"spec.affinity.podAntiAffinity.{_PREFERENCES}"
-    if spec.topology_spread_constraints:
-        yield "spec.topologySpreadConstraints"
     for index, volume in enumerate(spec.volumes):
         if volume.ephemeral is not None:
             yield f"spec.volumes[{index}].ephemeral"
