@@ -26,6 +26,7 @@ from phalanx.model.api.pod_groups import RESERVED, PodGroupSpec, TopologyRequest
 from phalanx.model.decisions import Bind, CycleResult, Placement
 from phalanx.model.gangs import Gang, GangKind, RoleSpec
 from phalanx.model.gpu_shares import GPU_MEMORY, GPU_SHARE, pod_usage, shared_devices
+from phalanx.model.host_ports import port_requests
 from phalanx.model.memory import Memory
 from phalanx.model.names import NODE_GPU_SHARING, GangId, NodeName, PodUid, QueueName, ShapeKey
 from phalanx.model.nodes import Node, NodeState, NominatedPods, Numa, Taint, ZoneLayout
@@ -135,6 +136,7 @@ class Scenario:
         """A running pod of another scheduler without requests; fields as those of `_pods`."""
         (pod,) = self._pods(name, 1, {"cpu": 0, "memory": 0, **fields, "on": (node,)})
         self._foreign_pods.append(replace(pod, scheduler_name="other"))
+        self._foreign[NodeName(node)] = add(self._foreign[NodeName(node)], dict(pod.shape.host_ports))
         return self
 
     def nominated(self, name: str, node: str, *, gpu: int, priority: int = 0) -> Self:
@@ -455,7 +457,9 @@ def _shape(fields: dict[str, Any]) -> PodShape:
         "claims": tuple(fields.pop("claims", ())),
         "affinity": tuple(sorted(fields.pop("near", ()), key=repr)),
         "anti_affinity": tuple(sorted(fields.pop("apart", ()), key=repr)),
+        "spread": tuple(sorted(fields.pop("spread", ()), key=repr)),
         "numa": aligned(*containers) if (containers := fields.pop("containers", ())) else "",
+        "host_ports": port_requests(fields.pop("ports", ())),
     }
     key = hashlib.blake2b(msgspec.json.encode(parts), digest_size=8).hexdigest()
     return PodShape(key=ShapeKey(key), **parts)

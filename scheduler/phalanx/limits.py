@@ -96,6 +96,15 @@ POD_RESOURCES_MAX: Final = 256
 SHARED_DEVICES_MAX: Final = 64
 """GPUs of one node that can be shared. No machine has more, and each one is a resource of its own."""
 
+HOST_PORTS_MAX: Final = 256
+"""Host ports of a pod. Each is compared with every node, as its resources are."""
+
+SPREAD_DOMAINS_KEPT: Final = 64
+"""Spread constraints whose domains are remembered for checks before binds: a few bytes per node each."""
+
+PORT_ADDRESSES_MAX: Final = 1 << 20
+"""Pods that can have the same port of different addresses of one node. It is more than any node holds."""
+
 NUMA_ZONES_MAX: Final = 64
 """NUMA zones of one node that are read. The largest machines have 32."""
 

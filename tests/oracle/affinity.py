@@ -1,4 +1,4 @@
-"""Strategies of node affinity, and of pod affinity and anti-affinity."""
+"""Strategies of node affinity, of pod affinity and anti-affinity, and of topology spread constraints."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -40,6 +40,42 @@ def node_affinity(draw: st.DrawFn, keys: Sequence[str], nodes: Sequence[str]) ->
 def pod_affinity(draw: st.DrawFn, keys: Sequence[str], namespaces: Sequence[str]) -> Document:
     """Required terms: label selectors, namespaces by name and by label, and keys of the pod's own labels."""
     return {_REQUIRED: draw(st.lists(_pod_term(keys, namespaces), max_size=2))}
+
+
+@st.composite
+def spread_constraints(draw: st.DrawFn, keys: Sequence[str]) -> list[Document]:
+    """Constraints that must hold, with label selectors, keys of the pod's own labels, and policies of nodes."""
+    return [
+        draw(_spread_constraint(key))
+        for key in draw(st.lists(st.sampled_from(keys), min_size=1, max_size=2, unique=True))
+    ]
+
+
+@st.composite
+def _spread_constraint(draw: st.DrawFn, key: str) -> Document:
+    """The API server refuses a key that both the selector and `matchLabelKeys` name."""
+    first, *others = draw(st.permutations(LABEL_KEYS))
+    policy = st.sampled_from(("Honor", "Ignore"))
+    constraint: Document = {
+        "topologyKey": key,
+        "maxSkew": draw(st.integers(1, 2)),
+        "whenUnsatisfiable": "DoNotSchedule",
+    }
+    constraint |= draw(
+        st.fixed_dictionaries(
+            {},
+            optional={
+                "minDomains": st.integers(1, 3),
+                "nodeAffinityPolicy": policy,
+                "nodeTaintsPolicy": policy,
+            },
+        )
+    )
+    if draw(st.integers(0, 5)):
+        constraint["labelSelector"] = draw(_label_selector(tuple(others), ("x", "y")))
+        if draw(st.booleans()):
+            constraint["matchLabelKeys"] = [first]
+    return constraint
 
 
 @st.composite

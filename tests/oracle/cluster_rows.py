@@ -63,6 +63,27 @@ def _terms(kind: str, **term: Any) -> Document:
 
 _A, _B = _node("a", {ZONE: "east"}), _node("b", {ZONE: "west"})
 _HAS_PORT: Final = {"ports": [{"containerPort": 80, "hostPort": 8080}]}
+
+
+def _port(**fields: Any) -> Document:
+    return {"ports": [{"containerPort": 80, "hostPort": 8080, **fields}]}
+
+
+def _port_of_init(**fields: Any) -> Document:
+    return {"name": "init", "image": "example.com/image", **_HAS_PORT, **fields}
+
+
+def _spread_asker(**fields: Any) -> Document:
+    constraint = {
+        "maxSkew": 1,
+        "topologyKey": ZONE,
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"app": "x"}},
+        **fields,
+    }
+    return _asker(labels={"app": "x"}, topologySpreadConstraints=[constraint])
+
+
 _DEFAULT: Final = _object("Namespace", "default", namespaced=False)
 
 _RULES: Final = (
@@ -104,7 +125,55 @@ _RULES: Final = (
         (_A, _B, _pod("old", nodeName="a", container=_HAS_PORT), _asker(container=_HAS_PORT)),
         ("b",),
         ("NodePorts",),
-        unsupported=True,
+    ),
+    Row(
+        "host port of another address, of the same address, and of all addresses",
+        (
+            _A,
+            _B,
+            _node("c"),
+            _pod("other", nodeName="a", container=_port(hostIP="10.0.0.2")),
+            _pod("same", nodeName="b", container=_port(hostIP="10.0.0.1")),
+            _pod("all", nodeName="c", container=_HAS_PORT),
+            _asker(container=_port(hostIP="10.0.0.1")),
+        ),
+        ("a",),
+        ("NodePorts",),
+    ),
+    Row(
+        "host port of all addresses beside one of an address, and of another protocol",
+        (
+            _A,
+            _B,
+            _pod("one", nodeName="a", container=_port(hostIP="10.0.0.1")),
+            _pod("udp", nodeName="b", container=_port(protocol="UDP")),
+            _asker(container=_HAS_PORT),
+        ),
+        ("b",),
+        ("NodePorts",),
+    ),
+    Row(
+        "host ports of sidecars count, those of init containers do not",
+        (
+            _A,
+            _B,
+            _pod("sidecar", nodeName="a", initContainers=[_port_of_init(restartPolicy="Always")]),
+            _pod("init", nodeName="b", initContainers=[_port_of_init()]),
+            _asker(container=_HAS_PORT),
+        ),
+        ("b",),
+        ("NodePorts",),
+    ),
+    Row(
+        "ports on the host network",
+        (
+            _A,
+            _B,
+            _pod("old", nodeName="a", hostNetwork=True, container={"ports": [{"containerPort": 8080}]}),
+            _asker(container=_HAS_PORT),
+        ),
+        ("b",),
+        ("NodePorts",),
     ),
     Row(
         "spread",
@@ -126,7 +195,44 @@ _RULES: Final = (
         ),
         ("b",),
         ("PodTopologySpread",),
-        unsupported=True,
+    ),
+    Row(
+        "spread counts nodes whose taints the pod does not tolerate",
+        (
+            _A,
+            _B,
+            _node("c", {ZONE: "north"}, taints=[{"key": "k", "value": "v", "effect": "NoSchedule"}]),
+            _pod("old", labels={"app": "x"}, nodeName="a"),
+            _pod("other", labels={"app": "x"}, nodeName="b"),
+            _spread_asker(),
+        ),
+        (),
+        ("PodTopologySpread", "TaintToleration"),
+    ),
+    Row(
+        "spread that honors taints",
+        (
+            _A,
+            _B,
+            _node("c", {ZONE: "north"}, taints=[{"key": "k", "value": "v", "effect": "NoSchedule"}]),
+            _pod("old", labels={"app": "x"}, nodeName="a"),
+            _pod("other", labels={"app": "x"}, nodeName="b"),
+            _spread_asker(nodeTaintsPolicy="Honor"),
+        ),
+        ("a", "b"),
+        ("TaintToleration",),
+    ),
+    Row(
+        "spread with fewer domains than minDomains",
+        (_A, _B, _pod("old", labels={"app": "x"}, nodeName="a"), _spread_asker(minDomains=3)),
+        ("b",),
+        ("PodTopologySpread",),
+    ),
+    Row(
+        "spread by an empty selector counts nothing",
+        (_A, _B, _node("c"), _pod("old", labels={"app": "x"}, nodeName="a"), _spread_asker(labelSelector={})),
+        ("a", "b"),
+        ("PodTopologySpread",),
     ),
 )
 

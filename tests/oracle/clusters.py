@@ -8,8 +8,8 @@ from typing import Any, Final
 from hypothesis import strategies as st
 from msgspec import Struct
 
-from tests.oracle.affinity import LABEL_KEYS, node_affinity, pod_affinity
-from tests.oracle.containers import pod_resources, rarely, reported_resources
+from tests.oracle.affinity import LABEL_KEYS, node_affinity, pod_affinity, spread_constraints
+from tests.oracle.containers import pod_resources, rarely, reported_resources, with_ports
 
 Document = dict[str, Any]
 Draw = st.DrawFn
@@ -37,12 +37,16 @@ class Focus(Struct, frozen=True):
     pods: bool
     """Pod affinity and anti-affinity."""
     resources: bool
+    ports: bool
+    """Ports of the node."""
+    spread: bool
+    """Topology spread constraints."""
 
 
 @st.composite
 def cases(draw: Draw) -> Case:
     """A cluster of at most five nodes and six pods that run."""
-    focus = Focus(*draw(st.tuples(st.booleans(), st.booleans(), st.booleans())))
+    focus = Focus(*draw(st.tuples(*[st.booleans()] * 5)))
     names = [f"n{index}" for index in range(draw(st.integers(1, 5)))]
     claims = draw(st.integers(0, 2)) if rarely(draw, 4) else 0
     placed = [draw(_placed(index, names, focus)) for index in range(draw(st.integers(0, 6)))]
@@ -152,6 +156,8 @@ def _pending(draw: Draw, nodes: list[str], claims: int, focus: Focus) -> Documen
                 st.sampled_from((ZONE, RACK, "size")), st.sampled_from(("a", "b", "r1", "", "8")), max_size=1
             )
         )
+    if focus.spread:
+        spec["topologySpreadConstraints"] = draw(spread_constraints((ZONE, RACK, HOST)))
     spec["volumes"] = [
         {"name": f"v{index}", "persistentVolumeClaim": {"claimName": f"c{index}"}} for index in range(claims)
     ]
@@ -168,6 +174,8 @@ def _pod(draw: Draw, name: str, namespace: str, nodes: list[str], focus: Focus) 
         if focus.pods and rarely(draw, 2):
             affinity[field] = draw(pod_affinity((ZONE, RACK, HOST, "absent"), NAMESPACES))
     requested = draw(pod_resources()) if focus.resources else _NO_RESOURCES
+    if focus.ports:
+        requested = draw(with_ports(requested))
     spec = {**requested, "affinity": affinity, "tolerations": draw(_TOLERATIONS) if rarely(draw, 2) else []}
     return {
         "apiVersion": "v1",

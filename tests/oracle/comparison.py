@@ -10,12 +10,15 @@ from phalanx.cli.manifests.read import read_manifests
 from phalanx.cli.static_cluster import StaticCluster
 from phalanx.cycle import decide
 from phalanx.framework.config import SchedulerConfig
+from phalanx.framework.nodes.affinity import label_value
 from phalanx.framework.session import Session
 from phalanx.model.decisions import CycleResult
 from phalanx.model.gangs import Gang
+from phalanx.model.host_ports import fits_on
+from phalanx.model.names import NodeName
 from phalanx.model.pods import Pod
 from phalanx.model.reasons import Reason
-from phalanx.model.resources import fits
+from phalanx.model.rules import TopologySpreadRule
 
 from tests.oracle.plugins import Answer, Document, Plugins
 
@@ -70,18 +73,29 @@ def opinion(objects: Sequence[Document], pod: str) -> Opinion:
     gang, member = _find(session, pod)
     result = decide(snapshot, config)
     rejected = session.eligibility(member).rejected
+    fitting = [
+        name for name in session.nodes if name not in rejected and fits_on(member.shape, session.free(name))
+    ]
     return Opinion(
-        feasible=tuple(
-            name
-            for name in session.nodes
-            if name not in rejected and fits(member.shape.requests, session.free(name))
-        ),
+        feasible=tuple(name for name in fitting if _is_spread(session, gang, name)),
         chosen=_chosen(result, member),
         unsupported=any(
             verdict.reason is Reason.UNSUPPORTED_FIELD and verdict.gang == gang.id
             for verdict in result.verdicts
         ),
     )
+
+
+def _is_spread(session: Session, gang: Gang, node: NodeName) -> bool:
+    """Whether the spread constraints of a single pod allow the node."""
+    rules = [rule for rule in session.hooks.rules(gang) if isinstance(rule, TopologySpreadRule)]
+    for rule in rules:
+        counts = dict(rule.existing)
+        value = label_value(session.nodes[node].node.labels, rule.key)
+        least = min(counts.values(), default=0) if len(counts) >= rule.min_domains else 0
+        if counts.get(value, 0) + bool(rule.others or rule.perhaps) - least > rule.max_skew:
+            return False
+    return True
 
 
 def _read(objects: Sequence[Document]) -> tuple[object, ...]:

@@ -1,4 +1,4 @@
-"""Strategies of what pods request: containers, init containers, sidecars, overhead, pod-level resources."""
+"""Strategies of what pods request in containers, init containers, sidecars and as a whole, and of ports."""
 
 from typing import Any, Final
 
@@ -46,6 +46,33 @@ def pod_resources(draw: Draw) -> Document:
     if rarely(draw, 5):
         spec["resources"] = draw(_POD_LEVEL)
     return spec
+
+
+_PORTS: Final = st.lists(
+    st.fixed_dictionaries(
+        {"containerPort": st.sampled_from((80, 81))},
+        optional={
+            "hostPort": st.sampled_from((80, 80, 81)),
+            "protocol": st.sampled_from(("TCP", "TCP", "UDP")),
+            "hostIP": st.sampled_from(("", "0.0.0.0", "10.0.0.1", "10.0.0.2")),
+        },
+    ),
+    min_size=1,
+    max_size=2,
+)
+
+
+@st.composite
+def with_ports(draw: Draw, spec: Document) -> Document:
+    """The spec with ports in some containers, some of them ports of the node, or with the host network."""
+    parts = {
+        field: [
+            {**container, "ports": draw(_PORTS) if not rarely(draw, 3) else []}
+            for container in spec.get(field, ())
+        ]
+        for field in ("containers", "initContainers")
+    }
+    return {**spec, **parts, "hostNetwork": rarely(draw, 4)}
 
 
 @st.composite

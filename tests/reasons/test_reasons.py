@@ -14,7 +14,7 @@ from phalanx.model.api.pod_groups import Disruption, Recovery, RecoveryMode, Run
 from phalanx.model.conversion.shapes import shape_of_requests
 from phalanx.model.gangs import Gang, RoleSpec, SubgroupSpec
 from phalanx.model.nodes import TOPOLOGY_UNKNOWN, Taint, TaintEffect
-from phalanx.model.pods import BindBackoff, PodPhase, Requirement, Term
+from phalanx.model.pods import BindBackoff, PodPhase, Requirement, SpreadConstraint, Term
 from phalanx.model.queues import Backfill, Cell, Flavor, Ordering, QueueState
 from phalanx.model.reasons import Category, Evidence, Objection, Reason, Verdict
 from phalanx.model.resources import GPU
@@ -431,6 +431,19 @@ def test_pod_anti_affinity() -> None:
     assert found.next_step == (
         "Wait until gang team/old ends; to start now, remove podAntiAffinity, or lower minMember to 1"
     )
+
+
+def test_topology_spread() -> None:
+    """Both nodes count, and the pods may use only the one that already has two of them."""
+    scenario = Scenario().nodes("n", 2).gang("old", 2, labels={"app": "x"}, on=["n-0", "n-0"])
+    counted = term(app="x")
+    constraint = SpreadConstraint(replace(counted, for_spread=True), 1, honors_affinity=False)
+    scenario.gang("g", 1, labels={"app": "x"}, spread=[constraint], selector={counted.topology_key: "n-0"})
+    found = verdict(scenario)
+    assert found.reason is Reason.TOPOLOGY_SPREAD
+    assert found.message == "topology spread by kubernetes.io/hostname allows 0 of 1 pod now"
+    assert "maxSkew 1; pods there now: n-0 2, n-1 0" in [each.finding for each in found.evidence]
+    assert found.next_step == ("Wait until gang team/old ends; to start now, remove nodeSelector")
 
 
 def test_affinity_is_not_the_reason_where_capacity_would_be_enough() -> None:

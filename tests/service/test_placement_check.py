@@ -76,6 +76,52 @@ def test_the_node_is_checked_again(changed: Change | None, expected: str | None)
     assert bind_error(changed) == expected
 
 
+def test_a_spread_constraint_is_checked_again() -> None:
+    config = SchedulerConfig()
+    cache = Cache(scheduler_name=config.scheduler_name)
+    constraint = {
+        "maxSkew": 1,
+        "topologyKey": "zone",
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"app": "x"}},
+    }
+    here, there = node("n", labels={"zone": "a"}, status=CAPACITY), node("m", labels={"zone": "b"})
+    new = pod("new", uid="new", labels={"app": "x"}, topologySpreadConstraints=[constraint])
+    cache.apply_all(map(Applied, (here, there, new)))
+    (placement,) = decide(cache.snapshot(now=0, seed=0, memory=Memory()), config).placements
+    (bind,) = placement.binds
+    assert bind.node == "n"
+    cache.apply(Assumed(bind.pod, bind.node))
+    check = CachePlacementCheck(cache, config)
+    assert check.gang(placement) is None
+    cache.apply(Applied(pod("y", uid="y", labels={"app": "y"}, nodeName="n")))
+    assert check.gang(placement) is None
+    cache.apply(Applied(pod("other", uid="other", labels={"app": "x"}, nodeName="n")))
+    expected = "node n: topology spread by zone: maxSkew 1 would be 2 since the decision"
+    assert check.gang(placement) == expected
+    cache.apply(Applied(pod("third", uid="third", labels={"app": "x"}, nodeName="m")))
+    assert check.gang(placement) is None
+    cache.check_invariants()
+
+
+def test_a_port_that_another_scheduler_gave_away_is_checked_again() -> None:
+    config = SchedulerConfig()
+    cache = Cache(scheduler_name=config.scheduler_name)
+    main = [{"name": "main", "ports": [{"containerPort": 80, "hostPort": 8080}]}]
+    new = pod("new", uid="new", containers=main)
+    cache.apply_all(map(Applied, (node("n", status=CAPACITY), node("m", status=CAPACITY), new)))
+    (placement,) = decide(cache.snapshot(now=0, seed=0, memory=Memory()), config).placements
+    cache.apply(Assumed(placement.binds[0].pod, placement.binds[0].node))
+    check = CachePlacementCheck(cache, config)
+    assert check.gang(placement) is None
+    where = placement.binds[0].node
+    elsewhere = "m" if where == "n" else "n"
+    cache.apply(Applied(pod("first", uid="first", containers=main, nodeName=elsewhere)))
+    assert check.gang(placement) is None
+    cache.apply(Applied(pod("second", uid="second", containers=main, nodeName=where)))
+    assert check.gang(placement) == f"node {where}: port 8080 is in use since the decision"
+
+
 def test_a_node_with_overcommitted_gpus_accepts_pods_without_gpus() -> None:
     """Volcano #2999: a node with fewer GPUs than its pods used was not used at all any more."""
     config = SchedulerConfig()

@@ -12,6 +12,7 @@ from phalanx.model.rules import (
     SubgroupFewest,
     SubgroupRule,
     SubgroupSegments,
+    TopologySpreadRule,
 )
 from phalanx.solver.problem import Anchor, PlacementProblem, SubgroupAnchor
 
@@ -89,6 +90,8 @@ def _respects_rules(problem: PlacementProblem, placement: Placement) -> bool:
             return False
         if isinstance(rule, PodAffinityRule) and not _respects_affinity(problem, placement, rule):
             return False
+        if isinstance(rule, TopologySpreadRule) and not _respects_spread(problem, placement, rule):
+            return False
     return True
 
 
@@ -114,6 +117,27 @@ def _respects_anti_affinity(
         for (number, (other, there)) in enumerate(pods)
         if index != number
     )
+
+
+def _respects_spread(problem: PlacementProblem, placement: Placement, rule: TopologySpreadRule) -> bool:
+    """Every pod with the constraint, as if it had been the last one to be placed."""
+    pods = _pods(problem, placement, rule.key)
+    counts = dict(rule.existing)
+    for group in problem.classes:
+        spot = group.label_values[problem.keys.index(rule.key)]
+        owners = [index for index, role in enumerate(problem.roles) if role.shape in rule.owners]
+        if spot and any(group.eligible[owner] for owner in owners):
+            counts.setdefault(spot, 0)
+    for shape, spot in pods:
+        if shape in rule.others and spot in counts:
+            counts[spot] += 1
+    fewest = min(counts.values()) if counts and len(counts) >= rule.min_domains else 0
+    for shape, spot in pods:
+        if shape in rule.owners:
+            perhaps = sum(other in rule.perhaps and there == spot for other, there in pods)
+            if not spot or counts[spot] + perhaps - fewest > rule.max_skew:
+                return False
+    return True
 
 
 def _respects_affinity(problem: PlacementProblem, placement: Placement, rule: PodAffinityRule) -> bool:

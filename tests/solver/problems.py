@@ -18,6 +18,7 @@ from phalanx.model.rules import (
     SubgroupFewest,
     SubgroupRule,
     SubgroupSegments,
+    TopologySpreadRule,
 )
 from phalanx.solver.problem import (
     NOWHERE,
@@ -198,11 +199,31 @@ def _affinity_rule(draw: st.DrawFn, shapes: Sequence[str]) -> AffinityRule:
     some = st.sets(st.sampled_from([ShapeKey(shape) for shape in shapes]), min_size=1)
     owners, others = tuple(sorted(draw(some))), tuple(sorted(draw(some)))
     if draw(st.booleans()):
+        return _spread_rule(draw, owners, others, shapes)
+    if draw(st.booleans()):
         return PodAntiAffinityRule("", draw(st.sampled_from(("row", "host"))), owners, others)
     existing = draw(st.sampled_from(((), (), ("x",), ("w",))))
     starters = () if existing else tuple(shape for shape in owners if draw(st.booleans()))
     return PodAffinityRule(
         "", "row", owners, tuple(one for one in others if one not in owners), existing, starters
+    )
+
+
+def _spread_rule(
+    draw: st.DrawFn, owners: tuple[ShapeKey, ...], others: tuple[ShapeKey, ...], shapes: Sequence[str]
+) -> TopologySpreadRule:
+    """With domains that no node of the problem has, and nodes of which the rule lists no domain."""
+    existing = draw(st.dictionaries(st.sampled_from("xyzw"), st.integers(0, 3), max_size=4))
+    perhaps = tuple(ShapeKey(shape) for shape in shapes if shape not in (*owners, *others))
+    return TopologySpreadRule(
+        "",
+        "row",
+        owners,
+        draw(st.sampled_from((others, owners))),
+        tuple(sorted(existing.items())),
+        draw(st.integers(1, 2)),
+        draw(st.sampled_from((1, 1, 2, 4))),
+        perhaps if draw(st.booleans()) else (),
     )
 
 

@@ -20,6 +20,7 @@ from phalanx.model.rules import (
     SubgroupDomain,
     SubgroupFewest,
     SubgroupSegments,
+    TopologySpreadRule,
 )
 from phalanx.solver.arrays import NodeTable, assignments_of, class_rows, node_table
 from phalanx.solver.checker import check
@@ -277,7 +278,8 @@ def test_every_constraint_adds_to_the_model(name: str) -> None:
     one, other = ((ShapeKey(role.shape),) for role in roles[:2])
     affinity_rules = (PodAntiAffinityRule("a", "row", one, other), PodAffinityRule("b", "row", one, other))
     classes = tuple(structs.replace(each, label_values=("x",)) for each in problem.classes)
-    rules = (*problem.rules, *subgroup_rules, *affinity_rules)
+    spread_rule = TopologySpreadRule("c", "row", one, other, (("x", 1), ("y", 0)), 1)
+    rules = (*problem.rules, *subgroup_rules, *affinity_rules, spread_rule)
     problem = structs.replace(problem, rules=rules, roles=roles, classes=classes, keys=("row",))
     table = node_table(class_rows(problem))
     groups = groups_of(table, table.everything)

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from phalanx.actions.nodes.resource_projection import SHARE_UNITS, is_numa_slot
 from phalanx.model.api.values import utc
 from phalanx.model.gpu_shares import GPU_MEMORY, GPU_SHARE, WHOLE_DEVICE, is_device
+from phalanx.model.host_ports import is_host_port, offered_of, port_text
 from phalanx.model.numa import is_numa_resource
 from phalanx.model.resources import PODS, Resources, format_amount, format_bytes
 
@@ -22,13 +23,16 @@ def amount(resource: str, number: int, *, up: bool = False) -> str:
         return f"{_devices(number)} shared GPUs in units of {_devices(int(size))}"
     if is_numa_slot(resource):
         return f"{number} NUMA slot{'' if number == 1 else 's'}"
+    if is_host_port(resource):
+        return port_text(resource)
     return format_amount(resource, number, up=up)
 
 
 def amounts(resources: Resources) -> str:
     """All amounts but zeros, by name; the number of pods only if there is nothing else.
 
-    Amounts of single devices and NUMA zones are left out: their projections to the node are listed.
+    Amounts of single devices and NUMA zones are left out: their projections to the node are listed. Ports are
+    listed without an amount.
     """
     shown = _nonzero(resources)
     named = {name: number for name, number in shown.items() if name != PODS} or shown
@@ -48,11 +52,12 @@ def more(resources: Resources) -> str:
 
 
 def _nonzero(resources: Resources) -> Resources:
-    return {name: number for name, number in sorted(resources.items()) if number and not _is_part(name)}
+    shown = sorted(resources.items())
+    return {name: number for name, number in shown if number and not _is_part(name, number)}
 
 
-def _is_part(resource: str) -> bool:
-    return is_device(resource) or is_numa_resource(resource)
+def _is_part(resource: str, number: int) -> bool:
+    return is_device(resource) or is_numa_resource(resource) or number < offered_of(resource)
 
 
 def share(requests: Resources) -> str:
@@ -71,6 +76,11 @@ def _devices(thousandths: int) -> str:
 def pods(count: int) -> str:
     """Such as "1 pod" or "3 pods"."""
     return "1 pod" if count == 1 else f"{count} pods"
+
+
+def nodes(count: int) -> str:
+    """Such as "1 node" or "3 nodes"."""
+    return "1 node" if count == 1 else f"{count} nodes"
 
 
 def moment(milliseconds: int) -> str:

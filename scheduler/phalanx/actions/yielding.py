@@ -21,9 +21,10 @@ from phalanx.framework.evictions import Beneficiary
 from phalanx.framework.session import Session
 from phalanx.framework.statement import CapacityHold, Statement, Usage, total_requests
 from phalanx.model.gangs import Gang
+from phalanx.model.host_ports import fits_on, with_ports
 from phalanx.model.names import GangId, NodeName
 from phalanx.model.pods import Pod
-from phalanx.model.resources import fits, subtract
+from phalanx.model.resources import subtract
 
 
 class GivenUp(Struct):
@@ -112,8 +113,8 @@ class Yielding:
         for node, pods in hold.assignments if not hold.devices else ():
             free, stay = self._session.free(node), []
             for pod in pods:
-                if fits(pod.shape.requests, free):
-                    free = subtract(free, pod.shape.requests)
+                if fits_on(pod.shape, free):
+                    free = subtract(free, with_ports(pod.shape))
                     stay.append(pod)
             if stay:
                 found.append((node, tuple(stay)))

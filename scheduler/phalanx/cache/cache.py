@@ -5,7 +5,7 @@ show yet. Events of different kinds may arrive in any order, more than once, or 
 give the same snapshot.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from phalanx.cache.cluster_objects import ClaimTables, ClusterObjects
@@ -26,9 +26,9 @@ from phalanx.model.gangs import Gang
 from phalanx.model.gpu_shares import pod_usage
 from phalanx.model.memory import Memory
 from phalanx.model.names import GangId, NodeName, PodUid, QueueName
-from phalanx.model.nodes import NodeState, NominatedPods
+from phalanx.model.nodes import Node, NodeState, NominatedPods
 from phalanx.model.numa import is_numa_resource
-from phalanx.model.pods import Pod
+from phalanx.model.pods import AffinityTerm, Pod
 from phalanx.model.reasons import Objection
 from phalanx.model.resources import Resources
 from phalanx.model.snapshot import Snapshot
@@ -300,6 +300,14 @@ class Cache:
             if value is not None and there is not None and there.node.labels.get(key) == value:
                 return key
         return ""
+
+    def nodes(self) -> Mapping[str, Node]:
+        """Nodes by name, without usage. It is the same mapping until a node changes."""
+        return self._nodes.nodes()
+
+    def spread_counts(self, term: AffinityTerm) -> Iterator[tuple[NodeName, int]]:
+        """Nodes with the numbers of pods that a spread constraint of an assumed pod counts."""
+        return self._placed_pods.spread_counts(term)
 
     def check_invariants(self) -> None:
         """Assert that incrementally updated state equals the state recomputed from all objects."""

@@ -1,4 +1,4 @@
-"""Counts of placed pods by node, as far as pod affinity and anti-affinity depend on them.
+"""Counts of placed pods by node, as far as pod affinity, anti-affinity and spread constraints need them.
 
 Nothing is stored while no pod has a required term. Pods that no term distinguishes are counted together, so
 labels that differ from pod to pod cost nothing until a term selects by one of them.
@@ -10,12 +10,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from phalanx.cache.events import ChangeLog
 from phalanx.model.conversion.selectors import keys_of
 from phalanx.model.names import NodeName
-from phalanx.model.pods import AffinityTerms, Pod
+from phalanx.model.pods import AffinityTerm, AffinityTerms, Pod
 from phalanx.model.selectors import affinity_term_matches, required_label_pairs
 from phalanx.model.snapshot import PlacedPods
 
-_Kind = tuple[str, tuple[tuple[str, str], ...], AffinityTerms]
-"""Namespace, the labels that some term selects by, and the pods' own anti-affinity."""
+_Kind = tuple[str, tuple[tuple[str, str], ...], AffinityTerms, bool]
+"""Namespace, the labels that some term selects by, the pods' own anti-affinity, and whether a spread
+constraint is to leave them out because they terminate."""
 
 Label = tuple[str, str] | None
 """A label that the matching pods have; None if no such label is known."""
@@ -75,6 +76,8 @@ class PlacedPodIndex:
         self._near: Counter[AffinityTerms] = Counter()
         self._apart: Counter[AffinityTerms] = Counter()
         self._watched: Counter[str] = Counter()
+        self._spread = 0
+        """The number of terms by which spread constraints count."""
         self._asked: Counter[Label] = Counter()
         self._kinds: _Kinds | None = None
         self._terms: tuple[AffinityTerms, ...] | None = None
@@ -103,7 +106,8 @@ class PlacedPodIndex:
                 self._kinds = self._counted(self._pods())
             nodes = self._kinds.nodes if self._kinds is not None else {}
             placed_pods = [
-                PlacedPods(*kind, dict(sorted(nodes[kind].items()))) for kind in sorted(nodes, key=_order)
+                PlacedPods(*kind[:3], dict(sorted(nodes[kind].items())), is_terminating=kind[3])
+                for kind in sorted(nodes, key=_order)
             ]
             self._view = (self._terms, tuple(placed_pods))
         return self._view
@@ -133,6 +137,18 @@ class PlacedPodIndex:
             for node, count in kinds.nodes[kind].items():
                 if count > ((kind, node) == mine):
                     yield key, node
+
+    def spread_counts(self, term: AffinityTerm) -> Iterator[tuple[NodeName, int]]:
+        """Nodes with the numbers of pods that a spread constraint of a pod that waits or is assumed counts.
+
+        A node may occur several times.
+        """
+        if self._kinds is None:
+            self._kinds = self._counted(self._pods())
+        for kind in self._kinds.labelled(required_label_pairs((term,))):
+            namespace, labels, _, terminates = kind
+            if not terminates and affinity_term_matches(term, namespace, dict(labels), {}):
+                yield from self._kinds.nodes[kind].items()
 
     def check(self, pods: Iterable[Pod]) -> None:
         """Assert that the counts equal those of `pods`, which are all pods."""
@@ -165,6 +181,7 @@ class PlacedPodIndex:
         table[terms] += 1
         if table[terms] == 1:
             self._view = self._terms = None
+            self._count_spread(terms, 1)
             self._asked.update(required_label_pairs(terms) if table is self._near else ())
             for key in keys_of(terms):
                 self._watched[key] += 1
@@ -176,6 +193,7 @@ class PlacedPodIndex:
         if not table[terms]:
             del table[terms]
             self._view = self._terms = None
+            self._count_spread(terms, -1)
             self._asked -= Counter(required_label_pairs(terms) if table is self._near else ())
             for key in keys_of(terms):
                 self._watched[key] -= 1
@@ -185,10 +203,20 @@ class PlacedPodIndex:
             if not (self._near or self._apart):
                 self._kinds = None
 
+    def _count_spread(self, terms: AffinityTerms, change: int) -> None:
+        """The kinds differ once terminating pods are to be left out, or no more."""
+        if terms[0].for_spread:
+            self._spread += change
+            if self._spread == max(0, change):
+                self._kinds = None
+
     def _affinity(self, pod: Pod | None) -> tuple[AffinityTerms, ...]:
-        if pod is None or not pod.shape.affinity or not self._waits_for_us(pod):
+        if pod is None or not (pod.shape.affinity or pod.shape.spread):
             return ()
-        return (pod.shape.affinity,)
+        waits = self._waits_for_us(pod)
+        # assumed pods are counted again right before their bind
+        spread = [(each.term,) for each in pod.shape.spread if waits or pod.assumed]
+        return (pod.shape.affinity, *spread) if pod.shape.affinity and waits else tuple(spread)
 
     def _anti_affinity(self, pod: Pod | None) -> tuple[AffinityTerms, ...]:
         if pod is None or not pod.shape.anti_affinity or not (pod.holds_node or self._waits_for_us(pod)):
@@ -202,7 +230,7 @@ class PlacedPodIndex:
         if pod is None or pod.node is None or not pod.holds_node:
             return None
         labels = tuple([pair for pair in pod.all_labels if pair[0] in self._watched])
-        return (pod.namespace, labels, pod.shape.anti_affinity), pod.node
+        return (pod.namespace, labels, pod.shape.anti_affinity, self._spread > 0 and pod.deleting), pod.node
 
     def _counted(self, pods: Iterable[Pod]) -> _Kinds:
         kinds = _Kinds()
@@ -211,6 +239,6 @@ class PlacedPodIndex:
         return kinds
 
 
-def _order(kind: _Kind) -> tuple[str, tuple[tuple[str, str], ...], str]:
-    namespace, labels, anti_affinity = kind
-    return namespace, labels, repr(anti_affinity) if anti_affinity else ""
+def _order(kind: _Kind) -> tuple[str, tuple[tuple[str, str], ...], str, bool]:
+    namespace, labels, anti_affinity, terminates = kind
+    return namespace, labels, repr(anti_affinity) if anti_affinity else "", terminates

@@ -22,6 +22,7 @@ DEFAULT_PROFILE: Final = (
     "taints",
     "node-affinity",
     "pod-affinity",
+    "topology-spread",
     "node-failure-history",
     # What must hold for its pods together?
     "topology",

@@ -27,6 +27,7 @@ from phalanx.model.gpu_shares import (
     share_on_node,
     total_usage,
 )
+from phalanx.model.host_ports import offered_of
 from phalanx.model.names import GangId, NodeName, PodUid, QueueName
 from phalanx.model.nodes import NodeState
 from phalanx.model.numa import is_numa_resource, zone_capacity
@@ -310,12 +311,13 @@ class Statement:
         taken = loads
         if any(map(requests_share, loads)):
             devices = self.choose_devices(assignments, chosen)
-        if devices or self._session.facts.numa_layouts:
+        has_ports = any(pod.shape.host_ports for _, pods in assignments for pod in pods)
+        if devices or has_ports or self._session.facts.numa_layouts:
             taken = [total_usage(pods, devices) for _, pods in assignments]
             self._check_zones(assignments)
         for (node, pods), load, held in zip(assignments, loads, taken, strict=True):
             free = subtract(self._session.free(node), held)
-            if any(free[name] < 0 < held[name] for name in held if not is_numa_resource(name)):
+            if any(free[name] < 0 < held[name] and _is_short(name, free[name]) for name in held):
                 raise DoesNotFit(f"node {node} has no capacity for {len(pods)} pods of {gang}")
             self._take_free(node, held)
             ledger = self._session.ledger
@@ -352,7 +354,9 @@ class Statement:
         """Count one pod more or less on the node; an absent pod only repels others."""
         affinity_index, state = self._session.affinity_index, pod.shape.affinity_state
         if affinity_index is not None and state is not None:
-            for table, key, value in affinity_index.changes(state, node, by, is_absent=is_absent):
+            for table, key, value in affinity_index.changes(
+                state, node, by, is_absent=is_absent, is_terminating=pod.deleting
+            ):
                 self._set(table, key, value)
 
     def _check_zones(self, assignments: Assignments) -> None:
@@ -394,6 +398,11 @@ class Statement:
     def _set(self, table: dict[Any, Any], key: object, value: object) -> None:
         self._undo.append((table, key, table.get(key)))
         table[key] = value
+
+
+def _is_short(resource: str, free: int) -> bool:
+    """Whether a negative amount is too little: nodes list neither NUMA zones nor ports."""
+    return not is_numa_resource(resource) and free + offered_of(resource) < 0
 
 
 def _without(placement: Placement, pods: Collection[PodUid]) -> Placement | None:

@@ -104,11 +104,13 @@ def free_share(state: NodeState, free: Resources) -> Resources:
 def shape_usage(shape: PodShape, device: Device | None, *, runs: bool = False) -> Resources:
     """Usage of a node by a pod of this shape: of one device if it is known, else of any device.
 
-    It includes usage of NUMA zones, in the form for running pods if `runs` is true.
+    It includes ports, and NUMA zones in the form for running pods if `runs` is true.
     """
     requests = shape.requests
     if shape.numa:
         requests = {**requests, (as_running_resource(shape.numa) if runs else shape.numa): 1}
+    if shape.host_ports:
+        requests = {**requests, **dict(shape.host_ports)}
     if not requests_share(requests):
         return requests
     taken = device.taken if device is not None else requests.get(GPU_SHARE, WHOLE_DEVICE)
@@ -117,7 +119,7 @@ def shape_usage(shape: PodShape, device: Device | None, *, runs: bool = False) -
 
 
 def pod_usage(pod: Pod) -> Resources:
-    """Usage of a node by one of its pods: requests, a part of a device, and NUMA zones."""
+    """Usage of a node by one of its pods: requests, a part of a device, NUMA zones and ports."""
     return shape_usage(pod.shape, pod.device, runs=pod.phase is not PodPhase.PENDING)
 
 

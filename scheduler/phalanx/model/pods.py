@@ -75,6 +75,21 @@ class AffinityTerm(Struct, frozen=True, gc=False):
     """Namespaces of these pods; the namespace of the pod itself if it names none."""
     namespace_selector: Term | None = None
     """Adds namespaces by label; without requirements it adds all."""
+    for_spread: bool = False
+    """Whether a spread constraint counts by it: terminating pods do not count then."""
+
+
+class SpreadConstraint(Struct, frozen=True, gc=False):
+    """A topology spread constraint that must hold."""
+
+    term: AffinityTerm
+    """The key, and the pods that are counted. A selector of None counts none."""
+    max_skew: int
+    min_domains: int = 1
+    honors_affinity: bool = True
+    """Whether only nodes count that the node affinity of the pod allows."""
+    honors_taints: bool = False
+    """Whether only nodes count whose taints the pod tolerates."""
 
 
 AffinityTerms = tuple[AffinityTerm, ...]
@@ -104,6 +119,8 @@ class AffinityState(Struct, frozen=True, gc=False):
     """The pod's own anti-affinity."""
     matched_by: tuple[int, ...] = ()
     """The terms that select the pod."""
+    spread: tuple[int, ...] = ()
+    """The terms by which the pod's own spread constraints count."""
     is_in_gang: bool = False
     """Whether `affinity` selects waiting members of the gang that have another affinity."""
     can_start: bool = False
@@ -160,9 +177,12 @@ class PodShape(Struct, frozen=True, weakref=True):
     """Errors as "path: error". They refuse a waiting pod; an invalid amount counts as the largest one."""
     affinity: AffinityTerms = ()
     anti_affinity: AffinityTerms = ()
+    spread: tuple[SpreadConstraint, ...] = ()
     affinity_state: AffinityState | None = None
     numa: str = ""
     """Resource name for what a kubelet may align to a NUMA zone (`phalanx.model.numa`); empty for nothing."""
+    host_ports: tuple[tuple[str, int], ...] = ()
+    """What the pod uses of the ports of its node (`phalanx.model.host_ports`), by resource name."""
     declared: DeclaredFields | None = None
     """Set within a session where a plugin declares that it reads such fields; then it is part of the key."""
 

@@ -47,6 +47,7 @@ class Reason(StrEnum):
     NO_ELIGIBLE_NODE = "NoEligibleNode"
     POD_AFFINITY = "PodAffinity"
     POD_ANTI_AFFINITY = "PodAntiAffinity"
+    TOPOLOGY_SPREAD = "TopologySpread"
     INSUFFICIENT_CAPACITY = "InsufficientCapacity"
     ABOVE_CLUSTER_CAPACITY = "AboveClusterCapacity"
     NO_DOMAIN_FITS = "NoDomainFits"

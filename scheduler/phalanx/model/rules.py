@@ -112,7 +112,28 @@ class PodAffinityRule(Struct, frozen=True, tag="pod-affinity"):
     """Shapes that match the term themselves: with one of them, `owners` may start one more domain."""
 
 
-AffinityRule = PodAntiAffinityRule | PodAffinityRule
+class TopologySpreadRule(Struct, frozen=True, tag="topology-spread"):
+    """Where a pod of `owners` is, there are at most `max_skew` more counted pods than in any domain.
+
+    Domains are the values in `existing`, and others of nodes that `owners` may use. With fewer domains than
+    `min_domains`, at most `max_skew` pods are there.
+    """
+
+    name: str
+    key: str
+    """The node label whose values are the domains."""
+    owners: tuple[ShapeKey, ...]
+    others: tuple[ShapeKey, ...]
+    """Shapes that are counted, usually with `owners`."""
+    existing: tuple[tuple[str, int], ...]
+    """The domains, with the counted pods that are there."""
+    max_skew: int
+    min_domains: int = 1
+    perhaps: tuple[ShapeKey, ...] = ()
+    """Shapes that count on some nodes only: they count where they are too many, and nowhere else."""
+
+
+AffinityRule = PodAntiAffinityRule | PodAffinityRule | TopologySpreadRule
 """Affinity between pods of one gang."""
 
 SubgroupRule = SubgroupDomain | SubgroupSegments

@@ -73,6 +73,8 @@ class PlacedPods(Struct, frozen=True):
     labels: tuple[tuple[str, str], ...]
     anti_affinity: AffinityTerms
     nodes: Mapping[NodeName, int]
+    is_terminating: bool = False
+    """Whether the pods are being deleted. Spread constraints do not count such pods."""
 
 
 class Snapshot(Struct, frozen=True):

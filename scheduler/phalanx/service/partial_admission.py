@@ -19,6 +19,7 @@ NO_CAPACITY: Final = frozenset(
         Reason.NO_ELIGIBLE_NODE,
         Reason.POD_AFFINITY,
         Reason.POD_ANTI_AFFINITY,
+        Reason.TOPOLOGY_SPREAD,
         Reason.INSUFFICIENT_CAPACITY,
         Reason.ABOVE_CLUSTER_CAPACITY,
         Reason.NO_DOMAIN_FITS,

@@ -17,11 +17,13 @@ from phalanx.limits import CHECKED_NODES_KEPT
 from phalanx.model.decisions import Bind, Evict, EvictionReason, Placement
 from phalanx.model.gangs import NO_POD_GROUP
 from phalanx.model.gpu_shares import free_devices, pod_usage, requests_share, share_on_node
+from phalanx.model.host_ports import offered_of, port_text
 from phalanx.model.names import NodeName, ShapeKey
 from phalanx.model.nodes import Node, NodeState
 from phalanx.model.numa import ZoneCapacity, is_numa_resource
 from phalanx.model.pods import Pod
 from phalanx.model.resources import NONE, Resources, add, subtract, sum_of
+from phalanx.service.spread_check import SpreadCheck
 
 _REASONS_OF_FAULTS: Final = frozenset(
     {EvictionReason.GANG_INCOMPLETE, EvictionReason.GANG_RESTARTED, EvictionReason.MEMBER_REPLACED}
@@ -46,6 +48,7 @@ class CachePlacementCheck:
         self._cache = cache
         self._config = config
         self._now_ms = now_ms
+        self._spread = SpreadCheck(cache)
         self._reads = declared_reads(config)
         self._overriders = Overriders(plugin_classes(config))
         self._inputs: tuple[object, ...] = ()
@@ -83,6 +86,9 @@ class CachePlacementCheck:
             return f"node {name}: its topology is unknown"
         if labels and not _has_labels(state.node, labels):
             return f"node {name} has left the domain of the placement"
+        skewed = self._spread.objection(pod) if pod.shape.spread else None
+        if skewed is not None:
+            return f"node {name}: {skewed} since the decision"
         key = self._cache.anti_affinity_conflict(pod)
         if key:
             return f"node {name}: anti-affinity of pod {pod} by {key} is violated"
@@ -92,6 +98,9 @@ class CachePlacementCheck:
         short = [resource for resource, amount in free.items() if amount < 0 < requests.get(resource, 0)]
         if short:
             return f"node {name} has insufficient {short[0]} since the decision"
+        for port, _ in pod.shape.host_ports:
+            if free.get(port, 0) + offered_of(port) < 0:
+                return f"node {name}: {port_text(port)} is in use since the decision"
         if not self._fits_numa_zone(placement, pod, state):
             return f"node {name} may have no NUMA zone for pod {pod} since the decision"
         return _device_objection(pod, state) if requests_share(requests) else None

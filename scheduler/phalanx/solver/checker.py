@@ -20,6 +20,7 @@ from phalanx.model.rules import (
     SubgroupFewest,
     SubgroupRule,
     SubgroupSegments,
+    TopologySpreadRule,
     Traffic,
 )
 from phalanx.solver.objective import Scorer, classes_by_node
@@ -130,6 +131,8 @@ def _rule_violations(
             return _anti_affinity_violations(rule, problem, assignments, classes)
         case PodAffinityRule():
             return _affinity_violations(rule, problem, assignments, classes)
+        case TopologySpreadRule():
+            return _spread_violations(rule, problem, assignments, classes)
         case FewestDomains() | SubgroupFewest() | Traffic():
             return iter(())
 
@@ -227,6 +230,38 @@ def _affinity_violations(
                 yield f"{rule.name}: pods in {label_value}, where no pod matches their affinity"
     if len(started) > 1:
         yield f"{rule.name}: pods in {len(started)} domains of {rule.key}"
+
+
+def _spread_violations(
+    rule: TopologySpreadRule, problem: PlacementProblem, assignments: Sequence[Assignment], classes: Classes
+) -> Iterator[str]:
+    there = _pods_by_label_value(rule, problem, assignments, classes)
+    domains = dict(rule.existing) | dict.fromkeys(_new_domains(rule, problem), 0)
+    counts = {
+        value: count + sum(there.get(value, Counter[str]())[other] for other in set(rule.others))
+        for value, count in domains.items()
+    }
+    least = min(counts.values(), default=0) if len(domains) >= rule.min_domains else 0
+    for value, pods in sorted(there.items()):
+        if pods.keys().isdisjoint(rule.owners):
+            continue
+        if not value:
+            yield f"{rule.name}: a pod on a node without {rule.key}"
+            continue
+        skew = counts[value] + sum(pods[other] for other in set(rule.perhaps)) - least
+        if skew > rule.max_skew:
+            yield f"{rule.name}: maxSkew {rule.max_skew} would be {skew} in {value}"
+
+
+def _new_domains(rule: TopologySpreadRule, problem: PlacementProblem) -> set[str]:
+    """Domains that the rule does not list and in which owners may be."""
+    known, number = dict(rule.existing), problem.keys.index(rule.key)
+    owners = [index for index, role in enumerate(problem.roles) if role.shape in rule.owners]
+    return {
+        group.label_values[number]
+        for group in problem.classes
+        if any(group.eligible[owner] for owner in owners) and group.label_values[number] not in known
+    } - {""}
 
 
 def _pods_by_label_value(

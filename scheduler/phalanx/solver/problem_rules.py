@@ -14,6 +14,7 @@ from phalanx.model.rules import (
     SubgroupFewest,
     SubgroupRule,
     SubgroupSegments,
+    TopologySpreadRule,
     Traffic,
 )
 from phalanx.solver.problem import NodeClass, PlacementProblem, RoleDemand, SubgroupAnchor
@@ -60,6 +61,8 @@ class AffinityConstraint(Struct, frozen=True):
     """Roles that it selects."""
     begin: tuple[int, ...] = ()
     """Affinity only: roles of which one pod may start a new domain."""
+    perhaps: tuple[int, ...] = ()
+    """Spread only: roles that count on some nodes."""
 
 
 class ProblemRules(Struct, frozen=True):
@@ -191,12 +194,27 @@ def _affinity_constraints(problem: PlacementProblem) -> Iterator[AffinityConstra
                 owners=roles_with_shapes(problem, rule.owners),
                 others=roles_with_shapes(problem, rule.others),
                 begin=roles_with_shapes(problem, rule.starters) if isinstance(rule, PodAffinityRule) else (),
+                perhaps=roles_with_shapes(problem, rule.perhaps)
+                if isinstance(rule, TopologySpreadRule)
+                else (),
             )
 
 
 def roles_with_shapes(problem: PlacementProblem, shapes: Sequence[str]) -> tuple[int, ...]:
     """Return the roles whose pods have one of these shapes."""
     return tuple(index for index, role in enumerate(problem.roles) if role.shape in shapes)
+
+
+def domains_of(
+    problem: PlacementProblem, spread: AffinityConstraint, rule: TopologySpreadRule
+) -> dict[str, int]:
+    """The domains of a spread constraint with the counted pods there, those that owners may use included."""
+    values = {
+        group.label_values[spread.key]
+        for group in problem.classes
+        if any(group.eligible[owner] for owner in spread.owners)
+    }
+    return {**dict.fromkeys(sorted(values - {""}), 0), **dict(rule.existing)}
 
 
 def _roles_in(problem: PlacementProblem, subgroup: str) -> tuple[int, ...]:

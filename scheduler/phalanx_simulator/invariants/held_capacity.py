@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from phalanx.model.decisions import CycleResult, Placement
 from phalanx.model.gangs import Gang
 from phalanx.model.gpu_shares import pod_usage
+from phalanx.model.host_ports import offered_of
 from phalanx.model.memory import Memory, Move, Nomination
 from phalanx.model.names import GangId, NodeName, PodUid
 from phalanx.model.numa import is_numa_resource
@@ -130,8 +131,9 @@ class HeldCapacityIsRespected(Check):
 
     def _judge(self, placement: Placement, node: NodeName, wanted: Resources, left: Resources) -> None:
         for name, amount in wanted.items():
-            if amount > 0 and not is_numa_resource(name) and left.get(name, 0) < amount:
-                why = f"leaves {left.get(name, 0)} of the {amount} of {name} that are held there"
+            has = left.get(name, 0) + offered_of(name)
+            if amount > 0 and not is_numa_resource(name) and has < amount:
+                why = f"leaves {has} of the {amount} of {name} that are held there"
                 self.violated(placement.group, f"placed on {node}, which {why}")
                 return
 

@@ -12,6 +12,7 @@ from phalanx.limits import MAX_MIN_RUNTIME_DEFAULT_MS
 from phalanx.model.decisions import CycleResult, Evict, Placement
 from phalanx.model.gangs import Gang
 from phalanx.model.gpu_shares import pod_usage
+from phalanx.model.host_ports import offered_of
 from phalanx.model.memory import Move, Nomination
 from phalanx.model.names import DEFAULT_SCHEDULER_NAME, GangId, NodeName, PodUid, QueueName
 from phalanx.model.numa import is_numa_resource
@@ -119,7 +120,8 @@ class PreemptionsAreValid(Check):
                 state = snapshot.nodes.get(node)
                 capacity = add(state.free, freed.get(node, NONE)) if state is not None else NONE
                 counted = [name for name in amounts if amounts[name] and not is_numa_resource(name)]
-                if any(capacity.get(name, 0) < taken[node].get(name, 0) for name in counted):
+                has = {name: capacity.get(name, 0) + offered_of(name) for name in counted}
+                if any(has[name] < taken[node].get(name, 0) for name in counted):
                     self.violated(gang, f"nominated on {node}, which has {capacity} for {taken[node]}")
 
     def _check_guarantees(self, snapshot: Snapshot, result: CycleResult, preempting: Sequence[Evict]) -> None:

@@ -25,9 +25,9 @@ from phalanx.model.pods import Pod, PodPhase, PodShape
 
 
 def is_plain(shape: PodShape, session: Session) -> bool:
-    """Whether such pods need only amounts per node: no affinity, NUMA zones or GPU shares."""
-    has_zones = bool(shape.numa and session.facts.numa_layouts)
-    return shape.affinity_state is None and not has_zones and not requests_share(shape.requests)
+    """Whether such pods need only amounts per node: no affinity, NUMA zones, ports or GPU shares."""
+    has_parts = bool(shape.host_ports or (shape.numa and session.facts.numa_layouts))
+    return shape.affinity_state is None and not has_parts and not requests_share(shape.requests)
 
 
 class Movable(Struct, frozen=True):

@@ -26,6 +26,7 @@ from phalanx.actions.nodes.gang_constraints import constraints_of
 from phalanx.actions.nodes.resource_projection import is_numa_slot
 from phalanx.framework.session import Session
 from phalanx.model.gpu_shares import requests_share
+from phalanx.model.host_ports import is_host_port
 from phalanx.model.resources import Resources, add
 from phalanx.model.rules import AffinityRule, Budget, SameDomain, SubgroupRule
 from phalanx.solver.infeasibility.explain import Explanation
@@ -234,5 +235,8 @@ def _conflict(session: Session, question: Question) -> _Conflict:
 
 
 def _is_fragmented(amounts: Resources) -> bool:
-    """Whether devices or NUMA zones lack the amounts; a node may have them free without helping."""
-    return requests_share(amounts) or any(map(is_numa_slot, amounts))
+    """Whether devices or NUMA zones lack the amounts; a node may have them free without helping.
+
+    Ports have no amounts that a text could name.
+    """
+    return requests_share(amounts) or any(is_numa_slot(name) or is_host_port(name) for name in amounts)

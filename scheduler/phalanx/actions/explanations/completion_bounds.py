@@ -8,6 +8,7 @@ from phalanx.actions.nodes.gang_constraints import GangConstraints, allowed_doma
 from phalanx.actions.problems.capacity_holders import CapacityHolder
 from phalanx.framework.nodes.topology import Path
 from phalanx.framework.session import Session
+from phalanx.model.host_ports import offered, ports_of, with_ports
 from phalanx.model.names import NodeName
 from phalanx.model.pods import Pod
 from phalanx.model.resources import NONE, Resources, add
@@ -31,6 +32,7 @@ class CompletionBounds:
         self._session = session
         self._minimums: Counts = tuple(batch.minimum for batch in demand.batches)
         self._needs = [_needs(batch.pods[0]) for batch in demand.batches]
+        self._ports = ports_of(batch.pods[0].shape for batch in demand.batches)
         without_terms = map(without_affinity_terms, demand.batches)
         self._eligibilities = [session.eligibility(batch.pods[0]) for batch in without_terms]
         self._domains = allowed_domains(session, constraints)
@@ -136,14 +138,14 @@ class CompletionBounds:
         for leftover, needs, (_, binding) in zip(self._leftover, self._needs, fit, strict=True):
             for name, need in needs if binding else ():
                 if name == binding:
-                    free = self._session.free(node).get(name, 0)
+                    free = self._free(node).get(name, 0)
                     leftover[name] = max(leftover.get(name, 0), max(0, free) % need)
                     lacks.append((name, need - free % need if free >= 0 else need - free))
         self._lacks[node] = lacks
 
     def _fitting(self, node: NodeName, back: Resources) -> list[tuple[int, str]]:
         """For each batch, the pods that fit with `back` released, and the limiting resource."""
-        free = self._session.free(node)
+        free = self._free(node)
         found = []
         for needs, least, eligibility in zip(self._needs, self._minimums, self._eligibilities, strict=True):
             count, binding = (0 if node in eligibility.rejected else least), ""
@@ -153,6 +155,9 @@ class CompletionBounds:
                     count, binding = fit, name
             found.append((max(0, count), binding))
         return found
+
+    def _free(self, node: NodeName) -> Resources:
+        return offered(self._session.free(node), self._ports)
 
     def _lack(self, domain: Path) -> int:
         pairs = zip(self._totals[domain], self._minimums, strict=True)
@@ -181,7 +186,7 @@ class CompletionBounds:
 
 
 def _needs(pod: Pod) -> tuple[tuple[str, int], ...]:
-    return tuple((name, need) for name, need in pod.shape.requests.items() if need > 0)
+    return tuple((name, need) for name, need in with_ports(pod.shape).items() if need > 0)
 
 
 def _over_budget(constraints: GangConstraints, demand: Demand) -> Resources:

@@ -18,9 +18,10 @@ from phalanx.framework.session import Session
 from phalanx.framework.statement import total_requests
 from phalanx.limits import CAPACITY_HOLD_MS, SHOWN_NODES
 from phalanx.model.gpu_shares import requests_share
+from phalanx.model.host_ports import port_texts
 from phalanx.model.nodes import TOPOLOGY_UNKNOWN
 from phalanx.model.reasons import NODES, Evidence, Reason
-from phalanx.model.rules import Budget, SameDomain, SubgroupRule
+from phalanx.model.rules import Budget, Rule, SameDomain, SubgroupRule, TopologySpreadRule
 from phalanx.solver.infeasibility.explain import Explanation
 from phalanx.solver.problem import PlacementProblem
 
@@ -105,13 +106,19 @@ def above_cluster(case: Case) -> Diagnosis:
     too_large = _larger_than_any_node(case)
     needed = formatting.amounts(requested(case.demand))
     fit = "have guaranteed NUMA zones in" if _may_mix_zones(case) else "fit"
-    message = too_large or f"{case.fit_of_all} {fit} the empty cluster; {needed} needed"
+    message = too_large or f"{case.fit_of_all} {fit} the empty cluster; {needed} needed{_ports_needed(case)}"
     return Diagnosis(
         reason=Reason.ABOVE_CLUSTER_CAPACITY,
         message=message,
         evidence=(*_conflict(case), *evidence.of_nodes(case.demand, case.session)),
         advice=case.advice,
     )
+
+
+def _ports_needed(case: Case) -> str:
+    """The ports of one node that a pod needs for itself."""
+    used = dict(port for batch in case.demand.batches for port in batch.pods[0].shape.host_ports)
+    return f", and {formatting.listed(port_texts(used))} of a node for each pod" if used else ""
 
 
 def _may_mix_zones(case: Case) -> bool:
@@ -126,8 +133,13 @@ def insufficient(case: Case) -> Diagnosis:
     free = evidence.free_amounts(demand, session)
     missing = evidence.shortages(demand, free)
     why = f"free capacity is fragmented across {_fragments(demand, session)}"
+    ports = evidence.ports_in_use(demand, session)
     if missing:
         why = f"{formatting.needed(missing)} missing"
+    elif spread := [rule for rule in case.problem.rules if _limits(rule, case)]:
+        why = f"{spread[0].name} needs it in other domains"
+    elif ports:
+        why = formatting.listed(f"{port} is in use on {formatting.nodes(ports[port])}" for port in ports)
     return Diagnosis(
         reason=Reason.INSUFFICIENT_CAPACITY,
         message=f"{case.fit_of_all} fit now; {why}",
@@ -141,6 +153,10 @@ def insufficient(case: Case) -> Diagnosis:
         advice=case.advice,
         otherwise=WAIT,
     )
+
+
+def _limits(rule: Rule, case: Case) -> bool:
+    return isinstance(rule, TopologySpreadRule) and rule.name in case.facts.conflict
 
 
 def _fragments(demand: Demand, session: Session) -> str:
@@ -354,7 +370,24 @@ def _conflict(case: Case) -> tuple[Evidence, ...]:
     if not case.facts.conflict:
         return ()
     finding = "each of them is necessary" if case.facts.irreducible else "some may be unrelated"
-    return (Evidence(subject=f"conflict of {' + '.join(case.facts.conflict)}", finding=finding),)
+    conflict = Evidence(subject=f"conflict of {' + '.join(case.facts.conflict)}", finding=finding)
+    return (conflict, *_spread(case))
+
+
+def _spread(case: Case) -> tuple[Evidence, ...]:
+    """The spread constraints in the conflict, with the pods that they count; the fullest domains first."""
+    rules = [
+        rule for rule in case.problem.rules if isinstance(rule, TopologySpreadRule) and _limits(rule, case)
+    ]
+    found = []
+    for rule in rules:
+        domains = sorted(rule.existing, key=lambda domain: (-domain[1], domain[0]))
+        shown = [f"{value} {count}" for value, count in domains[:SHOWN_NODES]]
+        more = [f"{len(domains) - SHOWN_NODES} others"] if len(domains) > SHOWN_NODES else []
+        least = f", minDomains {rule.min_domains}" if rule.min_domains > 1 else ""
+        there = formatting.listed([*shown, *more])
+        found.append(Evidence(rule.name, f"maxSkew {rule.max_skew}{least}; pods there now: {there}"))
+    return tuple(found)
 
 
 def _without_domain(case: Case) -> tuple[Evidence, ...]:

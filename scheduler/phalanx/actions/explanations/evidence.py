@@ -12,12 +12,13 @@ from phalanx.actions.nodes.resource_projection import numa_slots_left
 from phalanx.framework.session import Session
 from phalanx.limits import NOMINATED_PODS_NAMED_MAX
 from phalanx.model.gpu_shares import free_devices, free_share, requests_share, share_on_node
+from phalanx.model.host_ports import port_in_use
 from phalanx.model.names import NodeName
 from phalanx.model.nodes import TOPOLOGY_UNKNOWN, NominatedPods
 from phalanx.model.numa import largest_zone_request
 from phalanx.model.pods import Pod
 from phalanx.model.reasons import NODES, Evidence
-from phalanx.model.resources import PODS, Resources, format_amounts, how_many_fit, sum_of
+from phalanx.model.resources import NONE, PODS, Resources, fits, format_amounts, how_many_fit, sum_of
 
 
 class UnlabelledNodes(Struct, frozen=True):
@@ -179,6 +180,8 @@ def _too_full(batch: Batch, session: Session) -> Counter[str]:
             short = next((name for name, need in needs if need > free.get(name, 0)), None)
             if short is not None:
                 counts[f"insufficient {short}"] += 1
+            elif (port := port_in_use(pod.shape, free)) is not None:
+                counts[f"{port} is in use"] += 1
             elif numa_slots_left(session.nodes[node].node, free, pod.shape.numa) == 0:
                 counts[f"no NUMA zone with {_zone_needs(pod, session, node)} free"] += 1
     return counts
@@ -195,6 +198,19 @@ def lacks_zones(demand: Demand, session: Session) -> bool:
             if count is not None and count < (how_many_fit(pod.shape.requests, free) or 0):
                 return True
     return False
+
+
+def ports_in_use(demand: Demand, session: Session) -> Counter[str]:
+    """The ports that keep pods from nodes on which enough is free, with the number of these nodes."""
+    counts: Counter[str] = Counter()
+    for pod in [batch.pods[0] for batch in demand.batches if batch.pods[0].shape.host_ports]:
+        rejected = session.eligibility(pod).rejected
+        for node in session.nodes:
+            free = session.free(node) if node not in rejected else NONE
+            port = port_in_use(pod.shape, free)
+            if port is not None and fits(pod.shape.requests, free):
+                counts[port] += 1
+    return counts
 
 
 def _zone_needs(pod: Pod, session: Session, node: NodeName) -> str:

@@ -34,7 +34,7 @@ from phalanx.framework.session import Session
 from phalanx.limits import EXPLANATION_DETERMINISTIC_LIMIT
 from phalanx.model.names import GangId
 from phalanx.model.reasons import Category, Reason
-from phalanx.model.rules import Budget, PodAntiAffinityRule, Rule, SameDomain
+from phalanx.model.rules import Budget, PodAntiAffinityRule, Rule, SameDomain, TopologySpreadRule
 from phalanx.solver.answer_cache import AnswerCache
 from phalanx.solver.infeasibility.explain import explain, fits_when_empty, place_when_empty
 from phalanx.solver.infeasibility.feasibility import FeasibilityOracle
@@ -240,6 +240,8 @@ def _affinity(case: Case) -> tuple[Reason, str]:
     rule = _named_rule(case)
     if isinstance(rule, PodAntiAffinityRule):
         return Reason.POD_ANTI_AFFINITY, rule.name
+    if isinstance(rule, TopologySpreadRule):
+        return Reason.TOPOLOGY_SPREAD, rule.name
     return Reason.POD_AFFINITY, rule.name if rule is not None else AFFINITY
 
 

@@ -26,7 +26,7 @@ from phalanx.framework.eligibility import Eligibility
 from phalanx.framework.session import Session
 from phalanx.model.names import NodeName
 from phalanx.model.resources import Resources
-from phalanx.model.rules import AffinityRule, PodAffinityRule, Rule, SameDomain
+from phalanx.model.rules import AffinityRule, PodAffinityRule, Rule, SameDomain, TopologySpreadRule
 from phalanx.solver.infeasibility.relaxations import ELIGIBILITY, Exclusions
 from phalanx.solver.problem import NodeClass, PlacementProblem
 
@@ -138,7 +138,9 @@ def _by_node(groups: Sequence[Sequence[Eligibility]]) -> Callable[[NodeName], tu
 
 
 def _is_of_affinity(rule: Rule) -> bool:
-    """Whether the rule is about affinity among members of the gang."""
+    """Whether the rule is about affinity among members of the gang. Spread counts other pods too."""
+    if isinstance(rule, TopologySpreadRule):
+        return False
     return isinstance(rule, AffinityRule) or (isinstance(rule, SameDomain) and rule.fixed)
 
 

@@ -24,6 +24,7 @@ class Field(StrEnum):
     NODE_AFFINITY = "nodeAffinity"
     POD_AFFINITY = "podAffinity"
     POD_ANTI_AFFINITY = "podAntiAffinity"
+    TOPOLOGY_SPREAD = "topologySpreadConstraints"
 
 
 Restriction = Field | Taint
@@ -34,6 +35,7 @@ _PARTS: Final[Mapping[Field, str]] = {
     Field.NODE_AFFINITY: "required_affinity",
     Field.POD_AFFINITY: "affinity",
     Field.POD_ANTI_AFFINITY: "anti_affinity",
+    Field.TOPOLOGY_SPREAD: "spread",
 }
 
 

@@ -19,6 +19,7 @@ from phalanx.model.rules import (
     RoleAnchor,
     Rule,
     SameDomain,
+    TopologySpreadRule,
     Traffic,
 )
 from phalanx.model.snapshot import Topology
@@ -133,7 +134,7 @@ def _keys(session: Session, rules: tuple[Rule, ...]) -> tuple[str, ...]:
     keys = {
         rule.key
         for rule in rules
-        if isinstance(rule, PodAffinityRule)
+        if isinstance(rule, PodAffinityRule | TopologySpreadRule)
         or (isinstance(rule, PodAntiAffinityRule) and not _has_unique_values(session, rule.key))
     }
     return tuple(sorted(keys))

@@ -1,4 +1,4 @@
-"""Project GPU shares and NUMA zones to node amounts that add up: the solver knows no parts of nodes.
+"""Project GPU shares, NUMA zones and ports to node amounts that add up: the solver knows no parts of nodes.
 
 GPU shares. Pods with equal shares fit the devices of a node as often as the share fits each device, so the
 free amount is that number times the share. If shares differ and each is a multiple of the next smaller one,
@@ -11,6 +11,8 @@ NUMA zones. A pod with required NUMA alignment requests one slot of its kind; a 
 kind as `ZoneCapacity` guarantees. If pods of several kinds are placed together, each also uses the slots of
 other kinds that it may displace, on any node. That is safe but not exact: the projection may exclude a
 feasible node. Pods of one kind are counted exactly, as far as zones are known.
+
+Ports. Every node offers the same of each port, so nodes do not list it; the projection adds it.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,6 +31,7 @@ from phalanx.model.gpu_shares import (
     share_of,
     share_on_node,
 )
+from phalanx.model.host_ports import offered, ports_of, with_ports
 from phalanx.model.names import NodeName
 from phalanx.model.nodes import Node, NodeState, Numa, ZoneLayout
 from phalanx.model.numa import ZoneCapacity, displaced, is_numa_resource
@@ -189,16 +192,18 @@ class ResourceProjection(Struct, frozen=True):
 
     shares: ShareProjection | None
     zones: ZoneProjection | None
+    ports: tuple[str, ...] = ()
+    """The ports of these pods: nodes do not list what they offer of them."""
 
     @property
     def are_plain(self) -> bool:
         """Whether no projection is needed."""
-        return self.shares is None and self.zones is None
+        return self.shares is None and self.zones is None and not self.ports
 
     def asked(self, pods: Sequence[Pod]) -> list[Resources]:
         """The projected requests of these pods."""
         shares, zones = self.shares, self.zones
-        asked = [pod.shape.requests for pod in pods]
+        asked = [with_ports(pod.shape) for pod in pods]
         if shares is not None:
             asked = [shares.request(requests) for requests in asked]
         if zones is not None:
@@ -213,10 +218,12 @@ class ResourceProjection(Struct, frozen=True):
 
     def of_node(self, state: NodeState, free: Resources) -> Resources:
         """The projection of these free amounts of a node."""
-        found = free if self.shares is None else self.shares.free(state, free)
+        found = offered(free, self.ports)
+        found = found if self.shares is None else self.shares.free(state, found)
         return found if self.zones is None else self.zones.free(state.node, found)
 
 
 def projection_for(session: Session, pods: Sequence[Pod]) -> ResourceProjection:
     """The projection for these pods, one of each kind that is placed together."""
-    return ResourceProjection(share_projection(pods), zone_projection(session, pods))
+    ports = ports_of(pod.shape for pod in pods)
+    return ResourceProjection(share_projection(pods), zone_projection(session, pods), ports)

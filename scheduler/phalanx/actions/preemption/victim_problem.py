@@ -18,6 +18,7 @@ from phalanx.actions.preemption.victims import Victim
 from phalanx.actions.problems.capacity_holders import total_of
 from phalanx.framework.evictions import QueueEvictionLimit
 from phalanx.framework.session import Session
+from phalanx.model.host_ports import is_host_port, offered, with_ports
 from phalanx.model.names import GangId, NodeName
 from phalanx.model.resources import Resources
 from phalanx.model.rules import Budget
@@ -57,7 +58,7 @@ def problem_of(
     `with_unblocked_nodes`: include nodes that become eligible only when victims with anti-affinity are gone.
     """
     constraints = constraints_of(session, demand.gang)
-    asked = [batch.pods[0].shape.requests for batch in demand.batches]
+    asked = [with_ports(batch.pods[0].shape) for batch in demand.batches]
     resources = asked_for(asked)
     wants = tuple(
         PodDemand(request, len(batch.pods))
@@ -127,10 +128,11 @@ def _target_nodes(
     """The nodes on which at least one pod fits if all victims are evicted, and their names."""
     domain_of = allowed_domains(session, constraints)
     numbers = {domain: number for number, domain in enumerate(sorted(set(domain_of.values())))}
+    ports = [name for name in resources if is_host_port(name)]
     targets: list[TargetNode] = []
     names: list[NodeName] = []
     for node, domain in domain_of.items():
-        free = vector_of(session.free(node), resources)
+        free = vector_of(offered(session.free(node), ports), resources)
         most = [have + more for have, more in zip(free, freed.get(node, (0,) * len(free)), strict=True)]
         max_pods = tuple(
             0 if node in out else pods_that_fit(most, want.request, want.count)

@@ -13,6 +13,7 @@ from phalanx.framework.statement import CapacityHold, Usage, total_requests
 from phalanx.model.decisions import Bind
 from phalanx.model.gangs import Gang, GangKind
 from phalanx.model.gpu_shares import is_device, requests_share, shape_usage, total_usage
+from phalanx.model.host_ports import is_host_port
 from phalanx.model.names import GangId, NodeName, PodUid, QueueName, ShapeKey
 from phalanx.model.numa import is_numa_resource
 from phalanx.model.pods import Device, Pod, PodPhase, PodShape
@@ -104,6 +105,7 @@ def _holder(
         len(ours) == len(holding)
         and not session.facts.numa_layouts
         and not any(map(requests_share, booked.values()))
+        and not any(assigned.pod.shape.host_ports for assigned in holding)
     )
     used = booked if plain else usage_of(holding, with_devices=True)
     if holds and plain:
@@ -151,7 +153,7 @@ def assigned_pods(pods: Iterable[Pod]) -> list[AssignedPod]:
 
 
 def usage_of(assigned: Sequence[AssignedPod], *, with_devices: bool = False) -> dict[NodeName, Resources]:
-    """The usage of these pods on each node, optionally with the devices of GPU shares."""
+    """The usage of these pods on each node, optionally with devices of GPU shares, NUMA zones and ports."""
     if len(assigned) == 1 and not with_devices:
         return {assigned[0].node: assigned[0].pod.shape.requests}
     counts: Counter[tuple[NodeName, ShapeKey, Device | None, bool]] = Counter()
@@ -169,12 +171,12 @@ def usage_of(assigned: Sequence[AssignedPod], *, with_devices: bool = False) -> 
 
 
 def charged(usage: Usage) -> Usage:
-    """The usage without amounts of single devices and NUMA zones, which queues are not charged for."""
+    """The usage without single devices, NUMA zones and ports, which queues are not charged for."""
     return {
         node: {
             name: amount
             for name, amount in amounts.items()
-            if not is_device(name) and not is_numa_resource(name)
+            if not is_device(name) and not is_numa_resource(name) and not is_host_port(name)
         }
         for node, amounts in usage.items()
     }

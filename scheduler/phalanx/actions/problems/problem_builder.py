@@ -146,6 +146,8 @@ class ProblemBuilder:
 
         A bound lets demands of different sizes share a class table.
         """
+        if pod.shape.host_ports:
+            return 1
         largest = self._session.facts.largest_allocatable if self._may_grow else self._session.largest_free
         needs = pod.shape.requests.items()
         return max(1, min((largest.get(name, 0) // need for name, need in needs if need > 0), default=1))

@@ -32,6 +32,7 @@ from phalanx.framework.session import Session
 from phalanx.framework.statement import Statement, Usage
 from phalanx.limits import EXPLANATION_DETERMINISTIC_LIMIT
 from phalanx.model.gpu_shares import total_usage
+from phalanx.model.host_ports import offered_of
 from phalanx.model.names import NodeName
 from phalanx.model.numa import is_numa_resource
 from phalanx.model.resources import NONE, Resources, add
@@ -230,7 +231,7 @@ class _Search:
     def _is_too_full(self, node: NodeName, usage: Usage) -> bool:
         free = self._session.free(node)
         return any(
-            amount > max(0, free.get(name, 0))
+            amount > max(0, free.get(name, 0) + offered_of(name))
             for name, amount in usage[node].items()
             if not is_numa_resource(name)
         )

@@ -1,4 +1,5 @@
-"""Pods by topology domain, as required pod affinity and anti-affinity count them.
+"""Pods by topology domain, as required pod affinity and anti-affinity count them; pods by node, as spread
+constraints do.
 
 Affinity terms are identified by their index in the snapshot. Counts follow the session: a pod that a
 statement places counts for the next one. A snapshot without terms costs nothing.
@@ -17,7 +18,16 @@ from phalanx.model.conversion.metadata import PER_POD_LABELS
 from phalanx.model.conversion.selectors import keys_of
 from phalanx.model.gangs import Gang
 from phalanx.model.names import NodeName, ShapeKey
-from phalanx.model.pods import NO_LABELS, AffinityState, AffinityTerms, Pod, PodLabels, PodShape, Term
+from phalanx.model.pods import (
+    NO_LABELS,
+    AffinityState,
+    AffinityTerm,
+    AffinityTerms,
+    Pod,
+    PodLabels,
+    PodShape,
+    Term,
+)
 from phalanx.model.selectors import labels_match, required_label_pairs
 from phalanx.model.snapshot import PlacedPods, Snapshot
 
@@ -25,7 +35,7 @@ _KEY_BYTES: Final = 8
 _EMPTY: Final = "''"
 
 Counts = dict[str, int]
-"""Pods by the value of a node label."""
+"""Pods by the value of a node label, or by node."""
 
 
 class _Selection(Struct, frozen=True):
@@ -59,15 +69,19 @@ class AffinityIndex:
         self._next_version = itertools.count(1)
         self._unique: dict[str, bool] = {}
         self._shapes: dict[AffinityState, PodShape] = {}
-        self._affinity_terms: set[int] = set()
+        self._spread = frozenset(number for number, terms in enumerate(self.terms) if terms[0].for_spread)
+        self._affinity_terms: set[int] = set(self._spread)
+        """The terms that count only pods that exist."""
         self.versions: dict[int, int] = {}
         """By index, a number that changes whenever the pods that the terms concern change."""
         self.matching: list[list[Counts]] = [[{} for _ in terms] for terms in self.terms]
-        """By index, per term, the pods that the terms select."""
+        """By index, per term, the pods that the terms select. For spread constraints by node."""
         self.avoiding: list[Counts] = [{} for _ in self.terms]
         """By index, the pods that have the terms as anti-affinity."""
         for placed_pods in snapshot.placed_pods:
             matches = self._matches(placed_pods.namespace, PodLabels(placed_pods.labels), NO_LABELS)
+            if placed_pods.is_terminating:
+                matches = tuple(self._without_spread(matches))
             avoids = self._numbers_of((term,) for term in placed_pods.anti_affinity)
             for node, count in placed_pods.nodes.items() if matches or avoids else ():
                 for table, value in self._tables(matches, avoids, node):
@@ -93,21 +107,28 @@ class AffinityIndex:
     def version(self, state: AffinityState) -> tuple[int, ...]:
         """Equal while no pod was added or removed that changes which nodes these pods may use."""
         near = () if state.affinity is None else (state.affinity,)
-        return tuple(
-            [self.versions.get(number, 0) for number in (*near, *state.anti_affinity, *state.matched_by)]
-        )
+        numbers = (*near, *state.anti_affinity, *state.matched_by, *state.spread)
+        return tuple([self.versions.get(number, 0) for number in numbers])
 
     def changes(
-        self, state: AffinityState, node: NodeName, by: int = 1, *, is_absent: bool = False
+        self,
+        state: AffinityState,
+        node: NodeName,
+        by: int = 1,
+        *,
+        is_absent: bool = False,
+        is_terminating: bool = False,
     ) -> Iterator[tuple[dict[Any, int], object, int]]:
         """The changes (table, key, value) for one more pod with this state on the node, or one less.
 
         A pod that `is_absent` does not exist yet: it repels pods by anti-affinity, but attracts none by
-        affinity.
+        affinity. Spread constraints count neither such a pod nor one that terminates.
         """
         matches = [
             number for number in state.matched_by if not is_absent or number not in self._affinity_terms
         ]
+        if is_terminating:
+            matches = self._without_spread(matches)
         for table, value in self._tables(matches, state.anti_affinity, node):
             yield table, value, table.get(value, 0) + by
         for number in (*matches, *state.anti_affinity):
@@ -120,6 +141,17 @@ class AffinityIndex:
     def values_avoided(self, number: int) -> frozenset[str]:
         """The values of the label in whose domains pods with this anti-affinity are."""
         return frozenset(_positive(self.avoiding[number]))
+
+    def spread_counts(self, term: AffinityTerm) -> Iterator[tuple[NodeName, int]]:
+        """The pods that a spread constraint counts, by node."""
+        number = self._numbers.get((term,))
+        for node, count in self.matching[number][0].items() if number is not None else ():
+            yield NodeName(node), count
+
+    def is_counted(self, shape: PodShape, term: AffinityTerm) -> bool:
+        """Whether a spread constraint with this term counts pods of this shape."""
+        state = shape.affinity_state
+        return state is not None and self._numbers.get((term,)) in state.matched_by
 
     def nodes_with_matches(self, number: int, placed_pods: Iterable[PlacedPods]) -> Counter[NodeName]:
         """The number of these pods that the terms select, by node."""
@@ -169,13 +201,16 @@ class AffinityIndex:
         shape = pod.shape
         own = pod.per_pod_labels if self._selects_by_member else NO_LABELS
         matches = self._matches(pod.namespace, pod.labels, own)
-        if not (matches or shape.affinity or shape.anti_affinity):
+        if not (matches or shape.affinity or shape.anti_affinity or shape.spread):
             return None
+        spread = self._numbers_of((each.term,) for each in shape.spread if pod.is_waiting)
         near = self._numbers.get(shape.affinity) if shape.affinity and pod.is_waiting else None
         if near is not None:
             self._affinity_terms.add(near)
         apart = self._numbers_of((term,) for term in shape.anti_affinity)
-        return AffinityState(base_key=shape.key, affinity=near, anti_affinity=apart, matched_by=matches)
+        return AffinityState(
+            base_key=shape.key, affinity=near, anti_affinity=apart, matched_by=matches, spread=spread
+        )
 
     def _shape(self, shape: PodShape, state: AffinityState, matched: set[tuple[int | None, int]]) -> PodShape:
         """The shape with its affinity state, under a key that is the same in every cycle."""
@@ -213,15 +248,21 @@ class AffinityIndex:
             found = self._known[namespace, labels, own] = tuple(sorted(selected))
         return found
 
+    def _without_spread(self, numbers: Iterable[int]) -> list[int]:
+        return [number for number in numbers if number not in self._spread]
+
     def _numbers_of(self, terms: Iterable[AffinityTerms]) -> tuple[int, ...]:
         return tuple(sorted({self._numbers[term] for term in terms if term in self._numbers}))
 
     def _tables(
-        self, matches: Sequence[int], avoids: Sequence[int], node: NodeName
+        self, matches: Iterable[int], avoids: Sequence[int], node: NodeName
     ) -> Iterator[tuple[Counts, str]]:
-        """The counts that a pod on this node changes, with the value of the label."""
+        """The counts that a pod on this node changes, with the value of the label or the node."""
         labels = self._labels.get(node, {})
         for number in matches:
+            if number in self._spread:
+                yield self.matching[number][0], node
+                continue
             for counts, term in zip(self.matching[number], self.terms[number], strict=True):
                 if term.topology_key in labels:
                     yield counts, labels[term.topology_key]

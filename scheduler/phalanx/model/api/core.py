@@ -6,6 +6,8 @@ as written (`Quantity`); `phalanx.model.resources` converts them to integers.
 
 from collections.abc import Mapping
 
+from msgspec import field
+
 from phalanx.model.api.meta import ApiStruct, Int32, Int64, LabelSelector, ObjectMeta, Time
 
 Quantity = Int64 | float | str
@@ -30,6 +32,8 @@ class ContainerPort(ApiStruct, frozen=True):
 
     container_port: Int32 = 0
     host_port: Int32 = 0
+    host_ip: str = field(name="hostIP", default="")
+    protocol: str = ""
 
 
 class Container(ApiStruct, frozen=True):
@@ -138,6 +142,19 @@ class SchedulingGroup(ApiStruct, frozen=True):
     """Required; it is empty if a later release names something else here."""
 
 
+class TopologySpreadConstraint(ApiStruct, frozen=True):
+    """How evenly the selected pods must be spread over the values of a node label."""
+
+    topology_key: str = ""
+    when_unsatisfiable: str = ""
+    max_skew: Int32 = 0
+    min_domains: Int32 | None = None
+    label_selector: LabelSelector | None = None
+    match_label_keys: tuple[str, ...] = ()
+    node_affinity_policy: str | None = None
+    node_taints_policy: str | None = None
+
+
 class PodSpec(ApiStruct, frozen=True):
     """The desired state of a pod."""
 
@@ -152,7 +169,7 @@ class PodSpec(ApiStruct, frozen=True):
     overhead: Mapping[str, Quantity] = {}
     node_selector: Mapping[str, str] = {}
     affinity: Affinity | None = None
-    topology_spread_constraints: tuple[Present, ...] = ()
+    topology_spread_constraints: tuple[TopologySpreadConstraint, ...] = ()
     tolerations: tuple[Toleration, ...] = ()
     scheduling_gates: tuple[SchedulingGate, ...] = ()
     volumes: tuple[Volume, ...] = ()

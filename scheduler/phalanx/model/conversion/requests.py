@@ -21,6 +21,7 @@ from phalanx.model.gpu_shares import (
     requests_share,
     shared_devices,
 )
+from phalanx.model.host_ports import is_host_port
 from phalanx.model.names import (
     ANNOTATION_GPU_INDEX,
     ANNOTATION_GPU_TAKEN,
@@ -222,7 +223,8 @@ def add_gpu_share(requests: Resources, annotations: Mapping[str, str], wrong: li
 
 
 def _is_ours(resource: str) -> bool:
-    return resource in (GPU_SHARE, GPU_MEMORY) or is_device(resource) or is_numa_resource(resource)
+    is_part = is_device(resource) or is_numa_resource(resource) or is_host_port(resource)
+    return is_part or resource in (GPU_SHARE, GPU_MEMORY)
 
 
 def _share(text: str | None, wrong: list[str]) -> Resources:

@@ -11,6 +11,7 @@ from msgspec.msgpack import Encoder
 
 from phalanx.limits import POD_REQUEST_MAX
 from phalanx.model.api import core
+from phalanx.model.conversion.host_ports import read_host_ports
 from phalanx.model.conversion.metadata import PER_POD_LABELS
 from phalanx.model.conversion.numa import read_numa_request
 from phalanx.model.conversion.requests import add_gpu_share, pod_requests
@@ -21,6 +22,7 @@ from phalanx.model.conversion.selectors import (
     read_selector,
     read_tolerations,
 )
+from phalanx.model.conversion.spread import read_spread, spread_labels
 from phalanx.model.gpu_shares import GPU_MEMORY, GPU_SHARE
 from phalanx.model.names import ShapeKey
 from phalanx.model.pods import NO_LABELS, PodLabels, PodShape
@@ -104,7 +106,9 @@ def read_shape(pod: core.Pod) -> PodShape:
         claims=_claims(spec, wrong),
         affinity=read_pod_terms(affinity.pod_affinity, "podAffinity", pod.metadata, wrong),
         anti_affinity=read_pod_terms(affinity.pod_anti_affinity, "podAntiAffinity", pod.metadata, wrong),
+        spread=read_spread(spec, pod.metadata, wrong, unsupported),
         numa=read_numa_request(pod),
+        host_ports=read_host_ports(spec, wrong),
     )
     shape = structs.replace(shape, unsupported=tuple(unsupported), invalid=tuple(wrong))
     return structs.replace(shape, key=_key(shape, pod.metadata.namespace))
@@ -137,7 +141,7 @@ def _key(shape: PodShape, namespace: str) -> ShapeKey:
 def _what_shapes(pod: core.Pod) -> tuple[Any, ...]:
     """All fields of a pod that `read_shape` reads."""
     spec, status, annotations = pod.spec, pod.status, pod.metadata.annotations
-    conditions = status.conditions
+    conditions, spread = status.conditions, spec.topology_spread_constraints
     resizing = bool(conditions) and any(each.type == "PodResizePending" for each in conditions)
     return (
         spec.containers,
@@ -146,7 +150,7 @@ def _what_shapes(pod: core.Pod) -> tuple[Any, ...]:
         spec.overhead,
         spec.node_selector,
         spec.affinity,
-        spec.topology_spread_constraints,
+        spread,
         spec.tolerations,
         spec.volumes,
         spec.resource_claims,
@@ -158,8 +162,9 @@ def _what_shapes(pod: core.Pod) -> tuple[Any, ...]:
         status.resources,
         status.allocated_resources,
         conditions if resizing else (),
-        pod.metadata.namespace if spec.volumes or spec.affinity is not None else "",
+        pod.metadata.namespace if spec.volumes or spec.affinity is not None or spread else "",
         per_pod_labels(spec.affinity, pod.metadata.labels) if spec.affinity is not None else (),
+        spread_labels(spec, pod.metadata.labels) if spread else (),
         annotations.get(GPU_SHARE),
         annotations.get(GPU_MEMORY),
     )
@@ -177,10 +182,6 @@ def unsupported_fields(spec: core.PodSpec) -> Iterator[str]:
             yield f"spec.affinity.podAffinity.{_PREFERENCES}"
         if _has_preferences(affinity.pod_anti_affinity):
             yield f"spec.affinity.podAntiAffinity.{_PREFERENCES}"
-    if spec.topology_spread_constraints:
-        yield "spec.topologySpreadConstraints"
-    yield from _host_ports(spec.containers, "spec.containers", host_network=spec.host_network)
-    yield from _host_ports(spec.init_containers, "spec.initContainers", host_network=spec.host_network)
     for index, volume in enumerate(spec.volumes):
         if volume.ephemeral is not None:
             yield f"spec.volumes[{index}].ephemeral"
@@ -194,11 +195,3 @@ def unsupported_fields(spec: core.PodSpec) -> Iterator[str]:
 
 def _has_preferences(affinity: core.PodAffinity | None) -> bool:
     return affinity is not None and bool(affinity.preferred_during_scheduling_ignored_during_execution)
-
-
-def _host_ports(containers: tuple[core.Container, ...], path: str, *, host_network: bool) -> Iterator[str]:
-    """Host ports of the containers. On the host network the API server makes every port a host port."""
-    for index, container in enumerate(containers):
-        for number, port in enumerate(container.ports):
-            if port.host_port or (host_network and port.container_port):
-                yield f"{path}[{index}].ports[{number}].hostPort"

@@ -6,12 +6,12 @@ from typing import Final
 
 from ortools.sat.python import cp_model
 
-from phalanx.model.rules import PodAffinityRule, PodAntiAffinityRule
+from phalanx.model.rules import PodAffinityRule, PodAntiAffinityRule, TopologySpreadRule
 from phalanx.solver.arrays import allowed_domains, anchored_counts
 from phalanx.solver.counting.model import CountingModel
 from phalanx.solver.counting.node_groups import NodeGroup
 from phalanx.solver.domains import is_domain
-from phalanx.solver.problem_rules import SubgroupConstraint
+from phalanx.solver.problem_rules import SubgroupConstraint, domains_of
 
 Constraint = Callable[[CountingModel], None]
 Opened = dict[int, cp_model.IntVar]
@@ -161,6 +161,34 @@ def affinity(model: CountingModel) -> None:
                     started.append(present)
             model.cp.add(model.total(pods) <= model.most(pods) * sum(allowed))
         model.cp.add_at_most_one(started)
+
+
+@constraint("topology-spread")
+def topology_spread(model: CountingModel) -> None:
+    """Where owners are, there are at most `max_skew` more pods than in the domain with the fewest."""
+    for spread in model.rows.rules.affinity_constraints:
+        rule = spread.rule
+        if not isinstance(rule, TopologySpreadRule):
+            continue
+        groups = dict(_groups_by_label_value(model, spread.key))
+        owners = {value: _pods_of_roles(model, spread.owners, groups[value]) for value in groups}
+        there = domains_of(model.problem, spread, rule)
+        counted = {value: _pods_of_roles(model, spread.others, groups.get(value, ())) for value in there}
+        least: cp_model.IntVar | int = 0
+        if len(there) >= rule.min_domains and there:
+            most = [count + model.most(counted[value]) for value, count in there.items()]
+            least = model.cp.new_int_var(0, min(most), "")
+            for value, count in there.items():
+                model.cp.add(least <= count + model.total(counted[value]))
+        for value, pods in owners.items():
+            if not value:
+                model.cp.add(model.total(pods) == 0)
+            elif pods:
+                used = model.cp.new_bool_var("")
+                model.cp.add(model.total(pods) <= model.most(pods) * used)
+                near = [*counted[value], *_pods_of_roles(model, spread.perhaps, groups[value])]
+                fits = there[value] + model.total(near) <= rule.max_skew + least
+                model.cp.add(fits).only_enforce_if(used)
 
 
 def _pods_of_roles(

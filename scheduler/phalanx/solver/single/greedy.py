@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from phalanx.model.rules import PodAffinityRule, PodAntiAffinityRule
+from phalanx.model.rules import PodAffinityRule, PodAntiAffinityRule, TopologySpreadRule
 from phalanx.solver.arrays import BoolArray, Counts, IntArray, NodeTable, Placement, assignments_of
 from phalanx.solver.checker import violated_rules
 from phalanx.solver.limits import DOMAINS_TRIED_MAX
@@ -17,6 +17,7 @@ from phalanx.solver.problem_rules import AffinityConstraint
 from phalanx.solver.single.best_fit import fill
 from phalanx.solver.single.greedy_subgroups import gathered_subgroups, search_subgroups
 from phalanx.solver.single.scopes import Scope
+from phalanx.solver.single.spread import within_skew
 
 
 def search(table: NodeTable, scope: Scope) -> Placement | None:
@@ -163,23 +164,26 @@ def _has_label_value(table: NodeTable, nodes: IntArray, key: int, label_values: 
 def _filled(
     table: NodeTable, nodes: IntArray, want: Sequence[int], masks: Sequence[BoolArray], counts: Counts
 ) -> Counts:
-    """Place the roles in turn on nodes that no anti-affinity forbids."""
+    """Place the roles in turn on nodes that neither anti-affinity nor spread constraints forbid."""
     for role in table.rows.role_order:
-        one_each = _avoids_itself(table, role)
+        one_each = _goes_one_by_one(table, role)
         before = -1
         while before < int(counts[:, role].sum()) < want[role]:
             before = int(counts[:, role].sum())
             wanted = counts.sum(axis=0).tolist()
             wanted[role] = before + 1 if one_each else want[role]
             only = masks[role] & ~_forbidden(table, nodes, role, counts)
+            only &= within_skew(table, nodes, role, counts)
             counts = fill(table, nodes, wanted, start=counts, only=only)
     return counts
 
 
-def _avoids_itself(table: NodeTable, role: int) -> bool:
-    """Whether pods of the role must be apart from each other."""
+def _goes_one_by_one(table: NodeTable, role: int) -> bool:
+    """Whether pods of the role must be apart from each other, or are counted by a spread constraint."""
     return any(
-        isinstance(affinity.rule, PodAntiAffinityRule) and role in affinity.owners and role in affinity.others
+        role in affinity.owners and role in affinity.others
+        if isinstance(affinity.rule, PodAntiAffinityRule)
+        else isinstance(affinity.rule, TopologySpreadRule) and role in (*affinity.others, *affinity.perhaps)
         for affinity in table.rows.rules.affinity_constraints
     )
 

@@ -1,0 +1,74 @@
+"""Which nodes topology spread constraints count, and what one pod more may be.
+
+A node counts for a pod if it has the keys of all constraints of the pod that must hold, and if
+`nodeAffinityPolicy` and `nodeTaintsPolicy` of the constraint include it.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from phalanx.framework.nodes.tolerations import tolerates
+from phalanx.model.names import NodeName
+from phalanx.model.nodes import Node, TaintEffect
+from phalanx.model.pods import PodShape, SpreadConstraint
+from phalanx.model.selectors import node_matches_any
+
+_HARD: Final = (TaintEffect.NO_SCHEDULE, TaintEffect.NO_EXECUTE)
+
+Scope = tuple[object, ...]
+"""Equal for shapes for which a constraint counts the same nodes."""
+
+Domains = Mapping[NodeName, str]
+"""The value of the label of each node that counts."""
+
+
+def spread_keys(spread: tuple[SpreadConstraint, ...]) -> tuple[str, ...]:
+    """The labels that a node must have for all of these constraints."""
+    return tuple(dict.fromkeys(each.term.topology_key for each in spread))
+
+
+def scope_of(shape: PodShape, constraint: SpreadConstraint) -> Scope:
+    """What decides which nodes the constraint counts for pods of this shape."""
+    affinity = (shape.node_selector, shape.required_affinity) if constraint.honors_affinity else ()
+    return (spread_keys(shape.spread), affinity, shape.tolerations if constraint.honors_taints else ())
+
+
+def domains_of(nodes: Iterable[Node], shape: PodShape, constraint: SpreadConstraint) -> dict[NodeName, str]:
+    """The nodes that the constraint counts for pods of this shape, with their values."""
+    keys, key = spread_keys(shape.spread), constraint.term.topology_key
+    return {
+        node.name: node.labels[key]
+        for node in nodes
+        if all(each in node.labels for each in keys) and _is_included(node, shape, constraint)
+    }
+
+
+def counts_by_domain(domains: Domains, pods: Iterable[tuple[NodeName, int]]) -> dict[str, int]:
+    """The counted pods of each domain, from numbers of pods by node."""
+    counts = dict.fromkeys(domains.values(), 0)
+    for node, count in pods:
+        value = domains.get(node)
+        if value is not None:
+            counts[value] += count
+    return counts
+
+
+def may_use(shape: PodShape, node: Node) -> bool:
+    """Whether node selector, node affinity and hard taints allow the node."""
+    return _selects(shape, node) and _tolerates(shape, node)
+
+
+def _is_included(node: Node, shape: PodShape, constraint: SpreadConstraint) -> bool:
+    if constraint.honors_affinity and not _selects(shape, node):
+        return False
+    return not constraint.honors_taints or _tolerates(shape, node)
+
+
+def _selects(shape: PodShape, node: Node) -> bool:
+    if any(node.labels.get(key) != value for key, value in shape.node_selector):
+        return False
+    return not shape.required_affinity or node_matches_any(node, shape.required_affinity)
+
+
+def _tolerates(shape: PodShape, node: Node) -> bool:
+    return all(tolerates(shape.tolerations, taint) for taint in node.taints if taint.effect in _HARD)

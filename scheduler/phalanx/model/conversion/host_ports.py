@@ -1,0 +1,25 @@
+"""Conversion of the ports of containers."""
+
+from collections.abc import Iterator
+
+from phalanx.limits import HOST_PORTS_MAX
+from phalanx.model.api import core
+from phalanx.model.host_ports import ALL_ADDRESSES, Port, port_requests
+
+
+def read_host_ports(spec: core.PodSpec, wrong: list[str]) -> tuple[tuple[str, int], ...]:
+    """What the pod uses of the ports of its node. An error is appended to `wrong` if there are too many."""
+    ports = list(_ports(spec))
+    if len(ports) > HOST_PORTS_MAX:
+        wrong.append(f"spec.containers: have {len(ports)} host ports, expected at most {HOST_PORTS_MAX}")
+    return port_requests(ports)
+
+
+def _ports(spec: core.PodSpec) -> Iterator[Port]:
+    """Ports of containers and sidecars. On the host network the API server makes every port a host port."""
+    sidecars = [container for container in spec.init_containers if container.restart_policy == "Always"]
+    for container in (*sidecars, *spec.containers):
+        for port in container.ports:
+            number = port.host_port or (port.container_port if spec.host_network else 0)
+            if number > 0:
+                yield port.protocol or "TCP", number, port.host_ip or ALL_ADDRESSES
