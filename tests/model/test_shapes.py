@@ -115,9 +115,9 @@ TERM = {"topologyKey": "kubernetes.io/hostname"}
 SPREAD = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway"}
 UNSUPPORTED: list[tuple[dict[str, Any], list[str]]] = [
     ({"affinity": {"podAffinity": {REQUIRED: [TERM]}}}, []),
-    ({"affinity": {"podAffinity": {PREFERRED: [{"weight": 1}]}}}, [f"spec.affinity.podAffinity.{PREFERRED}"]),
+    ({"affinity": {"podAffinity": {PREFERRED: [{"weight": 1, "podAffinityTerm": TERM}]}}}, []),
     ({"affinity": {"podAntiAffinity": {REQUIRED: [TERM]}}}, []),
-    ({"affinity": {"podAntiAffinity": {PREFERRED: [{}]}}}, [f"spec.affinity.podAntiAffinity.{PREFERRED}"]),
+    ({"affinity": {"podAntiAffinity": {PREFERRED: [{"weight": 1, "podAffinityTerm": TERM}]}}}, []),
     ({"affinity": {"podAntiAffinity": {}, "podAffinity": {REQUIRED: []}}}, []),
     ({"topologySpreadConstraints": [SPREAD]}, ["spec.topologySpreadConstraints"]),
     ({"topologySpreadConstraints": []}, []),

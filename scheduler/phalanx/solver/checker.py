@@ -14,6 +14,7 @@ from phalanx.model.rules import (
     FewestDomains,
     PodAffinityRule,
     PodAntiAffinityRule,
+    PodPairs,
     Rule,
     SameDomain,
     SubgroupDomain,
@@ -130,7 +131,7 @@ def _rule_violations(
             return _anti_affinity_violations(rule, problem, assignments, classes)
         case PodAffinityRule():
             return _affinity_violations(rule, problem, assignments, classes)
-        case FewestDomains() | SubgroupFewest() | Traffic():
+        case FewestDomains() | SubgroupFewest() | Traffic() | PodPairs():
             return iter(())
 
 

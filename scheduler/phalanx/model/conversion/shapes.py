@@ -18,6 +18,7 @@ from phalanx.model.conversion.selectors import (
     per_pod_labels,
     read_pod_terms,
     read_preferred,
+    read_preferred_pod_terms,
     read_selector,
     read_tolerations,
 )
@@ -104,6 +105,7 @@ def read_shape(pod: core.Pod) -> PodShape:
         claims=_claims(spec, wrong),
         affinity=read_pod_terms(affinity.pod_affinity, "podAffinity", pod.metadata, wrong),
         anti_affinity=read_pod_terms(affinity.pod_anti_affinity, "podAntiAffinity", pod.metadata, wrong),
+        preferred_pod_terms=read_preferred_pod_terms(affinity, pod.metadata, wrong),
         numa=read_numa_request(pod),
     )
     shape = structs.replace(shape, unsupported=tuple(unsupported), invalid=tuple(wrong))
@@ -165,18 +167,9 @@ def _what_shapes(pod: core.Pod) -> tuple[Any, ...]:
     )
 
 
-_PREFERENCES: Final = "preferredDuringSchedulingIgnoredDuringExecution"
-
-
 def unsupported_fields(spec: core.PodSpec) -> Iterator[str]:
     """Paths of unsupported fields that are set. Preferences are included: they must not be ignored
     silently."""
-    affinity = spec.affinity
-    if affinity is not None:
-        if _has_preferences(affinity.pod_affinity):
-            yield f"spec.affinity.podAffinity.{_PREFERENCES}"
-        if _has_preferences(affinity.pod_anti_affinity):
-            yield f"spec.affinity.podAntiAffinity.{_PREFERENCES}"
     if spec.topology_spread_constraints:
         yield "spec.topologySpreadConstraints"
     yield from _host_ports(spec.containers, "spec.containers", host_network=spec.host_network)
@@ -190,10 +183,6 @@ def unsupported_fields(spec: core.PodSpec) -> Iterator[str]:
         yield "spec.schedulingGroup"
     if spec.workload_ref is not None:
         yield "spec.workloadRef"
-
-
-def _has_preferences(affinity: core.PodAffinity | None) -> bool:
-    return affinity is not None and bool(affinity.preferred_during_scheduling_ignored_during_execution)
 
 
 def _host_ports(containers: tuple[core.Container, ...], path: str, *, host_network: bool) -> Iterator[str]:
