@@ -170,6 +170,8 @@ class Exploration:
         for better in with_better_pairs(self.table, branch.scope, found, self.scorer):
             branch.hint = better
             self.keep(better)
+            if not self.may_improve(branch):
+                return
 
     def _search(self, scope: Scope) -> Placement | None:
         """Run greedy search; scopes equivalent to one without a result are skipped."""

@@ -58,17 +58,24 @@ def with_better_pairs(
     best = scorer.score(assignments_of(table, found))
     first = _on_all_nodes(scope, found)
     usable = _usable(table, scope, first)
-    starts = [first]
-    if _is_free_to_choose(table, scope) and sum(found.placed) * len(scope.nodes) <= GREEDY_WORK_MAX:
-        tried = (_grown(table, scope, usable, found.placed, tight=tight) for tight in (True, False))
-        starts += [counts for counts in tried if counts is not None]
-    for counts in starts:
+    for counts in _starts(table, scope, usable, first):
         search = _Search(table, scope, usable, counts)
         for better in _improved(search, scorer):
             score = scorer.score(assignments_of(table, better))
             if score < best:
                 best = score
                 yield better
+
+
+def _starts(table: NodeTable, scope: Scope, usable: BoolArray, first: Counts) -> Iterator[Counts]:
+    """Placements with which a local search begins, the most promising ones first."""
+    wanted = first.sum(axis=0).tolist()
+    if _is_free_to_choose(table, scope) and sum(wanted) * len(scope.nodes) <= GREEDY_WORK_MAX:
+        for tight in (True, False):
+            counts = _grown(table, scope, usable, wanted, tight=tight)
+            if counts is not None:
+                yield counts
+    yield first
 
 
 def _on_all_nodes(scope: Scope, found: Placement) -> Counts:
