@@ -1,11 +1,12 @@
-"""`python -m bench.oracle`: compares the feasible nodes of single pods with those of kube-scheduler.
+"""`python -m bench.oracle`: compares feasible nodes of single pods, and what they cost, with kube-scheduler.
 
     python -m bench.oracle [--cases N] [--first SEED] [--jobs N] [--output FILE]
 
 Cases are random clusters of `tests/oracle`, 200 for each seed. Disagreements are printed with their seed, and
 their objects are appended to FILE, one List in JSON a line. The last lines have the totals: cases, those that
-were left out and why, and how many nodes each plugin of kube-scheduler refused. The exit code is 1 if there
-was a disagreement. It needs Go, which builds the program once.
+were left out and why, how many nodes each plugin of kube-scheduler refused, and in how many cases its scores
+of the feasible nodes differ. The exit code is 1 if there was a disagreement. It needs Go, which builds the
+program once.
 """
 
 import argparse
@@ -40,6 +41,7 @@ class Tally(Struct, frozen=True):
 
     counts: Counter[str]
     refused_by: Counter[str]
+    scored_by: Counter[str]
     disagreements: tuple[Disagreement, ...]
 
 
@@ -62,7 +64,7 @@ def _compared(plugins: Plugins, number: int, count: int) -> list[tuple[Case, Com
     )
     @given(case=cases())
     def each(case: Case) -> None:
-        made.append((case, compare(plugins, case.objects, POD)))
+        made.append((case, compare(plugins, case.objects, POD, hard_weight=case.hard_weight)))
 
     each()
     return made
@@ -71,13 +73,15 @@ def _compared(plugins: Plugins, number: int, count: int) -> list[tuple[Case, Com
 def _tally(number: int, compared: list[tuple[Case, Comparison]]) -> Tally:
     counts: Counter[str] = Counter()
     refused_by: Counter[str] = Counter()
+    scored_by: Counter[str] = Counter()
     for _, found in compared:
         answer = found.answer
         counts[found.left_out or ("some node is feasible" if answer.feasible else "no node is feasible")] += 1
         if not found.left_out:
             refused_by.update(each.plugin for each in answer.refused.values())
+            scored_by.update(name for name, each in answer.scores.items() if len(set(each.values())) > 1)
     wrong = [Disagreement(number, found.problem, case) for case, found in compared if found.problem]
-    return Tally(counts, refused_by, tuple(wrong))
+    return Tally(counts, refused_by, scored_by, tuple(wrong))
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -111,9 +115,11 @@ def _save(found: Disagreement, output: Path | None) -> None:
 def _summarize(tallies: list[Tally], seeds: range) -> int:
     counts = sum((tally.counts for tally in tallies), Counter[str]())
     refused_by = sum((tally.refused_by for tally in tallies), Counter[str]())
+    scored_by = sum((tally.scored_by for tally in tallies), Counter[str]())
     wrong = sum(len(tally.disagreements) for tally in tallies)
     print("cases: " + ", ".join(f"{name} {number}" for name, number in counts.most_common()))
     print("nodes refused by: " + ", ".join(f"{name} {number}" for name, number in refused_by.most_common()))
+    print("scores differ of: " + ", ".join(f"{name} {number}" for name, number in scored_by.most_common()))
     print(f"{counts.total()} cases of seeds {seeds.start} to {seeds.stop - 1}: {wrong} disagreements")
     return 1 if wrong else 0
 

@@ -40,6 +40,7 @@ from phalanx.model.pods import (
     PodShape,
     Requirement,
     Term,
+    WeightedPodTerm,
 )
 from phalanx.model.queues import Flavor, Queue
 from phalanx.model.reasons import Reason, Verdict
@@ -301,7 +302,7 @@ class Scenario:
             mine = queues.setdefault(gang.queue, {})
             for node, amounts in used.items():
                 mine[node] = add(mine.get(node, {}), amounts)
-        pod_affinity_terms, placed_pods = self._placed_pods_view()
+        pod_affinity = self._placed_pods_view()
         return Snapshot(
             now=self.now,
             seed=0,
@@ -317,8 +318,9 @@ class Scenario:
             capacity_version=self.capacity_version,
             cluster_version=self._cluster_version(),
             memory=self.memory,
-            pod_affinity_terms=pod_affinity_terms,
-            placed_pods=placed_pods,
+            pod_affinity_terms=pod_affinity.terms,
+            preferred_pod_terms=pod_affinity.preferred_terms,
+            placed_pods=pod_affinity.placed_pods,
             disruption_budgets=tuple(self._budgets),
         )
 
@@ -458,6 +460,9 @@ def _shape(fields: dict[str, Any]) -> PodShape:
         "affinity": tuple(sorted(fields.pop("near", ()), key=repr)),
         "anti_affinity": tuple(sorted(fields.pop("apart", ()), key=repr)),
         "spread": tuple(sorted(fields.pop("spread", ()), key=repr)),
+        "preferred_pod_terms": tuple(
+            WeightedPodTerm(weight, each) for weight, each in sorted(fields.pop("attracted", ()), key=repr)
+        ),
         "numa": aligned(*containers) if (containers := fields.pop("containers", ())) else "",
         "host_ports": port_requests(fields.pop("ports", ())),
     }

@@ -1,17 +1,27 @@
-"""Honours required pod affinity and anti-affinity.
+"""Honours pod affinity and anti-affinity.
 
 Two nodes are in one domain of a term if they have the same value of its `topologyKey`. All pods that have a
 node count, including terminating pods, pods of other schedulers, and pods that were placed earlier in the
 cycle. As in Kubernetes, anti-affinity applies in both directions, and a pod whose affinity selects itself may
 use any node while no selected pod exists. Terms between pods of one gang apply to the placement as a whole,
-independently of the order in which the pods are bound. Preferred terms are refused, and so are roles with
-different terms that require each other cyclically.
+independently of the order in which the pods are bound. Roles with different terms that require each other
+cyclically are refused.
+
+Preferred terms are prices. A node is worth the sum of the weights that draw the pod to it, without those that
+keep it away: of the pod's own preferred terms for each placed pod that they select, and of the preferred
+terms of placed pods that select it. Required affinity of a placed pod that selects it counts
+`hardPodAffinityWeight`. A node costs what it is worth less than the best node. Two pods of one gang that are
+near each other are worth the weights of their preferred terms for each other.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from typing import Annotated
 
+from msgspec import Meta, Struct
 from phalanx.framework.nodes.affinity import AffinityIndex, quoted_value
-from phalanx.framework.plugin import NodeFilter, Plugin
+from phalanx.framework.nodes.preferences import Scores
+from phalanx.framework.plugin import NodeCost, NodeFilter, Plugin
 from phalanx.framework.pod_view import PodView
 from phalanx.framework.view import SessionView
 from phalanx.model.gangs import Gang
@@ -19,19 +29,37 @@ from phalanx.model.names import ShapeKey
 from phalanx.model.nodes import Node
 from phalanx.model.pods import AffinityState
 from phalanx.model.reasons import Objection, Reason
-from phalanx.model.rules import PodAffinityRule, PodAntiAffinityRule, Rule, SameDomain
+from phalanx.model.rules import (
+    PairWeight,
+    PodAffinityRule,
+    PodAntiAffinityRule,
+    PodPairs,
+    Rule,
+    SameDomain,
+)
 from phalanx.model.snapshot import Topology
 
 Shapes = dict[ShapeKey, AffinityState]
 
 
+class PodAffinityArguments(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """Arguments as those of InterPodAffinity in the configuration of kube-scheduler."""
+
+    hard_pod_affinity_weight: Annotated[int, Meta(ge=0, le=100)] = 1
+    """What required affinity of a placed pod counts as preferred affinity."""
+    ignore_preferred_terms_of_existing_pods: bool = False
+    """Do not count the terms of placed pods for a pod without preferred terms of its own."""
+
+
 class PodAffinity(Plugin):
-    """Required terms of `spec.affinity.podAffinity` and `spec.affinity.podAntiAffinity`."""
+    """The terms of `spec.affinity.podAffinity` and `spec.affinity.podAntiAffinity`."""
 
     name = "pod-affinity"
     lasting_answers = True
+    Arguments = PodAffinityArguments
 
-    def __init__(self) -> None:
+    def __init__(self, arguments: PodAffinityArguments) -> None:
+        self._arguments = arguments
         self._as_levels: dict[tuple[str, str], str] = {}
 
     def check_gang(self, gang: Gang, view: SessionView) -> Objection | None:
@@ -61,6 +89,19 @@ class PodAffinity(Plugin):
         checks = [*_anti_affinity_filters(state, affinity_index), *_affinity_filters(state, affinity_index)]
         return _all_of(checks) if checks else None
 
+    def node_cost(self, pod: PodView, view: SessionView) -> NodeCost | None:
+        """What a node is worth less than the best one, by the pods that are placed."""
+        state, affinity_index = pod.shape.affinity_state, view.affinity_index
+        if state is None or affinity_index is None:
+            return None
+        if self._arguments.ignore_preferred_terms_of_existing_pods and not _has_preferences(state):
+            return None
+        scores = affinity_index.preferences.scores(
+            state, required_weight=self._arguments.hard_pod_affinity_weight
+        )
+        best = max((_worth(scores, each.node) for each in view.nodes.values()), default=0) if scores else 0
+        return (lambda node: best - _worth(scores, node)) if scores else None
+
     def rules(self, gang: Gang, view: SessionView) -> tuple[Rule, ...]:
         """The terms between waiting pods of the gang."""
         affinity_index = view.affinity_index
@@ -70,6 +111,7 @@ class PodAffinity(Plugin):
         return (
             *_anti_affinity_rules(shapes, affinity_index),
             *self._affinity_rules(shapes, gang, view, affinity_index),
+            *_preferences_between(shapes, affinity_index),
         )
 
     def _affinity_rules(
@@ -151,6 +193,31 @@ def _anti_affinity_rules(shapes: Shapes, affinity_index: AffinityIndex) -> Itera
             yield PodAntiAffinityRule(
                 name=f"pod anti-affinity by {key}", key=key, owners=owners, others=others
             )
+
+
+def _has_preferences(state: AffinityState) -> bool:
+    """Whether the pod has preferred terms of its own."""
+    return any(weight for _, weight in state.preferred)
+
+
+def _worth(scores: Scores, node: Node) -> int:
+    labels = node.labels
+    return sum([values.get(labels[key], 0) for key, values in scores.items() if key in labels])
+
+
+def _preferences_between(shapes: Shapes, affinity_index: AffinityIndex) -> Iterator[Rule]:
+    """One rule for each label, if members prefer or avoid each other by it."""
+    weights: dict[str, Counter[tuple[ShapeKey, ShapeKey]]] = {}
+    for owner, state in shapes.items():
+        for number, weight in state.preferred:
+            key = affinity_index.preferences.terms[number].topology_key
+            for other, selected in shapes.items() if weight else ():
+                if number in selected.preferred_by:
+                    weights.setdefault(key, Counter())[owner, other] += weight
+    for key, pairs in sorted(weights.items()):
+        found = [PairWeight(*pair, weight) for pair, weight in sorted(pairs.items()) if weight]
+        if found:
+            yield PodPairs(name=f"preferred pod affinity by {key}", key=key, weights=tuple(found))
 
 
 def _anti_affinity_filters(state: AffinityState, affinity_index: AffinityIndex) -> Iterator[NodeFilter]:

@@ -94,6 +94,37 @@ def test_a_placed_pod_that_matches_a_waiting_affinity_term_counts_as_new_capacit
     assert apply(cache, pod("b", uid="b", nodeName="n", labels={"app": "z"})).capacity_grew
 
 
+def preferred(kind: str, weight: int, term: dict[str, Any]) -> dict[str, Any]:
+    one = {"weight": weight, "podAffinityTerm": term}
+    return {"affinity": {kind: {"preferredDuringSchedulingIgnoredDuringExecution": [one]}}}
+
+
+def test_preferred_terms_count_while_their_pods_wait_or_are_placed() -> None:
+    old = pod("a", uid="a", nodeName="n", labels={"app": "x", "index": "a"})
+    cache = cache_with(old, pod("w", uid="w", **preferred("podAffinity", 7, TERM)))
+    assert (seen(cache).pod_affinity_terms, len(seen(cache).preferred_pod_terms)) == ((), 1)
+    assert placed_pods(cache) == [({"app": "x"}, {"n": 1})]
+    cache.apply(Assumed(PodUid("w"), NodeName("m")))
+    weights = [[each.weight for each in pods.preferred] for pods in seen(cache).placed_pods]
+    assert weights == [[7], []]
+    cache.apply(Deleted("Pod", "team", "w"))
+    assert (seen(cache).preferred_pod_terms, seen(cache).placed_pods) == ((), ())
+
+
+def test_preferred_terms_of_pods_of_other_schedulers_count_when_they_are_placed() -> None:
+    wanted = {"schedulerName": "other", **preferred("podAntiAffinity", 7, TERM)}
+    cache = cache_with(pod("f", uid="f", **wanted))
+    assert seen(cache).preferred_pod_terms == ()
+    apply(cache, pod("f", uid="f", nodeName="n", **wanted))
+    assert [[each.weight for each in pods.preferred] for pods in seen(cache).placed_pods] == [[-7]]
+
+
+def test_required_affinity_of_placed_pods_is_counted_with_weight_0() -> None:
+    cache = cache_with(pod("a", uid="a", nodeName="n", **affinity("podAffinity", TERM)))
+    assert seen(cache).pod_affinity_terms == ()
+    assert [[each.weight for each in pods.preferred] for pods in seen(cache).placed_pods] == [[0]]
+
+
 EVERY_POD = {"topologyKey": "rack", "labelSelector": {}}
 SHOP_NAMESPACES = {**EVERY_POD, "namespaceSelector": {"matchLabels": {"kind": "shop"}}}
 ALL_NAMESPACES = {**EVERY_POD, "namespaceSelector": {}}

@@ -8,6 +8,7 @@ from phalanx.model.pods import PodShape, Requirement, Term
 
 from tests.model.written import pod
 
+PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PATH = f"spec.affinity.podAntiAffinity.{REQUIRED}[0]"
 
@@ -77,6 +78,57 @@ def test_match_label_keys_become_requirements_on_the_label_values_of_the_pod(
 )
 def test_invalid_fields_are_reported(term: dict[str, Any], wrong: str) -> None:
     assert shape(term).invalid == (wrong,)
+
+
+def preferring(field: str, weight: int, term: dict[str, Any], **rest: Any) -> PodShape:
+    one = {"weight": weight, "podAffinityTerm": term}
+    return read_shape(pod(affinity={field: {PREFERRED: [one]}}, **rest))
+
+
+def test_preferred_terms_have_the_sign_of_their_kind() -> None:
+    term = {"topologyKey": "k", "labelSelector": {"matchLabels": {"a": "1"}}}
+    (near,) = preferring("podAffinity", 7, term).preferred_pod_terms
+    (apart,) = preferring("podAntiAffinity", 7, term).preferred_pod_terms
+    (required,) = shape(term).anti_affinity
+    assert (near.weight, apart.weight) == (7, -7)
+    assert near.term == apart.term == required
+    assert preferring("podAffinity", 7, term).key != preferring("podAffinity", 8, term).key
+
+
+def test_a_preferred_term_counts_as_often_as_it_is_written() -> None:
+    one = {"weight": 3, "podAffinityTerm": {"topologyKey": "k"}}
+    read = read_shape(pod(affinity={"podAffinity": {PREFERRED: [one, one]}}))
+    assert [each.weight for each in read.preferred_pod_terms] == [3, 3]
+
+
+def test_match_label_keys_of_preferred_terms_distinguish_pods() -> None:
+    term = {"topologyKey": "k", "labelSelector": {}, "matchLabelKeys": ["run"]}
+    affinity = {"podAntiAffinity": {PREFERRED: [{"weight": 1, "podAffinityTerm": term}]}}
+    shapes = ShapeCache()
+    found = [shapes.of(pod(affinity=affinity, labels={"run": run})) for run in "778"]
+    assert found[0] is found[1]
+    assert found[1].key != found[2].key
+    assert found[2].preferred_pod_terms[0].term.selector == Term((Requirement("run", "In", ("8",)),))
+
+
+@pytest.mark.parametrize(
+    ("weight", "term", "wrong"),
+    [
+        (0, {"topologyKey": "k"}, "[0].weight: 0 is not between 1 and 100"),
+        (101, {"topologyKey": "k"}, "[0].weight: 101 is not between 1 and 100"),
+        (1, {}, "[0].podAffinityTerm.topologyKey: is empty"),
+        (
+            1,
+            {"topologyKey": "k", "matchLabelKeys": ["a"]},
+            "[0].podAffinityTerm.matchLabelKeys: needs a labelSelector",
+        ),
+    ],
+)
+def test_invalid_fields_of_preferred_terms_are_reported(
+    weight: int, term: dict[str, Any], wrong: str
+) -> None:
+    found = preferring("podAffinity", weight, term)
+    assert found.invalid == (f"spec.affinity.podAffinity.{PREFERRED}{wrong}",)
 
 
 def test_equal_labels_share_one_object() -> None:

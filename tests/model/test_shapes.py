@@ -116,9 +116,9 @@ SPREAD = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAny
 HARD_SPREAD = {**SPREAD, "whenUnsatisfiable": "DoNotSchedule"}
 UNSUPPORTED: list[tuple[dict[str, Any], list[str]]] = [
     ({"affinity": {"podAffinity": {REQUIRED: [TERM]}}}, []),
-    ({"affinity": {"podAffinity": {PREFERRED: [{"weight": 1}]}}}, [f"spec.affinity.podAffinity.{PREFERRED}"]),
+    ({"affinity": {"podAffinity": {PREFERRED: [{"weight": 1, "podAffinityTerm": TERM}]}}}, []),
     ({"affinity": {"podAntiAffinity": {REQUIRED: [TERM]}}}, []),
-    ({"affinity": {"podAntiAffinity": {PREFERRED: [{}]}}}, [f"spec.affinity.podAntiAffinity.{PREFERRED}"]),
+    ({"affinity": {"podAntiAffinity": {PREFERRED: [{"weight": 1, "podAffinityTerm": TERM}]}}}, []),
     ({"affinity": {"podAntiAffinity": {}, "podAffinity": {REQUIRED: []}}}, []),
     (
         {"topologySpreadConstraints": [HARD_SPREAD, SPREAD]},

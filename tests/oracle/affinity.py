@@ -11,12 +11,27 @@ Document = dict[str, Any]
 LABEL_KEYS: Final = ("app", "ver", "pod-template-hash")
 _VALUES: Final = ("a", "b", "r1", "r2", "8", "n0", "n1", "")
 _NUMBERS: Final = ("1", "5", "8", "007", "9223372036854775807")
+_PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
+_WEIGHTS: Final = (1, 2, 5, 50, 100)
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 @st.composite
 def node_affinity(draw: st.DrawFn, keys: Sequence[str], nodes: Sequence[str]) -> Document:
     """Required terms with all operators, on labels and on the name of the node. A term may be empty."""
+    return {_REQUIRED: {"nodeSelectorTerms": draw(st.lists(_node_term(keys, nodes), min_size=1, max_size=3))}}
+
+
+@st.composite
+def preferred_node_affinity(draw: st.DrawFn, keys: Sequence[str], nodes: Sequence[str]) -> Document:
+    """The same as preferred terms."""
+    preferred = st.fixed_dictionaries(
+        {"weight": st.sampled_from(_WEIGHTS), "preference": _node_term(keys, nodes)}
+    )
+    return {_PREFERRED: draw(st.lists(preferred, max_size=3))}
+
+
+def _node_term(keys: Sequence[str], nodes: Sequence[str]) -> st.SearchStrategy[Document]:
     key = st.sampled_from(keys)
     several = st.lists(st.sampled_from(_VALUES), min_size=1, max_size=3)
     expression = (
@@ -26,14 +41,13 @@ def node_affinity(draw: st.DrawFn, keys: Sequence[str], nodes: Sequence[str]) ->
     )
     name = st.sampled_from((*nodes, "n9")).map(lambda node: [node])
     field = _requirement(st.just("metadata.name"), ("In", "NotIn"), name)
-    term = st.fixed_dictionaries(
+    return st.fixed_dictionaries(
         {},
         optional={
             "matchExpressions": st.lists(expression, max_size=2),
             "matchFields": st.lists(field, max_size=2),
         },
     )
-    return {_REQUIRED: {"nodeSelectorTerms": draw(st.lists(term, min_size=1, max_size=3))}}
 
 
 @st.composite
@@ -43,8 +57,17 @@ def pod_affinity(draw: st.DrawFn, keys: Sequence[str], namespaces: Sequence[str]
 
 
 @st.composite
+def preferred_pod_affinity(draw: st.DrawFn, keys: Sequence[str], namespaces: Sequence[str]) -> Document:
+    """The same as preferred terms."""
+    preferred = st.fixed_dictionaries(
+        {"weight": st.sampled_from(_WEIGHTS), "podAffinityTerm": _pod_term(keys, namespaces)}
+    )
+    return {_PREFERRED: draw(st.lists(preferred, max_size=3))}
+
+
+@st.composite
 def spread_constraints(draw: st.DrawFn, keys: Sequence[str]) -> list[Document]:
-    """Constraints that must hold, with label selectors, keys of the pod's own labels, and policies of nodes."""
+    """Constraints that must hold, with selectors, keys of the own labels of pods, and policies of nodes."""
     return [
         draw(_spread_constraint(key))
         for key in draw(st.lists(st.sampled_from(keys), min_size=1, max_size=2, unique=True))

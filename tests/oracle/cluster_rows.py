@@ -20,6 +20,8 @@ class Row(Struct, frozen=True):
     objects: tuple[Document, ...]
     feasible: tuple[str, ...]
     plugins: tuple[str, ...]
+    costs: tuple[tuple[str, int], ...] = ()
+    """What nodes cost the pod; nodes without a cost are left out."""
     unsupported: bool = False
     """Whether Phalanx refuses the pod because of a field that it does not support yet."""
 
@@ -236,6 +238,65 @@ _RULES: Final = (
     ),
 )
 
+
+def _preferred(kind: str, weight: int, **term: Any) -> Document:
+    """A preferred term for pods of `x` in the zone."""
+    one = {"topologyKey": ZONE, "labelSelector": {"matchLabels": {"app": "x"}}, **term}
+    terms = [{"weight": weight, "podAffinityTerm": one}]
+    return {kind: {"preferredDuringSchedulingIgnoredDuringExecution": terms}}
+
+
+_SELECTED: Final = _pod("old", labels={"app": "x"}, nodeName="b")
+_PREFERENCES: Final = (
+    Row(
+        "preferred pod affinity",
+        (_DEFAULT, _A, _B, _SELECTED, _asker(affinity=_preferred("podAffinity", 7))),
+        ("a", "b"),
+        (),
+        costs=(("a", 7),),
+    ),
+    Row(
+        "preferred pod anti-affinity",
+        (_DEFAULT, _A, _B, _SELECTED, _asker(affinity=_preferred("podAntiAffinity", 7))),
+        ("a", "b"),
+        (),
+        costs=(("b", 7),),
+    ),
+    Row(
+        "preferred anti-affinity of a pod that runs",
+        (
+            _DEFAULT,
+            _A,
+            _B,
+            _pod("old", nodeName="a", affinity=_preferred("podAntiAffinity", 7)),
+            _asker(labels={"app": "x"}),
+        ),
+        ("a", "b"),
+        (),
+        costs=(("a", 7),),
+    ),
+    Row(
+        "required affinity of a pod that runs",
+        (
+            _DEFAULT,
+            _A,
+            _B,
+            _pod("old", nodeName="a", affinity=_terms("podAffinity")),
+            _asker(labels={"app": "x"}),
+        ),
+        ("a", "b"),
+        (),
+        costs=(("b", 1),),
+    ),
+    Row(
+        "taint that is only preferred",
+        (_node("a", taints=[{"key": "k", "effect": "PreferNoSchedule"}]), _B, _asker()),
+        ("a", "b"),
+        (),
+        costs=(("a", 100),),
+    ),
+)
+
 _DRIVER: Final = "example.com"
 _CLAIMS: Final = (
     Row(
@@ -305,4 +366,4 @@ _VOLUMES: Final = (
     Row("volume of a node by name", (_A, _B, *_bound_volume("data", [_NAMED]), _MOUNTS), ("a", "b"), ()),
 )
 
-ROWS: Final = (*_RULES, *_CLAIMS, *_VOLUMES)
+ROWS: Final = (*_RULES, *_PREFERENCES, *_CLAIMS, *_VOLUMES)

@@ -8,7 +8,14 @@ from typing import Any, Final
 from hypothesis import strategies as st
 from msgspec import Struct
 
-from tests.oracle.affinity import LABEL_KEYS, node_affinity, pod_affinity, spread_constraints
+from tests.oracle.affinity import (
+    LABEL_KEYS,
+    node_affinity,
+    pod_affinity,
+    preferred_node_affinity,
+    preferred_pod_affinity,
+    spread_constraints,
+)
 from tests.oracle.containers import pod_resources, rarely, reported_resources, with_ports
 
 Document = dict[str, Any]
@@ -27,6 +34,8 @@ class Case(Struct, frozen=True):
     """The objects of a cluster; POD is to be placed."""
 
     objects: tuple[Document, ...]
+    hard_weight: int
+    """What required affinity of placed pods counts."""
 
 
 class Focus(Struct, frozen=True):
@@ -41,12 +50,16 @@ class Focus(Struct, frozen=True):
     """Ports of the node."""
     spread: bool
     """Topology spread constraints."""
+    preferences: bool
+    """Preferred terms. The other rules are then rare, so that many nodes are feasible."""
 
 
 @st.composite
 def cases(draw: Draw) -> Case:
     """A cluster of at most five nodes and six pods that run."""
-    focus = Focus(*draw(st.tuples(*[st.booleans()] * 5)))
+    prefers = draw(st.booleans())
+    rules = [draw(st.booleans()) and not (prefers and draw(st.integers(0, 3))) for _ in range(5)]
+    focus = Focus(*rules, preferences=prefers)
     names = [f"n{index}" for index in range(draw(st.integers(1, 5)))]
     claims = draw(st.integers(0, 2)) if rarely(draw, 4) else 0
     placed = [draw(_placed(index, names, focus)) for index in range(draw(st.integers(0, 6)))]
@@ -58,7 +71,8 @@ def cases(draw: Draw) -> Case:
             *(document for index in range(claims) for document in draw(_bound_claim(index, names))),
             *((_storage_class(),) if claims else ()),
             draw(_pending(names, claims, focus)),
-        )
+        ),
+        hard_weight=draw(st.sampled_from((1, 1, 0, 30))),
     )
 
 
@@ -167,12 +181,7 @@ def _pending(draw: Draw, nodes: list[str], claims: int, focus: Focus) -> Documen
 @st.composite
 def _pod(draw: Draw, name: str, namespace: str, nodes: list[str], focus: Focus) -> Document:
     labels = draw(st.dictionaries(st.sampled_from(LABEL_KEYS), st.sampled_from(("x", "y")), max_size=2))
-    affinity: Document = {}
-    if focus.nodes and rarely(draw, 3):
-        affinity["nodeAffinity"] = draw(node_affinity((ZONE, RACK, "size", HOST), nodes))
-    for field in ("podAffinity", "podAntiAffinity"):
-        if focus.pods and rarely(draw, 2):
-            affinity[field] = draw(pod_affinity((ZONE, RACK, HOST, "absent"), NAMESPACES))
+    affinity = draw(_affinity(nodes, focus, is_placed=name != "asker"))
     requested = draw(pod_resources()) if focus.resources else _NO_RESOURCES
     if focus.ports:
         requested = draw(with_ports(requested))
@@ -188,6 +197,23 @@ def _pod(draw: Draw, name: str, namespace: str, nodes: list[str], focus: Focus) 
         },
         "spec": spec,
     }
+
+
+@st.composite
+def _affinity(draw: Draw, nodes: list[str], focus: Focus, *, is_placed: bool) -> Document:
+    found: Document = {}
+    on_nodes, on_pods = (ZONE, RACK, "size", HOST), (ZONE, RACK, HOST, "absent")
+    if focus.nodes and rarely(draw, 3):
+        found["nodeAffinity"] = draw(node_affinity(on_nodes, nodes))
+    if focus.preferences and rarely(draw, 3):
+        found.setdefault("nodeAffinity", {}).update(draw(preferred_node_affinity(on_nodes, nodes)))
+    for field in ("podAffinity", "podAntiAffinity"):
+        may_require = focus.pods or (focus.preferences and is_placed and field == "podAffinity")
+        if may_require and rarely(draw, 2):
+            found[field] = draw(pod_affinity(on_pods, NAMESPACES))
+        if focus.preferences and rarely(draw, 2):
+            found.setdefault(field, {}).update(draw(preferred_pod_affinity(on_pods, NAMESPACES)))
+    return found
 
 
 # --- volumes ------------------------------------------------------------------------------------------------

@@ -4,12 +4,13 @@ import json
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 from msgspec import Struct
 from phalanx.cli.manifests.read import read_manifests
 from phalanx.cli.static_cluster import StaticCluster
 from phalanx.cycle import decide
-from phalanx.framework.config import SchedulerConfig
+from phalanx.framework.config import PluginConfig, SchedulerConfig
 from phalanx.framework.nodes.affinity import label_value
 from phalanx.framework.session import Session
 from phalanx.model.decisions import CycleResult
@@ -22,6 +23,9 @@ from phalanx.model.rules import TopologySpreadRule
 
 from tests.oracle.plugins import Answer, Document, Plugins
 
+_PRICES: Final = {"InterPodAffinity": 1, "NodeAffinity": 1, "TaintToleration": -100}
+"""What a point of the score of each plugin is worth."""
+
 
 class Opinion(Struct, frozen=True):
     """What Phalanx says about one pod."""
@@ -31,6 +35,9 @@ class Opinion(Struct, frozen=True):
 
     chosen: str | None
     """The node on which the cycle places the pod."""
+
+    costs: dict[str, int]
+    """What a node costs the pod; nodes without a cost are left out."""
 
     unsupported: bool
     """Whether the pod is refused because of a field that is not supported yet."""
@@ -42,17 +49,47 @@ class Comparison(Struct, frozen=True):
     answer: Answer
     left_out: str = ""
     problem: str = ""
+    costs: tuple[tuple[str, int], ...] = ()
+    """What Phalanx says that nodes cost."""
 
 
-def compare(plugins: Plugins, objects: Sequence[Document], pod: str) -> Comparison:
-    """Compare the feasible nodes of a pod, "namespace/name", and the decision about it."""
-    answer = plugins.ask(objects, pod)
+def compare(plugins: Plugins, objects: Sequence[Document], pod: str, *, hard_weight: int = 1) -> Comparison:
+    """Compare the feasible nodes of a pod, "namespace/name", their costs, and the decision about it.
+
+    `hard_weight`: the argument `hardPodAffinityWeight` of both.
+    """
+    answer = plugins.ask(objects, pod, {"hardPodAffinityWeight": hard_weight})
     if answer.error:
         return Comparison(answer, left_out="the API server refuses it")
-    said = opinion(objects, pod)
+    arguments = {"hardPodAffinityWeight": hard_weight}
+    config = SchedulerConfig(plugins=(PluginConfig("pod-affinity", arguments=arguments),))
+    said = opinion(objects, pod, config)
     if said.unsupported:
         return Comparison(answer, left_out="Phalanx does not support it")
-    return Comparison(answer, problem=_disagreement(answer, said))
+    problem = _disagreement(answer, said) or _of_costs(answer, said)
+    return Comparison(answer, problem=problem, costs=tuple(sorted(said.costs.items())))
+
+
+def _of_costs(answer: Answer, said: Opinion) -> str:
+    """What is wrong about the costs.
+
+    A node costs what it scores less than another one: the weights of terms that match, and 100 for each
+    taint.
+    """
+    by_plugin = {name: answer.scores.get(name, {}) for name in _PRICES}
+    sums = {
+        node: said.costs.get(node, 0)
+        + sum(
+            price * scores.get(node, 0)
+            for price, scores in zip(_PRICES.values(), by_plugin.values(), strict=True)
+        )
+        for node in answer.feasible
+    }
+    if len(set(sums.values())) > 1:
+        return f"costs {said.costs} do not follow from the scores {by_plugin}"
+    chosen = said.costs.get(said.chosen, 0) if said.chosen is not None else 0
+    cheapest = min([said.costs.get(node, 0) for node in answer.feasible], default=0)
+    return f"a node that costs {chosen} is chosen, not one for {cheapest}" if chosen != cheapest else ""
 
 
 def _disagreement(answer: Answer, said: Opinion) -> str:
@@ -64,21 +101,22 @@ def _disagreement(answer: Answer, said: Opinion) -> str:
     return ""
 
 
-def opinion(objects: Sequence[Document], pod: str) -> Opinion:
+def opinion(objects: Sequence[Document], pod: str, config: SchedulerConfig) -> Opinion:
     """Read the manifests as `phalanx decide` does, and decide one cycle. Raises BadInput."""
-    config = SchedulerConfig()
     cluster = StaticCluster(_read(objects), config=config, now=0)
     snapshot = cluster.snapshot()
     session = Session(snapshot, config)
     gang, member = _find(session, pod)
     result = decide(snapshot, config)
-    rejected = session.eligibility(member).rejected
+    eligibility = session.eligibility(member)
+    rejected = eligibility.rejected
     fitting = [
         name for name in session.nodes if name not in rejected and fits_on(member.shape, session.free(name))
     ]
     return Opinion(
         feasible=tuple(name for name in fitting if _is_spread(session, gang, name)),
         chosen=_chosen(result, member),
+        costs={str(node): cost for node, cost in eligibility.cost.items()},
         unsupported=any(
             verdict.reason is Reason.UNSUPPORTED_FIELD and verdict.gang == gang.id
             for verdict in result.verdicts

@@ -1,4 +1,4 @@
-"""Builds the Go program that runs kube-scheduler's Filter plugins, once, and asks it."""
+"""Builds the Go program that runs kube-scheduler's Filter and Score plugins, once, and asks it."""
 
 import json
 import os
@@ -37,6 +37,8 @@ class Answer(Struct, frozen=True):
 
     feasible: tuple[str, ...] = ()
     refused: dict[str, Refusal] = {}
+    scores: dict[str, dict[str, int]] = {}
+    """By plugin and feasible node, if the question asks for them: before they are normalized and weighted."""
     error: str = ""
     """Why there is no answer, such as a pod that the API server would refuse."""
 
@@ -47,12 +49,15 @@ class Plugins:
     def __init__(self, process: "subprocess.Popen[bytes]") -> None:
         self._process = process
 
-    def ask(self, objects: Sequence[Document], pod: str) -> Answer:
-        """The answer for a pod, as "namespace/name", in the cluster of these objects. It is one of them."""
+    def ask(self, objects: Sequence[Document], pod: str, score: Document | None = None) -> Answer:
+        """The answer for a pod, as "namespace/name", in the cluster of these objects. It is one of them.
+
+        `score`: settings of Score plugins; None does not ask them.
+        """
         stdin, stdout = self._process.stdin, self._process.stdout
         assert stdin is not None
         assert stdout is not None
-        stdin.write(json.dumps({"objects": objects, "pod": pod}).encode() + b"\n")
+        stdin.write(json.dumps({"objects": objects, "pod": pod, "score": score}).encode() + b"\n")
         stdin.flush()
         line = stdout.readline()
         if not line:

@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[2]
 @holds(25, suppress_health_check=list(HealthCheck))
 @given(case=cases())
 def test_random_clusters(plugins: Plugins, case: Case) -> None:
-    found = compare(plugins, case.objects, POD)
+    found = compare(plugins, case.objects, POD, hard_weight=case.hard_weight)
     assert not found.problem
 
 
@@ -35,6 +35,7 @@ def test_cluster(plugins: Plugins, row: Row) -> None:
     assert not found.problem
     assert not found.left_out or row.unsupported
     assert found.answer.feasible == row.feasible
+    assert found.costs == row.costs
     assert {each.plugin for each in found.answer.refused.values()} == set(row.plugins)
 
 

@@ -17,6 +17,7 @@ from phalanx.cli.app import main
 
 FOLDER = Path(__file__).parent
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 Item = dict[str, Any]
 Assignment = tuple[Item, str]
@@ -79,17 +80,18 @@ class Cluster:
         for other, place in there:
             for mine, theirs in ((pod, other), (other, pod)):
                 for term in _terms(mine, "podAntiAffinity"):
-                    if _selects(term, theirs) and self._is_near(node, place, term):
+                    if _selects(term, theirs) and self.is_near(node, place, term):
                         return False
         for term in _terms(pod, "podAffinity"):
             meant = [place for other, place in there if _selects(term, other)]
-            if not any(self._is_near(node, place, term) for place in meant) and (
+            if not any(self.is_near(node, place, term) for place in meant) and (
                 meant or not _selects(term, pod)
             ):
                 return False
         return True
 
-    def _is_near(self, one: str, other: str, term: Item) -> bool:
+    def is_near(self, one: str, other: str, term: Item) -> bool:
+        """Whether the nodes have the same value of the label of the term."""
         value = self.label(one, term["topologyKey"])
         return value is not None and value == self.label(other, term["topologyKey"])
 
@@ -103,6 +105,13 @@ def requests_of(pod: Item) -> dict[str, int]:
 def _terms(pod: Item, kind: str) -> list[Item]:
     terms: list[Item] = pod["spec"].get("affinity", {}).get(kind, {}).get(REQUIRED, [])
     return terms
+
+
+def _preferred(pod: Item) -> Iterator[tuple[int, Item]]:
+    """The preferred terms, each with what it adds for a pod that it selects."""
+    for kind, sign in (("podAffinity", 1), ("podAntiAffinity", -1)):
+        for each in pod["spec"].get("affinity", {}).get(kind, {}).get(PREFERRED, []):
+            yield sign * each["weight"], each["podAffinityTerm"]
 
 
 def _selects(term: Item, pod: Item) -> bool:
@@ -128,6 +137,18 @@ def _most_on_a_node_and_in_a_rack(cluster: Cluster, assignments: Sequence[Assign
     return (*_most_on_a_node(cluster, assignments), max(racks.values()))
 
 
+def _least_score(cluster: Cluster, assignments: Sequence[Assignment]) -> tuple[int, ...]:
+    """Minimise the negative score: each pair of pods counts with the terms of both."""
+    score = 0
+    for number, (pod, node) in enumerate(assignments):
+        for other, place in [*cluster.there, *assignments[:number]]:
+            for owner, selected in ((pod, other), (other, pod)):
+                for weight, term in _preferred(owner):
+                    if _selects(term, selected) and cluster.is_near(node, place, term):
+                        score += weight
+    return (-score,)
+
+
 def _any(_cluster: Cluster, _assignments: Sequence[Assignment]) -> tuple[int, ...]:
     return ()
 
@@ -148,6 +169,7 @@ CASES = {
     "spread-is-even": _most_on_a_node,
     "spread-over-racks": _most_on_a_node_and_in_a_rack,
     "affinity-in-gang": _fewest(RACK),
+    "preferred-pod-affinity": _least_score,
 }
 """The cost that the best placements minimise, by scenario."""
 

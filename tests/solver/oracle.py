@@ -1,12 +1,15 @@
 """An oracle for small problems: every placement is listed, and the rules are implemented independently."""
 
 from collections.abc import Iterator, Sequence
+from functools import partial
+from itertools import combinations
 
 from phalanx.model.rules import (
     Budget,
     FewestDomains,
     PodAffinityRule,
     PodAntiAffinityRule,
+    PodPairs,
     SameDomain,
     SubgroupDomain,
     SubgroupFewest,
@@ -201,16 +204,44 @@ def _objective(problem: PlacementProblem, placement: Placement) -> tuple[int, ..
         there = _running(problem.anchors, level)
         terms.append(len(there | _opened(problem, placement, problem.anchors, level)))
     terms.extend(_of_subgroups(problem, placement))
-    if any(any(group.cost) for group in problem.classes):
-        terms.append(
-            sum(
-                count * problem.classes[nodes[node][1]].cost[role]
-                for role, counts in enumerate(placement)
-                for node, count in enumerate(counts)
-            )
+    prefers = [rule for rule in problem.rules if isinstance(rule, PodPairs)]
+    if any(any(group.cost) for group in problem.classes) or any(map(partial(_concerns, problem), prefers)):
+        of_nodes = sum(
+            count * problem.classes[nodes[node][1]].cost[role]
+            for role, counts in enumerate(placement)
+            for node, count in enumerate(counts)
         )
+        terms.append(of_nodes + sum(_cost_of_pairs(problem, placement, rule) for rule in prefers))
     terms.extend(_opened_capacity(problem, placement))
     return tuple(terms)
+
+
+def _worth(rule: PodPairs, one: str, other: str) -> int:
+    """What a pair of pods of these shapes is worth where it is near each other: both have their terms."""
+    return sum(
+        each.weight
+        for first, second in ((one, other), (other, one))
+        for each in rule.weights
+        if (each.owner, each.other) == (first, second)
+    )
+
+
+def _all_pairs(problem: PlacementProblem) -> list[tuple[str, str]]:
+    """The shapes of all pairs of pods, if as many are placed as possible."""
+    pods = [role.shape for role in problem.roles for _ in range(role.maximum)]
+    return list(combinations(pods, 2))
+
+
+def _concerns(problem: PlacementProblem, rule: PodPairs) -> bool:
+    return any(_worth(rule, *pair) for pair in _all_pairs(problem))
+
+
+def _cost_of_pairs(problem: PlacementProblem, placement: Placement, rule: PodPairs) -> int:
+    """What is missed of the pairs that draw each other, and what pairs that avoid each other cost."""
+    missed = sum(max(0, _worth(rule, *pair)) for pair in _all_pairs(problem))
+    for (one, here), (other, there) in combinations(_pods(problem, placement, rule.key), 2):
+        missed -= _worth(rule, one, other) if here and here == there else 0
+    return missed
 
 
 def _running(anchors: Sequence[Anchor | SubgroupAnchor], level: int) -> set[Domain]:

@@ -13,7 +13,7 @@ from functools import partial
 from itertools import takewhile
 
 from phalanx.actions.context import Cycle
-from phalanx.actions.demands.demand import Demand, Stage, has_affinity_terms
+from phalanx.actions.demands.demand import Demand, Stage, has_affinity_terms, has_preferred_terms
 from phalanx.actions.demands.demand_queue import rank_of
 from phalanx.actions.demands.member_choice import start_with_others
 from phalanx.actions.limits import CYCLE_JOINT_GANGS_MAX, CYCLE_JOINT_LIMIT, CYCLE_VALUE_QUEUES_MAX
@@ -153,7 +153,9 @@ class _JointAdmission:
         That is so for a whole start without avoided nodes and affinity terms. NUMA zones are not modelled
         exactly if pods of several kinds need them.
         """
-        if self._node_failures.nodes_to_avoid(demand.gang.id) or has_affinity_terms(demand):
+        if self._node_failures.nodes_to_avoid(demand.gang.id):
+            return False
+        if has_affinity_terms(demand) or has_preferred_terms(demand):
             return False
         if self._session.facts.numa_layouts and any(batch.pods[0].shape.numa for batch in demand.batches):
             return False

@@ -180,7 +180,7 @@ class Cache:
     def snapshot(self, *, now: int, seed: int, memory: Memory) -> Snapshot:
         """The input of a cycle; `now` in milliseconds since the epoch. Unchanged parts are shared."""
         self._refresh()
-        pod_affinity_terms, placed_pods = self._placed_pods.view()
+        pod_affinity = self._placed_pods.view()
         return Snapshot(
             now=now,
             seed=seed,
@@ -198,8 +198,9 @@ class Cache:
             capacity_version=self._version,
             cluster_version=self._cluster_version,
             memory=memory,
-            pod_affinity_terms=pod_affinity_terms,
-            placed_pods=placed_pods,
+            pod_affinity_terms=pod_affinity.terms,
+            preferred_pod_terms=pod_affinity.preferred_terms,
+            placed_pods=pod_affinity.placed_pods,
             pod_annotations=self._pod_annotations,
             node_annotations=self._node_annotations,
             disruption_budgets=self._cluster_objects.disruption_budgets(),

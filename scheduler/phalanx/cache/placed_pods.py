@@ -1,27 +1,35 @@
 """Counts of placed pods by node, as far as pod affinity, anti-affinity and spread constraints need them.
 
-Nothing is stored while no pod has a required term. Pods that no term distinguishes are counted together, so
+Nothing is stored while no pod has such a term. Pods that no term distinguishes are counted together, so
 labels that differ from pod to pod cost nothing until a term selects by one of them.
 """
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
+from msgspec import Struct
+
 from phalanx.cache.events import ChangeLog
 from phalanx.model.conversion.selectors import keys_of
 from phalanx.model.names import NodeName
-from phalanx.model.pods import AffinityTerm, AffinityTerms, Pod
+from phalanx.model.pods import AffinityTerm, AffinityTerms, Pod, PodShape, WeightedPodTerm
 from phalanx.model.selectors import affinity_term_matches, required_label_pairs
 from phalanx.model.snapshot import PlacedPods
 
-_Kind = tuple[str, tuple[tuple[str, str], ...], AffinityTerms, bool]
-"""Namespace, the labels that some term selects by, the pods' own anti-affinity, and whether a spread
-constraint is to leave them out because they terminate."""
+_Kind = tuple[str, tuple[tuple[str, str], ...], AffinityTerms, tuple[WeightedPodTerm, ...], bool]
+"""Namespace, the labels that some term selects by, the pods' own anti-affinity, what they prefer, and whether
+a spread constraint is to leave them out because they terminate."""
 
 Label = tuple[str, str] | None
 """A label that the matching pods have; None if no such label is known."""
 
-View = tuple[tuple[AffinityTerms, ...], tuple[PlacedPods, ...]]
+
+class View(Struct, frozen=True):
+    """The index as a snapshot has it."""
+
+    terms: tuple[AffinityTerms, ...]
+    preferred_terms: AffinityTerms
+    placed_pods: tuple[PlacedPods, ...]
 
 
 class _Kinds:
@@ -75,12 +83,13 @@ class PlacedPodIndex:
         self._pods = pods
         self._near: Counter[AffinityTerms] = Counter()
         self._apart: Counter[AffinityTerms] = Counter()
+        self._preferred: Counter[AffinityTerms] = Counter()
         self._watched: Counter[str] = Counter()
         self._spread = 0
         """The number of terms by which spread constraints count."""
         self._asked: Counter[Label] = Counter()
         self._kinds: _Kinds | None = None
-        self._terms: tuple[AffinityTerms, ...] | None = None
+        self._terms: tuple[tuple[AffinityTerms, ...], AffinityTerms] | None = None
         self._view: View | None = None
 
     def replace(self, old: Pod | None, new: Pod | None, log: ChangeLog) -> None:
@@ -89,6 +98,7 @@ class PlacedPodIndex:
         for table, before, after in (
             (self._near, self._affinity(old), self._affinity(new)),
             (self._apart, self._anti_affinity(old), self._anti_affinity(new)),
+            (self._preferred, self._preferences(old), self._preferences(new)),
         ):
             if before != after:
                 for terms in after:
@@ -101,22 +111,32 @@ class PlacedPodIndex:
         changes."""
         if self._view is None:
             if self._terms is None:
-                self._terms = tuple(sorted({*self._near, *self._apart}, key=repr))
-            if self._terms and self._kinds is None:
+                preferred = tuple([term for (term,) in sorted(self._preferred, key=repr)])
+                self._terms = (tuple(sorted({*self._near, *self._apart}, key=repr)), preferred)
+            if self._has_terms and self._kinds is None:
                 self._kinds = self._counted(self._pods())
             nodes = self._kinds.nodes if self._kinds is not None else {}
             placed_pods = [
-                PlacedPods(*kind[:3], dict(sorted(nodes[kind].items())), is_terminating=kind[3])
+                PlacedPods(
+                    *kind[:3],
+                    nodes=dict(sorted(nodes[kind].items())),
+                    preferred=kind[3],
+                    is_terminating=kind[4],
+                )
                 for kind in sorted(nodes, key=_order)
             ]
-            self._view = (self._terms, tuple(placed_pods))
+            self._view = View(*self._terms, tuple(placed_pods))
         return self._view
+
+    @property
+    def _has_terms(self) -> bool:
+        return bool(self._near or self._apart or self._preferred)
 
     def avoided(
         self, pod: Pod, namespaces: Mapping[str, Mapping[str, str]]
     ) -> Iterator[tuple[str, NodeName]]:
         """Topology keys and nodes of pods that are in an anti-affinity relation with this placed pod."""
-        mine = self._place(pod) if self._near or self._apart else None
+        mine = self._place(pod) if self._has_terms else None
         if mine is None:
             return
         self.view()
@@ -146,7 +166,7 @@ class PlacedPodIndex:
         if self._kinds is None:
             self._kinds = self._counted(self._pods())
         for kind in self._kinds.labelled(required_label_pairs((term,))):
-            namespace, labels, _, terminates = kind
+            namespace, labels, *_, terminates = kind
             if not terminates and affinity_term_matches(term, namespace, dict(labels), {}):
                 yield from self._kinds.nodes[kind].items()
 
@@ -159,7 +179,7 @@ class PlacedPodIndex:
         assert recomputed.view() == self.view(), "counts of placed pods differ from the sum of all pods"
 
     def _move(self, old: Pod | None, new: Pod | None, log: ChangeLog) -> None:
-        if not (self._near or self._apart):
+        if not self._has_terms:
             return
         before, after = self._place(old), self._place(new)
         if before == after:
@@ -200,7 +220,7 @@ class PlacedPodIndex:
                 if not self._watched[key]:
                     del self._watched[key]
                     self._kinds = None
-            if not (self._near or self._apart):
+            if not self._has_terms:
                 self._kinds = None
 
     def _count_spread(self, terms: AffinityTerms, change: int) -> None:
@@ -223,6 +243,16 @@ class PlacedPodIndex:
             return ()
         return tuple((term,) for term in pod.shape.anti_affinity)
 
+    def _preferences(self, pod: Pod | None) -> tuple[AffinityTerms, ...]:
+        if pod is None or not (pod.holds_node or self._waits_for_us(pod)):
+            return ()
+        shape = pod.shape
+        if not (shape.preferred_pod_terms or shape.affinity):
+            return ()
+        return tuple(
+            (term,) for term in (*(each.term for each in shape.preferred_pod_terms), *shape.affinity)
+        )
+
     def _waits_for_us(self, pod: Pod) -> bool:
         return pod.is_waiting and pod.scheduler_name == self._scheduler_name
 
@@ -230,7 +260,14 @@ class PlacedPodIndex:
         if pod is None or pod.node is None or not pod.holds_node:
             return None
         labels = tuple([pair for pair in pod.all_labels if pair[0] in self._watched])
-        return (pod.namespace, labels, pod.shape.anti_affinity, self._spread > 0 and pod.deleting), pod.node
+        is_terminating = self._spread > 0 and pod.deleting
+        return (
+            pod.namespace,
+            labels,
+            pod.shape.anti_affinity,
+            _preferred(pod.shape),
+            is_terminating,
+        ), pod.node
 
     def _counted(self, pods: Iterable[Pod]) -> _Kinds:
         kinds = _Kinds()
@@ -239,6 +276,14 @@ class PlacedPodIndex:
         return kinds
 
 
-def _order(kind: _Kind) -> tuple[str, tuple[tuple[str, str], ...], str, bool]:
-    namespace, labels, anti_affinity, terminates = kind
-    return namespace, labels, repr(anti_affinity) if anti_affinity else "", terminates
+def _preferred(shape: PodShape) -> tuple[WeightedPodTerm, ...]:
+    """What placed pods of the shape prefer; required affinity has weight 0."""
+    if not shape.affinity:
+        return shape.preferred_pod_terms
+    return (*shape.preferred_pod_terms, *(WeightedPodTerm(0, term) for term in shape.affinity))
+
+
+def _order(kind: _Kind) -> tuple[str, tuple[tuple[str, str], ...], str, str, bool]:
+    namespace, labels, *terms, terminates = kind
+    anti_affinity, preferred = (repr(each) if each else "" for each in terms)
+    return namespace, labels, anti_affinity, preferred, terminates

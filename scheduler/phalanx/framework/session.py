@@ -74,7 +74,8 @@ class Session:
         self._pod_classes = PodClasses(self.hooks.reads)
         self.nodes: Mapping[NodeName, NodeState] = MappingProxyType(_in_order(snapshot.nodes))
         """Sorted by name, so that no decision depends on the order of events."""
-        self.affinity_index = AffinityIndex(snapshot) if snapshot.pod_affinity_terms else None
+        has_terms = bool(snapshot.pod_affinity_terms or snapshot.preferred_pod_terms)
+        self.affinity_index = AffinityIndex(snapshot) if has_terms else None
         """None while no pod has affinity terms."""
         looked_at = snapshot.gangs if gangs is None else gangs
         self.gangs: Mapping[GangId, Gang] = MappingProxyType(self._with_classes(_in_order(looked_at)))

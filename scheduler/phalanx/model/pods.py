@@ -63,7 +63,7 @@ class WeightedTerm(Struct, frozen=True, gc=False):
 
 
 class AffinityTerm(Struct, frozen=True, gc=False):
-    """A required term of pod affinity or anti-affinity.
+    """A term of pod affinity or anti-affinity.
 
     Two nodes are near each other if they have the same value of the label `topology_key`.
     """
@@ -90,6 +90,14 @@ class SpreadConstraint(Struct, frozen=True, gc=False):
     """Whether only nodes count that the node affinity of the pod allows."""
     honors_taints: bool = False
     """Whether only nodes count whose taints the pod tolerates."""
+
+
+class WeightedPodTerm(Struct, frozen=True, gc=False):
+    """A preferred term of pod affinity, with a negative weight one of pod anti-affinity."""
+
+    weight: int
+    """1 to 100, or -1 to -100; 0 for required affinity of a placed pod, whose weight is configured."""
+    term: AffinityTerm
 
 
 AffinityTerms = tuple[AffinityTerm, ...]
@@ -125,6 +133,15 @@ class AffinityState(Struct, frozen=True, gc=False):
     """Whether `affinity` selects waiting members of the gang that have another affinity."""
     can_start: bool = False
     """Whether `affinity` selects waiting members of the gang that have the same affinity."""
+    preferred: tuple[tuple[int, int], ...] = ()
+    """The pod's own preferred terms, each with its weight. Preferred terms have indices of their own."""
+    preferred_by: tuple[int, ...] = ()
+    """The preferred terms that select the pod."""
+
+    @property
+    def is_required(self) -> bool:
+        """Whether required terms concern the pod, and not only preferred ones."""
+        return self.affinity is not None or bool(self.anti_affinity or self.matched_by)
 
 
 class Toleration(Struct, frozen=True, gc=False):
@@ -178,6 +195,8 @@ class PodShape(Struct, frozen=True, weakref=True):
     affinity: AffinityTerms = ()
     anti_affinity: AffinityTerms = ()
     spread: tuple[SpreadConstraint, ...] = ()
+    preferred_pod_terms: tuple[WeightedPodTerm, ...] = ()
+    """Preferred pod affinity and anti-affinity. A term that is written twice counts twice."""
     affinity_state: AffinityState | None = None
     numa: str = ""
     """Resource name for what a kubelet may align to a NUMA zone (`phalanx.model.numa`); empty for nothing."""

@@ -76,6 +76,26 @@ class Traffic(Struct, frozen=True, tag="traffic"):
     """Where members already run."""
 
 
+class PairWeight(Struct, frozen=True):
+    """How much each pod of one shape draws each other pod of another one; negative: keeps it away."""
+
+    owner: ShapeKey
+    other: ShapeKey
+    weight: int
+
+
+class PodPairs(Struct, frozen=True, tag="pod-pairs"):
+    """Preference: pods of the gang are near pods that they prefer, and apart from those that they avoid.
+
+    It is part of the cost of a placement.
+    """
+
+    name: str
+    key: str
+    """Nodes with the same value of this label are near each other; nodes without it are near none."""
+    weights: tuple[PairWeight, ...]
+
+
 class Budget(Struct, frozen=True, tag="budget"):
     """Pods placed on these nodes together use at most this much."""
 
@@ -139,7 +159,7 @@ AffinityRule = PodAntiAffinityRule | PodAffinityRule | TopologySpreadRule
 SubgroupRule = SubgroupDomain | SubgroupSegments
 """Hard constraint on a subgroup, including nested ones."""
 
-Preference = FewestDomains | SubgroupFewest | Traffic
+Preference = FewestDomains | SubgroupFewest | Traffic | PodPairs
 """Part of the objective; a placement never fails because of it."""
 
 Rule = SameDomain | SubgroupRule | AffinityRule | Preference | Budget

@@ -8,7 +8,7 @@ from phalanx.model.gangs import Gang
 from phalanx.model.memory import Memory
 from phalanx.model.names import GangId, NodeName, QueueName
 from phalanx.model.nodes import NodeState, NominatedPods
-from phalanx.model.pods import AffinityTerms, Term
+from phalanx.model.pods import AffinityTerms, Term, WeightedPodTerm
 from phalanx.model.queues import Queue
 from phalanx.model.resources import Resources
 from phalanx.model.selectors import labels_match
@@ -66,7 +66,8 @@ class VolumeClaim(Struct, frozen=True):
 class PlacedPods(Struct, frozen=True):
     """Placed pods (bound or assumed) that no affinity term distinguishes, and their number per node.
 
-    `labels` are those that some term selects by. `avoids`: the required anti-affinity of these pods.
+    `labels` are those that some term selects by. `anti_affinity`: the required anti-affinity of these pods.
+    `preferred`: their preferred terms, and their required affinity with weight 0.
     """
 
     namespace: str
@@ -75,6 +76,7 @@ class PlacedPods(Struct, frozen=True):
     nodes: Mapping[NodeName, int]
     is_terminating: bool = False
     """Whether the pods are being deleted. Spread constraints do not count such pods."""
+    preferred: tuple[WeightedPodTerm, ...] = ()
 
 
 class Snapshot(Struct, frozen=True):
@@ -96,7 +98,9 @@ class Snapshot(Struct, frozen=True):
     - `cluster_version` grows whenever a change may let a gang fit that does not fit the empty cluster, or may
       end an objection to a gang: changes of nodes, queues, topologies, namespaces and volumes.
     - `pod_affinity_terms`: the required anti-affinity of waiting and placed pods, and the required affinity
-      of waiting pods. If there are none, `placed_pods` is empty; otherwise it holds all placed pods.
+      of waiting pods.
+    - `preferred_pod_terms`: the preferred terms and the required affinity of waiting and placed pods.
+    - `placed_pods` holds all placed pods if there are any such terms; otherwise it is empty.
     - `disruption_budgets` are sorted by namespace and name.
     """
 
@@ -115,6 +119,7 @@ class Snapshot(Struct, frozen=True):
     cluster_version: int = 0
     memory: Memory = Memory()
     pod_affinity_terms: tuple[AffinityTerms, ...] = ()
+    preferred_pod_terms: AffinityTerms = ()
     placed_pods: tuple[PlacedPods, ...] = ()
     disruption_budgets: tuple[DisruptionBudget, ...] = ()
     pod_annotations: tuple[str, ...] | None = None

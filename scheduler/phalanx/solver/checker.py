@@ -14,6 +14,7 @@ from phalanx.model.rules import (
     FewestDomains,
     PodAffinityRule,
     PodAntiAffinityRule,
+    PodPairs,
     Rule,
     SameDomain,
     SubgroupDomain,
@@ -133,7 +134,7 @@ def _rule_violations(
             return _affinity_violations(rule, problem, assignments, classes)
         case TopologySpreadRule():
             return _spread_violations(rule, problem, assignments, classes)
-        case FewestDomains() | SubgroupFewest() | Traffic():
+        case FewestDomains() | SubgroupFewest() | Traffic() | PodPairs():
             return iter(())
 
 

@@ -6,7 +6,7 @@ from functools import partial
 from msgspec import Struct, structs
 
 from phalanx.model.queues import Objective
-from phalanx.model.rules import Traffic
+from phalanx.model.rules import PodPairs, Traffic
 from phalanx.solver.arrays import TooLarge
 from phalanx.solver.checker import check
 from phalanx.solver.objective import minimizes_fragmentation, proven_but_tightness
@@ -46,8 +46,13 @@ def place(problem: PlacementProblem, *, limits: SolveLimits = DEFAULT_LIMITS) ->
 
 
 def _may_change_nodes(problem: PlacementProblem) -> bool:
-    """Whether nodes of one domain are equal. With traffic they are not; a single pod is compared exactly."""
-    return minimizes_fragmentation(problem) or not any(isinstance(rule, Traffic) for rule in problem.rules)
+    """Whether nodes of one domain are equal, or a single pod is compared exactly.
+
+    They are not equal with traffic or with preferences between pods.
+    """
+    if minimizes_fragmentation(problem):
+        return True
+    return not any(isinstance(rule, Traffic | PodPairs) for rule in problem.rules)
 
 
 class _Request(Struct, frozen=True):

@@ -7,7 +7,8 @@ The objective is lexicographic; smaller is better. Its terms, most important fir
 - `subgroup-domains:<level>`: the same for subgroups with a preference, added up;
 - `traffic:<level>`: what members in different domains of a level send to each other, widest level first;
 - `node-traffic`: the same between different nodes;
-- `cost`: the total cost of pods on their nodes;
+- `cost`: the total cost of pods on their nodes, and what pairs of pods cost that are not placed as they
+prefer;
 - `tightness:<level>`: the pod capacity of the domains that the gang opens on its deepest level. This is
   best fit by domains: large domains stay whole for large gangs;
 - `fragments`: for a single pod that is to minimise fragmentation, what it leaves on its node.
@@ -27,6 +28,7 @@ from phalanx.model.decisions import Certificate
 from phalanx.model.names import NodeName
 from phalanx.model.queues import Objective
 from phalanx.solver.domains import DomainKey, anchored_domains, domain_key, open_domains
+from phalanx.solver.pair_preferences import PairPreference
 from phalanx.solver.problem import NOWHERE, Assignment, NodeClass, Placed, PlacementProblem
 from phalanx.solver.problem_rules import read_rules
 from phalanx.solver.traffic_matrix import NO_TRAFFIC
@@ -53,7 +55,7 @@ def terms_of(problem: PlacementProblem) -> tuple[str, ...]:
     traffic = (
         (*(TRAFFIC + level for level in problem.levels), NODE_TRAFFIC) if rules.traffic is not None else ()
     )
-    priced = (COST,) if problem.has_costs else ()
+    priced = (COST,) if problem.has_costs or rules.pairs else ()
     tight = (
         (TIGHTNESS + problem.levels[rules.gang_depth - 1],)
         if rules.gang_depth and problem.prefers_tightness
@@ -109,7 +111,7 @@ class Scorer:
         self._gang_depth, self._preferred_depth = rules.gang_depth, rules.preferred_depth
         self._depth = max(rules.gang_depth, rules.subgroup_preferred_depth)
         self.primary = primary_terms(self.terms)
-        self._traffic = rules.traffic
+        self._traffic, self._pairs = rules.traffic, rules.pairs
         self._traffic_terms = [term for term in self.terms if term.startswith((TRAFFIC, NODE_TRAFFIC))]
         self._subgroup_preferences = [
             (
@@ -154,7 +156,8 @@ class Scorer:
                     assignment.count * classes[assignment.node].cost[assignment.role]
                     for assignment in assignments
                 ]
-            ),
+            )
+            + sum([self._cost_of_pairs(pairs, assignments) for pairs in self._pairs]),
             tightness=self._tightness(assignments) if self.has_tightness else 0,
             fragments=self._fragments(assignments) if self.terms[-1:] == (FRAGMENTS,) else 0,
         )
@@ -181,6 +184,14 @@ class Scorer:
             if matrix.members[one.role] != NO_TRAFFIC
         ]
         return matrix.crossing(placed, len(self.problem.levels))
+
+    def _cost_of_pairs(self, pairs: PairPreference, assignments: Sequence[Assignment]) -> int:
+        counts: dict[str, list[int]] = {}
+        for one in assignments:
+            value = pairs.value_of(self._classes[one.node], one.node)
+            if value:
+                counts.setdefault(value, [0] * pairs.matrix.size)[one.role] += one.count
+        return pairs.cost(list(counts.values()))
 
     def _tightness(self, assignments: Sequence[Assignment]) -> int:
         """The capacity of the deepest-level domains that are used, without open ones."""

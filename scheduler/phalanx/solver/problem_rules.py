@@ -10,6 +10,7 @@ from phalanx.model.rules import (
     Budget,
     FewestDomains,
     PodAffinityRule,
+    PodPairs,
     SameDomain,
     SubgroupFewest,
     SubgroupRule,
@@ -17,6 +18,7 @@ from phalanx.model.rules import (
     TopologySpreadRule,
     Traffic,
 )
+from phalanx.solver.pair_preferences import UNIQUE_PER_NODE, PairPreference, preference_of
 from phalanx.solver.problem import NodeClass, PlacementProblem, RoleDemand, SubgroupAnchor
 from phalanx.solver.traffic_matrix import TrafficMatrix, matrix_of
 
@@ -43,10 +45,6 @@ class SubgroupPreference(Struct, frozen=True):
     roles: tuple[int, ...]
     anchors: tuple[SubgroupAnchor, ...]
     """Where members already run."""
-
-
-UNIQUE_PER_NODE: Final = -1
-"""Stands for the index of a label whose value differs on every node."""
 
 
 class AffinityConstraint(Struct, frozen=True):
@@ -84,6 +82,13 @@ class ProblemRules(Struct, frozen=True):
     """None if no pod to place sends or receives."""
     traffic_depth: int = 0
     """How many levels, from the widest, count traffic: all or none."""
+    pairs: tuple[PairPreference, ...] = ()
+    """Those with pods to place."""
+
+    @property
+    def counts_nodes(self) -> bool:
+        """Whether it matters which pods share a node."""
+        return self.traffic is not None or any(each.key == UNIQUE_PER_NODE for each in self.pairs)
 
     @property
     def depth(self) -> int:
@@ -152,7 +157,12 @@ def read_rules(problem: PlacementProblem) -> ProblemRules:
         ),
         traffic=traffic,
         traffic_depth=len(problem.levels) if traffic is not None else 0,
+        pairs=tuple(pairs for pairs in _pairs(problem) if pairs is not None),
     )
+
+
+def _pairs(problem: PlacementProblem) -> Iterator[PairPreference | None]:
+    return (preference_of(problem, rule) for rule in problem.rules if isinstance(rule, PodPairs))
 
 
 def _subgroup_constraints(problem: PlacementProblem) -> Iterator[SubgroupConstraint]:

@@ -25,9 +25,9 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/util/assumecache"
 )
 
-// filter asks the plugins about every node, in the order of kube-scheduler.
-func filter(ctx context.Context, asked *cluster) (answer, error) {
-	profile, err := defaultProfile(ctx, asked)
+// filter asks the plugins about every node, in the order of kube-scheduler, and with settings for their scores too.
+func filter(ctx context.Context, asked *cluster, scored *settings) (answer, error) {
+	profile, err := defaultProfile(ctx, asked, scored)
 	if err != nil {
 		return answer{}, err
 	}
@@ -47,6 +47,7 @@ func filter(ctx context.Context, asked *cluster) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
+	feasible := []fwk.NodeInfo{}
 	for _, info := range infos {
 		name := info.Node().Name
 		if !only.AllNodes() && !only.NodeNames.Has(name) {
@@ -57,6 +58,7 @@ func filter(ctx context.Context, asked *cluster) (answer, error) {
 		switch {
 		case status.IsSuccess():
 			given.Feasible = append(given.Feasible, name)
+			feasible = append(feasible, info)
 		case status.IsRejected():
 			given.Refused[name] = reasonOf(status)
 		default:
@@ -64,18 +66,25 @@ func filter(ctx context.Context, asked *cluster) (answer, error) {
 		}
 	}
 	sort.Strings(given.Feasible)
-	return given, nil
+	if scored != nil {
+		given.Scores, err = score(ctx, profile, state, asked, feasible)
+	}
+	return given, err
 }
 
 func reasonOf(status *fwk.Status) refusal {
 	return refusal{Plugin: status.Plugin(), Reason: strings.Join(status.Reasons(), "; ")}
 }
 
-// defaultProfile builds the default profile. Its informers read a client that knows only the objects of the snapshot.
-func defaultProfile(ctx context.Context, asked *cluster) (framework.Framework, error) {
+// defaultProfile builds the default profile, with these settings if there are any. Its informers read a client that
+// knows only the objects of the snapshot.
+func defaultProfile(ctx context.Context, asked *cluster, scored *settings) (framework.Framework, error) {
 	config, err := configlatest.Default()
 	if err != nil {
 		return nil, err
+	}
+	if scored != nil {
+		scored.apply(&config.Profiles[0])
 	}
 	client := fake.NewSimpleClientset(asked.objects...)
 	factory := informers.NewSharedInformerFactory(client, 0)

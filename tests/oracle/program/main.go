@@ -1,5 +1,5 @@
-// Command oracle says on which nodes kube-scheduler could place a pod. It runs the Filter plugins of the default
-// profile of kube-scheduler on snapshots of a cluster, without a cluster.
+// Command oracle says on which nodes kube-scheduler could place a pod, and how it scores them. It runs the Filter
+// and Score plugins of the default profile of kube-scheduler on snapshots of a cluster, without a cluster.
 //
 // Each line of stdin is a JSON object: a question with all objects of a snapshot. Each line of stdout is the
 // answer to one question, in the same order.
@@ -23,13 +23,17 @@ import (
 type question struct {
 	Objects []json.RawMessage `json:"objects"`
 	Pod     string            `json:"pod"`
+	// Score asks for the scores of the feasible nodes, with these settings.
+	Score *settings `json:"score"`
 }
 
 // answer has each node either in Feasible or in Refused. Error says why the question has no answer.
 type answer struct {
 	Feasible []string           `json:"feasible,omitempty"`
 	Refused  map[string]refusal `json:"refused,omitempty"`
-	Error    string             `json:"error,omitempty"`
+	// Scores has the score of each feasible node by plugin, if the question asks for it.
+	Scores map[string]map[string]int64 `json:"scores,omitempty"`
+	Error  string                      `json:"error,omitempty"`
 }
 
 // refusal is the first plugin that refuses a node, and its reason.
@@ -78,7 +82,7 @@ func reply(line []byte) answer {
 	if err != nil {
 		return answer{Error: err.Error()}
 	}
-	given, err := filter(ctx, found)
+	given, err := filter(ctx, found, asked.Score)
 	if err != nil {
 		return answer{Error: err.Error()}
 	}

@@ -106,8 +106,15 @@ def requested(demand: Demand) -> Resources:
 
 
 def has_affinity_terms(demand: Demand) -> bool:
-    """Whether pod affinity or anti-affinity concerns any of its pods."""
-    return any(batch.pods[0].shape.affinity_state is not None for batch in demand.batches)
+    """Whether required pod affinity or anti-affinity concerns any of its pods."""
+    states = [batch.pods[0].shape.affinity_state for batch in demand.batches]
+    return any(state is not None and state.is_required for state in states)
+
+
+def has_preferred_terms(demand: Demand) -> bool:
+    """Whether preferred pod affinity or anti-affinity concerns any of its pods."""
+    states = [batch.pods[0].shape.affinity_state for batch in demand.batches]
+    return any(state is not None and (state.preferred or state.preferred_by) for state in states)
 
 
 def has_required_affinity(demand: Demand) -> bool:

@@ -16,6 +16,7 @@ from phalanx.model.rules import (
     FewestDomains,
     PodAffinityRule,
     PodAntiAffinityRule,
+    PodPairs,
     RoleAnchor,
     Rule,
     SameDomain,
@@ -78,8 +79,8 @@ class GangConstraints(Struct, frozen=True):
 
     @property
     def has_affinity_terms(self) -> bool:
-        """Whether pods of the gang have affinity or anti-affinity to each other."""
-        return any(isinstance(rule, AffinityRule) for rule in self.rules)
+        """Whether pods of the gang have affinity or anti-affinity to each other, required or preferred."""
+        return any(isinstance(rule, AffinityRule | PodPairs) for rule in self.rules)
 
 
 def constraints_of(session: Session, gang: Gang) -> GangConstraints:
@@ -125,17 +126,19 @@ def _depth(rules: tuple[Rule, ...], topology: Topology) -> int:
     names = [level.name for level in topology.levels]
     if any(isinstance(rule, Traffic) for rule in rules):
         return len(names)
-    wanted = [rule.level for rule in rules if not isinstance(rule, Budget | AffinityRule | Traffic)]
+    wanted = [
+        rule.level for rule in rules if not isinstance(rule, Budget | AffinityRule | Traffic | PodPairs)
+    ]
     return max((names.index(level) + 1 for level in wanted if level in names), default=0)
 
 
 def _keys(session: Session, rules: tuple[Rule, ...]) -> tuple[str, ...]:
-    """The node labels that affinity rules need; anti-affinity needs none if each node has its own value."""
+    """The node labels that affinity rules need; all but affinity need none if each node has its own value."""
     keys = {
         rule.key
         for rule in rules
         if isinstance(rule, PodAffinityRule | TopologySpreadRule)
-        or (isinstance(rule, PodAntiAffinityRule) and not _has_unique_values(session, rule.key))
+        or (isinstance(rule, PodAntiAffinityRule | PodPairs) and not _has_unique_values(session, rule.key))
     }
     return tuple(sorted(keys))
 

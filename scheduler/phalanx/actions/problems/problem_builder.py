@@ -22,7 +22,7 @@ from phalanx.model.gpu_shares import Devices
 from phalanx.model.names import NodeName
 from phalanx.model.pods import Pod
 from phalanx.model.queues import Objective
-from phalanx.model.rules import AffinityRule, Budget, FewestDomains, Rule, SameDomain, Traffic
+from phalanx.model.rules import AffinityRule, Budget, FewestDomains, PodPairs, Rule, SameDomain, Traffic
 from phalanx.solver.problem import NodeClass, PlacementProblem, RoleDemand
 
 
@@ -204,7 +204,7 @@ def _key(demand: Demand, class_spec: NodeClassSpec) -> tuple[Hashable, ...]:
     counts = tuple((batch.minimum, len(batch.pods)) for batch in demand.batches)
     gang, constraints = demand.gang, class_spec.constraints
     parts = (gang.subgroups, tuple(batch.subgroup for batch in demand.batches), constraints.subgroup_anchors)
-    affinity = tuple(rule for rule in constraints.rules if isinstance(rule, AffinityRule))
+    affinity = tuple(rule for rule in constraints.rules if isinstance(rule, AffinityRule | PodPairs))
     return (class_spec.key, counts, gang.queue, gang.topology, constraints.anchors, parts, affinity)
 
 

@@ -1,5 +1,5 @@
-"""Pods by topology domain, as required pod affinity and anti-affinity count them; pods by node, as spread
-constraints do.
+"""Pods by topology domain, as pod affinity and anti-affinity count them; pods by node, as spread constraints
+do.
 
 Affinity terms are identified by their index in the snapshot. Counts follow the session: a pod that a
 statement places counts for the next one. A snapshot without terms costs nothing.
@@ -11,9 +11,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, Final
 
-from msgspec import Struct
 from msgspec.structs import replace
 
+from phalanx.framework.nodes.preferences import PodPreferences
+from phalanx.framework.nodes.term_matcher import TermMatcher
 from phalanx.model.conversion.metadata import PER_POD_LABELS
 from phalanx.model.conversion.selectors import keys_of
 from phalanx.model.gangs import Gang
@@ -26,9 +27,7 @@ from phalanx.model.pods import (
     Pod,
     PodLabels,
     PodShape,
-    Term,
 )
-from phalanx.model.selectors import labels_match, required_label_pairs
 from phalanx.model.snapshot import PlacedPods, Snapshot
 
 _KEY_BYTES: Final = 8
@@ -38,23 +37,6 @@ Counts = dict[str, int]
 """Pods by the value of a node label, or by node."""
 
 
-class _Selection(Struct, frozen=True):
-    """Terms that select pods together, with their index and their namespaces (None for all)."""
-
-    number: int
-    terms: AffinityTerms
-    namespaces: tuple[frozenset[str] | None, ...]
-
-    def selects(self, namespace: str, labels: Mapping[str, str]) -> bool:
-        """Whether a pod with these labels is selected by all terms."""
-        return all(
-            (names is None or namespace in names)
-            and term.selector is not None
-            and labels_match(labels, term.selector)
-            for term, names in zip(self.terms, self.namespaces, strict=True)
-        )
-
-
 class AffinityIndex:
     """Counts of pods by the value of a node label, per affinity term."""
 
@@ -62,9 +44,9 @@ class AffinityIndex:
         self.terms = snapshot.pod_affinity_terms
         self._labels = {name: state.node.labels for name, state in snapshot.nodes.items()}
         self._numbers = {terms: number for number, terms in enumerate(self.terms)}
-        self._index = _indexed(self.terms, snapshot.namespace_labels)
-        self._known: dict[tuple[str, PodLabels, PodLabels], tuple[int, ...]] = {}
-        watched = {key for terms in self.terms for key in keys_of(terms)}
+        self._matcher = TermMatcher(self.terms, snapshot.namespace_labels)
+        self.preferences = PodPreferences(snapshot, self._labels)
+        watched = {key for terms in (*self.terms, self.preferences.terms) for key in keys_of(terms)}
         self._selects_by_member = not watched.isdisjoint(PER_POD_LABELS)
         self._next_version = itertools.count(1)
         self._unique: dict[str, bool] = {}
@@ -79,7 +61,7 @@ class AffinityIndex:
         self.avoiding: list[Counts] = [{} for _ in self.terms]
         """By index, the pods that have the terms as anti-affinity."""
         for placed_pods in snapshot.placed_pods:
-            matches = self._matches(placed_pods.namespace, PodLabels(placed_pods.labels), NO_LABELS)
+            matches = self._matcher.matches(placed_pods.namespace, PodLabels(placed_pods.labels), NO_LABELS)
             if placed_pods.is_terminating:
                 matches = tuple(self._without_spread(matches))
             avoids = self._numbers_of((term,) for term in placed_pods.anti_affinity)
@@ -107,8 +89,9 @@ class AffinityIndex:
     def version(self, state: AffinityState) -> tuple[int, ...]:
         """Equal while no pod was added or removed that changes which nodes these pods may use."""
         near = () if state.affinity is None else (state.affinity,)
-        numbers = (*near, *state.anti_affinity, *state.matched_by, *state.spread)
-        return tuple([self.versions.get(number, 0) for number in numbers])
+        numbers = self._without_spread((*near, *state.anti_affinity, *state.matched_by))
+        required = [self.versions.get(number, 0) for number in numbers]
+        return (*required, *self.preferences.version(state))
 
     def changes(
         self,
@@ -133,6 +116,8 @@ class AffinityIndex:
             yield table, value, table.get(value, 0) + by
         for number in (*matches, *state.anti_affinity):
             yield self.versions, number, next(self._next_version)
+        if not is_absent:
+            yield from self.preferences.changes(state, node, by)
 
     def values_with_matches(self, number: int) -> list[frozenset[str]]:
         """Per term, the values of its label in whose domains selected pods are."""
@@ -157,7 +142,7 @@ class AffinityIndex:
         """The number of these pods that the terms select, by node."""
         found: Counter[NodeName] = Counter()
         for pods in placed_pods:
-            if number in self._matches(pods.namespace, PodLabels(pods.labels), NO_LABELS):
+            if number in self._matcher.matches(pods.namespace, PodLabels(pods.labels), NO_LABELS):
                 found.update(pods.nodes)
         return found
 
@@ -200,8 +185,11 @@ class AffinityIndex:
     def _state(self, pod: Pod) -> AffinityState | None:
         shape = pod.shape
         own = pod.per_pod_labels if self._selects_by_member else NO_LABELS
-        matches = self._matches(pod.namespace, pod.labels, own)
-        if not (matches or shape.affinity or shape.anti_affinity or shape.spread):
+        matches = self._matcher.matches(pod.namespace, pod.labels, own)
+        preferred = self.preferences.of_shape(shape)
+        preferred_by = self.preferences.selecting(pod.namespace, pod.labels, own)
+        required = matches or shape.affinity or shape.anti_affinity or shape.spread
+        if not (required or preferred or preferred_by):
             return None
         spread = self._numbers_of((each.term,) for each in shape.spread if pod.is_waiting)
         near = self._numbers.get(shape.affinity) if shape.affinity and pod.is_waiting else None
@@ -209,7 +197,13 @@ class AffinityIndex:
             self._affinity_terms.add(near)
         apart = self._numbers_of((term,) for term in shape.anti_affinity)
         return AffinityState(
-            base_key=shape.key, affinity=near, anti_affinity=apart, matched_by=matches, spread=spread
+            base_key=shape.key,
+            affinity=near,
+            anti_affinity=apart,
+            matched_by=matches,
+            spread=spread,
+            preferred=preferred,
+            preferred_by=preferred_by,
         )
 
     def _shape(self, shape: PodShape, state: AffinityState, matched: set[tuple[int | None, int]]) -> PodShape:
@@ -228,25 +222,14 @@ class AffinityIndex:
             others = [
                 [self.terms[number] for number in some] for some in (state.anti_affinity, state.matched_by)
             ]
-            content = repr((near, others, state.is_in_gang, state.can_start)).encode()
+            preferred = [(self.preferences.terms[number], weight) for number, weight in state.preferred]
+            preferred_by = [self.preferences.terms[number] for number in state.preferred_by]
+            parts = (near, others, state.is_in_gang, state.can_start, preferred, preferred_by)
+            content = repr(parts).encode()
             digest = blake2b(content, digest_size=_KEY_BYTES).hexdigest()
             known = replace(shape, key=ShapeKey(f"{shape.key}+{digest}"), affinity_state=state)
             self._shapes[state] = known
         return known
-
-    def _matches(self, namespace: str, labels: PodLabels, own: PodLabels) -> tuple[int, ...]:
-        """The indices of all terms that select a pod with these labels."""
-        found = self._known.get((namespace, labels, own))
-        if found is None:
-            pairs = dict((*labels.pairs, *own.pairs))
-            selected = {
-                selection.number
-                for key in [None, *pairs.items()]
-                for selection in self._index.get(key, ())
-                if selection.selects(namespace, pairs)
-            }
-            found = self._known[namespace, labels, own] = tuple(sorted(selected))
-        return found
 
     def _without_spread(self, numbers: Iterable[int]) -> list[int]:
         return [number for number in numbers if number not in self._spread]
@@ -270,29 +253,6 @@ class AffinityIndex:
             key = self.terms[number][0].topology_key
             if key in labels:
                 yield self.avoiding[number], labels[key]
-
-
-def _indexed(
-    terms: Sequence[AffinityTerms], namespaces: Mapping[str, Mapping[str, str]]
-) -> dict[tuple[str, str] | None, list[_Selection]]:
-    """All terms by a label that selected pods must have; under None those that require no certain label."""
-    index: dict[tuple[str, str] | None, list[_Selection]] = {}
-    for number, group in enumerate(terms):
-        where = tuple(_namespaces(term.namespaces, term.namespace_selector, namespaces) for term in group)
-        selection = _Selection(number, group, where)
-        for key in required_label_pairs(group):
-            index.setdefault(key, []).append(selection)
-    return index
-
-
-def _namespaces(
-    names: Sequence[str], selector: Term | None, known: Mapping[str, Mapping[str, str]]
-) -> frozenset[str] | None:
-    if selector is None:
-        return frozenset(names)
-    if not selector.requirements:
-        return None
-    return frozenset((*names, *(name for name, labels in known.items() if labels_match(labels, selector))))
 
 
 def label_value(labels: Mapping[str, str], key: str) -> str:

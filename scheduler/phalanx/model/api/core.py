@@ -91,11 +91,18 @@ class PodAffinityTerm(ApiStruct, frozen=True):
     mismatch_label_keys: tuple[str, ...] = ()
 
 
+class WeightedPodAffinityTerm(ApiStruct, frozen=True):
+    """A preferred term with its weight, 1 to 100."""
+
+    weight: Int32
+    pod_affinity_term: PodAffinityTerm = PodAffinityTerm()
+
+
 class PodAffinity(ApiStruct, frozen=True):
-    """Pod affinity or anti-affinity. Of preferred terms only the presence matters."""
+    """Pod affinity or anti-affinity."""
 
     required_during_scheduling_ignored_during_execution: tuple[PodAffinityTerm, ...] = ()
-    preferred_during_scheduling_ignored_during_execution: tuple[Present, ...] = ()
+    preferred_during_scheduling_ignored_during_execution: tuple[WeightedPodAffinityTerm, ...] = ()
 
 
 class Affinity(ApiStruct, frozen=True):

@@ -1,12 +1,20 @@
 """Conversion of node selectors, affinity terms, tolerations and label selectors of pods and volumes."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from phalanx.model.api import core
 from phalanx.model.api.meta import LabelSelector, ObjectMeta
-from phalanx.model.pods import AffinityTerm, AffinityTerms, Requirement, Term, Toleration, WeightedTerm
+from phalanx.model.pods import (
+    AffinityTerm,
+    AffinityTerms,
+    Requirement,
+    Term,
+    Toleration,
+    WeightedPodTerm,
+    WeightedTerm,
+)
 
 _ANY: Final = 1 << 31
 _VALUE_COUNTS: Final = {
@@ -39,15 +47,21 @@ def read_preferred(
     terms: tuple[core.PreferredSchedulingTerm, ...], path: str, wrong: list[str]
 ) -> tuple[WeightedTerm, ...]:
     """Preferred terms with their weights."""
-    for index, term in enumerate(terms):
-        if term.weight not in _WEIGHTS:
-            wrong.append(f"{path}[{index}].weight: {term.weight} is not between 1 and 100")
+    _check_weights(terms, path, wrong)
     return tuple(
         WeightedTerm(
             weight=term.weight, term=read_term(term.preference, f"{path}[{index}].preference", wrong)
         )
         for index, term in enumerate(terms)
     )
+
+
+def _check_weights(
+    terms: Sequence[core.PreferredSchedulingTerm | core.WeightedPodAffinityTerm], path: str, wrong: list[str]
+) -> None:
+    for index, term in enumerate(terms):
+        if term.weight not in _WEIGHTS:
+            wrong.append(f"{path}[{index}].weight: {term.weight} is not between 1 and 100")
 
 
 def read_term(term: core.NodeSelectorTerm, path: str, wrong: list[str]) -> Term:
@@ -111,6 +125,7 @@ def read_tolerations(
 
 
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 _VALUES: Final = {"In": True, "NotIn": True, "Exists": False, "DoesNotExist": False}
 """Whether each operator has values."""
 
@@ -130,6 +145,28 @@ def read_pod_terms(
     return tuple(sorted(read, key=repr))
 
 
+def read_preferred_pod_terms(
+    affinity: core.Affinity, meta: ObjectMeta, wrong: list[str]
+) -> tuple[WeightedPodTerm, ...]:
+    """The preferred terms in canonical order, those of anti-affinity with negative weights."""
+    read = []
+    for part, field, sign in (
+        (affinity.pod_affinity, "podAffinity", 1),
+        (affinity.pod_anti_affinity, "podAntiAffinity", -1),
+    ):
+        terms = part.preferred_during_scheduling_ignored_during_execution if part is not None else ()
+        path = f"spec.affinity.{field}.{_PREFERRED}"
+        _check_weights(terms, path, wrong)
+        read += [
+            WeightedPodTerm(
+                sign * each.weight,
+                _read(each.pod_affinity_term, f"{path}[{index}].podAffinityTerm", meta, wrong),
+            )
+            for index, each in enumerate(terms)
+        ]
+    return tuple(sorted(read, key=repr))
+
+
 def per_pod_labels(affinity: core.Affinity, labels: Mapping[str, str]) -> tuple[object, ...]:
     """The values of the pod's own labels on which its terms depend."""
     parts = (affinity.pod_affinity, affinity.pod_anti_affinity)
@@ -137,7 +174,10 @@ def per_pod_labels(affinity: core.Affinity, labels: Mapping[str, str]) -> tuple[
         (key, labels.get(key))
         for part in parts
         if part is not None
-        for term in part.required_during_scheduling_ignored_during_execution
+        for term in (
+            *part.required_during_scheduling_ignored_during_execution,
+            *(each.pod_affinity_term for each in part.preferred_during_scheduling_ignored_during_execution),
+        )
         for key in (*term.match_label_keys, *term.mismatch_label_keys)
     )
 

@@ -19,6 +19,7 @@ from phalanx.model.conversion.selectors import (
     per_pod_labels,
     read_pod_terms,
     read_preferred,
+    read_preferred_pod_terms,
     read_selector,
     read_tolerations,
 )
@@ -107,6 +108,7 @@ def read_shape(pod: core.Pod) -> PodShape:
         affinity=read_pod_terms(affinity.pod_affinity, "podAffinity", pod.metadata, wrong),
         anti_affinity=read_pod_terms(affinity.pod_anti_affinity, "podAntiAffinity", pod.metadata, wrong),
         spread=read_spread(spec, pod.metadata, wrong, unsupported),
+        preferred_pod_terms=read_preferred_pod_terms(affinity, pod.metadata, wrong),
         numa=read_numa_request(pod),
         host_ports=read_host_ports(spec, wrong),
     )
@@ -170,18 +172,9 @@ def _what_shapes(pod: core.Pod) -> tuple[Any, ...]:
     )
 
 
-_PREFERENCES: Final = "preferredDuringSchedulingIgnoredDuringExecution"
-
-
 def unsupported_fields(spec: core.PodSpec) -> Iterator[str]:
     """Paths of unsupported fields that are set. Preferences are included: they must not be ignored
     silently."""
-    affinity = spec.affinity
-    if affinity is not None:
-        if _has_preferences(affinity.pod_affinity):
-            yield f"spec.affinity.podAffinity.{_PREFERENCES}"
-        if _has_preferences(affinity.pod_anti_affinity):
-            yield f"spec.affinity.podAntiAffinity.{_PREFERENCES}"
     for index, volume in enumerate(spec.volumes):
         if volume.ephemeral is not None:
             yield f"spec.volumes[{index}].ephemeral"
@@ -191,7 +184,3 @@ def unsupported_fields(spec: core.PodSpec) -> Iterator[str]:
         yield "spec.schedulingGroup"
     if spec.workload_ref is not None:
         yield "spec.workloadRef"
-
-
-def _has_preferences(affinity: core.PodAffinity | None) -> bool:
-    return affinity is not None and bool(affinity.preferred_during_scheduling_ignored_during_execution)

@@ -47,7 +47,7 @@ def role_counts(model: CountingModel) -> None:
 def capacity_patterns(model: CountingModel) -> None:
     """Nodes with several patterns: each node uses one, and the pods fit into the patterns used.
 
-    With traffic the pods are those of the patterns.
+    Where it matters which pods share a node, the pods are those of the patterns.
     """
     for index, group in enumerate(model.groups):
         if len(group.patterns) < 2:
@@ -58,7 +58,7 @@ def capacity_patterns(model: CountingModel) -> None:
             if (role, index) in model.pods:
                 fits = model.total(used, [pattern[role] for pattern in group.patterns])
                 pods = model.pods[role, index]
-                model.cp.add(pods <= fits if model.traffic is None else pods == fits)
+                model.cp.add(pods == fits if model.rows.rules.counts_nodes else pods <= fits)
 
 
 @constraint("capacity-amounts")

@@ -27,7 +27,7 @@ class CountingModel:
 
     Only groups with more than one pattern have `used`. Only domains of preferred levels without running
     members are opened. `opened_by_subgroup` pairs each subgroup preference with the domains it opens.
-    `traffic` builds the terms of traffic.
+    `traffic` builds the terms of traffic, `pairs` those of preferences between pods.
     """
 
     def __init__(self, table: NodeTable, groups: Sequence[NodeGroup]) -> None:
@@ -38,6 +38,10 @@ class CountingModel:
         self._most: dict[int, int] = {}
         matrix = table.rows.rules.traffic
         self.traffic = TrafficTerms(self, matrix) if matrix is not None else None
+        self.pairs = [
+            (pairs, TrafficTerms(self, pairs.matrix, exactly=table.rows.rules.counts_nodes))
+            for pairs in table.rows.rules.pairs
+        ]
         self.pods = {
             (role, index): self.count(min(demand.maximum, group.fits[role] * len(group.nodes)))
             for index, group in enumerate(groups)
@@ -124,7 +128,8 @@ def _cost(model: CountingModel) -> cp_model.LinearExpr:
     costs = [model.groups[index].cost[role] for role, index in model.pods]
     if any(abs(cost) > OBJECTIVE_COEFFICIENT_MAX for cost in costs):
         raise TooLarge
-    return model.total(list(model.pods.values()), costs)
+    of_pairs = sum([pairs.most - terms.near(pairs.key) for pairs, terms in model.pairs])
+    return model.total(list(model.pods.values()), costs) + of_pairs
 
 
 def _domains(model: CountingModel, level: int) -> cp_model.LinearExpr:
@@ -175,7 +180,7 @@ def hint(model: CountingModel, found: Placement) -> None:
                 placed[role, index] = count
                 model.cp.add_hint(model.pods[role, index], count)
         if len(group.patterns) > 1:
-            times = _patterns_used(group, here, exactly=model.traffic is not None)
+            times = _patterns_used(group, here, exactly=model.rows.rules.counts_nodes)
             for pattern, count in enumerate(times):
                 model.cp.add_hint(model.used[index, pattern], count)
         for number, (roles, per_level) in enumerate(opened_by_roles):
@@ -185,8 +190,8 @@ def hint(model: CountingModel, found: Placement) -> None:
         for level, opened in per_level.items():
             for domain, variable in opened.items():
                 model.cp.add_hint(variable, (number, level, domain) in used_domains)
-    if model.traffic is not None:
-        model.traffic.hint(placed)
+    for terms in (*([model.traffic] if model.traffic else []), *(terms for _, terms in model.pairs)):
+        terms.hint(placed)
 
 
 def solution(model: CountingModel, solver: cp_model.CpSolver) -> Placement:

@@ -3,8 +3,8 @@
 A pattern is a number of pods per role that one node holds together. Nodes with the same domains, cost,
 budgets and maximal patterns are interchangeable even if their free amounts differ. Patterns make counts per
 group exact: ten nodes of 8 GPUs hold ten pods of 5 GPUs, not sixteen. (The patterns of the cutting stock
-problem; Gilmore and Gomory, 1961.) Where traffic between nodes counts, a node uses exactly the pods of its
-pattern, so all patterns are listed and not only the maximal ones.
+problem; Gilmore and Gomory, 1961.) Where it matters which pods share a node, a node uses exactly the pods of
+its pattern, so all patterns are listed and not only the maximal ones.
 """
 
 import itertools
@@ -34,8 +34,8 @@ class NodeGroup(Struct, frozen=True, eq=False):
     free: tuple[int, ...]
     """Free amounts of the first node."""
     patterns: tuple[Pattern, ...]
-    """Maximal patterns, with traffic all but the empty one. Empty: the group is a single node, limited by
-    `free`."""
+    """Maximal patterns, or all but the empty one where pods are counted by node. Empty: the group is a single
+    node, limited by `free`."""
     nodes: tuple[int, ...] = ()
     label_values: tuple[str, ...] = ()
     """Values of the problem's label keys."""
@@ -82,7 +82,7 @@ def _anchored(table: NodeTable) -> dict[NodeName, tuple[int, ...]]:
 
 
 def _patterns_of(table: NodeTable, row: IntArray, most: list[int]) -> list[tuple[Pattern, ...]] | None:
-    """Per row, its maximal patterns with at most `most` pods of a role, with traffic all of its patterns.
+    """Per row, its maximal patterns with at most `most` pods of a role, or all of them.
 
     None when there are too many.
     """
@@ -96,7 +96,7 @@ def _patterns_of(table: NodeTable, row: IntArray, most: list[int]) -> list[tuple
     combinations = np.array(list(itertools.product(*others)), dtype=np.int64)
     split = len(table.rows.problem.resources)
     staircases = _staircases(kinds[:, :split], kinds[:, split:] > 0, combinations, requests, last, most[last])
-    if table.rows.rules.traffic is not None:
+    if table.rows.rules.counts_nodes:
         if int(np.maximum(staircases + 1, 0).sum(axis=1).max(initial=0)) > PATTERNS_MAX:
             return None
         every = [_every(combinations, staircase, last) for staircase in staircases]

@@ -1,8 +1,9 @@
-"""Terms of traffic for the counting model: all traffic without what is inside each domain.
+"""Terms of traffic for the counting model: all traffic without what is inside each domain. Preferences
+between pods of a gang are what is inside each domain.
 
 The traffic inside a node with a pattern is a constant. Inside other domains it is a sum of products of two
 counts. One of the counts is written in unary: the product is the sum, over its units, of the other count.
-Terms are minimised, so a product needs upper limits only.
+Terms are minimised, so a product with a positive weight needs upper limits only.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
@@ -15,6 +16,7 @@ from ortools.sat.python import cp_model
 from phalanx.solver.arrays import ClassRows, TooLarge
 from phalanx.solver.counting.node_groups import NodeGroup
 from phalanx.solver.domains import domain_key
+from phalanx.solver.pair_preferences import UNIQUE_PER_NODE
 from phalanx.solver.traffic_matrix import NO_TRAFFIC, TrafficMatrix
 
 VARIABLES_MAX: Final = 5_000
@@ -108,10 +110,11 @@ class _Sum:
 class TrafficTerms:
     """Builds the terms of one model, each partition of its nodes once."""
 
-    def __init__(self, model: Model, matrix: TrafficMatrix) -> None:
+    def __init__(self, model: Model, matrix: TrafficMatrix, *, exactly: bool = True) -> None:
+        """`exactly`: whether a node uses exactly the pods of its pattern."""
         if sum([len(group.patterns) or 1 for group in model.groups]) > VARIABLES_MAX:
             raise TooLarge
-        self._model, self._matrix = model, matrix
+        self._model, self._matrix, self._exactly = model, matrix, exactly
         self._roles = range(matrix.size)
         self._products: list[_Product] = []
         self._squares: list[_Square] = []
@@ -141,6 +144,19 @@ class TrafficTerms:
             for _ in group.nodes if group.anchored else ():
                 elsewhere.remove(group.anchored)
         return self._crossing(parts, elsewhere)
+
+    def near(self, key: int) -> cp_model.LinearExpr:
+        """What is inside the domains of the label with this index, or inside the nodes."""
+        inside: dict[Hashable, list[int]] = {}
+        for index, group in enumerate(self._model.groups):
+            value = index if key == UNIQUE_PER_NODE else group.label_values[key]
+            if value != "":
+                inside.setdefault(value, []).append(index)
+        sums = _Sum()
+        for groups in inside.values():
+            each_node = key == UNIQUE_PER_NODE and len(self._model.groups[groups[0]].nodes) > 1
+            self._subtract_inside(sums, _Part(tuple(groups), self._none, each_node=each_node))
+        return -(self._model.total(sums.variables, sums.factors) + sums.constant)
 
     def _anchored(self, level: int | None) -> dict[object, tuple[int, ...]]:
         """Running members by domain of the level; None for the nodes."""
@@ -206,7 +222,8 @@ class TrafficTerms:
     def _subtract_inside(self, sums: _Sum, part: _Part) -> None:
         """Subtract what is inside one domain, or inside each node of a group."""
         first = self._model.groups[part.groups[0]]
-        if part.each_node or (len(part.groups) == 1 and len(first.nodes) == 1 and first.patterns):
+        is_one_node = len(part.groups) == 1 and len(first.nodes) == 1 and first.patterns and self._exactly
+        if part.each_node or is_one_node:
             self._subtract_patterns(sums, part.groups[0], first, part.there)
         else:
             sums.constant -= self._matrix.inside(part.there)
@@ -249,7 +266,9 @@ class TrafficTerms:
                     few, many = sorted(
                         (role, other), key=lambda each: (each not in unary, members[each].most)
                     )
-                    product = self._product(self._unary(unary, few, members[few]), members[many])
+                    product = self._product(
+                        self._unary(unary, few, members[few]), members[many], at_least=amount < 0
+                    )
                     sums.add(product.parts, -amount)
 
     def _unary(self, known: dict[int, _Unary], role: int, members: _Members) -> _Unary:
@@ -262,12 +281,17 @@ class TrafficTerms:
             self._products.append(_Product(known[role], (), []))
         return known[role]
 
-    def _product(self, unary: _Unary, other: _Members) -> _Product:
+    def _product(self, unary: _Unary, other: _Members, *, at_least: bool) -> _Product:
+        """`at_least`: the product is never less than that, instead of never more."""
         parts = []
         for unit in unary.units:
             part = self._new(other.most)
-            self._model.cp.add(part <= self._model.total(other.variables))
-            self._model.cp.add(part <= other.most * unit)
+            total = self._model.total(other.variables)
+            if at_least:
+                self._model.cp.add(part >= total - self._model.most(other.variables) * (1 - unit))
+            else:
+                self._model.cp.add(part <= total)
+                self._model.cp.add(part <= other.most * unit)
             parts.append(part)
         found = _Product(unary, other.keys, parts)
         self._products.append(found)

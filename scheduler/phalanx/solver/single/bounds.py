@@ -14,6 +14,7 @@ from msgspec import Struct
 from phalanx.solver.arrays import BoolArray, ClassRows, IntArray, NodeTable, anchored_numbers
 from phalanx.solver.objective import DOMAINS, NODE_TRAFFIC, TRAFFIC, UNPLACED, Scorer
 from phalanx.solver.problem_rules import SubgroupPreference
+from phalanx.solver.single.cost_bounds import CostBounds
 from phalanx.solver.single.fewest_domains import fewest
 from phalanx.solver.single.scopes import Scope, scaled_usable
 from phalanx.solver.single.tightness_bounds import Need, TightnessBounds
@@ -41,6 +42,7 @@ class RelaxationBounds:
         self._subgroups = SubgroupDomainBounds(table.rows)
         self._tightness = TightnessBounds(table.rows)
         self._traffic = TrafficBounds(table.rows)
+        self._costs = CostBounds(table)
 
     def bound(self, scope: Scope) -> tuple[int, ...]:
         """Return a lexicographic lower bound on placements inside the scope."""
@@ -58,7 +60,7 @@ class RelaxationBounds:
             opened=opened,
             of_subgroups=self._subgroups.opened(scope, whole=whole),
             traffic=self._traffic.least(scope, whole=whole),
-            cost=_cheapest(self._table, scope, placed),
+            cost=self._costs.least(scope, placed),
             tightness=self._tightness.least(scope, self._needs(whole), opened[-1] if opened else 0),
         )
 
@@ -70,7 +72,7 @@ class RelaxationBounds:
         return self._scorer.values(
             placed=pods,
             opened=[*outer, *[0] * rows.rules.preferred_depth],
-            cost=_cheapest(self._table, everywhere, pods),
+            cost=self._costs.least(everywhere, pods),
         )
 
     def in_one(self, scope: Scope, simple: tuple[int, ...]) -> tuple[int, ...]:
@@ -109,7 +111,7 @@ class RelaxationBounds:
         """Return lower bounds per term, each by itself, when all but `unplaced` pods are placed."""
         rows = self._table.rows
         placed = sum(role.maximum for role in rows.problem.roles) - unplaced
-        cost = _cheapest(self._table, scope, placed)
+        cost = self._costs.least(scope, placed)
         of_subgroups = self._subgroups.opened(scope, whole=unplaced == 0)
         opened = [0] * rows.rules.preferred_depth
         tightness = self._tightness.least(scope, self._needs(unplaced == 0))
@@ -176,28 +178,6 @@ def _per_resource(rows: ClassRows) -> list[_Demand]:
         most = sum(role.maximum * role.request[resource] for role in rows.problem.roles)
         demands.append(_Demand(forest_of(rows, usable * rows.count), least >> shift, most >> shift))
     return demands
-
-
-def _cheapest(table: NodeTable, scope: Scope, placed: int) -> int:
-    """The least cost of so many pods when each role has the scope's nodes alone."""
-    rows = table.rows
-    row = table.row[scope.nodes]
-    if not rows.cost[row].any():
-        return 0
-    total, rest = 0, []
-    for index, role in enumerate(rows.problem.roles):
-        costs = _pod_costs(rows.cost[row, index], rows.fits[row, index], role.maximum)
-        total += int(costs[: role.minimum].sum())
-        rest.append(costs[role.minimum :])
-        placed -= role.minimum
-    return total + int(np.sort(np.concatenate(rest))[:placed].sum())
-
-
-def _pod_costs(cost: IntArray, fits: IntArray, most: int) -> IntArray:
-    """The costs of the `most` cheapest pods of a role, ascending."""
-    order = np.argsort(cost, kind="stable")
-    before = np.cumsum(fits[order]) - fits[order]
-    return np.repeat(cost[order], np.clip(most - before, 0, fits[order]))
 
 
 class _SubgroupDemand(Struct, frozen=True, eq=False):

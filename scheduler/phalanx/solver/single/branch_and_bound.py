@@ -31,8 +31,8 @@ from phalanx.solver.single import bounds
 from phalanx.solver.single.bounds import RelaxationBounds, is_one_piece
 from phalanx.solver.single.greedy import search
 from phalanx.solver.single.local_search import improvements
+from phalanx.solver.single.pair_search import with_better_pairs
 from phalanx.solver.single.scopes import Scope, equivalence_key, scopes_of
-from phalanx.solver.single.traffic_search import with_less_traffic
 
 TIGHTNESS_STEPS_MAX: Final = 8
 """Scopes that are bounded or searched where only tightness can improve."""
@@ -40,8 +40,8 @@ TIGHTNESS_STEPS_MAX: Final = 8
 TIGHTNESS_NODES_PER_UNIT: Final = 10_000
 """Nodes of scopes solved for tightness that count as one such unit: their models must be built."""
 
-TRAFFIC_SEARCHES_MAX: Final = 8
-"""Scopes in which a placement with less traffic is searched."""
+PAIR_SEARCHES_MAX: Final = 8
+"""Scopes in which a placement with less traffic, or with better pairs of pods, is searched."""
 
 TIGHTNESS_EFFORT_MAX: Final = 0.05
 """CP-SAT effort for the tightness term of one problem, in deterministic units: some hundredths of a
@@ -92,7 +92,7 @@ class Exploration:
         self._infeasible: set[Hashable] = set()
         self._searched = 0
         self._tightness_steps = 0
-        self._traffic_searches = 0
+        self._pair_searches = 0
         rules = self.table.rows.rules
         self._depth = max(rules.preferred_depth, rules.traffic_depth if is_one_piece(self.table.rows) else 0)
         self.roots = [
@@ -150,7 +150,7 @@ class Exploration:
             for better in improvements(self.table, branch.scope, branch.hint):
                 branch.hint = better
                 self.keep(better)
-            self._reduce_traffic(branch, branch.hint)
+            self._improve_pairs(branch, branch.hint)
         if branch.hint is None or branch.scope.depth >= self._depth or self.table.rows.problem.anchors:
             branch.done = True
             return [branch]
@@ -161,14 +161,17 @@ class Exploration:
         bound = self.relaxations.spread(branch.scope, branch.bound)
         return [*parts, Branch(branch.scope, branch.root, bound, bounded=True, done=True, hint=branch.hint)]
 
-    def _reduce_traffic(self, branch: Branch, found: Placement) -> None:
-        """Improve the placement of the branch where traffic counts, in the first branches."""
-        if self.table.rows.rules.traffic is None or self._traffic_searches >= TRAFFIC_SEARCHES_MAX:
+    def _improve_pairs(self, branch: Branch, found: Placement) -> None:
+        """Improve the placement of the branch where pairs of pods count, in the first branches."""
+        rules = self.table.rows.rules
+        if not (rules.traffic or rules.pairs) or self._pair_searches >= PAIR_SEARCHES_MAX:
             return
-        self._traffic_searches += 1
-        for better in with_less_traffic(self.table, branch.scope, found, self.scorer):
+        self._pair_searches += 1
+        for better in with_better_pairs(self.table, branch.scope, found, self.scorer):
             branch.hint = better
             self.keep(better)
+            if not self.may_improve(branch):
+                return
 
     def _search(self, scope: Scope) -> Placement | None:
         """Run greedy search; scopes equivalent to one without a result are skipped."""
@@ -271,7 +274,7 @@ class _Refinement:
         size = len(branch.scope.nodes) / TIGHTNESS_NODES_PER_UNIT
         self._tightness -= max(answer.for_tightness, size)
         if answer.found is not None:
-            counts_nodes = exploration.table.rows.rules.traffic is not None
+            counts_nodes = exploration.table.rows.rules.counts_nodes
             found = answer.found if counts_nodes else tightened(exploration.table, answer.found)
             exploration.keep(found)
         return answer.empty

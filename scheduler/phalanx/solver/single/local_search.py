@@ -1,7 +1,8 @@
 """Local search on a greedy placement: fewer domains, then tighter ones, one move at a time.
 
-A domain is vacated where its pods fit into the others. Where all nodes cost the same, a deepest-level domain
-is exchanged for a sibling with less capacity. Placements under subgroup or affinity rules are not changed.
+A domain is vacated where its pods fit into the others. Where all placements cost the same, a deepest-level
+domain is exchanged for a sibling with less capacity. Placements under subgroup or affinity rules are not
+changed.
 """
 
 from collections.abc import Iterator
@@ -30,7 +31,7 @@ def improvements(table: NodeTable, scope: Scope, found: Placement) -> Iterator[P
         while (fewer := _without_a_domain(table, best, level)) is not None:
             best = fewer
             yield best
-    if scope.depth == rules.preferred_depth or table.rows.cost.any():
+    if scope.depth == rules.preferred_depth or table.rows.cost.any() or rules.pairs:
         return
     while (tighter := _with_a_tighter_domain(table, best)) is not None:
         best = tighter

@@ -45,6 +45,7 @@ def place_on_tree(problem: PlacementProblem) -> Answer | None:
         or rules.subgroup_preferences
         or rules.affinity_constraints
         or rules.traffic is not None
+        or rules.pairs
     ):
         return None
     tree = _tree_problem(rows, most)
