@@ -24,7 +24,7 @@ class Opinion(Struct, frozen=True):
     """What Phalanx says about one pod."""
 
     feasible: tuple[str, ...]
-    """The nodes that are eligible and have enough free."""
+    """The nodes that are eligible and have enough free; none if a plugin objects to the gang."""
 
     chosen: str | None
     """The node on which the cycle places the pod."""
@@ -70,11 +70,10 @@ def opinion(objects: Sequence[Document], pod: str) -> Opinion:
     gang, member = _find(session, pod)
     result = decide(snapshot, config)
     rejected = session.eligibility(member).rejected
+    nodes = session.nodes if session.objection(gang) is None else ()
     return Opinion(
         feasible=tuple(
-            name
-            for name in session.nodes
-            if name not in rejected and fits(member.shape.requests, session.free(name))
+            name for name in nodes if name not in rejected and fits(member.shape.requests, session.free(name))
         ),
         chosen=_chosen(result, member),
         unsupported=any(

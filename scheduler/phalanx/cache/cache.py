@@ -8,7 +8,8 @@ give the same snapshot.
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from phalanx.cache.cluster_objects import ClaimTables, ClusterObjects
+from phalanx.cache.claims import ClaimTables
+from phalanx.cache.cluster_objects import ClusterObjects
 from phalanx.cache.events import Applied, Assumed, ChangeLog, Changes, Deleted, Event, NotListed, Relisted
 from phalanx.cache.gangs import GangTable
 from phalanx.cache.nodes import NodeTable
@@ -68,7 +69,7 @@ class Cache:
         self._foreign = ForeignUsage(scheduler_name=scheduler_name)
         believed = None if nominating_schedulers is None else frozenset(nominating_schedulers)
         self._nominations = NominationTable(scheduler_name=scheduler_name, believed=believed)
-        self._claims = ClaimTables()
+        self._claims = ClaimTables(scheduler_name=scheduler_name)
         self._cluster_objects = ClusterObjects(
             namespace_changed=self._gangs.namespace_changed,
             class_changed=self._class_changed,
@@ -166,6 +167,8 @@ class Cache:
                 self._nodes.take(*after, log)
             if before is not None:
                 self._nodes.release(*before, log)
+        if (old is not None and old.claims) or (new is not None and new.claims):
+            self._claims.pod_changed(old, new, log)
         self._foreign.replace(old, new)
         self._nominations.replace(old, new, log)
         self._placed_pods.replace(old, new, log)
@@ -195,6 +198,7 @@ class Cache:
                 self._nodes.nodes(), self._nodes.hyper_node_tree()
             ),
             claims=self._claims.view(),
+            claim_users=self._claims.users(),
             capacity_version=self._version,
             cluster_version=self._cluster_version,
             memory=memory,
@@ -301,6 +305,10 @@ class Cache:
                 return key
         return ""
 
+    def claim_conflict(self, pod: Pod) -> str:
+        """Why a pod that has a node must not use one of its claims; empty if nothing forbids it."""
+        return self._claims.conflict(pod)
+
     def check_invariants(self) -> None:
         """Assert that incrementally updated state equals the state recomputed from all objects."""
         self._refresh()
@@ -311,7 +319,7 @@ class Cache:
         self._nominations.check(pods)
         self._placed_pods.check(pods)
         self._gangs.check(pods)
-        self._claims.check()
+        self._claims.check(pods)
 
     def _refresh(self) -> None:
         self._gangs.refresh(

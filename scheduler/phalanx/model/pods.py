@@ -110,6 +110,31 @@ class AffinityState(Struct, frozen=True, gc=False):
     """Whether `affinity` selects waiting members of the gang that have the same affinity."""
 
 
+class MountedClaim(Struct, frozen=True, gc=False):
+    """A PersistentVolumeClaim that a pod mounts."""
+
+    key: str
+    """Namespace and name, as "namespace/name"."""
+    ephemeral: str = ""
+    """Name of the generic ephemeral volume for which the claim is created; empty for other volumes."""
+
+
+class VolumeClaim(Struct, frozen=True):
+    """A PersistentVolumeClaim: whether a volume is bound to it, and which nodes can mount that volume.
+
+    `node_affinity`: alternative terms; empty means every node. `why_unusable` is set if a pod with this claim
+    cannot be placed yet; it is shown to users.
+    """
+
+    name: str = ""
+    node_affinity: tuple[Term, ...] = ()
+    why_unusable: str = ""
+    for_one_pod: bool = False
+    """Whether only one pod at a time may use it (ReadWriteOncePod)."""
+    owner: str = ""
+    """UID of the object that controls it."""
+
+
 class Toleration(Struct, frozen=True, gc=False):
     """One toleration. An empty key with Exists matches all taints, an empty effect all effects."""
 
@@ -152,8 +177,6 @@ class PodShape(Struct, frozen=True, weakref=True):
     """Alternatives; empty for no requirement."""
     preferred_affinity: tuple[WeightedTerm, ...] = ()
     tolerations: tuple[Toleration, ...] = ()
-    claims: tuple[str, ...] = ()
-    """Names of PersistentVolumeClaims. The namespace is then part of the key."""
     unsupported: tuple[str, ...] = ()
     """Paths of fields that are not supported, such as `spec.resourceClaims`. They refuse a waiting pod."""
     invalid: tuple[str, ...] = ()
@@ -163,6 +186,9 @@ class PodShape(Struct, frozen=True, weakref=True):
     affinity_state: AffinityState | None = None
     numa: str = ""
     """Resource name for what a kubelet may align to a NUMA zone (`phalanx.model.numa`); empty for nothing."""
+    volumes: tuple[VolumeClaim, ...] | None = None
+    """States of the claims, sorted. Set within a session; then they are part of the key, without what
+    distinguishes equal ones: the names are those of the claims of one of the pods."""
     declared: DeclaredFields | None = None
     """Set within a session where a plugin declares that it reads such fields; then it is part of the key."""
 
@@ -239,6 +265,8 @@ class Pod(Struct, frozen=True, gc=False):
     controller: Controller | None = None
     owners: tuple[str, ...] = ()
     """UIDs of all owner references."""
+    claims: tuple[MountedClaim, ...] = ()
+    """PersistentVolumeClaims that it mounts, sorted by key."""
     index: int | None = None
     """Rank in its workload."""
     scheduled: Scheduled | None = None

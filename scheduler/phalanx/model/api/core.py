@@ -307,6 +307,7 @@ class PersistentVolumeClaimSpec(ApiStruct, frozen=True):
 
     volume_name: str = ""
     storage_class_name: str | None = None
+    access_modes: tuple[str, ...] = ()
 
 
 class Phase(ApiStruct, frozen=True):

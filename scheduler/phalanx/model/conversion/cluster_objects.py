@@ -24,8 +24,8 @@ from phalanx.model.api.queues import Topology as WireTopology
 from phalanx.model.conversion.selectors import read_label_selector, read_selector
 from phalanx.model.names import YUNIKORN_ALLOW_PREEMPTION, kai_topology
 from phalanx.model.nodes import Node
-from phalanx.model.pods import Requirement, Term
-from phalanx.model.snapshot import DisruptionBudget, Level, Topology, VolumeClaim
+from phalanx.model.pods import Requirement, Term, VolumeClaim
+from phalanx.model.snapshot import DisruptionBudget, Level, Topology
 
 DEFAULT: Final = ""
 """Key of the topology for gangs that name none."""
@@ -102,6 +102,9 @@ _STORAGE_CLASS: Final = "volume.beta.kubernetes.io/storage-class"
 """Annotation that goes before `spec.storageClassName`, as in kube-scheduler and the volume controller."""
 
 
+_READ_WRITE_ONCE_POD: Final = "ReadWriteOncePod"
+
+
 class ClaimSource(Struct, frozen=True, gc=False):
     """The relevant fields of a PersistentVolumeClaim."""
 
@@ -113,6 +116,10 @@ class ClaimSource(Struct, frozen=True, gc=False):
     """Whether the volume controller has completed the binding."""
     lost: bool
     deleting: bool
+    for_one_pod: bool
+    """Whether an access mode is ReadWriteOncePod."""
+    owner: str
+    """UID of the object that controls it."""
 
 
 class VolumeSource(Struct, frozen=True, gc=False):
@@ -133,6 +140,8 @@ def read_claim(written: core.PersistentVolumeClaim) -> ClaimSource:
         is_bound=_BIND_COMPLETED in meta.annotations,
         lost=written.status.phase == "Lost",
         deleting=meta.deletion_timestamp is not None,
+        for_one_pod=_READ_WRITE_ONCE_POD in spec.access_modes,
+        owner=next((owner.uid for owner in meta.owner_references if owner.controller), ""),
     )
 
 
@@ -195,9 +204,13 @@ def resolve_claim(source: ClaimSource, *, volume: VolumeSource | None, binds_lat
     `volume`: the one that it names, if it exists; `binds_late`: of its class.
     """
     why = _why_unbound(source, binds_late=binds_late) or _why_unmountable(source, volume)
-    if why or volume is None:
-        return VolumeClaim(why_unusable=why)
-    return VolumeClaim(node_affinity=volume.node_affinity)
+    return VolumeClaim(
+        name=source.reference.name,
+        node_affinity=volume.node_affinity if volume is not None and not why else (),
+        why_unusable=why,
+        for_one_pod=source.for_one_pod,
+        owner=source.owner,
+    )
 
 
 def _why_unbound(source: ClaimSource, *, binds_late: bool) -> str:
