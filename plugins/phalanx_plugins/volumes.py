@@ -1,10 +1,13 @@
 """Places pods only on nodes that can mount their volumes.
 
 A bound PersistentVolumeClaim restricts its pods to the nodes of the volume's node affinity. A claim that does
-not exist, is not bound, or belongs to another pod delays the gang.
+not exist, is not bound, or belongs to another pod delays the gang. A claim whose class provisions a volume
+when its pod is placed (WaitForFirstConsumer) restricts them to the topologies that the class allows.
 """
 
-from phalanx.framework.plugin import NodeFilter, Plugin
+from typing import Final
+
+from phalanx.framework.plugin import NodeCost, NodeFilter, Plugin
 from phalanx.framework.pod_view import PodView
 from phalanx.framework.view import SessionView
 from phalanx.model.gangs import Gang
@@ -13,6 +16,9 @@ from phalanx.model.pods import MountedClaim, Pod, VolumeClaim
 from phalanx.model.reasons import Objection, Reason
 from phalanx.model.selectors import node_matches_any
 from phalanx.model.snapshot import in_use
+
+_COST_OF_FAILURE: Final = 100
+"""A strong preference against the node, but no other one may be left."""
 
 
 class Volumes(Plugin):
@@ -35,6 +41,11 @@ class Volumes(Plugin):
         """Reject nodes that cannot mount all volumes of the pod."""
         bound = tuple([claim for claim in pod.volumes if claim.node_affinity])
         return _mount_filter(bound) if bound else None
+
+    def node_cost(self, pod: PodView, view: SessionView) -> NodeCost | None:
+        """Prefer nodes for which no volume of the pod could lately not be provisioned."""
+        failed = frozenset(node for claim in pod.volumes for node in claim.failed_on)
+        return (lambda node: _COST_OF_FAILURE if node.name in failed else 0) if failed else None
 
 
 def _unusable(pod: Pod, mounted: MountedClaim, claim: VolumeClaim | None) -> Objection | None:
@@ -70,11 +81,20 @@ def _used(pod: Pod, mounted: MountedClaim, view: SessionView) -> Objection | Non
     )
 
 
+def _why_not(claim: VolumeClaim, node: Node) -> str:
+    provisioning = claim.provisioning
+    if provisioning is None:
+        return f"volume of claim {claim.name} is not accessible"
+    if provisioning.selected_node not in ("", node.name):
+        return f"the volume of claim {claim.name} is being provisioned for node {provisioning.selected_node}"
+    return f"StorageClass {provisioning.storage_class} of claim {claim.name} does not allow their topology"
+
+
 def _mount_filter(claims: tuple[VolumeClaim, ...]) -> NodeFilter:
     def check(node: Node) -> str | None:
         for claim in claims:
             if not node_matches_any(node, claim.node_affinity):
-                return f"volume of claim {claim.name} is not accessible"
+                return _why_not(claim, node)
         return None
 
     return check

@@ -266,4 +266,53 @@ _USERS: Final = (
     ),
 )
 
-ROWS: Final = (*_RULES, *_CLAIMS, *_VOLUMES, *_USERS)
+
+def _late(*zones: str, provisioner: str = "example.com/disk", node: str = "") -> tuple[Document, Document]:
+    """A claim whose class provisions in these zones when a pod is placed; `node`: the selected one."""
+    terms = [{"matchLabelExpressions": [{"key": ZONE, "values": [zone]}]} for zone in zones]
+    storage_class = _object(
+        "StorageClass",
+        "late",
+        api="storage.k8s.io/v1",
+        namespaced=False,
+        provisioner=provisioner,
+        volumeBindingMode="WaitForFirstConsumer",
+        allowedTopologies=terms,
+    )
+    claim = _object(
+        "PersistentVolumeClaim",
+        "data",
+        metadata={"annotations": {"volume.kubernetes.io/selected-node": node} if node else {}},
+        spec={
+            "accessModes": ["ReadWriteOnce"],
+            "storageClassName": "late",
+            "resources": {"requests": {"storage": "1Gi"}},
+        },
+    )
+    return storage_class, claim
+
+
+_PROVISIONED: Final = (
+    Row("volume that can be provisioned anywhere", (_A, _B, *_late(), _MOUNTS), ("a", "b"), ()),
+    Row(
+        "volume that can be provisioned in a zone",
+        (_A, _B, *_late("west", "north"), _MOUNTS),
+        ("b",),
+        ("VolumeBinding",),
+    ),
+    Row("volume for a selected node", (_A, _B, *_late(node="b"), _MOUNTS), ("b",), ("VolumeBinding",)),
+    Row(
+        "volume for a selected node that the class does not allow",
+        (_A, _B, *_late("east", node="b"), _MOUNTS),
+        (),
+        ("VolumeBinding",),
+    ),
+    Row(
+        "class without a provisioner and without volumes",
+        (_A, _B, *_late(provisioner="kubernetes.io/no-provisioner"), _MOUNTS),
+        (),
+        ("VolumeBinding",),
+    ),
+)
+
+ROWS: Final = (*_RULES, *_CLAIMS, *_VOLUMES, *_USERS, *_PROVISIONED)

@@ -19,8 +19,10 @@ from phalanx.cache.pods import PodTable
 from phalanx.cache.table import ObjectStore, key_of, relist
 from phalanx.cache.usage import ForeignUsage
 from phalanx.model.api.kinds import kind_name
+from phalanx.model.claims import UnboundClaim
 from phalanx.model.conversion.pod_groups import workload_of
 from phalanx.model.conversion.workload_members import Workload
+from phalanx.model.decisions import Bind
 from phalanx.model.dialects.known import WITH_OBJECTS
 from phalanx.model.dialects.queues import QUEUE_DIALECTS, QueueDialect, QueueDialectName
 from phalanx.model.gangs import Gang
@@ -308,6 +310,13 @@ class Cache:
     def claim_conflict(self, pod: Pod) -> str:
         """Why a pod that has a node must not use one of its claims; empty if nothing forbids it."""
         return self._claims.conflict(pod)
+
+    def unbound_claims(self, bind: Bind) -> tuple[UnboundClaim, ...] | None:
+        """The claims of a placed pod that are not bound yet; None if the pod or its node is gone."""
+        pod = self._pods.get(bind.pod)
+        if pod is None or pod.deleting or pod.node != bind.node or not self.has_node(bind.node):
+            return None
+        return self._claims.unbound(pod) if pod.claims else ()
 
     def check_invariants(self) -> None:
         """Assert that incrementally updated state equals the state recomputed from all objects."""

@@ -5,11 +5,13 @@ from collections.abc import Iterable, Mapping
 from phalanx.cache.events import ChangeLog
 from phalanx.cache.table import Key, Table
 from phalanx.model.api import core
+from phalanx.model.claims import UnboundClaim
 from phalanx.model.conversion.cluster_objects import (
     ClaimSource,
+    ClassSource,
     VolumeSource,
-    binds_late,
     read_claim,
+    read_storage_class,
     read_volume,
     resolve_claim,
 )
@@ -32,7 +34,9 @@ class ClaimTables:
         self.volumes: Table[core.PersistentVolume, VolumeSource] = Table(
             read=read_volume, changed=self._volume_changed
         )
-        self.classes: Table[core.StorageClass, bool] = Table(read=binds_late, changed=self._class_changed)
+        self.classes: Table[core.StorageClass, ClassSource] = Table(
+            read=read_storage_class, changed=self._class_changed
+        )
         self._by_volume: dict[str, dict[Key, None]] = {}
         self._resolved: dict[Key, VolumeClaim] = {}
         self._view: Mapping[str, VolumeClaim] | None = None
@@ -63,6 +67,29 @@ class ClaimTables:
             if users and users[0].uid != pod.uid:
                 return in_use(claim.key, users[0])
         return ""
+
+    def unbound(self, pod: Pod) -> tuple[UnboundClaim, ...]:
+        """The claims of a pod that are not bound yet, or cannot be used any more."""
+        found = (self._unbound(claim.key) for claim in pod.claims)
+        return tuple([claim for claim in found if claim is not None])
+
+    def _unbound(self, key: str) -> UnboundClaim | None:
+        namespace, name = split_key(key)
+        source, resolved = self.claims.get((namespace, name)), self._resolved.get((namespace, name))
+        if source is None or resolved is None:
+            return UnboundClaim(namespace, name, "", failure="it does not exist")
+        if not resolved.why_unusable and resolved.provisioning is None:
+            return None
+        needs_node = resolved.provisioning is not None
+        is_binding = needs_node or (bool(source.volume) and not source.lost and not source.deleting)
+        return UnboundClaim(
+            namespace,
+            name,
+            source.reference.uid,
+            selected_node=source.selected_node,
+            needs_node=needs_node,
+            failure="" if is_binding else resolved.why_unusable,
+        )
 
     def pod_changed(self, old: Pod | None, new: Pod | None, log: ChangeLog) -> None:
         """A pod was added, changed or removed."""
@@ -113,7 +140,9 @@ class ClaimTables:
         for claim in self._by_volume.get(key[1], ()):
             self._resolve(claim, log)
 
-    def _class_changed(self, _key: Key, _old: bool | None, _new: bool | None, log: ChangeLog) -> None:
+    def _class_changed(
+        self, _key: Key, _old: ClassSource | None, _new: ClassSource | None, log: ChangeLog
+    ) -> None:
         """A class matters only to claims without a volume."""
         for claim in self._by_volume.get("", ()):
             self._resolve(claim, log)
@@ -125,15 +154,14 @@ class ClaimTables:
             self._view = self._users = None
             return
         resolved = resolve_claim(
-            source, volume=self.volumes.get(("", source.volume)), binds_late=self._binds_late(source)
+            source,
+            volume=self.volumes.get(("", source.volume)),
+            storage_class=self.classes.get(("", source.storage_class)),
         )
         if self._resolved.get(key) != resolved:
             self._resolved[key] = resolved
             self._view = self._users = None
             log.mark_cluster_changed()
-
-    def _binds_late(self, source: ClaimSource) -> bool:
-        return self.classes.get(("", source.storage_class)) or False
 
     def check(self, pods: Iterable[Pod]) -> None:
         """Assert that no state remains of deleted claims, and that their pods are those of `pods`."""

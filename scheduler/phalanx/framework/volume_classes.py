@@ -43,6 +43,12 @@ class VolumeClasses:
 
     def _shape(self, pod: Pod) -> PodShape:
         states = [self._claims.get(claim.key, _MISSING) for claim in pod.claims]
+        if pod.bind_backoff is not None and pod.bind_backoff.failed_on:
+            failed_on = pod.bind_backoff.failed_on
+            states = [
+                replace(state, failed_on=failed_on) if state.provisioning is not None else state
+                for state in states
+            ]
         classes = sorted([(_encode(_class(state)), place) for place, state in enumerate(states)])
         shape, content = pod.shape, b"".join([encoded for encoded, _ in classes])
         known = self._shapes.get((shape.key, content))

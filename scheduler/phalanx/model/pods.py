@@ -119,6 +119,14 @@ class MountedClaim(Struct, frozen=True, gc=False):
     """Name of the generic ephemeral volume for which the claim is created; empty for other volumes."""
 
 
+class Provisioning(Struct, frozen=True, gc=False):
+    """A volume that is provisioned for a claim once the node of its pod is known (WaitForFirstConsumer)."""
+
+    storage_class: str
+    selected_node: str = ""
+    """The node for which a provisioner was asked for the volume; empty for none yet."""
+
+
 class VolumeClaim(Struct, frozen=True):
     """A PersistentVolumeClaim: whether a volume is bound to it, and which nodes can mount that volume.
 
@@ -133,6 +141,10 @@ class VolumeClaim(Struct, frozen=True):
     """Whether only one pod at a time may use it (ReadWriteOncePod)."""
     owner: str = ""
     """UID of the object that controls it."""
+    provisioning: Provisioning | None = None
+    """Set for a claim without a volume; `node_affinity` then says for which nodes one can be provisioned."""
+    failed_on: tuple[NodeName, ...] = ()
+    """Nodes for which provisioning has failed lately. Set within a session."""
 
 
 class Toleration(Struct, frozen=True, gc=False):
@@ -226,6 +238,8 @@ class BindBackoff(Struct, frozen=True, gc=False):
     failures: int
     """Failed binds in a row."""
     why: str
+    failed_on: tuple[NodeName, ...] = ()
+    """Nodes for which no volume of the pod could be provisioned, the last one last."""
 
 
 class Pod(Struct, frozen=True, gc=False):
