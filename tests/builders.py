@@ -34,18 +34,20 @@ from phalanx.model.numa import NumaRequest, numa_resource
 from phalanx.model.pods import (
     AffinityTerm,
     Controller,
+    MountedClaim,
     Pod,
     PodLabels,
     PodPhase,
     PodShape,
     Requirement,
     Term,
+    VolumeClaim,
     WeightedPodTerm,
 )
 from phalanx.model.queues import Flavor, Queue
 from phalanx.model.reasons import Reason, Verdict
 from phalanx.model.resources import CPU, GPU, MEMORY, PODS, Resources, add, fits, subtract
-from phalanx.model.snapshot import DisruptionBudget, Level, Snapshot, Topology, VolumeClaim
+from phalanx.model.snapshot import DisruptionBudget, Level, Snapshot, Topology
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -256,6 +258,10 @@ class Scenario:
             "controller": fields.pop("controller", CONTROLLER),
             "labels": PodLabels(tuple(sorted(fields.pop("labels", {}).items()))),
             "annotations": tuple(sorted(fields.pop("annotations", {}).items())),
+            "claims": tuple(
+                MountedClaim(f"{fields.get('namespace', 'team')}/{name}")
+                for name in sorted(fields.pop("claims", ()))
+            ),
         }
         pods = []
         for index in range(start, start + count):
@@ -456,7 +462,6 @@ def _shape(fields: dict[str, Any]) -> PodShape:
         "required_affinity": tuple(fields.pop("affinity", ())),
         "preferred_affinity": tuple(fields.pop("prefers", ())),
         "tolerations": tuple(fields.pop("tolerations", ())),
-        "claims": tuple(fields.pop("claims", ())),
         "affinity": tuple(sorted(fields.pop("near", ()), key=repr)),
         "anti_affinity": tuple(sorted(fields.pop("apart", ()), key=repr)),
         "spread": tuple(sorted(fields.pop("spread", ()), key=repr)),

@@ -1,52 +1,100 @@
 """Places pods only on nodes that can mount their volumes.
 
 A bound PersistentVolumeClaim restricts its pods to the nodes of the volume's node affinity. A claim that does
-not exist or is not bound delays the gang.
+not exist, is not bound, or belongs to another pod delays the gang. A claim whose class provisions a volume
+when its pod is placed (WaitForFirstConsumer) restricts them to the topologies that the class allows.
 """
 
-from phalanx.framework.plugin import NodeFilter, Plugin
+from typing import Final
+
+from phalanx.framework.plugin import NodeCost, NodeFilter, Plugin
 from phalanx.framework.pod_view import PodView
 from phalanx.framework.view import SessionView
 from phalanx.model.gangs import Gang
 from phalanx.model.nodes import Node
+from phalanx.model.pods import MountedClaim, Pod, VolumeClaim
 from phalanx.model.reasons import Objection, Reason
 from phalanx.model.selectors import node_matches_any
-from phalanx.model.snapshot import VolumeClaim
+from phalanx.model.snapshot import in_use
+
+_COST_OF_FAILURE: Final = 100
+"""A strong preference against the node, but no other one may be left."""
 
 
 class Volumes(Plugin):
-    """Checks PersistentVolumeClaims, which the cache has joined with their volumes."""
+    """Checks PersistentVolumeClaims, which the cache has joined with their volumes and their pods."""
 
     name = "volumes"
     lasting_answers = True
+    """The cache counts a change of the pods of a claim that only one pod may use as a change of volumes."""
 
     def check_gang(self, gang: Gang, view: SessionView) -> Objection | None:
         """Report the first claim of a waiting member that cannot be used yet."""
         for pod in gang.members:
-            for name in pod.shape.claims if pod.is_waiting else ():
-                key = f"{pod.namespace}/{name}"
-                claim = view.claims.get(key)
-                problem = "it does not exist" if claim is None else claim.why_unusable
-                if problem:
-                    return Objection(
-                        reason=Reason.VOLUME_NOT_BOUND,
-                        message=f"PersistentVolumeClaim {key} cannot be used: {problem}",
-                        next_step=f"Create or bind PersistentVolumeClaim {key}",
-                    )
+            for claim in pod.claims if pod.is_waiting else ():
+                objection = _unusable(pod, claim, view.claims.get(claim.key)) or _used(pod, claim, view)
+                if objection is not None:
+                    return objection
         return None
 
     def node_filter(self, pod: PodView, view: SessionView) -> NodeFilter | None:
         """Reject nodes that cannot mount all volumes of the pod."""
-        claims = {key.rpartition("/")[2]: view.claims.get(key) for key in pod.claims}
-        bound = {name: claim for name, claim in claims.items() if claim is not None and claim.node_affinity}
+        bound = tuple([claim for claim in pod.volumes if claim.node_affinity])
         return _mount_filter(bound) if bound else None
 
+    def node_cost(self, pod: PodView, view: SessionView) -> NodeCost | None:
+        """Prefer nodes for which no volume of the pod could lately not be provisioned."""
+        failed = frozenset(node for claim in pod.volumes for node in claim.failed_on)
+        return (lambda node: _COST_OF_FAILURE if node.name in failed else 0) if failed else None
 
-def _mount_filter(claims: dict[str, VolumeClaim]) -> NodeFilter:
+
+def _unusable(pod: Pod, mounted: MountedClaim, claim: VolumeClaim | None) -> Objection | None:
+    key, next_step = mounted.key, f"Create or bind PersistentVolumeClaim {mounted.key}"
+    if claim is None and mounted.ephemeral:
+        why = f"kube-controller-manager has not created it yet for ephemeral volume {mounted.ephemeral}"
+        next_step = f"Wait until kube-controller-manager creates PersistentVolumeClaim {key}"
+    elif claim is None:
+        why = "it does not exist"
+    elif mounted.ephemeral and claim.owner != pod.uid:
+        why = f"it was not created for pod {pod}, whose ephemeral volume {mounted.ephemeral} needs this name"
+        next_step = f"Delete PersistentVolumeClaim {key}, or rename the pod or the volume"
+    else:
+        why = claim.why_unusable
+    if not why:
+        return None
+    return Objection(
+        reason=Reason.VOLUME_NOT_BOUND,
+        message=f"PersistentVolumeClaim {key} cannot be used: {why}",
+        next_step=next_step,
+    )
+
+
+def _used(pod: Pod, mounted: MountedClaim, view: SessionView) -> Objection | None:
+    """Of the pods that mount a claim with the access mode ReadWriteOncePod, only the first may be placed."""
+    users = view.claim_users.get(mounted.key, ())
+    if not users or users[0].uid == pod.uid:
+        return None
+    return Objection(
+        reason=Reason.VOLUME_NOT_BOUND,
+        message=in_use(mounted.key, users[0]),
+        next_step=f"Wait until pod {users[0].name} ends, or use another access mode or claim",
+    )
+
+
+def _why_not(claim: VolumeClaim, node: Node) -> str:
+    provisioning = claim.provisioning
+    if provisioning is None:
+        return f"volume of claim {claim.name} is not accessible"
+    if provisioning.selected_node not in ("", node.name):
+        return f"the volume of claim {claim.name} is being provisioned for node {provisioning.selected_node}"
+    return f"StorageClass {provisioning.storage_class} of claim {claim.name} does not allow their topology"
+
+
+def _mount_filter(claims: tuple[VolumeClaim, ...]) -> NodeFilter:
     def check(node: Node) -> str | None:
-        for name, claim in claims.items():
+        for claim in claims:
             if not node_matches_any(node, claim.node_affinity):
-                return f"volume of claim {name} is not accessible"
+                return _why_not(claim, node)
         return None
 
     return check

@@ -170,6 +170,18 @@ BIND_BACKOFF_FIRST_S: Final = 0.05
 BIND_BACKOFF_LONGEST_S: Final = 5.0
 """Seconds at most between two attempts for one pod."""
 
+CLAIM_BIND_TIMEOUT_S: Final = 600.0
+"""Seconds in which all claims of a placement must be bound, as in kube-scheduler (bindTimeoutSeconds)."""
+
+CLAIM_CHECK_PERIOD_S: Final = 0.2
+"""Seconds between two looks at the claims of a placement. Provisioning takes seconds."""
+
+CLAIM_READ_PERIOD_S: Final = 2.0
+"""Seconds after which a claim is read that does not show the selected node. The watch is usually faster."""
+
+FAILED_NODES_KEPT: Final = 32
+"""Nodes for which provisioning has failed that are remembered for a pod."""
+
 BACKGROUND_WRITES_PER_SECOND: Final = 300.0
 """Events per second, and status writes per second. 10,000 verdicts take half a minute and do not overload the
 server."""

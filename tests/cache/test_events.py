@@ -613,9 +613,16 @@ def test_a_claim_is_updated_with_its_volume_and_storage_class() -> None:
     def reason() -> str:
         return take_snapshot(cache).claims["team/c"].why_unusable
 
-    assert "not bound to a volume yet" in reason()
+    assert "its StorageClass s does not exist" in reason()
+    assert apply(cache, named("StorageClass", "s", volumeBindingMode="Immediate")).capacity_grew
+    assert reason() == "it is not bound to a volume yet"
     assert apply(cache, named("StorageClass", "s", volumeBindingMode="WaitForFirstConsumer")).capacity_grew
-    assert "WaitForFirstConsumer" in reason()
+    assert "has no provisioner" in reason()
+    late = named(
+        "StorageClass", "s", volumeBindingMode="WaitForFirstConsumer", provisioner="example.com/disk"
+    )
+    assert apply(cache, late).capacity_grew
+    assert reason() == ""
     apply(cache, claim(volume="v"))
     assert "does not exist" in reason()
     assert apply(cache, named("PersistentVolume", "v")).capacity_grew

@@ -19,6 +19,7 @@ from phalanx.kube.binding import (
     PodGroupRef,
 )
 from phalanx.limits import BIND_ATTEMPTS_MAX
+from phalanx.model.claims import UnboundClaim
 from phalanx.model.decisions import Bind, Certificate, Placement
 from phalanx.model.names import GangId, NodeName, PodUid
 from phalanx.model.pods import Device
@@ -70,6 +71,7 @@ class Bench:
         transport: FaultyTransport,
         *,
         try_acquire: Callable[[PodUid], bool] = lambda _: True,
+        unbound_claims: Callable[[Bind], tuple[UnboundClaim, ...] | None] = lambda _: (),
         **options: Any,
     ) -> None:
         self.world = world
@@ -86,6 +88,7 @@ class Bench:
                 on_outcome=self._note,
                 pod_group_version=lambda group: self.versions.get(group.uid, ""),
                 try_acquire=try_acquire,
+                unbound_claims=unbound_claims,
             ),
             **options,
         )

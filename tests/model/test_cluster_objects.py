@@ -7,21 +7,24 @@ import pytest
 from phalanx.model.api.kinds import KINDS, WATCHED_KINDS
 from phalanx.model.api.meta import ObjectList, WatchEvent
 from phalanx.model.conversion.cluster_objects import (
+    ClassSource,
     PriorityLevel,
     all_topologies,
-    binds_late,
     read_claim,
     read_disruption_budget,
     read_priority_class,
+    read_storage_class,
     read_topology,
     read_volume,
     resolve,
     resolve_claim,
 )
 from phalanx.model.conversion.nodes import read_node
+from phalanx.model.names import NodeName
 from phalanx.model.nodes import Node, Taint
-from phalanx.model.pods import Requirement, Term
-from phalanx.model.snapshot import DisruptionBudget, Level, VolumeClaim
+from phalanx.model.pods import Provisioning, Requirement, Term, VolumeClaim
+from phalanx.model.selectors import node_matches_any
+from phalanx.model.snapshot import DisruptionBudget, Level
 
 from tests.model.written import claim, named, node, written
 
@@ -195,12 +198,62 @@ def volume(*, labels: dict[str, str] | None = None, zones: list[list[str]] | Non
     )
 
 
+def storage_class(provisioner: str = "example.com/disk", *zones: list[str]) -> ClassSource:
+    """A class with WaitForFirstConsumer; `zones`: the alternatives of its allowed topologies."""
+    terms = [
+        {"matchLabelExpressions": [{"key": "zone", "values": values}] if values else []} for values in zones
+    ]
+    return read_storage_class(
+        named(
+            "StorageClass",
+            "fast",
+            provisioner=provisioner,
+            volumeBindingMode="WaitForFirstConsumer",
+            allowedTopologies=terms,
+        )
+    )
+
+
+LATE, STATIC = storage_class(), storage_class("kubernetes.io/no-provisioner")
+
+
+@pytest.mark.parametrize(
+    ("zones", "selected", "expected"),
+    [
+        ([], "", set("abn")),
+        ([["a"], ["b"]], "", set("ab")),
+        ([["a"], []], "", set("a")),
+        ([[]], "", set()),
+        ([], "a", set("a")),
+        ([["a"]], "a", set("a")),
+        ([["a"]], "b", set()),
+        ([[]], "a", set()),
+    ],
+)
+def test_a_claim_is_provisioned_for_nodes_of_the_allowed_topologies(
+    zones: list[list[str]], selected: str, expected: set[str]
+) -> None:
+    """Nodes a and b are in zones of their names, node n in none."""
+    annotations = {"volume.kubernetes.io/selected-node": selected} if selected else {}
+    source = read_claim(claim(storage_class="fast", annotations=annotations))
+    found = resolve_claim(source, volume=None, storage_class=storage_class("example.com/disk", *zones))
+    assert found.provisioning == Provisioning("fast", selected)
+    assert not found.why_unusable
+    nodes = [Node(NodeName(name), name, {"zone": name} if name != "n" else {}) for name in "abn"]
+    matching = {node.name for node in nodes if node_matches_any(node, found.node_affinity)}
+    assert (matching if found.node_affinity else set("abn")) == expected
+
+
+def test_a_class_that_is_gone_is_named() -> None:
+    found = resolve_claim(read_claim(claim(storage_class="fast")), volume=None, storage_class=None)
+    assert found.why_unusable == "it is not bound to a volume, and its StorageClass fast does not exist"
+
+
 def test_a_bound_claim_has_the_node_affinity_of_its_volume() -> None:
     source = read_claim(claim(volume="v"))
-    found = resolve_claim(source, volume=volume(zones=[["a"], ["b", "c"]]), binds_late=True)
-    assert found == VolumeClaim(
-        (Term((Requirement("zone", "In", ("a",)),)), Term((Requirement("zone", "In", ("b", "c")),)))
-    )
+    found = resolve_claim(source, volume=volume(zones=[["a"], ["b", "c"]]), storage_class=LATE)
+    in_a, in_others = (Term((Requirement("zone", "In", values),)) for values in (("a",), ("b", "c")))
+    assert found == VolumeClaim(name="c", node_affinity=(in_a, in_others))
 
 
 def test_a_volume_without_node_affinity_allows_every_node() -> None:
@@ -255,7 +308,9 @@ def test_zone_labels_of_a_volume_constrain_nodes_that_have_zone_labels() -> None
     ],
 )
 def test_unusable_claims_are_explained(written_claim: Any, known: bool, late: bool, says: str) -> None:
-    found = resolve_claim(read_claim(written_claim), volume=volume() if known else None, binds_late=late)
+    found = resolve_claim(
+        read_claim(written_claim), volume=volume() if known else None, storage_class=STATIC if late else None
+    )
     assert says in found.why_unusable
 
 
@@ -272,7 +327,7 @@ def test_unusable_claims_are_explained(written_claim: Any, known: bool, late: bo
 )
 def test_a_volume_of_another_claim_cannot_be_used(reference: dict[str, str] | None, says: str) -> None:
     known = read_volume(named("PersistentVolume", "v", spec={"claimRef": reference} if reference else {}))
-    found = resolve_claim(read_claim(claim(volume="v")), volume=known, binds_late=False)
+    found = resolve_claim(read_claim(claim(volume="v")), volume=known, storage_class=None)
     assert (says in found.why_unusable) if says else not found.why_unusable
 
 
@@ -288,14 +343,16 @@ def test_a_volume_with_invalid_node_affinity_cannot_be_used() -> None:
     broken = read_volume(
         named("PersistentVolume", "v", spec={"nodeAffinity": {"required": {"nodeSelectorTerms": terms}}})
     )
-    assert "spec.nodeAffinity.required" in resolve_claim(source, volume=broken, binds_late=False).why_unusable
+    assert (
+        "spec.nodeAffinity.required" in resolve_claim(source, volume=broken, storage_class=None).why_unusable
+    )
 
 
 @pytest.mark.parametrize(
     ("mode", "late"), [("WaitForFirstConsumer", True), ("Immediate", False), (None, False)]
 )
 def test_storage_classes(mode: str | None, late: bool) -> None:
-    assert binds_late(named("StorageClass", "s", volumeBindingMode=mode)) is late
+    assert read_storage_class(named("StorageClass", "s", volumeBindingMode=mode)).binds_late is late
 
 
 # --- priority classes ---------------------------------------------------------------------------------------

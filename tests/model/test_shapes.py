@@ -46,8 +46,7 @@ DIFFERENT: list[dict[str, Any]] = [
     {"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": []}}}},
     {"affinity": {"nodeAffinity": {PREFERRED: [{"weight": 1, "preference": {}}]}}},
     {"affinity": {"nodeAffinity": {PREFERRED: [{"weight": 2, "preference": {}}]}}},
-    {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]},
-    {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}], "namespace": "other"},
+    {"volumes": [{"name": "v", "persistentVolumeClaim": {}}]},
     {"resourceClaims": [{"name": "gpu"}]},
     {"overhead": {"cpu": "1m"}},
 ]
@@ -60,8 +59,11 @@ def test_each_scheduling_field_changes_the_shape() -> None:
     assert len(shapes) == len(DIFFERENT)
 
 
-def test_the_namespace_matters_only_with_claims() -> None:
-    assert read_shape(pod(namespace="a")) == read_shape(pod(namespace="b"))
+def test_neither_the_namespace_nor_the_names_of_claims_matter() -> None:
+    """Pods of a StatefulSet, whose claims have a name for each pod, share one shape."""
+    mounts = [[{"name": "v", "persistentVolumeClaim": {"claimName": name}}] for name in "ab"]
+    one, other = (pod(namespace=volumes[0]["name"] + "x", volumes=volumes) for volumes in mounts)
+    assert read_shape(one) == read_shape(other) == read_shape(pod(namespace="b"))
 
 
 def test_an_unused_shape_is_removed_from_the_cache() -> None:
@@ -73,7 +75,7 @@ def test_an_unused_shape_is_removed_from_the_cache() -> None:
     assert shapes.of(pod()) is kept
 
 
-def test_affinity_tolerations_and_claims_are_read() -> None:
+def test_affinity_and_tolerations_are_read() -> None:
     expression = {"key": "gpu", "operator": "In", "values": ["h100", "b200"]}
     field = {"key": "metadata.name", "operator": "NotIn", "values": ["n1"]}
     shape = read_shape(
@@ -88,11 +90,6 @@ def test_affinity_tolerations_and_claims_are_read() -> None:
                 }
             },
             tolerations=[{"key": "b", "value": "1", "effect": "NoSchedule"}, {"operator": "Exists"}],
-            volumes=[
-                {"name": "2", "persistentVolumeClaim": {"claimName": "b"}},
-                {"name": "1", "persistentVolumeClaim": {"claimName": "a"}},
-                {"name": "3", "persistentVolumeClaim": {"claimName": "b"}},
-            ],
         )
     )
     gpu = Requirement(key="gpu", operator="In", values=("h100", "b200"))
@@ -101,7 +98,6 @@ def test_affinity_tolerations_and_claims_are_read() -> None:
     assert shape.required_affinity == (Term((gpu, other_node)), Term())
     assert shape.preferred_affinity == (WeightedTerm(weight=7, term=Term((gpu,))),)
     assert shape.tolerations == (Toleration("", "Exists"), Toleration("b", "Equal", "1", "NoSchedule"))
-    assert shape.claims == ("a", "b")
     assert not shape.unsupported
     assert not shape.invalid
 
@@ -132,10 +128,7 @@ UNSUPPORTED: list[tuple[dict[str, Any], list[str]]] = [
     ({"schedulingGroup": {"podGroupName": "g"}}, []),
     ({"schedulingGroup": {"ofALaterRelease": "g"}}, ["spec.schedulingGroup"]),
     ({"workloadRef": {"name": "w", "podGroup": "g"}}, ["spec.workloadRef"]),
-    (
-        {"volumes": [{"name": "a", "emptyDir": {}}, {"name": "b", "ephemeral": {"volumeClaimTemplate": {}}}]},
-        ["spec.volumes[1].ephemeral"],
-    ),
+    ({"volumes": [{"name": "b", "ephemeral": {"volumeClaimTemplate": {}}}]}, []),
     ({"tolerations": [{"key": "a", "operator": "Gt", "value": "5"}]}, ["spec.tolerations[0].operator"]),
 ]
 

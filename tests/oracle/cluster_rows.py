@@ -366,4 +366,120 @@ _VOLUMES: Final = (
     Row("volume of a node by name", (_A, _B, *_bound_volume("data", [_NAMED]), _MOUNTS), ("a", "b"), ()),
 )
 
-ROWS: Final = (*_RULES, *_PREFERENCES, *_CLAIMS, *_VOLUMES)
+
+def _claim(name: str, mode: str = "ReadWriteOncePod", owner: str = "") -> tuple[Document, Document]:
+    """A bound claim with this access mode, and its volume; `owner`: UID of the pod that controls it."""
+    volume, claim = _bound_volume(name, [{"matchExpressions": [{"key": ZONE, "operator": "Exists"}]}])
+    for each in (volume, claim):
+        each["spec"]["accessModes"] = [mode]
+    if owner:
+        claim["metadata"]["ownerReferences"] = [
+            {"apiVersion": "v1", "kind": "Pod", "name": "asker", "uid": owner, "controller": True}
+        ]
+    return volume, claim
+
+
+_DATA: Final[list[Document]] = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
+_SCRATCH: Final[list[Document]] = [
+    {
+        "name": "scratch",
+        "ephemeral": {
+            "volumeClaimTemplate": {
+                "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+            }
+        },
+    }
+]
+_ASKER: Final = _asker(volumes=_SCRATCH)
+_WITH_SCRATCH: Final[Document] = {**_ASKER, "metadata": {**_ASKER["metadata"], "uid": "asker"}}
+
+_USERS: Final = (
+    Row(
+        "claim for one pod, which another pod uses",
+        (_A, _B, *_claim("data"), _pod("old", nodeName="b", volumes=_DATA), _MOUNTS),
+        (),
+        ("VolumeRestrictions",),
+    ),
+    Row(
+        "claim for one pod, which a pod that has ended used",
+        (
+            _A,
+            _B,
+            *_claim("data"),
+            {**_pod("old", nodeName="b", volumes=_DATA), "status": {"phase": "Succeeded"}},
+            _MOUNTS,
+        ),
+        ("a", "b"),
+        (),
+    ),
+    Row(
+        "claim for several pods, which another pod uses",
+        (_A, _B, *_claim("data", "ReadWriteOnce"), _pod("old", nodeName="b", volumes=_DATA), _MOUNTS),
+        ("a", "b"),
+        (),
+    ),
+    Row("ephemeral volume without a claim", (_A, _B, _WITH_SCRATCH), (), ("VolumeBinding",)),
+    Row(
+        "ephemeral volume",
+        (_A, _B, *_claim("asker-scratch", "ReadWriteOnce", owner="asker"), _WITH_SCRATCH),
+        ("a", "b"),
+        (),
+    ),
+    Row(
+        "ephemeral volume whose claim is that of another pod",
+        (_A, _B, *_claim("asker-scratch", "ReadWriteOnce", owner="other"), _WITH_SCRATCH),
+        (),
+        ("VolumeBinding",),
+    ),
+)
+
+
+def _late(*zones: str, provisioner: str = "example.com/disk", node: str = "") -> tuple[Document, Document]:
+    """A claim whose class provisions in these zones when a pod is placed; `node`: the selected one."""
+    terms = [{"matchLabelExpressions": [{"key": ZONE, "values": [zone]}]} for zone in zones]
+    storage_class = _object(
+        "StorageClass",
+        "late",
+        api="storage.k8s.io/v1",
+        namespaced=False,
+        provisioner=provisioner,
+        volumeBindingMode="WaitForFirstConsumer",
+        allowedTopologies=terms,
+    )
+    claim = _object(
+        "PersistentVolumeClaim",
+        "data",
+        metadata={"annotations": {"volume.kubernetes.io/selected-node": node} if node else {}},
+        spec={
+            "accessModes": ["ReadWriteOnce"],
+            "storageClassName": "late",
+            "resources": {"requests": {"storage": "1Gi"}},
+        },
+    )
+    return storage_class, claim
+
+
+_PROVISIONED: Final = (
+    Row("volume that can be provisioned anywhere", (_A, _B, *_late(), _MOUNTS), ("a", "b"), ()),
+    Row(
+        "volume that can be provisioned in a zone",
+        (_A, _B, *_late("west", "north"), _MOUNTS),
+        ("b",),
+        ("VolumeBinding",),
+    ),
+    Row("volume for a selected node", (_A, _B, *_late(node="b"), _MOUNTS), ("b",), ("VolumeBinding",)),
+    Row(
+        "volume for a selected node that the class does not allow",
+        (_A, _B, *_late("east", node="b"), _MOUNTS),
+        (),
+        ("VolumeBinding",),
+    ),
+    Row(
+        "class without a provisioner and without volumes",
+        (_A, _B, *_late(provisioner="kubernetes.io/no-provisioner"), _MOUNTS),
+        (),
+        ("VolumeBinding",),
+    ),
+)
+
+ROWS: Final = (*_RULES, *_PREFERENCES, *_CLAIMS, *_VOLUMES, *_USERS, *_PROVISIONED)

@@ -68,8 +68,8 @@ def cases(draw: Draw) -> Case:
             *(draw(_namespaces())),
             *(draw(_node(name, focus)) for name in names),
             *placed,
-            *(document for index in range(claims) for document in draw(_bound_claim(index, names))),
-            *((_storage_class(),) if claims else ()),
+            *(document for index in range(claims) for document in draw(_claim(index, names))),
+            *((_storage_class(), draw(_late_class())) if claims else ()),
             draw(_pending(names, claims, focus)),
         ),
         hard_weight=draw(st.sampled_from((1, 1, 0, 30))),
@@ -217,6 +217,56 @@ def _affinity(draw: Draw, nodes: list[str], focus: Focus, *, is_placed: bool) ->
 
 
 # --- volumes ------------------------------------------------------------------------------------------------
+
+
+@st.composite
+def _claim(draw: Draw, index: int, nodes: list[str]) -> list[Document]:
+    """A claim, and its volume if it has one."""
+    return [draw(_late_claim(index, nodes))] if rarely(draw, 2) else draw(_bound_claim(index, nodes))
+
+
+@st.composite
+def _late_claim(draw: Draw, index: int, nodes: list[str]) -> Document:
+    """A claim for which a volume is provisioned when its pod is placed."""
+    annotations: dict[str, str] = {}
+    if rarely(draw, 4):
+        annotations["volume.kubernetes.io/selected-node"] = draw(st.sampled_from([*nodes, "gone"]))
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {
+            "name": f"c{index}",
+            "namespace": "default",
+            "uid": f"claim-{index}",
+            "annotations": annotations,
+        },
+        "spec": {
+            "accessModes": ["ReadWriteOnce"],
+            "storageClassName": "late",
+            "resources": {"requests": {"storage": "1Gi"}},
+        },
+        "status": {"phase": "Pending"},
+    }
+
+
+@st.composite
+def _late_class(draw: Draw) -> Document:
+    """Some classes allow all nodes, some those of some zones and racks, some none."""
+    expressions = st.fixed_dictionaries(
+        {
+            "key": st.sampled_from((ZONE, RACK)),
+            "values": st.lists(st.sampled_from(("a", "b", "r1")), min_size=1),
+        }
+    )
+    terms = st.fixed_dictionaries({"matchLabelExpressions": st.lists(expressions, max_size=2)})
+    return {
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "StorageClass",
+        "metadata": {"name": "late"},
+        "provisioner": draw(st.sampled_from(("example.com/disk", "kubernetes.io/no-provisioner"))),
+        "volumeBindingMode": "WaitForFirstConsumer",
+        "allowedTopologies": draw(st.lists(terms, max_size=2)) if rarely(draw, 2) else [],
+    }
 
 
 @st.composite

@@ -31,7 +31,7 @@ class Opinion(Struct, frozen=True):
     """What Phalanx says about one pod."""
 
     feasible: tuple[str, ...]
-    """The nodes that are eligible and have enough free."""
+    """The nodes that are eligible and have enough free; none if a plugin objects to the gang."""
 
     chosen: str | None
     """The node on which the cycle places the pod."""
@@ -110,9 +110,8 @@ def opinion(objects: Sequence[Document], pod: str, config: SchedulerConfig) -> O
     result = decide(snapshot, config)
     eligibility = session.eligibility(member)
     rejected = eligibility.rejected
-    fitting = [
-        name for name in session.nodes if name not in rejected and fits_on(member.shape, session.free(name))
-    ]
+    nodes = session.nodes if session.objection(gang) is None else ()
+    fitting = [name for name in nodes if name not in rejected and fits_on(member.shape, session.free(name))]
     return Opinion(
         feasible=tuple(name for name in fitting if _is_spread(session, gang, name)),
         chosen=_chosen(result, member),

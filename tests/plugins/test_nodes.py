@@ -2,9 +2,8 @@
 
 import pytest
 from phalanx.model.nodes import Taint
-from phalanx.model.pods import Requirement, Term, Toleration, WeightedTerm
+from phalanx.model.pods import Requirement, Term, Toleration, VolumeClaim, WeightedTerm
 from phalanx.model.reasons import Evidence, Reason
-from phalanx.model.snapshot import VolumeClaim
 
 from tests.builders import Scenario
 
@@ -63,7 +62,7 @@ def test_the_preference_with_the_larger_weight_wins() -> None:
 
 def test_a_pod_is_placed_where_its_volume_is_accessible() -> None:
     scenario = Scenario().nodes("a", labels={"zone": "a"}).nodes("b", labels={"zone": "b"})
-    scenario.claims["team/data"] = VolumeClaim(node_affinity=(IN_B,))
+    scenario.claims["team/data"] = VolumeClaim("data", node_affinity=(IN_B,))
     scenario.claims["team/anywhere"] = VolumeClaim()
     result = scenario.gang("g", 2, claims=["data", "anywhere"]).decide()
     assert result.where("g") == {"b": 2}
@@ -71,7 +70,7 @@ def test_a_pod_is_placed_where_its_volume_is_accessible() -> None:
 
 def test_an_inaccessible_volume_is_reported() -> None:
     scenario = Scenario().nodes("a", labels={"zone": "a"})
-    scenario.claims["team/data"] = VolumeClaim(node_affinity=(IN_B,))
+    scenario.claims["team/data"] = VolumeClaim("data", node_affinity=(IN_B,))
     verdict = scenario.gang("g", 1, claims=["data"]).decide().verdict("g")
     assert verdict.reason is Reason.NO_ELIGIBLE_NODE
     assert "volume of claim data is not accessible" in verdict.message

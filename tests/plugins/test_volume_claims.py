@@ -23,6 +23,12 @@ from tests.model.written import node, pod, written
 Document = dict[str, Any]
 
 BOUND = "pv.kubernetes.io/bind-completed"
+SELECTED = "volume.kubernetes.io/selected-node"
+CLASSES = {
+    "late": ("WaitForFirstConsumer", "example.com/disk"),
+    "static": ("WaitForFirstConsumer", "kubernetes.io/no-provisioner"),
+    "early": ("Immediate", "example.com/disk"),
+}
 NODES = {"n-a": {"zone": "a"}, "n-b": {"zone": "b"}}
 
 
@@ -31,13 +37,17 @@ def random_claim(random: Random) -> Document:
     if random.random() < 0.6:
         annotations[BOUND] = random.choice(("yes", ""))
     if random.random() < 0.2:
-        annotations["volume.beta.kubernetes.io/storage-class"] = random.choice(("late", "early", ""))
+        annotations[SELECTED] = random.choice(("n-a", "n-b", "gone"))
+    if random.random() < 0.2:
+        annotations["volume.beta.kubernetes.io/storage-class"] = random.choice(
+            ("late", "static", "early", "")
+        )
     meta: Document = {"name": "c", "namespace": "team", "uid": "uid-c", "annotations": annotations}
     if random.random() < 0.1:
         meta["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     spec = {"volumeName": random.choice(("", "v", "v", "v", "gone"))}
     if random.random() < 0.6:
-        spec["storageClassName"] = random.choice(("late", "early", "none", ""))
+        spec["storageClassName"] = random.choice(("late", "late", "static", "early", "none", ""))
     phase = random.choice(("Pending", "Bound", "Bound", "Lost", ""))
     return {"metadata": meta, "spec": spec, "status": {"phase": phase}}
 
@@ -62,6 +72,13 @@ def usable_nodes(claim: Document | None, volume: Document | None) -> set[str]:
     """The nodes on which a pod with this claim may be placed, by the table. `volume` is the one named v."""
     if claim is None or claim["status"]["phase"] == "Lost" or "deletionTimestamp" in claim["metadata"]:
         return set()
+    annotations = claim["metadata"]["annotations"]
+    if not claim["spec"]["volumeName"]:
+        name = annotations.get(
+            "volume.beta.kubernetes.io/storage-class", claim["spec"].get("storageClassName")
+        )
+        selected = annotations.get(SELECTED)
+        return set() if name != "late" else {selected} & set(NODES) if selected else set(NODES)
     if claim["spec"]["volumeName"] != "v" or volume is None:
         return set()
     if BOUND not in claim["metadata"]["annotations"]:
@@ -95,8 +112,9 @@ def disagreement(seed: int) -> str:
     claim = random_claim(random) if random.random() < 0.95 else None
     volume = random_volume(random) if random.random() < 0.9 else None
     documents = [("PersistentVolumeClaim", claim), ("PersistentVolume", volume)]
-    for name, mode in (("late", "WaitForFirstConsumer"), ("early", "Immediate")):
-        documents.append(("StorageClass", {"metadata": {"name": name}, "volumeBindingMode": mode}))
+    for name, (mode, provisioner) in CLASSES.items():
+        parts = {"volumeBindingMode": mode, "provisioner": provisioner}
+        documents.append(("StorageClass", {"metadata": {"name": name}, **parts}))
     objects = [written(KINDS[kind].struct, document) for kind, document in documents if document is not None]
     random.shuffle(objects)
     found, reason = node_of_pod(objects)

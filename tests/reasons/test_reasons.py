@@ -14,11 +14,10 @@ from phalanx.model.api.pod_groups import Disruption, Recovery, RecoveryMode, Run
 from phalanx.model.conversion.shapes import shape_of_requests
 from phalanx.model.gangs import Gang, RoleSpec, SubgroupSpec
 from phalanx.model.nodes import TOPOLOGY_UNKNOWN, Taint, TaintEffect
-from phalanx.model.pods import BindBackoff, PodPhase, Requirement, SpreadConstraint, Term
+from phalanx.model.pods import BindBackoff, PodPhase, Requirement, SpreadConstraint, Term, VolumeClaim
 from phalanx.model.queues import Backfill, Cell, Flavor, Ordering, QueueState
 from phalanx.model.reasons import Category, Evidence, Objection, Reason, Verdict
 from phalanx.model.resources import GPU
-from phalanx.model.snapshot import VolumeClaim
 from phalanx_plugins.queue_state import QueueStates
 
 from tests.builders import Scenario, term

@@ -8,7 +8,8 @@ give the same snapshot.
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from phalanx.cache.cluster_objects import ClaimTables, ClusterObjects
+from phalanx.cache.claims import ClaimTables
+from phalanx.cache.cluster_objects import ClusterObjects
 from phalanx.cache.events import Applied, Assumed, ChangeLog, Changes, Deleted, Event, NotListed, Relisted
 from phalanx.cache.gangs import GangTable
 from phalanx.cache.nodes import NodeTable
@@ -18,8 +19,10 @@ from phalanx.cache.pods import PodTable
 from phalanx.cache.table import ObjectStore, key_of, relist
 from phalanx.cache.usage import ForeignUsage
 from phalanx.model.api.kinds import kind_name
+from phalanx.model.claims import UnboundClaim
 from phalanx.model.conversion.pod_groups import workload_of
 from phalanx.model.conversion.workload_members import Workload
+from phalanx.model.decisions import Bind
 from phalanx.model.dialects.known import WITH_OBJECTS
 from phalanx.model.dialects.queues import QUEUE_DIALECTS, QueueDialect, QueueDialectName
 from phalanx.model.gangs import Gang
@@ -68,7 +71,7 @@ class Cache:
         self._foreign = ForeignUsage(scheduler_name=scheduler_name)
         believed = None if nominating_schedulers is None else frozenset(nominating_schedulers)
         self._nominations = NominationTable(scheduler_name=scheduler_name, believed=believed)
-        self._claims = ClaimTables()
+        self._claims = ClaimTables(scheduler_name=scheduler_name)
         self._cluster_objects = ClusterObjects(
             namespace_changed=self._gangs.namespace_changed,
             class_changed=self._class_changed,
@@ -166,6 +169,8 @@ class Cache:
                 self._nodes.take(*after, log)
             if before is not None:
                 self._nodes.release(*before, log)
+        if (old is not None and old.claims) or (new is not None and new.claims):
+            self._claims.pod_changed(old, new, log)
         self._foreign.replace(old, new)
         self._nominations.replace(old, new, log)
         self._placed_pods.replace(old, new, log)
@@ -195,6 +200,7 @@ class Cache:
                 self._nodes.nodes(), self._nodes.hyper_node_tree()
             ),
             claims=self._claims.view(),
+            claim_users=self._claims.users(),
             capacity_version=self._version,
             cluster_version=self._cluster_version,
             memory=memory,
@@ -310,6 +316,17 @@ class Cache:
         """Nodes with the numbers of pods that a spread constraint of an assumed pod counts."""
         return self._placed_pods.spread_counts(term)
 
+    def claim_conflict(self, pod: Pod) -> str:
+        """Why a pod that has a node must not use one of its claims; empty if nothing forbids it."""
+        return self._claims.conflict(pod)
+
+    def unbound_claims(self, bind: Bind) -> tuple[UnboundClaim, ...] | None:
+        """The claims of a placed pod that are not bound yet; None if the pod or its node is gone."""
+        pod = self._pods.get(bind.pod)
+        if pod is None or pod.deleting or pod.node != bind.node or not self.has_node(bind.node):
+            return None
+        return self._claims.unbound(pod) if pod.claims else ()
+
     def check_invariants(self) -> None:
         """Assert that incrementally updated state equals the state recomputed from all objects."""
         self._refresh()
@@ -320,7 +337,7 @@ class Cache:
         self._nominations.check(pods)
         self._placed_pods.check(pods)
         self._gangs.check(pods)
-        self._claims.check()
+        self._claims.check(pods)
 
     def _refresh(self) -> None:
         self._gangs.refresh(

@@ -1,4 +1,4 @@
-"""Objects of which a cluster has few: queues, topologies, namespaces, priority classes, budgets, volumes."""
+"""Objects of which a cluster has few: queues, topologies, namespaces, priority classes, budgets."""
 
 from collections.abc import Callable, Iterable, Mapping
 from operator import is_not
@@ -13,18 +13,12 @@ from phalanx.model.api.kai import KaiTopology
 from phalanx.model.api.queues import Queue as ApiQueue
 from phalanx.model.api.queues import Topology as ApiTopology
 from phalanx.model.conversion.cluster_objects import (
-    ClaimSource,
     PriorityLevel,
-    VolumeSource,
     all_topologies,
-    binds_late,
-    read_claim,
     read_disruption_budget,
     read_kai_topology,
     read_priority_class,
     read_topology,
-    read_volume,
-    resolve_claim,
 )
 from phalanx.model.conversion.hyper_nodes import HyperNodeTree
 from phalanx.model.conversion.queue_rules import QueueRules
@@ -33,7 +27,7 @@ from phalanx.model.dialects.queues import QUEUE_DIALECTS, QueueDialectName, merg
 from phalanx.model.names import QueueName
 from phalanx.model.nodes import Node
 from phalanx.model.queues import Queue
-from phalanx.model.snapshot import DisruptionBudget, Topology, VolumeClaim
+from phalanx.model.snapshot import DisruptionBudget, Topology
 
 Labels = Mapping[str, str]
 Named = Callable[[str, ChangeLog], None]
@@ -144,72 +138,3 @@ def _labels(written: core.Namespace) -> Labels:
 def _may_fit_more(_key: Key, _old: object, _new: object, log: ChangeLog) -> None:
     """A limit may be higher or a domain wider, so all refused gangs are tried again."""
     log.mark_cluster_changed()
-
-
-class ClaimTables:
-    """The three kinds that describe volumes, and the state of each claim that follows from them."""
-
-    def __init__(self) -> None:
-        self.claims: Table[core.PersistentVolumeClaim, ClaimSource] = Table(
-            read=read_claim, changed=self._claim_changed
-        )
-        self.volumes: Table[core.PersistentVolume, VolumeSource] = Table(
-            read=read_volume, changed=self._volume_changed
-        )
-        self.classes: Table[core.StorageClass, bool] = Table(read=binds_late, changed=self._class_changed)
-        self._by_volume: dict[str, dict[Key, None]] = {}
-        self._resolved: dict[Key, VolumeClaim] = {}
-        self._view: Mapping[str, VolumeClaim] | None = None
-
-    def view(self) -> Mapping[str, VolumeClaim]:
-        """All claims by "namespace/name", sorted. It is the same mapping until something changes."""
-        if self._view is None:
-            self._view = {"/".join(key): self._resolved[key] for key in sorted(self._resolved)}
-        return self._view
-
-    def _claim_changed(
-        self, key: Key, old: ClaimSource | None, new: ClaimSource | None, log: ChangeLog
-    ) -> None:
-        if old is not None:
-            users = self._by_volume[old.volume]
-            del users[key]
-            if not users:
-                del self._by_volume[old.volume]
-        if new is not None:
-            self._by_volume.setdefault(new.volume, {})[key] = None
-        self._resolve(key, log)
-
-    def _volume_changed(
-        self, key: Key, _old: VolumeSource | None, _new: VolumeSource | None, log: ChangeLog
-    ) -> None:
-        for claim in self._by_volume.get(key[1], ()):
-            self._resolve(claim, log)
-
-    def _class_changed(self, _key: Key, _old: bool | None, _new: bool | None, log: ChangeLog) -> None:
-        """A class matters only to claims without a volume."""
-        for claim in self._by_volume.get("", ()):
-            self._resolve(claim, log)
-
-    def _resolve(self, key: Key, log: ChangeLog) -> None:
-        source = self.claims.get(key)
-        if source is None:
-            self._resolved.pop(key, None)
-            self._view = None
-            return
-        resolved = resolve_claim(
-            source, volume=self.volumes.get(("", source.volume)), binds_late=self._binds_late(source)
-        )
-        if self._resolved.get(key) != resolved:
-            self._resolved[key] = resolved
-            self._view = None
-            log.mark_cluster_changed()
-
-    def _binds_late(self, source: ClaimSource) -> bool:
-        return self.classes.get(("", source.storage_class)) or False
-
-    def check(self) -> None:
-        """Assert that no state remains of deleted claims."""
-        keys = set(self.claims.keys())
-        assert self._resolved.keys() == keys, "state of a deleted claim remains"
-        assert {key for users in self._by_volume.values() for key in users} == keys
-        assert all(self._by_volume.values()), "an empty entry by volume"

@@ -47,15 +47,15 @@ class Declarations:
 class PodView:
     """The pods of one class, as one plugin may see them."""
 
-    __slots__ = ("_fields", "_plugin", "claims", "shape")
+    __slots__ = ("_fields", "_plugin", "shape", "volumes")
 
     def __init__(self, pod: Pod, plugin: type[Declarations]) -> None:
         self._plugin = plugin
         self._fields = pod.shape.declared or DeclaredFields()
         self.shape: Final = pod.shape if pod.shape.declared is None else replace(pod.shape, declared=None)
         """Requests, selectors, affinity and tolerations of the pods."""
-        self.claims: Final = tuple(f"{pod.namespace}/{name}" for name in pod.shape.claims)
-        """Keys (namespace/name) of the PersistentVolumeClaims that the pods mount."""
+        self.volumes: Final = pod.shape.volumes or ()
+        """The states of the PersistentVolumeClaims that the pods mount. Their names may differ."""
 
     @property
     def namespace(self) -> str:

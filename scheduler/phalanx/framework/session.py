@@ -32,16 +32,17 @@ from phalanx.framework.running_sums import RunningSums
 from phalanx.framework.session_cache import SessionCache
 from phalanx.framework.statement import CapacityHold, Changes, Statement, total_requests
 from phalanx.framework.states import GangState, PodState, check_gang_transition, first_state
+from phalanx.framework.volume_classes import VolumeClasses
 from phalanx.model.decisions import Bind, Evict, Placement
 from phalanx.model.gangs import Gang
 from phalanx.model.memory import Memory
 from phalanx.model.names import GangId, NodeName, PodUid, QueueName, ShapeKey
 from phalanx.model.nodes import NodeState
-from phalanx.model.pods import Pod, without_affinity_state
+from phalanx.model.pods import Pod, VolumeClaim, without_affinity_state
 from phalanx.model.queues import PastUsage
 from phalanx.model.reasons import Evidence, Objection, Verdict
 from phalanx.model.resources import NONE, Resources, add, fits, largest, subtract
-from phalanx.model.snapshot import DisruptionBudget, Snapshot, VolumeClaim
+from phalanx.model.snapshot import ClaimUser, DisruptionBudget, Snapshot
 
 K = TypeVar("K", bound=str)
 V = TypeVar("V")
@@ -72,6 +73,7 @@ class Session:
         self.hooks = Hooks(plugins, self, lambda name: _WithoutTime(self, name), overriders)
         _check_annotations(snapshot, self.hooks.reads)
         self._pod_classes = PodClasses(self.hooks.reads)
+        self._volume_classes = VolumeClasses(snapshot.claims)
         self.nodes: Mapping[NodeName, NodeState] = MappingProxyType(_in_order(snapshot.nodes))
         """Sorted by name, so that no decision depends on the order of events."""
         has_terms = bool(snapshot.pod_affinity_terms or snapshot.preferred_pod_terms)
@@ -104,6 +106,8 @@ class Session:
         """Inputs of answers besides capacity, gangs and queues; refusals hold while it is unchanged."""
 
     def _with_classes(self, gangs: Mapping[GangId, Gang]) -> Mapping[GangId, Gang]:
+        if self._volume_classes.are_needed:
+            gangs = {name: self._volume_classes.with_volumes(gang) for name, gang in gangs.items()}
         if self.hooks.reads.extends_shapes:
             gangs = {name: self._pod_classes.with_fields(gang) for name, gang in gangs.items()}
         if self.affinity_index is not None:
@@ -154,6 +158,11 @@ class Session:
     def claims(self) -> Mapping[str, VolumeClaim]:
         """PersistentVolumeClaims by "namespace/name"."""
         return self.snapshot.claims
+
+    @property
+    def claim_users(self) -> Mapping[str, tuple[ClaimUser, ...]]:
+        """By claim that only one pod may use: the pods that mount it, first the one that may."""
+        return self.snapshot.claim_users
 
     @property
     def namespace_labels(self) -> Mapping[str, Mapping[str, str]]:
@@ -265,7 +274,7 @@ class Session:
 
     def eligibility(self, pod: Pod) -> Eligibility:
         """The eligibility of all nodes for pods of this shape now."""
-        pod = self._pod_classes.pod_with_fields(pod)
+        pod = self._pod_classes.pod_with_fields(self._volume_classes.pod_with_volumes(pod))
         key, version = pod.shape.key, self.eligibility_version(pod)
         known = self._eligibility.get(key)
         if known is None or known[0] != version:

@@ -19,10 +19,10 @@ from phalanx.model.gangs import Gang
 from phalanx.model.memory import Memory
 from phalanx.model.names import GangId, NodeName, QueueName
 from phalanx.model.nodes import NodeState
-from phalanx.model.pods import Pod
+from phalanx.model.pods import Pod, VolumeClaim
 from phalanx.model.queues import PastUsage
 from phalanx.model.resources import Resources
-from phalanx.model.snapshot import DisruptionBudget, VolumeClaim
+from phalanx.model.snapshot import ClaimUser, DisruptionBudget
 
 
 class SessionView(Protocol):
@@ -69,6 +69,10 @@ class SessionView(Protocol):
     @property
     def claims(self) -> Mapping[str, VolumeClaim]:
         """PersistentVolumeClaims by "namespace/name"."""
+
+    @property
+    def claim_users(self) -> Mapping[str, tuple[ClaimUser, ...]]:
+        """By claim that only one pod may use: the pods that mount it, first the one that may."""
 
     @property
     def namespace_labels(self) -> Mapping[str, Mapping[str, str]]:

@@ -1,4 +1,4 @@
-"""Bind whole gangs: record the placement in the PodGroup's status, then bind every pod.
+"""Bind whole gangs: let their claims be bound, record the placement in the PodGroup's status, bind every pod.
 
 A gang whose first bind was sent is completed; a gang that has not started can be aborted as a whole. All
 binds share one priority queue: gangs in the order of submission, but the binds of a started gang before any
@@ -14,6 +14,7 @@ import msgspec
 import structlog
 
 from phalanx.kube.binding import (
+    PROVISIONING_FAILED,
     BindAborted,
     BinderCallbacks,
     BindOutcome,
@@ -24,6 +25,7 @@ from phalanx.kube.binding import (
     outcome_of,
     placement_patch,
 )
+from phalanx.kube.claim_binder import ClaimBinder, ClaimFailed, ClaimProgress, ClaimsOutdated
 from phalanx.kube.client import Patch
 from phalanx.kube.decode import PartialObject
 from phalanx.kube.errors import (
@@ -41,6 +43,7 @@ from phalanx.limits import (
     BIND_ATTEMPTS_MAX,
     BIND_BACKOFF_FIRST_S,
     BIND_BACKOFF_LONGEST_S,
+    CLAIM_CHECK_PERIOD_S,
     POD_BUSY_RETRY_S,
     THROTTLED_WAIT_S,
     WRITE_BURST,
@@ -84,6 +87,7 @@ class _Gang:
         self.reads_version = False
         """Whether to read the PodGroup's version, because a write with the cached one has failed."""
         self.placement_written = pod_group is None
+        self.claims = ClaimProgress()
         self.started = False
         """Whether a bind was sent."""
         self.log = _log.bind(gang=placement.group, cycle=placement.cycle, cause=placement.cause)
@@ -130,6 +134,7 @@ class Binder:
         self._callbacks = callbacks
         self._concurrency = concurrency
         self._rate_limiter = RateLimiter(per_second=per_second, burst=WRITE_BURST, clock=context.clock)
+        self._claims = ClaimBinder(context, callbacks.unbound_claims, self._rate_limiter)
         self._queue: asyncio.PriorityQueue[tuple[int, int, int, Any]] = asyncio.PriorityQueue()
         self._open: dict[PodUid, _Pod] = {}
         self._gangs = 0
@@ -180,7 +185,9 @@ class Binder:
     async def _work(self) -> None:
         while True:
             _, _, _, job = await self._queue.get()
-            if isinstance(job, _Gang):
+            if isinstance(job, ClaimProgress):
+                await self._claims.release(job)
+            elif isinstance(job, _Gang):
                 await self._start(job)
             elif job.bind.pod in self._open:
                 await self._advance(job)
@@ -188,6 +195,8 @@ class Binder:
     # --- gangs ---------------------------------------------------------------------------------------------
 
     async def _start(self, gang: _Gang) -> None:
+        if self._has_claims(gang) and not await self._bind_claims(gang):
+            return
         if self._is_prevented(gang):
             return
         if gang.placement_written:
@@ -206,16 +215,61 @@ class Binder:
         gang.placement_written = True
         self._put_gang(gang)
 
-    def _is_prevented(self, gang: _Gang) -> bool:
-        """Check leadership and placement before the PodGroup is written, and again before the first bind.
+    def _has_claims(self, gang: _Gang) -> bool:
+        """Whether claims of the gang are not bound yet."""
+        progress = gang.claims
+        if not progress.are_bound and progress.since is None and not self._claims.are_unbound(gang.placement):
+            progress.are_bound = True
+        return not progress.are_bound
 
-        The gang may have waited in the queue for both. A gang that must not start is finished here.
+    async def _bind_claims(self, gang: _Gang) -> bool:
+        """Take a step for the claims of the gang; whether all are bound, so that its pods may be.
+
+        The placement is checked before the first write, and again when all claims are bound.
+        """
+        waits = gang.claims.since is not None
+        if (self._must_end(gang) if waits else self._is_prevented(gang)) or not self._pods_of(gang):
+            return False
+        try:
+            await self._claims.advance(gang.placement, gang.claims)
+        except ClaimsOutdated as error:
+            self._abort(gang, str(error))
+        except ClaimFailed as error:
+            for pod in self._pods_of(gang):
+                is_cause = pod.bind.pod == error.bind.pod
+                refused = BindRefused(pod.bind, PROVISIONING_FAILED, str(error))
+                self._finish(pod, refused if is_cause else BindAborted(pod.bind, str(error)))
+            self._release_claims(gang)
+        else:
+            if not gang.claims.are_bound:
+                asyncio.get_running_loop().call_later(CLAIM_CHECK_PERIOD_S, self._put_gang, gang)
+        return gang.claims.are_bound
+
+    def _must_end(self, gang: _Gang) -> bool:
+        """Whether leadership has ended or the scheduler stops; the gang is then finished.
+
+        The next leader finds the selected nodes of the claims and goes on with them.
         """
         if not self._fence.may_write():
             for pod in self._pods_of(gang):
                 self._finish(pod, LeadershipLost(pod.bind, sent=False))
             return True
-        objection = _STOPPING if self._stopping else self._callbacks.check.gang(gang.placement)
+        if self._stopping:
+            self._abort(gang, _STOPPING)
+        return self._stopping
+
+    def _release_claims(self, gang: _Gang) -> None:
+        if gang.claims.written:
+            self._queue.put_nowait((_Rank.GANG, gang.number, 0, gang.claims))
+
+    def _is_prevented(self, gang: _Gang) -> bool:
+        """Check leadership and placement before the PodGroup is written, and again before the first bind.
+
+        The gang may have waited in the queue for both. A gang that must not start is finished here.
+        """
+        if self._must_end(gang):
+            return True
+        objection = self._callbacks.check.gang(gang.placement)
         if objection is not None:
             self._abort(gang, objection)
         return objection is not None
@@ -253,6 +307,8 @@ class Binder:
         gang.log.info("gang binding aborted", reason=reason)
         for pod in self._pods_of(gang):
             self._finish(pod, BindAborted(pod.bind, reason))
+        if reason != _STOPPING:
+            self._release_claims(gang)
 
     def _pods_of(self, gang: _Gang) -> list[_Pod]:
         pods = (self._open.get(bind.pod) for bind in gang.placement.binds)

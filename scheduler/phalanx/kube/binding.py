@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from phalanx.kube.errors import ApiError
 from phalanx.model.api.core import Pod
+from phalanx.model.claims import UnboundClaim
 from phalanx.model.decisions import Bind, Placement
 from phalanx.model.names import PodUid
 
@@ -55,6 +56,10 @@ class LeadershipLost(Struct, frozen=True):
 BindOutcome = Bound | BindRefused | BindAborted | LeadershipLost
 
 
+PROVISIONING_FAILED: Final = "ProvisioningFailed"
+"""The reason of BindRefused if a volume of the pod was not provisioned for its node."""
+
+
 class PodGroupRef(Struct, frozen=True):
     """The PodGroup object of a gang."""
 
@@ -84,6 +89,8 @@ class BinderCallbacks(Struct, frozen=True):
     """Stop other writes to a pod; False while one of them is in flight."""
     pod_group_version: Callable[[PodGroupRef], str] = lambda _: ""
     """The resourceVersion of a PodGroup as last seen; empty where it must be read."""
+    unbound_claims: Callable[[Bind], tuple[UnboundClaim, ...] | None] = lambda _: ()
+    """The claims of a placed pod that are not bound yet; None if the pod or its node is gone."""
     pods_version: Callable[[], str] = lambda: ""
     """The resourceVersion up to which pods are known, for the log."""
 

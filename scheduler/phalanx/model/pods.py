@@ -141,7 +141,44 @@ class AffinityState(Struct, frozen=True, gc=False):
     @property
     def is_required(self) -> bool:
         """Whether required terms concern the pod, and not only preferred ones."""
-        return self.affinity is not None or bool(self.anti_affinity or self.matched_by)
+        return self.affinity is not None or bool(self.anti_affinity or self.matched_by or self.spread)
+
+
+class MountedClaim(Struct, frozen=True, gc=False):
+    """A PersistentVolumeClaim that a pod mounts."""
+
+    key: str
+    """Namespace and name, as "namespace/name"."""
+    ephemeral: str = ""
+    """Name of the generic ephemeral volume for which the claim is created; empty for other volumes."""
+
+
+class Provisioning(Struct, frozen=True, gc=False):
+    """A volume that is provisioned for a claim once the node of its pod is known (WaitForFirstConsumer)."""
+
+    storage_class: str
+    selected_node: str = ""
+    """The node for which a provisioner was asked for the volume; empty for none yet."""
+
+
+class VolumeClaim(Struct, frozen=True):
+    """A PersistentVolumeClaim: whether a volume is bound to it, and which nodes can mount that volume.
+
+    `node_affinity`: alternative terms; empty means every node. `why_unusable` is set if a pod with this claim
+    cannot be placed yet; it is shown to users.
+    """
+
+    name: str = ""
+    node_affinity: tuple[Term, ...] = ()
+    why_unusable: str = ""
+    for_one_pod: bool = False
+    """Whether only one pod at a time may use it (ReadWriteOncePod)."""
+    owner: str = ""
+    """UID of the object that controls it."""
+    provisioning: Provisioning | None = None
+    """Set for a claim without a volume; `node_affinity` then says for which nodes one can be provisioned."""
+    failed_on: tuple[NodeName, ...] = ()
+    """Nodes for which provisioning has failed lately. Set within a session."""
 
 
 class Toleration(Struct, frozen=True, gc=False):
@@ -186,8 +223,6 @@ class PodShape(Struct, frozen=True, weakref=True):
     """Alternatives; empty for no requirement."""
     preferred_affinity: tuple[WeightedTerm, ...] = ()
     tolerations: tuple[Toleration, ...] = ()
-    claims: tuple[str, ...] = ()
-    """Names of PersistentVolumeClaims. The namespace is then part of the key."""
     unsupported: tuple[str, ...] = ()
     """Paths of fields that are not supported, such as `spec.resourceClaims`. They refuse a waiting pod."""
     invalid: tuple[str, ...] = ()
@@ -202,6 +237,9 @@ class PodShape(Struct, frozen=True, weakref=True):
     """Resource name for what a kubelet may align to a NUMA zone (`phalanx.model.numa`); empty for nothing."""
     host_ports: tuple[tuple[str, int], ...] = ()
     """What the pod uses of the ports of its node (`phalanx.model.host_ports`), by resource name."""
+    volumes: tuple[VolumeClaim, ...] | None = None
+    """States of the claims, sorted. Set within a session; then they are part of the key, without what
+    distinguishes equal ones: the names are those of the claims of one of the pods."""
     declared: DeclaredFields | None = None
     """Set within a session where a plugin declares that it reads such fields; then it is part of the key."""
 
@@ -239,6 +277,8 @@ class BindBackoff(Struct, frozen=True, gc=False):
     failures: int
     """Failed binds in a row."""
     why: str
+    failed_on: tuple[NodeName, ...] = ()
+    """Nodes for which no volume of the pod could be provisioned, the last one last."""
 
 
 class Pod(Struct, frozen=True, gc=False):
@@ -278,6 +318,8 @@ class Pod(Struct, frozen=True, gc=False):
     controller: Controller | None = None
     owners: tuple[str, ...] = ()
     """UIDs of all owner references."""
+    claims: tuple[MountedClaim, ...] = ()
+    """PersistentVolumeClaims that it mounts, sorted by key."""
     index: int | None = None
     """Rank in its workload."""
     scheduled: Scheduled | None = None

@@ -6,9 +6,9 @@ from msgspec import Struct
 
 from phalanx.model.gangs import Gang
 from phalanx.model.memory import Memory
-from phalanx.model.names import GangId, NodeName, QueueName
+from phalanx.model.names import GangId, NodeName, PodUid, QueueName
 from phalanx.model.nodes import NodeState, NominatedPods
-from phalanx.model.pods import AffinityTerms, Term, WeightedPodTerm
+from phalanx.model.pods import AffinityTerms, Term, VolumeClaim, WeightedPodTerm
 from phalanx.model.queues import Queue
 from phalanx.model.resources import Resources
 from phalanx.model.selectors import labels_match
@@ -52,15 +52,18 @@ class Topology(Struct, frozen=True):
     levels: tuple[Level, ...]
 
 
-class VolumeClaim(Struct, frozen=True):
-    """A PersistentVolumeClaim: whether a volume is bound to it, and which nodes can mount that volume.
+class ClaimUser(Struct, frozen=True, gc=False):
+    """A pod that mounts a claim. `is_placed`: it has a node; else it waits for this scheduler."""
 
-    `node_affinity`: alternative terms; empty means every node. `why_unusable` is set if a pod with this claim
-    cannot be placed yet; it is shown to users.
-    """
+    uid: PodUid
+    name: str
+    is_placed: bool
 
-    node_affinity: tuple[Term, ...] = ()
-    why_unusable: str = ""
+
+def in_use(claim: str, user: ClaimUser) -> str:
+    """Why no other pod may use the claim."""
+    how = "uses it" if user.is_placed else "waits for it and is first"
+    return f"PersistentVolumeClaim {claim} allows one pod (ReadWriteOncePod), and pod {user.name} {how}"
 
 
 class PlacedPods(Struct, frozen=True):
@@ -92,6 +95,8 @@ class Snapshot(Struct, frozen=True):
     - `nominated`: pods of other schedulers that are nominated to a node and not bound yet, by priority, the
       highest first.
     - `claims` is keyed by "namespace/name".
+    - `claim_users`: the pods that mount a claim which only one pod may use, by key: first the placed
+      ones, then in order of creation. Pods that wait for other schedulers are left out.
     - `namespace_labels` holds every namespace.
     - `topologies` always has the key "", the default for gangs that name none.
     - `capacity_version` grows whenever a change may let a refused gang fit.
@@ -115,6 +120,7 @@ class Snapshot(Struct, frozen=True):
     namespace_labels: Mapping[str, Mapping[str, str]] = {}
     topologies: Mapping[str, Topology] = {}
     claims: Mapping[str, VolumeClaim] = {}
+    claim_users: Mapping[str, tuple[ClaimUser, ...]] = {}
     capacity_version: int = 0
     cluster_version: int = 0
     memory: Memory = Memory()

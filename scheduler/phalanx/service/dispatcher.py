@@ -6,11 +6,20 @@ from phalanx.cache.events import Applied, Assumed, Forgotten
 from phalanx.clock import Clock
 from phalanx.framework.retry import RetryConfig
 from phalanx.kube.binder import Binder
-from phalanx.kube.binding import BindAborted, BindOutcome, BindRefused, Bound, LeadershipLost, PodGroupRef
+from phalanx.kube.binding import (
+    PROVISIONING_FAILED,
+    BindAborted,
+    BindOutcome,
+    BindRefused,
+    Bound,
+    LeadershipLost,
+    PodGroupRef,
+)
 from phalanx.kube.evictor import Evictor
+from phalanx.limits import FAILED_NODES_KEPT
 from phalanx.model.decisions import Bind, CycleResult, Evict, Placement
 from phalanx.model.gangs import GangKind
-from phalanx.model.names import API_GROUP, GangId
+from phalanx.model.names import API_GROUP, GangId, NodeName
 from phalanx.model.pods import BindBackoff
 from phalanx.service.cluster_state import ClusterState
 from phalanx.service.reporter import Reporter
@@ -63,19 +72,26 @@ class Dispatcher:
             case BindRefused(reason=reason, message=message, pod=pod):
                 if pod is not None:
                     self._state.apply(Applied(pod))
-                self._forget(bind, f"{reason}: {message}")
+                failed_on = bind.node if reason == PROVISIONING_FAILED else None
+                self._forget(bind, f"{reason}: {message}", failed_on)
             case BindAborted(reason=reason):
                 self._forget(bind, reason)
             case LeadershipLost(sent=sent):
                 if not sent:
                     self._state.apply(Forgotten(bind.pod))
 
-    def _forget(self, bind: Bind, reason: str) -> None:
-        """End the assumption of a pod and start its bind back-off."""
+    def _forget(self, bind: Bind, reason: str, failed_on: NodeName | None = None) -> None:
+        """End the assumption of a pod and start its bind back-off.
+
+        `failed_on`: the node for which a volume of the pod was not provisioned.
+        """
         pod = self._state.cache.pod(bind.pod)
-        before = pod.bind_backoff.failures if pod is not None and pod.bind_backoff is not None else 0
+        last = pod.bind_backoff if pod is not None else None
+        before, nodes = (last.failures, last.failed_on) if last is not None else (0, ())
+        if failed_on is not None:
+            nodes = (*(node for node in nodes if node != failed_on), failed_on)[-FAILED_NODES_KEPT:]
         until = self._clock.now_ms() + self._retry.bind_backoff_ms(before)
-        backoff = BindBackoff(until=until, failures=before + 1, why=reason)
+        backoff = BindBackoff(until=until, failures=before + 1, why=reason, failed_on=nodes)
         self._state.apply(Forgotten(bind.pod, backoff))
 
     def _place(self, placement: Placement, pod_group: PodGroupRef | None) -> None:

@@ -173,6 +173,7 @@ class Scheduler:
             on_outcome=lambda placement, outcome: self._dispatcher.handle_outcome(placement, outcome),
             try_acquire=lambda pod: self._reporter.try_acquire(pod),
             pod_group_version=lambda group: self._state.objects.version(GangId(group.uid)),
+            unbound_claims=parts.cache.unbound_claims,
             pods_version=lambda: self._watcher.version("Pod"),
         )
 

@@ -21,13 +21,16 @@ from phalanx.model.host_ports import offered_of, port_text
 from phalanx.model.names import NodeName, ShapeKey
 from phalanx.model.nodes import Node, NodeState
 from phalanx.model.numa import ZoneCapacity, is_numa_resource
-from phalanx.model.pods import Pod
+from phalanx.model.pods import MountedClaim, Pod
 from phalanx.model.resources import NONE, Resources, add, subtract, sum_of
 from phalanx.service.spread_check import SpreadCheck
 
 _REASONS_OF_FAULTS: Final = frozenset(
     {EvictionReason.GANG_INCOMPLETE, EvictionReason.GANG_RESTARTED, EvictionReason.MEMBER_REPLACED}
 )
+
+
+_PodClass = tuple[ShapeKey, tuple[MountedClaim, ...]]
 
 
 class _Rejection(Struct, frozen=True):
@@ -53,7 +56,7 @@ class CachePlacementCheck:
         self._overriders = Overriders(plugin_classes(config))
         self._inputs: tuple[object, ...] = ()
         """The inputs of filters beside the node, when the rejections were found."""
-        self._rejections: dict[NodeName, tuple[Node, dict[ShapeKey, _Rejection]]] = {}
+        self._rejections: dict[NodeName, tuple[Node, dict[_PodClass, _Rejection]]] = {}
 
     def gang(self, placement: Placement) -> str | None:
         """Return the first objection to any bind: one invalid bind invalidates the whole placement."""
@@ -92,6 +95,9 @@ class CachePlacementCheck:
         key = self._cache.anti_affinity_conflict(pod)
         if key:
             return f"node {name}: anti-affinity of pod {pod} by {key} is violated"
+        in_use = self._cache.claim_conflict(pod) if pod.claims else ""
+        if in_use:
+            return in_use
         requests = pod.shape.requests
         withheld = self._withheld(placement, name)
         free = subtract(state.free, withheld) if withheld else state.free
@@ -132,7 +138,7 @@ class CachePlacementCheck:
 
     def _rejection(self, pod: Pod, state: NodeState) -> str | None:
         name = state.node.name
-        key = pod.shape.key
+        key = (pod.shape.key, pod.claims)
         inputs = self._cache.filter_inputs()
         if inputs != self._inputs:
             self._rejections.clear()

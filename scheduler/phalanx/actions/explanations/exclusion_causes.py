@@ -75,5 +75,5 @@ def _without_own_restrictions(shape: PodShape) -> PodShape:
         node_selector=(),
         required_affinity=(),
         tolerations=(Toleration(operator="Exists"),),
-        claims=(),
+        volumes=(),
     )

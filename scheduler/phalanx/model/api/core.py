@@ -331,6 +331,7 @@ class PersistentVolumeClaimSpec(ApiStruct, frozen=True):
 
     volume_name: str = ""
     storage_class_name: str | None = None
+    access_modes: tuple[str, ...] = ()
 
 
 class Phase(ApiStruct, frozen=True):
@@ -376,11 +377,26 @@ class PersistentVolume(ApiStruct, frozen=True):
     status: Phase = Phase()
 
 
+class TopologyRequirement(ApiStruct, frozen=True):
+    """A label of nodes, and the values of which one is required."""
+
+    key: str
+    values: tuple[str, ...] = ()
+
+
+class TopologySelectorTerm(ApiStruct, frozen=True):
+    """Requirements that all hold."""
+
+    match_label_expressions: tuple[TopologyRequirement, ...] = ()
+
+
 class StorageClass(ApiStruct, frozen=True):
-    """How volumes of a class are bound: Immediate or WaitForFirstConsumer."""
+    """How volumes of a class are bound, Immediate or WaitForFirstConsumer, and where they are provisioned."""
 
     metadata: ObjectMeta
+    provisioner: str = ""
     volume_binding_mode: str | None = None
+    allowed_topologies: tuple[TopologySelectorTerm, ...] = ()
 
 
 class LeaseSpec(ApiStruct, frozen=True):

@@ -24,8 +24,8 @@ from phalanx.model.api.queues import Topology as WireTopology
 from phalanx.model.conversion.selectors import read_label_selector, read_selector
 from phalanx.model.names import YUNIKORN_ALLOW_PREEMPTION, kai_topology
 from phalanx.model.nodes import Node
-from phalanx.model.pods import Requirement, Term
-from phalanx.model.snapshot import DisruptionBudget, Level, Topology, VolumeClaim
+from phalanx.model.pods import Provisioning, Requirement, Term, VolumeClaim
+from phalanx.model.snapshot import DisruptionBudget, Level, Topology
 
 DEFAULT: Final = ""
 """Key of the topology for gangs that name none."""
@@ -102,6 +102,14 @@ _STORAGE_CLASS: Final = "volume.beta.kubernetes.io/storage-class"
 """Annotation that goes before `spec.storageClassName`, as in kube-scheduler and the volume controller."""
 
 
+SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
+"""Annotation by which a scheduler asks the provisioner of a claim for a volume for this node."""
+
+_NO_PROVISIONER: Final = ("", "kubernetes.io/no-provisioner")
+
+_READ_WRITE_ONCE_POD: Final = "ReadWriteOncePod"
+
+
 class ClaimSource(Struct, frozen=True, gc=False):
     """The relevant fields of a PersistentVolumeClaim."""
 
@@ -113,6 +121,23 @@ class ClaimSource(Struct, frozen=True, gc=False):
     """Whether the volume controller has completed the binding."""
     lost: bool
     deleting: bool
+    for_one_pod: bool
+    """Whether an access mode is ReadWriteOncePod."""
+    owner: str
+    """UID of the object that controls it."""
+    selected_node: str
+
+
+class ClassSource(Struct, frozen=True):
+    """The relevant fields of a StorageClass."""
+
+    name: str
+    binds_late: bool
+    """Whether claims are bound only after their first pod is placed."""
+    provisions: bool
+    """Whether it has a provisioner."""
+    topologies: tuple[Term, ...]
+    """The nodes for which it provisions; empty for all."""
 
 
 class VolumeSource(Struct, frozen=True, gc=False):
@@ -133,6 +158,9 @@ def read_claim(written: core.PersistentVolumeClaim) -> ClaimSource:
         is_bound=_BIND_COMPLETED in meta.annotations,
         lost=written.status.phase == "Lost",
         deleting=meta.deletion_timestamp is not None,
+        for_one_pod=_READ_WRITE_ONCE_POD in spec.access_modes,
+        owner=next((owner.uid for owner in meta.owner_references if owner.controller), ""),
+        selected_node=meta.annotations.get(SELECTED_NODE, ""),
     )
 
 
@@ -184,23 +212,61 @@ def _with_places(terms: tuple[Term, ...], places: tuple[Requirement, ...]) -> tu
     return tuple(placed) or (Term(),)
 
 
-def binds_late(written: core.StorageClass) -> bool:
-    """Whether claims of this StorageClass are bound only after their first pod is placed."""
-    return written.volume_binding_mode == "WaitForFirstConsumer"
+def read_storage_class(written: core.StorageClass) -> ClassSource:
+    """Convert one StorageClass. An allowed topology without requirements matches no node."""
+    terms = [
+        [
+            Requirement(each.key, "In", tuple(sorted(set(each.values))))
+            for each in term.match_label_expressions
+        ]
+        for term in written.allowed_topologies
+    ]
+    return ClassSource(
+        name=written.metadata.name,
+        binds_late=written.volume_binding_mode == "WaitForFirstConsumer",
+        provisions=written.provisioner not in _NO_PROVISIONER,
+        topologies=tuple([Term(tuple(requirements)) for requirements in terms]),
+    )
 
 
-def resolve_claim(source: ClaimSource, *, volume: VolumeSource | None, binds_late: bool) -> VolumeClaim:
-    """The state of a claim, as kube-scheduler sees it; docs/objects.md has the table.
+def resolve_claim(
+    source: ClaimSource, *, volume: VolumeSource | None, storage_class: ClassSource | None
+) -> VolumeClaim:
+    """The state of a claim, as kube-scheduler sees it; docs/volumes.md has the table.
 
-    `volume`: the one that it names, if it exists; `binds_late`: of its class.
+    `volume`: the one that it names, if it exists; `storage_class`: the one that it names, if it exists.
     """
-    why = _why_unbound(source, binds_late=binds_late) or _why_unmountable(source, volume)
-    if why or volume is None:
-        return VolumeClaim(why_unusable=why)
-    return VolumeClaim(node_affinity=volume.node_affinity)
+    provisioning: Provisioning | None = None
+    nodes: tuple[Term, ...] = ()
+    why = _why_unbound(source, storage_class)
+    if not why and not source.volume:
+        provisioning = Provisioning(source.storage_class, source.selected_node)
+        nodes = _provisioned_nodes(source, storage_class)
+    elif not why:
+        why = _why_unmountable(source, volume)
+        nodes = volume.node_affinity if volume is not None and not why else ()
+    return VolumeClaim(
+        name=source.reference.name,
+        node_affinity=nodes,
+        why_unusable=why,
+        for_one_pod=source.for_one_pod,
+        owner=source.owner,
+        provisioning=provisioning,
+    )
 
 
-def _why_unbound(source: ClaimSource, *, binds_late: bool) -> str:
+def _provisioned_nodes(source: ClaimSource, storage_class: ClassSource | None) -> tuple[Term, ...]:
+    """Alternatives of the nodes for which a volume can be provisioned: the selected one, if there is one."""
+    topologies = storage_class.topologies if storage_class is not None else ()
+    if not source.selected_node:
+        return topologies
+    selected = Requirement("metadata.name", "In", (source.selected_node,), on_field=True)
+    terms = [term for term in topologies if term.requirements] if topologies else [Term()]
+    return tuple([Term((*term.requirements, selected)) for term in terms]) or (Term(),)
+
+
+def _why_unbound(source: ClaimSource, storage_class: ClassSource | None) -> str:
+    """Why a claim has no volume yet and none will be provisioned for its pod."""
     if source.lost:
         return f"its volume {source.volume} is lost"
     if source.deleting:
@@ -210,12 +276,18 @@ def _why_unbound(source: ClaimSource, *, binds_late: bool) -> str:
             f"it names volume {source.volume} and is not bound to it yet: "
             f"the volume controller has not set annotation {_BIND_COMPLETED}"
         )
-    if not source.volume and binds_late:
+    if source.volume:
+        return ""
+    if source.storage_class and storage_class is None:
+        return f"it is not bound to a volume, and its StorageClass {source.storage_class} does not exist"
+    if storage_class is None or not storage_class.binds_late:
+        return "it is not bound to a volume yet"
+    if not storage_class.provisions:
         return (
-            f"it is not bound, and its StorageClass {source.storage_class} binds when a pod is placed "
-            "(WaitForFirstConsumer), which is not supported yet"
+            f"its StorageClass {source.storage_class} has no provisioner and binds when a pod is placed "
+            "(WaitForFirstConsumer), which is not supported yet for volumes that exist already"
         )
-    return "" if source.volume else "it is not bound to a volume yet"
+    return ""
 
 
 def _why_unmountable(source: ClaimSource, volume: VolumeSource | None) -> str:

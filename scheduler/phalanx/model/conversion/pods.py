@@ -9,6 +9,7 @@ from phalanx.model.api.meta import ObjectMeta
 from phalanx.model.api.values import count, seconds
 from phalanx.model.conversion.cluster_objects import PREEMPT_LOWER, PriorityLevel, resolve
 from phalanx.model.conversion.metadata import controller_of, identity, read_checkpoint, read_rank
+from phalanx.model.conversion.pod_volumes import read_claims
 from phalanx.model.conversion.requests import read_device
 from phalanx.model.conversion.shapes import ShapeCache
 from phalanx.model.dialects.dialect import Dialect
@@ -48,8 +49,7 @@ def read_pod(
     meta, spec, status, labels = written.metadata, written.spec, written.status, written.metadata.labels
     dialect, group, others = _groups(written)
     priority, preemption_policy = _priority(spec, classes)
-    shape = shapes.of(written)
-    shared, own = shapes.labels_of(written)
+    shape, (shared, own) = shapes.of(written), shapes.labels_of(written)
     checkpointed, ignored = read_checkpoint(meta.annotations)
     disruption, disrupted = read_disruption(status)
     return Pod(
@@ -76,6 +76,7 @@ def read_pod(
         charged_queue=_text(meta.annotations, ANNOTATION_CHARGED_QUEUE) if spec.node_name else None,
         controller=controller_of(meta.owner_references, labels, kinds),
         owners=tuple([owner.uid for owner in meta.owner_references]) if meta.owner_references else (),
+        claims=read_claims(written),
         index=read_rank(labels),
         scheduled=_scheduled(status),
         nominated=NodeName(intern(status.nominated_node_name)) if status.nominated_node_name else None,

@@ -14,6 +14,7 @@ from phalanx.model.api import core
 from phalanx.model.conversion.host_ports import read_host_ports
 from phalanx.model.conversion.metadata import PER_POD_LABELS
 from phalanx.model.conversion.numa import read_numa_request
+from phalanx.model.conversion.pod_volumes import unnamed_claims
 from phalanx.model.conversion.requests import add_gpu_share, pod_requests
 from phalanx.model.conversion.selectors import (
     per_pod_labels,
@@ -104,7 +105,6 @@ def read_shape(pod: core.Pod) -> PodShape:
         required_affinity=() if required is None else read_selector(required, _REQUIRED, wrong),
         preferred_affinity=read_preferred(preferred, _PREFERRED, wrong),
         tolerations=read_tolerations(spec.tolerations, wrong, unsupported),
-        claims=_claims(spec, wrong),
         affinity=read_pod_terms(affinity.pod_affinity, "podAffinity", pod.metadata, wrong),
         anti_affinity=read_pod_terms(affinity.pod_anti_affinity, "podAntiAffinity", pod.metadata, wrong),
         spread=read_spread(spec, pod.metadata, wrong, unsupported),
@@ -112,32 +112,21 @@ def read_shape(pod: core.Pod) -> PodShape:
         numa=read_numa_request(pod),
         host_ports=read_host_ports(spec, wrong),
     )
+    wrong.extend(f"{path}: is empty" for path in unnamed_claims(spec))
     shape = structs.replace(shape, unsupported=tuple(unsupported), invalid=tuple(wrong))
-    return structs.replace(shape, key=_key(shape, pod.metadata.namespace))
+    return structs.replace(shape, key=_key(shape))
 
 
 def shape_of_requests(requests: Resources) -> PodShape:
     """The shape of pods of which only the requests are known, each at most POD_REQUEST_MAX."""
     capped = {name: min(amount, POD_REQUEST_MAX) for name, amount in requests.items() if amount}
     shape = PodShape(key=ShapeKey(""), requests=dict(sorted({**capped, PODS: 1}.items())))
-    return structs.replace(shape, key=_key(shape, ""))
+    return structs.replace(shape, key=_key(shape))
 
 
-def _claims(spec: core.PodSpec, wrong: list[str]) -> tuple[str, ...]:
-    """Names of the PersistentVolumeClaims that the pod mounts, each once."""
-    names = set()
-    for index, volume in enumerate(spec.volumes):
-        if volume.persistent_volume_claim is not None:
-            names.add(volume.persistent_volume_claim.claim_name)
-            if not volume.persistent_volume_claim.claim_name:
-                wrong.append(f"spec.volumes[{index}].persistentVolumeClaim.claimName: is empty")
-    return tuple(sorted(names))
-
-
-def _key(shape: PodShape, namespace: str) -> ShapeKey:
-    """Digest of the content, equal in all processes. It includes the namespace if the pod has claims."""
-    content = _canonical((shape, namespace if shape.claims else ""))
-    return ShapeKey(blake2b(content, digest_size=_KEY_BYTES).hexdigest())
+def _key(shape: PodShape) -> ShapeKey:
+    """Digest of the content, equal in all processes."""
+    return ShapeKey(blake2b(_canonical(shape), digest_size=_KEY_BYTES).hexdigest())
 
 
 def _what_shapes(pod: core.Pod) -> tuple[Any, ...]:
@@ -154,7 +143,7 @@ def _what_shapes(pod: core.Pod) -> tuple[Any, ...]:
         spec.affinity,
         spread,
         spec.tolerations,
-        spec.volumes,
+        tuple(unnamed_claims(spec)) if spec.volumes else (),
         spec.resource_claims,
         spec.scheduling_group == _UNNAMED_GROUP,
         spec.workload_ref,
@@ -164,7 +153,7 @@ def _what_shapes(pod: core.Pod) -> tuple[Any, ...]:
         status.resources,
         status.allocated_resources,
         conditions if resizing else (),
-        pod.metadata.namespace if spec.volumes or spec.affinity is not None or spread else "",
+        pod.metadata.namespace if spec.affinity is not None or spread else "",
         per_pod_labels(spec.affinity, pod.metadata.labels) if spec.affinity is not None else (),
         spread_labels(spec, pod.metadata.labels) if spread else (),
         annotations.get(GPU_SHARE),
@@ -175,9 +164,6 @@ def _what_shapes(pod: core.Pod) -> tuple[Any, ...]:
 def unsupported_fields(spec: core.PodSpec) -> Iterator[str]:
     """Paths of unsupported fields that are set. Preferences are included: they must not be ignored
     silently."""
-    for index, volume in enumerate(spec.volumes):
-        if volume.ephemeral is not None:
-            yield f"spec.volumes[{index}].ephemeral"
     if spec.resource_claims:
         yield "spec.resourceClaims"
     if spec.scheduling_group == core.SchedulingGroup():

@@ -1,0 +1,193 @@
+"""PersistentVolumeClaims: their states, which follow from several kinds of objects, and their pods."""
+
+from collections.abc import Iterable, Mapping
+
+from phalanx.cache.events import ChangeLog
+from phalanx.cache.table import Key, Table
+from phalanx.model.api import core
+from phalanx.model.claims import UnboundClaim
+from phalanx.model.conversion.cluster_objects import (
+    ClaimSource,
+    ClassSource,
+    VolumeSource,
+    read_claim,
+    read_storage_class,
+    read_volume,
+    resolve_claim,
+)
+from phalanx.model.names import PodUid
+from phalanx.model.pods import MountedClaim, Pod, VolumeClaim
+from phalanx.model.snapshot import ClaimUser, in_use
+
+
+class ClaimTables:
+    """The three kinds that describe volumes, and the state of each claim that follows from them.
+
+    It also knows the pods that mount claims which only one pod may use.
+    """
+
+    def __init__(self, *, scheduler_name: str) -> None:
+        self._scheduler_name = scheduler_name
+        self.claims: Table[core.PersistentVolumeClaim, ClaimSource] = Table(
+            read=read_claim, changed=self._claim_changed
+        )
+        self.volumes: Table[core.PersistentVolume, VolumeSource] = Table(
+            read=read_volume, changed=self._volume_changed
+        )
+        self.classes: Table[core.StorageClass, ClassSource] = Table(
+            read=read_storage_class, changed=self._class_changed
+        )
+        self._by_volume: dict[str, dict[Key, None]] = {}
+        self._resolved: dict[Key, VolumeClaim] = {}
+        self._view: Mapping[str, VolumeClaim] | None = None
+        self._pods: dict[str, dict[PodUid, Pod]] = {}
+        """By claim, the pods that mount it and have not ended."""
+        self._users: Mapping[str, tuple[ClaimUser, ...]] | None = None
+
+    def view(self) -> Mapping[str, VolumeClaim]:
+        """All claims by "namespace/name", sorted. It is the same mapping until something changes."""
+        if self._view is None:
+            self._view = {"/".join(key): self._resolved[key] for key in sorted(self._resolved)}
+        return self._view
+
+    def users(self) -> Mapping[str, tuple[ClaimUser, ...]]:
+        """The pods that mount a claim which only one pod may use, sorted by claim, as Snapshot has them.
+
+        It is the same mapping until something changes.
+        """
+        if self._users is None:
+            keys = sorted(key for key in self._pods if self._is_for_one_pod(key))
+            self._users = {key: self._users_of(key) for key in keys}
+        return self._users
+
+    def conflict(self, pod: Pod) -> str:
+        """Why a pod that has a node must not use one of its claims; empty if nothing forbids it."""
+        for claim in pod.claims:
+            users = self.users().get(claim.key, ())
+            if users and users[0].uid != pod.uid:
+                return in_use(claim.key, users[0])
+        return ""
+
+    def unbound(self, pod: Pod) -> tuple[UnboundClaim, ...]:
+        """The claims of a pod that are not bound yet, or cannot be used any more."""
+        found = (self._unbound(claim.key) for claim in pod.claims)
+        return tuple([claim for claim in found if claim is not None])
+
+    def _unbound(self, key: str) -> UnboundClaim | None:
+        namespace, name = split_key(key)
+        source, resolved = self.claims.get((namespace, name)), self._resolved.get((namespace, name))
+        if source is None or resolved is None:
+            return UnboundClaim(namespace, name, "", failure="it does not exist")
+        if not resolved.why_unusable and resolved.provisioning is None:
+            return None
+        needs_node = resolved.provisioning is not None
+        is_binding = needs_node or (bool(source.volume) and not source.lost and not source.deleting)
+        return UnboundClaim(
+            namespace,
+            name,
+            source.reference.uid,
+            selected_node=source.selected_node,
+            needs_node=needs_node,
+            failure="" if is_binding else resolved.why_unusable,
+        )
+
+    def pod_changed(self, old: Pod | None, new: Pod | None, log: ChangeLog) -> None:
+        """A pod was added, changed or removed."""
+        if old is not None:
+            for claim in _mounted(old):
+                pods = self._pods[claim.key]
+                del pods[old.uid]
+                if not pods:
+                    del self._pods[claim.key]
+        if new is not None:
+            for claim in _mounted(new):
+                self._pods.setdefault(claim.key, {})[new.uid] = new
+        mounted = (*_mounted(old), *_mounted(new))
+        if any(self._is_for_one_pod(claim.key) for claim in mounted):
+            self._users = None
+            if old is None or new is None or _use(old) != _use(new):
+                log.mark_cluster_changed()
+
+    def _is_for_one_pod(self, key: str) -> bool:
+        resolved = self._resolved.get(split_key(key))
+        return resolved is not None and resolved.for_one_pod
+
+    def _users_of(self, key: str) -> tuple[ClaimUser, ...]:
+        """Placed pods in the API are before assumed ones, which are before those that wait."""
+        pods = [
+            pod
+            for pod in self._pods[key].values()
+            if pod.holds_node or (pod.is_waiting and pod.scheduler_name == self._scheduler_name)
+        ]
+        pods.sort(key=lambda pod: (not pod.holds_node, pod.assumed, pod.created, pod.uid))
+        return tuple([ClaimUser(pod.uid, str(pod), pod.holds_node) for pod in pods])
+
+    def _claim_changed(
+        self, key: Key, old: ClaimSource | None, new: ClaimSource | None, log: ChangeLog
+    ) -> None:
+        if old is not None:
+            users = self._by_volume[old.volume]
+            del users[key]
+            if not users:
+                del self._by_volume[old.volume]
+        if new is not None:
+            self._by_volume.setdefault(new.volume, {})[key] = None
+        self._resolve(key, log)
+
+    def _volume_changed(
+        self, key: Key, _old: VolumeSource | None, _new: VolumeSource | None, log: ChangeLog
+    ) -> None:
+        for claim in self._by_volume.get(key[1], ()):
+            self._resolve(claim, log)
+
+    def _class_changed(
+        self, _key: Key, _old: ClassSource | None, _new: ClassSource | None, log: ChangeLog
+    ) -> None:
+        """A class matters only to claims without a volume."""
+        for claim in self._by_volume.get("", ()):
+            self._resolve(claim, log)
+
+    def _resolve(self, key: Key, log: ChangeLog) -> None:
+        source = self.claims.get(key)
+        if source is None:
+            self._resolved.pop(key, None)
+            self._view = self._users = None
+            return
+        resolved = resolve_claim(
+            source,
+            volume=self.volumes.get(("", source.volume)),
+            storage_class=self.classes.get(("", source.storage_class)),
+        )
+        if self._resolved.get(key) != resolved:
+            self._resolved[key] = resolved
+            self._view = self._users = None
+            log.mark_cluster_changed()
+
+    def check(self, pods: Iterable[Pod]) -> None:
+        """Assert that no state remains of deleted claims, and that their pods are those of `pods`."""
+        mounting: dict[str, dict[PodUid, Pod]] = {}
+        for pod in pods:
+            for claim in _mounted(pod):
+                mounting.setdefault(claim.key, {})[pod.uid] = pod
+        assert mounting == self._pods, "the pods that mount claims differ from those of all pods"
+        keys = set(self.claims.keys())
+        assert self._resolved.keys() == keys, "state of a deleted claim remains"
+        assert {key for users in self._by_volume.values() for key in users} == keys
+        assert all(self._by_volume.values()), "an empty entry by volume"
+
+
+def split_key(key: str) -> Key:
+    """Namespace and name of "namespace/name"."""
+    namespace, _, name = key.partition("/")
+    return namespace, name
+
+
+def _mounted(pod: Pod | None) -> tuple[MountedClaim, ...]:
+    """The claims of a pod that others may mount too: not those of its ephemeral volumes."""
+    if pod is None or not pod.claims or pod.is_finished:
+        return ()
+    return tuple([claim for claim in pod.claims if not claim.ephemeral])
+
+
+def _use(pod: Pod) -> tuple[object, ...]:
+    return pod.holds_node, pod.is_waiting, _mounted(pod)

@@ -1,0 +1,240 @@
+"""Let the claims of a placement be bound before its pods are.
+
+A claim of a class with WaitForFirstConsumer gets the annotation `volume.kubernetes.io/selected-node`. Its
+provisioner then creates a volume for this node, and kube-controller-manager binds the claim. A provisioner
+that cannot do so removes the annotation. No pod of the placement is bound before all its claims are. If one
+of them fails, annotations that were written for the placement and led to no volume are removed, so that the
+gang may go elsewhere as a whole.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+import structlog
+from msgspec import Struct
+
+from phalanx.kube.client import Patch
+from phalanx.kube.errors import ApiError, Conflict, NotFound, ServerError, TooManyRequests, Unauthorized
+from phalanx.kube.flow_control import RateLimiter
+from phalanx.kube.writing import WriteContext
+from phalanx.limits import (
+    BIND_ATTEMPTS_MAX,
+    CLAIM_BIND_TIMEOUT_S,
+    CLAIM_READ_PERIOD_S,
+    WRITE_CONCURRENCY,
+)
+from phalanx.model.api.core import PersistentVolumeClaim
+from phalanx.model.api.kinds import KINDS
+from phalanx.model.claims import UnboundClaim
+from phalanx.model.conversion.cluster_objects import SELECTED_NODE
+from phalanx.model.decisions import Bind, Placement
+from phalanx.model.names import NodeName
+from phalanx.ports import OutcomeUnknown, RequestNotSent
+
+_log = structlog.get_logger(__name__)
+
+_encode: Final = msgspec.json.Encoder().encode
+_decode_claim: Final = msgspec.json.Decoder(PersistentVolumeClaim).decode
+_PASSING: Final = (
+    ServerError,
+    TooManyRequests,
+    Unauthorized,
+    OutcomeUnknown,
+    RequestNotSent,
+    msgspec.MsgspecError,
+)
+"""Errors after which the next attempt may succeed."""
+
+
+class ClaimsOutdated(Exception):
+    """A pod of the placement, or its node, is gone."""
+
+
+class ClaimFailed(Exception):
+    """A claim cannot be bound for the node of this bind."""
+
+    def __init__(self, bind: Bind, message: str) -> None:
+        super().__init__(message)
+        self.bind = bind
+
+
+class _Written(Struct):
+    """An annotation that was written."""
+
+    claim: UnboundClaim
+    node: NodeName
+    checked: float
+    """When it was written or compared with the API (monotonic seconds)."""
+    is_certain: bool = False
+    """Whether the API server has confirmed the write."""
+
+
+class ClaimProgress:
+    """The claims of one placement."""
+
+    def __init__(self) -> None:
+        self.are_bound = False
+        self.since: float | None = None
+        """When the first claim was found unbound (monotonic seconds)."""
+        self.written: dict[str, _Written] = {}
+
+
+class _Wanted(Struct):
+    """A claim that is not bound, with the binds of the pods that mount it."""
+
+    claim: UnboundClaim
+    binds: list[Bind]
+
+    @property
+    def is_selected(self) -> bool:
+        """Whether the provisioner was asked for a node of these pods, or need not be asked."""
+        return not self.claim.needs_node or any(self.claim.selected_node == bind.node for bind in self.binds)
+
+
+class ClaimBinder:
+    """Writes the selected nodes of claims and follows what becomes of them."""
+
+    def __init__(
+        self,
+        context: WriteContext,
+        unbound: Callable[[Bind], tuple[UnboundClaim, ...] | None],
+        rate_limiter: RateLimiter,
+    ) -> None:
+        """`unbound`: the claims of a placed pod that are not bound; None if the placement is outdated."""
+        self._context = context
+        self._client = context.client
+        self._unbound = unbound
+        self._rate_limiter = rate_limiter
+
+    def are_unbound(self, placement: Placement) -> bool:
+        """Whether a pod of the placement has a claim that is not bound."""
+        return any(self._unbound(bind) for bind in placement.binds)
+
+    async def advance(self, placement: Placement, progress: ClaimProgress) -> None:
+        """Take the next step for all claims; sets `are_bound` if nothing is left to do.
+
+        Raises ClaimsOutdated, or ClaimFailed.
+        """
+        wanted = self._wanted(placement)
+        if not wanted:
+            progress.are_bound = True
+            return
+        now = self._context.clock.monotonic()
+        progress.since = now if progress.since is None else progress.since
+        for key, each in wanted.items():
+            if each.claim.failure:
+                raise ClaimFailed(each.binds[0], f"PersistentVolumeClaim {key}: {each.claim.failure}")
+        missing = {key: each for key, each in wanted.items() if not each.is_selected}
+        known = {key: written for key, written in progress.written.items() if written.is_certain}
+        await self._in_parallel([each for key, each in missing.items() if key not in known], progress)
+        for key, each in missing.items():
+            if key in known:
+                await self._confirm(each, known[key])
+        if now - progress.since > CLAIM_BIND_TIMEOUT_S:
+            key, each = next(iter(wanted.items()))
+            raise ClaimFailed(
+                each.binds[0],
+                f"PersistentVolumeClaim {key} was not bound within {CLAIM_BIND_TIMEOUT_S:.0f} seconds",
+            )
+
+    def _wanted(self, placement: Placement) -> dict[str, _Wanted]:
+        found: dict[str, _Wanted] = {}
+        for bind in placement.binds:
+            claims = self._unbound(bind)
+            if claims is None:
+                raise ClaimsOutdated(f"pod {bind.namespace}/{bind.name} or node {bind.node} is gone")
+            for claim in claims:
+                found.setdefault(str(claim), _Wanted(claim, [])).binds.append(bind)
+        return found
+
+    async def _in_parallel(self, wanted: list[_Wanted], progress: ClaimProgress) -> None:
+        """Write the selected nodes, some at a time. All writes end before an error is raised."""
+        for start in range(0, len(wanted), WRITE_CONCURRENCY):
+            part = wanted[start : start + WRITE_CONCURRENCY]
+            answers = await asyncio.gather(
+                *(self._select(each, progress) for each in part), return_exceptions=True
+            )
+            for answer in answers:
+                if isinstance(answer, BaseException):
+                    raise answer
+
+    async def _select(self, wanted: _Wanted, progress: ClaimProgress) -> None:
+        """Ask the provisioner for a volume for the node of the first pod."""
+        claim, bind = wanted.claim, wanted.binds[0]
+        body = {"metadata": {"uid": claim.uid, "annotations": {SELECTED_NODE: bind.node}}}
+        await self._rate_limiter.acquire()
+        try:
+            written = _Written(claim, bind.node, self._context.clock.monotonic())
+            progress.written[str(claim)] = written
+            await self._patch(claim, body)
+            written.is_certain = True
+        except _PASSING as error:
+            _log.info("selecting the node of a claim failed, retrying", claim=str(claim), error=str(error))
+        except ApiError as error:
+            message = f"PersistentVolumeClaim {claim}: the selected node cannot be written: {error}"
+            raise ClaimFailed(bind, message) from error
+
+    async def _confirm(self, wanted: _Wanted, written: _Written) -> None:
+        """Read a claim that does not show the node: the watch may be late, or the provisioner gave up."""
+        now = self._context.clock.monotonic()
+        if now - written.checked < CLAIM_READ_PERIOD_S:
+            return
+        written.checked = now
+        claim, bind = wanted.claim, wanted.binds[0]
+        try:
+            found = await self._read(claim)
+        except NotFound as error:
+            raise ClaimFailed(bind, f"PersistentVolumeClaim {claim}: it does not exist") from error
+        except (ApiError, *_PASSING) as error:
+            _log.info("reading a claim failed, retrying", claim=str(claim), error=str(error))
+            return
+        if found.spec.volume_name or found.metadata.annotations.get(SELECTED_NODE) == written.node:
+            return
+        raise ClaimFailed(
+            bind,
+            f"PersistentVolumeClaim {claim}: its provisioner has created no volume for node {written.node}",
+        )
+
+    async def release(self, progress: ClaimProgress) -> None:
+        """Remove the annotations that led to no volume. Claims with a volume keep theirs."""
+        for written in progress.written.values():
+            try:
+                await self._release(written)
+            except (ApiError, *_PASSING) as error:
+                _log.warning(
+                    "the selected node of a claim remains", claim=str(written.claim), error=str(error)
+                )
+
+    async def _release(self, written: _Written) -> None:
+        for _ in range(BIND_ATTEMPTS_MAX):
+            try:
+                found = await self._read(written.claim)
+                meta = found.metadata
+                if found.spec.volume_name or meta.annotations.get(SELECTED_NODE) != written.node:
+                    return
+                annotations = {SELECTED_NODE: None}
+                version = {"uid": meta.uid, "resourceVersion": meta.resource_version}
+                await self._rate_limiter.acquire()
+                await self._patch(written.claim, {"metadata": {**version, "annotations": annotations}})
+            except NotFound:
+                return
+            except Conflict:
+                continue
+            return
+
+    async def _read(self, claim: UnboundClaim) -> PersistentVolumeClaim:
+        """Raises NotFound if the name belongs to another claim now."""
+        found = await self._client.get(_path(claim), _decode_claim, timeout=self._context.timeout())
+        if found.metadata.uid != claim.uid:
+            raise NotFound(code=404, reason="NotFound", message="the name belongs to another claim now")
+        return found
+
+    async def _patch(self, claim: UnboundClaim, body: object) -> None:
+        timeout = self._context.timeout()
+        await self._client.patch(_path(claim), _encode(body), how=Patch.MERGE, timeout=timeout)
+
+
+def _path(claim: UnboundClaim) -> str:
+    return KINDS["PersistentVolumeClaim"].path(namespace=claim.namespace, name=claim.name)
