@@ -122,7 +122,7 @@ async def test_an_os_error_in_the_decider_process_is_reported(capfd: pytest.Capt
 
 async def test_an_error_at_the_start_of_the_decider_process_is_reported() -> None:
     decider = ProcessDecider(config=SchedulerConfig(plugins=(PluginConfig(name="missing"),)))
-    with pytest.raises(DeciderDied, match="ConfigError: plugins: there is no plugin missing"):
+    with pytest.raises(DeciderDied, match=r"ConfigError: plugins\[missing\]: there is no plugin missing"):
         await decider.decide(now_ms=0)
     await decider.close()
 

@@ -2,18 +2,24 @@
 
 from pathlib import Path
 
+from phalanx.cli.config_file.check import check
 from phalanx.cli.exits import BadInput
-from phalanx.framework.config import ConfigError, SchedulerConfig, parse_config
-from phalanx.framework.registry import load_plugins
+from phalanx.framework.config import SchedulerConfig
 
 
 def read_config(path: Path | None) -> SchedulerConfig:
     """Read the configuration; all defaults without a file. Raises BadInput, also for an unknown plugin."""
+    checked = check(read_text(path) if path else "")
+    if checked.config is None:
+        raise BadInput(*(f"{path}: {error}" for error in checked.errors))
+    return checked.config
+
+
+def read_text(path: Path) -> str:
+    """Read a file as UTF-8. Raises BadInput."""
     try:
-        config = parse_config(path.read_text() if path else "")
-        load_plugins(config)
+        return path.read_text(encoding="utf-8")
     except OSError as error:
         raise BadInput(f"{path}: expected a readable file, found: {error.strerror}") from error
-    except (ConfigError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
         raise BadInput(f"{path}: {error}") from error
-    return config
