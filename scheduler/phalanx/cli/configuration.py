@@ -4,7 +4,8 @@ from pathlib import Path
 
 from phalanx.cli.config_file.check import check
 from phalanx.cli.exits import BadInput
-from phalanx.framework.config import SchedulerConfig
+from phalanx.framework.config import ConfigError, SchedulerConfig
+from phalanx.limits import BAD_INPUT_LINES_MAX
 
 
 def read_config(path: Path | None) -> SchedulerConfig:
@@ -12,6 +13,17 @@ def read_config(path: Path | None) -> SchedulerConfig:
     checked = check(read_text(path) if path else "")
     if checked.config is None:
         raise BadInput(*(f"{path}: {error}" for error in checked.errors))
+    return checked.config
+
+
+def parse_checked(content: bytes) -> SchedulerConfig:
+    """Check all of the content of a file. Raises ConfigError with all errors."""
+    try:
+        checked = check(content.decode())
+    except UnicodeDecodeError as error:
+        raise ConfigError(str(error)) from error
+    if checked.config is None:
+        raise ConfigError("; ".join(checked.errors[:BAD_INPUT_LINES_MAX]))
     return checked.config
 
 

@@ -36,7 +36,8 @@ class Dispatcher:
         self._evictor = evictor
         self._reporter = reporter
         self._clock = clock
-        self._retry = retry
+        self.retry = retry
+        """The delays in effect."""
 
     def dispatch(self, result: CycleResult) -> None:
         """Start all binds and evictions of a cycle.
@@ -74,7 +75,7 @@ class Dispatcher:
         """End the assumption of a pod and start its bind back-off."""
         pod = self._state.cache.pod(bind.pod)
         before = pod.bind_backoff.failures if pod is not None and pod.bind_backoff is not None else 0
-        until = self._clock.now_ms() + self._retry.bind_backoff_ms(before)
+        until = self._clock.now_ms() + self.retry.bind_backoff_ms(before)
         backoff = BindBackoff(until=until, failures=before + 1, why=reason)
         self._state.apply(Forgotten(bind.pod, backoff))
 
