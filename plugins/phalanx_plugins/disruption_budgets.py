@@ -27,9 +27,11 @@ class Enforcement(StrEnum):
 
 
 class DisruptionBudgetsArguments(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """`enforcement`: `hard` or `bestEffort`."""
+    """What the configuration file may set."""
 
     enforcement: Enforcement = Enforcement.HARD
+    """`hard`: no eviction for another gang exceeds a PodDisruptionBudget. `bestEffort`: budgets are exceeded,
+    by as few pods as possible, where no other victims are enough."""
 
 
 class DisruptionBudgets(Plugin):

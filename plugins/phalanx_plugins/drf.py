@@ -27,9 +27,10 @@ from phalanx.model.resources import PODS, Resources, add
 
 
 class DrfArguments(Struct, frozen=True, forbid_unknown_fields=True):
-    """`ignored`: resources that do not count; by default the number of pods, which is never scarce."""
+    """By default the number of pods does not count, because it is never scarce."""
 
     ignored: tuple[str, ...] = (PODS,)
+    """Resources that do not count in the dominant share of a queue."""
 
 
 class DominantShare(Plugin):

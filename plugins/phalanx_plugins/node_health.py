@@ -61,9 +61,11 @@ FAULTY: Final[Mapping[Healthy, tuple[str, ...]]] = {"True": ("False",), "False":
 
 
 class NodeHealthArguments(Struct, frozen=True, forbid_unknown_fields=True):
-    """`conditions`: the healthy status by condition type, added to the table; Ignored removes a type."""
+    """What the configuration file may set."""
 
     conditions: Mapping[str, Healthy] = {}
+    """The healthy status by type of the node condition, in addition to the built-in table. `Ignored` removes
+    a type."""
 
 
 class NodeHealth(Plugin):

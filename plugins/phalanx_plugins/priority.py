@@ -33,14 +33,18 @@ class Ageing(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
     """`step` of priority for every `every_seconds`, up to the priority `up_to`."""
 
     every_seconds: Positive
+    """The time after which the priority grows by one step."""
     step: Positive
+    """The increase of the priority in one step."""
     up_to: Value
+    """The priority up to which gangs age. Age never passes a higher priority."""
 
 
 class PriorityArguments(Struct, frozen=True, forbid_unknown_fields=True):
-    """`ageing`: none by default, since a sensible step depends on the PriorityClasses in use."""
+    """No ageing by default, since a sensible step depends on the PriorityClasses in use."""
 
     ageing: Ageing | None = None
+    """With it, waiting gangs are served as if their priority grew with time."""
 
 
 class Priority(Plugin):

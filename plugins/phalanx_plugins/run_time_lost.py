@@ -24,9 +24,11 @@ _SHARES: Final = (GPU_SHARE, GPU_MEMORY)
 
 
 class RunTimeLostArguments(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """`per_eviction`: the fixed cost of evicting a gang, or a member that may be evicted alone."""
+    """What the configuration file may set."""
 
     per_eviction: int = 1000
+    """The fixed cost of the eviction of a gang, or of a member that is evicted alone. A device costs 8 for
+    each lost minute, a core 1."""
 
 
 class RunTimeLost(Plugin):

@@ -20,9 +20,11 @@ _WHOLE: Final = 1000
 
 
 class SpreadEvictionsArguments(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """`most`: the cost for a queue within its share if all usage of another queue exceeds its share."""
+    """`most` is the cost for a queue within its share if all usage of another queue exceeds its share."""
 
     most: int = 500
+    """The largest cost that protects queues within their fair share in comparison with queues beyond it. `0`
+    disables it."""
 
 
 class SpreadEvictions(Plugin):

@@ -17,9 +17,10 @@ from phalanx.model.queues import Ordering
 
 
 class StartByArguments(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """`lead_seconds`: the time before the deadline from which it counts; an hour by default."""
+    """What the configuration file may set."""
 
     lead_seconds: Annotated[int, Meta(ge=0, le=10**9)] = 3600
+    """A gang with `spec.startBy` goes ahead of its equals from this time before its deadline."""
 
 
 class StartBy(Plugin):

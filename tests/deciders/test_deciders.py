@@ -31,8 +31,12 @@ DECIDERS: dict[str, Make] = {
 }
 
 
-def node(name: str) -> Applied:
-    written = {"metadata": {"name": name, "uid": name}, "status": {"allocatable": {"cpu": "2", "pods": "10"}}}
+def node(name: str, **fields: object) -> Applied:
+    written = {
+        "metadata": {"name": name, "uid": name},
+        "status": {"allocatable": {"cpu": "2", "pods": "10"}},
+        **fields,
+    }
     return Applied(msgspec.convert(written, Node))
 
 
@@ -70,8 +74,8 @@ async def two_cycles(make: Make) -> list[bytes]:
             results.append(without_memory(await decider.decide(now_ms=now_ms)))
         last = await decider.last()
         assert last is not None
-        assert last[1].memory.cycle == 2
-        assert without_memory(last[1]) == results[-1]
+        assert last[2].memory.cycle == 2
+        assert without_memory(last[2]) == results[-1]
     finally:
         await decider.close()
     return results
@@ -122,7 +126,7 @@ async def test_an_os_error_in_the_decider_process_is_reported(capfd: pytest.Capt
 
 async def test_an_error_at_the_start_of_the_decider_process_is_reported() -> None:
     decider = ProcessDecider(config=SchedulerConfig(plugins=(PluginConfig(name="missing"),)))
-    with pytest.raises(DeciderDied, match="ConfigError: plugins: there is no plugin missing"):
+    with pytest.raises(DeciderDied, match=r"ConfigError: plugins\[missing\]: there is no plugin missing"):
         await decider.decide(now_ms=0)
     await decider.close()
 
@@ -132,3 +136,26 @@ async def test_the_decider_process_ends_silently_with_its_parent(capfd: pytest.C
     await decider.decide(now_ms=0)
     await decider.close()
     assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize("name", DECIDERS)
+async def test_a_changed_configuration_is_used_from_the_next_cycle_on(name: str) -> None:
+    cache = Cache(scheduler_name=NAME)
+    decider = DECIDERS[name](cache)
+    tainted = node("n1", spec={"taints": [{"key": "maintenance", "effect": "NoSchedule"}]})
+    changed = SchedulerConfig(seed=7, plugins=(PluginConfig(name="taints", enabled=False),))
+    try:
+        for event in (tainted, pod("a")):
+            cache.apply(event)
+            decider.feed((event,))
+        assert (await decider.decide(now_ms=0)).placements == ()
+        first = await decider.last()
+        decider.configure(changed)
+        assert len((await decider.decide(now_ms=1)).placements) == 1
+        second = await decider.last()
+    finally:
+        await decider.close()
+    assert first is not None
+    assert second is not None
+    assert (first[0], first[1].seed) == (CONFIG, 0)
+    assert (second[0], second[1].seed) == (changed, 7)

@@ -83,7 +83,7 @@ def test_every_setting_is_parsed() -> None:
         ("plugins: [{nam: drf}]", "nam"),
         ("plugins: [{name: drf, enabled: 3}]", r"plugins\[0\].enabled"),
         ("plugins: [{name: drf}, {name: fifo}, {name: drf}]", r"plugins\[2\]: drf is listed twice"),
-        ("actions: [release, dance]", "dance.*actions"),
+        ("actions: [release, dance]", r"^actions\[1\]: Invalid enum value 'dance'$"),
         ("actions: [release, release]", r"actions\[1\]: release is listed twice"),
         ("actions: [release, consolidate]", "consolidate needs preempt"),
         ("consolidation: {movesMax: 0}", "movesMax"),
@@ -112,7 +112,7 @@ def test_the_error_names_the_invalid_field(text: str, error: str) -> None:
         (PluginConfig(name="dfr"), "no plugin dfr; known are .*drf"),
         (PluginConfig(name="dfr", enabled=False), "no plugin dfr"),
         (PluginConfig(name="fifo", arguments={"a": 1}), r"plugins\[fifo\].arguments: this plugin takes none"),
-        (PluginConfig(name="drf", arguments={"ignore": []}), r"plugins\[drf\].arguments: .*ignore"),
+        (PluginConfig(name="drf", arguments={"ignore": []}), r"plugins\[drf\].arguments.ignore: "),
     ],
 )
 def test_the_error_names_the_invalid_plugin(plugin: PluginConfig, error: str) -> None:

@@ -4,6 +4,7 @@ import asyncio
 
 from phalanx.cache.cache import Cache
 from phalanx.deciders.inline import InlineDecider
+from phalanx.deciders.port import RecordedCycle
 from phalanx.framework.config import SchedulerConfig
 from phalanx.framework.retry import CYCLE_PAUSE_MAX_S, VERDICT_DELAY_S
 from phalanx.limits import CYCLE_STUCK_S, INCONCLUSIVE_KEPT_S
@@ -36,8 +37,8 @@ class SlowDecider(InlineDecider):
         self.result = CycleResult(cycle=1, wake_at=self.wake_at, stats=stats)
         return self.result
 
-    async def last(self) -> tuple[Snapshot, CycleResult]:
-        return Snapshot(now=0, seed=0), self.result
+    async def last(self) -> RecordedCycle:
+        return SchedulerConfig(), Snapshot(now=0, seed=0), self.result
 
 
 def cycles_of(
@@ -136,7 +137,7 @@ async def test_a_cycle_with_errors_is_kept_when_later_cycles_succeed() -> None:
         while len(results) < 2:
             await asyncio.sleep(0.001)
     task.cancel()
-    assert cycles.last_error == (Snapshot(now=0, seed=0), results[0])
+    assert cycles.last_error == (SchedulerConfig(), Snapshot(now=0, seed=0), results[0])
 
 
 async def test_an_inconclusive_cycle_is_kept_for_a_limited_time() -> None:
@@ -156,4 +157,4 @@ async def test_an_inconclusive_cycle_is_kept_for_a_limited_time() -> None:
             clock.seconds = seconds
             state.trigger.set()
     task.cancel()
-    assert kept == [(Snapshot(now=0, seed=0), results[at]) for at in (0, 0, 2)]
+    assert kept == [(SchedulerConfig(), Snapshot(now=0, seed=0), results[at]) for at in (0, 0, 2)]

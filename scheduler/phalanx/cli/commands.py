@@ -31,6 +31,9 @@ BUILT_IN: Final = {
     "convert": Command(
         "phalanx.cli.convert:convert", "Write PodGroups of other projects as those of Phalanx."
     ),
+    "config": Command(
+        "phalanx.cli.config_file.commands:APP", "Check, show and explain the scheduler's configuration file."
+    ),
     "snapshot": Command(
         "phalanx.cli.snapshot:snapshot", "Save the input and the result of a running scheduler's last cycle."
     ),

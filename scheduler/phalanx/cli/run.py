@@ -20,12 +20,12 @@ from phalanx.limits import LEASE_CONNECTIONS
 
 if TYPE_CHECKING:
     from phalanx.cache.cache import Cache
-    from phalanx.deciders.port import Decider
+    from phalanx.deciders.port import Decider, RecordedCycle
     from phalanx.framework.config import SchedulerConfig
     from phalanx.kube.connect import Cluster
     from phalanx.kube.leader_election import Identity
     from phalanx.observe.metrics import Metrics
-    from phalanx.service.cycle_loop import RecordedCycle
+    from phalanx.service.config_reload import ConfigFile
     from phalanx.service.scheduler import Scheduler
 
 _DEFAULT_NAMESPACE: Final = "phalanx-system"
@@ -45,6 +45,7 @@ class Settings(Struct, frozen=True):
     """The validated command line."""
 
     config: "SchedulerConfig"
+    config_file: Path | None
     identity: "Identity"
     http: Address
     debug: Address
@@ -74,7 +75,7 @@ def run(
     context
         The context in the kubeconfig; default: the current one.
     config
-        The scheduler's configuration file; default: all defaults.
+        The scheduler's configuration file; default: all defaults. A changed file is used without a restart.
     http
         Address of /healthz, /readyz and /metrics.
     debug
@@ -95,6 +96,7 @@ def run(
 
     settings = Settings(
         config=read_config(config),
+        config_file=config,
         identity=Identity(
             name=identity or os.environ.get("POD_NAME") or f"{socket.gethostname()}-{os.getpid()}",
             lease_namespace=lease_namespace or os.environ.get("POD_NAMESPACE") or _DEFAULT_NAMESPACE,
@@ -178,12 +180,23 @@ async def _assemble(settings: Settings, cluster: "Cluster", stack: AsyncExitStac
             controller=settings.config.scheduler_name,
             seed=settings.config.seed,
             config=settings.config,
+            config_file=_watched(settings.config_file),
             garbage_collection=garbage_collection,
             on_synced=garbage_collection.freeze,
         )
     )
     await _serve(settings, scheduler, decider, metrics, stack)
     return scheduler
+
+
+def _watched(path: Path | None) -> "ConfigFile | None":
+    """The configuration file, to be read again while the scheduler runs; standard input cannot be."""
+    from phalanx.cli.configuration import parse_checked
+    from phalanx.service.config_reload import ConfigFile
+
+    if path is None or not path.is_file():
+        return None
+    return ConfigFile(read=path.read_bytes, parse=parse_checked)
 
 
 def _decider(settings: Settings, cache: "Cache") -> "Decider":
@@ -208,10 +221,10 @@ async def _serve(
     def recorded(cycle: "RecordedCycle | None") -> bytes | None:
         if cycle is None:
             return None
-        config = msgspec.Raw(msgspec.json.encode(settings.config))
-        snapshot, result = cycle
+        config, snapshot, result = cycle
+        encoded = msgspec.Raw(msgspec.json.encode(config))
         return encode(
-            Recording(version=version("phalanx-scheduler"), config=config, snapshot=snapshot, result=result)
+            Recording(version=version("phalanx-scheduler"), config=encoded, snapshot=snapshot, result=result)
         )
 
     async def last() -> bytes | None:

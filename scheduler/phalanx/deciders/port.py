@@ -10,6 +10,9 @@ from phalanx.model.decisions import CycleResult
 from phalanx.model.snapshot import Snapshot
 from phalanx.model.workloads.known import workload_kinds
 
+RecordedCycle = tuple[SchedulerConfig, Snapshot, CycleResult]
+"""A cycle: the configuration that it used, its input and its result."""
+
 
 class Decider(Protocol):
     """Runs cycles, one at a time, and keeps the memory that is passed from one to the next."""
@@ -22,9 +25,12 @@ class Decider(Protocol):
         """Run one cycle on all events so far. The result may lack the memory, which the decider keeps."""
         ...
 
-    async def last(self) -> tuple[Snapshot, CycleResult] | None:
-        """Return snapshot and result of the last cycle, for the debug endpoint; None before the first
-        cycle."""
+    def configure(self, config: SchedulerConfig) -> None:
+        """Use this configuration from the next cycle on. The cache stays as it is: its settings are fixed."""
+        ...
+
+    async def last(self) -> RecordedCycle | None:
+        """Return the last cycle, for the debug endpoint; None before the first one."""
         ...
 
     async def close(self) -> None:

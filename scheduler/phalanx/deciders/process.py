@@ -18,14 +18,13 @@ from msgspec.structs import replace
 
 from phalanx.cache.events import Event
 from phalanx.cycle import Engine
-from phalanx.deciders.port import new_cache
+from phalanx.deciders.port import RecordedCycle, new_cache
 from phalanx.deciders.verdict_changes import apply_changes, changes_of
 from phalanx.framework.config import SchedulerConfig
 from phalanx.limits import DECIDER_STOP_TIMEOUT_S
 from phalanx.model.decisions import CycleResult
 from phalanx.model.memory import Memory
 from phalanx.model.reasons import Verdict
-from phalanx.model.snapshot import Snapshot
 
 
 class _Request(Enum):
@@ -33,6 +32,16 @@ class _Request(Enum):
 
     DECIDE = "decide"
     LAST = "last"
+
+
+class _Message(Struct, frozen=True):
+    """A request, and what happened since the last one."""
+
+    events: tuple[Event, ...]
+    config: SchedulerConfig | None
+    """The configuration to use from now on, if it has changed."""
+    request: _Request
+    now_ms: int
 
 
 class DeciderDied(Exception):
@@ -59,6 +68,7 @@ class ProcessDecider:
         self._process.start()
         theirs.close()
         self._unsent: list[Event] = []
+        self._new_config: SchedulerConfig | None = None
         self._verdicts: tuple[Verdict, ...] = ()
         self._turn = asyncio.Lock()
 
@@ -71,6 +81,10 @@ class ProcessDecider:
         """Keep the events until the next request."""
         self._unsent.extend(events)
 
+    def configure(self, config: SchedulerConfig) -> None:
+        """Keep the configuration until the next request."""
+        self._new_config = config
+
     async def decide(self, *, now_ms: int) -> CycleResult:
         """Run one cycle in the other process, which keeps the memory. Raises DeciderDied."""
         result: CycleResult
@@ -78,9 +92,9 @@ class ProcessDecider:
         self._verdicts = apply_changes(self._verdicts, changes)
         return replace(result, verdicts=self._verdicts)
 
-    async def last(self) -> tuple[Snapshot, CycleResult] | None:
-        """Fetch snapshot and result of the last cycle from the other process. Raises DeciderDied."""
-        seen: tuple[Snapshot, CycleResult] | None = await self._call(_Request.LAST, 0)
+    async def last(self) -> RecordedCycle | None:
+        """Fetch the last cycle from the other process. Raises DeciderDied."""
+        seen: RecordedCycle | None = await self._call(_Request.LAST, 0)
         return seen
 
     async def close(self) -> None:
@@ -92,16 +106,17 @@ class ProcessDecider:
 
     async def _call(self, request: _Request, now_ms: int) -> Any:
         async with self._turn:
-            events, self._unsent = self._unsent, []
+            message = _Message(tuple(self._unsent), self._new_config, request, now_ms)
+            self._unsent, self._new_config = [], None
             try:
-                response = pickle.loads(await asyncio.to_thread(self._exchange, (events, request, now_ms)))
+                response = pickle.loads(await asyncio.to_thread(self._exchange, message))
             except (EOFError, OSError) as ended:
                 raise DeciderDied("the decider process has ended") from ended
             if isinstance(response, _Failure):
                 raise DeciderDied(f"the decider process has ended: {response.error}")
             return response
 
-    def _exchange(self, message: tuple[list[Event], _Request, int]) -> bytes:
+    def _exchange(self, message: _Message) -> bytes:
         with contextlib.suppress(OSError):  # a process that has ended may have sent its error before
             self._pipe.send(message)
         return self._pipe.recv_bytes()
@@ -126,27 +141,30 @@ def _serve(pipe: Connection, config: SchedulerConfig) -> None:
 def _answer(pipe: Connection, config: SchedulerConfig) -> NoReturn:
     cache, memory = new_cache(config), Memory()
     engine = Engine(config)
-    last: tuple[Snapshot, CycleResult] | None = None
+    last: RecordedCycle | None = None
     while True:
-        events, request, now_ms = _receive(pipe)
-        cache.apply_all(events)
-        if request is _Request.DECIDE:
-            snapshot = cache.snapshot(now=now_ms, seed=config.seed, memory=memory)
+        message = _receive(pipe)
+        cache.apply_all(message.events)
+        if message.config is not None:
+            engine = Engine(message.config)
+        if message.request is _Request.DECIDE:
+            snapshot = cache.snapshot(now=message.now_ms, seed=engine.config.seed, memory=memory)
             result = engine.decide(snapshot)
-            before = last[1].verdicts if last is not None else ()
-            memory, last = result.memory, (snapshot, result)
+            before = last[2].verdicts if last is not None else ()
+            memory, last = result.memory, (engine.config, snapshot, result)
             reply = replace(result, verdicts=(), memory=Memory())
             _send(pipe, (reply, changes_of(before, result.verdicts)))
         else:
             _send(pipe, last)
 
 
-def _receive(pipe: Connection) -> Any:
+def _receive(pipe: Connection) -> _Message:
     try:
         message = pipe.recv_bytes()
     except (EOFError, OSError) as ended:
         raise _ParentEnded from ended
-    return pickle.loads(message)
+    received: _Message = pickle.loads(message)
+    return received
 
 
 def _send(pipe: Connection, message: object) -> None:

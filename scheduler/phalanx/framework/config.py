@@ -1,10 +1,11 @@
-"""The configuration file of the scheduler: strict YAML that is checked in full at start.
+"""The configuration file of the scheduler: strict YAML that is checked in full when it is read.
 
-A new field needs a row in `docs/configuration.md` and a line in its example.
+The docstring below a field is its documentation for users: `phalanx config explain` and the JSON schema print
+it. A new field needs a row with the same text in `docs/configuration.md`, and a line in its example.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from typing import Annotated, Any, Final
 
@@ -23,8 +24,41 @@ _KIND: Final = re.compile("[A-Z][A-Za-z0-9]{0,62}")
 _PLURAL: Final = re.compile("[a-z0-9]{1,63}")
 
 
+_AT: Final = re.compile(r"(?s)(.*?)(?: - at (?:`key` in )?`\$([^`]*)`)?")
+_STEP: Final = re.compile(r"\.([^.\[]+)|\[(\d+)\]")
+_UNKNOWN_FIELD: Final = re.compile("Object contains unknown field `(.*)`")
+
+KeyPath = tuple[str | int, ...]
+"""The place of a value in the file: keys, positions in lists, and names of plugins in the list of them."""
+
+
 class ConfigError(ValueError):
     """The configuration is wrong. The message names the field and what was expected."""
+
+    def __init__(self, problem: str, *, path: KeyPath = ()) -> None:
+        field = field_name(path)
+        super().__init__(f"{field}: {problem}" if field else problem)
+        self.problem = problem
+        self.path = path
+
+
+def field_name(path: KeyPath) -> str:
+    """The path as in messages, such as `plugins[drf].arguments`."""
+    field = ""
+    for step in path:
+        is_item = isinstance(step, int) or field == "plugins"
+        field += f"[{step}]" if is_item else f".{step}" if field else str(step)
+    return field
+
+
+def error_of(error: msgspec.ValidationError, *, below: KeyPath = ()) -> ConfigError:
+    """The error of a value below this path; msgspec writes the rest of the path into its message."""
+    found = _AT.fullmatch(str(error))
+    assert found is not None  # every text matches
+    problem, rest = found[1], found[2] or ""
+    steps: KeyPath = tuple(key or int(position) for key, position in _STEP.findall(rest))
+    unknown = _UNKNOWN_FIELD.fullmatch(problem)
+    return ConfigError(problem, path=(*below, *steps, *([unknown[1]] if unknown else [])))
 
 
 class ActionName(StrEnum):
@@ -44,9 +78,11 @@ class PluginConfig(Struct, frozen=True, forbid_unknown_fields=True):
     """Enables or disables a plugin, sets its arguments, or moves it forward in the order."""
 
     name: str
+    """The name of the plugin. Each plugin may be listed once."""
     enabled: bool = True
+    """`false` disables the plugin, which is then not imported."""
     arguments: Mapping[str, Any] = {}
-    """The fields of the plugin's `Arguments`."""
+    """The arguments of the plugin: `phalanx config explain 'plugins[NAME]'` lists them."""
 
 
 Positive = Annotated[int, Meta(ge=1, le=10**9)]
@@ -59,10 +95,11 @@ class ToleranceConfig(Struct, frozen=True, forbid_unknown_fields=True, rename="c
     breaker_percent: Percent = 50
     """The breaker opens when more than this part of the nodes became faulty within the window."""
     breaker_nodes_min: Positive = 10
-    """Clusters with fewer nodes have no breaker."""
+    """In a cluster with fewer nodes the breaker never opens."""
     breaker_window_seconds: Positive = 300
+    """The time in which nodes that became faulty count."""
     failure_half_life_minutes: Positive = 24 * 60
-    """A failure of a node counts half as much after each half-life."""
+    """A failure of a node counts half as much in its failure score after each such time."""
 
     @property
     def breaker_window_ms(self) -> int:
@@ -79,7 +116,8 @@ class FairnessConfig(Struct, frozen=True, forbid_unknown_fields=True, rename="ca
     """The comparison of queues by their usage."""
 
     usage_half_life_minutes: Positive | None = None
-    """Past usage counts half as much after each half-life; null: only current usage counts."""
+    """Past usage of a queue counts half as much after each such time. With `null` only the current usage
+    counts."""
 
     @property
     def usage_half_life_ms(self) -> int:
@@ -91,7 +129,8 @@ class BackfillConfig(Struct, frozen=True, forbid_unknown_fields=True, rename="ca
     """Reserved starts in queues with backfill."""
 
     assumed_runtime_minutes: Positive | None = 24 * 60
-    """The assumed run time of a gang of unknown run time; null: it never ends."""
+    """The assumed run time of a running gang of which nothing is known, for the reserved starts in queues
+    with backfill. With `null` such a gang is assumed never to end."""
 
     @property
     def assumed_runtime_ms(self) -> int | None:
@@ -103,13 +142,13 @@ class ConsolidationConfig(Struct, frozen=True, forbid_unknown_fields=True, renam
     """The action `consolidate`, which moves gangs so that others fit."""
 
     dry_run: bool = False
-    """Report plans without moving gangs."""
+    """`true` reports plans and moves nothing."""
     moves_max: Positive = 8
-    """Gangs that are moved at the same time."""
+    """Gangs that are being moved at the same time, at most."""
     rest_minutes: Positive = 60
-    """The run time of a gang, since its start or last move, before it may be moved."""
+    """A gang is moved only after it has run this long since its start or its last move."""
     interval_seconds: Positive = 60
-    """The time between two searches for moves for the same gang."""
+    """The time between two searches for moves for the same waiting gang."""
 
     @property
     def rest_ms(self) -> int:
@@ -126,25 +165,31 @@ class PrivacyConfig(Struct, frozen=True, forbid_unknown_fields=True, rename="cam
     """What the objects of a tenant show of other tenants."""
 
     show_other_tenants: bool = False
-    """Whether verdicts, conditions and events name the gangs, pods and nodes of other tenants."""
+    """`true` writes the names of gangs, pods and nodes of other tenants into the conditions, events and
+    statuses of a tenant's objects."""
 
 
 class SchedulerConfig(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
     """All settings."""
 
     scheduler_name: str = DEFAULT_SCHEDULER_NAME
+    """Phalanx schedules the pods with this `spec.schedulerName`."""
     plugins: tuple[PluginConfig, ...] = ()
-    """The first plugins, in this order; the other plugins of the default profile follow."""
+    """Plugins to move to the front, to disable, or to give arguments."""
     actions: tuple[ActionName, ...] = (ActionName.RELEASE, ActionName.RECOVER, ActionName.PREEMPT)
-    """The steps that may evict, in the order in which they run."""
+    """The steps of a cycle that may evict, in the order in which they run. A step that is not listed does not
+    run. `consolidate` needs `preempt`."""
     default_topology: str | None = None
-    """The Topology of gangs that name none."""
+    """The Topology of gangs that name none. With `null` it is the Topology `default`, else the first one by
+    name, else the levels whose well-known labels the nodes carry."""
     nominating_schedulers: tuple[str, ...] | None = None
-    """The schedulers whose nominations of pods to nodes are respected; null: all other schedulers."""
+    """The schedulers whose pods may withhold capacity by `status.nominatedNodeName` before they are bound.
+    With `null` all but Phalanx, with `[]` none."""
     queue_dialects: tuple[QueueDialectName, ...] = ()
-    """API groups of other projects whose Queues are read, in addition to those of Phalanx."""
+    """The API groups of other projects whose Queues are read, beside those of Phalanx: of Volcano and of
+    KAI."""
     workloads: tuple[WorkloadKind, ...] = ()
-    """Kinds whose pods are gangs, in addition to those that Phalanx knows."""
+    """Kinds of workloads, in addition to those that Phalanx knows."""
     tolerance: ToleranceConfig = ToleranceConfig()
     fairness: FairnessConfig = FairnessConfig()
     backfill: BackfillConfig = BackfillConfig()
@@ -152,65 +197,82 @@ class SchedulerConfig(Struct, frozen=True, forbid_unknown_fields=True, rename="c
     privacy: PrivacyConfig = PrivacyConfig()
     retry: RetryConfig = RetryConfig()
     seed: int = 0
-    """Part of every snapshot: equal seeds give equal decisions."""
+    """Seed of the solver. Equal clusters and equal seeds give equal decisions."""
 
 
 def parse_config(text: str) -> SchedulerConfig:
-    """Parse YAML text; an empty text means all defaults. Raises ConfigError.
+    """Parse YAML text; an empty text means all defaults. Raises ConfigError for the first error.
 
-    The registry checks the names of plugins.
+    The registry checks the names and the arguments of plugins.
     """
+    config = convert(load_settings(text))
+    for error in config_errors(config):
+        raise error
+    return config
+
+
+def load_settings(text: str) -> Any:
+    """The values of YAML text, not checked yet. Raises ConfigError."""
     try:
         settings = yaml.load(text, Loader=_Loader)
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         raise ConfigError("not YAML: {}{}".format(*describe(error))) from error
+    return {} if settings is None else settings
+
+
+def convert(settings: Any) -> SchedulerConfig:
+    """The configuration with these values. Raises ConfigError for the first key or type that is wrong."""
     try:
-        config = msgspec.convert({} if settings is None else settings, SchedulerConfig)
+        return msgspec.convert(settings, SchedulerConfig)
     except msgspec.ValidationError as error:
-        raise ConfigError(str(error).replace("`$.", "`")) from error
-    _refuse_repeated("plugins", [plugin.name for plugin in config.plugins])
-    _refuse_repeated("actions", list(config.actions))
-    _refuse_repeated("queueDialects", list(config.queue_dialects))
+        raise error_of(error) from error
+
+
+def config_errors(config: SchedulerConfig) -> Iterator[ConfigError]:
+    """What the types of the fields do not say."""
+    yield from _repeated("plugins", [plugin.name for plugin in config.plugins])
+    yield from _repeated("actions", list(config.actions))
+    yield from _repeated("queueDialects", list(config.queue_dialects))
     if ActionName.CONSOLIDATE in config.actions and ActionName.PREEMPT not in config.actions:
-        raise ConfigError("actions: consolidate needs preempt, which reserves the capacity that it frees")
-    _refuse_frequent_binds(config.retry)
-    _check_workloads(config.workloads)
-    return config
+        yield ConfigError(
+            "consolidate needs preempt, which reserves the capacity that it frees", path=("actions",)
+        )
+    yield from _frequent_binds(config.retry)
+    yield from _repeated("workloads", [kind.name for kind in config.workloads])
+    for position, kind in enumerate(config.workloads):
+        yield from _kind_errors(("workloads", position), kind)
 
 
-def _check_workloads(kinds: tuple[WorkloadKind, ...]) -> None:
-    """Refuse kinds that are read already, and those without what is needed to read them."""
-    names = [kind.name for kind in kinds]
-    _refuse_repeated("workloads", names)
-    for position, kind in enumerate(kinds):
-        field = f"workloads[{position}]"
-        if kind.api_version.count("/") != 1 or not all(kind.api_version.split("/")):
-            raise ConfigError(f"{field}.apiVersion: expected group/version, found {kind.api_version!r}")
-        if not _KIND.fullmatch(kind.kind):
-            raise ConfigError(f"{field}.kind: expected a kind such as Job, found {kind.kind!r}")
-        if not _PLURAL.fullmatch(kind.plural):
-            raise ConfigError(f"{field}.plural: expected a resource such as jobs, found {kind.plural!r}")
-        if KNOWN.of_owner(kind.api_version, kind.kind):
-            raise ConfigError(f"{field}: Phalanx reads {kind.kind} of {kind.group} already")
-        if not kind.roles:
-            raise ConfigError(f"{field}.roles: expected at least one role")
+def _kind_errors(path: KeyPath, kind: WorkloadKind) -> Iterator[ConfigError]:
+    """Refuse a kind that is read already, and one without what is needed to read it."""
+    if kind.api_version.count("/") != 1 or not all(kind.api_version.split("/")):
+        yield ConfigError(f"expected group/version, found {kind.api_version!r}", path=(*path, "apiVersion"))
+    if not _KIND.fullmatch(kind.kind):
+        yield ConfigError(f"expected a kind such as Job, found {kind.kind!r}", path=(*path, "kind"))
+    if not _PLURAL.fullmatch(kind.plural):
+        yield ConfigError(f"expected a resource such as jobs, found {kind.plural!r}", path=(*path, "plural"))
+    if KNOWN.of_owner(kind.api_version, kind.kind):
+        yield ConfigError(f"Phalanx reads {kind.kind} of {kind.group} already", path=path)
+    if not kind.roles:
+        yield ConfigError("expected at least one role", path=(*path, "roles"))
 
 
-def _refuse_frequent_binds(retry: RetryConfig) -> None:
+def _frequent_binds(retry: RetryConfig) -> Iterator[ConfigError]:
     """Refuse a bind back-off so short that a bind which always fails would load the API server."""
     if not retry.keeps_bind_refusals_bounded:
-        raise ConfigError(
-            f"retry.bindBackoffMaxSeconds: expected at least {retry.bind_backoff_max_seconds_min} with"
+        yield ConfigError(
+            f"expected at least {retry.bind_backoff_max_seconds_min} with"
             f" bindBackoffFirstMilliseconds {retry.bind_backoff_first_milliseconds}, found"
             f" {retry.bind_backoff_max_seconds}: a refused bind would be sent again more than"
-            f" {BIND_REFUSALS_PER_MINUTE_MAX} times a minute"
+            f" {BIND_REFUSALS_PER_MINUTE_MAX} times a minute",
+            path=("retry", "bindBackoffMaxSeconds"),
         )
 
 
-def _refuse_repeated(field: str, names: list[str]) -> None:
+def _repeated(field: str, names: list[str]) -> Iterator[ConfigError]:
     for position, name in enumerate(names):
         if name in names[:position]:
-            raise ConfigError(f"{field}[{position}]: {name} is listed twice")
+            yield ConfigError(f"{name} is listed twice", path=(field, position))
 
 
 class _Loader(StrictConstructor, yaml.SafeLoader):

@@ -84,26 +84,32 @@ class RetryConfig(Struct, frozen=True, forbid_unknown_fields=True, rename="camel
     """The delays before gangs are tried again."""
 
     bind_backoff_first_milliseconds: _Positive = 100
-    """Back-off of a gang after its first failed bind. It doubles with each consecutive failure."""
+    """The back-off of a gang after the first failed bind of a pod. It doubles with each failure of that pod
+    in a row."""
 
     bind_backoff_max_seconds: _Positive = 30
-    """Maximum back-off after failed binds."""
+    """The longest back-off after failed binds. The scheduler refuses a value with which one pod could have
+    more than 20 refused binds in a minute: with the default first back-off, values below 4."""
 
     nomination_minutes: _Positive = 15
-    """Time for which freed capacity is nominated for the gang after its victims have terminated."""
+    """The time for which freed capacity is held for a gang, or for a gang that is moved, after the grace
+    periods of the victims. A pod whose deletion takes this much longer than its grace period is not expected
+    to free its node."""
 
     nomination_attempts: _Positive = 3
-    """Consecutive failed nominations of a gang before nothing is evicted for it for some time."""
+    """Evictions in a row for one gang that come to nothing before it rests."""
 
     nomination_rest_minutes: _Positive = 10
-    """The time in which nothing is evicted for such a gang."""
+    """The rest, in which nothing is evicted or moved for the gang."""
 
     victim_search_seconds: _Positive = 30
-    """Time between two searches for victims while only the usage of candidate queues changes."""
+    """The time between two searches for victims for a gang that found none, while only more may be evicted
+    from the same queues."""
 
+    # The reset of a GPU takes two minutes.
     node_avoidance_minutes: _Positive = 10
-    """Time for which a gang avoids a node after a member failed there: the reset of a GPU takes two minutes.
-    It doubles with each further failure of the gang on that node."""
+    """The time for which a gang avoids a node after a member failed there. It doubles with each further
+    failure of the gang on the node during this time, at most seven times."""
 
     @property
     def nomination_ms(self) -> int:

@@ -86,6 +86,11 @@ class PodEvents:
         reason = "ParallelismRestored" if is_restored else "PartiallyAdmitted"
         self._record(job, "Normal", reason, "Resizing", message)
 
+    def config_reloaded(self, lease: PodRef, *, message: str, is_used: bool) -> None:
+        """Report on the Lease that a changed configuration file is used, or was refused."""
+        severity, reason = ("Normal", "ConfigReloaded") if is_used else ("Warning", "ConfigRefused")
+        self._record(lease, severity, reason, "Reloading", message)
+
     def _record(self, pod: PodRef, severity: str, reason: str, action: str, note: str) -> None:
         note = truncate(note, EVENT_NOTE_MAX_BYTES)
         key = (pod.uid, reason, note)

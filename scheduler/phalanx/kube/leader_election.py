@@ -85,6 +85,8 @@ class Leadership:
         """Set while this candidate leads."""
         self.lost = asyncio.Event()
         """Set once this candidate has led and leads no more."""
+        self.uid = ""
+        """The UID of the Lease, once this candidate has led."""
         self.epoch = 0
         """The number of transitions of the Lease: the leader's term."""
         namespace, name = identity.lease_namespace, identity.lease_name
@@ -268,6 +270,7 @@ class Leadership:
 
     def _adopt(self, body: bytes, started: float) -> None:
         lease = _decode(body)
+        self.uid = lease.metadata.uid
         self._version = lease.metadata.resource_version
         self._deadline = started + self._times.renew_deadline
         self.epoch = lease.spec.lease_transitions or 0

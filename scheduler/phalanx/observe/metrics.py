@@ -73,6 +73,7 @@ class Metrics:
         self._declare_writes()
         self._declare_watches()
         self._declare_lease()
+        self._declare_config()
         ProcessCollector(registry=self.registry)
 
     # --- cycles --------------------------------------------------------------------------------------------
@@ -294,6 +295,25 @@ class Metrics:
     def lease_renewed(self, *, delay_s: float) -> None:
         """See LeaseReports."""
         self._renewal_delay.observe(delay_s)
+
+    # --- configuration -------------------------------------------------------------------------------------
+
+    def _declare_config(self) -> None:
+        self._config_is_used = self._new_gauge(
+            "phalanx_config_last_reload_successful",
+            "1 while the configuration file is the configuration in effect, 0 after it was refused.",
+        )
+        self._config_used_at = self._new_gauge(
+            "phalanx_config_last_reload_success_timestamp_seconds",
+            "Time when a configuration file was used last, the start of the scheduler included.",
+        )
+        self.config_read(is_used=True)
+
+    def config_read(self, *, is_used: bool) -> None:
+        """See ConfigReports."""
+        self._config_is_used.of().set(1 if is_used else 0)
+        if is_used:
+            self._config_used_at.of().set(self._clock.now_ms() / 1000)
 
     # --- declaring -----------------------------------------------------------------------------------------
 

@@ -68,6 +68,14 @@ class LeaseReports(Protocol):
         ...
 
 
+class ConfigReports(Protocol):
+    """Reports of the configuration file."""
+
+    def config_read(self, *, is_used: bool) -> None:
+        """Report that a changed file is used, or that the file was refused."""
+        ...
+
+
 class CycleReports(Protocol):
     """Reports of cycles."""
 

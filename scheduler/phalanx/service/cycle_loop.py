@@ -6,7 +6,7 @@ from collections.abc import Callable
 import structlog
 
 from phalanx.clock import Clock
-from phalanx.deciders.port import Decider
+from phalanx.deciders.port import Decider, RecordedCycle
 from phalanx.framework.retry import cycle_pause_s
 from phalanx.limits import (
     CYCLE_STUCK_S,
@@ -15,13 +15,10 @@ from phalanx.limits import (
     SHOWN_ERRORS,
 )
 from phalanx.model.decisions import CycleResult
-from phalanx.model.snapshot import Snapshot
 from phalanx.observe.ports import CycleReports
 from phalanx.service.cycle_trigger import CycleTrigger
 
 _log = structlog.get_logger(__name__)
-
-RecordedCycle = tuple[Snapshot, CycleResult]
 
 
 class CycleLoop:

@@ -45,7 +45,8 @@ class Dispatcher:
         self._evictor = evictor
         self._reporter = reporter
         self._clock = clock
-        self._retry = retry
+        self.retry = retry
+        """The delays in effect."""
 
     def dispatch(self, result: CycleResult) -> None:
         """Start all binds and evictions of a cycle.
@@ -90,7 +91,7 @@ class Dispatcher:
         before, nodes = (last.failures, last.failed_on) if last is not None else (0, ())
         if failed_on is not None:
             nodes = (*(node for node in nodes if node != failed_on), failed_on)[-FAILED_NODES_KEPT:]
-        until = self._clock.now_ms() + self._retry.bind_backoff_ms(before)
+        until = self._clock.now_ms() + self.retry.bind_backoff_ms(before)
         backoff = BindBackoff(until=until, failures=before + 1, why=reason, failed_on=nodes)
         self._state.apply(Forgotten(bind.pod, backoff))
 

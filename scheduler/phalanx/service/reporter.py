@@ -215,6 +215,10 @@ class Reporter:
         pod = PodRef(eviction.namespace, eviction.name, eviction.pod)
         self._events.preempted(pod, message=self._names.eviction_message(eviction))
 
+    def config_reloaded(self, lease: PodRef, *, message: str, is_used: bool) -> None:
+        """Report that a changed configuration file is used, or was refused."""
+        self._events.config_reloaded(lease, message=message, is_used=is_used)
+
     # --- output --------------------------------------------------------------------------------------------
 
     def _report_changed(self) -> None:

@@ -8,12 +8,12 @@ from msgspec import Struct, field
 
 from phalanx.cache.cache import Cache
 from phalanx.clock import Clock, SteadyClock, seeded_random
-from phalanx.deciders.port import Decider
+from phalanx.deciders.port import Decider, RecordedCycle
 from phalanx.framework.config import SchedulerConfig
 from phalanx.kube.binder import Binder
 from phalanx.kube.binding import BinderCallbacks
 from phalanx.kube.client import Client
-from phalanx.kube.events import EventSource
+from phalanx.kube.events import EventSource, PodRef
 from phalanx.kube.evictor import Evictor
 from phalanx.kube.garbage_collection import GarbageCollection
 from phalanx.kube.leader_election import Identity, Leadership
@@ -23,7 +23,8 @@ from phalanx.limits import EVICT_STOP_GRACE_S, STOP_GRACE_S
 from phalanx.model.names import GangId
 from phalanx.observe.metrics import Metrics
 from phalanx.service.cluster_state import ClusterState
-from phalanx.service.cycle_loop import CycleLoop, RecordedCycle
+from phalanx.service.config_reload import ConfigFile, ConfigReload, Reloaded
+from phalanx.service.cycle_loop import CycleLoop
 from phalanx.service.dispatcher import Dispatcher
 from phalanx.service.reporter import Reporter
 from phalanx.service.tenant_names import TenantNames
@@ -50,6 +51,8 @@ class SchedulerDependencies(Struct, frozen=True):
     """The seed of all jitter."""
     config: SchedulerConfig = SchedulerConfig()
     """The configuration that the decider uses."""
+    config_file: ConfigFile | None = None
+    """Where it is from, to use changes without a restart."""
     garbage_collection: GarbageCollection = field(default_factory=GarbageCollection)
     on_synced: Callable[[], None] = lambda: None
     """Called when a new leader has listed the whole cluster."""
@@ -62,6 +65,7 @@ class Scheduler:
         parts = dependencies
         jitter = seeded_random(parts.seed).random
         clock = SteadyClock(parts.clock)
+        self._parts = parts
         self._state = ClusterState(cache=parts.cache, decider=parts.decider)
         self._watcher = _watcher(parts, self._state, jitter)
         self._leadership = Leadership(
@@ -79,8 +83,9 @@ class Scheduler:
             jitter=jitter,
         )
         eviction_check = CacheEvictionCheck(parts.cache, lambda: self._cycle_loop.breaker)
-        names = TenantNames(parts.cache, show_all=parts.config.privacy.show_other_tenants)
+        self._names = names = TenantNames(parts.cache, show_all=parts.config.privacy.show_other_tenants)
         self._evictor = Evictor(context, objection=eviction_check.objection, message=names.eviction_message)
+        self._placement_check = CachePlacementCheck(parts.cache, parts.config, parts.clock.now_ms)
         self._binder = Binder(context, self._binder_callbacks(parts))
         self._reporter = Reporter(
             context,
@@ -128,6 +133,17 @@ class Scheduler:
         """Return a sentence while the cluster is not listed, else None; leadership does not matter."""
         return self._watcher.sync_error()
 
+    def configure(self, config: SchedulerConfig) -> None:
+        """Use this configuration from the next cycle on; it differs in nothing that needs a restart."""
+        self._parts.decider.configure(config)
+        self._placement_check.configure(config)
+        self._dispatcher.retry = config.retry
+        if self._names.show_all != config.privacy.show_other_tenants:
+            self._names.show_all = config.privacy.show_other_tenants
+            for gang in self._parts.cache.gang_ids():
+                self._state.mark_changed(gang)
+        self._state.trigger.set()
+
     async def run(self, stop: asyncio.Event) -> None:
         """Run until `stop` is set; a leader first completes the started gangs and releases the Lease.
 
@@ -140,12 +156,43 @@ class Scheduler:
             )
             leading = tasks.create_task(election, name="lead")
             stopping = tasks.create_task(stop.wait(), name="wait for stop")
+            reloading = self._start_reloading(tasks)
             await asyncio.wait((leading, stopping), return_when=asyncio.FIRST_COMPLETED)
             if not self._leadership.leading.is_set():
                 leading.cancel()
             await asyncio.wait((leading,))
             stopping.cancel()
+            if reloading is not None:
+                reloading.cancel()
             self._watcher.stop()
+
+    def _start_reloading(self, tasks: asyncio.TaskGroup) -> "asyncio.Task[None] | None":
+        """Every replica follows the file, so that a new leader has the same configuration."""
+        parts = self._parts
+        if parts.config_file is None:
+            return None
+        reload = ConfigReload(
+            parts.config_file,
+            config=parts.config,
+            apply=self.configure,
+            on_outcome=self._config_reloaded,
+            reports=parts.metrics,
+        )
+        return tasks.create_task(reload.run(), name="reload the configuration")
+
+    def _config_reloaded(self, outcome: Reloaded) -> None:
+        """The leader writes an event about the Lease, which is there in every installation."""
+        if not self.is_leading:
+            return
+        identity = self._parts.identity
+        lease = PodRef(
+            identity.lease_namespace,
+            identity.lease_name,
+            self._leadership.uid,
+            kind="Lease",
+            api_version="coordination.k8s.io/v1",
+        )
+        self._reporter.config_reloaded(lease, message=outcome.message, is_used=outcome.is_used)
 
     async def _lead(self, tasks: asyncio.TaskGroup, stop: asyncio.Event) -> None:
         await self._watcher.restart_and_sync(tasks)
@@ -169,7 +216,7 @@ class Scheduler:
     def _binder_callbacks(self, parts: SchedulerDependencies) -> BinderCallbacks:
         """Parts that are created after the binder are looked up when they are called."""
         return BinderCallbacks(
-            check=CachePlacementCheck(parts.cache, parts.config, parts.clock.now_ms),
+            check=self._placement_check,
             on_outcome=lambda placement, outcome: self._dispatcher.handle_outcome(placement, outcome),
             try_acquire=lambda pod: self._reporter.try_acquire(pod),
             pod_group_version=lambda group: self._state.objects.version(GangId(group.uid)),

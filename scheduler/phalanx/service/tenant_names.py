@@ -41,13 +41,13 @@ class TenantNames:
     """The names that a tenant may see, by the current state of the cluster."""
 
     def __init__(self, cache: Cache, *, show_all: bool) -> None:
-        """`show_all`: remove nothing."""
         self._cache = cache
-        self._show_all = show_all
+        self.show_all = show_all
+        """Whether nothing is removed."""
 
     def verdict(self, gang: Gang, verdict: Verdict) -> Verdict:
         """The verdict on the gang, for the gang's own objects."""
-        if self._show_all:
+        if self.show_all:
             return verdict
         shown = partial(self._shown, _tenant_of(gang))
         return replace(
@@ -61,7 +61,7 @@ class TenantNames:
 
     def eviction_message(self, evict: Evict) -> str:
         """The message of an eviction, for the evicted pod."""
-        if self._show_all:
+        if self.show_all:
             return evict.message
         gang = self._cache.gang(evict.gang)
         return self._shown(_Tenant(evict.namespace) if gang is None else _tenant_of(gang), evict.message)

@@ -49,13 +49,17 @@ class CachePlacementCheck:
 
     def __init__(self, cache: Cache, config: SchedulerConfig, now_ms: Callable[[], int] = lambda: 0) -> None:
         self._cache = cache
-        self._config = config
         self._now_ms = now_ms
         self._spread = SpreadCheck(cache)
-        self._reads = declared_reads(config)
-        self._overriders = Overriders(plugin_classes(config))
         self._inputs: tuple[object, ...] = ()
         """The inputs of filters beside the node, when the rejections were found."""
+        self.configure(config)
+
+    def configure(self, config: SchedulerConfig) -> None:
+        """Use the filter plugins of this configuration from now on."""
+        self._config = config
+        self._reads = declared_reads(config)
+        self._overriders = Overriders(plugin_classes(config))
         self._rejections: dict[NodeName, tuple[Node, dict[_PodClass, _Rejection]]] = {}
 
     def gang(self, placement: Placement) -> str | None:

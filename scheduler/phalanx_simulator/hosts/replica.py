@@ -14,6 +14,7 @@ from phalanx.kube.leader_election import Identity
 from phalanx.model.decisions import CycleResult
 from phalanx.model.snapshot import Snapshot
 from phalanx.observe.metrics import Metrics
+from phalanx.service.config_reload import ConfigFile
 from phalanx.service.scheduler import Scheduler, SchedulerDependencies
 
 from phalanx_simulator.embedded.apiserver.server import ApiServer
@@ -39,6 +40,7 @@ class ReplicaEnvironment(Struct, frozen=True):
     on_exchange: Observer
     on_cycle: CycleObserver
     metrics: Callable[[str], Metrics]
+    config_file: ConfigFile | None = None
 
 
 class Process(Struct):
@@ -153,6 +155,7 @@ class Replica:
             identity=Identity(name=process_name, lease_namespace="kube-system"),
             controller=environment.config.scheduler_name,
             seed=self._random.getrandbits(32),
+            config_file=environment.config_file,
         )
 
     def _retire(self, process: Process) -> None:

@@ -12,6 +12,7 @@ from phalanx.framework.config import SchedulerConfig
 from phalanx.model.decisions import CycleResult
 from phalanx.model.snapshot import Snapshot
 from phalanx.observe.metrics import Metrics
+from phalanx.service.config_reload import ConfigFile
 
 from phalanx_simulator.embedded.apiserver.server import ApiServer
 from phalanx_simulator.embedded.client import Client
@@ -39,6 +40,8 @@ class WorldSettings(Struct, frozen=True, kw_only=True):
     replicas: int = 2
     config: SchedulerConfig = SchedulerConfig()
     single_writer: bool = True
+    config_file: ConfigFile | None = None
+    """A file that the schedulers follow."""
 
 
 class DecisionLog:
@@ -84,6 +87,7 @@ class World:
             on_exchange=self._on_exchange,
             on_cycle=self._on_cycle,
             metrics=lambda _life: Metrics(self.clock),
+            config_file=settings.config_file,
         )
         names = [f"phalanx-{number}" for number in range(settings.replicas)]
         self.replicas = tuple(Replica(name, environment, self.random(name)) for name in names)

@@ -14,7 +14,9 @@ class PathValue(Struct, frozen=True, forbid_unknown_fields=True, rename="camel")
     """A path and a value that may stand there."""
 
     path: str
+    """The path of the field."""
     value: str
+    """The value of the field."""
 
 
 class RequestPaths(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
@@ -27,7 +29,7 @@ class RequestPaths(Struct, frozen=True, forbid_unknown_fields=True, rename="came
     """The memory of a Java program, such as 512m or 2g, to which Spark adds an overhead."""
 
     java_overhead: str = ""
-    """This overhead, as of `java_memory`."""
+    """This overhead, as of `javaMemory`."""
 
     java_overhead_factor: str = ""
     """The part of the memory that the overhead is, if it is not written."""
@@ -101,6 +103,7 @@ class WorkloadKind(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """As group/version."""
 
     kind: str
+    """The kind, such as Training."""
     plural: str
     """The name of the resource in the API."""
 
@@ -108,6 +111,7 @@ class WorkloadKind(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """Whether other versions of the API are another kind: two projects have one of this group and name."""
 
     roles: tuple[RolePaths, ...]
+    """The roles of the pods. One without a name is enough."""
     role_label: str = ""
     """The label of a pod with the name of its role."""
 

@@ -1,0 +1,1 @@
+"""`phalanx config`: check, show and explain the scheduler's configuration file."""

@@ -1,0 +1,106 @@
+"""The commands `phalanx config check|show|explain|schema`."""
+
+import sys
+from pathlib import Path
+from typing import Annotated, Literal
+
+import msgspec
+import yaml
+from cyclopts import App, Parameter
+
+from phalanx.cli.config_file.check import check as check_text
+from phalanx.cli.configuration import read_config, read_text
+from phalanx.cli.exits import BadInput, Exit
+from phalanx.framework.config import ConfigError, SchedulerConfig
+from phalanx.framework.registry import configured_plugins, installed_plugins
+
+APP = App(name="config", help="Check, show and explain the scheduler's configuration file.")
+
+
+@APP.command
+def check(file: Path) -> int:
+    """Check a configuration file: keys, types, ranges, plugins and their arguments.
+
+    Each error is one line with the file, the line and the key. The exit code is 2 if there are errors.
+
+    Parameters
+    ----------
+    file
+        The configuration file, or - for standard input.
+    """
+    errors = check_text(read_text(file)).errors
+    if errors:
+        raise BadInput(*(f"{file}: {error}" for error in errors))
+    print(f"{file}: valid")
+    return Exit.OK
+
+
+@APP.command
+def show(
+    file: Path | None = None,
+    *,
+    output: Annotated[Literal["yaml", "json"], Parameter(name=["--output", "-o"])] = "yaml",
+) -> int:
+    """Show the configuration that is in effect: all defaults filled in, all plugins in their order.
+
+    The output is a configuration file with the same effect.
+
+    Parameters
+    ----------
+    file
+        The configuration file, or - for standard input; default: all defaults.
+    output
+        Output format.
+    """
+    from phalanx.cli.config_file.effective import effective
+
+    values = effective(read_config(file))
+    if output == "json":
+        print(msgspec.json.format(msgspec.json.encode(values), indent=2).decode())
+    else:
+        yaml.safe_dump(values, sys.stdout, sort_keys=False, allow_unicode=True)
+    return Exit.OK
+
+
+@APP.command
+def explain(key: str = "") -> int:
+    """Explain a key of the configuration file: its type, its default and its meaning.
+
+    Parameters
+    ----------
+    key
+        The key, such as retry.nominationMinutes, plugins[].name or plugins[drf]; default: the keys of the
+        top level.
+    """
+    from phalanx.cli.config_file.explain import explanation
+    from phalanx.cli.config_file.keys import all_keys
+
+    print(explanation(key, list(all_keys(_usable_plugins()))))
+    return Exit.OK
+
+
+@APP.command
+def schema() -> int:
+    """Print the JSON schema of the configuration file, with which editors complete and check its keys."""
+    from phalanx.cli.config_file.schema import schema as schema_of
+
+    values = schema_of(_usable_plugins())
+    print(msgspec.json.format(msgspec.json.encode(values), indent=2).decode())
+    return Exit.OK
+
+
+def _usable_plugins() -> list[str]:
+    """The built-in plugins in their order, then other installed ones; those that cannot be loaded are named
+    on standard error."""
+    from phalanx.framework.registry import plugin_class
+
+    default = [entry.name for entry in configured_plugins(SchedulerConfig())]
+    usable = []
+    for name in [*default, *sorted(installed_plugins() - set(default))]:
+        try:
+            plugin_class(name)
+        except ConfigError as error:
+            print(f"note: {error}", file=sys.stderr)
+        else:
+            usable.append(name)
+    return usable
