@@ -80,7 +80,7 @@ def test_probes_and_annotations_use_the_open_port() -> None:
         assert container[probe]["httpGet"]["port"] == port["name"]
 
 
-@pytest.mark.parametrize("folder", ["base", "examples", "kind"])
+@pytest.mark.parametrize("folder", ["base", "examples", "kind", "policies"])
 def test_a_kustomization_lists_every_manifest_of_its_folder(folder: str) -> None:
     path = DEPLOY / folder
     beside = {each.name for each in path.glob("*.yaml")} - {"kustomization.yaml"}
