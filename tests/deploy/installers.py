@@ -71,9 +71,9 @@ class Helm(Struct, frozen=True):
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    def template(self, values: Document | None = None) -> list[Document]:
+    def template(self, values: Document | None = None, *, chart: Path = CHART) -> list[Document]:
         """The objects of the chart with these values."""
-        arguments = ["template", *RELEASE]
+        arguments = ["template", RELEASE[0], str(chart), *RELEASE[2:]]
         if values:
             (self.home / "values.yaml").write_text(yaml.safe_dump(values))
             arguments += ["--values", str(self.home / "values.yaml")]

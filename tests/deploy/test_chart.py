@@ -1,12 +1,14 @@
 """What the chart gives with the real helm, compared with kustomize: `make chart`."""
 
+import os
+import subprocess
 from pathlib import Path
 
 import pytest
 import yaml
 
-from tests.deploy.installers import ALL_POLICIES, CHART, EVERYTHING, NAMESPACE, RELEASE, Helm, kustomize
-from tests.deploy.manifests import DEPLOY, Document
+from tests.deploy.installers import ALL_POLICIES, CHART, EVERYTHING, HELM, NAMESPACE, RELEASE, Helm, kustomize
+from tests.deploy.manifests import DEPLOY, REPOSITORY, Document
 
 pytestmark = pytest.mark.chart
 
@@ -106,6 +108,30 @@ def test_helm_refuses_values_that_the_schema_does_not_know(helm: Helm) -> None:
     done = helm.run("template", *RELEASE, "--set", "replica=3")
     assert done.returncode != 0
     assert "replica" in done.stderr
+
+
+def test_the_workflow_packages_the_chart_with_the_published_image(helm: Helm) -> None:
+    """The script of the workflow itself: the package has the content of the links."""
+    workflow = yaml.safe_load((REPOSITORY / ".github" / "workflows" / "release.yaml").read_text())
+    (script,) = [
+        each["run"] for each in workflow["jobs"]["chart"]["steps"] if 'helm" package' in each.get("run", "")
+    ]
+    (helm.home / "deploy").symlink_to(DEPLOY)
+    (helm.home / "helm").symlink_to(HELM.built().program)
+    environment = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(helm.home),
+        "RUNNER_TEMP": str(helm.home),
+        "IMAGE": "ghcr.io/team/phalanx-scheduler",
+    }
+    subprocess.run(["bash", "-e", "-c", script], cwd=helm.home, env=environment, check=True)
+    (package,) = (helm.home / "dist").iterdir()
+    assert package.name == "phalanx-0.1.0.tgz"
+    packaged = by_name(helm.template(chart=package))
+    (container,) = packaged["Deployment", "phalanx"]["spec"]["template"]["spec"]["containers"]
+    assert container["image"] == "ghcr.io/team/phalanx-scheduler:0.1.0"
+    container["image"] = "phalanx-scheduler:0.1.0"
+    assert packaged == by_name(helm.template())
 
 
 def test_the_crds_stay_when_the_release_is_uninstalled(helm: Helm) -> None:

@@ -13,7 +13,7 @@ from phalanx_controlplane.controlplane import ControlPlane
 
 from tests.crds import api
 from tests.crds.files import API_VERSION
-from tests.deploy.installers import CHART, EVERYTHING, NAMESPACE, RELEASE, Helm, kustomize
+from tests.deploy.installers import ALL_POLICIES, CHART, EVERYTHING, NAMESPACE, RELEASE, Helm, kustomize
 from tests.deploy.manifests import DEPLOY, Document
 
 pytestmark = [pytest.mark.chart, pytest.mark.asyncio(loop_scope="module")]
@@ -105,7 +105,10 @@ async def test_install_upgrade_rollback_uninstall(
     history = yaml.safe_load(helm("history", release, "--namespace", NAMESPACE, "--output", "yaml"))
     assert [each["status"] for each in history] == ["superseded"] * 3 + ["deployed"]
 
+    assert await policies(session) == {f"phalanx-{name}" for name in ALL_POLICIES}
+
     helm("uninstall", release, "--namespace", NAMESPACE)
+    assert await policies(session) == set()
     await is_kept(session, group, uid, startBy="2100-01-01T00:00:00Z")
     async with session.get(f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/phalanx") as answer:
         assert answer.status == 404
@@ -113,6 +116,14 @@ async def test_install_upgrade_rollback_uninstall(
     helm("install", *RELEASE)
     assert await replicas(session) == 2
     await is_kept(session, group, uid, startBy="2100-01-01T00:00:00Z")
+
+
+async def policies(session: aiohttp.ClientSession) -> set[str]:
+    """The admission policies of Phalanx that have a binding."""
+    found = await read(session, "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings")
+    return {
+        each["metadata"]["name"] for each in found["items"] if each["metadata"]["name"].startswith("phalanx")
+    }
 
 
 async def set_status(session: aiohttp.ClientSession, group: str) -> None:

@@ -90,6 +90,12 @@ def test_a_kustomization_lists_every_manifest_of_its_folder(folder: str) -> None
     assert resources(path)
 
 
+def test_the_page_about_tenants_explains_every_policy() -> None:
+    page = (DEPLOY.parent / "docs" / "tenants.md").read_text()
+    named = {name.removesuffix(".yaml") for name in kustomization(DEPLOY / "policies")["resources"]}
+    assert set(re.findall(r"^\| `([-a-z]+)` \| ", page, re.MULTILINE)) & named == named
+
+
 def test_the_image_runs_as_the_user_of_the_deployment() -> None:
     lines = (DEPLOY / "Dockerfile").read_text().splitlines()
     user = base("Deployment")["spec"]["template"]["spec"]["securityContext"]

@@ -1,8 +1,10 @@
-"""The workflow of releases and the krew manifest can be read, and name what exists. They were never run."""
+"""The workflow of releases and the krew manifest can be read, and name what exists. GitHub has not run it."""
 
+import hashlib
+import os
 import re
-import shutil
 import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -50,7 +52,6 @@ def test_actions_have_a_version() -> None:
     assert all(re.fullmatch(r"(actions|docker)/[-a-z]+@v\d+", each) for each in used)
 
 
-@pytest.mark.skipif(not shutil.which("bash"), reason="needs bash")
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.splitlines()[0][:40])
 def test_scripts_are_valid(script: str) -> None:
     plain = re.sub(r"\$\{\{.*?\}\}", "x", script)
@@ -75,23 +76,49 @@ def test_the_image_of_the_chart_can_be_replaced() -> None:
     assert (DEPLOY / "chart" / "values.yaml").read_text().count("\n  repository: phalanx-scheduler\n") == 1
 
 
-def test_the_krew_manifest_is_complete_after_the_workflow_has_filled_it_in() -> None:
-    text = (DEPLOY / "release" / "krew.yaml").read_text()
-    (script,) = [each for each in SCRIPTS if "krew.yaml" in each]
-    marks = set(re.findall(r"s\|(@[-a-z0-9]+@)\|", script))
-    values = {"@version@": "v0.1.0", "@repository@": "https://example.com/phalanx"}
-    for mark in marks:
-        assert mark in text
-        text = text.replace(mark, values.get(mark, "0" * 64))
-    assert "@" not in text
-    manifest = yaml.safe_load(text)
+def test_the_krew_manifest_is_complete_after_the_workflow_has_filled_it_in(tmp_path: Path) -> None:
+    (tmp_path / "deploy").symlink_to(DEPLOY)
+    (tmp_path / "dist").mkdir()
+    archives = [each["arch"] for each in JOBS["plugin"]["strategy"]["matrix"]["include"]]
+    for arch in archives:
+        (tmp_path / "dist" / f"kubectl-phalanx-linux-{arch}.tar.gz").write_text(arch)
+    run(script_with("krew.yaml"), tmp_path)
+    manifest = yaml.safe_load((tmp_path / "dist" / "phalanx.yaml").read_text())
     assert (manifest["kind"], manifest["metadata"]["name"]) == ("Plugin", "phalanx")
     assert manifest["apiVersion"] == "krew.googlecontainertools.github.com/v1alpha2"
-    assert len(manifest["spec"]["shortDescription"]) <= 50
-    archives = [each["arch"] for each in JOBS["plugin"]["strategy"]["matrix"]["include"]]
-    assert [each["selector"]["matchLabels"]["arch"] for each in manifest["spec"]["platforms"]] == archives
-    for platform in manifest["spec"]["platforms"]:
-        assert platform["bin"] == "kubectl-phalanx"
-        assert re.fullmatch(r"[0-9a-f]{64}", platform["sha256"])
-        arch = platform["selector"]["matchLabels"]["arch"]
-        assert platform["uri"].endswith(f"/releases/download/v0.1.0/kubectl-phalanx-linux-{arch}.tar.gz")
+    spec = manifest["spec"]
+    assert (spec["version"], spec["homepage"]) == ("v0.1.0", "https://example.com/team/phalanx")
+    assert len(spec["shortDescription"]) <= 50
+    files = f"{spec['homepage']}/releases/download/v0.1.0/kubectl-phalanx-linux"
+    assert spec["platforms"] == [
+        {
+            "selector": {"matchLabels": {"os": "linux", "arch": arch}},
+            "uri": f"{files}-{arch}.tar.gz",
+            "sha256": hashlib.sha256(arch.encode()).hexdigest(),
+            "bin": "kubectl-phalanx",
+        }
+        for arch in archives
+    ]
+
+
+def test_a_tag_of_another_version_is_refused() -> None:
+    script = script_with("pyproject.toml")
+    run(script, REPOSITORY)
+    with pytest.raises(subprocess.CalledProcessError):
+        run(script, REPOSITORY, GITHUB_REF_NAME="v0.1.1")
+
+
+def script_with(text: str) -> str:
+    (found,) = [script for script in SCRIPTS if text in script]
+    return found
+
+
+def run(script: str, folder: Path, **environment: str) -> None:
+    """Run a script as the workflow does."""
+    of_a_tag = {
+        "PATH": os.environ["PATH"],
+        "GITHUB_REF_NAME": "v0.1.0",
+        "GITHUB_SERVER_URL": "https://example.com",
+        "GITHUB_REPOSITORY": "team/phalanx",
+    }
+    subprocess.run(["bash", "-e", "-c", script], cwd=folder, env={**of_a_tag, **environment}, check=True)
