@@ -58,6 +58,11 @@ workloads: .venv/installed-dev ## real workloads with their real controllers, wh
 	$(BIN)/python -m phalanx_controlplane build --controllers
 	$(ONLY_LOOPBACK) $(BIN)/pytest --dist=loadgroup -m workloads tests/workloads $(ARGS)
 
+.PHONY: chart
+chart: .venv/installed-dev controlplane ## the Helm chart with the real helm, and kustomize, which Go builds once in some minutes
+	$(BIN)/python -m tests.deploy.installers
+	$(BIN)/pytest -m chart tests/deploy $(ARGS)
+
 .PHONY: micro
 micro: .venv/installed-bench ## CPU time of each step from watch event to bind, against its budget
 	$(BIN)/python -m bench.micro $(ARGS)

@@ -26,7 +26,7 @@ PACKAGES = ("phalanx", "phalanx_controlplane", "phalanx_plugins", "phalanx_simul
 
 TOP_LEVEL = {
     *(".ci", ".gitignore", "CONTRIBUTING.md", "LICENSE", "Makefile", "README.md", "pyproject.toml"),
-    *("scheduler", "plugins", "crds", "deploy", "tests", "bench", "docs"),
+    *(".github", "scheduler", "plugins", "crds", "deploy", "tests", "bench", "docs"),
 }
 
 FUNCTION_LINES_MAX = 60

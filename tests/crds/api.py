@@ -79,10 +79,10 @@ async def install(session: aiohttp.ClientSession, definitions: list[Document]) -
     """Apply CRDs and wait until the API server serves them."""
     for definition in definitions:
         await apply(session, definition)
-        await _established(session, definition["metadata"]["name"])
+        await established(session, definition["metadata"]["name"])
 
 
-async def _established(session: aiohttp.ClientSession, name: str) -> None:
+async def established(session: aiohttp.ClientSession, name: str) -> None:
     """Watch one CRD until it is established; the watch starts with its current state."""
     path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
     query = {"watch": "true", "fieldSelector": f"metadata.name={name}", "timeoutSeconds": "60"}

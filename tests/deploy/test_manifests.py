@@ -80,7 +80,7 @@ def test_probes_and_annotations_use_the_open_port() -> None:
         assert container[probe]["httpGet"]["port"] == port["name"]
 
 
-@pytest.mark.parametrize("folder", ["base", "examples", "kind"])
+@pytest.mark.parametrize("folder", ["base", "examples", "kind", "policies"])
 def test_a_kustomization_lists_every_manifest_of_its_folder(folder: str) -> None:
     path = DEPLOY / folder
     beside = {each.name for each in path.glob("*.yaml")} - {"kustomization.yaml"}
@@ -88,6 +88,12 @@ def test_a_kustomization_lists_every_manifest_of_its_folder(folder: str) -> None
     named |= {name for each in kustomization(path).get("configMapGenerator", []) for name in each["files"]}
     assert beside - named == ({"cluster.yaml", "gang.yaml"} if folder == "kind" else set())
     assert resources(path)
+
+
+def test_the_page_about_tenants_explains_every_policy() -> None:
+    page = (DEPLOY.parent / "docs" / "tenants.md").read_text()
+    named = {name.removesuffix(".yaml") for name in kustomization(DEPLOY / "policies")["resources"]}
+    assert set(re.findall(r"^\| `([-a-z]+)` \| ", page, re.MULTILINE)) & named == named
 
 
 def test_the_image_runs_as_the_user_of_the_deployment() -> None:

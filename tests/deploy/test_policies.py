@@ -1,7 +1,4 @@
-"""The admission policies, played against a real API server by a user who may edit one namespace.
-
-The bindings select this namespace only, since other tests use the same server.
-"""
+"""The admission policies that keep tenants inside their queues, played by a user of one namespace."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -13,74 +10,39 @@ import pytest_asyncio
 from phalanx_controlplane.controlplane import ControlPlane
 
 from tests.crds import api
+from tests.crds.files import API_VERSION, definitions
 from tests.deploy.manifests import DEPLOY, Document, resources
+from tests.deploy.policies import ACTIVE_S, ANN, active, bind, change, open_namespace, policies, send
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.asyncio(loop_scope="session")]
 
 NAMESPACE = "policies"
-ANN = {"Impersonate-User": "ann@example.com"}
-POLICIES = "/apis/admissionregistration.k8s.io/v1"
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
-CHARGED = "scheduling.phalanx.dev/charged-queue"
+GROUP = "scheduling.phalanx.dev"
+CHARGED = f"{GROUP}/charged-queue"
+SHARE, MEMORY, INDEX, TAKEN = (f"{GROUP}/gpu-{name}" for name in ("share", "memory", "index", "taken"))
 USER = "example.com/user"
 MINE = {USER: "ann.example.com"}
-EDIT = "system:aggregate-to-edit"
-"""The rules of the role `edit`, which a controller fills in."""
+GPU = {"resources": {"limits": {"nvidia.com/gpu": 1}}}
+START_BY = "2100-01-01T00:00:00Z"
 
-ACTIVE_S = 60
+POLICIES = (
+    *("bound-pods", "charged-queue", "gpu-shares", "grace-period"),
+    *("scheduler-name", "start-by", "user-label"),
+)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def session(control_plane: ControlPlane) -> AsyncIterator[aiohttp.ClientSession]:
     """A session after the policies became active."""
     async with control_plane.session() as session:
-        await api.apply(session, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
-        for kind in ("ServiceAccount", "RoleBinding"):
-            await api.apply(session, right(kind))
-        documents = resources(DEPLOY / "policies")
-        for document in documents:
-            await put(session, document)
-        try:
-            async with asyncio.timeout(ACTIVE_S):
-                while not all([await refuses(session, bad) for bad in REFUSED.values()]):
-                    await asyncio.sleep(0.2)
+        await api.install(session, list(definitions().values()))
+        for role in resources(DEPLOY / "base"):
+            if role["metadata"]["name"] == "phalanx-edit":
+                await api.apply(session, role)
+        await open_namespace(session, NAMESPACE, {f"{GROUP}/queue": "mine"})
+        async with active(session, policies(*POLICIES), NAMESPACE, REFUSED.values()):
             yield session
-        finally:
-            for document in documents:
-                async with session.delete(path_of(document), raise_for_status=True):
-                    pass
-
-
-def right(kind: str) -> Document:
-    """The account of pods, and the right of the user to edit the namespace."""
-    if kind == "ServiceAccount":
-        return {"apiVersion": "v1", "kind": kind, "metadata": {"name": "default", "namespace": NAMESPACE}}
-    return {
-        "apiVersion": "rbac.authorization.k8s.io/v1",
-        "kind": kind,
-        "metadata": {"name": "ann", "namespace": NAMESPACE},
-        "subjects": [
-            {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": ANN["Impersonate-User"]}
-        ],
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": EDIT},
-    }
-
-
-def path_of(document: Document) -> str:
-    plural = {
-        "ValidatingAdmissionPolicy": "validatingadmissionpolicies",
-        "ValidatingAdmissionPolicyBinding": "validatingadmissionpolicybindings",
-    }[document["kind"]]
-    return f"{POLICIES}/{plural}/{document['metadata']['name']}"
-
-
-async def put(session: aiohttp.ClientSession, document: Document) -> None:
-    """Create a policy or a binding; a binding for the namespace of the test only."""
-    if document["kind"].endswith("Binding"):
-        selector = {"matchLabels": {"kubernetes.io/metadata.name": NAMESPACE}}
-        document["spec"]["matchResources"] = {"namespaceSelector": selector}
-    async with session.post(path_of(document).rpartition("/")[0], json=document) as answer:
-        assert answer.status == 201, await answer.text()
 
 
 def pod(name: str = "p", *, labels: Any = None, annotations: Any = None, **spec: Any) -> Document:
@@ -88,6 +50,15 @@ def pod(name: str = "p", *, labels: Any = None, annotations: Any = None, **spec:
     metadata.update({"annotations": annotations} if annotations else {})
     whole = {"schedulerName": "phalanx", "containers": [{"name": "main", "image": "train:1"}], **spec}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": whole}
+
+
+def gang(name: str = "g", **spec: Any) -> Document:
+    meta = {"name": name, "namespace": NAMESPACE}
+    return {"apiVersion": API_VERSION, "kind": "PodGroup", "metadata": meta, "spec": {"minMember": 1, **spec}}
+
+
+def gpu_pod(**spec: Any) -> Document:
+    return pod(containers=[{"name": "main", "image": "train:1", **GPU}], **spec)
 
 
 def job(labels: Any) -> Document:
@@ -103,6 +74,14 @@ REFUSED: dict[str, Document] = {
     "must be ann.example.com": pod(labels={USER: "bob"}),
     "label example.com/user": pod(labels={}),
     "of the pods must be": job({USER: "fresh-1"}),
+    "gpu-index and": pod(annotations={INDEX: "0", SHARE: "100"}),
+    "and scheduling.phalanx.dev/gpu-taken": pod(annotations={TAKEN: "1", SHARE: "100"}),
+    "from 1 to 1000": pod(annotations={SHARE: "1001"}),
+    "above zero, such as 20Gi": pod(annotations={MEMORY: "20 GiB"}),
+    "gpu-memory are both set": pod(annotations={SHARE: "100", MEMORY: "20Gi"}),
+    "not both": {**gpu_pod(), "metadata": pod(annotations={SHARE: "100"})["metadata"]},
+    "schedulerName must be phalanx": gpu_pod(schedulerName="other"),
+    "ann@example.com may not set or change spec.startBy": gang(startBy=START_BY),
 }
 """What each refused object is refused for."""
 
@@ -111,20 +90,12 @@ ACCEPTED: dict[str, Document] = {
     "a job": job(MINE),
     "an hour": pod(terminationGracePeriodSeconds=3600),
     "another annotation": pod(annotations={"example.com/note": "x"}),
+    "thousandths": pod(annotations={SHARE: "1000"}),
+    "bytes": pod(annotations={MEMORY: "20Gi"}),
+    "whole GPUs": gpu_pod(),
+    "a gang": gang(),
     "a pod of another scheduler": pod(schedulerName="other", nodeName="n1", labels={}),
 }
-
-
-async def send(session: aiohttp.ClientSession, document: Document) -> tuple[int, str]:
-    """Create the object as the user, as a trial."""
-    query = {"dryRun": "All"}
-    async with session.post(api.collection(document), json=document, params=query, headers=ANN) as answer:
-        return answer.status, (await answer.json()).get("message", "")
-
-
-async def refuses(session: aiohttp.ClientSession, document: Document) -> bool:
-    status, _ = await send(session, document)
-    return status == 422
 
 
 @pytest.mark.parametrize("why", REFUSED)
@@ -147,14 +118,16 @@ async def test_controllers_create_pods_for_users(session: aiohttp.ClientSession)
         assert answer.status == 201
 
 
-async def test_only_a_bind_writes_the_charged_queue(session: aiohttp.ClientSession) -> None:
+async def test_only_a_bind_writes_what_a_pod_got(session: aiohttp.ClientSession) -> None:
     """The user may change other annotations and labels of a bound pod, and neither of these two."""
-    async with session.post(PODS, json=pod("bound"), headers=ANN, raise_for_status=True):
+    async with session.post(
+        PODS, json=pod("bound", annotations={SHARE: "250"}), headers=ANN, raise_for_status=True
+    ):
         pass
     binding = {
         "apiVersion": "v1",
         "kind": "Binding",
-        "metadata": {"name": "bound", "namespace": NAMESPACE, "annotations": {CHARGED: "mine"}},
+        "metadata": {"name": "bound", "namespace": NAMESPACE, "annotations": {CHARGED: "mine", TAKEN: "250"}},
         "target": {"kind": "Node", "name": "n1"},
     }
     async with session.post(f"{PODS}/bound/binding", json=binding) as answer:
@@ -162,14 +135,36 @@ async def test_only_a_bind_writes_the_charged_queue(session: aiohttp.ClientSessi
     for fields, status in (
         ({"annotations": {CHARGED: "theirs"}}, 422),
         ({"annotations": {CHARGED: None}}, 422),
+        ({"annotations": {SHARE: "1"}}, 422),
+        ({"annotations": {TAKEN: "1"}}, 422),
         ({"labels": {USER: "fresh"}}, 422),
         ({"annotations": {"example.com/note": "x"}, "labels": {"a": "b"}}, 200),
     ):
-        headers = {**ANN, "Content-Type": "application/merge-patch+json"}
-        async with session.patch(f"{PODS}/bound", json={"metadata": fields}, headers=headers) as answer:
-            assert (answer.status, fields) == (status, fields)
+        assert ((await change(session, pod("bound"), {"metadata": fields}))[0], fields) == (status, fields)
     async with session.get(f"{PODS}/bound", raise_for_status=True) as answer:
-        assert (await answer.json())["metadata"]["annotations"][CHARGED] == "mine"
+        annotations = (await answer.json())["metadata"]["annotations"]
+    assert (annotations[CHARGED], annotations[SHARE], annotations[TAKEN]) == ("mine", "250", "250")
     query = {"gracePeriodSeconds": "0"}
     async with session.delete(f"{PODS}/bound", params=query, raise_for_status=True):
         pass
+
+
+async def test_who_has_the_right_sets_start_by(session: aiohttp.ClientSession) -> None:
+    """The right is given in a namespace, and it covers changes of the time."""
+    await api.apply(session, gang("g", startBy=START_BY))
+    later, note = {"spec": {"startBy": "2101-01-01T00:00:00Z"}}, {"metadata": {"labels": {"a": "b"}}}
+    assert (await change(session, gang(), later))[0] == 422
+    assert (await change(session, gang(), {"spec": {"startBy": None}}))[0] == 422
+    assert await change(session, gang(), note) == (200, "")
+    right = bind("phalanx-start-by", NAMESPACE)
+    await api.apply(session, right)
+    try:
+        async with asyncio.timeout(ACTIVE_S):
+            while await change(session, gang(), later) != (200, ""):
+                await asyncio.sleep(0.2)
+        assert await send(session, gang("other", startBy=START_BY)) == (201, "")
+    finally:
+        path = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{NAMESPACE}/rolebindings"
+        for each in (f"{path}/{right['metadata']['name']}", f"{api.collection(gang())}/g"):
+            async with session.delete(each, raise_for_status=True):
+                pass
