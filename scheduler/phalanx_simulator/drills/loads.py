@@ -94,7 +94,7 @@ def _attributes(item: object) -> Iterator[tuple[str, object]]:
 _LABELS: Final = 128
 """Most label sets of one metric; all label values are from closed lists."""
 KEPT: Final[Mapping[str, int]] = {
-    ".check._rejections": CHECKED_NODES_KEPT,
+    "._placement_check._rejections": CHECKED_NODES_KEPT,
     "._children": _LABELS,
     "._events._series": EVENT_SERIES_MAX,
     "._memory.avoided": AVOIDED_GANGS_MAX * AVOIDED_NODES_MAX,
