@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from phalanx.cache.cluster_objects import ClaimTables, ClusterObjects
+from phalanx.cache.devices import DeviceTables
 from phalanx.cache.events import Applied, Assumed, ChangeLog, Changes, Deleted, Event, NotListed, Relisted
 from phalanx.cache.gangs import GangTable
 from phalanx.cache.nodes import NodeTable
@@ -68,7 +69,7 @@ class Cache:
         self._foreign = ForeignUsage(scheduler_name=scheduler_name)
         believed = None if nominating_schedulers is None else frozenset(nominating_schedulers)
         self._nominations = NominationTable(scheduler_name=scheduler_name, believed=believed)
-        self._claims = ClaimTables()
+        self._claims, self._devices = ClaimTables(), DeviceTables()
         self._cluster_objects = ClusterObjects(
             namespace_changed=self._gangs.namespace_changed,
             class_changed=self._class_changed,
@@ -81,7 +82,7 @@ class Cache:
             kinds=workload_kinds,
         )
         self._placed_pods = PlacedPodIndex(scheduler_name=scheduler_name, pods=self._pods.values)
-        self._kinds: Mapping[str, ObjectStore[Any]] = {
+        self._kinds: Mapping[str, ObjectStore[Any]] = self._devices.tables | {
             "Pod": self._pods,
             "Node": self._nodes,
             "NodeResourceTopology": self._nodes.zones,
@@ -195,6 +196,7 @@ class Cache:
                 self._nodes.nodes(), self._nodes.hyper_node_tree()
             ),
             claims=self._claims.view(),
+            devices=self._devices.view(),
             capacity_version=self._version,
             cluster_version=self._cluster_version,
             memory=memory,

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
+from phalanx.model.devices.cluster import NO_DEVICES, ClusterDevices
 from phalanx.model.gangs import Gang
 from phalanx.model.memory import Memory
 from phalanx.model.names import GangId, NodeName, QueueName
@@ -88,6 +89,7 @@ class Snapshot(Struct, frozen=True):
     - `nominated`: pods of other schedulers that are nominated to a node and not bound yet, by priority, the
       highest first.
     - `claims` is keyed by "namespace/name".
+    - `devices` is empty as long as pods with claims to devices are refused.
     - `namespace_labels` holds every namespace.
     - `topologies` always has the key "", the default for gangs that name none.
     - `capacity_version` grows whenever a change may let a refused gang fit.
@@ -109,6 +111,7 @@ class Snapshot(Struct, frozen=True):
     namespace_labels: Mapping[str, Mapping[str, str]] = {}
     topologies: Mapping[str, Topology] = {}
     claims: Mapping[str, VolumeClaim] = {}
+    devices: ClusterDevices = NO_DEVICES
     capacity_version: int = 0
     cluster_version: int = 0
     memory: Memory = Memory()

@@ -1,0 +1,54 @@
+"""All devices of a cluster, the classes, and the claims: the part of a snapshot that concerns devices."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from phalanx.model.devices.allocator import Answer, NodeDevices
+from phalanx.model.devices.claims import Claim, ClaimSpec, DeviceClass, devices_in_use
+from phalanx.model.devices.matching import Matcher
+from phalanx.model.devices.pod_claims import PodClaim, Unresolved, allocate_for_pod, resolve
+from phalanx.model.devices.pools import Inventory, Slice
+from phalanx.model.devices.slots import SlotCounter
+from phalanx.model.nodes import Node
+
+
+class ClusterDevices(Struct, frozen=True, gc=False):
+    """Slices and classes by name, claims by namespace and name; each in this order."""
+
+    slices: tuple[Slice, ...] = ()
+    classes: Mapping[str, DeviceClass] = {}
+    claims: tuple[Claim, ...] = ()
+
+
+NO_DEVICES: Final = ClusterDevices()
+
+
+class DeviceState:
+    """The devices of one snapshot: what is free, and what claims can have. `matcher` outlives snapshots."""
+
+    def __init__(self, devices: ClusterDevices, matcher: Matcher) -> None:
+        self._classes = devices.classes
+        self._matcher = matcher
+        self._inventory = Inventory(devices.slices)
+        self._claims = {(each.namespace, each.name): each for each in devices.claims}
+        self.in_use: Final = frozenset(devices_in_use(devices.claims))
+
+    def claims_of(
+        self, entries: Sequence[PodClaim], *, namespace: str, pod_uid: str
+    ) -> tuple[Claim, ...] | Unresolved:
+        """The claims of a pod, or why it cannot be scheduled."""
+        return resolve(entries, namespace=namespace, pod_uid=pod_uid, find=lambda *key: self._claims.get(key))
+
+    def on(self, node: Node) -> NodeDevices:
+        """What a node can use."""
+        return NodeDevices(node, self._inventory.pools(node), self.in_use)
+
+    def allocate(self, claims: Sequence[Claim], place: NodeDevices) -> Answer:
+        """Allocate for one pod those of its claims that have no allocation."""
+        return allocate_for_pod(claims, place, classes=self._classes, matcher=self._matcher)
+
+    def slots(self, claims: Sequence[ClaimSpec]) -> SlotCounter:
+        """Counts the members with these claims that fit on nodes."""
+        return SlotCounter(claims, classes=self._classes, matcher=self._matcher)
