@@ -70,6 +70,7 @@ class Bench:
         transport: FaultyTransport,
         *,
         try_acquire: Callable[[PodUid], bool] = lambda _: True,
+        grants: Callable[[Placement], Any] = lambda _: {},
         **options: Any,
     ) -> None:
         self.world = world
@@ -86,6 +87,7 @@ class Bench:
                 on_outcome=self._note,
                 pod_group_version=lambda group: self.versions.get(group.uid, ""),
                 try_acquire=try_acquire,
+                grants=grants,
             ),
             **options,
         )

@@ -1,4 +1,4 @@
-"""Bind whole gangs: record the placement in the PodGroup's status, then bind every pod.
+"""Bind whole gangs: record the placement in the PodGroup's status, reserve claims, then bind every pod.
 
 A gang whose first bind was sent is completed; a gang that has not started can be aborted as a whole. All
 binds share one priority queue: gangs in the order of submission, but the binds of a started gang before any
@@ -24,6 +24,8 @@ from phalanx.kube.binding import (
     outcome_of,
     placement_patch,
 )
+from phalanx.kube.claim_documents import ClaimLost
+from phalanx.kube.claim_writer import ClaimWriter
 from phalanx.kube.client import Patch
 from phalanx.kube.decode import PartialObject
 from phalanx.kube.errors import (
@@ -36,6 +38,7 @@ from phalanx.kube.errors import (
     retry_after,
 )
 from phalanx.kube.flow_control import Backoff, RateLimiter
+from phalanx.kube.gang_claims import GangClaims
 from phalanx.kube.writing import WriteContext
 from phalanx.limits import (
     BIND_ATTEMPTS_MAX,
@@ -74,9 +77,15 @@ class _Gang:
     """The state of one submitted placement."""
 
     def __init__(
-        self, placement: Placement, pod_group: PodGroupRef | None, number: int, backoff: Backoff
+        self,
+        placement: Placement,
+        pod_group: PodGroupRef | None,
+        number: int,
+        backoff: Backoff,
+        claims: GangClaims,
     ) -> None:
         self.placement = placement
+        self.claims = claims
         self.pod_group = pod_group
         self.number = number
         self.backoff = backoff
@@ -109,6 +118,17 @@ class _Pod:
         return f"{self.bind.namespace}/{self.bind.name}"
 
 
+class _Unbound:
+    """A pod that was not bound, and may hold claims."""
+
+    def __init__(self, gang: _Gang, pod: _Pod, backoff: Backoff) -> None:
+        self.claims = gang.claims
+        self.bind = pod.bind
+        self.rank = (_Rank.BIND, gang.number, -1 - pod.index)
+        self.backoff = backoff
+        self.attempts = 0
+
+
 class Binder:
     """Accepts placements with `submit`, works while `run` runs, reports one BindOutcome per bind."""
 
@@ -130,6 +150,9 @@ class Binder:
         self._callbacks = callbacks
         self._concurrency = concurrency
         self._rate_limiter = RateLimiter(per_second=per_second, burst=WRITE_BURST, clock=context.clock)
+        self._claim_writer = ClaimWriter(context)
+        self._unbound = 0
+        """Pods whose claims are being given back."""
         self._queue: asyncio.PriorityQueue[tuple[int, int, int, Any]] = asyncio.PriorityQueue()
         self._open: dict[PodUid, _Pod] = {}
         self._gangs = 0
@@ -141,7 +164,9 @@ class Binder:
 
         While a bind of one of its pods is open, the other binds are aborted and the open ones continue.
         """
-        gang = _Gang(placement, pod_group, self._gangs, self._new_backoff())
+        grants = self._callbacks.grants(placement)
+        claims = GangClaims(placement, grants, self._claim_writer, self._rate_limiter)
+        gang = _Gang(placement, pod_group, self._gangs, self._new_backoff(), claims)
         self._gangs += 1
         if any(bind.pod in self._open for bind in placement.binds):
             for bind in placement.binds:
@@ -182,6 +207,8 @@ class Binder:
             _, _, _, job = await self._queue.get()
             if isinstance(job, _Gang):
                 await self._start(job)
+            elif isinstance(job, _Unbound):
+                await self._give_back(job)
             elif job.bind.pod in self._open:
                 await self._advance(job)
 
@@ -190,18 +217,24 @@ class Binder:
     async def _start(self, gang: _Gang) -> None:
         if self._is_prevented(gang):
             return
-        if gang.placement_written:
+        if gang.placement_written and gang.claims.are_reserved:
             for pod in self._pods_of(gang):
                 self._put(pod)
             return
         try:
-            await self._write_placement(gang)
+            if gang.placement_written:
+                await gang.claims.reserve()
+            else:
+                await self._write_placement(gang)
+        except ClaimLost as lost:
+            self._abort(gang, str(lost))
+            return
         except (Conflict, *_PERHAPS_APPLIED, *_NOT_APPLIED, msgspec.MsgspecError) as error:
             gang.reads_version = True
             self._start_later(gang, error)
             return
         except ApiError as error:
-            self._abort(gang, f"the PodGroup's status cannot be written: {error}")
+            self._abort(gang, f"{_step(gang)} cannot be written: {error}")
             return
         gang.placement_written = True
         self._put_gang(gang)
@@ -243,7 +276,7 @@ class Binder:
     def _start_later(self, gang: _Gang, error: Exception) -> None:
         gang.attempts += 1
         if gang.attempts >= BIND_ATTEMPTS_MAX:
-            self._abort(gang, f"the PodGroup's status cannot be written: {error}")
+            self._abort(gang, f"{_step(gang)} cannot be written: {error}")
             return
         gang.log.info("writing the placement failed, retrying", error=str(error))
         delay = gang.backoff.next(at_least=retry_after(error))
@@ -367,9 +400,35 @@ class Binder:
         self._reports.bind_finished(_OUTCOME_NAMES[type(outcome)], seconds=seconds)
         if not isinstance(outcome, Bound):
             pod.gang.log.info("pod not bound", pod=pod.name, node=pod.bind.node, reason=_reason(outcome))
-        if not self._open:
-            self.idle.set()
+        if pod.gang.claims.may_hold(pod.bind.pod) and not isinstance(outcome, Bound):
+            self._unbound += 1
+            self._put_unbound(_Unbound(pod.gang, pod, self._new_backoff()))
+        self._check_idle()
         self._callbacks.on_outcome(pod.gang.placement, outcome)
+
+    # --- claims of pods that are not bound -----------------------------------------------------------------
+
+    async def _give_back(self, unbound: _Unbound) -> None:
+        """Give back the claims of a pod. Without leadership they remain: the next leader owns them."""
+        unbound.attempts += 1
+        try:
+            await unbound.claims.give_back(unbound.bind)
+        except (ApiError, OutcomeUnknown, RequestNotSent, msgspec.MsgspecError) as error:
+            if self._fence.may_write() and unbound.attempts < BIND_ATTEMPTS_MAX:
+                delay = unbound.backoff.next(at_least=retry_after(error))
+                asyncio.get_running_loop().call_later(delay, self._put_unbound, unbound)
+                return
+            name = f"{unbound.bind.namespace}/{unbound.bind.name}"
+            _log.warning("claims of a pod remain reserved", pod=name, error=str(error))
+        self._unbound -= 1
+        self._check_idle()
+
+    def _put_unbound(self, unbound: _Unbound) -> None:
+        self._queue.put_nowait((*unbound.rank, unbound))
+
+    def _check_idle(self) -> None:
+        if not self._open and not self._unbound:
+            self.idle.set()
 
     def _new_backoff(self) -> Backoff:
         return self._context.backoff(first=BIND_BACKOFF_FIRST_S, longest=BIND_BACKOFF_LONGEST_S)
@@ -381,6 +440,10 @@ _OUTCOME_NAMES: Final[dict[type[BindOutcome], str]] = {
     BindAborted: "aborted",
     LeadershipLost: "leadership-lost",
 }
+
+
+def _step(gang: _Gang) -> str:
+    return "the claims" if gang.placement_written else "the PodGroup's status"
 
 
 def _reason(outcome: BindOutcome) -> str:

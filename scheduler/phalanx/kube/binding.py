@@ -3,7 +3,7 @@
 Exactly one outcome is reported for every bind that the binder accepted.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
 import msgspec
@@ -12,6 +12,7 @@ from msgspec import Struct
 from phalanx.kube.errors import ApiError
 from phalanx.model.api.core import Pod
 from phalanx.model.decisions import Bind, Placement
+from phalanx.model.devices.claims import ClaimGrant
 from phalanx.model.names import PodUid
 
 _encode: Final = msgspec.json.Encoder().encode
@@ -84,6 +85,8 @@ class BinderCallbacks(Struct, frozen=True):
     """Stop other writes to a pod; False while one of them is in flight."""
     pod_group_version: Callable[[PodGroupRef], str] = lambda _: ""
     """The resourceVersion of a PodGroup as last seen; empty where it must be read."""
+    grants: Callable[[Placement], Mapping[PodUid, tuple[ClaimGrant, ...]]] = lambda _: {}
+    """The claims to devices of the pods of a placement, which are written before its binds."""
     pods_version: Callable[[], str] = lambda: ""
     """The resourceVersion up to which pods are known, for the log."""
 

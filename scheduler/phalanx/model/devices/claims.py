@@ -118,6 +118,18 @@ class Claim(Struct, frozen=True, gc=False):
         return f"ResourceClaim {self.namespace}/{self.name}"
 
 
+class ClaimGrant(Struct, frozen=True, gc=False):
+    """A claim that a pod is to use. `allocation`: what was decided for it; None if it has an allocation."""
+
+    namespace: str
+    name: str
+    uid: str
+    allocation: Allocation | None = None
+
+    def __str__(self) -> str:
+        return f"ResourceClaim {self.namespace}/{self.name}"
+
+
 DeviceClasses = Mapping[str, DeviceClass]
 
 
