@@ -2,10 +2,14 @@
 
 from typing import Any
 
+import msgspec
 import pytest
+from msgspec import structs
 from phalanx.limits import CLAIM_SEARCH_STEPS_MAX
+from phalanx.model.api import devices as api
+from phalanx.model.conversion.devices import read_taint_rule
 from phalanx.model.devices.allocator import nodes_of
-from phalanx.model.devices.claims import devices_in_use
+from phalanx.model.devices.claims import AllocatedDevice, devices_in_use
 from phalanx.model.devices.pod_claims import PodClaim, Unresolved, allocate_for_pod, resolve
 from phalanx.model.devices.pools import Inventory, NodeChoice
 
@@ -94,6 +98,27 @@ def test_taints_need_a_toleration() -> None:
     assert answered(where, spec_of(request(tolerations=[other]))).claims is None
     harmless = {**device("d0"), "taints": [{"key": "k", "effect": "None"}]}
     assert allocated(place(slice_of(harmless)), spec_of(request())) == (("d0",),)
+
+
+@pytest.mark.parametrize(
+    ("selector", "left"),
+    [
+        ({}, ()),
+        ({"driver": DRIVER, "pool": "n", "device": "d0"}, ("d1",)),
+        ({"pool": "other"}, ("d0",)),
+        ({"driver": "other"}, ("d0",)),
+        (None, ("d0",)),
+    ],
+)
+def test_rules_taint_the_devices_that_they_select(selector: Any, left: tuple[str, ...]) -> None:
+    taint = {"key": "k", "value": "v", "effect": "NoExecute"}
+    spec = {"taint": taint} | ({"deviceSelector": selector} if selector is not None else {})
+    written = msgspec.convert({"metadata": {"name": "r"}, "spec": spec}, api.DeviceTaintRule)
+    rule = read_taint_rule(written)
+    inventory = Inventory([slice_of(*gpus(0, 0))], [rule] if rule is not None else [])
+    where = structs.replace(place(), pools=inventory.pools(node()))
+    found = answered(where, spec_of(request()))
+    assert (found.claims or ((),))[0][:1] == tuple(AllocatedDevice("r", (DRIVER, "n", name)) for name in left)
 
 
 def test_devices_with_other_taints_are_not_equal() -> None:

@@ -30,6 +30,7 @@ def test_the_kinds_are_not_watched_while_pods_with_claims_are_refused() -> None:
         "resourceclaims.resource.k8s.io",
         "deviceclasses.resource.k8s.io",
         "resourceslices.resource.k8s.io",
+        "devicetaintrules.resource.k8s.io",
     ]
     assert all(KINDS[name].optional for name in DEVICE_KINDS)
     assert not set(DEVICE_KINDS) & set(WATCHED_KINDS)

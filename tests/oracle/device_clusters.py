@@ -90,12 +90,13 @@ def cases_with_devices(draw: Draw) -> Case:
         for each in slices
         for device in each["spec"].get("devices", ())
     ]
+    rules = [draw(_taint_rule("rule", nodes))] if rarely(draw, 4) else []
     busy = [draw(_used_claim(index, nodes, devices)) for index in range(draw(st.integers(0, 3)))]
     claims = [draw(_claim(f"c{index}")) for index in range(draw(st.sampled_from((1, 1, 1, 2, 3))))]
     for claim in claims:
         if rarely(draw, 6) and devices:
             claim["status"] = draw(_status(nodes, devices, [f"pod-{claim['metadata']['name']}"]))
-    return Case(objects=cluster(nodes, [*slices, *busy], claims))
+    return Case(objects=cluster(nodes, [*slices, *rules, *busy], claims))
 
 
 def cluster(nodes: list[str], objects: list[Document], claims: list[Document]) -> tuple[Document, ...]:
@@ -210,6 +211,16 @@ def _device(draw: Draw, name: str, *, counters: bool = False) -> Document:
             used["memory"] = {"value": draw(st.sampled_from(("20Gi", "40Gi", "0.5")))}
         found["consumesCounters"] = [{"counterSet": "set", "counters": used}]
     return found
+
+
+@st.composite
+def _taint_rule(draw: Draw, name: str, pools: list[str]) -> Document:
+    fields = {"driver": DRIVERS, "pool": pools, "device": ("d0", "d1")}
+    selector = {key: draw(st.sampled_from(values)) for key, values in fields.items() if draw(st.booleans())}
+    spec: Document = {"taint": draw(_TAINT)}
+    if not rarely(draw, 5):
+        spec["deviceSelector"] = selector
+    return document("DeviceTaintRule", name, spec=spec)
 
 
 # --- claims -------------------------------------------------------------------------------------------------

@@ -6,12 +6,13 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import Struct
 from phalanx.model.api import core
-from phalanx.model.api.devices import DeviceClass, ResourceClaim, ResourceSlice
+from phalanx.model.api.devices import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
 from phalanx.model.conversion.devices import (
     read_device_class,
     read_pod_claims,
     read_resource_claim,
     read_slice,
+    read_taint_rule,
 )
 from phalanx.model.conversion.nodes import read_node
 from phalanx.model.devices.cluster import ClusterDevices, DeviceState
@@ -65,6 +66,11 @@ def opinion(objects: Sequence[Document], pod: str, matcher: Matcher) -> Opinion:
     devices = ClusterDevices(
         slices=tuple(read_slice(each) for each in _of(objects, "ResourceSlice", ResourceSlice)),
         classes=by_name,
+        taint_rules=tuple(
+            rule
+            for each in _of(objects, "DeviceTaintRule", DeviceTaintRule)
+            if (rule := read_taint_rule(each)) is not None
+        ),
         claims=tuple(read_resource_claim(each) for each in _of(objects, "ResourceClaim", ResourceClaim)),
     )
     state = DeviceState(devices, matcher)

@@ -224,6 +224,28 @@ class DeviceTaint(ApiStruct, frozen=True):
     effect: str = ""
 
 
+class DeviceTaintSelector(ApiStruct, frozen=True):
+    """Selects devices by all of these that are set."""
+
+    driver: str | None = None
+    pool: str | None = None
+    device: str | None = None
+
+
+class DeviceTaintRuleSpec(ApiStruct, frozen=True):
+    """A taint, and the devices that have it. Without a selector, no device has it."""
+
+    device_selector: DeviceTaintSelector | None = None
+    taint: DeviceTaint = DeviceTaint()
+
+
+class DeviceTaintRule(ApiStruct, frozen=True):
+    """A taint that an administrator sets on devices, beside those of their driver."""
+
+    metadata: ObjectMeta
+    spec: DeviceTaintRuleSpec = DeviceTaintRuleSpec()
+
+
 class SliceDevice(ApiStruct, frozen=True):
     """One device of a slice."""
 

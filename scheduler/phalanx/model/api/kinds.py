@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from phalanx.model.api import core
 from phalanx.model.api.core import NodeResourceTopology
-from phalanx.model.api.devices import DeviceClass, ResourceClaim, ResourceSlice
+from phalanx.model.api.devices import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
 from phalanx.model.api.kai import KaiPodGroup, KaiQueue, KaiTopology
 from phalanx.model.api.native_pod_groups import CompositePodGroup, NativePodGroup
 from phalanx.model.api.pod_groups import PodGroup
@@ -32,6 +32,7 @@ KubeObject = (
     | ResourceClaim
     | DeviceClass
     | ResourceSlice
+    | DeviceTaintRule
     | PodGroup
     | NativePodGroup
     | CompositePodGroup
@@ -158,6 +159,7 @@ _DEVICES = (
     Kind(ResourceClaim, "resource.k8s.io/v1", "resourceclaims", namespaced=True, optional=True),
     Kind(DeviceClass, "resource.k8s.io/v1", "deviceclasses", namespaced=False, optional=True),
     Kind(ResourceSlice, "resource.k8s.io/v1", "resourceslices", namespaced=False, optional=True),
+    Kind(DeviceTaintRule, "resource.k8s.io/v1", "devicetaintrules", namespaced=False, optional=True),
 )
 
 _QUEUES = (

@@ -27,6 +27,7 @@ from phalanx.model.devices.pools import (
     NodeChoice,
     QualifiedName,
     Slice,
+    TaintRule,
 )
 from phalanx.model.pods import Toleration
 from phalanx.model.resources import InvalidQuantity, billionths
@@ -67,6 +68,15 @@ def read_slice(written: devices.ResourceSlice) -> Slice:
         has_compatibility_groups=any(use.compatibility_groups for use in consumptions),
         problems=tuple(f"ResourceSlice {written.metadata.name}: {each}" for each in wrong),
     )
+
+
+def read_taint_rule(written: devices.DeviceTaintRule) -> TaintRule | None:
+    """A rule; None if it is for no device."""
+    selector, taint = written.spec.device_selector, written.spec.taint
+    if selector is None:
+        return None
+    own = DeviceTaint(taint.key, taint.value, taint.effect)
+    return TaintRule(selector.driver, selector.pool, selector.device, own)
 
 
 def _device(written: devices.SliceDevice, path: str, driver: str, wrong: list[str]) -> Device:

@@ -9,17 +9,18 @@ from phalanx.model.devices.allocator import Answer, NodeDevices
 from phalanx.model.devices.claims import Claim, ClaimSpec, DeviceClass, devices_in_use
 from phalanx.model.devices.matching import Matcher
 from phalanx.model.devices.pod_claims import PodClaim, Unresolved, allocate_for_pod, resolve
-from phalanx.model.devices.pools import Inventory, Slice
+from phalanx.model.devices.pools import Inventory, Slice, TaintRule
 from phalanx.model.devices.slots import SlotCounter
 from phalanx.model.nodes import Node
 
 
 class ClusterDevices(Struct, frozen=True, gc=False):
-    """Slices and classes by name, claims by namespace and name; each in this order."""
+    """Slices, classes and taint rules by name, claims by namespace and name; each in this order."""
 
     slices: tuple[Slice, ...] = ()
     classes: Mapping[str, DeviceClass] = {}
     claims: tuple[Claim, ...] = ()
+    taint_rules: tuple[TaintRule, ...] = ()
 
 
 NO_DEVICES: Final = ClusterDevices()
@@ -31,7 +32,7 @@ class DeviceState:
     def __init__(self, devices: ClusterDevices, matcher: Matcher) -> None:
         self._classes = devices.classes
         self._matcher = matcher
-        self._inventory = Inventory(devices.slices)
+        self._inventory = Inventory(devices.slices, devices.taint_rules)
         self._claims = {(each.namespace, each.name): each for each in devices.claims}
         self.in_use: Final = frozenset(devices_in_use(devices.claims))
 

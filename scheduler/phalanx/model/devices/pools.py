@@ -7,7 +7,7 @@ generation count, and no device of the pool is allocated until all of them are t
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from phalanx.model.nodes import Node
 from phalanx.model.pods import Term
@@ -47,6 +47,19 @@ class DeviceTaint(Struct, frozen=True, gc=False):
     key: str
     value: str
     effect: str
+
+
+class TaintRule(Struct, frozen=True, gc=False):
+    """A taint of all devices of this driver, pool and name; None stands for any."""
+
+    driver: str | None
+    pool: str | None
+    device: str | None
+    taint: DeviceTaint
+
+    def concerns(self, driver: str, pool: str) -> bool:
+        """Whether devices of the pool may have the taint."""
+        return self.driver in (None, driver) and self.pool in (None, pool)
 
 
 class NodeChoice(Struct, frozen=True, gc=False):
@@ -136,11 +149,13 @@ class Pool(Struct, frozen=True, gc=False):
 class Inventory:
     """All slices of a cluster, by node and by pool."""
 
-    def __init__(self, slices: Iterable[Slice]) -> None:
+    def __init__(self, slices: Iterable[Slice], rules: Iterable[TaintRule] = ()) -> None:
+        applied = tuple(rules)
         self._of_node: dict[str, list[Slice]] = {}
         self._shared: list[Slice] = []
         self._of_pool: dict[PoolId, list[Slice]] = {}
-        for each in sorted(slices, key=lambda one: one.name):
+        for written in sorted(slices, key=lambda one: one.name):
+            each = with_taints(written, applied)
             self._of_pool.setdefault(each.pool_id, []).append(each)
             if each.choice is not None and each.choice.node:
                 self._of_node.setdefault(each.choice.node, []).append(each)
@@ -179,6 +194,20 @@ class Inventory:
             have = f"{len(everything)} of {expected} slices of generation {generation}"
             return Pool(id=name, is_incomplete=True, problem=f"{_shown(name)} is incomplete: {have}")
         return _complete_pool(name, slices, everything)
+
+
+def with_taints(written: Slice, rules: Iterable[TaintRule]) -> Slice:
+    """The slice whose devices also have the taints of these rules."""
+    applying = [rule for rule in rules if rule.concerns(written.driver, written.pool)]
+    if not applying:
+        return written
+    devices = tuple(_tainted(device, applying) for device in written.devices)
+    return structs.replace(written, devices=devices)
+
+
+def _tainted(device: Device, rules: Iterable[TaintRule]) -> Device:
+    more = tuple(rule.taint for rule in rules if rule.device in (None, device.name))
+    return structs.replace(device, taints=(*device.taints, *more)) if more else device
 
 
 def _complete_pool(name: PoolId, slices: list[Slice], everything: list[Slice]) -> Pool:
