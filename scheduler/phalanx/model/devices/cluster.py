@@ -9,7 +9,8 @@ from phalanx.model.devices.allocator import Answer, NodeDevices
 from phalanx.model.devices.claims import Claim, ClaimSpec, DeviceClass, devices_in_use
 from phalanx.model.devices.matching import Matcher
 from phalanx.model.devices.pod_claims import PodClaim, Unresolved, allocate_for_pod, resolve
-from phalanx.model.devices.pools import Inventory, Slice, TaintRule
+from phalanx.model.devices.pools import DeviceId, Inventory, Slice, TaintRule
+from phalanx.model.devices.shared_claims import SharedAllocation, shared_allocations
 from phalanx.model.devices.slots import SlotCounter
 from phalanx.model.nodes import Node
 
@@ -42,13 +43,17 @@ class DeviceState:
         """The claims of a pod, or why it cannot be scheduled."""
         return resolve(entries, namespace=namespace, pod_uid=pod_uid, find=lambda *key: self._claims.get(key))
 
-    def on(self, node: Node) -> NodeDevices:
-        """What a node can use."""
-        return NodeDevices(node, self._inventory.pools(node), self.in_use)
+    def on(self, node: Node, *, besides: frozenset[DeviceId] = frozenset()) -> NodeDevices:
+        """What a node can use, if the devices `besides` are used as well."""
+        return NodeDevices(node, self._inventory.pools(node), self.in_use | besides)
 
     def allocate(self, claims: Sequence[Claim], place: NodeDevices) -> Answer:
         """Allocate for one pod those of its claims that have no allocation."""
         return allocate_for_pod(claims, place, classes=self._classes, matcher=self._matcher)
+
+    def shared(self, claims: Sequence[Claim], nodes: Sequence[Node]) -> tuple[SharedAllocation, ...]:
+        """What claims that all members of a gang use can have, and which of these nodes that leaves."""
+        return shared_allocations(nodes, self.on, lambda place: self.allocate(claims, place))
 
     def slots(self, claims: Sequence[ClaimSpec]) -> SlotCounter:
         """Counts the members with these claims that fit on nodes."""
