@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 
-from phalanx.model.devices.cluster import ClusterDevices, DeviceState
-from phalanx.model.devices.pools import Slice
+from phalanx.model.devices.claims import AllocatedDevice, Allocation
+from phalanx.model.devices.cluster import ClusterDevices, DeviceState, grants
+from phalanx.model.devices.pools import NodeChoice, Slice
 from phalanx.model.nodes import Node
 
 from tests.model.devices import CLASSES, DRIVER, MATCHER, claim_of, device, node, request, slice_of, spec_of
@@ -69,6 +70,21 @@ def test_devices_in_use_of_one_node_keep_the_counters_of_their_pool() -> None:
     )
     devices = ClusterDevices(slices=slices, classes=CLASSES, claims=(used,))
     assert choices(DeviceState(devices, MATCHER)) == []
+
+
+def test_what_is_granted_names_new_allocations_only() -> None:
+    results = [{"request": "r", "driver": DRIVER, "pool": "n1", "device": "a"}]
+    old = claim_of(request(), status={"allocation": {"devices": {"results": results}}})
+    state = DeviceState(
+        ClusterDevices(slices=(local("n1", "a", "b"),), classes=CLASSES, claims=(old,)), MATCHER
+    )
+    claims = (old, claim_of(request()))
+    answer = state.allocate(claims, state.on(NODES[0]))
+    first, second = grants(claims, answer, NODES[0])
+    assert first.allocation is None
+    assert second.allocation == Allocation(
+        (AllocatedDevice("r", (DRIVER, "n1", "b")),), NodeChoice(node="n1")
+    )
 
 
 def test_the_members_get_what_the_shared_claim_leaves() -> None:

@@ -5,8 +5,15 @@ from typing import Final
 
 from msgspec import Struct
 
-from phalanx.model.devices.allocator import Answer, NodeDevices
-from phalanx.model.devices.claims import Claim, ClaimSpec, DeviceClass, devices_in_use
+from phalanx.model.devices.allocator import Answer, NodeDevices, nodes_of
+from phalanx.model.devices.claims import (
+    Allocation,
+    Claim,
+    ClaimGrant,
+    ClaimSpec,
+    DeviceClass,
+    devices_in_use,
+)
 from phalanx.model.devices.matching import Matcher
 from phalanx.model.devices.pod_claims import PodClaim, Unresolved, allocate_for_pod, resolve
 from phalanx.model.devices.pools import DeviceId, Inventory, Slice, TaintRule
@@ -25,6 +32,21 @@ class ClusterDevices(Struct, frozen=True, gc=False):
 
 
 NO_DEVICES: Final = ClusterDevices()
+
+
+def grants(claims: Sequence[Claim], answer: Answer, node: Node) -> tuple[ClaimGrant, ...]:
+    """What is written for a pod that is placed on the node: its claims, with the answer for those that have
+    no allocation. The answer must have devices."""
+    assert answer.claims is not None
+    decided = iter(zip(answer.claims, answer.candidates, strict=True))
+    found = []
+    for claim in claims:
+        allocation = None
+        if claim.allocation is None:
+            devices, candidates = next(decided)
+            allocation = Allocation(devices, nodes_of(candidates, node))
+        found.append(ClaimGrant(claim.namespace, claim.name, claim.uid, allocation))
+    return tuple(found)
 
 
 class DeviceState:
