@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from msgspec import Struct
 from phalanx.cache.cache import Cache
 from phalanx.cache.events import Applied, Deleted, Relisted
-from phalanx.model.api.kinds import KINDS, QUEUE_KINDS, WATCHED_KINDS, KubeObject
+from phalanx.model.api.kinds import DEVICE_KINDS, KINDS, QUEUE_KINDS, WATCHED_KINDS, KubeObject
+from phalanx.model.devices.cluster import ClusterDevices
 from phalanx.model.dialects.queues import QueueDialectName
 from phalanx.model.names import (
     LABEL_MIN_MEMBER,
@@ -92,7 +93,7 @@ def structs_of(struct: type[Struct]) -> st.SearchStrategy[Any]:
     ).map(lambda found: struct(**found))
 
 
-KINDS_OF_CACHE = (*WATCHED_KINDS, *QUEUE_KINDS)
+KINDS_OF_CACHE = (*WATCHED_KINDS, *QUEUE_KINDS, *DEVICE_KINDS)
 OBJECTS = {name: structs_of(KINDS[name].struct) for name in KINDS_OF_CACHE}
 watched_objects = st.sampled_from(KINDS_OF_CACHE).flatmap(lambda name: OBJECTS[name])
 
@@ -100,7 +101,7 @@ PLENTY = holds(40, suppress_health_check=list(HealthCheck))
 
 
 @PLENTY
-@pytest.mark.parametrize("name", ["Pod", "Node", "PodGroup", "Queue", *QUEUE_KINDS])
+@pytest.mark.parametrize("name", ["Pod", "Node", "PodGroup", "Queue", *QUEUE_KINDS, *DEVICE_KINDS])
 @given(data=st.data())
 def test_arbitrary_objects_of_one_kind(name: str, data: st.DataObject) -> None:
     check_cache_with(data.draw(st.lists(OBJECTS[name], min_size=1, max_size=3)))
@@ -135,3 +136,4 @@ def check_cache_with(objects: list[KubeObject]) -> None:
     cache.check_invariants()
     assert not take_snapshot(cache).gangs
     assert not take_snapshot(cache).nodes
+    assert take_snapshot(cache).devices == ClusterDevices()

@@ -72,6 +72,7 @@ class Bench:
         *,
         try_acquire: Callable[[PodUid], bool] = lambda _: True,
         unbound_claims: Callable[[Bind], tuple[UnboundClaim, ...] | None] = lambda _: (),
+        grants: Callable[[Placement], Any] = lambda _: {},
         **options: Any,
     ) -> None:
         self.world = world
@@ -89,6 +90,7 @@ class Bench:
                 pod_group_version=lambda group: self.versions.get(group.uid, ""),
                 try_acquire=try_acquire,
                 unbound_claims=unbound_claims,
+                grants=grants,
             ),
             **options,
         )

@@ -10,6 +10,7 @@ from typing import Any
 
 from phalanx.cache.claims import ClaimTables
 from phalanx.cache.cluster_objects import ClusterObjects
+from phalanx.cache.devices import DeviceTables
 from phalanx.cache.events import Applied, Assumed, ChangeLog, Changes, Deleted, Event, NotListed, Relisted
 from phalanx.cache.gangs import GangTable
 from phalanx.cache.nodes import NodeTable
@@ -71,7 +72,7 @@ class Cache:
         self._foreign = ForeignUsage(scheduler_name=scheduler_name)
         believed = None if nominating_schedulers is None else frozenset(nominating_schedulers)
         self._nominations = NominationTable(scheduler_name=scheduler_name, believed=believed)
-        self._claims = ClaimTables(scheduler_name=scheduler_name)
+        self._claims, self._devices = ClaimTables(scheduler_name=scheduler_name), DeviceTables()
         self._cluster_objects = ClusterObjects(
             namespace_changed=self._gangs.namespace_changed,
             class_changed=self._class_changed,
@@ -84,7 +85,7 @@ class Cache:
             kinds=workload_kinds,
         )
         self._placed_pods = PlacedPodIndex(scheduler_name=scheduler_name, pods=self._pods.values)
-        self._kinds: Mapping[str, ObjectStore[Any]] = {
+        self._kinds: Mapping[str, ObjectStore[Any]] = self._devices.tables | {
             "Pod": self._pods,
             "Node": self._nodes,
             "NodeResourceTopology": self._nodes.zones,
@@ -201,6 +202,7 @@ class Cache:
             ),
             claims=self._claims.view(),
             claim_users=self._claims.users(),
+            devices=self._devices.view(),
             capacity_version=self._version,
             cluster_version=self._cluster_version,
             memory=memory,

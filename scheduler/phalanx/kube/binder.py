@@ -1,4 +1,5 @@
-"""Bind whole gangs: let their claims be bound, record the placement in the PodGroup's status, bind every pod.
+"""Bind whole gangs: let their volumes be bound, record the placement in the PodGroup's status, reserve their
+claims to devices, bind every pod.
 
 A gang whose first bind was sent is completed; a gang that has not started can be aborted as a whole. All
 binds share one priority queue: gangs in the order of submission, but the binds of a started gang before any
@@ -7,12 +8,12 @@ no other work.
 """
 
 import asyncio
-from enum import IntEnum
 from typing import Any, Final
 
 import msgspec
 import structlog
 
+from phalanx.kube.bind_jobs import GangJob, PodJob, Rank, UnboundJob
 from phalanx.kube.binding import (
     PROVISIONING_FAILED,
     BindAborted,
@@ -26,6 +27,8 @@ from phalanx.kube.binding import (
     placement_patch,
 )
 from phalanx.kube.claim_binder import ClaimBinder, ClaimFailed, ClaimProgress, ClaimsOutdated
+from phalanx.kube.claim_documents import ClaimLost
+from phalanx.kube.claim_writer import ClaimWriter
 from phalanx.kube.client import Patch
 from phalanx.kube.decode import PartialObject
 from phalanx.kube.errors import (
@@ -38,6 +41,7 @@ from phalanx.kube.errors import (
     retry_after,
 )
 from phalanx.kube.flow_control import Backoff, RateLimiter
+from phalanx.kube.gang_claims import GangClaims
 from phalanx.kube.writing import WriteContext
 from phalanx.limits import (
     BIND_ATTEMPTS_MAX,
@@ -53,7 +57,7 @@ from phalanx.limits import (
 )
 from phalanx.model.api.core import Pod
 from phalanx.model.api.kinds import KINDS
-from phalanx.model.decisions import Bind, Placement, bind_annotations
+from phalanx.model.decisions import Placement, bind_annotations
 from phalanx.model.names import PodUid
 from phalanx.ports import OutcomeUnknown, RequestNotSent
 
@@ -64,53 +68,6 @@ _decode_pod: Final = msgspec.json.Decoder(Pod).decode
 _PERHAPS_APPLIED: Final = (ServerError, OutcomeUnknown)
 _NOT_APPLIED: Final = (TooManyRequests, Unauthorized, RequestNotSent)
 _STOPPING: Final = "the scheduler stops"
-
-
-class _Rank(IntEnum):
-    """Order in the queue."""
-
-    BIND = 0
-    GANG = 1
-
-
-class _Gang:
-    """The state of one submitted placement."""
-
-    def __init__(
-        self, placement: Placement, pod_group: PodGroupRef | None, number: int, backoff: Backoff
-    ) -> None:
-        self.placement = placement
-        self.pod_group = pod_group
-        self.number = number
-        self.backoff = backoff
-        self.attempts = 0
-        self.reads_version = False
-        """Whether to read the PodGroup's version, because a write with the cached one has failed."""
-        self.placement_written = pod_group is None
-        self.claims = ClaimProgress()
-        self.started = False
-        """Whether a bind was sent."""
-        self.log = _log.bind(gang=placement.group, cycle=placement.cycle, cause=placement.cause)
-
-
-class _Pod:
-    """The state of one bind."""
-
-    def __init__(self, gang: _Gang, bind: Bind, index: int, backoff: Backoff) -> None:
-        self.gang = gang
-        self.bind = bind
-        self.index = index
-        self.backoff = backoff
-        self.attempts = 0
-        self.unknown = False
-        """Whether a request may have been applied, and the pod has not been read since."""
-        self.refusal: ApiError | None = None
-        self.first_sent = 0.0
-
-    @property
-    def name(self) -> str:
-        """Namespace and name, for logs."""
-        return f"{self.bind.namespace}/{self.bind.name}"
 
 
 class Binder:
@@ -134,9 +91,12 @@ class Binder:
         self._callbacks = callbacks
         self._concurrency = concurrency
         self._rate_limiter = RateLimiter(per_second=per_second, burst=WRITE_BURST, clock=context.clock)
-        self._claims = ClaimBinder(context, callbacks.unbound_claims, self._rate_limiter)
+        self._volumes = ClaimBinder(context, callbacks.unbound_claims, self._rate_limiter)
+        self._claim_writer = ClaimWriter(context)
+        self._unbound = 0
+        """Pods whose claims are being given back."""
         self._queue: asyncio.PriorityQueue[tuple[int, int, int, Any]] = asyncio.PriorityQueue()
-        self._open: dict[PodUid, _Pod] = {}
+        self._open: dict[PodUid, PodJob] = {}
         self._gangs = 0
         self._stopping = False
         self._throttled: PodUid | None = None
@@ -146,7 +106,9 @@ class Binder:
 
         While a bind of one of its pods is open, the other binds are aborted and the open ones continue.
         """
-        gang = _Gang(placement, pod_group, self._gangs, self._new_backoff())
+        grants = self._callbacks.grants(placement)
+        claims = GangClaims(placement, grants, self._claim_writer, self._rate_limiter)
+        gang = GangJob(placement, pod_group, self._gangs, self._new_backoff(), claims)
         self._gangs += 1
         if any(bind.pod in self._open for bind in placement.binds):
             for bind in placement.binds:
@@ -155,7 +117,7 @@ class Binder:
                     self._callbacks.on_outcome(placement, aborted)
             return
         for index, bind in enumerate(placement.binds):
-            self._open[bind.pod] = _Pod(gang, bind, index, self._new_backoff())
+            self._open[bind.pod] = PodJob(gang, bind, index, self._new_backoff())
         if placement.binds:
             self.idle.clear()
             self._reports.writes_pending("bind", len(self._open))
@@ -186,52 +148,64 @@ class Binder:
         while True:
             _, _, _, job = await self._queue.get()
             if isinstance(job, ClaimProgress):
-                await self._claims.release(job)
-            elif isinstance(job, _Gang):
+                await self._volumes.release(job)
+            elif isinstance(job, GangJob):
                 await self._start(job)
+            elif isinstance(job, UnboundJob):
+                await self._give_back(job)
             elif job.bind.pod in self._open:
                 await self._advance(job)
 
     # --- gangs ---------------------------------------------------------------------------------------------
 
-    async def _start(self, gang: _Gang) -> None:
-        if self._has_claims(gang) and not await self._bind_claims(gang):
+    async def _start(self, gang: GangJob) -> None:
+        if self._has_unbound_volumes(gang) and not await self._bind_volumes(gang):
             return
         if self._is_prevented(gang):
             return
-        if gang.placement_written:
+        if gang.placement_written and gang.claims.are_reserved:
             for pod in self._pods_of(gang):
                 self._put(pod)
             return
         try:
-            await self._write_placement(gang)
+            if gang.placement_written:
+                await gang.claims.reserve()
+            else:
+                await self._write_placement(gang)
+        except ClaimLost as lost:
+            self._abort(gang, str(lost))
+            return
         except (Conflict, *_PERHAPS_APPLIED, *_NOT_APPLIED, msgspec.MsgspecError) as error:
             gang.reads_version = True
             self._start_later(gang, error)
             return
         except ApiError as error:
-            self._abort(gang, f"the PodGroup's status cannot be written: {error}")
+            self._abort(gang, f"{_step(gang)} cannot be written: {error}")
             return
         gang.placement_written = True
         self._put_gang(gang)
 
-    def _has_claims(self, gang: _Gang) -> bool:
+    def _has_unbound_volumes(self, gang: GangJob) -> bool:
         """Whether claims of the gang are not bound yet."""
-        progress = gang.claims
-        if not progress.are_bound and progress.since is None and not self._claims.are_unbound(gang.placement):
+        progress = gang.volumes
+        if (
+            not progress.are_bound
+            and progress.since is None
+            and not self._volumes.are_unbound(gang.placement)
+        ):
             progress.are_bound = True
         return not progress.are_bound
 
-    async def _bind_claims(self, gang: _Gang) -> bool:
+    async def _bind_volumes(self, gang: GangJob) -> bool:
         """Take a step for the claims of the gang; whether all are bound, so that its pods may be.
 
         The placement is checked before the first write, and again when all claims are bound.
         """
-        waits = gang.claims.since is not None
+        waits = gang.volumes.since is not None
         if (self._must_end(gang) if waits else self._is_prevented(gang)) or not self._pods_of(gang):
             return False
         try:
-            await self._claims.advance(gang.placement, gang.claims)
+            await self._volumes.advance(gang.placement, gang.volumes)
         except ClaimsOutdated as error:
             self._abort(gang, str(error))
         except ClaimFailed as error:
@@ -239,13 +213,13 @@ class Binder:
                 is_cause = pod.bind.pod == error.bind.pod
                 refused = BindRefused(pod.bind, PROVISIONING_FAILED, str(error))
                 self._finish(pod, refused if is_cause else BindAborted(pod.bind, str(error)))
-            self._release_claims(gang)
+            self._release_volumes(gang)
         else:
-            if not gang.claims.are_bound:
+            if not gang.volumes.are_bound:
                 asyncio.get_running_loop().call_later(CLAIM_CHECK_PERIOD_S, self._put_gang, gang)
-        return gang.claims.are_bound
+        return gang.volumes.are_bound
 
-    def _must_end(self, gang: _Gang) -> bool:
+    def _must_end(self, gang: GangJob) -> bool:
         """Whether leadership has ended or the scheduler stops; the gang is then finished.
 
         The next leader finds the selected nodes of the claims and goes on with them.
@@ -258,11 +232,11 @@ class Binder:
             self._abort(gang, _STOPPING)
         return self._stopping
 
-    def _release_claims(self, gang: _Gang) -> None:
-        if gang.claims.written:
-            self._queue.put_nowait((_Rank.GANG, gang.number, 0, gang.claims))
+    def _release_volumes(self, gang: GangJob) -> None:
+        if gang.volumes.written:
+            self._queue.put_nowait((Rank.GANG, gang.number, 0, gang.volumes))
 
-    def _is_prevented(self, gang: _Gang) -> bool:
+    def _is_prevented(self, gang: GangJob) -> bool:
         """Check leadership and placement before the PodGroup is written, and again before the first bind.
 
         The gang may have waited in the queue for both. A gang that must not start is finished here.
@@ -274,7 +248,7 @@ class Binder:
             self._abort(gang, objection)
         return objection is not None
 
-    async def _write_placement(self, gang: _Gang) -> None:
+    async def _write_placement(self, gang: GangJob) -> None:
         group = gang.pod_group
         if group is None:
             return
@@ -294,29 +268,29 @@ class Binder:
             raise NotFound(code=404, reason="NotFound", message="the name belongs to another PodGroup now")
         return meta.resource_version
 
-    def _start_later(self, gang: _Gang, error: Exception) -> None:
+    def _start_later(self, gang: GangJob, error: Exception) -> None:
         gang.attempts += 1
         if gang.attempts >= BIND_ATTEMPTS_MAX:
-            self._abort(gang, f"the PodGroup's status cannot be written: {error}")
+            self._abort(gang, f"{_step(gang)} cannot be written: {error}")
             return
         gang.log.info("writing the placement failed, retrying", error=str(error))
         delay = gang.backoff.next(at_least=retry_after(error))
         asyncio.get_running_loop().call_later(delay, self._put_gang, gang)
 
-    def _abort(self, gang: _Gang, reason: str) -> None:
+    def _abort(self, gang: GangJob, reason: str) -> None:
         gang.log.info("gang binding aborted", reason=reason)
         for pod in self._pods_of(gang):
             self._finish(pod, BindAborted(pod.bind, reason))
         if reason != _STOPPING:
-            self._release_claims(gang)
+            self._release_volumes(gang)
 
-    def _pods_of(self, gang: _Gang) -> list[_Pod]:
+    def _pods_of(self, gang: GangJob) -> list[PodJob]:
         pods = (self._open.get(bind.pod) for bind in gang.placement.binds)
         return [pod for pod in pods if pod is not None and pod.gang is gang]
 
     # --- pods ----------------------------------------------------------------------------------------------
 
-    async def _advance(self, pod: _Pod) -> None:
+    async def _advance(self, pod: PodJob) -> None:
         """Take the next step of one bind."""
         if pod.unknown:
             await self._read(pod)
@@ -333,7 +307,7 @@ class Binder:
         else:
             await self._send(pod)
 
-    async def _send(self, pod: _Pod) -> None:
+    async def _send(self, pod: PodJob) -> None:
         bind = pod.bind
         pod.gang.started = True
         pod.attempts += 1
@@ -359,7 +333,7 @@ class Binder:
             self._throttled = None
             self._finish(pod, Bound(bind))
 
-    def _retry(self, pod: _Pod, error: Exception) -> None:
+    def _retry(self, pod: PodJob, error: Exception) -> None:
         self._reports.bind_retried(type(error).__name__)
         if pod.attempts >= BIND_ATTEMPTS_MAX and not pod.unknown:
             message = f"given up after {pod.attempts} attempts: {error}"
@@ -372,13 +346,13 @@ class Binder:
         pod.gang.log.info("bind failed, retrying", pod=pod.name, error=str(error))
         self._put_later(pod, pod.backoff.next(at_least=wait))
 
-    def _pause_if_not_alone(self, pod: _Pod, wait: float) -> None:
+    def _pause_if_not_alone(self, pod: PodJob, wait: float) -> None:
         """Pause all binds when two different pods in a row are throttled: the limit is on this client."""
         if self._throttled not in (None, pod.bind.pod):
             self._rate_limiter.pause(wait)
         self._throttled = pod.bind.pod
 
-    async def _read(self, pod: _Pod) -> None:
+    async def _read(self, pod: PodJob) -> None:
         """Read the pod to learn the outcome of its bind; repeated until the API server answers.
 
         Also while it may not write: the lease may be renewed again, and nobody else would learn the outcome.
@@ -395,7 +369,7 @@ class Binder:
         else:
             self._conclude(pod, found)
 
-    def _conclude(self, pod: _Pod, found: Pod) -> None:
+    def _conclude(self, pod: PodJob, found: Pod) -> None:
         outcome = outcome_of(pod.bind, found, pod.refusal)
         if outcome is not None:
             self._finish(pod, outcome)
@@ -406,16 +380,16 @@ class Binder:
             pod.unknown = False
             self._put(pod)
 
-    def _put_later(self, pod: _Pod, delay: float) -> None:
+    def _put_later(self, pod: PodJob, delay: float) -> None:
         asyncio.get_running_loop().call_later(delay, self._put, pod)
 
-    def _put(self, pod: _Pod) -> None:
-        self._queue.put_nowait((_Rank.BIND, pod.gang.number, pod.index, pod))
+    def _put(self, pod: PodJob) -> None:
+        self._queue.put_nowait((Rank.BIND, pod.gang.number, pod.index, pod))
 
-    def _put_gang(self, gang: _Gang) -> None:
-        self._queue.put_nowait((_Rank.GANG, gang.number, 0, gang))
+    def _put_gang(self, gang: GangJob) -> None:
+        self._queue.put_nowait((Rank.GANG, gang.number, 0, gang))
 
-    def _finish(self, pod: _Pod, outcome: BindOutcome) -> None:
+    def _finish(self, pod: PodJob, outcome: BindOutcome) -> None:
         if self._open.pop(pod.bind.pod, None) is None:
             return
         seconds = self._context.clock.monotonic() - pod.first_sent if pod.first_sent else 0.0
@@ -423,9 +397,35 @@ class Binder:
         self._reports.bind_finished(_OUTCOME_NAMES[type(outcome)], seconds=seconds)
         if not isinstance(outcome, Bound):
             pod.gang.log.info("pod not bound", pod=pod.name, node=pod.bind.node, reason=_reason(outcome))
-        if not self._open:
-            self.idle.set()
+        if pod.gang.claims.may_hold(pod.bind.pod) and not isinstance(outcome, Bound):
+            self._unbound += 1
+            self._put_unbound(UnboundJob(pod.gang, pod, self._new_backoff()))
+        self._check_idle()
         self._callbacks.on_outcome(pod.gang.placement, outcome)
+
+    # --- claims of pods that are not bound -----------------------------------------------------------------
+
+    async def _give_back(self, unbound: UnboundJob) -> None:
+        """Give back the claims of a pod. Without leadership they remain: the next leader owns them."""
+        unbound.attempts += 1
+        try:
+            await unbound.claims.give_back(unbound.bind)
+        except (ApiError, OutcomeUnknown, RequestNotSent, msgspec.MsgspecError) as error:
+            if self._fence.may_write() and unbound.attempts < BIND_ATTEMPTS_MAX:
+                delay = unbound.backoff.next(at_least=retry_after(error))
+                asyncio.get_running_loop().call_later(delay, self._put_unbound, unbound)
+                return
+            name = f"{unbound.bind.namespace}/{unbound.bind.name}"
+            _log.warning("claims of a pod remain reserved", pod=name, error=str(error))
+        self._unbound -= 1
+        self._check_idle()
+
+    def _put_unbound(self, unbound: UnboundJob) -> None:
+        self._queue.put_nowait((*unbound.rank, unbound))
+
+    def _check_idle(self) -> None:
+        if not self._open and not self._unbound:
+            self.idle.set()
 
     def _new_backoff(self) -> Backoff:
         return self._context.backoff(first=BIND_BACKOFF_FIRST_S, longest=BIND_BACKOFF_LONGEST_S)
@@ -437,6 +437,10 @@ _OUTCOME_NAMES: Final[dict[type[BindOutcome], str]] = {
     BindAborted: "aborted",
     LeadershipLost: "leadership-lost",
 }
+
+
+def _step(gang: GangJob) -> str:
+    return "the claims" if gang.placement_written else "the PodGroup's status"
 
 
 def _reason(outcome: BindOutcome) -> str:

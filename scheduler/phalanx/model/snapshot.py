@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
+from phalanx.model.devices.cluster import NO_DEVICES, ClusterDevices
 from phalanx.model.gangs import Gang
 from phalanx.model.memory import Memory
 from phalanx.model.names import GangId, NodeName, PodUid, QueueName
@@ -97,6 +98,7 @@ class Snapshot(Struct, frozen=True):
     - `claims` is keyed by "namespace/name".
     - `claim_users`: the pods that mount a claim which only one pod may use, by key: first the placed
       ones, then in order of creation. Pods that wait for other schedulers are left out.
+    - `devices` is empty as long as pods with claims to devices are refused.
     - `namespace_labels` holds every namespace.
     - `topologies` always has the key "", the default for gangs that name none.
     - `capacity_version` grows whenever a change may let a refused gang fit.
@@ -121,6 +123,7 @@ class Snapshot(Struct, frozen=True):
     topologies: Mapping[str, Topology] = {}
     claims: Mapping[str, VolumeClaim] = {}
     claim_users: Mapping[str, tuple[ClaimUser, ...]] = {}
+    devices: ClusterDevices = NO_DEVICES
     capacity_version: int = 0
     cluster_version: int = 0
     memory: Memory = Memory()

@@ -142,6 +142,14 @@ class Volume(ApiStruct, frozen=True):
     ephemeral: Present | None = None
 
 
+class PodResourceClaim(ApiStruct, frozen=True):
+    """A claim to devices: an object, or a template of which a controller makes an object for the pod."""
+
+    name: str = ""
+    resource_claim_name: str | None = None
+    resource_claim_template_name: str | None = None
+
+
 class SchedulingGroup(ApiStruct, frozen=True):
     """The PodGroup of scheduling.k8s.io to which the pod belongs."""
 
@@ -180,7 +188,7 @@ class PodSpec(ApiStruct, frozen=True):
     tolerations: tuple[Toleration, ...] = ()
     scheduling_gates: tuple[SchedulingGate, ...] = ()
     volumes: tuple[Volume, ...] = ()
-    resource_claims: tuple[Present, ...] = ()
+    resource_claims: tuple[PodResourceClaim, ...] = ()
     scheduling_group: SchedulingGroup | None = None
     workload_ref: Present | None = None
     """The group of the pod in Kubernetes 1.35; later releases have `schedulingGroup` instead."""
@@ -221,6 +229,13 @@ class ContainerStatus(ApiStruct, frozen=True):
     allocated_resources: Mapping[str, Quantity] | None = None
 
 
+class PodResourceClaimStatus(ApiStruct, frozen=True):
+    """The claim that was made of a template for the pod; without a name, none is needed."""
+
+    name: str = ""
+    resource_claim_name: str | None = None
+
+
 class PodStatus(ApiStruct, frozen=True):
     """The observed state of a pod."""
 
@@ -231,6 +246,7 @@ class PodStatus(ApiStruct, frozen=True):
     conditions: tuple[PodCondition, ...] = ()
     container_statuses: tuple[ContainerStatus, ...] = ()
     init_container_statuses: tuple[ContainerStatus, ...] = ()
+    resource_claim_statuses: tuple[PodResourceClaimStatus, ...] = ()
     resources: ResourceRequirements | None = None
     allocated_resources: Mapping[str, Quantity] | None = None
 

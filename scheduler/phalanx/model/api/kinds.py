@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from phalanx.model.api import core
 from phalanx.model.api.core import NodeResourceTopology
+from phalanx.model.api.devices import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
 from phalanx.model.api.kai import KaiPodGroup, KaiQueue, KaiTopology
 from phalanx.model.api.native_pod_groups import CompositePodGroup, NativePodGroup
 from phalanx.model.api.pod_groups import PodGroup
@@ -28,6 +29,10 @@ KubeObject = (
     | core.StorageClass
     | core.Lease
     | NodeResourceTopology
+    | ResourceClaim
+    | DeviceClass
+    | ResourceSlice
+    | DeviceTaintRule
     | PodGroup
     | NativePodGroup
     | CompositePodGroup
@@ -150,6 +155,13 @@ _ALL = (
     Kind(Topology, API_VERSION, "topologies", namespaced=False),
 )
 
+_DEVICES = (
+    Kind(ResourceClaim, "resource.k8s.io/v1", "resourceclaims", namespaced=True, optional=True),
+    Kind(DeviceClass, "resource.k8s.io/v1", "deviceclasses", namespaced=False, optional=True),
+    Kind(ResourceSlice, "resource.k8s.io/v1", "resourceslices", namespaced=False, optional=True),
+    Kind(DeviceTaintRule, "resource.k8s.io/v1", "devicetaintrules", namespaced=False, optional=True),
+)
+
 _QUEUES = (
     _queues(VolcanoQueue, "scheduling.volcano.sh/v1beta1"),
     _queues(KaiQueue, "scheduling.run.ai/v2"),
@@ -170,7 +182,7 @@ def _kind_of_workload(kind: WorkloadKind) -> Kind:
 
 _WORKLOADS = tuple(_kind_of_workload(kind) for kind in WORKLOADS.values())
 
-KINDS: Final = {kind.name: kind for kind in (*_ALL, *_QUEUES, *_WORKLOADS)}
+KINDS: Final = {kind.name: kind for kind in (*_ALL, *_DEVICES, *_QUEUES, *_WORKLOADS)}
 """Kind name -> Kind."""
 
 WATCHED_KINDS: Final = tuple(kind.name for kind in _ALL if kind.name != "Lease")
@@ -178,6 +190,9 @@ WATCHED_KINDS: Final = tuple(kind.name for kind in _ALL if kind.name != "Lease")
 
 QUEUE_KINDS: Final = tuple(kind.name for kind in _QUEUES)
 """The queues of other projects, which are watched where the configuration says so."""
+
+DEVICE_KINDS: Final = tuple(kind.name for kind in _DEVICES)
+"""Devices and claims to them. Nothing reads them as long as pods with claims are refused."""
 
 OF_STATUSES: Final = frozenset({VolcanoJob.__name__})
 """Kinds that are watched to write the status of others. No decision depends on them."""

@@ -1,0 +1,78 @@
+"""The jobs in the queue of the binder: gangs to start, pods to bind, pods whose claims are given back."""
+
+from enum import IntEnum
+
+import structlog
+
+from phalanx.kube.binding import PodGroupRef
+from phalanx.kube.claim_binder import ClaimProgress
+from phalanx.kube.errors import ApiError
+from phalanx.kube.flow_control import Backoff
+from phalanx.kube.gang_claims import GangClaims
+from phalanx.model.decisions import Bind, Placement
+
+_log = structlog.get_logger("phalanx.kube.binder")
+
+
+class Rank(IntEnum):
+    """Order in the queue."""
+
+    BIND = 0
+    GANG = 1
+
+
+class GangJob:
+    """The state of one submitted placement."""
+
+    def __init__(
+        self,
+        placement: Placement,
+        pod_group: PodGroupRef | None,
+        number: int,
+        backoff: Backoff,
+        claims: GangClaims,
+    ) -> None:
+        self.placement = placement
+        self.claims = claims
+        self.pod_group = pod_group
+        self.number = number
+        self.backoff = backoff
+        self.attempts = 0
+        self.reads_version = False
+        """Whether to read the PodGroup's version, because a write with the cached one has failed."""
+        self.placement_written = pod_group is None
+        self.volumes = ClaimProgress()
+        self.started = False
+        """Whether a bind was sent."""
+        self.log = _log.bind(gang=placement.group, cycle=placement.cycle, cause=placement.cause)
+
+
+class PodJob:
+    """The state of one bind."""
+
+    def __init__(self, gang: GangJob, bind: Bind, index: int, backoff: Backoff) -> None:
+        self.gang = gang
+        self.bind = bind
+        self.index = index
+        self.backoff = backoff
+        self.attempts = 0
+        self.unknown = False
+        """Whether a request may have been applied, and the pod has not been read since."""
+        self.refusal: ApiError | None = None
+        self.first_sent = 0.0
+
+    @property
+    def name(self) -> str:
+        """Namespace and name, for logs."""
+        return f"{self.bind.namespace}/{self.bind.name}"
+
+
+class UnboundJob:
+    """A pod that was not bound, and may hold claims."""
+
+    def __init__(self, gang: GangJob, pod: PodJob, backoff: Backoff) -> None:
+        self.claims = gang.claims
+        self.bind = pod.bind
+        self.rank = (Rank.BIND, gang.number, -1 - pod.index)
+        self.backoff = backoff
+        self.attempts = 0

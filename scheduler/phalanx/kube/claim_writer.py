@@ -1,0 +1,95 @@
+"""Writes allocations and reservations of ResourceClaims, before the pods that use them are bound.
+
+A write repeats what it finds written already, so it can be tried again after any failure. Another scheduler
+may allocate the same claim: the first write of the status is the one that counts.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+
+from phalanx.kube.api_fields import format_time
+from phalanx.kube.claim_documents import (
+    FINALIZER,
+    ClaimLost,
+    Document,
+    needed_classes,
+    release,
+    reservation,
+)
+from phalanx.kube.client import Patch
+from phalanx.kube.errors import Invalid, NotFound
+from phalanx.kube.writing import WriteContext
+from phalanx.model.api.kinds import KINDS
+from phalanx.model.decisions import Bind
+from phalanx.model.devices.claims import ClaimGrant
+
+_encode: Final = msgspec.json.Encoder().encode
+_decode: Final = msgspec.json.Decoder(dict[str, Any]).decode
+
+
+class ClaimWriter:
+    """Reserves claims for pods, and gives them back."""
+
+    def __init__(self, context: WriteContext) -> None:
+        self._context = context
+        self._client = context.client
+
+    async def reserve(self, grant: ClaimGrant, binds: Sequence[Bind]) -> None:
+        """Write the allocation, if the claim has none, and these pods as consumers.
+
+        Raises ClaimLost if that cannot succeed; other errors may pass, Conflict among them.
+        """
+        try:
+            claim = await self._read(grant)
+            classes = {name: await self._read_class(name) for name in needed_classes(claim, grant)}
+        except NotFound as error:
+            raise ClaimLost(f"{grant}: {error.message}") from None
+        pods = [{"resource": "pods", "name": bind.name, "uid": bind.pod} for bind in binds]
+        now = format_time(self._context.clock.now_ms())
+        status = reservation(claim, grant, pods=pods, classes=classes, now=now)
+        if status is None:
+            return
+        try:
+            if "allocation" in status and FINALIZER not in claim["metadata"].get("finalizers", ()):
+                finalizers = [*claim["metadata"].get("finalizers", ()), FINALIZER]
+                claim = await self._patch(grant, claim, {"metadata": {"finalizers": finalizers}})
+            await self._patch(grant, claim, {"status": status}, subresource="status")
+        except (Invalid, NotFound) as error:
+            raise ClaimLost(f"{grant}: {error.message}") from None
+
+    async def give_back(self, grant: ClaimGrant, bind: Bind) -> None:
+        """Remove the pod from the consumers; with the last one, an allocation that was decided for it."""
+        try:
+            claim = await self._read(grant)
+            status = release(claim, grant, uid=bind.pod)
+            if status is None:
+                return
+            claim = await self._patch(grant, claim, {"status": status}, subresource="status")
+            finalizers = claim["metadata"].get("finalizers", [])
+            if "allocation" in status and FINALIZER in finalizers:
+                rest = [each for each in finalizers if each != FINALIZER]
+                await self._patch(grant, claim, {"metadata": {"finalizers": rest}})
+        except NotFound:
+            return
+
+    async def _read(self, grant: ClaimGrant) -> Document:
+        path = KINDS["ResourceClaim"].path(namespace=grant.namespace, name=grant.name)
+        return await self._client.get(path, _decode, timeout=self._context.timeout())
+
+    async def _read_class(self, name: str) -> Document:
+        path = KINDS["DeviceClass"].path(name=name)
+        return await self._client.get(path, _decode, timeout=self._context.timeout())
+
+    async def _patch(
+        self, grant: ClaimGrant, claim: Document, change: Document, *, subresource: str = ""
+    ) -> Document:
+        """Change the claim if it is still as read. Raises Conflict otherwise."""
+        path = KINDS["ResourceClaim"].path(
+            namespace=grant.namespace, name=grant.name, subresource=subresource
+        )
+        version = {"resourceVersion": claim["metadata"]["resourceVersion"]}
+        body = {**change, "metadata": {**change.get("metadata", {}), **version}}
+        timeout = self._context.timeout()
+        return _decode(await self._client.patch(path, _encode(body), how=Patch.MERGE, timeout=timeout))

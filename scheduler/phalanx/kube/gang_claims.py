@@ -1,0 +1,66 @@
+"""The claims of one gang while it is bound: reserved together before the first bind, and given back."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+
+from phalanx.kube.claim_documents import ClaimLost
+from phalanx.kube.claim_writer import ClaimWriter
+from phalanx.kube.flow_control import RateLimiter
+from phalanx.model.decisions import Bind, Placement
+from phalanx.model.devices.claims import ClaimGrant
+from phalanx.model.names import PodUid
+
+Grants = Mapping[PodUid, tuple[ClaimGrant, ...]]
+"""The claims of each pod of a placement."""
+
+
+class GangClaims:
+    """Knows which claims are reserved. A claim that several pods share is written once for all of them."""
+
+    def __init__(
+        self, placement: Placement, grants: Grants, writer: ClaimWriter, limiter: RateLimiter
+    ) -> None:
+        self._writer = writer
+        self._limiter = limiter
+        self._missing: dict[str, tuple[ClaimGrant, list[Bind]]] = {}
+        self._of_pod: dict[PodUid, tuple[ClaimGrant, ...]] = {}
+        for bind in placement.binds:
+            for grant in grants.get(bind.pod, ()):
+                self._missing.setdefault(grant.uid, (grant, []))[1].append(bind)
+        self._grants = grants
+
+    @property
+    def are_reserved(self) -> bool:
+        """Whether all claims are reserved."""
+        return not self._missing
+
+    async def reserve(self) -> None:
+        """Reserve what is not reserved yet. Raises ClaimLost if a claim is lost, else the first other
+        error."""
+        waiting = list(self._missing.values())
+        for _, binds in waiting:
+            # Also a write that fails may have been applied.
+            self._of_pod.update({bind.pod: self._grants[bind.pod] for bind in binds})
+        errors = await asyncio.gather(
+            *(self._reserve(grant, binds) for grant, binds in waiting), return_exceptions=True
+        )
+        failed = [error for error in errors if error is not None]
+        lost = [error for error in failed if isinstance(error, ClaimLost)]
+        for error in (*lost, *failed):
+            raise error
+
+    async def _reserve(self, grant: ClaimGrant, binds: Sequence[Bind]) -> None:
+        await self._limiter.acquire()
+        await self._writer.reserve(grant, binds)
+        del self._missing[grant.uid]
+
+    def may_hold(self, pod: PodUid) -> bool:
+        """Whether a claim may have been reserved for the pod."""
+        return pod in self._of_pod
+
+    async def give_back(self, bind: Bind) -> None:
+        """Give back the claims of a pod that is not bound. It may be repeated after an error."""
+        for grant in self._of_pod.get(bind.pod, ()):
+            await self._limiter.acquire()
+            await self._writer.give_back(grant, bind)
+        self._of_pod.pop(bind.pod, None)

@@ -1,0 +1,1 @@
+"""Devices of Dynamic Resource Allocation: pools, claims, selectors, and the allocation for one node."""

@@ -1,0 +1,298 @@
+"""Allocates the claims of one pod on one node: an exact search, in the order of kube-scheduler.
+
+Claims, requests and devices are tried one after the other, with backtracking. The first complete allocation
+is the answer, the one that kube-scheduler would choose: drivers influence it by the names of pools and
+slices. Two devices between which no request and no constraint distinguishes are tried once.
+
+An answer of no devices is an error where kube-scheduler stops to schedule the pod whatever other nodes have:
+a selector without a value for a device, or all devices of a pool that is incomplete.
+"""
+
+from collections.abc import Collection, Hashable, Iterator, Sequence
+
+from msgspec import Struct
+
+from phalanx.limits import CLAIM_DEVICES_MAX, CLAIM_SEARCH_STEPS_MAX
+from phalanx.model.devices.claims import ALL_DEVICES, AllocatedDevice, ClaimSpec, DeviceClasses, Request
+from phalanx.model.devices.constraints import ConstraintState
+from phalanx.model.devices.counters import Counters
+from phalanx.model.devices.matching import Match, Matcher, MatchError
+from phalanx.model.devices.pools import Device, DeviceId, NodeChoice, Pool, QualifiedName, Slice
+from phalanx.model.nodes import Node
+from phalanx.model.pods import Term
+
+
+class Candidate(Struct, frozen=True, gc=False, eq=False):
+    """A device that the node may use."""
+
+    id: DeviceId
+    device: Device
+    slice: Slice
+    pool: Pool
+
+
+class Answer(Struct, frozen=True, gc=False):
+    """The devices of each claim, or why there are none."""
+
+    claims: tuple[tuple[AllocatedDevice, ...], ...] | None = None
+    candidates: tuple[tuple[Candidate, ...], ...] = ()
+    """The same devices with their slices."""
+    reason: str = ""
+    is_error: bool = False
+    """Whether no node would be tried."""
+    is_undecided: bool = False
+    """Whether the search ended at its bound."""
+
+
+class NodeDevices(Struct, frozen=True, gc=False):
+    """What claims of a pod are allocated from: the pools of a node, and the devices in use."""
+
+    node: Node
+    pools: tuple[Pool, ...]
+    in_use: Collection[DeviceId]
+
+
+class _Stop(Exception):
+    """The search has an answer other than an allocation."""
+
+    def __init__(self, reason: str, *, is_error: bool = True, is_undecided: bool = False) -> None:
+        super().__init__(reason)
+        self.answer = Answer(reason=reason, is_error=is_error, is_undecided=is_undecided)
+
+
+def allocate(
+    place: NodeDevices, claims: Sequence[ClaimSpec], *, classes: DeviceClasses, matcher: Matcher
+) -> Answer:
+    """Allocate these claims together. Each of them must have neither problems nor unsupported fields."""
+    for spec in claims:
+        wrong = (*matcher.problems(spec, classes), *spec.unsupported)
+        if wrong:
+            return Answer(reason=wrong[0], is_error=True)
+    try:
+        return _Search(place, claims, classes, matcher).answer()
+    except _Stop as stop:
+        return stop.answer
+
+
+class _Search:
+    """One search. `_taken` and the states of counters and constraints are undone when a choice fails."""
+
+    def __init__(
+        self, place: NodeDevices, claims: Sequence[ClaimSpec], classes: DeviceClasses, matcher: Matcher
+    ) -> None:
+        self._place = place
+        self._claims = claims
+        self._classes = classes
+        self._matcher = matcher
+        self._usable = list(candidates(place.pools))
+        self._in_use = place.in_use
+        self._matches: dict[tuple[Request, DeviceId], Match] = {}
+        self._kinds: dict[DeviceId, Hashable] = {}
+        self._requests = tuple(
+            dict.fromkeys(each for spec in claims for some in spec.requests for each in some)
+        )
+        self._attributes = tuple(
+            dict.fromkeys(each.attribute for spec in claims for each in spec.constraints)
+        )
+        self._all: dict[Request, list[Candidate]] = {}
+        self._counters = Counters(place.pools, place.in_use)
+        self._constraints = [ConstraintState(spec.constraints) for spec in claims]
+        self._taken: dict[DeviceId, set[int]] = {}
+        self._chosen: list[list[tuple[Request, Candidate]]] = [[] for _ in claims]
+        self._left_out = ""
+        self._steps = 0
+
+    def answer(self) -> Answer:
+        for spec in self._claims:
+            self._check(spec)
+        if self._claim(0):
+            return Answer(
+                claims=tuple(
+                    tuple(
+                        AllocatedDevice(request.name, each.id, admin_access=request.admin_access)
+                        for request, each in chosen
+                    )
+                    for chosen in self._chosen
+                ),
+                candidates=tuple(tuple(each for _, each in chosen) for chosen in self._chosen),
+            )
+        unused = next((pool.problem for pool in self._place.pools if pool.problem), "")
+        return Answer(reason=self._left_out or unused or "not enough free devices match")
+
+    # --- what is known before the search ------------------------------------------------------------------
+
+    def _check(self, spec: ClaimSpec) -> None:
+        """Find the devices of requests for all, and refuse a claim that would have too many devices."""
+        least = 0
+        for alternatives in spec.requests:
+            for request in alternatives:
+                if request.count == ALL_DEVICES and request not in self._all:
+                    self._all[request] = self._all_devices(request)
+            least += min(self._count(request) for request in alternatives)
+        if least > CLAIM_DEVICES_MAX:
+            raise _Stop(f"needs {least} devices, and a claim can have {CLAIM_DEVICES_MAX}")
+
+    def _count(self, request: Request) -> int:
+        return len(self._all[request]) if request.count == ALL_DEVICES else request.count
+
+    def _all_devices(self, request: Request) -> list[Candidate]:
+        found = []
+        for pool in self._place.pools:
+            if pool.problem:
+                raise _Stop(f"{request.field}: asks for all devices, but {pool.problem}")
+            found += [each for each in candidates((pool,)) if self._is_selectable(request, each)]
+        for each in found:
+            if each.device.unsupported:
+                raise _Stop(_unsupported(each), is_error=False)
+        return found
+
+    def _match(self, request: Request, each: Candidate) -> Match:
+        key = (request, each.id)
+        known = self._matches.get(key)
+        if known is None:
+            known = match_of(self._matcher, self._classes, self._place.node, request, each)
+            self._matches[key] = known
+        return known
+
+    def _is_selectable(self, request: Request, each: Candidate) -> bool:
+        found = self._match(request, each)
+        if isinstance(found, MatchError):
+            raise _Stop(found.text)
+        return found
+
+    def _kind(self, each: Candidate) -> Hashable:
+        """Equal for devices that can take each other's place in every allocation."""
+        known = self._kinds.get(each.id)
+        if known is None:
+            matches = tuple(self._match(request, each) for request in self._requests)
+            known = kind_of(each, matches, self._attributes, is_used=each.id in self._in_use)
+            self._kinds[each.id] = known
+        return known
+
+    # --- the search ---------------------------------------------------------------------------------------
+
+    def _claim(self, claim: int) -> bool:
+        return claim == len(self._claims) or self._request(claim, 0)
+
+    def _request(self, claim: int, position: int) -> bool:
+        requests = self._claims[claim].requests
+        if position == len(requests):
+            return self._claim(claim + 1)
+        return any(self._devices(claim, position, each, 0, 0) for each in requests[position])
+
+    def _devices(self, claim: int, position: int, request: Request, have: int, start: int) -> bool:
+        """Choose the remaining devices of a request from the candidates at `start` and after it."""
+        missing = self._count(request) - have
+        if request.count == ALL_DEVICES and not self._all[request]:
+            return False
+        if not missing:
+            return self._request(claim, position + 1)
+        if missing > CLAIM_DEVICES_MAX - len(self._chosen[claim]):
+            return False
+        if request.count == ALL_DEVICES:
+            each = self._all[request][have]
+            return self._try(claim, request, each) and self._go_on(claim, position, request, have, 0)
+        failed: set[Hashable] = set()
+        for index in range(start, len(self._usable)):
+            each = self._usable[index]
+            if self._is_taken(claim, request, each) or not self._is_selectable(request, each):
+                continue
+            if each.device.unsupported:
+                self._left_out = _unsupported(each)
+                continue
+            kind = self._kind(each)
+            if kind in failed or not self._try(claim, request, each):
+                continue
+            if self._go_on(claim, position, request, have, index + 1):
+                return True
+            failed.add(kind)
+        return False
+
+    def _go_on(self, claim: int, position: int, request: Request, have: int, start: int) -> bool:
+        """Continue with the last device of the claim; without success, give it back."""
+        if self._devices(claim, position, request, have + 1, start):
+            return True
+        _, each = self._chosen[claim].pop()
+        self._taken[each.id].discard(claim)
+        self._constraints[claim].remove(request, each.device)
+        self._counters.give_back(each.pool.id, each.device)
+        return False
+
+    def _is_taken(self, claim: int, request: Request, each: Candidate) -> bool:
+        taken = self._taken.get(each.id, ())
+        return claim in taken if request.admin_access else bool(taken) or each.id in self._in_use
+
+    def _try(self, claim: int, request: Request, each: Candidate) -> bool:
+        """Take the device if it is free, and counters, taints and constraints allow it."""
+        self._steps += 1
+        if self._steps > CLAIM_SEARCH_STEPS_MAX:
+            raise _Stop(
+                f"undecided after {CLAIM_SEARCH_STEPS_MAX} tried devices", is_error=False, is_undecided=True
+            )
+        if self._is_taken(claim, request, each) or not self._counters.take(each.pool.id, each.device):
+            return False
+        if not request.tolerates(each.device.taints):
+            self._counters.give_back(each.pool.id, each.device)
+            return False
+        if not self._constraints[claim].add(request, each.device):
+            self._counters.give_back(each.pool.id, each.device)
+            if request.count == ALL_DEVICES:
+                raise _Stop(f"{request.field}: a constraint does not allow all devices, such as {each.id[2]}")
+            return False
+        self._taken.setdefault(each.id, set()).add(claim)
+        self._chosen[claim].append((request, each))
+        return True
+
+
+def match_of(
+    matcher: Matcher, classes: DeviceClasses, node: Node, request: Request, each: Candidate
+) -> Match:
+    """Whether the device matches the request on this node."""
+    found = matcher.matches(request, classes[request.device_class], each.id[0], each.device)
+    if found is True and each.slice.per_device:
+        return each.device.choice is not None and each.device.choice.allows(node)
+    return found
+
+
+def kind_of(
+    each: Candidate, matches: Sequence[Match], attributes: Sequence[QualifiedName], *, is_used: bool
+) -> Hashable:
+    """Equal for devices that can take each other's place: requests match both or neither, and constraints
+    read the same values."""
+    device = each.device
+    return (
+        tuple(matches),
+        tuple(device.attributes.get(name) for name in attributes),
+        device.taints,
+        (device.consumes, each.pool.id) if device.consumes else (),
+        is_used,
+    )
+
+
+def candidates(pools: Sequence[Pool]) -> Iterator[Candidate]:
+    """The devices of pools without a problem, in the order of kube-scheduler."""
+    for pool in pools:
+        if not pool.problem:
+            for each in pool.slices:
+                for device in each.devices:
+                    yield Candidate((*pool.id, device.name), device, each, pool)
+
+
+def _unsupported(each: Candidate) -> str:
+    return f"ResourceSlice {each.slice.name}: {each.device.unsupported}: not supported yet"
+
+
+def nodes_of(devices: Sequence[Candidate], node: Node) -> NodeChoice:
+    """The nodes that can use all of these devices, which were allocated for this node."""
+    choices = [each.device.choice if each.slice.per_device else each.slice.choice for each in devices]
+    if any(each.device.binds_to_node for each in devices) or any(each and each.node for each in choices):
+        return NodeChoice(node=node.name)
+    requirements = dict.fromkeys(
+        requirement
+        for each in choices
+        for term in ((each.terms or ()) if each is not None and not each.all_nodes else ())
+        for requirement in term.requirements
+    )
+    if not requirements:
+        return NodeChoice(all_nodes=True)
+    return NodeChoice(terms=(Term(tuple(requirements)),))

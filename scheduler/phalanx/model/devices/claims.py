@@ -1,0 +1,149 @@
+"""Claims to devices, their requests and constraints, device classes, and allocations."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+from msgspec import Struct
+
+from phalanx.model.devices.pools import DeviceId, DeviceTaint, NodeChoice, QualifiedName
+from phalanx.model.pods import Toleration
+
+ALL_DEVICES: Final = -1
+"""As a count: all devices that match."""
+
+
+class Selector(Struct, frozen=True, gc=False):
+    """A CEL expression, and the field in which it is written, such as `spec.selectors[0].cel`."""
+
+    expression: str
+    field: str
+
+
+class DeviceClass(Struct, frozen=True, gc=False):
+    """A class of devices. A class with `problems` matches no device, and its users wait."""
+
+    name: str
+    selectors: tuple[Selector, ...] = ()
+    extended_resource: str = ""
+    problems: tuple[str, ...] = ()
+
+
+class Request(Struct, frozen=True, gc=False):
+    """A request for devices of one class, or one alternative of a request.
+
+    `name` is "request" or "request/alternative". `count` is ALL_DEVICES for all that match.
+    """
+
+    name: str
+    field: str
+    device_class: str
+    selectors: tuple[Selector, ...] = ()
+    count: int = 1
+    admin_access: bool = False
+    tolerations: tuple[Toleration, ...] = ()
+
+    @property
+    def parent(self) -> str:
+        """The name of the request of which this is an alternative, or its own."""
+        return self.name.partition("/")[0]
+
+    def tolerates(self, taints: Iterable[DeviceTaint]) -> bool:
+        """Whether no taint prevents the allocation. Unknown effects prevent nothing, as in kube-scheduler."""
+        return all(
+            taint.effect not in ("NoSchedule", "NoExecute")
+            or any(_tolerates(each, taint) for each in self.tolerations)
+            for taint in taints
+        )
+
+
+class Constraint(Struct, frozen=True, gc=False):
+    """All devices of these requests have the same value of the attribute, or each has another one.
+
+    Without `requests` it holds for all of the claim. `attribute` is written as "domain/identifier".
+    """
+
+    attribute: QualifiedName
+    distinct: bool
+    requests: tuple[str, ...] = ()
+
+    def concerns(self, request: Request) -> bool:
+        """Whether devices of the request count."""
+        return not self.requests or request.name in self.requests or request.parent in self.requests
+
+
+class ClaimSpec(Struct, frozen=True, gc=False):
+    """What a claim asks for: each request as its alternatives in order of preference, mostly one.
+
+    Equal for all claims of one template. `problems` are its errors, `unsupported` the fields that Phalanx
+    does not support yet, both as "field: reason".
+    """
+
+    requests: tuple[tuple[Request, ...], ...] = ()
+    constraints: tuple[Constraint, ...] = ()
+    problems: tuple[str, ...] = ()
+    unsupported: tuple[str, ...] = ()
+
+
+class AllocatedDevice(Struct, frozen=True, gc=False):
+    """One device of an allocation. A device with admin access is not used up, nor one of which it is a
+    share."""
+
+    request: str
+    device: DeviceId
+    admin_access: bool = False
+    is_share: bool = False
+
+
+class Allocation(Struct, frozen=True, gc=False):
+    """The devices of a claim, and the nodes that can use them."""
+
+    devices: tuple[AllocatedDevice, ...]
+    nodes: NodeChoice
+
+
+class Claim(Struct, frozen=True, gc=False):
+    """A ResourceClaim. `reserved_for`: UIDs of the pods and groups that may use it. `owner`: the UID of the
+    pod for which it was made, if there is one."""
+
+    namespace: str
+    name: str
+    uid: str
+    spec: ClaimSpec
+    allocation: Allocation | None = None
+    reserved_for: tuple[str, ...] = ()
+    owner: str = ""
+    deleting: bool = False
+
+    def __str__(self) -> str:
+        return f"ResourceClaim {self.namespace}/{self.name}"
+
+
+class ClaimGrant(Struct, frozen=True, gc=False):
+    """A claim that a pod is to use. `allocation`: what was decided for it; None if it has an allocation."""
+
+    namespace: str
+    name: str
+    uid: str
+    allocation: Allocation | None = None
+
+    def __str__(self) -> str:
+        return f"ResourceClaim {self.namespace}/{self.name}"
+
+
+DeviceClasses = Mapping[str, DeviceClass]
+
+
+def devices_in_use(claims: Iterable[Claim]) -> Iterator[DeviceId]:
+    """The devices that allocated claims use up. A share counts as its whole device."""
+    for claim in claims:
+        for each in claim.allocation.devices if claim.allocation is not None else ():
+            if not each.admin_access:
+                yield each.device
+
+
+def _tolerates(toleration: Toleration, taint: DeviceTaint) -> bool:
+    if toleration.effect not in ("", taint.effect) or toleration.key not in ("", taint.key):
+        return False
+    if toleration.operator == "Exists":
+        return True
+    return toleration.operator in ("", "Equal") and toleration.value == taint.value

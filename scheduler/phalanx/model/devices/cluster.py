@@ -1,0 +1,82 @@
+"""All devices of a cluster, the classes, and the claims: the part of a snapshot that concerns devices."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from phalanx.model.devices.allocator import Answer, NodeDevices, nodes_of
+from phalanx.model.devices.claims import (
+    Allocation,
+    Claim,
+    ClaimGrant,
+    ClaimSpec,
+    DeviceClass,
+    devices_in_use,
+)
+from phalanx.model.devices.matching import Matcher
+from phalanx.model.devices.pod_claims import PodClaim, Unresolved, allocate_for_pod, resolve
+from phalanx.model.devices.pools import DeviceId, Inventory, Slice, TaintRule
+from phalanx.model.devices.shared_claims import SharedAllocation, shared_allocations
+from phalanx.model.devices.slots import SlotCounter
+from phalanx.model.nodes import Node
+
+
+class ClusterDevices(Struct, frozen=True, gc=False):
+    """Slices, classes and taint rules by name, claims by namespace and name; each in this order."""
+
+    slices: tuple[Slice, ...] = ()
+    classes: Mapping[str, DeviceClass] = {}
+    claims: tuple[Claim, ...] = ()
+    taint_rules: tuple[TaintRule, ...] = ()
+
+
+NO_DEVICES: Final = ClusterDevices()
+
+
+def grants(claims: Sequence[Claim], answer: Answer, node: Node) -> tuple[ClaimGrant, ...]:
+    """What is written for a pod that is placed on the node: its claims, with the answer for those that have
+    no allocation. The answer must have devices."""
+    assert answer.claims is not None
+    decided = iter(zip(answer.claims, answer.candidates, strict=True))
+    found = []
+    for claim in claims:
+        allocation = None
+        if claim.allocation is None:
+            devices, candidates = next(decided)
+            allocation = Allocation(devices, nodes_of(candidates, node))
+        found.append(ClaimGrant(claim.namespace, claim.name, claim.uid, allocation))
+    return tuple(found)
+
+
+class DeviceState:
+    """The devices of one snapshot: what is free, and what claims can have. `matcher` outlives snapshots."""
+
+    def __init__(self, devices: ClusterDevices, matcher: Matcher) -> None:
+        self._classes = devices.classes
+        self._matcher = matcher
+        self._inventory = Inventory(devices.slices, devices.taint_rules)
+        self._claims = {(each.namespace, each.name): each for each in devices.claims}
+        self.in_use: Final = frozenset(devices_in_use(devices.claims))
+
+    def claims_of(
+        self, entries: Sequence[PodClaim], *, namespace: str, pod_uid: str
+    ) -> tuple[Claim, ...] | Unresolved:
+        """The claims of a pod, or why it cannot be scheduled."""
+        return resolve(entries, namespace=namespace, pod_uid=pod_uid, find=lambda *key: self._claims.get(key))
+
+    def on(self, node: Node, *, besides: frozenset[DeviceId] = frozenset()) -> NodeDevices:
+        """What a node can use, if the devices `besides` are used as well."""
+        return NodeDevices(node, self._inventory.pools(node), self.in_use | besides)
+
+    def allocate(self, claims: Sequence[Claim], place: NodeDevices) -> Answer:
+        """Allocate for one pod those of its claims that have no allocation."""
+        return allocate_for_pod(claims, place, classes=self._classes, matcher=self._matcher)
+
+    def shared(self, claims: Sequence[Claim], nodes: Sequence[Node]) -> tuple[SharedAllocation, ...]:
+        """What claims that all members of a gang use can have, and which of these nodes that leaves."""
+        return shared_allocations(nodes, self.on, lambda place: self.allocate(claims, place))
+
+    def slots(self, claims: Sequence[ClaimSpec]) -> SlotCounter:
+        """Counts the members with these claims that fit on nodes."""
+        return SlotCounter(claims, classes=self._classes, matcher=self._matcher)

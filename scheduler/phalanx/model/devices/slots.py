@@ -1,0 +1,152 @@
+"""How many pods with equal claims fit on a node: the devices of a node as slots that add up.
+
+The members of a gang mostly have one claim each, made of one template. The number of them that the devices of
+a node allow is a capacity of the node, like a number of NUMA slots. It is exact if the search for one more
+member ends before its bound, and always if the devices that a request can have are interchangeable. Otherwise
+it is a lower bound: so many members do fit.
+
+Nodes whose devices differ only in what no request and no constraint reads are counted once.
+"""
+
+from collections.abc import Hashable, Iterator, Sequence
+
+from msgspec import Struct, structs
+
+from phalanx.limits import CLAIM_SEARCH_DEVICES_MAX, DEVICE_SLOTS_CACHE_MAX
+from phalanx.model.devices.allocator import (
+    Answer,
+    Candidate,
+    NodeDevices,
+    allocate,
+    candidates,
+    kind_of,
+    match_of,
+)
+from phalanx.model.devices.claims import ALL_DEVICES, ClaimSpec, DeviceClasses, Request
+from phalanx.model.devices.matching import Matcher
+
+
+class Slots(Struct, frozen=True, gc=False):
+    """How many members fit on a node. `reason`: why not one more, if that is certain or an error."""
+
+    count: int
+    is_exact: bool
+    reason: str = ""
+    is_error: bool = False
+    uses_shared_pools: bool = False
+    """Whether a device may be of a pool of several nodes. The slots of these nodes then do not add up."""
+
+
+class SlotCounter:
+    """Counts members that have these claims. It keeps results, and may be used for many snapshots."""
+
+    def __init__(self, claims: Sequence[ClaimSpec], *, classes: DeviceClasses, matcher: Matcher) -> None:
+        self._claims = tuple(claims)
+        self._classes = classes
+        self._matcher = matcher
+        self._requests = tuple(
+            dict.fromkeys(each for spec in claims for some in spec.requests for each in some)
+        )
+        self._attributes = tuple(
+            dict.fromkeys(each.attribute for spec in claims for each in spec.constraints)
+        )
+        self._known: dict[Hashable, Slots] = {}
+
+    def count(self, place: NodeDevices, limit: int) -> Slots:
+        """How many members fit, at most `limit`."""
+        one = self._allocate(place, 1)
+        if one.claims is None or not limit:
+            return Slots(0, not one.is_undecided, reason=one.reason, is_error=one.is_error)
+        found = tuple(candidates(place.pools))
+        problems = tuple(pool.problem for pool in place.pools if pool.problem)
+        key = (limit, tuple(self._kind(place, each) for each in found), _counters(place), problems)
+        known = self._known.get(key)
+        if known is None:
+            if len(self._known) >= DEVICE_SLOTS_CACHE_MAX:
+                self._known.clear()
+            known = self._known[key] = self._count(place, found, one, limit)
+        return known
+
+    def _count(self, place: NodeDevices, found: Sequence[Candidate], one: Answer, limit: int) -> Slots:
+        """Add members one by one; where that ends, search for an allocation of all and one more."""
+        count, most = 1, min(limit, self._bound(place, found))
+        last, now = one, place
+        while count < most and last.claims is not None:
+            now = _without(now, last)
+            last = allocate(now, self._claims, classes=self._classes, matcher=self._matcher)
+            count += last.claims is not None
+        reason, exact = last.reason, True
+        while count < most and exact:
+            more = self._allocate(place, count + 1)
+            exact, reason = not more.is_undecided, more.reason
+            if more.claims is None:
+                break
+            count += 1
+        return Slots(
+            count,
+            exact,
+            reason="" if count == limit else reason,
+            uses_shared_pools=any(self._may_have(place, each) and not _is_local(each) for each in found),
+        )
+
+    def _allocate(self, place: NodeDevices, members: int) -> Answer:
+        """An allocation for so many members together, undecided if they have too many devices."""
+        devices = sum(
+            max(1, *(each.count for each in some)) for spec in self._claims for some in spec.requests
+        )
+        if members > 1 and members * devices > CLAIM_SEARCH_DEVICES_MAX:
+            return Answer(reason="too many devices for an exact search", is_undecided=True)
+        return allocate(place, self._claims * members, classes=self._classes, matcher=self._matcher)
+
+    def _bound(self, place: NodeDevices, found: Sequence[Candidate]) -> int:
+        """No more members fit than each request has free devices for, divided by its count."""
+        free = [each for each in found if each.id not in place.in_use]
+        most = [
+            sum(match_of(self._matcher, self._classes, place.node, request, each) is True for each in free)
+            // sum(request.count for request in self._always(request))
+            for request in self._requests
+            if any(self._always(request))
+        ]
+        return min(most, default=CLAIM_SEARCH_DEVICES_MAX)
+
+    def _always(self, request: Request) -> Iterator[Request]:
+        """The same request, as often as every member makes it."""
+        for spec in self._claims:
+            for some in spec.requests:
+                if some == (request,) and request.count != ALL_DEVICES and not request.admin_access:
+                    yield request
+
+    def _kind(self, place: NodeDevices, each: Candidate) -> Hashable:
+        matches = tuple(
+            match_of(self._matcher, self._classes, place.node, request, each) for request in self._requests
+        )
+        own = kind_of(each, matches, self._attributes, is_used=each.id in place.in_use)
+        unsupported = (each.slice.name, each.device.unsupported) if each.device.unsupported else ()
+        return own, unsupported, _is_local(each)
+
+    def _may_have(self, place: NodeDevices, each: Candidate) -> bool:
+        return any(
+            match_of(self._matcher, self._classes, place.node, request, each) is True
+            for request in self._requests
+        )
+
+
+def _is_local(each: Candidate) -> bool:
+    """Whether only one node can use the device."""
+    choice = each.device.choice if each.slice.per_device else each.slice.choice
+    return choice is not None and bool(choice.node)
+
+
+def _without(place: NodeDevices, answer: Answer) -> NodeDevices:
+    """The devices of the node after this allocation."""
+    taken = {each.device for claim in answer.claims or () for each in claim if not each.admin_access}
+    return structs.replace(place, in_use=frozenset(place.in_use) | taken)
+
+
+def _counters(place: NodeDevices) -> Hashable:
+    """Everything on which counters depend: their pools, and what of them is in use."""
+    return tuple(
+        (pool.id, place.node.name, tuple(sorted(each for each in place.in_use if each[:2] == pool.id)))
+        for pool in place.pools
+        if pool.counter_sets
+    )

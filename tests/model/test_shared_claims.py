@@ -1,0 +1,95 @@
+"""A claim that all members of a gang use is allocated once, and leaves the gang certain nodes."""
+
+from collections.abc import Sequence
+
+from phalanx.model.devices.claims import AllocatedDevice, Allocation
+from phalanx.model.devices.cluster import ClusterDevices, DeviceState, grants
+from phalanx.model.devices.pools import NodeChoice, Slice
+from phalanx.model.nodes import Node
+
+from tests.model.devices import CLASSES, DRIVER, MATCHER, claim_of, device, node, request, slice_of, spec_of
+
+NODES = [node("n1", zone="east"), node("n2", zone="west"), node("n3", zone="east")]
+EAST = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": "In", "values": ["east"]}]}]}
+
+
+def state_of(*slices: Slice) -> DeviceState:
+    return DeviceState(ClusterDevices(slices=slices, classes=CLASSES), MATCHER)
+
+
+def local(name: str, *devices: str) -> Slice:
+    return slice_of(*map(device, devices), name=name, pool={"name": name}, nodeName=name)
+
+
+def choices(
+    state: DeviceState, count: int = 1, nodes: Sequence[Node] = NODES
+) -> list[tuple[list[str], list[str]]]:
+    """Devices and nodes of each choice."""
+    found = state.shared([claim_of(request(count=count))], nodes)
+    return [(sorted(each[2] for each in one.devices), [*map(str, one.nodes)]) for one in found]
+
+
+def test_devices_of_one_node_leave_this_node() -> None:
+    state = state_of(local("n1", "a"), local("n3", "c"))
+    assert choices(state) == [(["a"], ["n1"]), (["c"], ["n3"])]
+    assert choices(state, count=2) == []
+
+
+def test_devices_of_a_network_leave_all_its_nodes_and_come_first() -> None:
+    zonal = slice_of(device("z"), name="z", pool={"name": "z"}, nodeSelector=EAST)
+    state = state_of(local("n1", "a"), local("n2", "b"), zonal)
+    assert choices(state) == [(["z"], ["n1", "n3"]), (["b"], ["n2"])]
+    assert choices(state, count=2) == [(["a", "z"], ["n1"])]
+    assert choices(state, nodes=NODES[1:2]) == [(["b"], ["n2"])]
+
+
+def test_devices_that_each_name_their_nodes() -> None:
+    anywhere, own = {**device("x"), "allNodes": True}, {**device("own"), "nodeName": "n2"}
+    state = state_of(slice_of(own, anywhere, name="p", pool={"name": "p"}, perDeviceNodeSelection=True))
+    assert choices(state) == [(["x"], ["n1", "n2", "n3"])]
+    assert choices(state, count=2) == [(["own", "x"], ["n2"])]
+
+
+def test_devices_in_use_of_one_node_keep_the_counters_of_their_pool() -> None:
+    uses = {"consumesCounters": [{"counterSet": "s", "counters": {"c": {"value": "1"}}}]}
+    own, anywhere = device("own") | uses | {"nodeName": "n1"}, device("x") | uses | {"allNodes": True}
+    pool = {"name": "p", "resourceSliceCount": 2}
+    counters = [{"name": "s", "counters": {"c": {"value": "1"}}}]
+    slices = (
+        slice_of(own, anywhere, name="p", pool=pool, perDeviceNodeSelection=True),
+        slice_of(name="q", pool=pool, allNodes=True, sharedCounters=counters),
+    )
+    assert choices(state_of(*slices)) == [(["x"], ["n1", "n2", "n3"])]
+    used = claim_of(
+        request(),
+        status={
+            "allocation": {
+                "devices": {"results": [{"request": "r", "driver": DRIVER, "pool": "p", "device": "own"}]}
+            }
+        },
+    )
+    devices = ClusterDevices(slices=slices, classes=CLASSES, claims=(used,))
+    assert choices(DeviceState(devices, MATCHER)) == []
+
+
+def test_what_is_granted_names_new_allocations_only() -> None:
+    results = [{"request": "r", "driver": DRIVER, "pool": "n1", "device": "a"}]
+    old = claim_of(request(), status={"allocation": {"devices": {"results": results}}})
+    state = DeviceState(
+        ClusterDevices(slices=(local("n1", "a", "b"),), classes=CLASSES, claims=(old,)), MATCHER
+    )
+    claims = (old, claim_of(request()))
+    answer = state.allocate(claims, state.on(NODES[0]))
+    first, second = grants(claims, answer, NODES[0])
+    assert first.allocation is None
+    assert second.allocation == Allocation(
+        (AllocatedDevice("r", (DRIVER, "n1", "b")),), NodeChoice(node="n1")
+    )
+
+
+def test_the_members_get_what_the_shared_claim_leaves() -> None:
+    state = state_of(local("n1", "a", "b", "c"))
+    (shared,) = state.shared([claim_of(request())], NODES)
+    place = state.on(NODES[0], besides=shared.devices)
+    assert place.in_use == {(DRIVER, "n1", "a")}
+    assert state.slots([spec_of(request())]).count(place, 9).count == 2

@@ -1,0 +1,110 @@
+"""What the allocation of devices says about the nodes for a pod, and whether that agrees."""
+
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec import Struct
+from phalanx.model.api import core
+from phalanx.model.api.devices import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
+from phalanx.model.conversion.devices import (
+    read_device_class,
+    read_pod_claims,
+    read_resource_claim,
+    read_slice,
+    read_taint_rule,
+)
+from phalanx.model.conversion.nodes import read_node
+from phalanx.model.devices.cluster import ClusterDevices, DeviceState
+from phalanx.model.devices.matching import Matcher
+from phalanx.model.devices.pod_claims import Unresolved
+
+from tests.oracle.plugins import Answer, Document, Plugins
+
+T = TypeVar("T")
+
+
+class Opinion(Struct, frozen=True):
+    """The nodes on which the claims can be allocated. `error`: why the pod is placed on no node."""
+
+    feasible: tuple[str, ...]
+    error: str = ""
+    undecided: bool = False
+    reasons: dict[str, str] = {}
+
+
+class Comparison(Struct, frozen=True):
+    """Both answers; `problem` is empty if they agree. `left_out`: why they are not compared."""
+
+    answer: Answer
+    said: Opinion
+    problem: str = ""
+    left_out: str = ""
+
+
+def compare(plugins: Plugins, objects: Sequence[Document], pod: str, matcher: Matcher) -> Comparison:
+    """Compare the nodes for a pod whose claims are all that matters."""
+    answer = plugins.ask(objects, pod)
+    said = opinion(objects, pod, matcher)
+    if _is_elsewhere(answer.error, said):
+        return Comparison(answer, said, left_out="an error on a node that an allocated claim excludes")
+    if bool(answer.error) != bool(said.error) and not (said.error and not answer.feasible):
+        problem = f"Phalanx: error {said.error!r}; kube-scheduler: error {answer.error!r}, {answer.feasible}"
+    elif not said.error and said.feasible != answer.feasible:
+        refused = {name: answer.refused[name] for name in said.feasible if name in answer.refused}
+        problem = f"Phalanx: {said.feasible}; kube-scheduler: {answer.feasible}, refuses {refused}"
+    else:
+        problem = ""
+    return Comparison(answer, said, problem)
+
+
+def opinion(objects: Sequence[Document], pod: str, matcher: Matcher) -> Opinion:
+    """The nodes on which the claims of the pod can be allocated."""
+    by_name = {
+        each.metadata.name: read_device_class(each) for each in _of(objects, "DeviceClass", DeviceClass)
+    }
+    devices = ClusterDevices(
+        slices=tuple(read_slice(each) for each in _of(objects, "ResourceSlice", ResourceSlice)),
+        classes=by_name,
+        taint_rules=tuple(
+            rule
+            for each in _of(objects, "DeviceTaintRule", DeviceTaintRule)
+            if (rule := read_taint_rule(each)) is not None
+        ),
+        claims=tuple(read_resource_claim(each) for each in _of(objects, "ResourceClaim", ResourceClaim)),
+    )
+    state = DeviceState(devices, matcher)
+    pods = _of(objects, "Pod", core.Pod)
+    asker = next(each for each in pods if f"{each.metadata.namespace}/{each.metadata.name}" == pod)
+    own = state.claims_of(
+        read_pod_claims(asker), namespace=asker.metadata.namespace, pod_uid=asker.metadata.uid
+    )
+    if isinstance(own, Unresolved):
+        return Opinion(feasible=(), error=own.text)
+    feasible, reasons, errors, undecided = [], {}, [], False
+    for written in _of(objects, "Node", core.Node):
+        node = read_node(written)
+        found = state.allocate(own, state.on(node))
+        reasons[node.name] = found.reason
+        undecided |= found.is_undecided
+        if found.is_error:
+            errors.append(found.reason)
+        if found.claims is not None:
+            feasible.append(node.name)
+    return Opinion(tuple(sorted(feasible)), next(iter(errors), ""), undecided, reasons)
+
+
+def _is_elsewhere(error: str, said: Opinion) -> bool:
+    """Whether kube-scheduler found an error on a node that Phalanx does not look at: another claim of the pod
+    is allocated, for other nodes."""
+    node = error.removeprefix("node ").partition(":")[0] if error.startswith("node ") else ""
+    return said.reasons.get(node, "").endswith("is allocated for other nodes")
+
+
+def _of(objects: Sequence[Document], kind: str, struct: type[T]) -> list[T]:
+    return [msgspec.convert(each, struct) for each in objects if each["kind"] == kind]
+
+
+def shown(found: Comparison) -> dict[str, Any]:
+    """The answers in a form that a failed test prints."""
+    return {"problem": found.problem, "kube-scheduler": found.answer, "Phalanx": found.said}
