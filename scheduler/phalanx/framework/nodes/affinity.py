@@ -105,9 +105,12 @@ class AffinityIndex:
         return replace(gang, members=members)
 
     def version(self, state: AffinityState) -> tuple[int, ...]:
-        """Equal while no pod was added or removed that changes which nodes these pods may use."""
+        """Equal while no pod was added or removed that changes which nodes these pods may use.
+
+        Spread constraints are rules of the gang and exclude no nodes.
+        """
         near = () if state.affinity is None else (state.affinity,)
-        numbers = (*near, *state.anti_affinity, *state.matched_by, *state.spread)
+        numbers = self._without_spread((*near, *state.anti_affinity, *state.matched_by))
         return tuple([self.versions.get(number, 0) for number in numbers])
 
     def changes(
