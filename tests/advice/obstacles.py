@@ -36,7 +36,7 @@ REASONS_WHEN_EMPTY: Final = {
 
 
 def without(documents: Sequence[Document], obstacle: str) -> list[Document]:
-    """The manifests without limits of queues, required levels, usage by other pods, or affinity and spread."""
+    """The manifests without limits of queues, required levels, usage by other pods, or affinity."""
     changed = copy.deepcopy(list(documents))
     for document in changed:
         if obstacle == "limits":
