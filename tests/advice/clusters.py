@@ -34,7 +34,9 @@ Usage = dict[str, dict[str, int]]
 
 def random_cluster(seed: int) -> list[Document]:
     """The manifests of one cluster: the same for the same seed."""
-    return _Maker(Random(seed)).manifests()
+    manifests = _Maker(Random(seed)).manifests()
+    _add_ports_and_spread(manifests, Random(f"ports and spread {seed}"))
+    return manifests
 
 
 class _Maker:
@@ -380,6 +382,29 @@ class _Maker:
             if node is not None:
                 pod["spec"]["nodeName"] = node
                 pod["status"] = {"phase": "Running"}
+
+
+def _add_ports_and_spread(manifests: Sequence[Document], random: Random) -> None:
+    """In some clusters pods have a port of their node, or the asker has spread constraints."""
+    pods = [each for each in manifests if each["kind"] == "Pod"]
+    asking = [each for each in pods if "nodeName" not in each["spec"]]
+    has_ports, is_spread = random.random() < 0.15, random.random() < 0.2
+    for pod in pods if has_ports else ():
+        if pod in asking or random.random() < 0.3:
+            pod["spec"]["containers"][0]["ports"] = [{"containerPort": 80, "hostPort": 8080}]
+    constraints = {
+        app: {
+            "topologyKey": random.choice((ZONE, RACK, HOST)),
+            "maxSkew": random.choice((1, 1, 2)),
+            "whenUnsatisfiable": "DoNotSchedule",
+            "labelSelector": {"matchLabels": {"app": app if random.random() < 0.8 else random.choice(APPS)}},
+            "nodeTaintsPolicy": random.choice(("Ignore", "Honor")),
+        }
+        for app in APPS
+    }
+    for pod in asking if is_spread else ():
+        if pod["metadata"]["labels"].get("app") in constraints:
+            pod["spec"]["topologySpreadConstraints"] = [constraints[pod["metadata"]["labels"]["app"]]]
 
 
 def _required(terms: Sequence[Document]) -> Document:

@@ -409,8 +409,8 @@ def _change_field(spec: Document, field: str) -> None:
         taint, _, effect = field.removeprefix("tolerate ").rpartition(":")
         key, _, value = taint.partition("=")
         spec["tolerations"] = [*spec.get("tolerations", ()), {"key": key, "value": value, "effect": effect}]
-    elif field == "nodeSelector":
-        spec.pop("nodeSelector", None)
+    elif field in ("nodeSelector", "topologySpreadConstraints"):
+        spec.pop(field, None)
     else:
         spec.get("affinity", {}).pop(field, None)
 

@@ -23,7 +23,7 @@ REASONS: Final = {
     "limits": ("QueueLimit",),
     "levels": ("NoDomainFits",),
     "capacity": ("InsufficientCapacity",),
-    "affinity": ("PodAffinity", "PodAntiAffinity"),
+    "affinity": ("PodAffinity", "PodAntiAffinity", "TopologySpread"),
 }
 """The reasons of a gang that waits for one of these only."""
 
@@ -36,7 +36,7 @@ REASONS_WHEN_EMPTY: Final = {
 
 
 def without(documents: Sequence[Document], obstacle: str) -> list[Document]:
-    """The manifests without limits of queues, required levels, usage by other pods, or pod affinity."""
+    """The manifests without limits of queues, required levels, usage by other pods, or affinity."""
     changed = copy.deepcopy(list(documents))
     for document in changed:
         if obstacle == "limits":
@@ -46,6 +46,11 @@ def without(documents: Sequence[Document], obstacle: str) -> list[Document]:
         elif obstacle == "affinity" and document["kind"] == "Pod":
             for kind in ("podAffinity", "podAntiAffinity"):
                 document["spec"].get("affinity", {}).pop(kind, None)
+            for constraint in document["spec"].get("topologySpreadConstraints", ()):
+                constraint["maxSkew"] = 10_000  # the nodes still need the label
+        elif obstacle == "capacity" and document["kind"] == "Pod" and not is_asking(document):
+            for container in document["spec"]["containers"]:
+                container.pop("ports", None)
         elif obstacle == "capacity" and document["kind"] == "Node":
             used = used_on([each for each in changed if not is_asking(each)], document["metadata"]["name"])
             more = {name: str(amount) for name, amount in used.items()}

@@ -96,7 +96,7 @@ def test_pods_elsewhere_are_the_reason() -> None:
     verdict = scenario.decide().verdict("g")
     assert verdict.reason is Reason.TOPOLOGY_SPREAD
     assert verdict.message == "topology spread by zone allows 0 of 1 pod now"
-    assert verdict.evidence[1].finding == "maxSkew 1; pods there now: a 2, b 0"
+    assert verdict.evidence[1].finding == "maxSkew 1 would be 3 in a; pods there now: a 2, b 0"
 
 
 def test_the_node_selector_restricts_the_domains_unless_it_is_ignored() -> None:

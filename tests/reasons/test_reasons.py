@@ -441,7 +441,9 @@ def test_topology_spread() -> None:
     found = verdict(scenario)
     assert found.reason is Reason.TOPOLOGY_SPREAD
     assert found.message == "topology spread by kubernetes.io/hostname allows 0 of 1 pod now"
-    assert "maxSkew 1; pods there now: n-0 2, n-1 0" in [each.finding for each in found.evidence]
+    assert "maxSkew 1 would be 3 in n-0; pods there now: n-0 2, n-1 0" in [
+        each.finding for each in found.evidence
+    ]
     assert found.next_step == ("Wait until gang team/old ends; to start now, remove nodeSelector")
 
 

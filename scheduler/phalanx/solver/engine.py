@@ -21,6 +21,7 @@ from phalanx.solver.problem import (
 from phalanx.solver.single.anti_affinity import reformulate_anti_affinity
 from phalanx.solver.single.branch_and_bound import place_by_search
 from phalanx.solver.single.closed_form import place_closed
+from phalanx.solver.single.fixed_spread import reformulate_spread
 from phalanx.solver.single.tie_breaking import break_ties
 from phalanx.solver.single.tree_dp import place_on_tree
 
@@ -37,7 +38,7 @@ def place(problem: PlacementProblem, *, limits: SolveLimits = DEFAULT_LIMITS) ->
     The same problem gives the same answer.
     """
     packed = structs.replace(problem, ties=Objective.PACK) if minimizes_fragmentation(problem) else problem
-    request = _Request(packed, reformulate_anti_affinity(packed), [])
+    request = _Request(packed, reformulate_anti_affinity(reformulate_spread(packed)), [])
     answer = _first_conclusive(request, limits)
     if isinstance(answer, Placed) and problem.ties is not Objective.PACK and _may_change_nodes(problem):
         reformulated = structs.replace(request.reformulated, ties=problem.ties)

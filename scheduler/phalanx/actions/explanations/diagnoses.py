@@ -379,15 +379,20 @@ def _spread(case: Case) -> tuple[Evidence, ...]:
     rules = [
         rule for rule in case.problem.rules if isinstance(rule, TopologySpreadRule) and _limits(rule, case)
     ]
-    found = []
-    for rule in rules:
-        domains = sorted(rule.existing, key=lambda domain: (-domain[1], domain[0]))
-        shown = [f"{value} {count}" for value, count in domains[:SHOWN_NODES]]
-        more = [f"{len(domains) - SHOWN_NODES} others"] if len(domains) > SHOWN_NODES else []
-        least = f", minDomains {rule.min_domains}" if rule.min_domains > 1 else ""
-        there = formatting.listed([*shown, *more])
-        found.append(Evidence(rule.name, f"maxSkew {rule.max_skew}{least}; pods there now: {there}"))
-    return tuple(found)
+    return tuple([Evidence(rule.name, _skew(rule)) for rule in rules])
+
+
+def _skew(rule: TopologySpreadRule) -> str:
+    """Such as "maxSkew 1 would be 3 in a; pods there now: a 2, b 0"."""
+    domains = sorted(rule.existing, key=lambda domain: (-domain[1], domain[0]))
+    least = domains[-1][1] if domains and len(domains) >= rule.min_domains else 0
+    limit = f"maxSkew {rule.max_skew}"
+    if domains and (skew := domains[0][1] + bool(rule.others) - least) > rule.max_skew:
+        limit += f" would be {skew} in {domains[0][0]}"
+    limit += f", minDomains {rule.min_domains}" if rule.min_domains > 1 else ""
+    shown = [f"{value} {count}" for value, count in domains[:SHOWN_NODES]]
+    more = [f"{len(domains) - SHOWN_NODES} others"] if len(domains) > SHOWN_NODES else []
+    return f"{limit}; pods there now: {formatting.listed([*shown, *more])}"
 
 
 def _without_domain(case: Case) -> tuple[Evidence, ...]:

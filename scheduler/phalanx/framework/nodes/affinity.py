@@ -87,7 +87,10 @@ class AffinityIndex:
         return replace(gang, members=members)
 
     def version(self, state: AffinityState) -> tuple[int, ...]:
-        """Equal while no pod was added or removed that changes which nodes these pods may use."""
+        """Equal while no pod was added or removed that changes which nodes these pods may use.
+
+        Spread constraints are rules of the gang and exclude no nodes.
+        """
         near = () if state.affinity is None else (state.affinity,)
         numbers = self._without_spread((*near, *state.anti_affinity, *state.matched_by))
         required = [self.versions.get(number, 0) for number in numbers]
@@ -149,8 +152,10 @@ class AffinityIndex:
     def repelling_nodes(
         self, state: AffinityState, key: str, placed_pods: Sequence[PlacedPods]
     ) -> set[NodeName]:
-        """The nodes of these pods that anti-affinity by this label keeps apart from a pod with this state."""
-        avoided = [number for number in state.anti_affinity if self.terms[number][0].topology_key == key]
+        """The nodes of these pods that anti-affinity by this label keeps apart from a pod with this state, or
+        that a spread constraint by this label counts."""
+        numbers = (*state.anti_affinity, *state.spread)
+        avoided = [number for number in numbers if self.terms[number][0].topology_key == key]
         found = {node for number in avoided for node in self.nodes_with_matches(number, placed_pods)}
         for pods in placed_pods:
             terms = self._numbers_of((term,) for term in pods.anti_affinity if term.topology_key == key)

@@ -1,0 +1,101 @@
+"""Reformulates spread constraints whose limit per domain is known before the search.
+
+If the pods to be placed are at most as many as the emptiest domains, they cannot all get one more pod and let
+another domain get two. So the number of the emptiest domain counts as fixed, and the constraint is a limit on
+the pods of each domain. If all pods are within each limit that is left, the limits are a matter of
+eligibility. If every domain is one node, they are amounts of nodes. Every backend knows both.
+"""
+
+from collections import Counter
+from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from phalanx.model.rules import Rule, TopologySpreadRule
+from phalanx.solver.problem import NodeClass, PlacementProblem
+from phalanx.solver.problem_rules import AffinityConstraint, domains_of, read_rules
+
+_SLOTS: Final = "pods of a domain of "
+"""Prefix of the resource names."""
+
+
+class _Limits(Struct, frozen=True):
+    """The limits of one constraint."""
+
+    key: int
+    owners: tuple[int, ...]
+    most: dict[str, int]
+    """How many pods each domain can get."""
+    has_slots: bool
+    """Whether the nodes have an amount that limits them; else eligibility is enough."""
+
+    def of(self, group: NodeClass) -> int:
+        """The limit for nodes of this class."""
+        return self.most.get(group.label_values[self.key], 0)
+
+
+def reformulate_spread(problem: PlacementProblem) -> PlacementProblem:
+    """Replace the constraints with fixed limits; without one return the problem itself."""
+    if not any(isinstance(rule, TopologySpreadRule) for rule in problem.rules):
+        return problem
+    rules: list[Rule] = list(problem.rules)
+    found = []
+    for spread in read_rules(problem).affinity_constraints:
+        rule = spread.rule
+        limits = _limits(problem, spread, rule) if isinstance(rule, TopologySpreadRule) else None
+        if limits is not None:
+            found.append(limits)
+            rules.remove(rule)
+    # afterwards, since limits exclude nodes whose domains count for the other constraints
+    for limits in found:
+        problem = _limited(problem, limits)
+    return replace(problem, rules=tuple(rules))
+
+
+def _limits(
+    problem: PlacementProblem, spread: AffinityConstraint, rule: TopologySpreadRule
+) -> _Limits | None:
+    """The limits; None if they are not fixed or have no other form."""
+    counted = {*spread.others, *spread.perhaps}
+    if not counted.issubset(spread.owners) or counted not in (set(), set(spread.owners)):
+        return None
+    domains = domains_of(problem, spread, rule)
+    pods = sum(problem.roles[role].maximum for role in counted)
+    least = min(domains.values(), default=0) if len(domains) >= rule.min_domains else 0
+    is_fixed = len(domains) < rule.min_domains or Counter(domains.values())[least] >= pods
+    if not is_fixed:
+        return None
+    more = 0 if counted else 1  # pods that are not counted need one that is not above the limit
+    most = {value: max(0, rule.max_skew + more + least - count) for value, count in domains.items()}
+    if not counted or all(limit >= pods for limit in most.values() if limit):
+        return _Limits(spread.key, spread.owners, most, has_slots=False)
+    used = Counter(group.label_values[spread.key] for group in problem.classes for _ in group.nodes)
+    if any(count > 1 for value, count in used.items() if most.get(value, 0)):
+        return None
+    return _Limits(spread.key, spread.owners, most, has_slots=True)
+
+
+def _limited(problem: PlacementProblem, limits: _Limits) -> PlacementProblem:
+    classes = tuple(_class(group, limits) for group in problem.classes)
+    if not limits.has_slots:
+        return replace(problem, classes=classes)
+    roles = tuple(
+        replace(role, request=(*role.request, int(index in limits.owners)))
+        for index, role in enumerate(problem.roles)
+    )
+    return replace(
+        problem,
+        resources=(*problem.resources, f"{_SLOTS}{problem.keys[limits.key]} {len(problem.resources)}"),
+        roles=roles,
+        classes=classes,
+    )
+
+
+def _class(group: NodeClass, limits: _Limits) -> NodeClass:
+    most = limits.of(group)
+    eligible = tuple(
+        allowed and (most > 0 or role not in limits.owners) for role, allowed in enumerate(group.eligible)
+    )
+    free = (*group.free, most) if limits.has_slots else group.free
+    return replace(group, eligible=eligible, free=free)
