@@ -15,7 +15,7 @@ near each other are worth the weights of their preferred terms for each other.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated
 
 from msgspec import Meta, Struct
@@ -25,7 +25,7 @@ from phalanx.framework.plugin import NodeCost, NodeFilter, Plugin
 from phalanx.framework.pod_view import PodView
 from phalanx.framework.view import SessionView
 from phalanx.model.gangs import Gang
-from phalanx.model.names import ShapeKey
+from phalanx.model.names import NodeName, ShapeKey
 from phalanx.model.nodes import Node
 from phalanx.model.pods import AffinityState
 from phalanx.model.reasons import Objection, Reason
@@ -99,8 +99,8 @@ class PodAffinity(Plugin):
         scores = affinity_index.preferences.scores(
             state, required_weight=self._arguments.hard_pod_affinity_weight
         )
-        best = max((_worth(scores, each.node) for each in view.nodes.values()), default=0) if scores else 0
-        return (lambda node: best - _worth(scores, node)) if scores else None
+        worths = _worths(scores, view) if scores else {}
+        return _cost_of(worths, len(view.nodes)) if worths else None
 
     def rules(self, gang: Gang, view: SessionView) -> tuple[Rule, ...]:
         """The terms between waiting pods of the gang."""
@@ -200,9 +200,23 @@ def _has_preferences(state: AffinityState) -> bool:
     return any(weight for _, weight in state.preferred)
 
 
-def _worth(scores: Scores, node: Node) -> int:
-    labels = node.labels
-    return sum([values.get(labels[key], 0) for key, values in scores.items() if key in labels])
+def _worths(scores: Scores, view: SessionView) -> dict[NodeName, int]:
+    """What each node is worth; nodes that are worth 0 are left out."""
+    worths: dict[NodeName, int] = {}
+    for key, values in scores.items():
+        for name, state in view.nodes.items():
+            value = state.node.labels.get(key)
+            if value in values:
+                worths[name] = worths.get(name, 0) + values[value]
+    return worths
+
+
+def _cost_of(worths: Mapping[NodeName, int], nodes: int) -> NodeCost:
+    """What a node is worth less than the best one."""
+    best = max(worths.values())
+    if len(worths) < nodes:
+        best = max(best, 0)
+    return lambda node: best - worths.get(node.name, 0)
 
 
 def _preferences_between(shapes: Shapes, affinity_index: AffinityIndex) -> Iterator[Rule]:

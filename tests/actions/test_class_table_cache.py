@@ -3,12 +3,14 @@
 import gc
 import weakref
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from phalanx.actions.nodes.gang_constraints import constraints_of
 from phalanx.actions.nodes.node_classes import ClassTable, ClassTableCache, NodeClassSpec, is_cacheable
 from phalanx.actions.nodes.node_order import NodeOrders
+from phalanx.actions.problems import problem_builder
 from phalanx.actions.problems.problem_builder import ProblemBuilder
 from phalanx.framework.config import SchedulerConfig
 from phalanx.framework.session import Session
@@ -23,7 +25,7 @@ from phalanx.model.resources import CPU, GPU, Resources, add, fits, subtract
 from phalanx.model.snapshot import Level, Snapshot, Topology
 
 from tests.actions.test_node_classes import demand
-from tests.builders import Scenario
+from tests.builders import Scenario, term
 from tests.examples import holds
 
 PROOF = Certificate(terms=(), objective=(), bound=(), proven=True, by="test")
@@ -187,3 +189,37 @@ def test_orders_that_depend_on_other_nodes_are_not_cached() -> None:
     seen = class_spec(session, "one")
     assert is_cacheable(session, seen)
     assert not is_cacheable(session, replace(seen, ties=Objective.SPREAD))
+
+
+@st.composite
+def gangs_that_concern_each_other(draw: st.DrawFn) -> Scenario:
+    """Gangs whose placement changes for the others which nodes are eligible and what they cost."""
+    made = Scenario("zone", "rack")
+    for index in range(6):
+        made.nodes(f"n{index}", cpu=draw(st.integers(1, 3)), within=f"z{index % 2}/r{index // 2}")
+    keys = st.sampled_from(("kubernetes.io/hostname", "test/zone", "test/rack"))
+    terms = st.builds(term, keys, app=st.sampled_from("xy"))
+    weighted = st.tuples(st.sampled_from((10, -10, -30)), terms)
+    kinds = draw(
+        st.lists(
+            st.tuples(st.sampled_from("xy"), st.lists(weighted, max_size=2), st.lists(terms, max_size=1)),
+            min_size=1,
+            max_size=2,
+        )
+    )
+    for number in range(draw(st.integers(2, 6))):
+        app, prefers, apart = draw(st.sampled_from(kinds))
+        count = draw(st.sampled_from((1, 1, 2)))
+        made.gang(f"g{number}", count, labels={"app": app}, attracted=prefers, apart=apart)
+    return made
+
+
+@holds(30)
+@given(gangs_that_concern_each_other())
+def test_a_refreshed_table_decides_as_a_new_one(made: Scenario) -> None:
+    refreshed = made.decide().result
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(problem_builder, "is_refreshable", lambda *_: False)
+        new = made.decide().result
+    assert refreshed.placements == new.placements
+    assert refreshed.verdicts == new.verdicts

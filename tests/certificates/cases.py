@@ -346,6 +346,26 @@ def together(rng: random.Random) -> Case:
     )
 
 
+def preferences(rng: random.Random) -> Case:
+    """A gang whose pods prefer to be near each other, or apart, by one or two labels; some may run."""
+    levels = _levels(rng)
+    nodes = _nodes(rng, levels, 4)
+    labels = rng.sample((HOST, POOL, *(label for _, label in levels)), rng.choice((1, 1, 2)))
+    draws = tuple((rng.choice((-100, -100, -7, 20, 100)), label) for label in labels)
+    kinds = [_kind(rng, draws=draws)]
+    if rng.random() < 0.4:
+        kinds.append(_kind(rng, draws=draws[: rng.randint(0, 1)]))
+    found, there = _occupants(rng, nodes), 0
+    for _ in range(rng.choice((0, 0, 1, 2))):
+        node = rng.choice(nodes)
+        there += add_if_it_fits(found, nodes, node, Pod(f"g-{there}", kinds[0], "g", node.name))
+    late = [Pod(f"g-{there + index}", rng.choice(kinds), "g") for index in range(rng.randint(1, 4))]
+    least = there + len(late) if not there or rng.random() < 0.5 else rng.randint(1, there)
+    topology = _levels_of(rng, levels) if rng.random() < 0.5 else {}
+    gang = Gang("g", least, **topology, started=there > 0)
+    return Case(levels, nodes, (gang,), (*found, *late), _limit(rng), objective=_objective(rng))
+
+
 def flavors(rng: random.Random) -> Case:
     """One or more kinds of pods under limits on nodes with certain labels."""
     case = rng.choice((one_kind, several_kinds))(rng)
@@ -452,5 +472,6 @@ MAKES: Final[tuple[Callable[[random.Random], Case], ...]] = (
     some_subgroups,
     reserved_members,
     traffic,
+    preferences,
 )
 """The kinds of cases."""

@@ -47,6 +47,8 @@ class Kind(Struct, frozen=True):
     """Label: no other pod of the gang is on a node with the same value."""
     together: str = ""
     """Label: all pods of the gang, which all state this, are on nodes with the same value."""
+    draws: tuple[tuple[int, str], ...] = ()
+    """Weight and label of preferred affinity to the pods of the gang; a negative weight is anti-affinity."""
     subgroup: str = ""
     role: str = ""
 
@@ -278,6 +280,21 @@ def _affinity(pod: Pod) -> dict[str, Any]:
             selector = {"matchLabels": {"gang": pod.gang}}
             term = {"topologyKey": label, "labelSelector": selector}
             found[name] = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
+    for name, sign in (("podAntiAffinity", -1), ("podAffinity", 1)):
+        weighted = [
+            {
+                "weight": abs(weight),
+                "podAffinityTerm": {
+                    "topologyKey": label,
+                    "labelSelector": {"matchLabels": {"gang": pod.gang}},
+                },
+            }
+            for weight, label in kind.draws
+            if weight * sign > 0
+        ]
+        if weighted:
+            preferred = {"preferredDuringSchedulingIgnoredDuringExecution": weighted}
+            found[name] = {**found.get(name, {}), **preferred}
     return found
 
 

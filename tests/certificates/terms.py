@@ -4,6 +4,7 @@ Nothing of `phalanx` is imported here: these definitions check those of the prod
 """
 
 from collections.abc import Collection, Iterable, Sequence
+from itertools import combinations
 
 from tests.certificates.cluster import (
     Gang,
@@ -51,7 +52,8 @@ class Step:
             found[f"domains:{name}"] = len(self._spanned(placed, level))
         found |= self._of_subgroups(placed)
         found |= self._traffic(placed)
-        found["cost"] = sum(cost(one.pod.kind, self.nodes[one.node]) for one in placed)
+        found["cost"] = sum(self._cost(one.pod.kind, self.nodes[one.node]) for one in placed)
+        found["cost"] += self._cost_of_pairs(placed)
         deepest = max(depth(self.case, self.gang.preferred), self.required_depth)
         if deepest and not self.is_single_of_fragmentation:
             name = self.case.levels[deepest - 1][0]
@@ -59,6 +61,35 @@ class Step:
         if self.is_single_of_fragmentation:
             found["fragments"] = sum(fragments(self.before, one.pod, one.node) for one in placed)
         return found
+
+    def _cost(self, kind: Kind, node: Node) -> int:
+        """The cost of a pod on a node, with what the node is worth less than the best one by its members."""
+        best = max(self._worth(kind, other) for other in self.case.nodes)
+        return cost(kind, node) + best - self._worth(kind, node)
+
+    def _worth(self, kind: Kind, node: Node) -> int:
+        """The weights of the pod and of members that already have a node for each other."""
+        return sum(
+            weight
+            for one in self.members
+            for weight, label in (*kind.draws, *one.pod.kind.draws)
+            if label in node.labels and self.nodes[one.node].labels.get(label) == node.labels[label]
+        )
+
+    def _cost_of_pairs(self, placed: Sequence[Located]) -> int:
+        """Pairs that draw each other and are not near each other, and pairs that avoid each other and are."""
+        at = {one.pod.name: self.nodes[one.node] for one in placed}
+        total = 0
+        for one, other in combinations(self.pods, 2):
+            draws = (*one.kind.draws, *other.kind.draws)
+            for label in {label for _, label in draws}:
+                worth = sum(weight for weight, by in draws if by == label)
+                here, there = (
+                    at[each.name].labels.get(label) if each.name in at else None for each in (one, other)
+                )
+                is_near = here is not None and here == there
+                total += worth if worth > 0 and not is_near else -worth if worth < 0 and is_near else 0
+        return total
 
     @property
     def required_depth(self) -> int:

@@ -96,7 +96,7 @@ POD: Final[Object] = {
                 _REQUIRED: _NODE_SELECTOR,
                 _PREFERRED: [{"weight": 7, "preference": _NODE_SELECTOR["nodeSelectorTerms"][0]}],
             },
-            "podAffinity": {_REQUIRED: [_TERM]},
+            "podAffinity": {_REQUIRED: [_TERM], _PREFERRED: [{"weight": 7, "podAffinityTerm": _TERM}]},
             "podAntiAffinity": {_REQUIRED: [_TERM, {"topologyKey": "zone"}]},
         },
         "tolerations": [

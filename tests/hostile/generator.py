@@ -318,6 +318,11 @@ def affinity(random: Random, document: Document) -> None:
             "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": weight, "preference": term}],
         },
         "podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{}] * random.randint(0, 1)},
+        "podAntiAffinity": {
+            "preferredDuringSchedulingIgnoredDuringExecution": [
+                {"weight": weight, "podAffinityTerm": {"topologyKey": random.choice(TEXTS)}}
+            ]
+        },
     }
 
 

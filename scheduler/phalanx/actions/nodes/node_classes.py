@@ -112,6 +112,21 @@ class ClassTable:
         for node in changed:
             self._move(node)
 
+    def refresh(self, class_spec: NodeClassSpec, node_order: NodeOrder) -> None:
+        """Continue in the same session where only the eligibility and the costs of nodes have changed."""
+        self._follow()
+        before = self._static
+        self._open(self._session, class_spec, node_order)
+        changed = [node for node, part in self._static.items() if part != before.get(node)]
+        if len(changed) * CLASS_TABLE_CHANGES_PART > len(self._static):
+            self._classify_all()
+            return
+        for node in [node for node in before if node not in self._static]:
+            self._remove(node)
+            del self._seen[node]
+        for node in changed:
+            self._move(node)
+
     def _changed_since(
         self, before: Mapping[NodeName, StaticPart], seen: Mapping[NodeName, Resources]
     ) -> Collection[NodeName]:
@@ -432,8 +447,9 @@ class ClassTableCache:
 
 def is_cacheable(session: Session, class_spec: NodeClassSpec) -> bool:
     """Whether another session may reuse a table of this spec."""
-    return (
-        class_spec.ties is Objective.PACK
-        and not class_spec.eligibility_versions
-        and projection_for(session, class_spec.pods).are_plain
-    )
+    return not class_spec.eligibility_versions and is_refreshable(session, class_spec)
+
+
+def is_refreshable(session: Session, class_spec: NodeClassSpec) -> bool:
+    """Whether nothing but labels, eligibility, costs and plain resources of nodes matters to a table."""
+    return class_spec.ties is Objective.PACK and projection_for(session, class_spec.pods).are_plain

@@ -13,6 +13,7 @@ from phalanx.actions.nodes.node_classes import (
     ClassTableCache,
     NodeClassSpec,
     is_cacheable,
+    is_refreshable,
 )
 from phalanx.actions.nodes.node_order import NodeOrders, objective_of
 from phalanx.actions.nodes.pod_capacity import Vector
@@ -39,7 +40,8 @@ class KeyedProblem(Struct, frozen=True):
 class ProblemBuilder:
     """Builds the problems of one session; demands with equal node class specs share a class table.
 
-    A table for pods with affinity terms serves one problem only: the next placement may change eligibility.
+    A table for pods with affinity terms is refreshed for each problem: a placement may change which nodes
+    are eligible, and what they cost.
     """
 
     def __init__(
@@ -50,6 +52,8 @@ class ProblemBuilder:
         self._taken: list[tuple[NodeClassSpec, ClassTable]] = []
         self._orders = NodeOrders(session)
         self._tables: dict[Hashable, ClassTable] = {}
+        self._concerned: dict[Hashable, ClassTable] = {}
+        """Tables for pods with affinity terms; such a table is refreshed for each problem."""
         self._may_grow = may_grow
 
     def build_problem(
@@ -117,6 +121,8 @@ class ProblemBuilder:
 
     def _table(self, class_spec: NodeClassSpec) -> ClassTable:
         table = self._tables.get(class_spec.key)
+        if table is None and class_spec.eligibility_versions and is_refreshable(self._session, class_spec):
+            return self._refreshed(class_spec)
         if table is None:
             order = self._orders.order(
                 class_spec.ties, class_spec.constraints.topology, class_spec.pods, spread=class_spec.spread
@@ -130,12 +136,23 @@ class ProblemBuilder:
                 self._tables[class_spec.key] = table
         return table
 
+    def _refreshed(self, class_spec: NodeClassSpec) -> ClassTable:
+        """The table of the last problem of such pods, as placements have changed their eligibility."""
+        key = replace(class_spec, eligibility_versions=()).key
+        order = self._orders.order(class_spec.ties, class_spec.constraints.topology, class_spec.pods)
+        table = self._concerned.get(key)
+        if table is None:
+            table = self._concerned[key] = ClassTable(self._session, class_spec, order)
+        else:
+            table.refresh(class_spec, order)
+        return table
+
     def give_back(self) -> None:
         """Return the tables to the cache for the next session. No problem may be built afterwards."""
         if self._kept is not None:
             for class_spec, table in self._taken:
                 self._kept.give_back(class_spec, table)
-        self._taken, self._tables = [], {}
+        self._taken, self._tables, self._concerned = [], {}, {}
 
     def devices(self, demand: Demand, assignments: Assignments) -> Devices:
         """The devices that the node order chooses for these shares, before they are assigned."""

@@ -25,10 +25,12 @@ QUANTITY: Final = "x-kubernetes-int-or-string"
 
 _NODE_OPERATORS: Final = ["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]
 _PREEMPTION: Final = {"type": "string", "enum": ["PreemptLowerPriority", "Never"]}
+_WEIGHT: Final = {"type": "integer", "minimum": 1, "maximum": 100}
 _DETAILS: Final[dict[str, dict[str, dict[str, Any]]]] = {
     "NodeSelectorRequirement": {"operator": {"type": "string", "enum": _NODE_OPERATORS}},
     "LabelSelectorRequirement": {"operator": {"type": "string", "enum": _NODE_OPERATORS[:4]}},
-    "PreferredSchedulingTerm": {"weight": {"type": "integer", "minimum": 1, "maximum": 100}},
+    "PreferredSchedulingTerm": {"weight": _WEIGHT},
+    "WeightedPodAffinityTerm": {"weight": _WEIGHT},
     "Taint": {"effect": {"type": "string", "enum": ["NoSchedule", "PreferNoSchedule", "NoExecute"]}},
     "Toleration": {
         "operator": {"type": "string", "enum": ["Equal", "Exists", "Lt", "Gt", ""]},

@@ -46,6 +46,9 @@ def of_affinity(affinity: Object, pod_labels: Object, path: str) -> Iterator[Fin
     for kind in ("podAffinity", "podAntiAffinity"):
         for index, term in enumerate(affinity.get(kind, {}).get(_REQUIRED, ())):
             yield from _of_pod_term(term, pod_labels, f"{path}.{kind}.{_REQUIRED}[{index}]")
+        for index, preferred in enumerate(affinity.get(kind, {}).get(_PREFERRED, ())):
+            at = f"{path}.{kind}.{_PREFERRED}[{index}].podAffinityTerm"
+            yield from _of_pod_term(preferred.get("podAffinityTerm", {}), pod_labels, at)
 
 
 def of_node_selector(selector: Object, path: str) -> Iterator[Finding]:
