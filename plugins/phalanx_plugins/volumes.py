@@ -2,9 +2,11 @@
 
 A bound PersistentVolumeClaim restricts its pods to the nodes of the volume's node affinity. A claim that does
 not exist, is not bound, or belongs to another pod delays the gang. A claim whose class provisions a volume
-when its pod is placed (WaitForFirstConsumer) restricts them to the topologies that the class allows.
+when its pod is placed (WaitForFirstConsumer) restricts them to the topologies that the class allows, and to
+nodes for which the driver publishes enough space, if it publishes any.
 """
 
+from itertools import chain
 from typing import Final
 
 from phalanx.framework.plugin import NodeCost, NodeFilter, Plugin
@@ -12,9 +14,9 @@ from phalanx.framework.pod_view import PodView
 from phalanx.framework.view import SessionView
 from phalanx.model.gangs import Gang
 from phalanx.model.nodes import Node
-from phalanx.model.pods import MountedClaim, Pod, VolumeClaim
+from phalanx.model.pods import MountedClaim, Pod, Term, VolumeClaim
 from phalanx.model.reasons import Objection, Reason
-from phalanx.model.selectors import node_matches_any
+from phalanx.model.selectors import labels_match, node_matches_any
 from phalanx.model.snapshot import in_use
 
 _COST_OF_FAILURE: Final = 100
@@ -39,8 +41,9 @@ class Volumes(Plugin):
 
     def node_filter(self, pod: PodView, view: SessionView) -> NodeFilter | None:
         """Reject nodes that cannot mount all volumes of the pod."""
-        bound = tuple([claim for claim in pod.volumes if claim.node_affinity])
-        return _mount_filter(bound) if bound else None
+        restricting = tuple([claim for claim in pod.volumes if claim.node_affinity])
+        spaces = tuple([_Space(claim, view) for claim in pod.volumes if _needs_space(claim)])
+        return _mount_filter(restricting, spaces) if restricting or spaces else None
 
     def node_cost(self, pod: PodView, view: SessionView) -> NodeCost | None:
         """Prefer nodes for which no volume of the pod could lately not be provisioned."""
@@ -90,11 +93,44 @@ def _why_not(claim: VolumeClaim, node: Node) -> str:
     return f"StorageClass {provisioning.storage_class} of claim {claim.name} does not allow their topology"
 
 
-def _mount_filter(claims: tuple[VolumeClaim, ...]) -> NodeFilter:
+def _needs_space(claim: VolumeClaim) -> bool:
+    return claim.provisioning is not None and claim.provisioning.needs_space is not None
+
+
+class _Space:
+    """The nodes for which a driver has enough space for the volume of a claim."""
+
+    def __init__(self, claim: VolumeClaim, view: SessionView) -> None:
+        provisioning = claim.provisioning
+        assert provisioning is not None
+        capacities = view.storage_capacities.get(provisioning.storage_class, ())
+        size = provisioning.needs_space or 0
+        self.lacking = f"not enough space for claim {claim.name} of StorageClass {provisioning.storage_class}"
+        self._by_label: dict[tuple[str, str], list[Term]] = {}
+        """Selectors by a label that a node must have for them: most select one node or zone."""
+        self._others: list[Term] = []
+        for capacity in capacities:
+            if capacity.largest >= size:
+                self._add(capacity.nodes)
+
+    def _add(self, nodes: Term) -> None:
+        for each in nodes.requirements:
+            if each.operator == "In" and len(each.values) == 1:
+                self._by_label.setdefault((each.key, each.values[0]), []).append(nodes)
+                return
+        self._others.append(nodes)
+
+    def is_on(self, node: Node) -> bool:
+        """Whether it has space for this node."""
+        found = (self._by_label.get(label, ()) for label in node.labels.items() if self._by_label)
+        return any(labels_match(node.labels, term) for term in chain(self._others, *found))
+
+
+def _mount_filter(claims: tuple[VolumeClaim, ...], spaces: tuple[_Space, ...]) -> NodeFilter:
     def check(node: Node) -> str | None:
         for claim in claims:
             if not node_matches_any(node, claim.node_affinity):
                 return _why_not(claim, node)
-        return None
+        return next((space.lacking for space in spaces if not space.is_on(node)), None)
 
     return check

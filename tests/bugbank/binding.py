@@ -112,7 +112,7 @@ BINDING: Final[tuple[Mutant, ...]] = (
         name="the reason of a failed bind is not reported",
         issues=("Volcano #3547",),
         module="phalanx.service.dispatcher",
-        edits={'self._forget(bind, f"{reason}: {message}")': 'self._forget(bind, "")'},
+        edits={'self._forget(bind, f"{reason}: {message}", failed_on)': 'self._forget(bind, "", failed_on)'},
         caught_by=Played("named:kai_2075"),
     ),
     Mutant(

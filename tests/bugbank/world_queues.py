@@ -181,7 +181,7 @@ QUEUES: Final[tuple[Mutant, ...]] = (
         name="an unknown PersistentVolumeClaim counts as absent",
         issues=("Volcano #5596",),
         module="phalanx_plugins.volumes",
-        edits={'"it does not exist" if claim is None': '"" if claim is None'},
+        edits={'why = "it does not exist"': 'why = ""'},
         caught_by=Played("plays_world_queues:a_claim_is_observed_later_than_its_pod"),
     ),
 )

@@ -434,7 +434,7 @@ _USERS: Final = (
 )
 
 
-def _late(*zones: str, provisioner: str = "example.com/disk", node: str = "") -> tuple[Document, Document]:
+def _late(*zones: str, provisioner: str = "disk.example.com", node: str = "") -> tuple[Document, Document]:
     """A claim whose class provisions in these zones when a pod is placed; `node`: the selected one."""
     terms = [{"matchLabelExpressions": [{"key": ZONE, "values": [zone]}]} for zone in zones]
     storage_class = _object(
@@ -482,4 +482,48 @@ _PROVISIONED: Final = (
     ),
 )
 
-ROWS: Final = (*_RULES, *_PREFERENCES, *_CLAIMS, *_VOLUMES, *_USERS, *_PROVISIONED)
+
+def _capacity(amount: str, zone: str, **fields: Any) -> tuple[Document, Document]:
+    """A driver that publishes its capacity, and how much it has for volumes in this zone."""
+    return (
+        _object(
+            "CSIDriver",
+            "disk.example.com",
+            api="storage.k8s.io/v1",
+            namespaced=False,
+            spec={"storageCapacity": True, "attachRequired": False},
+        ),
+        _object(
+            "CSIStorageCapacity",
+            "left",
+            api="storage.k8s.io/v1",
+            storageClassName="late",
+            capacity=amount,
+            nodeTopology={"matchLabels": {ZONE: zone}},
+            **fields,
+        ),
+    )
+
+
+_SPACE: Final = (
+    Row(
+        "space for a volume in one zone",
+        (_A, _B, *_late(), *_capacity("1Gi", "west"), _MOUNTS),
+        ("b",),
+        ("VolumeBinding",),
+    ),
+    Row(
+        "too little space for a volume",
+        (_A, _B, *_late(), *_capacity("1023Mi", "west"), _MOUNTS),
+        (),
+        ("VolumeBinding",),
+    ),
+    Row(
+        "volume that is larger than the largest one",
+        (_A, _B, *_late(), *_capacity("1Ti", "west", maximumVolumeSize="500Mi"), _MOUNTS),
+        (),
+        ("VolumeBinding",),
+    ),
+)
+
+ROWS: Final = (*_RULES, *_PREFERENCES, *_CLAIMS, *_VOLUMES, *_USERS, *_PROVISIONED, *_SPACE)

@@ -69,7 +69,7 @@ def cases(draw: Draw) -> Case:
             *(draw(_node(name, focus)) for name in names),
             *placed,
             *(document for index in range(claims) for document in draw(_claim(index, names))),
-            *((_storage_class(), draw(_late_class())) if claims else ()),
+            *((_storage_class(), draw(_late_class()), *draw(_space())) if claims else ()),
             draw(_pending(names, claims, focus)),
         ),
         hard_weight=draw(st.sampled_from((1, 1, 0, 30))),
@@ -250,6 +250,32 @@ def _late_claim(draw: Draw, index: int, nodes: list[str]) -> Document:
 
 
 @st.composite
+def _space(draw: Draw) -> list[Document]:
+    """A driver that publishes how much space it has left, or does not, and what it publishes."""
+    api = {"apiVersion": "storage.k8s.io/v1"}
+    spec = {"storageCapacity": not rarely(draw, 3), "attachRequired": False}
+    driver = {**api, "kind": "CSIDriver", "metadata": {"name": "disk.example.com"}, "spec": spec}
+    amounts = st.sampled_from(("1Gi", "2Gi", "1023Mi"))
+    nodes = st.sampled_from(
+        (None, {}, {"matchLabels": {ZONE: "a"}}, {"matchLabels": {ZONE: "b", RACK: "r1"}})
+    )
+    capacity = st.fixed_dictionaries(
+        {"nodeTopology": nodes, "storageClassName": st.sampled_from(("late", "late", "fast"))},
+        optional={"capacity": amounts, "maximumVolumeSize": amounts},
+    )
+    published = [
+        {
+            **api,
+            "kind": "CSIStorageCapacity",
+            "metadata": {"name": f"s{index}", "namespace": "default"},
+            **each,
+        }
+        for index, each in enumerate(draw(st.lists(capacity, max_size=3)))
+    ]
+    return [driver, *published] if rarely(draw, 2) else []
+
+
+@st.composite
 def _late_class(draw: Draw) -> Document:
     """Some classes allow all nodes, some those of some zones and racks, some none."""
     expressions = st.fixed_dictionaries(
@@ -263,7 +289,7 @@ def _late_class(draw: Draw) -> Document:
         "apiVersion": "storage.k8s.io/v1",
         "kind": "StorageClass",
         "metadata": {"name": "late"},
-        "provisioner": draw(st.sampled_from(("example.com/disk", "kubernetes.io/no-provisioner"))),
+        "provisioner": draw(st.sampled_from(("disk.example.com", "kubernetes.io/no-provisioner"))),
         "volumeBindingMode": "WaitForFirstConsumer",
         "allowedTopologies": draw(st.lists(terms, max_size=2)) if rarely(draw, 2) else [],
     }

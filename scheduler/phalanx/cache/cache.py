@@ -101,9 +101,7 @@ class Cache:
             "Namespace": self._cluster_objects.namespaces,
             "PriorityClass": self._cluster_objects.classes,
             "PodDisruptionBudget": self._cluster_objects.budgets,
-            "PersistentVolumeClaim": self._claims.claims,
-            "PersistentVolume": self._claims.volumes,
-            "StorageClass": self._claims.classes,
+            **self._claims.tables,
         }
 
     # --- events -------------------------------------------------------------------------------------------
@@ -203,6 +201,7 @@ class Cache:
             claims=self._claims.view(),
             claim_users=self._claims.users(),
             devices=self._devices.view(),
+            storage_capacities=self._claims.storage_capacities(),
             capacity_version=self._version,
             cluster_version=self._cluster_version,
             memory=memory,
@@ -224,12 +223,13 @@ class Cache:
             queues=self._cluster_objects.queue_tree(),
             namespace_labels=self._cluster_objects.namespaces.by_name(),
             claims=self._claims.view(),
+            storage_capacities=self._claims.storage_capacities(),
             pod_annotations=self._pod_annotations,
             node_annotations=self._node_annotations,
         )
 
     def filter_inputs(self) -> tuple[object, ...]:
-        """What filters of nodes read beside the node: queues, namespaces, claims.
+        """What filters of nodes read beside the node: queues, namespaces, claims, storage capacities.
 
         The parts are the same objects until one of theirs changes.
         """
@@ -237,6 +237,7 @@ class Cache:
             self._cluster_objects.queue_tree(),
             self._cluster_objects.namespaces.by_name(),
             self._claims.view(),
+            self._claims.storage_capacities(),
         )
 
     def pod(self, uid: PodUid) -> Pod | None:
@@ -266,8 +267,8 @@ class Cache:
         return self._gangs.uses_node(queue, node)
 
     def workload_kinds(self) -> tuple[str, ...]:
-        """The kinds of the workloads above pods of ours."""
-        return self._gangs.workloads.needed
+        """The kinds of the workloads above pods of ours, and what decides where volumes are provisioned."""
+        return (*self._gangs.workloads.needed, *self._claims.needed)
 
     def workload(self, gang: GangId) -> Workload | None:
         """The object that the pods of a gang belong to, if it is known and this gang is all of it."""

@@ -1,10 +1,13 @@
 """PersistentVolumeClaims: their states, which follow from several kinds of objects, and their pods."""
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from phalanx.cache.events import ChangeLog
-from phalanx.cache.table import Key, Table
+from phalanx.cache.table import Key, ObjectStore, Table
 from phalanx.model.api import core
+from phalanx.model.api.kinds import STORAGE_KINDS
+from phalanx.model.api.storage import CSIDriver, CSIStorageCapacity
 from phalanx.model.claims import UnboundClaim
 from phalanx.model.conversion.cluster_objects import (
     ClaimSource,
@@ -15,13 +18,14 @@ from phalanx.model.conversion.cluster_objects import (
     read_volume,
     resolve_claim,
 )
+from phalanx.model.conversion.storage import CapacitySource, publishes_capacity, read_capacity
 from phalanx.model.names import PodUid
 from phalanx.model.pods import MountedClaim, Pod, VolumeClaim
-from phalanx.model.snapshot import ClaimUser, in_use
+from phalanx.model.snapshot import ClaimUser, StorageCapacity, in_use
 
 
 class ClaimTables:
-    """The three kinds that describe volumes, and the state of each claim that follows from them.
+    """The kinds that describe volumes, and the state of each claim that follows from them.
 
     It also knows the pods that mount claims which only one pod may use.
     """
@@ -37,6 +41,23 @@ class ClaimTables:
         self.classes: Table[core.StorageClass, ClassSource] = Table(
             read=read_storage_class, changed=self._class_changed
         )
+        self.drivers: Table[CSIDriver, bool] = Table(read=publishes_capacity, changed=self._driver_changed)
+        self.capacities: Table[CSIStorageCapacity, CapacitySource] = Table(
+            read=read_capacity, changed=self._capacity_changed
+        )
+        self.needed: tuple[str, ...] = ()
+        """The kinds that must be watched too, from the first claim on for which a volume is provisioned.
+
+        A pod that is placed before they are listed may not get its volume; then the provisioner says so."""
+
+        self.tables: Mapping[str, ObjectStore[Any]] = {
+            "PersistentVolumeClaim": self.claims,
+            "PersistentVolume": self.volumes,
+            "StorageClass": self.classes,
+            "CSIDriver": self.drivers,
+            "CSIStorageCapacity": self.capacities,
+        }
+        self._capacities: Mapping[str, tuple[StorageCapacity, ...]] | None = None
         self._by_volume: dict[str, dict[Key, None]] = {}
         self._resolved: dict[Key, VolumeClaim] = {}
         self._view: Mapping[str, VolumeClaim] | None = None
@@ -49,6 +70,17 @@ class ClaimTables:
         if self._view is None:
             self._view = {"/".join(key): self._resolved[key] for key in sorted(self._resolved)}
         return self._view
+
+    def storage_capacities(self) -> Mapping[str, tuple[StorageCapacity, ...]]:
+        """What drivers have left, by StorageClass. It is the same mapping until something changes."""
+        if self._capacities is None:
+            found: dict[str, list[StorageCapacity]] = {}
+            for key in sorted(self.capacities.keys()):
+                source = self.capacities.get(key)
+                if source is not None and source.capacity is not None:
+                    found.setdefault(source.storage_class, []).append(source.capacity)
+            self._capacities = {name: tuple(found[name]) for name in sorted(found)}
+        return self._capacities
 
     def users(self) -> Mapping[str, tuple[ClaimUser, ...]]:
         """The pods that mount a claim which only one pod may use, sorted by claim, as Snapshot has them.
@@ -147,17 +179,35 @@ class ClaimTables:
         for claim in self._by_volume.get("", ()):
             self._resolve(claim, log)
 
+    def _driver_changed(self, _key: Key, _old: bool | None, _new: bool | None, log: ChangeLog) -> None:
+        """A driver matters only to claims without a volume."""
+        for claim in self._by_volume.get("", ()):
+            self._resolve(claim, log)
+
+    def _capacity_changed(
+        self, _key: Key, old: CapacitySource | None, new: CapacitySource | None, log: ChangeLog
+    ) -> None:
+        self._capacities = None
+        if new is not None and not _only_shrank(old, new):
+            log.mark_cluster_changed()
+
     def _resolve(self, key: Key, log: ChangeLog) -> None:
         source = self.claims.get(key)
         if source is None:
             self._resolved.pop(key, None)
             self._view = self._users = None
             return
+        storage_class = self.classes.get(("", source.storage_class))
         resolved = resolve_claim(
             source,
             volume=self.volumes.get(("", source.volume)),
-            storage_class=self.classes.get(("", source.storage_class)),
+            storage_class=storage_class,
+            checks_space=storage_class is not None
+            and bool(self.drivers.get(("", storage_class.provisioner))),
         )
+        if resolved.provisioning is not None and not self.needed:
+            self.needed = STORAGE_KINDS
+            log.workload_kinds(STORAGE_KINDS)
         if self._resolved.get(key) != resolved:
             self._resolved[key] = resolved
             self._view = self._users = None
@@ -174,6 +224,15 @@ class ClaimTables:
         assert self._resolved.keys() == keys, "state of a deleted claim remains"
         assert {key for users in self._by_volume.values() for key in users} == keys
         assert all(self._by_volume.values()), "an empty entry by volume"
+
+
+def _only_shrank(old: CapacitySource | None, new: CapacitySource) -> bool:
+    """Whether no volume that found no space before can find some now."""
+    if new.capacity is None:
+        return True
+    if old is None or old.capacity is None or old.storage_class != new.storage_class:
+        return False
+    return old.capacity.nodes == new.capacity.nodes and new.capacity.largest <= old.capacity.largest
 
 
 def split_key(key: str) -> Key:

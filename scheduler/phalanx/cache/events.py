@@ -52,7 +52,8 @@ class Changes(Struct, frozen=True, gc=False):
     `may_unblock`: a waiting gang that could not be placed may be placeable now, so a cycle is worth running.
     `has_new_verdicts`: a cycle is worth running soon although no gang became placeable: the verdict of a
     waiting gang may change, a gang that has not started lost a bound member, or a gang lost its last pod.
-    `workload_kinds`: kinds of the objects above new pods of ours; they must be listed.
+    `workload_kinds`: kinds of the objects above new pods of ours, and of what decides where volumes are
+    provisioned; they must be listed.
     """
 
     pods: tuple[PodUid, ...] = ()
@@ -99,7 +100,7 @@ class ChangeLog(Struct):
         self._gangs.update(dict.fromkeys(ids))
 
     def workload_kinds(self, names: Iterable[str]) -> None:
-        """Objects of these kinds are above new pods of ours."""
+        """Objects of these kinds must be listed: they are above new pods of ours, or decide about volumes."""
         self._workload_kinds.update(dict.fromkeys(names))
 
     def mark_may_unblock(self) -> None:

@@ -42,7 +42,7 @@ from phalanx.model.pods import Pod, VolumeClaim, without_affinity_state
 from phalanx.model.queues import PastUsage
 from phalanx.model.reasons import Evidence, Objection, Verdict
 from phalanx.model.resources import NONE, Resources, add, fits, largest, subtract
-from phalanx.model.snapshot import ClaimUser, DisruptionBudget, Snapshot
+from phalanx.model.snapshot import ClaimUser, DisruptionBudget, Snapshot, StorageCapacity
 
 K = TypeVar("K", bound=str)
 V = TypeVar("V")
@@ -163,6 +163,11 @@ class Session:
     def claim_users(self) -> Mapping[str, tuple[ClaimUser, ...]]:
         """By claim that only one pod may use: the pods that mount it, first the one that may."""
         return self.snapshot.claim_users
+
+    @property
+    def storage_capacities(self) -> Mapping[str, tuple[StorageCapacity, ...]]:
+        """What storage drivers have left, by StorageClass."""
+        return self.snapshot.storage_capacities
 
     @property
     def namespace_labels(self) -> Mapping[str, Mapping[str, str]]:

@@ -22,7 +22,7 @@ from phalanx.model.nodes import NodeState
 from phalanx.model.pods import Pod, VolumeClaim
 from phalanx.model.queues import PastUsage
 from phalanx.model.resources import Resources
-from phalanx.model.snapshot import ClaimUser, DisruptionBudget
+from phalanx.model.snapshot import ClaimUser, DisruptionBudget, StorageCapacity
 
 
 class SessionView(Protocol):
@@ -73,6 +73,10 @@ class SessionView(Protocol):
     @property
     def claim_users(self) -> Mapping[str, tuple[ClaimUser, ...]]:
         """By claim that only one pod may use: the pods that mount it, first the one that may."""
+
+    @property
+    def storage_capacities(self) -> Mapping[str, tuple[StorageCapacity, ...]]:
+        """What storage drivers have left, by StorageClass."""
 
     @property
     def namespace_labels(self) -> Mapping[str, Mapping[str, str]]:

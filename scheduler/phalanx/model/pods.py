@@ -159,6 +159,8 @@ class Provisioning(Struct, frozen=True, gc=False):
     storage_class: str
     selected_node: str = ""
     """The node for which a provisioner was asked for the volume; empty for none yet."""
+    needs_space: int | None = None
+    """Bytes of the volume, if the driver publishes how much space it has left; None if it does not."""
 
 
 class VolumeClaim(Struct, frozen=True):

@@ -53,6 +53,13 @@ class Topology(Struct, frozen=True):
     levels: tuple[Level, ...]
 
 
+class StorageCapacity(Struct, frozen=True, gc=False):
+    """The largest volume that can be provisioned for the nodes with these labels, in bytes."""
+
+    nodes: Term
+    largest: int
+
+
 class ClaimUser(Struct, frozen=True, gc=False):
     """A pod that mounts a claim. `is_placed`: it has a node; else it waits for this scheduler."""
 
@@ -124,6 +131,9 @@ class Snapshot(Struct, frozen=True):
     claims: Mapping[str, VolumeClaim] = {}
     claim_users: Mapping[str, tuple[ClaimUser, ...]] = {}
     devices: ClusterDevices = NO_DEVICES
+    storage_capacities: Mapping[str, tuple[StorageCapacity, ...]] = {}
+    """By StorageClass, of the drivers that publish it."""
+
     capacity_version: int = 0
     cluster_version: int = 0
     memory: Memory = Memory()

@@ -348,6 +348,7 @@ class PersistentVolumeClaimSpec(ApiStruct, frozen=True):
     volume_name: str = ""
     storage_class_name: str | None = None
     access_modes: tuple[str, ...] = ()
+    resources: ResourceRequirements | None = None
 
 
 class Phase(ApiStruct, frozen=True):

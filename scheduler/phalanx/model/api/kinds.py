@@ -12,6 +12,7 @@ from phalanx.model.api.native_pod_groups import CompositePodGroup, NativePodGrou
 from phalanx.model.api.pod_groups import PodGroup
 from phalanx.model.api.queues import Queue, Topology
 from phalanx.model.api.scheduler_plugins import SchedulerPluginsPodGroup
+from phalanx.model.api.storage import CSIDriver, CSIStorageCapacity
 from phalanx.model.api.volcano import HyperNode, VolcanoJob, VolcanoPodGroup, VolcanoQueue
 from phalanx.model.api.workloads import WorkloadObject
 from phalanx.model.names import API_VERSION
@@ -27,6 +28,8 @@ KubeObject = (
     | core.PersistentVolumeClaim
     | core.PersistentVolume
     | core.StorageClass
+    | CSIDriver
+    | CSIStorageCapacity
     | core.Lease
     | NodeResourceTopology
     | ResourceClaim
@@ -162,6 +165,11 @@ _DEVICES = (
     Kind(DeviceTaintRule, "resource.k8s.io/v1", "devicetaintrules", namespaced=False, optional=True),
 )
 
+_STORAGE = (
+    Kind(CSIDriver, "storage.k8s.io/v1", "csidrivers", namespaced=False),
+    Kind(CSIStorageCapacity, "storage.k8s.io/v1", "csistoragecapacities", namespaced=True),
+)
+
 _QUEUES = (
     _queues(VolcanoQueue, "scheduling.volcano.sh/v1beta1"),
     _queues(KaiQueue, "scheduling.run.ai/v2"),
@@ -182,11 +190,14 @@ def _kind_of_workload(kind: WorkloadKind) -> Kind:
 
 _WORKLOADS = tuple(_kind_of_workload(kind) for kind in WORKLOADS.values())
 
-KINDS: Final = {kind.name: kind for kind in (*_ALL, *_DEVICES, *_QUEUES, *_WORKLOADS)}
+KINDS: Final = {kind.name: kind for kind in (*_ALL, *_DEVICES, *_STORAGE, *_QUEUES, *_WORKLOADS)}
 """Kind name -> Kind."""
 
 WATCHED_KINDS: Final = tuple(kind.name for kind in _ALL if kind.name != "Lease")
 """The kinds that are always listed and watched, in any order."""
+
+STORAGE_KINDS: Final = tuple(kind.name for kind in _STORAGE)
+"""What is watched once a volume has to be provisioned."""
 
 QUEUE_KINDS: Final = tuple(kind.name for kind in _QUEUES)
 """The queues of other projects, which are watched where the configuration says so."""
@@ -197,8 +208,9 @@ DEVICE_KINDS: Final = tuple(kind.name for kind in _DEVICES)
 OF_STATUSES: Final = frozenset({VolcanoJob.__name__})
 """Kinds that are watched to write the status of others. No decision depends on them."""
 
-READ_KINDS: Final = (*WATCHED_KINDS, *QUEUE_KINDS, *WORKLOADS)
-"""These, queues of other projects, and the kinds that are watched when pods are owned by objects of them."""
+READ_KINDS: Final = (*WATCHED_KINDS, *STORAGE_KINDS, *QUEUE_KINDS, *WORKLOADS)
+"""These, those of storage, queues of other projects, and the kinds that are watched when pods are owned by
+objects of them."""
 
 
 def kind_name(item: KubeObject) -> str:

@@ -21,6 +21,7 @@ from msgspec import Struct
 from phalanx.model.api import core
 from phalanx.model.api.kai import KaiTopology
 from phalanx.model.api.queues import Topology as WireTopology
+from phalanx.model.conversion.requests import read_amounts
 from phalanx.model.conversion.selectors import read_label_selector, read_selector
 from phalanx.model.names import YUNIKORN_ALLOW_PREEMPTION, kai_topology
 from phalanx.model.nodes import Node
@@ -105,6 +106,8 @@ _STORAGE_CLASS: Final = "volume.beta.kubernetes.io/storage-class"
 SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
 """Annotation by which a scheduler asks the provisioner of a claim for a volume for this node."""
 
+_STORAGE: Final = "storage"
+
 _NO_PROVISIONER: Final = ("", "kubernetes.io/no-provisioner")
 
 _READ_WRITE_ONCE_POD: Final = "ReadWriteOncePod"
@@ -126,6 +129,8 @@ class ClaimSource(Struct, frozen=True, gc=False):
     owner: str
     """UID of the object that controls it."""
     selected_node: str
+    size: int | None
+    """Bytes of storage that it requests; None without a request."""
 
 
 class ClassSource(Struct, frozen=True):
@@ -136,6 +141,7 @@ class ClassSource(Struct, frozen=True):
     """Whether claims are bound only after their first pod is placed."""
     provisions: bool
     """Whether it has a provisioner."""
+    provisioner: str
     topologies: tuple[Term, ...]
     """The nodes for which it provisions; empty for all."""
 
@@ -161,7 +167,14 @@ def read_claim(written: core.PersistentVolumeClaim) -> ClaimSource:
         for_one_pod=_READ_WRITE_ONCE_POD in spec.access_modes,
         owner=next((owner.uid for owner in meta.owner_references if owner.controller), ""),
         selected_node=meta.annotations.get(SELECTED_NODE, ""),
+        size=_size(spec),
     )
+
+
+def _size(spec: core.PersistentVolumeClaimSpec) -> int | None:
+    """An invalid amount counts as the largest one, as that of a request."""
+    asked = spec.resources.requests.get(_STORAGE) if spec.resources is not None else None
+    return None if asked is None else read_amounts({_STORAGE: asked}, "spec.resources.requests", [])[_STORAGE]
 
 
 def read_volume(written: core.PersistentVolume) -> VolumeSource:
@@ -225,22 +238,29 @@ def read_storage_class(written: core.StorageClass) -> ClassSource:
         name=written.metadata.name,
         binds_late=written.volume_binding_mode == "WaitForFirstConsumer",
         provisions=written.provisioner not in _NO_PROVISIONER,
+        provisioner=written.provisioner,
         topologies=tuple([Term(tuple(requirements)) for requirements in terms]),
     )
 
 
 def resolve_claim(
-    source: ClaimSource, *, volume: VolumeSource | None, storage_class: ClassSource | None
+    source: ClaimSource,
+    *,
+    volume: VolumeSource | None,
+    storage_class: ClassSource | None,
+    checks_space: bool = False,
 ) -> VolumeClaim:
     """The state of a claim, as kube-scheduler sees it; docs/volumes.md has the table.
 
     `volume`: the one that it names, if it exists; `storage_class`: the one that it names, if it exists.
+    `checks_space`: whether the driver of the class publishes how much space it has left.
     """
     provisioning: Provisioning | None = None
     nodes: tuple[Term, ...] = ()
     why = _why_unbound(source, storage_class)
     if not why and not source.volume:
-        provisioning = Provisioning(source.storage_class, source.selected_node)
+        size = source.size if checks_space else None
+        provisioning = Provisioning(source.storage_class, source.selected_node, size)
         nodes = _provisioned_nodes(source, storage_class)
     elif not why:
         why = _why_unmountable(source, volume)

@@ -81,6 +81,8 @@ BUILT_IN: Final = (
     ResourceType("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", False, generation=True),
     ResourceType("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", True, **_SPEC),
     ResourceType("storage.k8s.io", "v1", "storageclasses", "StorageClass", False, returns_deleted=True),
+    ResourceType("storage.k8s.io", "v1", "csidrivers", "CSIDriver", False, returns_deleted=True),
+    ResourceType("storage.k8s.io", "v1", "csistoragecapacities", "CSIStorageCapacity", True),
     ResourceType("coordination.k8s.io", "v1", "leases", "Lease", True, unconditional=False),
     ResourceType("events.k8s.io", "v1", "events", "Event", True),
     ResourceType(

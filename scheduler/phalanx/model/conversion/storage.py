@@ -1,0 +1,38 @@
+"""Conversion of what storage drivers publish about the space that they have left."""
+
+from msgspec import Struct
+
+from phalanx.model.api.storage import CSIDriver, CSIStorageCapacity
+from phalanx.model.conversion.requests import read_amounts
+from phalanx.model.conversion.selectors import read_label_selector
+from phalanx.model.snapshot import StorageCapacity
+
+
+class CapacitySource(Struct, frozen=True):
+    """One CSIStorageCapacity. Without a capacity it offers nothing."""
+
+    storage_class: str
+    capacity: StorageCapacity | None
+
+
+def publishes_capacity(written: CSIDriver) -> bool:
+    """Whether volumes of the driver are provisioned only where it publishes enough capacity."""
+    return written.spec.storage_capacity is True
+
+
+def read_capacity(written: CSIStorageCapacity) -> CapacitySource:
+    """Convert one CSIStorageCapacity, as `hasEnoughCapacity` of kube-scheduler 1.37 reads it.
+
+    The largest volume goes before the capacity. An invalid selector or amount offers nothing.
+    """
+    wrong: list[str] = []
+    amount = written.capacity if written.maximum_volume_size is None else written.maximum_volume_size
+    nodes = read_label_selector(written.node_topology, "nodeTopology", wrong)
+    bytes_ = read_amounts({"storage": amount}, "capacity", wrong)["storage"] if amount is not None else None
+    is_usable = nodes is not None and bytes_ is not None and not wrong
+    return CapacitySource(
+        storage_class=written.storage_class_name,
+        capacity=StorageCapacity(nodes, bytes_)
+        if is_usable and nodes is not None and bytes_ is not None
+        else None,
+    )
