@@ -1,10 +1,11 @@
-"""Locates data files of the distribution: the CRDs, and the Go modules of the local control plane."""
+"""Locates data files of the distribution: CRDs, manifests, and Go modules of the local control plane."""
 
 from pathlib import Path
 
 _PACKAGE = Path(__file__).resolve().parent
 _CHECKOUT_FOLDERS = {
     "crds": "crds",
+    "base": "deploy/base",
     "controlplane": "deploy/controlplane",
     "controllers": "deploy/controllers",
 }
@@ -13,8 +14,8 @@ _CHECKOUT_FOLDERS = {
 def data_dir(name: str) -> Path:
     """Folder of the data set `name`: the installed one, else that of the checkout.
 
-    `crds`; `controlplane`, a Go module; `controllers`, a folder of Go modules. Raises KeyError for an
-    unknown name, and FileNotFoundError if neither folder exists.
+    `crds`; `base`, the manifests of an installation; `controlplane`, a Go module; `controllers`, a folder of
+    Go modules. Raises KeyError for an unknown name, and FileNotFoundError if neither folder exists.
     """
     candidates = (_PACKAGE / "_data" / name, _PACKAGE.parents[1] / _CHECKOUT_FOLDERS[name])
     for candidate in candidates:

@@ -142,10 +142,11 @@ def test_decide_works(environments: dict[str, Environment], way: str) -> None:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_the_data_files_are_there(environments: dict[str, Environment], way: str) -> None:
-    names = ("crds", "controlplane", "controllers")
+    names = ("crds", "base", "controlplane", "controllers")
     code = f"from phalanx.resources import data_dir as d; print(*map(d, {names}), sep='\\n')"
-    crds, controlplane, controllers = map(Path, environments[way].python(code).splitlines())
+    crds, base, controlplane, controllers = map(Path, environments[way].python(code).splitlines())
     assert len(list(crds.glob("*.yaml"))) == len(list((ROOT / "crds").glob("*.yaml"))) >= 3
+    assert (base / "scheduler-role.yaml").is_file()
     assert (controlplane / "go.mod").is_file()
     assert (controllers / "workloads" / "go.mod").is_file()
 

@@ -146,6 +146,19 @@ def test_a_bad_file_that_comes_back_unchanged_is_still_refused(world: World) -> 
     assert world.metric(SUCCESSFUL) == 0
 
 
+def test_an_unexpected_error_is_a_refusal_too(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(_config: SchedulerConfig) -> None:
+        raise RuntimeError("a plugin fails")
+
+    monkeypatch.setattr("phalanx.cli.config_file.check.plugin_errors", fails)
+    world.look("seed: 2")
+    assert world.used == []
+    assert "RuntimeError('a plugin fails')" in world.messages[0]
+    monkeypatch.undo()
+    world.look("seed: 3")
+    assert [config.seed for config in world.used] == [3]
+
+
 class Reader(Plugin):
     """A plugin that reads an annotation."""
 

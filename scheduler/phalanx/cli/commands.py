@@ -39,6 +39,9 @@ BUILT_IN: Final = {
     ),
     "replay": Command("phalanx.cli.replay:replay", "Decide a saved cycle again and compare the results."),
     "install": Command("phalanx.cli.install:install", "Install the CRDs into a cluster, or print them."),
+    "doctor": Command(
+        "phalanx.cli.doctor.command:doctor", "Check an installation, and say for each finding what to do."
+    ),
     "version": Command(
         "phalanx.cli.app:print_versions", "Print the versions of Phalanx and of the solver that it uses."
     ),

@@ -75,9 +75,11 @@ class ConfigReload:
             config = self._changed_config()
         except (OSError, ConfigError) as error:
             self._refuse(str(error))
-            return
-        if config is not None:
-            self._use(config)
+        except Exception as error:  # a plugin can fail in any way, and a file must not stop the scheduler
+            self._refuse(repr(error))
+        else:
+            if config is not None:
+                self._use(config)
 
     def _changed_config(self) -> SchedulerConfig | None:
         """The configuration in the file; None if its content is that of the last look."""

@@ -1,0 +1,1 @@
+"""The checks: each file has a function `check` from what was read to findings."""

@@ -1,0 +1,97 @@
+"""Which pods wait, and why; which are not decided, or do not end."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from phalanx.cli.doctor.finding import Finding, Severity, count, names
+from phalanx.cli.doctor.installation import Installation
+from phalanx.cli.doctor.limits import TERMINATING_S, VERDICT_S
+from phalanx.model.api.core import Pod
+from phalanx.model.api.values import parse_time
+from phalanx.model.names import LABEL_GANG, LABEL_POD_GROUP
+from phalanx.model.reasons import Category, Reason
+
+_SCHEDULED: Final = "PodScheduled"
+_ACTIONS: Final = {
+    Category.MISCONFIGURED: "Correct the object that the message names.",
+    Category.IMPOSSIBLE: "Change the gang or the cluster: it does not fit even the empty cluster.",
+}
+
+
+def check(seen: Installation) -> Iterator[Finding]:
+    """One finding for each gang that waits, one for pods without a verdict, one for those that do not end."""
+    ours = [pod for pod in seen.pods if seen.is_ours(pod)]
+    waiting = [pod for pod in ours if not pod.spec.node_name and not pod.spec.scheduling_gates]
+    undecided = [pod for pod in waiting if not _message(pod) and _age_s(pod, seen) > VERDICT_S]
+    if undecided:
+        yield Finding(
+            Severity.ERROR,
+            f"scheduler {seen.scheduler_name}",
+            f"{count(len(undecided), 'pod')} without a verdict for more than {VERDICT_S} s:"
+            f" {names(map(_name, undecided))}.",
+            "See the findings about the Lease and the rights, and the log of the leader.",
+        )
+    yield from _waiting_gangs([pod for pod in waiting if _message(pod)])
+    staying = [pod for pod in ours if pod.spec.node_name and _overdue_s(pod, seen) > TERMINATING_S]
+    if staying:
+        yield Finding(
+            Severity.WARNING,
+            "terminating pods",
+            f"{count(len(staying), 'pod')} still there more than {TERMINATING_S} s after the grace period:"
+            f" {names(map(_name, staying))}.",
+            "They hold the capacity of their nodes. Look at the kubelet of the node and at finalizers.",
+        )
+
+
+def _waiting_gangs(pods: list[Pod]) -> Iterator[Finding]:
+    gangs: dict[str, list[Pod]] = {}
+    for pod in pods:
+        gangs.setdefault(_gang(pod), []).append(pod)
+    for gang, members in sorted(gangs.items()):
+        message = _message(members[0])
+        category = _category(message)
+        yield Finding(
+            Severity.NOTE if category is Category.WAITING else Severity.WARNING,
+            gang,
+            f"{count(len(members), 'pod')} waiting: {message}",
+            _ACTIONS.get(category, "The gang starts when what it waits for happens."),
+        )
+
+
+def _gang(pod: Pod) -> str:
+    """What users know the gang by: its PodGroup, its gang label, its controller, or the pod itself."""
+    meta = pod.metadata
+    for label, kind in ((LABEL_POD_GROUP, "PodGroup"), (LABEL_GANG, "gang")):
+        if label in meta.labels:
+            return f"{kind} {meta.namespace}/{meta.labels[label]}"
+    owner = next((each for each in meta.owner_references if each.controller), None)
+    return f"{owner.kind} {meta.namespace}/{owner.name}" if owner else f"Pod {_name(pod)}"
+
+
+def _message(pod: Pod) -> str:
+    conditions = (
+        each for each in pod.status.conditions if each.type == _SCHEDULED and each.status == "False"
+    )
+    return next((each.message or each.reason for each in conditions), "")
+
+
+def _category(message: str) -> Category:
+    """The category of the reason with which the messages of the scheduler start."""
+    reason = message.partition(":")[0]
+    known = {each.value: each.category for each in Reason}
+    return known.get(reason, Category.WAITING)
+
+
+def _name(pod: Pod) -> str:
+    return f"{pod.metadata.namespace}/{pod.metadata.name}"
+
+
+def _age_s(pod: Pod, seen: Installation) -> float:
+    created = parse_time(pod.metadata.creation_timestamp or "")
+    return seen.server_ms / 1000 - created.timestamp() if created is not None else 0.0
+
+
+def _overdue_s(pod: Pod, seen: Installation) -> float:
+    """Seconds since the end of the grace period, which is the time of deletion in the metadata."""
+    deleted = parse_time(pod.metadata.deletion_timestamp or "")
+    return seen.server_ms / 1000 - deleted.timestamp() if deleted is not None else 0.0
