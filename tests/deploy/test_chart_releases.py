@@ -15,6 +15,7 @@ from tests.crds import api
 from tests.crds.files import API_VERSION
 from tests.deploy.installers import ALL_POLICIES, CHART, EVERYTHING, NAMESPACE, RELEASE, Helm, kustomize
 from tests.deploy.manifests import DEPLOY, Document
+from tests.deploy.policies import active, open_namespace, policies, send
 
 pytestmark = [pytest.mark.chart, pytest.mark.asyncio(loop_scope="module")]
 
@@ -74,6 +75,22 @@ async def spec_fields(session: aiohttp.ClientSession) -> set[str]:
     return set(version["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"])
 
 
+async def test_policies_without_their_parameters_admit_pods(session: aiohttp.ClientSession) -> None:
+    """Before the CRDs are installed, or after they were removed, nothing may stop the pods of the cluster."""
+    namespace, queue = "no-crds", {"scheduling.phalanx.dev/queue": "vision"}
+    await open_namespace(session, namespace, {})
+    refused = pod(namespace, {"scheduling.phalanx.dev/min-member": "0"})
+    installed = policies("queues", "topology-levels", "pod-groups", "gang-labels")
+    async with active(session, installed, namespace, [refused]):
+        assert await send(session, pod(namespace, queue)) == (201, "")
+
+
+def pod(namespace: str, labels: dict[str, str]) -> Document:
+    spec = {"schedulerName": "phalanx", "containers": [{"name": "main", "image": "train:1"}]}
+    meta = {"name": "p", "namespace": namespace, "labels": labels}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
+
+
 async def test_install_upgrade_rollback_uninstall(
     plane: ControlPlane, session: aiohttp.ClientSession, tmp_path: Path
 ) -> None:
@@ -105,10 +122,10 @@ async def test_install_upgrade_rollback_uninstall(
     history = yaml.safe_load(helm("history", release, "--namespace", NAMESPACE, "--output", "yaml"))
     assert [each["status"] for each in history] == ["superseded"] * 3 + ["deployed"]
 
-    assert await policies(session) == {f"phalanx-{name}" for name in ALL_POLICIES}
+    assert await installed_policies(session) == {f"phalanx-{name}" for name in ALL_POLICIES}
 
     helm("uninstall", release, "--namespace", NAMESPACE)
-    assert await policies(session) == set()
+    assert await installed_policies(session) == set()
     await is_kept(session, group, uid, startBy="2100-01-01T00:00:00Z")
     async with session.get(f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/phalanx") as answer:
         assert answer.status == 404
@@ -118,7 +135,7 @@ async def test_install_upgrade_rollback_uninstall(
     await is_kept(session, group, uid, startBy="2100-01-01T00:00:00Z")
 
 
-async def policies(session: aiohttp.ClientSession) -> set[str]:
+async def installed_policies(session: aiohttp.ClientSession) -> set[str]:
     """The admission policies of Phalanx that have a binding."""
     found = await read(session, "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings")
     return {
