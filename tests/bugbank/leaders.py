@@ -113,7 +113,7 @@ LEADERS: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="a gang is bound before its placement is written",
         issues=("Kueue #5276",),
-        module="phalanx.kube.binder",
+        module="phalanx.kube.bind_jobs",
         edits={
             "        self.placement_written = pod_group is None\n": "        self.placement_written = True\n"
         },
