@@ -5,11 +5,11 @@ from typing import Any
 import msgspec
 import pytest
 from msgspec import structs
-from phalanx.limits import CLAIM_SEARCH_STEPS_MAX
 from phalanx.model.api import devices as api
 from phalanx.model.conversion.devices import read_taint_rule
 from phalanx.model.devices.allocator import nodes_of
 from phalanx.model.devices.claims import AllocatedDevice, devices_in_use
+from phalanx.model.devices.limits import CLAIM_SEARCH_STEPS_MAX
 from phalanx.model.devices.pod_claims import PodClaim, Unresolved, allocate_for_pod, resolve
 from phalanx.model.devices.pools import Inventory, NodeChoice
 

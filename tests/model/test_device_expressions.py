@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from phalanx.limits import CEL_EXPRESSION_CHARACTERS_MAX
 from phalanx.model.devices.expressions import EvaluationFailed, Evaluator, Expression, InvalidExpression
+from phalanx.model.devices.limits import CEL_EXPRESSION_CHARACTERS_MAX
 from phalanx.model.devices.matching import Matcher
 from phalanx.model.devices.pools import Attribute, Device
 from phalanx.model.devices.versions import InvalidVersion, version_key

@@ -7,8 +7,8 @@ devices and the nodes.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from phalanx.limits import CLAIM_CONSUMERS_MAX
 from phalanx.model.devices.claims import Allocation, ClaimGrant
+from phalanx.model.devices.limits import CLAIM_CONSUMERS_MAX
 from phalanx.model.devices.pools import NodeChoice
 
 Document = dict[str, Any]

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping
 from typing import Final, TypeVar
 
-from phalanx.limits import CLAIM_DEVICES_MAX
 from phalanx.model.api import core, devices
 from phalanx.model.conversion.selectors import read_selector
 from phalanx.model.devices.claims import (
@@ -17,6 +16,7 @@ from phalanx.model.devices.claims import (
     Request,
     Selector,
 )
+from phalanx.model.devices.limits import CLAIM_DEVICES_MAX
 from phalanx.model.devices.pod_claims import PodClaim
 from phalanx.model.devices.pools import (
     Amount,

@@ -12,10 +12,10 @@ from collections.abc import Collection, Hashable, Iterator, Sequence
 
 from msgspec import Struct
 
-from phalanx.limits import CLAIM_DEVICES_MAX, CLAIM_SEARCH_STEPS_MAX
 from phalanx.model.devices.claims import ALL_DEVICES, AllocatedDevice, ClaimSpec, DeviceClasses, Request
 from phalanx.model.devices.constraints import ConstraintState
 from phalanx.model.devices.counters import Counters
+from phalanx.model.devices.limits import CLAIM_DEVICES_MAX, CLAIM_SEARCH_STEPS_MAX
 from phalanx.model.devices.matching import Match, Matcher, MatchError
 from phalanx.model.devices.pools import Device, DeviceId, NodeChoice, Pool, QualifiedName, Slice
 from phalanx.model.nodes import Node

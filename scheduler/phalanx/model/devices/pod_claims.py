@@ -5,9 +5,9 @@ from typing import Final
 
 from msgspec import Struct
 
-from phalanx.limits import CLAIM_CONSUMERS_MAX
 from phalanx.model.devices.allocator import Answer, NodeDevices, allocate
 from phalanx.model.devices.claims import Claim, DeviceClasses
+from phalanx.model.devices.limits import CLAIM_CONSUMERS_MAX
 from phalanx.model.devices.matching import Matcher
 from phalanx.model.nodes import Node
 

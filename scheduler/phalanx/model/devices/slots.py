@@ -12,7 +12,6 @@ from collections.abc import Hashable, Iterator, Sequence
 
 from msgspec import Struct, structs
 
-from phalanx.limits import CLAIM_SEARCH_DEVICES_MAX, DEVICE_SLOTS_CACHE_MAX
 from phalanx.model.devices.allocator import (
     Answer,
     Candidate,
@@ -23,6 +22,7 @@ from phalanx.model.devices.allocator import (
     match_of,
 )
 from phalanx.model.devices.claims import ALL_DEVICES, ClaimSpec, DeviceClasses, Request
+from phalanx.model.devices.limits import CLAIM_SEARCH_DEVICES_MAX, DEVICE_SLOTS_CACHE_MAX
 from phalanx.model.devices.matching import Matcher
 
 

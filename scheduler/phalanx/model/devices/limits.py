@@ -1,0 +1,32 @@
+"""Bounds of claims, searches and selectors of devices, each with its unit and its reason."""
+
+from typing import Final
+
+CLAIM_DEVICES_MAX: Final = 32
+"""Devices of one claim: the API stores no more in its status."""
+
+CLAIM_CONSUMERS_MAX: Final = 256
+"""Pods that can use one claim: the API stores no more in its status."""
+
+CLAIM_SEARCH_STEPS_MAX: Final = 20_000
+"""Devices that one search for the claims of a pod on a node tries: about 0.1 s. Nearly all searches need one
+step for each device that they allocate."""
+
+CLAIM_SEARCH_DEVICES_MAX: Final = 256
+"""Devices that one search allocates together: each of them is a level of the recursion."""
+
+DEVICE_SLOTS_CACHE_MAX: Final = 10_000
+"""Kinds of nodes whose slots for one kind of member are kept: some kilobytes each."""
+
+CEL_EXPRESSION_CHARACTERS_MAX: Final = 10 * 1024
+"""Characters of a CEL expression: the limit of the API."""
+
+CEL_COST_MAX: Final = 1_000_000
+"""Evaluations of the bodies of its loops that an expression may cause, times the growth of texts, estimated:
+the limit of the API, which estimates more exactly. A million evaluations take about half a second."""
+
+CEL_EXPRESSIONS_MAX: Final = 4096
+"""Compiled expressions that are kept: some kilobytes each. Clusters have a handful of device classes."""
+
+CEL_RESULTS_MAX: Final = 1 << 18
+"""Results of expressions that are kept: about 200 bytes each."""
