@@ -247,7 +247,10 @@ def test_the_same_object_twice(phalanx: Phalanx, tmp_path: Path) -> None:
             ["-f", "ok", "--config", "gone"],
             "gone: expected a readable file, found: No such file or directory",
         ),
-        (["-f", "ok", "--config", "config"], "config: Object contains unknown field `seeds`"),
+        (
+            ["-f", "ok", "--config", "config"],
+            "config: line 1, column 1: seeds: Object contains unknown field `seeds`",
+        ),
         (["-f", "bomb"], "bomb: document 1: expected a document of reasonable size, found one that is"),
         (["-f", "knot"], "knot: document 1: expected a document of reasonable size, found one that is"),
         (["-f", "deep"], "deep: expected YAML or JSON, found: maximum recursion depth exceeded"),
