@@ -43,6 +43,10 @@ RARELY_USED = {
     Permission(
         "batch", "jobs", "patch"
     ): "a Job that is made smaller, which must run longer than KWOK runs Jobs here; `make workloads` does",
+    Permission("", "persistentvolumeclaims", "get"): "a claim whose volume is provisioned for a placed pod",
+    Permission("", "persistentvolumeclaims", "patch"): "the same; test_volumes.py has only these permissions",
+    Permission("storage.k8s.io", "csidrivers", "watch"): "as soon as a volume must be provisioned",
+    Permission("storage.k8s.io", "csistoragecapacities", "watch"): "as soon as a volume must be provisioned",
     Permission("", "pods", "get"): "read back after a bind whose outcome is unknown or that was refused",
     Permission("", "pods", "delete"): "release of a gang that lost members while it was being bound",
     Permission("events.k8s.io", "events", "patch"): "an event that is repeated after minutes",
