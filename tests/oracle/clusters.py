@@ -49,7 +49,7 @@ class Focus(Struct, frozen=True):
     ports: bool
     """Ports of the node."""
     spread: bool
-    """Topology spread constraints."""
+    """Topology spread constraints, required and preferred."""
     preferences: bool
     """Preferred terms. The other rules are then rare, so that many nodes are feasible."""
 

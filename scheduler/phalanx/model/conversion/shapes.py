@@ -98,6 +98,7 @@ def read_shape(pod: core.Pod) -> PodShape:
     node_affinity = affinity.node_affinity or core.NodeAffinity()
     required = node_affinity.required_during_scheduling_ignored_during_execution
     preferred = node_affinity.preferred_during_scheduling_ignored_during_execution
+    spread, preferred_spread = read_spread(spec, pod.metadata, wrong)
     shape = PodShape(
         key=ShapeKey(""),
         requests=add_gpu_share(pod_requests(pod, wrong), pod.metadata.annotations, wrong),
@@ -107,7 +108,8 @@ def read_shape(pod: core.Pod) -> PodShape:
         tolerations=read_tolerations(spec.tolerations, wrong, unsupported),
         affinity=read_pod_terms(affinity.pod_affinity, "podAffinity", pod.metadata, wrong),
         anti_affinity=read_pod_terms(affinity.pod_anti_affinity, "podAntiAffinity", pod.metadata, wrong),
-        spread=read_spread(spec, pod.metadata, wrong, unsupported),
+        spread=spread,
+        preferred_spread=preferred_spread,
         preferred_pod_terms=read_preferred_pod_terms(affinity, pod.metadata, wrong),
         numa=read_numa_request(pod),
         host_ports=read_host_ports(spec, wrong),

@@ -14,21 +14,20 @@ _POLICIES: Final = ("Honor", "Ignore")
 
 
 def read_spread(
-    spec: core.PodSpec, meta: ObjectMeta, wrong: list[str], unsupported: list[str]
-) -> tuple[SpreadConstraint, ...]:
-    """The constraints that must hold, each once, in canonical order; others are not supported.
+    spec: core.PodSpec, meta: ObjectMeta, wrong: list[str]
+) -> tuple[tuple[SpreadConstraint, ...], tuple[SpreadConstraint, ...]]:
+    """The constraints that must hold, and those that are preferred, each once, in canonical order.
 
     Errors are appended to `wrong` as "path: error".
     """
-    found = set()
+    required: set[SpreadConstraint] = set()
+    preferred: set[SpreadConstraint] = set()
     for index, each in enumerate(spec.topology_spread_constraints):
         path = f"spec.topologySpreadConstraints[{index}]"
-        if each.when_unsatisfiable == _SOFT:
-            unsupported.append(f"{path}.whenUnsatisfiable: {_SOFT}")
-            continue
         wrong.extend(f"{path}.{fault}" for fault in _faults(each))
+        found = preferred if each.when_unsatisfiable == _SOFT else required
         found.add(_read(each, path, meta, wrong))
-    return tuple(sorted(found, key=repr))
+    return tuple(sorted(required, key=repr)), tuple(sorted(preferred, key=repr))
 
 
 def spread_labels(spec: core.PodSpec, labels: Mapping[str, str]) -> tuple[object, ...]:
@@ -39,7 +38,7 @@ def spread_labels(spec: core.PodSpec, labels: Mapping[str, str]) -> tuple[object
 
 def _faults(each: core.TopologySpreadConstraint) -> list[str]:
     faults = []
-    if each.when_unsatisfiable != _HARD:
+    if each.when_unsatisfiable not in (_HARD, _SOFT):
         faults.append(f"whenUnsatisfiable: {each.when_unsatisfiable!r} is not {_HARD} or {_SOFT}")
     if not each.topology_key:
         faults.append("topologyKey: is empty")
@@ -47,6 +46,8 @@ def _faults(each: core.TopologySpreadConstraint) -> list[str]:
         faults.append(f"maxSkew: {each.max_skew} is less than 1")
     if each.min_domains is not None and each.min_domains < 1:
         faults.append(f"minDomains: {each.min_domains} is less than 1")
+    if each.min_domains is not None and each.when_unsatisfiable == _SOFT:
+        faults.append(f"minDomains: needs whenUnsatisfiable: {_HARD}")
     for name, policy in (
         ("nodeAffinityPolicy", each.node_affinity_policy),
         ("nodeTaintsPolicy", each.node_taints_policy),
