@@ -39,14 +39,15 @@ from phalanx.model.names import ShapeKey
 from phalanx.model.nodes import Node
 from phalanx.model.pods import PodShape, SpreadConstraint
 from phalanx.model.rules import PairWeight, PodPairs, Rule, TopologySpreadRule
+from phalanx.model.spread_defaults import SpreadDefaults
 
 PODS_OF_A_MISSING_KEY: Final = 1000
 """A node without a key costs as if so many more pods were there than in the fullest domain of each
 constraint. So a gang of this size does not use it to be spread."""
 
 
-class TopologySpreadArguments(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """What a constraint with ScheduleAnyway counts beside other preferences."""
+class TopologySpreadArguments(SpreadDefaults, frozen=True):
+    """Constraints of pods that have none, and what ScheduleAnyway counts beside other preferences."""
 
     schedule_anyway_weight: Annotated[int, Meta(ge=0, le=1000)] = 10
     """What a pod costs that a constraint with ScheduleAnyway counts in the domain of a node, times

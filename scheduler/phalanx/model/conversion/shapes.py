@@ -1,6 +1,6 @@
 """Shapes: the fields that make pods interchangeable for the scheduler, shared by all pods that have them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from hashlib import blake2b
 from sys import intern
 from typing import Any, Final
@@ -24,11 +24,12 @@ from phalanx.model.conversion.selectors import (
     read_selector,
     read_tolerations,
 )
-from phalanx.model.conversion.spread import read_spread, spread_labels
+from phalanx.model.conversion.spread import read_spread, spread_labels, with_default_spread
 from phalanx.model.gpu_shares import GPU_MEMORY, GPU_SHARE
 from phalanx.model.names import ShapeKey
 from phalanx.model.pods import NO_LABELS, PodLabels, PodShape
 from phalanx.model.resources import PODS, Resources
+from phalanx.model.spread_defaults import DefaultConstraint
 
 _REQUIRED: Final = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED: Final = "spec.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution"
@@ -47,13 +48,17 @@ class ShapeCache:
     takes a few microseconds; converting a shape takes about a hundred.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, default_spread: Sequence[DefaultConstraint] = ()) -> None:
+        """`default_spread`: the constraints of pods that have none."""
+        self._default_spread = default_spread
         self._by_key: WeakValueDictionary[ShapeKey, PodShape] = WeakValueDictionary()
         self._as_written: WeakValueDictionary[bytes, PodShape] = WeakValueDictionary()
         self._labels: WeakValueDictionary[tuple[tuple[str, str], ...], PodLabels] = WeakValueDictionary()
 
     def of(self, pod: core.Pod) -> PodShape:
         """The shape of the pod. Equal shapes are the same object."""
+        if self._default_spread:
+            pod = with_default_spread(pod, self._default_spread)
         written = _as_written(_what_shapes(pod))
         shape = self._as_written.get(written)
         if shape is None:
