@@ -86,6 +86,9 @@ def _spread_asker(**fields: Any) -> Document:
     return _asker(labels={"app": "x"}, topologySpreadConstraints=[constraint])
 
 
+_ANYWAY: Final = _spread_asker(whenUnsatisfiable="ScheduleAnyway")
+
+
 _DEFAULT: Final = _object("Namespace", "default", namespaced=False)
 
 _RULES: Final = (
@@ -235,6 +238,31 @@ _RULES: Final = (
         (_A, _B, _node("c"), _pod("old", labels={"app": "x"}, nodeName="a"), _spread_asker(labelSelector={})),
         ("a", "b"),
         ("PodTopologySpread",),
+    ),
+    Row(
+        "preferred spread",
+        (_A, _B, _pod("old", labels={"app": "x"}, nodeName="a"), _ANYWAY),
+        ("a", "b"),
+        (),
+        costs=(("a", 1386),),
+    ),
+    Row(
+        "preferred spread where a node has no zone",
+        (_A, _node("c"), _pod("old", labels={"app": "x"}, nodeName="a"), _ANYWAY),
+        ("a", "c"),
+        (),
+        costs=(("a", 1098), ("c", 1001 * 1098)),
+    ),
+    Row(
+        "preferred spread by an empty selector counts nothing",
+        (
+            _A,
+            _B,
+            _pod("old", labels={"app": "x"}, nodeName="a"),
+            _spread_asker(whenUnsatisfiable="ScheduleAnyway", labelSelector={}),
+        ),
+        ("a", "b"),
+        (),
     ),
 )
 

@@ -5,7 +5,7 @@ show yet. Events of different kinds may arrive in any order, more than once, or 
 give the same snapshot.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from phalanx.cache.claims import ClaimTables
@@ -36,6 +36,7 @@ from phalanx.model.pods import AffinityTerm, Pod
 from phalanx.model.reasons import Objection
 from phalanx.model.resources import Resources
 from phalanx.model.snapshot import Snapshot
+from phalanx.model.spread_defaults import DefaultConstraint
 from phalanx.model.workloads.known import KNOWN, WorkloadKinds
 
 
@@ -54,11 +55,13 @@ class Cache:
         nominating_schedulers: Iterable[str] | None = None,
         workload_kinds: WorkloadKinds = KNOWN,
         queue_dialects: Iterable[QueueDialectName] = (),
+        default_spread: Sequence[DefaultConstraint] = (),
     ) -> None:
         """`pod_annotations`, `node_annotations`: keys of the annotations to keep. All others are dropped.
 
         `nominating_schedulers`: those whose nominations of pods to nodes count; None for all others.
         `queue_dialects`: the other projects whose Queues count.
+        `default_spread`: the topology spread constraints of pods that have none.
         """
         self.scheduler_name = scheduler_name
         self.known_workloads = workload_kinds
@@ -83,9 +86,14 @@ class Cache:
             classes=self._cluster_objects.classes.by_name,
             annotation_keys=self._pod_annotations,
             kinds=workload_kinds,
+            default_spread=default_spread,
         )
         self._placed_pods = PlacedPodIndex(scheduler_name=scheduler_name, pods=self._pods.values)
-        self._kinds: Mapping[str, ObjectStore[Any]] = self._devices.tables | {
+        self._kinds = self._tables()
+
+    def _tables(self) -> Mapping[str, ObjectStore[Any]]:
+        """The tables of objects by kind."""
+        return self._devices.tables | {
             "Pod": self._pods,
             "Node": self._nodes,
             "NodeResourceTopology": self._nodes.zones,

@@ -80,7 +80,7 @@ class AffinityTerm(Struct, frozen=True, gc=False):
 
 
 class SpreadConstraint(Struct, frozen=True, gc=False):
-    """A topology spread constraint that must hold."""
+    """A topology spread constraint, one that must hold or one that is preferred."""
 
     term: AffinityTerm
     """The key, and the pods that are counted. A selector of None counts none."""
@@ -137,6 +137,8 @@ class AffinityState(Struct, frozen=True, gc=False):
     """The pod's own preferred terms, each with its weight. Preferred terms have indices of their own."""
     preferred_by: tuple[int, ...] = ()
     """The preferred terms that select the pod."""
+    preferred_spread: tuple[int, ...] = ()
+    """The terms by which the pod's own preferred spread constraints count."""
 
     @property
     def is_required(self) -> bool:
@@ -232,6 +234,8 @@ class PodShape(Struct, frozen=True, weakref=True):
     affinity: AffinityTerms = ()
     anti_affinity: AffinityTerms = ()
     spread: tuple[SpreadConstraint, ...] = ()
+    preferred_spread: tuple[SpreadConstraint, ...] = ()
+    """Constraints with ScheduleAnyway."""
     preferred_pod_terms: tuple[WeightedPodTerm, ...] = ()
     """Preferred pod affinity and anti-affinity. A term that is written twice counts twice."""
     affinity_state: AffinityState | None = None
