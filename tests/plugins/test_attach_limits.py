@@ -8,6 +8,7 @@ from phalanx.model.api.kinds import KINDS, STORAGE_KINDS, KubeObject
 from phalanx.model.attach_limits import attach_resource
 from phalanx.model.events import Applied, Deleted
 from phalanx.model.names import LABEL_POD_GROUP
+from phalanx.service.write_checks import CachePlacementCheck
 
 from tests.model.written import named, node, pod, pod_group, written
 from tests.plugins.test_claim_users import World
@@ -194,3 +195,21 @@ def test_drivers_are_watched_once_a_claim_has_a_volume_of_one() -> None:
     world = World(claim)
     assert world.cache.workload_kinds() == ()
     assert world.cache.apply(Applied(disk)).workload_kinds == STORAGE_KINDS
+
+
+def test_an_assumed_pod_must_not_be_bound_when_the_limit_was_lowered() -> None:
+    world = World(CLASS, csi_node(limit=1), late("a"), user("a", "a"))
+    snapshot = world.cache.snapshot(now=0, seed=0, memory=world.memory)
+    result = world.engine.decide(snapshot)
+    checks = CachePlacementCheck(world.cache, world.config)
+    (placement,) = result.placements
+    world.cache.apply_all([Assumed(bind.pod, bind.node) for bind in placement.binds])
+    assert checks.gang(placement) is None
+    world.cache.apply(Applied(csi_node(limit=0)))
+    objection = checks.gang(placement)
+    assert objection is not None
+    assert DRIVER in objection
+    world.cache.apply(Applied(csi_node(limit=1)))
+    world.cache.apply(Applied(running("x", "x")))
+    world.cache.apply_all(map(Applied, bound("x")))
+    assert checks.gang(placement) == f"node n has more volumes of {DRIVER} than its limit since the decision"
