@@ -75,7 +75,8 @@ class Cache:
         self._foreign = ForeignUsage(scheduler_name=scheduler_name)
         believed = None if nominating_schedulers is None else frozenset(nominating_schedulers)
         self._nominations = NominationTable(scheduler_name=scheduler_name, believed=believed)
-        self._claims, self._devices = ClaimTables(scheduler_name=scheduler_name), DeviceTables()
+        self._claims = ClaimTables(scheduler_name=scheduler_name, nodes=self._nodes)
+        self._devices = DeviceTables()
         self._cluster_objects = ClusterObjects(
             namespace_changed=self._gangs.namespace_changed,
             class_changed=self._class_changed,
@@ -210,6 +211,8 @@ class Cache:
             claim_users=self._claims.users(),
             devices=self._devices.view(),
             storage_capacities=self._claims.storage_capacities(),
+            csi_nodes=self._claims.attached.csi_nodes.by_name(),
+            limited_drivers=self._claims.attached.limited_drivers(),
             capacity_version=self._version,
             cluster_version=self._cluster_version,
             memory=memory,
@@ -232,12 +235,13 @@ class Cache:
             namespace_labels=self._cluster_objects.namespaces.by_name(),
             claims=self._claims.view(),
             storage_capacities=self._claims.storage_capacities(),
+            csi_nodes=self._claims.attached.csi_nodes.by_name(),
             pod_annotations=self._pod_annotations,
             node_annotations=self._node_annotations,
         )
 
     def filter_inputs(self) -> tuple[object, ...]:
-        """What filters of nodes read beside the node: queues, namespaces, claims, storage capacities.
+        """What filters of nodes read beside the node: queues, namespaces, claims, capacities and drivers.
 
         The parts are the same objects until one of theirs changes.
         """
@@ -246,6 +250,7 @@ class Cache:
             self._cluster_objects.namespaces.by_name(),
             self._claims.view(),
             self._claims.storage_capacities(),
+            self._claims.attached.csi_nodes.by_name(),
         )
 
     def pod(self, uid: PodUid) -> Pod | None:
@@ -331,6 +336,10 @@ class Cache:
         """Why a pod that has a node must not use one of its claims; empty if nothing forbids it."""
         return self._claims.conflict(pod)
 
+    def attach_conflict(self, pod: Pod) -> str:
+        """The driver of whose volumes the node of this pod has more than its limit; empty for none."""
+        return self._claims.attached.conflict(pod)
+
     def unbound_claims(self, bind: Bind) -> tuple[UnboundClaim, ...] | None:
         """The claims of a placed pod that are not bound yet; None if the pod or its node is gone."""
         pod = self._pods.get(bind.pod)
@@ -343,7 +352,7 @@ class Cache:
         self._refresh()
         pods = self._pods.values()
         self._pods.check()
-        self._nodes.check(pods)
+        self._nodes.check(pods, self._claims.attached.usage())
         self._foreign.check(pods)
         self._nominations.check(pods)
         self._placed_pods.check(pods)

@@ -26,7 +26,6 @@ from phalanx.kube.binding import (
     outcome_of,
     placement_patch,
 )
-from phalanx.kube.claim_binder import ClaimBinder, ClaimFailed, ClaimProgress, ClaimsOutdated
 from phalanx.kube.claim_documents import ClaimLost
 from phalanx.kube.claim_writer import ClaimWriter
 from phalanx.kube.client import Patch
@@ -42,6 +41,7 @@ from phalanx.kube.errors import (
 )
 from phalanx.kube.flow_control import Backoff, RateLimiter
 from phalanx.kube.gang_claims import GangClaims
+from phalanx.kube.volume_binder import VolumeBinder, VolumeFailed, VolumeProgress, VolumesOutdated
 from phalanx.kube.writing import WriteContext
 from phalanx.limits import (
     BIND_ATTEMPTS_MAX,
@@ -91,7 +91,7 @@ class Binder:
         self._callbacks = callbacks
         self._concurrency = concurrency
         self._rate_limiter = RateLimiter(per_second=per_second, burst=WRITE_BURST, clock=context.clock)
-        self._volumes = ClaimBinder(context, callbacks.unbound_claims, self._rate_limiter)
+        self._volumes = VolumeBinder(context, callbacks.unbound_claims, self._rate_limiter)
         self._claim_writer = ClaimWriter(context)
         self._unbound = 0
         """Pods whose claims are being given back."""
@@ -147,7 +147,7 @@ class Binder:
     async def _work(self) -> None:
         while True:
             _, _, _, job = await self._queue.get()
-            if isinstance(job, ClaimProgress):
+            if isinstance(job, VolumeProgress):
                 await self._volumes.release(job)
             elif isinstance(job, GangJob):
                 await self._start(job)
@@ -206,9 +206,9 @@ class Binder:
             return False
         try:
             await self._volumes.advance(gang.placement, gang.volumes)
-        except ClaimsOutdated as error:
+        except VolumesOutdated as error:
             self._abort(gang, str(error))
-        except ClaimFailed as error:
+        except VolumeFailed as error:
             for pod in self._pods_of(gang):
                 is_cause = pod.bind.pod == error.bind.pod
                 refused = BindRefused(pod.bind, PROVISIONING_FAILED, str(error))

@@ -183,6 +183,12 @@ class VolumeClaim(Struct, frozen=True):
     """Set for a claim without a volume; `node_affinity` then says for which nodes one can be provisioned."""
     failed_on: tuple[NodeName, ...] = ()
     """Nodes for which provisioning has failed lately. Set within a session."""
+    driver: str = ""
+    """The CSI driver of its volume, or the one that will provision it."""
+    handle: str = ""
+    """What distinguishes its volume from others of the driver; empty for a volume that has no driver."""
+    needs_driver: bool = False
+    """Whether the driver must be installed on the node (preventPodSchedulingIfMissing)."""
 
 
 class Toleration(Struct, frozen=True, gc=False):
@@ -242,7 +248,8 @@ class PodShape(Struct, frozen=True, weakref=True):
     numa: str = ""
     """Resource name for what a kubelet may align to a NUMA zone (`phalanx.model.numa`); empty for nothing."""
     host_ports: tuple[tuple[str, int], ...] = ()
-    """What the pod uses of the ports of its node (`phalanx.model.host_ports`), by resource name."""
+    """What the pod uses of the ports of its node (`phalanx.model.host_ports`), by resource name. Within a
+    session also what it uses of the attach limits of its node (`phalanx.model.attach_limits`)."""
     volumes: tuple[VolumeClaim, ...] | None = None
     """States of the claims, sorted. Set within a session; then they are part of the key, without what
     distinguishes equal ones: the names are those of the claims of one of the pods."""
