@@ -31,12 +31,13 @@ from phalanx.kube.claim_writer import ClaimWriter
 from phalanx.kube.client import Patch
 from phalanx.kube.decode import PartialObject
 from phalanx.kube.errors import (
+    NOT_APPLIED,
+    PERHAPS_APPLIED,
+    TRANSIENT,
     ApiError,
     Conflict,
     NotFound,
-    ServerError,
     TooManyRequests,
-    Unauthorized,
     retry_after,
 )
 from phalanx.kube.flow_control import Backoff, RateLimiter
@@ -65,8 +66,6 @@ _log = structlog.get_logger(__name__)
 
 _decode_partial: Final = msgspec.json.Decoder(PartialObject).decode
 _decode_pod: Final = msgspec.json.Decoder(Pod).decode
-_PERHAPS_APPLIED: Final = (ServerError, OutcomeUnknown)
-_NOT_APPLIED: Final = (TooManyRequests, Unauthorized, RequestNotSent)
 _STOPPING: Final = "the scheduler stops"
 
 
@@ -175,7 +174,7 @@ class Binder:
         except ClaimLost as lost:
             self._abort(gang, str(lost))
             return
-        except (Conflict, *_PERHAPS_APPLIED, *_NOT_APPLIED, msgspec.MsgspecError) as error:
+        except (Conflict, *TRANSIENT, msgspec.MsgspecError) as error:
             gang.reads_version = True
             self._start_later(gang, error)
             return
@@ -322,10 +321,10 @@ class Binder:
         except (Conflict, NotFound) as error:
             pod.refusal = error
             await self._read(pod)
-        except _NOT_APPLIED as error:
+        except NOT_APPLIED as error:
             pod.unknown = False
             self._retry(pod, error)
-        except _PERHAPS_APPLIED as error:
+        except PERHAPS_APPLIED as error:
             self._retry(pod, error)
         except ApiError as error:
             self._finish(pod, BindRefused(bind, error.reason, error.message))

@@ -16,7 +16,12 @@ import structlog
 from msgspec import Struct
 
 from phalanx.kube.client import Patch
-from phalanx.kube.errors import ApiError, Conflict, NotFound, ServerError, TooManyRequests, Unauthorized
+from phalanx.kube.errors import (
+    TRANSIENT,
+    ApiError,
+    Conflict,
+    NotFound,
+)
 from phalanx.kube.flow_control import RateLimiter
 from phalanx.kube.writing import WriteContext
 from phalanx.limits import (
@@ -31,20 +36,12 @@ from phalanx.model.claims import UnboundClaim
 from phalanx.model.conversion.cluster_objects import SELECTED_NODE
 from phalanx.model.decisions import Bind, Placement
 from phalanx.model.names import NodeName
-from phalanx.ports import OutcomeUnknown, RequestNotSent
 
 _log = structlog.get_logger(__name__)
 
 _encode: Final = msgspec.json.Encoder().encode
 _decode_claim: Final = msgspec.json.Decoder(PersistentVolumeClaim).decode
-_PASSING: Final = (
-    ServerError,
-    TooManyRequests,
-    Unauthorized,
-    OutcomeUnknown,
-    RequestNotSent,
-    msgspec.MsgspecError,
-)
+_PASSING: Final = (*TRANSIENT, msgspec.MsgspecError)
 """Errors after which the next attempt may succeed."""
 
 

@@ -134,12 +134,11 @@ def insufficient(case: Case) -> Diagnosis:
     free = evidence.free_amounts(demand, session)
     missing = evidence.shortages(demand, free)
     why = f"free capacity is fragmented across {_fragments(demand, session)}"
-    ports = evidence.ports_in_use(demand, session)
     if missing:
         why = f"{formatting.needed(missing)} missing"
     elif spread := [rule for rule in case.problem.rules if _limits(rule, case)]:
         why = f"{spread[0].name} needs it in other domains"
-    elif ports:
+    elif ports := evidence.ports_in_use(demand, session):
         why = formatting.listed(f"{port} on {formatting.nodes(ports[port])}" for port in ports)
     return Diagnosis(
         reason=Reason.INSUFFICIENT_CAPACITY,

@@ -6,15 +6,12 @@ are those of all preferred ones.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Final
 
 from phalanx.framework.nodes.tolerations import tolerates
 from phalanx.model.names import NodeName
-from phalanx.model.nodes import Node, TaintEffect
+from phalanx.model.nodes import HARD_EFFECTS, Node
 from phalanx.model.pods import PodShape, SpreadConstraint
 from phalanx.model.selectors import node_matches_any
-
-_HARD: Final = (TaintEffect.NO_SCHEDULE, TaintEffect.NO_EXECUTE)
 
 Scope = tuple[object, ...]
 """Equal for shapes for which a constraint counts the same nodes."""
@@ -74,4 +71,4 @@ def _selects(shape: PodShape, node: Node) -> bool:
 
 
 def _tolerates(shape: PodShape, node: Node) -> bool:
-    return all(tolerates(shape.tolerations, taint) for taint in node.taints if taint.effect in _HARD)
+    return all(tolerates(shape.tolerations, taint) for taint in node.taints if taint.effect in HARD_EFFECTS)
