@@ -94,7 +94,10 @@ class PlacedPodIndex:
 
     def replace(self, old: Pod | None, new: Pod | None, log: ChangeLog) -> None:
         """A pod was added, changed or removed."""
-        self._move(old, new, log)
+        if self._has_terms:
+            self._move(old, new, log)
+        elif not (_has_pod_terms(old) or _has_pod_terms(new)):
+            return
         for table, before, after in (
             (self._near, self._affinity(old), self._affinity(new)),
             (self._apart, self._anti_affinity(old), self._anti_affinity(new)),
@@ -179,8 +182,6 @@ class PlacedPodIndex:
         assert recomputed.view() == self.view(), "counts of placed pods differ from the sum of all pods"
 
     def _move(self, old: Pod | None, new: Pod | None, log: ChangeLog) -> None:
-        if not self._has_terms:
-            return
         before, after = self._place(old), self._place(new)
         if before == after:
             return
@@ -276,6 +277,20 @@ class PlacedPodIndex:
         for pod in pods:
             kinds.count(self._place(pod), 1)
         return kinds
+
+
+def _has_pod_terms(pod: Pod | None) -> bool:
+    """Whether the pod may add terms; most pods have none, and cost nothing more."""
+    if pod is None:
+        return False
+    shape = pod.shape
+    return bool(
+        shape.affinity
+        or shape.anti_affinity
+        or shape.spread
+        or shape.preferred_spread
+        or shape.preferred_pod_terms
+    )
 
 
 def _preferred(shape: PodShape) -> tuple[WeightedPodTerm, ...]:

@@ -23,7 +23,9 @@ _POD_INDICES: Final = (
 )
 """Labels with the index of a pod inside its group. The last one counts groups on a leader's StatefulSet."""
 
-PER_POD_LABELS: Final = frozenset((*_GROUP_INDICES, *_POD_INDICES, "statefulset.kubernetes.io/pod-name"))
+_INDICES: Final = frozenset((*_GROUP_INDICES, *_POD_INDICES))
+
+PER_POD_LABELS: Final = frozenset((*_INDICES, "statefulset.kubernetes.io/pod-name"))
 """Labels that workload controllers set to a different value on each pod, or on each few pods."""
 
 
@@ -51,6 +53,8 @@ def read_rank(labels: Mapping[str, str]) -> int | None:
 
     Labels as of Job, StatefulSet, JobSet, LeaderWorkerSet, the Kubeflow training operator and Volcano.
     """
+    if _INDICES.isdisjoint(labels):
+        return None
     group, inside = _first_number(labels, _GROUP_INDICES), _first_number(labels, _POD_INDICES)
     if group is None:
         return inside
