@@ -15,7 +15,7 @@ from phalanx.kube.claim_writer import ClaimWriter
 from phalanx.kube.errors import Conflict
 from phalanx.model.api import devices as api
 from phalanx.model.conversion.devices import read_resource_claim
-from phalanx.model.decisions import Bind, Placement
+from phalanx.model.decisions import Bind
 from phalanx.model.devices.claims import AllocatedDevice, Allocation, ClaimGrant
 from phalanx.model.devices.pools import NodeChoice
 from phalanx.model.names import NodeName, PodUid
@@ -217,10 +217,7 @@ async def granting(
 ) -> AsyncIterator[Bench]:
     """A binder that reserves these claims, by the names of the pods."""
 
-    def of(placement: Placement) -> dict[PodUid, tuple[ClaimGrant, ...]]:
-        return {bind.pod: grants[bind.name] for bind in placement.binds if bind.name in grants}
-
-    async with binding(world, transport, grants=of) as bench:
+    async with binding(world, transport, grants=grants) as bench:
         yield bench
 
 

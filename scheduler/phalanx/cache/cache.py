@@ -142,15 +142,23 @@ class Cache:
             if event.kind in self._gangs.workloads.tables:
                 self._gangs.workloads.set_listed(event.kind, event.why, log)
         elif isinstance(event, Assumed):
-            self._pods.assume(event, log)
+            self._assume(event, log)
         else:
             self._pods.forget(event, log)
+            self._devices.forget(event.pod, log)
+
+    def _assume(self, event: Assumed, log: ChangeLog) -> None:
+        self._pods.assume(event, log)
+        pod = self._pods.get(event.pod)
+        if event.grants and pod is not None and pod.assumed:
+            self._devices.assume(event.pod, event.grants)
 
     def _relist(self, event: Relisted, log: ChangeLog) -> None:
         if event.kind == "Pod":
             self._pods.forget_versions()
         if event.kind in self._kinds:
             relist(self._kinds[event.kind], event, log)
+        self._devices.set_listed(event.kind, log)
         if event.kind in self._gangs.workloads.tables:
             self._gangs.workloads.set_listed(event.kind, "", log)
 
@@ -170,6 +178,10 @@ class Cache:
                 self._nodes.release(*before, log)
         if (old is not None and old.claims) or (new is not None and new.claims):
             self._claims.pod_changed(old, new, log)
+        if new is not None and new.device_claims and new.scheduler_name == self.scheduler_name:
+            self._devices.pod_changed(new, log)
+        if new is None or new.is_finished:
+            self._devices.forget(pod.uid, log)
         self._foreign.replace(old, new)
         self._nominations.replace(old, new, log)
         self._placed_pods.replace(old, new, log)
@@ -268,7 +280,7 @@ class Cache:
 
     def workload_kinds(self) -> tuple[str, ...]:
         """The kinds of the workloads above pods of ours, and what decides where volumes are provisioned."""
-        return (*self._gangs.workloads.needed, *self._claims.needed)
+        return (*self._gangs.workloads.needed, *self._claims.needed, *self._devices.needed)
 
     def workload(self, gang: GangId) -> Workload | None:
         """The object that the pods of a gang belong to, if it is known and this gang is all of it."""
@@ -341,6 +353,7 @@ class Cache:
         self._placed_pods.check(pods)
         self._gangs.check(pods)
         self._claims.check(pods)
+        self._devices.check()
 
     def _refresh(self) -> None:
         self._gangs.refresh(

@@ -30,6 +30,7 @@ from phalanx.framework.registry import load_plugins
 from phalanx.framework.run_times import RunTimeForecast
 from phalanx.framework.running_sums import RunningSums
 from phalanx.framework.session_cache import SessionCache
+from phalanx.framework.session_devices import SessionDevices
 from phalanx.framework.statement import CapacityHold, Changes, Statement, total_requests
 from phalanx.framework.states import GangState, PodState, check_gang_transition, first_state
 from phalanx.framework.volume_classes import VolumeClasses
@@ -74,6 +75,9 @@ class Session:
         _check_annotations(snapshot, self.hooks.reads)
         self._pod_classes = PodClasses(self.hooks.reads)
         self._volume_classes = VolumeClasses(snapshot.claims)
+        self._changes = Changes()
+        self.devices = SessionDevices(snapshot.devices, self._cache.devices, self._changes.devices)
+        """The devices of claims."""
         self.nodes: Mapping[NodeName, NodeState] = MappingProxyType(_in_order(snapshot.nodes))
         """Sorted by name, so that no decision depends on the order of events."""
         has_terms = bool(snapshot.pod_affinity_terms or snapshot.preferred_pod_terms)
@@ -89,7 +93,6 @@ class Session:
         self.facts = self._node_facts(ignore_faults=ignore_faults)
         """Facts that follow from the nodes alone."""
         self.cells = ReservedCells()
-        self._changes = Changes()
         self.nominated_capacity = NominatedCapacity(snapshot.nominated)
         """What pods of other schedulers withhold that are nominated to nodes."""
         self._as_before = nullcontext()
@@ -108,6 +111,8 @@ class Session:
     def _with_classes(self, gangs: Mapping[GangId, Gang]) -> Mapping[GangId, Gang]:
         if self._volume_classes.are_needed:
             gangs = {name: self._volume_classes.with_volumes(gang) for name, gang in gangs.items()}
+        if self.snapshot.devices.are_claimed:
+            gangs = {name: self.devices.needs.with_needs(gang) for name, gang in gangs.items()}
         if self.hooks.reads.extends_shapes:
             gangs = {name: self._pod_classes.with_fields(gang) for name, gang in gangs.items()}
         if self.affinity_index is not None:
@@ -279,7 +284,8 @@ class Session:
 
     def eligibility(self, pod: Pod) -> Eligibility:
         """The eligibility of all nodes for pods of this shape now."""
-        pod = self._pod_classes.pod_with_fields(self._volume_classes.pod_with_volumes(pod))
+        pod = self._volume_classes.pod_with_volumes(self.devices.needs.pod_with_need(pod))
+        pod = self._pod_classes.pod_with_fields(pod)
         key, version = pod.shape.key, self.eligibility_version(pod)
         known = self._eligibility.get(key)
         if known is None or known[0] != version:
@@ -308,8 +314,8 @@ class Session:
         return self._can_run[shape.key]
 
     def objection(self, gang: Gang) -> Objection | None:
-        """The first objection of a plugin to trying the gang."""
-        return self.hooks.objection(gang)
+        """The first objection of a plugin to trying the gang, or why its claims cannot have devices."""
+        return self.hooks.objection(gang) or self.devices.needs.objection(gang)
 
     def reserve_cells(self, cells: ReservedCells) -> None:
         """Reserve these cells for their queues. It must precede all questions that depend on cells."""

@@ -15,8 +15,10 @@ from msgspec.structs import replace
 from phalanx.framework.nodes.affinity import AffinityIndex
 from phalanx.framework.nodes.node_facts import NodeFacts
 from phalanx.framework.queues.ledger import Account, Ledger
+from phalanx.framework.session_devices import Granted, SessionDevices
 from phalanx.framework.states import GangState, PodState, check_gang_transition, check_pod_transition
 from phalanx.model.decisions import Bind, Certificate, Evict, EvictionReason, Placement
+from phalanx.model.devices.pools import DeviceId
 from phalanx.model.gangs import Gang
 from phalanx.model.gpu_shares import (
     NO_DEVICES,
@@ -34,6 +36,7 @@ from phalanx.model.numa import is_numa_resource, zone_capacity
 from phalanx.model.pods import Device, Pod
 from phalanx.model.resources import Resources, add, scale, subtract
 
+_NO_CLAIMS: Final[Granted] = {}
 _NO_LABELS: Final[Mapping[str, str]] = {}
 _NO_NODE_LABELS: Final[Mapping[NodeName, Mapping[str, str]]] = {}
 
@@ -75,6 +78,8 @@ class Changes:
         self.capacity_holds: dict[int, CapacityHold | None] = {}
         """Numbered in the order of the decisions; None if a hold was released again."""
         self.nominated: list[tuple[QueueName, Resources]] = []
+        self.devices: dict[NodeName, frozenset[DeviceId]] = {}
+        """By node, the devices that claims got in this cycle."""
         self.ended: dict[PodUid, bool] = {}
         """Pods that are assumed to have ended."""
 
@@ -86,6 +91,7 @@ class _Session(Protocol):
     ledger: Ledger
     facts: NodeFacts
     affinity_index: AffinityIndex | None
+    devices: SessionDevices
     cycle: int
 
     def free(self, node: NodeName) -> Resources: ...
@@ -138,12 +144,11 @@ class Statement:
         binds: list[Bind] = []
         devices = self._take(gang, assignments, devices)
         for node, pods in assignments:
+            granted = self._allocate_claims(node, pods)
             for pod in pods:
                 self._move_pod(pod, PodState.ALLOCATED)
                 device = devices.get(pod.uid) if devices else None
-                binds.append(
-                    Bind(pod=pod.uid, namespace=pod.namespace, name=pod.name, node=node, device=device)
-                )
+                binds.append(Bind(pod.uid, pod.namespace, pod.name, node, device, granted.get(pod.uid, ())))
         self._count_affinity(assignments)
         nodes = (*self._session.assigned_nodes(gang), *(node for node, _ in assignments))
         self._set(self._changes.assigned_nodes, gang.id, nodes)
@@ -324,6 +329,18 @@ class Statement:
             for account in ledger.accounts(gang.queue, node):
                 self._set(ledger.amounts, account, add(ledger.amounts.get(account, {}), load))
         return devices
+
+    def _allocate_claims(self, node: NodeName, pods: Sequence[Pod]) -> Granted:
+        """Allocate devices for the claims of these pods. Raises DoesNotFit."""
+        claiming = [pod for pod in pods if pod.shape.device_slot]
+        if not claiming:
+            return _NO_CLAIMS
+        found = self._session.devices.allocate(self._session.nodes[node].node, claiming)
+        if found is None:
+            raise DoesNotFit(f"node {node} has no devices for the claims of {len(claiming)} pods")
+        granted, taken = found
+        self._set(self._changes.devices, node, taken)
+        return granted
 
     def _take_free(self, node: NodeName, amounts: Resources) -> None:
         free = self._session.free_despite_nominations(node)

@@ -106,8 +106,7 @@ class Binder:
 
         While a bind of one of its pods is open, the other binds are aborted and the open ones continue.
         """
-        grants = self._callbacks.grants(placement)
-        claims = GangClaims(placement, grants, self._claim_writer, self._rate_limiter)
+        claims = GangClaims(placement, self._claim_writer, self._rate_limiter)
         gang = GangJob(placement, pod_group, self._gangs, self._new_backoff(), claims)
         self._gangs += 1
         if any(bind.pod in self._open for bind in placement.binds):

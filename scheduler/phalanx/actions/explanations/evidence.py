@@ -200,6 +200,23 @@ def lacks_zones(demand: Demand, session: Session) -> bool:
     return False
 
 
+def devices_missing(demand: Demand, session: Session) -> str:
+    """For how many pods the eligible nodes have devices; empty if they have enough for all claims."""
+    needing = Counter({batch.pods[0].shape.device_slot: 0 for batch in demand.batches})
+    for batch in demand.batches:
+        needing[batch.pods[0].shape.device_slot] += len(batch.pods)
+    for batch in demand.batches:
+        pod = batch.pods[0]
+        if pod.shape.device_slot:
+            rejected, need = session.eligibility(pod).rejected, session.devices.needs.of(pod.shape)
+            nodes = [state.node for name, state in session.nodes.items() if name not in rejected]
+            count = sum(session.devices.count(need, node) for node in nodes)
+            wanted = needing[pod.shape.device_slot]
+            if count < wanted:
+                return f"devices are free for the claims of {count} of {wanted} pods"
+    return ""
+
+
 def ports_in_use(demand: Demand, session: Session) -> Counter[str]:
     """The ports that keep pods from nodes on which enough is free, with the number of these nodes."""
     counts: Counter[str] = Counter()

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from phalanx.model.devices.allocator import Answer, NodeDevices, nodes_of
 from phalanx.model.devices.claims import (
@@ -15,11 +15,12 @@ from phalanx.model.devices.claims import (
     devices_in_use,
 )
 from phalanx.model.devices.matching import Matcher
-from phalanx.model.devices.pod_claims import PodClaim, Unresolved, allocate_for_pod, resolve
+from phalanx.model.devices.pod_claims import Unresolved, allocate_for_pod, resolve
 from phalanx.model.devices.pools import DeviceId, Inventory, Slice, TaintRule
 from phalanx.model.devices.shared_claims import SharedAllocation, shared_allocations
 from phalanx.model.devices.slots import SlotCounter
 from phalanx.model.nodes import Node
+from phalanx.model.pods import PodClaim
 
 
 class ClusterDevices(Struct, frozen=True, gc=False):
@@ -29,9 +30,21 @@ class ClusterDevices(Struct, frozen=True, gc=False):
     classes: Mapping[str, DeviceClass] = {}
     claims: tuple[Claim, ...] = ()
     taint_rules: tuple[TaintRule, ...] = ()
+    are_claimed: bool = False
+    """Whether pods of this scheduler have claims."""
+    are_listed: bool = True
+    """Whether all of these kinds are known; they are listed from the first such pod on."""
 
 
 NO_DEVICES: Final = ClusterDevices()
+
+
+def without_allocations(devices: ClusterDevices) -> ClusterDevices:
+    """The same devices, none of them in use."""
+    if not any(claim.allocation is not None for claim in devices.claims):
+        return devices
+    claims = [structs.replace(claim, allocation=None, reserved_for=()) for claim in devices.claims]
+    return structs.replace(devices, claims=tuple(claims))
 
 
 def grants(claims: Sequence[Claim], answer: Answer, node: Node) -> tuple[ClaimGrant, ...]:
