@@ -51,10 +51,7 @@ def read_pod(
     dialect, group, others = _groups(written)
     priority, preemption_policy = _priority(spec, classes)
     shape, (shared, own) = shapes.of(written), shapes.labels_of(written)
-    (checkpointed, ignored), (disruption, disrupted) = (
-        read_checkpoint(meta.annotations),
-        read_disruption(status),
-    )
+    (checkpointed, ignored), disruption = read_checkpoint(meta.annotations), read_disruption(status)
     return Pod(
         uid=PodUid(identity("Pod", meta)),
         namespace=intern(meta.namespace),
@@ -85,8 +82,8 @@ def read_pod(
         scheduled=_scheduled(status),
         nominated=NodeName(intern(status.nominated_node_name)) if status.nominated_node_name else None,
         failure=read_failure(status),
-        disruption=intern(disruption),
-        disrupted=disrupted,
+        disruption=intern(disruption[0]),
+        disrupted=disruption[1],
         ended=read_end(meta, status),
         grace=meta.deletion_grace_period_seconds or 0,
         bound_since=_bound_at(status) if spec.node_name else 0,
