@@ -465,6 +465,7 @@ def _shape(fields: dict[str, Any]) -> PodShape:
         "affinity": tuple(sorted(fields.pop("near", ()), key=repr)),
         "anti_affinity": tuple(sorted(fields.pop("apart", ()), key=repr)),
         "spread": tuple(sorted(fields.pop("spread", ()), key=repr)),
+        "preferred_spread": tuple(sorted(fields.pop("spread_anyway", ()), key=repr)),
         "preferred_pod_terms": tuple(
             WeightedPodTerm(weight, each) for weight, each in sorted(fields.pop("attracted", ()), key=repr)
         ),

@@ -7,10 +7,12 @@ jobs; earlier jobs that would still run are included. The cluster has nodes of 8
 is 80 %, 95 % and 110 % of all GPUs. Each tenant has a queue whose guarantee and weight are proportional to
 the GPU time of all its jobs in the whole trace. There is no API server, and a bind takes no time. Phalanx
 runs whole cycles over its own cache with the default configuration. Writes bench/results/philly.json and
-philly.md; `python -m bench.plots` draws the JSON.
+philly.md; `python -m bench.plots` draws the JSON. With --resume DIRECTORY each finished run is stored there,
+and a later command with the same trace and options plays only the others.
 """
 
 import argparse
+import hashlib
 import sys
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
@@ -119,11 +121,27 @@ def _cells(sizes: list[str], each: Run) -> tuple[str, ...]:
     )
 
 
-def played(week: Week, *, period_s: int, jobs: int) -> Iterator[Run]:
-    """Play every policy at every load in `jobs` processes, the longest runs first."""
+def played(week: Week, *, period_s: int, jobs: int, finished: Path | None = None) -> Iterator[Run]:
+    """Play every policy at every load in `jobs` processes, the longest runs first.
+
+    Runs found in `finished` are not played again, and the others are stored there.
+    """
     cases = [(load, policy) for policy in POLICIES for load in sorted(LOADS, reverse=True)]
     with ProcessPoolExecutor(max_workers=jobs) as pool:
-        yield from pool.map(partial(run, week, period_s), cases)
+        yield from pool.map(partial(_run_once, finished, week, period_s), cases)
+
+
+def _run_once(finished: Path | None, week: Week, period_s: int, case: tuple[int, str]) -> Run:
+    if finished is None:
+        return run(week, period_s, case)
+    inputs = hashlib.sha256(repr((week, period_s, case)).encode()).hexdigest()
+    path = finished / f"{inputs[:16]}.json"
+    if path.exists():
+        return msgspec.json.decode(path.read_bytes(), type=Run)
+    outcome = run(week, period_s, case)
+    finished.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(msgspec.json.encode(outcome))
+    return outcome
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -138,6 +156,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--period", type=int, default=PERIOD_S, help=f"s between decisions ({PERIOD_S})")
     parser.add_argument("--gpus-per-pod", type=int, default=GPUS_PER_POD, choices=range(1, 9))
     parser.add_argument("--output", type=Path, default=RESULTS / "philly.json")
+    parser.add_argument("--resume", type=Path, metavar="DIRECTORY", help="of runs that have finished")
     options = parser.parse_args(arguments)
     try:
         trace = read_trace(options.trace, gpus_per_pod=options.gpus_per_pod)
@@ -146,7 +165,8 @@ def main(arguments: list[str] | None = None) -> int:
         return 2
     first = busiest(trace, options.days) if options.first_day is None else options.first_day
     week = week_of(trace, first_day=first, days=options.days)
-    runs = tuple(sorted(played(week, period_s=options.period, jobs=options.jobs), key=_place))
+    playing = played(week, period_s=options.period, jobs=options.jobs, finished=options.resume)
+    runs = tuple(sorted(playing, key=_place))
     new = sum(job.is_new for job in week.jobs)
     report = Report(
         *(first, options.days, new, len(week.jobs) - new, round(week.wanted, 1), options.period),

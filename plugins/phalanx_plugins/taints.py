@@ -11,9 +11,7 @@ from phalanx.framework.nodes.tolerations import tolerates
 from phalanx.framework.plugin import NodeCost, NodeFilter, Plugin
 from phalanx.framework.pod_view import PodView
 from phalanx.framework.view import SessionView
-from phalanx.model.nodes import Node, Taint, TaintEffect
-
-HARD: Final = frozenset({TaintEffect.NO_SCHEDULE.value, TaintEffect.NO_EXECUTE.value})
+from phalanx.model.nodes import HARD_EFFECTS, Node, Taint, TaintEffect
 
 COST_PER_TAINT: Final = 100
 """As much as the strongest preferred node affinity, as in kube-scheduler."""
@@ -41,7 +39,7 @@ def _intolerance(pod: PodView) -> Callable[[Taint], bool]:
 def _hard_filter(is_intolerable: Callable[[Taint], bool]) -> NodeFilter:
     def check(node: Node) -> str | None:
         for taint in node.taints:
-            if taint.effect in HARD and is_intolerable(taint):
+            if taint.effect in HARD_EFFECTS and is_intolerable(taint):
                 text = f"{taint.key}={taint.value}" if taint.value else taint.key
                 return f"taint {text}:{taint.effect} not tolerated"
         return None

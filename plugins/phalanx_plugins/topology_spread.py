@@ -1,14 +1,26 @@
-"""Honours topology spread constraints with `whenUnsatisfiable: DoNotSchedule`.
+"""Honours topology spread constraints.
 
 The pods that the selector of a constraint matches are counted by the value of its `topologyKey`: in the
 namespace of the pod, of all schedulers, without terminating pods. Only nodes count that have the keys of all
-constraints of the pod and that `nodeAffinityPolicy` and `nodeTaintsPolicy` include. For the gang as a whole:
-where a pod with the constraint is placed, there are at most `maxSkew` more pods than in the domain with the
-fewest, or than 0 if there are fewer domains than `minDomains`. Constraints with ScheduleAnyway are refused.
+constraints of the pod with the same `whenUnsatisfiable`, and that `nodeAffinityPolicy` and `nodeTaintsPolicy`
+include.
+
+A constraint with DoNotSchedule holds for the gang as a whole: where a pod with it is placed, there are at
+most `maxSkew` more pods than in the domain with the fewest, or than 0 if there are fewer domains than
+`minDomains`.
+
+A constraint with ScheduleAnyway is a price. Each pod that is counted in the domain of a node adds to what the
+node costs: `scheduleAnywayWeight` times the natural logarithm of the number of domains plus 2. Two pods of
+one gang in the same domain cost as much if both have the constraint and are counted, and half of it if one of
+them counts the other one only. A node without a key costs as much as one with many pods.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
+from math import log
+from typing import Annotated, Final
 
+from msgspec import Meta, Struct
 from phalanx.framework.nodes.affinity import AffinityIndex, quoted_value
 from phalanx.framework.nodes.spread import (
     Domains,
@@ -19,14 +31,27 @@ from phalanx.framework.nodes.spread import (
     scope_of,
     spread_keys,
 )
-from phalanx.framework.plugin import NodeFilter, Plugin
+from phalanx.framework.plugin import NodeCost, NodeFilter, Plugin
 from phalanx.framework.pod_view import PodView
 from phalanx.framework.view import SessionView
 from phalanx.model.gangs import Gang
 from phalanx.model.names import ShapeKey
 from phalanx.model.nodes import Node
 from phalanx.model.pods import PodShape, SpreadConstraint
-from phalanx.model.rules import Rule, TopologySpreadRule
+from phalanx.model.rules import PairWeight, PodPairs, Rule, TopologySpreadRule
+from phalanx.model.spread_defaults import SpreadDefaults
+
+PODS_OF_A_MISSING_KEY: Final = 1000
+"""A node without a key costs as if so many more pods were there than in the fullest domain of each
+constraint. So a gang of this size does not use it to be spread."""
+
+
+class TopologySpreadArguments(SpreadDefaults, frozen=True):
+    """Constraints of pods that have none, and what ScheduleAnyway counts beside other preferences."""
+
+    schedule_anyway_weight: Annotated[int, Meta(ge=0, le=1000)] = 10
+    """What a pod costs that a constraint with ScheduleAnyway counts in the domain of a node, times
+    ln(domains + 2)."""
 
 
 class TopologySpread(Plugin):
@@ -34,14 +59,31 @@ class TopologySpread(Plugin):
 
     name = "topology-spread"
     lasting_answers = True
+    Arguments = TopologySpreadArguments
 
-    def __init__(self) -> None:
+    def __init__(self, arguments: TopologySpreadArguments) -> None:
+        self._weight = arguments.schedule_anyway_weight
         self._domains: dict[tuple[SpreadConstraint, Scope], Domains] = {}
+        self._sizes: dict[tuple[object, ...], int] = {}
 
     def node_filter(self, pod: PodView, view: SessionView) -> NodeFilter | None:
-        """Reject nodes without the label of a constraint."""
+        """Reject nodes without the label of a constraint that must hold."""
         keys = spread_keys(pod.shape.spread)
         return _requiring(keys) if keys else None
+
+    def node_cost(self, pod: PodView, view: SessionView) -> NodeCost | None:
+        """What counted pods in the domains of a node cost by preferred constraints."""
+        shape, index = pod.shape, view.affinity_index
+        if not shape.preferred_spread or index is None or not self._weight:
+            return None
+        keys = spread_keys(shape.preferred_spread)
+        prices = []
+        for constraint in shape.preferred_spread:
+            domains = self._domains_of(constraint, shape, keys, view)
+            counts = counts_by_domain(domains, index.spread_counts(constraint.term))
+            weight = 2 * self._half_weight(constraint, shape, view)
+            prices.append(_Prices(constraint.term.topology_key, counts, weight))
+        return _cost_of(prices)
 
     def rules(self, gang: Gang, view: SessionView) -> tuple[Rule, ...]:
         """The constraints of waiting pods of the gang."""
@@ -49,9 +91,10 @@ class TopologySpread(Plugin):
         if index is None:
             return ()
         shapes = {pod.shape.key: pod.shape for pod in gang.members if pod.is_waiting}
-        if not any(shape.spread for shape in shapes.values()):
+        if not any(shape.spread or shape.preferred_spread for shape in shapes.values()):
             return ()
-        return tuple(self._rules(dict(sorted(shapes.items())), view, index))
+        shapes = dict(sorted(shapes.items()))
+        return (*self._rules(shapes, view, index), *self._preferences(shapes, view, index))
 
     def _rules(
         self, shapes: Mapping[ShapeKey, PodShape], view: SessionView, index: AffinityIndex
@@ -59,10 +102,11 @@ class TopologySpread(Plugin):
         owners: dict[tuple[SpreadConstraint, Scope], list[ShapeKey]] = {}
         for key, shape in shapes.items():
             for constraint in shape.spread:
-                owners.setdefault((constraint, scope_of(shape, constraint)), []).append(key)
-        for (constraint, scope), keys in owners.items():
-            label = constraint.term.topology_key
-            domains = self._domains_of(constraint, scope, shapes[keys[0]], view)
+                scope = scope_of(shape, constraint, spread_keys(shape.spread))
+                owners.setdefault((constraint, scope), []).append(key)
+        for (constraint, _), keys in owners.items():
+            label, first = constraint.term.topology_key, shapes[keys[0]]
+            domains = self._domains_of(constraint, first, spread_keys(first.spread), view)
             counts = counts_by_domain(domains, index.spread_counts(constraint.term))
             counted = [each for each in shapes if index.is_counted(shapes[each], constraint.term)]
             surely = [
@@ -79,14 +123,77 @@ class TopologySpread(Plugin):
                 min_domains=constraint.min_domains,
             )
 
+    def _preferences(
+        self, shapes: Mapping[ShapeKey, PodShape], view: SessionView, index: AffinityIndex
+    ) -> Iterator[Rule]:
+        """One rule for each label by which pods of the gang are to be spread.
+
+        Of two pods the one that is bound later counts the other one, so each direction is half of a price.
+        """
+        weights: dict[str, Counter[tuple[ShapeKey, ShapeKey]]] = {}
+        for owner, shape in shapes.items():
+            for constraint in shape.preferred_spread if self._weight else ():
+                weight = self._half_weight(constraint, shape, view)
+                pairs = weights.setdefault(constraint.term.topology_key, Counter())
+                for other, counted in shapes.items():
+                    if index.is_counted(counted, constraint.term):
+                        pairs[owner, other] -= weight
+        for key, pairs in sorted(weights.items()):
+            found = tuple(PairWeight(*pair, weight) for pair, weight in sorted(pairs.items()) if weight)
+            if found:
+                yield PodPairs(name=f"preferred topology spread by {key}", key=key, weights=found)
+
     def _domains_of(
-        self, constraint: SpreadConstraint, scope: Scope, shape: PodShape, view: SessionView
+        self, constraint: SpreadConstraint, shape: PodShape, keys: tuple[str, ...], view: SessionView
     ) -> Domains:
+        scope = scope_of(shape, constraint, keys)
         known = self._domains.get((constraint, scope))
         if known is None:
             nodes = (state.node for state in view.nodes.values())
-            known = self._domains[constraint, scope] = domains_of(nodes, shape, constraint)
+            known = self._domains[constraint, scope] = domains_of(nodes, shape, constraint, keys)
         return known
+
+    def _half_weight(self, constraint: SpreadConstraint, shape: PodShape, view: SessionView) -> int:
+        """Half of what one counted pod costs by a preferred constraint."""
+        key, keys = constraint.term.topology_key, spread_keys(shape.preferred_spread)
+        use = (key, keys, shape.node_selector, shape.required_affinity, shape.tolerations)
+        if use not in self._sizes:
+            nodes = (state.node for state in view.nodes.values())
+            self._sizes[use] = len(
+                {node.labels[key] for node in nodes if _has_all(node, keys) and may_use(shape, node)}
+            )
+        return round(self._weight * log(self._sizes[use] + 2) / 2)
+
+
+class _Prices(Struct, frozen=True):
+    """What a constraint makes a node cost: `weight` for each pod that is counted in its domain."""
+
+    key: str
+    counts: dict[str, int]
+    weight: int
+
+    @property
+    def of_a_missing_key(self) -> int:
+        return self.weight * (max(self.counts.values(), default=0) + PODS_OF_A_MISSING_KEY)
+
+
+def _has_all(node: Node, keys: tuple[str, ...]) -> bool:
+    return all(key in node.labels for key in keys)
+
+
+def _cost_of(prices: list[_Prices]) -> NodeCost:
+    missing = sum(each.of_a_missing_key for each in prices)
+
+    def cost(node: Node) -> int:
+        labels, total = node.labels, 0
+        for each in prices:
+            value = labels.get(each.key)
+            if value is None:
+                return missing
+            total += each.weight * each.counts.get(value, 0)
+        return total
+
+    return cost
 
 
 def _uses_only(shape: PodShape, key: str, domains: Domains, view: SessionView) -> bool:

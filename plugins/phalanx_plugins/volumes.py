@@ -4,8 +4,13 @@ A bound PersistentVolumeClaim restricts its pods to the nodes of the volume's no
 not exist, is not bound, or belongs to another pod delays the gang. A claim whose class provisions a volume
 when its pod is placed (WaitForFirstConsumer) restricts them to the topologies that the class allows, and to
 nodes for which the driver publishes enough space, if it publishes any.
+
+A node may take a limited number of volumes of a driver (CSINode). A pod that alone has more is rejected here.
+What is left of the limit is an amount, as free memory is (`phalanx.model.attach_limits`).
 """
 
+from collections import Counter
+from collections.abc import Iterable
 from itertools import chain
 from typing import Final
 
@@ -43,7 +48,10 @@ class Volumes(Plugin):
         """Reject nodes that cannot mount all volumes of the pod."""
         restricting = tuple([claim for claim in pod.volumes if claim.node_affinity])
         spaces = tuple([_Space(claim, view) for claim in pod.volumes if _needs_space(claim)])
-        return _mount_filter(restricting, spaces) if restricting or spaces else None
+        drivers = _Drivers(pod.volumes, view)
+        if not (restricting or spaces or drivers.may_reject):
+            return None
+        return _mount_filter(restricting, spaces, drivers)
 
     def node_cost(self, pod: PodView, view: SessionView) -> NodeCost | None:
         """Prefer nodes for which no volume of the pod could lately not be provisioned."""
@@ -126,11 +134,40 @@ class _Space:
         return any(labels_match(node.labels, term) for term in chain(self._others, *found))
 
 
-def _mount_filter(claims: tuple[VolumeClaim, ...], spaces: tuple[_Space, ...]) -> NodeFilter:
+class _Drivers:
+    """The nodes whose drivers can attach the volumes of a pod to an empty node."""
+
+    def __init__(self, volumes: Iterable[VolumeClaim], view: SessionView) -> None:
+        self._nodes = view.csi_nodes
+        self._counts = Counter(
+            driver for driver, _ in {(each.driver, each.handle) for each in volumes if each.handle}
+        )
+        self._required = sorted({each.driver for each in volumes if each.needs_driver})
+        self.may_reject = bool(self._required or (self._counts and self._nodes))
+        """Whether some node may be rejected."""
+
+    def why_not(self, node: Node) -> str | None:
+        """Why the node cannot attach them."""
+        installed = self._nodes.get(node.name, ())
+        names = [driver.name for driver in installed]
+        for name in self._required:
+            if name not in names:
+                return f"driver {name} is not installed"
+        for driver in installed:
+            count = self._counts[driver.name]
+            if count and driver.limit is not None and count > driver.limit:
+                return f"driver {driver.name} attaches {driver.limit} volumes at most, a pod has {count}"
+        return None
+
+
+def _mount_filter(
+    claims: tuple[VolumeClaim, ...], spaces: tuple[_Space, ...], drivers: _Drivers
+) -> NodeFilter:
     def check(node: Node) -> str | None:
         for claim in claims:
             if not node_matches_any(node, claim.node_affinity):
                 return _why_not(claim, node)
-        return next((space.lacking for space in spaces if not space.is_on(node)), None)
+        lacking = next((space.lacking for space in spaces if not space.is_on(node)), None)
+        return lacking or drivers.why_not(node)
 
     return check

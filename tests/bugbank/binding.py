@@ -10,8 +10,8 @@ BINDING: Final[tuple[Mutant, ...]] = (
         issues=("kubernetes #26043", "kubernetes #101877"),
         module="phalanx.kube.binder",
         edits={
-            "        except _PERHAPS_APPLIED as error:\n            self._retry(pod, error)": (
-                "        except _PERHAPS_APPLIED as error:\n"
+            "        except PERHAPS_APPLIED as error:\n            self._retry(pod, error)": (
+                "        except PERHAPS_APPLIED as error:\n"
                 "            self._finish(pod, BindAborted(bind, str(error)))"
             )
         },

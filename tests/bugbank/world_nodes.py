@@ -69,7 +69,7 @@ NODES: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="PreferNoSchedule is treated as NoSchedule",
         issues=("Kueue #3723",),
-        module="phalanx_plugins.taints",
+        module="phalanx.model.nodes",
         edits={
             "TaintEffect.NO_EXECUTE.value})": (
                 "TaintEffect.NO_EXECUTE.value, TaintEffect.PREFER_NO_SCHEDULE.value})"
@@ -101,7 +101,7 @@ NODES: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="NoExecute does not block new pods",
         issues=("Kueue #14118",),
-        module="phalanx_plugins.taints",
+        module="phalanx.model.nodes",
         edits={
             "TaintEffect.NO_SCHEDULE.value, TaintEffect.NO_EXECUTE.value": "TaintEffect.NO_SCHEDULE.value"
         },

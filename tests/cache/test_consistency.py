@@ -75,10 +75,13 @@ def test_events_are_idempotent(history: list[Event]) -> None:
 
 
 def entries(cache: Cache) -> dict[str, int]:
-    """The number of entries of each container inside the cache."""
+    """The number of entries of each container inside the cache that is not empty.
+
+    A view of a table is None until somebody asks for it, and then may be empty.
+    """
     found: dict[str, int] = {}
     _count(cache, "cache", found, set())
-    return found
+    return {path: count for path, count in found.items() if count}
 
 
 def _count(thing: Any, path: str, found: dict[str, int], seen: set[int]) -> None:

@@ -125,6 +125,16 @@ def test_required_affinity_of_placed_pods_is_counted_with_weight_0() -> None:
     assert [[each.weight for each in pods.preferred] for pods in seen(cache).placed_pods] == [[0]]
 
 
+def test_preferred_spread_constraints_count_while_their_pods_wait() -> None:
+    spread = {**TERM, "maxSkew": 1, "whenUnsatisfiable": "ScheduleAnyway"}
+    old = pod("a", uid="a", nodeName="n", labels={"app": "x", "index": "a"})
+    cache = cache_with(old, pod("w", uid="w", topologySpreadConstraints=[spread]))
+    assert len(seen(cache).pod_affinity_terms) == 1
+    assert placed_pods(cache) == [({"app": "x"}, {"n": 1})]
+    cache.apply(Assumed(PodUid("w"), NodeName("m")))
+    assert (seen(cache).pod_affinity_terms, seen(cache).placed_pods) == ((), ())
+
+
 EVERY_POD = {"topologyKey": "rack", "labelSelector": {}}
 SHOP_NAMESPACES = {**EVERY_POD, "namespaceSelector": {"matchLabels": {"kind": "shop"}}}
 ALL_NAMESPACES = {**EVERY_POD, "namespaceSelector": {}}

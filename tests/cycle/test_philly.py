@@ -1,12 +1,14 @@
 """The Philly benchmark: its replay and its figures, on weeks with results known by hand."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from phalanx_simulator.campaigns.jobs import TraceJob
 
+from bench.philly.__main__ import played
 from bench.philly.accounting import fair_shares, jain
 from bench.philly.play import GRACE_MS, Scheduler, play
 from bench.philly.product import Product, declared_runtime_s
@@ -160,3 +162,14 @@ def test_users_name_round_run_times() -> None:
         3600,
         61 * 86400,
     ]
+
+
+def test_finished_runs_are_not_played_again(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    few = week(job(0, at=0), job(1, at=25))
+    first = list(played(few, period_s=60, jobs=1, finished=tmp_path))
+    assert "1 of 1 days" in capfd.readouterr().err
+    assert list(played(few, period_s=60, jobs=1, finished=tmp_path)) == first
+    assert not capfd.readouterr().err
+    other = week(job(0, at=0), job(1, at=26))
+    list(played(other, period_s=60, jobs=1, finished=tmp_path))
+    assert "1 of 1 days" in capfd.readouterr().err

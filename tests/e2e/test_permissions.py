@@ -43,6 +43,7 @@ RARELY_USED = {
     Permission(
         "batch", "jobs", "patch"
     ): "a Job that is made smaller, which must run longer than KWOK runs Jobs here; `make workloads` does",
+    Permission("", "persistentvolumeclaims", "get"): "read when a provisioner may have given up",
     Permission("", "pods", "get"): "read back after a bind whose outcome is unknown or that was refused",
     Permission("", "pods", "delete"): "release of a gang that lost members while it was being bound",
     Permission("events.k8s.io", "events", "patch"): "an event that is repeated after minutes",
@@ -66,6 +67,30 @@ def job(name: str, *, space: str) -> Manifest:
     }
 
 
+def late_volume(*, space: str) -> list[Manifest]:
+    """A pod whose volume is to be provisioned, which nobody does here."""
+    storage_class = {
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "StorageClass",
+        "metadata": {"name": "late"},
+        "provisioner": "disk.example.com",
+        "volumeBindingMode": "WaitForFirstConsumer",
+    }
+    claim = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "data", "namespace": space},
+        "spec": {
+            "accessModes": ["ReadWriteOnce"],
+            "storageClassName": "late",
+            "resources": {"requests": {"storage": "1Gi"}},
+        },
+    }
+    (pod,) = members("mounts", space=space, size=1, requests={"cpu": "1"})
+    pod["spec"]["volumes"] = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
+    return [storage_class, claim, pod_group("mounts", space=space, size=1), pod]
+
+
 async def test_an_ordinary_run_uses_every_permission_and_is_denied_none(cluster: Cluster) -> None:
     plane = cluster.plane
     await create_cluster(plane, count=2, cpu=4, space="permissions")
@@ -78,6 +103,7 @@ async def test_an_ordinary_run_uses_every_permission_and_is_denied_none(cluster:
         await create_gangs(plane, space="permissions", count=1, size=4)
         await create(plane, pod_group("large", space="permissions", size=9, queue="team"))
         await create(plane, job("plain", space="permissions"))
+        await create(plane, *late_volume(space="permissions"))
         await create(plane, *members("large", space="permissions", size=9, requests={"cpu": "1"}))
         await history.until_bound(4, timeout=60)
         await cluster.audit.until_used(expected)

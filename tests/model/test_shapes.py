@@ -118,7 +118,7 @@ UNSUPPORTED: list[tuple[dict[str, Any], list[str]]] = [
     ({"affinity": {"podAntiAffinity": {}, "podAffinity": {REQUIRED: []}}}, []),
     (
         {"topologySpreadConstraints": [HARD_SPREAD, SPREAD]},
-        ["spec.topologySpreadConstraints[1].whenUnsatisfiable: ScheduleAnyway"],
+        [],
     ),
     ({"topologySpreadConstraints": [HARD_SPREAD]}, []),
     ({"topologySpreadConstraints": []}, []),

@@ -27,6 +27,13 @@ def test_all_fields_are_read() -> None:
     assert not shape(SELECTED).invalid
 
 
+def test_constraints_with_schedule_anyway_are_preferred() -> None:
+    both = shape(SELECTED, {**SELECTED, "whenUnsatisfiable": "ScheduleAnyway", "maxSkew": 2})
+    assert [each.max_skew for each in (*both.spread, *both.preferred_spread)] == [1, 2]
+    assert not both.unsupported
+    assert not both.invalid
+
+
 def test_defaults_are_those_of_kubernetes() -> None:
     (found,) = shape(SELECTED).spread
     assert (found.min_domains, found.honors_affinity, found.honors_taints) == (1, True, False)
@@ -62,6 +69,10 @@ def test_pods_of_other_namespaces_have_other_shapes() -> None:
         ({"topologyKey": ""}, "topologyKey: is empty"),
         ({"whenUnsatisfiable": "Never"}, "whenUnsatisfiable: 'Never' is not DoNotSchedule or ScheduleAnyway"),
         ({"nodeTaintsPolicy": "Maybe"}, "nodeTaintsPolicy: 'Maybe' is not Honor or Ignore"),
+        (
+            {"minDomains": 2, "whenUnsatisfiable": "ScheduleAnyway"},
+            "minDomains: needs whenUnsatisfiable: DoNotSchedule",
+        ),
         ({"matchLabelKeys": ["k"], "labelSelector": None}, "matchLabelKeys: needs a labelSelector"),
     ],
 )

@@ -67,7 +67,7 @@ def preferred_pod_affinity(draw: st.DrawFn, keys: Sequence[str], namespaces: Seq
 
 @st.composite
 def spread_constraints(draw: st.DrawFn, keys: Sequence[str]) -> list[Document]:
-    """Constraints that must hold, with selectors, keys of the own labels of pods, and policies of nodes."""
+    """Required and preferred constraints, with selectors, keys of the own labels, and policies of nodes."""
     return [
         draw(_spread_constraint(key))
         for key in draw(st.lists(st.sampled_from(keys), min_size=1, max_size=2, unique=True))
@@ -82,16 +82,13 @@ def _spread_constraint(draw: st.DrawFn, key: str) -> Document:
     constraint: Document = {
         "topologyKey": key,
         "maxSkew": draw(st.integers(1, 2)),
-        "whenUnsatisfiable": "DoNotSchedule",
+        "whenUnsatisfiable": draw(st.sampled_from(("DoNotSchedule", "ScheduleAnyway"))),
     }
+    least = {"minDomains": st.integers(1, 3)} if constraint["whenUnsatisfiable"] == "DoNotSchedule" else {}
     constraint |= draw(
         st.fixed_dictionaries(
             {},
-            optional={
-                "minDomains": st.integers(1, 3),
-                "nodeAffinityPolicy": policy,
-                "nodeTaintsPolicy": policy,
-            },
+            optional={**least, "nodeAffinityPolicy": policy, "nodeTaintsPolicy": policy},
         )
     )
     if draw(st.integers(0, 5)):

@@ -86,6 +86,9 @@ def _spread_asker(**fields: Any) -> Document:
     return _asker(labels={"app": "x"}, topologySpreadConstraints=[constraint])
 
 
+_ANYWAY: Final = _spread_asker(whenUnsatisfiable="ScheduleAnyway")
+
+
 _DEFAULT: Final = _object("Namespace", "default", namespaced=False)
 
 _RULES: Final = (
@@ -235,6 +238,31 @@ _RULES: Final = (
         (_A, _B, _node("c"), _pod("old", labels={"app": "x"}, nodeName="a"), _spread_asker(labelSelector={})),
         ("a", "b"),
         ("PodTopologySpread",),
+    ),
+    Row(
+        "preferred spread",
+        (_A, _B, _pod("old", labels={"app": "x"}, nodeName="a"), _ANYWAY),
+        ("a", "b"),
+        (),
+        costs=(("a", 1386),),
+    ),
+    Row(
+        "preferred spread where a node has no zone",
+        (_A, _node("c"), _pod("old", labels={"app": "x"}, nodeName="a"), _ANYWAY),
+        ("a", "c"),
+        (),
+        costs=(("a", 1098), ("c", 1001 * 1098)),
+    ),
+    Row(
+        "preferred spread by an empty selector counts nothing",
+        (
+            _A,
+            _B,
+            _pod("old", labels={"app": "x"}, nodeName="a"),
+            _spread_asker(whenUnsatisfiable="ScheduleAnyway", labelSelector={}),
+        ),
+        ("a", "b"),
+        (),
     ),
 )
 
@@ -526,4 +554,54 @@ _SPACE: Final = (
     ),
 )
 
-ROWS: Final = (*_RULES, *_PREFERENCES, *_CLAIMS, *_VOLUMES, *_USERS, *_PROVISIONED, *_SPACE)
+
+def _csi_node(name: str, count: int | None, driver: str = "disk.example.com") -> Document:
+    allocatable = {} if count is None else {"allocatable": {"count": count}}
+    drivers = [{"name": driver, "nodeID": name, "topologyKeys": [], **allocatable}]
+    return _object("CSINode", name, api="storage.k8s.io/v1", namespaced=False, spec={"drivers": drivers})
+
+
+def _disk(name: str, claim: str = "") -> tuple[Document, Document]:
+    """A bound claim, and its volume of a CSI driver."""
+    volume, bound = _claim(claim or name, "ReadWriteOnce")
+    del volume["spec"]["nfs"]
+    volume["spec"]["csi"] = {"driver": "disk.example.com", "volumeHandle": f"disk-{name}"}
+    return volume, bound
+
+
+_OTHER: Final[list[Document]] = [{"name": "other", "persistentVolumeClaim": {"claimName": "other"}}]
+_FULL: Final = (_A, _B, _csi_node("a", 1), _csi_node("b", 2), *_disk("other"))
+_OLD: Final = _pod("old", nodeName="a", volumes=_OTHER)
+_MUST_HAVE: Final = _object(
+    "CSIDriver",
+    "disk.example.com",
+    api="storage.k8s.io/v1",
+    namespaced=False,
+    spec={"preventPodSchedulingIfMissing": True},
+)
+
+_LIMITS: Final = (
+    Row("volume beyond the limit", (*_FULL, *_disk("data"), _OLD, _MOUNTS), ("b",), ("NodeVolumeLimits",)),
+    Row("volume to provision, beyond", (*_FULL, *_late(), _OLD, _MOUNTS), ("b",), ("NodeVolumeLimits",)),
+    Row("volume within the limit", (*_FULL, *_disk("data"), _MOUNTS), ("a", "b"), ()),
+    Row(
+        "more volumes than the limit",
+        (*_FULL, *_disk("data"), _asker(volumes=[*_DATA, *_OTHER])),
+        ("b",),
+        ("NodeVolumeLimits",),
+    ),
+    Row(
+        "limit of another driver",
+        (_A, _B, _csi_node("a", 0, "x.example.com"), *_disk("data"), _MOUNTS),
+        ("a", "b"),
+        (),
+    ),
+    Row(
+        "driver that must be installed",
+        (_A, _B, _MUST_HAVE, _csi_node("b", None), *_disk("data"), _MOUNTS),
+        ("b",),
+        ("NodeVolumeLimits",),
+    ),
+)
+
+ROWS: Final = (*_RULES, *_PREFERENCES, *_CLAIMS, *_VOLUMES, *_USERS, *_PROVISIONED, *_SPACE, *_LIMITS)

@@ -49,7 +49,7 @@ class Focus(Struct, frozen=True):
     ports: bool
     """Ports of the node."""
     spread: bool
-    """Topology spread constraints."""
+    """Topology spread constraints, required and preferred."""
     preferences: bool
     """Preferred terms. The other rules are then rare, so that many nodes are feasible."""
 
@@ -149,7 +149,9 @@ def _namespaces(draw: Draw) -> list[Document]:
 
 @st.composite
 def _placed(draw: Draw, index: int, nodes: list[str], focus: Focus) -> Document:
-    pod = draw(_pod(f"old{index}", draw(st.sampled_from(NAMESPACES)), nodes, focus))
+    # spread constraints count only pods of their own namespace
+    namespaces = NAMESPACES[:1] if focus.spread else NAMESPACES
+    pod = draw(_pod(f"old{index}", draw(st.sampled_from(namespaces)), nodes, focus))
     pod["spec"] |= {"nodeName": draw(st.sampled_from(nodes)), "schedulerName": "default-scheduler"}
     phase = draw(st.sampled_from(("Running", "Running", "Running", "Pending", "Succeeded", "Failed")))
     pod["status"] = {"phase": phase}

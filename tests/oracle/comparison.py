@@ -22,6 +22,7 @@ from phalanx.model.reasons import Reason
 from phalanx.model.rules import TopologySpreadRule
 
 from tests.oracle.plugins import Answer, Document, Plugins
+from tests.oracle.preferred_spread import SPREAD_WEIGHT, PreferredSpread
 
 _PRICES: Final = {"InterPodAffinity": 1, "NodeAffinity": 1, "TaintToleration": -100}
 """What a point of the score of each plugin is worth."""
@@ -62,19 +63,24 @@ def compare(plugins: Plugins, objects: Sequence[Document], pod: str, *, hard_wei
     if answer.error:
         return Comparison(answer, left_out="the API server refuses it")
     arguments = {"hardPodAffinityWeight": hard_weight}
-    config = SchedulerConfig(plugins=(PluginConfig("pod-affinity", arguments=arguments),))
+    config = SchedulerConfig(
+        plugins=(
+            PluginConfig("pod-affinity", arguments=arguments),
+            PluginConfig("topology-spread", arguments={"scheduleAnywayWeight": SPREAD_WEIGHT}),
+        )
+    )
     said = opinion(objects, pod, config)
     if said.unsupported:
         return Comparison(answer, left_out="Phalanx does not support it")
-    problem = _disagreement(answer, said) or _of_costs(answer, said)
+    problem = _disagreement(answer, said) or _of_costs(answer, said, PreferredSpread.of(objects, pod, answer))
     return Comparison(answer, problem=problem, costs=tuple(sorted(said.costs.items())))
 
 
-def _of_costs(answer: Answer, said: Opinion) -> str:
+def _of_costs(answer: Answer, said: Opinion, spread: PreferredSpread) -> str:
     """What is wrong about the costs.
 
     A node costs what it scores less than another one: the weights of terms that match, and 100 for each
-    taint.
+    taint. What remains is the cost of preferred spread constraints.
     """
     by_plugin = {name: answer.scores.get(name, {}) for name in _PRICES}
     sums = {
@@ -85,8 +91,8 @@ def _of_costs(answer: Answer, said: Opinion) -> str:
         )
         for node in answer.feasible
     }
-    if len(set(sums.values())) > 1:
-        return f"costs {said.costs} do not follow from the scores {by_plugin}"
+    if problem := spread.disagreement(sums):
+        return f"costs {said.costs} do not follow from the scores {by_plugin}: {problem}"
     chosen = said.costs.get(said.chosen, 0) if said.chosen is not None else 0
     cheapest = min([said.costs.get(node, 0) for node in answer.feasible], default=0)
     return f"a node that costs {chosen} is chosen, not one for {cheapest}" if chosen != cheapest else ""

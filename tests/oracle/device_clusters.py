@@ -96,7 +96,7 @@ def cases_with_devices(draw: Draw) -> Case:
     for claim in claims:
         if rarely(draw, 6) and devices:
             claim["status"] = draw(_status(nodes, devices, [f"pod-{claim['metadata']['name']}"]))
-    return Case(objects=cluster(nodes, [*slices, *rules, *busy], claims))
+    return Case(objects=cluster(nodes, [*slices, *rules, *busy], claims), hard_weight=1)
 
 
 def cluster(nodes: list[str], objects: list[Document], claims: list[Document]) -> tuple[Document, ...]:

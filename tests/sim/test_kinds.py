@@ -55,7 +55,19 @@ WORKLOADS = (
 )
 """API group, version, plural and kind of workloads, as their CRDs and Kubernetes declare them."""
 
+DEVICES = (
+    ("resourceclaims", "ResourceClaim", True),
+    ("deviceclasses", "DeviceClass", False),
+    ("resourceslices", "ResourceSlice", False),
+    ("devicetaintrules", "DeviceTaintRule", False),
+)
+"""Plural, kind and whether it is namespaced, of Dynamic Resource Allocation."""
+
 OTHERS = {
+    **{
+        ("resource.k8s.io/v1", kind): ResourceType("resource.k8s.io", "v1", plural, kind, namespaced)
+        for plural, kind, namespaced in DEVICES
+    },
     ("scheduling.k8s.io/v1beta1", "PodGroup"): NATIVE_POD_GROUPS,
     ("scheduling.k8s.io/v1alpha3", "CompositePodGroup"): ResourceType(
         "scheduling.k8s.io", "v1alpha3", "compositepodgroups", "CompositePodGroup", True, status=True

@@ -5,7 +5,7 @@ show yet. Events of different kinds may arrive in any order, more than once, or 
 give the same snapshot.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from phalanx.cache.claims import ClaimTables
@@ -36,6 +36,7 @@ from phalanx.model.pods import AffinityTerm, Pod
 from phalanx.model.reasons import Objection
 from phalanx.model.resources import Resources
 from phalanx.model.snapshot import Snapshot
+from phalanx.model.spread_defaults import DefaultConstraint
 from phalanx.model.workloads.known import KNOWN, WorkloadKinds
 
 
@@ -54,11 +55,13 @@ class Cache:
         nominating_schedulers: Iterable[str] | None = None,
         workload_kinds: WorkloadKinds = KNOWN,
         queue_dialects: Iterable[QueueDialectName] = (),
+        default_spread: Sequence[DefaultConstraint] = (),
     ) -> None:
         """`pod_annotations`, `node_annotations`: keys of the annotations to keep. All others are dropped.
 
         `nominating_schedulers`: those whose nominations of pods to nodes count; None for all others.
         `queue_dialects`: the other projects whose Queues count.
+        `default_spread`: the topology spread constraints of pods that have none.
         """
         self.scheduler_name = scheduler_name
         self.known_workloads = workload_kinds
@@ -72,7 +75,8 @@ class Cache:
         self._foreign = ForeignUsage(scheduler_name=scheduler_name)
         believed = None if nominating_schedulers is None else frozenset(nominating_schedulers)
         self._nominations = NominationTable(scheduler_name=scheduler_name, believed=believed)
-        self._claims, self._devices = ClaimTables(scheduler_name=scheduler_name), DeviceTables()
+        self._claims = ClaimTables(scheduler_name=scheduler_name, nodes=self._nodes)
+        self._devices = DeviceTables()
         self._cluster_objects = ClusterObjects(
             namespace_changed=self._gangs.namespace_changed,
             class_changed=self._class_changed,
@@ -83,9 +87,14 @@ class Cache:
             classes=self._cluster_objects.classes.by_name,
             annotation_keys=self._pod_annotations,
             kinds=workload_kinds,
+            default_spread=default_spread,
         )
         self._placed_pods = PlacedPodIndex(scheduler_name=scheduler_name, pods=self._pods.values)
-        self._kinds: Mapping[str, ObjectStore[Any]] = self._devices.tables | {
+        self._kinds = self._tables()
+
+    def _tables(self) -> Mapping[str, ObjectStore[Any]]:
+        """The tables of objects by kind."""
+        return self._devices.tables | {
             "Pod": self._pods,
             "Node": self._nodes,
             "NodeResourceTopology": self._nodes.zones,
@@ -214,6 +223,8 @@ class Cache:
             claim_users=self._claims.users(),
             devices=self._devices.view(),
             storage_capacities=self._claims.storage_capacities(),
+            csi_nodes=self._claims.attached.csi_nodes.by_name(),
+            limited_drivers=self._claims.attached.limited_drivers(),
             capacity_version=self._version,
             cluster_version=self._cluster_version,
             memory=memory,
@@ -236,12 +247,13 @@ class Cache:
             namespace_labels=self._cluster_objects.namespaces.by_name(),
             claims=self._claims.view(),
             storage_capacities=self._claims.storage_capacities(),
+            csi_nodes=self._claims.attached.csi_nodes.by_name(),
             pod_annotations=self._pod_annotations,
             node_annotations=self._node_annotations,
         )
 
     def filter_inputs(self) -> tuple[object, ...]:
-        """What filters of nodes read beside the node: queues, namespaces, claims, storage capacities.
+        """What filters of nodes read beside the node: queues, namespaces, claims, capacities and drivers.
 
         The parts are the same objects until one of theirs changes.
         """
@@ -250,6 +262,7 @@ class Cache:
             self._cluster_objects.namespaces.by_name(),
             self._claims.view(),
             self._claims.storage_capacities(),
+            self._claims.attached.csi_nodes.by_name(),
         )
 
     def pod(self, uid: PodUid) -> Pod | None:
@@ -335,6 +348,10 @@ class Cache:
         """Why a pod that has a node must not use one of its claims; empty if nothing forbids it."""
         return self._claims.conflict(pod)
 
+    def attach_conflict(self, pod: Pod) -> str:
+        """The driver of whose volumes the node of this pod has more than its limit; empty for none."""
+        return self._claims.attached.conflict(pod)
+
     def unbound_claims(self, bind: Bind) -> tuple[UnboundClaim, ...] | None:
         """The claims of a placed pod that are not bound yet; None if the pod or its node is gone."""
         pod = self._pods.get(bind.pod)
@@ -347,7 +364,7 @@ class Cache:
         self._refresh()
         pods = self._pods.values()
         self._pods.check()
-        self._nodes.check(pods)
+        self._nodes.check(pods, self._claims.attached.usage())
         self._foreign.check(pods)
         self._nominations.check(pods)
         self._placed_pods.check(pods)

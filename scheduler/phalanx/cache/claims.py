@@ -3,7 +3,9 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from phalanx.cache.attached_volumes import NO_VOLUME, AttachedVolumes, VolumeId
 from phalanx.cache.events import ChangeLog
+from phalanx.cache.nodes import NodeTable
 from phalanx.cache.table import Key, ObjectStore, Table
 from phalanx.model.api import core
 from phalanx.model.api.kinds import STORAGE_KINDS
@@ -18,7 +20,7 @@ from phalanx.model.conversion.cluster_objects import (
     read_volume,
     resolve_claim,
 )
-from phalanx.model.conversion.storage import CapacitySource, publishes_capacity, read_capacity
+from phalanx.model.conversion.storage import CapacitySource, DriverSource, read_capacity, read_driver
 from phalanx.model.names import PodUid
 from phalanx.model.pods import MountedClaim, Pod, VolumeClaim
 from phalanx.model.snapshot import ClaimUser, StorageCapacity, in_use
@@ -30,8 +32,9 @@ class ClaimTables:
     It also knows the pods that mount claims which only one pod may use.
     """
 
-    def __init__(self, *, scheduler_name: str) -> None:
+    def __init__(self, *, scheduler_name: str, nodes: NodeTable) -> None:
         self._scheduler_name = scheduler_name
+        self.attached = AttachedVolumes(nodes=nodes, of_claim=self._volume_of, of_volume=self._id_of)
         self.claims: Table[core.PersistentVolumeClaim, ClaimSource] = Table(
             read=read_claim, changed=self._claim_changed
         )
@@ -41,14 +44,15 @@ class ClaimTables:
         self.classes: Table[core.StorageClass, ClassSource] = Table(
             read=read_storage_class, changed=self._class_changed
         )
-        self.drivers: Table[CSIDriver, bool] = Table(read=publishes_capacity, changed=self._driver_changed)
+        self.drivers: Table[CSIDriver, DriverSource] = Table(read=read_driver, changed=self._driver_changed)
         self.capacities: Table[CSIStorageCapacity, CapacitySource] = Table(
             read=read_capacity, changed=self._capacity_changed
         )
         self.needed: tuple[str, ...] = ()
-        """The kinds that must be watched too, from the first claim on for which a volume is provisioned.
+        """The kinds that must be watched too, from the first claim on with a volume of a CSI driver, or for
+        which one is provisioned.
 
-        A pod that is placed before they are listed may not get its volume; then the provisioner says so."""
+        A pod that is placed before they are listed may not get its volume, or wait until it is attached."""
 
         self.tables: Mapping[str, ObjectStore[Any]] = {
             "PersistentVolumeClaim": self.claims,
@@ -56,6 +60,7 @@ class ClaimTables:
             "StorageClass": self.classes,
             "CSIDriver": self.drivers,
             "CSIStorageCapacity": self.capacities,
+            **self.attached.tables,
         }
         self._capacities: Mapping[str, tuple[StorageCapacity, ...]] | None = None
         self._by_volume: dict[str, dict[Key, None]] = {}
@@ -134,6 +139,7 @@ class ClaimTables:
         if new is not None:
             for claim in _mounted(new):
                 self._pods.setdefault(claim.key, {})[new.uid] = new
+        self.attached.pod_changed(old, new, log)
         mounted = (*_mounted(old), *_mounted(new))
         if any(self._is_for_one_pod(claim.key) for claim in mounted):
             self._users = None
@@ -171,18 +177,30 @@ class ClaimTables:
     ) -> None:
         for claim in self._by_volume.get(key[1], ()):
             self._resolve(claim, log)
+        self.attached.volume_changed(key[1], log)
 
     def _class_changed(
         self, _key: Key, _old: ClassSource | None, _new: ClassSource | None, log: ChangeLog
     ) -> None:
-        """A class matters only to claims without a volume."""
-        for claim in self._by_volume.get("", ()):
+        """A class matters only to claims without a volume, or whose volume does not exist."""
+        for claim in tuple(self._resolved):
+            source = self.claims.get(claim)
+            if source is not None and self.volumes.get(("", source.volume)) is None:
+                self._resolve(claim, log)
+
+    def _driver_changed(
+        self, key: Key, _old: DriverSource | None, _new: DriverSource | None, log: ChangeLog
+    ) -> None:
+        for claim in [claim for claim, resolved in self._resolved.items() if resolved.driver == key[1]]:
             self._resolve(claim, log)
 
-    def _driver_changed(self, _key: Key, _old: bool | None, _new: bool | None, log: ChangeLog) -> None:
-        """A driver matters only to claims without a volume."""
-        for claim in self._by_volume.get("", ()):
-            self._resolve(claim, log)
+    def _volume_of(self, claim: str) -> VolumeId:
+        resolved = self._resolved.get(split_key(claim))
+        return (resolved.driver, resolved.handle) if resolved is not None else NO_VOLUME
+
+    def _id_of(self, volume: str) -> VolumeId:
+        source = self.volumes.get(("", volume))
+        return (source.driver, source.handle) if source is not None else NO_VOLUME
 
     def _capacity_changed(
         self, _key: Key, old: CapacitySource | None, new: CapacitySource | None, log: ChangeLog
@@ -196,25 +214,27 @@ class ClaimTables:
         if source is None:
             self._resolved.pop(key, None)
             self._view = self._users = None
+            self.attached.claim_changed("/".join(key), log)
             return
-        storage_class = self.classes.get(("", source.storage_class))
         resolved = resolve_claim(
             source,
             volume=self.volumes.get(("", source.volume)),
-            storage_class=storage_class,
-            checks_space=storage_class is not None
-            and bool(self.drivers.get(("", storage_class.provisioner))),
+            storage_class=self.classes.get(("", source.storage_class)),
+            drivers=self.drivers.by_name(),
         )
-        if resolved.provisioning is not None and not self.needed:
+        if resolved.handle and not self.needed:
             self.needed = STORAGE_KINDS
             log.workload_kinds(STORAGE_KINDS)
         if self._resolved.get(key) != resolved:
             self._resolved[key] = resolved
             self._view = self._users = None
+            self.attached.claim_changed("/".join(key), log)
             log.mark_cluster_changed()
 
     def check(self, pods: Iterable[Pod]) -> None:
         """Assert that no state remains of deleted claims, and that their pods are those of `pods`."""
+        pods = tuple(pods)
+        self.attached.check(pods)
         mounting: dict[str, dict[PodUid, Pod]] = {}
         for pod in pods:
             for claim in _mounted(pod):

@@ -71,13 +71,13 @@ class NodeTable:
         return self._nodes.keys()
 
     def take(self, node: NodeName, requests: Resources, log: ChangeLog) -> None:
-        """A pod now uses this node."""
+        """A pod or a volume now uses this node."""
         self._used.add(node, requests)
         self._stale[node] = None
         log.node(node)
 
     def release(self, node: NodeName, requests: Resources, log: ChangeLog) -> None:
-        """A pod no longer uses this node."""
+        """A pod or a volume no longer uses this node."""
         self._used.remove(node, requests)
         self._stale[node] = None
         log.node(node)
@@ -180,9 +180,11 @@ class NodeTable:
         used = self._used[name]
         self._states[name] = NodeState(node=node, used=used, free=subtract(node.allocatable, used))
 
-    def check(self, pods: Iterable[Pod]) -> None:
-        """Assert that the usage equals that of `pods`, which are all pods."""
+    def check(self, pods: Iterable[Pod], attached: Mapping[NodeName, Resources]) -> None:
+        """Assert that the usage equals that of `pods`, which are all pods, and of attached volumes."""
         recomputed: Ledger[NodeName] = Ledger()
+        for node, amounts in attached.items():
+            recomputed.add(node, amounts)
         for pod in pods:
             if pod.node is not None and pod.holds_node:
                 recomputed.add(pod.node, pod_usage(pod))

@@ -231,12 +231,14 @@ class PlacedPodIndex:
                 self._kinds = None
 
     def _affinity(self, pod: Pod | None) -> tuple[AffinityTerms, ...]:
-        if pod is None or not (pod.shape.affinity or pod.shape.spread):
+        shape = None if pod is None else pod.shape
+        if pod is None or shape is None or not (shape.affinity or shape.spread or shape.preferred_spread):
             return ()
         waits = self._waits_for_us(pod)
         # assumed pods are counted again right before their bind
-        spread = [(each.term,) for each in pod.shape.spread if waits or pod.assumed]
-        return (pod.shape.affinity, *spread) if pod.shape.affinity and waits else tuple(spread)
+        spread = [(each.term,) for each in shape.spread if waits or pod.assumed]
+        spread += [(each.term,) for each in shape.preferred_spread if waits]
+        return (shape.affinity, *spread) if shape.affinity and waits else tuple(spread)
 
     def _anti_affinity(self, pod: Pod | None) -> tuple[AffinityTerms, ...]:
         if pod is None or not pod.shape.anti_affinity or not (pod.holds_node or self._waits_for_us(pod)):

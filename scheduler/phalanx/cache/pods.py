@@ -1,6 +1,6 @@
 """Pods: their state in the API, with assumed nodes on top."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -14,6 +14,7 @@ from phalanx.model.conversion.pods import read_pod
 from phalanx.model.conversion.shapes import ShapeCache
 from phalanx.model.names import PodUid
 from phalanx.model.pods import BindBackoff, Pod
+from phalanx.model.spread_defaults import DefaultConstraint
 from phalanx.model.workloads.known import KNOWN, WorkloadKinds
 
 _VERSION_DIGITS: Final = 19
@@ -33,8 +34,9 @@ class PodTable:
         classes: Callable[[], Mapping[str, PriorityLevel]],
         annotation_keys: tuple[str, ...] = (),
         kinds: WorkloadKinds = KNOWN,
+        default_spread: Sequence[DefaultConstraint] = (),
     ) -> None:
-        self._shapes = ShapeCache()
+        self._shapes = ShapeCache(default_spread=default_spread)
         self._read = partial(read_pod, shapes=self._shapes, annotation_keys=annotation_keys, kinds=kinds)
         self._classes = classes
         self._changed = changed

@@ -5,7 +5,7 @@ from typing import Protocol
 from phalanx.cache.cache import Cache
 from phalanx.cache.events import Event
 from phalanx.framework.config import SchedulerConfig
-from phalanx.framework.registry import declared_reads
+from phalanx.framework.registry import declared_reads, default_spread
 from phalanx.model.decisions import CycleResult
 from phalanx.model.snapshot import Snapshot
 from phalanx.model.workloads.known import workload_kinds
@@ -39,7 +39,7 @@ class Decider(Protocol):
 
 
 def new_cache(config: SchedulerConfig) -> Cache:
-    """Create an empty cache that keeps the annotations which enabled plugins read. Raises ConfigError."""
+    """Create an empty cache that keeps what enabled plugins read. Raises ConfigError."""
     reads = declared_reads(config)
     return Cache(
         scheduler_name=config.scheduler_name,
@@ -48,4 +48,5 @@ def new_cache(config: SchedulerConfig) -> Cache:
         nominating_schedulers=config.nominating_schedulers,
         workload_kinds=workload_kinds(config.workloads),
         queue_dialects=config.queue_dialects,
+        default_spread=default_spread(config),
     )

@@ -13,6 +13,7 @@ from phalanx.framework.plugin import Plugin, PluginError
 from phalanx.framework.pod_view import DeclaredReads
 from phalanx.framework.pod_view import declared_reads as reads_of
 from phalanx.framework.profile import DEFAULT_PROFILE
+from phalanx.model.spread_defaults import DefaultConstraint, SpreadDefaults
 
 ENTRY_POINT_GROUP: Final = "phalanx.plugins"
 
@@ -41,6 +42,12 @@ def plugin_errors(config: SchedulerConfig) -> Iterator[ConfigError]:
 def declared_reads(config: SchedulerConfig) -> DeclaredReads:
     """The fields that the enabled plugins declare to read, which must be decoded and stored."""
     return reads_of(plugin_classes(config))
+
+
+def default_spread(config: SchedulerConfig) -> tuple[DefaultConstraint, ...]:
+    """The topology spread constraints of pods that have none, which are read with the pods."""
+    arguments = (each for entry, plugin in _enabled(config) for each in _arguments(entry, plugin))
+    return next((each.default_constraints for each in arguments if isinstance(each, SpreadDefaults)), ())
 
 
 def plugin_classes(config: SchedulerConfig) -> tuple[type[Plugin], ...]:

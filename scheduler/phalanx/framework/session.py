@@ -34,6 +34,7 @@ from phalanx.framework.session_devices import SessionDevices
 from phalanx.framework.statement import CapacityHold, Changes, Statement, total_requests
 from phalanx.framework.states import GangState, PodState, check_gang_transition, first_state
 from phalanx.framework.volume_classes import VolumeClasses
+from phalanx.model.attach_limits import NodeDrivers
 from phalanx.model.decisions import Bind, Evict, Placement
 from phalanx.model.gangs import Gang
 from phalanx.model.memory import Memory
@@ -74,7 +75,7 @@ class Session:
         self.hooks = Hooks(plugins, self, lambda name: _WithoutTime(self, name), overriders)
         _check_annotations(snapshot, self.hooks.reads)
         self._pod_classes = PodClasses(self.hooks.reads)
-        self._volume_classes = VolumeClasses(snapshot.claims)
+        self._volume_classes = VolumeClasses(snapshot)
         self._changes = Changes()
         self.devices = SessionDevices(snapshot.devices, self._cache.devices, self._changes.devices)
         """The devices of claims."""
@@ -173,6 +174,11 @@ class Session:
     def storage_capacities(self) -> Mapping[str, tuple[StorageCapacity, ...]]:
         """What storage drivers have left, by StorageClass."""
         return self.snapshot.storage_capacities
+
+    @property
+    def csi_nodes(self) -> Mapping[str, NodeDrivers]:
+        """The storage drivers that are installed, by node."""
+        return self.snapshot.csi_nodes
 
     @property
     def namespace_labels(self) -> Mapping[str, Mapping[str, str]]:

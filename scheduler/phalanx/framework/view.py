@@ -14,6 +14,7 @@ from phalanx.framework.queues.ledger import Ledger
 from phalanx.framework.queues.queue_tree import QueueTree
 from phalanx.framework.statement import CapacityHold
 from phalanx.framework.states import PodState
+from phalanx.model.attach_limits import NodeDrivers
 from phalanx.model.decisions import Placement
 from phalanx.model.gangs import Gang
 from phalanx.model.memory import Memory
@@ -77,6 +78,10 @@ class SessionView(Protocol):
     @property
     def storage_capacities(self) -> Mapping[str, tuple[StorageCapacity, ...]]:
         """What storage drivers have left, by StorageClass."""
+
+    @property
+    def csi_nodes(self) -> Mapping[str, NodeDrivers]:
+        """The storage drivers that are installed, by node."""
 
     @property
     def namespace_labels(self) -> Mapping[str, Mapping[str, str]]:

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Hashable
 import structlog
 from msgspec import Struct
 
-from phalanx.kube.errors import ApiError, ServerError, TooManyRequests, Unauthorized, retry_after
+from phalanx.kube.errors import TRANSIENT, ApiError, TooManyRequests, retry_after
 from phalanx.kube.flow_control import Backoff, RateLimiter
 from phalanx.kube.writing import WriteContext
 from phalanx.limits import (
@@ -21,11 +21,8 @@ from phalanx.limits import (
     BACKGROUND_YIELD_MAX_S,
     THROTTLED_WAIT_S,
 )
-from phalanx.ports import OutcomeUnknown, RequestNotSent
 
 _log = structlog.get_logger(__name__)
-
-_TRANSIENT = (TooManyRequests, ServerError, Unauthorized, OutcomeUnknown, RequestNotSent)
 
 Write = Callable[[], Awaitable[None]]
 """Sends one request and may be called again. Raises ApiError, OutcomeUnknown or RequestNotSent."""
@@ -139,7 +136,7 @@ class BackgroundWriter:
             return
         try:
             await item.write()
-        except _TRANSIENT as error:
+        except TRANSIENT as error:
             self._retry(item, error)
         except ApiError as error:
             self._abandon(item, "refused", str(error))

@@ -5,10 +5,10 @@ from enum import IntEnum
 import structlog
 
 from phalanx.kube.binding import PodGroupRef
-from phalanx.kube.claim_binder import ClaimProgress
 from phalanx.kube.errors import ApiError
 from phalanx.kube.flow_control import Backoff
 from phalanx.kube.gang_claims import GangClaims
+from phalanx.kube.volume_binder import VolumeProgress
 from phalanx.model.decisions import Bind, Placement
 
 _log = structlog.get_logger("phalanx.kube.binder")
@@ -41,7 +41,7 @@ class GangJob:
         self.reads_version = False
         """Whether to read the PodGroup's version, because a write with the cached one has failed."""
         self.placement_written = pod_group is None
-        self.volumes = ClaimProgress()
+        self.volumes = VolumeProgress()
         self.started = False
         """Whether a bind was sent."""
         self.log = _log.bind(gang=placement.group, cycle=placement.cycle, cause=placement.cause)

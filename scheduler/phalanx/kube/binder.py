@@ -26,22 +26,23 @@ from phalanx.kube.binding import (
     outcome_of,
     placement_patch,
 )
-from phalanx.kube.claim_binder import ClaimBinder, ClaimFailed, ClaimProgress, ClaimsOutdated
 from phalanx.kube.claim_documents import ClaimLost
 from phalanx.kube.claim_writer import ClaimWriter
 from phalanx.kube.client import Patch
 from phalanx.kube.decode import PartialObject
 from phalanx.kube.errors import (
+    NOT_APPLIED,
+    PERHAPS_APPLIED,
+    TRANSIENT,
     ApiError,
     Conflict,
     NotFound,
-    ServerError,
     TooManyRequests,
-    Unauthorized,
     retry_after,
 )
 from phalanx.kube.flow_control import Backoff, RateLimiter
 from phalanx.kube.gang_claims import GangClaims
+from phalanx.kube.volume_binder import VolumeBinder, VolumeFailed, VolumeProgress, VolumesOutdated
 from phalanx.kube.writing import WriteContext
 from phalanx.limits import (
     BIND_ATTEMPTS_MAX,
@@ -65,8 +66,6 @@ _log = structlog.get_logger(__name__)
 
 _decode_partial: Final = msgspec.json.Decoder(PartialObject).decode
 _decode_pod: Final = msgspec.json.Decoder(Pod).decode
-_PERHAPS_APPLIED: Final = (ServerError, OutcomeUnknown)
-_NOT_APPLIED: Final = (TooManyRequests, Unauthorized, RequestNotSent)
 _STOPPING: Final = "the scheduler stops"
 
 
@@ -91,7 +90,7 @@ class Binder:
         self._callbacks = callbacks
         self._concurrency = concurrency
         self._rate_limiter = RateLimiter(per_second=per_second, burst=WRITE_BURST, clock=context.clock)
-        self._volumes = ClaimBinder(context, callbacks.unbound_claims, self._rate_limiter)
+        self._volumes = VolumeBinder(context, callbacks.unbound_claims, self._rate_limiter)
         self._claim_writer = ClaimWriter(context)
         self._unbound = 0
         """Pods whose claims are being given back."""
@@ -146,7 +145,7 @@ class Binder:
     async def _work(self) -> None:
         while True:
             _, _, _, job = await self._queue.get()
-            if isinstance(job, ClaimProgress):
+            if isinstance(job, VolumeProgress):
                 await self._volumes.release(job)
             elif isinstance(job, GangJob):
                 await self._start(job)
@@ -174,7 +173,7 @@ class Binder:
         except ClaimLost as lost:
             self._abort(gang, str(lost))
             return
-        except (Conflict, *_PERHAPS_APPLIED, *_NOT_APPLIED, msgspec.MsgspecError) as error:
+        except (Conflict, *TRANSIENT, msgspec.MsgspecError) as error:
             gang.reads_version = True
             self._start_later(gang, error)
             return
@@ -205,9 +204,9 @@ class Binder:
             return False
         try:
             await self._volumes.advance(gang.placement, gang.volumes)
-        except ClaimsOutdated as error:
+        except VolumesOutdated as error:
             self._abort(gang, str(error))
-        except ClaimFailed as error:
+        except VolumeFailed as error:
             for pod in self._pods_of(gang):
                 is_cause = pod.bind.pod == error.bind.pod
                 refused = BindRefused(pod.bind, PROVISIONING_FAILED, str(error))
@@ -321,10 +320,10 @@ class Binder:
         except (Conflict, NotFound) as error:
             pod.refusal = error
             await self._read(pod)
-        except _NOT_APPLIED as error:
+        except NOT_APPLIED as error:
             pod.unknown = False
             self._retry(pod, error)
-        except _PERHAPS_APPLIED as error:
+        except PERHAPS_APPLIED as error:
             self._retry(pod, error)
         except ApiError as error:
             self._finish(pod, BindRefused(bind, error.reason, error.message))

@@ -8,7 +8,7 @@ import msgspec
 
 from phalanx.limits import RETRY_AFTER_MAX_S
 from phalanx.model.api.meta import Status
-from phalanx.ports import Response
+from phalanx.ports import OutcomeUnknown, RequestNotSent, Response
 
 _MESSAGE_MAX: Final = 1024
 _SECONDS_DIGITS: Final = 9
@@ -64,6 +64,16 @@ class TooManyRequests(ApiError):
 
 class ServerError(ApiError):
     """5xx: the server failed; a write may have been applied or not."""
+
+
+PERHAPS_APPLIED: Final = (ServerError, OutcomeUnknown)
+"""Errors after which nobody knows whether a write was applied."""
+
+NOT_APPLIED: Final = (TooManyRequests, Unauthorized, RequestNotSent)
+"""Errors of writes that were not applied, and may be when they are sent again."""
+
+TRANSIENT: Final = (*PERHAPS_APPLIED, *NOT_APPLIED)
+"""Errors after which the next attempt may succeed."""
 
 
 _BY_CODE: Final[dict[int, type[ApiError]]] = {

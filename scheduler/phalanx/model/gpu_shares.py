@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Final
 
+from phalanx.model.host_ports import is_host_port
 from phalanx.model.names import (
     ANNOTATION_GPU_INDEX,
     ANNOTATION_GPU_MEMORY,
@@ -20,7 +21,7 @@ from phalanx.model.names import (
     PodUid,
 )
 from phalanx.model.nodes import NodeState
-from phalanx.model.numa import as_running_resource
+from phalanx.model.numa import as_running_resource, is_numa_resource
 from phalanx.model.pods import Device, Pod, PodPhase, PodShape
 from phalanx.model.resources import NONE, Resources, add
 
@@ -99,6 +100,11 @@ def free_share(state: NodeState, free: Resources) -> Resources:
     """Free amounts of all devices of the node together, in both forms of request."""
     left = sum(max(0, amount) for amount in free_devices(state, free))
     return {GPU_SHARE: left, GPU_MEMORY: left * device_memory(state.node.allocatable) // WHOLE_DEVICE}
+
+
+def is_node_part(resource: str) -> bool:
+    """Whether the resource is one that `shape_usage` adds to requests: a device, a NUMA zone or a port."""
+    return is_device(resource) or is_numa_resource(resource) or is_host_port(resource)
 
 
 def shape_usage(shape: PodShape, device: Device | None, *, runs: bool = False) -> Resources:

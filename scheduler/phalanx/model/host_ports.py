@@ -12,12 +12,16 @@ count, and the end of a pod gives its ports back.
 
 Nodes do not list what they offer of ports, since all offer the same: the free amount of a port that is used
 is negative, and `offered` adds what the node offers. Queues are not charged for ports.
+
+Attach limits of volumes (`phalanx.model.attach_limits`) are represented in the same way, and shapes have them
+beside their ports.
 """
 
 from collections.abc import Collection, Iterable
 from typing import Final
 
-from phalanx.limits import PORT_ADDRESSES_MAX
+from phalanx.limits import ATTACHED_VOLUMES_MAX, PORT_ADDRESSES_MAX
+from phalanx.model.attach_limits import driver_of, is_attach_resource
 from phalanx.model.pods import PodShape
 from phalanx.model.resources import Resources, fits
 
@@ -46,12 +50,19 @@ def port_requests(ports: Iterable[Port]) -> tuple[tuple[str, int], ...]:
 
 
 def is_host_port(resource: str) -> bool:
-    """Whether the resource is a port of a node."""
-    return resource.startswith(_PREFIX)
+    """Whether the resource is a port of a node, or stands for attached volumes: nodes do not list it."""
+    return resource.startswith(_PREFIX) or is_attach_resource(resource)
+
+
+def has_ports(shape: PodShape) -> bool:
+    """Whether the pod has ports, so that a node has space for one such pod only."""
+    return any(name.startswith(_PREFIX) for name, _ in shape.host_ports)
 
 
 def offered_of(resource: str) -> int:
-    """What every node offers of a resource that it does not list: 0 unless it is a port."""
+    """What every node offers of a resource that it does not list: 0 unless it is such a resource."""
+    if is_attach_resource(resource):
+        return ATTACHED_VOLUMES_MAX
     if not resource.startswith(_PREFIX):
         return 0
     return 1 if _AT in resource else PORT_ADDRESSES_MAX
@@ -80,18 +91,26 @@ def fits_on(shape: PodShape, free: Resources) -> bool:
 
 
 def port_in_use(shape: PodShape, free: Resources) -> str | None:
-    """The first port of the pod that another pod uses, as text; None if all are free.
+    """The first port of the pod that another pod uses, or attach limit that is reached; None if all fit.
 
     Of a port of one address, the address is named only if it is the reason.
     """
+    name = lacking_port(shape, free)
+    return None if name is None else port_text(name)
+
+
+def lacking_port(shape: PodShape, free: Resources) -> str | None:
+    """The same as a resource."""
     for name, amount in reversed(shape.host_ports):
         if free.get(name, 0) + offered_of(name) < amount:
-            return port_text(name)
+            return name
     return None
 
 
 def port_text(resource: str) -> str:
-    """Such as "port 8080", "port 53/UDP" or "port 8080 of 10.0.0.1"."""
+    """Such as "port 8080", "port 53/UDP", "port 8080 of 10.0.0.1" or "volumes of disk.example.com"."""
+    if is_attach_resource(resource):
+        return f"volumes of {driver_of(resource)}"
     protocol, _, rest = resource.removeprefix(_PREFIX).removesuffix("]").partition(":")
     number, _, address = rest.partition(_AT)
     return f"port {number}{'' if protocol == _TCP else f'/{protocol}'}{f' of {address}' if address else ''}"

@@ -30,6 +30,10 @@ class TaintEffect(StrEnum):
     NO_EXECUTE = "NoExecute"
 
 
+HARD_EFFECTS: Final = frozenset({TaintEffect.NO_SCHEDULE.value, TaintEffect.NO_EXECUTE.value})
+"""Effects that keep pods away which do not tolerate the taint."""
+
+
 class Taint(Struct, frozen=True, gc=False):
     """One taint."""
 

@@ -80,7 +80,7 @@ class AffinityTerm(Struct, frozen=True, gc=False):
 
 
 class SpreadConstraint(Struct, frozen=True, gc=False):
-    """A topology spread constraint that must hold."""
+    """A topology spread constraint, one that must hold or one that is preferred."""
 
     term: AffinityTerm
     """The key, and the pods that are counted. A selector of None counts none."""
@@ -137,6 +137,8 @@ class AffinityState(Struct, frozen=True, gc=False):
     """The pod's own preferred terms, each with its weight. Preferred terms have indices of their own."""
     preferred_by: tuple[int, ...] = ()
     """The preferred terms that select the pod."""
+    preferred_spread: tuple[int, ...] = ()
+    """The terms by which the pod's own preferred spread constraints count."""
 
     @property
     def is_required(self) -> bool:
@@ -181,6 +183,12 @@ class VolumeClaim(Struct, frozen=True):
     """Set for a claim without a volume; `node_affinity` then says for which nodes one can be provisioned."""
     failed_on: tuple[NodeName, ...] = ()
     """Nodes for which provisioning has failed lately. Set within a session."""
+    driver: str = ""
+    """The CSI driver of its volume, or the one that will provision it."""
+    handle: str = ""
+    """What distinguishes its volume from others of the driver; empty for a volume that has no driver."""
+    needs_driver: bool = False
+    """Whether the driver must be installed on the node (preventPodSchedulingIfMissing)."""
 
 
 class PodClaim(Struct, frozen=True, gc=False):
@@ -246,13 +254,16 @@ class PodShape(Struct, frozen=True, weakref=True):
     affinity: AffinityTerms = ()
     anti_affinity: AffinityTerms = ()
     spread: tuple[SpreadConstraint, ...] = ()
+    preferred_spread: tuple[SpreadConstraint, ...] = ()
+    """Constraints with ScheduleAnyway."""
     preferred_pod_terms: tuple[WeightedPodTerm, ...] = ()
     """Preferred pod affinity and anti-affinity. A term that is written twice counts twice."""
     affinity_state: AffinityState | None = None
     numa: str = ""
     """Resource name for what a kubelet may align to a NUMA zone (`phalanx.model.numa`); empty for nothing."""
     host_ports: tuple[tuple[str, int], ...] = ()
-    """What the pod uses of the ports of its node (`phalanx.model.host_ports`), by resource name."""
+    """What the pod uses of the ports of its node (`phalanx.model.host_ports`), by resource name. Within a
+    session also what it uses of the attach limits of its node (`phalanx.model.attach_limits`)."""
     device_slot: str = ""
     """Resource name for the devices of its claims (`phalanx.framework.device_slots`); empty for none. Set
     within a session; then it is part of the key."""

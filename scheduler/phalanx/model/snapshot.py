@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
+from phalanx.model.attach_limits import NodeDrivers
 from phalanx.model.devices.cluster import NO_DEVICES, ClusterDevices
 from phalanx.model.gangs import Gang
 from phalanx.model.memory import Memory
@@ -133,6 +134,10 @@ class Snapshot(Struct, frozen=True):
     devices: ClusterDevices = NO_DEVICES
     storage_capacities: Mapping[str, tuple[StorageCapacity, ...]] = {}
     """By StorageClass, of the drivers that publish it."""
+    csi_nodes: Mapping[str, NodeDrivers] = {}
+    """The drivers that are installed, by node."""
+    limited_drivers: tuple[str, ...] = ()
+    """The drivers of whose volumes some node takes a limited number, sorted."""
 
     capacity_version: int = 0
     cluster_version: int = 0

@@ -3,7 +3,14 @@
 from collections.abc import Mapping
 
 from phalanx.cache.cache import Cache
-from phalanx.framework.nodes.spread import Domains, Scope, counts_by_domain, domains_of, scope_of
+from phalanx.framework.nodes.spread import (
+    Domains,
+    Scope,
+    counts_by_domain,
+    domains_of,
+    scope_of,
+    spread_keys,
+)
 from phalanx.limits import SPREAD_DOMAINS_KEPT
 from phalanx.model.nodes import Node
 from phalanx.model.pods import Pod, SpreadConstraint
@@ -38,8 +45,9 @@ class SpreadCheck:
         nodes = self._cache.nodes()
         if nodes is not self._nodes or len(self._domains) > SPREAD_DOMAINS_KEPT:
             self._nodes, self._domains = nodes, {}
-        key = (constraint, scope_of(pod.shape, constraint))
+        keys = spread_keys(pod.shape.spread)
+        key = (constraint, scope_of(pod.shape, constraint, keys))
         known = self._domains.get(key)
         if known is None:
-            known = self._domains[key] = domains_of(nodes.values(), pod.shape, constraint)
+            known = self._domains[key] = domains_of(nodes.values(), pod.shape, constraint, keys)
         return known

@@ -111,6 +111,9 @@ class CachePlacementCheck:
         for port, _ in pod.shape.host_ports:
             if free.get(port, 0) + offered_of(port) < 0:
                 return f"node {name}: {port_text(port)} is in use since the decision"
+        driver = self._cache.attach_conflict(pod) if pod.claims else ""
+        if driver:
+            return f"node {name} has more volumes of {driver} than its limit since the decision"
         if not self._fits_numa_zone(placement, pod, state):
             return f"node {name} may have no NUMA zone for pod {pod} since the decision"
         return _device_objection(pod, state) if requests_share(requests) else None

@@ -47,12 +47,12 @@ def preference_of(problem: PlacementProblem, rule: PodPairs) -> PairPreference |
                 weights[owner][other] += each.weight
     matrix = TrafficMatrix(weights=tuple(map(tuple, weights)), members=tuple(roles), anchors=())
     pairs = [(one, other, _pairs(problem, one, other)) for one in roles for other in roles[one:]]
-    if not any(count and _worth(matrix, one, other) for one, other, count in pairs):
+    if not any(count and matrix.both_ways(one, other) for one, other, count in pairs):
         return None
     return PairPreference(
         key=problem.keys.index(rule.key) if rule.key in problem.keys else UNIQUE_PER_NODE,
         matrix=matrix,
-        most=sum(count * max(0, _worth(matrix, one, other)) for one, other, count in pairs),
+        most=sum(count * max(0, matrix.both_ways(one, other)) for one, other, count in pairs),
     )
 
 
@@ -64,8 +64,3 @@ def _pairs(problem: PlacementProblem, one: int, other: int) -> int:
     """Pairs of pods of these roles."""
     most = problem.roles[one].maximum
     return most * (most - 1) // 2 if one == other else most * problem.roles[other].maximum
-
-
-def _worth(matrix: TrafficMatrix, one: int, other: int) -> int:
-    """What one pair of pods of these roles is worth."""
-    return matrix.both_ways(one, other)

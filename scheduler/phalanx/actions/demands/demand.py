@@ -112,9 +112,12 @@ def has_affinity_terms(demand: Demand) -> bool:
 
 
 def has_preferred_terms(demand: Demand) -> bool:
-    """Whether preferred pod affinity or anti-affinity concerns any of its pods."""
+    """Whether preferred pod affinity, anti-affinity or spread concerns any of its pods."""
     states = [batch.pods[0].shape.affinity_state for batch in demand.batches]
-    return any(state is not None and (state.preferred or state.preferred_by) for state in states)
+    return any(
+        state is not None and (state.preferred or state.preferred_by or state.preferred_spread)
+        for state in states
+    )
 
 
 def has_required_affinity(demand: Demand) -> bool:

@@ -119,7 +119,8 @@ def above_cluster(case: Case) -> Diagnosis:
 def _ports_needed(case: Case) -> str:
     """The ports of one node that a pod needs for itself."""
     used = dict(port for batch in case.demand.batches for port in batch.pods[0].shape.host_ports)
-    return f", and {formatting.listed(port_texts(used))} of a node for each pod" if used else ""
+    ports = port_texts(used)
+    return f", and {formatting.listed(ports)} of a node for each pod" if ports else ""
 
 
 def _devices_needed(case: Case) -> str:
@@ -140,15 +141,14 @@ def insufficient(case: Case) -> Diagnosis:
     free = evidence.free_amounts(demand, session)
     missing = evidence.shortages(demand, free)
     why = f"free capacity is fragmented across {_fragments(demand, session)}"
-    ports = evidence.ports_in_use(demand, session)
     if missing:
         why = f"{formatting.needed(missing)} missing"
     elif claims := evidence.devices_missing(demand, session):
         why = claims
     elif spread := [rule for rule in case.problem.rules if _limits(rule, case)]:
         why = f"{spread[0].name} needs it in other domains"
-    elif ports:
-        why = formatting.listed(f"{port} is in use on {formatting.nodes(ports[port])}" for port in ports)
+    elif ports := evidence.ports_in_use(demand, session):
+        why = formatting.listed(f"{port} on {formatting.nodes(ports[port])}" for port in ports)
     return Diagnosis(
         reason=Reason.INSUFFICIENT_CAPACITY,
         message=f"{case.fit_of_all} fit now; {why}",

@@ -11,8 +11,9 @@ from phalanx.actions.explanations.completions import Completions
 from phalanx.actions.nodes.resource_projection import numa_slots_left
 from phalanx.framework.session import Session
 from phalanx.limits import NOMINATED_PODS_NAMED_MAX
+from phalanx.model.attach_limits import driver_of, is_attach_resource
 from phalanx.model.gpu_shares import free_devices, free_share, requests_share, share_on_node
-from phalanx.model.host_ports import port_in_use
+from phalanx.model.host_ports import lacking_port, port_text
 from phalanx.model.names import NodeName
 from phalanx.model.nodes import TOPOLOGY_UNKNOWN, NominatedPods
 from phalanx.model.numa import largest_zone_request
@@ -180,8 +181,8 @@ def _too_full(batch: Batch, session: Session) -> Counter[str]:
             short = next((name for name, need in needs if need > free.get(name, 0)), None)
             if short is not None:
                 counts[f"insufficient {short}"] += 1
-            elif (port := port_in_use(pod.shape, free)) is not None:
-                counts[f"{port} is in use"] += 1
+            elif (port := lacking_port(pod.shape, free)) is not None:
+                counts[_why_lacking(port, node, session)] += 1
             elif numa_slots_left(session.nodes[node].node, free, pod.shape.numa) == 0:
                 counts[f"no NUMA zone with {_zone_needs(pod, session, node)} free"] += 1
     return counts
@@ -218,16 +219,25 @@ def devices_missing(demand: Demand, session: Session) -> str:
 
 
 def ports_in_use(demand: Demand, session: Session) -> Counter[str]:
-    """The ports that keep pods from nodes on which enough is free, with the number of these nodes."""
+    """The ports and attach limits that keep pods from nodes on which enough is free, as text with the number
+    of these nodes."""
     counts: Counter[str] = Counter()
     for pod in [batch.pods[0] for batch in demand.batches if batch.pods[0].shape.host_ports]:
         rejected = session.eligibility(pod).rejected
         for node in session.nodes:
             free = session.free(node) if node not in rejected else NONE
-            port = port_in_use(pod.shape, free)
+            port = lacking_port(pod.shape, free)
             if port is not None and fits(pod.shape.requests, free):
-                counts[port] += 1
+                counts[_why_lacking(port, node, session)] += 1
     return counts
+
+
+def _why_lacking(port: str, node: NodeName, session: Session) -> str:
+    if not is_attach_resource(port):
+        return f"{port_text(port)} is in use"
+    name = driver_of(port)
+    limit = next((each.limit for each in session.csi_nodes.get(node, ()) if each.name == name), None)
+    return f"the limit of {limit} volumes of {name} is reached"
 
 
 def _zone_needs(pod: Pod, session: Session, node: NodeName) -> str:

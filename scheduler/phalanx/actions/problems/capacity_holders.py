@@ -12,10 +12,8 @@ from phalanx.framework.session import Session
 from phalanx.framework.statement import CapacityHold, Usage, total_requests
 from phalanx.model.decisions import Bind
 from phalanx.model.gangs import Gang, GangKind
-from phalanx.model.gpu_shares import is_device, requests_share, shape_usage, total_usage
-from phalanx.model.host_ports import is_host_port
+from phalanx.model.gpu_shares import is_node_part, requests_share, shape_usage, total_usage
 from phalanx.model.names import GangId, NodeName, PodUid, QueueName, ShapeKey
-from phalanx.model.numa import is_numa_resource
 from phalanx.model.pods import Device, Pod, PodPhase, PodShape
 from phalanx.model.resources import CPU, NONE, Resources, add, scale, sum_of
 
@@ -173,11 +171,7 @@ def usage_of(assigned: Sequence[AssignedPod], *, with_devices: bool = False) -> 
 def charged(usage: Usage) -> Usage:
     """The usage without single devices, NUMA zones and ports, which queues are not charged for."""
     return {
-        node: {
-            name: amount
-            for name, amount in amounts.items()
-            if not is_device(name) and not is_numa_resource(name) and not is_host_port(name)
-        }
+        node: {name: amount for name, amount in amounts.items() if not is_node_part(name)}
         for node, amounts in usage.items()
     }
 

@@ -20,6 +20,7 @@ from phalanx.actions.nodes.pod_capacity import Vector
 from phalanx.framework.session import Session
 from phalanx.framework.statement import Assignments
 from phalanx.model.gpu_shares import Devices
+from phalanx.model.host_ports import has_ports
 from phalanx.model.names import NodeName
 from phalanx.model.pods import Pod
 from phalanx.model.queues import Objective
@@ -163,7 +164,7 @@ class ProblemBuilder:
 
         A bound lets demands of different sizes share a class table.
         """
-        if pod.shape.host_ports:
+        if has_ports(pod.shape):
             return 1
         largest = self._session.facts.largest_allocatable if self._may_grow else self._session.largest_free
         needs = pod.shape.requests.items()

@@ -9,10 +9,11 @@ import yaml
 from cyclopts import App, Parameter
 
 from phalanx.cli.config_file.check import check as check_text
+from phalanx.cli.config_file.keys import all_keys
 from phalanx.cli.configuration import read_config, read_text
 from phalanx.cli.exits import BadInput, Exit
 from phalanx.framework.config import ConfigError, SchedulerConfig
-from phalanx.framework.registry import configured_plugins, installed_plugins
+from phalanx.framework.registry import configured_plugins, installed_plugins, plugin_class
 
 APP = App(name="config", help="Check, show and explain the scheduler's configuration file.")
 
@@ -73,7 +74,6 @@ def explain(key: str = "") -> int:
         top level.
     """
     from phalanx.cli.config_file.explain import explanation
-    from phalanx.cli.config_file.keys import all_keys
 
     print(explanation(key, list(all_keys(_usable_plugins()))))
     return Exit.OK
@@ -92,8 +92,6 @@ def schema() -> int:
 def _usable_plugins() -> list[str]:
     """The built-in plugins in their order, then other installed ones; those that cannot be loaded are named
     on standard error."""
-    from phalanx.framework.registry import plugin_class
-
     default = [entry.name for entry in configured_plugins(SchedulerConfig())]
     usable = []
     for name in [*default, *sorted(installed_plugins() - set(default))]:

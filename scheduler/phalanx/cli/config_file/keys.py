@@ -54,7 +54,7 @@ def _keys_of(struct: type[Struct], path: str) -> Iterator[Key]:
             is_required=field.required,
             meaning=docs.get(field.name) or _struct_doc(field.type),
         )
-        for below, inner in _structs(field.type):
+        for below, inner in structs_in(field.type):
             yield from _keys_of(inner, key + below)
 
 
@@ -62,17 +62,17 @@ def _struct_doc(kind: inspect.Type) -> str:
     return " ".join((kind.cls.__doc__ or "").split()) if isinstance(kind, inspect.StructType) else ""
 
 
-def _structs(kind: inspect.Type) -> Iterator[tuple[str, type[Struct]]]:
+def structs_in(kind: inspect.Type) -> Iterator[tuple[str, type[Struct]]]:
     """The structs in a type, each with what stands between their keys and the key of the type."""
     match kind:
         case inspect.StructType(cls=struct):
             yield ".", struct
         case inspect.VarTupleType(item_type=item) | inspect.ListType(item_type=item):
-            for below, struct in _structs(item):
+            for below, struct in structs_in(item):
                 yield f"[]{below}", struct
         case inspect.UnionType(types=types):
             for each in types:
-                yield from _structs(each)
+                yield from structs_in(each)
 
 
 def _type(kind: inspect.Type) -> str:

@@ -7,6 +7,7 @@ import msgspec
 from msgspec import Struct, inspect
 
 from phalanx.cli.config_file.docstrings import field_docs
+from phalanx.cli.config_file.keys import structs_in
 from phalanx.framework.config import SchedulerConfig
 from phalanx.framework.registry import plugin_class
 
@@ -69,15 +70,4 @@ def _structs(found: Iterable[type[Struct]]) -> Iterator[type[Struct]]:
         info = inspect.type_info(struct)
         assert isinstance(info, inspect.StructType)
         for field in info.fields:
-            waiting += _inner(field.type)
-
-
-def _inner(kind: inspect.Type) -> Iterator[type[Struct]]:
-    match kind:
-        case inspect.StructType(cls=struct):
-            yield struct
-        case inspect.VarTupleType(item_type=item) | inspect.ListType(item_type=item):
-            yield from _inner(item)
-        case inspect.UnionType(types=types):
-            for each in types:
-                yield from _inner(each)
+            waiting += [inner for _, inner in structs_in(field.type)]

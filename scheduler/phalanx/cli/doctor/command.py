@@ -19,6 +19,9 @@ from phalanx.cli.doctor.read import read_installation
 from phalanx.cli.exits import BadInput, Exit
 from phalanx.cli.reading import reader
 from phalanx.clock import SystemClock
+from phalanx.kube.connect import NoCluster
+from phalanx.kube.errors import ApiError
+from phalanx.ports import OutcomeUnknown, RequestNotSent
 
 _STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.NOTE: "cyan"}
 
@@ -69,10 +72,6 @@ def doctor(
 async def _results(
     settings: Installation, kubeconfig: Path | None, context: str | None
 ) -> tuple[CheckFindings, ...] | None:
-    from phalanx.kube.connect import NoCluster
-    from phalanx.kube.errors import ApiError
-    from phalanx.ports import OutcomeUnknown, RequestNotSent
-
     try:
         async with reader(kubeconfig=kubeconfig, context=context, connections=DOCTOR_CONNECTIONS) as source:
             return examine(await read_installation(source, SystemClock(), settings))

@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from phalanx.model.api.core import Lease, Node, Pod
 from phalanx.model.api.queues import Queue, Topology
+from phalanx.model.api.values import parse_time
 
 Values = Mapping[str, Any]
 """An object as plain values."""
@@ -51,6 +52,11 @@ class Installation(Struct, frozen=True, kw_only=True):
     endpoint_slices: tuple[Values, ...] = ()
     unread: Mapping[str, str] = {}
     """By field, why it was not read."""
+
+    def seconds_since(self, written: str | None) -> float | None:
+        """The seconds from this time of the API to now; None without a time. Negative if it is to come."""
+        time = parse_time(written or "")
+        return self.server_ms / 1000 - time.timestamp() if time is not None else None
 
     def is_ours(self, pod: Pod) -> bool:
         """Whether the pod is for this scheduler and has not ended."""

@@ -15,6 +15,7 @@ from phalanx.clock import Clock
 from phalanx.kube.errors import ApiError
 from phalanx.limits import READ_TIMEOUT_S, WRITE_TIMEOUT_S
 from phalanx.model.api.core import Lease
+from phalanx.model.api.kinds import KINDS
 from phalanx.resources import data_dir
 
 _CRDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -68,8 +69,7 @@ async def _times(reader: Reader, clock: Clock) -> tuple[int, int]:
 
 
 async def _lease(reader: Reader, settings: Installation) -> Lease | None:
-    path = f"/apis/coordination.k8s.io/v1/namespaces/{settings.namespace}/leases/{settings.lease_name}"
-    found = await reader.value(path)
+    found = await reader.value(KINDS["Lease"].path(namespace=settings.namespace, name=settings.lease_name))
     return msgspec.convert(found, Lease, strict=False) if found is not None else None
 
 

@@ -87,13 +87,13 @@ class AffinityIndex:
         return replace(gang, members=members)
 
     def version(self, state: AffinityState) -> tuple[int, ...]:
-        """Equal while no pod was added or removed that changes which nodes these pods may use.
+        """Equal while no pod was added or removed that changes the nodes for these pods, or their costs.
 
-        Spread constraints are rules of the gang and exclude no nodes.
+        Spread constraints that must hold are rules of the gang and exclude no nodes.
         """
         near = () if state.affinity is None else (state.affinity,)
         numbers = self._without_spread((*near, *state.anti_affinity, *state.matched_by))
-        required = [self.versions.get(number, 0) for number in numbers]
+        required = [self.versions.get(number, 0) for number in (*numbers, *state.preferred_spread)]
         return (*required, *self.preferences.version(state))
 
     def changes(
@@ -194,9 +194,10 @@ class AffinityIndex:
         preferred = self.preferences.of_shape(shape)
         preferred_by = self.preferences.selecting(pod.namespace, pod.labels, own)
         required = matches or shape.affinity or shape.anti_affinity or shape.spread
-        if not (required or preferred or preferred_by):
+        if not (required or preferred or preferred_by or shape.preferred_spread):
             return None
         spread = self._numbers_of((each.term,) for each in shape.spread if pod.is_waiting)
+        prefers = self._numbers_of((each.term,) for each in shape.preferred_spread if pod.is_waiting)
         near = self._numbers.get(shape.affinity) if shape.affinity and pod.is_waiting else None
         if near is not None:
             self._affinity_terms.add(near)
@@ -209,6 +210,7 @@ class AffinityIndex:
             spread=spread,
             preferred=preferred,
             preferred_by=preferred_by,
+            preferred_spread=prefers,
         )
 
     def _shape(self, shape: PodShape, state: AffinityState, matched: set[tuple[int | None, int]]) -> PodShape:

@@ -1,19 +1,17 @@
-"""Which nodes topology spread constraints count, and what one pod more may be.
+"""Which nodes topology spread constraints count.
 
 A node counts for a pod if it has the keys of all constraints of the pod that must hold, and if
-`nodeAffinityPolicy` and `nodeTaintsPolicy` of the constraint include it.
+`nodeAffinityPolicy` and `nodeTaintsPolicy` of the constraint include it. For a preferred constraint the keys
+are those of all preferred ones.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Final
 
 from phalanx.framework.nodes.tolerations import tolerates
 from phalanx.model.names import NodeName
-from phalanx.model.nodes import Node, TaintEffect
+from phalanx.model.nodes import HARD_EFFECTS, Node
 from phalanx.model.pods import PodShape, SpreadConstraint
 from phalanx.model.selectors import node_matches_any
-
-_HARD: Final = (TaintEffect.NO_SCHEDULE, TaintEffect.NO_EXECUTE)
 
 Scope = tuple[object, ...]
 """Equal for shapes for which a constraint counts the same nodes."""
@@ -27,15 +25,17 @@ def spread_keys(spread: tuple[SpreadConstraint, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(each.term.topology_key for each in spread))
 
 
-def scope_of(shape: PodShape, constraint: SpreadConstraint) -> Scope:
-    """What decides which nodes the constraint counts for pods of this shape."""
+def scope_of(shape: PodShape, constraint: SpreadConstraint, keys: tuple[str, ...]) -> Scope:
+    """What decides which nodes the constraint counts for pods of this shape, among those with these keys."""
     affinity = (shape.node_selector, shape.required_affinity) if constraint.honors_affinity else ()
-    return (spread_keys(shape.spread), affinity, shape.tolerations if constraint.honors_taints else ())
+    return (keys, affinity, shape.tolerations if constraint.honors_taints else ())
 
 
-def domains_of(nodes: Iterable[Node], shape: PodShape, constraint: SpreadConstraint) -> dict[NodeName, str]:
-    """The nodes that the constraint counts for pods of this shape, with their values."""
-    keys, key = spread_keys(shape.spread), constraint.term.topology_key
+def domains_of(
+    nodes: Iterable[Node], shape: PodShape, constraint: SpreadConstraint, keys: tuple[str, ...]
+) -> dict[NodeName, str]:
+    """The nodes with these keys that the constraint counts for pods of this shape, with their values."""
+    key = constraint.term.topology_key
     return {
         node.name: node.labels[key]
         for node in nodes
@@ -71,4 +71,4 @@ def _selects(shape: PodShape, node: Node) -> bool:
 
 
 def _tolerates(shape: PodShape, node: Node) -> bool:
-    return all(tolerates(shape.tolerations, taint) for taint in node.taints if taint.effect in _HARD)
+    return all(tolerates(shape.tolerations, taint) for taint in node.taints if taint.effect in HARD_EFFECTS)

@@ -379,11 +379,19 @@ class ClaimReference(ApiStruct, frozen=True):
     uid: str = ""
 
 
+class CSIVolumeSource(ApiStruct, frozen=True):
+    """The driver of a volume, and its name for the volume."""
+
+    driver: str = ""
+    volume_handle: str = ""
+
+
 class PersistentVolumeSpec(ApiStruct, frozen=True):
     """The fields of a volume that say which nodes can mount it, and for which claim it is."""
 
     node_affinity: VolumeNodeAffinity | None = None
     claim_ref: ClaimReference | None = None
+    csi: CSIVolumeSource | None = None
 
 
 class PersistentVolume(ApiStruct, frozen=True):

@@ -12,7 +12,7 @@ from phalanx.model.api.native_pod_groups import CompositePodGroup, NativePodGrou
 from phalanx.model.api.pod_groups import PodGroup
 from phalanx.model.api.queues import Queue, Topology
 from phalanx.model.api.scheduler_plugins import SchedulerPluginsPodGroup
-from phalanx.model.api.storage import CSIDriver, CSIStorageCapacity
+from phalanx.model.api.storage import CSIDriver, CSINode, CSIStorageCapacity, VolumeAttachment
 from phalanx.model.api.volcano import HyperNode, VolcanoJob, VolcanoPodGroup, VolcanoQueue
 from phalanx.model.api.workloads import WorkloadObject
 from phalanx.model.names import API_VERSION
@@ -29,7 +29,9 @@ KubeObject = (
     | core.PersistentVolume
     | core.StorageClass
     | CSIDriver
+    | CSINode
     | CSIStorageCapacity
+    | VolumeAttachment
     | core.Lease
     | NodeResourceTopology
     | ResourceClaim
@@ -167,7 +169,9 @@ _DEVICES = (
 
 _STORAGE = (
     Kind(CSIDriver, "storage.k8s.io/v1", "csidrivers", namespaced=False),
+    Kind(CSINode, "storage.k8s.io/v1", "csinodes", namespaced=False),
     Kind(CSIStorageCapacity, "storage.k8s.io/v1", "csistoragecapacities", namespaced=True),
+    Kind(VolumeAttachment, "storage.k8s.io/v1", "volumeattachments", namespaced=False),
 )
 
 _QUEUES = (
@@ -200,7 +204,7 @@ DEVICE_KINDS: Final = tuple(kind.name for kind in _DEVICES)
 """What is watched once a pod that is not refused has claims to devices."""
 
 STORAGE_KINDS: Final = tuple(kind.name for kind in _STORAGE)
-"""What is watched once a volume has to be provisioned."""
+"""What is watched once a claim has a volume of a driver, or will get one."""
 
 QUEUE_KINDS: Final = tuple(kind.name for kind in _QUEUES)
 """The queues of other projects, which are watched where the configuration says so."""

@@ -1,13 +1,18 @@
-"""Objects by which storage drivers say what they can provision, and where."""
+"""Objects by which storage drivers say what they can provision and attach, and where."""
 
 from phalanx.model.api.core import Quantity
-from phalanx.model.api.meta import ApiStruct, LabelSelector, ObjectMeta
+from phalanx.model.api.meta import ApiStruct, Int32, LabelSelector, ObjectMeta
 
 
 class CSIDriverSpec(ApiStruct, frozen=True):
-    """Whether the driver publishes CSIStorageCapacity objects that must be respected."""
+    """Rules of the driver.
+
+    `storage_capacity`: it publishes CSIStorageCapacity objects that must be respected.
+    `prevent_pod_scheduling_if_missing`: its volumes are only for nodes where it is installed.
+    """
 
     storage_capacity: bool | None = None
+    prevent_pod_scheduling_if_missing: bool | None = None
 
 
 class CSIDriver(ApiStruct, frozen=True):
@@ -25,3 +30,50 @@ class CSIStorageCapacity(ApiStruct, frozen=True):
     node_topology: LabelSelector | None = None
     capacity: Quantity | None = None
     maximum_volume_size: Quantity | None = None
+
+
+class VolumeNodeResources(ApiStruct, frozen=True):
+    """How many volumes of a driver can be attached to a node."""
+
+    count: Int32 | None = None
+
+
+class CSINodeDriver(ApiStruct, frozen=True):
+    """A driver that is installed on a node."""
+
+    name: str = ""
+    allocatable: VolumeNodeResources | None = None
+
+
+class CSINodeSpec(ApiStruct, frozen=True):
+    """The drivers that are installed on a node."""
+
+    drivers: tuple[CSINodeDriver, ...] = ()
+
+
+class CSINode(ApiStruct, frozen=True):
+    """What a node says about its drivers. It has the name of the node."""
+
+    metadata: ObjectMeta
+    spec: CSINodeSpec = CSINodeSpec()
+
+
+class VolumeAttachmentSource(ApiStruct, frozen=True):
+    """The volume that is attached."""
+
+    persistent_volume_name: str | None = None
+
+
+class VolumeAttachmentSpec(ApiStruct, frozen=True):
+    """The driver (attacher), the node, and the volume."""
+
+    attacher: str = ""
+    node_name: str = ""
+    source: VolumeAttachmentSource = VolumeAttachmentSource()
+
+
+class VolumeAttachment(ApiStruct, frozen=True):
+    """A volume that is attached to a node, or shall be."""
+
+    metadata: ObjectMeta
+    spec: VolumeAttachmentSpec = VolumeAttachmentSpec()

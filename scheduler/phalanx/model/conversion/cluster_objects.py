@@ -23,6 +23,7 @@ from phalanx.model.api.kai import KaiTopology
 from phalanx.model.api.queues import Topology as WireTopology
 from phalanx.model.conversion.requests import read_amounts
 from phalanx.model.conversion.selectors import read_label_selector, read_selector
+from phalanx.model.conversion.storage import NO_DRIVER, DriverSource
 from phalanx.model.names import YUNIKORN_ALLOW_PREEMPTION, kai_topology
 from phalanx.model.nodes import Node
 from phalanx.model.pods import Provisioning, Requirement, Term, VolumeClaim
@@ -108,6 +109,8 @@ SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
 
 _STORAGE: Final = "storage"
 
+NO_DRIVERS: Final[Mapping[str, DriverSource]] = {}
+
 _NO_PROVISIONER: Final = ("", "kubernetes.io/no-provisioner")
 
 _READ_WRITE_ONCE_POD: Final = "ReadWriteOncePod"
@@ -152,6 +155,9 @@ class VolumeSource(Struct, frozen=True, gc=False):
     node_affinity: tuple[Term, ...]
     claim: core.ClaimReference | None
     wrong: tuple[str, ...]
+    driver: str = ""
+    """Its CSI driver; empty for a volume of another kind."""
+    handle: str = ""
 
 
 def read_claim(written: core.PersistentVolumeClaim) -> ClaimSource:
@@ -180,7 +186,7 @@ def _size(spec: core.PersistentVolumeClaimSpec) -> int | None:
 def read_volume(written: core.PersistentVolume) -> VolumeSource:
     """Convert one PersistentVolume: its node affinity and its zone labels, as kube-scheduler reads them."""
     wrong: list[str] = []
-    affinity = written.spec.node_affinity
+    affinity, csi = written.spec.node_affinity, written.spec.csi
     terms: tuple[Term, ...] = ()
     if affinity is not None and affinity.required is not None:
         terms = _on_labels(read_selector(affinity.required, "spec.nodeAffinity.required", wrong))
@@ -188,6 +194,8 @@ def read_volume(written: core.PersistentVolume) -> VolumeSource:
         node_affinity=_with_places(terms, _places(written.metadata.labels)),
         claim=written.spec.claim_ref,
         wrong=tuple(wrong),
+        driver=csi.driver if csi is not None else "",
+        handle=csi.volume_handle if csi is not None else "",
     )
 
 
@@ -248,18 +256,20 @@ def resolve_claim(
     *,
     volume: VolumeSource | None,
     storage_class: ClassSource | None,
-    checks_space: bool = False,
+    drivers: Mapping[str, DriverSource] = NO_DRIVERS,
 ) -> VolumeClaim:
     """The state of a claim, as kube-scheduler sees it; docs/volumes.md has the table.
 
     `volume`: the one that it names, if it exists; `storage_class`: the one that it names, if it exists.
-    `checks_space`: whether the driver of the class publishes how much space it has left.
+    `drivers`: what CSIDriver objects say, by name.
     """
+    driver, handle = _driver(source, volume, storage_class)
+    known = drivers.get(driver, NO_DRIVER)
     provisioning: Provisioning | None = None
     nodes: tuple[Term, ...] = ()
     why = _why_unbound(source, storage_class)
     if not why and not source.volume:
-        size = source.size if checks_space else None
+        size = source.size if known.publishes_capacity else None
         provisioning = Provisioning(source.storage_class, source.selected_node, size)
         nodes = _provisioned_nodes(source, storage_class)
     elif not why:
@@ -272,7 +282,24 @@ def resolve_claim(
         for_one_pod=source.for_one_pod,
         owner=source.owner,
         provisioning=provisioning,
+        driver=driver,
+        handle=handle,
+        needs_driver=known.must_be_installed and bool(handle),
     )
+
+
+def _driver(
+    source: ClaimSource, volume: VolumeSource | None, storage_class: ClassSource | None
+) -> tuple[str, str]:
+    """The driver and the handle of the volume, as `getCSIDriverInfo` of kube-scheduler 1.37 finds them.
+
+    Without a volume, they are the provisioner of the class and the claim. In-tree volumes have no driver.
+    """
+    if source.volume and volume is not None:
+        return (volume.driver, volume.handle) if volume.driver and volume.handle else ("", "")
+    if storage_class is None or not storage_class.provisioner:
+        return "", ""
+    return storage_class.provisioner, f"claim {source.reference.namespace}/{source.reference.name}"
 
 
 def _provisioned_nodes(source: ClaimSource, storage_class: ClassSource | None) -> tuple[Term, ...]:

@@ -17,11 +17,10 @@ from phalanx.model.gpu_shares import (
     GPU_MEMORY,
     GPU_SHARE,
     WHOLE_DEVICE,
-    is_device,
+    is_node_part,
     requests_share,
     shared_devices,
 )
-from phalanx.model.host_ports import is_host_port
 from phalanx.model.names import (
     ANNOTATION_GPU_INDEX,
     ANNOTATION_GPU_TAKEN,
@@ -29,7 +28,6 @@ from phalanx.model.names import (
     NODE_GPU_MEMORY,
     NODE_GPU_SHARING,
 )
-from phalanx.model.numa import is_numa_resource
 from phalanx.model.pods import Device
 from phalanx.model.reasons import Objection, Reason
 from phalanx.model.resources import GPU, NONE, PODS, InvalidQuantity, Resources, add, request_amount
@@ -223,8 +221,7 @@ def add_gpu_share(requests: Resources, annotations: Mapping[str, str], wrong: li
 
 
 def _is_ours(resource: str) -> bool:
-    is_part = is_device(resource) or is_numa_resource(resource) or is_host_port(resource)
-    return is_part or resource in (GPU_SHARE, GPU_MEMORY)
+    return resource in (GPU_SHARE, GPU_MEMORY) or is_node_part(resource)
 
 
 def _share(text: str | None, wrong: list[str]) -> Resources:

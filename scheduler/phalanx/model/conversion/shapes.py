@@ -1,6 +1,6 @@
 """Shapes: the fields that make pods interchangeable for the scheduler, shared by all pods that have them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from hashlib import blake2b
 from sys import intern
 from typing import Any, Final
@@ -24,11 +24,12 @@ from phalanx.model.conversion.selectors import (
     read_selector,
     read_tolerations,
 )
-from phalanx.model.conversion.spread import read_spread, spread_labels
+from phalanx.model.conversion.spread import read_spread, spread_labels, with_default_spread
 from phalanx.model.gpu_shares import GPU_MEMORY, GPU_SHARE
 from phalanx.model.names import ShapeKey
 from phalanx.model.pods import NO_LABELS, PodLabels, PodShape
 from phalanx.model.resources import PODS, Resources
+from phalanx.model.spread_defaults import DefaultConstraint
 
 _REQUIRED: Final = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED: Final = "spec.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution"
@@ -47,13 +48,17 @@ class ShapeCache:
     takes a few microseconds; converting a shape takes about a hundred.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, default_spread: Sequence[DefaultConstraint] = ()) -> None:
+        """`default_spread`: the constraints of pods that have none."""
+        self._default_spread = default_spread
         self._by_key: WeakValueDictionary[ShapeKey, PodShape] = WeakValueDictionary()
         self._as_written: WeakValueDictionary[bytes, PodShape] = WeakValueDictionary()
         self._labels: WeakValueDictionary[tuple[tuple[str, str], ...], PodLabels] = WeakValueDictionary()
 
     def of(self, pod: core.Pod) -> PodShape:
         """The shape of the pod. Equal shapes are the same object."""
+        if self._default_spread:
+            pod = with_default_spread(pod, self._default_spread)
         written = _as_written(_what_shapes(pod))
         shape = self._as_written.get(written)
         if shape is None:
@@ -98,6 +103,7 @@ def read_shape(pod: core.Pod) -> PodShape:
     node_affinity = affinity.node_affinity or core.NodeAffinity()
     required = node_affinity.required_during_scheduling_ignored_during_execution
     preferred = node_affinity.preferred_during_scheduling_ignored_during_execution
+    spread, preferred_spread = read_spread(spec, pod.metadata, wrong)
     shape = PodShape(
         key=ShapeKey(""),
         requests=add_gpu_share(pod_requests(pod, wrong), pod.metadata.annotations, wrong),
@@ -107,7 +113,8 @@ def read_shape(pod: core.Pod) -> PodShape:
         tolerations=read_tolerations(spec.tolerations, wrong, unsupported),
         affinity=read_pod_terms(affinity.pod_affinity, "podAffinity", pod.metadata, wrong),
         anti_affinity=read_pod_terms(affinity.pod_anti_affinity, "podAntiAffinity", pod.metadata, wrong),
-        spread=read_spread(spec, pod.metadata, wrong, unsupported),
+        spread=spread,
+        preferred_spread=preferred_spread,
         preferred_pod_terms=read_preferred_pod_terms(affinity, pod.metadata, wrong),
         numa=read_numa_request(pod),
         host_ports=read_host_ports(spec, wrong),

@@ -1,34 +1,81 @@
-"""Conversion of topology spread constraints."""
+"""Conversion of topology spread constraints, and of those that apply to pods without any.
 
-from collections.abc import Mapping
+kube-scheduler selects the pods that a default constraint counts by the Services, ReplicaSet, StatefulSet or
+ReplicationController of the pod. Phalanx does not read these. It selects by the label that the Deployment or
+StatefulSet controller puts on pods of one template.
+"""
+
+from collections.abc import Mapping, Sequence
 from typing import Final
 
+from msgspec import structs
+
 from phalanx.model.api import core
-from phalanx.model.api.meta import ObjectMeta
+from phalanx.model.api.meta import LabelSelector, ObjectMeta
 from phalanx.model.conversion.selectors import read_label_selector
 from phalanx.model.pods import AffinityTerm, Requirement, SpreadConstraint, Term
+from phalanx.model.spread_defaults import DefaultConstraint
 
 _HARD: Final = "DoNotSchedule"
 _SOFT: Final = "ScheduleAnyway"
 _POLICIES: Final = ("Honor", "Ignore")
 
+_TEMPLATE_LABELS: Final = {
+    ("apps", "ReplicaSet"): "pod-template-hash",
+    ("apps", "StatefulSet"): "controller-revision-hash",
+}
+"""The label by which a controller distinguishes pods of its templates."""
+
 
 def read_spread(
-    spec: core.PodSpec, meta: ObjectMeta, wrong: list[str], unsupported: list[str]
-) -> tuple[SpreadConstraint, ...]:
-    """The constraints that must hold, each once, in canonical order; others are not supported.
+    spec: core.PodSpec, meta: ObjectMeta, wrong: list[str]
+) -> tuple[tuple[SpreadConstraint, ...], tuple[SpreadConstraint, ...]]:
+    """The constraints that must hold, and those that are preferred, each once, in canonical order.
 
     Errors are appended to `wrong` as "path: error".
     """
-    found = set()
+    required: set[SpreadConstraint] = set()
+    preferred: set[SpreadConstraint] = set()
     for index, each in enumerate(spec.topology_spread_constraints):
         path = f"spec.topologySpreadConstraints[{index}]"
-        if each.when_unsatisfiable == _SOFT:
-            unsupported.append(f"{path}.whenUnsatisfiable: {_SOFT}")
-            continue
         wrong.extend(f"{path}.{fault}" for fault in _faults(each))
+        found = preferred if each.when_unsatisfiable == _SOFT else required
         found.add(_read(each, path, meta, wrong))
-    return tuple(sorted(found, key=repr))
+    return tuple(sorted(required, key=repr)), tuple(sorted(preferred, key=repr))
+
+
+def with_default_spread(pod: core.Pod, defaults: Sequence[DefaultConstraint]) -> core.Pod:
+    """The pod with the default constraints, if it has none and a label distinguishes its template."""
+    selected = default_selector(pod) if defaults else None
+    if selected is None:
+        return pod
+    selector = LabelSelector(match_labels=dict([selected]))
+    constraints = tuple([_of_default(each, selector) for each in defaults])
+    return structs.replace(pod, spec=structs.replace(pod.spec, topology_spread_constraints=constraints))
+
+
+def default_selector(pod: core.Pod) -> tuple[str, str] | None:
+    """The label by which default constraints select pods; None for pods to which they do not apply."""
+    if pod.spec.topology_spread_constraints:
+        return None
+    owner = next((each for each in pod.metadata.owner_references if each.controller), None)
+    if owner is None:
+        return None
+    key = _TEMPLATE_LABELS.get((owner.api_version.partition("/")[0], owner.kind), "")
+    value = pod.metadata.labels.get(key)
+    return None if value is None else (key, value)
+
+
+def _of_default(each: DefaultConstraint, selector: LabelSelector) -> core.TopologySpreadConstraint:
+    return core.TopologySpreadConstraint(
+        topology_key=each.topology_key,
+        when_unsatisfiable=each.when_unsatisfiable,
+        max_skew=each.max_skew,
+        min_domains=each.min_domains,
+        label_selector=selector,
+        node_affinity_policy=each.node_affinity_policy,
+        node_taints_policy=each.node_taints_policy,
+    )
 
 
 def spread_labels(spec: core.PodSpec, labels: Mapping[str, str]) -> tuple[object, ...]:
@@ -39,7 +86,7 @@ def spread_labels(spec: core.PodSpec, labels: Mapping[str, str]) -> tuple[object
 
 def _faults(each: core.TopologySpreadConstraint) -> list[str]:
     faults = []
-    if each.when_unsatisfiable != _HARD:
+    if each.when_unsatisfiable not in (_HARD, _SOFT):
         faults.append(f"whenUnsatisfiable: {each.when_unsatisfiable!r} is not {_HARD} or {_SOFT}")
     if not each.topology_key:
         faults.append("topologyKey: is empty")
@@ -47,6 +94,8 @@ def _faults(each: core.TopologySpreadConstraint) -> list[str]:
         faults.append(f"maxSkew: {each.max_skew} is less than 1")
     if each.min_domains is not None and each.min_domains < 1:
         faults.append(f"minDomains: {each.min_domains} is less than 1")
+    if each.min_domains is not None and each.when_unsatisfiable == _SOFT:
+        faults.append(f"minDomains: needs whenUnsatisfiable: {_HARD}")
     for name, policy in (
         ("nodeAffinityPolicy", each.node_affinity_policy),
         ("nodeTaintsPolicy", each.node_taints_policy),

@@ -1,5 +1,7 @@
 """Conversion of what storage drivers publish about the space that they have left."""
 
+from typing import Final
+
 from msgspec import Struct
 
 from phalanx.model.api.storage import CSIDriver, CSIStorageCapacity
@@ -15,9 +17,22 @@ class CapacitySource(Struct, frozen=True):
     capacity: StorageCapacity | None
 
 
-def publishes_capacity(written: CSIDriver) -> bool:
-    """Whether volumes of the driver are provisioned only where it publishes enough capacity."""
-    return written.spec.storage_capacity is True
+class DriverSource(Struct, frozen=True, gc=False):
+    """The relevant fields of a CSIDriver."""
+
+    publishes_capacity: bool = False
+    """Whether its volumes are provisioned only where it publishes enough capacity."""
+    must_be_installed: bool = False
+    """Whether its volumes are only for nodes where it is installed."""
+
+
+NO_DRIVER: Final = DriverSource()
+
+
+def read_driver(written: CSIDriver) -> DriverSource:
+    """Convert one CSIDriver."""
+    spec = written.spec
+    return DriverSource(spec.storage_capacity is True, spec.prevent_pod_scheduling_if_missing is True)
 
 
 def read_capacity(written: CSIStorageCapacity) -> CapacitySource:

@@ -82,7 +82,9 @@ BUILT_IN: Final = (
     ResourceType("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", True, **_SPEC),
     ResourceType("storage.k8s.io", "v1", "storageclasses", "StorageClass", False, returns_deleted=True),
     ResourceType("storage.k8s.io", "v1", "csidrivers", "CSIDriver", False, returns_deleted=True),
+    ResourceType("storage.k8s.io", "v1", "csinodes", "CSINode", False, returns_deleted=True),
     ResourceType("storage.k8s.io", "v1", "csistoragecapacities", "CSIStorageCapacity", True),
+    ResourceType("storage.k8s.io", "v1", "volumeattachments", "VolumeAttachment", False, **_STATUS),
     ResourceType("coordination.k8s.io", "v1", "leases", "Lease", True, unconditional=False),
     ResourceType("events.k8s.io", "v1", "events", "Event", True),
     ResourceType(

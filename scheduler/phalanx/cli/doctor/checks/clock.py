@@ -6,7 +6,6 @@ from phalanx.cli.doctor.finding import Finding, Severity, count, names
 from phalanx.cli.doctor.installation import Installation
 from phalanx.cli.doctor.limits import CLOCK_SKEW_S
 from phalanx.model.api.core import Lease
-from phalanx.model.api.values import parse_time
 
 _ACTION = "Synchronise it by NTP."
 
@@ -22,14 +21,14 @@ def check(seen: Installation) -> Iterator[Finding]:
             f"It is {abs(differs)} s {direction} that of the API server.",
             f"{_ACTION} Either of the two clocks may be wrong.",
         )
-    if seen.lease is not None and (ahead := _ahead_s(seen.lease, seen.server_ms)) > CLOCK_SKEW_S:
+    if seen.lease is not None and (ahead := _ahead_s(seen.lease, seen)) > CLOCK_SKEW_S:
         yield Finding(
             Severity.WARNING,
             f"clock of the leader {seen.lease.spec.holder_identity or ''}".rstrip(),
             f"It is {ahead} s ahead of that of the API server.",
             f"{_ACTION} Times in the status of gangs and queues are wrong until then.",
         )
-    ahead_by = {each.metadata.name: _ahead_s(each, seen.server_ms) for each in seen.node_leases}
+    ahead_by = {each.metadata.name: _ahead_s(each, seen) for each in seen.node_leases}
     wrong = [name for name, seconds in ahead_by.items() if seconds > CLOCK_SKEW_S]
     if wrong:
         yield Finding(
@@ -41,6 +40,5 @@ def check(seen: Installation) -> Iterator[Finding]:
         )
 
 
-def _ahead_s(lease: Lease, server_ms: int) -> int:
-    renewed = parse_time(lease.spec.renew_time or "")
-    return round(renewed.timestamp() - server_ms / 1000) if renewed is not None else 0
+def _ahead_s(lease: Lease, seen: Installation) -> int:
+    return round(-(seen.seconds_since(lease.spec.renew_time) or 0))

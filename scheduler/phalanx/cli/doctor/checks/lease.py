@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from phalanx.cli.doctor.finding import Finding, Severity
 from phalanx.cli.doctor.installation import Installation
 from phalanx.cli.doctor.limits import CLOCK_SKEW_S
-from phalanx.model.api.values import parse_time
 
 
 def check(seen: Installation) -> Iterator[Finding]:
@@ -27,8 +26,8 @@ def _problem(seen: Installation) -> str | None:
     spec = seen.lease.spec
     if not spec.holder_identity:
         return "Nobody holds it: the last leader has stopped."
-    renewed = parse_time(spec.renew_time or "")
-    age = round(seen.server_ms / 1000 - renewed.timestamp()) if renewed is not None else None
+    since = seen.seconds_since(spec.renew_time)
+    age = round(since) if since is not None else None
     allowed = (spec.lease_duration_seconds or 0) + CLOCK_SKEW_S
     if age is None or age > allowed:
         ago = f"{age} s ago" if age is not None else "never"

@@ -7,7 +7,6 @@ from phalanx.cli.doctor.finding import Finding, Severity, count, names
 from phalanx.cli.doctor.installation import Installation
 from phalanx.cli.doctor.limits import TERMINATING_S, VERDICT_S
 from phalanx.model.api.core import Pod
-from phalanx.model.api.values import parse_time
 from phalanx.model.names import LABEL_GANG, LABEL_POD_GROUP
 from phalanx.model.reasons import Category, Reason
 
@@ -22,7 +21,11 @@ def check(seen: Installation) -> Iterator[Finding]:
     """One finding for each gang that waits, one for pods without a verdict, one for those that do not end."""
     ours = [pod for pod in seen.pods if seen.is_ours(pod)]
     waiting = [pod for pod in ours if not pod.spec.node_name and not pod.spec.scheduling_gates]
-    undecided = [pod for pod in waiting if not _message(pod) and _age_s(pod, seen) > VERDICT_S]
+    undecided = [
+        pod
+        for pod in waiting
+        if not _message(pod) and _is_past(pod.metadata.creation_timestamp, VERDICT_S, seen)
+    ]
     if undecided:
         yield Finding(
             Severity.ERROR,
@@ -32,7 +35,12 @@ def check(seen: Installation) -> Iterator[Finding]:
             "See the findings about the Lease and the rights, and the log of the leader.",
         )
     yield from _waiting_gangs([pod for pod in waiting if _message(pod)])
-    staying = [pod for pod in ours if pod.spec.node_name and _overdue_s(pod, seen) > TERMINATING_S]
+    # the time of deletion in the metadata is the end of the grace period
+    staying = [
+        pod
+        for pod in ours
+        if pod.spec.node_name and _is_past(pod.metadata.deletion_timestamp, TERMINATING_S, seen)
+    ]
     if staying:
         yield Finding(
             Severity.WARNING,
@@ -86,12 +94,6 @@ def _name(pod: Pod) -> str:
     return f"{pod.metadata.namespace}/{pod.metadata.name}"
 
 
-def _age_s(pod: Pod, seen: Installation) -> float:
-    created = parse_time(pod.metadata.creation_timestamp or "")
-    return seen.server_ms / 1000 - created.timestamp() if created is not None else 0.0
-
-
-def _overdue_s(pod: Pod, seen: Installation) -> float:
-    """Seconds since the end of the grace period, which is the time of deletion in the metadata."""
-    deleted = parse_time(pod.metadata.deletion_timestamp or "")
-    return seen.server_ms / 1000 - deleted.timestamp() if deleted is not None else 0.0
+def _is_past(written: str | None, seconds: int, seen: Installation) -> bool:
+    """Whether more than these seconds have passed since this time of the API."""
+    return (seen.seconds_since(written) or 0) > seconds

@@ -5,9 +5,11 @@ from typing import Final
 
 from phalanx.cli.doctor.finding import Finding, Severity, count, names
 from phalanx.cli.doctor.installation import Installation, work_nodes
+from phalanx.framework.nodes.tolerations import covers
+from phalanx.model import nodes as model_nodes
+from phalanx.model import pods as model_pods
 from phalanx.model.api.core import Node, Pod, Taint, Toleration
 
-_KEEPS_OUT: Final = ("NoSchedule", "NoExecute")
 _CORDON: Final = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 
 
@@ -42,7 +44,7 @@ def check(seen: Installation) -> Iterator[Finding]:
 
 def _not_tolerated(node: Node, pods: list[Pod]) -> Iterator[Taint]:
     """The taints of the node that no pod tolerates; a cordoned node gets its taint a little later."""
-    taints = [taint for taint in node.spec.taints if taint.effect in _KEEPS_OUT]
+    taints = [taint for taint in node.spec.taints if taint.effect in model_nodes.HARD_EFFECTS]
     if node.spec.unschedulable and _CORDON.key not in {taint.key for taint in taints}:
         taints.append(_CORDON)
     for taint in taints:
@@ -51,9 +53,7 @@ def _not_tolerated(node: Node, pods: list[Pod]) -> Iterator[Taint]:
 
 
 def tolerates(toleration: Toleration, taint: Taint) -> bool:
-    """The rules of Kubernetes: an empty effect or key matches all; an operator other than Exists compares."""
-    if toleration.effect not in ("", taint.effect) or toleration.key not in ("", taint.key):
-        return False
-    if toleration.operator == "Exists":
-        return True
-    return bool(toleration.key) and toleration.value == taint.value
+    """By the rule of the scheduler; an operator other than Exists compares."""
+    operator = "Exists" if toleration.operator == "Exists" else "Equal"
+    known = model_pods.Toleration(toleration.key, operator, toleration.value, toleration.effect)
+    return covers(known, model_nodes.Taint(taint.key, taint.effect, taint.value))

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 from phalanx.kube import binder as binder_module
-from phalanx.kube import claim_binder
+from phalanx.kube import volume_binder
 from phalanx.kube.binding import PROVISIONING_FAILED, BindAborted, BindRefused, Bound, LeadershipLost
 from phalanx.kube.client import Patch
 from phalanx.model.claims import UnboundClaim
@@ -28,7 +28,7 @@ SELECTED = "volume.kubernetes.io/selected-node"
 def short_periods(monkeypatch: pytest.MonkeyPatch) -> None:
     """Look at claims all the time, so that no test has to wait."""
     monkeypatch.setattr(binder_module, "CLAIM_CHECK_PERIOD_S", 0.001)
-    monkeypatch.setattr(claim_binder, "CLAIM_READ_PERIOD_S", 0.0)
+    monkeypatch.setattr(volume_binder, "CLAIM_READ_PERIOD_S", 0.0)
 
 
 class Claims:
@@ -161,7 +161,7 @@ async def test_a_claim_that_cannot_be_bound_any_more_ends_the_placement(
 async def test_binding_that_does_not_end_is_given_up(
     world: World, transport: FaultyTransport, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(claim_binder, "CLAIM_BIND_TIMEOUT_S", 0.0)
+    monkeypatch.setattr(volume_binder, "CLAIM_BIND_TIMEOUT_S", 0.0)
     claims = Claims(world)
     await claims.create("a")
     async with binding(world, transport, unbound_claims=claims.unbound) as bench:

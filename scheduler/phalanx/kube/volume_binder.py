@@ -16,7 +16,12 @@ import structlog
 from msgspec import Struct
 
 from phalanx.kube.client import Patch
-from phalanx.kube.errors import ApiError, Conflict, NotFound, ServerError, TooManyRequests, Unauthorized
+from phalanx.kube.errors import (
+    TRANSIENT,
+    ApiError,
+    Conflict,
+    NotFound,
+)
 from phalanx.kube.flow_control import RateLimiter
 from phalanx.kube.writing import WriteContext
 from phalanx.limits import (
@@ -31,28 +36,20 @@ from phalanx.model.claims import UnboundClaim
 from phalanx.model.conversion.cluster_objects import SELECTED_NODE
 from phalanx.model.decisions import Bind, Placement
 from phalanx.model.names import NodeName
-from phalanx.ports import OutcomeUnknown, RequestNotSent
 
 _log = structlog.get_logger(__name__)
 
 _encode: Final = msgspec.json.Encoder().encode
 _decode_claim: Final = msgspec.json.Decoder(PersistentVolumeClaim).decode
-_PASSING: Final = (
-    ServerError,
-    TooManyRequests,
-    Unauthorized,
-    OutcomeUnknown,
-    RequestNotSent,
-    msgspec.MsgspecError,
-)
+_PASSING: Final = (*TRANSIENT, msgspec.MsgspecError)
 """Errors after which the next attempt may succeed."""
 
 
-class ClaimsOutdated(Exception):
+class VolumesOutdated(Exception):
     """A pod of the placement, or its node, is gone."""
 
 
-class ClaimFailed(Exception):
+class VolumeFailed(Exception):
     """A claim cannot be bound for the node of this bind."""
 
     def __init__(self, bind: Bind, message: str) -> None:
@@ -71,7 +68,7 @@ class _Written(Struct):
     """Whether the API server has confirmed the write."""
 
 
-class ClaimProgress:
+class VolumeProgress:
     """The claims of one placement."""
 
     def __init__(self) -> None:
@@ -93,7 +90,7 @@ class _Wanted(Struct):
         return not self.claim.needs_node or any(self.claim.selected_node == bind.node for bind in self.binds)
 
 
-class ClaimBinder:
+class VolumeBinder:
     """Writes the selected nodes of claims and follows what becomes of them."""
 
     def __init__(
@@ -112,10 +109,10 @@ class ClaimBinder:
         """Whether a pod of the placement has a claim that is not bound."""
         return any(self._unbound(bind) for bind in placement.binds)
 
-    async def advance(self, placement: Placement, progress: ClaimProgress) -> None:
+    async def advance(self, placement: Placement, progress: VolumeProgress) -> None:
         """Take the next step for all claims; sets `are_bound` if nothing is left to do.
 
-        Raises ClaimsOutdated, or ClaimFailed.
+        Raises VolumesOutdated, or VolumeFailed.
         """
         wanted = self._wanted(placement)
         if not wanted:
@@ -125,7 +122,7 @@ class ClaimBinder:
         progress.since = now if progress.since is None else progress.since
         for key, each in wanted.items():
             if each.claim.failure:
-                raise ClaimFailed(each.binds[0], f"PersistentVolumeClaim {key}: {each.claim.failure}")
+                raise VolumeFailed(each.binds[0], f"PersistentVolumeClaim {key}: {each.claim.failure}")
         missing = {key: each for key, each in wanted.items() if not each.is_selected}
         known = {key: written for key, written in progress.written.items() if written.is_certain}
         await self._in_parallel([each for key, each in missing.items() if key not in known], progress)
@@ -134,7 +131,7 @@ class ClaimBinder:
                 await self._confirm(each, known[key])
         if now - progress.since > CLAIM_BIND_TIMEOUT_S:
             key, each = next(iter(wanted.items()))
-            raise ClaimFailed(
+            raise VolumeFailed(
                 each.binds[0],
                 f"PersistentVolumeClaim {key} was not bound within {CLAIM_BIND_TIMEOUT_S:.0f} seconds",
             )
@@ -144,12 +141,12 @@ class ClaimBinder:
         for bind in placement.binds:
             claims = self._unbound(bind)
             if claims is None:
-                raise ClaimsOutdated(f"pod {bind.namespace}/{bind.name} or node {bind.node} is gone")
+                raise VolumesOutdated(f"pod {bind.namespace}/{bind.name} or node {bind.node} is gone")
             for claim in claims:
                 found.setdefault(str(claim), _Wanted(claim, [])).binds.append(bind)
         return found
 
-    async def _in_parallel(self, wanted: list[_Wanted], progress: ClaimProgress) -> None:
+    async def _in_parallel(self, wanted: list[_Wanted], progress: VolumeProgress) -> None:
         """Write the selected nodes, some at a time. All writes end before an error is raised."""
         for start in range(0, len(wanted), WRITE_CONCURRENCY):
             part = wanted[start : start + WRITE_CONCURRENCY]
@@ -160,7 +157,7 @@ class ClaimBinder:
                 if isinstance(answer, BaseException):
                     raise answer
 
-    async def _select(self, wanted: _Wanted, progress: ClaimProgress) -> None:
+    async def _select(self, wanted: _Wanted, progress: VolumeProgress) -> None:
         """Ask the provisioner for a volume for the node of the first pod."""
         claim, bind = wanted.claim, wanted.binds[0]
         body = {"metadata": {"uid": claim.uid, "annotations": {SELECTED_NODE: bind.node}}}
@@ -174,7 +171,7 @@ class ClaimBinder:
             _log.info("selecting the node of a claim failed, retrying", claim=str(claim), error=str(error))
         except ApiError as error:
             message = f"PersistentVolumeClaim {claim}: the selected node cannot be written: {error}"
-            raise ClaimFailed(bind, message) from error
+            raise VolumeFailed(bind, message) from error
 
     async def _confirm(self, wanted: _Wanted, written: _Written) -> None:
         """Read a claim that does not show the node: the watch may be late, or the provisioner gave up."""
@@ -186,18 +183,18 @@ class ClaimBinder:
         try:
             found = await self._read(claim)
         except NotFound as error:
-            raise ClaimFailed(bind, f"PersistentVolumeClaim {claim}: it does not exist") from error
+            raise VolumeFailed(bind, f"PersistentVolumeClaim {claim}: it does not exist") from error
         except (ApiError, *_PASSING) as error:
             _log.info("reading a claim failed, retrying", claim=str(claim), error=str(error))
             return
         if found.spec.volume_name or found.metadata.annotations.get(SELECTED_NODE) == written.node:
             return
-        raise ClaimFailed(
+        raise VolumeFailed(
             bind,
             f"PersistentVolumeClaim {claim}: its provisioner has created no volume for node {written.node}",
         )
 
-    async def release(self, progress: ClaimProgress) -> None:
+    async def release(self, progress: VolumeProgress) -> None:
         """Remove the annotations that led to no volume. Claims with a volume keep theirs."""
         for written in progress.written.values():
             try:
