@@ -31,7 +31,7 @@ class World(Scenario):
         self.device_claims: dict[str, Claim] = {}
         self.are_listed = True
 
-    def devices(self, node: str, *devices: dict[str, Any], **more: Any) -> None:
+    def device_slice(self, node: str, *devices: dict[str, Any], **more: Any) -> None:
         more = {"pool": {"name": node}, "nodeName": node, **more}
         self.slices.append(slice_of(*devices, name=node, **more))
 
@@ -47,6 +47,15 @@ class World(Scenario):
                 )
             entry = PodClaim("gpu", name if made else "", is_own=True)
             members.append(replace(pod, device_claims=(entry,)))
+        self.change(gang, members=tuple(members))
+
+    def sharing(self, gang: str, name: str, **more: Any) -> None:
+        """All members of the gang have this claim, beside those that they have already."""
+        self.device_claims[name] = replace(
+            claim_of(request(), **more), namespace="team", name=name, uid=f"uid-{name}"
+        )
+        entry = PodClaim("shared", name)
+        members = [replace(pod, device_claims=(*pod.device_claims, entry)) for pod in self.members(gang)]
         self.change(gang, members=tuple(members))
 
     def snapshot(self, shuffle: int = 0) -> Snapshot:
@@ -75,8 +84,8 @@ def allocated(decided: Decided, gang: str) -> list[tuple[str, str]]:
 def two_nodes() -> World:
     world = World()
     world.nodes("a", 2)
-    world.devices("a-0", device("x0"), device("x1"))
-    world.devices("a-1", device("y0"), device("y1"))
+    world.device_slice("a-0", device("x0"), device("x1"))
+    world.device_slice("a-1", device("y0"), device("y1"))
     return world
 
 
@@ -143,7 +152,7 @@ def test_devices_of_allocated_claims_are_in_use() -> None:
 def test_devices_match_in_an_attribute() -> None:
     world = World()
     world.nodes("a", 1)
-    world.devices("a-0", *(device(f"d{n}", test__numa=n % 2) for n in range(4)))
+    world.device_slice("a-0", *(device(f"d{n}", test__numa=n % 2) for n in range(4)))
     world.gang("g", 2)
     world.claiming("g", request(count=2), constraints=[{"matchAttribute": "test/numa"}])
     binds = [bind for each in world.decide().placements("g") for bind in each.binds]
@@ -159,8 +168,8 @@ def test_devices_match_in_an_attribute() -> None:
 def test_selectors_decide_which_nodes_have_devices() -> None:
     world = World()
     world.nodes("a", 2)
-    world.devices("a-0", device("small", test__size=1))
-    world.devices("a-1", device("large", test__size=2))
+    world.device_slice("a-0", device("small", test__size=1))
+    world.device_slice("a-1", device("large", test__size=2))
     world.gang("g", 1)
     world.claiming("g", request("r", 'device.attributes["test"].size > 1'))
     assert allocated(world.decide(), "g") == [("a-1", "large")]
@@ -181,17 +190,17 @@ def test_devices_that_several_nodes_can_use_do_not_count() -> None:
         (
             request(device_class="none"),
             Reason.INVALID_OBJECT,
-            "pod g-0: spec.resourceClaims[0]: spec.devices.requests[0].exactly.deviceClassName: DeviceClass",
+            "pod g-0: spec.resourceClaims[0]: ResourceClaim team/g-0-gpu: spec.devices.requests[0].exactly",
         ),
         (
             request("r", "device.("),
             Reason.INVALID_OBJECT,
-            "spec.resourceClaims[0]: spec.devices.requests[0].exactly.selectors[0].cel: does not compile",
+            "team/g-0-gpu: spec.devices.requests[0].exactly.selectors[0].cel: does not compile",
         ),
         (
             request(capacity={"requests": {"memory": "1Gi"}}),
             Reason.UNSUPPORTED_FIELD,
-            "spec.resourceClaims[0]: spec.devices.requests[0].exactly.capacity",
+            "spec.resourceClaims[0]: ResourceClaim team/g-0-gpu: spec.devices.requests[0].exactly.capacity",
         ),
     ],
 )
@@ -212,7 +221,7 @@ def test_a_pod_waits_until_its_claim_is_made() -> None:
     world.gang("g", 1)
     world.claiming("g", made=False)
     verdict = world.decide().verdict("g")
-    assert verdict.reason is Reason.INVALID_OBJECT
+    assert verdict.reason is Reason.RESOURCE_CLAIM_NOT_READY
     assert "spec.resourceClaims[0]: its ResourceClaim has not been created yet" in verdict.message
 
 
@@ -221,23 +230,19 @@ def test_pods_wait_until_claims_are_listed() -> None:
     world.gang("g", 1)
     world.claiming("g")
     world.are_listed = False
-    assert world.decide().verdict("g").reason is Reason.INVALID_OBJECT
+    assert world.decide().verdict("g").reason is Reason.RESOURCE_CLAIM_NOT_READY
 
 
-def test_shared_claims_and_mixed_claims_are_refused() -> None:
+def test_members_with_different_claims_are_refused() -> None:
     world = two_nodes()
-    world.gang("shared", 1)
-    (pod,) = world.members("shared")
-    world.change("shared", members=(replace(pod, device_claims=(PodClaim("gpu", "c"),)),))
     world.gang("mixed", 2)
     world.claiming("mixed")
     world.device_claims["mixed-1-gpu"] = replace(
         world.device_claims["mixed-1-gpu"], spec=claim_of(request(count=2)).spec
     )
-    decided = world.decide()
-    for name, text in (("shared", "resourceClaimName"), ("mixed", "ask for different devices")):
-        assert decided.verdict(name).reason is Reason.UNSUPPORTED_FIELD
-        assert text in decided.verdict(name).message
+    verdict = world.decide().verdict("mixed")
+    assert verdict.reason is Reason.UNSUPPORTED_FIELD
+    assert "ask for different devices" in verdict.message
 
 
 def test_a_rolled_back_statement_gives_its_devices_back() -> None:
@@ -261,3 +266,122 @@ def test_a_rolled_back_statement_gives_its_devices_back() -> None:
     both = (*pods, pods[0])
     with pytest.raises(DoesNotFit), session.statement() as statement:
         statement.place(gang=gang, assignments=[(node, both)], cause="", certificate=PROOF)
+
+
+def test_members_share_a_claim_on_nodes_that_can_use_its_devices() -> None:
+    world = four_nodes_with_fabrics()
+    world.gang("g", 4)
+    world.sharing("g", "link")
+    (placement,) = world.decide().placements("g")
+    assert {bind.node for bind in placement.binds} == {"right-0", "right-1"}
+    granted = {bind.grants for bind in placement.binds}
+    assert len(granted) == 1, "all members have the same allocation"
+    ((grant,),) = granted
+    assert grant.allocation is not None
+    assert [each.device[1:] for each in grant.allocation.devices] == [("right", "link")]
+
+
+def test_an_allocated_shared_claim_decides_where_its_pods_run() -> None:
+    world = two_nodes()
+    world.gang("g", 2)
+    world.sharing("g", "c", status=on_node("a-1", "y0"))
+    world.gang("more", 1)
+    world.claiming("more", request(count=2))
+    decided = world.decide()
+    (placement,) = decided.placements("g")
+    assert [bind.node for bind in placement.binds] == ["a-1", "a-1"]
+    assert {each.allocation for bind in placement.binds for each in bind.grants} == {None}
+    assert allocated(decided, "more") == [("a-0", "x0"), ("a-0", "x1")]
+
+
+def test_gangs_of_one_cycle_get_one_allocation_of_a_claim_that_they_share() -> None:
+    world = four_nodes_with_fabrics()
+    for name in ("g", "h"):
+        world.gang(name, 1)
+        world.sharing(name, "link")
+    decided = world.decide()
+    binds = [
+        bind for name in ("g", "h") for placement in decided.placements(name) for bind in placement.binds
+    ]
+    assert len({bind.grants for bind in binds}) == 1
+    assert len(binds) == 2
+
+
+def test_a_shared_device_is_not_given_to_two_claims() -> None:
+    world = four_nodes_with_fabrics()
+    for name, size in (("g", 2), ("h", 2), ("i", 1)):
+        world.gang(name, size)
+        world.sharing(name, name)
+    decided = world.decide()
+    devices = {
+        each.device
+        for name in ("g", "h")
+        for bind in decided.placements(name)[0].binds
+        for grant in bind.grants
+        if grant.allocation is not None
+        for each in grant.allocation.devices
+    }
+    assert len(devices) == 2
+    verdict = decided.verdict("i")
+    assert verdict.reason is Reason.INSUFFICIENT_CAPACITY
+    assert "devices are free for the claims of 0 of 1 pods" in verdict.message
+
+
+def test_members_have_devices_of_their_own_beside_a_shared_claim() -> None:
+    world = four_nodes_with_fabrics()
+    for node in ("left-0", "left-1", "right-0", "right-1"):
+        world.device_slice(node, device("x"), device("y"), driver="nic")
+    world.gang("g", 4)
+    world.claiming("g", request(device_class="nic"))
+    world.sharing("g", "link")
+    (placement,) = world.decide().placements("g")
+    own = [grant for bind in placement.binds for grant in bind.grants if grant.name != "link"]
+    assert len({each.allocation.devices for each in own if each.allocation is not None}) == 4
+    assert {bind.node for bind in placement.binds} == {"right-0", "right-1"}
+
+
+def test_too_many_pods_for_one_claim_are_refused() -> None:
+    world = two_nodes()
+    world.gang("g", 257, cpu=0)
+    world.sharing("g", "c")
+    verdict = world.decide().verdict("g")
+    assert verdict.reason is Reason.INVALID_OBJECT
+    assert "ResourceClaim team/c: 257 pods would use it; the limit of the API is 256" in verdict.message
+
+
+def test_a_slice_that_contradicts_itself_is_named() -> None:
+    world = World()
+    world.nodes("a", 1)
+    world.device_slice("a-0", device("x"), device("x"))
+    world.gang("g", 1)
+    world.claiming("g")
+    world.gang("plain", 1)
+    decided = world.decide()
+    assert any(
+        "duplicate device x in ResourceSlice a-0" in each.finding for each in decided.verdict("g").evidence
+    )
+    assert decided.placements("plain")
+
+
+def on_node(node: str, name: str) -> dict[str, Any]:
+    """The status of an allocated claim."""
+    result = {"request": "r", "driver": "gpu.example.com", "pool": node, "device": name}
+    named = {"key": "metadata.name", "operator": "In", "values": [node]}
+    return {
+        "allocation": {
+            "devices": {"results": [result]},
+            "nodeSelector": {"nodeSelectorTerms": [{"matchFields": [named]}]},
+        }
+    }
+
+
+def four_nodes_with_fabrics() -> World:
+    """Two pairs of nodes, each with one device that both of its nodes can use; one node of a pair is full."""
+    world = World()
+    for name in ("left", "right"):
+        world.nodes(name, 2, cpu=2, labels={"pair": name})
+        pair = {"key": "pair", "operator": "In", "values": [name]}
+        choice = {"nodeSelectorTerms": [{"matchExpressions": [pair]}]}
+        world.slices.append(slice_of(device("link"), name=name, pool={"name": name}, nodeSelector=choice))
+    world.gang("busy", 1, on=["left-0"])
+    return world

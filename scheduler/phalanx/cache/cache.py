@@ -352,6 +352,10 @@ class Cache:
         """The driver of whose volumes the node of this pod has more than its limit; empty for none."""
         return self._claims.attached.conflict(pod)
 
+    def device_conflict(self, pod: Pod) -> str:
+        """Why the decided devices of an assumed pod cannot be used any more; empty if nothing forbids it."""
+        return self._devices.conflict(pod)
+
     def unbound_claims(self, bind: Bind) -> tuple[UnboundClaim, ...] | None:
         """The claims of a placed pod that are not bound yet; None if the pod or its node is gone."""
         pod = self._pods.get(bind.pod)

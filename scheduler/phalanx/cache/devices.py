@@ -9,6 +9,7 @@ from typing import Any
 from msgspec import Struct, structs
 
 from phalanx.cache.events import ChangeLog
+from phalanx.cache.grant_check import GrantCheck
 from phalanx.cache.table import Key, ObjectStore, Table
 from phalanx.model.api import devices
 from phalanx.model.api.kinds import DEVICE_KINDS
@@ -26,10 +27,10 @@ from phalanx.model.pods import Pod
 
 
 class _Assumed(Struct, frozen=True):
-    """An allocation that this scheduler decided for a pod."""
+    """An allocation that this scheduler decided for pods that are not bound yet, or not seen with it."""
 
     allocation: Allocation
-    pod: PodUid
+    pods: tuple[PodUid, ...]
 
 
 class DeviceTables:
@@ -60,6 +61,9 @@ class DeviceTables:
         """By UID of the claim."""
         self._claims_of: dict[PodUid, tuple[str, ...]] = {}
         """By pod, the claims with an assumed allocation."""
+        self._grants: dict[PodUid, tuple[ClaimGrant, ...]] = {}
+        """What was decided for the claims of pods, until they end."""
+        self._check: tuple[ClusterDevices, GrantCheck] | None = None
 
     def view(self) -> ClusterDevices:
         """All of them. It is the same object until something changes."""
@@ -94,32 +98,55 @@ class DeviceTables:
 
     def assume(self, pod: PodUid, grants: Iterable[ClaimGrant]) -> None:
         """Assume the decided allocations, until the API shows one or the pod is forgotten or gone."""
-        decided = {each.uid: _Assumed(each.allocation, pod) for each in grants if each.allocation is not None}
+        grants = tuple(grants)
+        self.forget(pod, ChangeLog())
+        if grants:
+            self._grants[pod] = grants
+        decided = {each.uid: each.allocation for each in grants if each.allocation is not None}
+        for claim, allocation in decided.items():
+            known = self._assumed.get(claim)
+            pods = known.pods if known is not None and known.allocation == allocation else ()
+            for other in known.pods if known is not None and not pods else ():
+                self._drop(other, claim)
+            self._assumed[claim] = _Assumed(allocation, (*pods, pod))
         if decided:
-            self._assumed.update(decided)
-            self._claims_of[pod] = (*self._claims_of.get(pod, ()), *decided)
+            self._claims_of[pod] = tuple(decided)
             self._view = None
 
     def forget(self, pod: PodUid, log: ChangeLog) -> None:
         """End what is assumed for a pod, which is not bound or has ended."""
+        self._grants.pop(pod, None)
         claims = self._claims_of.pop(pod, ())
         for claim in claims:
-            if claim in self._assumed and self._assumed[claim].pod == pod:
+            assumed = self._assumed[claim]
+            left = tuple(each for each in assumed.pods if each != pod)
+            if left:
+                self._assumed[claim] = _Assumed(assumed.allocation, left)
+            else:
                 del self._assumed[claim]
         if claims:
             self._view = None
             log.mark_cluster_changed()
 
+    def conflict(self, pod: Pod) -> str:
+        """Why the pod must not be bound with what was decided for its claims; empty if nothing forbids it."""
+        view = self.view()
+        if self._check is None or self._check[0] is not view:
+            self._check = (view, GrantCheck(view))
+        return self._check[1].conflict(self._grants.get(pod.uid, ()))
+
     def check(self) -> None:
         """Assert that the indices of assumed allocations agree."""
-        claims = {claim for each in self._claims_of.values() for claim in each}
-        assert self._assumed.keys() == claims, "claims with assumed allocations differ from those of pods"
+        pairs = {(claim, pod) for pod, each in self._claims_of.items() for claim in each}
+        known = {(claim, pod) for claim, each in self._assumed.items() for pod in each.pods}
+        assert pairs == known, "claims with assumed allocations differ from those of pods"
+        assert all(self._claims_of.values()), "an empty entry by pod"
 
     def _with_assumed(self, claim: Claim) -> Claim:
         if claim.allocation is not None or claim.uid not in self._assumed:
             return claim
         assumed = self._assumed[claim.uid]
-        reserved = (*claim.reserved_for, assumed.pod)
+        reserved = (*claim.reserved_for, *assumed.pods)
         return structs.replace(claim, allocation=assumed.allocation, reserved_for=reserved)
 
     def _claim_changed(self, _key: Key, old: Claim | None, new: Claim | None, log: ChangeLog) -> None:
@@ -133,10 +160,13 @@ class DeviceTables:
 
     def _end(self, claim: str) -> None:
         assumed = self._assumed.pop(claim, None)
-        if assumed is not None:
-            left = tuple(each for each in self._claims_of.pop(assumed.pod) if each != claim)
-            if left:
-                self._claims_of[assumed.pod] = left
+        for pod in assumed.pods if assumed is not None else ():
+            self._drop(pod, claim)
+
+    def _drop(self, pod: PodUid, claim: str) -> None:
+        left = tuple(each for each in self._claims_of.pop(pod) if each != claim)
+        if left:
+            self._claims_of[pod] = left
 
     def _changed(self, _key: Key, _old: object, _new: object, log: ChangeLog) -> None:
         self._view = None

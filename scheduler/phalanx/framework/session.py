@@ -39,11 +39,11 @@ from phalanx.model.decisions import Bind, Evict, Placement
 from phalanx.model.gangs import Gang
 from phalanx.model.memory import Memory
 from phalanx.model.names import GangId, NodeName, PodUid, QueueName, ShapeKey
-from phalanx.model.nodes import NodeState
+from phalanx.model.nodes import Node, NodeState
 from phalanx.model.pods import Pod, VolumeClaim, without_affinity_state
 from phalanx.model.queues import PastUsage
 from phalanx.model.reasons import Evidence, Objection, Verdict
-from phalanx.model.resources import NONE, Resources, add, fits, largest, subtract
+from phalanx.model.resources import NONE, Resources, add, fits, how_many_fit, largest, subtract
 from phalanx.model.snapshot import ClaimUser, DisruptionBudget, Snapshot, StorageCapacity
 
 K = TypeVar("K", bound=str)
@@ -77,10 +77,12 @@ class Session:
         self._pod_classes = PodClasses(self.hooks.reads)
         self._volume_classes = VolumeClasses(snapshot)
         self._changes = Changes()
-        self.devices = SessionDevices(snapshot.devices, self._cache.devices, self._changes.devices)
-        """The devices of claims."""
         self.nodes: Mapping[NodeName, NodeState] = MappingProxyType(_in_order(snapshot.nodes))
         """Sorted by name, so that no decision depends on the order of events."""
+        self.devices = SessionDevices(
+            snapshot.devices, self._cache.devices, self._changes.devices, self.nodes, self._pod_capacity
+        )
+        """The devices of claims."""
         has_terms = bool(snapshot.pod_affinity_terms or snapshot.preferred_pod_terms)
         self.affinity_index = AffinityIndex(snapshot) if has_terms else None
         """None while no pod has affinity terms."""
@@ -240,6 +242,11 @@ class Session:
         if node in self._withheld:
             return subtract(free, self._withheld[node])
         return free
+
+    def _pod_capacity(self, pod: Pod, node: Node) -> int:
+        if node.name in self.eligibility(pod).rejected:
+            return 0
+        return how_many_fit(pod.shape.requests, self.free(node.name)) or 0
 
     def free_despite_nominations(self, node: NodeName) -> Resources:
         """The amounts of a node that no pod uses now, whether or not they are nominated for a pod."""

@@ -15,10 +15,9 @@ from msgspec.structs import replace
 from phalanx.framework.nodes.affinity import AffinityIndex
 from phalanx.framework.nodes.node_facts import NodeFacts
 from phalanx.framework.queues.ledger import Account, Ledger
-from phalanx.framework.session_devices import Granted, SessionDevices
+from phalanx.framework.session_devices import DeviceChanges, Granted, SessionDevices
 from phalanx.framework.states import GangState, PodState, check_gang_transition, check_pod_transition
 from phalanx.model.decisions import Bind, Certificate, Evict, EvictionReason, Placement
-from phalanx.model.devices.pools import DeviceId
 from phalanx.model.gangs import Gang
 from phalanx.model.gpu_shares import (
     NO_DEVICES,
@@ -78,8 +77,8 @@ class Changes:
         self.capacity_holds: dict[int, CapacityHold | None] = {}
         """Numbered in the order of the decisions; None if a hold was released again."""
         self.nominated: list[tuple[QueueName, Resources]] = []
-        self.devices: dict[NodeName, frozenset[DeviceId]] = {}
-        """By node, the devices that claims got in this cycle."""
+        self.devices = DeviceChanges()
+        """The devices of claims."""
         self.ended: dict[PodUid, bool] = {}
         """Pods that are assumed to have ended."""
 
@@ -180,6 +179,10 @@ class Statement:
             if pod.node is not None:
                 self._count_pod(pod, pod.node, -1)
         gone, changes = {pod.uid for pod in pods}, self._changes
+        binds = [bind for each in changes.placements for bind in each.binds if bind.pod in gone]
+        given_up = [(bind.node, grant) for bind in binds for grant in bind.grants]
+        for node, devices in self._session.devices.given_up(given_up).items():
+            self._set(changes.devices.taken, node, devices)
         changes.placements[:] = [left for each in changes.placements if (left := _without(each, gone))]
         changes.placements_version += 1
         rest = [bind.node for each in changes.placements if each.gang == gang.id for bind in each.binds]
@@ -263,6 +266,9 @@ class Statement:
         for node, amounts in booked.items():
             for account in ledger.accounts(queue, node):
                 self._set(ledger.amounts, account, subtract(ledger.amounts.get(account, {}), amounts))
+        if any(pod.device_claims for pod in gone):
+            for key, devices in self._session.devices.freed_by(gone).items():
+                self._set(self._changes.devices.freed, key, devices)
         for pod in gone:
             self._set(self._changes.ended, pod.uid, True)
             if pod.node is not None:
@@ -338,9 +344,12 @@ class Statement:
         found = self._session.devices.allocate(self._session.nodes[node].node, claiming)
         if found is None:
             raise DoesNotFit(f"node {node} has no devices for the claims of {len(claiming)} pods")
-        granted, taken = found
-        self._set(self._changes.devices, node, taken)
-        return granted
+        changes = self._changes.devices
+        for key, devices in found.taken.items():
+            self._set(changes.taken, key, devices)
+        for claim, allocation in found.shared.items():
+            self._set(changes.shared, claim, allocation)
+        return found.granted
 
     def _take_free(self, node: NodeName, amounts: Resources) -> None:
         free = self._session.free_despite_nominations(node)

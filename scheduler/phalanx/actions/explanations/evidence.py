@@ -185,7 +185,16 @@ def _too_full(batch: Batch, session: Session) -> Counter[str]:
                 counts[_why_lacking(port, node, session)] += 1
             elif numa_slots_left(session.nodes[node].node, free, pod.shape.numa) == 0:
                 counts[f"no NUMA zone with {_zone_needs(pod, session, node)} free"] += 1
+            elif why := _why_no_devices(pod, session, node):
+                counts[f"no devices for its claims: {why}"] += 1
     return counts
+
+
+def _why_no_devices(pod: Pod, session: Session, node: NodeName) -> str:
+    if not pod.shape.device_slot:
+        return ""
+    need = session.devices.needs.of(pod.shape)
+    return session.devices.why_none(need, session.nodes[node].node)
 
 
 def lacks_zones(demand: Demand, session: Session) -> bool:

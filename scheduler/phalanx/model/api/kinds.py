@@ -212,9 +212,9 @@ QUEUE_KINDS: Final = tuple(kind.name for kind in _QUEUES)
 OF_STATUSES: Final = frozenset({VolcanoJob.__name__})
 """Kinds that are watched to write the status of others. No decision depends on them."""
 
-READ_KINDS: Final = (*WATCHED_KINDS, *STORAGE_KINDS, *QUEUE_KINDS, *WORKLOADS)
-"""These, those of storage, queues of other projects, and the kinds that are watched when pods are owned by
-objects of them."""
+READ_KINDS: Final = (*WATCHED_KINDS, *DEVICE_KINDS, *STORAGE_KINDS, *QUEUE_KINDS, *WORKLOADS)
+"""These, those of devices and storage, queues of other projects, and the kinds that are watched when pods are
+owned by objects of them."""
 
 
 def kind_name(item: KubeObject) -> str:

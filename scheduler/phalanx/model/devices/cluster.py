@@ -72,23 +72,44 @@ class DeviceState:
         self._claims = {(each.namespace, each.name): each for each in devices.claims}
         self.in_use: Final = frozenset(devices_in_use(devices.claims))
 
+    def claim(self, namespace: str, name: str) -> Claim | None:
+        """The claim of this name."""
+        return self._claims.get((namespace, name))
+
     def claims_of(
         self, entries: Sequence[PodClaim], *, namespace: str, pod_uid: str
     ) -> tuple[Claim, ...] | Unresolved:
         """The claims of a pod, or why it cannot be scheduled."""
-        return resolve(entries, namespace=namespace, pod_uid=pod_uid, find=lambda *key: self._claims.get(key))
+        return resolve(entries, namespace=namespace, pod_uid=pod_uid, find=self.claim)
 
-    def on(self, node: Node, *, besides: frozenset[DeviceId] = frozenset()) -> NodeDevices:
-        """What a node can use, if the devices `besides` are used as well."""
-        return NodeDevices(node, self._inventory.pools(node), self.in_use | besides)
+    def on(
+        self,
+        node: Node,
+        *,
+        besides: frozenset[DeviceId] = frozenset(),
+        without: frozenset[DeviceId] = frozenset(),
+    ) -> NodeDevices:
+        """What a node can use, if the devices `without` are not in use any more, and then `besides` are."""
+        return NodeDevices(node, self._inventory.pools(node), (self.in_use - without) | besides)
 
     def allocate(self, claims: Sequence[Claim], place: NodeDevices) -> Answer:
         """Allocate for one pod those of its claims that have no allocation."""
         return allocate_for_pod(claims, place, classes=self._classes, matcher=self._matcher)
 
-    def shared(self, claims: Sequence[Claim], nodes: Sequence[Node]) -> tuple[SharedAllocation, ...]:
+    def shared(
+        self,
+        claims: Sequence[Claim],
+        nodes: Sequence[Node],
+        *,
+        besides: frozenset[DeviceId] = frozenset(),
+        without: frozenset[DeviceId] = frozenset(),
+    ) -> tuple[SharedAllocation, ...]:
         """What claims that all members of a gang use can have, and which of these nodes that leaves."""
-        return shared_allocations(nodes, self.on, lambda place: self.allocate(claims, place))
+        return shared_allocations(
+            nodes,
+            lambda node: self.on(node, besides=besides, without=without),
+            lambda place: self.allocate(claims, place),
+        )
 
     def slots(self, claims: Sequence[ClaimSpec]) -> SlotCounter:
         """Counts the members with these claims that fit on nodes."""
