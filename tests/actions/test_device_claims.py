@@ -225,6 +225,16 @@ def test_a_pod_waits_until_its_claim_is_made() -> None:
     assert "spec.resourceClaims[0]: its ResourceClaim has not been created yet" in verdict.message
 
 
+def test_a_pod_is_tried_again_when_the_name_of_its_claim_arrives() -> None:
+    world = two_nodes()
+    world.gang("g", 1)
+    world.claiming("g", made=False)
+    assert world.decide().verdict("g").reason is Reason.RESOURCE_CLAIM_NOT_READY
+    world.take(world.decide())
+    world.claiming("g")
+    assert allocated(world.decide(), "g")
+
+
 def test_pods_wait_until_claims_are_listed() -> None:
     world = two_nodes()
     world.gang("g", 1)

@@ -9,7 +9,7 @@ from phalanx.cache.cache import Cache
 from phalanx.cache.devices import DeviceTables
 from phalanx.cache.events import Applied, Assumed, ChangeLog, Deleted, Forgotten, Relisted
 from phalanx.model.api import core
-from phalanx.model.api.devices import ResourceClaim
+from phalanx.model.api.devices import ResourceClaim, ResourceSlice
 from phalanx.model.api.kinds import DEVICE_KINDS
 from phalanx.model.conversion.pods import read_pod
 from phalanx.model.conversion.shapes import ShapeCache
@@ -26,18 +26,29 @@ ASSUMED = Assumed(PodUid("p"), NodeName("n1"), grants=(GRANT,))
 RESULT = dict(zip(("request", "driver", "pool", "device"), ("r", *DEVICE), strict=True))
 
 
-def pod(**status: Any) -> core.Pod:
-    written = fake_pod("p", namespace="team")
-    written["metadata"] |= {"uid": "p", "name": "p"}
+def pod(name: str = "p", **status: Any) -> core.Pod:
+    written = fake_pod(name, namespace="team")
+    written["metadata"] |= {"uid": name, "name": name}
     written["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimTemplateName": "t"}]
     written["status"] = status
     return msgspec.convert(written, core.Pod)
 
 
-def claim(uid: str = "uid-c", *, allocated: bool = False) -> Applied:
-    status = {"allocation": {"devices": {"results": [RESULT]}}} if allocated else {}
-    meta = {"namespace": "team", "name": "c", "uid": uid}
-    return Applied(msgspec.convert({"metadata": meta, "status": status}, ResourceClaim))
+def claim(
+    uid: str = "uid-c",
+    *,
+    name: str = "c",
+    allocated: bool = False,
+    device: str = "gpu-0",
+    users: tuple[str, ...] = (),
+) -> Applied:
+    result = RESULT | {"device": device}
+    status: dict[str, Any] = {"allocation": {"devices": {"results": [result]}}} if allocated else {}
+    status["reservedFor"] = [{"resource": "pods", "name": user, "uid": user} for user in users]
+    meta = {"namespace": "team", "name": name, "uid": uid}
+    request = {"name": "r", "exactly": {"deviceClassName": "gpu"}}
+    written = {"metadata": meta, "spec": {"devices": {"requests": [request]}}, "status": status}
+    return Applied(msgspec.convert(written, ResourceClaim))
 
 
 def claims(cache: Cache) -> list[Claim]:
@@ -110,3 +121,84 @@ def test_devices_are_listed_when_all_kinds_are() -> None:
         assert not take_snapshot(cache).devices.are_listed
         cache.apply(Relisted(kind, ()))
     assert take_snapshot(cache).devices.are_listed
+
+
+def test_claims_of_pods_without_a_node_are_left_over() -> None:
+    cache = new_cache(pod())
+    assert cache.leftover_claims() == ()
+    cache.apply_all([claim(), claim(allocated=True, users=("p", "gone"))])
+    (held,) = cache.leftover_claims()
+    assert (held.pod, held.namespace, held.name) == ("p", "team", "p")
+    assert [(each.name, each.uid) for each in held.grants] == [("c", "uid-c")]
+    assert held.grants[0].allocation is not None
+    # an assumed pod has a node
+    cache.apply(Assumed(PodUid("p"), NodeName("n1")))
+    assert cache.leftover_claims() == ()
+
+
+def test_pods_that_share_a_claim_have_one_assumed_allocation() -> None:
+    cache = new_cache(pod("p"), pod("q"))
+    cache.apply_all([claim(), ASSUMED, Assumed(PodUid("q"), NodeName("n1"), grants=(GRANT,))])
+    assert claims(cache)[0].reserved_for == ("p", "q")
+    cache.check_invariants()
+    cache.apply(Forgotten(PodUid("p")))
+    assert claims(cache)[0].allocation == GRANT.allocation
+    assert claims(cache)[0].reserved_for == ("q",)
+    cache.check_invariants()
+    assert cache.apply(Forgotten(PodUid("q"))).cluster_changed
+    assert claims(cache)[0].allocation is None
+    cache.check_invariants()
+
+
+def slice_event(*names: str, generation: int = 1, **fields: Any) -> Applied:
+    """The slice of node n1."""
+    spec = {
+        "driver": DEVICE[0],
+        "nodeName": "n1",
+        "pool": {"name": DEVICE[1], "generation": generation, "resourceSliceCount": 1},
+        "devices": [{"name": name, **fields} for name in names],
+    }
+    return Applied(msgspec.convert({"metadata": {"name": "n1"}, "spec": spec}, ResourceSlice))
+
+
+@pytest.mark.parametrize(
+    ("event", "problem"),
+    [
+        (Deleted("ResourceClaim", "team", "c"), "ResourceClaim team/c is gone"),
+        (claim("other"), "ResourceClaim team/c is gone"),
+        (Deleted("ResourceSlice", "", "n1"), "device gpu-0 of pool n1 of driver gpu.example.com is gone"),
+        (slice_event("gpu-1", generation=2), "device gpu-0 of pool n1 of driver gpu.example.com is gone"),
+        (
+            slice_event("gpu-0", taints=[{"key": "broken", "effect": "NoSchedule"}]),
+            "device gpu-0 of pool n1 of driver gpu.example.com has a taint since the decision",
+        ),
+        (
+            claim("uid-other", name="other", allocated=True),
+            "device gpu-0 of pool n1 of driver gpu.example.com is in use by another claim since the decision",
+        ),
+        (claim(allocated=True, device="gpu-7"), "ResourceClaim team/c was allocated otherwise since"),
+        (claim(allocated=True), ""),
+        (slice_event("gpu-0", "gpu-1", generation=2), ""),
+    ],
+)
+def test_decided_devices_are_checked_before_the_bind(event: Any, problem: str) -> None:
+    cache = new_cache(pod())
+    cache.apply_all([slice_event("gpu-0"), claim(), ASSUMED])
+    found = cache.pod(PodUid("p"))
+    assert found is not None
+    assert cache.device_conflict(found) == ""
+    cache.apply(event)
+    if problem:
+        assert cache.device_conflict(found).startswith(problem)
+    else:
+        assert cache.device_conflict(found) == ""
+
+
+def test_a_late_name_of_a_claim_lets_its_pod_be_tried() -> None:
+    cache = new_cache(pod())
+    statuses = [{"name": "gpu", "resourceClaimName": "c"}]
+    changes = cache.apply(Applied(pod(resourceClaimStatuses=statuses)))
+    assert changes.may_unblock
+    found = cache.pod(PodUid("p"))
+    assert found is not None
+    assert [each.claim for each in found.device_claims] == ["c"]

@@ -13,6 +13,7 @@ from phalanx.cache.cluster_objects import ClusterObjects
 from phalanx.cache.devices import DeviceTables
 from phalanx.cache.events import Applied, Assumed, ChangeLog, Changes, Deleted, Event, NotListed, Relisted
 from phalanx.cache.gangs import GangTable
+from phalanx.cache.leftover_claims import leftover_claims
 from phalanx.cache.nodes import NodeTable
 from phalanx.cache.nominations import NominationTable
 from phalanx.cache.placed_pods import PlacedPodIndex
@@ -23,7 +24,7 @@ from phalanx.model.api.kinds import kind_name
 from phalanx.model.claims import UnboundClaim
 from phalanx.model.conversion.pod_groups import workload_of
 from phalanx.model.conversion.workload_members import Workload
-from phalanx.model.decisions import Bind
+from phalanx.model.decisions import Bind, GiveBack
 from phalanx.model.dialects.known import WITH_OBJECTS
 from phalanx.model.dialects.queues import QUEUE_DIALECTS, QueueDialect, QueueDialectName
 from phalanx.model.gangs import Gang
@@ -351,6 +352,17 @@ class Cache:
     def attach_conflict(self, pod: Pod) -> str:
         """The driver of whose volumes the node of this pod has more than its limit; empty for none."""
         return self._claims.attached.conflict(pod)
+
+    def leftover_claims(self) -> tuple[GiveBack, ...]:
+        """Claims to devices that are held for pods of this scheduler without a node."""
+        if not self._devices.needed:
+            return ()
+        return leftover_claims(self._devices.view().claims, self._waiting)
+
+    def _waiting(self, uid: PodUid) -> Pod | None:
+        pod = self._pods.get(uid)
+        is_ours = pod is not None and pod.is_waiting and pod.scheduler_name == self.scheduler_name
+        return pod if is_ours else None
 
     def device_conflict(self, pod: Pod) -> str:
         """Why the decided devices of an assumed pod cannot be used any more; empty if nothing forbids it."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from phalanx.kube.claim_documents import ClaimLost
 from phalanx.kube.claim_writer import ClaimWriter
 from phalanx.kube.flow_control import RateLimiter
-from phalanx.model.decisions import Bind, Placement
+from phalanx.model.decisions import Bind, GiveBack, Placement
 from phalanx.model.devices.claims import ClaimGrant
 from phalanx.model.names import PodUid
 
@@ -52,9 +52,25 @@ class GangClaims:
         """Whether a claim may have been reserved for the pod."""
         return pod in self._of_pod
 
-    async def give_back(self, bind: Bind) -> None:
+    async def give_back(self, bind: Bind | GiveBack) -> None:
         """Give back the claims of a pod that is not bound. It may be repeated after an error."""
         for grant in self._of_pod.get(bind.pod, ()):
             await self._limiter.acquire()
-            await self._writer.give_back(grant, bind)
+            await self._writer.give_back(grant, bind.pod)
         self._of_pod.pop(bind.pod, None)
+
+
+class LeftoverClaims:
+    """The claims of a pod that an earlier leader reserved and did not give back."""
+
+    def __init__(self, writer: ClaimWriter, limiter: RateLimiter) -> None:
+        self._writer = writer
+        self._limiter = limiter
+
+    async def give_back(self, held: Bind | GiveBack) -> None:
+        """Give back the claims if the pod still waits. It may be repeated after an error."""
+        await self._limiter.acquire()
+        if isinstance(held, GiveBack) and await self._writer.is_waiting(held):
+            for grant in held.grants:
+                await self._limiter.acquire()
+                await self._writer.give_back(grant, held.pod)

@@ -49,6 +49,15 @@ class Bind(Struct, frozen=True, gc=False):
     """The claims of the pod, with what was decided for them. They are written before the bind."""
 
 
+class GiveBack(Struct, frozen=True, gc=False):
+    """Give back claims that are held for a pod which is not bound."""
+
+    pod: PodUid
+    namespace: str
+    name: str
+    grants: tuple[ClaimGrant, ...]
+
+
 class Placement(Struct, frozen=True):
     """Complete placement of a gang, or of its missing members. Its binds are sent together or not at all."""
 
