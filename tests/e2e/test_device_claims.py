@@ -51,7 +51,7 @@ async def delete_pods(plane: ControlPlane, history: PodHistory, gang: str) -> No
 
 
 async def reserve_as_a_dead_leader(plane: ControlPlane) -> None:
-    """A claim is allocated for a pod that was not bound afterwards, and the shared claim is reserved for it."""
+    """A claim is allocated for a pod that was not bound afterwards, and the shared claim as well."""
 
     async def are_made() -> bool:
         return len(await claims_in(plane, SPACE)) == 9
