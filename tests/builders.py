@@ -24,6 +24,7 @@ from phalanx.framework.config import SchedulerConfig
 from phalanx.limits import AMOUNT_MAX
 from phalanx.model.api.pod_groups import RESERVED, PodGroupSpec, TopologyRequest
 from phalanx.model.decisions import Bind, CycleResult, Placement
+from phalanx.model.devices.cluster import NO_DEVICES
 from phalanx.model.gangs import Gang, GangKind, RoleSpec
 from phalanx.model.gpu_shares import GPU_MEMORY, GPU_SHARE, pod_usage, shared_devices
 from phalanx.model.host_ports import port_requests
@@ -68,6 +69,7 @@ class Scenario:
         self._cluster: tuple[object, int] = ((), 0)
         """The objects of the last snapshot besides gangs, and its cluster version."""
         self.claims: dict[str, VolumeClaim] = {}
+        self.devices = NO_DEVICES
         self.topologies = {"": Topology("", tuple(Level(level, f"test/{level}") for level in levels))}
         self._nodes: dict[NodeName, Node] = {}
         self._foreign: dict[NodeName, Resources] = {}
@@ -321,6 +323,7 @@ class Scenario:
             namespace_labels=_shuffled({"team": {}, **self._namespaces}, chance),
             topologies=_shuffled(self.topologies, chance),
             claims=_shuffled(self.claims, chance),
+            devices=self.devices,
             capacity_version=self.capacity_version,
             cluster_version=self._cluster_version(),
             memory=self.memory,

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 from msgspec import Struct
-from phalanx_controlplane.components import KubeScheduler
+from phalanx_controlplane.components import CONTROLLERS, KubeScheduler
 from phalanx_controlplane.controlplane import ControlPlane
 
 from tests.controlplane_fixture import require_binaries
@@ -28,7 +28,12 @@ async def control_plane(request: pytest.FixtureRequest, tmp_path: Path) -> Async
     require_binaries()
     kube_scheduler: KubeScheduler | None = getattr(request, "param", None)
     flags = AuditLog(tmp_path).flags
-    async with ControlPlane.start(kube_scheduler=kube_scheduler, apiserver_flags=flags) as plane:
+    controllers = ",".join((*CONTROLLERS, "resourceclaim-controller"))
+    async with ControlPlane.start(
+        kube_scheduler=kube_scheduler,
+        apiserver_flags=flags,
+        controller_manager_flags=(f"--controllers={controllers}",),
+    ) as plane:
         yield plane
 
 

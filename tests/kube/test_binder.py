@@ -1,8 +1,9 @@
 """Gangs are bound completely or given back completely, and every bind ends with the outcome that is true."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -21,6 +22,7 @@ from phalanx.kube.binding import (
 from phalanx.limits import BIND_ATTEMPTS_MAX
 from phalanx.model.claims import UnboundClaim
 from phalanx.model.decisions import Bind, Certificate, Placement
+from phalanx.model.devices.claims import ClaimGrant
 from phalanx.model.names import GangId, NodeName, PodUid
 from phalanx.model.pods import Device
 
@@ -72,10 +74,11 @@ class Bench:
         *,
         try_acquire: Callable[[PodUid], bool] = lambda _: True,
         unbound_claims: Callable[[Bind], tuple[UnboundClaim, ...] | None] = lambda _: (),
-        grants: Callable[[Placement], Any] = lambda _: {},
+        grants: Mapping[str, tuple[ClaimGrant, ...]] = MappingProxyType({}),
         **options: Any,
     ) -> None:
         self.world = world
+        self._grants = grants
         self.fence = SwitchFence()
         self.plans = Plans()
         self.reports = Reports()
@@ -90,7 +93,6 @@ class Bench:
                 pod_group_version=lambda group: self.versions.get(group.uid, ""),
                 try_acquire=try_acquire,
                 unbound_claims=unbound_claims,
-                grants=grants,
             ),
             **options,
         )
@@ -112,7 +114,8 @@ class Bench:
         return placement(*binds)
 
     async def bind(self, name: str, *, node: str = "n1") -> Bind:
-        return Bind(PodUid(await self.world.pod(name)), self.world.namespace, name, NodeName(node))
+        uid, granted = PodUid(await self.world.pod(name)), self._grants.get(name, ())
+        return Bind(uid, self.world.namespace, name, NodeName(node), grants=granted)
 
     async def settled(self) -> None:
         async with asyncio.timeout(60):

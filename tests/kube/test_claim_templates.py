@@ -14,13 +14,12 @@ from phalanx.model.api import core
 from phalanx.model.api import devices as api
 from phalanx.model.conversion.devices import (
     read_device_class,
-    read_pod_claims,
     read_resource_claim,
     read_slice,
 )
 from phalanx.model.conversion.nodes import read_node
+from phalanx.model.conversion.pod_devices import read_pod_claims
 from phalanx.model.decisions import Bind
-from phalanx.model.devices.claims import ClaimGrant
 from phalanx.model.devices.cluster import ClusterDevices, DeviceState, grants
 from phalanx.model.devices.matching import Matcher
 from phalanx.model.devices.pod_claims import Unresolved
@@ -83,7 +82,7 @@ async def listed(world: World, path: str, struct: type[Any]) -> list[Any]:
     return [msgspec.convert(each, struct) for each in (await world.get(path))["items"]]
 
 
-async def decided(world: World) -> tuple[list[Bind], dict[PodUid, tuple[ClaimGrant, ...]]]:
+async def decided(world: World) -> list[Bind]:
     """Place both pods on the node, each with devices of its own."""
     devices = ClusterDevices(
         slices=tuple(map(read_slice, await listed(world, f"{RESOURCES}/resourceslices", api.ResourceSlice))),
@@ -101,16 +100,16 @@ async def decided(world: World) -> tuple[list[Bind], dict[PodUid, tuple[ClaimGra
     assert first == second
     slots = state.slots([first]).count(state.on(node), 9)
     assert (slots.count, slots.is_exact) == (2, True)
-    binds, granted, used = [], {}, frozenset[tuple[str, str, str]]()
+    binds, used = [], frozenset[tuple[str, str, str]]()
     for pod in await listed(world, world.path("Pod"), core.Pod):
         uid = PodUid(pod.metadata.uid)
         claims = state.claims_of(read_pod_claims(pod), namespace=world.namespace, pod_uid=uid)
         assert not isinstance(claims, Unresolved)
         answer = state.allocate(claims, state.on(node, besides=used))
-        granted[uid] = grants(claims, answer, node)
         used |= {each.device for claim in answer.claims or () for each in claim}
-        binds.append(Bind(uid, world.namespace, pod.metadata.name, NodeName("n1")))
-    return binds, granted
+        granted = grants(claims, answer, node)
+        binds.append(Bind(uid, world.namespace, pod.metadata.name, NodeName("n1"), grants=granted))
+    return binds
 
 
 async def test_claims_of_a_template_are_allocated_and_given_back(plane: ControlPlane) -> None:
@@ -125,8 +124,8 @@ async def test_claims_of_a_template_are_allocated_and_given_back(plane: ControlP
             return all(pod["status"].get("resourceClaimStatuses") for pod in pods)
 
         await until(are_made)
-        binds, granted = await decided(world)
-        async with binding(world, FaultyTransport(transport), grants=lambda _: granted) as bench:
+        binds = await decided(world)
+        async with binding(world, FaultyTransport(transport)) as bench:
             bench.binder.submit(replace(placement(*binds), level="", domain=""))
             await bench.settled()
             assert all(isinstance(each, Bound) for each in bench.outcomes.values())

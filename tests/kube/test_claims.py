@@ -15,7 +15,7 @@ from phalanx.kube.claim_writer import ClaimWriter
 from phalanx.kube.errors import Conflict
 from phalanx.model.api import devices as api
 from phalanx.model.conversion.devices import read_resource_claim
-from phalanx.model.decisions import Bind, Placement
+from phalanx.model.decisions import Bind, GiveBack
 from phalanx.model.devices.claims import AllocatedDevice, Allocation, ClaimGrant
 from phalanx.model.devices.pools import NodeChoice
 from phalanx.model.names import NodeName, PodUid
@@ -25,7 +25,7 @@ from phalanx_controlplane.controlplane import ControlPlane
 
 from tests.kube.faults import FaultyTransport, answer, applied_but_lost, lost
 from tests.kube.reports import Reports
-from tests.kube.test_binder import Bench, binding
+from tests.kube.test_binder import Bench, binding, placement
 from tests.kube.world import World
 from tests.write_context import write_context
 
@@ -127,8 +127,8 @@ async def test_all_members_of_a_gang_may_use_one_claim(world: World, transport: 
     await claims.reserve(replace(grant, allocation=None), [bind_of(world, "late")])
     found = (await claim(world, "shared"))["status"]
     assert [each["name"] for each in found["reservedFor"]] == ["p", "q", "late"]
-    await claims.give_back(grant, bind_of(world, "p"))
-    await claims.give_back(grant, bind_of(world, "stranger"))
+    await claims.give_back(grant, bind_of(world, "p").pod)
+    await claims.give_back(grant, bind_of(world, "stranger").pod)
     found = (await claim(world, "shared"))["status"]
     assert [each["name"] for each in found["reservedFor"]] == ["q", "late"]
     assert found["allocation"]["devices"]["results"]
@@ -139,14 +139,36 @@ async def test_the_last_consumer_gives_the_devices_back(world: World, transport:
     grant = await new_claim(world, "c", request("a"))
     claims = writer(transport)
     await claims.reserve(grant, [bind_of(world, "p")])
-    await claims.give_back(grant, bind_of(world, "p"))
+    await claims.give_back(grant, bind_of(world, "p").pod)
     found = await claim(world, "c")
     assert not found.get("status")
     assert FINALIZER not in found["metadata"].get("finalizers", ())
-    await claims.give_back(grant, bind_of(world, "p"))
+    await claims.give_back(grant, bind_of(world, "p").pod)
     await claims.reserve(grant, [bind_of(world, "q")])
-    await claims.give_back(replace(grant, allocation=None), bind_of(world, "q"))
+    await claims.give_back(replace(grant, allocation=None), bind_of(world, "q").pod)
     assert "allocation" in (await claim(world, "c"))["status"]
+
+
+@needs_class
+async def test_a_new_leader_gives_back_what_the_last_one_reserved_for_a_waiting_pod(
+    world: World, transport: FaultyTransport
+) -> None:
+    """A pod that was bound after all keeps its claim, and so does one that the binder binds."""
+    claims = writer(transport)
+    async with binding(world, transport) as bench:
+        held = []
+        for name in ("waits", "bound"):
+            grant = await new_claim(world, name, request("a"))
+            bind = await bench.bind(name)
+            await claims.reserve(grant, [bind])
+            held.append(GiveBack(bind.pod, bind.namespace, bind.name, (grant,)))
+        bench.binder.submit(replace(placement(bind), level="", domain=""))
+        await bench.settled()
+        bench.binder.give_back(held)
+        bench.binder.give_back(held)
+        await bench.settled()
+    assert not (await claim(world, "waits")).get("status")
+    assert (await claim(world, "bound"))["status"]["allocation"]["devices"]["results"]
 
 
 @needs_class
@@ -157,7 +179,7 @@ async def test_another_scheduler_was_first(world: World, transport: FaultyTransp
     await claims.reserve(replace(grant, allocation=other), [bind_of(world, "theirs")])
     with pytest.raises(ClaimLost, match=r"c was allocated by another scheduler meanwhile"):
         await claims.reserve(grant, [bind_of(world, "ours")])
-    await claims.give_back(grant, bind_of(world, "ours"))
+    await claims.give_back(grant, bind_of(world, "ours").pod)
     assert (await claim(world, "c"))["status"]["allocation"]["devices"]["results"][0]["device"] == "gpu-7"
 
 
@@ -176,8 +198,8 @@ async def test_what_is_gone_or_refused_is_lost(world: World, transport: FaultyTr
     ):
         with pytest.raises(ClaimLost, match=why):
             await claims.reserve(changed, [bind_of(world, "p")])
-    await claims.give_back(replace(grant, name="gone"), bind_of(world, "p"))
-    await claims.give_back(replace(grant, uid="other"), bind_of(world, "p"))
+    await claims.give_back(replace(grant, name="gone"), bind_of(world, "p").pod)
+    await claims.give_back(replace(grant, uid="other"), bind_of(world, "p").pod)
 
 
 @needs_class
@@ -217,10 +239,7 @@ async def granting(
 ) -> AsyncIterator[Bench]:
     """A binder that reserves these claims, by the names of the pods."""
 
-    def of(placement: Placement) -> dict[PodUid, tuple[ClaimGrant, ...]]:
-        return {bind.pod: grants[bind.name] for bind in placement.binds if bind.name in grants}
-
-    async with binding(world, transport, grants=of) as bench:
+    async with binding(world, transport, grants=grants) as bench:
         yield bench
 
 

@@ -10,8 +10,9 @@ from phalanx.model.conversion.devices import read_taint_rule
 from phalanx.model.devices.allocator import nodes_of
 from phalanx.model.devices.claims import AllocatedDevice, devices_in_use
 from phalanx.model.devices.limits import CLAIM_SEARCH_STEPS_MAX
-from phalanx.model.devices.pod_claims import PodClaim, Unresolved, allocate_for_pod, resolve
+from phalanx.model.devices.pod_claims import Unresolved, allocate_for_pod, resolve
 from phalanx.model.devices.pools import Inventory, NodeChoice
+from phalanx.model.pods import PodClaim
 
 from tests.model.devices import (
     CLASSES,

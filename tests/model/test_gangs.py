@@ -654,7 +654,7 @@ def test_members_must_agree_on_min_member() -> None:
 
 
 def test_invalid_fields_of_waiting_members_are_problems_of_the_gang() -> None:
-    bad = {"resourceClaims": [{"name": "gpu"}], "requests": {"cpu": "?"}}
+    bad = {"workloadRef": {"name": "w", "podGroup": "g"}, "requests": {"cpu": "?"}}
     gang = only(member("a"), member("b", **bad), member("c", **bad), group=pod_group())
     assert [(problem.reason, problem.message.split(":")[0]) for problem in gang.problems] == [
         (Reason.INVALID_OBJECT, "pod b"),

@@ -47,7 +47,6 @@ DIFFERENT: list[dict[str, Any]] = [
     {"affinity": {"nodeAffinity": {PREFERRED: [{"weight": 1, "preference": {}}]}}},
     {"affinity": {"nodeAffinity": {PREFERRED: [{"weight": 2, "preference": {}}]}}},
     {"volumes": [{"name": "v", "persistentVolumeClaim": {}}]},
-    {"resourceClaims": [{"name": "gpu"}]},
     {"overhead": {"cpu": "1m"}},
 ]
 
@@ -124,8 +123,8 @@ UNSUPPORTED: list[tuple[dict[str, Any], list[str]]] = [
     ({"topologySpreadConstraints": []}, []),
     ({"containers": [{"ports": [{"containerPort": 80}]}, {"ports": [{}, {"hostPort": 80}]}]}, []),
     ({"hostNetwork": True}, []),
-    ({"resourceClaims": [{"name": "gpu"}]}, ["spec.resourceClaims"]),
     ({"schedulingGroup": {"podGroupName": "g"}}, []),
+    ({"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "gpu"}]}, []),
     ({"schedulingGroup": {"ofALaterRelease": "g"}}, ["spec.schedulingGroup"]),
     ({"workloadRef": {"name": "w", "podGroup": "g"}}, ["spec.workloadRef"]),
     ({"volumes": [{"name": "b", "ephemeral": {"volumeClaimTemplate": {}}}]}, []),

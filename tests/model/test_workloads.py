@@ -14,7 +14,7 @@ from msgspec import structs
 from phalanx.cache.cache import Cache
 from phalanx.cache.events import Applied, NotListed, Relisted
 from phalanx.model.api.core import Pod
-from phalanx.model.api.kinds import KINDS, QUEUE_KINDS, READ_KINDS, STORAGE_KINDS, WATCHED_KINDS
+from phalanx.model.api.kinds import DEVICE_KINDS, KINDS, QUEUE_KINDS, READ_KINDS, STORAGE_KINDS, WATCHED_KINDS
 from phalanx.model.api.workloads import WorkloadObject
 from phalanx.model.gangs import GangKind
 from phalanx.model.memory import Memory
@@ -372,7 +372,7 @@ def test_owners_that_own_each_other_end_the_chain() -> None:
 
 
 def test_kinds_of_workloads_are_watched_on_demand_only() -> None:
-    assert set(READ_KINDS) - set(WATCHED_KINDS) == {*WORKLOADS, *QUEUE_KINDS, *STORAGE_KINDS}
+    assert set(READ_KINDS) - set(WATCHED_KINDS) == {*WORKLOADS, *QUEUE_KINDS, *STORAGE_KINDS, *DEVICE_KINDS}
     assert [KINDS[name].resource for name in WORKLOADS] == [
         "jobs.batch",
         "jobsets.jobset.x-k8s.io",

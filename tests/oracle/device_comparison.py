@@ -9,12 +9,12 @@ from phalanx.model.api import core
 from phalanx.model.api.devices import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
 from phalanx.model.conversion.devices import (
     read_device_class,
-    read_pod_claims,
     read_resource_claim,
     read_slice,
     read_taint_rule,
 )
 from phalanx.model.conversion.nodes import read_node
+from phalanx.model.conversion.pod_devices import read_pod_claims
 from phalanx.model.devices.cluster import ClusterDevices, DeviceState
 from phalanx.model.devices.matching import Matcher
 from phalanx.model.devices.pod_claims import Unresolved

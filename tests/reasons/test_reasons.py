@@ -12,9 +12,18 @@ from phalanx.framework.view import SessionView
 from phalanx.limits import CAPACITY_HOLD_MS, PARTIAL_GANG_GRACE_MS
 from phalanx.model.api.pod_groups import Disruption, Recovery, RecoveryMode, Runtime, TopologyRequest
 from phalanx.model.conversion.shapes import shape_of_requests
+from phalanx.model.devices.cluster import ClusterDevices
 from phalanx.model.gangs import Gang, RoleSpec, SubgroupSpec
 from phalanx.model.nodes import TOPOLOGY_UNKNOWN, Taint, TaintEffect
-from phalanx.model.pods import BindBackoff, PodPhase, Requirement, SpreadConstraint, Term, VolumeClaim
+from phalanx.model.pods import (
+    BindBackoff,
+    PodClaim,
+    PodPhase,
+    Requirement,
+    SpreadConstraint,
+    Term,
+    VolumeClaim,
+)
 from phalanx.model.queues import Backfill, Cell, Flavor, Ordering, QueueState
 from phalanx.model.reasons import Category, Evidence, Objection, Reason, Verdict
 from phalanx.model.resources import GPU
@@ -163,6 +172,17 @@ def test_volume_not_bound() -> None:
     assert "team/data" in found.message
     assert "not bound to a volume" in found.message
     assert "team/none cannot be used: it does not exist" in verdict(scenario, "lost").message
+
+
+def test_resource_claim_not_ready() -> None:
+    scenario = racks().gang("g", 1)
+    (pod,) = scenario.members("g")
+    scenario.change("g", members=(replace(pod, device_claims=(PodClaim("gpu", "missing"),)),))
+    scenario.devices = ClusterDevices(are_claimed=True)
+    found = verdict(scenario)
+    assert found.reason is Reason.RESOURCE_CLAIM_NOT_READY
+    assert found.reason.category is Category.WAITING
+    assert found.message == "pod g-0: spec.resourceClaims[0]: ResourceClaim missing does not exist"
 
 
 def test_no_eligible_node() -> None:

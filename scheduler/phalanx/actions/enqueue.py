@@ -26,6 +26,7 @@ HELD_DESPITE: Final = (
     Reason.UNMANAGED_PODS,
     Reason.SCHEDULING_GATED,
     Reason.VOLUME_NOT_BOUND,
+    Reason.RESOURCE_CLAIM_NOT_READY,
 )
 """Objections that usually end soon. Any other objection ends a capacity hold."""
 

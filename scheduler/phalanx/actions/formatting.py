@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from phalanx.actions.nodes.resource_projection import SHARE_UNITS, is_numa_slot
+from phalanx.actions.nodes.resource_projection import SHARE_UNITS, is_device_slot, is_numa_slot
 from phalanx.model.api.values import utc
 from phalanx.model.attach_limits import is_attach_resource
 from phalanx.model.gpu_shares import GPU_MEMORY, GPU_SHARE, WHOLE_DEVICE, is_device
@@ -24,6 +24,8 @@ def amount(resource: str, number: int, *, up: bool = False) -> str:
         return f"{_devices(number)} shared GPUs in units of {_devices(int(size))}"
     if is_numa_slot(resource):
         return f"{number} NUMA slot{'' if number == 1 else 's'}"
+    if is_device_slot(resource):
+        return f"{number} set{'' if number == 1 else 's'} of devices for claims"
     if is_attach_resource(resource):
         return f"{number} {port_text(resource)}"
     if is_host_port(resource):

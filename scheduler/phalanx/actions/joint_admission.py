@@ -151,11 +151,13 @@ class _JointAdmission:
         """Whether the joint problem models the demand exactly.
 
         That is so for a whole start without avoided nodes and affinity terms. NUMA zones are not modelled
-        exactly if pods of several kinds need them.
+        exactly if pods of several kinds need them, nor are devices of claims.
         """
         if self._node_failures.nodes_to_avoid(demand.gang.id):
             return False
         if has_affinity_terms(demand) or has_preferred_terms(demand):
+            return False
+        if any(batch.pods[0].shape.device_slot for batch in demand.batches):
             return False
         if self._session.facts.numa_layouts and any(batch.pods[0].shape.numa for batch in demand.batches):
             return False

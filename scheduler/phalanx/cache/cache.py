@@ -13,6 +13,7 @@ from phalanx.cache.cluster_objects import ClusterObjects
 from phalanx.cache.devices import DeviceTables
 from phalanx.cache.events import Applied, Assumed, ChangeLog, Changes, Deleted, Event, NotListed, Relisted
 from phalanx.cache.gangs import GangTable
+from phalanx.cache.leftover_claims import leftover_claims
 from phalanx.cache.nodes import NodeTable
 from phalanx.cache.nominations import NominationTable
 from phalanx.cache.placed_pods import PlacedPodIndex
@@ -23,7 +24,7 @@ from phalanx.model.api.kinds import kind_name
 from phalanx.model.claims import UnboundClaim
 from phalanx.model.conversion.pod_groups import workload_of
 from phalanx.model.conversion.workload_members import Workload
-from phalanx.model.decisions import Bind
+from phalanx.model.decisions import Bind, GiveBack
 from phalanx.model.dialects.known import WITH_OBJECTS
 from phalanx.model.dialects.queues import QUEUE_DIALECTS, QueueDialect, QueueDialectName
 from phalanx.model.gangs import Gang
@@ -151,15 +152,23 @@ class Cache:
             if event.kind in self._gangs.workloads.tables:
                 self._gangs.workloads.set_listed(event.kind, event.why, log)
         elif isinstance(event, Assumed):
-            self._pods.assume(event, log)
+            self._assume(event, log)
         else:
             self._pods.forget(event, log)
+            self._devices.forget(event.pod, log)
+
+    def _assume(self, event: Assumed, log: ChangeLog) -> None:
+        self._pods.assume(event, log)
+        pod = self._pods.get(event.pod)
+        if event.grants and pod is not None and pod.assumed:
+            self._devices.assume(event.pod, event.grants)
 
     def _relist(self, event: Relisted, log: ChangeLog) -> None:
         if event.kind == "Pod":
             self._pods.forget_versions()
         if event.kind in self._kinds:
             relist(self._kinds[event.kind], event, log)
+        self._devices.set_listed(event.kind, log)
         if event.kind in self._gangs.workloads.tables:
             self._gangs.workloads.set_listed(event.kind, "", log)
 
@@ -179,6 +188,10 @@ class Cache:
                 self._nodes.release(*before, log)
         if (old is not None and old.claims) or (new is not None and new.claims):
             self._claims.pod_changed(old, new, log)
+        if new is not None and new.device_claims and new.scheduler_name == self.scheduler_name:
+            self._devices.pod_changed(new, log)
+        if new is None or new.is_finished:
+            self._devices.forget(pod.uid, log)
         self._foreign.replace(old, new)
         self._nominations.replace(old, new, log)
         self._placed_pods.replace(old, new, log)
@@ -281,7 +294,7 @@ class Cache:
 
     def workload_kinds(self) -> tuple[str, ...]:
         """The kinds of the workloads above pods of ours, and what decides where volumes are provisioned."""
-        return (*self._gangs.workloads.needed, *self._claims.needed)
+        return (*self._gangs.workloads.needed, *self._claims.needed, *self._devices.needed)
 
     def workload(self, gang: GangId) -> Workload | None:
         """The object that the pods of a gang belong to, if it is known and this gang is all of it."""
@@ -340,6 +353,21 @@ class Cache:
         """The driver of whose volumes the node of this pod has more than its limit; empty for none."""
         return self._claims.attached.conflict(pod)
 
+    def leftover_claims(self) -> tuple[GiveBack, ...]:
+        """Claims to devices that are held for pods of this scheduler without a node."""
+        if not self._devices.needed:
+            return ()
+        return leftover_claims(self._devices.view().claims, self._waiting)
+
+    def _waiting(self, uid: PodUid) -> Pod | None:
+        pod = self._pods.get(uid)
+        is_ours = pod is not None and pod.is_waiting and pod.scheduler_name == self.scheduler_name
+        return pod if is_ours else None
+
+    def device_conflict(self, pod: Pod) -> str:
+        """Why the decided devices of an assumed pod cannot be used any more; empty if nothing forbids it."""
+        return self._devices.conflict(pod)
+
     def unbound_claims(self, bind: Bind) -> tuple[UnboundClaim, ...] | None:
         """The claims of a placed pod that are not bound yet; None if the pod or its node is gone."""
         pod = self._pods.get(bind.pod)
@@ -358,6 +386,7 @@ class Cache:
         self._placed_pods.check(pods)
         self._gangs.check(pods)
         self._claims.check(pods)
+        self._devices.check()
 
     def _refresh(self) -> None:
         self._gangs.refresh(

@@ -1,26 +1,40 @@
 """Tables of ResourceSlices, DeviceTaintRules, DeviceClasses and ResourceClaims.
 
-Nothing watches these kinds as long as pods with claims are refused, so the tables are empty in a cluster.
+These kinds are watched from the first pod of this scheduler on that has claims and is not refused.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
+from msgspec import Struct, structs
+
 from phalanx.cache.events import ChangeLog
+from phalanx.cache.grant_check import GrantCheck
 from phalanx.cache.table import Key, ObjectStore, Table
 from phalanx.model.api import devices
+from phalanx.model.api.kinds import DEVICE_KINDS
 from phalanx.model.conversion.devices import (
     read_device_class,
     read_resource_claim,
     read_slice,
     read_taint_rule,
 )
-from phalanx.model.devices.claims import Claim, DeviceClass
-from phalanx.model.devices.cluster import NO_DEVICES, ClusterDevices
+from phalanx.model.devices.claims import Allocation, Claim, ClaimGrant, DeviceClass
+from phalanx.model.devices.cluster import ClusterDevices
 from phalanx.model.devices.pools import Slice, TaintRule
+from phalanx.model.names import PodUid
+from phalanx.model.pods import Pod
+
+
+class _Assumed(Struct, frozen=True):
+    """An allocation that this scheduler decided for pods that are not bound yet, or not seen with it."""
+
+    allocation: Allocation
+    pods: tuple[PodUid, ...]
 
 
 class DeviceTables:
-    """The kinds that describe devices."""
+    """The kinds that describe devices, and the allocations that the API does not show yet."""
 
     def __init__(self) -> None:
         self.slices: Table[devices.ResourceSlice, Slice] = Table(read=read_slice, changed=self._changed)
@@ -28,7 +42,7 @@ class DeviceTables:
             read=read_device_class, changed=self._changed
         )
         self.claims: Table[devices.ResourceClaim, Claim] = Table(
-            read=read_resource_claim, changed=self._changed
+            read=read_resource_claim, changed=self._claim_changed
         )
         self.rules: Table[devices.DeviceTaintRule, TaintRule | None] = Table(
             read=read_taint_rule, changed=self._changed
@@ -39,7 +53,17 @@ class DeviceTables:
             "ResourceClaim": self.claims,
             "DeviceTaintRule": self.rules,
         }
-        self._view: ClusterDevices | None = NO_DEVICES
+        self._view: ClusterDevices | None = None
+        self._unlisted = set(DEVICE_KINDS)
+        self.needed: tuple[str, ...] = ()
+        """The kinds that must be watched, from the first pod with claims on."""
+        self._assumed: dict[str, _Assumed] = {}
+        """By UID of the claim."""
+        self._claims_of: dict[PodUid, tuple[str, ...]] = {}
+        """By pod, the claims with an assumed allocation."""
+        self._grants: dict[PodUid, tuple[ClaimGrant, ...]] = {}
+        """What was decided for the claims of pods, until they end."""
+        self._check: tuple[ClusterDevices, GrantCheck] | None = None
 
     def view(self) -> ClusterDevices:
         """All of them. It is the same object until something changes."""
@@ -48,12 +72,111 @@ class DeviceTables:
                 slices=tuple(self.slices.by_name().values()),
                 classes=self.classes.by_name(),
                 claims=tuple(
-                    claim for key in sorted(self.claims.keys()) if (claim := self.claims.get(key)) is not None
+                    self._with_assumed(claim)
+                    for key in sorted(self.claims.keys())
+                    if (claim := self.claims.get(key)) is not None
                 ),
                 taint_rules=tuple(rule for rule in self.rules.by_name().values() if rule is not None),
+                are_claimed=bool(self.needed),
+                are_listed=not self._unlisted,
             )
         return self._view
+
+    def pod_changed(self, pod: Pod, log: ChangeLog) -> None:
+        """A pod of this scheduler with claims was added or changed. A refused pod needs no devices."""
+        if not self.needed and not pod.shape.unsupported:
+            self.needed = DEVICE_KINDS
+            self._view = None
+            log.workload_kinds(DEVICE_KINDS)
+
+    def set_listed(self, kind: str, log: ChangeLog) -> None:
+        """All objects of the kind are known."""
+        if kind in self._unlisted:
+            self._unlisted.discard(kind)
+            self._view = None
+            log.mark_cluster_changed()
+
+    def assume(self, pod: PodUid, grants: Iterable[ClaimGrant]) -> None:
+        """Assume the decided allocations, until the API shows one or the pod is forgotten or gone."""
+        grants = tuple(grants)
+        self.forget(pod, ChangeLog())
+        if grants:
+            self._grants[pod] = grants
+        decided = {each.uid: each.allocation for each in grants if each.allocation is not None}
+        for claim, allocation in decided.items():
+            known = self._assumed.get(claim)
+            pods = known.pods if known is not None and known.allocation == allocation else ()
+            for other in known.pods if known is not None and not pods else ():
+                self._drop(other, claim)
+            self._assumed[claim] = _Assumed(allocation, (*pods, pod))
+        if decided:
+            self._claims_of[pod] = tuple(decided)
+            self._view = None
+
+    def forget(self, pod: PodUid, log: ChangeLog) -> None:
+        """End what is assumed for a pod, which is not bound or has ended."""
+        self._grants.pop(pod, None)
+        claims = self._claims_of.pop(pod, ())
+        for claim in claims:
+            assumed = self._assumed[claim]
+            left = tuple(each for each in assumed.pods if each != pod)
+            if left:
+                self._assumed[claim] = _Assumed(assumed.allocation, left)
+            else:
+                del self._assumed[claim]
+        if claims:
+            self._view = None
+            log.mark_cluster_changed()
+
+    def conflict(self, pod: Pod) -> str:
+        """Why the pod must not be bound with what was decided for its claims; empty if nothing forbids it."""
+        view = self.view()
+        if self._check is None or self._check[0] is not view:
+            self._check = (view, GrantCheck(view))
+        return self._check[1].conflict(self._grants.get(pod.uid, ()))
+
+    def check(self) -> None:
+        """Assert that the indices of assumed allocations agree."""
+        pairs = {(claim, pod) for pod, each in self._claims_of.items() for claim in each}
+        known = {(claim, pod) for claim, each in self._assumed.items() for pod in each.pods}
+        assert pairs == known, "claims with assumed allocations differ from those of pods"
+        assert all(self._claims_of.values()), "an empty entry by pod"
+
+    def _with_assumed(self, claim: Claim) -> Claim:
+        if claim.allocation is not None or claim.uid not in self._assumed:
+            return claim
+        assumed = self._assumed[claim.uid]
+        reserved = (*claim.reserved_for, *assumed.pods)
+        return structs.replace(claim, allocation=assumed.allocation, reserved_for=reserved)
+
+    def _claim_changed(self, _key: Key, old: Claim | None, new: Claim | None, log: ChangeLog) -> None:
+        self._view = None
+        if old is not None and (new is None or new.uid != old.uid):
+            self._end(old.uid)
+        if new is not None and new.allocation is not None:
+            self._end(new.uid)
+        if old is None or new is None or not _only_took(old, new):
+            log.mark_cluster_changed()
+
+    def _end(self, claim: str) -> None:
+        assumed = self._assumed.pop(claim, None)
+        for pod in assumed.pods if assumed is not None else ():
+            self._drop(pod, claim)
+
+    def _drop(self, pod: PodUid, claim: str) -> None:
+        left = tuple(each for each in self._claims_of.pop(pod) if each != claim)
+        if left:
+            self._claims_of[pod] = left
 
     def _changed(self, _key: Key, _old: object, _new: object, log: ChangeLog) -> None:
         self._view = None
         log.mark_cluster_changed()
+
+
+def _only_took(old: Claim, new: Claim) -> bool:
+    """Whether nothing changed but that devices or consumers were added, so that nothing more may fit."""
+    if old.allocation is not None and old.allocation != new.allocation:
+        return False
+    if not set(old.reserved_for) <= set(new.reserved_for):
+        return False
+    return structs.replace(old, allocation=new.allocation, reserved_for=new.reserved_for) == new

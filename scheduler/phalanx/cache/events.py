@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
+from phalanx.model.devices.claims import ClaimGrant
 from phalanx.model.events import Applied, Deleted, NotListed, Relisted
 from phalanx.model.names import GangId, NodeName, PodUid
 from phalanx.model.pods import BindBackoff, Device
@@ -26,12 +27,14 @@ class Assumed(Struct, frozen=True):
     or until Forgotten.
 
     `device`: the device of its GPU share on the node. `queue`: the queue that is charged; empty if unknown.
+    `grants`: what was decided for its claims to devices.
     """
 
     pod: PodUid
     node: NodeName
     device: Device | None = None
     queue: str = ""
+    grants: tuple[ClaimGrant, ...] = ()
 
 
 class Forgotten(Struct, frozen=True):

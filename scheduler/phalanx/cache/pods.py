@@ -175,7 +175,7 @@ class PodTable:
         assert self._holds == {
             pod.uid: pod.bind_backoff for pod in self._pods.values() if pod.bind_backoff is not None
         }
-        assert self._assumed == {
+        assert {uid: structs.replace(each, grants=()) for uid, each in self._assumed.items()} == {
             pod.uid: Assumed(pod.uid, pod.node, pod.device, pod.charged_queue or "")
             for pod in self._pods.values()
             if pod.assumed and pod.node is not None

@@ -8,13 +8,14 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
+from phalanx.cache.events import Assumed
 from phalanx.cycle import Engine
 from phalanx.deciders.port import new_cache
 from phalanx.framework.config import SchedulerConfig
 from phalanx.framework.retry import FRESH_VICTIMS_MS
 from phalanx.limits import DECIDE_CYCLES_MAX, DECIDE_STEP_MIN_MS
 from phalanx.model.api.core import Pod
-from phalanx.model.api.kinds import KubeObject
+from phalanx.model.api.kinds import DEVICE_KINDS, KubeObject
 from phalanx.model.api.values import utc
 from phalanx.model.decisions import Bind, CycleResult, Evict, Placement, bind_annotations
 from phalanx.model.events import Applied, Deleted, Relisted
@@ -37,7 +38,8 @@ class StaticCluster:
         self._scheduler_name = config.scheduler_name
         objects = tuple(objects)
         self._pods.update((PodUid(item.metadata.uid), item) for item in objects if isinstance(item, Pod))
-        self._cache.apply_all(Relisted(kind, ()) for kind in self._cache.known_workloads.by_name)
+        kinds = (*self._cache.known_workloads.by_name, *DEVICE_KINDS)
+        self._cache.apply_all(Relisted(kind, ()) for kind in kinds)
         self._cache.apply_all(map(Applied, objects))
 
     @property
@@ -82,6 +84,8 @@ class StaticCluster:
         status = replace(pod.status, phase=str(PodPhase.RUNNING), start_time=started)
         running = replace(pod, metadata=metadata, spec=spec, status=status)
         self._pods[bind.pod] = running
+        if bind.grants:  # what is assumed for claims remains until the pod ends
+            self._cache.apply(Assumed(bind.pod, bind.node, bind.device, placement.queue, bind.grants))
         self._cache.apply(Applied(running))
 
     def _delete(self, evict: Evict) -> None:

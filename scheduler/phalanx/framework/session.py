@@ -30,6 +30,7 @@ from phalanx.framework.registry import load_plugins
 from phalanx.framework.run_times import RunTimeForecast
 from phalanx.framework.running_sums import RunningSums
 from phalanx.framework.session_cache import SessionCache
+from phalanx.framework.session_devices import SessionDevices
 from phalanx.framework.statement import CapacityHold, Changes, Statement, total_requests
 from phalanx.framework.states import GangState, PodState, check_gang_transition, first_state
 from phalanx.framework.volume_classes import VolumeClasses
@@ -38,11 +39,11 @@ from phalanx.model.decisions import Bind, Evict, Placement
 from phalanx.model.gangs import Gang
 from phalanx.model.memory import Memory
 from phalanx.model.names import GangId, NodeName, PodUid, QueueName, ShapeKey
-from phalanx.model.nodes import NodeState
+from phalanx.model.nodes import Node, NodeState
 from phalanx.model.pods import Pod, VolumeClaim, without_affinity_state
 from phalanx.model.queues import PastUsage
 from phalanx.model.reasons import Evidence, Objection, Verdict
-from phalanx.model.resources import NONE, Resources, add, fits, largest, subtract
+from phalanx.model.resources import NONE, Resources, add, fits, how_many_fit, largest, subtract
 from phalanx.model.snapshot import ClaimUser, DisruptionBudget, Snapshot, StorageCapacity
 
 K = TypeVar("K", bound=str)
@@ -75,8 +76,13 @@ class Session:
         _check_annotations(snapshot, self.hooks.reads)
         self._pod_classes = PodClasses(self.hooks.reads)
         self._volume_classes = VolumeClasses(snapshot)
+        self._changes = Changes()
         self.nodes: Mapping[NodeName, NodeState] = MappingProxyType(_in_order(snapshot.nodes))
         """Sorted by name, so that no decision depends on the order of events."""
+        self.devices = SessionDevices(
+            snapshot.devices, self._cache.devices, self._changes.devices, self.nodes, self._pod_capacity
+        )
+        """The devices of claims."""
         has_terms = bool(snapshot.pod_affinity_terms or snapshot.preferred_pod_terms)
         self.affinity_index = AffinityIndex(snapshot) if has_terms else None
         """None while no pod has affinity terms."""
@@ -90,7 +96,6 @@ class Session:
         self.facts = self._node_facts(ignore_faults=ignore_faults)
         """Facts that follow from the nodes alone."""
         self.cells = ReservedCells()
-        self._changes = Changes()
         self.nominated_capacity = NominatedCapacity(snapshot.nominated)
         """What pods of other schedulers withhold that are nominated to nodes."""
         self._as_before = nullcontext()
@@ -109,6 +114,8 @@ class Session:
     def _with_classes(self, gangs: Mapping[GangId, Gang]) -> Mapping[GangId, Gang]:
         if self._volume_classes.are_needed:
             gangs = {name: self._volume_classes.with_volumes(gang) for name, gang in gangs.items()}
+        if self.snapshot.devices.are_claimed:
+            gangs = {name: self.devices.needs.with_needs(gang) for name, gang in gangs.items()}
         if self.hooks.reads.extends_shapes:
             gangs = {name: self._pod_classes.with_fields(gang) for name, gang in gangs.items()}
         if self.affinity_index is not None:
@@ -236,6 +243,11 @@ class Session:
             return subtract(free, self._withheld[node])
         return free
 
+    def _pod_capacity(self, pod: Pod, node: Node) -> int:
+        if node.name in self.eligibility(pod).rejected:
+            return 0
+        return how_many_fit(pod.shape.requests, self.free(node.name)) or 0
+
     def free_despite_nominations(self, node: NodeName) -> Resources:
         """The amounts of a node that no pod uses now, whether or not they are nominated for a pod."""
         changed = self._changes.free.get(node)
@@ -285,7 +297,8 @@ class Session:
 
     def eligibility(self, pod: Pod) -> Eligibility:
         """The eligibility of all nodes for pods of this shape now."""
-        pod = self._pod_classes.pod_with_fields(self._volume_classes.pod_with_volumes(pod))
+        pod = self._volume_classes.pod_with_volumes(self.devices.needs.pod_with_need(pod))
+        pod = self._pod_classes.pod_with_fields(pod)
         key, version = pod.shape.key, self.eligibility_version(pod)
         known = self._eligibility.get(key)
         if known is None or known[0] != version:
@@ -314,8 +327,8 @@ class Session:
         return self._can_run[shape.key]
 
     def objection(self, gang: Gang) -> Objection | None:
-        """The first objection of a plugin to trying the gang."""
-        return self.hooks.objection(gang)
+        """The first objection of a plugin to trying the gang, or why its claims cannot have devices."""
+        return self.hooks.objection(gang) or self.devices.needs.objection(gang)
 
     def reserve_cells(self, cells: ReservedCells) -> None:
         """Reserve these cells for their queues. It must precede all questions that depend on cells."""

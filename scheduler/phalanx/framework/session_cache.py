@@ -11,6 +11,7 @@ from phalanx.framework.nodes.node_facts import FaultCheck, NodeFacts
 from phalanx.framework.overriders import Overriders
 from phalanx.framework.plugin import Plugin
 from phalanx.framework.running_sums import RunningSums
+from phalanx.framework.session_devices import DeviceCache
 from phalanx.model.gangs import Gang
 from phalanx.model.names import GangId, NodeName
 from phalanx.model.nodes import NodeState
@@ -25,6 +26,7 @@ class SessionCache:
     def __init__(self, overriders: Overriders | None = None) -> None:
         """`overriders`: of the classes of the plugins, if they are known already."""
         self.sums = RunningSums()
+        self.devices = DeviceCache()
         self._facts: tuple[SchedulerConfig, NodeFacts] | None = None
         self._complete: tuple[NodeFacts, Complete] | None = None
         self._overriders = overriders or Overriders(())

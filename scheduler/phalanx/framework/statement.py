@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from phalanx.framework.nodes.affinity import AffinityIndex
 from phalanx.framework.nodes.node_facts import NodeFacts
 from phalanx.framework.queues.ledger import Account, Ledger
+from phalanx.framework.session_devices import DeviceChanges, Granted, SessionDevices
 from phalanx.framework.states import GangState, PodState, check_gang_transition, check_pod_transition
 from phalanx.model.decisions import Bind, Certificate, Evict, EvictionReason, Placement
 from phalanx.model.gangs import Gang
@@ -34,6 +35,7 @@ from phalanx.model.numa import is_numa_resource, zone_capacity
 from phalanx.model.pods import Device, Pod
 from phalanx.model.resources import Resources, add, scale, subtract
 
+_NO_CLAIMS: Final[Granted] = {}
 _NO_LABELS: Final[Mapping[str, str]] = {}
 _NO_NODE_LABELS: Final[Mapping[NodeName, Mapping[str, str]]] = {}
 
@@ -75,6 +77,8 @@ class Changes:
         self.capacity_holds: dict[int, CapacityHold | None] = {}
         """Numbered in the order of the decisions; None if a hold was released again."""
         self.nominated: list[tuple[QueueName, Resources]] = []
+        self.devices = DeviceChanges()
+        """The devices of claims."""
         self.ended: dict[PodUid, bool] = {}
         """Pods that are assumed to have ended."""
 
@@ -86,6 +90,7 @@ class _Session(Protocol):
     ledger: Ledger
     facts: NodeFacts
     affinity_index: AffinityIndex | None
+    devices: SessionDevices
     cycle: int
 
     def free(self, node: NodeName) -> Resources: ...
@@ -138,12 +143,11 @@ class Statement:
         binds: list[Bind] = []
         devices = self._take(gang, assignments, devices)
         for node, pods in assignments:
+            granted = self._allocate_claims(node, pods)
             for pod in pods:
                 self._move_pod(pod, PodState.ALLOCATED)
                 device = devices.get(pod.uid) if devices else None
-                binds.append(
-                    Bind(pod=pod.uid, namespace=pod.namespace, name=pod.name, node=node, device=device)
-                )
+                binds.append(Bind(pod.uid, pod.namespace, pod.name, node, device, granted.get(pod.uid, ())))
         self._count_affinity(assignments)
         nodes = (*self._session.assigned_nodes(gang), *(node for node, _ in assignments))
         self._set(self._changes.assigned_nodes, gang.id, nodes)
@@ -175,6 +179,10 @@ class Statement:
             if pod.node is not None:
                 self._count_pod(pod, pod.node, -1)
         gone, changes = {pod.uid for pod in pods}, self._changes
+        binds = [bind for each in changes.placements for bind in each.binds if bind.pod in gone]
+        given_up = [(bind.node, grant) for bind in binds for grant in bind.grants]
+        for node, devices in self._session.devices.given_up(given_up).items():
+            self._set(changes.devices.taken, node, devices)
         changes.placements[:] = [left for each in changes.placements if (left := _without(each, gone))]
         changes.placements_version += 1
         rest = [bind.node for each in changes.placements if each.gang == gang.id for bind in each.binds]
@@ -258,6 +266,9 @@ class Statement:
         for node, amounts in booked.items():
             for account in ledger.accounts(queue, node):
                 self._set(ledger.amounts, account, subtract(ledger.amounts.get(account, {}), amounts))
+        if any(pod.device_claims for pod in gone):
+            for key, devices in self._session.devices.freed_by(gone).items():
+                self._set(self._changes.devices.freed, key, devices)
         for pod in gone:
             self._set(self._changes.ended, pod.uid, True)
             if pod.node is not None:
@@ -324,6 +335,21 @@ class Statement:
             for account in ledger.accounts(gang.queue, node):
                 self._set(ledger.amounts, account, add(ledger.amounts.get(account, {}), load))
         return devices
+
+    def _allocate_claims(self, node: NodeName, pods: Sequence[Pod]) -> Granted:
+        """Allocate devices for the claims of these pods. Raises DoesNotFit."""
+        claiming = [pod for pod in pods if pod.shape.device_slot]
+        if not claiming:
+            return _NO_CLAIMS
+        found = self._session.devices.allocate(self._session.nodes[node].node, claiming)
+        if found is None:
+            raise DoesNotFit(f"node {node} has no devices for the claims of {len(claiming)} pods")
+        changes = self._changes.devices
+        for key, devices in found.taken.items():
+            self._set(changes.taken, key, devices)
+        for claim, allocation in found.shared.items():
+            self._set(changes.shared, claim, allocation)
+        return found.granted
 
     def _take_free(self, node: NodeName, amounts: Resources) -> None:
         free = self._session.free_despite_nominations(node)

@@ -7,9 +7,9 @@ import structlog
 from phalanx.kube.binding import PodGroupRef
 from phalanx.kube.errors import ApiError
 from phalanx.kube.flow_control import Backoff
-from phalanx.kube.gang_claims import GangClaims
+from phalanx.kube.gang_claims import GangClaims, LeftoverClaims
 from phalanx.kube.volume_binder import VolumeProgress
-from phalanx.model.decisions import Bind, Placement
+from phalanx.model.decisions import Bind, GiveBack, Placement
 
 _log = structlog.get_logger("phalanx.kube.binder")
 
@@ -19,6 +19,10 @@ class Rank(IntEnum):
 
     BIND = 0
     GANG = 1
+
+
+Order = tuple[int, int, int]
+"""A rank, the number of the gang, and a position in the gang."""
 
 
 class GangJob:
@@ -70,9 +74,11 @@ class PodJob:
 class UnboundJob:
     """A pod that was not bound, and may hold claims."""
 
-    def __init__(self, gang: GangJob, pod: PodJob, backoff: Backoff) -> None:
-        self.claims = gang.claims
-        self.bind = pod.bind
-        self.rank = (Rank.BIND, gang.number, -1 - pod.index)
+    def __init__(
+        self, claims: GangClaims | LeftoverClaims, bind: Bind | GiveBack, rank: Order, backoff: Backoff
+    ) -> None:
+        self.claims = claims
+        self.bind = bind
+        self.rank = rank
         self.backoff = backoff
         self.attempts = 0

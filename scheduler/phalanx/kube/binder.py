@@ -8,6 +8,7 @@ no other work.
 """
 
 import asyncio
+from collections.abc import Iterable
 from typing import Any, Final
 
 import msgspec
@@ -41,7 +42,7 @@ from phalanx.kube.errors import (
     retry_after,
 )
 from phalanx.kube.flow_control import Backoff, RateLimiter
-from phalanx.kube.gang_claims import GangClaims
+from phalanx.kube.gang_claims import GangClaims, LeftoverClaims
 from phalanx.kube.volume_binder import VolumeBinder, VolumeFailed, VolumeProgress, VolumesOutdated
 from phalanx.kube.writing import WriteContext
 from phalanx.limits import (
@@ -58,7 +59,7 @@ from phalanx.limits import (
 )
 from phalanx.model.api.core import Pod
 from phalanx.model.api.kinds import KINDS
-from phalanx.model.decisions import Placement, bind_annotations
+from phalanx.model.decisions import GiveBack, Placement, bind_annotations
 from phalanx.model.names import PodUid
 from phalanx.ports import OutcomeUnknown, RequestNotSent
 
@@ -92,7 +93,7 @@ class Binder:
         self._rate_limiter = RateLimiter(per_second=per_second, burst=WRITE_BURST, clock=context.clock)
         self._volumes = VolumeBinder(context, callbacks.unbound_claims, self._rate_limiter)
         self._claim_writer = ClaimWriter(context)
-        self._unbound = 0
+        self._unbound: set[PodUid] = set()
         """Pods whose claims are being given back."""
         self._queue: asyncio.PriorityQueue[tuple[int, int, int, Any]] = asyncio.PriorityQueue()
         self._open: dict[PodUid, PodJob] = {}
@@ -105,11 +106,10 @@ class Binder:
 
         While a bind of one of its pods is open, the other binds are aborted and the open ones continue.
         """
-        grants = self._callbacks.grants(placement)
-        claims = GangClaims(placement, grants, self._claim_writer, self._rate_limiter)
+        claims = GangClaims(placement, self._claim_writer, self._rate_limiter)
         gang = GangJob(placement, pod_group, self._gangs, self._new_backoff(), claims)
         self._gangs += 1
-        if any(bind.pod in self._open for bind in placement.binds):
+        if any(bind.pod in self._open or bind.pod in self._unbound for bind in placement.binds):
             for bind in placement.binds:
                 if bind.pod not in self._open:
                     aborted = BindAborted(bind, "another bind of the gang is still in progress")
@@ -121,6 +121,15 @@ class Binder:
             self.idle.clear()
             self._reports.writes_pending("bind", len(self._open))
             self._put_gang(gang)
+
+    def give_back(self, held: Iterable[GiveBack]) -> None:
+        """Give back claims that are held for pods without a bind, unless that is in progress; it returns at
+        once."""
+        for each in held:
+            if each.pod not in self._open and each.pod not in self._unbound:
+                claims = LeftoverClaims(self._claim_writer, self._rate_limiter)
+                self._unbind(UnboundJob(claims, each, (Rank.GANG, self._gangs, 0), self._new_backoff()))
+                self._gangs += 1
 
     def is_open(self, pod: PodUid) -> bool:
         """Whether a bind of this pod is in progress: nothing else may change the pod."""
@@ -397,8 +406,8 @@ class Binder:
         if not isinstance(outcome, Bound):
             pod.gang.log.info("pod not bound", pod=pod.name, node=pod.bind.node, reason=_reason(outcome))
         if pod.gang.claims.may_hold(pod.bind.pod) and not isinstance(outcome, Bound):
-            self._unbound += 1
-            self._put_unbound(UnboundJob(pod.gang, pod, self._new_backoff()))
+            order = (Rank.BIND, pod.gang.number, -1 - pod.index)
+            self._unbind(UnboundJob(pod.gang.claims, pod.bind, order, self._new_backoff()))
         self._check_idle()
         self._callbacks.on_outcome(pod.gang.placement, outcome)
 
@@ -416,8 +425,13 @@ class Binder:
                 return
             name = f"{unbound.bind.namespace}/{unbound.bind.name}"
             _log.warning("claims of a pod remain reserved", pod=name, error=str(error))
-        self._unbound -= 1
+        self._unbound.discard(unbound.bind.pod)
         self._check_idle()
+
+    def _unbind(self, unbound: UnboundJob) -> None:
+        self._unbound.add(unbound.bind.pod)
+        self.idle.clear()
+        self._put_unbound(unbound)
 
     def _put_unbound(self, unbound: UnboundJob) -> None:
         self._queue.put_nowait((*unbound.rank, unbound))

@@ -3,7 +3,7 @@
 Exactly one outcome is reported for every bind that the binder accepted.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Final, Protocol
 
 import msgspec
@@ -13,7 +13,6 @@ from phalanx.kube.errors import ApiError
 from phalanx.model.api.core import Pod
 from phalanx.model.claims import UnboundClaim
 from phalanx.model.decisions import Bind, Placement
-from phalanx.model.devices.claims import ClaimGrant
 from phalanx.model.names import PodUid
 
 _encode: Final = msgspec.json.Encoder().encode
@@ -92,8 +91,6 @@ class BinderCallbacks(Struct, frozen=True):
     """The resourceVersion of a PodGroup as last seen; empty where it must be read."""
     unbound_claims: Callable[[Bind], tuple[UnboundClaim, ...] | None] = lambda _: ()
     """The claims of a placed pod that are not bound yet; None if the pod or its node is gone."""
-    grants: Callable[[Placement], Mapping[PodUid, tuple[ClaimGrant, ...]]] = lambda _: {}
-    """The claims to devices of the pods of a placement, which are written before its binds."""
     pods_version: Callable[[], str] = lambda: ""
     """The resourceVersion up to which pods are known, for the log."""
 

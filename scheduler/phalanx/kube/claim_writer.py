@@ -22,8 +22,9 @@ from phalanx.kube.client import Patch
 from phalanx.kube.errors import Invalid, NotFound
 from phalanx.kube.writing import WriteContext
 from phalanx.model.api.kinds import KINDS
-from phalanx.model.decisions import Bind
+from phalanx.model.decisions import Bind, GiveBack
 from phalanx.model.devices.claims import ClaimGrant
+from phalanx.model.names import PodUid
 
 _encode: Final = msgspec.json.Encoder().encode
 _decode: Final = msgspec.json.Decoder(dict[str, Any]).decode
@@ -59,11 +60,20 @@ class ClaimWriter:
         except (Invalid, NotFound) as error:
             raise ClaimLost(f"{grant}: {error.message}") from None
 
-    async def give_back(self, grant: ClaimGrant, bind: Bind) -> None:
+    async def is_waiting(self, held: GiveBack) -> bool:
+        """Whether the pod exists and has no node: a bind of the last leader may have been applied late."""
+        path = KINDS["Pod"].path(namespace=held.namespace, name=held.name)
+        try:
+            pod = await self._client.get(path, _decode, timeout=self._context.timeout())
+        except NotFound:
+            return False
+        return bool(pod["metadata"].get("uid") == held.pod and not pod["spec"].get("nodeName"))
+
+    async def give_back(self, grant: ClaimGrant, pod: PodUid) -> None:
         """Remove the pod from the consumers; with the last one, an allocation that was decided for it."""
         try:
             claim = await self._read(grant)
-            status = release(claim, grant, uid=bind.pod)
+            status = release(claim, grant, uid=pod)
             if status is None:
                 return
             claim = await self._patch(grant, claim, {"status": status}, subresource="status")

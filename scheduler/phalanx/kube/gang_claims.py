@@ -1,33 +1,27 @@
 """The claims of one gang while it is bound: reserved together before the first bind, and given back."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from phalanx.kube.claim_documents import ClaimLost
 from phalanx.kube.claim_writer import ClaimWriter
 from phalanx.kube.flow_control import RateLimiter
-from phalanx.model.decisions import Bind, Placement
+from phalanx.model.decisions import Bind, GiveBack, Placement
 from phalanx.model.devices.claims import ClaimGrant
 from phalanx.model.names import PodUid
-
-Grants = Mapping[PodUid, tuple[ClaimGrant, ...]]
-"""The claims of each pod of a placement."""
 
 
 class GangClaims:
     """Knows which claims are reserved. A claim that several pods share is written once for all of them."""
 
-    def __init__(
-        self, placement: Placement, grants: Grants, writer: ClaimWriter, limiter: RateLimiter
-    ) -> None:
+    def __init__(self, placement: Placement, writer: ClaimWriter, limiter: RateLimiter) -> None:
         self._writer = writer
         self._limiter = limiter
         self._missing: dict[str, tuple[ClaimGrant, list[Bind]]] = {}
         self._of_pod: dict[PodUid, tuple[ClaimGrant, ...]] = {}
         for bind in placement.binds:
-            for grant in grants.get(bind.pod, ()):
+            for grant in bind.grants:
                 self._missing.setdefault(grant.uid, (grant, []))[1].append(bind)
-        self._grants = grants
 
     @property
     def are_reserved(self) -> bool:
@@ -40,7 +34,7 @@ class GangClaims:
         waiting = list(self._missing.values())
         for _, binds in waiting:
             # Also a write that fails may have been applied.
-            self._of_pod.update({bind.pod: self._grants[bind.pod] for bind in binds})
+            self._of_pod.update({bind.pod: bind.grants for bind in binds})
         errors = await asyncio.gather(
             *(self._reserve(grant, binds) for grant, binds in waiting), return_exceptions=True
         )
@@ -58,9 +52,25 @@ class GangClaims:
         """Whether a claim may have been reserved for the pod."""
         return pod in self._of_pod
 
-    async def give_back(self, bind: Bind) -> None:
+    async def give_back(self, bind: Bind | GiveBack) -> None:
         """Give back the claims of a pod that is not bound. It may be repeated after an error."""
         for grant in self._of_pod.get(bind.pod, ()):
             await self._limiter.acquire()
-            await self._writer.give_back(grant, bind)
+            await self._writer.give_back(grant, bind.pod)
         self._of_pod.pop(bind.pod, None)
+
+
+class LeftoverClaims:
+    """The claims of a pod that an earlier leader reserved and did not give back."""
+
+    def __init__(self, writer: ClaimWriter, limiter: RateLimiter) -> None:
+        self._writer = writer
+        self._limiter = limiter
+
+    async def give_back(self, held: Bind | GiveBack) -> None:
+        """Give back the claims if the pod still waits. It may be repeated after an error."""
+        await self._limiter.acquire()
+        if isinstance(held, GiveBack) and await self._writer.is_waiting(held):
+            for grant in held.grants:
+                await self._limiter.acquire()
+                await self._writer.give_back(grant, held.pod)

@@ -8,6 +8,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from phalanx.model.devices.claims import ClaimGrant
 from phalanx.model.gpu_shares import device_annotations
 from phalanx.model.memory import Memory, MovePlan
 from phalanx.model.names import ANNOTATION_CHARGED_QUEUE, NO_QUEUE, GangId, NodeName, PodUid, QueueName
@@ -43,6 +44,18 @@ class Bind(Struct, frozen=True, gc=False):
     node: NodeName
     device: Device | None = None
     """For a pod with a GPU share: its device on the node."""
+
+    grants: tuple[ClaimGrant, ...] = ()
+    """The claims of the pod, with what was decided for them. They are written before the bind."""
+
+
+class GiveBack(Struct, frozen=True, gc=False):
+    """Give back claims that are held for a pod which is not bound."""
+
+    pod: PodUid
+    namespace: str
+    name: str
+    grants: tuple[ClaimGrant, ...]
 
 
 class Placement(Struct, frozen=True):

@@ -275,6 +275,7 @@ class Gang(Struct, frozen=True, dict=True):
                 *(pod.uid, pod.shape.key, pod.node, pod.is_waiting, pod.counts_for_gang, pod.gated),
                 *(pod.role, pod.subgroup, pod.priority, pod.bind_backoff),
                 *(pod.labels.pairs, pod.per_pod_labels.pairs, pod.annotations),
+                *pod.device_claims,
             )
             for pod in self.members
         ]

@@ -191,6 +191,20 @@ class VolumeClaim(Struct, frozen=True):
     """Whether the driver must be installed on the node (preventPodSchedulingIfMissing)."""
 
 
+class PodClaim(Struct, frozen=True, gc=False):
+    """One entry of `spec.resourceClaims`: a claim to devices.
+
+    `claim` is empty as long as no claim was made of its template.
+
+    `is_own`: the claim was made for this pod. `is_needless`: the controller says that no claim is needed.
+    """
+
+    name: str
+    claim: str
+    is_own: bool = False
+    is_needless: bool = False
+
+
 class Toleration(Struct, frozen=True, gc=False):
     """One toleration. An empty key with Exists matches all taints, an empty effect all effects."""
 
@@ -250,6 +264,9 @@ class PodShape(Struct, frozen=True, weakref=True):
     host_ports: tuple[tuple[str, int], ...] = ()
     """What the pod uses of the ports of its node (`phalanx.model.host_ports`), by resource name. Within a
     session also what it uses of the attach limits of its node (`phalanx.model.attach_limits`)."""
+    device_slot: str = ""
+    """Resource name for the devices of its claims (`phalanx.framework.device_slots`); empty for none. Set
+    within a session; then it is part of the key."""
     volumes: tuple[VolumeClaim, ...] | None = None
     """States of the claims, sorted. Set within a session; then they are part of the key, without what
     distinguishes equal ones: the names are those of the claims of one of the pods."""
@@ -333,6 +350,8 @@ class Pod(Struct, frozen=True, gc=False):
     """UIDs of all owner references."""
     claims: tuple[MountedClaim, ...] = ()
     """PersistentVolumeClaims that it mounts, sorted by key."""
+    device_claims: tuple[PodClaim, ...] = ()
+    """Its claims to devices, as written."""
     index: int | None = None
     """Rank in its workload."""
     scheduled: Scheduled | None = None

@@ -44,6 +44,7 @@ class Reason(StrEnum):
     ABOVE_QUEUE_LIMIT = "AboveQueueLimit"
     TOPOLOGY_NOT_FOUND = "TopologyNotFound"
     VOLUME_NOT_BOUND = "VolumeNotBound"
+    RESOURCE_CLAIM_NOT_READY = "ResourceClaimNotReady"
     NO_ELIGIBLE_NODE = "NoEligibleNode"
     POD_AFFINITY = "PodAffinity"
     POD_ANTI_AFFINITY = "PodAntiAffinity"

@@ -63,6 +63,7 @@ class Dispatcher:
             by_gang.setdefault(eviction.gang, []).append(eviction)
         for evictions in by_gang.values():
             self._evictor.submit(evictions)
+        self._binder.give_back(self._state.cache.leftover_claims())
 
     def handle_outcome(self, placement: Placement, outcome: BindOutcome) -> None:
         """Apply the outcome of one bind. The next cycles complete a gang that lost a bind, or release it."""
@@ -103,7 +104,8 @@ class Dispatcher:
             self._state.trigger.set()
             return
         for bind in placement.binds:
-            self._state.apply(Assumed(bind.pod, bind.node, bind.device, placement.queue))
+            assumed = Assumed(bind.pod, bind.node, bind.device, placement.queue, bind.grants)
+            self._state.apply(assumed)
         self._binder.submit(placement, pod_group=pod_group)
 
     def _pod_group(self, gang_id: GangId) -> PodGroupRef | None:

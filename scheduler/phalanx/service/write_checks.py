@@ -99,9 +99,9 @@ class CachePlacementCheck:
         key = self._cache.anti_affinity_conflict(pod)
         if key:
             return f"node {name}: anti-affinity of pod {pod} by {key} is violated"
-        in_use = self._cache.claim_conflict(pod) if pod.claims else ""
-        if in_use:
-            return in_use
+        unusable = self._unusable_claim(pod)
+        if unusable:
+            return unusable
         requests = pod.shape.requests
         withheld = self._withheld(placement, name)
         free = subtract(state.free, withheld) if withheld else state.free
@@ -117,6 +117,11 @@ class CachePlacementCheck:
         if not self._fits_numa_zone(placement, pod, state):
             return f"node {name} may have no NUMA zone for pod {pod} since the decision"
         return _device_objection(pod, state) if requests_share(requests) else None
+
+    def _unusable_claim(self, pod: Pod) -> str:
+        """Why a claim of the pod, to a volume or to devices, cannot be used."""
+        in_use = self._cache.claim_conflict(pod) if pod.claims else ""
+        return in_use or (self._cache.device_conflict(pod) if pod.device_claims else "")
 
     def _withheld(self, placement: Placement, node: NodeName) -> Resources:
         """What pods of other schedulers that are nominated to the node withhold from the gang."""

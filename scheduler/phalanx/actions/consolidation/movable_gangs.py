@@ -25,8 +25,9 @@ from phalanx.model.pods import Pod, PodPhase, PodShape
 
 
 def is_plain(shape: PodShape, session: Session) -> bool:
-    """Whether such pods need only amounts per node: no affinity, NUMA zones, ports or GPU shares."""
-    has_parts = bool(shape.host_ports or (shape.numa and session.facts.numa_layouts))
+    """Whether such pods need only amounts per node: no affinity, NUMA zones, ports, GPU shares or
+    claims to devices."""
+    has_parts = bool(shape.host_ports or shape.device_slot or (shape.numa and session.facts.numa_layouts))
     return shape.affinity_state is None and not has_parts and not requests_share(shape.requests)
 
 

@@ -23,7 +23,7 @@ from phalanx.actions.explanations.exclusion_causes import AFFINITY, ANTI_AFFINIT
 from phalanx.actions.explanations.trials import Change, Trials
 from phalanx.actions.limits import ADVISED_NODES_MAX, ADVISED_PLACES_MAX
 from phalanx.actions.nodes.gang_constraints import constraints_of
-from phalanx.actions.nodes.resource_projection import is_numa_slot
+from phalanx.actions.nodes.resource_projection import is_device_slot, is_numa_slot
 from phalanx.framework.session import Session
 from phalanx.model.gpu_shares import requests_share
 from phalanx.model.host_ports import is_host_port
@@ -239,4 +239,6 @@ def _is_fragmented(amounts: Resources) -> bool:
 
     Ports have no amounts that a text could name.
     """
-    return requests_share(amounts) or any(is_numa_slot(name) or is_host_port(name) for name in amounts)
+    return requests_share(amounts) or any(
+        is_numa_slot(name) or is_host_port(name) or is_device_slot(name) for name in amounts
+    )

@@ -107,7 +107,7 @@ def _classes(
     found = []
     for each in nodes:
         node = each.changed.node
-        free = projection.of_node(states[node.name], each.free)
+        free = projection.of_node(session, states[node.name], each.free)
         amounts = zip(problem.resources, most, strict=True)
         found.append(
             NodeClass(

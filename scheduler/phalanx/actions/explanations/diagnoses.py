@@ -106,7 +106,8 @@ def above_cluster(case: Case) -> Diagnosis:
     too_large = _larger_than_any_node(case)
     needed = formatting.amounts(requested(case.demand))
     fit = "have guaranteed NUMA zones in" if _may_mix_zones(case) else "fit"
-    message = too_large or f"{case.fit_of_all} {fit} the empty cluster; {needed} needed{_ports_needed(case)}"
+    beside = _ports_needed(case) + _devices_needed(case)
+    message = too_large or f"{case.fit_of_all} {fit} the empty cluster; {needed} needed{beside}"
     return Diagnosis(
         reason=Reason.ABOVE_CLUSTER_CAPACITY,
         message=message,
@@ -120,6 +121,12 @@ def _ports_needed(case: Case) -> str:
     used = dict(port for batch in case.demand.batches for port in batch.pods[0].shape.host_ports)
     ports = port_texts(used)
     return f", and {formatting.listed(ports)} of a node for each pod" if ports else ""
+
+
+def _devices_needed(case: Case) -> str:
+    """The devices that pods need for their claims."""
+    count = sum(len(batch.pods) for batch in case.demand.batches if batch.pods[0].shape.device_slot)
+    return f", and devices for the claims of {formatting.pods(count)}" if count else ""
 
 
 def _may_mix_zones(case: Case) -> bool:
@@ -136,6 +143,8 @@ def insufficient(case: Case) -> Diagnosis:
     why = f"free capacity is fragmented across {_fragments(demand, session)}"
     if missing:
         why = f"{formatting.needed(missing)} missing"
+    elif claims := evidence.devices_missing(demand, session):
+        why = claims
     elif spread := [rule for rule in case.problem.rules if _limits(rule, case)]:
         why = f"{spread[0].name} needs it in other domains"
     elif ports := evidence.ports_in_use(demand, session):

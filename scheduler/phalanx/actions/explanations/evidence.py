@@ -185,7 +185,16 @@ def _too_full(batch: Batch, session: Session) -> Counter[str]:
                 counts[_why_lacking(port, node, session)] += 1
             elif numa_slots_left(session.nodes[node].node, free, pod.shape.numa) == 0:
                 counts[f"no NUMA zone with {_zone_needs(pod, session, node)} free"] += 1
+            elif why := _why_no_devices(pod, session, node):
+                counts[f"no devices for its claims: {why}"] += 1
     return counts
+
+
+def _why_no_devices(pod: Pod, session: Session, node: NodeName) -> str:
+    if not pod.shape.device_slot:
+        return ""
+    need = session.devices.needs.of(pod.shape)
+    return session.devices.why_none(need, session.nodes[node].node)
 
 
 def lacks_zones(demand: Demand, session: Session) -> bool:
@@ -199,6 +208,23 @@ def lacks_zones(demand: Demand, session: Session) -> bool:
             if count is not None and count < (how_many_fit(pod.shape.requests, free) or 0):
                 return True
     return False
+
+
+def devices_missing(demand: Demand, session: Session) -> str:
+    """For how many pods the eligible nodes have devices; empty if they have enough for all claims."""
+    needing = Counter({batch.pods[0].shape.device_slot: 0 for batch in demand.batches})
+    for batch in demand.batches:
+        needing[batch.pods[0].shape.device_slot] += len(batch.pods)
+    for batch in demand.batches:
+        pod = batch.pods[0]
+        if pod.shape.device_slot:
+            rejected, need = session.eligibility(pod).rejected, session.devices.needs.of(pod.shape)
+            nodes = [state.node for name, state in session.nodes.items() if name not in rejected]
+            count = sum(session.devices.count(need, node) for node in nodes)
+            wanted = needing[pod.shape.device_slot]
+            if count < wanted:
+                return f"devices are free for the claims of {count} of {wanted} pods"
+    return ""
 
 
 def ports_in_use(demand: Demand, session: Session) -> Counter[str]:

@@ -163,6 +163,8 @@ def models(session: Session, demand: Demand) -> list[Node]:
     A kind has the same domains and amounts. Other pods are ignored: they are not near a new node.
     """
     batches = [without_affinity_terms(batch) for batch in demand.batches]
+    if any(batch.pods[0].shape.device_slot for batch in batches):
+        return []
     if session.facts.numa_layouts and any(batch.pods[0].shape.numa for batch in batches):
         return []
     eligibilities = [session.eligibility(batch.pods[0]) for batch in batches]

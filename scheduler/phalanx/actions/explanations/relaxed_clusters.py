@@ -15,6 +15,7 @@ from phalanx.actions.problems.capacity_holders import CapacityHolder
 from phalanx.actions.problems.problem_builder import ProblemBuilder
 from phalanx.framework.session import Session
 from phalanx.framework.states import PodState
+from phalanx.model.devices.cluster import without_allocations
 from phalanx.model.gangs import Gang, ancestor_chains
 from phalanx.model.gpu_shares import pod_usage, total_usage
 from phalanx.model.memory import Memory
@@ -69,6 +70,7 @@ class EmptyCluster:
             memory=Memory(),
             placed_pods=_placed_members(gang) if self._session.affinity_index is not None else (),
             nominated={},
+            devices=without_allocations(self._session.snapshot.devices),
         )
         return Session(snapshot, self._session.config, ignore_faults=self._as_available)
 

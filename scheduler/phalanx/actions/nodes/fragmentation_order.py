@@ -121,7 +121,14 @@ def _requirements(pod: Pod) -> Hashable:
     """All fields that decide on eligibility, sizes aside; equal ones are evaluated once."""
     shape = pod.shape
     asked = (GPU in shape.requests, GPU_SHARE in shape.requests, shape.requests.get(GPU_MEMORY))
-    return (shape.node_selector, shape.required_affinity, shape.tolerations, shape.volumes, asked)
+    return (
+        shape.node_selector,
+        shape.required_affinity,
+        shape.tolerations,
+        shape.volumes,
+        shape.device_slot,
+        asked,
+    )
 
 
 def _eligible(session: Session, groups: Sequence[_Group]) -> tuple[dict[Hashable, Flags], Integers]:

@@ -12,6 +12,10 @@ kind as `ZoneCapacity` guarantees. If pods of several kinds are placed together,
 other kinds that it may displace, on any node. That is safe but not exact: the projection may exclude a
 feasible node. Pods of one kind are counted exactly, as far as zones are known.
 
+Devices of claims. A pod with claims uses one set of devices for its kind of claims; a node offers as many
+sets as its devices allow. If pods of several kinds are placed together, at most one of them gets a node.
+That is safe but not exact.
+
 Ports. Every node offers the same of each port, so nodes do not list it; the projection adds it.
 """
 
@@ -21,7 +25,9 @@ from typing import Final
 
 from msgspec import Struct
 
+from phalanx.framework.device_needs import DEVICE_SLOT, Need
 from phalanx.framework.session import Session
+from phalanx.framework.session_devices import SessionDevices
 from phalanx.limits import NUMA_CACHE_ENTRIES_MAX, NUMA_DISPLACED_MAX
 from phalanx.model.gpu_shares import (
     GPU_SHARE,
@@ -184,6 +190,40 @@ def _plenty(kinds: tuple[str, ...]) -> Resources:
     return {name + kind: _PLENTY for kind in kinds for name in (NUMA_SLOT, _COMMON)}
 
 
+ALONE: Final = f"{DEVICE_SLOT}of several kinds"
+"""Every node offers one, if pods of several kinds are placed together."""
+
+
+class DeviceProjection(Struct, frozen=True):
+    """The projection of devices of claims."""
+
+    needs: tuple[tuple[str, Need], ...]
+    """What the pods need, by resource name."""
+
+    def request(self, pod: Pod) -> Resources:
+        """The sets of devices that the pod requests."""
+        name = pod.shape.device_slot
+        if not name:
+            return {}
+        return {name: 1, ALONE: 1} if len(self.needs) > 1 else {name: 1}
+
+    def free(self, devices: SessionDevices, node: Node, free: Resources) -> Resources:
+        """The free amounts of the node with its sets of devices."""
+        return {**free, **{name: devices.count(need, node) for name, need in self.needs}, ALONE: 1}
+
+
+def device_projection(session: Session, pods: Sequence[Pod]) -> DeviceProjection | None:
+    """The projection for these pods; None if none has claims."""
+    found = {pod.shape.device_slot: session.devices.needs.of(pod.shape) for pod in pods}
+    found.pop("", None)
+    return DeviceProjection(tuple(found.items())) if found else None
+
+
+def is_device_slot(resource: str) -> bool:
+    """Whether the resource is a projected set of devices of claims."""
+    return resource.startswith(DEVICE_SLOT)
+
+
 FreeAmounts = Callable[[NodeName], Resources]
 
 
@@ -195,10 +235,12 @@ class ResourceProjection(Struct, frozen=True):
     ports: tuple[str, ...] = ()
     """The ports of these pods: nodes do not list what they offer of them."""
 
+    devices: DeviceProjection | None = None
+
     @property
     def are_plain(self) -> bool:
         """Whether no projection is needed."""
-        return self.shares is None and self.zones is None and not self.ports
+        return self.shares is None and self.zones is None and not self.ports and self.devices is None
 
     def asked(self, pods: Sequence[Pod]) -> list[Resources]:
         """The projected requests of these pods."""
@@ -208,22 +250,26 @@ class ResourceProjection(Struct, frozen=True):
             asked = [shares.request(requests) for requests in asked]
         if zones is not None:
             asked = [{**requests, **zones.request(pod)} for requests, pod in zip(asked, pods, strict=True)]
+        if self.devices is not None:
+            asked = [{**some, **self.devices.request(pod)} for some, pod in zip(asked, pods, strict=True)]
         return asked
 
     def free(self, session: Session) -> FreeAmounts:
         """A function that returns the projected free amounts of a node."""
         if self.are_plain:
             return session.free
-        return lambda node: self.of_node(session.nodes[node], session.free(node))
+        return lambda node: self.of_node(session, session.nodes[node], session.free(node))
 
-    def of_node(self, state: NodeState, free: Resources) -> Resources:
+    def of_node(self, session: Session, state: NodeState, free: Resources) -> Resources:
         """The projection of these free amounts of a node."""
         found = offered(free, self.ports)
         found = found if self.shares is None else self.shares.free(state, found)
-        return found if self.zones is None else self.zones.free(state.node, found)
+        found = found if self.zones is None else self.zones.free(state.node, found)
+        return found if self.devices is None else self.devices.free(session.devices, state.node, found)
 
 
 def projection_for(session: Session, pods: Sequence[Pod]) -> ResourceProjection:
     """The projection for these pods, one of each kind that is placed together."""
     ports = ports_of(pod.shape for pod in pods)
-    return ResourceProjection(share_projection(pods), zone_projection(session, pods), ports)
+    devices = device_projection(session, pods)
+    return ResourceProjection(share_projection(pods), zone_projection(session, pods), ports, devices)

@@ -178,12 +178,13 @@ def held_nodes(holds: Iterable[CapacityHold]) -> dict[GangId, dict[NodeName, tup
 
 def _assignments_of(composition: GangComposition, session: Session) -> Iterator[_Assignment]:
     """The assignments that may be held again without a solve: no shares of devices, no NUMA zones,
-    no ports."""
+    no ports, no devices of claims."""
     for node, members in composition.held.items():
         for member in members if node in session.nodes else ():
             is_plain = not (
                 requests_share(member.shape.requests)
                 or member.shape.host_ports
+                or member.shape.device_slot
                 or (session.facts.numa_layouts and member.shape.numa)
             )
             for _ in range(member.count if is_plain else 0):

@@ -200,21 +200,21 @@ KINDS: Final = {kind.name: kind for kind in (*_ALL, *_DEVICES, *_STORAGE, *_QUEU
 WATCHED_KINDS: Final = tuple(kind.name for kind in _ALL if kind.name != "Lease")
 """The kinds that are always listed and watched, in any order."""
 
+DEVICE_KINDS: Final = tuple(kind.name for kind in _DEVICES)
+"""What is watched once a pod that is not refused has claims to devices."""
+
 STORAGE_KINDS: Final = tuple(kind.name for kind in _STORAGE)
 """What is watched once a claim has a volume of a driver, or will get one."""
 
 QUEUE_KINDS: Final = tuple(kind.name for kind in _QUEUES)
 """The queues of other projects, which are watched where the configuration says so."""
 
-DEVICE_KINDS: Final = tuple(kind.name for kind in _DEVICES)
-"""Devices and claims to them. Nothing reads them as long as pods with claims are refused."""
-
 OF_STATUSES: Final = frozenset({VolcanoJob.__name__})
 """Kinds that are watched to write the status of others. No decision depends on them."""
 
-READ_KINDS: Final = (*WATCHED_KINDS, *STORAGE_KINDS, *QUEUE_KINDS, *WORKLOADS)
-"""These, those of storage, queues of other projects, and the kinds that are watched when pods are owned by
-objects of them."""
+READ_KINDS: Final = (*WATCHED_KINDS, *DEVICE_KINDS, *STORAGE_KINDS, *QUEUE_KINDS, *WORKLOADS)
+"""These, those of devices and storage, queues of other projects, and the kinds that are watched when pods are
+owned by objects of them."""
 
 
 def kind_name(item: KubeObject) -> str:

@@ -17,7 +17,6 @@ from phalanx.model.devices.claims import (
     Selector,
 )
 from phalanx.model.devices.limits import CLAIM_DEVICES_MAX
-from phalanx.model.devices.pod_claims import PodClaim
 from phalanx.model.devices.pools import (
     Amount,
     Attribute,
@@ -197,22 +196,6 @@ def read_resource_claim(written: devices.ResourceClaim) -> Claim:
         reserved_for=tuple(each.uid for each in written.status.reserved_for),
         owner=next((each.uid for each in meta.owner_references if each.controller), ""),
         deleting=meta.deletion_timestamp is not None,
-    )
-
-
-def read_pod_claims(written: core.Pod) -> tuple[PodClaim, ...]:
-    """The claims of a pod, with the names that the controller of Kubernetes has written into its status."""
-    made = {each.name: each.resource_claim_name for each in written.status.resource_claim_statuses}
-    return tuple(
-        PodClaim(name=each.name, claim=each.resource_claim_name)
-        if each.resource_claim_name
-        else PodClaim(
-            name=each.name,
-            claim=made.get(each.name) or "",
-            is_own=True,
-            is_needless=each.name in made and made[each.name] is None,
-        )
-        for each in written.spec.resource_claims
     )
 
 

@@ -9,6 +9,7 @@ from phalanx.model.api.meta import ObjectMeta
 from phalanx.model.api.values import count, seconds
 from phalanx.model.conversion.cluster_objects import PREEMPT_LOWER, PriorityLevel, resolve
 from phalanx.model.conversion.metadata import controller_of, identity, read_checkpoint, read_rank
+from phalanx.model.conversion.pod_devices import read_pod_claims
 from phalanx.model.conversion.pod_volumes import read_claims
 from phalanx.model.conversion.requests import read_device
 from phalanx.model.conversion.shapes import ShapeCache
@@ -50,8 +51,7 @@ def read_pod(
     dialect, group, others = _groups(written)
     priority, preemption_policy = _priority(spec, classes)
     shape, (shared, own) = shapes.of(written), shapes.labels_of(written)
-    checkpointed, ignored = read_checkpoint(meta.annotations)
-    disruption, disrupted = read_disruption(status)
+    (checkpointed, ignored), disruption = read_checkpoint(meta.annotations), read_disruption(status)
     return Pod(
         uid=PodUid(identity("Pod", meta)),
         namespace=intern(meta.namespace),
@@ -77,12 +77,13 @@ def read_pod(
         controller=controller_of(meta.owner_references, labels, kinds),
         owners=tuple([owner.uid for owner in meta.owner_references]) if meta.owner_references else (),
         claims=read_claims(written),
+        device_claims=read_pod_claims(written),
         index=read_rank(labels),
         scheduled=_scheduled(status),
         nominated=NodeName(intern(status.nominated_node_name)) if status.nominated_node_name else None,
         failure=read_failure(status),
-        disruption=intern(disruption),
-        disrupted=disrupted,
+        disruption=intern(disruption[0]),
+        disrupted=disruption[1],
         ended=read_end(meta, status),
         grace=meta.deletion_grace_period_seconds or 0,
         bound_since=_bound_at(status) if spec.node_name else 0,

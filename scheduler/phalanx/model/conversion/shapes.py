@@ -151,7 +151,6 @@ def _what_shapes(pod: core.Pod) -> tuple[Any, ...]:
         spread,
         spec.tolerations,
         tuple(unnamed_claims(spec)) if spec.volumes else (),
-        spec.resource_claims,
         spec.scheduling_group == _UNNAMED_GROUP,
         spec.workload_ref,
         spec.host_network,
@@ -171,8 +170,6 @@ def _what_shapes(pod: core.Pod) -> tuple[Any, ...]:
 def unsupported_fields(spec: core.PodSpec) -> Iterator[str]:
     """Paths of unsupported fields that are set. Preferences are included: they must not be ignored
     silently."""
-    if spec.resource_claims:
-        yield "spec.resourceClaims"
     if spec.scheduling_group == core.SchedulingGroup():
         yield "spec.schedulingGroup"
     if spec.workload_ref is not None:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from phalanx.model.devices.allocator import Answer, NodeDevices, nodes_of
 from phalanx.model.devices.claims import (
@@ -15,11 +15,12 @@ from phalanx.model.devices.claims import (
     devices_in_use,
 )
 from phalanx.model.devices.matching import Matcher
-from phalanx.model.devices.pod_claims import PodClaim, Unresolved, allocate_for_pod, resolve
+from phalanx.model.devices.pod_claims import Unresolved, allocate_for_pod, resolve
 from phalanx.model.devices.pools import DeviceId, Inventory, Slice, TaintRule
 from phalanx.model.devices.shared_claims import SharedAllocation, shared_allocations
 from phalanx.model.devices.slots import SlotCounter
 from phalanx.model.nodes import Node
+from phalanx.model.pods import PodClaim
 
 
 class ClusterDevices(Struct, frozen=True, gc=False):
@@ -29,9 +30,21 @@ class ClusterDevices(Struct, frozen=True, gc=False):
     classes: Mapping[str, DeviceClass] = {}
     claims: tuple[Claim, ...] = ()
     taint_rules: tuple[TaintRule, ...] = ()
+    are_claimed: bool = False
+    """Whether pods of this scheduler have claims."""
+    are_listed: bool = True
+    """Whether all of these kinds are known; they are listed from the first such pod on."""
 
 
 NO_DEVICES: Final = ClusterDevices()
+
+
+def without_allocations(devices: ClusterDevices) -> ClusterDevices:
+    """The same devices, none of them in use."""
+    if not any(claim.allocation is not None for claim in devices.claims):
+        return devices
+    claims = [structs.replace(claim, allocation=None, reserved_for=()) for claim in devices.claims]
+    return structs.replace(devices, claims=tuple(claims))
 
 
 def grants(claims: Sequence[Claim], answer: Answer, node: Node) -> tuple[ClaimGrant, ...]:
@@ -59,23 +72,44 @@ class DeviceState:
         self._claims = {(each.namespace, each.name): each for each in devices.claims}
         self.in_use: Final = frozenset(devices_in_use(devices.claims))
 
+    def claim(self, namespace: str, name: str) -> Claim | None:
+        """The claim of this name."""
+        return self._claims.get((namespace, name))
+
     def claims_of(
         self, entries: Sequence[PodClaim], *, namespace: str, pod_uid: str
     ) -> tuple[Claim, ...] | Unresolved:
         """The claims of a pod, or why it cannot be scheduled."""
-        return resolve(entries, namespace=namespace, pod_uid=pod_uid, find=lambda *key: self._claims.get(key))
+        return resolve(entries, namespace=namespace, pod_uid=pod_uid, find=self.claim)
 
-    def on(self, node: Node, *, besides: frozenset[DeviceId] = frozenset()) -> NodeDevices:
-        """What a node can use, if the devices `besides` are used as well."""
-        return NodeDevices(node, self._inventory.pools(node), self.in_use | besides)
+    def on(
+        self,
+        node: Node,
+        *,
+        besides: frozenset[DeviceId] = frozenset(),
+        without: frozenset[DeviceId] = frozenset(),
+    ) -> NodeDevices:
+        """What a node can use, if the devices `without` are not in use any more, and then `besides` are."""
+        return NodeDevices(node, self._inventory.pools(node), (self.in_use - without) | besides)
 
     def allocate(self, claims: Sequence[Claim], place: NodeDevices) -> Answer:
         """Allocate for one pod those of its claims that have no allocation."""
         return allocate_for_pod(claims, place, classes=self._classes, matcher=self._matcher)
 
-    def shared(self, claims: Sequence[Claim], nodes: Sequence[Node]) -> tuple[SharedAllocation, ...]:
+    def shared(
+        self,
+        claims: Sequence[Claim],
+        nodes: Sequence[Node],
+        *,
+        besides: frozenset[DeviceId] = frozenset(),
+        without: frozenset[DeviceId] = frozenset(),
+    ) -> tuple[SharedAllocation, ...]:
         """What claims that all members of a gang use can have, and which of these nodes that leaves."""
-        return shared_allocations(nodes, self.on, lambda place: self.allocate(claims, place))
+        return shared_allocations(
+            nodes,
+            lambda node: self.on(node, besides=besides, without=without),
+            lambda place: self.allocate(claims, place),
+        )
 
     def slots(self, claims: Sequence[ClaimSpec]) -> SlotCounter:
         """Counts the members with these claims that fit on nodes."""

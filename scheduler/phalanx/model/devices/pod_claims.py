@@ -10,20 +10,9 @@ from phalanx.model.devices.claims import Claim, DeviceClasses
 from phalanx.model.devices.limits import CLAIM_CONSUMERS_MAX
 from phalanx.model.devices.matching import Matcher
 from phalanx.model.nodes import Node
+from phalanx.model.pods import PodClaim
 
 NOT_CREATED: Final = "its ResourceClaim has not been created yet"
-
-
-class PodClaim(Struct, frozen=True, gc=False):
-    """One entry of `spec.resourceClaims`. `claim` is empty as long as no claim was made of its template.
-
-    `is_own`: the claim was made for this pod. `is_needless`: the controller says that no claim is needed.
-    """
-
-    name: str
-    claim: str
-    is_own: bool = False
-    is_needless: bool = False
 
 
 class Unresolved(Struct, frozen=True, gc=False):

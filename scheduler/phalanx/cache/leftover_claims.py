@@ -1,0 +1,32 @@
+"""Claims that are held for pods which are not bound: what a leader left that died between its writes.
+
+Such a claim keeps its devices, and a claim of one pod keeps the pod waiting. The new leader gives it back, as
+the last one would have.
+"""
+
+from collections.abc import Callable, Iterable
+
+from phalanx.model.decisions import GiveBack
+from phalanx.model.devices.claims import Claim, ClaimGrant
+from phalanx.model.names import PodUid
+from phalanx.model.pods import Pod
+
+
+def leftover_claims(claims: Iterable[Claim], waiting: Callable[[PodUid], Pod | None]) -> tuple[GiveBack, ...]:
+    """By pod, the claims that are reserved for it, and its own that are allocated.
+
+    `waiting` returns pods of this scheduler that have no node, not even an assumed one. A claim that is
+    reserved for a pod which is gone is left to kube-controller-manager, and so is one of a pod of another
+    scheduler.
+    """
+    found: dict[PodUid, tuple[Pod, list[ClaimGrant]]] = {}
+    for claim in claims:
+        own = (claim.owner,) if claim.allocation is not None and claim.owner else ()
+        for uid in dict.fromkeys((*claim.reserved_for, *own)):
+            pod = waiting(PodUid(uid))
+            if pod is not None:
+                grant = ClaimGrant(claim.namespace, claim.name, claim.uid, claim.allocation)
+                found.setdefault(pod.uid, (pod, []))[1].append(grant)
+    return tuple(
+        GiveBack(uid, pod.namespace, pod.name, tuple(grants)) for uid, (pod, grants) in found.items()
+    )

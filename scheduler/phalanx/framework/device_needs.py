@@ -1,0 +1,180 @@
+"""What pods need of devices: pods whose claims ask for the same are interchangeable.
+
+The claims of a template have a name for each pod. The scheduler compares what they ask for instead. A need
+has the name of a resource, of which each pod uses one: a set of devices for all its claims.
+"""
+
+from collections.abc import Sequence
+from hashlib import blake2b
+from typing import Final
+
+from msgspec import Struct
+from msgspec.msgpack import Encoder
+from msgspec.structs import replace
+
+from phalanx.framework.shared_choices import SharedUse
+from phalanx.model.devices.claims import Claim, ClaimSpec
+from phalanx.model.devices.cluster import ClusterDevices, DeviceState
+from phalanx.model.devices.limits import CLAIM_CONSUMERS_MAX
+from phalanx.model.devices.matching import Matcher
+from phalanx.model.devices.pod_claims import Unresolved
+from phalanx.model.gangs import Gang
+from phalanx.model.names import ShapeKey
+from phalanx.model.pods import Pod, PodShape
+from phalanx.model.reasons import Objection, Reason
+
+DEVICE_SLOT: Final = "devices for claims "
+"""The prefix of the resources of which each pod with claims uses one."""
+
+_KEY_BYTES: Final = 8
+_encode: Final = Encoder(order="sorted").encode
+
+
+class Need(Struct, frozen=True, gc=False):
+    """The claims of a pod that need an allocation, in order, or why it cannot have any.
+
+    `shared`: the claims that other pods may use too, allocated or not, as namespace and name. A pod that has
+    a node needs nothing more: its claims are allocated.
+    """
+
+    claims: tuple[ClaimSpec, ...] = ()
+    shared: tuple[tuple[str, str], ...] = ()
+    objection: Objection | None = None
+
+    @property
+    def name(self) -> str:
+        """The same in every cycle."""
+        return DEVICE_SLOT + blake2b(_encode(self), digest_size=_KEY_BYTES).hexdigest()
+
+
+NOTHING: Final = Need()
+
+
+class DeviceNeeds:
+    """Adds the needs of pods to their shapes."""
+
+    def __init__(self, devices: ClusterDevices, state: DeviceState, matcher: Matcher) -> None:
+        self._devices = devices
+        self._state = state
+        self._matcher = matcher
+        self._needs: dict[str, Need] = {}
+        self._names: dict[Need, str] = {}
+        self._shapes: dict[tuple[ShapeKey, str], PodShape] = {}
+        self._problems: dict[ClaimSpec, Objection | None] = {}
+        self._uses: dict[Need, SharedUse] = {}
+
+    def of(self, shape: PodShape) -> Need:
+        """What pods of this shape need."""
+        return self._needs.get(shape.device_slot, NOTHING)
+
+    def use_of(self, need: Need) -> SharedUse:
+        """Which claims pods with this need share, and which wait; none if the need is of another session."""
+        return self._uses.get(need) or self._use(need, ())
+
+    def with_needs(self, gang: Gang) -> Gang:
+        """The gang with the needs of its members in their shapes; the gang itself if none has claims."""
+        if not any(pod.device_claims for pod in gang.members):
+            return gang
+        gang = replace(gang, members=tuple([self.pod_with_need(pod) for pod in gang.members]))
+        waiting = [pod for pod in gang.members if pod.is_waiting]
+        for need in dict.fromkeys(self.of(pod.shape) for pod in waiting):
+            if need.shared:
+                users = [pod for pod in waiting if self.of(pod.shape) == need]
+                self._uses[need] = self._use(need, users)
+        return gang
+
+    def pod_with_need(self, pod: Pod) -> Pod:
+        """The pod with its need in its shape; the pod itself if it has no claims."""
+        if not pod.device_claims or pod.shape.device_slot:
+            return pod
+        need = self._need(pod)
+        name = self._names.get(need)
+        if name is None:
+            name = self._names[need] = need.name
+            self._needs[name] = need
+        key = (pod.shape.key, name)
+        shape = self._shapes.get(key)
+        if shape is None:
+            extended = ShapeKey(f"{pod.shape.key}@{name.removeprefix(DEVICE_SLOT)}")
+            shape = self._shapes[key] = replace(pod.shape, key=extended, device_slot=name)
+        if need.shared and need not in self._uses:
+            self._uses[need] = self._use(need, [pod])
+        return replace(pod, shape=shape)
+
+    def _use(self, need: Need, users: Sequence[Pod]) -> SharedUse:
+        found = [self._state.claim(*key) for key in need.shared]
+        claims = tuple(claim for claim in found if claim is not None)
+        return SharedUse(claims, len(users), users[0] if users else None)
+
+    def objection(self, gang: Gang) -> Objection | None:
+        """Why the waiting members cannot have devices, whatever is free."""
+        waiting = [pod for pod in gang.members if pod.is_waiting and pod.shape.device_slot]
+        needs: dict[str, Pod] = {}
+        for pod in waiting:
+            needs.setdefault(pod.shape.device_slot, pod)
+        for name, pod in needs.items():
+            found = self._needs[name].objection or self._too_many(self._needs[name])
+            if found is not None:
+                return replace(found, message=f"pod {pod.name}: {found.message}")
+        if len(needs) > 1:
+            text = "spec.resourceClaims: members that ask for different devices are not supported yet"
+            return Objection(Reason.UNSUPPORTED_FIELD, f"pod {waiting[0].name}: {text}")
+        return None
+
+    def _too_many(self, need: Need) -> Objection | None:
+        """Too many pods for the status of a shared claim."""
+        use = self._uses.get(need)
+        for claim in use.claims if use is not None else ():
+            count = len(claim.reserved_for) + use.pods if use is not None else 0
+            if count > CLAIM_CONSUMERS_MAX:
+                text = f"{claim}: {count} pods would use it; the limit of the API is {CLAIM_CONSUMERS_MAX}"
+                return Objection(Reason.INVALID_OBJECT, text, "Use more claims, or resourceClaimTemplateName")
+        return None
+
+    def _need(self, pod: Pod) -> Need:
+        if not pod.is_waiting:
+            return NOTHING
+        if not self._devices.are_listed:
+            return Need(objection=_not_ready("spec.resourceClaims: claims and devices are not listed yet"))
+        claims = self._state.claims_of(pod.device_claims, namespace=pod.namespace, pod_uid=pod.uid)
+        if isinstance(claims, Unresolved):
+            return Need(objection=_not_ready(claims.text))
+        entries = [each for each in enumerate(pod.device_claims) if not each[1].is_needless]
+        for (index, entry), claim in zip(entries, claims, strict=True):
+            found = self._claim_objection(claim, is_own=entry.is_own)
+            if found is not None:
+                text = f"spec.resourceClaims[{index}]: {claim}: {found.message}"
+                return Need(objection=replace(found, message=text))
+        own = [entry.is_own for _, entry in entries]
+        return Need(
+            claims=tuple(claim.spec for claim, is_own in zip(claims, own, strict=True) if is_own),
+            shared=tuple(
+                dict.fromkeys(
+                    (claim.namespace, claim.name)
+                    for claim, is_own in zip(claims, own, strict=True)
+                    if not is_own
+                )
+            ),
+        )
+
+    def _claim_objection(self, claim: Claim, *, is_own: bool) -> Objection | None:
+        """Why a claim cannot be used, whatever is free."""
+        if claim.allocation is None:
+            return self._problem(claim.spec)
+        if is_own:
+            return _not_ready("the devices of an earlier attempt are not given back yet")
+        return None
+
+    def _problem(self, spec: ClaimSpec) -> Objection | None:
+        """The first error of a claim or of its classes, or the first field that is not supported."""
+        if spec not in self._problems:
+            wrong = self._matcher.problems(spec, self._devices.classes)
+            correct, without = "Correct the named field", "Ask for devices without this field"
+            found = [Objection(Reason.INVALID_OBJECT, each, correct) for each in wrong]
+            found += [Objection(Reason.UNSUPPORTED_FIELD, each, without) for each in spec.unsupported]
+            self._problems[spec] = found[0] if found else None
+        return self._problems[spec]
+
+
+def _not_ready(text: str) -> Objection:
+    return Objection(Reason.RESOURCE_CLAIM_NOT_READY, text, "Wait until the claim is ready, or create it")

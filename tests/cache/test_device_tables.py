@@ -1,0 +1,204 @@
+"""Allocations that the scheduler decided count until the API shows them, or until they are given up."""
+
+from typing import Any
+
+import msgspec
+import pytest
+from msgspec.structs import replace
+from phalanx.cache.cache import Cache
+from phalanx.cache.devices import DeviceTables
+from phalanx.cache.events import Applied, Assumed, ChangeLog, Deleted, Forgotten, Relisted
+from phalanx.model.api import core
+from phalanx.model.api.devices import ResourceClaim, ResourceSlice
+from phalanx.model.api.kinds import DEVICE_KINDS
+from phalanx.model.conversion.pods import read_pod
+from phalanx.model.conversion.shapes import ShapeCache
+from phalanx.model.devices.claims import AllocatedDevice, Allocation, Claim, ClaimGrant
+from phalanx.model.devices.pools import NodeChoice
+from phalanx.model.names import NodeName, PodUid
+
+from tests.cache.world import new_cache, take_snapshot
+from tests.fake_objects import fake_pod
+
+DEVICE = ("gpu.example.com", "n1", "gpu-0")
+GRANT = ClaimGrant("team", "c", "uid-c", Allocation((AllocatedDevice("r", DEVICE),), NodeChoice(node="n1")))
+ASSUMED = Assumed(PodUid("p"), NodeName("n1"), grants=(GRANT,))
+RESULT = dict(zip(("request", "driver", "pool", "device"), ("r", *DEVICE), strict=True))
+
+
+def pod(name: str = "p", **status: Any) -> core.Pod:
+    written = fake_pod(name, namespace="team")
+    written["metadata"] |= {"uid": name, "name": name}
+    written["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimTemplateName": "t"}]
+    written["status"] = status
+    return msgspec.convert(written, core.Pod)
+
+
+def claim(
+    uid: str = "uid-c",
+    *,
+    name: str = "c",
+    allocated: bool = False,
+    device: str = "gpu-0",
+    users: tuple[str, ...] = (),
+) -> Applied:
+    result = RESULT | {"device": device}
+    status: dict[str, Any] = {"allocation": {"devices": {"results": [result]}}} if allocated else {}
+    status["reservedFor"] = [{"resource": "pods", "name": user, "uid": user} for user in users]
+    meta = {"namespace": "team", "name": name, "uid": uid}
+    request = {"name": "r", "exactly": {"deviceClassName": "gpu"}}
+    written = {"metadata": meta, "spec": {"devices": {"requests": [request]}}, "status": status}
+    return Applied(msgspec.convert(written, ResourceClaim))
+
+
+def claims(cache: Cache) -> list[Claim]:
+    return list(take_snapshot(cache).devices.claims)
+
+
+def assumed() -> Cache:
+    cache = new_cache(pod())
+    cache.apply_all([claim(), ASSUMED])
+    (found,) = claims(cache)
+    assert found.allocation == GRANT.allocation
+    assert found.reserved_for == ("p",)
+    return cache
+
+
+def test_an_assumed_allocation_ends_when_the_api_shows_it_and_takes_it_back() -> None:
+    cache = assumed()
+    cache.apply(claim(allocated=True))
+    assert claims(cache)[0].allocation is not None
+    assert cache.apply(claim()).cluster_changed
+    assert claims(cache)[0].allocation is None
+    cache.check_invariants()
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        Forgotten(PodUid("p")),
+        Deleted("Pod", "team", "p"),
+        Applied(pod(phase="Failed")),
+        claim("another"),
+        Deleted("ResourceClaim", "team", "c"),
+    ],
+)
+def test_an_assumed_allocation_is_given_up(event: Any) -> None:
+    cache = assumed()
+    assert cache.apply(event).capacity_grew
+    cache.check_invariants()
+    assert [each.allocation for each in claims(cache)] in ([None], [])
+
+
+def test_nothing_is_assumed_for_a_pod_that_is_gone() -> None:
+    cache = new_cache()
+    cache.apply_all([claim(), ASSUMED])
+    assert claims(cache)[0].allocation is None
+
+
+def test_an_allocation_in_the_api_frees_nothing() -> None:
+    cache = new_cache()
+    assert cache.apply(claim()).cluster_changed
+    assert not cache.apply(claim(allocated=True)).cluster_changed
+
+
+def test_kinds_are_needed_from_the_first_pod_on_that_is_not_refused() -> None:
+    accepted = read_pod(pod(), shapes=ShapeCache(), classes={})
+    refused = replace(accepted, shape=replace(accepted.shape, unsupported=("spec.workloadRef",)))
+    tables, log = DeviceTables(), ChangeLog()
+    tables.pod_changed(refused, log)
+    assert tables.needed == ()
+    assert not tables.view().are_claimed
+    tables.pod_changed(accepted, log)
+    assert tables.needed == DEVICE_KINDS
+    assert tables.view().are_claimed
+    assert not tables.view().are_listed
+
+
+def test_devices_are_listed_when_all_kinds_are() -> None:
+    cache = new_cache()
+    for kind in DEVICE_KINDS:
+        assert not take_snapshot(cache).devices.are_listed
+        cache.apply(Relisted(kind, ()))
+    assert take_snapshot(cache).devices.are_listed
+
+
+def test_claims_of_pods_without_a_node_are_left_over() -> None:
+    cache = new_cache(pod())
+    assert cache.leftover_claims() == ()
+    cache.apply_all([claim(), claim(allocated=True, users=("p", "gone"))])
+    (held,) = cache.leftover_claims()
+    assert (held.pod, held.namespace, held.name) == ("p", "team", "p")
+    assert [(each.name, each.uid) for each in held.grants] == [("c", "uid-c")]
+    assert held.grants[0].allocation is not None
+    # an assumed pod has a node
+    cache.apply(Assumed(PodUid("p"), NodeName("n1")))
+    assert cache.leftover_claims() == ()
+
+
+def test_pods_that_share_a_claim_have_one_assumed_allocation() -> None:
+    cache = new_cache(pod("p"), pod("q"))
+    cache.apply_all([claim(), ASSUMED, Assumed(PodUid("q"), NodeName("n1"), grants=(GRANT,))])
+    assert claims(cache)[0].reserved_for == ("p", "q")
+    cache.check_invariants()
+    cache.apply(Forgotten(PodUid("p")))
+    assert claims(cache)[0].allocation == GRANT.allocation
+    assert claims(cache)[0].reserved_for == ("q",)
+    cache.check_invariants()
+    assert cache.apply(Forgotten(PodUid("q"))).cluster_changed
+    assert claims(cache)[0].allocation is None
+    cache.check_invariants()
+
+
+def slice_event(*names: str, generation: int = 1, **fields: Any) -> Applied:
+    """The slice of node n1."""
+    spec = {
+        "driver": DEVICE[0],
+        "nodeName": "n1",
+        "pool": {"name": DEVICE[1], "generation": generation, "resourceSliceCount": 1},
+        "devices": [{"name": name, **fields} for name in names],
+    }
+    return Applied(msgspec.convert({"metadata": {"name": "n1"}, "spec": spec}, ResourceSlice))
+
+
+@pytest.mark.parametrize(
+    ("event", "problem"),
+    [
+        (Deleted("ResourceClaim", "team", "c"), "ResourceClaim team/c is gone"),
+        (claim("other"), "ResourceClaim team/c is gone"),
+        (Deleted("ResourceSlice", "", "n1"), "device gpu-0 of pool n1 of driver gpu.example.com is gone"),
+        (slice_event("gpu-1", generation=2), "device gpu-0 of pool n1 of driver gpu.example.com is gone"),
+        (
+            slice_event("gpu-0", taints=[{"key": "broken", "effect": "NoSchedule"}]),
+            "device gpu-0 of pool n1 of driver gpu.example.com has a taint since the decision",
+        ),
+        (
+            claim("uid-other", name="other", allocated=True),
+            "device gpu-0 of pool n1 of driver gpu.example.com is in use by another claim since the decision",
+        ),
+        (claim(allocated=True, device="gpu-7"), "ResourceClaim team/c was allocated otherwise since"),
+        (claim(allocated=True), ""),
+        (slice_event("gpu-0", "gpu-1", generation=2), ""),
+    ],
+)
+def test_decided_devices_are_checked_before_the_bind(event: Any, problem: str) -> None:
+    cache = new_cache(pod())
+    cache.apply_all([slice_event("gpu-0"), claim(), ASSUMED])
+    found = cache.pod(PodUid("p"))
+    assert found is not None
+    assert cache.device_conflict(found) == ""
+    cache.apply(event)
+    if problem:
+        assert cache.device_conflict(found).startswith(problem)
+    else:
+        assert cache.device_conflict(found) == ""
+
+
+def test_a_late_name_of_a_claim_lets_its_pod_be_tried() -> None:
+    cache = new_cache(pod())
+    statuses = [{"name": "gpu", "resourceClaimName": "c"}]
+    changes = cache.apply(Applied(pod(resourceClaimStatuses=statuses)))
+    assert changes.may_unblock
+    found = cache.pod(PodUid("p"))
+    assert found is not None
+    assert [each.claim for each in found.device_claims] == ["c"]

@@ -1,0 +1,119 @@
+"""The examples of docs/dra.md are valid, and do what the page says."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import yaml
+from phalanx.cli.manifests.read import read_manifests
+from phalanx.cli.static_cluster import StaticCluster
+from phalanx.cycle import decide
+from phalanx.framework.config import SchedulerConfig
+from phalanx.model.decisions import Bind
+
+from tests.deploy.manifests import REPOSITORY
+from tests.fake_objects import fake_node
+
+PAGE = (REPOSITORY / "docs" / "dra.md").read_text()
+BLOCKS = dict(re.findall(r"<!-- example: ([-.a-z]+) -->\n```yaml\n(.*?)```", PAGE, re.DOTALL))
+VERSION = "resource.k8s.io/v1"
+
+Document = dict[str, Any]
+
+
+def test_every_yaml_block_is_an_example() -> None:
+    assert PAGE.count("```yaml") == len(BLOCKS) == 2
+
+
+def test_members_get_two_large_devices_of_one_numa_node(tmp_path: Path) -> None:
+    """Node b has only devices that are too small, and each NUMA node of the others has two that are not."""
+    template, job = yaml.safe_load_all(BLOCKS["claims.yaml"])
+    made = []
+    for index in range(4):
+        pod = _pod(job, index)
+        name = f"{pod['metadata']['name']}-gpus-x"
+        pod["status"] = {"resourceClaimStatuses": [{"name": "gpus", "resourceClaimName": name}]}
+        owner = {"apiVersion": "v1", "kind": "Pod", "name": name, "uid": pod["metadata"]["uid"]}
+        meta = {"name": name, "namespace": "default", "ownerReferences": [{**owner, "controller": True}]}
+        made += [pod, _object("ResourceClaim", meta, template["spec"]["spec"])]
+    slices = [_gpus("a", "80Gi"), _gpus("b", "40Gi"), _gpus("c", "80Gi")]
+    binds = _binds(tmp_path, job, [*made, *slices, _class("gpu.example.com")])
+    assert sorted(bind.node for bind in binds) == ["a", "a", "c", "c"]
+    devices = [sorted(each.device[2] for each in _devices(bind)) for bind in binds]
+    assert sorted(devices) == [["gpu-0", "gpu-2"]] * 2 + [["gpu-1", "gpu-3"]] * 2
+
+
+def test_members_share_the_channel_that_reaches_enough_nodes(tmp_path: Path) -> None:
+    """Channel "left" reaches one node, which fits one member; channel "right" the two others."""
+    claim, job = yaml.safe_load_all(BLOCKS["shared.yaml"])
+    channels = []
+    for name, nodes in (("left", ["a"]), ("right", ["b", "c", "d", "e"])):
+        key = {"key": "kubernetes.io/hostname", "operator": "In", "values": nodes}
+        spec = {"nodeSelector": {"nodeSelectorTerms": [{"matchExpressions": [key]}]}}
+        channels.append(_slice(name, "channel.example.com", [{"name": "channel"}], spec))
+    claim["metadata"] |= {"namespace": "default", "uid": "uid-channel"}
+    pods = [_pod(job, index) for index in range(4)]
+    binds = _binds(tmp_path, job, [*pods, claim, *channels, _class("channel.example.com")])
+    assert sorted(bind.node for bind in binds) == ["b", "c", "d", "e"]
+    assert {each.device[1] for bind in binds for each in _devices(bind)} == {"right"}
+
+
+def _binds(folder: Path, job: Document, objects: list[Document]) -> list[Bind]:
+    job["metadata"] |= {"namespace": "default", "uid": "uid-job"}
+    offer = {"cpu": "64", "memory": "512Gi", "pods": "110"}
+    nodes = [fake_node(name, labels={"kubernetes.io/hostname": name}, allocatable=offer) for name in "abcde"]
+    items = {"apiVersion": "v1", "kind": "List", "items": [*nodes, job, *objects]}
+    (folder / "all.json").write_text(json.dumps(items))
+    found = read_manifests([str(folder / "all.json")]).objects
+    config = SchedulerConfig()
+    (placement,) = decide(StaticCluster(found, config=config, now=0).snapshot(), config).placements
+    return list(placement.binds)
+
+
+def _devices(bind: Bind) -> list[Any]:
+    return [
+        each for grant in bind.grants if grant.allocation is not None for each in grant.allocation.devices
+    ]
+
+
+def _object(kind: str, meta: Document, spec: Document) -> Document:
+    return {"apiVersion": VERSION, "kind": kind, "metadata": meta, "spec": spec}
+
+
+def _class(name: str) -> Document:
+    selector = {"cel": {"expression": f'device.driver == "{name}"'}}
+    return _object("DeviceClass", {"name": name}, {"selectors": [selector]})
+
+
+def _slice(pool: str, driver: str, devices: list[Document], where: Document) -> Document:
+    about = {"name": pool, "generation": 1, "resourceSliceCount": 1}
+    return _object(
+        "ResourceSlice", {"name": pool}, {"driver": driver, "pool": about, "devices": devices, **where}
+    )
+
+
+def _gpus(node: str, memory: str) -> Document:
+    devices = [
+        {
+            "name": f"gpu-{index}",
+            "attributes": {"numa": {"int": index % 2}},
+            "capacity": {"memory": {"value": memory}},
+        }
+        for index in range(4)
+    ]
+    return _slice(node, "gpu.example.com", devices, {"nodeName": node})
+
+
+def _pod(job: Document, index: int) -> Document:
+    """A pod of the Job as its controller makes it."""
+    name = f"{job['metadata']['name']}-{index}-x"
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": job["metadata"]["name"], "uid": "uid-job"}
+    meta = {
+        "name": name,
+        "namespace": "default",
+        "uid": f"uid-{name}",
+        "labels": {"batch.kubernetes.io/job-completion-index": str(index)},
+        "ownerReferences": [{**owner, "controller": True}],
+    }
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": job["spec"]["template"]["spec"]}

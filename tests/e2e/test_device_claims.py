@@ -1,0 +1,104 @@
+"""Claims to devices on a real control plane, where kube-controller-manager makes claims and deletes them.
+
+ResourceSlices are as a driver publishes them. No kubelet prepares devices.
+"""
+
+import pytest
+from phalanx.kube.claim_documents import FINALIZER
+from phalanx_controlplane.controlplane import ControlPlane
+
+from tests.e2e.conftest import Cluster
+from tests.e2e.devices import (
+    DRIVER,
+    FABRIC,
+    PATH,
+    allocated_devices,
+    claiming_gang,
+    claims_in,
+    create_devices,
+    until,
+)
+from tests.e2e.pod_history import PodHistory, watching
+from tests.e2e.scheduler_process import scheduler
+from tests.e2e.workloads import Manifest, create, create_cluster, delete
+
+pytestmark = [pytest.mark.controlplane, pytest.mark.xdist_group("e2e")]
+
+SPACE = "devices"
+NODES = [f"node-{index:04d}" for index in range(4)]
+OWN = {"name": "gpu", "resourceClaimTemplateName": "one-gpu"}
+SHARED = {"name": "rack", "resourceClaimName": "rack"}
+
+
+async def check_claims(plane: ControlPlane, history: PodHistory, gang: str) -> None:
+    """Each pod holds its own claim, whose device is on its node, and all of them the shared one."""
+    pods = {pod.metadata.uid: pod for pod in history.members(f"{SPACE}/{gang}")}
+    for claim in await claims_in(plane, SPACE):
+        users = [each["uid"] for each in claim["status"].get("reservedFor", ())]
+        (device,) = claim["status"]["allocation"]["devices"]["results"]
+        if claim["metadata"]["name"] == "rack":
+            assert sorted(users) == sorted(pods)
+            assert (device["driver"], device["pool"]) == (FABRIC, "rack")
+        else:
+            (user,) = users
+            assert device["driver"] == DRIVER
+            assert device["pool"] == pods[user].spec.node_name
+
+
+async def delete_pods(plane: ControlPlane, history: PodHistory, gang: str) -> None:
+    for pod in history.members(f"{SPACE}/{gang}"):
+        await delete(plane, f"/api/v1/namespaces/{SPACE}/pods/{pod.metadata.name}")
+
+
+async def reserve_as_a_dead_leader(plane: ControlPlane) -> None:
+    """A claim is allocated for a pod that was not bound afterwards, and the shared claim as well."""
+
+    async def are_made() -> bool:
+        return len(await claims_in(plane, SPACE)) == 9
+
+    await until(are_made)
+    for claim in (await claims_in(plane, SPACE))[0], (await claims_in(plane, SPACE))[-1]:
+        name, is_shared = claim["metadata"]["name"], claim["metadata"]["name"] == "rack"
+        (owner,) = (await claims_in(plane, SPACE))[0]["metadata"]["ownerReferences"]
+        device = (FABRIC, "rack", "channel") if is_shared else (DRIVER, "node-0001", "gpu-0")
+        result = dict(zip(("request", "driver", "pool", "device"), ("device", *device), strict=True))
+        status = {
+            "allocation": {"devices": {"results": [result]}},
+            "reservedFor": [{"resource": "pods", "name": owner["name"], "uid": owner["uid"]}],
+        }
+        path = f"{PATH}/namespaces/{SPACE}/resourceclaims/{name}"
+        await merge(plane, path, {"metadata": {"finalizers": [FINALIZER]}})
+        await merge(plane, f"{path}/status", {"status": status})
+
+
+async def merge(plane: ControlPlane, path: str, body: Manifest) -> None:
+    headers = {"Content-Type": "application/merge-patch+json"}
+    async with plane.session() as session, session.patch(path, json=body, headers=headers) as answer:
+        assert answer.status == 200, await answer.text()
+
+
+async def test_a_gang_gets_its_devices_and_gives_them_back(cluster: Cluster) -> None:
+    plane = cluster.plane
+    await create_cluster(plane, count=len(NODES), cpu=4, space=SPACE)
+    await create_devices(plane, space=SPACE, nodes=NODES, count=2)
+    await create(plane, *claiming_gang("first", space=SPACE, size=8, claims=[OWN, SHARED]))
+    await reserve_as_a_dead_leader(plane)
+    async with watching(plane) as history, scheduler(plane, cluster.kubeconfig):
+        await history.until_bound(8, timeout=120)
+        claims = await claims_in(plane, SPACE)
+        gpus = [(DRIVER, node, f"gpu-{index}") for node in NODES for index in range(2)]
+        assert allocated_devices(claims) == [(FABRIC, "rack", "channel"), *gpus]
+        await check_claims(plane, history, "first")
+
+        # The next gang waits for these devices, and gets them when the first is deleted.
+        await create(plane, *claiming_gang("second", space=SPACE, size=8, claims=[OWN, SHARED]))
+        await delete_pods(plane, history, "first")
+        await history.until_bound(16, timeout=120)
+        await delete_pods(plane, history, "second")
+
+        async def is_all_given_back() -> bool:
+            (*made, _) = left = await claims_in(plane, SPACE)
+            return not made and not allocated_devices(left)
+
+        await until(is_all_given_back)
+    assert cluster.audit.denied() == []
