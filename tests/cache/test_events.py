@@ -696,3 +696,10 @@ def _sizes(cache: Cache) -> dict[str, int]:
     """Elements of each container of the table of gangs."""
     held = vars(cache._gangs).items()
     return {name: len(value) for name, value in held if isinstance(value, (dict, list, set))}
+
+
+def test_a_feature_that_a_kubelet_declares_later_triggers_a_cycle() -> None:
+    cache = new_cache(node("n1"))
+    changes = apply(cache, node("n1", status={"declaredFeatures": ["F"]}))
+    assert (changes.nodes, changes.capacity_grew) == (("n1",), True)
+    assert take_snapshot(cache).nodes[N1].node.declared_features == ("F",)

@@ -203,6 +203,7 @@ def _relevant_fields(written: core.Node, annotation_keys: tuple[str, ...]) -> tu
         status.allocatable or status.capacity,
         status.conditions,
         [meta.annotations.get(key) for key in annotation_keys],
+        status.declared_features,
     )
 
 
@@ -237,6 +238,7 @@ def _only_took_away(old: Node, new: Node) -> bool:
         and old.unschedulable <= new.unschedulable
         and all(taint in new.taints for taint in old.taints)
         and all(amount <= old.allocatable.get(name, 0) for name, amount in new.allocatable.items())
+        and set(new.declared_features) <= set(old.declared_features)
         and _is_no_healthier(old.conditions, new.conditions)
     )
 

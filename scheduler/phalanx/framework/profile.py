@@ -21,6 +21,7 @@ DEFAULT_PROFILE: Final = (
     "numa-zones",
     "taints",
     "node-affinity",
+    "declared-features",
     "pod-affinity",
     "topology-spread",
     "node-failure-history",

@@ -86,6 +86,8 @@ class Node(Struct, frozen=True, dict=True):
     """When (s) each condition last changed, except for changes while the node joined."""
     annotations: Mapping[str, str] = {}
     """Those that an enabled plugin reads."""
+    declared_features: tuple[str, ...] = ()
+    """Features that its kubelet declares, which some pods need."""
 
     @property
     def is_ready(self) -> bool:

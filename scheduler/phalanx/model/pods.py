@@ -267,6 +267,8 @@ class PodShape(Struct, frozen=True, weakref=True):
     device_slot: str = ""
     """Resource name for the devices of its claims (`phalanx.framework.device_slots`); empty for none. Set
     within a session; then it is part of the key."""
+    node_features: tuple[str, ...] = ()
+    """Features that the kubelet of its node must declare, sorted."""
     volumes: tuple[VolumeClaim, ...] | None = None
     """States of the claims, sorted. Set within a session; then they are part of the key, without what
     distinguishes equal ones: the names are those of the claims of one of the pods."""

@@ -36,6 +36,18 @@ class ContainerPort(ApiStruct, frozen=True):
     protocol: str = ""
 
 
+class VolumeMount(ApiStruct, frozen=True):
+    """Where a container mounts a volume."""
+
+    bind_mount_options: tuple[str, ...] = ()
+
+
+class ContainerRestartRule(ApiStruct, frozen=True):
+    """What happens when a container exits."""
+
+    action: str = ""
+
+
 class Container(ApiStruct, frozen=True):
     """A container or init container; `restart_policy` Always makes a sidecar of an init container."""
 
@@ -43,6 +55,8 @@ class Container(ApiStruct, frozen=True):
     resources: ResourceRequirements | None = None
     restart_policy: str | None = None
     ports: tuple[ContainerPort, ...] = ()
+    volume_mounts: tuple[VolumeMount, ...] = ()
+    restart_policy_rules: tuple[ContainerRestartRule, ...] = ()
 
 
 class NodeSelectorRequirement(ApiStruct, frozen=True):
@@ -193,6 +207,7 @@ class PodSpec(ApiStruct, frozen=True):
     workload_ref: Present | None = None
     """The group of the pod in Kubernetes 1.35; later releases have `schedulingGroup` instead."""
     host_network: bool = False
+    host_users: bool | None = None
     restart_policy: str = ""
 
 
@@ -291,6 +306,7 @@ class NodeStatus(ApiStruct, frozen=True):
     allocatable: Mapping[str, Quantity] = {}
     capacity: Mapping[str, Quantity] = {}
     conditions: tuple[NodeCondition, ...] = ()
+    declared_features: tuple[str, ...] = ()
 
 
 class Node(ApiStruct, frozen=True):

@@ -1,6 +1,7 @@
 """Conversion of nodes."""
 
 from collections.abc import Iterable, Mapping
+from sys import intern
 
 from phalanx.limits import NODE_JOIN_GRACE_S
 from phalanx.model.api import core
@@ -31,6 +32,7 @@ def read_node(written: core.Node, annotation_keys: tuple[str, ...] = ()) -> Node
         conditions={each.type: each.status for each in conditions},
         condition_changes=_condition_changes(conditions, joined=seconds(meta.creation_timestamp)),
         annotations={key: meta.annotations[key] for key in annotation_keys if key in meta.annotations},
+        declared_features=tuple([intern(each) for each in status.declared_features]),
     )
 
 

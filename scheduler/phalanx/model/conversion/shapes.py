@@ -13,6 +13,7 @@ from phalanx.limits import POD_REQUEST_MAX
 from phalanx.model.api import core
 from phalanx.model.conversion.host_ports import read_host_ports
 from phalanx.model.conversion.metadata import PER_POD_LABELS
+from phalanx.model.conversion.node_features import required_features
 from phalanx.model.conversion.numa import read_numa_request
 from phalanx.model.conversion.pod_volumes import unnamed_claims
 from phalanx.model.conversion.requests import add_gpu_share, pod_requests
@@ -118,6 +119,7 @@ def read_shape(pod: core.Pod) -> PodShape:
         preferred_pod_terms=read_preferred_pod_terms(affinity, pod.metadata, wrong),
         numa=read_numa_request(pod),
         host_ports=read_host_ports(spec, wrong),
+        node_features=required_features(spec),
     )
     wrong.extend(f"{path}: is empty" for path in unnamed_claims(spec))
     shape = structs.replace(shape, unsupported=tuple(unsupported), invalid=tuple(wrong))
@@ -154,6 +156,7 @@ def _what_shapes(pod: core.Pod) -> tuple[Any, ...]:
         spec.scheduling_group == _UNNAMED_GROUP,
         spec.workload_ref,
         spec.host_network,
+        spec.host_users,
         status.container_statuses,
         status.init_container_statuses,
         status.resources,
