@@ -98,7 +98,8 @@ def main(arguments: list[str] | None = None) -> int:
     with ProcessPoolExecutor(options.jobs) as pool:
         for tally in pool.map(partial(examine, count=count), seeds):
             tallies.append(tally)
-            print(f"{len(tallies)} of {len(seeds)} seeds", file=sys.stderr, flush=True)
+            counts = _named(sum((each.counts for each in tallies), Counter[str]()))
+            print(f"{len(tallies)} of {len(seeds)} seeds: {counts}", file=sys.stderr, flush=True)
             for each in tally.disagreements:
                 print(f"seed {each.seed}: {each.problem}", flush=True)
                 _save(each, options.output)
@@ -117,11 +118,15 @@ def _summarize(tallies: list[Tally], seeds: range) -> int:
     refused_by = sum((tally.refused_by for tally in tallies), Counter[str]())
     scored_by = sum((tally.scored_by for tally in tallies), Counter[str]())
     wrong = sum(len(tally.disagreements) for tally in tallies)
-    print("cases: " + ", ".join(f"{name} {number}" for name, number in counts.most_common()))
-    print("nodes refused by: " + ", ".join(f"{name} {number}" for name, number in refused_by.most_common()))
-    print("scores differ of: " + ", ".join(f"{name} {number}" for name, number in scored_by.most_common()))
+    print(f"cases: {_named(counts)}")
+    print(f"nodes refused by: {_named(refused_by)}")
+    print(f"scores differ of: {_named(scored_by)}")
     print(f"{counts.total()} cases of seeds {seeds.start} to {seeds.stop - 1}: {wrong} disagreements")
     return 1 if wrong else 0
+
+
+def _named(counts: Counter[str]) -> str:
+    return ", ".join(f"{name} {number}" for name, number in counts.most_common())
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from itertools import repeat, zip_longest
 import aiohttp
 
 from bench.harness.cluster import POLL_S, RUN_TIME_ANNOTATION
-from bench.harness.gangs import PODS_PATH, UNOBSERVED_LABEL, Dialect, Gang, Manifest, Role, pods
+from bench.harness.gangs import PODS_PATH, UNOBSERVED_LABEL, Dialect, Gang, Manifest, Role, claims, pods
 from bench.harness.workloads import Workload
 from tests.fake_objects import CreateFailed, collection_path, create_many
 
@@ -35,6 +35,7 @@ async def arrive(session: aiohttp.ClientSession, workload: Workload, dialect: Di
     if workload.arrival.per_second:
         return await _at_a_rate(session, workload, dialect)
     await create_many(session, [group for gang in workload.arriving() for group in dialect.group(gang)])
+    await create_many(session, [claim for gang in workload.arriving() for claim in claims(gang)])
     await create_many(session, [pod for _, pod in pods_in_order(workload, dialect)])
     return 0.0
 
@@ -64,7 +65,7 @@ async def _at_a_rate(session: aiohttp.ClientSession, workload: Workload, dialect
             await asyncio.sleep(due - loop.time())
             if gang.name not in grouped:
                 grouped.add(gang.name)
-                for group in dialect.group(gang):
+                for group in (*dialect.group(gang), *claims(gang)):
                     await _create(session, group)
             latest = max(latest, loop.time() - due)
             tasks.create_task(_create(session, pod))

@@ -11,6 +11,7 @@ from msgspec import Struct
 from phalanx.model.resources import GPU, request_amount
 from phalanx_controlplane.components import DEFAULT_STAGES
 
+from bench.harness import rules
 from bench.harness.gangs import LEVELS, NAMESPACE, PODS_PATH, UNOBSERVED_LABEL, Dialect, Gang, Manifest, pods
 from bench.harness.workloads import Workload
 from tests.fake_objects import create_many, fake_node, namespace
@@ -21,7 +22,6 @@ RUN_TIME_ANNOTATION: Final = "bench/run-time"
 RUN_STAGE: Final = str(Path(__file__).parent / "stages" / "pod-run")
 """That stage, as an argument of `ControlPlane.start`."""
 
-_SPINES_PER_ZONE: Final = 4
 POLL_S = 0.2
 
 
@@ -89,6 +89,7 @@ async def prepare(session: aiohttp.ClientSession, dialect: Dialect, workload: Wo
     await create_many(session, priority_classes(workload))
     await create_many(session, dialect.setup())
     await create_many(session, nodes(workload))
+    await create_many(session, needed_by_rules(workload))
     await nodes_usable(session, expected=workload.nodes.count)
     existing = workload.existing()
     await create_many(session, [group for gang in existing for group in dialect.group(gang)])
@@ -104,7 +105,7 @@ def nodes(workload: Workload) -> list[Manifest]:
         fake_node(
             f"node-{i:05d}",
             labels={
-                LEVELS["zone"]: f"zone-{i // (shape.spine * _SPINES_PER_ZONE)}",
+                LEVELS["zone"]: f"zone-{i // shape.zone}",
                 LEVELS["spine"]: f"spine-{i // shape.spine}",
                 LEVELS["rack"]: f"rack-{i // shape.rack}",
             },
@@ -116,6 +117,12 @@ def nodes(workload: Workload) -> list[Manifest]:
         )
         for i in range(shape.count)
     ]
+
+
+def needed_by_rules(workload: Workload) -> list[Manifest]:
+    """Classes, and the devices of each node, if pods ask for them."""
+    names = [node["metadata"]["name"] for node in nodes(workload)]
+    return rules.setup({kind.rule for kind in workload.gangs}, nodes=names)
 
 
 def priority_classes(workload: Workload) -> list[Manifest]:

@@ -3,7 +3,7 @@
 import math
 import statistics
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Final
 
@@ -12,6 +12,7 @@ from phalanx.model.resources import CPU, GPU, request_amount
 
 from bench.harness.gangs import Gang, pods
 from bench.harness.observation import Observation, PodTimes
+from bench.harness.rules import Rule
 from bench.harness.workloads import Until, Workload
 
 CURVE_POINTS: Final = 60
@@ -53,6 +54,10 @@ class Figures(Struct, frozen=True, rename="camel"):
     """The share of the cluster's cores (GPUs where it has any) that these pods held until the last bind."""
     curve: list[tuple[float, int, float]]
     """Second, pods bound by then, share of the cluster held then."""
+    largest_skew: int | None = None
+    """Of pods of a gang between zones; None if the workload spreads none."""
+    racks_per_gang: float | None = None
+    """The mean number of racks of a gang; None if no gang prefers one."""
 
 
 def figures(workload: Workload, seen: Observation, *, started_at: float) -> Figures:
@@ -88,6 +93,8 @@ def figures(workload: Workload, seen: Observation, *, started_at: float) -> Figu
         overcommitted_nodes=_overcommitted(workload, holdings),
         mean_occupancy=_rounded(_mean_occupancy(workload, holdings, last), 4),
         curve=_curve(workload, holdings, times),
+        largest_skew=_largest_skew(workload, by_gang),
+        racks_per_gang=_racks_per_gang(workload, by_gang),
     )
 
 
@@ -203,7 +210,32 @@ def _is_torn(gang: Gang, bound: Iterable[PodTimes], workload: Workload) -> bool:
     if not gang.level:
         return False
     wide = workload.nodes.rack if gang.level == "rack" else workload.nodes.spine
-    return len({int(pod.node.rpartition("-")[2]) // wide for pod in bound}) > 1
+    return len({_number(pod) // wide for pod in bound}) > 1
+
+
+def _largest_skew(workload: Workload, by_gang: Mapping[str, list[PodTimes]]) -> int | None:
+    """The largest difference of pods of one gang between two zones, of gangs that spread."""
+    zones = range(-(-workload.nodes.count // workload.nodes.zone))
+    skews = []
+    for gang in workload.arriving():
+        if gang.rule is Rule.SPREAD:
+            held = Counter(_number(pod) // workload.nodes.zone for pod in by_gang.get(gang.name, ()))
+            skews.append(max(held[zone] for zone in zones) - min(held[zone] for zone in zones))
+    return max(skews, default=None)
+
+
+def _racks_per_gang(workload: Workload, by_gang: Mapping[str, list[PodTimes]]) -> float | None:
+    racks = [
+        len({_number(pod) // workload.nodes.rack for pod in by_gang.get(gang.name, ())})
+        for gang in workload.arriving()
+        if gang.rule is Rule.AFFINITY
+    ]
+    return round(statistics.mean(racks), 2) if racks else None
+
+
+def _number(pod: PodTimes) -> int:
+    """The number of its node."""
+    return int(pod.node.rpartition("-")[2])
 
 
 def _per_second(count: int, seconds: float | None) -> float | None:

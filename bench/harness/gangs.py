@@ -4,6 +4,9 @@ from typing import Any, Final, Protocol
 
 from msgspec import Struct
 
+from bench.harness import rules
+from bench.harness.rules import Rule
+
 Manifest = dict[str, Any]
 
 NAMESPACE: Final = "bench"
@@ -43,6 +46,7 @@ class Gang(Struct, frozen=True):
     level: str = ""
     priority: int = 0
     queue: str = ""
+    rule: Rule = Rule.NONE
 
     @property
     def priority_class(self) -> str:
@@ -79,6 +83,15 @@ def pods(gang: Gang) -> list[Manifest]:
     return [_pod(gang, role, index) for role in gang.roles for index in range(role.count)]
 
 
+def claims(gang: Gang) -> list[Manifest]:
+    """The claims of the pods of a gang, which are created before them."""
+    return [
+        claim
+        for pod in pods(gang)
+        for claim in rules.claim(gang.rule, pod=pod["metadata"]["name"], namespace=NAMESPACE)
+    ]
+
+
 def role_of(gang: Gang, pod: Manifest) -> str:
     """The role of one of the gang's plain pods."""
     name: str = pod["metadata"]["name"]
@@ -90,11 +103,13 @@ def _pod(gang: Gang, role: Role, index: int) -> Manifest:
     spec: Manifest = {"containers": [{"name": "main", "image": "none", "resources": resources}]}
     if gang.priority:
         spec["priorityClassName"] = gang.priority_class
+    name = f"{gang.name}-{role.name}-{index:05d}"
+    spec |= rules.fields(gang.rule, pod=name, selector={GANG_LABEL: gang.name})
     return {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {
-            "name": f"{gang.name}-{role.name}-{index:05d}",
+            "name": name,
             "namespace": NAMESPACE,
             "labels": {GANG_LABEL: gang.name},
         },

@@ -18,6 +18,7 @@ from bench.harness.figures import Figures, figures, why_not_finished
 from bench.harness.machine import busy_share
 from bench.harness.observation import Observation
 from bench.harness.processes import Meter, Used, metering
+from bench.harness.provisioner import provisioning
 from bench.harness.watching import Observer, observing
 from bench.harness.workloads import Clock, Until, Workload
 
@@ -78,12 +79,14 @@ class _End(Struct, frozen=True):
 
 
 def takes_part(contender: Contender, workload: Workload) -> bool:
-    """Whether a contender runs a workload: bare binds need a backlog that fits; some contenders need gangs
-    with a level or a queue."""
+    """Whether a contender runs a workload: bare binds need a backlog that fits and no rules; some contenders
+    need gangs with a level or a queue."""
     if contender.only_with:
         return any(getattr(kind, field) for kind in workload.gangs for field in contender.only_with)
     simple = workload.clock is Clock.BACKLOG and workload.until is Until.BOUND
-    return contender.decides or (simple and not workload.existing() and not workload.run_seconds)
+    has_rules = any(kind.rule for kind in workload.gangs)
+    simple = simple and not has_rules and not workload.existing() and not workload.run_seconds
+    return contender.decides or simple
 
 
 async def run_once(contender: Contender, workload: Workload, *, number: int, report: Report) -> Run:
@@ -91,7 +94,8 @@ async def run_once(contender: Contender, workload: Workload, *, number: int, rep
     busy_before = await busy_share()
     async with _site(contender, workload) as site:
         await _prepare(site)
-        end = await (_backlog(site) if workload.clock is Clock.BACKLOG else _live(site))
+        async with provisioning(site.plane, workload):
+            end = await (_backlog(site) if workload.clock is Clock.BACKLOG else _live(site))
         if end.trouble:
             report(f"  the logs are in {site.plane.keep_logs()}")
         existing = sum(gang.size for gang in workload.existing())

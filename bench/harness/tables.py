@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from bench.harness.figures import Spread, spread
 from bench.harness.machine import Machine
+from bench.harness.rules import Rule
 from bench.harness.run import SCHEDULER, Run
 from bench.harness.workloads import Clock, Until, Workload
 
@@ -70,13 +71,16 @@ _LATENCY = (
     Column("p99 ms", _figure("latency_p99_ms")),
     Column("creation late by s", lambda run: run.creation_late_s, 2),
 )
+_WHOLE = Column("whole gangs", _figure("whole_gangs"))
 _ANSWERS = (
     Column("pods bound", _figure("bound")),
-    Column("whole gangs", _figure("whole_gangs")),
+    _WHOLE,
     Column("pods held by partial gangs", _figure("pods_in_partial_gangs")),
     Column("pods refused", _figure("refused")),
     Column("last refusal s", _figure("last_refusal_s"), 2),
 )
+_SKEW = (Column("largest skew between zones", _figure("largest_skew")),)
+_RACKS = (Column("racks per gang", _figure("racks_per_gang"), 1),)
 _LEVEL = (Column("gangs outside their level", _figure("torn_gangs")),)
 _EVICTED = (Column("pods evicted", lambda run: run.evicted),)
 _COST = (
@@ -103,6 +107,11 @@ def columns(workload: Workload) -> tuple[Column, ...]:
         found = (*_LATENCY, *found)
     if any(kind.level for kind in workload.gangs):
         found = (*found, *_LEVEL)
+    for rule, more in ((Rule.SPREAD, _SKEW), (Rule.AFFINITY, _RACKS)):
+        if any(kind.rule is rule for kind in workload.gangs):
+            found = (*found, *more)
+    if any(kind.rule for kind in workload.gangs):
+        found = (*found, _WHOLE)
     if any(kind.existing for kind in workload.gangs):
         found = (*found, *_EVICTED)
     if workload.run_seconds:

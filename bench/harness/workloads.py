@@ -16,8 +16,10 @@ from msgspec import Meta, Struct
 from phalanx.model.resources import CPU, GPU, MEMORY, InvalidQuantity, request_amount
 
 from bench.harness.gangs import Gang, Role
+from bench.harness.rules import Rule
 
 FOLDER: Final = Path(__file__).parent.parent / "workloads"
+_SPINES_PER_ZONE: Final = 4
 _ROLE_NAME: Final = re.compile(r"[a-z]([-a-z0-9]{0,30}[a-z0-9])?")
 
 Count = Annotated[int, Meta(ge=1, le=100_000)]
@@ -61,6 +63,11 @@ class Nodes(_Strict, frozen=True):
     spine: Count = 128
 
     @property
+    def zone(self) -> int:
+        """The number of nodes in each zone."""
+        return _SPINES_PER_ZONE * self.spine
+
+    @property
     def allocatable(self) -> dict[str, int]:
         """The allocatable resources of every node: millicores, bytes, devices."""
         return {CPU: 1000 * self.cores, MEMORY: (self.memory_gib << 30) - (1 << 20), GPU: self.gpus}
@@ -70,7 +77,8 @@ class Gangs(_Strict, frozen=True):
     """`count` equal gangs.
 
     `existing` gangs run before the clock starts. `priority` becomes a PriorityClass; `queue` is
-    "lender" or "owner", two queues of equal weight, for schedulers that know queues.
+    "lender" or "owner", two queues of equal weight, for schedulers that know queues. `rule` is what each pod
+    asks for beside its requests.
     """
 
     count: Count
@@ -79,6 +87,7 @@ class Gangs(_Strict, frozen=True):
     existing: bool = False
     priority: Annotated[int, Meta(ge=0, le=1_000_000)] = 0
     queue: Literal["", "lender", "owner"] = ""
+    rule: Rule = Rule.NONE
 
 
 class Arrival(_Strict, frozen=True):
@@ -130,7 +139,7 @@ def _mixed(kinds: tuple[Gangs, ...], *, existing: bool, prefix: str) -> list[Gan
 
 
 def _gang(kind: Gangs, name: str) -> Gang:
-    return Gang(name, kind.roles, kind.level, priority=kind.priority, queue=kind.queue)
+    return Gang(name, kind.roles, kind.level, priority=kind.priority, queue=kind.queue, rule=kind.rule)
 
 
 def names() -> list[str]:

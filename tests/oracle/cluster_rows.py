@@ -511,7 +511,7 @@ _PROVISIONED: Final = (
 )
 
 
-def _capacity(amount: str, zone: str, **fields: Any) -> tuple[Document, Document]:
+def _capacity(amount: str | None, zone: str, **fields: Any) -> tuple[Document, Document]:
     """A driver that publishes its capacity, and how much it has for volumes in this zone."""
     return (
         _object(
@@ -526,8 +526,8 @@ def _capacity(amount: str, zone: str, **fields: Any) -> tuple[Document, Document
             "left",
             api="storage.k8s.io/v1",
             storageClassName="late",
-            capacity=amount,
             nodeTopology={"matchLabels": {ZONE: zone}},
+            **({"capacity": amount} if amount else {}),
             **fields,
         ),
     )
@@ -544,6 +544,12 @@ _SPACE: Final = (
         "too little space for a volume",
         (_A, _B, *_late(), *_capacity("1023Mi", "west"), _MOUNTS),
         (),
+        ("VolumeBinding",),
+    ),
+    Row(
+        "space of which only the largest volume is known",
+        (_A, _B, *_late(), *_capacity(None, "west", maximumVolumeSize="1Gi"), _MOUNTS),
+        ("b",),
         ("VolumeBinding",),
     ),
     Row(

@@ -109,7 +109,7 @@ def _disagreement(answer: Answer, said: Opinion) -> str:
 
 def opinion(objects: Sequence[Document], pod: str, config: SchedulerConfig) -> Opinion:
     """Read the manifests as `phalanx decide` does, and decide one cycle. Raises BadInput."""
-    cluster = StaticCluster(_read(objects), config=config, now=0)
+    cluster = StaticCluster(read_objects(objects), config=config, now=0)
     snapshot = cluster.snapshot()
     session = Session(snapshot, config)
     gang, member = _find(session, pod)
@@ -141,7 +141,8 @@ def _is_spread(session: Session, gang: Gang, node: NodeName) -> bool:
     return True
 
 
-def _read(objects: Sequence[Document]) -> tuple[object, ...]:
+def read_objects(objects: Sequence[Document]) -> tuple[object, ...]:
+    """The objects as `phalanx decide` reads them. Raises BadInput."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "cluster.json"
         file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)}))

@@ -6,6 +6,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 )
 
 // settings are arguments of Score plugins that differ from the default profile.
@@ -16,7 +17,11 @@ type settings struct {
 	Allocated config.ScoringStrategyType `json:"allocated"`
 }
 
+// apply also leaves out the Score of VolumeBinding, which ends the process if a CSIStorageCapacity has a
+// maximumVolumeSize and no capacity: it reads the capacity without a check.
 func (s settings) apply(profile *config.KubeSchedulerProfile) {
+	disabled := config.Plugin{Name: names.VolumeBinding}
+	profile.Plugins.Score.Disabled = append(profile.Plugins.Score.Disabled, disabled)
 	for _, each := range profile.PluginConfig {
 		switch arguments := each.Args.(type) {
 		case *config.InterPodAffinityArgs:
