@@ -22,7 +22,8 @@ _STDIN: Final = "/dev/stdin"
 """Stands for a lone hyphen, which cyclopts parses as an option without a name."""
 
 _EXIT_CODES: Final = """\
-Exit codes: 0 success, 1 failure or difference, 2 bad input, 3 decide did not converge, 130 interrupted.\
+Exit codes: 0 success, 1 failure or difference, 2 bad input, 3 decide did not converge, 4 not found,
+5 the gang waits, 130 interrupted.\
 """
 
 

@@ -24,6 +24,15 @@ class Command(Struct, frozen=True):
 
 
 BUILT_IN: Final = {
+    "why": Command(
+        "phalanx.cli.verbs.why:why", "Say why a gang waits and what would help, or where it runs."
+    ),
+    "jobs": Command(
+        "phalanx.cli.verbs.jobs:jobs", "List all gangs: state, queue, place in line, since when, where."
+    ),
+    "queues": Command(
+        "phalanx.cli.verbs.queues:queues", "Show the tree of queues with use and shares, as bars."
+    ),
     "run": Command("phalanx.cli.run:run", "Run the scheduler."),
     "decide": Command(
         "phalanx.cli.decide:decide", "Decide about the objects in manifest files, without a cluster."
