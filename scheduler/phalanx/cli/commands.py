@@ -33,6 +33,12 @@ BUILT_IN: Final = {
     "queues": Command(
         "phalanx.cli.verbs.queues:queues", "Show the tree of queues with use and shares, as bars."
     ),
+    "topo": Command(
+        "phalanx.cli.verbs.topo:topo", "Show the topology: free devices, fragmentation, and who is where."
+    ),
+    "nodes": Command(
+        "phalanx.cli.verbs.nodes:nodes", "Show nodes: state, faults, and what would be lost by draining them."
+    ),
     "run": Command("phalanx.cli.run:run", "Run the scheduler."),
     "decide": Command(
         "phalanx.cli.decide:decide", "Decide about the objects in manifest files, without a cluster."

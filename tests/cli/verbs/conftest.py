@@ -54,6 +54,10 @@ class World:
         for item in objects:
             path = collection_path(item)
             self.send("POST", path, item)
+            if item["kind"] == "Node":
+                # Its admission marks a new node as not ready; a node controller would take that back.
+                taints = item.get("spec", {}).get("taints")
+                self.send("PATCH", f"{path}/{item['metadata']['name']}", {"spec": {"taints": taints}})
             if "status" in item:
                 name = item["metadata"]["name"]
                 self.send("PATCH", f"{path}/{name}/status", {"status": item["status"]})
