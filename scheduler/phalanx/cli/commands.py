@@ -39,6 +39,10 @@ BUILT_IN: Final = {
     "nodes": Command(
         "phalanx.cli.verbs.nodes:nodes", "Show nodes: state, faults, and what would be lost by draining them."
     ),
+    "hold": Command(
+        "phalanx.cli.verbs.hold:hold", "Keep a waiting gang from being started until it is released."
+    ),
+    "release": Command("phalanx.cli.verbs.hold:release", "Let a gang start that is held."),
     "run": Command("phalanx.cli.run:run", "Run the scheduler."),
     "decide": Command(
         "phalanx.cli.decide:decide", "Decide about the objects in manifest files, without a cluster."

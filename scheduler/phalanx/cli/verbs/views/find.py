@@ -26,23 +26,23 @@ def find_gang(entries: Sequence[GangEntry], target: str) -> GangEntry | None:
     """
     kind, slash, name = target.rpartition("/")
     if slash:
-        return _only(target, _of_kind(entries, _kind(kind), name))
+        return _only(target, _ofkind_named(entries, kind_named(kind), name))
     by_name = [entry for entry in entries if entry.row.name == name]
     groups = [entry for entry in by_name if entry.row.kind == POD_GROUP]
-    return _only(target, groups or by_name or _of_kind(entries, "pod", name))
+    return _only(target, groups or by_name or _ofkind_named(entries, "pod", name))
 
 
-def _kind(written: str) -> str:
+def kind_named(written: str) -> str:
     """The kind in lower case and singular, as kubectl accepts it: jobs.batch is job."""
     kind = written.partition(".")[0].lower()
     kind = _SHORT.get(kind, kind)
     return kind[:-1] if kind.endswith("s") and not kind.endswith("ss") else kind
 
 
-def _of_kind(entries: Iterable[GangEntry], kind: str, name: str) -> list[GangEntry]:
+def _ofkind_named(entries: Iterable[GangEntry], kind: str, name: str) -> list[GangEntry]:
     if kind == "pod":
         return [entry for entry in entries if any(pod.name == name for pod in _members(entry))]
-    found = [entry for entry in entries if _kind(entry.row.kind) == kind and entry.row.name == name]
+    found = [entry for entry in entries if kind_named(entry.row.kind) == kind and entry.row.name == name]
     return found or [entry for entry in entries if _is_controlled(entry, kind, name)]
 
 
