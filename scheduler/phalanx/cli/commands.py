@@ -43,6 +43,13 @@ BUILT_IN: Final = {
         "phalanx.cli.verbs.hold:hold", "Keep a waiting gang from being started until it is released."
     ),
     "release": Command("phalanx.cli.verbs.hold:release", "Let a gang start that is held."),
+    "what-if": Command(
+        "phalanx.cli.verbs.what_if:what_if", "Say what would start, wait and be evicted after a change."
+    ),
+    "drain-plan": Command(
+        "phalanx.cli.verbs.drain_plan:drain_plan",
+        "Find an order in which nodes can be emptied with few restarts.",
+    ),
     "run": Command("phalanx.cli.run:run", "Run the scheduler."),
     "decide": Command(
         "phalanx.cli.decide:decide", "Decide about the objects in manifest files, without a cluster."

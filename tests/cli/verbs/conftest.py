@@ -152,7 +152,7 @@ def two_tenants() -> Iterable[Manifest]:
         parent="all",
         weight=3,
         guarantee={"nvidia.com/gpu": "4"},
-        limit={"nvidia.com/gpu": "16"},
+        limit={"nvidia.com/gpu": "32"},
         status={**used, "fairShare": {"nvidia.com/gpu": "12"}, "pendingPods": 2},
     )
     for name, rack in (("a1", "a"), ("a2", "a"), ("b1", "b")):

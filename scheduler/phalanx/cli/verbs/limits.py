@@ -23,6 +23,9 @@ NAMES_SHOWN: Final = 3
 PLAN_NODES_MAX: Final = 2000
 """Nodes that `drain-plan` puts in an order. The search looks at all that are left for each of them."""
 
+PLAN_CANDIDATES: Final = 16
+"""Nodes of which `drain-plan` checks whether their gangs have capacity elsewhere. One is usually enough."""
+
 COMPLETION_NAMES_MAX: Final = 500
 """Names that a completion offers. More cannot be read."""
 
