@@ -48,7 +48,7 @@ BUILT_IN: Final = {
     ),
     "drain-plan": Command(
         "phalanx.cli.verbs.drain_plan:drain_plan",
-        "Find an order in which nodes can be emptied with few restarts.",
+        "Find an order in which to empty nodes with few restarts.",
     ),
     "run": Command("phalanx.cli.run:run", "Run the scheduler."),
     "decide": Command(
