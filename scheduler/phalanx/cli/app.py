@@ -18,6 +18,9 @@ from phalanx.cli.exits import BadInput, Exit
 
 _KUBECTL_PLUGIN: Final = "kubectl-phalanx"
 
+_COMPLETE: Final = "__complete"
+"""What completion scripts ask: the words so far follow."""
+
 _STDIN: Final = "/dev/stdin"
 """Stands for a lone hyphen, which cyclopts parses as an option without a name."""
 
@@ -30,6 +33,8 @@ Exit codes: 0 success, 1 failure or difference, 2 bad input, 3 decide did not co
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; errors of the user are printed to standard error."""
     given = list(sys.argv[1:] if arguments is None else arguments)
+    if given[:1] == [_COMPLETE]:
+        return _complete(given[1:])
     try:
         code = _app(given)(
             [_STDIN if argument == "-" else argument for argument in given],
@@ -49,6 +54,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _discard_stdout()
         return Exit.PIPE_CLOSED
     return code if isinstance(code, int) else Exit.OK
+
+
+def complete_for_kubectl() -> int:
+    """Print the candidates for `kubectl phalanx`, as kubectl asks the program kubectl_complete-phalanx."""
+    return _complete(sys.argv[1:], end=":4")
+
+
+def _complete(words: Sequence[str], *, end: str = "") -> int:
+    """Print the candidates for the last word. `end`: the last line, a directive of cobra for kubectl.
+
+    Names of files are asked for by directive 0, which kubectl answers with files.
+    """
+    from phalanx.cli.completion.candidates import FILES, candidates
+
+    for_files = False
+    for word, text in candidates(words, _app(list(words)), commands_for(list(words[:-1]))):
+        for_files |= word == FILES
+        if word != FILES or not end:
+            print(f"{word}\t{text}" if text else word)
+    if end:
+        print(":0" if for_files else end)
+    return Exit.OK
 
 
 def print_versions() -> None:

@@ -50,6 +50,7 @@ BUILT_IN: Final = {
         "phalanx.cli.verbs.drain_plan:drain_plan",
         "Find an order in which to empty nodes with few restarts.",
     ),
+    "top": Command("phalanx.cli.verbs.top:top", "Show queues, nodes, rates and the last decisions, live."),
     "run": Command("phalanx.cli.run:run", "Run the scheduler."),
     "decide": Command(
         "phalanx.cli.decide:decide", "Decide about the objects in manifest files, without a cluster."
@@ -67,6 +68,9 @@ BUILT_IN: Final = {
     "install": Command("phalanx.cli.install:install", "Install the CRDs into a cluster, or print them."),
     "doctor": Command(
         "phalanx.cli.doctor.command:doctor", "Check an installation, and say for each finding what to do."
+    ),
+    "completion": Command(
+        "phalanx.cli.completion.command:completion", "Print the completion script of bash, zsh or fish."
     ),
     "version": Command(
         "phalanx.cli.app:print_versions", "Print the versions of Phalanx and of the solver that it uses."

@@ -60,8 +60,10 @@ async def _by_library(path: str | None, context: str | None) -> Access:
 class BlockingClient:
     """The reading verbs of the API, and patches. Every status other than 2xx raises an ApiError."""
 
-    def __init__(self, access: Access) -> None:
+    def __init__(self, access: Access, *, timeout: float = READ_TIMEOUT_S) -> None:
+        """`timeout`: seconds without an answer to a read."""
         self._access = access
+        self._timeout = timeout
         self._idle: deque[http.client.HTTPConnection] = deque()
         self._headers = {
             "Accept": "application/json",
@@ -98,7 +100,7 @@ class BlockingClient:
     def _request(self, method: str, path: str, body: bytes | None, more: Mapping[str, str]) -> bytes:
         path = urlsplit(self._access.server).path + path
         while True:
-            connection, is_new = self._connection(READ_TIMEOUT_S if body is None else WRITE_TIMEOUT_S)
+            connection, is_new = self._connection(self._timeout if body is None else WRITE_TIMEOUT_S)
             try:
                 connection.request(method, path, body=body, headers={**self._headers, **more})
                 answer = connection.getresponse()

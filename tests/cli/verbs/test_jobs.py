@@ -25,6 +25,8 @@ async def test_the_table_and_its_filters(tenants: World) -> None:
     assert header == ["NAME", "STATE", "QUEUE", "PLACE", "SINCE", "PODS", "WHERE", "REASON"]
     assert large[:4] == ["podgroup/large", "Waiting", "vision", "1"]
     assert busy == ["podgroup/busy", "Running", "vision", "-", "10m", "2/2", "rack", "a:", "a1,a2", "-"]
+    note = (await tenants.run("jobs", "-n", "speech")).out.splitlines()[1].split()
+    assert note[:6] == ["pod/note", "Running", "default", "-", "10m", "1/1"]
     only = await tenants.json("jobs", "-n", "vision", "--state", "Running")
     assert [row["name"] for row in only] == ["busy"]
     assert await tenants.json("jobs", "-A", "--queue", "vision", "--state", "Failed") == []

@@ -14,6 +14,15 @@ OWNER_ROUNDS_MAX: Final = 4
 EVENTS_SHOWN: Final = 10
 """Distinct events of a gang that `why` lists, the newest ones."""
 
+DECISIONS_SHOWN: Final = 8
+"""Last decisions in a frame of `top`, so that a terminal of 50 lines shows all parts."""
+
+TOP_ROWS: Final = 12
+"""Rows of each part of a frame of `top`, for the same reason."""
+
+RATE_PERIOD_S: Final = 60
+"""Seconds that rates are counted over."""
+
 BAR_CELLS: Final = 20
 """Width of a bar. A cell is then 5 % of the largest amount."""
 

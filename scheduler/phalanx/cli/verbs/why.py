@@ -1,12 +1,10 @@
 """`phalanx why`: one screen about a gang: state, reason, what would help, place, start, history."""
 
-from typing import Any
-
-import msgspec
-from msgspec import Struct
+from msgspec.structs import replace
 
 from phalanx.cli.exits import BadInput, Exit
 from phalanx.cli.verbs.asking import NotFound, Question, ask
+from phalanx.cli.verbs.events import FORBIDDEN, Event, read_events
 from phalanx.cli.verbs.jobs import GANG_KINDS
 from phalanx.cli.verbs.options import ViewOptions
 from phalanx.cli.verbs.seen import Seen
@@ -15,16 +13,6 @@ from phalanx.cli.verbs.views.find import Ambiguous, find_gang
 from phalanx.cli.verbs.views.gangs import State, gang_entries
 from phalanx.cli.verbs.views.why import WhyView, why_view
 from phalanx.kube.blocking import BlockingClient
-from phalanx.kube.errors import Forbidden
-
-_EVENTS = "/apis/events.k8s.io/v1"
-
-
-class _Events(Struct, frozen=True):
-    items: list[dict[str, Any]] | None = None
-
-
-_events_of = msgspec.json.Decoder(_Events).decode
 
 
 def why(target: str, /, *, options: ViewOptions | None = None) -> int:
@@ -39,19 +27,12 @@ def why(target: str, /, *, options: ViewOptions | None = None) -> int:
         A name, or pod/NAME, podgroup/NAME, job/NAME, or another kind of workload with its name.
     """
     options = options or ViewOptions()
-    events: list[dict[str, Any]] = []
-    selector = f"reportingController={options.scheduler_name}"
+    events: list[Event] = []
 
-    def read_events(client: BlockingClient, seen: Seen) -> Seen:
-        events.clear()
-        path = f"{_EVENTS}/namespaces/{seen.namespace}/events" if seen.namespace else f"{_EVENTS}/events"
-        try:
-            for body in client.pages(path, {"fieldSelector": selector}):
-                events.extend(_events_of(body).items or ())
-        except Forbidden:
-            note = "events are left out: you may not list them"
-            return msgspec.structs.replace(seen, notes=(*seen.notes, note))
-        return seen
+    def with_events(client: BlockingClient, seen: Seen) -> Seen:
+        found = read_events(client, namespace=seen.namespace, scheduler_name=options.scheduler_name)
+        events[:] = found or ()
+        return seen if found is not None else replace(seen, notes=(*seen.notes, FORBIDDEN))
 
     def view(seen: Seen) -> WhyView:
         entries = gang_entries(seen)
@@ -72,7 +53,7 @@ def why(target: str, /, *, options: ViewOptions | None = None) -> int:
         code=_code,
         needed=("Pod",),
         wraps=True,
-        enrich=read_events,
+        enrich=with_events,
     )
     return ask(options, question)
 

@@ -141,7 +141,7 @@ def _row(gang: Gang, group: PodGroup | None, now_ms: int) -> GangRow:
         state=state,
         queue=status.queue or gang.queue,
         position=status.queue_position,
-        since=since(gang, state, status),
+        since=since(gang, state, seen_status),
         reason=reason,
         message=message,
         next_step=status.next_step or "",
@@ -224,14 +224,14 @@ _REASONS: Final = frozenset(reason.value for reason in Reason)
 
 
 def since(gang: Gang, state: State, status: PodGroupStatus) -> str:
-    """When the state began, in RFC 3339."""
+    """When the state began, in RFC 3339. `status`: of its PodGroup, as it was read."""
     if state is State.WAITING:
         return _written(gang.created)
     if state in (State.FINISHED, State.FAILED):
         ends = [pod.ran[1] for pod in gang.members if pod.ran] + [pod.ended for pod in gang.members]
         return _written(max(ends, default=0)) or _condition_time(status)
     started = time_s(status.started_at) if status.started_at else None
-    bound = [pod.bound_since for pod in gang.members if pod.bound_since]
+    bound = [pod.bound_since or pod.running_since for pod in gang.members]
     return _written(started or max(bound, default=0))
 
 

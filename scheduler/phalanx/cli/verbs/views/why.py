@@ -113,14 +113,15 @@ def _history(entry: GangEntry, events: Iterable[Mapping[str, Any]]) -> list[Mome
     for event in events:
         about = event.get("regarding") or {}
         if about.get("uid") in uids or (not about.get("uid") and about.get("name") in names):
-            moment = _moment(event)
+            moment = moment_of(event)
             before = found.get((moment.what, moment.text))
             found[moment.what, moment.text] = moment if before is None else _together(before, moment)
     moments = sorted(found.values(), key=lambda moment: moment.at, reverse=True)
     return moments[:EVENTS_SHOWN]
 
 
-def _moment(event: Mapping[str, Any]) -> Moment:
+def moment_of(event: Mapping[str, Any]) -> Moment:
+    """The event, with the time at which it was seen last."""
     series = event.get("series") or {}
     at = series.get("lastObservedTime") or event.get("deprecatedLastTimestamp") or event.get("eventTime")
     created = (event.get("metadata") or {}).get("creationTimestamp")
