@@ -3,10 +3,11 @@
 A command is imported when it is called, so that help is quick.
 """
 
+import gc
 import os
 import platform
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from pathlib import PurePath
 from typing import Final
@@ -36,12 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given[:1] == [_COMPLETE]:
         return _complete(given[1:])
     try:
-        code = _app(given)(
-            [_STDIN if argument == "-" else argument for argument in given],
-            exit_on_error=False,
-            print_error=True,
-            result_action="return_value",
-        )
+        code = _parsed(given)()
         sys.stdout.flush()
     except CycloptsError:
         return Exit.BAD_INPUT
@@ -54,6 +50,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _discard_stdout()
         return Exit.PIPE_CLOSED
     return code if isinstance(code, int) else Exit.OK
+
+
+def _parsed(given: Sequence[str]) -> Callable[[], object]:
+    """Import and parse; without garbage collection, which takes a tenth of the time and frees nothing.
+
+    Raises CycloptsError.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        words = [_STDIN if argument == "-" else argument for argument in given]
+        command, bound, _ = _app(list(given)).parse_args(words, exit_on_error=False, print_error=True)
+    finally:
+        if was_enabled:
+            gc.enable()
+    return lambda: command(*bound.args, **bound.kwargs)
 
 
 def complete_for_kubectl() -> int:

@@ -46,7 +46,10 @@ def release(target: str, /, *, options: ClusterOptions | None = None) -> int:
 
 def _set(target: str, options: ClusterOptions, *, held: bool) -> int:
     with Session(options) as session:
-        seen = session.read(Question(name="hold", kinds=GANG_KINDS, view=gang_entries, lines=lambda *_: ()))
+        question = Question(
+            name="hold", kinds=GANG_KINDS, view=gang_entries, lines=lambda *_: (), needed=("PodGroup",)
+        )
+        seen = session.read(question)
         try:
             found = find_gang(gang_entries(seen), target)
         except Ambiguous as error:

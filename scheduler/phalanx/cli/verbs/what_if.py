@@ -1,6 +1,7 @@
 """`phalanx what-if`: what would start, wait and be evicted after a change. The cluster is not touched."""
 
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -63,24 +64,25 @@ def what_if(
     )
     _check(changes)
 
-    def view(seen: Seen) -> WhatIfView:
-        if not seen.knows_all_pods:
-            raise NotReadable("it needs the right to list the pods of all namespaces, which use the nodes")
-        found = try_changes(seen, changes, config=config, namespace=seen.namespace or "default")
-        if not found.converged:
-            print("note: the decisions did not converge", file=sys.stderr)
-        return found
-
     question = Question(
         name="what-if",
         kinds=_KINDS,
-        view=view,
+        view=partial(_answer, changes=changes, config=config),
         lines=what_if_lines,
         code=lambda found: Exit.WAITS if found.submitted_waits else Exit.OK,
         everywhere=frozenset(kind for kind in _KINDS if KINDS[kind].namespaced),
         needed=("Node", "Pod"),
     )
     return ask(options, question)
+
+
+def _answer(seen: Seen, *, changes: Changes, config: Path | None) -> WhatIfView:
+    if not seen.knows_all_pods:
+        raise NotReadable("it needs the right to list the pods of all namespaces, which use the nodes")
+    found = try_changes(seen, changes, config=config, namespace=seen.namespace or "default")
+    if not found.converged:
+        print("note: the decisions did not converge", file=sys.stderr)
+    return found
 
 
 def _check(changes: Changes) -> None:
