@@ -76,7 +76,6 @@ INSTEAD: Final[Mapping[str, str]] = {
     "are told": "are reported, are informed",
     "is due": "is entitled to; for times: has expired",
     "kept room": "held capacity",
-    "what if": "trial, relaxation",
 }
 """By word or phrase in lower case. Identifiers are split at underscores and capitals, so that `SeatTable` and
 `stand_in` are found too."""

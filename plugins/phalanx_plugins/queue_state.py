@@ -1,4 +1,5 @@
-"""Starts no gangs in a queue whose `spec.state` is Held or Closed, nor in its descendants.
+"""Starts no gangs in a queue whose `spec.state` is Held or Closed, nor in its descendants, and no gang whose
+`spec.hold` is true.
 
 Running gangs continue. Lost members of a started gang are replaced, and a partly bound gang is completed. A
 pod without a group that its controller recreates is new work and waits.
@@ -18,7 +19,13 @@ class QueueStates(Plugin):
     lasting_answers = True
 
     def check_gang(self, gang: Gang, view: SessionView) -> Objection | None:
-        """Refuse a gang that has not started."""
+        """Refuse a gang that has not started. One that starts over is held by its own field only."""
+        if gang.spec.hold and not gang.started and not gang.active:
+            return Objection(
+                Reason.HELD,
+                "spec.hold of the PodGroup is true: the gang is not started",
+                f"Run `phalanx release {gang.name} -n {gang.namespace}`, or remove spec.hold",
+            )
         queue = view.queues.not_open(gang.queue)
         if queue is None or gang.started or gang.starts_over or gang.active:
             return None

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 import yaml
-from phalanx.kube.connect import Cluster, NoCluster, connect
+from phalanx.kube.connect import Cluster, connect
+from phalanx.kube.kubeconfig import NoCluster
 
 
 async def status_of(cluster: Cluster) -> int:

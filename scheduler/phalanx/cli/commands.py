@@ -24,6 +24,33 @@ class Command(Struct, frozen=True):
 
 
 BUILT_IN: Final = {
+    "why": Command(
+        "phalanx.cli.verbs.why:why", "Say why a gang waits and what would help, or where it runs."
+    ),
+    "jobs": Command(
+        "phalanx.cli.verbs.jobs:jobs", "List all gangs: state, queue, place in line, since when, where."
+    ),
+    "queues": Command(
+        "phalanx.cli.verbs.queues:queues", "Show the tree of queues with use and shares, as bars."
+    ),
+    "topo": Command(
+        "phalanx.cli.verbs.topo:topo", "Show the topology: free devices, fragmentation, and who is where."
+    ),
+    "nodes": Command(
+        "phalanx.cli.verbs.nodes:nodes", "Show nodes: state, faults, and what would be lost by draining them."
+    ),
+    "hold": Command(
+        "phalanx.cli.verbs.hold:hold", "Keep a waiting gang from being started until it is released."
+    ),
+    "release": Command("phalanx.cli.verbs.hold:release", "Let a gang start that is held."),
+    "what-if": Command(
+        "phalanx.cli.verbs.what_if:what_if", "Say what would start, wait and be evicted after a change."
+    ),
+    "drain-plan": Command(
+        "phalanx.cli.verbs.drain_plan:drain_plan",
+        "Find an order in which to empty nodes with few restarts.",
+    ),
+    "top": Command("phalanx.cli.verbs.top:top", "Show queues, nodes, rates and the last decisions, live."),
     "run": Command("phalanx.cli.run:run", "Run the scheduler."),
     "decide": Command(
         "phalanx.cli.decide:decide", "Decide about the objects in manifest files, without a cluster."
@@ -41,6 +68,9 @@ BUILT_IN: Final = {
     "install": Command("phalanx.cli.install:install", "Install the CRDs into a cluster, or print them."),
     "doctor": Command(
         "phalanx.cli.doctor.command:doctor", "Check an installation, and say for each finding what to do."
+    ),
+    "completion": Command(
+        "phalanx.cli.completion.command:completion", "Print the completion script of bash, zsh or fish."
     ),
     "version": Command(
         "phalanx.cli.app:print_versions", "Print the versions of Phalanx and of the solver that it uses."

@@ -12,6 +12,8 @@ class Exit(IntEnum):
     FAILED = 1
     BAD_INPUT = 2
     NOT_CONVERGED = 3
+    NOT_FOUND = 4
+    WAITS = 5
     INTERRUPTED = 130
     PIPE_CLOSED = 141
 

@@ -57,8 +57,9 @@ def _files() -> Iterator[Path]:
 
 async def _install(*, kubeconfig: str | None, context: str | None) -> int:
     from phalanx.kube.client import Client
-    from phalanx.kube.connect import NoCluster, connect
+    from phalanx.kube.connect import connect
     from phalanx.kube.errors import ApiError
+    from phalanx.kube.kubeconfig import NoCluster
     from phalanx.ports import OutcomeUnknown, RequestNotSent
 
     try:

@@ -136,7 +136,8 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 
 async def _until_stopped(settings: Settings) -> int:
-    from phalanx.kube.connect import NoCluster, connect
+    from phalanx.kube.connect import connect
+    from phalanx.kube.kubeconfig import NoCluster
 
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -17,6 +17,7 @@ import aiohttp
 import structlog
 from yarl import URL
 
+from phalanx.kube.kubeconfig import NoCluster
 from phalanx.kube.transport import Credential, HttpTransport
 from phalanx.limits import (
     CREDENTIAL_CHECK_PERIOD_S,
@@ -32,10 +33,6 @@ _IN_CLUSTER_MARK: Final = "KUBERNETES_SERVICE_HOST"
 _TOKEN: Final = "BearerToken"
 
 
-class NoCluster(Exception):
-    """There is no usable configuration; the message names what was tried."""
-
-
 class Cluster:
     """The way to one API server: creates independent transports that share one credential."""
 
@@ -44,12 +41,12 @@ class Cluster:
         self.credential = credential
         self.proxy: str | None = None
         self.server_name: str | None = None
-        self._tls = tls
+        self.tls = tls
 
     def transport(self, *, connections: int = HTTP_CONNECTIONS_MAX) -> HttpTransport:
         """Create a transport with its own connection pool for the running event loop; close it after use."""
         connector = aiohttp.TCPConnector(
-            limit=connections, ssl=self._tls if self._tls is not None else True, socket_factory=_socket
+            limit=connections, ssl=self.tls if self.tls is not None else True, socket_factory=_socket
         )
         session = aiohttp.ClientSession(
             connector=connector,
@@ -71,14 +68,18 @@ async def connect(*, kubeconfig: str | None = None, context: str | None = None) 
 
     The credential is renewed while the context lasts. Raises NoCluster.
     """
-    cluster = await _load(kubeconfig=kubeconfig, context=context)
+    cluster, _ = await load(kubeconfig=kubeconfig, context=context)
     async with AsyncExitStack() as stack:
         renewal = asyncio.create_task(_keep_renewed(cluster.credential))
         stack.callback(renewal.cancel)
         yield cluster
 
 
-async def _load(*, kubeconfig: str | None, context: str | None) -> Cluster:
+async def load(*, kubeconfig: str | None, context: str | None) -> tuple[Cluster, str]:
+    """Read the configuration: the cluster, and the namespace of the context, empty if it names none.
+
+    Nothing renews the credential. Raises NoCluster.
+    """
     source = _Source(kubeconfig=kubeconfig, context=context)
     try:
         await source.load()
@@ -97,7 +98,7 @@ async def _load(*, kubeconfig: str | None, context: str | None) -> Cluster:
     cluster = Cluster(base_url=configuration.host, tls=tls, credential=Credential(source.header, renew))
     cluster.proxy = configuration.proxy
     cluster.server_name = configuration.tls_server_name
-    return cluster
+    return cluster, source.namespace
 
 
 class _Source:
@@ -116,6 +117,13 @@ class _Source:
     def name(self) -> str:
         """The source's name in messages."""
         return "the pod's service account" if self._in_cluster else self._path or "~/.kube/config"
+
+    @property
+    def namespace(self) -> str:
+        """The namespace of the context; empty if it names none."""
+        context: Any = getattr(self._loader, "current_context", None)
+        values = getattr(context, "value", context) or {}
+        return str((values.get("context") or {}).get("namespace") or "")
 
     @property
     def header(self) -> str:

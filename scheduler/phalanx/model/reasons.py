@@ -39,6 +39,7 @@ class Reason(StrEnum):
     NAMESPACE_NOT_ALLOWED = "NamespaceNotAllowed"
     QUEUE_CLOSED = "QueueClosed"
     QUEUE_HELD = "QueueHeld"
+    HELD = "Held"
     BLOCKED_BY_QUEUE_HEAD = "BlockedByQueueHead"
     QUEUE_LIMIT = "QueueLimit"
     ABOVE_QUEUE_LIMIT = "AboveQueueLimit"

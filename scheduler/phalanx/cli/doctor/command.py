@@ -19,8 +19,8 @@ from phalanx.cli.doctor.read import read_installation
 from phalanx.cli.exits import BadInput, Exit
 from phalanx.cli.reading import reader
 from phalanx.clock import SystemClock
-from phalanx.kube.connect import NoCluster
 from phalanx.kube.errors import ApiError
+from phalanx.kube.kubeconfig import NoCluster
 from phalanx.ports import OutcomeUnknown, RequestNotSent
 
 _STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.NOTE: "cyan"}

@@ -86,17 +86,21 @@ def _derived_uid(kind: str, namespace: str, name: str) -> str:
     return identity(kind, ObjectMeta(namespace=namespace, name=name))
 
 
-def admit(items: Iterable[Item], *, latest: datetime) -> tuple[KubeObject, ...]:
-    """Return all objects as a scheduler would see them, the implied ones first. Raises BadInput."""
+def admit(
+    items: Iterable[Item], *, latest: datetime, classes: Iterable[PriorityClass] = ()
+) -> tuple[KubeObject, ...]:
+    """Return all objects as a scheduler would see them, the implied ones first. Raises BadInput.
+
+    `classes`: PriorityClasses that exist beside those of the items.
+    """
     items = tuple(items)
-    classes = {
-        item.metadata.name: read_priority_class(item) for _, item in items if isinstance(item, PriorityClass)
-    }
+    written = (*classes, *(item for _, item in items if isinstance(item, PriorityClass)))
+    levels = {item.metadata.name: read_priority_class(item) for item in written}
     admitted: list[KubeObject] = []
     wrong: list[str] = []
     for document, item in items:
         try:
-            admitted.append(_admitted(item, classes))
+            admitted.append(_admitted(item, levels))
         except _Refused as refused:
             wrong.append(f"{document}: {refused.finding}")
     if wrong:

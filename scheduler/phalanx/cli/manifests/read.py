@@ -17,6 +17,7 @@ from phalanx.cli.manifests.documents import Document, parse, read_sources
 from phalanx.cli.manifests.findings import Finding, shown
 from phalanx.cli.manifests.kubernetes_rules import violations
 from phalanx.cli.manifests.schemas import schema_of
+from phalanx.model.api.core import PriorityClass
 from phalanx.model.api.kinds import (
     KINDS,
     OF_STATUSES,
@@ -62,9 +63,25 @@ def read_manifests(
     `workloads` may have more kinds than those that are always read. `queue_dialects`: the other projects
     whose Queues are read.
     """
-    unread = set(QUEUE_KINDS) - {QUEUE_DIALECTS[name].kind for name in queue_dialects}
     wrong: list[str] = []
     documents = list(_documents(names, wrong))
+    return read_documents(documents, workloads, queue_dialects, wrong=wrong)
+
+
+def read_documents(
+    documents: Iterable[Document],
+    workloads: WorkloadKinds = KNOWN,
+    queue_dialects: Iterable[QueueDialectName] = (),
+    *,
+    classes: Iterable[PriorityClass] = (),
+    wrong: Iterable[str] = (),
+) -> Manifests:
+    """The same for documents that were parsed already. Raises BadInput with these errors and all others.
+
+    `classes`: PriorityClasses that exist beside those of the documents.
+    """
+    wrong = list(wrong)
+    unread = set(QUEUE_KINDS) - {QUEUE_DIALECTS[name].kind for name in queue_dialects}
     inputs: list[tuple[Document, Kind]] = []
     skipped: list[Document] = []
     for document in documents:
@@ -82,7 +99,7 @@ def read_manifests(
         raise BadInput(*wrong)
     latest = latest_time(document for document, _ in inputs)
     notes = (*_notes(skipped), *_notes_of_queues(items))
-    return Manifests(admit(items, latest=latest), latest, notes)
+    return Manifests(admit(items, latest=latest, classes=classes), latest, notes)
 
 
 def _documents(names: Sequence[str], wrong: list[str]) -> Iterator[Document]:

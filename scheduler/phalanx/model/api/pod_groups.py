@@ -180,6 +180,8 @@ class PodGroupSpec(ApiStruct, frozen=True):
     start_when: str | None = None
     sub_groups: tuple[SubGroup, ...] = ()
     min_sub_groups: Int32 | None = None
+    hold: bool | None = None
+    """True: the gang is not started."""
     start_by: str | None = None
     runtime: Runtime | None = None
     disruption: Disruption | None = None

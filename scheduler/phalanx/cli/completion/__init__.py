@@ -1,0 +1,1 @@
+"""Completion of commands, options and live names in bash, zsh and fish."""

@@ -1,0 +1,146 @@
+"""Read a cluster with the rights of the kubeconfig's user. What is forbidden is left out, with a note."""
+
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from msgspec import Struct
+
+from phalanx.cache.cache import Cache
+from phalanx.cli.verbs.limits import OWNER_ROUNDS_MAX, READ_THREADS
+from phalanx.cli.verbs.seen import Seen
+from phalanx.kube.blocking import BlockingClient
+from phalanx.kube.decode import KindDecoder
+from phalanx.kube.errors import Forbidden, NotFound
+from phalanx.model.api.kinds import KINDS, Kind, KubeObject
+from phalanx.model.dialects.known import WITH_OBJECTS
+from phalanx.model.events import NotListed, Relisted
+from phalanx.model.memory import Memory
+from phalanx.model.names import API_GROUP
+
+_MISSING = "missing:"
+
+
+class Wanted(Struct, frozen=True, kw_only=True):
+    """What a command has to read."""
+
+    kinds: tuple[str, ...]
+    namespace: str
+    """The namespace of which gangs are shown; empty for all."""
+    everywhere: frozenset[str] = frozenset()
+    """Namespaced kinds that are read in all namespaces anyway, because they use the capacity of nodes."""
+    home: str = "default"
+    """The namespace that is read if all may not be."""
+    with_gangs: bool = True
+    scheduler_name: str = "phalanx"
+
+
+class Listed(Struct, frozen=True):
+    """The answer for one kind."""
+
+    kind: str
+    objects: tuple[KubeObject, ...] = ()
+    why_not: str = ""
+    """Why it was not read, or only in part; empty if all of it was read."""
+    is_partial: bool = False
+    is_served: bool = True
+
+
+def read_cluster(client: BlockingClient, wanted: Wanted, *, now_ms: int) -> Seen:
+    """List all kinds that are wanted. Raises ApiError, RequestNotSent or OutcomeUnknown."""
+    found = _list_all(client, wanted, wanted.kinds)
+    snapshot = None
+    if wanted.with_gangs:
+        cache = Cache(scheduler_name=wanted.scheduler_name)
+        _feed(cache, found.values())
+        for _ in range(OWNER_ROUNDS_MAX):
+            needed = [kind for kind in _needed(cache) if kind not in found]
+            if not needed:
+                break
+            more = _list_all(client, wanted, needed)
+            _feed(cache, more.values())
+            found |= more
+        snapshot = cache.snapshot(now=now_ms, seed=0, memory=Memory())
+    return Seen(
+        now_ms=now_ms,
+        namespace=wanted.namespace,
+        objects={name: each.objects for name, each in found.items()},
+        unread={name: each.why_not for name, each in found.items() if each.why_not and not each.is_partial},
+        partial=frozenset(name for name, each in found.items() if each.is_partial),
+        notes=tuple(each.why_not for each in found.values() if each.why_not and each.is_served),
+        snapshot=snapshot,
+    )
+
+
+def _list_all(client: BlockingClient, wanted: Wanted, kinds: Iterable[str]) -> dict[str, Listed]:
+    with ThreadPoolExecutor(READ_THREADS) as threads:
+        answers = threads.map(lambda name: _list(client, wanted, KINDS[name]), kinds)
+        return {each.kind: each for each in answers}
+
+
+def _list(client: BlockingClient, wanted: Wanted, kind: Kind) -> Listed:
+    """List a kind; where all namespaces may not be read, one of them."""
+    where = wanted.namespace if kind.namespaced and kind.name not in wanted.everywhere else ""
+    try:
+        return Listed(kind.name, _objects(client, kind, kind.path(namespace=where)))
+    except NotFound:
+        why = f"{kind.resource} are left out: the API does not serve them"
+        return Listed(kind.name, why_not=why, is_served=not kind.optional)
+    except Forbidden:
+        if kind.name == "Namespace":
+            return _own_namespace(client, wanted, kind)
+        if not kind.namespaced or where:
+            return Listed(kind.name, why_not=_left_out(kind, where))
+    where = wanted.namespace or wanted.home
+    try:
+        objects = _objects(client, kind, kind.path(namespace=where))
+    except Forbidden:
+        return Listed(kind.name, why_not=_left_out(kind, ""))
+    why = f"{kind.resource} of other namespaces than {where} are left out: you may not list them"
+    return Listed(kind.name, objects, why, is_partial=True)
+
+
+def _left_out(kind: Kind, namespace: str) -> str:
+    place = f" in namespace {namespace}" if namespace else ""
+    return f"{kind.resource} are left out: you may not list them{place}"
+
+
+def _own_namespace(client: BlockingClient, wanted: Wanted, kind: Kind) -> Listed:
+    """The one namespace, whose labels name a queue. Users may read their own without listing all."""
+    path = kind.path(name=wanted.namespace or wanted.home)
+    try:
+        body = client.get(path)
+    except (Forbidden, NotFound):
+        return Listed(kind.name, is_partial=True)
+    return Listed(kind.name, KindDecoder(kind).page(b'{"items":[' + body + b"]}").objects, is_partial=True)
+
+
+def _objects(client: BlockingClient, kind: Kind, path: str) -> tuple[KubeObject, ...]:
+    decode = KindDecoder(kind).page
+    return tuple(item for body in client.pages(path) for item in decode(body).objects)
+
+
+def _needed(cache: Cache) -> list[str]:
+    """Kinds above the pods that were read: owners, and PodGroups of other projects that pods name."""
+    dialects = {
+        gang.dialect
+        for gang in cache.snapshot(now=0, seed=0, memory=Memory()).gangs.values()
+        if gang.id.startswith(_MISSING) and gang.dialect != API_GROUP
+    }
+    groups = [dialect.kind for dialect in WITH_OBJECTS if dialect.name in dialects]
+    return [kind for kind in (*cache.workload_kinds(), *groups) if kind in KINDS]
+
+
+def _feed(cache: Cache, found: Iterable[Listed]) -> None:
+    events: list[Any] = []
+    for each in found:
+        if each.why_not and not each.is_partial:
+            events.append(NotListed(each.kind, each.why_not))
+        else:
+            events.append(Relisted(each.kind, each.objects))
+    cache.apply_all(events)
+
+
+def namespace_of(*, named: str | None, of_context: str) -> str:
+    """The namespace that counts, as for kubectl."""
+    return named or of_context or "default"

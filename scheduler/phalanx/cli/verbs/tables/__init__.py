@@ -1,0 +1,1 @@
+"""How each view is printed for people."""

@@ -1,0 +1,102 @@
+"""Amounts, ages and bars as short texts."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from phalanx.cli.verbs.limits import BAR_CELLS, NAMES_SHOWN
+from phalanx.model.api.meta import WrittenQuantity
+from phalanx.model.resources import CPU, MEMORY, InvalidQuantity, Resources, capacity_amount
+
+_UNITS: Final = (("Ti", 1 << 40), ("Gi", 1 << 30), ("Mi", 1 << 20), ("Ki", 1 << 10))
+_PLACES: Final = ("kubernetes.io/", "k8s.io/")
+_MINUTE, _HOUR, _DAY = 60, 3600, 86400
+
+
+def amounts(written: Mapping[str, WrittenQuantity]) -> Resources:
+    """Quantities as integers; those that are not valid are left out."""
+    found: dict[str, int] = {}
+    for name, quantity in written.items():
+        try:
+            found[name] = capacity_amount(name, quantity)
+        except InvalidQuantity:
+            continue
+    return found
+
+
+def amount(resource: str, number: int) -> str:
+    """An amount as people write it: 8, 1.5 for cores, 64Gi for bytes."""
+    if resource == CPU:
+        return f"{number / 1000:g}"
+    if resource in (MEMORY, "ephemeral-storage") or resource.startswith("hugepages-"):
+        for unit, size in _UNITS:
+            if abs(number) >= size:
+                return f"{number / size:.4g}{unit}"
+    return str(number)
+
+
+def listed(resources: Resources) -> str:
+    """All amounts that are not 0."""
+    return " ".join(f"{name}={amount(name, each)}" for name, each in sorted(resources.items()) if each)
+
+
+def is_device(resource: str) -> bool:
+    """Whether it is an extended resource, such as nvidia.com/gpu."""
+    return "/" in resource and not resource.startswith(_PLACES)
+
+
+def main_resource(parts: Iterable[Resources]) -> str:
+    """The resource that tables show: the device of which there is most, or cpu if there is none."""
+    found: dict[str, int] = {}
+    for part in parts:
+        for name, number in part.items():
+            if is_device(name) and number > 0:
+                found[name] = found.get(name, 0) + number
+    return max(sorted(found), key=lambda name: found[name]) if found else CPU
+
+
+def short(resource: str) -> str:
+    """The heading for a resource: GPU for nvidia.com/gpu."""
+    return resource.rpartition("/")[2].upper()
+
+
+def age(seconds: int) -> str:
+    """A time span as kubectl shows it: 45s, 12m, 3h20m, 5d4h."""
+    seconds = max(seconds, 0)
+    if seconds < 2 * _MINUTE:
+        return f"{seconds}s"
+    if seconds < 2 * _HOUR:
+        return f"{seconds // _MINUTE}m"
+    if seconds < 2 * _DAY:
+        return f"{seconds // _HOUR}h{seconds % _HOUR // _MINUTE:02}m"
+    return f"{seconds // _DAY}d{seconds % _DAY // _HOUR}h"
+
+
+def names(found: Sequence[str], *, is_wide: bool = False) -> str:
+    """The first names and the number of the others; all of them if the table is wide."""
+    if is_wide or len(found) <= NAMES_SHOWN:
+        return ",".join(found)
+    return f"{','.join(found[:NAMES_SHOWN])} +{len(found) - NAMES_SHOWN}"
+
+
+def bar(parts: Sequence[tuple[str, int]], whole: int, *, cells: int = BAR_CELLS) -> list[tuple[str, str]]:
+    """A bar of `cells` cells: for each part its signs; together with the part's own sign.
+
+    Each part that is not 0 has at least one cell if there is one left, so that small use is seen.
+    """
+    if whole <= 0:
+        return [(" " * cells, "")]
+    found: list[tuple[str, str]] = []
+    left, shown, total = cells, 0, 0
+    for sign, number in parts:
+        total += number
+        wanted = round(min(total, whole) * cells / whole) - shown
+        size = min(left, max(wanted, 1) if number > 0 else 0)
+        found.append((sign * size, sign))
+        left -= size
+        shown += size
+    return [*found, ("·" * left, "·")]
+
+
+def count(number: int, noun: str) -> str:
+    """The number with its noun: 1 pod, 2 pods."""
+    return f"{number} {noun}" + ("" if number == 1 else "s")

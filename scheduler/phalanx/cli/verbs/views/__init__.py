@@ -1,0 +1,1 @@
+"""What each command shows, as pure functions of what was read."""

@@ -1,0 +1,97 @@
+"""`phalanx what-if`: what would start, wait and be evicted after a change. The cluster is not touched."""
+
+import sys
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from phalanx.cli.exits import BadInput, Exit
+from phalanx.cli.verbs.asking import NotReadable, Question, ask
+from phalanx.cli.verbs.options import ViewOptions
+from phalanx.cli.verbs.seen import Seen
+from phalanx.cli.verbs.tables.what_if import what_if_lines
+from phalanx.cli.verbs.trial import Changes, try_changes
+from phalanx.cli.verbs.views.what_if import WhatIfView
+from phalanx.model.api.kinds import KINDS, OF_STATUSES, STORAGE_KINDS, WATCHED_KINDS
+
+_KINDS = tuple(kind for kind in (*WATCHED_KINDS, *STORAGE_KINDS) if kind not in OF_STATUSES)
+
+
+def what_if(
+    *,
+    submit: Annotated[list[str] | None, Parameter(consume_multiple=True, negative=())] = None,
+    drain: Annotated[list[str] | None, Parameter(consume_multiple=True, negative=())] = None,
+    add_nodes: int = 0,
+    like: str | None = None,
+    queue: str | None = None,
+    weight: int | None = None,
+    config: Path | None = None,
+    options: ViewOptions | None = None,
+) -> int:
+    """Say what would start, wait and be evicted after a change, without touching the cluster.
+
+    It reads the cluster and runs the code of the scheduler here, once without and once with the changes, as
+    `phalanx decide` does. You need the right to list nodes and the pods of all namespaces. Several changes
+    can be combined. The exit code is 5 if a gang that was submitted would wait.
+
+    Parameters
+    ----------
+    submit
+        Manifests to submit: files, folders, or - for standard input. Workloads such as Jobs get their pods.
+    drain
+        Nodes to drain: their pods are evicted, and controllers create them again.
+    add_nodes
+        How many nodes to add.
+    like
+        The node that added nodes are like.
+    queue
+        The queue whose weight is changed.
+    weight
+        The new weight of the queue.
+    config
+        The scheduler's configuration file; default: all defaults.
+    """
+    options = options or ViewOptions()
+    changes = Changes(
+        submit=tuple(submit or ()),
+        drain=tuple(drain or ()),
+        add_nodes=add_nodes,
+        like=like,
+        queue=queue,
+        weight=weight,
+    )
+    _check(changes)
+
+    question = Question(
+        name="what-if",
+        kinds=_KINDS,
+        view=partial(_answer, changes=changes, config=config),
+        lines=what_if_lines,
+        code=lambda found: Exit.WAITS if found.submitted_waits else Exit.OK,
+        everywhere=frozenset(kind for kind in _KINDS if KINDS[kind].namespaced),
+        needed=("Node", "Pod"),
+    )
+    return ask(options, question)
+
+
+def _answer(seen: Seen, *, changes: Changes, config: Path | None) -> WhatIfView:
+    if not seen.knows_all_pods:
+        raise NotReadable("it needs the right to list the pods of all namespaces, which use the nodes")
+    found = try_changes(seen, changes, config=config, namespace=seen.namespace or "default")
+    if not found.converged:
+        print("note: the decisions did not converge", file=sys.stderr)
+    return found
+
+
+def _check(changes: Changes) -> None:
+    """Raise BadInput for changes that make no sense together."""
+    if (changes.add_nodes > 0) != (changes.like is not None) or changes.add_nodes < 0:
+        raise BadInput("--add-nodes, --like: expected a number above 0 and a node, both or neither")
+    if (changes.queue is None) != (changes.weight is None):
+        raise BadInput("--queue, --weight: expected both or neither")
+    if changes.weight is not None and changes.weight < 1:
+        raise BadInput(f"--weight: expected a number above 0, found {changes.weight}")
+    if not any((changes.submit, changes.drain, changes.add_nodes, changes.queue)):
+        raise BadInput("expected a change: --submit, --drain, --add-nodes or --queue")

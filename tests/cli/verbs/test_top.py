@@ -1,0 +1,87 @@
+"""`phalanx top`: one frame without a terminal, and a live view in one."""
+
+import asyncio
+import os
+import pty
+import select
+import sys
+import termios
+from pathlib import Path
+
+from tests.cli.verbs.conftest import World, ago, gpu_node, gpu_pod
+
+
+async def test_one_frame_without_a_terminal(tenants: World) -> None:
+    tenants.create(gpu_node("bad", rack="b", conditions=[{"type": "Ready", "status": "False"}]))
+    done = await tenants.run("top", "-A")
+    assert (done.code, done.err) == (0, "")
+    for text in (
+        "gangs  2 Running   1 Waiting",
+        "0 binds and 0 starts in the last minute",
+        " 9 of 32 in use",
+        "1 NotReady   3 Ready",
+        "QUEUE",
+        "podgroup/large",
+        "condition Ready is False",
+    ):
+        assert text in done.out
+
+
+async def test_rates_count_the_last_minute(tenants: World) -> None:
+    pod = gpu_pod("fresh", space="speech", node="b1")
+    pod["status"]["conditions"] = [
+        {"type": "PodScheduled", "status": "True", "lastTransitionTime": ago(5)},
+    ]
+    tenants.create(pod)
+    view = await tenants.json("top", "-A")
+    assert (view["bindsPerMinute"], view["startsPerMinute"]) == (1, 1)
+    assert view["gangs"] == {"Running": 3, "Waiting": 1}
+
+
+async def test_a_tenant_sees_the_own_gangs_and_no_free_capacity(tenants: World) -> None:
+    tenants.server.forbidden = ("/api/v1/pods", "/api/v1/nodes", "/apis/events.k8s.io/v1/events")
+    done = await tenants.run("top", "-n", "vision")
+    assert done.code == 0
+    assert "speech" not in done.out
+    assert "in use" not in done.out
+    assert "gangs  1 Running   1 Waiting" in done.out
+
+
+def read_until(descriptor: int, text: bytes) -> bytes:
+    """What the terminal gets up to this text. It fails when the program ends before."""
+    found = b""
+    while text not in found:
+        ready, _, _ = select.select([descriptor], [], [], 60)
+        assert ready, found
+        found += os.read(descriptor, 65536)
+    return found
+
+
+def start(kubeconfig: Path) -> tuple[int, int]:
+    """A process with a terminal of its own; its id and the other end of the terminal."""
+    process, descriptor = pty.fork()
+    if process == 0:
+        program = str(Path(sys.executable).parent / "phalanx")
+        os.environ |= {"TERM": "xterm", "COLUMNS": "120", "LINES": "50"}
+        os.execv(program, [program, "top", "-A", "--kubeconfig", str(kubeconfig), "--interval", "60"])
+    return process, descriptor
+
+
+def lived(kubeconfig: Path, key: bytes) -> tuple[int, bytes, bool]:
+    """Exit code, all output, and whether the terminal echoes again, after this key."""
+    process, descriptor = start(kubeconfig)
+    before = termios.tcgetattr(descriptor)[3]
+    out = read_until(descriptor, b"podgroup/large")
+    os.write(descriptor, key)
+    out += read_until(descriptor, b"\x1b[?1049l")
+    _, status = os.waitpid(process, 0)
+    after = termios.tcgetattr(descriptor)[3]
+    os.close(descriptor)
+    return os.waitstatus_to_exitcode(status), out, before == after
+
+
+async def test_q_and_ctrl_c_end_it_and_restore_the_terminal(tenants: World) -> None:
+    for key, code in ((b"q", 0), (b"\x03", 130)):
+        done, out, is_restored = await asyncio.to_thread(lived, tenants.kubeconfig, key)
+        assert (done, is_restored) == (code, True)
+        assert b"\x1b[?1049h" in out

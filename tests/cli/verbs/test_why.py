@@ -1,0 +1,100 @@
+"""`phalanx why`: one screen about a gang."""
+
+import pytest
+
+from tests.cli.verbs.conftest import MESSAGE, World, ago, gpu_pod
+
+
+def event(name: str, pod: str, uid: str, *, reason: str, note: str, seconds: int, count: int = 1) -> dict:
+    return {
+        "apiVersion": "events.k8s.io/v1",
+        "kind": "Event",
+        "metadata": {"name": name, "namespace": "vision"},
+        "eventTime": ago(seconds).replace("Z", ".000000Z"),
+        "reportingController": "phalanx",
+        "reportingInstance": "one",
+        "action": "Scheduling",
+        "reason": reason,
+        "type": "Warning",
+        "note": note,
+        "regarding": {"kind": "Pod", "namespace": "vision", "name": pod, "uid": uid},
+        **({"series": {"count": count, "lastObservedTime": ago(seconds)}} if count > 1 else {}),
+    }
+
+
+@pytest.mark.parametrize("target", ["large", "podgroup/large", "pg/large", "pod/large-1", "pods/large-0"])
+async def test_a_gang_that_waits(tenants: World, target: str) -> None:
+    view = await tenants.json("why", target, "-n", "vision")
+    assert view["gang"]["name"] == "large"
+    assert (view["category"], view["gang"]["message"]) == ("Waiting", MESSAGE)
+    assert view["evidence"] == ["nodes: 3 insufficient nvidia.com/gpu", "rack a: fits 1 of 2 pods"]
+    assert view["help"] == ["Wait until vision/busy ends", "To start now, lower minMember to 1"]
+    assert (view["gang"]["position"], view["waitingInQueue"]) == (1, 1)
+    assert view["expectedStart"]["method"] == "runtime.max of running gangs"
+
+
+async def test_the_screen_and_its_exit_code(tenants: World) -> None:
+    done = await tenants.run("why", "large", "-n", "vision")
+    assert (done.code, done.err) == (5, "")
+    assert done.out.startswith("PodGroup vision/large  Waiting  for ")
+    for text in (
+        "vision · place 1 · priority 0",
+        "2 pods, 0 running, 2 waiting · starts with 2 · requests nvidia.com/gpu=16",
+        f"InsufficientCapacity  {MESSAGE}",
+        "would help  Wait until vision/busy ends",
+        "m), by runtime.max of running gangs",
+    ):
+        assert text in done.out
+
+
+async def test_a_gang_that_runs(tenants: World) -> None:
+    done = await tenants.run("why", "busy", "-n", "vision")
+    assert done.code == 0
+    assert done.out.startswith("PodGroup vision/busy  Running  for 10m\n")
+    assert "where       rack a: a1,a2" in done.out
+
+
+async def test_the_history_has_equal_events_of_all_pods_once_and_the_newest_first(tenants: World) -> None:
+    uids = {}
+    for name in ("large-0", "large-1"):
+        path = f"/api/v1/namespaces/vision/pods/{name}"
+        uids[name] = tenants.send("GET", path, {})["metadata"]["uid"]
+    reason = "FailedScheduling"
+    events = [
+        event("e1", "large-0", uids["large-0"], reason=reason, note="first", seconds=300, count=4),
+        event("e2", "large-1", uids["large-1"], reason=reason, note="first", seconds=200),
+        event("e3", "large-0", uids["large-0"], reason=reason, note="second", seconds=100),
+        event("e4", "large-0", "another", reason=reason, note="of an earlier pod", seconds=50),
+    ]
+    tenants.create(*events)
+    other = event("e5", "large-0", uids["large-0"], reason="Failed", note="another's", seconds=1)
+    tenants.create(other | {"reportingController": "default-scheduler"})
+    view = await tenants.json("why", "large", "-n", "vision")
+    assert [(each["text"], each["count"]) for each in view["history"]] == [("second", 1), ("first", 5)]
+    text = (await tenants.run("why", "large", "-n", "vision")).out
+    assert "FailedScheduling  ×5: first" in text
+
+
+async def test_a_job_names_the_gang_of_its_pods(tenants: World) -> None:
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "large-job", "uid": "u1", "controller": True}
+    tenants.create(gpu_pod("large-2", space="vision", group="large", ownerReferences=[owner]))
+    for target in ("job/large-job", "jobs/large-job", "jobs.batch/large-job"):
+        assert (await tenants.json("why", target, "-n", "vision"))["gang"]["name"] == "large"
+
+
+async def test_a_name_that_does_not_exist_and_one_that_is_not_unique(tenants: World) -> None:
+    done = await tenants.run("why", "job/none", "-n", "vision")
+    assert (done.code, done.out) == (4, "")
+    assert done.err.startswith("why: no gang of job/none in namespace vision")
+    tenants.create(gpu_pod("note", space="vision"))
+    done = await tenants.run("why", "note", "-A")
+    assert done.code == 2
+    assert "speech/pod/note" in done.err
+    assert "vision/pod/note" in done.err
+
+
+async def test_without_the_right_to_read_events(tenants: World) -> None:
+    tenants.server.forbidden = ("/apis/events.k8s.io/",)
+    done = await tenants.run("why", "large", "-n", "vision")
+    assert done.code == 5
+    assert done.err == "note: events are left out: you may not list them\n"
