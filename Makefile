@@ -63,6 +63,10 @@ chart: .venv/installed-dev controlplane ## the Helm chart with the real helm, an
 	$(BIN)/python -m tests.deploy.installers
 	$(BIN)/pytest -m chart tests/deploy $(ARGS)
 
+.PHONY: site
+site: .venv/installed-dev ## the documentation site in build/site; a broken link is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
+
 .PHONY: micro
 micro: .venv/installed-bench ## CPU time of each step from watch event to bind, against its budget
 	$(BIN)/python -m bench.micro $(ARGS)

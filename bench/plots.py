@@ -1,9 +1,11 @@
 """`python -m bench.plots`: a chart of each committed result in bench/results that has one. Needs matplotlib.
 
+The charts of `docs/benchmarks.md` are drawn as SVG into docs/pictures too.
 The charts of OpenB are drawn by `bench.openb.plot`.
 """
 
 import json
+import statistics
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -17,6 +19,13 @@ from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
 RESULTS = Path(__file__).parent / "results"
+PICTURES = Path(__file__).parents[1] / "docs" / "pictures"
+
+SHOWN = ("sweep", "infeasible", "joint_admission", "growth")
+"""Results whose charts the page of benchmarks shows."""
+
+COMPARISONS = ("side_by_side", "levels", "large")
+"""Comparisons of schedulers whose charts the page shows; `make bench` draws the PNG."""
 
 
 def solver_scale(cases: Sequence[dict[str, Any]]) -> Figure:
@@ -230,6 +239,28 @@ def _name(axis: Any, places: Sequence[int], labels: Sequence[str]) -> None:
     axis.invert_yaxis()
 
 
+def last_binds(runs: Sequence[dict[str, Any]]) -> Figure:
+    """Seconds until the last bind by scheduler: the median, and the range; one chart for each workload."""
+    workloads = list(dict.fromkeys(run["workload"] for run in runs))
+    figure, axes = plt.subplots(len(workloads), 1, figsize=(9, 2.6 * len(workloads)), squeeze=False)
+    for axis, workload in zip(axes[:, 0], workloads, strict=True):
+        seconds: dict[str, list[float]] = {}
+        for run in runs:
+            if run["workload"] == workload and run["figures"] is not None and not run["trouble"]:
+                seconds.setdefault(run["contender"], []).append(run["figures"]["lastBindS"])
+        names = sorted(seconds, key=lambda name: statistics.median(seconds[name]))
+        medians = [statistics.median(seconds[name]) for name in names]
+        reach = [
+            [median - min(seconds[name]) for median, name in zip(medians, names, strict=True)],
+            [max(seconds[name]) - median for median, name in zip(medians, names, strict=True)],
+        ]
+        colours = ["C0" if name == "phalanx" else "lightgray" for name in names]
+        axis.barh(range(len(names)), medians, xerr=reach, color=colours, capsize=3)
+        _name(axis, range(len(names)), names)
+        axis.set_title(f"{workload}: seconds until the last bind")
+    return figure
+
+
 CHARTS: Final[dict[str, Callable[[Any], Figure]]] = {
     chart.__name__: chart
     for chart in (
@@ -258,6 +289,19 @@ def main() -> None:
         figure.tight_layout()
         figure.savefig(to, dpi=110)
         print(to.name)
+        if name in SHOWN:
+            _save_svg(figure, PICTURES / f"{name}.svg")
+    for name in COMPARISONS:
+        figure = last_binds(json.loads((RESULTS / f"{name}.json").read_text())["runs"])
+        figure.tight_layout()
+        _save_svg(figure, PICTURES / f"{name}.svg")
+
+
+def _save_svg(figure: Figure, to: Path) -> None:
+    """The same figure gives the same file."""
+    with mpl.rc_context({"svg.hashsalt": to.stem}):
+        figure.savefig(to, metadata={"Date": None})
+    print(to.name)
 
 
 if __name__ == "__main__":

@@ -25,7 +25,8 @@ FILES = sorted(path for source in SOURCES for path in source.rglob("*.py"))
 PACKAGES = ("phalanx", "phalanx_controlplane", "phalanx_plugins", "phalanx_simulator")
 
 TOP_LEVEL = {
-    *(".ci", ".gitignore", "CONTRIBUTING.md", "LICENSE", "Makefile", "README.md", "pyproject.toml"),
+    *(".ci", ".gitignore", "CONTRIBUTING.md", "LICENSE", "Makefile", "README.md"),
+    *("mkdocs.yml", "pyproject.toml"),
     *(".github", "scheduler", "plugins", "crds", "deploy", "tests", "bench", "docs"),
 }
 

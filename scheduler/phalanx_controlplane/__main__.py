@@ -6,7 +6,7 @@ import signal
 import sys
 
 from phalanx_controlplane import binaries
-from phalanx_controlplane.components import KubeScheduler
+from phalanx_controlplane.components import DEFAULT_STAGES, ENDLESS_STAGES, KubeScheduler
 from phalanx_controlplane.controllers import catalog
 from phalanx_controlplane.controllers.running import Reachable, running
 from phalanx_controlplane.controlplane import ControlPlane
@@ -22,7 +22,7 @@ def main() -> int:
         for controller in catalog.named(names):
             controller.program.build(_report)
         if arguments.command == "up":
-            asyncio.run(_up(KubeScheduler() if arguments.kube_scheduler else None, names))
+            asyncio.run(_up(arguments, names))
     except (binaries.BinariesMissing, ProgramMissing, catalog.UnknownController, Reachable) as failed:
         _report(str(failed))
         return 2
@@ -35,6 +35,11 @@ def _parser() -> argparse.ArgumentParser:
     build = commands.add_parser("build", help="build all programs; prints nothing if they exist")
     up = commands.add_parser("up", help="start a control plane, print its kubeconfig, run until Ctrl-C")
     up.add_argument("--kube-scheduler", action="store_true", help="with kube-scheduler")
+    up.add_argument(
+        "--endless-jobs",
+        action="store_true",
+        help="pods of Jobs run until they are deleted; without it they complete at once",
+    )
     for command in (build, up):
         command.add_argument(
             "--controllers",
@@ -54,11 +59,16 @@ def _all() -> list[str]:
     return [each.name for each in catalog.CONTROLLERS]
 
 
-async def _up(kube_scheduler: KubeScheduler | None, names: list[str]) -> None:
+async def _up(arguments: argparse.Namespace, names: list[str]) -> None:
+    kube_scheduler = KubeScheduler() if arguments.kube_scheduler else None
+    stages = ENDLESS_STAGES if arguments.endless_jobs else DEFAULT_STAGES
     stopped = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
-    async with ControlPlane.start(kube_scheduler=kube_scheduler) as plane, running(plane, names):
+    async with (
+        ControlPlane.start(kube_scheduler=kube_scheduler, stages=stages) as plane,
+        running(plane, names),
+    ):
         print(f"export KUBECONFIG={plane.kubeconfig_path}", flush=True)
         _report(
             "There are no nodes yet: one with the annotation kwok.x-k8s.io/node: fake is kept alive by KWOK"

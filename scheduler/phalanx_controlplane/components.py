@@ -11,6 +11,8 @@ from msgspec import Struct
 
 FAKE_NODE_ANNOTATION: Final = "kwok.x-k8s.io/node"
 DEFAULT_STAGES: Final = ("node/fast", "node/heartbeat-with-lease", "pod/fast")
+ENDLESS_STAGES: Final = (*DEFAULT_STAGES[:2], "pod/fast/pod-ready", "pod/fast/pod-delete")
+"""Pods of Jobs run until they are deleted. With the default stages they complete at once."""
 
 CONTROLLERS: Final = (
     "namespace-controller",
