@@ -395,3 +395,48 @@ def four_nodes_with_fabrics() -> World:
         world.slices.append(slice_of(device("link"), name=name, pool={"name": name}, nodeSelector=choice))
     world.gang("busy", 1, on=["left-0"])
     return world
+
+
+def running_with_devices(world: World, name: str, devices: list[tuple[str, str]], **fields: Any) -> None:
+    """A gang whose members run, each with one of these devices: node and name."""
+    world.gang(name, len(devices), on=[node for node, _ in devices], **fields)
+    world.claiming(name)
+    for (node, device_name), pod in zip(devices, world.members(name), strict=True):
+        key = f"{pod.name}-gpu"
+        allocated_claim = claim_of(request(), status=on_node(node, device_name))
+        world.device_claims[key] = replace(
+            world.device_claims[key], allocation=allocated_claim.allocation, reserved_for=(pod.uid,)
+        )
+
+
+def test_a_gang_is_evicted_for_its_devices() -> None:
+    world = two_nodes()
+    running_with_devices(world, "low", [("a-0", "x0"), ("a-0", "x1")], priority=1)
+    running_with_devices(world, "other", [("a-1", "y0"), ("a-1", "y1")], priority=7)
+    world.gang("high", 2, priority=5)
+    world.claiming("high")
+    decided = world.decide()
+    assert {each.name for each in decided.result.evictions} == {"low-0", "low-1"}
+
+
+def test_nobody_is_evicted_who_has_no_devices_that_help() -> None:
+    world = two_nodes()
+    running_with_devices(
+        world, "other", [("a-0", "x0"), ("a-0", "x1"), ("a-1", "y0"), ("a-1", "y1")], priority=7
+    )
+    world.gang("plain", 2, on=["a-0", "a-1"], priority=1)
+    world.gang("high", 2, priority=5)
+    world.claiming("high")
+    assert not world.decide().result.evictions
+
+
+def test_a_shared_claim_takes_no_device_that_its_pod_has_for_itself() -> None:
+    world = two_nodes()
+    world.gang("g", 1)
+    world.claiming("g")
+    world.sharing("g", "c")
+    (placement,) = world.decide().placements("g")
+    (bind,) = placement.binds
+    devices = [each.device for grant in bind.grants if grant.allocation for each in grant.allocation.devices]
+    assert len(set(devices)) == 2
+    assert [grant.name for grant in bind.grants] == ["g-0-gpu", "c"]

@@ -6,6 +6,7 @@ from phalanx_simulator.embedded.kubelets.kubelet import RUN_SECONDS
 from phalanx_simulator.embedded.manifests import node
 from phalanx_simulator.hosts.network import Effect
 
+from tests.bugbank.named_devices import DEVICE_PLAYS
 from tests.bugbank.service_harness import GROUPS, Stage, gang_with_job, gang_with_pods, member, seen
 
 
@@ -176,5 +177,6 @@ PLAYS = (
     kai_2075,
     scheduler_plugins_117,
     scheduler_plugins_930,
+    *DEVICE_PLAYS,
 )
 """All of them; each returns what is wrong, or None."""

@@ -41,11 +41,12 @@ def claim(
     allocated: bool = False,
     device: str = "gpu-0",
     users: tuple[str, ...] = (),
+    version: str = "",
 ) -> Applied:
     result = RESULT | {"device": device}
     status: dict[str, Any] = {"allocation": {"devices": {"results": [result]}}} if allocated else {}
     status["reservedFor"] = [{"resource": "pods", "name": user, "uid": user} for user in users]
-    meta = {"namespace": "team", "name": name, "uid": uid}
+    meta = {"namespace": "team", "name": name, "uid": uid, "resourceVersion": version}
     request = {"name": "r", "exactly": {"deviceClassName": "gpu"}}
     written = {"metadata": meta, "spec": {"devices": {"requests": [request]}}, "status": status}
     return Applied(msgspec.convert(written, ResourceClaim))
@@ -202,3 +203,28 @@ def test_a_late_name_of_a_claim_lets_its_pod_be_tried() -> None:
     found = cache.pod(PodUid("p"))
     assert found is not None
     assert [each.claim for each in found.device_claims] == ["c"]
+
+
+def test_a_write_of_an_allocation_counts_before_the_watch_shows_it() -> None:
+    """kubernetes/kubernetes#133602: the end of a pod was seen before the allocation that it leaves."""
+    cache = assumed()
+    assert cache.has_resource_claim("uid-c")
+    cache.apply(claim(allocated=True, version="7"))
+    cache.apply(claim(version="5"))
+    cache.apply(Deleted("Pod", "team", "p"))
+    assert claims(cache)[0].allocation is not None
+    # a list is authoritative
+    cache.apply(Relisted("ResourceClaim", (claim(version="3").object,)))
+    assert claims(cache)[0].allocation is None
+    cache.apply(Deleted("ResourceClaim", "team", "c"))
+    assert not cache.has_resource_claim("uid-c")
+    cache.check_invariants()
+
+
+def test_nothing_is_assumed_for_a_claim_that_is_allocated_already() -> None:
+    """kubernetes/kubernetes#140269: the allocation of a shared claim was seen between the decisions."""
+    cache = new_cache(pod())
+    cache.apply_all([claim(allocated=True), ASSUMED])
+    cache.apply(claim())
+    assert claims(cache)[0].allocation is None
+    cache.check_invariants()

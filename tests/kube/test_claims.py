@@ -172,6 +172,21 @@ async def test_a_new_leader_gives_back_what_the_last_one_reserved_for_a_waiting_
 
 
 @needs_class
+async def test_each_claim_is_reported_as_it_was_read_and_written(
+    world: World, transport: FaultyTransport
+) -> None:
+    grant = await new_claim(world, "c", request("a"))
+    seen: list[api.ResourceClaim] = []
+    claims = ClaimWriter(write_context(transport), seen.append)
+    await claims.reserve(grant, [bind_of(world, "p")])
+    await claims.give_back(grant, bind_of(world, "p").pod)
+    allocations = [each.status.allocation is not None for each in seen]
+    assert allocations == [False, False, True, True, False, False]
+    versions = [int(each.metadata.resource_version) for each in seen]
+    assert versions == sorted(versions)
+
+
+@needs_class
 async def test_another_scheduler_was_first(world: World, transport: FaultyTransport) -> None:
     grant = await new_claim(world, "c", request("a"))
     claims = writer(transport)

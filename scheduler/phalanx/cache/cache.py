@@ -166,6 +166,8 @@ class Cache:
     def _relist(self, event: Relisted, log: ChangeLog) -> None:
         if event.kind == "Pod":
             self._pods.forget_versions()
+        elif event.kind == "ResourceClaim":
+            self._devices.claims.forget_versions()
         if event.kind in self._kinds:
             relist(self._kinds[event.kind], event, log)
         self._devices.set_listed(event.kind, log)
@@ -352,6 +354,10 @@ class Cache:
     def attach_conflict(self, pod: Pod) -> str:
         """The driver of whose volumes the node of this pod has more than its limit; empty for none."""
         return self._claims.attached.conflict(pod)
+
+    def has_resource_claim(self, uid: str) -> bool:
+        """Whether a claim to devices with this UID is known."""
+        return self._devices.has_claim(uid)
 
     def leftover_claims(self) -> tuple[GiveBack, ...]:
         """Claims to devices that are held for pods of this scheduler without a node."""

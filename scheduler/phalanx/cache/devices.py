@@ -10,7 +10,7 @@ from msgspec import Struct, structs
 
 from phalanx.cache.events import ChangeLog
 from phalanx.cache.grant_check import GrantCheck
-from phalanx.cache.table import Key, ObjectStore, Table
+from phalanx.cache.table import Key, ObjectStore, Table, VersionedTable
 from phalanx.model.api import devices
 from phalanx.model.api.kinds import DEVICE_KINDS
 from phalanx.model.conversion.devices import (
@@ -41,9 +41,11 @@ class DeviceTables:
         self.classes: Table[devices.DeviceClass, DeviceClass] = Table(
             read=read_device_class, changed=self._changed
         )
-        self.claims: Table[devices.ResourceClaim, Claim] = Table(
+        self.claims: VersionedTable[devices.ResourceClaim, Claim] = VersionedTable(
             read=read_resource_claim, changed=self._claim_changed
         )
+        self._uids: set[str] = set()
+        """Of all claims."""
         self.rules: Table[devices.DeviceTaintRule, TaintRule | None] = Table(
             read=read_taint_rule, changed=self._changed
         )
@@ -89,6 +91,10 @@ class DeviceTables:
             self._view = None
             log.workload_kinds(DEVICE_KINDS)
 
+    def has_claim(self, uid: str) -> bool:
+        """Whether a claim with this UID is known."""
+        return uid in self._uids
+
     def set_listed(self, kind: str, log: ChangeLog) -> None:
         """All objects of the kind are known."""
         if kind in self._unlisted:
@@ -102,7 +108,11 @@ class DeviceTables:
         self.forget(pod, ChangeLog())
         if grants:
             self._grants[pod] = grants
-        decided = {each.uid: each.allocation for each in grants if each.allocation is not None}
+        decided = {
+            each.uid: each.allocation
+            for each in grants
+            if each.allocation is not None and not self._is_allocated(each)
+        }
         for claim, allocation in decided.items():
             known = self._assumed.get(claim)
             pods = known.pods if known is not None and known.allocation == allocation else ()
@@ -112,6 +122,11 @@ class DeviceTables:
         if decided:
             self._claims_of[pod] = tuple(decided)
             self._view = None
+
+    def _is_allocated(self, grant: ClaimGrant) -> bool:
+        """Whether the API shows an allocation already: another pod of the gang may have been first."""
+        known = self.claims.get((grant.namespace, grant.name))
+        return known is not None and known.uid == grant.uid and known.allocation is not None
 
     def forget(self, pod: PodUid, log: ChangeLog) -> None:
         """End what is assumed for a pod, which is not bound or has ended."""
@@ -141,6 +156,7 @@ class DeviceTables:
         known = {(claim, pod) for claim, each in self._assumed.items() for pod in each.pods}
         assert pairs == known, "claims with assumed allocations differ from those of pods"
         assert all(self._claims_of.values()), "an empty entry by pod"
+        assert self._uids == {claim.uid for claim in self.claims.values()}, "UIDs of claims differ"
 
     def _with_assumed(self, claim: Claim) -> Claim:
         if claim.allocation is not None or claim.uid not in self._assumed:
@@ -151,6 +167,10 @@ class DeviceTables:
 
     def _claim_changed(self, _key: Key, old: Claim | None, new: Claim | None, log: ChangeLog) -> None:
         self._view = None
+        if old is not None:
+            self._uids.discard(old.uid)
+        if new is not None:
+            self._uids.add(new.uid)
         if old is not None and (new is None or new.uid != old.uid):
             self._end(old.uid)
         if new is not None and new.allocation is not None:

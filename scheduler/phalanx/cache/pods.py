@@ -2,12 +2,11 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Final
 
 from msgspec import structs
 
 from phalanx.cache.events import Assumed, ChangeLog, Forgotten
-from phalanx.cache.table import Key
+from phalanx.cache.table import Key, is_late
 from phalanx.model.api import core
 from phalanx.model.conversion.cluster_objects import PriorityLevel
 from phalanx.model.conversion.pods import read_pod
@@ -16,8 +15,6 @@ from phalanx.model.names import PodUid
 from phalanx.model.pods import BindBackoff, Pod
 from phalanx.model.spread_defaults import DefaultConstraint
 from phalanx.model.workloads.known import KNOWN, WorkloadKinds
-
-_VERSION_DIGITS: Final = 19
 
 
 class PodTable:
@@ -108,13 +105,7 @@ class PodTable:
     def _is_late(self, key: Key, version: str) -> bool:
         """Pods also arrive from writes, not only from the watch. Versions are numbers that grow over all
         pods."""
-        if not (version.isascii() and version.isdigit() and len(version) <= _VERSION_DIGITS):
-            return False
-        number = int(version)
-        late = number < self._versions.get(key, 0)
-        if not late:
-            self._versions[key] = number
-        return late
+        return is_late(self._versions, key, version)
 
     def _put(self, pod: Pod, log: ChangeLog) -> None:
         """Store `pod` as it is in the API, and reapply or end its assumption."""

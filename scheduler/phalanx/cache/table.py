@@ -1,7 +1,7 @@
 """A table of the objects of one kind, converted to the model."""
 
 from collections.abc import Callable, Mapping
-from typing import Generic, Protocol, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
 from phalanx.cache.events import ChangeLog, Relisted
 from phalanx.model.api.kinds import KINDS, KubeObject, kind_name
@@ -13,6 +13,8 @@ Key = tuple[str, str]
 W = TypeVar("W", bound=KubeObject)
 W_contra = TypeVar("W_contra", bound=KubeObject, contravariant=True)
 D = TypeVar("D")
+
+_VERSION_DIGITS: Final = 19
 
 
 class ObjectStore(Protocol[W_contra]):
@@ -106,3 +108,45 @@ class Table(Generic[W, D]):
         if self._view is None:
             self._view = {key[1]: self._entries[key] for key in sorted(self._entries)}
         return self._view
+
+
+class VersionedTable(Table[W, D]):
+    """A table of objects that also arrive from writes: a version older than the known one is ignored."""
+
+    def __init__(
+        self,
+        *,
+        read: Callable[[W], D],
+        changed: Callable[[Key, D | None, D | None, ChangeLog], None],
+    ) -> None:
+        super().__init__(read=read, changed=changed)
+        self._versions: dict[Key, int] = {}
+
+    def apply(self, written: W, log: ChangeLog) -> None:
+        """See ObjectStore."""
+        meta = written.metadata
+        key = key_of(kind_name(written), meta.namespace, meta.name)
+        if not is_late(self._versions, key, meta.resource_version):
+            super().apply(written, log)
+
+    def delete(self, key: Key, uid: str, log: ChangeLog) -> None:
+        """See ObjectStore."""
+        super().delete(key, uid, log)
+        if self.get(key) is None:
+            self._versions.pop(key, None)
+
+    def forget_versions(self) -> None:
+        """Accept the next versions as they are: a list is authoritative even if etcd was restored."""
+        self._versions.clear()
+
+
+def is_late(versions: dict[Key, int], key: Key, version: str) -> bool:
+    """Whether a resourceVersion is older than the known one, which it replaces otherwise. Versions are
+    numbers that grow over all objects of a kind."""
+    if not (version.isascii() and version.isdigit() and len(version) <= _VERSION_DIGITS):
+        return False
+    number = int(version)
+    late = number < versions.get(key, 0)
+    if not late:
+        versions[key] = number
+    return late

@@ -92,7 +92,7 @@ class Binder:
         self._concurrency = concurrency
         self._rate_limiter = RateLimiter(per_second=per_second, burst=WRITE_BURST, clock=context.clock)
         self._volumes = VolumeBinder(context, callbacks.unbound_claims, self._rate_limiter)
-        self._claim_writer = ClaimWriter(context)
+        self._claim_writer = ClaimWriter(context, callbacks.on_claim)
         self._unbound: set[PodUid] = set()
         """Pods whose claims are being given back."""
         self._queue: asyncio.PriorityQueue[tuple[int, int, int, Any]] = asyncio.PriorityQueue()

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from phalanx.kube.errors import ApiError
 from phalanx.model.api.core import Pod
+from phalanx.model.api.devices import ResourceClaim
 from phalanx.model.claims import UnboundClaim
 from phalanx.model.decisions import Bind, Placement
 from phalanx.model.names import PodUid
@@ -91,6 +92,8 @@ class BinderCallbacks(Struct, frozen=True):
     """The resourceVersion of a PodGroup as last seen; empty where it must be read."""
     unbound_claims: Callable[[Bind], tuple[UnboundClaim, ...] | None] = lambda _: ()
     """The claims of a placed pod that are not bound yet; None if the pod or its node is gone."""
+    on_claim: Callable[[ResourceClaim], None] = lambda _: None
+    """Called with each claim to devices as it was read or written."""
     pods_version: Callable[[], str] = lambda: ""
     """The resourceVersion up to which pods are known, for the log."""
 

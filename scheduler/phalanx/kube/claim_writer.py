@@ -4,7 +4,7 @@ A write repeats what it finds written already, so it can be tried again after an
 may allocate the same claim: the first write of the status is the one that counts.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -21,6 +21,7 @@ from phalanx.kube.claim_documents import (
 from phalanx.kube.client import Patch
 from phalanx.kube.errors import Invalid, NotFound
 from phalanx.kube.writing import WriteContext
+from phalanx.model.api.devices import ResourceClaim
 from phalanx.model.api.kinds import KINDS
 from phalanx.model.decisions import Bind, GiveBack
 from phalanx.model.devices.claims import ClaimGrant
@@ -33,7 +34,12 @@ _decode: Final = msgspec.json.Decoder(dict[str, Any]).decode
 class ClaimWriter:
     """Reserves claims for pods, and gives them back."""
 
-    def __init__(self, context: WriteContext) -> None:
+    def __init__(
+        self, context: WriteContext, on_seen: Callable[[ResourceClaim], None] = lambda _: None
+    ) -> None:
+        """`on_seen` is called with each claim as read and as written: watches may show it later than what
+        follows from it, such as the end of its pod."""
+        self._on_seen = on_seen
         self._context = context
         self._client = context.client
 
@@ -86,7 +92,11 @@ class ClaimWriter:
 
     async def _read(self, grant: ClaimGrant) -> Document:
         path = KINDS["ResourceClaim"].path(namespace=grant.namespace, name=grant.name)
-        return await self._client.get(path, _decode, timeout=self._context.timeout())
+        return self._seen(await self._client.get(path, _decode, timeout=self._context.timeout()))
+
+    def _seen(self, claim: Document) -> Document:
+        self._on_seen(msgspec.convert(claim, ResourceClaim))
+        return claim
 
     async def _read_class(self, name: str) -> Document:
         path = KINDS["DeviceClass"].path(name=name)
@@ -102,4 +112,5 @@ class ClaimWriter:
         version = {"resourceVersion": claim["metadata"]["resourceVersion"]}
         body = {**change, "metadata": {**change.get("metadata", {}), **version}}
         timeout = self._context.timeout()
-        return _decode(await self._client.patch(path, _encode(body), how=Patch.MERGE, timeout=timeout))
+        written = await self._client.patch(path, _encode(body), how=Patch.MERGE, timeout=timeout)
+        return self._seen(_decode(written))

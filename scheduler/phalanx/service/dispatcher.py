@@ -17,6 +17,7 @@ from phalanx.kube.binding import (
 )
 from phalanx.kube.evictor import Evictor
 from phalanx.limits import FAILED_NODES_KEPT
+from phalanx.model.api.devices import ResourceClaim
 from phalanx.model.decisions import Bind, CycleResult, Evict, Placement
 from phalanx.model.gangs import GangKind
 from phalanx.model.names import API_GROUP, GangId, NodeName
@@ -81,6 +82,11 @@ class Dispatcher:
             case LeadershipLost(sent=sent):
                 if not sent:
                     self._state.apply(Forgotten(bind.pod))
+
+    def claim_seen(self, claim: ResourceClaim) -> None:
+        """Apply a claim as a write returned it, unless it is gone already: the watch may be behind."""
+        if self._state.cache.has_resource_claim(claim.metadata.uid):
+            self._state.apply(Applied(claim))
 
     def _forget(self, bind: Bind, reason: str, failed_on: NodeName | None = None) -> None:
         """End the assumption of a pod and start its bind back-off.

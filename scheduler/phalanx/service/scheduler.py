@@ -221,6 +221,7 @@ class Scheduler:
             try_acquire=lambda pod: self._reporter.try_acquire(pod),
             pod_group_version=lambda group: self._state.objects.version(GangId(group.uid)),
             unbound_claims=parts.cache.unbound_claims,
+            on_claim=lambda claim: self._dispatcher.claim_seen(claim),
             pods_version=lambda: self._watcher.version("Pod"),
         )
 
