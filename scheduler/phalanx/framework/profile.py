@@ -24,6 +24,7 @@ DEFAULT_PROFILE: Final = (
     "declared-features",
     "pod-affinity",
     "topology-spread",
+    "image-locality",
     "node-failure-history",
     # What must hold for its pods together?
     "topology",

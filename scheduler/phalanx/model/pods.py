@@ -252,6 +252,8 @@ class PodShape(Struct, frozen=True, weakref=True):
     session also what it uses of the attach limits of its node (`phalanx.model.attach_limits`)."""
     node_features: tuple[str, ...] = ()
     """Features that the kubelet of its node must declare, sorted."""
+    images: tuple[str, ...] = ()
+    """Images of its containers and volumes, sorted, if images have a price."""
     volumes: tuple[VolumeClaim, ...] | None = None
     """States of the claims, sorted. Set within a session; then they are part of the key, without what
     distinguishes equal ones: the names are those of the claims of one of the pods."""
