@@ -25,6 +25,7 @@ DEFAULT_PROFILE: Final = (
     "pod-affinity",
     "topology-spread",
     "image-locality",
+    "allocation",
     "node-failure-history",
     # What must hold for its pods together?
     "topology",
