@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from phalanx.cache.events import NOTHING, Applied, Deleted, Relisted
-from phalanx.model.api.core import NodeResourceTopology
+from phalanx.model.api.node_topologies import NodeResourceTopology
 from phalanx.model.names import NodeName
 
 from tests.cache.test_events import apply, one_gpu

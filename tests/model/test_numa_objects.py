@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from phalanx.limits import AMOUNT_MAX, NUMA_CONTAINERS_MAX, NUMA_ZONES_MAX
-from phalanx.model.api.core import NodeResourceTopology
+from phalanx.model.api.node_topologies import NodeResourceTopology
 from phalanx.model.conversion.numa import NumaReport, read_zones
 from phalanx.model.conversion.shapes import read_shape
 from phalanx.model.nodes import Numa

@@ -8,7 +8,8 @@ from phalanx.cache.cache import Cache
 from phalanx.cache.events import Applied, Assumed, Deleted
 from phalanx.cycle import decide
 from phalanx.framework.config import SchedulerConfig
-from phalanx.model.api.core import NodeResourceTopology, PersistentVolume
+from phalanx.model.api.core import PersistentVolume
+from phalanx.model.api.node_topologies import NodeResourceTopology
 from phalanx.model.decisions import Bind, Certificate, Placement
 from phalanx.model.memory import Memory
 from phalanx.model.names import GangId, NodeName, PodUid

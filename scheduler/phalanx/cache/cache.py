@@ -57,19 +57,21 @@ class Cache:
         workload_kinds: WorkloadKinds = KNOWN,
         queue_dialects: Iterable[QueueDialectName] = (),
         default_spread: Sequence[DefaultConstraint] = (),
+        with_images: bool = False,
     ) -> None:
         """`pod_annotations`, `node_annotations`: keys of the annotations to keep. All others are dropped.
 
         `nominating_schedulers`: those whose nominations of pods to nodes count; None for all others.
         `queue_dialects`: the other projects whose Queues count.
         `default_spread`: the topology spread constraints of pods that have none.
+        `with_images`: whether images of pods and nodes are kept.
         """
         self.scheduler_name = scheduler_name
         self.known_workloads = workload_kinds
         self._version = self._cluster_version = 0
         self._pod_annotations = tuple(sorted(set(pod_annotations)))
         self._node_annotations = tuple(sorted(set(node_annotations)))
-        self._nodes = NodeTable(annotation_keys=self._node_annotations)
+        self._nodes = NodeTable(annotation_keys=self._node_annotations, with_images=with_images)
         self._gangs = GangTable(
             scheduler_name=scheduler_name, pod=lambda uid: self._pods.get(uid), kinds=workload_kinds
         )
@@ -89,6 +91,7 @@ class Cache:
             annotation_keys=self._pod_annotations,
             kinds=workload_kinds,
             default_spread=default_spread,
+            with_images=with_images,
         )
         self._placed_pods = PlacedPodIndex(scheduler_name=scheduler_name, pods=self._pods.values)
         self._kinds = self._tables()

@@ -14,7 +14,7 @@ from phalanx.cache.events import ChangeLog
 from phalanx.cache.table import Key, Table
 from phalanx.cache.usage import Ledger
 from phalanx.model.api import core
-from phalanx.model.api.core import NodeResourceTopology
+from phalanx.model.api.node_topologies import NodeResourceTopology
 from phalanx.model.api.volcano import HyperNode as ApiHyperNode
 from phalanx.model.conversion.hyper_nodes import HyperNode, HyperNodeTree, read_hyper_node
 from phalanx.model.conversion.nodes import read_node
@@ -31,8 +31,9 @@ _encode: Final = Encoder().encode
 class NodeTable:
     """All nodes with their usage. A NodeState is rebuilt only when its node or its usage changed."""
 
-    def __init__(self, *, annotation_keys: tuple[str, ...] = ()) -> None:
+    def __init__(self, *, annotation_keys: tuple[str, ...] = (), with_images: bool = False) -> None:
         self._annotation_keys = annotation_keys
+        self._with_images = with_images
         self._nodes: Table[core.Node, Node] = Table(read=self._read, changed=self._changed)
         self.zones: Table[NodeResourceTopology, NumaReport] = Table(
             read=read_zones, changed=self._zones_changed
@@ -55,7 +56,8 @@ class NodeTable:
     def apply(self, written: core.Node, log: ChangeLog) -> None:
         """A node was added or modified. Most modifications are heartbeats and are ignored."""
         key = ("", written.metadata.name)
-        relevant = _encode(_relevant_fields(written, self._annotation_keys))
+        images = written.status.images if self._with_images else ()
+        relevant = _encode((*_relevant_fields(written, self._annotation_keys), images))
         if self._written.get(key) != relevant:
             self._written[key] = relevant
             self._nodes.apply(written, log)
@@ -163,7 +165,7 @@ class NodeTable:
         return placed
 
     def _read(self, written: core.Node) -> Node:
-        return read_node(written, self._annotation_keys)
+        return read_node(written, self._annotation_keys, with_images=self._with_images)
 
     def _refresh(self, name: NodeName) -> None:
         node = self._nodes.get(("", name))
@@ -194,7 +196,7 @@ class NodeTable:
 
 
 def _relevant_fields(written: core.Node, annotation_keys: tuple[str, ...]) -> tuple[Any, ...]:
-    """All fields of a node that `read_node` reads."""
+    """All fields of a node that `read_node` reads, without images."""
     meta, status = written.metadata, written.status
     return (
         meta.uid,

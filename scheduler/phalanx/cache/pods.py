@@ -32,8 +32,9 @@ class PodTable:
         annotation_keys: tuple[str, ...] = (),
         kinds: WorkloadKinds = KNOWN,
         default_spread: Sequence[DefaultConstraint] = (),
+        with_images: bool = False,
     ) -> None:
-        self._shapes = ShapeCache(default_spread=default_spread)
+        self._shapes = ShapeCache(default_spread=default_spread, with_images=with_images)
         self._read = partial(read_pod, shapes=self._shapes, annotation_keys=annotation_keys, kinds=kinds)
         self._classes = classes
         self._changed = changed

@@ -24,6 +24,8 @@ DEFAULT_PROFILE: Final = (
     "declared-features",
     "pod-affinity",
     "topology-spread",
+    "image-locality",
+    "allocation",
     "node-failure-history",
     # What must hold for its pods together?
     "topology",

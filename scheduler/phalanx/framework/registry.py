@@ -13,6 +13,8 @@ from phalanx.framework.plugin import Plugin, PluginError
 from phalanx.framework.pod_view import DeclaredReads
 from phalanx.framework.pod_view import declared_reads as reads_of
 from phalanx.framework.profile import DEFAULT_PROFILE
+from phalanx.model.allocation_prices import AllocationPrices
+from phalanx.model.images import ImagePrices
 from phalanx.model.spread_defaults import DefaultConstraint, SpreadDefaults
 
 ENTRY_POINT_GROUP: Final = "phalanx.plugins"
@@ -48,6 +50,18 @@ def default_spread(config: SchedulerConfig) -> tuple[DefaultConstraint, ...]:
     """The topology spread constraints of pods that have none, which are read with the pods."""
     arguments = (each for entry, plugin in _enabled(config) for each in _arguments(entry, plugin))
     return next((each.default_constraints for each in arguments if isinstance(each, SpreadDefaults)), ())
+
+
+def reads_images(config: SchedulerConfig) -> bool:
+    """Whether images have a price, so that they are read with pods and nodes."""
+    arguments = (each for entry, plugin in _enabled(config) for each in _arguments(entry, plugin))
+    return any(isinstance(each, ImagePrices) and each.weight for each in arguments)
+
+
+def prices_usage(config: SchedulerConfig) -> bool:
+    """Whether the allocation of nodes has a price, so that costs change with each placement."""
+    arguments = (each for entry, plugin in _enabled(config) for each in _arguments(entry, plugin))
+    return any(isinstance(each, AllocationPrices) and each.are_set for each in arguments)
 
 
 def plugin_classes(config: SchedulerConfig) -> tuple[type[Plugin], ...]:

@@ -26,7 +26,7 @@ from phalanx.framework.queues.ledger import Ledger
 from phalanx.framework.queues.past_usage import past_usage
 from phalanx.framework.queues.protected_gangs import protected_gangs
 from phalanx.framework.queues.queue_tree import QueueTree
-from phalanx.framework.registry import load_plugins
+from phalanx.framework.registry import load_plugins, prices_usage
 from phalanx.framework.run_times import RunTimeForecast
 from phalanx.framework.running_sums import RunningSums
 from phalanx.framework.session_cache import SessionCache
@@ -107,6 +107,7 @@ class Session:
         self._protected: tuple[Mapping[GangId, Gang], frozenset[GangId]] | None = None
         self._eligibility: dict[ShapeKey, tuple[tuple[int, ...], Eligibility]] = {}
         self._can_run: dict[ShapeKey, bool] = {}
+        self._prices_usage = prices_usage(config)
         self.hooks.open()
         self.retry_key: list[object] = list(self.hooks.retry_key)
         """Inputs of answers besides capacity, gangs and queues; refusals hold while it is unchanged."""
@@ -311,9 +312,12 @@ class Session:
         return evaluate(self.nodes, unusable, filters, costs)
 
     def eligibility_version(self, pod: Pod) -> tuple[int, ...]:
-        """Equal while no placement has changed the eligibility of nodes for pods of this shape."""
-        state = pod.shape.affinity_state
-        return () if state is None or self.affinity_index is None else self.affinity_index.version(state)
+        """Equal while no placement has changed the eligibility of nodes, or their costs, for pods of this
+        shape."""
+        state, usage = pod.shape.affinity_state, (len(self._changes.nodes),) if self._prices_usage else ()
+        if state is None or self.affinity_index is None:
+            return usage
+        return (*self.affinity_index.version(state), *usage)
 
     def can_run(self, pod: Pod) -> bool:
         """Whether some node could take the pod if nothing else ran. Pod affinity does not count."""

@@ -122,6 +122,13 @@ class SessionView(Protocol):
     def held_usage(self) -> Mapping[QueueName, Resources]:
         """For each queue, its usage without pods: held or nominated capacity."""
 
+    def free_despite_nominations(self, node: NodeName) -> Resources:
+        """The amounts of a node that no pod uses now, with the placements of this cycle so far.
+
+        A plugin whose `node_cost` reads it has arguments that are AllocationPrices: costs are then computed
+        again after each placement.
+        """
+
     # --- this cycle so far --------------------------------------------------------------------------------
 
     @property

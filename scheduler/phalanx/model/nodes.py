@@ -88,6 +88,8 @@ class Node(Struct, frozen=True, dict=True):
     """Those that an enabled plugin reads."""
     declared_features: tuple[str, ...] = ()
     """Features that its kubelet declares, which some pods need."""
+    images: Mapping[str, int] = {}
+    """Sizes in bytes by name, if images have a price."""
 
     @property
     def is_ready(self) -> bool:

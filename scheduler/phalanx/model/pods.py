@@ -269,6 +269,8 @@ class PodShape(Struct, frozen=True, weakref=True):
     within a session; then it is part of the key."""
     node_features: tuple[str, ...] = ()
     """Features that the kubelet of its node must declare, sorted."""
+    images: tuple[str, ...] = ()
+    """Images of its containers and volumes, sorted, if images have a price."""
     volumes: tuple[VolumeClaim, ...] | None = None
     """States of the claims, sorted. Set within a session; then they are part of the key, without what
     distinguishes equal ones: the names are those of the claims of one of the pods."""

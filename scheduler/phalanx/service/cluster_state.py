@@ -9,8 +9,9 @@ import structlog
 from phalanx.cache.cache import Cache
 from phalanx.cache.events import Applied, Assumed, Changes, Deleted, Event, Forgotten, Relisted
 from phalanx.deciders.port import Decider
-from phalanx.model.api.core import Node, NodeResourceTopology
+from phalanx.model.api.core import Node
 from phalanx.model.api.kinds import OF_STATUSES, KubeObject, kind_name
+from phalanx.model.api.node_topologies import NodeResourceTopology
 from phalanx.model.api.pod_groups import PodGroup
 from phalanx.model.api.queues import Queue
 from phalanx.model.dialects.dialect import Dialect

@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import fields
 
 from phalanx.framework.config import ConfigError, SchedulerConfig
-from phalanx.framework.registry import declared_reads, default_spread
+from phalanx.framework.registry import declared_reads, default_spread, reads_images
 from phalanx.observe.ports import ConfigReports
 from phalanx.service.limits import CONFIG_BYTES_MAX, CONFIG_POLL_S
 
@@ -141,4 +141,6 @@ def fixed_changes(before: SchedulerConfig, after: SchedulerConfig) -> tuple[str,
     of_plugins = [f"annotations that plugins read ({', '.join(annotations)})"] if annotations else []
     if default_spread(before) != default_spread(after):
         of_plugins.append("defaultConstraints of plugin topology-spread")
+    if reads_images(after) and not reads_images(before):
+        of_plugins.append("weight of plugin image-locality")
     return (*(key for key in fixed if key in changed), *of_plugins)

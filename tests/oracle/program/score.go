@@ -15,6 +15,10 @@ type settings struct {
 	HardPodAffinityWeight *int32 `json:"hardPodAffinityWeight"`
 	// Allocated is the scoring strategy of NodeResourcesFit: LeastAllocated or MostAllocated.
 	Allocated config.ScoringStrategyType `json:"allocated"`
+	// Strategy is the whole scoring strategy of NodeResourcesFit.
+	Strategy *config.ScoringStrategy `json:"strategy"`
+	// Balanced has the resources of NodeResourcesBalancedAllocation.
+	Balanced []config.ResourceSpec `json:"balanced"`
 }
 
 // apply also leaves out the Score of VolumeBinding, which ends the process if a CSIStorageCapacity has a
@@ -31,6 +35,13 @@ func (s settings) apply(profile *config.KubeSchedulerProfile) {
 		case *config.NodeResourcesFitArgs:
 			if s.Allocated != "" {
 				arguments.ScoringStrategy.Type = s.Allocated
+			}
+			if s.Strategy != nil {
+				arguments.ScoringStrategy = s.Strategy
+			}
+		case *config.NodeResourcesBalancedAllocationArgs:
+			if s.Balanced != nil {
+				arguments.Resources = s.Balanced
 			}
 		}
 	}

@@ -52,6 +52,7 @@ class Container(ApiStruct, frozen=True):
     """A container or init container; `restart_policy` Always makes a sidecar of an init container."""
 
     name: str = ""
+    image: str = ""
     resources: ResourceRequirements | None = None
     restart_policy: str | None = None
     ports: tuple[ContainerPort, ...] = ()
@@ -148,12 +149,19 @@ class ClaimSource(ApiStruct, frozen=True):
     claim_name: str = ""
 
 
+class ImageSource(ApiStruct, frozen=True):
+    """An image that is mounted as a volume."""
+
+    reference: str = ""
+
+
 class Volume(ApiStruct, frozen=True):
     """A volume. Sources other than these two do not affect placement and are not decoded."""
 
     name: str = ""
     persistent_volume_claim: ClaimSource | None = None
     ephemeral: Present | None = None
+    image: ImageSource | None = None
 
 
 class PodResourceClaim(ApiStruct, frozen=True):
@@ -300,6 +308,13 @@ class NodeCondition(ApiStruct, frozen=True):
     last_transition_time: Time | None = None
 
 
+class ContainerImage(ApiStruct, frozen=True):
+    """An image that a node has."""
+
+    names: tuple[str, ...] = ()
+    size_bytes: Int64 = 0
+
+
 class NodeStatus(ApiStruct, frozen=True):
     """Amounts that pods may use. Kubelets report `allocatable`; a manifest may have only `capacity`."""
 
@@ -307,6 +322,7 @@ class NodeStatus(ApiStruct, frozen=True):
     capacity: Mapping[str, Quantity] = {}
     conditions: tuple[NodeCondition, ...] = ()
     declared_features: tuple[str, ...] = ()
+    images: tuple[ContainerImage, ...] = ()
 
 
 class Node(ApiStruct, frozen=True):
@@ -456,36 +472,3 @@ class Lease(ApiStruct, frozen=True):
 
     metadata: ObjectMeta
     spec: LeaseSpec = LeaseSpec()
-
-
-class Attribute(ApiStruct, frozen=True):
-    """One setting of the node's kubelet, such as topologyManagerPolicy."""
-
-    name: str = ""
-    value: str = ""
-
-
-class ZoneResource(ApiStruct, frozen=True):
-    """Capacity, allocatable and available amount of one resource in a zone."""
-
-    name: str = ""
-    capacity: Quantity | None = None
-    allocatable: Quantity | None = None
-    available: Quantity | None = None
-
-
-class Zone(ApiStruct, frozen=True):
-    """One part of the machine. Zones of the type Node are NUMA nodes."""
-
-    name: str = ""
-    type: str = ""
-    resources: tuple[ZoneResource, ...] = ()
-
-
-class NodeResourceTopology(ApiStruct, frozen=True):
-    """The zones of the node of the same name. Older exporters publish the policy in `topology_policies`."""
-
-    metadata: ObjectMeta
-    topology_policies: tuple[str, ...] = ()
-    zones: tuple[Zone, ...] = ()
-    attributes: tuple[Attribute, ...] = ()

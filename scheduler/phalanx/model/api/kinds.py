@@ -5,10 +5,10 @@ from typing import Final
 from msgspec import Struct
 
 from phalanx.model.api import core
-from phalanx.model.api.core import NodeResourceTopology
 from phalanx.model.api.devices import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
 from phalanx.model.api.kai import KaiPodGroup, KaiQueue, KaiTopology
 from phalanx.model.api.native_pod_groups import CompositePodGroup, NativePodGroup
+from phalanx.model.api.node_topologies import NodeResourceTopology
 from phalanx.model.api.pod_groups import PodGroup
 from phalanx.model.api.queues import Queue, Topology
 from phalanx.model.api.scheduler_plugins import SchedulerPluginsPodGroup

@@ -6,6 +6,7 @@ from sys import intern
 from phalanx.limits import NODE_JOIN_GRACE_S
 from phalanx.model.api import core
 from phalanx.model.api.values import seconds
+from phalanx.model.conversion.images import read_node_images
 from phalanx.model.conversion.metadata import identity
 from phalanx.model.conversion.requests import add_shared_devices
 from phalanx.model.names import NodeName
@@ -14,7 +15,9 @@ from phalanx.model.reasons import Objection, Reason
 from phalanx.model.resources import InvalidQuantity, capacity_amount
 
 
-def read_node(written: core.Node, annotation_keys: tuple[str, ...] = ()) -> Node:
+def read_node(
+    written: core.Node, annotation_keys: tuple[str, ...] = (), *, with_images: bool = False
+) -> Node:
     """Convert one node. Without allocatable its capacity counts, as the API server defaults it."""
     meta, status = written.metadata, written.status
     field = "allocatable" if status.allocatable else "capacity"
@@ -33,6 +36,7 @@ def read_node(written: core.Node, annotation_keys: tuple[str, ...] = ()) -> Node
         condition_changes=_condition_changes(conditions, joined=seconds(meta.creation_timestamp)),
         annotations={key: meta.annotations[key] for key in annotation_keys if key in meta.annotations},
         declared_features=tuple([intern(each) for each in status.declared_features]),
+        images=read_node_images(status) if with_images else {},
     )
 
 

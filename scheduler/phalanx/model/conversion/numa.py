@@ -14,6 +14,7 @@ from phalanx.limits import (
     POD_REQUEST_MAX,
 )
 from phalanx.model.api import core
+from phalanx.model.api.node_topologies import NodeResourceTopology, Zone
 from phalanx.model.conversion.requests import aggregate, read_amounts, with_defaults
 from phalanx.model.nodes import Amounts, Numa, ZoneLayout
 from phalanx.model.numa import NumaRequest, numa_resource
@@ -58,7 +59,7 @@ class NumaReport(Struct, frozen=True, gc=False):
     problems: tuple[Objection, ...] = ()
 
 
-def read_zones(written: core.NodeResourceTopology) -> NumaReport:
+def read_zones(written: NodeResourceTopology) -> NumaReport:
     """Convert one NodeResourceTopology. Errors are reported, and the invalid values are ignored.
 
     An invalid amount means that the zone does not have the resource. An unknown policy means none.
@@ -81,7 +82,7 @@ def read_zones(written: core.NodeResourceTopology) -> NumaReport:
     return NumaReport(numa, tuple(problems))
 
 
-def _policy(written: core.NodeResourceTopology, wrong: list[str]) -> tuple[str, str]:
+def _policy(written: NodeResourceTopology, wrong: list[str]) -> tuple[str, str]:
     """Policy and scope: from the attributes if they are set, else from the older field."""
     policy, scope = "none", _CONTAINER
     for old in written.topology_policies[:1]:
@@ -116,7 +117,7 @@ class _Zone(Struct, frozen=True):
     largest: Resources
 
 
-def _zones(written: core.NodeResourceTopology, wrong: list[str]) -> list[_Zone]:
+def _zones(written: NodeResourceTopology, wrong: list[str]) -> list[_Zone]:
     """Zones that are NUMA nodes."""
     zones: dict[str, _Zone] = {}
     for place, zone in enumerate(written.zones):
@@ -132,7 +133,7 @@ def _zones(written: core.NodeResourceTopology, wrong: list[str]) -> list[_Zone]:
     return list(zones.values())
 
 
-def _zone(zone: core.Zone, path: str, wrong: list[str]) -> _Zone:
+def _zone(zone: Zone, path: str, wrong: list[str]) -> _Zone:
     """A zone that does not publish what is available counts as having nothing available."""
     offered: dict[str, int] = {}
     available: dict[str, int] = {}

@@ -12,6 +12,7 @@ from msgspec.msgpack import Encoder
 from phalanx.limits import POD_REQUEST_MAX
 from phalanx.model.api import core
 from phalanx.model.conversion.host_ports import read_host_ports
+from phalanx.model.conversion.images import read_pod_images
 from phalanx.model.conversion.metadata import PER_POD_LABELS
 from phalanx.model.conversion.node_features import required_features
 from phalanx.model.conversion.numa import read_numa_request
@@ -49,9 +50,12 @@ class ShapeCache:
     takes a few microseconds; converting a shape takes about a hundred.
     """
 
-    def __init__(self, *, default_spread: Sequence[DefaultConstraint] = ()) -> None:
-        """`default_spread`: the constraints of pods that have none."""
+    def __init__(
+        self, *, default_spread: Sequence[DefaultConstraint] = (), with_images: bool = False
+    ) -> None:
+        """`default_spread`: the constraints of pods that have none. `with_images`: whether images count."""
         self._default_spread = default_spread
+        self._with_images = with_images
         self._by_key: WeakValueDictionary[ShapeKey, PodShape] = WeakValueDictionary()
         self._as_written: WeakValueDictionary[bytes, PodShape] = WeakValueDictionary()
         self._labels: WeakValueDictionary[tuple[tuple[str, str], ...], PodLabels] = WeakValueDictionary()
@@ -63,7 +67,7 @@ class ShapeCache:
         written = _as_written(_what_shapes(pod))
         shape = self._as_written.get(written)
         if shape is None:
-            shape = read_shape(pod)
+            shape = read_shape(pod, with_images=self._with_images)
             shape = self._by_key.setdefault(shape.key, shape)
             self._as_written[written] = shape
         return shape
@@ -95,7 +99,7 @@ class ShapeCache:
         return len(self._by_key)
 
 
-def read_shape(pod: core.Pod) -> PodShape:
+def read_shape(pod: core.Pod, *, with_images: bool = False) -> PodShape:
     """The shape of a pod, with its errors and its unsupported fields."""
     spec = pod.spec
     wrong: list[str] = []
@@ -120,6 +124,7 @@ def read_shape(pod: core.Pod) -> PodShape:
         numa=read_numa_request(pod),
         host_ports=read_host_ports(spec, wrong),
         node_features=required_features(spec),
+        images=read_pod_images(spec) if with_images else (),
     )
     wrong.extend(f"{path}: is empty" for path in unnamed_claims(spec))
     shape = structs.replace(shape, unsupported=tuple(unsupported), invalid=tuple(wrong))

@@ -1,0 +1,37 @@
+"""NodeResourceTopology of topology.node.k8s.io: the NUMA zones of a node."""
+
+from phalanx.model.api.core import Quantity
+from phalanx.model.api.meta import ApiStruct, ObjectMeta
+
+
+class Attribute(ApiStruct, frozen=True):
+    """One setting of the node's kubelet, such as topologyManagerPolicy."""
+
+    name: str = ""
+    value: str = ""
+
+
+class ZoneResource(ApiStruct, frozen=True):
+    """Capacity, allocatable and available amount of one resource in a zone."""
+
+    name: str = ""
+    capacity: Quantity | None = None
+    allocatable: Quantity | None = None
+    available: Quantity | None = None
+
+
+class Zone(ApiStruct, frozen=True):
+    """One part of the machine. Zones of the type Node are NUMA nodes."""
+
+    name: str = ""
+    type: str = ""
+    resources: tuple[ZoneResource, ...] = ()
+
+
+class NodeResourceTopology(ApiStruct, frozen=True):
+    """The zones of the node of the same name. Older exporters publish the policy in `topology_policies`."""
+
+    metadata: ObjectMeta
+    topology_policies: tuple[str, ...] = ()
+    zones: tuple[Zone, ...] = ()
+    attributes: tuple[Attribute, ...] = ()
