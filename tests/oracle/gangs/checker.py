@@ -82,25 +82,38 @@ class _Cluster:
                         yield f"{_name(owner)} excludes {_name(target)}"
 
     def _affinity(self, pod: Document) -> Iterator[str]:
-        """Each term needs another pod in the domain.
+        """Each term needs another pod in the domain, unless the pod is the first of a series.
 
-        If no other pod of the cluster matches all terms, the pod itself is enough when it matches them: it is
-        the first of a series.
+        It is if it matches its own terms and no pod in any domain did before. Pods on nodes without the label
+        are in no domain, as for kube-scheduler. Of two pods that match the terms of each other one is first.
         """
-        terms = _terms(pod, "podAffinity")
-        others = self._others(pod)
-        is_first = not any(all(_matches(term, other) for term in terms) for other in others)
-        for term in terms:
-            domain = self._label(pod, term["topologyKey"])
-            if domain is None:
+        for term in _terms(pod, "podAffinity"):
+            if self._label(pod, term["topologyKey"]) is None:
                 yield f"{_name(pod)}: no label {term['topologyKey']}"
-                continue
-            joined = any(
-                _matches(term, other) and self._label(other, term["topologyKey"]) == domain
-                for other in others
-            )
-            if not joined and not (is_first and all(_matches(each, pod) for each in terms)):
+        if self._is_alone(pod):
+            rivals = [other for other in self.new if other is not pod and self._is_alone(other)]
+            before = [other for other in self._others(pod) if other not in self.new]
+            rivals = [other for other in rivals if self._serves(pod, other) and self._serves(other, pod)]
+            if rivals or not self._serves(pod, pod) or any(self._serves(each, pod) for each in before):
                 yield f"{_name(pod)}: no pod that it must be with"
+
+    def _is_alone(self, pod: Document) -> bool:
+        """Whether a term has no other pod in the domain."""
+        return any(
+            not any(
+                _matches(term, other)
+                and self._label(other, term["topologyKey"]) == self._label(pod, term["topologyKey"])
+                for other in self._others(pod)
+            )
+            for term in _terms(pod, "podAffinity")
+        )
+
+    def _serves(self, other: Document, pod: Document) -> bool:
+        """Whether a pod matches all affinity terms of another one, in some domain."""
+        return all(
+            _matches(term, other) and self._label(other, term["topologyKey"]) is not None
+            for term in _terms(pod, "podAffinity")
+        )
 
     def _spread(self, pod: Document) -> Iterator[str]:
         constraints = pod["spec"].get("topologySpreadConstraints", ())
