@@ -29,7 +29,7 @@ class Wanted(Struct, frozen=True, kw_only=True):
 
 
 def read_cluster(client: BlockingClient, wanted: Wanted, *, now_ms: int) -> Seen:
-    """List all kinds that are wanted, and the owners of pods. Raises ApiError, RequestNotSent, OutcomeUnknown."""
+    """List what is wanted, and the owners of pods. Raises ApiError, RequestNotSent or OutcomeUnknown."""
     found = _list_all(client, wanted, wanted.kinds)
     snapshot = None
     if wanted.with_gangs:
