@@ -113,8 +113,9 @@ def _access(config: Values, context: str | None, folder: Path) -> Access | None:
 
 
 def _named(entries: Any, name: str, field: str) -> Values:
-    value: Values = next(each[field] for each in entries if each["name"] == name) or {}
-    return value
+    """The entry of this name. Raises KeyError."""
+    found: Mapping[str, Values] = {each["name"]: each[field] or {} for each in entries}
+    return found[name]
 
 
 def _authorization(user: Values, folder: Path) -> str:

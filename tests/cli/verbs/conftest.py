@@ -145,8 +145,8 @@ def two_tenants() -> Iterable[Manifest]:
     """Two namespaces: in `vision` a gang runs and another waits, in `speech` there is a single pod."""
     yield namespace("vision", labels={"scheduling.phalanx.dev/queue": "vision"})
     yield namespace("speech")
-    yield queue("all", weight=1)
     used = {"allocated": {"nvidia.com/gpu": "8"}, "borrowed": {"nvidia.com/gpu": "4"}, "pendingGangs": 1}
+    yield queue("all", weight=1, status={"allocated": {"nvidia.com/gpu": "8"}, "pendingGangs": 1})
     yield queue(
         "vision",
         parent="all",

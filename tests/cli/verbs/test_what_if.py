@@ -76,7 +76,7 @@ async def test_the_weight_of_a_queue_decides_who_starts(world: World) -> None:
             world.create(pod_group(group, space="default", minMember=1, queue=name))
             world.create(gpu_pod(group, space="default", group=group, node=node, gpus=gpus))
     view = await world.json("what-if", "--queue", "second", "--weight", "30")
-    assert view["changes"] == ["queue second has weight 30"]
+    assert view["changes"] == ["queue second with weight 30"]
     assert [each["gang"] for each in view["starts"]] == ["default/second-waits"]
     assert view["noLongerWaiting"] == ["default/second-waits"]
     assert [(each["gang"], each["alsoWithout"]) for each in view["waits"]] == [("default/first-waits", False)]

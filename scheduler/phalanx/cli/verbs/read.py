@@ -2,23 +2,16 @@
 
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 from msgspec import Struct
 
-from phalanx.cache.cache import Cache
-from phalanx.cli.verbs.limits import OWNER_ROUNDS_MAX, READ_THREADS
+from phalanx.cli.verbs.limits import READ_THREADS
+from phalanx.cli.verbs.listed import Listed
 from phalanx.cli.verbs.seen import Seen
 from phalanx.kube.blocking import BlockingClient
 from phalanx.kube.decode import KindDecoder
 from phalanx.kube.errors import Forbidden, NotFound
 from phalanx.model.api.kinds import KINDS, Kind, KubeObject
-from phalanx.model.dialects.known import WITH_OBJECTS
-from phalanx.model.events import NotListed, Relisted
-from phalanx.model.memory import Memory
-from phalanx.model.names import API_GROUP
-
-_MISSING = "missing:"
 
 
 class Wanted(Struct, frozen=True, kw_only=True):
@@ -35,32 +28,17 @@ class Wanted(Struct, frozen=True, kw_only=True):
     scheduler_name: str = "phalanx"
 
 
-class Listed(Struct, frozen=True):
-    """The answer for one kind."""
-
-    kind: str
-    objects: tuple[KubeObject, ...] = ()
-    why_not: str = ""
-    """Why it was not read, or only in part; empty if all of it was read."""
-    is_partial: bool = False
-    is_served: bool = True
-
-
 def read_cluster(client: BlockingClient, wanted: Wanted, *, now_ms: int) -> Seen:
-    """List all kinds that are wanted. Raises ApiError, RequestNotSent or OutcomeUnknown."""
+    """List what is wanted, and the owners of pods. Raises ApiError, RequestNotSent or OutcomeUnknown."""
     found = _list_all(client, wanted, wanted.kinds)
     snapshot = None
     if wanted.with_gangs:
-        cache = Cache(scheduler_name=wanted.scheduler_name)
-        _feed(cache, found.values())
-        for _ in range(OWNER_ROUNDS_MAX):
-            needed = [kind for kind in _needed(cache) if kind not in found]
-            if not needed:
-                break
-            more = _list_all(client, wanted, needed)
-            _feed(cache, more.values())
-            found |= more
-        snapshot = cache.snapshot(now=now_ms, seed=0, memory=Memory())
+        from phalanx.cli.verbs.gangs_of_objects import snapshot_of
+
+        def read_more(kinds: Iterable[str]) -> dict[str, Listed]:
+            return _list_all(client, wanted, kinds)
+
+        snapshot = snapshot_of(found, read_more, scheduler_name=wanted.scheduler_name, now_ms=now_ms)
     return Seen(
         now_ms=now_ms,
         namespace=wanted.namespace,
@@ -118,27 +96,6 @@ def _own_namespace(client: BlockingClient, wanted: Wanted, kind: Kind) -> Listed
 def _objects(client: BlockingClient, kind: Kind, path: str) -> tuple[KubeObject, ...]:
     decode = KindDecoder(kind).page
     return tuple(item for body in client.pages(path) for item in decode(body).objects)
-
-
-def _needed(cache: Cache) -> list[str]:
-    """Kinds above the pods that were read: owners, and PodGroups of other projects that pods name."""
-    dialects = {
-        gang.dialect
-        for gang in cache.snapshot(now=0, seed=0, memory=Memory()).gangs.values()
-        if gang.id.startswith(_MISSING) and gang.dialect != API_GROUP
-    }
-    groups = [dialect.kind for dialect in WITH_OBJECTS if dialect.name in dialects]
-    return [kind for kind in (*cache.workload_kinds(), *groups) if kind in KINDS]
-
-
-def _feed(cache: Cache, found: Iterable[Listed]) -> None:
-    events: list[Any] = []
-    for each in found:
-        if each.why_not and not each.is_partial:
-            events.append(NotListed(each.kind, each.why_not))
-        else:
-            events.append(Relisted(each.kind, each.objects))
-    cache.apply_all(events)
 
 
 def namespace_of(*, named: str | None, of_context: str) -> str:

@@ -1,12 +1,14 @@
 """What was read of a cluster: the input of all views."""
 
 from collections.abc import Mapping
-from typing import TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from msgspec import Struct
 
 from phalanx.model.api.kinds import KubeObject
-from phalanx.model.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from phalanx.model.snapshot import Snapshot
 
 T = TypeVar("T")
 
@@ -25,7 +27,7 @@ class Seen(Struct, frozen=True, kw_only=True):
     """Kinds of which only the objects of one namespace could be read, although all were asked for."""
     notes: tuple[str, ...] = ()
     """One line for each kind of which something is left out."""
-    snapshot: Snapshot | None = None
+    snapshot: "Snapshot | None" = None
     """The same objects as the scheduler sees them; None if the command needs no gangs."""
 
     def of(self, struct: type[T]) -> tuple[T, ...]:
@@ -33,7 +35,7 @@ class Seen(Struct, frozen=True, kw_only=True):
         return cast("tuple[T, ...]", self.objects.get(struct.__name__, ()))
 
     @property
-    def cluster(self) -> Snapshot:
+    def cluster(self) -> "Snapshot":
         """The gangs and nodes as the scheduler sees them."""
         assert self.snapshot is not None, "the command did not ask for gangs"
         return self.snapshot

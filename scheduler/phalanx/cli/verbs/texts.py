@@ -5,7 +5,7 @@ from typing import Final
 
 from phalanx.cli.verbs.limits import BAR_CELLS, NAMES_SHOWN
 from phalanx.model.api.meta import WrittenQuantity
-from phalanx.model.resources import CPU, MEMORY, InvalidQuantity, Resources, capacity_amount
+from phalanx.model.resources import CPU, MEMORY, PODS, InvalidQuantity, Resources, capacity_amount
 
 _UNITS: Final = (("Ti", 1 << 40), ("Gi", 1 << 30), ("Mi", 1 << 20), ("Ki", 1 << 10))
 _PLACES: Final = ("kubernetes.io/", "k8s.io/")
@@ -35,8 +35,9 @@ def amount(resource: str, number: int) -> str:
 
 
 def listed(resources: Resources) -> str:
-    """All amounts that are not 0."""
-    return " ".join(f"{name}={amount(name, each)}" for name, each in sorted(resources.items()) if each)
+    """All amounts that are not 0, without the number of pods."""
+    shown = [(name, each) for name, each in sorted(resources.items()) if each and name != PODS]
+    return " ".join(f"{name}={amount(name, each)}" for name, each in shown)
 
 
 def is_device(resource: str) -> bool:

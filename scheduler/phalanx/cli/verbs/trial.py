@@ -11,6 +11,7 @@ from phalanx.cli.manifests.documents import Document, parse, read_sources
 from phalanx.cli.manifests.read import kind_of, read_documents
 from phalanx.cli.static_cluster import StaticCluster, run_until_stable
 from phalanx.cli.verbs.seen import Seen
+from phalanx.cli.verbs.texts import count
 from phalanx.cli.verbs.views.edits import Objects
 from phalanx.cli.verbs.views.pods_of_workloads import pods_of
 from phalanx.cli.verbs.views.what_if import Outcome, WhatIfView, what_if_view
@@ -98,9 +99,9 @@ def _name(item: KubeObject) -> str:
 
 
 def _described(changes: Changes) -> Iterable[str]:
-    yield from (f"{name} is submitted" for name in changes.submit)
-    yield from (f"node {name} is drained" for name in changes.drain)
+    yield from (f"{name} submitted" for name in changes.submit)
+    yield from (f"node {name} drained" for name in changes.drain)
     if changes.like is not None:
-        yield f"{changes.add_nodes} nodes like {changes.like} are added"
+        yield f"{count(changes.add_nodes, 'node')} like {changes.like} added"
     if changes.queue is not None:
-        yield f"queue {changes.queue} has weight {changes.weight}"
+        yield f"queue {changes.queue} with weight {changes.weight}"

@@ -55,7 +55,8 @@ def lost(row: NodeRow) -> str:
     if not row.gangs:
         return "nothing"
     stops = sum(gang.stops for gang in row.gangs)
-    return f"{count(stops, 'gang')} stops, {row.lost_device_seconds / _HOUR:.1f} device h"
+    verb = "stops" if stops == 1 else "stop"
+    return f"{count(stops, 'gang')} {verb}, {row.lost_device_seconds / _HOUR:.1f} device h"
 
 
 def losses(row: NodeRow) -> list[str]:
