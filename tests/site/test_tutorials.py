@@ -1,8 +1,10 @@
 """The commands of the tutorials print what the pages show, one page after the other on one control plane."""
 
 import asyncio
+import os
 import shutil
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -17,6 +19,9 @@ TUTORIALS = Path(__file__).resolve().parents[2] / "docs" / "tutorials"
 ON_A_CLUSTER = ("start", "share-64-gpus", "two-racks", "operate")
 """Pages whose commands need a cluster, in the order in which they follow each other."""
 
+READ_TIMEOUT_S = 30
+"""How long after a command the cluster may take to reach the state that the page shows."""
+
 OFFLINE = ("ray-and-spark", "from-volcano", "from-kai", "from-kueue")
 
 
@@ -27,16 +32,26 @@ def differences(page: str, folder: Path, environment: dict[str, str]) -> list[st
         match step:
             case File(name=name, text=text):
                 (folder / name).write_text(text)
-            case Command(line=line, output=output):
-                printed = run(step, folder, environment)
-                if comparable(printed) != comparable(output):
-                    found.append(f"{page}.md: $ {line}\n{printed}")
+            case Command():
+                printed = printed_by(step, folder, environment)
+                if comparable(printed) != comparable(step.output):
+                    found.append(f"{page}.md: $ {step.line}\n{printed}")
     return found
+
+
+def printed_by(command: Command, folder: Path, environment: dict[str, str]) -> str:
+    """What a command prints. A read of the cluster is repeated until it prints what the page shows."""
+    deadline = time.monotonic() + READ_TIMEOUT_S
+    while True:
+        printed = run(command, folder, environment)
+        as_shown = comparable(printed) == comparable(command.output)
+        if as_shown or not command.line.startswith("kubectl get") or time.monotonic() > deadline:
+            return printed
 
 
 def environment() -> dict[str, str]:
     """With the programs of this environment, and the width of the pages."""
-    return {"PATH": f"{Path(sys.executable).parent}:{shutil.os.environ['PATH']}", "COLUMNS": "110"}
+    return {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "COLUMNS": "110"}
 
 
 @pytest.mark.controlplane
