@@ -108,6 +108,16 @@ PORT_ADDRESSES_MAX: Final = 1 << 20
 ATTACHED_VOLUMES_MAX: Final = 1 << 20
 """Volumes of one driver that can be attached to a node. A higher limit counts as this one."""
 
+VOLUME_SPACE_MAX: Final = POD_REQUEST_MAX
+"""Bytes that a node has for new volumes where nothing limits it."""
+
+VOLUME_KINDS_MAX: Final = 4
+"""Kinds of claims of a gang and a StorageClass of which all combinations are counted. Their number doubles
+with each kind. With more kinds, single ones and all together are counted."""
+
+VOLUME_BLOCKS_MAX: Final = 64
+"""Sets of nodes that share volumes or space, of one StorageClass, that are counted. Zones are fewer."""
+
 NUMA_ZONES_MAX: Final = 64
 """NUMA zones of one node that are read. The largest machines have 32."""
 

@@ -26,12 +26,14 @@ class Assumed(Struct, frozen=True):
     or until Forgotten.
 
     `device`: the device of its GPU share on the node. `queue`: the queue that is charged; empty if unknown.
+    `volumes`: the volumes for its claims, as a Bind has them.
     """
 
     pod: PodUid
     node: NodeName
     device: Device | None = None
     queue: str = ""
+    volumes: tuple[tuple[str, str], ...] = ()
 
 
 class Forgotten(Struct, frozen=True):

@@ -128,6 +128,7 @@ class PodTable:
                     node=there.node,
                     device=there.device,
                     charged_queue=there.queue or None,
+                    volumes=there.volumes,
                     assumed=True,
                 )
         if self._holds and pod.uid in self._holds:
@@ -176,7 +177,7 @@ class PodTable:
             pod.uid: pod.bind_backoff for pod in self._pods.values() if pod.bind_backoff is not None
         }
         assert self._assumed == {
-            pod.uid: Assumed(pod.uid, pod.node, pod.device, pod.charged_queue or "")
+            pod.uid: Assumed(pod.uid, pod.node, pod.device, pod.charged_queue or "", pod.volumes)
             for pod in self._pods.values()
             if pod.assumed and pod.node is not None
         }
@@ -186,4 +187,4 @@ def _unassumed(pod: Pod) -> Pod:
     """The pod as it is in the API."""
     if not pod.assumed:
         return pod
-    return structs.replace(pod, node=None, device=None, charged_queue=None, assumed=False)
+    return structs.replace(pod, node=None, device=None, charged_queue=None, volumes=(), assumed=False)

@@ -43,6 +43,8 @@ class Bind(Struct, frozen=True, gc=False):
     node: NodeName
     device: Device | None = None
     """For a pod with a GPU share: its device on the node."""
+    volumes: tuple[tuple[str, str], ...] = ()
+    """Claims by "namespace/name", and the PersistentVolumes that exist already and are for them."""
 
 
 class Placement(Struct, frozen=True):

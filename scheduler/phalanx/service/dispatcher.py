@@ -103,7 +103,8 @@ class Dispatcher:
             self._state.trigger.set()
             return
         for bind in placement.binds:
-            self._state.apply(Assumed(bind.pod, bind.node, bind.device, placement.queue))
+            assumed = Assumed(bind.pod, bind.node, bind.device, placement.queue, bind.volumes)
+            self._state.apply(assumed)
         self._binder.submit(placement, pod_group=pod_group)
 
     def _pod_group(self, gang_id: GangId) -> PodGroupRef | None:

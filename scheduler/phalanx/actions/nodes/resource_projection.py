@@ -13,6 +13,8 @@ other kinds that it may displace, on any node. That is safe but not exact: the p
 feasible node. Pods of one kind are counted exactly, as far as zones are known.
 
 Ports. Every node offers the same of each port, so nodes do not list it; the projection adds it.
+
+Volumes. What a node has of volumes that exist already, and of space for new ones, is known to the session.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,6 +24,7 @@ from typing import Final
 from msgspec import Struct
 
 from phalanx.framework.session import Session
+from phalanx.framework.volume_supply import VolumeAmounts
 from phalanx.limits import NUMA_CACHE_ENTRIES_MAX, NUMA_DISPLACED_MAX
 from phalanx.model.gpu_shares import (
     GPU_SHARE,
@@ -194,6 +197,7 @@ class ResourceProjection(Struct, frozen=True):
     zones: ZoneProjection | None
     ports: tuple[str, ...] = ()
     """The ports of these pods: nodes do not list what they offer of them."""
+    volumes: VolumeAmounts | None = None
 
     @property
     def are_plain(self) -> bool:
@@ -219,6 +223,8 @@ class ResourceProjection(Struct, frozen=True):
     def of_node(self, state: NodeState, free: Resources) -> Resources:
         """The projection of these free amounts of a node."""
         found = offered(free, self.ports)
+        if self.volumes is not None:
+            found = {**found, **self.volumes.on(state.node.name)}
         found = found if self.shares is None else self.shares.free(state, found)
         return found if self.zones is None else self.zones.free(state.node, found)
 
@@ -226,4 +232,11 @@ class ResourceProjection(Struct, frozen=True):
 def projection_for(session: Session, pods: Sequence[Pod]) -> ResourceProjection:
     """The projection for these pods, one of each kind that is placed together."""
     ports = ports_of(pod.shape for pod in pods)
-    return ResourceProjection(share_projection(pods), zone_projection(session, pods), ports)
+    volumes = volume_amounts(session, pods)
+    return ResourceProjection(share_projection(pods), zone_projection(session, pods), ports, volumes)
+
+
+def volume_amounts(session: Session, pods: Sequence[Pod]) -> VolumeAmounts | None:
+    """What nodes have of the volumes that these pods need; None if they need none."""
+    shapes = [pod.shape for pod in pods if pod.shape.volume_sets]
+    return VolumeAmounts(session.volume_supply, shapes) if shapes else None

@@ -349,6 +349,9 @@ class PersistentVolumeClaimSpec(ApiStruct, frozen=True):
     storage_class_name: str | None = None
     access_modes: tuple[str, ...] = ()
     resources: ResourceRequirements | None = None
+    selector: LabelSelector | None = None
+    volume_mode: str | None = None
+    volume_attributes_class_name: str | None = None
 
 
 class Phase(ApiStruct, frozen=True):
@@ -392,6 +395,11 @@ class PersistentVolumeSpec(ApiStruct, frozen=True):
     node_affinity: VolumeNodeAffinity | None = None
     claim_ref: ClaimReference | None = None
     csi: CSIVolumeSource | None = None
+    capacity: Mapping[str, Quantity] = {}
+    access_modes: tuple[str, ...] = ()
+    storage_class_name: str = ""
+    volume_mode: str | None = None
+    volume_attributes_class_name: str | None = None
 
 
 class PersistentVolume(ApiStruct, frozen=True):
