@@ -105,6 +105,9 @@ SPREAD_DOMAINS_KEPT: Final = 64
 PORT_ADDRESSES_MAX: Final = 1 << 20
 """Pods that can have the same port of different addresses of one node. It is more than any node holds."""
 
+DISK_READERS_MAX: Final = 1 << 20
+"""Pods of one node that can read the same disk. It is more than any node holds."""
+
 ATTACHED_VOLUMES_MAX: Final = 1 << 20
 """Volumes of one driver that can be attached to a node. A higher limit counts as this one."""
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from msgspec import field
 
+from phalanx.model.api.disks import AwsElasticBlockStore, GcePersistentDisk, IscsiVolume, RbdVolume
 from phalanx.model.api.meta import ApiStruct, Int32, Int64, LabelSelector, ObjectMeta, Time
 
 Quantity = Int64 | float | str
@@ -135,11 +136,15 @@ class ClaimSource(ApiStruct, frozen=True):
 
 
 class Volume(ApiStruct, frozen=True):
-    """A volume. Sources other than these two do not affect placement and are not decoded."""
+    """A volume. Sources other than these do not affect placement and are not decoded."""
 
     name: str = ""
     persistent_volume_claim: ClaimSource | None = None
     ephemeral: Present | None = None
+    gce_persistent_disk: GcePersistentDisk | None = None
+    aws_elastic_block_store: AwsElasticBlockStore | None = None
+    iscsi: IscsiVolume | None = None
+    rbd: RbdVolume | None = None
 
 
 class PodResourceClaim(ApiStruct, frozen=True):
