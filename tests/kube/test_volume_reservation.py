@@ -154,7 +154,7 @@ async def test_a_volume_that_another_claim_took_ends_the_placement_and_frees_the
 
 
 @without_controller
-async def test_a_reservation_stays_when_the_volume_controller_has_begun(
+async def test_a_reservation_stays_when_the_volume_controller_has_started(
     world: World, transport: FaultyTransport, volumes: Volumes
 ) -> None:
     async with binding(world, transport, unbound_claims=volumes.unbound) as bench:

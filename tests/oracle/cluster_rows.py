@@ -591,12 +591,16 @@ def _inline(
     return _pod(name, nodeName=node, volumes=volumes) if node else _asker(volumes=volumes)
 
 
+_IQN: Final = "iqn.2001-04.com.example"
+_TARGET: Final = {"targetPortal": "10.0.0.1:3260", "lun": 0}
+
+
 def _disk_rows() -> Iterator[Row]:
     """An asker and a pod on node a that use disks, of every kind and mode."""
     refused = ("VolumeRestrictions",)
     sources: list[tuple[str, str, Document, Document]] = [
         ("GCE", "gcePersistentDisk", {"pdName": "d"}, {"pdName": "other"}),
-        ("iSCSI", "iscsi", {"iqn": "d", "targetPortal": "p"}, {"iqn": "other", "targetPortal": "p"}),
+        ("iSCSI", "iscsi", {**_TARGET, "iqn": f"{_IQN}:d"}, {**_TARGET, "iqn": f"{_IQN}:other"}),
         ("RBD", "rbd", {"monitors": ["m1", "m2"], "image": "d"}, {"monitors": ["m3"], "image": "d"}),
     ]
     for title, key, source, other in sources:

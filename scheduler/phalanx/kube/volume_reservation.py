@@ -1,7 +1,7 @@
 """Reserve volumes that exist already for claims: write `claimRef` of a PersistentVolume, or take it back.
 
 The volume controller binds a claim to the volume that names it. A reservation is taken back only while the
-controller has not begun: it writes the phase Bound first, and a write to an older version fails.
+controller has not started: it writes the phase Bound first, and a write to an older version fails.
 """
 
 from typing import Any, Final
@@ -58,7 +58,7 @@ class VolumeReservations:
             raise VolumeTaken(f"PersistentVolume {name} was released by the volume controller")
 
     async def release(self, name: str, claim: UnboundClaim) -> None:
-        """Take the reservation back, unless the volume controller has begun to bind the claim."""
+        """Take the reservation back, unless the volume controller has started to bind the claim."""
         for _ in range(BIND_ATTEMPTS_MAX):
             try:
                 found = await self._read(name)

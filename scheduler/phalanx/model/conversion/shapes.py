@@ -11,6 +11,7 @@ from msgspec.msgpack import Encoder
 
 from phalanx.limits import POD_REQUEST_MAX
 from phalanx.model.api import core
+from phalanx.model.conversion.disks import read_disks
 from phalanx.model.conversion.host_ports import read_host_ports
 from phalanx.model.conversion.metadata import PER_POD_LABELS
 from phalanx.model.conversion.numa import read_numa_request
@@ -151,6 +152,7 @@ def _what_shapes(pod: core.Pod) -> tuple[Any, ...]:
         spread,
         spec.tolerations,
         tuple(unnamed_claims(spec)) if spec.volumes else (),
+        read_disks(spec.volumes) if spec.volumes else (),
         spec.resource_claims,
         spec.scheduling_group == _UNNAMED_GROUP,
         spec.workload_ref,
