@@ -1,8 +1,9 @@
 """`python -m bench.oracle`: compares feasible nodes of single pods, and what they cost, with kube-scheduler.
 
-    python -m bench.oracle [--cases N] [--first SEED] [--jobs N] [--output FILE]
+    python -m bench.oracle [--volumes] [--cases N] [--first SEED] [--jobs N] [--output FILE]
 
-Cases are random clusters of `tests/oracle`, 200 for each seed. Disagreements are printed with their seed, and
+Cases are random clusters of `tests/oracle`, 200 for each seed; with `--volumes` those whose pods have claims
+that may take volumes which exist already. Disagreements are printed with their seed, and
 their objects are appended to FILE, one List in JSON a line. The last lines have the totals: cases, those that
 were left out and why, how many nodes each plugin of kube-scheduler refused, and in how many cases its scores
 of the feasible nodes differ. The exit code is 1 if there was a disagreement. It needs Go, which builds the
@@ -24,6 +25,7 @@ from msgspec import Struct
 from tests.oracle.clusters import POD, Case, cases
 from tests.oracle.comparison import Comparison, compare
 from tests.oracle.plugins import Plugins, running
+from tests.oracle.volume_clusters import volume_cases
 
 CASES_PER_SEED: Final = 200
 
@@ -45,13 +47,13 @@ class Tally(Struct, frozen=True):
     disagreements: tuple[Disagreement, ...]
 
 
-def examine(number: int, *, count: int = CASES_PER_SEED) -> Tally:
+def examine(number: int, *, count: int = CASES_PER_SEED, volumes: bool = False) -> Tally:
     """Compare all cases of one seed."""
     with running() as plugins:
-        return _tally(number, _compared(plugins, number, count))
+        return _tally(number, _compared(plugins, number, count, volumes=volumes))
 
 
-def _compared(plugins: Plugins, number: int, count: int) -> list[tuple[Case, Comparison]]:
+def _compared(plugins: Plugins, number: int, count: int, *, volumes: bool) -> list[tuple[Case, Comparison]]:
     made: list[tuple[Case, Comparison]] = []
 
     @seed(number)
@@ -62,7 +64,7 @@ def _compared(plugins: Plugins, number: int, count: int) -> list[tuple[Case, Com
         phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
     )
-    @given(case=cases())
+    @given(case=volume_cases() if volumes else cases())
     def each(case: Case) -> None:
         made.append((case, compare(plugins, case.objects, POD, hard_weight=case.hard_weight)))
 
@@ -87,6 +89,7 @@ def _tally(number: int, compared: list[tuple[Case, Comparison]]) -> Tally:
 def main(arguments: list[str] | None = None) -> int:
     """Print disagreements, then the totals."""
     parser = argparse.ArgumentParser(prog="python -m bench.oracle", description=__doc__)
+    parser.add_argument("--volumes", action="store_true", help="claims that take volumes which exist already")
     parser.add_argument("--cases", type=int, default=10_000, help="random clusters")
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--jobs", type=int, default=2, help="processes")
@@ -96,7 +99,7 @@ def main(arguments: list[str] | None = None) -> int:
     seeds = range(options.first, options.first + -(-options.cases // count))
     tallies = []
     with ProcessPoolExecutor(options.jobs) as pool:
-        for tally in pool.map(partial(examine, count=count), seeds):
+        for tally in pool.map(partial(examine, count=count, volumes=options.volumes), seeds):
             tallies.append(tally)
             counts = _named(sum((each.counts for each in tallies), Counter[str]()))
             print(f"{len(tallies)} of {len(seeds)} seeds: {counts}", file=sys.stderr, flush=True)

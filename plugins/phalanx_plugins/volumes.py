@@ -5,24 +5,30 @@ not exist, is not bound, or belongs to another pod delays the gang. A claim whos
 when its pod is placed (WaitForFirstConsumer) restricts them to the topologies that the class allows, and to
 nodes for which the driver publishes enough space, if it publishes any.
 
+A claim whose class binds late takes a volume that exists already if one satisfies it: the smallest one
+that the node can mount. Without a provisioner it needs such a volume. How many there are is an amount of
+nodes, and a budget of several nodes (`phalanx.framework.volume_supply`).
+
 A node may take a limited number of volumes of a driver (CSINode). A pod that alone has more is rejected here.
 What is left of the limit is an amount, as free memory is (`phalanx.model.attach_limits`).
 """
 
 from collections import Counter
-from collections.abc import Iterable
-from itertools import chain
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from phalanx.framework.plugin import NodeCost, NodeFilter, Plugin
 from phalanx.framework.pod_view import PodView
 from phalanx.framework.view import SessionView
+from phalanx.framework.volume_supply import SpaceFilter, VolumeAmounts, can_be_provisioned, why_none_fits
 from phalanx.model.gangs import Gang
 from phalanx.model.nodes import Node
-from phalanx.model.pods import MountedClaim, Pod, Term, VolumeClaim
+from phalanx.model.pods import MountedClaim, Pod, VolumeClaim
 from phalanx.model.reasons import Objection, Reason
-from phalanx.model.selectors import labels_match, node_matches_any
+from phalanx.model.rules import Rule
+from phalanx.model.selectors import node_matches_any
 from phalanx.model.snapshot import in_use
+from phalanx.model.static_volumes import match_all
 
 _COST_OF_FAILURE: Final = 100
 """A strong preference against the node, but no other one may be left."""
@@ -39,19 +45,30 @@ class Volumes(Plugin):
         """Report the first claim of a waiting member that cannot be used yet."""
         for pod in gang.members:
             for claim in pod.claims if pod.is_waiting else ():
-                objection = _unusable(pod, claim, view.claims.get(claim.key)) or _used(pod, claim, view)
+                state = view.claims.get(claim.key)
+                objection = (
+                    _unusable(pod, claim, state) or _used(pod, claim, view) or _unmatched(claim, state, view)
+                )
                 if objection is not None:
                     return objection
         return None
 
     def node_filter(self, pod: PodView, view: SessionView) -> NodeFilter | None:
         """Reject nodes that cannot mount all volumes of the pod."""
-        restricting = tuple([claim for claim in pod.volumes if claim.node_affinity])
-        spaces = tuple([_Space(claim, view) for claim in pod.volumes if _needs_space(claim)])
+        restricting = tuple([claim for claim in pod.volumes if claim.node_affinity and claim.wanted is None])
+        spaces = tuple([_space(claim, view) for claim in pod.volumes if _needs_space(claim)])
+        matching = _Matching([claim for claim in pod.volumes if claim.wanted is not None], view)
         drivers = _Drivers(pod.volumes, view)
-        if not (restricting or spaces or drivers.may_reject):
+        if not (restricting or spaces or drivers.may_reject or matching.may_reject):
             return None
-        return _mount_filter(restricting, spaces, drivers)
+        return _mount_filter(restricting, spaces, drivers, matching)
+
+    def rules(self, gang: Gang, view: SessionView) -> tuple[Rule, ...]:
+        """Bound what several nodes have together of volumes that exist already, and of space for new ones."""
+        shapes = {pod.shape.key: pod.shape for pod in gang.members if pod.shape.volume_sets}
+        if not shapes:
+            return ()
+        return tuple(VolumeAmounts(view.volume_supply, shapes.values()).budgets())
 
     def node_cost(self, pod: PodView, view: SessionView) -> NodeCost | None:
         """Prefer nodes for which no volume of the pod could lately not be provisioned."""
@@ -92,6 +109,20 @@ def _used(pod: Pod, mounted: MountedClaim, view: SessionView) -> Objection | Non
     )
 
 
+def _unmatched(mounted: MountedClaim, claim: VolumeClaim | None, view: SessionView) -> Objection | None:
+    """A claim without a provisioner that no volume satisfies, whatever the node."""
+    if claim is None or claim.wanted is None or claim.provisioning is not None:
+        return None
+    why = why_none_fits(view.volume_supply.volumes, claim.wanted)
+    if not why:
+        return None
+    return Objection(
+        reason=Reason.VOLUME_NOT_BOUND,
+        message=f"PersistentVolumeClaim {mounted.key} cannot be bound: {why}",
+        next_step=f"Create a PersistentVolume for claim {mounted.key}, or wait until a claim releases one",
+    )
+
+
 def _why_not(claim: VolumeClaim, node: Node) -> str:
     provisioning = claim.provisioning
     if provisioning is None:
@@ -102,36 +133,45 @@ def _why_not(claim: VolumeClaim, node: Node) -> str:
 
 
 def _needs_space(claim: VolumeClaim) -> bool:
-    return claim.provisioning is not None and claim.provisioning.needs_space is not None
+    """Whether space is needed in any case: no volume that exists already would do instead."""
+    provisioning = claim.provisioning
+    return provisioning is not None and provisioning.needs_space is not None and claim.wanted is None
 
 
-class _Space:
-    """The nodes for which a driver has enough space for the volume of a claim."""
+def _space(claim: VolumeClaim, view: SessionView) -> SpaceFilter:
+    return SpaceFilter(claim, view.storage_capacities)
 
-    def __init__(self, claim: VolumeClaim, view: SessionView) -> None:
-        provisioning = claim.provisioning
-        assert provisioning is not None
-        capacities = view.storage_capacities.get(provisioning.storage_class, ())
-        size = provisioning.needs_space or 0
-        self.lacking = f"not enough space for claim {claim.name} of StorageClass {provisioning.storage_class}"
-        self._by_label: dict[tuple[str, str], list[Term]] = {}
-        """Selectors by a label that a node must have for them: most select one node or zone."""
-        self._others: list[Term] = []
-        for capacity in capacities:
-            if capacity.largest >= size:
-                self._add(capacity.nodes)
 
-    def _add(self, nodes: Term) -> None:
-        for each in nodes.requirements:
-            if each.operator == "In" and len(each.values) == 1:
-                self._by_label.setdefault((each.key, each.values[0]), []).append(nodes)
-                return
-        self._others.append(nodes)
+class _Matching:
+    """The nodes on which each of these claims gets a volume that exists already, or a new one."""
 
-    def is_on(self, node: Node) -> bool:
-        """Whether it has space for this node."""
-        found = (self._by_label.get(label, ()) for label in node.labels.items() if self._by_label)
-        return any(labels_match(node.labels, term) for term in chain(self._others, *found))
+    def __init__(self, claims: Sequence[VolumeClaim], view: SessionView) -> None:
+        self._supply = view.volume_supply
+        self._claims = [
+            (claim, claim.wanted, _space(claim, view) if claim.provisioning is not None else None)
+            for claim in claims
+            if claim.wanted is not None
+        ]
+        self.may_reject = bool(self._claims)
+        """Whether some node may be rejected."""
+
+    def why_not(self, node: Node) -> str | None:
+        """Why the claims do not all get a volume there."""
+        needed = [
+            (claim, wanted)
+            for claim, wanted, space in self._claims
+            if space is None or not can_be_provisioned(claim, node, space)
+        ]
+        found = [self._supply.candidates(node.name, wanted) for _, wanted in needed]
+        for (claim, wanted), candidates in zip(needed, found, strict=True):
+            if not candidates:
+                return (
+                    f"no volume of StorageClass {wanted.storage_class} for claim {claim.name} is accessible"
+                )
+        if len(found) > 1 and match_all([[each.name for each in some] for some in found]) is None:
+            names = ", ".join(sorted(claim.name for claim, _ in needed))
+            return f"too few accessible volumes for claims {names} of one pod"
+        return None
 
 
 class _Drivers:
@@ -161,13 +201,13 @@ class _Drivers:
 
 
 def _mount_filter(
-    claims: tuple[VolumeClaim, ...], spaces: tuple[_Space, ...], drivers: _Drivers
+    claims: tuple[VolumeClaim, ...], spaces: tuple[SpaceFilter, ...], drivers: _Drivers, matching: _Matching
 ) -> NodeFilter:
     def check(node: Node) -> str | None:
         for claim in claims:
             if not node_matches_any(node, claim.node_affinity):
                 return _why_not(claim, node)
         lacking = next((space.lacking for space in spaces if not space.is_on(node)), None)
-        return lacking or drivers.why_not(node)
+        return lacking or drivers.why_not(node) or matching.why_not(node)
 
     return check

@@ -105,8 +105,21 @@ SPREAD_DOMAINS_KEPT: Final = 64
 PORT_ADDRESSES_MAX: Final = 1 << 20
 """Pods that can have the same port of different addresses of one node. It is more than any node holds."""
 
+DISK_READERS_MAX: Final = 1 << 20
+"""Pods of one node that can read the same disk. It is more than any node holds."""
+
 ATTACHED_VOLUMES_MAX: Final = 1 << 20
 """Volumes of one driver that can be attached to a node. A higher limit counts as this one."""
+
+VOLUME_SPACE_MAX: Final = POD_REQUEST_MAX
+"""Bytes that a node has for new volumes where nothing limits it."""
+
+VOLUME_KINDS_MAX: Final = 4
+"""Kinds of claims of a gang and a StorageClass of which all combinations are counted. Their number doubles
+with each kind. With more kinds, single ones and all together are counted."""
+
+VOLUME_BLOCKS_MAX: Final = 64
+"""Sets of nodes that share volumes or space, of one StorageClass, that are counted. Zones are fewer."""
 
 NUMA_ZONES_MAX: Final = 64
 """NUMA zones of one node that are read. The largest machines have 32."""

@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 from phalanx.cli.manifests.read import read_manifests
 from phalanx.cli.static_cluster import StaticCluster
@@ -19,7 +20,7 @@ BLOCKS = dict(re.findall(r"<!-- example: ([-.a-z]+) -->\n```yaml\n(.*?)```", PAG
 
 
 def test_every_yaml_block_is_an_example() -> None:
-    assert PAGE.count("```yaml") == len(BLOCKS) == 2
+    assert PAGE.count("```yaml") == len(BLOCKS) == 3
 
 
 def test_the_gang_of_the_page_is_placed_in_the_zone_that_the_class_allows(tmp_path: Path) -> None:
@@ -41,6 +42,34 @@ def test_the_gang_of_the_page_is_placed_in_the_zone_that_the_class_allows(tmp_pa
     result = decide(StaticCluster(objects, config=config, now=0).snapshot(), config)
     (placement,) = result.placements
     assert sorted(bind.node for bind in placement.binds) == ["a-0", "a-1", "a-2", "a-3"]
+
+
+@pytest.mark.parametrize(("volumes", "fits"), [(4, True), (3, False)])
+def test_a_gang_takes_volumes_that_exist_as_a_whole(tmp_path: Path, *, volumes: int, fits: bool) -> None:
+    """One volume a node, like that of the page; the verdict is that of the page."""
+    job = yaml.safe_load(BLOCKS["gang.yaml"].replace("zonal", "local"))
+    storage_class, disk = yaml.safe_load_all(BLOCKS["local.yaml"])
+    gpus = {"cpu": "64", "memory": "512Gi", "nvidia.com/gpu": "8", "pods": "110"}
+    names = [f"a-{number}" for number in range(4)]
+    nodes = [fake_node(name, labels={"kubernetes.io/hostname": name}, allocatable=gpus) for name in names]
+    disks = [
+        json.loads(json.dumps(disk).replace("a-0", name).replace("disk-a-0", f"disk-{name}"))
+        for name in names[:volumes]
+    ]
+    made = [document for index in range(4) for document in _pod_and_claim(job, index)]
+    items = [storage_class, *disks, *nodes, *made, job | {"metadata": META}]
+    (tmp_path / "made.json").write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+    config = SchedulerConfig()
+    objects = read_manifests([str(tmp_path / "made.json")]).objects
+    result = decide(StaticCluster(objects, config=config, now=0).snapshot(), config)
+    if fits:
+        (placement,) = result.placements
+        assert sorted(bind.node for bind in placement.binds) == names
+        assert all(name == f"disk-{bind.node}" for bind in placement.binds for _, name in bind.volumes)
+        return
+    (verdict,) = result.verdicts
+    assert not result.placements
+    assert f"    {verdict.message}\n" in PAGE
 
 
 META = {"name": "train", "namespace": "default", "uid": "uid-train"}

@@ -44,6 +44,8 @@ RARELY_USED = {
         "batch", "jobs", "patch"
     ): "a Job that is made smaller, which must run longer than KWOK runs Jobs here; `make workloads` does",
     Permission("", "persistentvolumeclaims", "get"): "read when a provisioner may have given up",
+    Permission("", "persistentvolumes", "get"): "read before a volume that exists already is reserved",
+    Permission("", "persistentvolumes", "patch"): "a volume that exists already; tests/e2e/test_volumes.py",
     Permission("", "pods", "get"): "read back after a bind whose outcome is unknown or that was refused",
     Permission("", "pods", "delete"): "release of a gang that lost members while it was being bound",
     Permission("events.k8s.io", "events", "patch"): "an event that is repeated after minutes",

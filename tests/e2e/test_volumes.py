@@ -179,3 +179,56 @@ async def test_a_gang_waits_for_its_volumes_and_goes_where_they_can_be_provision
             assert made.broken
             assert made.broken.isdisjoint(nodes.values())
     assert cluster.audit.denied() == []
+
+
+# --- volumes that exist already -----------------------------------------------------------------------------
+
+LOCAL = {
+    "apiVersion": "storage.k8s.io/v1",
+    "kind": "StorageClass",
+    "metadata": {"name": "late"},
+    "provisioner": "kubernetes.io/no-provisioner",
+    "volumeBindingMode": "WaitForFirstConsumer",
+}
+
+
+def local_volume(name: str, node: str, size: str = "1Gi") -> Manifest:
+    expression = {"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {"name": name},
+        "spec": {
+            "capacity": {"storage": size},
+            "accessModes": ["ReadWriteOnce"],
+            "storageClassName": "late",
+            "persistentVolumeReclaimPolicy": "Retain",
+            "local": {"path": "/mnt/disk"},
+            "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}},
+        },
+    }
+
+
+async def test_a_gang_takes_local_volumes_as_a_whole(cluster: Cluster) -> None:
+    """Three members need three volumes. With two, nothing is bound: neither a pod nor a claim."""
+    plane = cluster.plane
+    await create_cluster(plane, count=4, cpu=4, space=SPACE)
+    nodes = [each["metadata"]["name"] for each in await listed(plane, "/api/v1/nodes")]
+    await create(plane, LOCAL, local_volume("v1", nodes[0]), local_volume("v2", nodes[1], "5Gi"))
+    async with watching(plane) as history, scheduler(plane, cluster.kubeconfig):
+        await create(plane, *gang("local", 3))
+
+        async def is_refused() -> bool:
+            found = await listed(plane, f"/apis/scheduling.phalanx.dev/v1alpha1/namespaces/{SPACE}/podgroups")
+            return "2 volumes of StorageClass late available" in str(found)
+
+        await until(is_refused)
+        phases = {each["status"]["phase"] for each in await listed(plane, CLAIMS)}
+        assert phases == {"Pending"}
+        assert not history.bound
+        await create(plane, local_volume("v3", nodes[1]))
+        await history.until_bound(3, timeout=120)
+        assert sorted((await bound_on(plane, history, "local")).values()) == sorted(
+            [nodes[0], nodes[1], nodes[1]]
+        )
+    assert cluster.audit.denied() == []

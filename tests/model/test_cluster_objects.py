@@ -298,7 +298,6 @@ def test_zone_labels_of_a_volume_constrain_nodes_that_have_zone_labels() -> None
     ("written_claim", "known", "late", "says"),
     [
         (claim(), False, False, "not bound to a volume yet"),
-        (claim(storage_class="fast"), False, True, "WaitForFirstConsumer"),
         (claim(volume="v"), False, False, "v does not exist"),
         (claim(volume="v", is_bound=False), True, True, "bind-completed"),
         (claim(volume="v", is_bound=False, status={"phase": "Bound"}), True, False, "bind-completed"),

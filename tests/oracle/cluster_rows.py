@@ -3,6 +3,7 @@
 Each row has the answer of kube-scheduler 1.37.
 """
 
+from collections.abc import Iterator
 from typing import Any, Final
 
 from msgspec import Struct
@@ -586,6 +587,63 @@ _MUST_HAVE: Final = _object(
     spec={"preventPodSchedulingIfMissing": True},
 )
 
+
+def _inline(
+    name: str, key: str, *, read_only: bool | None = False, node: str = "", **source: Any
+) -> Document:
+    """A pod with a disk and no claim."""
+    fields = source if read_only is None else {**source, "readOnly": read_only}
+    volumes = [{"name": "disk", key: fields}]
+    return _pod(name, nodeName=node, volumes=volumes) if node else _asker(volumes=volumes)
+
+
+_IQN: Final = "iqn.2001-04.com.example"
+_TARGET: Final = {"targetPortal": "10.0.0.1:3260", "lun": 0}
+
+
+def _disk_rows() -> Iterator[Row]:
+    """An asker and a pod on node a that use disks, of every kind and mode."""
+    refused = ("VolumeRestrictions",)
+    sources: list[tuple[str, str, Document, Document]] = [
+        ("GCE", "gcePersistentDisk", {"pdName": "d"}, {"pdName": "other"}),
+        ("iSCSI", "iscsi", {**_TARGET, "iqn": f"{_IQN}:d"}, {**_TARGET, "iqn": f"{_IQN}:other"}),
+        ("RBD", "rbd", {"monitors": ["m1", "m2"], "image": "d"}, {"monitors": ["m3"], "image": "d"}),
+    ]
+    for title, key, source, other in sources:
+        for mine, theirs in ((False, False), (True, False), (False, True), (True, True)):
+            objects = (_A, _B, _inline("old", key, read_only=theirs, node="a", **source))
+            asker = _inline("asker", key, read_only=mine, **source)
+            is_free = mine and theirs
+            yield Row(
+                f"{title} disk, read only: {mine}, by another pod: {theirs}",
+                (*objects, asker),
+                ("a", "b") if is_free else ("b",),
+                () if is_free else refused,
+            )
+        objects = (_A, _B, _inline("old", key, node="a", **other))
+        yield Row(f"another {title} disk", (*objects, _inline("asker", key, **source)), ("a", "b"), ())
+    rbd = {"monitors": ["m2", "m3"], "image": "d", "pool": "rbd"}
+    shared = (_A, _B, _inline("old", "rbd", node="a", **rbd))
+    yield Row(
+        "RBD image by a common monitor",
+        (*shared, _inline("asker", "rbd", monitors=["m1", "m2"], image="d")),
+        ("b",),
+        refused,
+    )
+    ebs = {"volumeID": "d"}
+    yield Row(
+        "EBS volume, also read only",
+        (
+            _A,
+            _B,
+            _inline("old", "awsElasticBlockStore", read_only=True, node="a", **ebs),
+            _inline("asker", "awsElasticBlockStore", read_only=True, **ebs),
+        ),
+        ("b",),
+        refused,
+    )
+
+
 _LIMITS: Final = (
     Row("volume beyond the limit", (*_FULL, *_disk("data"), _OLD, _MOUNTS), ("b",), ("NodeVolumeLimits",)),
     Row("volume to provision, beyond", (*_FULL, *_late(), _OLD, _MOUNTS), ("b",), ("NodeVolumeLimits",)),
@@ -610,4 +668,14 @@ _LIMITS: Final = (
     ),
 )
 
-ROWS: Final = (*_RULES, *_PREFERENCES, *_CLAIMS, *_VOLUMES, *_USERS, *_PROVISIONED, *_SPACE, *_LIMITS)
+ROWS: Final = (
+    *_RULES,
+    *_PREFERENCES,
+    *_CLAIMS,
+    *_VOLUMES,
+    *_USERS,
+    *_PROVISIONED,
+    *_SPACE,
+    *_LIMITS,
+    *_disk_rows(),
+)

@@ -9,6 +9,7 @@ from phalanx.model.gpu_shares import GPU_MEMORY, GPU_SHARE, WHOLE_DEVICE, is_dev
 from phalanx.model.host_ports import is_host_port, offered_of, port_text
 from phalanx.model.numa import is_numa_resource
 from phalanx.model.resources import PODS, Resources, format_amount, format_bytes
+from phalanx.model.static_volumes import class_of, is_space_resource, is_static_resource
 
 
 def amount(resource: str, number: int, *, up: bool = False) -> str:
@@ -26,8 +27,12 @@ def amount(resource: str, number: int, *, up: bool = False) -> str:
         return f"{number} NUMA slot{'' if number == 1 else 's'}"
     if is_device_slot(resource):
         return f"{number} set{'' if number == 1 else 's'} of devices for claims"
+    if is_static_resource(resource):
+        return f"{number} volume{'' if number == 1 else 's'} of StorageClass {class_of(resource)}"
     if is_attach_resource(resource):
         return f"{number} {port_text(resource)}"
+    if is_space_resource(resource):
+        return f"{format_bytes(number, up=up)} {port_text(resource)}"
     if is_host_port(resource):
         return port_text(resource)
     return format_amount(resource, number, up=up)

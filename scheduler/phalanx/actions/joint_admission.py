@@ -151,8 +151,11 @@ class _JointAdmission:
         """Whether the joint problem models the demand exactly.
 
         That is so for a whole start without avoided nodes and affinity terms. NUMA zones are not modelled
-        exactly if pods of several kinds need them, nor are devices of claims.
+        exactly if pods of several kinds need them, nor are devices of claims, nor volumes that claims of several
+        gangs could take.
         """
+        if any(pod.shape.volume_sets for batch in demand.batches for pod in batch.pods[:1]):
+            return False
         if self._node_failures.nodes_to_avoid(demand.gang.id):
             return False
         if has_affinity_terms(demand) or has_preferred_terms(demand):

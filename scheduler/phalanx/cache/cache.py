@@ -229,6 +229,7 @@ class Cache:
             claim_users=self._claims.users(),
             devices=self._devices.view(),
             storage_capacities=self._claims.storage_capacities(),
+            static_volumes=self._claims.static_volumes(),
             csi_nodes=self._claims.attached.csi_nodes.by_name(),
             limited_drivers=self._claims.attached.limited_drivers(),
             capacity_version=self._version,
@@ -253,6 +254,7 @@ class Cache:
             namespace_labels=self._cluster_objects.namespaces.by_name(),
             claims=self._claims.view(),
             storage_capacities=self._claims.storage_capacities(),
+            static_volumes=self._claims.static_volumes(),
             csi_nodes=self._claims.attached.csi_nodes.by_name(),
             pod_annotations=self._pod_annotations,
             node_annotations=self._node_annotations,
@@ -268,6 +270,7 @@ class Cache:
             self._cluster_objects.namespaces.by_name(),
             self._claims.view(),
             self._claims.storage_capacities(),
+            self._claims.static_volumes(),
             self._claims.attached.csi_nodes.by_name(),
         )
 
@@ -352,7 +355,7 @@ class Cache:
 
     def claim_conflict(self, pod: Pod) -> str:
         """Why a pod that has a node must not use one of its claims; empty if nothing forbids it."""
-        return self._claims.conflict(pod)
+        return self._claims.conflict(pod) or self._claims.volume_conflict(pod)
 
     def attach_conflict(self, pod: Pod) -> str:
         """The driver of whose volumes the node of this pod has more than its limit; empty for none."""

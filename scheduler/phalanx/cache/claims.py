@@ -15,6 +15,7 @@ from phalanx.model.conversion.cluster_objects import (
     ClaimSource,
     ClassSource,
     VolumeSource,
+    is_reserved_for,
     read_claim,
     read_storage_class,
     read_volume,
@@ -24,6 +25,7 @@ from phalanx.model.conversion.storage import CapacitySource, DriverSource, read_
 from phalanx.model.names import PodUid
 from phalanx.model.pods import MountedClaim, Pod, VolumeClaim
 from phalanx.model.snapshot import ClaimUser, StorageCapacity, in_use
+from phalanx.model.static_volumes import StaticVolume
 
 
 class ClaimTables:
@@ -64,6 +66,12 @@ class ClaimTables:
         }
         self._capacities: Mapping[str, tuple[StorageCapacity, ...]] | None = None
         self._by_volume: dict[str, dict[Key, None]] = {}
+        """By volume, the claims that name it."""
+        self._naming: dict[Key, dict[str, None]] = {}
+        """By claim, the volumes that name it."""
+        self._decided: dict[str, dict[PodUid, None]] = {}
+        """By volume, the assumed pods for which it was decided."""
+        self._static: tuple[StaticVolume, ...] | None = None
         self._resolved: dict[Key, VolumeClaim] = {}
         self._view: Mapping[str, VolumeClaim] | None = None
         self._pods: dict[str, dict[PodUid, Pod]] = {}
@@ -86,6 +94,35 @@ class ClaimTables:
                     found.setdefault(source.storage_class, []).append(source.capacity)
             self._capacities = {name: tuple(found[name]) for name in sorted(found)}
         return self._capacities
+
+    def static_volumes(self) -> tuple[StaticVolume, ...]:
+        """Volumes that claims may take, sorted by size and name. It is the same until something changes.
+
+        A volume that a claim names is taken, though its own change may arrive later.
+        """
+        if self._static is None:
+            offers = [
+                source.offer
+                for source in self.volumes.values()
+                if source.is_available and not self._is_taken(source.offer.name)
+            ]
+            self._static = tuple(sorted(offers, key=lambda offer: (offer.size, offer.name)))
+        return self._static
+
+    def _is_taken(self, volume: str) -> bool:
+        return volume in self._by_volume or volume in self._decided
+
+    def volume_conflict(self, pod: Pod) -> str:
+        """Why a claim of an assumed pod cannot get the volume that was decided for it; empty if it can."""
+        for key, name in pod.volumes:
+            claim, volume = self.claims.get(split_key(key)), self.volumes.get(("", name))
+            if claim is None or claim.volume:
+                continue
+            if volume is None or volume.deleting:
+                return f"PersistentVolume {name} for PersistentVolumeClaim {key} is gone since the decision"
+            if not volume.is_available and not is_reserved_for(volume, claim):
+                return f"PersistentVolume {name} for PersistentVolumeClaim {key} was taken since the decision"
+        return ""
 
     def users(self) -> Mapping[str, tuple[ClaimUser, ...]]:
         """The pods that mount a claim which only one pod may use, sorted by claim, as Snapshot has them.
@@ -115,10 +152,12 @@ class ClaimTables:
         source, resolved = self.claims.get((namespace, name)), self._resolved.get((namespace, name))
         if source is None or resolved is None:
             return UnboundClaim(namespace, name, "", failure="it does not exist")
-        if not resolved.why_unusable and resolved.provisioning is None:
+        if not resolved.why_unusable and source.volume:
             return None
         needs_node = resolved.provisioning is not None
-        is_binding = needs_node or (bool(source.volume) and not source.lost and not source.deleting)
+        is_binding = not resolved.why_unusable or (
+            bool(source.volume) and not source.lost and not source.deleting
+        )
         return UnboundClaim(
             namespace,
             name,
@@ -139,12 +178,30 @@ class ClaimTables:
         if new is not None:
             for claim in _mounted(new):
                 self._pods.setdefault(claim.key, {})[new.uid] = new
+        self._volumes_decided(old, new, log)
         self.attached.pod_changed(old, new, log)
         mounted = (*_mounted(old), *_mounted(new))
         if any(self._is_for_one_pod(claim.key) for claim in mounted):
             self._users = None
             if old is None or new is None or _use(old) != _use(new):
                 log.mark_cluster_changed()
+
+    def _volumes_decided(self, old: Pod | None, new: Pod | None, log: ChangeLog) -> None:
+        """Volumes are decided for a pod, or not any more."""
+        before = {(volume, old.uid) for _, volume in old.volumes} if old is not None else set()
+        after = {(volume, new.uid) for _, volume in new.volumes} if new is not None else set()
+        if before == after:
+            return
+        self._static = None
+        for volume, uid in before:
+            users = self._decided[volume]
+            del users[uid]
+            if not users:
+                del self._decided[volume]
+        for volume, uid in after:
+            self._decided.setdefault(volume, {})[uid] = None
+        if before - after:
+            log.mark_cluster_changed()
 
     def _is_for_one_pod(self, key: str) -> bool:
         resolved = self._resolved.get(split_key(key))
@@ -170,13 +227,28 @@ class ClaimTables:
                 del self._by_volume[old.volume]
         if new is not None:
             self._by_volume.setdefault(new.volume, {})[key] = None
+        if (old.volume if old is not None else "") != (new.volume if new is not None else ""):
+            self._static = None
         self._resolve(key, log)
 
     def _volume_changed(
-        self, key: Key, _old: VolumeSource | None, _new: VolumeSource | None, log: ChangeLog
+        self, key: Key, old: VolumeSource | None, new: VolumeSource | None, log: ChangeLog
     ) -> None:
-        for claim in self._by_volume.get(key[1], ()):
-            self._resolve(claim, log)
+        before, after = _named_by(old), _named_by(new)
+        if before is not None:
+            volumes = self._naming[before]
+            del volumes[key[1]]
+            if not volumes:
+                del self._naming[before]
+        if after is not None:
+            self._naming.setdefault(after, {})[key[1]] = None
+        if (old is not None and old.is_available) or (new is not None and new.is_available):
+            self._static = None
+            if new is not None and new.is_available:
+                log.mark_cluster_changed()
+        for claim in dict.fromkeys((*self._by_volume.get(key[1], ()), before, after)):
+            if claim is not None:
+                self._resolve(claim, log)
         self.attached.volume_changed(key[1], log)
 
     def _class_changed(
@@ -221,6 +293,7 @@ class ClaimTables:
             volume=self.volumes.get(("", source.volume)),
             storage_class=self.classes.get(("", source.storage_class)),
             drivers=self.drivers.by_name(),
+            reserved=self._reserved_for(key, source),
         )
         if resolved.handle and not self.needed:
             self.needed = STORAGE_KINDS
@@ -230,6 +303,14 @@ class ClaimTables:
             self._view = self._users = None
             self.attached.claim_changed("/".join(key), log)
             log.mark_cluster_changed()
+
+    def _reserved_for(self, key: Key, source: ClaimSource) -> VolumeSource | None:
+        """The first volume that names the claim and can be bound to it."""
+        for name in sorted(self._naming.get(key, ())):
+            volume = self.volumes.get(("", name))
+            if volume is not None and is_reserved_for(volume, source):
+                return volume
+        return None
 
     def check(self, pods: Iterable[Pod]) -> None:
         """Assert that no state remains of deleted claims, and that their pods are those of `pods`."""
@@ -244,6 +325,8 @@ class ClaimTables:
         assert self._resolved.keys() == keys, "state of a deleted claim remains"
         assert {key for users in self._by_volume.values() for key in users} == keys
         assert all(self._by_volume.values()), "an empty entry by volume"
+        decided = {(volume, pod.uid) for pod in pods for _, volume in pod.volumes}
+        assert decided == {(volume, uid) for volume, users in self._decided.items() for uid in users}
 
 
 def _only_shrank(old: CapacitySource | None, new: CapacitySource) -> bool:
@@ -253,6 +336,12 @@ def _only_shrank(old: CapacitySource | None, new: CapacitySource) -> bool:
     if old is None or old.capacity is None or old.storage_class != new.storage_class:
         return False
     return old.capacity.nodes == new.capacity.nodes and new.capacity.largest <= old.capacity.largest
+
+
+def _named_by(volume: VolumeSource | None) -> Key | None:
+    """The claim that a volume names."""
+    claim = volume.claim if volume is not None else None
+    return (claim.namespace, claim.name) if claim is not None else None
 
 
 def split_key(key: str) -> Key:

@@ -27,13 +27,15 @@ class Assumed(Struct, frozen=True):
     or until Forgotten.
 
     `device`: the device of its GPU share on the node. `queue`: the queue that is charged; empty if unknown.
-    `grants`: what was decided for its claims to devices.
+    `volumes`: the volumes for its claims, as a Bind has them. `grants`: what was decided for its claims to
+    devices.
     """
 
     pod: PodUid
     node: NodeName
     device: Device | None = None
     queue: str = ""
+    volumes: tuple[tuple[str, str], ...] = ()
     grants: tuple[ClaimGrant, ...] = ()
 
 

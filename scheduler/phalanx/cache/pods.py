@@ -120,6 +120,7 @@ class PodTable:
                     node=there.node,
                     device=there.device,
                     charged_queue=there.queue or None,
+                    volumes=there.volumes,
                     assumed=True,
                 )
         if self._holds and pod.uid in self._holds:
@@ -168,7 +169,7 @@ class PodTable:
             pod.uid: pod.bind_backoff for pod in self._pods.values() if pod.bind_backoff is not None
         }
         assert {uid: structs.replace(each, grants=()) for uid, each in self._assumed.items()} == {
-            pod.uid: Assumed(pod.uid, pod.node, pod.device, pod.charged_queue or "")
+            pod.uid: Assumed(pod.uid, pod.node, pod.device, pod.charged_queue or "", pod.volumes)
             for pod in self._pods.values()
             if pod.assumed and pod.node is not None
         }
@@ -178,4 +179,4 @@ def _unassumed(pod: Pod) -> Pod:
     """The pod as it is in the API."""
     if not pod.assumed:
         return pod
-    return structs.replace(pod, node=None, device=None, charged_queue=None, assumed=False)
+    return structs.replace(pod, node=None, device=None, charged_queue=None, volumes=(), assumed=False)

@@ -85,7 +85,7 @@ class StaticCluster:
         running = replace(pod, metadata=metadata, spec=spec, status=status)
         self._pods[bind.pod] = running
         if bind.grants:  # what is assumed for claims remains until the pod ends
-            self._cache.apply(Assumed(bind.pod, bind.node, bind.device, placement.queue, bind.grants))
+            self._cache.apply(Assumed(bind.pod, bind.node, bind.device, placement.queue, grants=bind.grants))
         self._cache.apply(Applied(running))
 
     def _delete(self, evict: Evict) -> None:

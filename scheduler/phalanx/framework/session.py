@@ -34,6 +34,7 @@ from phalanx.framework.session_devices import SessionDevices
 from phalanx.framework.statement import CapacityHold, Changes, Statement, total_requests
 from phalanx.framework.states import GangState, PodState, check_gang_transition, first_state
 from phalanx.framework.volume_classes import VolumeClasses
+from phalanx.framework.volume_supply import VolumeSupply
 from phalanx.model.attach_limits import NodeDrivers
 from phalanx.model.decisions import Bind, Evict, Placement
 from phalanx.model.gangs import Gang
@@ -182,6 +183,11 @@ class Session:
     def csi_nodes(self) -> Mapping[str, NodeDrivers]:
         """The storage drivers that are installed, by node."""
         return self.snapshot.csi_nodes
+
+    @cached_property
+    def volume_supply(self) -> VolumeSupply:
+        """What is left of volumes that exist already, and of space for new ones."""
+        return VolumeSupply(self.snapshot, self.nodes, self._changes)
 
     @property
     def namespace_labels(self) -> Mapping[str, Mapping[str, str]]:
@@ -469,7 +475,13 @@ def placed_by(placements: Iterable[Placement], gangs: Mapping[GangId, Gang]) -> 
         name: replace(
             gangs[name],
             members=tuple(
-                replace(pod, node=found[pod.uid].node, device=found[pod.uid].device, assumed=True)
+                replace(
+                    pod,
+                    node=found[pod.uid].node,
+                    device=found[pod.uid].device,
+                    volumes=found[pod.uid].volumes,
+                    assumed=True,
+                )
                 if pod.uid in found
                 else pod
                 for pod in gangs[name].members

@@ -83,6 +83,12 @@ class Changes:
         """Pods that are assumed to have ended."""
 
 
+class _Supply(Protocol):
+    """What is left of volumes that exist already."""
+
+    def choose(self, assignments: Assignments) -> Mapping[PodUid, tuple[tuple[str, str], ...]]: ...
+
+
 class _Session(Protocol):
     """What a statement needs of the session that it changes."""
 
@@ -92,6 +98,9 @@ class _Session(Protocol):
     affinity_index: AffinityIndex | None
     devices: SessionDevices
     cycle: int
+
+    @property
+    def volume_supply(self) -> _Supply: ...
 
     def free(self, node: NodeName) -> Resources: ...
     def free_despite_nominations(self, node: NodeName) -> Resources: ...
@@ -135,19 +144,24 @@ class Statement:
         node_labels: Mapping[NodeName, Mapping[str, str]] = _NO_NODE_LABELS,
         devices: Devices = NO_DEVICES,
     ) -> None:
-        """Assign pods of the gang to nodes, and GPU shares to devices: to these, else by best fit.
+        """Assign pods of the gang to nodes, GPU shares to devices (to these, else by best fit), and claims to
+        volumes that exist already.
 
-        Raises DoesNotFit or IllegalTransition.
+        Raises DoesNotFit, IllegalTransition, or VolumesLacking.
         """
         self._move_gang(gang, GangState.PLACED)
         binds: list[Bind] = []
+        has_volumes = any(pod.claims for _, pods in assignments for pod in pods)
+        volumes = self._session.volume_supply.choose(assignments) if has_volumes else {}
         devices = self._take(gang, assignments, devices)
         for node, pods in assignments:
             granted = self._allocate_claims(node, pods)
             for pod in pods:
                 self._move_pod(pod, PodState.ALLOCATED)
                 device = devices.get(pod.uid) if devices else None
-                binds.append(Bind(pod.uid, pod.namespace, pod.name, node, device, granted.get(pod.uid, ())))
+                chosen = volumes.get(pod.uid, ()) if volumes else ()
+                grants = granted.get(pod.uid, ())
+                binds.append(Bind(pod.uid, pod.namespace, pod.name, node, device, chosen, grants))
         self._count_affinity(assignments)
         nodes = (*self._session.assigned_nodes(gang), *(node for node, _ in assignments))
         self._set(self._changes.assigned_nodes, gang.id, nodes)

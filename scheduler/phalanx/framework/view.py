@@ -14,6 +14,7 @@ from phalanx.framework.queues.ledger import Ledger
 from phalanx.framework.queues.queue_tree import QueueTree
 from phalanx.framework.statement import CapacityHold
 from phalanx.framework.states import PodState
+from phalanx.framework.volume_supply import VolumeSupply
 from phalanx.model.attach_limits import NodeDrivers
 from phalanx.model.decisions import Placement
 from phalanx.model.gangs import Gang
@@ -82,6 +83,10 @@ class SessionView(Protocol):
     @property
     def csi_nodes(self) -> Mapping[str, NodeDrivers]:
         """The storage drivers that are installed, by node."""
+
+    @property
+    def volume_supply(self) -> VolumeSupply:
+        """What is left of volumes that exist already, and of space for new ones."""
 
     @property
     def namespace_labels(self) -> Mapping[str, Mapping[str, str]]:

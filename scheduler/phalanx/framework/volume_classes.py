@@ -6,21 +6,27 @@ their states instead, so that a gang with such volumes has few kinds of pods.
 Volumes of drivers that some node limits also count: they are amounts of the shape, as host ports are. A
 volume that several pods mount counts for each of those that wait, and for none of those that are placed,
 since a node may keep it when one of them ends. That is safe but not exact: it may exclude a feasible node.
+
+Claims that take a volume which exists already count too, and the space for volumes that are provisioned
+(`phalanx.model.static_volumes`). A claim that several members mount is not counted: it is one volume.
 """
 
 from collections import Counter
 from collections.abc import Iterable
 from hashlib import blake2b
+from itertools import combinations
 from typing import Final
 
 from msgspec.msgpack import Encoder
 from msgspec.structs import replace
 
+from phalanx.limits import VOLUME_KINDS_MAX
 from phalanx.model.attach_limits import attach_requests
 from phalanx.model.gangs import Gang
 from phalanx.model.names import ShapeKey
-from phalanx.model.pods import Pod, PodShape, VolumeClaim
+from phalanx.model.pods import MountedClaim, Pod, PodShape, VolumeClaim, WantedVolume
 from phalanx.model.snapshot import Snapshot
+from phalanx.model.static_volumes import space_resource, static_resource
 
 _KEY_BYTES: Final = 8
 _MISSING: Final = VolumeClaim(why_unusable="it does not exist")
@@ -33,7 +39,10 @@ class VolumeClasses:
     def __init__(self, snapshot: Snapshot) -> None:
         self._claims = claims = snapshot.claims
         self._limited = frozenset(snapshot.limited_drivers)
-        self._shared = _shared_claims(snapshot.gangs.values()) if self._limited else frozenset()
+        self._offering = frozenset(each.storage_class for each in snapshot.static_volumes)
+        """StorageClasses with a volume that a claim may take."""
+        is_counted = bool(self._limited) or any(map(_is_counted, claims.values()))
+        self._shared = _shared_claims(snapshot.gangs.values()) if is_counted else frozenset()
         self._shapes: dict[tuple[ShapeKey, bytes], PodShape] = {}
         self.are_needed: Final = bool(claims)
         """Whether the cluster has claims at all."""
@@ -42,16 +51,40 @@ class VolumeClasses:
         """The gang with the states of their claims in the shapes of its members."""
         if not any(pod.claims for pod in gang.members):
             return gang
-        return replace(gang, members=tuple([self.pod_with_volumes(pod) for pod in gang.members]))
+        sets = _sets_of([state.wanted for pod in gang.members for state in self._counted(pod)])
+        return replace(gang, members=tuple([self._with_sets(pod, sets) for pod in gang.members]))
 
     def pod_with_volumes(self, pod: Pod) -> Pod:
         """The pod with the states of its claims in its shape; the pod itself if it mounts none."""
         if not pod.claims or pod.shape.volumes is not None:
             return pod
-        return replace(pod, shape=self._shape(pod))
+        return self._with_sets(pod, _sets_of([state.wanted for state in self._counted(pod)]))
 
-    def _shape(self, pod: Pod) -> PodShape:
-        states = [self._claims.get(claim.key, _MISSING) for claim in pod.claims]
+    def _with_sets(self, pod: Pod, sets: "_Sets") -> Pod:
+        if not pod.claims or pod.shape.volumes is not None:
+            return pod
+        return replace(pod, shape=self._shape(pod, sets))
+
+    def _state(self, pod: Pod, claim: MountedClaim) -> VolumeClaim:
+        """The state of a claim, without alternatives that the pod does not have."""
+        state = self._claims.get(claim.key, _MISSING)
+        if state.wanted is None:
+            return state
+        if pod.volumes and claim.key in dict(pod.volumes):
+            # the volume is decided, and no other one is looked for
+            return replace(state, wanted=None, provisioning=None, node_affinity=())
+        if state.provisioning is not None and state.wanted.storage_class not in self._offering:
+            return replace(state, wanted=None)
+        return state
+
+    def _counted(self, pod: Pod) -> list[VolumeClaim]:
+        """The states of the claims of a waiting pod that no other pod mounts."""
+        if pod.node is not None:
+            return []
+        return [self._state(pod, claim) for claim in pod.claims if claim.key not in self._shared]
+
+    def _shape(self, pod: Pod, sets: "_Sets") -> PodShape:
+        states = [self._state(pod, claim) for claim in pod.claims]
         if pod.bind_backoff is not None and pod.bind_backoff.failed_on:
             failed_on = pod.bind_backoff.failed_on
             states = [
@@ -59,7 +92,8 @@ class VolumeClasses:
                 for state in states
             ]
         classes = sorted([(_encode(_class(state)), place) for place, state in enumerate(states)])
-        shape, attached = pod.shape, self._attached(pod)
+        counted = _amounts(self._counted(pod), sets)
+        shape, attached = pod.shape, (*self._attached(pod), *counted.items())
         content = b"".join([encoded for encoded, _ in classes]) + (_encode(attached) if attached else b"")
         known = self._shapes.get((shape.key, content))
         if known is None:
@@ -70,6 +104,7 @@ class VolumeClasses:
                 key=ShapeKey(f"{shape.key}@{digest}"),
                 volumes=volumes,
                 host_ports=tuple(sorted((*shape.host_ports, *attached))),
+                volume_sets=tuple([(name, sets.get(name, ())) for name in sorted(counted)]),
             )
             self._shapes[shape.key, content] = known
         return known
@@ -89,6 +124,49 @@ def _shared_claims(gangs: Iterable[Gang]) -> frozenset[str]:
     members = (pod for gang in gangs for pod in gang.members if pod.claims)
     counts = Counter(claim.key for pod in members for claim in pod.claims)
     return frozenset(key for key, count in counts.items() if count > 1)
+
+
+_Sets = dict[str, tuple[WantedVolume, ...]]
+"""By resource, the kinds of claims that it counts."""
+
+
+def _is_counted(state: VolumeClaim) -> bool:
+    return state.wanted is not None or (
+        state.provisioning is not None and state.provisioning.needs_space is not None
+    )
+
+
+def _sets_of(claims: Iterable[WantedVolume | None]) -> _Sets:
+    """The combinations of kinds of claims that are counted: those of one class compete for its volumes."""
+    by_class: dict[str, dict[WantedVolume, bytes]] = {}
+    for kind in claims:
+        if kind is not None:
+            by_class.setdefault(kind.storage_class, {}).setdefault(kind, _encode(kind))
+    found: _Sets = {}
+    for name, encoded in by_class.items():
+        kinds = sorted(encoded, key=lambda kind: encoded[kind])
+        numbers = range(1, len(kinds) + 1) if len(kinds) <= VOLUME_KINDS_MAX else (1, len(kinds))
+        for number in numbers:
+            for some in combinations(kinds, number):
+                content = b"".join([encoded[kind] for kind in some])
+                found[static_resource(name, blake2b(content, digest_size=_KEY_BYTES).hexdigest())] = some
+    return found
+
+
+def _amounts(claims: Iterable[VolumeClaim], sets: _Sets) -> dict[str, int]:
+    """What claims use of the volumes that exist already, and of the space for new ones.
+
+    A claim for which a volume may be provisioned can do without the former; if it may take one, it can do
+    without the latter.
+    """
+    used: Counter[str] = Counter()
+    for claim in claims:
+        provisioning = claim.provisioning
+        if provisioning is None and claim.wanted is not None:
+            used.update(name for name, kinds in sets.items() if claim.wanted in kinds)
+        elif provisioning is not None and provisioning.needs_space and claim.wanted is None:
+            used[space_resource(provisioning.storage_class)] += provisioning.needs_space
+    return dict(used)
 
 
 def _class(state: VolumeClaim) -> VolumeClaim:

@@ -4,7 +4,8 @@ A claim of a class with WaitForFirstConsumer gets the annotation `volume.kuberne
 provisioner then creates a volume for this node, and kube-controller-manager binds the claim. A provisioner
 that cannot do so removes the annotation. No pod of the placement is bound before all its claims are. If one
 of them fails, annotations that were written for the placement and led to no volume are removed, so that the
-gang may go elsewhere as a whole.
+gang may go elsewhere as a whole. A claim for which a volume was decided that exists already needs no
+provisioner: the volume is reserved for it instead (`phalanx.kube.volume_reservation`).
 """
 
 import asyncio
@@ -23,6 +24,7 @@ from phalanx.kube.errors import (
     NotFound,
 )
 from phalanx.kube.flow_control import RateLimiter
+from phalanx.kube.volume_reservation import VolumeReservations, VolumeTaken
 from phalanx.kube.writing import WriteContext
 from phalanx.limits import (
     BIND_ATTEMPTS_MAX,
@@ -58,10 +60,11 @@ class VolumeFailed(Exception):
 
 
 class _Written(Struct):
-    """An annotation that was written."""
+    """An annotation that was written, or a volume that was reserved."""
 
     claim: UnboundClaim
     node: NodeName
+    volume: str
     checked: float
     """When it was written or compared with the API (monotonic seconds)."""
     is_certain: bool = False
@@ -83,10 +86,14 @@ class _Wanted(Struct):
 
     claim: UnboundClaim
     binds: list[Bind]
+    volume: str = ""
+    """The PersistentVolume that was decided for it; empty for none."""
 
     @property
     def is_selected(self) -> bool:
         """Whether the provisioner was asked for a node of these pods, or need not be asked."""
+        if self.volume:
+            return False
         return not self.claim.needs_node or any(self.claim.selected_node == bind.node for bind in self.binds)
 
 
@@ -104,6 +111,7 @@ class VolumeBinder:
         self._client = context.client
         self._unbound = unbound
         self._rate_limiter = rate_limiter
+        self._reservations = VolumeReservations(context, rate_limiter)
 
     def are_unbound(self, placement: Placement) -> bool:
         """Whether a pod of the placement has a claim that is not bound."""
@@ -142,8 +150,10 @@ class VolumeBinder:
             claims = self._unbound(bind)
             if claims is None:
                 raise VolumesOutdated(f"pod {bind.namespace}/{bind.name} or node {bind.node} is gone")
+            volumes = dict(bind.volumes)
             for claim in claims:
-                found.setdefault(str(claim), _Wanted(claim, [])).binds.append(bind)
+                each = found.setdefault(str(claim), _Wanted(claim, [], volumes.get(str(claim), "")))
+                each.binds.append(bind)
         return found
 
     async def _in_parallel(self, wanted: list[_Wanted], progress: VolumeProgress) -> None:
@@ -158,16 +168,21 @@ class VolumeBinder:
                     raise answer
 
     async def _select(self, wanted: _Wanted, progress: VolumeProgress) -> None:
-        """Ask the provisioner for a volume for the node of the first pod."""
+        """Reserve the volume, or ask the provisioner for one for the node of the first pod."""
         claim, bind = wanted.claim, wanted.binds[0]
-        body = {"metadata": {"uid": claim.uid, "annotations": {SELECTED_NODE: bind.node}}}
-        await self._rate_limiter.acquire()
         try:
-            written = _Written(claim, bind.node, self._context.clock.monotonic())
+            written = _Written(claim, bind.node, wanted.volume, self._context.clock.monotonic())
             progress.written[str(claim)] = written
-            await self._patch(claim, body)
+            if wanted.volume:
+                await self._reservations.reserve(wanted.volume, claim)
+            else:
+                body = {"metadata": {"uid": claim.uid, "annotations": {SELECTED_NODE: bind.node}}}
+                await self._rate_limiter.acquire()
+                await self._patch(claim, body)
             written.is_certain = True
-        except _PASSING as error:
+        except VolumeTaken as error:
+            raise VolumeFailed(bind, f"PersistentVolumeClaim {claim}: {error}") from error
+        except (Conflict, *_PASSING) as error:
             _log.info("selecting the node of a claim failed, retrying", claim=str(claim), error=str(error))
         except ApiError as error:
             message = f"PersistentVolumeClaim {claim}: the selected node cannot be written: {error}"
@@ -181,13 +196,19 @@ class VolumeBinder:
         written.checked = now
         claim, bind = wanted.claim, wanted.binds[0]
         try:
+            if written.volume:
+                await self._reservations.confirm(written.volume, claim)
             found = await self._read(claim)
+        except VolumeTaken as error:
+            raise VolumeFailed(bind, f"PersistentVolumeClaim {claim}: {error}") from error
         except NotFound as error:
             raise VolumeFailed(bind, f"PersistentVolumeClaim {claim}: it does not exist") from error
         except (ApiError, *_PASSING) as error:
             _log.info("reading a claim failed, retrying", claim=str(claim), error=str(error))
             return
-        if found.spec.volume_name or found.metadata.annotations.get(SELECTED_NODE) == written.node:
+        if written.volume or found.spec.volume_name:
+            return
+        if found.metadata.annotations.get(SELECTED_NODE) == written.node:
             return
         raise VolumeFailed(
             bind,
@@ -195,13 +216,18 @@ class VolumeBinder:
         )
 
     async def release(self, progress: VolumeProgress) -> None:
-        """Remove the annotations that led to no volume. Claims with a volume keep theirs."""
+        """Remove the annotations and reservations that led to no bound claim. Bound claims keep theirs."""
         for written in progress.written.values():
             try:
-                await self._release(written)
+                if written.volume:
+                    await self._reservations.release(written.volume, written.claim)
+                else:
+                    await self._release(written)
             except (ApiError, *_PASSING) as error:
                 _log.warning(
-                    "the selected node of a claim remains", claim=str(written.claim), error=str(error)
+                    "the selected node or volume of a claim remains",
+                    claim=str(written.claim),
+                    error=str(error),
                 )
 
     async def _release(self, written: _Written) -> None:

@@ -44,6 +44,8 @@ class Bind(Struct, frozen=True, gc=False):
     node: NodeName
     device: Device | None = None
     """For a pod with a GPU share: its device on the node."""
+    volumes: tuple[tuple[str, str], ...] = ()
+    """Claims by "namespace/name", and the PersistentVolumes that exist already and are for them."""
 
     grants: tuple[ClaimGrant, ...] = ()
     """The claims of the pod, with what was decided for them. They are written before the bind."""

@@ -165,6 +165,18 @@ class Provisioning(Struct, frozen=True, gc=False):
     """Bytes of the volume, if the driver publishes how much space it has left; None if it does not."""
 
 
+class WantedVolume(Struct, frozen=True, gc=False):
+    """What a claim needs of a volume that exists already. Claims with equal ones are interchangeable."""
+
+    storage_class: str
+    size: int = 0
+    modes: tuple[str, ...] = ()
+    volume_mode: str = ""
+    attributes_class: str = ""
+    selector: Term | None = None
+    """Of labels of volumes; None for all."""
+
+
 class VolumeClaim(Struct, frozen=True):
     """A PersistentVolumeClaim: whether a volume is bound to it, and which nodes can mount that volume.
 
@@ -181,6 +193,8 @@ class VolumeClaim(Struct, frozen=True):
     """UID of the object that controls it."""
     provisioning: Provisioning | None = None
     """Set for a claim without a volume; `node_affinity` then says for which nodes one can be provisioned."""
+    wanted: WantedVolume | None = None
+    """Set for a claim that takes a volume which exists already, if one fits, when its pod is placed."""
     failed_on: tuple[NodeName, ...] = ()
     """Nodes for which provisioning has failed lately. Set within a session."""
     driver: str = ""
@@ -274,6 +288,10 @@ class PodShape(Struct, frozen=True, weakref=True):
     volumes: tuple[VolumeClaim, ...] | None = None
     """States of the claims, sorted. Set within a session; then they are part of the key, without what
     distinguishes equal ones: the names are those of the claims of one of the pods."""
+    volume_sets: tuple[tuple[str, tuple[WantedVolume, ...]], ...] = ()
+    """Within a session: the resources of `host_ports` that count volumes which exist already, each with the
+    kinds of claims that it counts, and those that count space for new ones
+    (`phalanx.model.static_volumes`)."""
     declared: DeclaredFields | None = None
     """Set within a session where a plugin declares that it reads such fields; then it is part of the key."""
 
@@ -356,6 +374,8 @@ class Pod(Struct, frozen=True, gc=False):
     """PersistentVolumeClaims that it mounts, sorted by key."""
     device_claims: tuple[PodClaim, ...] = ()
     """Its claims to devices, as written."""
+    volumes: tuple[tuple[str, str], ...] = ()
+    """With an assumed node: claims by key, and the PersistentVolumes that were decided for them."""
     index: int | None = None
     """Rank in its workload."""
     scheduled: Scheduled | None = None

@@ -14,6 +14,7 @@ from phalanx.model.pods import AffinityTerms, Term, VolumeClaim, WeightedPodTerm
 from phalanx.model.queues import Queue
 from phalanx.model.resources import Resources
 from phalanx.model.selectors import labels_match
+from phalanx.model.static_volumes import StaticVolume
 
 
 class DisruptionBudget(Struct, frozen=True, gc=False):
@@ -55,10 +56,12 @@ class Topology(Struct, frozen=True):
 
 
 class StorageCapacity(Struct, frozen=True, gc=False):
-    """The largest volume that can be provisioned for the nodes with these labels, in bytes."""
+    """What can be provisioned for the nodes with these labels, in bytes: the largest volume, and all volumes
+    together; None if the driver does not say."""
 
     nodes: Term
     largest: int
+    total: int | None = None
 
 
 class ClaimUser(Struct, frozen=True, gc=False):
@@ -134,6 +137,8 @@ class Snapshot(Struct, frozen=True):
     devices: ClusterDevices = NO_DEVICES
     storage_capacities: Mapping[str, tuple[StorageCapacity, ...]] = {}
     """By StorageClass, of the drivers that publish it."""
+    static_volumes: tuple[StaticVolume, ...] = ()
+    """Volumes that claims may take, sorted by size and name. None that a placed pod has been decided for."""
     csi_nodes: Mapping[str, NodeDrivers] = {}
     """The drivers that are installed, by node."""
     limited_drivers: tuple[str, ...] = ()

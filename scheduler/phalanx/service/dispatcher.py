@@ -110,7 +110,7 @@ class Dispatcher:
             self._state.trigger.set()
             return
         for bind in placement.binds:
-            assumed = Assumed(bind.pod, bind.node, bind.device, placement.queue, bind.grants)
+            assumed = Assumed(bind.pod, bind.node, bind.device, placement.queue, bind.volumes, bind.grants)
             self._state.apply(assumed)
         self._binder.submit(placement, pod_group=pod_group)
 

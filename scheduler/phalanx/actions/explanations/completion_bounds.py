@@ -5,6 +5,7 @@ from typing import Final
 
 from phalanx.actions.demands.demand import Demand, without_affinity_terms
 from phalanx.actions.nodes.gang_constraints import GangConstraints, allowed_domains, constraints_of
+from phalanx.actions.nodes.resource_projection import volume_amounts
 from phalanx.actions.problems.capacity_holders import CapacityHolder
 from phalanx.framework.nodes.topology import Path
 from phalanx.framework.session import Session
@@ -33,6 +34,7 @@ class CompletionBounds:
         self._minimums: Counts = tuple(batch.minimum for batch in demand.batches)
         self._needs = [_needs(batch.pods[0]) for batch in demand.batches]
         self._ports = ports_of(batch.pods[0].shape for batch in demand.batches)
+        self._volumes = volume_amounts(session, [batch.pods[0] for batch in demand.batches])
         without_terms = map(without_affinity_terms, demand.batches)
         self._eligibilities = [session.eligibility(batch.pods[0]) for batch in without_terms]
         self._domains = allowed_domains(session, constraints)
@@ -157,7 +159,8 @@ class CompletionBounds:
         return found
 
     def _free(self, node: NodeName) -> Resources:
-        return offered(self._session.free(node), self._ports)
+        free = offered(self._session.free(node), self._ports)
+        return free if self._volumes is None else {**free, **self._volumes.on(node)}
 
     def _lack(self, domain: Path) -> int:
         pairs = zip(self._totals[domain], self._minimums, strict=True)

@@ -8,7 +8,7 @@ from msgspec import Struct
 from phalanx.actions import formatting
 from phalanx.actions.demands.demand import Batch, Demand, requested
 from phalanx.actions.explanations.completions import Completions
-from phalanx.actions.nodes.resource_projection import numa_slots_left
+from phalanx.actions.nodes.resource_projection import numa_slots_left, volume_amounts
 from phalanx.framework.session import Session
 from phalanx.limits import NOMINATED_PODS_NAMED_MAX
 from phalanx.model.attach_limits import driver_of, is_attach_resource
@@ -20,6 +20,7 @@ from phalanx.model.numa import largest_zone_request
 from phalanx.model.pods import Pod
 from phalanx.model.reasons import NODES, Evidence
 from phalanx.model.resources import NONE, PODS, Resources, fits, format_amounts, how_many_fit, sum_of
+from phalanx.model.static_volumes import is_static_resource
 
 
 class UnlabelledNodes(Struct, frozen=True):
@@ -170,6 +171,7 @@ def _too_full(batch: Batch, session: Session) -> Counter[str]:
     """Eligible nodes on which no pod of the batch fits, by the first insufficient resource."""
     pod = batch.pods[0]
     rejected = session.eligibility(pod).rejected
+    volumes = volume_amounts(session, [pod])
     counts: Counter[str] = Counter()
     needs = sorted(((name, need) for name, need in pod.shape.requests.items() if need > 0), key=_by_dominance)
     for node in session.nodes:
@@ -183,6 +185,8 @@ def _too_full(batch: Batch, session: Session) -> Counter[str]:
                 counts[f"insufficient {short}"] += 1
             elif (port := lacking_port(pod.shape, free)) is not None:
                 counts[_why_lacking(port, node, session)] += 1
+            elif volumes is not None and (name := volumes.lacking(pod.shape, node)) is not None:
+                counts[_too_few(name)] += 1
             elif numa_slots_left(session.nodes[node].node, free, pod.shape.numa) == 0:
                 counts[f"no NUMA zone with {_zone_needs(pod, session, node)} free"] += 1
             elif why := _why_no_devices(pod, session, node):
@@ -233,12 +237,22 @@ def ports_in_use(demand: Demand, session: Session) -> Counter[str]:
     counts: Counter[str] = Counter()
     for pod in [batch.pods[0] for batch in demand.batches if batch.pods[0].shape.host_ports]:
         rejected = session.eligibility(pod).rejected
+        volumes = volume_amounts(session, [pod])
         for node in session.nodes:
             free = session.free(node) if node not in rejected else NONE
+            if not fits(pod.shape.requests, free):
+                continue
             port = lacking_port(pod.shape, free)
-            if port is not None and fits(pod.shape.requests, free):
+            if port is not None:
                 counts[_why_lacking(port, node, session)] += 1
+            elif volumes is not None and (name := volumes.lacking(pod.shape, node)) is not None:
+                counts[_too_few(name)] += 1
     return counts
+
+
+def _too_few(resource: str) -> str:
+    """Volumes that exist already, or space for new ones, are taken."""
+    return f"too {'few' if is_static_resource(resource) else 'little'} {port_text(resource)} left"
 
 
 def _why_lacking(port: str, node: NodeName, session: Session) -> str:

@@ -24,6 +24,7 @@ from phalanx.actions.explanations.exclusion_causes import AFFINITY, ANTI_AFFINIT
 from phalanx.actions.explanations.explanation_problems import ExplanationProblems, ProblemPair
 from phalanx.actions.explanations.relaxed_clusters import EmptyCluster, RelaxedClusters, StayingUsage
 from phalanx.actions.explanations.trials import TrialProblems, Trials
+from phalanx.actions.explanations.volume_diagnoses import few_volumes, is_about_volumes, too_few_volumes
 from phalanx.actions.limits import (
     ADVICE_SOLVES_MAX,
     CYCLE_EXPLANATION_SOLVES,
@@ -153,6 +154,9 @@ class Explainer:
         if nowhere is not None:
             advice = self._advice(Question(demand, facts=None, is_impossible=True))
             return diagnoses.no_eligible_node(demand, nowhere, self._session, advice)
+        few = few_volumes(demand, self._session)
+        if few is not None:
+            return few
         if not may_fit_empty:
             facts = explain(
                 problems.empty,
@@ -203,6 +207,8 @@ def _advised(demand: Demand) -> Hashable:
 def _impossible(case: Case) -> Diagnosis:
     rule = _named_rule(case)
     if isinstance(rule, Budget):
+        if is_about_volumes(rule):
+            return too_few_volumes(case.demand, rule)
         return diagnoses.above_queue_limit(case, rule)
     if case.facts.obstacle is Obstacle.AFFINITY:
         return diagnoses.above_rule(case, _affinity(case)[1])
@@ -213,6 +219,8 @@ def _impossible(case: Case) -> Diagnosis:
 
 def _waiting(case: Case) -> Diagnosis:
     rule = _named_rule(case)
+    if isinstance(rule, Budget) and is_about_volumes(rule):
+        return too_few_volumes(case.demand, rule)
     if isinstance(rule, Budget):
         cells = case.session.cells.named_by(rule.name)
         return diagnoses.cells_reserved(case, cells) if cells else diagnoses.queue_limit(case, rule)

@@ -17,6 +17,8 @@ sets as its devices allow. If pods of several kinds are placed together, at most
 That is safe but not exact.
 
 Ports. Every node offers the same of each port, so nodes do not list it; the projection adds it.
+
+Volumes. What a node has of volumes that exist already, and of space for new ones, is known to the session.
 """
 
 from collections.abc import Callable, Sequence
@@ -28,6 +30,7 @@ from msgspec import Struct
 from phalanx.framework.device_needs import DEVICE_SLOT, Need
 from phalanx.framework.session import Session
 from phalanx.framework.session_devices import SessionDevices
+from phalanx.framework.volume_supply import VolumeAmounts
 from phalanx.limits import NUMA_CACHE_ENTRIES_MAX, NUMA_DISPLACED_MAX
 from phalanx.model.gpu_shares import (
     GPU_SHARE,
@@ -234,13 +237,14 @@ class ResourceProjection(Struct, frozen=True):
     zones: ZoneProjection | None
     ports: tuple[str, ...] = ()
     """The ports of these pods: nodes do not list what they offer of them."""
-
+    volumes: VolumeAmounts | None = None
     devices: DeviceProjection | None = None
 
     @property
     def are_plain(self) -> bool:
         """Whether no projection is needed."""
-        return self.shares is None and self.zones is None and not self.ports and self.devices is None
+        parts = (self.shares, self.zones, self.volumes, self.devices)
+        return not self.ports and all(part is None for part in parts)
 
     def asked(self, pods: Sequence[Pod]) -> list[Resources]:
         """The projected requests of these pods."""
@@ -263,6 +267,8 @@ class ResourceProjection(Struct, frozen=True):
     def of_node(self, session: Session, state: NodeState, free: Resources) -> Resources:
         """The projection of these free amounts of a node."""
         found = offered(free, self.ports)
+        if self.volumes is not None:
+            found = {**found, **self.volumes.on(state.node.name)}
         found = found if self.shares is None else self.shares.free(state, found)
         found = found if self.zones is None else self.zones.free(state.node, found)
         return found if self.devices is None else self.devices.free(session.devices, state.node, found)
@@ -272,4 +278,12 @@ def projection_for(session: Session, pods: Sequence[Pod]) -> ResourceProjection:
     """The projection for these pods, one of each kind that is placed together."""
     ports = ports_of(pod.shape for pod in pods)
     devices = device_projection(session, pods)
-    return ResourceProjection(share_projection(pods), zone_projection(session, pods), ports, devices)
+    volumes = volume_amounts(session, pods)
+    shares, zones = share_projection(pods), zone_projection(session, pods)
+    return ResourceProjection(shares, zones, ports, volumes=volumes, devices=devices)
+
+
+def volume_amounts(session: Session, pods: Sequence[Pod]) -> VolumeAmounts | None:
+    """What nodes have of the volumes that these pods need; None if they need none."""
+    shapes = [pod.shape for pod in pods if pod.shape.volume_sets]
+    return VolumeAmounts(session.volume_supply, shapes) if shapes else None

@@ -12,12 +12,14 @@ from msgspec import Struct
 from phalanx.actions.demands.demand import Demand, has_affinity_terms
 from phalanx.actions.nodes.gang_constraints import GangConstraints, allowed_domains, constraints_of
 from phalanx.actions.nodes.node_classes import asked_for, request_vectors
+from phalanx.actions.nodes.resource_projection import volume_amounts
 from phalanx.actions.preemption.eviction_limits import ExceededLimit
 from phalanx.actions.preemption.least_evictions import NO_LEAST, LeastEvictions
 from phalanx.actions.preemption.victims import Victim
 from phalanx.actions.problems.capacity_holders import total_of
 from phalanx.framework.evictions import QueueEvictionLimit
 from phalanx.framework.session import Session
+from phalanx.framework.volume_supply import VolumeAmounts
 from phalanx.model.host_ports import is_host_port, offered, with_ports
 from phalanx.model.names import GangId, NodeName
 from phalanx.model.resources import Resources
@@ -66,7 +68,8 @@ def problem_of(
     )
     freed = _freed_by_all(victims, resources)
     rejected = _rejected(session, demand, victims if with_unblocked_nodes else ())
-    nodes, names = _target_nodes(session, constraints, wants, resources, freed, rejected)
+    volumes = volume_amounts(session, [batch.pods[0] for batch in demand.batches])
+    nodes, names = _target_nodes(session, constraints, wants, resources, freed, rejected, volumes)
     index = {name: position for position, name in enumerate(names)}
     requires = _required_units(victims)
     units = tuple(
@@ -124,6 +127,7 @@ def _target_nodes(
     resources: Sequence[str],
     freed: Mapping[NodeName, Sequence[int]],
     rejected: Sequence[Collection[NodeName]],
+    volumes: VolumeAmounts | None,
 ) -> tuple[tuple[TargetNode, ...], list[NodeName]]:
     """The nodes on which at least one pod fits if all victims are evicted, and their names."""
     domain_of = allowed_domains(session, constraints)
@@ -132,7 +136,8 @@ def _target_nodes(
     targets: list[TargetNode] = []
     names: list[NodeName] = []
     for node, domain in domain_of.items():
-        free = vector_of(offered(session.free(node), ports), resources)
+        amounts = offered(session.free(node), ports)
+        free = vector_of(amounts if volumes is None else {**amounts, **volumes.on(node)}, resources)
         most = [have + more for have, more in zip(free, freed.get(node, (0,) * len(free)), strict=True)]
         max_pods = tuple(
             0 if node in out else pods_that_fit(most, want.request, want.count)

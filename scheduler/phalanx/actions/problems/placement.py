@@ -7,6 +7,7 @@ from phalanx.actions.nodes.gang_constraints import nodes_of_members
 from phalanx.framework.nodes.topology import domain_name
 from phalanx.framework.session import Session
 from phalanx.framework.statement import Assignments, Statement
+from phalanx.framework.volume_supply import VolumesLacking
 from phalanx.model.decisions import Certificate
 from phalanx.model.gangs import Gang, ancestor_chains
 from phalanx.model.gpu_shares import NO_DEVICES, Devices
@@ -66,6 +67,24 @@ def apply_placement(session: Session, placement: DemandPlacement) -> Statement:
             devices=devices,
         )
     return statement
+
+
+def lacks_volumes(session: Session, demand: Demand, assignments: Assignments) -> bool:
+    """Whether some claim of these pods would get no volume; the supply then notes why.
+
+    The problem bounds the number of volumes of nodes and of sets of nodes. The bounds are not exact where a
+    node shares some of its volumes with other nodes, and for claims that several pods share.
+    """
+    supply = session.volume_supply
+    supply.declined.pop(demand.gang.id, None)
+    if not any(pod.claims for _, pods in assignments for pod in pods):
+        return False
+    try:
+        supply.choose(assignments)
+    except VolumesLacking as lacking:
+        supply.declined[demand.gang.id] = str(lacking)
+        return True
+    return False
 
 
 def tightest_domain(session: Session, gang: Gang, assignments: Assignments) -> tuple[str, str]:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from msgspec import field
 
+from phalanx.model.api.disks import AwsElasticBlockStore, GcePersistentDisk, IscsiVolume, RbdVolume
 from phalanx.model.api.meta import ApiStruct, Int32, Int64, LabelSelector, ObjectMeta, Time
 
 Quantity = Int64 | float | str
@@ -156,12 +157,16 @@ class ImageSource(ApiStruct, frozen=True):
 
 
 class Volume(ApiStruct, frozen=True):
-    """A volume. Sources other than these two do not affect placement and are not decoded."""
+    """A volume. Sources other than these do not affect placement and are not decoded."""
 
     name: str = ""
     persistent_volume_claim: ClaimSource | None = None
     ephemeral: Present | None = None
     image: ImageSource | None = None
+    gce_persistent_disk: GcePersistentDisk | None = None
+    aws_elastic_block_store: AwsElasticBlockStore | None = None
+    iscsi: IscsiVolume | None = None
+    rbd: RbdVolume | None = None
 
 
 class PodResourceClaim(ApiStruct, frozen=True):
@@ -381,6 +386,9 @@ class PersistentVolumeClaimSpec(ApiStruct, frozen=True):
     storage_class_name: str | None = None
     access_modes: tuple[str, ...] = ()
     resources: ResourceRequirements | None = None
+    selector: LabelSelector | None = None
+    volume_mode: str | None = None
+    volume_attributes_class_name: str | None = None
 
 
 class Phase(ApiStruct, frozen=True):
@@ -424,6 +432,11 @@ class PersistentVolumeSpec(ApiStruct, frozen=True):
     node_affinity: VolumeNodeAffinity | None = None
     claim_ref: ClaimReference | None = None
     csi: CSIVolumeSource | None = None
+    capacity: Mapping[str, Quantity] = {}
+    access_modes: tuple[str, ...] = ()
+    storage_class_name: str = ""
+    volume_mode: str | None = None
+    volume_attributes_class_name: str | None = None
 
 
 class PersistentVolume(ApiStruct, frozen=True):

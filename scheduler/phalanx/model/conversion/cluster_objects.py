@@ -23,11 +23,18 @@ from phalanx.model.api.kai import KaiTopology
 from phalanx.model.api.queues import Topology as WireTopology
 from phalanx.model.conversion.requests import read_amounts
 from phalanx.model.conversion.selectors import read_label_selector, read_selector
+from phalanx.model.conversion.static_volumes import (
+    STORAGE_CLASS,
+    is_available,
+    read_static_volume,
+    read_wanted,
+)
 from phalanx.model.conversion.storage import NO_DRIVER, DriverSource
 from phalanx.model.names import YUNIKORN_ALLOW_PREEMPTION, kai_topology
 from phalanx.model.nodes import Node
-from phalanx.model.pods import Provisioning, Requirement, Term, VolumeClaim
+from phalanx.model.pods import Provisioning, Requirement, Term, VolumeClaim, WantedVolume
 from phalanx.model.snapshot import DisruptionBudget, Level, Topology
+from phalanx.model.static_volumes import StaticVolume, may_be_reserved
 
 DEFAULT: Final = ""
 """Key of the topology for gangs that name none."""
@@ -100,9 +107,6 @@ _ZONES_SEPARATOR: Final = "__"
 _BIND_COMPLETED: Final = "pv.kubernetes.io/bind-completed"
 """Annotation that the volume controller sets, whatever its value, once both objects refer to each other."""
 
-_STORAGE_CLASS: Final = "volume.beta.kubernetes.io/storage-class"
-"""Annotation that goes before `spec.storageClassName`, as in kube-scheduler and the volume controller."""
-
 
 SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
 """Annotation by which a scheduler asks the provisioner of a claim for a volume for this node."""
@@ -134,6 +138,9 @@ class ClaimSource(Struct, frozen=True, gc=False):
     selected_node: str
     size: int | None
     """Bytes of storage that it requests; None without a request."""
+    wanted: WantedVolume
+    wrong: tuple[str, ...]
+    """Errors of its selector of volumes."""
 
 
 class ClassSource(Struct, frozen=True):
@@ -158,22 +165,32 @@ class VolumeSource(Struct, frozen=True, gc=False):
     driver: str = ""
     """Its CSI driver; empty for a volume of another kind."""
     handle: str = ""
+    offer: StaticVolume = StaticVolume("")
+    is_available: bool = False
+    """Whether a claim may take it."""
+    deleting: bool = False
 
 
 def read_claim(written: core.PersistentVolumeClaim) -> ClaimSource:
     """Convert one PersistentVolumeClaim."""
     meta, spec = written.metadata, written.spec
+    storage_class = meta.annotations.get(STORAGE_CLASS, spec.storage_class_name or "")
+    size = _size(spec)
+    wrong: list[str] = []
+    wanted = read_wanted(written, storage_class, size, wrong)
     return ClaimSource(
         reference=core.ClaimReference(namespace=meta.namespace, name=meta.name, uid=meta.uid),
         volume=spec.volume_name,
-        storage_class=meta.annotations.get(_STORAGE_CLASS, spec.storage_class_name or ""),
+        storage_class=storage_class,
         is_bound=_BIND_COMPLETED in meta.annotations,
         lost=written.status.phase == "Lost",
         deleting=meta.deletion_timestamp is not None,
         for_one_pod=_READ_WRITE_ONCE_POD in spec.access_modes,
         owner=next((owner.uid for owner in meta.owner_references if owner.controller), ""),
         selected_node=meta.annotations.get(SELECTED_NODE, ""),
-        size=_size(spec),
+        size=size,
+        wanted=wanted,
+        wrong=tuple(wrong),
     )
 
 
@@ -190,12 +207,16 @@ def read_volume(written: core.PersistentVolume) -> VolumeSource:
     terms: tuple[Term, ...] = ()
     if affinity is not None and affinity.required is not None:
         terms = _on_labels(read_selector(affinity.required, "spec.nodeAffinity.required", wrong))
+    nodes = _with_places(terms, _places(written.metadata.labels))
     return VolumeSource(
-        node_affinity=_with_places(terms, _places(written.metadata.labels)),
+        node_affinity=nodes,
         claim=written.spec.claim_ref,
         wrong=tuple(wrong),
         driver=csi.driver if csi is not None else "",
         handle=csi.volume_handle if csi is not None else "",
+        offer=read_static_volume(written, nodes),
+        is_available=is_available(written) and not wrong,
+        deleting=written.metadata.deletion_timestamp is not None,
     )
 
 
@@ -257,21 +278,27 @@ def resolve_claim(
     volume: VolumeSource | None,
     storage_class: ClassSource | None,
     drivers: Mapping[str, DriverSource] = NO_DRIVERS,
+    reserved: VolumeSource | None = None,
 ) -> VolumeClaim:
     """The state of a claim, as kube-scheduler sees it; docs/volumes.md has the table.
 
     `volume`: the one that it names, if it exists; `storage_class`: the one that it names, if it exists.
-    `drivers`: what CSIDriver objects say, by name.
+    `drivers`: what CSIDriver objects say, by name. `reserved`: a volume that names the claim, if one exists.
     """
     driver, handle = _driver(source, volume, storage_class)
     known = drivers.get(driver, NO_DRIVER)
     provisioning: Provisioning | None = None
+    wanted: WantedVolume | None = None
     nodes: tuple[Term, ...] = ()
     why = _why_unbound(source, storage_class)
-    if not why and not source.volume:
-        size = source.size if known.publishes_capacity else None
-        provisioning = Provisioning(source.storage_class, source.selected_node, size)
-        nodes = _provisioned_nodes(source, storage_class)
+    if not why and not source.volume and reserved is not None:
+        nodes = reserved.node_affinity
+    elif not why and not source.volume:
+        if storage_class is not None and storage_class.provisions:
+            size = source.size if known.publishes_capacity else None
+            provisioning = Provisioning(source.storage_class, source.selected_node, size)
+            nodes = _provisioned_nodes(source, storage_class)
+        wanted = source.wanted if not source.selected_node else None
     elif not why:
         why = _why_unmountable(source, volume)
         nodes = volume.node_affinity if volume is not None and not why else ()
@@ -282,6 +309,7 @@ def resolve_claim(
         for_one_pod=source.for_one_pod,
         owner=source.owner,
         provisioning=provisioning,
+        wanted=wanted,
         driver=driver,
         handle=handle,
         needs_driver=known.must_be_installed and bool(handle),
@@ -329,12 +357,12 @@ def _why_unbound(source: ClaimSource, storage_class: ClassSource | None) -> str:
         return f"it is not bound to a volume, and its StorageClass {source.storage_class} does not exist"
     if storage_class is None or not storage_class.binds_late:
         return "it is not bound to a volume yet"
-    if not storage_class.provisions:
+    if not storage_class.provisions and source.selected_node:
         return (
-            f"its StorageClass {source.storage_class} has no provisioner and binds when a pod is placed "
-            "(WaitForFirstConsumer), which is not supported yet for volumes that exist already"
+            f"annotation {SELECTED_NODE} asks for a volume for node {source.selected_node}, "
+            f"and its StorageClass {source.storage_class} has no provisioner"
         )
-    return ""
+    return f"it is invalid: {source.wrong[0]}" if source.wrong else ""
 
 
 def _why_unmountable(source: ClaimSource, volume: VolumeSource | None) -> str:
@@ -344,6 +372,17 @@ def _why_unmountable(source: ClaimSource, volume: VolumeSource | None) -> str:
     if volume.claim is not None and not _is_same(volume.claim, source.reference):
         return f"its volume {source.volume} belongs to claim {_shown_claim(volume.claim, source.reference)}"
     return f"its volume {source.volume} is invalid: {volume.wrong[0]}" if volume.wrong else ""
+
+
+def is_reserved_for(volume: VolumeSource, source: ClaimSource) -> bool:
+    """Whether the claim will be bound to this volume, which names it."""
+    return (
+        volume.claim is not None
+        and not volume.deleting
+        and not volume.wrong
+        and _is_same(volume.claim, source.reference)
+        and may_be_reserved(volume.offer, source.wanted)
+    )
 
 
 def _is_same(named: core.ClaimReference, claim: core.ClaimReference) -> bool:

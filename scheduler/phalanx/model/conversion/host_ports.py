@@ -1,18 +1,23 @@
-"""Conversion of the ports of containers."""
+"""Conversion of the ports of containers, and of what else pods of one node cannot share."""
 
 from collections.abc import Iterator
 
 from phalanx.limits import HOST_PORTS_MAX
 from phalanx.model.api import core
+from phalanx.model.conversion.disks import read_disks
 from phalanx.model.host_ports import ALL_ADDRESSES, Port, port_requests
 
 
 def read_host_ports(spec: core.PodSpec, wrong: list[str]) -> tuple[tuple[str, int], ...]:
-    """What the pod uses of the ports of its node. An error is appended to `wrong` if there are too many."""
+    """What the pod uses of the ports and disks of its node. An error is appended to `wrong` if there are too
+    many ports."""
     ports = list(_ports(spec))
     if len(ports) > HOST_PORTS_MAX:
         wrong.append(f"spec.containers: have {len(ports)} host ports, expected at most {HOST_PORTS_MAX}")
-    return port_requests(ports)
+    disks = read_disks(spec.volumes) if spec.volumes else ()
+    if len(disks) > HOST_PORTS_MAX:
+        wrong.append(f"spec.volumes: name {len(disks)} disks, expected at most {HOST_PORTS_MAX}")
+    return tuple(sorted((*port_requests(ports), *disks))) if disks else port_requests(ports)
 
 
 def _ports(spec: core.PodSpec) -> Iterator[Port]:

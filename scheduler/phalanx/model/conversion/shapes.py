@@ -11,6 +11,7 @@ from msgspec.msgpack import Encoder
 
 from phalanx.limits import POD_REQUEST_MAX
 from phalanx.model.api import core
+from phalanx.model.conversion.disks import read_disks
 from phalanx.model.conversion.host_ports import read_host_ports
 from phalanx.model.conversion.images import read_pod_images
 from phalanx.model.conversion.metadata import PER_POD_LABELS
@@ -158,6 +159,7 @@ def _what_shapes(pod: core.Pod) -> tuple[Any, ...]:
         spread,
         spec.tolerations,
         tuple(unnamed_claims(spec)) if spec.volumes else (),
+        read_disks(spec.volumes) if spec.volumes else (),
         spec.scheduling_group == _UNNAMED_GROUP,
         spec.workload_ref,
         spec.host_network,

@@ -4,6 +4,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from phalanx.model.api.core import Quantity
 from phalanx.model.api.storage import CSIDriver, CSIStorageCapacity
 from phalanx.model.conversion.requests import read_amounts
 from phalanx.model.conversion.selectors import read_label_selector
@@ -43,11 +44,15 @@ def read_capacity(written: CSIStorageCapacity) -> CapacitySource:
     wrong: list[str] = []
     amount = written.capacity if written.maximum_volume_size is None else written.maximum_volume_size
     nodes = read_label_selector(written.node_topology, "nodeTopology", wrong)
-    bytes_ = read_amounts({"storage": amount}, "capacity", wrong)["storage"] if amount is not None else None
+    bytes_, total = _bytes(amount, wrong), _bytes(written.capacity, wrong)
     is_usable = nodes is not None and bytes_ is not None and not wrong
     return CapacitySource(
         storage_class=written.storage_class_name,
-        capacity=StorageCapacity(nodes, bytes_)
+        capacity=StorageCapacity(nodes, bytes_, total)
         if is_usable and nodes is not None and bytes_ is not None
         else None,
     )
+
+
+def _bytes(amount: Quantity | None, wrong: list[str]) -> int | None:
+    return None if amount is None else read_amounts({"storage": amount}, "capacity", wrong)["storage"]

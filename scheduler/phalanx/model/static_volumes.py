@@ -1,0 +1,132 @@
+"""Volumes that exist already, and claims that are bound to one of them when their pod is placed.
+
+A claim of a class with WaitForFirstConsumer takes the smallest volume that satisfies it and that its node can
+mount (`FindMatchingVolume` in component-helpers of Kubernetes 1.37). The claims of all pods of one placement
+get different volumes, or the placement is not made.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from phalanx.model.pods import Term, WantedVolume
+from phalanx.model.selectors import labels_match
+
+_PREFIX: Final = "static["
+_SPACE: Final = "space["
+
+
+class StaticVolume(Struct, frozen=True):
+    """A PersistentVolume that no claim has. `nodes`: alternatives of the nodes that can mount it."""
+
+    name: str
+    storage_class: str = ""
+    size: int = 0
+    modes: tuple[str, ...] = ()
+    volume_mode: str = ""
+    attributes_class: str = ""
+    labels: tuple[tuple[str, str], ...] = ()
+    nodes: tuple[Term, ...] = ()
+
+
+def mismatch(volume: StaticVolume, wanted: WantedVolume) -> str:
+    """The first field of the claim that the volume does not satisfy; empty if it satisfies all."""
+    if volume.storage_class != wanted.storage_class:
+        return "spec.storageClassName"
+    if not is_large_enough(volume, wanted):
+        return "spec.resources.requests.storage"
+    if volume.volume_mode != wanted.volume_mode:
+        return "spec.volumeMode"
+    if volume.attributes_class != wanted.attributes_class:
+        return "spec.volumeAttributesClassName"
+    if not set(wanted.modes) <= set(volume.modes):
+        return "spec.accessModes"
+    if wanted.selector is not None and not labels_match(dict(volume.labels), wanted.selector):
+        return "spec.selector"
+    return ""
+
+
+def is_large_enough(volume: StaticVolume, wanted: WantedVolume) -> bool:
+    """Whether the capacity suffices."""
+    return volume.size >= wanted.size
+
+
+def may_be_reserved(volume: StaticVolume, wanted: WantedVolume) -> bool:
+    """Whether a volume whose `claimRef` names the claim is for it: class and labels do not count."""
+    return (
+        is_large_enough(volume, wanted)
+        and volume.volume_mode == wanted.volume_mode
+        and volume.attributes_class == wanted.attributes_class
+    )
+
+
+# --- amounts of a node --------------------------------------------------------------------------------------
+
+
+def static_resource(storage_class: str, digest: str) -> str:
+    """The resource for volumes of this class that satisfy certain claims."""
+    return f"{_PREFIX}{storage_class}/{digest}]"
+
+
+def space_resource(storage_class: str) -> str:
+    """The resource for bytes that the driver of this class can provision."""
+    return f"{_SPACE}{storage_class}]"
+
+
+def is_static_resource(resource: str) -> bool:
+    """Whether the resource stands for volumes that exist already."""
+    return resource.startswith(_PREFIX)
+
+
+def is_space_resource(resource: str) -> bool:
+    """Whether the resource stands for bytes of volumes that are to be provisioned."""
+    return resource.startswith(_SPACE)
+
+
+def is_volume_amount(resource: str) -> bool:
+    """Whether it is one of both. What a node has of it is known to the session, not to the node."""
+    return is_static_resource(resource) or is_space_resource(resource)
+
+
+def class_of(resource: str) -> str:
+    """The StorageClass of such a resource."""
+    if is_space_resource(resource):
+        return resource.removeprefix(_SPACE).removesuffix("]")
+    return resource.removeprefix(_PREFIX).rpartition("/")[0]
+
+
+# --- matching -----------------------------------------------------------------------------------------------
+
+
+def match_all(candidates: Sequence[Iterable[str]]) -> list[str] | None:
+    """A different volume for each claim, given the names of its candidates, the best first; None if there is
+    none (maximum bipartite matching by augmenting paths)."""
+    lists = [tuple(names) for names in candidates]
+    owner: dict[str, int] = {}
+    held = [""] * len(lists)
+    for claim in range(len(lists)):
+        if not _augment(claim, lists, owner, held):
+            return None
+    return held
+
+
+def _augment(claim: int, candidates: Sequence[Sequence[str]], owner: dict[str, int], held: list[str]) -> bool:
+    """Find a volume for the claim; claims before it may get others. Breadth first."""
+    reached: dict[str, int] = {}
+    """By volume, the claim from which the search reached it."""
+    waiting = [claim]
+    for current in waiting:
+        for name in candidates[current]:
+            if name in reached:
+                continue
+            reached[name] = current
+            if name in owner:
+                waiting.append(owner[name])
+                continue
+            while name:
+                taker = reached[name]
+                owner[name] = taker
+                name, held[taker] = held[taker], name
+            return True
+    return False
