@@ -107,13 +107,16 @@ def test_kinds_are_needed_from_the_first_pod_on_that_is_not_refused() -> None:
     accepted = read_pod(pod(), shapes=ShapeCache(), classes={})
     refused = replace(accepted, shape=replace(accepted.shape, unsupported=("spec.workloadRef",)))
     tables, log = DeviceTables(), ChangeLog()
-    tables.pod_changed(refused, log)
+    tables.pod_changed(refused.uid, refused, log)
     assert tables.needed == ()
     assert not tables.view().are_claimed
-    tables.pod_changed(accepted, log)
+    tables.pod_changed(accepted.uid, accepted, log)
     assert tables.needed == DEVICE_KINDS
     assert tables.view().are_claimed
     assert not tables.view().are_listed
+    tables.pod_changed(accepted.uid, None, log)
+    assert tables.needed == DEVICE_KINDS
+    assert not tables.view().are_claimed
 
 
 def test_devices_are_listed_when_all_kinds_are() -> None:

@@ -177,7 +177,7 @@ async def test_each_claim_is_reported_as_it_was_read_and_written(
 ) -> None:
     grant = await new_claim(world, "c", request("a"))
     seen: list[api.ResourceClaim] = []
-    claims = ClaimWriter(write_context(transport), seen.append)
+    claims = ClaimWriter(write_context(transport, reports=Reports()), seen.append)
     await claims.reserve(grant, [bind_of(world, "p")])
     await claims.give_back(grant, bind_of(world, "p").pod)
     allocations = [each.status.allocation is not None for each in seen]

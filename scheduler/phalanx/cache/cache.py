@@ -193,8 +193,9 @@ class Cache:
                 self._nodes.release(*before, log)
         if (old is not None and old.claims) or (new is not None and new.claims):
             self._claims.pod_changed(old, new, log)
-        if new is not None and new.device_claims and new.scheduler_name == self.scheduler_name:
-            self._devices.pod_changed(new, log)
+        if (old is not None and old.device_claims) or (new is not None and new.device_claims):
+            is_ours = new is not None and new.scheduler_name == self.scheduler_name
+            self._devices.pod_changed(pod.uid, new if is_ours else None, log)
         if new is None or new.is_finished:
             self._devices.forget(pod.uid, log)
         self._foreign.replace(old, new)

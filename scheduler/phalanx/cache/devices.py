@@ -57,8 +57,9 @@ class DeviceTables:
         }
         self._view: ClusterDevices | None = None
         self._unlisted = set(DEVICE_KINDS)
-        self.needed: tuple[str, ...] = ()
-        """The kinds that must be watched, from the first pod with claims on."""
+        self._were_claimed = False
+        self._claiming: set[PodUid] = set()
+        """Pods of this scheduler with claims that are not refused and have not ended."""
         self._assumed: dict[str, _Assumed] = {}
         """By UID of the claim."""
         self._claims_of: dict[PodUid, tuple[str, ...]] = {}
@@ -79,17 +80,28 @@ class DeviceTables:
                     if (claim := self.claims.get(key)) is not None
                 ),
                 taint_rules=tuple(rule for rule in self.rules.by_name().values() if rule is not None),
-                are_claimed=bool(self.needed),
+                are_claimed=bool(self._claiming),
                 are_listed=not self._unlisted,
             )
         return self._view
 
-    def pod_changed(self, pod: Pod, log: ChangeLog) -> None:
-        """A pod of this scheduler with claims was added or changed. A refused pod needs no devices."""
-        if not self.needed and not pod.shape.unsupported:
-            self.needed = DEVICE_KINDS
+    @property
+    def needed(self) -> tuple[str, ...]:
+        """The kinds that must be watched, from the first pod with claims on."""
+        return DEVICE_KINDS if self._were_claimed else ()
+
+    def pod_changed(self, uid: PodUid, pod: Pod | None, log: ChangeLog) -> None:
+        """A pod was added, changed or removed; None for a pod of another scheduler too."""
+        before = bool(self._claiming)
+        if pod is None or not pod.device_claims or pod.shape.unsupported or pod.is_finished:
+            self._claiming.discard(uid)
+        else:
+            self._claiming.add(uid)
+            if not self._were_claimed:
+                self._were_claimed = True
+                log.workload_kinds(DEVICE_KINDS)
+        if bool(self._claiming) != before:
             self._view = None
-            log.workload_kinds(DEVICE_KINDS)
 
     def has_claim(self, uid: str) -> bool:
         """Whether a claim with this UID is known."""
