@@ -11,6 +11,7 @@ from tests.bugbank.world_status import STATUS
 from tests.bugbank.world_tolerance import TOLERANCE
 from tests.bugbank.world_topology import TOPOLOGY
 from tests.bugbank.world_usage import USAGE
+from tests.bugbank.world_volumes import VOLUMES
 
 WORLD: Final[tuple[Mutant, ...]] = (
     *NODES,
@@ -21,4 +22,5 @@ WORLD: Final[tuple[Mutant, ...]] = (
     *INPUT,
     *STATUS,
     *TOLERANCE,
+    *VOLUMES,
 )

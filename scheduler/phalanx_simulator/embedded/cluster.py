@@ -17,6 +17,7 @@ from phalanx_simulator.embedded.controllers.node_lifecycle import NodeLifecycle
 from phalanx_simulator.embedded.controllers.pod_by_pod_scheduler import PodByPodScheduler
 from phalanx_simulator.embedded.controllers.pod_garbage_collector import PodGarbageCollector
 from phalanx_simulator.embedded.controllers.taint_eviction import TaintEviction
+from phalanx_simulator.embedded.controllers.volumes import VolumeController
 from phalanx_simulator.embedded.kubelets.kubelet import Kubelets
 
 
@@ -60,6 +61,7 @@ class Controllers(ExitStack):
             TaintEviction(client),
             PodGarbageCollector(client),
             Disruption(client),
+            VolumeController(client),
         )
         for part in parts:
             self.callback(part.close)

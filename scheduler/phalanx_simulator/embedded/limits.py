@@ -23,6 +23,9 @@ SIM_NODE_GRACE_S: Final = 50.0
 SIM_POD_GC_QUARANTINE_S: Final = 40.0
 """Seconds from the deletion of a node to that of its pods: fixed in kube-controller-manager."""
 
+SIM_VOLUME_BIND_S: Final = 3.0
+"""Seconds from the change of a volume until its claim is bound. Long, so that much can happen meanwhile."""
+
 SIM_DISRUPTION_PENDING_S: Final = 120
 """Seconds for which a budget counts an evicted pod as deleted: fixed in kube-controller-manager."""
 

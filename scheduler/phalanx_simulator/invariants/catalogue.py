@@ -37,6 +37,7 @@ from phalanx_simulator.invariants.processes import (
 )
 from phalanx_simulator.invariants.restarts import RestartsComplete
 from phalanx_simulator.invariants.statuses import QueueUsageIsCorrect, StatusIsCorrect
+from phalanx_simulator.invariants.volumes import VolumesAreBound
 from phalanx_simulator.invariants.writes import Fencing, LeastPrivilege, Preconditions
 
 ALL_CHECKS: Final[tuple[type[Check], ...]] = (
@@ -72,6 +73,7 @@ ALL_CHECKS: Final[tuple[type[Check], ...]] = (
     LostMembersAreEvicted,
     WaitingIsExplained,
     RestartsComplete,
+    VolumesAreBound,
     BindCoverage,
     WriteCoverage,
     GangCoverage,
