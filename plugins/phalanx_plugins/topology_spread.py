@@ -25,8 +25,8 @@ from phalanx.framework.nodes.affinity import AffinityIndex, quoted_value
 from phalanx.framework.nodes.spread import (
     Domains,
     Scope,
+    SpreadDomains,
     counts_by_domain,
-    domains_of,
     may_use,
     scope_of,
     spread_keys,
@@ -63,8 +63,12 @@ class TopologySpread(Plugin):
 
     def __init__(self, arguments: TopologySpreadArguments) -> None:
         self._weight = arguments.schedule_anyway_weight
-        self._domains: dict[tuple[SpreadConstraint, Scope], Domains] = {}
+        self._domains = SpreadDomains(tuple)
         self._sizes: dict[tuple[object, ...], int] = {}
+
+    def open(self, view: SessionView) -> None:
+        """Each cycle has its nodes."""
+        self._domains = SpreadDomains(lambda: (state.node for state in view.nodes.values()))
 
     def node_filter(self, pod: PodView, view: SessionView) -> NodeFilter | None:
         """Reject nodes without the label of a constraint that must hold."""
@@ -79,7 +83,7 @@ class TopologySpread(Plugin):
         keys = spread_keys(shape.preferred_spread)
         prices = []
         for constraint in shape.preferred_spread:
-            domains = self._domains_of(constraint, shape, keys, view)
+            domains = self._domains.of(shape, constraint, keys)
             counts = counts_by_domain(domains, index.spread_counts(constraint.term))
             weight = 2 * self._half_weight(constraint, shape, view)
             prices.append(_Prices(constraint.term.topology_key, counts, weight))
@@ -106,7 +110,7 @@ class TopologySpread(Plugin):
                 owners.setdefault((constraint, scope), []).append(key)
         for (constraint, _), keys in owners.items():
             label, first = constraint.term.topology_key, shapes[keys[0]]
-            domains = self._domains_of(constraint, first, spread_keys(first.spread), view)
+            domains = self._domains.of(first, constraint, spread_keys(first.spread))
             counts = counts_by_domain(domains, index.spread_counts(constraint.term))
             counted = [each for each in shapes if index.is_counted(shapes[each], constraint.term)]
             surely = [
@@ -142,16 +146,6 @@ class TopologySpread(Plugin):
             found = tuple(PairWeight(*pair, weight) for pair, weight in sorted(pairs.items()) if weight)
             if found:
                 yield PodPairs(name=f"preferred topology spread by {key}", key=key, weights=found)
-
-    def _domains_of(
-        self, constraint: SpreadConstraint, shape: PodShape, keys: tuple[str, ...], view: SessionView
-    ) -> Domains:
-        scope = scope_of(shape, constraint, keys)
-        known = self._domains.get((constraint, scope))
-        if known is None:
-            nodes = (state.node for state in view.nodes.values())
-            known = self._domains[constraint, scope] = domains_of(nodes, shape, constraint, keys)
-        return known
 
     def _half_weight(self, constraint: SpreadConstraint, shape: PodShape, view: SessionView) -> int:
         """Half of what one counted pod costs by a preferred constraint."""

@@ -89,7 +89,8 @@ def test_each_strategy_is_that_of_kube_scheduler(
     points: list[Document],
 ) -> None:
     shape = points if strategy == "RequestedToCapacityRatio" else []
-    settings = {"type": strategy, "resources": resources, "requestedToCapacityRatio": {"shape": shape}}
+    ratio = {"requestedToCapacityRatio": {"shape": shape}} if shape else {}
+    settings = {"type": strategy, "resources": resources, **ratio}
     objects = _objects(cluster, asker)
     answer = plugins.ask(objects, POD, {"strategy": settings})
     assert not answer.error
@@ -115,4 +116,4 @@ def test_even_allocation_is_that_of_kube_scheduler(
     scores = answer.scores.get("NodeResourcesBalancedAllocation", {})
     for name in answer.feasible if scores else ():
         assert abs(100 - said.costs.get(name, 0) - scores[name]) <= 1
-    assert scores or not said.costs
+    assert scores or not answer.feasible or not said.costs

@@ -23,7 +23,7 @@ from phalanx.model.nodes import Node, NodeState
 from phalanx.model.numa import ZoneCapacity, is_numa_resource
 from phalanx.model.pods import MountedClaim, Pod
 from phalanx.model.resources import NONE, Resources, add, subtract, sum_of
-from phalanx.service.spread_check import SpreadCheck
+from phalanx.service.spread_check import SpreadCheck, SpreadCounts
 
 _REASONS_OF_FAULTS: Final = frozenset(
     {EvictionReason.GANG_INCOMPLETE, EvictionReason.GANG_RESTARTED, EvictionReason.MEMBER_REPLACED}
@@ -64,11 +64,15 @@ class CachePlacementCheck:
 
     def gang(self, placement: Placement) -> str | None:
         """Return the first objection to any bind: one invalid bind invalidates the whole placement."""
-        objections = (self.bind(placement, bind) for bind in placement.binds)
+        counts: SpreadCounts = {}
+        objections = (self._bind(placement, bind, counts) for bind in placement.binds)
         return next(filter(None, objections), None) or self._member_outside_domain(placement)
 
     def bind(self, placement: Placement, bind: Bind) -> str | None:
         """Check that the pod still waits for this node, may run there, and fits as decided."""
+        return self._bind(placement, bind, {})
+
+    def _bind(self, placement: Placement, bind: Bind, counts: SpreadCounts) -> str | None:
         pod = self._cache.pod(bind.pod)
         if pod is None:
             return f"pod {bind.namespace}/{bind.name} is gone"
@@ -80,9 +84,11 @@ class CachePlacementCheck:
         if state is None:
             self._rejections.pop(bind.node, None)
             return f"node {bind.node} is gone"
-        return self._node_objection(placement, pod, state)
+        return self._node_objection(placement, pod, state, counts)
 
-    def _node_objection(self, placement: Placement, pod: Pod, state: NodeState) -> str | None:
+    def _node_objection(
+        self, placement: Placement, pod: Pod, state: NodeState, counts: SpreadCounts
+    ) -> str | None:
         name = state.node.name
         seen = self._with_fields(pod, placement) if self._reads.extends_shapes else pod
         rejected = self._rejection(seen, state)
@@ -93,7 +99,7 @@ class CachePlacementCheck:
             return f"node {name}: its topology is unknown"
         if labels and not _has_labels(state.node, labels):
             return f"node {name} has left the domain of the placement"
-        skewed = self._spread.objection(pod) if pod.shape.spread else None
+        skewed = self._spread.objection(pod, counts) if pod.shape.spread else None
         if skewed is not None:
             return f"node {name}: {skewed} since the decision"
         key = self._cache.anti_affinity_conflict(pod)

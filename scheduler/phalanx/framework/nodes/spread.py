@@ -5,7 +5,7 @@ A node counts for a pod if it has the keys of all constraints of the pod that mu
 are those of all preferred ones.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from phalanx.framework.nodes.tolerations import tolerates
 from phalanx.model.names import NodeName
@@ -31,16 +31,35 @@ def scope_of(shape: PodShape, constraint: SpreadConstraint, keys: tuple[str, ...
     return (keys, affinity, shape.tolerations if constraint.honors_taints else ())
 
 
-def domains_of(
+def _domains_of(
     nodes: Iterable[Node], shape: PodShape, constraint: SpreadConstraint, keys: tuple[str, ...]
 ) -> dict[NodeName, str]:
-    """The nodes with these keys that the constraint counts for pods of this shape, with their values."""
     key = constraint.term.topology_key
     return {
         node.name: node.labels[key]
         for node in nodes
         if all(each in node.labels for each in keys) and _is_included(node, shape, constraint)
     }
+
+
+class SpreadDomains:
+    """The domains of constraints over nodes that stay the same. Each is computed once."""
+
+    def __init__(self, nodes: Callable[[], Iterable[Node]]) -> None:
+        """`nodes` is called for each constraint."""
+        self._nodes = nodes
+        self._known: dict[tuple[SpreadConstraint, Scope], Domains] = {}
+
+    def of(self, shape: PodShape, constraint: SpreadConstraint, keys: tuple[str, ...]) -> Domains:
+        """The nodes with these keys that the constraint counts for pods of this shape, with their values."""
+        key = (constraint, scope_of(shape, constraint, keys))
+        known = self._known.get(key)
+        if known is None:
+            known = self._known[key] = _domains_of(self._nodes(), shape, constraint, keys)
+        return known
+
+    def __len__(self) -> int:
+        return len(self._known)
 
 
 def counts_by_domain(domains: Domains, pods: Iterable[tuple[NodeName, int]]) -> dict[str, int]:

@@ -17,7 +17,7 @@ from phalanx.solver.problem_rules import AffinityConstraint
 from phalanx.solver.single.best_fit import fill
 from phalanx.solver.single.greedy_subgroups import gathered_subgroups, search_subgroups
 from phalanx.solver.single.scopes import Scope
-from phalanx.solver.single.spread import within_skew
+from phalanx.solver.single.spread import SkewLimits
 
 
 def search(table: NodeTable, scope: Scope) -> Placement | None:
@@ -165,6 +165,7 @@ def _filled(
     table: NodeTable, nodes: IntArray, want: Sequence[int], masks: Sequence[BoolArray], counts: Counts
 ) -> Counts:
     """Place the roles in turn on nodes that neither anti-affinity nor spread constraints forbid."""
+    skews = SkewLimits(table, nodes)
     for role in table.rows.role_order:
         one_each = _goes_one_by_one(table, role)
         before = -1
@@ -173,7 +174,7 @@ def _filled(
             wanted = counts.sum(axis=0).tolist()
             wanted[role] = before + 1 if one_each else want[role]
             only = masks[role] & ~_forbidden(table, nodes, role, counts)
-            only &= within_skew(table, nodes, role, counts)
+            only &= skews.allowed(role, counts)
             counts = fill(table, nodes, wanted, start=counts, only=only)
     return counts
 
