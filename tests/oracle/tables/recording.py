@@ -196,8 +196,8 @@ def _calls(output: str) -> Iterator[tuple[str, list[Document]]]:
     """The calls of each package whose tests pass: otherwise the answers are not what the tests want."""
     test, waiting = "", list[Document]()
     for line in output.split("\n"):
-        if begun := _BEGINS.match(line):
-            test = begun.group(1)
+        if started := _BEGINS.match(line):
+            test = started.group(1)
         elif line.startswith(_MARK):
             waiting.append({"test": test, **json.loads(line.removeprefix(_MARK))})
         elif ended := _ENDS.match(line):

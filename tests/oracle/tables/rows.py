@@ -69,13 +69,13 @@ def rows(calls: Iterable[Document]) -> list[Row]:
         if last is None or not _continues(last, call):
             test = f"{call['package']}/{call['test']}"
             numbers[test] = numbers.get(test, 0) + 1
-            last = _begun(call, test if numbers[test] == 1 else f"{test}#{numbers[test]}")
+            last = _started(call, test if numbers[test] == 1 else f"{test}#{numbers[test]}")
             found.append(last)
         _add(last, call)
     return found
 
 
-def _begun(call: Document, test: str) -> Row:
+def _started(call: Document, test: str) -> Row:
     scores = call["method"] in ("PreScore", "Score")
     selected = tuple(call.get("only", ())) if call.get("isOnly") or call["method"] == "PreScore" else None
     return Row(
