@@ -1,4 +1,4 @@
-"""`python -m bench.oracle_gangs`: judges decisions about gangs by kube-scheduler's plugins and by a checker.
+"""`python -m bench.oracle_gangs`: compares decisions about gangs with kube-scheduler's plugins and a checker.
 
     python -m bench.oracle_gangs [--cases N] [--first SEED] [--jobs N]
 
@@ -33,7 +33,7 @@ class Tally(Struct, frozen=True):
 
 
 def examine(number: int, *, count: int = CASES_PER_SEED) -> Tally:
-    """Judge all cases of one seed."""
+    """Compare all cases of one seed."""
     made: list[GangComparison] = []
     with running() as plugins:
 

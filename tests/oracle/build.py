@@ -1,4 +1,6 @@
-"""`python -m tests.oracle.build`: builds the program; says in one line if it cannot be built.
+"""`python -m tests.oracle.build`: builds the program and records kube-scheduler's tests.
+
+It says in one line if it cannot.
 
 The exit code is 2 if it is missing in CI, or if Go cannot build it.
 """
@@ -9,12 +11,14 @@ from phalanx_controlplane import go_modules
 from phalanx_controlplane.programs import ProgramMissing
 
 from tests.oracle.plugins import PROGRAM, is_ci
+from tests.oracle.tables.recording import recorded
 
 
 def main() -> int:
     """Build, unless it is built."""
     try:
         PROGRAM.build(_report)
+        recorded(_report)
     except ProgramMissing as missing:
         if go_modules.can_build() or is_ci():
             _report(str(missing))

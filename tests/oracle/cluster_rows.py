@@ -528,8 +528,7 @@ def _capacity(amount: str | None, zone: str, **fields: Any) -> tuple[Document, D
             api="storage.k8s.io/v1",
             storageClassName="late",
             nodeTopology={"matchLabels": {ZONE: zone}},
-            **({"capacity": amount} if amount else {}),
-            **fields,
+            **(fields | {"capacity": amount} if amount else fields),
         ),
     )
 

@@ -13,6 +13,7 @@ from phalanx.cycle import decide
 from phalanx.framework.config import PluginConfig, SchedulerConfig
 from phalanx.framework.nodes.affinity import label_value
 from phalanx.framework.session import Session
+from phalanx.model.api.kinds import KubeObject
 from phalanx.model.decisions import CycleResult
 from phalanx.model.gangs import Gang
 from phalanx.model.host_ports import fits_on
@@ -141,7 +142,7 @@ def _is_spread(session: Session, gang: Gang, node: NodeName) -> bool:
     return True
 
 
-def read_objects(objects: Sequence[Document]) -> tuple[object, ...]:
+def read_objects(objects: Sequence[Document]) -> tuple[KubeObject, ...]:
     """The objects as `phalanx decide` reads them. Raises BadInput."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "cluster.json"

@@ -151,7 +151,9 @@ def _tolerates(pod: Document, node: Document) -> bool:
 
 
 def _is_selected(pod: Document, node: Document) -> bool:
-    return pod["spec"].get("nodeSelector", {}).items() <= node["metadata"]["labels"].items()
+    wanted: dict[str, str] = pod["spec"].get("nodeSelector", {})
+    labels: dict[str, str] = node["metadata"]["labels"]
+    return wanted.items() <= labels.items()
 
 
 def _ports_clash(one: Document, other: Document) -> bool:
@@ -178,7 +180,8 @@ def _terms(pod: Document, kind: str) -> list[Document]:
 
 def _matches(term: Document, pod: Document) -> bool:
     wanted: dict[str, str] = term["labelSelector"]["matchLabels"]
-    return wanted.items() <= pod["metadata"]["labels"].items()
+    labels: dict[str, str] = pod["metadata"]["labels"]
+    return wanted.items() <= labels.items()
 
 
 def _is_eligible(pod: Document, node: Document, constraint: Document, keys: list[str]) -> bool:
