@@ -13,7 +13,8 @@ import tempfile
 from collections.abc import Sequence
 from contextlib import redirect_stdout
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, cast
+from unittest.mock import patch
 
 from phalanx.cli.app import main as run
 from phalanx.cli.verbs import lines
@@ -24,7 +25,7 @@ from rich.console import Console
 from tests.cli.verbs.conftest import GuardedServer, World, ago, gpu_node, two_tenants
 from tests.fake_objects import Manifest
 
-SCREENS: Final = (
+SCREENS: Final[tuple[tuple[str, ...], ...]] = (
     ("why", "large", "-n", "vision"),
     ("jobs", "-A"),
     ("queues",),
@@ -34,7 +35,7 @@ SCREENS: Final = (
     ("what-if", "--add-nodes", "1", "--like", "b1"),
     ("hold", "large", "-n", "vision"),
 )
-PICTURES: Final = {"why": ("why", "large", "-n", "vision"), "top": ("top", "-A")}
+PICTURES: Final[dict[str, tuple[str, ...]]] = {"why": ("why", "large", "-n", "vision"), "top": ("top", "-A")}
 WIDTH: Final = 120
 
 
@@ -49,7 +50,7 @@ async def screens(folder: Path | None) -> None:
     async with serving(server, token="screens") as endpoint:
         with tempfile.TemporaryDirectory() as place:
             kubeconfig = endpoint.write_kubeconfig(Path(place) / "kubeconfig")
-            World(server, kubeconfig, None).create(*example(server))
+            World(server, kubeconfig, cast("Any", None)).create(*example(server))
             for words in SCREENS if folder is None else ():
                 print(f"$ phalanx {' '.join(words)}")
                 await asyncio.to_thread(run, [*words, "--kubeconfig", str(kubeconfig)])
@@ -68,10 +69,7 @@ def picture(words: Sequence[str], kubeconfig: Path) -> str:
         for each in shown:
             console.print(lines.as_text(each), no_wrap=not wraps, overflow="fold" if wraps else "ellipsis")
 
-    from phalanx.cli.verbs import asking
-
-    asking.show = show
-    with redirect_stdout(io.StringIO()):
+    with redirect_stdout(io.StringIO()), patch("phalanx.cli.verbs.asking.show", show):
         run([*words, "--kubeconfig", str(kubeconfig)])
     return console.export_svg(title=f"phalanx {' '.join(words)}")
 

@@ -134,9 +134,11 @@ def measure(command: tuple[str, ...], kubeconfig: Path) -> Run:
 
 
 def median(runs: list[Run]) -> Run:
-    """The median of each figure."""
+    """The median of each time."""
     return Run(
-        *(statistics.median(getattr(run, field) for run in runs) for field in ("first_byte", "wall", "cpu")),
+        first_byte=statistics.median(run.first_byte for run in runs),
+        wall=statistics.median(run.wall for run in runs),
+        cpu=statistics.median(run.cpu for run in runs),
         lines=runs[-1].lines,
         code=runs[-1].code,
     )

@@ -61,6 +61,19 @@ async def test_a_pod_group_without_pods_is_shown(world: World) -> None:
     assert (row["name"], row["state"], row["queue"], row["reason"]) == ("empty", "Waiting", "q", "NoPods")
 
 
+async def test_queues_that_may_not_be_listed_are_named_without_a_note(tenants: World) -> None:
+    tenants.server.forbidden = (
+        "/apis/scheduling.phalanx.dev/v1alpha1/queues",
+        "/apis/scheduling.k8s.io/v1/priorityclasses",
+    )
+    labels = {"scheduling.phalanx.dev/queue": "vision"}
+    tenants.create(gpu_pod("single", space="vision", node="b1", labels=labels))
+    done = await tenants.run("jobs", "-n", "vision")
+    assert (done.code, done.err) == (0, "")
+    queues = {row.split()[0]: row.split()[2] for row in done.out.splitlines()[1:]}
+    assert queues == {"podgroup/large": "vision", "podgroup/busy": "vision", "pod/single": "vision"}
+
+
 async def test_no_gangs(world: World) -> None:
     done = await world.run("jobs")
     assert (done.code, done.out) == (0, "No gangs.\n")

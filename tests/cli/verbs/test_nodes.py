@@ -1,6 +1,7 @@
 """`phalanx nodes`: state, faults, why avoided, and what would be lost by draining."""
 
 from tests.cli.verbs.conftest import World, ago, gpu_node, gpu_pod, pod_group
+from tests.fake_objects import namespace
 
 
 async def test_who_is_on_a_node_and_what_draining_it_would_cost(tenants: World) -> None:
@@ -28,6 +29,23 @@ async def test_a_gang_that_goes_on_loses_the_pods_of_the_node_only(world: World)
     assert 600 * 4 <= gang["lostDeviceSeconds"] <= 700 * 4
     done = await world.run("nodes", "n1", "-o", "wide")
     assert "n1: default/elastic: 1 pod here, the others go on, loses 10m" in done.out
+
+
+async def test_a_job_of_another_namespace_is_one_gang(world: World) -> None:
+    template = gpu_pod("x", space="other")["spec"] | {"restartPolicy": "Never"}
+    job = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "sweep", "namespace": "other"},
+        "spec": {"parallelism": 2, "completions": 2, "template": {"spec": template}},
+    }
+    world.create(namespace("other"), gpu_node("n1", rack="a"))
+    uid = world.send("POST", "/apis/batch/v1/namespaces/other/jobs", job)["metadata"]["uid"]
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "sweep", "uid": uid, "controller": True}
+    for name in ("sweep-0", "sweep-1"):
+        world.create(gpu_pod(name, space="other", node="n1", ownerReferences=[owner]))
+    ((gang,),) = [row["gangs"] for row in (await world.json("nodes", "-n", "default"))["nodes"]]
+    assert (gang["kind"], gang["name"], gang["pods"]) == ("Job", "sweep", 2)
 
 
 async def test_a_checkpoint_saves_the_time_before_it(world: World) -> None:

@@ -47,6 +47,8 @@ class Question(Struct, Generic[V], frozen=True, kw_only=True):
     needed: tuple[str, ...] = ()
     """Kinds without which there is no answer."""
     with_gangs: bool = True
+    quiet: frozenset[str] = frozenset()
+    """Kinds that refine the answer a little. It is not noted that they are left out."""
     wraps: bool = False
     """Whether long lines are wrapped on a terminal; else they are cut."""
     enrich: Callable[[BlockingClient, Seen], Seen] = lambda _, seen: seen
@@ -84,6 +86,7 @@ class Session:
             home=self.home,
             with_gangs=question.with_gangs,
             scheduler_name=self.scheduler_name,
+            quiet=question.quiet,
         )
         seen = read_cluster(self.client, wanted, now_ms=SystemClock().now_ms())
         missing = [seen.unread[kind] for kind in question.needed if kind in seen.unread]

@@ -7,6 +7,7 @@ from cyclopts import Parameter
 from phalanx.cli.exits import BadInput
 from phalanx.cli.verbs.asking import NotFound, NotReadable, Question, ask
 from phalanx.cli.verbs.faults import fault_finder
+from phalanx.cli.verbs.jobs import QUIET
 from phalanx.cli.verbs.limits import PLAN_NODES_MAX
 from phalanx.cli.verbs.nodes import EVERYWHERE, NODE_KINDS
 from phalanx.cli.verbs.options import ViewOptions
@@ -52,6 +53,7 @@ def drain_plan(
         lines=drain_plan_lines,
         everywhere=EVERYWHERE | {"PodDisruptionBudget"},
         needed=("Node", "Pod"),
+        quiet=QUIET,
     )
     return ask(options or ViewOptions(), question)
 

@@ -13,6 +13,9 @@ from phalanx.cli.verbs.views.gangs import GangRow, State, gang_rows
 GANG_KINDS = ("Pod", "PodGroup", "Queue", "Namespace", "PriorityClass")
 """What gangs are made of; the owners of the pods are read too."""
 
+QUIET = frozenset({"Queue", "PriorityClass"})
+"""Tenants may often not list these. Without them priorities and charged queues may be missing."""
+
 
 def jobs(
     *,
@@ -40,5 +43,7 @@ def jobs(
             if (queue is None or row.queue == queue) and (not state or row.state in state)
         )
 
-    question = Question(name="jobs", kinds=GANG_KINDS, view=view, lines=gang_lines, needed=("Pod",))
+    question = Question(
+        name="jobs", kinds=GANG_KINDS, view=view, lines=gang_lines, needed=("Pod",), quiet=QUIET
+    )
     return ask(options or ViewOptions(), question)

@@ -6,7 +6,7 @@ from cyclopts import Parameter
 
 from phalanx.cli.verbs.asking import NotFound, Question, ask
 from phalanx.cli.verbs.faults import fault_finder
-from phalanx.cli.verbs.jobs import GANG_KINDS
+from phalanx.cli.verbs.jobs import GANG_KINDS, QUIET
 from phalanx.cli.verbs.options import ViewOptions
 from phalanx.cli.verbs.seen import Seen
 from phalanx.cli.verbs.tables.nodes import node_lines
@@ -50,5 +50,6 @@ def nodes(
         lines=node_lines,
         everywhere=EVERYWHERE,
         needed=("Node",),
+        quiet=QUIET,
     )
     return ask(options or ViewOptions(), question)

@@ -26,6 +26,12 @@ class Wanted(Struct, frozen=True, kw_only=True):
     """The namespace that is read if all may not be."""
     with_gangs: bool = True
     scheduler_name: str = "phalanx"
+    quiet: frozenset[str] = frozenset()
+    """Kinds that refine the answer a little. It is not noted that they are left out."""
+
+    def is_everywhere(self, kind: str) -> bool:
+        """Whether the kind is read in all namespaces. Owners are read where the pods are."""
+        return kind in self.everywhere or (kind not in self.kinds and "Pod" in self.everywhere)
 
 
 def read_cluster(client: BlockingClient, wanted: Wanted, *, now_ms: int) -> Seen:
@@ -45,7 +51,11 @@ def read_cluster(client: BlockingClient, wanted: Wanted, *, now_ms: int) -> Seen
         objects={name: each.objects for name, each in found.items()},
         unread={name: each.why_not for name, each in found.items() if each.why_not and not each.is_partial},
         partial=frozenset(name for name, each in found.items() if each.is_partial),
-        notes=tuple(each.why_not for each in found.values() if each.why_not and each.is_served),
+        notes=tuple(
+            each.why_not
+            for name, each in found.items()
+            if each.why_not and each.is_served and name not in wanted.quiet
+        ),
         snapshot=snapshot,
     )
 
@@ -58,7 +68,7 @@ def _list_all(client: BlockingClient, wanted: Wanted, kinds: Iterable[str]) -> d
 
 def _list(client: BlockingClient, wanted: Wanted, kind: Kind) -> Listed:
     """List a kind; where all namespaces may not be read, one of them."""
-    where = wanted.namespace if kind.namespaced and kind.name not in wanted.everywhere else ""
+    where = "" if not kind.namespaced or wanted.is_everywhere(kind.name) else wanted.namespace
     try:
         return Listed(kind.name, _objects(client, kind, kind.path(namespace=where)))
     except NotFound:

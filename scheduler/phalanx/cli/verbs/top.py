@@ -9,7 +9,7 @@ from phalanx.cli.verbs.asking import FAILURES, Question, Session, ask, reporting
 from phalanx.cli.verbs.events import Event, read_events
 from phalanx.cli.verbs.faults import fault_finder
 from phalanx.cli.verbs.lines import Format, Line, as_text, is_terminal
-from phalanx.cli.verbs.nodes import NODE_KINDS
+from phalanx.cli.verbs.nodes import EVERYWHERE, NODE_KINDS
 from phalanx.cli.verbs.options import ViewOptions
 from phalanx.cli.verbs.seen import Seen
 from phalanx.cli.verbs.tables.top import top_lines
@@ -53,7 +53,8 @@ def _question(options: ViewOptions) -> Question[TopView]:
         kinds=NODE_KINDS,
         view=lambda seen: top_view(seen, fault_of, events),
         lines=top_lines,
-        everywhere=frozenset({"Pod"}),
+        everywhere=EVERYWHERE,
+        quiet=frozenset({"PriorityClass"}),
         needed=("Pod",),
         enrich=with_events,
     )

@@ -6,6 +6,7 @@ from cyclopts import Parameter
 
 from phalanx.cli.verbs.asking import NotFound, Question, ask
 from phalanx.cli.verbs.faults import fault_finder
+from phalanx.cli.verbs.jobs import QUIET
 from phalanx.cli.verbs.nodes import EVERYWHERE, NODE_KINDS
 from phalanx.cli.verbs.options import ViewOptions
 from phalanx.cli.verbs.seen import Seen
@@ -50,5 +51,6 @@ def topo(
         lines=topo_lines,
         everywhere=EVERYWHERE,
         needed=("Node",),
+        quiet=QUIET,
     )
     return ask(options or ViewOptions(), question)

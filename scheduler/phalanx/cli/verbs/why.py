@@ -5,7 +5,7 @@ from msgspec.structs import replace
 from phalanx.cli.exits import BadInput, Exit
 from phalanx.cli.verbs.asking import NotFound, Question, ask
 from phalanx.cli.verbs.events import FORBIDDEN, Event, read_events
-from phalanx.cli.verbs.jobs import GANG_KINDS
+from phalanx.cli.verbs.jobs import GANG_KINDS, QUIET
 from phalanx.cli.verbs.options import ViewOptions
 from phalanx.cli.verbs.seen import Seen
 from phalanx.cli.verbs.tables.why import why_lines
@@ -52,6 +52,7 @@ def why(target: str, /, *, options: ViewOptions | None = None) -> int:
         lines=why_lines,
         code=_code,
         needed=("Pod",),
+        quiet=QUIET,
         wraps=True,
         enrich=with_events,
     )

@@ -11,7 +11,7 @@ from phalanx.cli.verbs.seen import Seen
 from phalanx.model.api.pod_groups import PodGroup, PodGroupStatus
 from phalanx.model.api.values import seconds, time_s, utc
 from phalanx.model.gangs import Gang, GangKind
-from phalanx.model.names import API_GROUP
+from phalanx.model.names import API_GROUP, LABEL_QUEUE
 from phalanx.model.pods import Pod, PodPhase
 from phalanx.model.reasons import Reason
 from phalanx.model.resources import Resources, sum_of
@@ -104,7 +104,9 @@ def gang_entries(seen: Seen) -> list[GangEntry]:
     for gang in seen.cluster.gangs.values():
         group = groups.pop(gang.id, None)
         if seen.shows(gang.namespace):
-            found.append(GangEntry(_row(gang, group, seen.now_ms), gang, group))
+            named = _named_queue(gang, seen) if "Queue" in seen.unread else ""
+            row = _row(gang, group, seen.now_ms, named)
+            found.append(GangEntry(row, gang, group))
     found += [
         GangEntry(_without_pods(group), None, group)
         for group in groups.values()
@@ -126,7 +128,8 @@ def _place(entry: GangEntry) -> tuple[int, str, bool, int, str, str, str]:
     )
 
 
-def _row(gang: Gang, group: PodGroup | None, now_ms: int) -> GangRow:
+def _row(gang: Gang, group: PodGroup | None, now_ms: int, named_queue: str) -> GangRow:
+    """`named_queue`: the queue that it names, if queues could not be read, so that none accepts it here."""
     seen_status = group.status if group is not None and group.status.phase else PodGroupStatus()
     computed = status_of(gang, GangReport(), before=seen_status, now_ms=now_ms)
     status = seen_status if seen_status.phase else computed
@@ -139,7 +142,7 @@ def _row(gang: Gang, group: PodGroup | None, now_ms: int) -> GangRow:
         name=gang.name,
         kind=kind_of_gang(gang),
         state=state,
-        queue=status.queue or gang.queue,
+        queue=seen_status.queue or named_queue or gang.queue,
         position=status.queue_position,
         since=since(gang, state, seen_status),
         reason=reason,
@@ -155,6 +158,13 @@ def _row(gang: Gang, group: PodGroup | None, now_ms: int) -> GangRow:
         nodes=tuple(_nodes(gang.members)),
         requests=sum_of(pod.shape.requests for pod in gang.members if is_alive(pod)),
     )
+
+
+def _named_queue(gang: Gang, seen: Seen) -> str:
+    """The queue that its pods are charged to or name, or its PodGroup, or the label of its namespace."""
+    of_pods = [name for pod in gang.members for name in (pod.charged_queue, pod.queue) if name]
+    labels = seen.cluster.namespace_labels.get(gang.namespace, {})
+    return next(iter((*of_pods, *filter(None, (gang.spec.queue, labels.get(LABEL_QUEUE))))), "")
 
 
 def _without_pods(group: PodGroup) -> GangRow:
