@@ -65,7 +65,7 @@ chart: .venv/installed-dev controlplane ## the Helm chart with the real helm, an
 
 .PHONY: site
 site: .venv/installed-dev ## the documentation site in build/site; a broken link is an error
-	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict > .venv/site.log 2>&1 || { cat .venv/site.log; exit 1; }
 
 .PHONY: micro
 micro: .venv/installed-bench ## CPU time of each step from watch event to bind, against its budget

@@ -15,14 +15,19 @@ from tests.crds.files import definitions, subschemas, version
 ROOT = Path(__file__).resolve().parents[2]
 
 
+def build(folder: Path, *, config: Path = ROOT / "mkdocs.yml") -> subprocess.CompletedProcess[str]:
+    """Build the site. Without `--quiet`, with which MkDocs does not count the warnings."""
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "-f", str(config), "-d", str(folder)]
+    environment = os.environ | {"NO_MKDOCS_2_WARNING": "1"}
+    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+
+
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The built site. A broken link or anchor, or a page that no navigation names, is an error."""
     folder = tmp_path_factory.mktemp("site")
-    command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "--site-dir", str(folder)]
-    environment = os.environ | {"NO_MKDOCS_2_WARNING": "1"}
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout + done.stderr) == (0, "")
+    done = build(folder)
+    assert done.returncode == 0, done.stderr
     return folder
 
 
@@ -73,3 +78,15 @@ def test_a_link_that_leaves_the_documentation_leads_to_a_copy_in_the_site() -> N
     assert links.rewritten("[a](base/config.yaml)", "deploy/README.md", "how-to/install.md", ROOT) == (
         "[a](../repository/deploy/base/config.yaml)"
     )
+
+
+@pytest.mark.slow
+def test_a_broken_link_and_a_broken_anchor_fail_the_build(tmp_path: Path) -> None:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "index.md").write_text("# Home\n\n[a](none.md) [b](#none) [c](/absolute.md)\n")
+    config = tmp_path / "mkdocs.yml"
+    own = f"INHERIT: {ROOT / 'mkdocs.yml'}\ndocs_dir: docs\nsite_dir: site\nhooks: []\nnav: [index.md]\n"
+    config.write_text(own)
+    done = build(tmp_path / "site", config=config)
+    assert done.returncode == 1
+    assert done.stderr.count("WARNING") == 3

@@ -46,3 +46,10 @@ def test_findings_are_shown_with_what_to_do() -> None:
 
 def test_a_healthy_installation_is_one_line() -> None:
     assert shown(CheckFindings("queues", ())) == ["1 check: nothing is wrong"]
+
+
+def test_long_findings_are_shown_whole_in_a_pipe() -> None:
+    """Where the output is no terminal, the width is 80."""
+    long = Finding(Severity.ERROR, "Lease a/b", "No scheduler leads. " * 9, "Look at its pods. " * 9)
+    lines = shown(CheckFindings("lease", (long,)))
+    assert lines[1:3] == [f"  {long.problem}".rstrip(), f"  -> {long.action}".rstrip()]

@@ -8,7 +8,6 @@ from typing import Annotated, Any, Literal
 import msgspec
 from cyclopts import Parameter
 from rich.console import Console
-from rich.padding import Padding
 from rich.text import Text
 
 from phalanx.cli.doctor.examination import examine, is_wrong
@@ -100,7 +99,7 @@ def show(results: tuple[CheckFindings, ...], console: Console) -> None:
             console.print(
                 Text.assemble((finding.severity.value, style), f" {result.check}: {finding.object}")
             )
-            console.print(Padding.indent(Text(finding.problem), 2))
-            console.print(Padding.indent(Text(f"-> {finding.action}"), 2))
+            console.print(Text(f"  {finding.problem}"))
+            console.print(Text(f"  -> {finding.action}"))
     found = ", ".join(count(number, severity.value) for severity, number in counts.items() if number)
     console.print(Text(f"{count(len(results), 'check')}: {found or 'nothing is wrong'}"))
