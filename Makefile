@@ -63,6 +63,29 @@ chart: .venv/installed-dev controlplane ## the Helm chart with the real helm, an
 	$(BIN)/python -m tests.deploy.installers
 	$(BIN)/pytest -m chart tests/deploy $(ARGS)
 
+.PHONY: image
+image: .venv/installed ## the container image, without Docker (ARGS=--again: repeat all steps, to compare the digest)
+	$(BIN)/python -m deploy.image.build $(ARGS)
+
+CLUSTER := .venv/cluster
+.PHONY: cluster
+cluster: .venv/installed ## two nodes with real kubelets and the image, until Ctrl-C; needs root
+	archive=$$($(BIN)/python -m deploy.image.build | tail -n 1) && test -n "$$archive" && \
+	  $(BIN)/python -m phalanx_controlplane.nodes up --folder $(CLUSTER) --image "$$archive" $(ARGS)
+
+.PHONY: cluster-down
+cluster-down: .venv/installed # the same as Ctrl-C, from another terminal
+	$(BIN)/python -m phalanx_controlplane.nodes down --folder $(CLUSTER)
+
+.PHONY: cluster-test
+cluster-test: .venv/installed-dev nodes ## the image on real kubelets: all tests, with helm; about ten minutes
+	$(BIN)/python -m tests.deploy.installers
+	$(BIN)/pytest -m cluster tests/cluster $(ARGS)
+
+.PHONY: nodes
+nodes: .venv/installed-dev controlplane
+	$(BIN)/python -m tests.cluster.prepare
+
 .PHONY: micro
 micro: .venv/installed-bench ## CPU time of each step from watch event to bind, against its budget
 	$(BIN)/python -m bench.micro $(ARGS)

@@ -13,9 +13,10 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
 from phalanx_controlplane import run_folder
 from phalanx_controlplane.binaries import BinariesMissing, find_or_build
@@ -38,7 +39,9 @@ def main() -> int:
             return 0
         if arguments.command == "down":
             return _down(arguments.folder)
-        wanted = Wanted(nodes=arguments.nodes, folder=arguments.folder, images=tuple(arguments.image))
+        wanted = Wanted(
+            nodes=arguments.nodes, folder=arguments.folder.resolve(), images=tuple(arguments.image)
+        )
         if arguments.command == "inside":
             asyncio.run(_inside(wanted, socket.socket(fileno=arguments.listener)))
             return 0
@@ -63,7 +66,9 @@ def _parser() -> argparse.ArgumentParser:
     inside = commands.add_parser("inside")
     inside.add_argument("--listener", type=int, required=True)
     for command in (down, up, inside):
-        command.add_argument("--folder", type=Path, required=True, help="files of the cluster; made anew")
+        command.add_argument(
+            "--folder", type=Path, required=True, help="files of the cluster, which are replaced"
+        )
     for command in (up, inside):
         command.add_argument("--nodes", type=int, default=2)
         command.add_argument("--image", type=Path, action="append", default=[], help="an archive to import")
@@ -74,7 +79,7 @@ def _up(wanted: Wanted, *, commands: bool) -> int:
     find_or_build(progress=_report)
     programs.find_or_build(_report)
     _clean(wanted)
-    wanted.folder.mkdir(parents=True)
+    wanted.folder.mkdir(parents=True, exist_ok=True)
     (wanted.folder / "pid").write_text(str(os.getpid()))
     with run_folder.reserve(1) as lease, socket.create_server(("127.0.0.1", lease.ports[0])) as listener:
         images = [f"--image={path.resolve()}" for path in wanted.images]
@@ -97,21 +102,25 @@ def _up(wanted: Wanted, *, commands: bool) -> int:
 
 
 def _attend(child: "subprocess.Popen[bytes]", *, commands: bool) -> int:
-    """Pass commands on until a signal or the end. A closed pipe stops the cluster, also if we are killed."""
+    """Wait for the end of the cluster. A closed pipe stops it, also if we are killed."""
     assert child.stdin is not None
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    if commands:
+        threading.Thread(target=_pass_on, args=(child.stdin,), daemon=True).start()
     try:
-        if commands:
-            for line in sys.stdin.buffer:
-                child.stdin.write(line)
-                child.stdin.flush()
-        else:
-            child.wait()
-    except (KeyboardInterrupt, BrokenPipeError):
+        return child.wait()
+    except KeyboardInterrupt:
         _report("stopping the cluster")
-    with contextlib.suppress(BrokenPipeError):
         child.stdin.close()
-    return child.wait()
+        return child.wait()
+
+
+def _pass_on(commands: IO[bytes]) -> None:
+    """Pass on what comes by standard input, until that is closed."""
+    with contextlib.suppress(OSError), commands:
+        for line in sys.stdin.buffer:
+            commands.write(line)
+            commands.flush()
 
 
 async def _inside(wanted: Wanted, listener: socket.socket) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import hashlib
 import os
 import shutil
 import socket
@@ -42,8 +43,8 @@ class Wanted(Struct, frozen=True, kw_only=True):
         return tuple(node_name(number) for number in range(1, self.nodes + 1))
 
     def cgroup(self, name: str) -> str:
-        """The control group of a node. It is named after the folder, which one cluster has."""
-        return f"{self.folder.name}-{name}"
+        """The control group of a node. It is named after the folder, which only one cluster has."""
+        return f"phalanx-{hashlib.sha256(bytes(self.folder)).hexdigest()[:8]}-{name}"
 
 
 @asynccontextmanager
