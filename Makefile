@@ -67,6 +67,29 @@ chart: .venv/installed-dev controlplane ## the Helm chart with the real helm, an
 site: .venv/installed-dev ## the documentation site in build/site; a broken link is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict > .venv/site.log 2>&1 || { cat .venv/site.log; exit 1; }
 
+.PHONY: image
+image: .venv/installed ## the container image, without Docker (ARGS=--again: repeat all steps, to compare the digest)
+	$(BIN)/python -m deploy.image.build $(ARGS)
+
+CLUSTER := .venv/cluster
+.PHONY: cluster
+cluster: .venv/installed ## two nodes with real kubelets and the image, until Ctrl-C; needs root
+	archive=$$($(BIN)/python -m deploy.image.build | tail -n 1) && test -n "$$archive" && \
+	  $(BIN)/python -m phalanx_controlplane.nodes up --folder $(CLUSTER) --image "$$archive" $(ARGS)
+
+.PHONY: cluster-down
+cluster-down: .venv/installed # the same as Ctrl-C, from another terminal
+	$(BIN)/python -m phalanx_controlplane.nodes down --folder $(CLUSTER)
+
+.PHONY: cluster-test
+cluster-test: .venv/installed-dev nodes ## the image on real kubelets: all tests, with helm; about ten minutes
+	$(BIN)/python -m tests.deploy.installers
+	$(BIN)/pytest -m cluster tests/cluster $(ARGS)
+
+.PHONY: nodes
+nodes: .venv/installed-dev controlplane
+	$(BIN)/python -m tests.cluster.prepare
+
 .PHONY: micro
 micro: .venv/installed-bench ## CPU time of each step from watch event to bind, against its budget
 	$(BIN)/python -m bench.micro $(ARGS)

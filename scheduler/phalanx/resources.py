@@ -8,14 +8,15 @@ _CHECKOUT_FOLDERS = {
     "base": "deploy/base",
     "controlplane": "deploy/controlplane",
     "controllers": "deploy/controllers",
+    "nodes": "deploy/nodes",
 }
 
 
 def data_dir(name: str) -> Path:
     """Folder of the data set `name`: the installed one, else that of the checkout.
 
-    `crds`; `base`, the manifests of an installation; `controlplane`, a Go module; `controllers`, a folder of
-    Go modules. Raises KeyError for an unknown name, and FileNotFoundError if neither folder exists.
+    `crds`; `base`, the manifests of an installation; `controlplane`, a Go module; `controllers` and `nodes`,
+    folders of Go modules. Raises KeyError for an unknown name, FileNotFoundError if there is no such folder.
     """
     candidates = (_PACKAGE / "_data" / name, _PACKAGE.parents[1] / _CHECKOUT_FOLDERS[name])
     for candidate in candidates:

@@ -113,19 +113,20 @@ def _build_once(*, module: Path, progress: Progress) -> Binaries:
 
 def _build(*, module: Path, target: Path, progress: Progress) -> None:
     progress("building the local control plane, once (about six minutes on two cores)")
-    flags = _version_stamp((module / "go.mod").read_text())
+    flags = version_stamp((module / "go.mod").read_text())
     for index, (name, package) in enumerate(PACKAGES.items(), start=1):
         progress(f"  {index}/{len(PACKAGES)} {name}")
         go_modules.build(package, output=target / name, module=module, linker_flags=flags)
     _copy_stages(module=module, target=target / "stages")
 
 
-def _version_stamp(go_mod: str) -> str:
-    """Linker flags that set the release versions, for /version and the nodeInfo of KWOK."""
+def version_stamp(go_mod: str) -> str:
+    """Linker flags that set the release versions, for /version and the nodeInfo of nodes."""
     kubernetes = go_modules.required_version(go_mod, KUBERNETES_MODULE)
-    kwok = go_modules.required_version(go_mod, KWOK_MODULE)
     major, minor = kubernetes.removeprefix("v").split(".")[:2]
-    variables = {f"{KWOK_MODULE}/pkg/consts.Version": kwok}
+    variables = {}
+    if KWOK_MODULE in go_mod:
+        variables[f"{KWOK_MODULE}/pkg/consts.Version"] = go_modules.required_version(go_mod, KWOK_MODULE)
     for package in ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version"):
         variables |= {
             f"{package}.gitVersion": kubernetes,

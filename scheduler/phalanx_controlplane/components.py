@@ -32,6 +32,12 @@ CONTROLLERS: Final = (
 """Controllers that clusters for batch work need. Others only cost CPU."""
 
 
+REAL_NODE_CONTROLLERS: Final = (
+    "serviceaccount-controller",
+    "root-ca-certificate-publisher-controller",
+)
+"""What containers need besides: an account, and the certificate of the API server."""
+
 NODE_GRACE_WITHOUT_HEARTBEATS_S: Final = 24 * 3600
 """Seconds without a heartbeat until a node counts as lost, if there are no heartbeats: effectively never."""
 
@@ -65,6 +71,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     """
     controller_manager: bool = True
     kube_scheduler: KubeScheduler | None = None
+    real_nodes: tuple[str, ...] = ()
+    """Nodes with a real kubelet. Each has the rights of its node, and pods have tokens of ServiceAccounts."""
     node_lease_seconds: int | None = None
     """Seconds without a heartbeat until a node counts as lost. KWOK sends four in that time. None: no
     heartbeats."""
@@ -119,9 +127,13 @@ def command_lines(places: Places, *, settings: Settings, stages: Path) -> dict[s
     `stages` is the folder of KWOK's stages.
     """
     lease = settings.node_lease_seconds
-    lines = {"etcd": etcd(places), "kube-apiserver": [*apiserver(places), *settings.apiserver_flags]}
+    lines = {"etcd": etcd(places), "kube-apiserver": _apiserver_of(places, settings=settings)}
     if settings.controller_manager:
-        flags = controller_manager(places, node_grace_seconds=lease or NODE_GRACE_WITHOUT_HEARTBEATS_S)
+        flags = controller_manager(
+            places,
+            node_grace_seconds=lease or NODE_GRACE_WITHOUT_HEARTBEATS_S,
+            controllers=(*CONTROLLERS, *(REAL_NODE_CONTROLLERS if settings.real_nodes else ())),
+        )
         lines["kube-controller-manager"] = [*flags, *settings.controller_manager_flags]
     if settings.kwok:
         files = tuple(path for name in settings.stages for path in _stage_files(stages / name))
@@ -129,6 +141,12 @@ def command_lines(places: Places, *, settings: Settings, stages: Path) -> dict[s
     if settings.kube_scheduler is not None:
         lines["kube-scheduler"] = scheduler(places, settings=settings.kube_scheduler)
     return lines
+
+
+def _apiserver_of(places: Places, *, settings: Settings) -> list[str]:
+    real = ("--authorization-mode=Node", "--enable-admission-plugins=NodeRestriction")
+    flags = apiserver(places, service_accounts=bool(settings.real_nodes))
+    return [*flags, *(real if settings.real_nodes else ()), *settings.apiserver_flags]
 
 
 def _stage_files(named: Path) -> list[Path]:
@@ -167,10 +185,10 @@ def etcd(places: Places) -> list[str]:
     ]
 
 
-def apiserver(places: Places) -> list[str]:
+def apiserver(places: Places, *, service_accounts: bool) -> list[str]:
     """kube-apiserver with RBAC.
 
-    The ServiceAccount admission plugin is off, so that a new namespace accepts pods at once.
+    Without `service_accounts` their admission plugin is off, so that a new namespace accepts pods at once.
     """
     return [
         f"--etcd-servers=http://127.0.0.1:{places.etcd_port}",
@@ -180,7 +198,7 @@ def apiserver(places: Places) -> list[str]:
         f"--cert-dir={places.run / 'apiserver'}",
         f"--token-auth-file={places.tokens}",
         "--authorization-mode=RBAC",
-        "--disable-admission-plugins=ServiceAccount",
+        *([] if service_accounts else ["--disable-admission-plugins=ServiceAccount"]),
         "--service-account-issuer=https://kubernetes.default.svc",
         f"--service-account-key-file={places.service_account_key}",
         f"--service-account-signing-key-file={places.service_account_key}",
@@ -190,7 +208,9 @@ def apiserver(places: Places) -> list[str]:
     ]
 
 
-def controller_manager(places: Places, *, node_grace_seconds: int) -> list[str]:
+def controller_manager(
+    places: Places, *, node_grace_seconds: int, controllers: tuple[str, ...] = CONTROLLERS
+) -> list[str]:
     """kube-controller-manager with the required controllers and without client rate limits."""
     return [
         f"--kubeconfig={places.kubeconfig('kube-controller-manager')}",
@@ -198,7 +218,7 @@ def controller_manager(places: Places, *, node_grace_seconds: int) -> list[str]:
         f"--secure-port={places.controller_manager_port}",
         f"--cert-dir={places.run / 'controller-manager'}",
         "--leader-elect=false",
-        f"--controllers={','.join(CONTROLLERS)}",
+        f"--controllers={','.join(controllers)}",
         "--kube-api-qps=5000",
         "--kube-api-burst=5000",
         f"--service-account-private-key-file={places.service_account_key}",

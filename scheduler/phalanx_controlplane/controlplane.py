@@ -53,6 +53,7 @@ class ControlPlane:
         stages: tuple[str, ...] = components.DEFAULT_STAGES,
         controller_manager: bool = True,
         kube_scheduler: KubeScheduler | None = None,
+        real_nodes: tuple[str, ...] = (),
         node_lease_seconds: int | None = None,
         apiserver_flags: tuple[str, ...] = (),
         controller_manager_flags: tuple[str, ...] = (),
@@ -68,6 +69,7 @@ class ControlPlane:
             stages=stages,
             controller_manager=controller_manager,
             kube_scheduler=kube_scheduler,
+            real_nodes=real_nodes,
             node_lease_seconds=node_lease_seconds,
             apiserver_flags=apiserver_flags,
             controller_manager_flags=controller_manager_flags,
@@ -82,15 +84,17 @@ class ControlPlane:
                 await plane._stop()
 
     async def _start(self, settings: Settings, found: Binaries) -> None:
-        tokens = {name: credentials.token() for name in _USERS}
+        nodes = {name: (f"system:node:{name}", credentials.NODES) for name in settings.real_nodes}
+        known = {**_USERS, **nodes}
+        tokens = {name: credentials.token() for name in known}
         self.admin_token = tokens["admin"]
-        users = {user: (tokens[name], group) for name, (user, group) in _USERS.items()}
+        users = {user: (tokens[name], group) for name, (user, group) in known.items()}
         credentials.write_token_file(self._places.tokens, users)
         credentials.write_service_account_key(self._places.service_account_key)
         self._flags = components.command_lines(self._places, settings=settings, stages=found.stages)
         await self.start_component("etcd")
         await self.start_component("kube-apiserver")
-        for name in _USERS:
+        for name in known:
             self._write_kubeconfig(self._places.kubeconfig(name), user=name, secret=tokens[name])
         clients = [name for name in self._flags if name not in self._processes]
         await asyncio.gather(*(self.start_component(name) for name in clients))
@@ -182,6 +186,10 @@ class ControlPlane:
             connector=aiohttp.TCPConnector(ssl=trust, limit=limits.BULK_CREATE_CONCURRENCY),
             timeout=aiohttp.ClientTimeout(total=limits.BULK_CREATE_TIMEOUT_S),
         )
+
+    def node_kubeconfig(self, name: str) -> Path:
+        """The kubeconfig of a node with a real kubelet."""
+        return self._places.kubeconfig(name)
 
     async def service_account_kubeconfig(self, namespace: str, name: str) -> Path:
         """A kubeconfig of a service account, which is created if it does not exist.

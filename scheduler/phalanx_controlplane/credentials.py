@@ -11,6 +11,7 @@ from typing import Any, Final
 import yaml
 
 ADMINS: Final = "system:masters"
+NODES: Final = "system:nodes"
 _P256: Final = bytes.fromhex("06082a8648ce3d030107")
 """DER encoding of the object identifier of the curve P-256."""
 

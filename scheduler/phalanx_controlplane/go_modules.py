@@ -78,9 +78,14 @@ def _locked(path: Path, *, progress: Progress) -> Iterator[None]:
         yield
 
 
-def build(package: str, *, output: Path, module: Path, linker_flags: str = "-s -w") -> None:
+def build(
+    package: str, *, output: Path, module: Path, linker_flags: str = "-s -w", tags: tuple[str, ...] = ()
+) -> None:
     """Build one program. Raises BuildFailed."""
-    _go("build", *_BUILD_FLAGS, f"-ldflags={linker_flags}", "-o", str(output), package, module=module)
+    tagged = (f"-tags={','.join(tags)}",) if tags else ()
+    _go(
+        "build", *_BUILD_FLAGS, *tagged, f"-ldflags={linker_flags}", "-o", str(output), package, module=module
+    )
 
 
 def source_folder(dependency: str, *, module: Path) -> Path:

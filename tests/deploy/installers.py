@@ -73,7 +73,7 @@ class Helm(Struct, frozen=True):
 
     def template(self, values: Document | None = None, *, chart: Path = CHART) -> list[Document]:
         """The objects of the chart with these values."""
-        arguments = ["template", RELEASE[0], str(chart), *RELEASE[2:]]
+        arguments = ["template", RELEASE[0], str(chart), *RELEASE[2:], "--skip-tests"]
         if values:
             (self.home / "values.yaml").write_text(yaml.safe_dump(values))
             arguments += ["--values", str(self.home / "values.yaml")]

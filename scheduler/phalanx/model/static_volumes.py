@@ -53,9 +53,13 @@ def is_large_enough(volume: StaticVolume, wanted: WantedVolume) -> bool:
 
 
 def may_be_reserved(volume: StaticVolume, wanted: WantedVolume) -> bool:
-    """Whether a volume whose `claimRef` names the claim is for it: class and labels do not count."""
+    """Whether a volume whose `claimRef` names the claim is for it: labels do not count.
+
+    kube-scheduler looks for it among the volumes of the claim's class (`GetPodVolumeClaims`, 1.37).
+    """
     return (
-        is_large_enough(volume, wanted)
+        volume.storage_class == wanted.storage_class
+        and is_large_enough(volume, wanted)
         and volume.volume_mode == wanted.volume_mode
         and volume.attributes_class == wanted.attributes_class
     )

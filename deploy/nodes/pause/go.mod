@@ -1,0 +1,3 @@
+module phalanx/nodes/pause
+
+go 1.26.0

@@ -1,0 +1,1 @@
+"""Real nodes: kubelet, containerd and runc, in namespaces of their own."""
