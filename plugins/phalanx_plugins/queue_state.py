@@ -1,5 +1,4 @@
-"""Starts no gangs in a queue whose `spec.state` is Held or Closed, nor in its descendants, and no gang whose
-`spec.hold` is true.
+"""Starts no gangs in a queue that is Held or Closed, nor in its descendants, and no gang with `spec.hold`.
 
 Running gangs continue. Lost members of a started gang are replaced, and a partly bound gang is completed. A
 pod without a group that its controller recreates is new work and waits.

@@ -65,7 +65,7 @@ def test_the_page_of_a_kind_has_every_field(kind: str) -> None:
 
 def test_the_page_of_the_command_line_has_every_command() -> None:
     page = reference.pages()["reference/command-line.md"]
-    assert set(commands_for([])) == set(re.findall(r"^## phalanx (\w+)$", page, re.MULTILINE))
+    assert set(commands_for([])) == set(re.findall(r"^## phalanx ([\w-]+)$", page, re.MULTILINE))
     assert "`--filename, -f STR...`" in page
 
 

@@ -151,8 +151,8 @@ class _JointAdmission:
         """Whether the joint problem models the demand exactly.
 
         That is so for a whole start without avoided nodes and affinity terms. NUMA zones are not modelled
-        exactly if pods of several kinds need them, nor are devices of claims, nor volumes that claims of several
-        gangs could take.
+        exactly if pods of several kinds need them, nor are devices of claims, nor volumes that claims of
+        several gangs could take.
         """
         if any(pod.shape.volume_sets for batch in demand.batches for pod in batch.pods[:1]):
             return False

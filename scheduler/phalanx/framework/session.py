@@ -18,6 +18,7 @@ from phalanx.framework.nodes.health import HealthState, assess, reported_transit
 from phalanx.framework.nodes.node_facts import NodeFacts
 from phalanx.framework.nodes.nominated import NO_NOMINATIONS, NominatedCapacity
 from phalanx.framework.nodes.topology import Topologies
+from phalanx.framework.placed_gangs import placed_by
 from phalanx.framework.plugin import PluginError
 from phalanx.framework.pod_view import DeclaredReads, PodClasses
 from phalanx.framework.queues.fair_shares import FairShares
@@ -36,7 +37,7 @@ from phalanx.framework.states import GangState, PodState, check_gang_transition,
 from phalanx.framework.volume_classes import VolumeClasses
 from phalanx.framework.volume_supply import VolumeSupply
 from phalanx.model.attach_limits import NodeDrivers
-from phalanx.model.decisions import Bind, Evict, Placement
+from phalanx.model.decisions import Evict, Placement
 from phalanx.model.gangs import Gang
 from phalanx.model.memory import Memory
 from phalanx.model.names import GangId, NodeName, PodUid, QueueName, ShapeKey
@@ -464,31 +465,6 @@ class _WithoutTime(Session):
             f"plugin {self._plugin}: node_filter, node_cost or rules read the time; "
             "override valid_until to say how long the answers hold"
         )
-
-
-def placed_by(placements: Iterable[Placement], gangs: Mapping[GangId, Gang]) -> dict[GangId, Gang]:
-    """The gangs of these placements, with the placed pods on their nodes."""
-    binds: dict[GangId, dict[PodUid, Bind]] = {}
-    for placement in placements:
-        binds.setdefault(placement.gang, {}).update({bind.pod: bind for bind in placement.binds})
-    return {
-        name: replace(
-            gangs[name],
-            members=tuple(
-                replace(
-                    pod,
-                    node=found[pod.uid].node,
-                    device=found[pod.uid].device,
-                    volumes=found[pod.uid].volumes,
-                    assumed=True,
-                )
-                if pod.uid in found
-                else pod
-                for pod in gangs[name].members
-            ),
-        )
-        for name, found in binds.items()
-    }
 
 
 def with_ignored(verdict: Verdict, gang: Gang) -> Verdict:
