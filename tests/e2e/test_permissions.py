@@ -6,6 +6,7 @@ from phalanx.model.workloads.known import WORKLOADS
 from tests.deploy.manifests import base
 from tests.e2e.audit_log import Permission, granted
 from tests.e2e.conftest import Cluster
+from tests.e2e.devices import claiming_gang, create_devices
 from tests.e2e.pod_history import watching
 from tests.e2e.scheduler_process import scheduler
 from tests.e2e.workloads import (
@@ -43,6 +44,9 @@ RARELY_USED = {
     Permission(
         "batch", "jobs", "patch"
     ): "a Job that is made smaller, which must run longer than KWOK runs Jobs here; `make workloads` does",
+    Permission(
+        "resource.k8s.io", "resourceclaims/binding", "patch"
+    ): "the API server asks for it when an allocation is written to the status; no request names it",
     Permission("", "persistentvolumeclaims", "get"): "read when a provisioner may have given up",
     Permission("", "persistentvolumes", "get"): "read before a volume that exists already is reserved",
     Permission("", "persistentvolumes", "patch"): "a volume that exists already; tests/e2e/test_volumes.py",
@@ -106,8 +110,11 @@ async def test_an_ordinary_run_uses_every_permission_and_is_denied_none(cluster:
         await create(plane, pod_group("large", space="permissions", size=9, queue="team"))
         await create(plane, job("plain", space="permissions"))
         await create(plane, *late_volume(space="permissions"))
+        await create_devices(plane, space="permissions", nodes=["node-0000"], count=1)
+        claims = [{"name": "gpu", "resourceClaimTemplateName": "one-gpu"}]
+        await create(plane, *claiming_gang("claims", space="permissions", size=1, claims=claims))
         await create(plane, *members("large", space="permissions", size=9, requests={"cpu": "1"}))
-        await history.until_bound(4, timeout=60)
+        await history.until_bound(5, timeout=60)
         await cluster.audit.until_used(expected)
         await process.stop()
     assert cluster.audit.used() <= permissions
