@@ -13,6 +13,7 @@ from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Final
 
+import msgspec
 from msgspec import Struct
 
 from bench.record import record
@@ -109,7 +110,7 @@ def main(arguments: list[str] | None = None) -> int:
             if len(found) % _EVERY == 0:
                 _progress(f"{len(found)} of {len(known)} rows")
     made = report(found)
-    record(options.output.with_suffix(".json"), made)
+    record(options.output.with_suffix(".json"), msgspec.to_builtins(made))
     options.output.with_suffix(".md").write_text(markdown(made))
     print(markdown(made))
     return int(any(each.outcome is Outcome.DIFFERS and not why_known(each.test) for each in found))
