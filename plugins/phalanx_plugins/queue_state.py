@@ -1,7 +1,8 @@
-"""Starts no gangs in a queue that is Held or Closed, nor in its descendants, and no gang with `spec.hold`.
+"""Starts no gangs whose `spec.hold` is true, nor gangs of a queue whose `spec.state` is Held or Closed.
 
-Running gangs continue. Lost members of a started gang are replaced, and a partly bound gang is completed. A
-pod without a group that its controller recreates is new work and waits.
+The state of a queue counts for its descendants too. Running gangs continue. Lost members of a started gang
+are replaced, and a partly bound gang is completed. A pod without a group that its controller recreates is new
+work and waits.
 """
 
 from phalanx.framework.plugin import Plugin

@@ -51,6 +51,18 @@ async def test_the_cheapest_node_is_first_and_its_capacity_takes_the_next_gang(w
     assert plan["stops"] == plan["stopsAtLeast"] == 3
 
 
+async def test_a_gang_that_fits_nowhere_yet_is_stopped_later(world: World) -> None:
+    """Draining n1 stops one gang only, but that needs a whole node. n2 is drained first, and takes it."""
+    world.create(*(gpu_node(name, rack="a") for name in ("n1", "n2", "n3")))
+    gang(world, "whole", "n1")
+    gang(world, "small", "n2", gpus=2)
+    gang(world, "other", "n2", gpus=2)
+    gang(world, "stays", "n3", gpus=4)
+    plan = await world.json("drain-plan", "n1", "n2")
+    assert steps(plan) == [("n2", ["default/other", "default/small"]), ("n1", ["default/whole"])]
+    assert [step["noCapacity"] for step in plan["steps"]] == [[], []]
+
+
 async def test_an_elastic_gang_loses_pods_and_does_not_stop(world: World) -> None:
     world.create(gpu_node("n1", rack="a"), gpu_node("n2", rack="a"))
     gang(world, "elastic", "n1", "n2", minimum=1)
