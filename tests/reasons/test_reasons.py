@@ -415,6 +415,12 @@ def test_queue_closed() -> None:
     assert found.next_step == "Submit to another queue"
 
 
+def test_held() -> None:
+    found = verdict(racks().gang("g", 1, hold=True))
+    assert (found.reason, found.message) == (Reason.HELD, "spec.hold of the PodGroup is true: the gang is not started")
+    assert verdict(racks().gang("g", 9, gpu=8)).reason is not Reason.HELD
+
+
 def test_queue_held() -> None:
     found = verdict(racks().queue("q", state=QueueState.HELD).gang("g", 1, queue="q"))
     assert found.reason is Reason.QUEUE_HELD
