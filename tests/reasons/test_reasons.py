@@ -417,7 +417,8 @@ def test_queue_closed() -> None:
 
 def test_held() -> None:
     found = verdict(racks().gang("g", 1, hold=True))
-    assert (found.reason, found.message) == (Reason.HELD, "spec.hold of the PodGroup is true: the gang is not started")
+    assert found.reason is Reason.HELD
+    assert found.message == "spec.hold of the PodGroup is true: the gang is not started"
     assert verdict(racks().gang("g", 9, gpu=8)).reason is not Reason.HELD
 
 
