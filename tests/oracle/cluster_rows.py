@@ -389,7 +389,38 @@ _MOUNTS: Final = _asker(volumes=[{"name": "data", "persistentVolumeClaim": {"cla
 _NAMED: Final = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["b"]}]}
 _WEST: Final = {"matchExpressions": [{"key": ZONE, "operator": "In", "values": ["west"]}]}
 
+_BETA: Final = "failure-domain.beta.kubernetes.io/zone"
+
+
+def _volume_in_zone(label: str, zone: str) -> tuple[Document, Document]:
+    """A bound claim whose volume has this label and no affinity."""
+    volume, claim = _bound_volume("data", [])
+    del volume["spec"]["nodeAffinity"]
+    volume["metadata"]["labels"] = {label: zone}
+    return volume, claim
+
+
+_BETA_NODES: Final = (
+    _node("a", {_BETA: "west"}),
+    _node("b", {_BETA: "east"}),
+    _node("c", {ZONE: "west"}),
+    _node("d", {_BETA: "east", ZONE: "west"}),
+)
+
 _VOLUMES: Final = (
+    # Found by kube-scheduler's table tests: beta labels of nodes were not read.
+    Row(
+        "volume and nodes with beta labels of zones",
+        (*_BETA_NODES, *_volume_in_zone(_BETA, "west"), _MOUNTS),
+        ("a", "c"),
+        ("VolumeZone",),
+    ),
+    Row(
+        "volume with a stable label, nodes with beta labels",
+        (*_BETA_NODES, *_volume_in_zone(ZONE, "west"), _MOUNTS),
+        ("c", "d"),
+        ("VolumeZone",),
+    ),
     Row("volume of a zone", (_A, _B, *_bound_volume("data", [_WEST]), _MOUNTS), ("b",), ("VolumeBinding",)),
     # Found by random clusters: Phalanx honoured the field.
     Row("volume of a node by name", (_A, _B, *_bound_volume("data", [_NAMED]), _MOUNTS), ("a", "b"), ()),

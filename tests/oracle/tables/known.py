@@ -3,7 +3,6 @@
 from typing import Final
 
 KNOWN: Final = {
-    "volumezone/": "labels of beta on nodes are not read",
     "volumerestrictions/": "whether another pod uses the same disk without a claim is not checked",
     "volumebinding/TestVolumeBinding/": "volumes that exist already are not bound to claims that wait",
     "dynamicresources/": "claims to devices are refused",

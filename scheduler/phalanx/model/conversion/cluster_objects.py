@@ -13,7 +13,8 @@ exists if some node has one of its labels, and the first such label defines it:
 - host: kubernetes.io/hostname
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import chain, product
 from typing import Final
 
 from msgspec import Struct
@@ -99,7 +100,7 @@ _PLACE_LABELS: Final = {
     "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
     "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
 }
-"""Labels by which older volumes name their zone or region, with the node label that corresponds."""
+"""Labels by which older volumes name their zone or region, with the stable label of the same meaning."""
 
 _ZONES_SEPARATOR: Final = "__"
 
@@ -233,24 +234,31 @@ def _on_labels(terms: tuple[Term, ...]) -> tuple[Term, ...]:
     return () if is_met else kept
 
 
-def _places(labels: Mapping[str, str]) -> tuple[Requirement, ...]:
-    """The location of a volume by its labels. A value may name several zones."""
-    return tuple(
-        Requirement(
-            key=node_label, operator="In", values=tuple(sorted(labels[label].split(_ZONES_SEPARATOR)))
-        )
-        for label, node_label in _PLACE_LABELS.items()
-        if label in labels
-    )
+def _places(labels: Mapping[str, str]) -> list[tuple[Requirement, ...]]:
+    """Alternatives of the location of a volume by its labels; none without such labels.
+
+    A value may name several zones. Where a node lacks a beta label of the volume, its stable label counts
+    (VolumeZone of kube-scheduler 1.37).
+    """
+    choices: list[list[tuple[Requirement, ...]]] = []
+    for label, stable in _PLACE_LABELS.items():
+        if label not in labels:
+            continue
+        zones = tuple(sorted(labels[label].split(_ZONES_SEPARATOR)))
+        choices.append([(Requirement(label, "In", zones),)])
+        if stable != label:
+            lacks = Requirement(label, "DoesNotExist")
+            choices[-1].append((lacks, Requirement(stable, "In", zones)))
+    return [tuple(chain(*each)) for each in product(*choices)] if choices else []
 
 
-def _with_places(terms: tuple[Term, ...], places: tuple[Requirement, ...]) -> tuple[Term, ...]:
-    """Each alternative twice: for nodes in the right location, and for nodes without location labels."""
+def _with_places(terms: tuple[Term, ...], places: Sequence[tuple[Requirement, ...]]) -> tuple[Term, ...]:
+    """Each alternative for nodes in the right location, and for nodes without location labels."""
     if not places:
         return terms
     nowhere = tuple(Requirement(key=label, operator="DoesNotExist") for label in _PLACE_LABELS)
     alternatives = [term.requirements for term in terms if term.requirements] if terms else [()]
-    placed = [Term((*required, *where)) for required in alternatives for where in (places, nowhere)]
+    placed = [Term((*required, *where)) for required in alternatives for where in (*places, nowhere)]
     return tuple(placed) or (Term(),)
 
 
