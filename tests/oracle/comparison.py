@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from msgspec import Struct
+from phalanx.actions.nodes.resource_projection import projection_for
 from phalanx.cli.manifests.read import read_manifests
 from phalanx.cli.static_cluster import StaticCluster
 from phalanx.cycle import decide
@@ -16,10 +17,10 @@ from phalanx.framework.session import Session
 from phalanx.model.api.kinds import KubeObject
 from phalanx.model.decisions import CycleResult
 from phalanx.model.gangs import Gang
-from phalanx.model.host_ports import fits_on
 from phalanx.model.names import NodeName
 from phalanx.model.pods import Pod
 from phalanx.model.reasons import Reason
+from phalanx.model.resources import fits
 from phalanx.model.rules import TopologySpreadRule
 
 from tests.oracle.plugins import Answer, Document, Plugins
@@ -118,7 +119,9 @@ def opinion(objects: Sequence[Document], pod: str, config: SchedulerConfig) -> O
     eligibility = session.eligibility(member)
     rejected = eligibility.rejected
     nodes = session.nodes if session.objection(gang) is None else ()
-    fitting = [name for name in nodes if name not in rejected and fits_on(member.shape, session.free(name))]
+    projection = projection_for(session, [member])
+    (asked,), free = projection.asked([member]), projection.free(session)
+    fitting = [name for name in nodes if name not in rejected and fits(asked, free(name))]
     return Opinion(
         feasible=tuple(name for name in fitting if _is_spread(session, gang, name)),
         chosen=_chosen(result, member),
