@@ -285,6 +285,32 @@ def test_the_volume_is_checked_before_the_bind(
     assert objection is None or (found is not None and objection in found)
 
 
+@pytest.mark.parametrize(
+    ("fields", "is_taken"),
+    [
+        ({}, True),
+        ({"selector": {"matchLabels": {"tier": "fast"}}}, True),
+        ({"size": "11Gi"}, False),
+        ({"size": "11Gi", "annotations": {"pv.kubernetes.io/bind-completed": "yes"}}, True),
+        ({"storageClassName": "other"}, False),
+        ({"accessModes": ["ReadWriteMany"]}, False),
+        ({"volumeMode": "Block"}, False),
+    ],
+)
+def test_a_claim_that_names_a_volume_takes_it_only_if_it_gets_it(
+    fields: dict[str, Any], is_taken: bool
+) -> None:
+    made = World(volume("v"), claim("other", volumeName="v", **fields), claim("c"), user("p", "c"))
+    assert made.chosen() == ({} if is_taken else {"p": ("n", {"c": "v"})})
+
+
+def test_a_volume_is_free_again_when_the_claim_that_names_it_is_gone() -> None:
+    made = World(volume("v"), claim("other", volumeName="v"), claim("c"), user("p", "c"))
+    assert not made.chosen()
+    assert made.cache.apply(Deleted("PersistentVolumeClaim", "team", "other")).cluster_changed
+    assert made.chosen() == {"p": ("n", {"c": "v"})}
+
+
 def test_a_volume_is_free_again_when_the_bind_is_given_up() -> None:
     made = World(claim("x"), user("x", "x"), volume("v"))
     made.cache.apply(Assumed("x", "n", volumes=(("team/x", "v"),)))  # type: ignore[arg-type]

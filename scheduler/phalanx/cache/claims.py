@@ -25,7 +25,7 @@ from phalanx.model.conversion.storage import CapacitySource, DriverSource, read_
 from phalanx.model.names import PodUid
 from phalanx.model.pods import MountedClaim, Pod, VolumeClaim
 from phalanx.model.snapshot import ClaimUser, StorageCapacity, in_use
-from phalanx.model.static_volumes import StaticVolume
+from phalanx.model.static_volumes import StaticVolume, may_be_named
 
 
 class ClaimTables:
@@ -98,19 +98,24 @@ class ClaimTables:
     def static_volumes(self) -> tuple[StaticVolume, ...]:
         """Volumes that claims may take, sorted by size and name. It is the same until something changes.
 
-        A volume that a claim names is taken, though its own change may arrive later.
+        A volume that a claim names and will get is taken, though its own change may arrive later.
         """
         if self._static is None:
             offers = [
                 source.offer
                 for source in self.volumes.values()
-                if source.is_available and not self._is_taken(source.offer.name)
+                if source.is_available and not self._is_taken(source.offer)
             ]
             self._static = tuple(sorted(offers, key=lambda offer: (offer.size, offer.name)))
         return self._static
 
-    def _is_taken(self, volume: str) -> bool:
-        return volume in self._by_volume or volume in self._decided
+    def _is_taken(self, volume: StaticVolume) -> bool:
+        if volume.name in self._decided:
+            return True
+        claims = (self.claims.get(key) for key in self._by_volume.get(volume.name, ()))
+        return any(
+            claim is not None and (claim.is_bound or may_be_named(volume, claim.wanted)) for claim in claims
+        )
 
     def volume_conflict(self, pod: Pod) -> str:
         """Why a claim of an assumed pod cannot get the volume that was decided for it; empty if it can."""
@@ -227,8 +232,11 @@ class ClaimTables:
                 del self._by_volume[old.volume]
         if new is not None:
             self._by_volume.setdefault(new.volume, {})[key] = None
-        if (old.volume if old is not None else "") != (new.volume if new is not None else ""):
+        before, after = _named(old), _named(new)
+        if before != after:
             self._static = None
+            if before is not None:
+                log.mark_cluster_changed()
         self._resolve(key, log)
 
     def _volume_changed(
@@ -342,6 +350,13 @@ def _named_by(volume: VolumeSource | None) -> Key | None:
     """The claim that a volume names."""
     claim = volume.claim if volume is not None else None
     return (claim.namespace, claim.name) if claim is not None else None
+
+
+def _named(claim: ClaimSource | None) -> tuple[object, ...] | None:
+    """The volume that the claim names, and what decides whether it gets it; None if it names none."""
+    if claim is None or not claim.volume:
+        return None
+    return claim.volume, claim.is_bound, claim.wanted
 
 
 def split_key(key: str) -> Key:

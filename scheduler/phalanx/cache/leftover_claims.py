@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 
 from phalanx.model.decisions import GiveBack
 from phalanx.model.devices.claims import Claim, ClaimGrant
+from phalanx.model.devices.pod_claims import own_claims
 from phalanx.model.names import PodUid
 from phalanx.model.pods import Pod
 
@@ -17,16 +18,23 @@ def leftover_claims(claims: Iterable[Claim], waiting: Callable[[PodUid], Pod | N
 
     `waiting` returns pods of this scheduler that have no node, not even an assumed one. A claim that is
     reserved for a pod which is gone is left to kube-controller-manager, and so is one of a pod of another
-    scheduler.
+    scheduler. The owner of a claim is what a tenant has written: it counts only if the pod names the claim as
+    its own.
     """
     found: dict[PodUid, tuple[Pod, list[ClaimGrant]]] = {}
     for claim in claims:
-        own = (claim.owner,) if claim.allocation is not None and claim.owner else ()
+        own = (claim.owner,) if claim.allocation is not None and not claim.reserved_for else ()
         for uid in dict.fromkeys((*claim.reserved_for, *own)):
             pod = waiting(PodUid(uid))
-            if pod is not None:
+            if pod is not None and _is_for(claim, pod):
                 grant = ClaimGrant(claim.namespace, claim.name, claim.uid, claim.allocation)
                 found.setdefault(pod.uid, (pod, []))[1].append(grant)
     return tuple(
         GiveBack(uid, pod.namespace, pod.name, tuple(grants)) for uid, (pod, grants) in found.items()
     )
+
+
+def _is_for(claim: Claim, pod: Pod) -> bool:
+    if pod.namespace != claim.namespace:
+        return False
+    return pod.uid in claim.reserved_for or claim.name in own_claims(pod.device_claims)

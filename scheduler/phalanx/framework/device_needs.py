@@ -17,7 +17,7 @@ from phalanx.model.devices.claims import Claim, ClaimSpec
 from phalanx.model.devices.cluster import ClusterDevices, DeviceState
 from phalanx.model.devices.limits import CLAIM_CONSUMERS_MAX
 from phalanx.model.devices.matching import Matcher
-from phalanx.model.devices.pod_claims import Unresolved
+from phalanx.model.devices.pod_claims import Unresolved, own_claims
 from phalanx.model.gangs import Gang
 from phalanx.model.names import ShapeKey
 from phalanx.model.pods import Pod, PodShape
@@ -39,6 +39,9 @@ class Need(Struct, frozen=True, gc=False):
 
     claims: tuple[ClaimSpec, ...] = ()
     shared: tuple[tuple[str, str], ...] = ()
+    users: tuple[str, int] = ("", 0)
+    """Which pods of a gang share claims: the shape of one of them, and how many wait. Devices are chosen for
+    them, so gangs with the same claims have different needs."""
     objection: Objection | None = None
 
     @property
@@ -68,26 +71,50 @@ class DeviceNeeds:
         return self._needs.get(shape.device_slot, NOTHING)
 
     def use_of(self, need: Need) -> SharedUse:
-        """Which claims pods with this need share, and which wait; none if the need is of another session."""
+        """The claims that pods with this need share, and how many wait; none if it is of another session."""
         return self._uses.get(need) or self._use(need, ())
 
     def with_needs(self, gang: Gang) -> Gang:
         """The gang with the needs of its members in their shapes; the gang itself if none has claims."""
         if not any(pod.device_claims for pod in gang.members):
             return gang
-        gang = replace(gang, members=tuple([self.pod_with_need(pod) for pod in gang.members]))
-        waiting = [pod for pod in gang.members if pod.is_waiting]
-        for need in dict.fromkeys(self.of(pod.shape) for pod in waiting):
-            if need.shared:
-                users = [pod for pod in waiting if self.of(pod.shape) == need]
-                self._uses[need] = self._use(need, users)
-        return gang
+        needs = {pod.uid: self._need(pod) for pod in gang.members if pod.device_claims}
+        users: dict[Need, list[Pod]] = {}
+        for pod in gang.members:
+            if pod.uid in needs:
+                users.setdefault(needs[pod.uid], []).append(pod)
+        used = {need: self._used_by(need, pods) for need, pods in users.items()}
+        return replace(
+            gang,
+            members=tuple(
+                [
+                    self._extended(pod, used[needs[pod.uid]]) if pod.uid in needs else pod
+                    for pod in gang.members
+                ]
+            ),
+        )
 
     def pod_with_need(self, pod: Pod) -> Pod:
         """The pod with its need in its shape; the pod itself if it has no claims."""
         if not pod.device_claims or pod.shape.device_slot:
             return pod
-        need = self._need(pod)
+        return self._extended(pod, self._used_by(self._need(pod), [pod]))
+
+    def _used_by(self, need: Need, users: Sequence[Pod]) -> Need:
+        """The need of all pods of a gang that share the same claims."""
+        if not need.shared:
+            return need
+        need = replace(need, users=(users[0].shape.key, len(users)))
+        if need not in self._uses:
+            self._uses[need] = self._use(need, users)
+        return need
+
+    def _use(self, need: Need, users: Sequence[Pod]) -> SharedUse:
+        found = [self._state.claim(*key) for key in need.shared]
+        claims = tuple(claim for claim in found if claim is not None)
+        return SharedUse(claims, len(users), users[0] if users else None)
+
+    def _extended(self, pod: Pod, need: Need) -> Pod:
         name = self._names.get(need)
         if name is None:
             name = self._names[need] = need.name
@@ -97,14 +124,7 @@ class DeviceNeeds:
         if shape is None:
             extended = ShapeKey(f"{pod.shape.key}@{name.removeprefix(DEVICE_SLOT)}")
             shape = self._shapes[key] = replace(pod.shape, key=extended, device_slot=name)
-        if need.shared and need not in self._uses:
-            self._uses[need] = self._use(need, [pod])
         return replace(pod, shape=shape)
-
-    def _use(self, need: Need, users: Sequence[Pod]) -> SharedUse:
-        found = [self._state.claim(*key) for key in need.shared]
-        claims = tuple(claim for claim in found if claim is not None)
-        return SharedUse(claims, len(users), users[0] if users else None)
 
     def objection(self, gang: Gang) -> Objection | None:
         """Why the waiting members cannot have devices, whatever is free."""
@@ -123,9 +143,9 @@ class DeviceNeeds:
 
     def _too_many(self, need: Need) -> Objection | None:
         """Too many pods for the status of a shared claim."""
-        use = self._uses.get(need)
-        for claim in use.claims if use is not None else ():
-            count = len(claim.reserved_for) + use.pods if use is not None else 0
+        use = self.use_of(need)
+        for claim in use.claims:
+            count = len(claim.reserved_for) + use.pods
             if count > CLAIM_CONSUMERS_MAX:
                 text = f"{claim}: {count} pods would use it; the limit of the API is {CLAIM_CONSUMERS_MAX}"
                 return Objection(Reason.INVALID_OBJECT, text, "Use more claims, or resourceClaimTemplateName")
@@ -139,22 +159,15 @@ class DeviceNeeds:
         claims = self._state.claims_of(pod.device_claims, namespace=pod.namespace, pod_uid=pod.uid)
         if isinstance(claims, Unresolved):
             return Need(objection=_not_ready(claims.text))
-        entries = [each for each in enumerate(pod.device_claims) if not each[1].is_needless]
-        for (index, entry), claim in zip(entries, claims, strict=True):
-            found = self._claim_objection(claim, is_own=entry.is_own)
+        names, own = [each.claim for each in pod.device_claims], own_claims(pod.device_claims)
+        for claim in claims:
+            found = self._claim_objection(claim, is_own=claim.name in own)
             if found is not None:
-                text = f"spec.resourceClaims[{index}]: {claim}: {found.message}"
+                text = f"spec.resourceClaims[{names.index(claim.name)}]: {claim}: {found.message}"
                 return Need(objection=replace(found, message=text))
-        own = [entry.is_own for _, entry in entries]
         return Need(
-            claims=tuple(claim.spec for claim, is_own in zip(claims, own, strict=True) if is_own),
-            shared=tuple(
-                dict.fromkeys(
-                    (claim.namespace, claim.name)
-                    for claim, is_own in zip(claims, own, strict=True)
-                    if not is_own
-                )
-            ),
+            claims=tuple(claim.spec for claim in claims if claim.name in own),
+            shared=tuple((claim.namespace, claim.name) for claim in claims if claim.name not in own),
         )
 
     def _claim_objection(self, claim: Claim, *, is_own: bool) -> Objection | None:

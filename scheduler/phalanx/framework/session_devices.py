@@ -12,7 +12,7 @@ from phalanx.model.devices.claims import Allocation, Claim, ClaimGrant, ClaimSpe
 from phalanx.model.devices.cluster import ClusterDevices, DeviceState, grants
 from phalanx.model.devices.limits import CLAIM_SEARCH_DEVICES_MAX
 from phalanx.model.devices.matching import Matcher
-from phalanx.model.devices.pod_claims import Unresolved
+from phalanx.model.devices.pod_claims import Unresolved, own_claims
 from phalanx.model.devices.pools import DeviceId
 from phalanx.model.devices.slots import SlotCounter, Slots
 from phalanx.model.names import NodeName, PodUid
@@ -157,7 +157,7 @@ class SessionDevices:
                 if claim.allocation is None
             }
             taken |= devices_of(tuple(shared.values()))
-        claims = [tuple(each for each in self._claims(pod) if each.owner == pod.uid) for pod in pods]
+        claims = [self._own_claims(pod) for pod in pods]
         own = self._one_by_one(node, pods, claims, taken) or self._together(node, pods, claims, taken)
         if own is None:
             return None
@@ -167,6 +167,10 @@ class SessionDevices:
     def _claims(self, pod: Pod) -> tuple[Claim, ...]:
         found = self._state.claims_of(pod.device_claims, namespace=pod.namespace, pod_uid=pod.uid)
         return () if isinstance(found, Unresolved) else found
+
+    def _own_claims(self, pod: Pod) -> tuple[Claim, ...]:
+        own = own_claims(pod.device_claims)
+        return tuple([each for each in self._claims(pod) if each.name in own])
 
     def _in_order(
         self, pod: Pod, own: Sequence[ClaimGrant], shared: Mapping[str, Allocation]

@@ -65,6 +65,15 @@ def may_be_reserved(volume: StaticVolume, wanted: WantedVolume) -> bool:
     )
 
 
+def may_be_named(volume: StaticVolume, wanted: WantedVolume) -> bool:
+    """Whether a claim whose `spec.volumeName` is this volume will get it, so that no other claim does.
+
+    Else the volume controller leaves both as they are (`checkVolumeSatisfyClaim`, 1.37), and any tenant can
+    write such a claim.
+    """
+    return may_be_reserved(volume, wanted) and set(wanted.modes) <= set(volume.modes)
+
+
 # --- amounts of a node --------------------------------------------------------------------------------------
 
 

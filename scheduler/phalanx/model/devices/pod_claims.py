@@ -24,8 +24,11 @@ class Unresolved(Struct, frozen=True, gc=False):
 def resolve(
     claims: Sequence[PodClaim], *, namespace: str, pod_uid: str, find: Callable[[str, str], Claim | None]
 ) -> tuple[Claim, ...] | Unresolved:
-    """The objects of these claims, in order. `find` returns a claim by namespace and name."""
-    found: list[Claim] = []
+    """The objects of these claims in order, each once though a pod may name it several times.
+
+    `find` returns a claim by namespace and name.
+    """
+    found: dict[str, Claim] = {}
     for index, each in enumerate(claims):
         if each.is_needless:
             continue
@@ -34,8 +37,16 @@ def resolve(
         if problem:
             return Unresolved(f"spec.resourceClaims[{index}]: {problem}")
         assert claim is not None
-        found.append(claim)
-    return tuple(found)
+        found[claim.name] = claim
+    return tuple(found.values())
+
+
+def own_claims(entries: Sequence[PodClaim]) -> frozenset[str]:
+    """The names of the claims that were made for the pod. It may name them as claims of others too.
+
+    The owner that a claim names does not matter: a tenant can write any.
+    """
+    return frozenset([each.claim for each in entries if each.is_own and each.claim])
 
 
 def _problem(each: PodClaim, claim: Claim | None, pod_uid: str) -> str:

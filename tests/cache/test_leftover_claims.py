@@ -1,0 +1,47 @@
+"""Which claims are given back for pods that wait: the owner of a claim is what a tenant has written."""
+
+import pytest
+from msgspec.structs import replace
+from phalanx.cache.leftover_claims import leftover_claims
+from phalanx.model.devices.claims import AllocatedDevice, Allocation, Claim, ClaimSpec
+from phalanx.model.devices.pools import NodeChoice
+from phalanx.model.names import PodUid
+from phalanx.model.pods import Pod, PodClaim
+
+from tests.builders import Scenario
+
+ALLOCATION = Allocation((AllocatedDevice("r", ("driver", "pool", "device")),), NodeChoice(node="n"))
+
+
+def waiting() -> Pod:
+    (pod,) = Scenario().gang("g", 1).members("g")
+    return replace(pod, device_claims=(PodClaim("gpu", "made", is_own=True), PodClaim("link", "shared")))
+
+
+def held(name: str, *, namespace: str = "team", owner: str = "g-0", users: tuple[str, ...] = ()) -> list[str]:
+    """The names of the claims that are given back, if this one is allocated."""
+    pod = waiting()
+    claim = Claim(namespace, name, "uid", ClaimSpec(), ALLOCATION, reserved_for=users, owner=owner)
+    found = leftover_claims([claim], {pod.uid: pod}.get)
+    assert all(each.pod == PodUid("g-0") for each in found)
+    return [grant.name for each in found for grant in each.grants]
+
+
+@pytest.mark.parametrize("users", [(), ("g-0",), ("g-0", "other")])
+def test_claims_that_are_held_for_a_pod_without_a_node_are_given_back(users: tuple[str, ...]) -> None:
+    assert held("made", users=users) == ["made"]
+
+
+def test_a_shared_claim_is_given_back_if_it_is_reserved_for_the_pod() -> None:
+    assert held("shared", owner="", users=("g-0",)) == ["shared"]
+    assert not held("shared", owner="")
+
+
+def test_a_claim_whose_owner_is_invented_is_left_alone() -> None:
+    assert not held("other")
+    assert not held("shared")
+    assert not held("made", namespace="of-another-tenant")
+
+
+def test_a_claim_that_another_pod_uses_is_left_alone() -> None:
+    assert not held("made", users=("other",))
