@@ -19,7 +19,12 @@ async def test_watch_prints_changes_until_it_is_interrupted(world: World) -> Non
     world.create(gpu_pod("first", space="default"))
     words = ("jobs", "--watch", "--interval", "0.05", "--kubeconfig", str(world.kubeconfig))
     process = await asyncio.create_subprocess_exec(
-        PROGRAM, *words, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+        PROGRAM,
+        *words,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        # a shell starts background jobs with SIGINT ignored, and children inherit that
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     assert process.stdout is not None
     header = await process.stdout.readline()
