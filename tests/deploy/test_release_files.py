@@ -4,6 +4,7 @@ import hashlib
 import os
 import re
 import subprocess
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,9 @@ from tests.deploy.manifests import DEPLOY, REPOSITORY, Document
 WORKFLOW: dict[Any, Any] = yaml.safe_load((REPOSITORY / ".github" / "workflows" / "release.yaml").read_text())
 JOBS: dict[str, Document] = WORKFLOW["jobs"]
 SCRIPTS = [step["run"] for job in JOBS.values() for step in job["steps"] if "run" in step]
+
+KREW: Document = yaml.safe_load((DEPLOY / "release" / "krew.yaml").read_text())
+PROGRAM = "kubectl_complete-phalanx"
 
 
 def test_only_a_tag_starts_a_release() -> None:
@@ -66,6 +70,7 @@ def test_scripts_name_files_that_exist() -> None:
         "deploy/Dockerfile",
         "deploy/chart",
         "deploy/installers/helm",
+        "deploy/release",
         "deploy/release/krew.yaml",
     }
     assert all((REPOSITORY / name).exists() for name in named)
@@ -99,6 +104,35 @@ def test_the_krew_manifest_is_complete_after_the_workflow_has_filled_it_in(tmp_p
         }
         for arch in archives
     ]
+
+
+def test_the_archive_of_the_plugin_has_the_program_that_kubectl_asks_for_completions(tmp_path: Path) -> None:
+    """krew links only the plugin; the caveats say how to link the other program."""
+    (tmp_path / "deploy").symlink_to(DEPLOY)
+    for name in ("kubectl-phalanx", "LICENSE"):
+        (tmp_path / name).write_text("#!/bin/sh\necho $SHIV_CONSOLE_SCRIPT $*\n")
+        (tmp_path / name).chmod(0o755)
+    (pack,) = [line for line in script_with("shiv").splitlines() if line.startswith("tar ")]
+    run(pack.replace("${{ matrix.arch }}", "amd64"), tmp_path)
+    store = tmp_path / "store" / "phalanx" / "v0.1.0"
+    store.mkdir(parents=True)
+    run(f"tar -xzf kubectl-phalanx-linux-amd64.tar.gz -C {store}", tmp_path)
+    assert {each.name for each in store.iterdir()} == {"LICENSE", "kubectl-phalanx", PROGRAM}
+    bin_of_krew = tmp_path / "bin"
+    bin_of_krew.mkdir()
+    (bin_of_krew / "kubectl-phalanx").symlink_to(store / "kubectl-phalanx")
+    caveats = next(each for each in KREW["spec"]["caveats"].splitlines() if "ln -sf" in each)
+    run(caveats.replace("@version@", "v0.1.0"), tmp_path, KREW_ROOT=str(tmp_path))
+    answer = subprocess.run(
+        [bin_of_krew / PROGRAM, "why", "a"],
+        env={"PATH": f"{bin_of_krew}:{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert answer.stdout == f"{PROGRAM} why a\n"
+    scripts = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["scripts"]
+    assert PROGRAM in scripts
 
 
 def test_a_tag_of_another_version_is_refused() -> None:

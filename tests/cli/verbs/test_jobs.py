@@ -53,6 +53,9 @@ async def test_a_job_without_a_pod_group_is_a_gang_with_the_reason_of_its_pods(w
     (row,) = await world.json("jobs")
     assert (row["kind"], row["name"], row["pods"]) == ("Job", "sweep", 2)
     assert (row["reason"], row["message"]) == ("QueueNotFound", "there is no queue x")
+    world.server.forbidden = ("/apis/batch/v1/jobs",)
+    done = await world.run("jobs")
+    assert (done.code, done.err) == (0, ""), "the Jobs of the own namespace are enough"
 
 
 async def test_a_pod_group_without_pods_is_shown(world: World) -> None:

@@ -31,21 +31,20 @@ async def test_a_gang_that_goes_on_loses_the_pods_of_the_node_only(world: World)
     assert "n1: default/elastic: 1 pod here, the others go on, loses 10m" in done.out
 
 
-async def test_a_job_of_another_namespace_is_one_gang(world: World) -> None:
-    template = gpu_pod("x", space="other")["spec"] | {"restartPolicy": "Never"}
-    job = {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": {"name": "sweep", "namespace": "other"},
-        "spec": {"parallelism": 2, "completions": 2, "template": {"spec": template}},
-    }
+async def test_the_jobs_of_a_jobset_in_another_namespace_are_one_gang(world: World) -> None:
+    """Only the Jobs name the JobSet, so that they are read in all namespaces as the pods are."""
     world.create(namespace("other"), gpu_node("n1", rack="a"))
-    uid = world.send("POST", "/apis/batch/v1/namespaces/other/jobs", job)["metadata"]["uid"]
-    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "sweep", "uid": uid, "controller": True}
-    for name in ("sweep-0", "sweep-1"):
-        world.create(gpu_pod(name, space="other", node="n1", ownerReferences=[owner]))
-    ((gang,),) = [row["gangs"] for row in (await world.json("nodes", "-n", "default"))["nodes"]]
-    assert (gang["kind"], gang["name"], gang["pods"]) == ("Job", "sweep", 2)
+    template = gpu_pod("x", space="other")["spec"] | {"restartPolicy": "Never"}
+    jobset = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "name": "train", "uid": "u-train"}
+    for name in ("train-a", "train-b"):
+        meta = {"name": name, "namespace": "other", "ownerReferences": [{**jobset, "controller": True}]}
+        spec = {"parallelism": 1, "completions": 1, "template": {"spec": template}}
+        job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": meta, "spec": spec}
+        uid = world.send("POST", "/apis/batch/v1/namespaces/other/jobs", job)["metadata"]["uid"]
+        owner = {"apiVersion": "batch/v1", "kind": "Job", "name": name, "uid": uid, "controller": True}
+        world.create(gpu_pod(f"{name}-0", space="other", node="n1", ownerReferences=[owner]))
+    (row,) = (await world.json("nodes", "-n", "default"))["nodes"]
+    assert [(gang["kind"], gang["name"], gang["pods"]) for gang in row["gangs"]] == [("JobSet", "train", 2)]
 
 
 async def test_a_checkpoint_saves_the_time_before_it(world: World) -> None:

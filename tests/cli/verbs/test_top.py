@@ -4,8 +4,11 @@ import asyncio
 import os
 import pty
 import select
+import signal
 import sys
 import termios
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from tests.cli.verbs.conftest import World, ago, gpu_node, gpu_pod
@@ -57,31 +60,40 @@ def read_until(descriptor: int, text: bytes) -> bytes:
     return found
 
 
-def start(kubeconfig: Path) -> tuple[int, int]:
+@contextmanager
+def started(kubeconfig: Path) -> Iterator[tuple[int, int]]:
     """A process with a terminal of its own; its id and the other end of the terminal."""
     process, descriptor = pty.fork()
     if process == 0:
         program = str(Path(sys.executable).parent / "phalanx")
         os.environ |= {"TERM": "xterm", "COLUMNS": "120", "LINES": "50"}
         os.execv(program, [program, "top", "-A", "--kubeconfig", str(kubeconfig), "--interval", "60"])
-    return process, descriptor
+    try:
+        yield process, descriptor
+    finally:
+        os.close(descriptor)
+        os.kill(process, signal.SIGKILL)  # has no effect if it has ended
+        os.waitpid(process, 0)
 
 
-def lived(kubeconfig: Path, key: bytes) -> tuple[int, bytes, bool]:
-    """Exit code, all output, and whether the terminal echoes again, after this key."""
-    process, descriptor = start(kubeconfig)
-    before = termios.tcgetattr(descriptor)[3]
-    out = read_until(descriptor, b"podgroup/large")
-    os.write(descriptor, key)
-    out += read_until(descriptor, b"\x1b[?1049l")
-    _, status = os.waitpid(process, 0)
-    after = termios.tcgetattr(descriptor)[3]
-    os.close(descriptor)
-    return os.waitstatus_to_exitcode(status), out, before == after
+def lived(kubeconfig: Path, *typed: bytes) -> tuple[int, bytes, bool]:
+    """Exit code, all output, and whether the terminal echoes again. Each text is typed at a new frame."""
+    with started(kubeconfig) as (process, descriptor):
+        before = termios.tcgetattr(descriptor)[3]
+        out = b""
+        for keys in typed:
+            out += read_until(descriptor, b"podgroup/large")
+            os.write(descriptor, keys)
+        out += read_until(descriptor, b"\x1b[?1049l")
+        ended = os.waitid(os.P_PID, process, os.WEXITED | os.WNOWAIT)
+        assert ended is not None
+        after = termios.tcgetattr(descriptor)[3]
+    return ended.si_status, out, before == after
 
 
 async def test_q_and_ctrl_c_end_it_and_restore_the_terminal(tenants: World) -> None:
-    for key, code in ((b"q", 0), (b"\x03", 130)):
-        done, out, is_restored = await asyncio.to_thread(lived, tenants.kubeconfig, key)
+    """An arrow key draws a new frame. A q counts also if another key is typed right before it."""
+    for typed, code in (((b"\x1b[A", b"jq"), 0), ((b"\x03",), 130)):
+        done, out, is_restored = await asyncio.to_thread(lived, tenants.kubeconfig, *typed)
         assert (done, is_restored) == (code, True)
         assert b"\x1b[?1049h" in out

@@ -11,6 +11,12 @@ WATCH_PERIOD_S: Final = 2.0
 OWNER_ROUNDS_MAX: Final = 4
 """Times that the owners of what was read last are read: pods, Jobs, JobSets, TrainJobs."""
 
+KEYS_READ: Final = 1024
+"""Bytes of keys that `top` reads at once: far more than somebody types during a frame."""
+
+ESCAPE_SEQUENCE_S: Final = 0.05
+"""Seconds between Esc and the next byte of an arrow key. Terminals send both at once; ssh may part them."""
+
 EVENTS_SHOWN: Final = 10
 """Distinct events of a gang that `why` lists, the newest ones."""
 

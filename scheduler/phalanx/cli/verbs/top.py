@@ -1,8 +1,6 @@
 """`phalanx top`: a live view of queues, nodes, rates and the last decisions."""
 
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 
 from phalanx.cli.exits import BadInput, Exit
 from phalanx.cli.verbs.asking import FAILURES, Question, Session, ask, reporting
@@ -16,7 +14,8 @@ from phalanx.cli.verbs.tables.top import top_lines
 from phalanx.cli.verbs.views.top import TopView, top_view
 from phalanx.kube.blocking import BlockingClient
 
-_QUIT = ("q", "Q", "\x1b")
+_QUIT = frozenset({"q", "Q", "\x1b"})
+"""Keys that end the view; the last one is Esc."""
 
 
 def top(*, options: ViewOptions | None = None) -> int:
@@ -66,13 +65,18 @@ def _live(session: Session, question: Question[TopView], options: ViewOptions) -
     from rich.live import Live
     from rich.text import Text
 
+    from phalanx.cli.verbs.keyboard import open_keyboard
+
     console = Console(highlight=False)
-    with _keys() as wait_for_key, Live(console=console, screen=True, auto_refresh=False) as screen:
+    with (
+        open_keyboard(sys.stdin.fileno()) as keyboard,
+        Live(console=console, screen=True, auto_refresh=False) as screen,
+    ):
         lines: list[Line] = []
         while True:
             problem = ""
             try:
-                with session.collection.paused():
+                with keyboard.interruptible(), session.collection.paused():
                     seen = session.read(question)
                     how = Format(is_wide=options.output == "wide", all_namespaces=True, now_ms=seen.now_ms)
                     lines = list(question.lines(question.view(seen), how))
@@ -83,27 +87,5 @@ def _live(session: Session, question: Question[TopView], options: ViewOptions) -
             for text in shown:
                 text.no_wrap, text.overflow = True, "ellipsis"
             screen.update(Group(title, *shown), refresh=True)
-            if wait_for_key(options.interval) in _QUIT:
+            if _QUIT.intersection(keyboard.wait(options.interval)):
                 return Exit.OK
-
-
-@contextmanager
-def _keys() -> Iterator[Callable[[float], str]]:
-    """Read single keys while the context lasts; the terminal is as before afterwards, whatever happens."""
-    import select
-    import termios
-    import tty
-
-    descriptor = sys.stdin.fileno()
-    before = termios.tcgetattr(descriptor)
-
-    def wait(timeout: float) -> str:
-        """The next key; empty after so many seconds without one."""
-        ready, _, _ = select.select([descriptor], [], [], timeout)
-        return sys.stdin.read(1) if ready else ""
-
-    try:
-        tty.setcbreak(descriptor)
-        yield wait
-    finally:
-        termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
