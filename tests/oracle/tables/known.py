@@ -3,9 +3,9 @@
 from typing import Final
 
 _DRA: Final = "dynamicresources/TestPlugin/"
-_CHOSEN_FIRST: Final = "the devices of a claim that pods share are chosen before nodes, and other nodes drop out"
+_CHOSEN_FIRST: Final = "the devices of a shared claim are chosen before nodes, and other nodes drop out"
 _CONDITIONS: Final = "binding conditions of an allocation that exists already are not read"
-_GIVEN_BACK: Final = "a claim of a template that has an allocation before its pod has a node is given back first"
+_GIVEN_BACK: Final = "a claim of a template that is allocated before its pod has a node is given back first"
 _TWO_PLACES: Final = "a slice with two kinds of nodes is refused; the API server accepts none"
 _NO_GROUP: Final = "the PodGroup that the pod names does not exist in the scenario"
 
