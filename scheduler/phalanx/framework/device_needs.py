@@ -106,7 +106,7 @@ class DeviceNeeds:
             return need
         need = replace(need, users=(users[0].shape.key, len(users)))
         if need not in self._uses:
-            self._uses[need] = self._use(need, users)
+            self._uses[need] = self._use(need, [self._extended(pod, need) for pod in users])
         return need
 
     def _use(self, need: Need, users: Sequence[Pod]) -> SharedUse:
