@@ -3,7 +3,7 @@
 from msgspec.structs import replace
 from phalanx.model.pods import PodClaim
 
-from tests.actions.test_device_claims import World
+from tests.actions.test_device_claims import World, on_node
 from tests.model.devices import device, slice_of
 
 
@@ -64,3 +64,17 @@ def test_devices_of_a_shared_claim_are_chosen_for_the_gang_that_is_tried() -> No
     decided = world.decide()
     assert decided.nodes("large") == ["second-0"]
     assert decided.nodes("small") == ["second-1"]
+
+
+def test_pods_for_which_a_shared_claim_is_reserved_already_count_once() -> None:
+    world = World()
+    world.nodes("a", 1)
+    world.device_slice("a-0", device("x0"))
+    world.gang("g", 129, min=2, cpu=0)
+    world.sharing("g", "c", status=on_node("a-0", "x0"))
+    users = tuple(pod.uid for pod in world.members("g"))
+    world.device_claims["c"] = replace(world.device_claims["c"], reserved_for=users)
+    assert world.decide().placements("g")
+    strangers = tuple(f"stranger-{number}" for number in range(128))
+    world.device_claims["c"] = replace(world.device_claims["c"], reserved_for=(*users, *strangers))
+    assert "257 pods would use it" in world.decide().verdict("g").message

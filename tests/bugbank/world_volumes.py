@@ -25,11 +25,7 @@ VOLUMES: Final[tuple[Mutant, ...]] = (
         name="a volume that was decided for an assumed pod counts as available",
         issues=("kubernetes #56596",),
         module="phalanx.cache.claims",
-        edits={
-            "        return volume in self._by_volume or volume in self._decided\n": (
-                "        return volume in self._by_volume\n"
-            )
-        },
+        edits={"        if volume.name in self._decided:\n": "        if not volume.name:\n"},
         caught_by=Played("plays_world_volumes:a_decided_volume_is_taken"),
     ),
     Mutant(

@@ -16,6 +16,7 @@ from phalanx.model.conversion.shapes import ShapeCache
 from phalanx.model.devices.claims import AllocatedDevice, Allocation, Claim, ClaimGrant
 from phalanx.model.devices.pools import NodeChoice
 from phalanx.model.names import NodeName, PodUid
+from phalanx.model.nodes import Node
 
 from tests.cache.world import new_cache, take_snapshot
 from tests.fake_objects import fake_pod
@@ -23,6 +24,7 @@ from tests.fake_objects import fake_pod
 DEVICE = ("gpu.example.com", "n1", "gpu-0")
 GRANT = ClaimGrant("team", "c", "uid-c", Allocation((AllocatedDevice("r", DEVICE),), NodeChoice(node="n1")))
 ASSUMED = Assumed(PodUid("p"), NodeName("n1"), grants=(GRANT,))
+ON_N1 = Node(name=NodeName("n1"), uid="n1", labels={}, allocatable={})
 RESULT = dict(zip(("request", "driver", "pool", "device"), ("r", *DEVICE), strict=True))
 
 
@@ -190,12 +192,36 @@ def test_decided_devices_are_checked_before_the_bind(event: Any, problem: str) -
     cache.apply_all([slice_event("gpu-0"), claim(), ASSUMED])
     found = cache.pod(PodUid("p"))
     assert found is not None
-    assert cache.device_conflict(found) == ""
+    assert cache.device_conflict(found, ON_N1) == ""
     cache.apply(event)
     if problem:
-        assert cache.device_conflict(found).startswith(problem)
+        assert cache.device_conflict(found, ON_N1).startswith(problem)
     else:
-        assert cache.device_conflict(found) == ""
+        assert cache.device_conflict(found, ON_N1) == ""
+
+
+def test_an_earlier_allocation_is_checked_before_the_bind_on_its_nodes() -> None:
+    cache = new_cache(pod())
+    grant = replace(GRANT, allocation=None)
+    cache.apply_all([on_nodes("n1", "n2"), Assumed(PodUid("p"), NodeName("n1"), grants=(grant,))])
+    found = cache.pod(PodUid("p"))
+    assert found is not None
+    assert cache.device_conflict(found, ON_N1) == ""
+    cache.apply(on_nodes("n2"))
+    problem = "ResourceClaim team/c was allocated for other nodes since the decision"
+    assert cache.device_conflict(found, ON_N1) == problem
+    assert cache.device_conflict(found, Node(name=NodeName("n2"), uid="n2", labels={}, allocatable={})) == ""
+    cache.apply(claim())
+    assert "is not allocated any more" in cache.device_conflict(found, ON_N1)
+
+
+def on_nodes(*names: str) -> Applied:
+    """The claim, allocated for these nodes by another scheduler."""
+    event = claim(allocated=True)
+    named = {"key": "metadata.name", "operator": "In", "values": list(names)}
+    written = msgspec.to_builtins(event.object)
+    written["status"]["allocation"]["nodeSelector"] = {"nodeSelectorTerms": [{"matchFields": [named]}]}
+    return Applied(msgspec.convert(written, ResourceClaim))
 
 
 def test_a_late_name_of_a_claim_lets_its_pod_be_tried() -> None:

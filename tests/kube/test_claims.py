@@ -1,5 +1,6 @@
 """Allocations of claims are written to a real API server, once, and given back."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -9,7 +10,7 @@ import msgspec
 import pytest
 import pytest_asyncio
 from msgspec.structs import replace
-from phalanx.kube.binding import BindAborted, BindRefused, Bound
+from phalanx.kube.binding import BindAborted, BindRefused, Bound, LeadershipLost
 from phalanx.kube.claim_documents import FINALIZER, ClaimLost
 from phalanx.kube.claim_writer import ClaimWriter
 from phalanx.kube.errors import Conflict
@@ -23,7 +24,7 @@ from phalanx.model.pods import Requirement, Term
 from phalanx.ports import OutcomeUnknown, Response
 from phalanx_controlplane.controlplane import ControlPlane
 
-from tests.kube.faults import FaultyTransport, answer, applied_but_lost, lost
+from tests.kube.faults import FaultyTransport, answer, applied_but_lost, held_until, lost
 from tests.kube.reports import Reports
 from tests.kube.test_binder import Bench, binding, placement
 from tests.kube.world import World
@@ -306,6 +307,22 @@ async def test_a_pod_that_is_not_bound_gives_its_claim_back(world: World, transp
         assert isinstance(bench.outcomes["b"], BindRefused)
     assert (await claim(world, "c1"))["status"]["reservedFor"]
     assert not (await claim(world, "c2")).get("status")
+
+
+@needs_class
+async def test_a_claim_stays_reserved_if_its_pod_may_be_bound_when_the_scheduler_stops(
+    world: World, transport: FaultyTransport
+) -> None:
+    grant = await new_claim(world, "c", request("a"))
+    transport.fault("POST", "/pods/a/binding", held_until(asyncio.Event()))
+    async with granting(world, transport, {"a": (grant,)}) as bench:
+        bench.binder.submit(await bench.gang("a"))
+        while not transport.count("POST", "/binding"):
+            await asyncio.sleep(0)
+        await bench.binder.stop(within=0.05)
+        await bench.settled()
+        assert isinstance(bench.outcomes["a"], LeadershipLost)
+    assert (await claim(world, "c"))["status"]["reservedFor"]
 
 
 async def passed(send: Callable[[], Any]) -> Response:

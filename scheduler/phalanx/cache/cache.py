@@ -377,9 +377,10 @@ class Cache:
         is_ours = pod is not None and pod.is_waiting and pod.scheduler_name == self.scheduler_name
         return pod if is_ours else None
 
-    def device_conflict(self, pod: Pod) -> str:
-        """Why the decided devices of an assumed pod cannot be used any more; empty if nothing forbids it."""
-        return self._devices.conflict(pod)
+    def device_conflict(self, pod: Pod, node: Node) -> str:
+        """Why the decided devices of a pod that is assumed on the node cannot be used any more; empty if
+        nothing forbids it."""
+        return self._devices.conflict(pod, node)
 
     def unbound_claims(self, bind: Bind) -> tuple[UnboundClaim, ...] | None:
         """The claims of a placed pod that are not bound yet; None if the pod or its node is gone."""

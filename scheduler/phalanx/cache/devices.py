@@ -23,6 +23,7 @@ from phalanx.model.devices.claims import Allocation, Claim, ClaimGrant, DeviceCl
 from phalanx.model.devices.cluster import ClusterDevices
 from phalanx.model.devices.pools import Slice, TaintRule
 from phalanx.model.names import PodUid
+from phalanx.model.nodes import Node
 from phalanx.model.pods import Pod
 
 
@@ -155,12 +156,16 @@ class DeviceTables:
             self._view = None
             log.mark_cluster_changed()
 
-    def conflict(self, pod: Pod) -> str:
-        """Why the pod must not be bound with what was decided for its claims; empty if nothing forbids it."""
+    def conflict(self, pod: Pod, node: Node) -> str:
+        """Why the pod must not be bound to the node with what was decided for its claims; empty if nothing
+        forbids it."""
+        grants = self._grants.get(pod.uid)
+        if grants is None:
+            return ""
         view = self.view()
         if self._check is None or self._check[0] is not view:
             self._check = (view, GrantCheck(view))
-        return self._check[1].conflict(self._grants.get(pod.uid, ()))
+        return self._check[1].conflict(grants, node)
 
     def check(self) -> None:
         """Assert that the indices of assumed allocations agree."""

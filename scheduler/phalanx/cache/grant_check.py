@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from phalanx.model.devices.claims import AllocatedDevice, Allocation, Claim, ClaimGrant, Request
 from phalanx.model.devices.cluster import ClusterDevices
 from phalanx.model.devices.pools import DeviceId, DeviceTaint, PoolId, with_taints
+from phalanx.model.nodes import Node
 
 
 class GrantCheck:
@@ -16,11 +17,11 @@ class GrantCheck:
         self._taints: dict[DeviceId, tuple[DeviceTaint, ...]] | None = None
         self._users: dict[DeviceId, list[str]] | None = None
 
-    def conflict(self, grants: Sequence[ClaimGrant]) -> str:
-        """The first problem as text; empty if there is none."""
-        return next(filter(None, map(self._conflict, grants)), "")
+    def conflict(self, grants: Sequence[ClaimGrant], node: Node) -> str:
+        """The first problem for a pod on this node as text; empty if there is none."""
+        return next(filter(None, (self._conflict(grant, node) for grant in grants)), "")
 
-    def _conflict(self, grant: ClaimGrant) -> str:
+    def _conflict(self, grant: ClaimGrant, node: Node) -> str:
         claim = self._claims.get((grant.namespace, grant.name))
         if claim is None or claim.uid != grant.uid:
             return f"{grant} is gone"
@@ -29,7 +30,8 @@ class GrantCheck:
         if claim.allocation is None:
             return f"{grant} is not allocated any more since the decision"
         if grant.allocation is None:
-            return ""
+            is_here = claim.allocation.nodes.allows(node)
+            return "" if is_here else f"{grant} was allocated for other nodes since the decision"
         if _devices(claim.allocation) != _devices(grant.allocation):
             return f"{grant} was allocated otherwise since the decision"
         found = (self._device_conflict(claim, each) for each in grant.allocation.devices)

@@ -106,7 +106,7 @@ class DeviceNeeds:
             return need
         need = replace(need, users=(users[0].shape.key, len(users)))
         if need not in self._uses:
-            self._uses[need] = self._use(need, users)
+            self._uses[need] = self._use(need, [self._extended(pod, need) for pod in users])
         return need
 
     def _use(self, need: Need, users: Sequence[Pod]) -> SharedUse:
@@ -133,7 +133,7 @@ class DeviceNeeds:
         for pod in waiting:
             needs.setdefault(pod.shape.device_slot, pod)
         for name, pod in needs.items():
-            found = self._needs[name].objection or self._too_many(self._needs[name])
+            found = self._needs[name].objection or self._too_many(self._needs[name], waiting)
             if found is not None:
                 return replace(found, message=f"pod {pod.name}: {found.message}")
         if len(needs) > 1:
@@ -141,11 +141,11 @@ class DeviceNeeds:
             return Objection(Reason.UNSUPPORTED_FIELD, f"pod {waiting[0].name}: {text}")
         return None
 
-    def _too_many(self, need: Need) -> Objection | None:
-        """Too many pods for the status of a shared claim."""
+    def _too_many(self, need: Need, waiting: Sequence[Pod]) -> Objection | None:
+        """Too many pods for the status of a shared claim. It may name pods that wait: see leftover claims."""
         use = self.use_of(need)
         for claim in use.claims:
-            count = len(claim.reserved_for) + use.pods
+            count = len(set(claim.reserved_for).difference(pod.uid for pod in waiting)) + use.pods
             if count > CLAIM_CONSUMERS_MAX:
                 text = f"{claim}: {count} pods would use it; the limit of the API is {CLAIM_CONSUMERS_MAX}"
                 return Objection(Reason.INVALID_OBJECT, text, "Use more claims, or resourceClaimTemplateName")

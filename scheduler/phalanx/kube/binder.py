@@ -405,7 +405,9 @@ class Binder:
         self._reports.bind_finished(_OUTCOME_NAMES[type(outcome)], seconds=seconds)
         if not isinstance(outcome, Bound):
             pod.gang.log.info("pod not bound", pod=pod.name, node=pod.bind.node, reason=_reason(outcome))
-        if pod.gang.claims.may_hold(pod.bind.pod) and not isinstance(outcome, Bound):
+        # the next leader owns the claims of a pod that may be bound after all
+        is_decided = not isinstance(outcome, (Bound, LeadershipLost))
+        if is_decided and pod.gang.claims.may_hold(pod.bind.pod):
             order = (Rank.BIND, pod.gang.number, -1 - pod.index)
             self._unbind(UnboundJob(pod.gang.claims, pod.bind, order, self._new_backoff()))
         self._check_idle()

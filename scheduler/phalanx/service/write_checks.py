@@ -105,7 +105,7 @@ class CachePlacementCheck:
         key = self._cache.anti_affinity_conflict(pod)
         if key:
             return f"node {name}: anti-affinity of pod {pod} by {key} is violated"
-        unusable = self._unusable_claim(pod)
+        unusable = self._unusable_claim(pod, state.node)
         if unusable:
             return unusable
         requests = pod.shape.requests
@@ -124,10 +124,10 @@ class CachePlacementCheck:
             return f"node {name} may have no NUMA zone for pod {pod} since the decision"
         return _device_objection(pod, state) if requests_share(requests) else None
 
-    def _unusable_claim(self, pod: Pod) -> str:
+    def _unusable_claim(self, pod: Pod, node: Node) -> str:
         """Why a claim of the pod, to a volume or to devices, cannot be used."""
         in_use = self._cache.claim_conflict(pod) if pod.claims else ""
-        return in_use or (self._cache.device_conflict(pod) if pod.device_claims else "")
+        return in_use or (self._cache.device_conflict(pod, node) if pod.device_claims else "")
 
     def _withheld(self, placement: Placement, node: NodeName) -> Resources:
         """What pods of other schedulers that are nominated to the node withhold from the gang."""
