@@ -17,7 +17,7 @@ from typing import Any, Final, cast
 from unittest.mock import patch
 
 from phalanx.cli.app import main as run
-from phalanx.cli.verbs import lines
+from phalanx.cli.verbs import printing
 from phalanx.clock import SystemClock
 from phalanx_simulator.embedded.apiserver.http import serving
 from rich.console import Console
@@ -65,11 +65,11 @@ def picture(words: Sequence[str], kubeconfig: Path) -> str:
     """The screen of a command, with its colours."""
     console = Console(record=True, width=WIDTH, file=io.StringIO(), force_terminal=True, highlight=False)
 
-    def show(shown: Sequence[lines.Line], *, wraps: bool) -> None:
+    def show(shown: Sequence[printing.Line], *, wraps: bool) -> None:
         for each in shown:
-            console.print(lines.as_text(each), no_wrap=not wraps, overflow="fold" if wraps else "ellipsis")
+            console.print(printing.as_text(each), no_wrap=not wraps, overflow="fold" if wraps else "ellipsis")
 
-    with redirect_stdout(io.StringIO()), patch("phalanx.cli.verbs.asking.show", show):
+    with redirect_stdout(io.StringIO()), patch("phalanx.cli.verbs.runner.show", show):
         run([*words, "--kubeconfig", str(kubeconfig)])
     return console.export_svg(title=f"phalanx {' '.join(words)}")
 

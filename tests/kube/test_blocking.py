@@ -2,6 +2,8 @@
 
 import asyncio
 import base64
+import socket
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,8 @@ import yaml
 from phalanx.kube.blocking import BlockingClient, access_of
 from phalanx.kube.errors import NotFound, Unauthorized
 from phalanx.kube.kubeconfig import Access, NoCluster, contexts, read_access
-from phalanx.ports import RequestNotSent
+from phalanx.limits import READ_TIMEOUT_S
+from phalanx.ports import OutcomeUnknown, RequestNotSent
 from phalanx_controlplane.controlplane import ControlPlane
 
 from tests.embedded_fixture import EmbeddedApi
@@ -89,6 +92,20 @@ async def test_a_server_that_does_not_answer(tmp_path: Path) -> None:
     assert access is not None
     with closing(BlockingClient(access)) as client, pytest.raises(RequestNotSent, match=r"127\.0\.0\.1:1"):
         client.get("/version")
+
+
+def test_a_client_that_is_stopped_waits_for_no_answer() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server, ThreadPoolExecutor(1) as threads:
+        client = BlockingClient(Access(f"http://127.0.0.1:{server.getsockname()[1]}"))
+        answer = threads.submit(client.get, "/version")
+        connection, _ = server.accept()
+        with closing(connection):
+            assert connection.recv(1)
+            client.stop()
+            with pytest.raises(OutcomeUnknown):
+                answer.result(timeout=READ_TIMEOUT_S / 2)
+        with pytest.raises(OutcomeUnknown, match="stopped"):
+            client.get("/version")
 
 
 async def test_pages_and_errors(embedded_api: EmbeddedApi) -> None:

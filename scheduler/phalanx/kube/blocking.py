@@ -8,6 +8,8 @@ connection of its own.
 import http.client
 from collections import deque
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from socket import SHUT_RDWR
 from ssl import SSLContext
 from typing import Any, Final
 from urllib.parse import SplitResult, urlencode, urlsplit
@@ -65,6 +67,8 @@ class BlockingClient:
         self._access = access
         self._timeout = timeout
         self._idle: deque[http.client.HTTPConnection] = deque()
+        self._busy: set[http.client.HTTPConnection] = set()
+        self._is_stopped = False
         self._headers = {
             "Accept": "application/json",
             "Accept-Encoding": "gzip",
@@ -97,19 +101,32 @@ class BlockingClient:
         while self._idle:
             self._idle.pop().close()
 
+    def stop(self) -> None:
+        """End the requests of all threads, each with an error, and refuse new ones: nobody waits any more."""
+        self._is_stopped = True
+        for connection in tuple(self._busy):
+            with suppress(OSError):  # it was closed by the server
+                if connection.sock is not None:
+                    connection.sock.shutdown(SHUT_RDWR)
+
     def _request(self, method: str, path: str, body: bytes | None, more: Mapping[str, str]) -> bytes:
         path = urlsplit(self._access.server).path + path
         while True:
             connection, is_new = self._connection(self._timeout if body is None else WRITE_TIMEOUT_S)
+            self._busy.add(connection)
             try:
+                if self._is_stopped:
+                    raise ConnectionAbortedError("stopped")
                 connection.request(method, path, body=body, headers={**self._headers, **more})
                 answer = connection.getresponse()
                 content = answer.read()
                 break
             except (OSError, http.client.HTTPException) as error:
                 connection.close()
-                if is_new or body is not None:
+                if is_new or body is not None or self._is_stopped:
                     raise OutcomeUnknown(f"{self._access.server}: {error or type(error).__name__}") from error
+            finally:
+                self._busy.discard(connection)
         self._idle.append(connection)
         headers = {name.lower(): value for name, value in answer.getheaders()}
         if headers.get("content-encoding") == "gzip":

@@ -11,13 +11,14 @@ import ssl
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from ipaddress import ip_address
+from pathlib import Path
 from typing import Any, Final
 
 import aiohttp
 import structlog
 from yarl import URL
 
-from phalanx.kube.kubeconfig import NoCluster
+from phalanx.kube.kubeconfig import DEFAULT_FILE, NoCluster
 from phalanx.kube.transport import Credential, HttpTransport
 from phalanx.limits import (
     CREDENTIAL_CHECK_PERIOD_S,
@@ -116,7 +117,7 @@ class _Source:
     @property
     def name(self) -> str:
         """The source's name in messages."""
-        return "the pod's service account" if self._in_cluster else self._path or "~/.kube/config"
+        return "the pod's service account" if self._in_cluster else self._path or DEFAULT_FILE
 
     @property
     def namespace(self) -> str:
@@ -138,12 +139,19 @@ class _Source:
             load_in_cluster: Any = config.load_incluster_config
             load_in_cluster(client_configuration=self.configuration, try_refresh_token=False)
         else:
+            self._check_file()
             self._loader = await config.load_kube_config(
                 config_file=self._path,
                 context=self._context,
                 client_configuration=self.configuration,
                 persist_config=False,
             )
+
+    def _check_file(self) -> None:
+        """Raise FileNotFoundError if there is no kubeconfig: the library says that a key is missing in it."""
+        names = (self._path or DEFAULT_FILE).split(os.pathsep)
+        if not any(Path(name).expanduser().exists() for name in names if name):
+            raise FileNotFoundError("there is no such file; --kubeconfig or $KUBECONFIG names another one")
 
     async def renew(self, *, refused: bool) -> None:
         """Read token files again and run exec plugins; after a refusal read the whole configuration."""

@@ -15,7 +15,7 @@ from typing import Any, Final
 import yaml
 from msgspec import Struct
 
-_DEFAULT: Final = "~/.kube/config"
+DEFAULT_FILE: Final = "~/.kube/config"
 _IN_CLUSTER: Final = "KUBERNETES_SERVICE_HOST"
 
 _CLUSTER_FIELDS: Final = frozenset(
@@ -70,7 +70,8 @@ def read_access(path: str | None, context: str | None) -> Access | None:
     """
     if path is None and context is None and _IN_CLUSTER in os.environ:
         return None
-    names = [name for name in (path or os.environ.get("KUBECONFIG") or _DEFAULT).split(os.pathsep) if name]
+    written = path or os.environ.get("KUBECONFIG") or DEFAULT_FILE
+    names = [name for name in written.split(os.pathsep) if name]
     if len(names) != 1:
         return None
     file = Path(names[0]).expanduser()
@@ -82,7 +83,7 @@ def read_access(path: str | None, context: str | None) -> Access | None:
 
 def contexts(path: str | None) -> list[str]:
     """The names of all contexts, for completion; empty if the file cannot be read."""
-    names = (path or os.environ.get("KUBECONFIG") or _DEFAULT).split(os.pathsep)
+    names = (path or os.environ.get("KUBECONFIG") or DEFAULT_FILE).split(os.pathsep)
     found: list[str] = []
     for name in filter(None, names):
         try:

@@ -3,6 +3,7 @@
 import io
 from pathlib import Path
 
+import pytest
 from phalanx.cli.doctor.command import show
 from phalanx.cli.doctor.finding import CheckFindings, Finding, Severity
 from rich.console import Console
@@ -16,6 +17,21 @@ def test_no_cluster(phalanx: Phalanx, tmp_path: Path) -> None:
     done = phalanx("doctor", "--kubeconfig", file)
     assert done.code == 1
     assert done.err.startswith("doctor: no cluster to connect to")
+
+
+def test_a_missing_kubeconfig_is_named(
+    phalanx: Phalanx, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In one line; the library of kubeconfigs reported a missing key."""
+    file = tmp_path / "none"
+    monkeypatch.setenv("KUBECONFIG", str(file))
+    for command in ("doctor", "jobs"):
+        done = phalanx(command)
+        assert (done.code, done.out) == (1, "")
+        assert done.err == (
+            f"{command}: no cluster to connect to: tried {file}: there is no such file; "
+            "--kubeconfig or $KUBECONFIG names another one\n"
+        )
 
 
 def test_bad_input(phalanx: Phalanx, tmp_path: Path) -> None:

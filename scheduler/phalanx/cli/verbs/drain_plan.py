@@ -5,12 +5,12 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from phalanx.cli.exits import BadInput
-from phalanx.cli.verbs.asking import NotFound, NotReadable, Question, ask
-from phalanx.cli.verbs.faults import fault_finder
 from phalanx.cli.verbs.jobs import QUIET
 from phalanx.cli.verbs.limits import PLAN_NODES_MAX
+from phalanx.cli.verbs.node_faults import fault_finder
 from phalanx.cli.verbs.nodes import EVERYWHERE, NODE_KINDS
 from phalanx.cli.verbs.options import ViewOptions
+from phalanx.cli.verbs.runner import NotFound, NotReadable, Question, ask
 from phalanx.cli.verbs.seen import Seen
 from phalanx.cli.verbs.tables.drain_plan import drain_plan_lines
 from phalanx.cli.verbs.views.drain_plan import DrainPlan

@@ -6,9 +6,9 @@ from typing import Any
 import msgspec
 
 from phalanx.cli.exits import BadInput, Exit
-from phalanx.cli.verbs.asking import NotFound, NotReadable, Question, Session, reporting
 from phalanx.cli.verbs.jobs import GANG_KINDS
 from phalanx.cli.verbs.options import ClusterOptions
+from phalanx.cli.verbs.runner import NotFound, NotReadable, Question, Session, reporting
 from phalanx.cli.verbs.views.find import Ambiguous, find_gang, kind_named
 from phalanx.cli.verbs.views.gangs import GangEntry, State, gang_entries
 from phalanx.kube.blocking import BlockingClient

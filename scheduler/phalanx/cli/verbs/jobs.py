@@ -4,8 +4,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from phalanx.cli.verbs.asking import Question, ask
 from phalanx.cli.verbs.options import ViewOptions
+from phalanx.cli.verbs.runner import Question, ask
 from phalanx.cli.verbs.seen import Seen
 from phalanx.cli.verbs.tables.gangs import gang_lines
 from phalanx.cli.verbs.views.gangs import GangRow, State, gang_rows

@@ -4,10 +4,10 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from phalanx.cli.verbs.asking import NotFound, Question, ask
-from phalanx.cli.verbs.faults import fault_finder
 from phalanx.cli.verbs.jobs import GANG_KINDS, QUIET
+from phalanx.cli.verbs.node_faults import fault_finder
 from phalanx.cli.verbs.options import ViewOptions
+from phalanx.cli.verbs.runner import NotFound, Question, ask
 from phalanx.cli.verbs.seen import Seen
 from phalanx.cli.verbs.tables.nodes import node_lines
 from phalanx.cli.verbs.views.nodes import NodesView, nodes_view

@@ -4,8 +4,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from phalanx.cli.verbs.asking import NotFound, Question, ask
 from phalanx.cli.verbs.options import ViewOptions
+from phalanx.cli.verbs.runner import NotFound, Question, ask
 from phalanx.cli.verbs.seen import Seen
 from phalanx.cli.verbs.tables.queues import queue_lines
 from phalanx.cli.verbs.views.queues import QueuesView, queues_view

@@ -62,8 +62,12 @@ def read_cluster(client: BlockingClient, wanted: Wanted, *, now_ms: int) -> Seen
 
 def _list_all(client: BlockingClient, wanted: Wanted, kinds: Iterable[str]) -> dict[str, Listed]:
     with ThreadPoolExecutor(READ_THREADS) as threads:
-        answers = threads.map(lambda name: _list(client, wanted, KINDS[name]), kinds)
-        return {each.kind: each for each in answers}
+        try:
+            answers = threads.map(lambda name: _list(client, wanted, KINDS[name]), kinds)
+            return {each.kind: each for each in answers}
+        except KeyboardInterrupt:
+            client.stop()  # else the threads would wait for a server that does not answer
+            raise
 
 
 def _list(client: BlockingClient, wanted: Wanted, kind: Kind) -> Listed:

@@ -3,12 +3,12 @@
 import sys
 
 from phalanx.cli.exits import BadInput, Exit
-from phalanx.cli.verbs.asking import FAILURES, Question, Session, ask, reporting
 from phalanx.cli.verbs.events import Event, read_events
-from phalanx.cli.verbs.faults import fault_finder
-from phalanx.cli.verbs.lines import Format, Line, as_text, is_terminal
+from phalanx.cli.verbs.node_faults import fault_finder
 from phalanx.cli.verbs.nodes import EVERYWHERE, NODE_KINDS
 from phalanx.cli.verbs.options import ViewOptions
+from phalanx.cli.verbs.printing import Format, Line, as_text, is_terminal
+from phalanx.cli.verbs.runner import FAILURES, Question, Session, ask, reporting
 from phalanx.cli.verbs.seen import Seen
 from phalanx.cli.verbs.tables.top import top_lines
 from phalanx.cli.verbs.views.top import TopView, top_view

@@ -4,11 +4,11 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from phalanx.cli.verbs.asking import NotFound, Question, ask
-from phalanx.cli.verbs.faults import fault_finder
 from phalanx.cli.verbs.jobs import QUIET
+from phalanx.cli.verbs.node_faults import fault_finder
 from phalanx.cli.verbs.nodes import EVERYWHERE, NODE_KINDS
 from phalanx.cli.verbs.options import ViewOptions
+from phalanx.cli.verbs.runner import NotFound, Question, ask
 from phalanx.cli.verbs.seen import Seen
 from phalanx.cli.verbs.tables.topo import topo_lines
 from phalanx.cli.verbs.views.topo import TopoView, topo_view

@@ -8,8 +8,8 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from phalanx.cli.exits import BadInput, Exit
-from phalanx.cli.verbs.asking import NotReadable, Question, ask
 from phalanx.cli.verbs.options import ViewOptions
+from phalanx.cli.verbs.runner import NotReadable, Question, ask
 from phalanx.cli.verbs.seen import Seen
 from phalanx.cli.verbs.tables.what_if import what_if_lines
 from phalanx.cli.verbs.trial import Changes, try_changes

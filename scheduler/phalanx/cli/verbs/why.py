@@ -3,10 +3,10 @@
 from msgspec.structs import replace
 
 from phalanx.cli.exits import BadInput, Exit
-from phalanx.cli.verbs.asking import NotFound, Question, ask
 from phalanx.cli.verbs.events import FORBIDDEN, Event, read_events
 from phalanx.cli.verbs.jobs import GANG_KINDS, QUIET
 from phalanx.cli.verbs.options import ViewOptions
+from phalanx.cli.verbs.runner import NotFound, Question, ask
 from phalanx.cli.verbs.seen import Seen
 from phalanx.cli.verbs.tables.why import why_lines
 from phalanx.cli.verbs.views.find import Ambiguous, find_gang

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from phalanx.cli.verbs.lines import BAD, DIM, GOOD, WARN, Cell, Format, Line, Span, columns, line
-from phalanx.cli.verbs.texts import age, listed, names
+from phalanx.cli.verbs.formatting import age, listed, names
+from phalanx.cli.verbs.printing import BAD, DIM, GOOD, WARN, Cell, Format, Line, Span, columns, line
 from phalanx.cli.verbs.views.gangs import GangRow, State, seconds_since
 
 STATE_STYLES = {

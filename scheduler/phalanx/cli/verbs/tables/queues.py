@@ -1,7 +1,7 @@
 """The tree of queues as a table with bars."""
 
-from phalanx.cli.verbs.lines import BAD, DIM, GOOD, WARN, Cell, Format, Line, Span, columns, line
-from phalanx.cli.verbs.texts import amount, bar, listed, short
+from phalanx.cli.verbs.formatting import amount, bar, listed, short
+from phalanx.cli.verbs.printing import BAD, DIM, GOOD, WARN, Cell, Format, Line, Span, columns, line
 from phalanx.cli.verbs.views.queues import QueueRow, QueuesView
 
 _OWN, _BORROWED = "█", "▓"

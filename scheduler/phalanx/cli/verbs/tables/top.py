@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator, Mapping
 
+from phalanx.cli.verbs.formatting import amount, count, short
 from phalanx.cli.verbs.limits import TOP_ROWS
-from phalanx.cli.verbs.lines import BAD, BOLD, DIM, Format, Line, Span, line
+from phalanx.cli.verbs.printing import BAD, BOLD, DIM, Format, Line, Span, line
 from phalanx.cli.verbs.tables.gangs import gang_lines, since_text
 from phalanx.cli.verbs.tables.nodes import node_lines, used_bar
 from phalanx.cli.verbs.tables.queues import queue_lines
-from phalanx.cli.verbs.texts import amount, count, short
 from phalanx.cli.verbs.views.nodes import NodesView
 from phalanx.cli.verbs.views.top import TopView
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from phalanx.cli.verbs.lines import DIM, Cell, Format, Line, Span, columns, line
+from phalanx.cli.verbs.formatting import amount, names, short
+from phalanx.cli.verbs.printing import DIM, Cell, Format, Line, Span, columns, line
 from phalanx.cli.verbs.tables.nodes import used_bar
-from phalanx.cli.verbs.texts import amount, names, short
 from phalanx.cli.verbs.views.topo import DomainRow, TopoView
 
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from phalanx.cli.verbs.lines import BAD, BOLD, DIM, GOOD, WARN, Format, Line, Span, line
+from phalanx.cli.verbs.formatting import age, count, listed
+from phalanx.cli.verbs.printing import BAD, BOLD, DIM, GOOD, WARN, Format, Line, Span, line
 from phalanx.cli.verbs.tables.gangs import STATE_STYLES, since_text, where
-from phalanx.cli.verbs.texts import age, count, listed
 from phalanx.cli.verbs.views.gangs import GangRow, State, seconds_since
 from phalanx.cli.verbs.views.why import WhyView
 from phalanx.model.api.pod_groups import CertificateStatus, StartStatus

@@ -6,8 +6,8 @@ from typing import Final
 
 from msgspec import Struct
 
+from phalanx.cli.verbs.formatting import is_device, main_resource
 from phalanx.cli.verbs.seen import Seen
-from phalanx.cli.verbs.texts import is_device, main_resource
 from phalanx.cli.verbs.views.gangs import is_alive, kind_of_gang
 from phalanx.model.gangs import Gang
 from phalanx.model.names import NodeName

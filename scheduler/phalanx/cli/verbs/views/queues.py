@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
 
+from phalanx.cli.verbs.formatting import amounts, main_resource
 from phalanx.cli.verbs.seen import Seen
-from phalanx.cli.verbs.texts import amounts, main_resource
 from phalanx.model.api.queues import Queue
 from phalanx.model.resources import Resources
 

@@ -6,9 +6,9 @@ from typing import Any
 
 from msgspec import Struct
 
+from phalanx.cli.verbs.formatting import main_resource
 from phalanx.cli.verbs.limits import DECISIONS_SHOWN, RATE_PERIOD_S
 from phalanx.cli.verbs.seen import Seen
-from phalanx.cli.verbs.texts import main_resource
 from phalanx.cli.verbs.views.gangs import GangRow, State, gang_rows
 from phalanx.cli.verbs.views.nodes import FaultOf, NodeRow, nodes_view
 from phalanx.cli.verbs.views.queues import QueuesView, queues_view

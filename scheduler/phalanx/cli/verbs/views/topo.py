@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
+from phalanx.cli.verbs.formatting import main_resource
 from phalanx.cli.verbs.seen import Seen
-from phalanx.cli.verbs.texts import main_resource
 from phalanx.cli.verbs.views.nodes import FaultOf, NodeRow, nodes_view
 from phalanx.model.names import NodeName
 from phalanx.model.snapshot import Level

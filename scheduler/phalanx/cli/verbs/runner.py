@@ -9,8 +9,8 @@ import msgspec
 from msgspec import Struct
 
 from phalanx.cli.exits import BadInput, Exit
-from phalanx.cli.verbs.lines import Format, Line, show
 from phalanx.cli.verbs.options import ClusterOptions, ViewOptions
+from phalanx.cli.verbs.printing import Format, Line, show
 from phalanx.cli.verbs.read import Wanted, namespace_of, read_cluster
 from phalanx.cli.verbs.seen import Seen
 from phalanx.clock import SystemClock
