@@ -89,7 +89,7 @@ VOLUMES: Final[tuple[Mutant, ...]] = (
         name="a volume that names a claim is for it although it is too small",
         issues=("kubernetes #30690",),
         module="phalanx.model.static_volumes",
-        edits={"        and is_large_enough(volume, wanted)\n": ""},
+        edits={"    if volume.size < wanted.size:\n": "    if False:\n"},
         caught_by=Played("plays_world_volumes:a_small_volume_names_the_claim"),
     ),
 )

@@ -16,6 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from phalanx.cli.exits import BadInput, Exit
+from phalanx.cli.kubeconfig_option import existing_kubeconfig
 from phalanx.limits import LEASE_CONNECTIONS
 
 if TYPE_CHECKING:
@@ -104,18 +105,12 @@ def run(
         http=_address("--http", http),
         debug=_address("--debug", debug),
         decider=decider,
-        kubeconfig=_existing(kubeconfig),
+        kubeconfig=existing_kubeconfig(kubeconfig),
         context=context,
     )
     configure_logs(level=log_level)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         return runner.run(_until_stopped(settings))
-
-
-def _existing(kubeconfig: Path | None) -> str | None:
-    if kubeconfig is not None and not kubeconfig.is_file():
-        raise BadInput(f"--kubeconfig: expected a readable file, found none at {kubeconfig}")
-    return str(kubeconfig) if kubeconfig else None
 
 
 def _address(flag: str, text: str) -> Address:

@@ -112,7 +112,7 @@ def with_ports(shape: PodShape) -> Resources:
 
 def fits_on(shape: PodShape, free: Resources) -> bool:
     """Whether the requests and the ports of one pod fit these free amounts of a node."""
-    return fits(shape.requests, free) and port_in_use(shape, free) is None
+    return fits(shape.requests, free) and lacking_port(shape, free) is None
 
 
 def port_in_use(shape: PodShape, free: Resources) -> str | None:

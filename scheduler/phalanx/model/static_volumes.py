@@ -31,10 +31,13 @@ class StaticVolume(Struct, frozen=True):
 
 
 def mismatch(volume: StaticVolume, wanted: WantedVolume) -> str:
-    """The first field of the claim that the volume does not satisfy; empty if it satisfies all."""
+    """The first field of the claim that the volume does not satisfy; empty if it satisfies all.
+
+    Fields that do not always count are last: `may_be_named` and `may_be_reserved` leave them out.
+    """
     if volume.storage_class != wanted.storage_class:
         return "spec.storageClassName"
-    if not is_large_enough(volume, wanted):
+    if volume.size < wanted.size:
         return "spec.resources.requests.storage"
     if volume.volume_mode != wanted.volume_mode:
         return "spec.volumeMode"
@@ -47,22 +50,12 @@ def mismatch(volume: StaticVolume, wanted: WantedVolume) -> str:
     return ""
 
 
-def is_large_enough(volume: StaticVolume, wanted: WantedVolume) -> bool:
-    """Whether the capacity suffices."""
-    return volume.size >= wanted.size
-
-
 def may_be_reserved(volume: StaticVolume, wanted: WantedVolume) -> bool:
-    """Whether a volume whose `claimRef` names the claim is for it: labels do not count.
+    """Whether a volume whose `claimRef` names the claim is for it: labels and modes do not count.
 
     kube-scheduler looks for it among the volumes of the claim's class (`GetPodVolumeClaims`, 1.37).
     """
-    return (
-        volume.storage_class == wanted.storage_class
-        and is_large_enough(volume, wanted)
-        and volume.volume_mode == wanted.volume_mode
-        and volume.attributes_class == wanted.attributes_class
-    )
+    return mismatch(volume, wanted) in ("", "spec.accessModes", "spec.selector")
 
 
 def may_be_named(volume: StaticVolume, wanted: WantedVolume) -> bool:
@@ -71,7 +64,7 @@ def may_be_named(volume: StaticVolume, wanted: WantedVolume) -> bool:
     Else the volume controller leaves both as they are (`checkVolumeSatisfyClaim`, 1.37), and any tenant can
     write such a claim.
     """
-    return may_be_reserved(volume, wanted) and set(wanted.modes) <= set(volume.modes)
+    return mismatch(volume, wanted) in ("", "spec.selector")
 
 
 # --- amounts of a node --------------------------------------------------------------------------------------

@@ -11,11 +11,13 @@ from rich.console import Console
 from rich.text import Text
 
 from phalanx.cli.doctor.examination import examine, is_wrong
-from phalanx.cli.doctor.finding import CheckFindings, Severity, count
+from phalanx.cli.doctor.finding import CheckFindings, Severity
 from phalanx.cli.doctor.installation import Installation
 from phalanx.cli.doctor.limits import DOCTOR_CONNECTIONS
 from phalanx.cli.doctor.read import read_installation
-from phalanx.cli.exits import BadInput, Exit
+from phalanx.cli.exits import Exit
+from phalanx.cli.formatting import count
+from phalanx.cli.kubeconfig_option import existing_kubeconfig
 from phalanx.cli.reading import reader
 from phalanx.clock import SystemClock
 from phalanx.kube.errors import ApiError
@@ -53,8 +55,7 @@ def doctor(
     context
         The context in the kubeconfig; default: the current one.
     """
-    if kubeconfig is not None and not kubeconfig.is_file():
-        raise BadInput(f"--kubeconfig: expected a readable file, found none at {kubeconfig}")
+    existing_kubeconfig(kubeconfig)
     settings = Installation(
         namespace=namespace, service_account=service_account, scheduler_name=scheduler_name
     )

@@ -41,8 +41,3 @@ def names(found: Iterable[str]) -> str:
     listed = sorted(found)
     more = len(listed) - SHOWN_NAMES
     return ", ".join(listed[:SHOWN_NAMES]) + (f" and {more} more" if more > 0 else "")
-
-
-def count(number: int, noun: str) -> str:
-    """The number with its noun: `1 pod`, `2 pods`."""
-    return f"{number} {noun}" + ("" if number == 1 else "s")

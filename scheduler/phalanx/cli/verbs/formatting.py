@@ -96,8 +96,3 @@ def bar(parts: Sequence[tuple[str, int]], whole: int, *, cells: int = BAR_CELLS)
         left -= size
         shown += size
     return [*found, ("·" * left, "·")]
-
-
-def count(number: int, noun: str) -> str:
-    """The number with its noun: 1 pod, 2 pods."""
-    return f"{number} {noun}" + ("" if number == 1 else "s")

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from phalanx.cli.exits import BadInput, Exit
+from phalanx.cli.kubeconfig_option import existing_kubeconfig
 from phalanx.cli.verbs.options import ClusterOptions, ViewOptions
 from phalanx.cli.verbs.printing import Format, Line, show
 from phalanx.cli.verbs.read import Wanted, namespace_of, read_cluster
@@ -59,11 +60,9 @@ class Session:
     """One connection to a cluster, with the options of the user. Use as a context manager."""
 
     def __init__(self, options: ClusterOptions, *, all_namespaces: bool = False) -> None:
-        if options.kubeconfig is not None and not options.kubeconfig.is_file():
-            raise BadInput(f"--kubeconfig: expected a readable file, found none at {options.kubeconfig}")
+        path = existing_kubeconfig(options.kubeconfig)
         if all_namespaces and options.namespace is not None:
             raise BadInput("--all-namespaces, --namespace: expected one of them")
-        path = str(options.kubeconfig) if options.kubeconfig else None
         access = access_of(path, options.context)
         self.client = BlockingClient(access)
         self.home = namespace_of(named=options.namespace, of_context=access.namespace)

@@ -7,10 +7,10 @@ from msgspec import Struct
 
 from phalanx.cli.configuration import read_config
 from phalanx.cli.exits import BadInput
+from phalanx.cli.formatting import count
 from phalanx.cli.manifests.documents import Document, parse, read_sources
 from phalanx.cli.manifests.read import kind_of, read_documents
 from phalanx.cli.static_cluster import StaticCluster, run_until_stable
-from phalanx.cli.verbs.formatting import count
 from phalanx.cli.verbs.seen import Seen
 from phalanx.cli.verbs.views.edits import Objects
 from phalanx.cli.verbs.views.pods_of_workloads import pods_of

@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator
 
-from phalanx.cli.doctor.finding import Finding, Severity, count, names
+from phalanx.cli.doctor.finding import Finding, Severity, names
 from phalanx.cli.doctor.installation import Installation
 from phalanx.cli.doctor.limits import CLOCK_SKEW_S
+from phalanx.cli.formatting import count
 from phalanx.model.api.core import Lease
 
 _ACTION = "Synchronise it by NTP."

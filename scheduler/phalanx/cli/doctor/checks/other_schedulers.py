@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator
 
-from phalanx.cli.doctor.finding import Finding, Severity, count, names
+from phalanx.cli.doctor.finding import Finding, Severity, names
 from phalanx.cli.doctor.installation import Installation, devices, is_active, requested_devices
+from phalanx.cli.formatting import count
 
 
 def check(seen: Installation) -> Iterator[Finding]:

@@ -3,9 +3,10 @@
 from collections.abc import Iterator
 from typing import Final
 
-from phalanx.cli.doctor.finding import Finding, Severity, count, names
+from phalanx.cli.doctor.finding import Finding, Severity, names
 from phalanx.cli.doctor.installation import Installation
 from phalanx.cli.doctor.limits import TERMINATING_S, VERDICT_S
+from phalanx.cli.formatting import count
 from phalanx.model.api.core import Pod
 from phalanx.model.names import LABEL_GANG, LABEL_POD_GROUP
 from phalanx.model.reasons import Category, Reason

@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 from typing import Final
 
-from phalanx.cli.doctor.finding import Finding, Severity, count, names
+from phalanx.cli.doctor.finding import Finding, Severity, names
 from phalanx.cli.doctor.installation import Installation, work_nodes
+from phalanx.cli.formatting import count
 from phalanx.framework.nodes.tolerations import covers
 from phalanx.model import nodes as model_nodes
 from phalanx.model import pods as model_pods

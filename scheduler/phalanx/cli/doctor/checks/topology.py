@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator
 
-from phalanx.cli.doctor.finding import Finding, Severity, count, names
+from phalanx.cli.doctor.finding import Finding, Severity, names
 from phalanx.cli.doctor.installation import Installation, work_nodes
+from phalanx.cli.formatting import count
 from phalanx.model.conversion.cluster_objects import implied_topology, read_topology
 from phalanx.model.snapshot import Topology
 

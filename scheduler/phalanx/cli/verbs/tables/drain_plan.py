@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
-from phalanx.cli.verbs.formatting import count, names
+from phalanx.cli.formatting import count
+from phalanx.cli.verbs.formatting import names
 from phalanx.cli.verbs.printing import BAD, DIM, WARN, Cell, Format, Line, Span, columns, line
 from phalanx.cli.verbs.views.drain_plan import DrainPlan, DrainStep
 

@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from phalanx.cli.verbs.formatting import age, amount, bar, count, names, short
+from phalanx.cli.formatting import count
+from phalanx.cli.verbs.formatting import age, amount, bar, names, short
 from phalanx.cli.verbs.printing import BAD, DIM, GOOD, WARN, Cell, Format, Line, Span, columns, line
 from phalanx.cli.verbs.views.nodes import NodeCondition, NodeRow, NodesView
 

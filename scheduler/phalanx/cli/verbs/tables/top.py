@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator, Mapping
 
-from phalanx.cli.verbs.formatting import amount, count, short
+from phalanx.cli.formatting import count
+from phalanx.cli.verbs.formatting import amount, short
 from phalanx.cli.verbs.limits import TOP_ROWS
 from phalanx.cli.verbs.printing import BAD, BOLD, DIM, Format, Line, Span, line
 from phalanx.cli.verbs.tables.gangs import gang_lines, since_text

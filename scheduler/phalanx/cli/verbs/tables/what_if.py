@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from phalanx.cli.verbs.formatting import count, names
+from phalanx.cli.formatting import count
+from phalanx.cli.verbs.formatting import names
 from phalanx.cli.verbs.printing import BOLD, DIM, GOOD, WARN, Cell, Format, Line, Span, columns, line
 from phalanx.cli.verbs.views.gangs import NodeShare
 from phalanx.cli.verbs.views.what_if import WhatIfView

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator
 
-from phalanx.cli.verbs.formatting import age, count, listed
+from phalanx.cli.formatting import count
+from phalanx.cli.verbs.formatting import age, listed
 from phalanx.cli.verbs.printing import BAD, BOLD, DIM, GOOD, WARN, Format, Line, Span, line
 from phalanx.cli.verbs.tables.gangs import STATE_STYLES, since_text, where
 from phalanx.cli.verbs.views.gangs import GangRow, State, seconds_since
