@@ -87,6 +87,8 @@ VOLCANO_QUEUES = _crd(
 VOLCANO_JOBS = _crd(*("batch.volcano.sh", "v1alpha1", "Job", "jobs"), {}, namespaced=True, subresource=True)
 """Job of Volcano."""
 
+JOB_SETS = _crd(*("jobset.x-k8s.io", "v1alpha2", "JobSet", "jobsets"), {}, namespaced=True, subresource=False)
+
 HYPER_NODES = _crd(
     *("topology.volcano.sh", "v1alpha1", "HyperNode", "hypernodes"), {}, namespaced=False, subresource=True
 )

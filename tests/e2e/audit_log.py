@@ -68,7 +68,10 @@ class Permission(Struct, frozen=True, order=True):
 class AuditLog:
     """A log that an API server with `flags` writes. Every method reads it again."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, start: int = 0) -> None:
+        self._folder = folder
+        self._start = start
+        """In bytes. What the log has before is left out."""
         self._log = folder / "audit.log"
         self._policy = folder / "audit-policy.yaml"
         self._policy.write_text(yaml.safe_dump(POLICY))
@@ -78,10 +81,17 @@ class AuditLog:
         """Flags for the API server's command line."""
         return (f"--audit-policy-file={self._policy}", f"--audit-log-path={self._log}")
 
+    def from_now(self) -> "AuditLog":
+        """The same log without what it has so far."""
+        return AuditLog(self._folder, start=self._log.stat().st_size)
+
+    def _bytes(self) -> bytes:
+        return self._log.read_bytes()[self._start :]
+
     def entries(self) -> list[Entry]:
         """All entries. A line that a killed API server did not finish is left out."""
         decode = msgspec.json.Decoder(Entry).decode
-        lines = self._log.read_bytes().split(b"\n")
+        lines = self._bytes().split(b"\n")
         return [decode(line) for line in lines if line.endswith(b"}")]
 
     def binds(self) -> list[BindRequest]:
@@ -99,7 +109,7 @@ class AuditLog:
     async def until_bound(self, count: int, *, timeout: float = 60.0) -> None:
         """Wait until so many binds were accepted; on a busy machine a watch would show them later."""
         async with asyncio.timeout(timeout):
-            while self._log.read_bytes().count(b'"subresource":"binding"') < count:
+            while self._bytes().count(b'"subresource":"binding"') < count:
                 await asyncio.sleep(0.01)
 
     def accepted(self) -> int:

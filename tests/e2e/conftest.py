@@ -1,17 +1,27 @@
-"""A separate control plane for each end-to-end test, with audit log, our CRDs and our RBAC rules."""
+"""Control planes for the end-to-end tests, with audit log, our CRDs and our RBAC rules.
+
+Tests of one process share a control plane if they can. After each of them everything that it created is
+deleted.
+"""
 
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 import pytest_asyncio
 from msgspec import Struct
-from phalanx_controlplane.components import CONTROLLERS, KubeScheduler
+from phalanx_controlplane.components import CONTROLLERS, ENDLESS_STAGES, KubeScheduler
 from phalanx_controlplane.controlplane import ControlPlane
 
 from tests.controlplane_fixture import require_binaries
+from tests.dialect_crds import JOB_SETS
 from tests.e2e.audit_log import AuditLog
+from tests.e2e.emptying import definitions, empty
 from tests.e2e.scheduler_process import install
+from tests.e2e.workloads import create
+
+WITH_CLAIMS = f"--controllers={','.join((*CONTROLLERS, 'resourceclaim-controller'))}"
 
 
 class Cluster(Struct, frozen=True):
@@ -22,22 +32,60 @@ class Cluster(Struct, frozen=True):
     audit: AuditLog
 
 
+class StandingCluster(Cluster, frozen=True):
+    """A cluster for several tests, and the names of the CustomResourceDefinitions that all of them find."""
+
+    definitions: frozenset[str]
+
+
 @pytest_asyncio.fixture
 async def control_plane(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[ControlPlane]:
-    """Replaces the shared control plane. Indirect parametrisation with a KubeScheduler starts that too."""
+    """A control plane of this test alone. Indirect parametrisation with a KubeScheduler starts that too."""
     require_binaries()
     kube_scheduler: KubeScheduler | None = getattr(request, "param", None)
-    flags = AuditLog(tmp_path).flags
-    controllers = ",".join((*CONTROLLERS, "resourceclaim-controller"))
     async with ControlPlane.start(
         kube_scheduler=kube_scheduler,
-        apiserver_flags=flags,
-        controller_manager_flags=(f"--controllers={controllers}",),
+        apiserver_flags=AuditLog(tmp_path).flags,
+        controller_manager_flags=(WITH_CLAIMS,),
     ) as plane:
         yield plane
 
 
 @pytest_asyncio.fixture
 async def cluster(control_plane: ControlPlane, tmp_path: Path) -> Cluster:
-    """The control plane with everything that `scheduler(...)` needs."""
+    """The control plane of this test with everything that `scheduler(...)` needs."""
     return Cluster(control_plane, await install(control_plane), AuditLog(tmp_path))
+
+
+@asynccontextmanager
+async def ready_for_tests(
+    folder: Path, *, apiserver: tuple[str, ...] = (), controller_manager: tuple[str, ...] = ()
+) -> AsyncIterator[StandingCluster]:
+    """A control plane for several tests with further flags. Pods of Jobs run until they are deleted.
+
+    JobSets are served from the start: the garbage collector looks for new kinds every 30 seconds.
+    """
+    require_binaries()
+    audit = AuditLog(folder)
+    async with ControlPlane.start(
+        stages=ENDLESS_STAGES,
+        apiserver_flags=(*audit.flags, *apiserver),
+        controller_manager_flags=(WITH_CLAIMS, *controller_manager),
+    ) as plane:
+        kubeconfig = await install(plane)
+        await create(plane, JOB_SETS)
+        yield StandingCluster(plane, kubeconfig, audit, await definitions(plane))
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def standing_cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[StandingCluster]:
+    """The cluster that tests share. A module that needs other flags has a fixture of the same name."""
+    async with ready_for_tests(tmp_path_factory.mktemp("standing")) as made:
+        yield made
+
+
+@pytest_asyncio.fixture
+async def shared_cluster(standing_cluster: StandingCluster) -> AsyncIterator[Cluster]:
+    """The shared cluster, empty before and after the test, with the audit log from now on."""
+    yield Cluster(standing_cluster.plane, standing_cluster.kubeconfig, standing_cluster.audit.from_now())
+    await empty(standing_cluster.plane, kept=standing_cluster.definitions)

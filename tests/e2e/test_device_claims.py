@@ -77,13 +77,13 @@ async def merge(plane: ControlPlane, path: str, body: Manifest) -> None:
         assert answer.status == 200, await answer.text()
 
 
-async def test_a_gang_gets_its_devices_and_gives_them_back(cluster: Cluster) -> None:
-    plane = cluster.plane
+async def test_a_gang_gets_its_devices_and_gives_them_back(shared_cluster: Cluster) -> None:
+    plane = shared_cluster.plane
     await create_cluster(plane, count=len(NODES), cpu=4, space=SPACE)
     await create_devices(plane, space=SPACE, nodes=NODES, count=2)
     await create(plane, *claiming_gang("first", space=SPACE, size=8, claims=[OWN, SHARED]))
     await reserve_as_a_dead_leader(plane)
-    async with watching(plane) as history, scheduler(plane, cluster.kubeconfig):
+    async with watching(plane) as history, scheduler(plane, shared_cluster.kubeconfig):
         await history.until_bound(8, timeout=120)
         claims = await claims_in(plane, SPACE)
         gpus = [(DRIVER, node, f"gpu-{index}") for node in NODES for index in range(2)]
@@ -101,4 +101,4 @@ async def test_a_gang_gets_its_devices_and_gives_them_back(cluster: Cluster) -> 
             return not made and not allocated_devices(left)
 
         await until(is_all_given_back)
-    assert cluster.audit.denied() == []
+    assert shared_cluster.audit.denied() == []

@@ -5,16 +5,14 @@ And composite groups of such PodGroups.
 
 import asyncio
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 import pytest_asyncio
 from phalanx_controlplane.controlplane import ControlPlane
 
-from tests.controlplane_fixture import GATES, SERVED, require_binaries
-from tests.e2e.audit_log import AuditLog
-from tests.e2e.conftest import Cluster
+from tests.controlplane_fixture import GATES, SERVED
+from tests.e2e.conftest import Cluster, StandingCluster, ready_for_tests
 from tests.e2e.pod_history import PodHistory, watching
 from tests.e2e.scheduler_process import scheduler
 from tests.e2e.workloads import create, create_cluster, delete, listed, nodes
@@ -28,15 +26,13 @@ COMPOSITES = f"/apis/scheduling.k8s.io/v1alpha3/namespaces/{SPACE}"
 JOBS = f"/apis/batch/v1/namespaces/{SPACE}/jobs"
 
 
-@pytest_asyncio.fixture
-async def control_plane(tmp_path: Path) -> AsyncIterator[ControlPlane]:
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def standing_cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[StandingCluster]:
     """With the feature gates that make a PodGroup for each Job."""
-    require_binaries()
     gates = f"--feature-gates={GATES},WorkloadWithJob=true"
-    async with ControlPlane.start(
-        apiserver_flags=(*AuditLog(tmp_path).flags, gates, SERVED), controller_manager_flags=(gates,)
-    ) as plane:
-        yield plane
+    folder = tmp_path_factory.mktemp("native")
+    async with ready_for_tests(folder, apiserver=(gates, SERVED), controller_manager=(gates,)) as made:
+        yield made
 
 
 def job(name: str, *, pods: int, cpu: str, **scheduling: Any) -> dict[str, Any]:
@@ -75,11 +71,11 @@ def messages(history: PodHistory) -> list[str]:
     return [each.message.partition(":")[0] for each in conditions if each.status == "False"]
 
 
-async def test_jobs_start_with_their_native_pod_groups_and_leave_nothing(cluster: Cluster) -> None:
-    plane = cluster.plane
+async def test_jobs_start_with_their_native_pod_groups_and_leave_nothing(shared_cluster: Cluster) -> None:
+    plane = shared_cluster.plane
     await create_cluster(plane, count=2, cpu=4, space=SPACE)
     filler = fake_pod("filler", namespace=SPACE, requests={"cpu": "2"})
-    async with watching(plane) as history, scheduler(plane, cluster.kubeconfig):
+    async with watching(plane) as history, scheduler(plane, shared_cluster.kubeconfig):
         await create(plane, filler)
         await history.until_bound(1, timeout=60)
         gang = {"scheduling": {"schedulingPolicy": {"gang": {}}, "disruptionMode": {"all": {}}}}
@@ -92,21 +88,21 @@ async def test_jobs_start_with_their_native_pod_groups_and_leave_nothing(cluster
         await history.until(lambda: bound_of(history, "plain") == 3, timeout=60)
         assert bound_of(history, "gang") == 0
 
+        await delete(plane, f"{JOBS}/plain")
         await delete(plane, f"/api/v1/namespaces/{SPACE}/pods/filler")
         assert (await until_condition(plane, "gang", "True"))["reason"] == "Scheduled"
         assert bound_of(history, "gang") == 4
         await history.until(lambda: not any(pod.status.phase == "Pending" for pod in history.pods.values()))
-        for name in ("gang", "plain"):
-            await delete(plane, f"{JOBS}/{name}")
+        await delete(plane, f"{JOBS}/gang")
         await until_empty(plane)
 
-    assert cluster.audit.denied() == []
+    assert shared_cluster.audit.denied() == []
 
 
-async def test_labels_of_phalanx_count_beside_the_basic_pod_groups_of_jobs(cluster: Cluster) -> None:
-    plane = cluster.plane
+async def test_labels_of_phalanx_count_beside_the_basic_pod_groups_of_jobs(shared_cluster: Cluster) -> None:
+    plane = shared_cluster.plane
     await create_cluster(plane, count=1, cpu=3, space=SPACE)
-    async with watching(plane) as history, scheduler(plane, cluster.kubeconfig):
+    async with watching(plane) as history, scheduler(plane, shared_cluster.kubeconfig):
         gang = job("gang", pods=4, cpu="1")
         gang["spec"]["template"]["metadata"] = {"labels": {"scheduling.phalanx.dev/min-member": "4"}}
         await create(plane, gang)
@@ -120,7 +116,7 @@ async def test_labels_of_phalanx_count_beside_the_basic_pod_groups_of_jobs(clust
         await delete(plane, f"{JOBS}/gang")
         await until_empty(plane)
 
-    assert cluster.audit.denied() == []
+    assert shared_cluster.audit.denied() == []
 
 
 def of_kind(version: str, kind: str, name: str, policy: dict[str, Any], **spec: Any) -> dict[str, Any]:
@@ -134,10 +130,10 @@ def of_kind(version: str, kind: str, name: str, policy: dict[str, Any], **spec: 
     }
 
 
-async def test_the_groups_of_a_composite_group_start_together(cluster: Cluster) -> None:
-    plane, parent = cluster.plane, {"parentCompositePodGroupName": "all"}
+async def test_the_groups_of_a_composite_group_start_together(shared_cluster: Cluster) -> None:
+    plane, parent = shared_cluster.plane, {"parentCompositePodGroupName": "all"}
     await create_cluster(plane, count=2, cpu=4, space=SPACE)
-    async with watching(plane) as history, scheduler(plane, cluster.kubeconfig):
+    async with watching(plane) as history, scheduler(plane, shared_cluster.kubeconfig):
         await create(plane, of_kind("v1alpha3", "CompositePodGroup", "all", {"minGroupCount": 2}))
         for name, count in (("ps", 1), ("workers", 2)):
             await create(plane, of_kind("v1beta1", "PodGroup", name, {"minCount": count}, **parent))
@@ -162,7 +158,7 @@ async def test_the_groups_of_a_composite_group_start_together(cluster: Cluster) 
         await delete(plane, f"{COMPOSITES}/compositepodgroups/all")
         await until_empty(plane)
 
-    assert cluster.audit.denied() == []
+    assert shared_cluster.audit.denied() == []
 
 
 def member(name: str, group: str, *, cpu: str) -> dict[str, Any]:

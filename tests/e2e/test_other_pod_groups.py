@@ -90,9 +90,9 @@ async def until_condition(plane: ControlPlane, name: str, expected: Manifest | N
             await asyncio.sleep(0.1)
 
 
-async def test_gangs_of_kai(cluster: Cluster) -> None:
+async def test_gangs_of_kai(shared_cluster: Cluster) -> None:
     """A gang waits for the Topology that it names, then for a rack, and says so in its condition."""
-    plane = cluster.plane
+    plane = shared_cluster.plane
     await create_cluster(plane, count=2, cpu=4, space=SPACE)
     await serve(plane, KAI, KAI_TOPOLOGIES)
     kai = {"apiVersion": "scheduling.run.ai/v2alpha2", "kind": "PodGroup"}
@@ -105,7 +105,7 @@ async def test_gangs_of_kai(cluster: Cluster) -> None:
     await post(plane, KAI_GROUPS, {**kai, "metadata": {"name": "theirs"}, "spec": {"minMember": 1}})
     before = await fetched(plane, f"{KAI_GROUPS}/theirs")
     condition = {"type": "UnschedulableOnNodePool", "nodePool": "default", "status": "True"}
-    async with watching(plane) as history, scheduler(plane, cluster.kubeconfig):
+    async with watching(plane) as history, scheduler(plane, shared_cluster.kubeconfig):
         labels, annotations = {"kai.scheduler/subgroup-name": "workers"}, {"pod-group-name": "rack"}
         await create(plane, *members("rack", 2, labels=labels, annotations=annotations))
         await until_condition(plane, "rack", {**condition, "transitionID": "1"})
@@ -117,11 +117,11 @@ async def test_gangs_of_kai(cluster: Cluster) -> None:
         await until_condition(plane, "rack", None)
         assert len({pod.spec.node_name for pod in history.pods.values()}) == 1
     assert await fetched(plane, f"{KAI_GROUPS}/theirs") == before
-    assert cluster.audit.denied() == []
+    assert shared_cluster.audit.denied() == []
 
 
-async def test_gangs_of_volcano_and_of_scheduler_plugins(cluster: Cluster) -> None:
-    plane = cluster.plane
+async def test_gangs_of_volcano_and_of_scheduler_plugins(shared_cluster: Cluster) -> None:
+    plane = shared_cluster.plane
     await create_cluster(plane, count=2, cpu=4, space=SPACE)
     await serve(plane, VOLCANO, VOLCANO_JOBS, SCHEDULER_PLUGINS)
     theirs = await create_job(plane, "theirs", scheduler_name="volcano")
@@ -132,7 +132,7 @@ async def test_gangs_of_volcano_and_of_scheduler_plugins(cluster: Cluster) -> No
     plugins = {"apiVersion": "scheduling.x-k8s.io/v1alpha1", "kind": "PodGroup"}
     await post(plane, PLUGINS_GROUPS, {**plugins, **group("waits", minimum=2)})
     before = [await fetched(plane, f"{path}/{name}") for path, name in UNTOUCHED]
-    async with watching(plane) as history, scheduler(plane, cluster.kubeconfig):
+    async with watching(plane) as history, scheduler(plane, shared_cluster.kubeconfig):
         await until_phase(plane, "ours", "Inqueue")
         await create(
             plane, *members("ours", 3, labels={}, annotations={"scheduling.k8s.io/group-name": "ours"})
@@ -145,12 +145,12 @@ async def test_gangs_of_volcano_and_of_scheduler_plugins(cluster: Cluster) -> No
         await history.until(lambda: "waits-0" in waiting(history.pods.values()), timeout=60)
         assert len(history.bound) == 3
     assert [await fetched(plane, f"{path}/{name}") for path, name in UNTOUCHED] == before
-    assert cluster.audit.denied() == []
+    assert shared_cluster.audit.denied() == []
 
 
-async def test_queues_of_volcano_and_of_kai(cluster: Cluster) -> None:
+async def test_queues_of_volcano_and_of_kai(shared_cluster: Cluster) -> None:
     """Each of them lets one of two pods start, and the configuration is what makes them count."""
-    plane = cluster.plane
+    plane = shared_cluster.plane
     await create_cluster(plane, count=2, cpu=8, space=SPACE)
     await serve(plane, VOLCANO_QUEUES, KAI_QUEUES)
     free = {"quota": 0, "limit": -1}
@@ -165,7 +165,7 @@ async def test_queues_of_volcano_and_of_kai(cluster: Cluster) -> None:
         await post(plane, path, body)
     before = [await fetched(plane, f"{path}/{name}") for name, (path, _) in queues.items()]
     config = "queueDialects: [scheduling.volcano.sh, scheduling.run.ai]"
-    async with watching(plane) as history, scheduler(plane, cluster.kubeconfig, config=config):
+    async with watching(plane) as history, scheduler(plane, shared_cluster.kubeconfig, config=config):
         for name in queues:
             labels = {"scheduling.phalanx.dev/queue": name}
             await create(plane, *members(f"in-{name}", 2, labels=labels, annotations={}))
@@ -174,7 +174,7 @@ async def test_queues_of_volcano_and_of_kai(cluster: Cluster) -> None:
         found = {pod.metadata.labels["scheduling.phalanx.dev/queue"] for pod in history.pods.values()}
         assert (found, len(history.bound)) == ({"volcano", "kai"}, 2)
     assert [await fetched(plane, f"{path}/{name}") for name, (path, _) in queues.items()] == before
-    assert cluster.audit.denied() == []
+    assert shared_cluster.audit.denied() == []
 
 
 VOLCANO_QUEUE_PATH = "/apis/scheduling.volcano.sh/v1beta1/queues"

@@ -139,14 +139,16 @@ async def bound_on(plane: ControlPlane, history: PodHistory, name: str) -> dict[
     return found
 
 
-async def test_a_gang_waits_for_its_volumes_and_goes_where_they_can_be_provisioned(cluster: Cluster) -> None:
-    plane = cluster.plane
+async def test_a_gang_waits_for_its_volumes_and_goes_where_they_can_be_made(
+    shared_cluster: Cluster,
+) -> None:
+    plane = shared_cluster.plane
     await create_cluster(plane, count=4, cpu=4, space=SPACE)
     await create(plane, CLASS)
     async with (
         watching(plane) as history,
         provisioner(plane) as made,
-        scheduler(plane, cluster.kubeconfig) as process,
+        scheduler(plane, shared_cluster.kubeconfig) as process,
     ):
         # No pod is bound while one claim is not.
         made.holds = lambda claim: claim == "data-slow-1"
@@ -165,7 +167,7 @@ async def test_a_gang_waits_for_its_volumes_and_goes_where_they_can_be_provision
             for claim in await made.claims()
         }
         await process.kill()
-        async with scheduler(plane, cluster.kubeconfig):
+        async with scheduler(plane, shared_cluster.kubeconfig):
             made.holds = lambda _: False
             await history.until_bound(2, timeout=120)
             nodes = await bound_on(plane, history, "slow")
@@ -178,7 +180,7 @@ async def test_a_gang_waits_for_its_volumes_and_goes_where_they_can_be_provision
             nodes = await bound_on(plane, history, "picky")
             assert made.broken
             assert made.broken.isdisjoint(nodes.values())
-    assert cluster.audit.denied() == []
+    assert shared_cluster.audit.denied() == []
 
 
 # --- volumes that exist already -----------------------------------------------------------------------------
@@ -209,13 +211,13 @@ def local_volume(name: str, node: str, size: str = "1Gi") -> Manifest:
     }
 
 
-async def test_a_gang_takes_local_volumes_as_a_whole(cluster: Cluster) -> None:
+async def test_a_gang_takes_local_volumes_as_a_whole(shared_cluster: Cluster) -> None:
     """Three members need three volumes. With two, nothing is bound: neither a pod nor a claim."""
-    plane = cluster.plane
+    plane = shared_cluster.plane
     await create_cluster(plane, count=4, cpu=4, space=SPACE)
     nodes = [each["metadata"]["name"] for each in await listed(plane, "/api/v1/nodes")]
     await create(plane, LOCAL, local_volume("v1", nodes[0]), local_volume("v2", nodes[1], "5Gi"))
-    async with watching(plane) as history, scheduler(plane, cluster.kubeconfig):
+    async with watching(plane) as history, scheduler(plane, shared_cluster.kubeconfig):
         await create(plane, *gang("local", 3))
 
         async def is_refused() -> bool:
@@ -231,4 +233,4 @@ async def test_a_gang_takes_local_volumes_as_a_whole(cluster: Cluster) -> None:
         assert sorted((await bound_on(plane, history, "local")).values()) == sorted(
             [nodes[0], nodes[1], nodes[1]]
         )
-    assert cluster.audit.denied() == []
+    assert shared_cluster.audit.denied() == []

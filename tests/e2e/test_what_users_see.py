@@ -9,8 +9,9 @@ import pytest_asyncio
 from msgspec import Struct
 from phalanx_controlplane.controlplane import ControlPlane
 
-from tests.controlplane_fixture import require_binaries
-from tests.e2e.scheduler_process import PROGRAM, Scheduler, install, scheduler
+from tests.e2e.conftest import StandingCluster
+from tests.e2e.emptying import empty
+from tests.e2e.scheduler_process import PROGRAM, Scheduler, scheduler
 from tests.e2e.workloads import Manifest, create, create_cluster, fetched, listed, members, pod_group, queue
 
 pytestmark = [
@@ -44,17 +45,16 @@ class Running(Struct, frozen=True):
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def running() -> AsyncIterator[Running]:
-    require_binaries()
-    async with ControlPlane.start() as plane:
-        kubeconfig = await install(plane)
-        await create_cluster(plane, count=2, cpu=4, space="users")
-        await create(plane, queue("team", weight=2))
-        for name, size in (("fits", 3), ("large", 9)):
-            await create(plane, pod_group(name, space="users", size=size, queue="team"))
-            await create(plane, *members(name, space="users", size=size, requests={"cpu": "2"}))
-        async with scheduler(plane, kubeconfig) as process:
-            yield Running(plane, process)
+async def running(standing_cluster: StandingCluster) -> AsyncIterator[Running]:
+    plane = standing_cluster.plane
+    await create_cluster(plane, count=2, cpu=4, space="users")
+    await create(plane, queue("team", weight=2))
+    for name, size in (("fits", 3), ("large", 9)):
+        await create(plane, pod_group(name, space="users", size=size, queue="team"))
+        await create(plane, *members(name, space="users", size=size, requests={"cpu": "2"}))
+    async with scheduler(plane, standing_cluster.kubeconfig) as process:
+        yield Running(plane, process)
+    await empty(plane, kept=standing_cluster.definitions)
 
 
 def condition(found: Manifest, kind: str) -> Manifest:

@@ -1,16 +1,11 @@
 """Jobs and JobSets without PodGroups, with the real Job controller. The test plays the JobSet controller."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-import pytest_asyncio
 from phalanx_controlplane.controlplane import ControlPlane
 
-from tests.controlplane_fixture import require_binaries
-from tests.e2e.audit_log import AuditLog
 from tests.e2e.conftest import Cluster
 from tests.e2e.pod_history import PodHistory, watching
 from tests.e2e.scheduler_process import scheduler
@@ -22,36 +17,9 @@ pytestmark = [pytest.mark.controlplane, pytest.mark.xdist_group("e2e")]
 SPACE = "workloads"
 PODS = f"/api/v1/namespaces/{SPACE}/pods"
 JOBS = f"/apis/batch/v1/namespaces/{SPACE}/jobs"
-GROUP, VERSION = "jobset.x-k8s.io", "v1alpha2"
-JOB_SETS = f"/apis/{GROUP}/{VERSION}/namespaces/{SPACE}/jobsets"
+VERSION = "jobset.x-k8s.io/v1alpha2"
+JOB_SETS = f"/apis/{VERSION}/namespaces/{SPACE}/jobsets"
 ROLE = "jobset.sigs.k8s.io/replicatedjob-name"
-SCHEMA = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-CRD = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {"name": f"jobsets.{GROUP}", "annotations": {"api-approved.kubernetes.io": "unapproved"}},
-    "spec": {
-        "group": GROUP,
-        "names": {"kind": "JobSet", "plural": "jobsets"},
-        "scope": "Namespaced",
-        "versions": [
-            {"name": VERSION, "served": True, "storage": True, "schema": {"openAPIV3Schema": SCHEMA}}
-        ],
-    },
-}
-"""JobSet's own definition has a schema too, which matters only to who writes JobSets."""
-
-
-STAGES = ("node/fast", "pod/fast/pod-ready", "pod/fast/pod-delete")
-"""KWOK's stages without `pod/fast/pod-complete`, which ends every pod of a Job at once."""
-
-
-@pytest_asyncio.fixture
-async def control_plane(tmp_path: Path) -> AsyncIterator[ControlPlane]:
-    """Replaces that of other end-to-end tests: pods of Jobs run until they are deleted."""
-    require_binaries()
-    async with ControlPlane.start(stages=STAGES, apiserver_flags=AuditLog(tmp_path).flags) as plane:
-        yield plane
 
 
 def job(name: str, *, pods: int, labels: dict[str, str] | None = None, **meta: Any) -> Manifest:
@@ -72,14 +40,14 @@ def job_set(name: str, roles: dict[str, int]) -> Manifest:
         for role, size in roles.items()
     ]
     meta = {"name": name, "namespace": SPACE}
-    whole = {"apiVersion": f"{GROUP}/{VERSION}", "kind": "JobSet", "metadata": meta}
+    whole = {"apiVersion": VERSION, "kind": "JobSet", "metadata": meta}
     return {**whole, "spec": {"replicatedJobs": replicated}}
 
 
 async def jobs_of(plane: ControlPlane, name: str, roles: dict[str, int]) -> list[Manifest]:
     """What the JobSet controller creates."""
     uid = (await fetched(plane, f"{JOB_SETS}/{name}"))["metadata"]["uid"]
-    owner = {"apiVersion": f"{GROUP}/{VERSION}", "kind": "JobSet", "name": name, "uid": uid}
+    owner = {"apiVersion": VERSION, "kind": "JobSet", "name": name, "uid": uid}
     owners = [{**owner, "controller": True, "blockOwnerDeletion": True}]
     return [
         job(f"{name}-{role}-0", pods=size, labels={ROLE: role}, ownerReferences=owners)
@@ -108,11 +76,11 @@ async def until_empty(plane: ControlPlane) -> None:
             await asyncio.sleep(0.2)
 
 
-async def test_a_job_waits_whole_starts_whole_and_leaves_nothing(cluster: Cluster) -> None:
-    plane = cluster.plane
+async def test_a_job_waits_whole_starts_whole_and_leaves_nothing(shared_cluster: Cluster) -> None:
+    plane = shared_cluster.plane
     await create_cluster(plane, count=2, cpu=4, space=SPACE)
     filler = fake_pod("filler", namespace=SPACE, requests={"cpu": "2"})
-    async with watching(plane) as history, scheduler(plane, cluster.kubeconfig):
+    async with watching(plane) as history, scheduler(plane, shared_cluster.kubeconfig):
         await create(plane, filler)
         await history.until_bound(1, timeout=60)
         await create(plane, job("gang", pods=4))
@@ -127,15 +95,14 @@ async def test_a_job_waits_whole_starts_whole_and_leaves_nothing(cluster: Cluste
         await delete(plane, f"{JOBS}/gang")
         await until_empty(plane)
 
-    assert cluster.audit.denied() == []
+    assert shared_cluster.audit.denied() == []
 
 
-async def test_a_job_set_is_one_gang_through_its_jobs(cluster: Cluster) -> None:
-    plane, roles = cluster.plane, {"ps": 1, "worker": 3}
-    await create(plane, CRD)
+async def test_a_job_set_is_one_gang_through_its_jobs(shared_cluster: Cluster) -> None:
+    plane, roles = shared_cluster.plane, {"ps": 1, "worker": 3}
     await create_cluster(plane, count=2, cpu=4, space=SPACE)
     filler = fake_pod("filler", namespace=SPACE, requests={"cpu": "2"})
-    async with watching(plane) as history, scheduler(plane, cluster.kubeconfig):
+    async with watching(plane) as history, scheduler(plane, shared_cluster.kubeconfig):
         await create(plane, filler)
         await history.until_bound(1, timeout=60)
         await create(plane, job_set("js", roles))
@@ -146,4 +113,4 @@ async def test_a_job_set_is_one_gang_through_its_jobs(cluster: Cluster) -> None:
         await delete(plane, f"{JOB_SETS}/js")
         await until_empty(plane)
 
-    assert cluster.audit.denied() == []
+    assert shared_cluster.audit.denied() == []

@@ -7,6 +7,7 @@ from typing import Any
 import aiohttp
 from phalanx_controlplane.controlplane import ControlPlane
 
+from tests.crds import api
 from tests.e2e.pod_history import GROUP_LABEL
 from tests.fake_objects import create_many, fake_node, fake_pod, namespace
 
@@ -80,7 +81,9 @@ def nodes(
 
 async def create_cluster(plane: ControlPlane, *, count: int, cpu: int, space: str) -> None:
     """A namespace, and nodes that are ready for pods."""
-    await create(plane, namespace(space), *nodes(count, cpu=cpu))
+    async with plane.session() as session:
+        await api.apply(session, namespace(space))
+    await create(plane, *nodes(count, cpu=cpu))
     while any(node["spec"].get("taints") for node in await nodes_of(plane)):
         await asyncio.sleep(0.2)
 
