@@ -4,8 +4,8 @@
 MAKEFLAGS += --no-print-directory
 
 BIN := .venv/bin
-# One more than cores: tests of real components wait most of the time.
-WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
+# Two more than cores: tests of real components wait most of the time.
+WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 2)
 PYTHONS ?= python3 python3.14 python3.13 python3.12 python3.11
 
 # Without compiled modules each of the hundreds of processes that tests start compiles what it imports.

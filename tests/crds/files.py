@@ -7,6 +7,9 @@ from typing import Any
 import yaml
 from phalanx.resources import data_dir
 
+FAST = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+"""PyYAML may be built without libyaml, which is ten times as fast."""
+
 Document = dict[str, Any]
 
 FOLDER = data_dir("crds")
@@ -16,7 +19,7 @@ API_VERSION = "scheduling.phalanx.dev/v1alpha1"
 
 
 def documents(path: Path) -> list[Document]:
-    return list(yaml.safe_load_all(path.read_text()))
+    return list(yaml.load_all(path.read_text(), Loader=FAST))
 
 
 def definitions() -> dict[str, Document]:

@@ -13,7 +13,7 @@ SECONDS_MAX = 300
 
 
 @pytest.mark.controlplane
-@pytest.mark.xdist_group("e2e")
+@pytest.mark.xdist_group("demo on kwok")
 def test_the_real_kube_scheduler_deadlocks_and_phalanx_finishes_all_jobs() -> None:
     require_binaries()
     command = [sys.executable, "-m", "phalanx.cli", "demo", "--cluster", "kwok", "--act", "1"]

@@ -38,30 +38,11 @@ class StandingCluster(Cluster, frozen=True):
     definitions: frozenset[str]
 
 
-@pytest_asyncio.fixture
-async def control_plane(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[ControlPlane]:
-    """A control plane of this test alone. Indirect parametrisation with a KubeScheduler starts that too."""
-    require_binaries()
-    kube_scheduler: KubeScheduler | None = getattr(request, "param", None)
-    async with ControlPlane.start(
-        kube_scheduler=kube_scheduler,
-        apiserver_flags=AuditLog(tmp_path).flags,
-        controller_manager_flags=(WITH_CLAIMS,),
-    ) as plane:
-        yield plane
-
-
-@pytest_asyncio.fixture
-async def cluster(control_plane: ControlPlane, tmp_path: Path) -> Cluster:
-    """The control plane of this test with everything that `scheduler(...)` needs."""
-    return Cluster(control_plane, await install(control_plane), AuditLog(tmp_path))
-
-
 @asynccontextmanager
 async def ready_for_tests(
     folder: Path, *, apiserver: tuple[str, ...] = (), controller_manager: tuple[str, ...] = ()
 ) -> AsyncIterator[StandingCluster]:
-    """A control plane for several tests with further flags. Pods of Jobs run until they are deleted.
+    """A control plane with kube-scheduler and further flags. Pods of Jobs run until they are deleted.
 
     JobSets are served from the start: the garbage collector looks for new kinds every 30 seconds.
     """
@@ -69,6 +50,7 @@ async def ready_for_tests(
     audit = AuditLog(folder)
     async with ControlPlane.start(
         stages=ENDLESS_STAGES,
+        kube_scheduler=KubeScheduler(),
         apiserver_flags=(*audit.flags, *apiserver),
         controller_manager_flags=(WITH_CLAIMS, *controller_manager),
     ) as plane:
@@ -81,6 +63,13 @@ async def ready_for_tests(
 async def standing_cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[StandingCluster]:
     """The cluster that tests share. A module that needs other flags has a fixture of the same name."""
     async with ready_for_tests(tmp_path_factory.mktemp("standing")) as made:
+        yield made
+
+
+@pytest_asyncio.fixture
+async def own_cluster(tmp_path: Path) -> AsyncIterator[Cluster]:
+    """A cluster of this test alone, which may do to it what other tests would notice."""
+    async with ready_for_tests(tmp_path) as made:
         yield made
 
 

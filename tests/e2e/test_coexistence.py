@@ -4,7 +4,6 @@ from collections.abc import Callable
 from itertools import chain
 
 import pytest
-from phalanx_controlplane.components import KubeScheduler
 
 from tests.e2e.conftest import Cluster
 from tests.e2e.findings import allocatable, bound_twice, check_binds, overcommitted, partial
@@ -20,11 +19,10 @@ GANGS, SIZE = 10, 40
 FOREIGN = 400
 
 
-@pytest.mark.parametrize("control_plane", [KubeScheduler()], indirect=True)
 async def test_no_pod_is_lost_and_only_unobserved_binds_overcommit_nodes(
-    cluster: Cluster, record_property: Callable[[str, object], None]
+    shared_cluster: Cluster, record_property: Callable[[str, object], None]
 ) -> None:
-    plane = cluster.plane
+    plane = shared_cluster.plane
     await create_cluster(plane, count=NODES, cpu=CPU, space="both")
     names = [f"gang-{i}" for i in range(GANGS)]
     await create(plane, *(pod_group(name, space="both", size=SIZE) for name in names))
@@ -33,11 +31,11 @@ async def test_no_pod_is_lost_and_only_unobserved_binds_overcommit_nodes(
         fake_pod(f"foreign-{i}", namespace="both", scheduler_name="default-scheduler", requests={"cpu": "1"})
         for i in range(FOREIGN)
     ]
-    phalanx = scheduler(plane, cluster.kubeconfig, log_level="debug")
+    phalanx = scheduler(plane, shared_cluster.kubeconfig, log_level="debug")
     async with watching(plane) as history, phalanx as process:
         await create(plane, *chain(*zip(ours, foreign, strict=True)))
         await history.until_bound(len(ours) + len(foreign))
-    binds = cluster.audit.binds()
+    binds = shared_cluster.audit.binds()
     capacity = allocatable(await nodes_of(plane))
     check = check_binds(capacity, history.bound.values(), ours="phalanx", knew=process.knew())
     record_property("overcommitted nodes", len(overcommitted(capacity, history.pods.values())))
@@ -46,4 +44,4 @@ async def test_no_pod_is_lost_and_only_unobserved_binds_overcommit_nodes(
     assert partial(history.pods.values(), sizes={f"both/{name}": SIZE for name in names}) == []
     assert bound_twice(history.events, binds) == []
     assert check.unexcused == ()
-    assert cluster.audit.denied() == []
+    assert shared_cluster.audit.denied() == []

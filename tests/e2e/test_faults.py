@@ -22,39 +22,43 @@ pytestmark = [pytest.mark.controlplane, pytest.mark.xdist_group("e2e")]
 GROUPS = "/apis/scheduling.phalanx.dev/v1alpha1/podgroups"
 
 
-async def test_a_second_replica_finishes_the_gang_of_a_killed_leader(cluster: Cluster) -> None:
-    plane = cluster.plane
+async def test_a_second_replica_finishes_the_gang_of_a_killed_leader(shared_cluster: Cluster) -> None:
+    plane = shared_cluster.plane
     await create_cluster(plane, count=100, cpu=8, space="killed")
-    async with watching(plane) as history, scheduler(plane, cluster.kubeconfig) as leader:
+    async with watching(plane) as history, scheduler(plane, shared_cluster.kubeconfig) as leader:
         await until_led_by(plane, leader)
-        async with scheduler(plane, cluster.kubeconfig) as other:
+        async with scheduler(plane, shared_cluster.kubeconfig) as other:
             sizes = await create_gangs(plane, space="killed", count=1, size=500)
-            await cluster.audit.until_bound(20)
+            await shared_cluster.audit.until_bound(20)
             await leader.kill()
-            assert cluster.audit.accepted() < 500, "the leader was killed too late: everything is bound"
+            assert shared_cluster.audit.accepted() < 500, (
+                "the leader was killed too late: everything is bound"
+            )
             await history.until_bound(500)
             assert await lease_holder(plane) == other.identity
-    await assert_whole(cluster, history, sizes=sizes)
-    assert cluster.audit.denied() == []
+    await assert_whole(shared_cluster, history, sizes=sizes)
+    assert shared_cluster.audit.denied() == []
 
 
 async def test_no_pod_is_lost_when_the_api_server_restarts(
-    cluster: Cluster, record_property: Callable[[str, object], None]
+    own_cluster: Cluster, record_property: Callable[[str, object], None]
 ) -> None:
     """After its start the API server denies requests that it allows later, so denials are accepted."""
-    plane = cluster.plane
+    plane = own_cluster.plane
     await create_cluster(plane, count=100, cpu=12, space="restart")
     async with watching(plane) as history:
         sizes = await create_gangs(plane, space="restart", count=10, size=100)
-        async with kept_running(plane, cluster.kubeconfig) as processes:
-            await cluster.audit.until_bound(20)
+        async with kept_running(plane, own_cluster.kubeconfig) as processes:
+            await own_cluster.audit.until_bound(20)
             await plane.stop_component("kube-apiserver", kill=True)
-            assert cluster.audit.accepted() < 1000, "the API server was killed too late: everything is bound"
+            assert own_cluster.audit.accepted() < 1000, (
+                "the API server was killed too late: everything is bound"
+            )
             await plane.start_component("kube-apiserver")
             await history.until_bound(1000)
             await until_reported(plane, sizes)
     record_property("scheduler processes started", len(processes))
-    await assert_whole(cluster, history, sizes=sizes)
+    await assert_whole(own_cluster, history, sizes=sizes)
 
 
 async def until_reported(plane: ControlPlane, sizes: Mapping[str, int], *, timeout: float = 60.0) -> None:
@@ -86,24 +90,24 @@ def key_of(group: Manifest) -> str:
     return f"{group['metadata']['namespace']}/{group['metadata']['name']}"
 
 
-async def test_sigterm_leaves_complete_gangs_and_a_free_lease(cluster: Cluster) -> None:
-    plane = cluster.plane
+async def test_sigterm_leaves_complete_gangs_and_a_free_lease(shared_cluster: Cluster) -> None:
+    plane = shared_cluster.plane
     await create_cluster(plane, count=100, cpu=12, space="stop")
     async with watching(plane) as history:
         sizes = await create_gangs(plane, space="stop", count=10, size=100)
-        async with scheduler(plane, cluster.kubeconfig) as first:
-            await cluster.audit.until_bound(20)
+        async with scheduler(plane, shared_cluster.kubeconfig) as first:
+            await shared_cluster.audit.until_bound(20)
             os.kill(first.pid, signal.SIGTERM)
             assert await first.exit_code() == 0
         assert await lease_holder(plane) == ""
-        accepted = cluster.audit.accepted()
+        accepted = shared_cluster.audit.accepted()
         assert accepted < 1000, "the leader was stopped too late: everything is bound"
         await history.until_bound(accepted)
         assert partial(history.pods.values(), sizes=sizes) == []
         began = time.monotonic()
-        async with scheduler(plane, cluster.kubeconfig) as second:
+        async with scheduler(plane, shared_cluster.kubeconfig) as second:
             await until_led_by(plane, second)
             assert time.monotonic() - began < LEASE_DURATION_S, "the successor waited for the Lease to expire"
             await history.until_bound(1000)
-    await assert_whole(cluster, history, sizes=sizes)
-    assert cluster.audit.denied() == []
+    await assert_whole(shared_cluster, history, sizes=sizes)
+    assert shared_cluster.audit.denied() == []

@@ -97,15 +97,15 @@ def late_volume(*, space: str) -> list[Manifest]:
     return [storage_class, claim, pod_group("mounts", space=space, size=1), pod]
 
 
-async def test_an_ordinary_run_uses_every_permission_and_is_denied_none(cluster: Cluster) -> None:
-    plane = cluster.plane
+async def test_an_ordinary_run_uses_every_permission_and_is_denied_none(shared_cluster: Cluster) -> None:
+    plane = shared_cluster.plane
     await create_cluster(plane, count=2, cpu=4, space="permissions")
     await create(plane, queue("team"))
     permissions = granted(base("ClusterRole", "phalanx-scheduler"), base("Role", "phalanx-lease"))
     # Lists are used only if a watch cannot start with one.
     lists = {permission for permission in permissions if permission.verb == "list"}
     expected = permissions - lists - set(RARELY_USED)
-    async with watching(plane) as history, scheduler(plane, cluster.kubeconfig) as process:
+    async with watching(plane) as history, scheduler(plane, shared_cluster.kubeconfig) as process:
         await create_gangs(plane, space="permissions", count=1, size=4)
         await create(plane, pod_group("large", space="permissions", size=9, queue="team"))
         await create(plane, job("plain", space="permissions"))
@@ -115,7 +115,7 @@ async def test_an_ordinary_run_uses_every_permission_and_is_denied_none(cluster:
         await create(plane, *claiming_gang("claims", space="permissions", size=1, claims=claims))
         await create(plane, *members("large", space="permissions", size=9, requests={"cpu": "1"}))
         await history.until_bound(5, timeout=60)
-        await cluster.audit.until_used(expected)
+        await shared_cluster.audit.until_used(expected)
         await process.stop()
-    assert cluster.audit.used() <= permissions
-    assert cluster.audit.denied() == []
+    assert shared_cluster.audit.used() <= permissions
+    assert shared_cluster.audit.denied() == []

@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterable
 from itertools import chain
 
 import pytest
-from phalanx_controlplane.components import KubeScheduler
 from phalanx_controlplane.controlplane import ControlPlane
 
 from tests.e2e.conftest import Cluster
@@ -47,12 +46,12 @@ def runs(history: PodHistory, job: str) -> bool:
 
 
 async def test_one_two_and_five_jobs_finish_and_no_gang_is_ever_partial(
-    cluster: Cluster, record_property: Callable[[str, object], None]
+    shared_cluster: Cluster, record_property: Callable[[str, object], None]
 ) -> None:
-    plane = cluster.plane
+    plane = shared_cluster.plane
     await create_cluster(plane, count=3, cpu=3, space="jobs")
     sizes: dict[str, int] = {}
-    async with watching(plane) as history, scheduler(plane, cluster.kubeconfig):
+    async with watching(plane) as history, scheduler(plane, shared_cluster.kubeconfig):
         for repeat in range(REPEATS):
             for jobs in (1, 2, 5):
                 space = f"jobs-{repeat}-{jobs}"
@@ -64,14 +63,13 @@ async def test_one_two_and_five_jobs_finish_and_no_gang_is_ever_partial(
     assert sorted(span.gang for span in found) == sorted(sizes)
     assert [span for span in found if span.others > 0 or span.together > 1] == []
     assert ever_overcommitted(allocatable(await nodes_of(plane)), history.events) == []
-    assert cluster.audit.denied() == []
+    assert shared_cluster.audit.denied() == []
     record_property("jobs", len(sizes))
     record_property("longest bind round in ms", round(1000 * max(span.seconds for span in found)))
 
 
-@pytest.mark.parametrize("control_plane", [KubeScheduler()], indirect=True)
-async def test_the_same_jobs_block_each_other_when_scheduled_pod_by_pod(cluster: Cluster) -> None:
-    plane = cluster.plane
+async def test_the_same_jobs_block_each_other_when_scheduled_pod_by_pod(shared_cluster: Cluster) -> None:
+    plane = shared_cluster.plane
     await create_cluster(plane, count=3, cpu=3, space="jobs")
     async with watching(plane) as history:
         sizes = await submit(plane, space="jobs", jobs=5, by="default-scheduler")

@@ -55,7 +55,7 @@ def environment() -> dict[str, str]:
 
 
 @pytest.mark.controlplane
-@pytest.mark.xdist_group("e2e")
+@pytest.mark.xdist_group("tutorials")
 async def test_tutorials_on_a_cluster(tmp_path: Path) -> None:
     require_binaries()
     if shutil.which("kubectl") is None:
