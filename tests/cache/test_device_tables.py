@@ -9,7 +9,7 @@ from phalanx.cache.cache import Cache
 from phalanx.cache.devices import DeviceTables
 from phalanx.cache.events import Applied, Assumed, ChangeLog, Deleted, Forgotten, Relisted
 from phalanx.model.api import core
-from phalanx.model.api.devices import ResourceClaim, ResourceSlice
+from phalanx.model.api.devices import DeviceTaintRule, ResourceClaim, ResourceSlice
 from phalanx.model.api.kinds import DEVICE_KINDS
 from phalanx.model.conversion.pods import read_pod
 from phalanx.model.conversion.shapes import ShapeCache
@@ -71,7 +71,7 @@ def test_an_assumed_allocation_ends_when_the_api_shows_it_and_takes_it_back() ->
     cache = assumed()
     cache.apply(claim(allocated=True))
     assert claims(cache)[0].allocation is not None
-    assert cache.apply(claim()).cluster_changed
+    assert cache.apply(claim()).devices_freed
     assert claims(cache)[0].allocation is None
     cache.check_invariants()
 
@@ -88,7 +88,7 @@ def test_an_assumed_allocation_ends_when_the_api_shows_it_and_takes_it_back() ->
 )
 def test_an_assumed_allocation_is_given_up(event: Any) -> None:
     cache = assumed()
-    assert cache.apply(event).capacity_grew
+    assert cache.apply(event).devices_freed
     cache.check_invariants()
     assert [each.allocation for each in claims(cache)] in ([None], [])
 
@@ -101,22 +101,24 @@ def test_nothing_is_assumed_for_a_pod_that_is_gone() -> None:
 
 def test_an_allocation_in_the_api_frees_nothing() -> None:
     cache = new_cache()
-    assert cache.apply(claim()).cluster_changed
-    assert not cache.apply(claim(allocated=True)).cluster_changed
+    cache.apply(claim())
+    assert not cache.apply(claim(allocated=True)).devices_freed
+    assert cache.apply(claim()).devices_freed
 
 
 def test_kinds_are_needed_from_the_first_pod_on_that_is_not_refused() -> None:
     accepted = read_pod(pod(), shapes=ShapeCache(), classes={})
     refused = replace(accepted, shape=replace(accepted.shape, unsupported=("spec.workloadRef",)))
-    tables, log = DeviceTables(), ChangeLog()
-    tables.pod_changed(refused.uid, refused, log)
+    tables = DeviceTables(scheduler_name="phalanx", pod=lambda _: None, changed=lambda *_: None)
+    log = ChangeLog()
+    tables.pod_changed(None, refused, log)
     assert tables.needed == ()
     assert not tables.view().are_claimed
-    tables.pod_changed(accepted.uid, accepted, log)
+    tables.pod_changed(refused, accepted, log)
     assert tables.needed == DEVICE_KINDS
     assert tables.view().are_claimed
     assert not tables.view().are_listed
-    tables.pod_changed(accepted.uid, None, log)
+    tables.pod_changed(accepted, None, log)
     assert tables.needed == DEVICE_KINDS
     assert not tables.view().are_claimed
 
@@ -151,20 +153,26 @@ def test_pods_that_share_a_claim_have_one_assumed_allocation() -> None:
     assert claims(cache)[0].allocation == GRANT.allocation
     assert claims(cache)[0].reserved_for == ("q",)
     cache.check_invariants()
-    assert cache.apply(Forgotten(PodUid("q"))).cluster_changed
+    assert cache.apply(Forgotten(PodUid("q"))).devices_freed
     assert claims(cache)[0].allocation is None
     cache.check_invariants()
 
 
-def slice_event(*names: str, generation: int = 1, **fields: Any) -> Applied:
+def slice_event(*names: str, generation: int = 1, name: str = "n1", **fields: Any) -> Applied:
     """The slice of node n1."""
     spec = {
         "driver": DEVICE[0],
         "nodeName": "n1",
         "pool": {"name": DEVICE[1], "generation": generation, "resourceSliceCount": 1},
-        "devices": [{"name": name, **fields} for name in names],
+        "devices": [{"name": each, **fields} for each in names],
     }
-    return Applied(msgspec.convert({"metadata": {"name": "n1"}, "spec": spec}, ResourceSlice))
+    return Applied(msgspec.convert({"metadata": {"name": name}, "spec": spec}, ResourceSlice))
+
+
+def rule_event(**taint: str) -> Applied:
+    """A taint of all devices of the driver."""
+    spec = {"deviceSelector": {"driver": DEVICE[0]}, "taint": {"key": "old", **taint}}
+    return Applied(msgspec.convert({"metadata": {"name": "rule"}, "spec": spec}, DeviceTaintRule))
 
 
 @pytest.mark.parametrize(
@@ -178,6 +186,15 @@ def slice_event(*names: str, generation: int = 1, **fields: Any) -> Applied:
             slice_event("gpu-0", taints=[{"key": "broken", "effect": "NoSchedule"}]),
             "device gpu-0 of pool n1 of driver gpu.example.com has a taint since the decision",
         ),
+        (
+            slice_event(name="another", generation=2),
+            "device gpu-0 of pool n1 of driver gpu.example.com is gone",
+        ),
+        (
+            rule_event(effect="NoExecute"),
+            "device gpu-0 of pool n1 of driver gpu.example.com has a taint since the decision",
+        ),
+        (rule_event(effect="None"), ""),
         (
             claim("uid-other", name="other", allocated=True),
             "device gpu-0 of pool n1 of driver gpu.example.com is in use by another claim since the decision",

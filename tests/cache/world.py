@@ -79,7 +79,8 @@ def encoded(snapshot: Snapshot) -> bytes:
     """Encode a snapshot without the fields that depend on history: version, start state of gangs."""
     history = {"started": False, "starts_over": False}
     gangs = {key: structs.replace(gang, **history) for key, gang in snapshot.gangs.items()}
-    versions = {"capacity_version": 0, "cluster_version": 0}
+    names = ("capacity_version", "cluster_version", "device_version", "device_cluster_version")
+    versions = dict.fromkeys(names, 0)
     return msgspec.msgpack.encode(structs.replace(snapshot, gangs=gangs, **versions))
 
 

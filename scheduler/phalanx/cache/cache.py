@@ -13,7 +13,6 @@ from phalanx.cache.cluster_objects import ClusterObjects
 from phalanx.cache.devices import DeviceTables
 from phalanx.cache.events import Applied, Assumed, ChangeLog, Changes, Deleted, Event, NotListed, Relisted
 from phalanx.cache.gangs import GangTable
-from phalanx.cache.leftover_claims import leftover_claims
 from phalanx.cache.nodes import NodeTable
 from phalanx.cache.nominations import NominationTable
 from phalanx.cache.placed_pods import PlacedPodIndex
@@ -69,6 +68,7 @@ class Cache:
         self.scheduler_name = scheduler_name
         self.known_workloads = workload_kinds
         self._version = self._cluster_version = 0
+        self._device_version = self._device_cluster_version = 0
         self._pod_annotations = tuple(sorted(set(pod_annotations)))
         self._node_annotations = tuple(sorted(set(node_annotations)))
         self._nodes = NodeTable(annotation_keys=self._node_annotations, with_images=with_images)
@@ -79,7 +79,11 @@ class Cache:
         believed = None if nominating_schedulers is None else frozenset(nominating_schedulers)
         self._nominations = NominationTable(scheduler_name=scheduler_name, believed=believed)
         self._claims = ClaimTables(scheduler_name=scheduler_name, nodes=self._nodes)
-        self._devices = DeviceTables()
+        self._devices = DeviceTables(
+            scheduler_name=scheduler_name,
+            pod=lambda uid: self._pods.get(uid),
+            changed=lambda uid, log: self._pods.claims_changed(uid, log),
+        )
         self._cluster_objects = ClusterObjects(
             namespace_changed=self._gangs.namespace_changed,
             class_changed=self._class_changed,
@@ -92,6 +96,7 @@ class Cache:
             kinds=workload_kinds,
             default_spread=default_spread,
             with_images=with_images,
+            claim_states=self._devices.with_states,
         )
         self._placed_pods = PlacedPodIndex(scheduler_name=scheduler_name, pods=self._pods.values)
         self._kinds = self._tables()
@@ -138,6 +143,8 @@ class Cache:
             self._version += 1
         if log.cluster_changed:
             self._cluster_version += 1
+        self._device_version += log.devices_freed
+        self._device_cluster_version += log.devices_changed
         return log.changes()
 
     def _take(self, event: Event, log: ChangeLog) -> None:
@@ -164,7 +171,7 @@ class Cache:
         self._pods.assume(event, log)
         pod = self._pods.get(event.pod)
         if event.grants and pod is not None and pod.assumed:
-            self._devices.assume(event.pod, event.grants)
+            self._devices.assume(event.pod, event.grants, log)
 
     def _relist(self, event: Relisted, log: ChangeLog) -> None:
         if event.kind == "Pod":
@@ -193,11 +200,7 @@ class Cache:
                 self._nodes.release(*before, log)
         if (old is not None and old.claims) or (new is not None and new.claims):
             self._claims.pod_changed(old, new, log)
-        if (old is not None and old.device_claims) or (new is not None and new.device_claims):
-            is_ours = new is not None and new.scheduler_name == self.scheduler_name
-            self._devices.pod_changed(pod.uid, new if is_ours else None, log)
-        if new is None or new.is_finished:
-            self._devices.forget(pod.uid, log)
+        self._devices.pod_changed(old, new, log)
         self._foreign.replace(old, new)
         self._nominations.replace(old, new, log)
         self._placed_pods.replace(old, new, log)
@@ -235,6 +238,8 @@ class Cache:
             limited_drivers=self._claims.attached.limited_drivers(),
             capacity_version=self._version,
             cluster_version=self._cluster_version,
+            device_version=self._device_version,
+            device_cluster_version=self._device_cluster_version,
             memory=memory,
             pod_affinity_terms=pod_affinity.terms,
             preferred_pod_terms=pod_affinity.preferred_terms,
@@ -368,14 +373,7 @@ class Cache:
 
     def leftover_claims(self) -> tuple[GiveBack, ...]:
         """Claims to devices that are held for pods of this scheduler without a node."""
-        if not self._devices.needed:
-            return ()
-        return leftover_claims(self._devices.view().claims, self._waiting)
-
-    def _waiting(self, uid: PodUid) -> Pod | None:
-        pod = self._pods.get(uid)
-        is_ours = pod is not None and pod.is_waiting and pod.scheduler_name == self.scheduler_name
-        return pod if is_ours else None
+        return self._devices.leftover()
 
     def device_conflict(self, pod: Pod, node: Node) -> str:
         """Why the decided devices of a pod that is assumed on the node cannot be used any more; empty if
@@ -400,7 +398,7 @@ class Cache:
         self._placed_pods.check(pods)
         self._gangs.check(pods)
         self._claims.check(pods)
-        self._devices.check()
+        self._devices.check(pods)
 
     def _refresh(self) -> None:
         self._gangs.refresh(

@@ -1,15 +1,20 @@
 """Tables of ResourceSlices, DeviceTaintRules, DeviceClasses and ResourceClaims.
 
-These kinds are watched from the first pod of this scheduler on that has claims and is not refused.
+These kinds are watched from the first pod of this scheduler on that has claims and is not refused. A claim as
+it is shown to others has the allocation that this scheduler assumes for it. What follows from claims is kept
+by claim, so that the cost of an event and of a check before a bind does not grow with their number.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from msgspec import Struct, structs
 
+from phalanx.cache.claiming_pods import ClaimingPods
+from phalanx.cache.device_users import ClaimUsers, PublishedDevices, frees
 from phalanx.cache.events import ChangeLog
 from phalanx.cache.grant_check import GrantCheck
+from phalanx.cache.leftover_claims import holders, leftover_claims
 from phalanx.cache.table import Key, ObjectStore, Table, VersionedTable
 from phalanx.model.api import devices
 from phalanx.model.api.kinds import DEVICE_KINDS
@@ -19,6 +24,7 @@ from phalanx.model.conversion.devices import (
     read_slice,
     read_taint_rule,
 )
+from phalanx.model.decisions import GiveBack
 from phalanx.model.devices.claims import Allocation, Claim, ClaimGrant, DeviceClass
 from phalanx.model.devices.cluster import ClusterDevices
 from phalanx.model.devices.pools import Slice, TaintRule
@@ -37,18 +43,24 @@ class _Assumed(Struct, frozen=True):
 class DeviceTables:
     """The kinds that describe devices, and the allocations that the API does not show yet."""
 
-    def __init__(self) -> None:
-        self.slices: Table[devices.ResourceSlice, Slice] = Table(read=read_slice, changed=self._changed)
+    def __init__(
+        self,
+        *,
+        scheduler_name: str,
+        pod: Callable[[PodUid], Pod | None],
+        changed: Callable[[PodUid, ChangeLog], None],
+    ) -> None:
+        """`pod` returns a pod, with its assumed node. `changed` is called for a pod that waits when one of
+        its claims has changed."""
+        self.slices: Table[devices.ResourceSlice, Slice] = Table(read=read_slice, changed=self._slice_changed)
         self.classes: Table[devices.DeviceClass, DeviceClass] = Table(
             read=read_device_class, changed=self._changed
         )
         self.claims: VersionedTable[devices.ResourceClaim, Claim] = VersionedTable(
             read=read_resource_claim, changed=self._claim_changed
         )
-        self._uids: set[str] = set()
-        """Of all claims."""
         self.rules: Table[devices.DeviceTaintRule, TaintRule | None] = Table(
-            read=read_taint_rule, changed=self._changed
+            read=read_taint_rule, changed=self._rule_changed
         )
         self.tables: dict[str, ObjectStore[Any]] = {
             "ResourceSlice": self.slices,
@@ -56,69 +68,115 @@ class DeviceTables:
             "ResourceClaim": self.claims,
             "DeviceTaintRule": self.rules,
         }
+        self._pod, self._pod_has_changed = pod, changed
+        self._pods = ClaimingPods(scheduler_name=scheduler_name)
+        self._shown: dict[Key, Claim] = {}
+        """The claims, with what is assumed for them."""
+        self._are_sorted = True
+        self._keys: dict[str, dict[Key, None]] = {}
+        """The claims of each UID: one, unless an old one is not seen deleted yet."""
+        self._users = ClaimUsers()
+        self._published = PublishedDevices(self._taint_rules)
+        self._check = GrantCheck(self._shown.get, self._users, self._published)
+        self._held: dict[PodUid, None] = {}
+        """Pods of ours without a node for which claims are held."""
         self._view: ClusterDevices | None = None
+        self._slices: tuple[Slice, ...] | None = None
+        self._rules: tuple[TaintRule, ...] | None = None
         self._unlisted = set(DEVICE_KINDS)
-        self._were_claimed = False
-        self._claiming: set[PodUid] = set()
-        """Pods of this scheduler with claims that are not refused and have not ended."""
         self._assumed: dict[str, _Assumed] = {}
         """By UID of the claim."""
         self._claims_of: dict[PodUid, tuple[str, ...]] = {}
         """By pod, the claims with an assumed allocation."""
         self._grants: dict[PodUid, tuple[ClaimGrant, ...]] = {}
         """What was decided for the claims of pods, until they end."""
-        self._check: tuple[ClusterDevices, GrantCheck] | None = None
+
+    # --- questions ----------------------------------------------------------------------------------------
 
     def view(self) -> ClusterDevices:
-        """All of them. It is the same object until something changes."""
+        """All of them. It is the same object until something changes, and so is each of its parts."""
         if self._view is None:
+            if not self._are_sorted:
+                ordered = sorted(self._shown.items())
+                self._shown.clear()
+                self._shown.update(ordered)
+                self._are_sorted = True
+            if self._slices is None:
+                self._slices = tuple(self.slices.by_name().values())
             self._view = ClusterDevices(
-                slices=tuple(self.slices.by_name().values()),
+                slices=self._slices,
                 classes=self.classes.by_name(),
-                claims=tuple(
-                    self._with_assumed(claim)
-                    for key in sorted(self.claims.keys())
-                    if (claim := self.claims.get(key)) is not None
-                ),
-                taint_rules=tuple(rule for rule in self.rules.by_name().values() if rule is not None),
-                are_claimed=bool(self._claiming),
+                claims=tuple(self._shown.values()),
+                taint_rules=self._taint_rules(),
+                are_claimed=self._pods.are_any,
                 are_listed=not self._unlisted,
             )
         return self._view
 
+    def _taint_rules(self) -> tuple[TaintRule, ...]:
+        if self._rules is None:
+            self._rules = tuple(rule for rule in self.rules.by_name().values() if rule is not None)
+        return self._rules
+
     @property
     def needed(self) -> tuple[str, ...]:
         """The kinds that must be watched, from the first pod with claims on."""
-        return DEVICE_KINDS if self._were_claimed else ()
-
-    def pod_changed(self, uid: PodUid, pod: Pod | None, log: ChangeLog) -> None:
-        """A pod was added, changed or removed; None for a pod of another scheduler too."""
-        before = bool(self._claiming)
-        if pod is None or not pod.device_claims or pod.shape.unsupported or pod.is_finished:
-            self._claiming.discard(uid)
-        else:
-            self._claiming.add(uid)
-            if not self._were_claimed:
-                self._were_claimed = True
-                log.workload_kinds(DEVICE_KINDS)
-        if bool(self._claiming) != before:
-            self._view = None
+        return DEVICE_KINDS if self._pods.were_any else ()
 
     def has_claim(self, uid: str) -> bool:
         """Whether a claim with this UID is known."""
-        return uid in self._uids
+        return uid in self._keys
+
+    def with_states(self, pod: Pod) -> Pod:
+        """The pod as it is stored: one that waits has the states of its claims, by which its gang is tried
+        again when one of them changes."""
+        return self._pods.with_states(pod, self._shown.get)
+
+    def leftover(self) -> tuple[GiveBack, ...]:
+        """Claims that are held for pods of this scheduler without a node."""
+        if not self._held or not self.needed:
+            return ()
+        keys = {key for uid in self._held for key in self._users.of_holder(uid)}
+        return leftover_claims([self._shown[key] for key in sorted(keys)], self._waiting)
+
+    def conflict(self, pod: Pod, node: Node) -> str:
+        """Why the pod must not be bound to the node with what was decided for its claims; empty if nothing
+        forbids it."""
+        grants = self._grants.get(pod.uid)
+        return "" if grants is None else self._check.conflict(grants, node)
+
+    def _waiting(self, uid: PodUid) -> Pod | None:
+        pod = self._pod(uid)
+        return pod if pod is not None and self._pods.is_ours(pod) and pod.is_waiting else None
+
+    # --- events -------------------------------------------------------------------------------------------
+
+    def pod_changed(self, old: Pod | None, new: Pod | None, log: ChangeLog) -> None:
+        """A pod was added, changed or removed, of any scheduler."""
+        pod = new or old
+        assert pod is not None
+        if pod.device_claims or (old is not None and old.device_claims):
+            were, needed = self._pods.are_any, self.needed
+            self._pods.replace(pod.uid, new)
+            if self.needed != needed:
+                log.workload_kinds(self.needed)
+            if self._pods.are_any != were:
+                self._view = None
+        if new is None or new.is_finished:
+            self.forget(pod.uid, log)
+        self._note_held(pod.uid)
 
     def set_listed(self, kind: str, log: ChangeLog) -> None:
         """All objects of the kind are known."""
         if kind in self._unlisted:
             self._unlisted.discard(kind)
             self._view = None
-            log.mark_cluster_changed()
+            log.mark_devices_changed(do_gangs_wait=self._pods.do_wait)
 
-    def assume(self, pod: PodUid, grants: Iterable[ClaimGrant]) -> None:
+    def assume(self, pod: PodUid, grants: Iterable[ClaimGrant], log: ChangeLog) -> None:
         """Assume the decided allocations, until the API shows one or the pod is forgotten or gone."""
         grants = tuple(grants)
-        self.forget(pod, ChangeLog())
+        self.forget(pod, log)
         if grants:
             self._grants[pod] = grants
         decided = {
@@ -126,15 +184,15 @@ class DeviceTables:
             for each in grants
             if each.allocation is not None and not self._is_allocated(each)
         }
+        if decided:
+            self._claims_of[pod] = tuple(decided)
         for claim, allocation in decided.items():
             known = self._assumed.get(claim)
             pods = known.pods if known is not None and known.allocation == allocation else ()
             for other in known.pods if known is not None and not pods else ():
                 self._drop(other, claim)
             self._assumed[claim] = _Assumed(allocation, (*pods, pod))
-        if decided:
-            self._claims_of[pod] = tuple(decided)
-            self._view = None
+            self._show(claim, log)
 
     def _is_allocated(self, grant: ClaimGrant) -> bool:
         """Whether the API shows an allocation already: another pod of the gang may have been first."""
@@ -144,56 +202,30 @@ class DeviceTables:
     def forget(self, pod: PodUid, log: ChangeLog) -> None:
         """End what is assumed for a pod, which is not bound or has ended."""
         self._grants.pop(pod, None)
-        claims = self._claims_of.pop(pod, ())
-        for claim in claims:
+        for claim in self._claims_of.pop(pod, ()):
             assumed = self._assumed[claim]
             left = tuple(each for each in assumed.pods if each != pod)
             if left:
                 self._assumed[claim] = _Assumed(assumed.allocation, left)
             else:
                 del self._assumed[claim]
-        if claims:
-            self._view = None
-            log.mark_cluster_changed()
+            self._show(claim, log)
 
-    def conflict(self, pod: Pod, node: Node) -> str:
-        """Why the pod must not be bound to the node with what was decided for its claims; empty if nothing
-        forbids it."""
-        grants = self._grants.get(pod.uid)
-        if grants is None:
-            return ""
-        view = self.view()
-        if self._check is None or self._check[0] is not view:
-            self._check = (view, GrantCheck(view))
-        return self._check[1].conflict(grants, node)
-
-    def check(self) -> None:
-        """Assert that the indices of assumed allocations agree."""
-        pairs = {(claim, pod) for pod, each in self._claims_of.items() for claim in each}
-        known = {(claim, pod) for claim, each in self._assumed.items() for pod in each.pods}
-        assert pairs == known, "claims with assumed allocations differ from those of pods"
-        assert all(self._claims_of.values()), "an empty entry by pod"
-        assert self._uids == {claim.uid for claim in self.claims.values()}, "UIDs of claims differ"
-
-    def _with_assumed(self, claim: Claim) -> Claim:
-        if claim.allocation is not None or claim.uid not in self._assumed:
-            return claim
-        assumed = self._assumed[claim.uid]
-        reserved = (*claim.reserved_for, *assumed.pods)
-        return structs.replace(claim, allocation=assumed.allocation, reserved_for=reserved)
-
-    def _claim_changed(self, _key: Key, old: Claim | None, new: Claim | None, log: ChangeLog) -> None:
-        self._view = None
+    def _claim_changed(self, key: Key, old: Claim | None, new: Claim | None, log: ChangeLog) -> None:
+        uids = dict.fromkeys(each.uid for each in (old, new) if each is not None)
         if old is not None:
-            self._uids.discard(old.uid)
+            self._keys[old.uid].pop(key)
+            if not self._keys[old.uid]:
+                del self._keys[old.uid]
         if new is not None:
-            self._uids.add(new.uid)
+            self._keys.setdefault(new.uid, {})[key] = None
         if old is not None and (new is None or new.uid != old.uid):
             self._end(old.uid)
         if new is not None and new.allocation is not None:
             self._end(new.uid)
-        if old is None or new is None or not _only_took(old, new):
-            log.mark_cluster_changed()
+        self._show_one(key, log)
+        for uid in uids:
+            self._show(uid, log)
 
     def _end(self, claim: str) -> None:
         assumed = self._assumed.pop(claim, None)
@@ -205,15 +237,72 @@ class DeviceTables:
         if left:
             self._claims_of[pod] = left
 
+    def _slice_changed(self, key: Key, old: Slice | None, new: Slice | None, log: ChangeLog) -> None:
+        self._slices = None
+        self._published.replace(key, old, new)
+        self._changed(key, old, new, log)
+
+    def _rule_changed(self, key: Key, old: object, new: object, log: ChangeLog) -> None:
+        self._rules = None
+        self._published.rules_changed()
+        self._changed(key, old, new, log)
+
     def _changed(self, _key: Key, _old: object, _new: object, log: ChangeLog) -> None:
         self._view = None
-        log.mark_cluster_changed()
+        log.mark_devices_changed(do_gangs_wait=self._pods.do_wait)
 
+    # --- claims as they are shown -------------------------------------------------------------------------
 
-def _only_took(old: Claim, new: Claim) -> bool:
-    """Whether nothing changed but that devices or consumers were added, so that nothing more may fit."""
-    if old.allocation is not None and old.allocation != new.allocation:
-        return False
-    if not set(old.reserved_for) <= set(new.reserved_for):
-        return False
-    return structs.replace(old, allocation=new.allocation, reserved_for=new.reserved_for) == new
+    def _show(self, uid: str, log: ChangeLog) -> None:
+        """Show the claims of this UID with what is assumed for them now."""
+        for key in tuple(self._keys.get(uid, ())):
+            self._show_one(key, log)
+
+    def _show_one(self, key: Key, log: ChangeLog) -> None:
+        old, new = self._shown.get(key), self._with_assumed(self.claims.get(key))
+        if old == new:
+            return
+        self._view = None
+        if new is None:
+            del self._shown[key]
+        else:
+            self._are_sorted = self._are_sorted and old is not None
+            self._shown[key] = new
+        self._users.replace(key, old, new)
+        for uid in dict.fromkeys((*holders(old), *holders(new))):
+            self._note_held(PodUid(uid))
+        if frees(old, new):
+            log.mark_devices_freed(do_gangs_wait=self._pods.do_wait)
+        for uid in self._pods.naming(key):
+            self._pod_has_changed(uid, log)
+
+    def _with_assumed(self, claim: Claim | None) -> Claim | None:
+        if claim is None or claim.allocation is not None or claim.uid not in self._assumed:
+            return claim
+        assumed = self._assumed[claim.uid]
+        reserved = (*claim.reserved_for, *assumed.pods)
+        return structs.replace(claim, allocation=assumed.allocation, reserved_for=reserved)
+
+    def _note_held(self, uid: PodUid) -> None:
+        if self._users.of_holder(uid) and self._waiting(uid) is not None:
+            self._held[uid] = None
+        else:
+            self._held.pop(uid, None)
+
+    def check(self, pods: Iterable[Pod]) -> None:
+        """Assert that what is kept equals what follows from all objects."""
+        pairs = {(claim, pod) for pod, each in self._claims_of.items() for claim in each}
+        known = {(claim, pod) for claim, each in self._assumed.items() for pod in each.pods}
+        assert pairs == known, "claims with assumed allocations differ from those of pods"
+        assert all(self._claims_of.values()), "an empty entry by pod"
+        claims = {key: self.claims.get(key) for key in self.claims.keys()}  # noqa: SIM118
+        assert self._shown == {key: self._with_assumed(each) for key, each in claims.items()}, "claims differ"
+        assert {key: uid for uid, keys in self._keys.items() for key in keys} == {
+            key: each.uid for key, each in claims.items() if each is not None
+        }, "UIDs of claims differ"
+        self._users.check(self._shown)
+        slices = {key: self.slices.get(key) for key in self.slices.keys()}  # noqa: SIM118
+        self._published.check({key: each for key, each in slices.items() if each is not None})
+        held = {uid for each in self._shown.values() for uid in holders(each)}
+        assert self._held.keys() == {uid for uid in held if self._waiting(PodUid(uid)) is not None}
+        self._pods.check(pods, self._shown.get)

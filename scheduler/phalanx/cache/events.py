@@ -54,6 +54,8 @@ class Changes(Struct, frozen=True, gc=False):
 
     `capacity_grew`: more may fit than before, and the snapshot's `capacity_version` has grown.
     `cluster_changed`: more may fit the empty cluster than before, and `cluster_version` has grown too.
+    `devices_freed`: gangs with claims to devices may have more of them than before, and the snapshot's
+    `device_version` has grown.
     `may_unblock`: a waiting gang that could not be placed may be placeable now, so a cycle is worth running.
     `has_new_verdicts`: a cycle is worth running soon although no gang became placeable: the verdict of a
     waiting gang may change, a gang that has not started lost a bound member, or a gang lost its last pod.
@@ -66,6 +68,7 @@ class Changes(Struct, frozen=True, gc=False):
     gangs: tuple[GangId, ...] = ()
     capacity_grew: bool = False
     cluster_changed: bool = False
+    devices_freed: bool = False
     may_unblock: bool = False
     has_new_verdicts: bool = False
     workload_kinds: tuple[str, ...] = ()
@@ -82,6 +85,8 @@ class ChangeLog(Struct):
     _gangs: dict[GangId, None] = {}
     capacity_grew: bool = False
     cluster_changed: bool = False
+    devices_freed: bool = False
+    devices_changed: bool = False
     queues_changed: bool = False
     """Whether a queue was added, changed or removed, apart from its past usage."""
     _may_unblock: bool = False
@@ -126,9 +131,19 @@ class ChangeLog(Struct):
         self.cluster_changed = True
         self.mark_capacity_grew()
 
+    def mark_devices_freed(self, *, do_gangs_wait: bool) -> None:
+        """More devices may be free than before. `do_gangs_wait`: some gangs with claims do."""
+        self.devices_freed = True
+        self._may_unblock = self._may_unblock or do_gangs_wait
+
+    def mark_devices_changed(self, *, do_gangs_wait: bool) -> None:
+        """There may be more devices than before, even in the empty cluster."""
+        self.devices_changed = True
+        self.mark_devices_freed(do_gangs_wait=do_gangs_wait)
+
     def changes(self) -> Changes:
         """All of them, frozen."""
-        if not (self._pods or self._nodes or self._gangs or self._may_unblock):
+        if not (self._pods or self._nodes or self._gangs or self._may_unblock or self.devices_freed):
             return NOTHING
         return Changes(
             pods=tuple(self._pods),
@@ -136,6 +151,7 @@ class ChangeLog(Struct):
             gangs=tuple(self._gangs),
             capacity_grew=self.capacity_grew,
             cluster_changed=self.cluster_changed,
+            devices_freed=self.devices_freed,
             may_unblock=self._may_unblock,
             has_new_verdicts=self._has_new_verdicts,
             workload_kinds=tuple(self._workload_kinds),

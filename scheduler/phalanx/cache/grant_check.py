@@ -1,28 +1,30 @@
 """Whether what was decided for claims is still possible by the newest state, right before a bind."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+from phalanx.cache.device_users import ClaimUsers, PublishedDevices
+from phalanx.cache.table import Key
 from phalanx.model.devices.claims import AllocatedDevice, Allocation, Claim, ClaimGrant, Request
-from phalanx.model.devices.cluster import ClusterDevices
-from phalanx.model.devices.pools import DeviceId, DeviceTaint, PoolId, with_taints
+from phalanx.model.devices.pools import DeviceId
 from phalanx.model.nodes import Node
 
 
 class GrantCheck:
-    """Compares grants with the devices and claims of one view of the cache, in which they are assumed."""
+    """Compares grants with the newest devices and claims, in which the grants are assumed."""
 
-    def __init__(self, devices: ClusterDevices) -> None:
-        self._claims = {(each.namespace, each.name): each for each in devices.claims}
-        self._devices = devices
-        self._taints: dict[DeviceId, tuple[DeviceTaint, ...]] | None = None
-        self._users: dict[DeviceId, list[str]] | None = None
+    def __init__(
+        self, claim: Callable[[Key], Claim | None], users: ClaimUsers, published: PublishedDevices
+    ) -> None:
+        self._claim = claim
+        self._users = users
+        self._published = published
 
     def conflict(self, grants: Sequence[ClaimGrant], node: Node) -> str:
         """The first problem for a pod on this node as text; empty if there is none."""
         return next(filter(None, (self._conflict(grant, node) for grant in grants)), "")
 
     def _conflict(self, grant: ClaimGrant, node: Node) -> str:
-        claim = self._claims.get((grant.namespace, grant.name))
+        claim = self._claim((grant.namespace, grant.name))
         if claim is None or claim.uid != grant.uid:
             return f"{grant} is gone"
         if claim.deleting:
@@ -39,39 +41,16 @@ class GrantCheck:
 
     def _device_conflict(self, claim: Claim, each: AllocatedDevice) -> str:
         name = f"device {each.device[2]} of pool {each.device[1]} of driver {each.device[0]}"
-        if not each.admin_access and any(user != claim.uid for user in self._users_of(each.device)):
+        own = (claim.namespace, claim.name)
+        if not each.admin_access and any(user != own for user in self._users.of_device(each.device)):
             return f"{name} is in use by another claim since the decision"
-        taints = self._published().get(each.device)
+        taints = self._published.taints(each.device)
         if taints is None:
             return f"{name} is gone"
         request = _request(claim, each.request)
         if request is not None and not request.tolerates(taints):
             return f"{name} has a taint since the decision that {claim} does not tolerate"
         return ""
-
-    def _users_of(self, device: DeviceId) -> Sequence[str]:
-        if self._users is None:
-            self._users = {}
-            for claim in self._devices.claims:
-                for each in claim.allocation.devices if claim.allocation is not None else ():
-                    if not each.admin_access:
-                        self._users.setdefault(each.device, []).append(claim.uid)
-        return self._users.get(device, ())
-
-    def _published(self) -> dict[DeviceId, tuple[DeviceTaint, ...]]:
-        """The devices of the newest generation of each pool, with their taints."""
-        if self._taints is None:
-            newest: dict[PoolId, int] = {}
-            for each in self._devices.slices:
-                newest[each.pool_id] = max(each.generation, newest.get(each.pool_id, each.generation))
-            self._taints = {
-                (*each.pool_id, device.name): device.taints
-                for written in self._devices.slices
-                if written.generation == newest[written.pool_id]
-                for each in (with_taints(written, self._devices.taint_rules),)
-                for device in each.devices
-            }
-        return self._taints
 
 
 def _devices(allocation: Allocation) -> set[tuple[str, DeviceId]]:

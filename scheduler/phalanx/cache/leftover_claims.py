@@ -23,8 +23,7 @@ def leftover_claims(claims: Iterable[Claim], waiting: Callable[[PodUid], Pod | N
     """
     found: dict[PodUid, tuple[Pod, list[ClaimGrant]]] = {}
     for claim in claims:
-        own = (claim.owner,) if claim.allocation is not None and not claim.reserved_for else ()
-        for uid in dict.fromkeys((*claim.reserved_for, *own)):
+        for uid in holders(claim):
             pod = waiting(PodUid(uid))
             if pod is not None and _is_for(claim, pod):
                 grant = ClaimGrant(claim.namespace, claim.name, claim.uid, claim.allocation)
@@ -32,6 +31,14 @@ def leftover_claims(claims: Iterable[Claim], waiting: Callable[[PodUid], Pod | N
     return tuple(
         GiveBack(uid, pod.namespace, pod.name, tuple(grants)) for uid, (pod, grants) in found.items()
     )
+
+
+def holders(claim: Claim | None) -> tuple[str, ...]:
+    """UIDs of the pods for which the claim is reserved; without any, of its owner if it is allocated."""
+    if claim is None:
+        return ()
+    is_held = claim.allocation is not None and not claim.reserved_for and claim.owner
+    return (claim.owner,) if is_held else tuple(dict.fromkeys(claim.reserved_for))
 
 
 def _is_for(claim: Claim, pod: Pod) -> bool:

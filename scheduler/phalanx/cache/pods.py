@@ -33,10 +33,13 @@ class PodTable:
         kinds: WorkloadKinds = KNOWN,
         default_spread: Sequence[DefaultConstraint] = (),
         with_images: bool = False,
+        claim_states: Callable[[Pod], Pod],
     ) -> None:
+        """`claim_states` adds the states of claims to devices to a pod."""
         self._shapes = ShapeCache(default_spread=default_spread, with_images=with_images)
         self._read = partial(read_pod, shapes=self._shapes, annotation_keys=annotation_keys, kinds=kinds)
         self._classes = classes
+        self._claim_states = claim_states
         self._changed = changed
         self._pods: dict[PodUid, Pod] = {}
         self._uids: dict[Key, PodUid] = {}
@@ -85,6 +88,12 @@ class PodTable:
                 self._holds[forgotten.pod] = forgotten.bind_backoff
             self._put(_unassumed(self._pods[forgotten.pod]), log)
 
+    def claims_changed(self, uid: PodUid, log: ChangeLog) -> None:
+        """The states of claims to devices of this pod may be others."""
+        pod = self._pods.get(uid)
+        if pod is not None:
+            self._put(_unassumed(pod), log)
+
     def forget_versions(self) -> None:
         """Accept the next versions as they are: a list is authoritative even if etcd was restored."""
         self._versions.clear()
@@ -128,6 +137,8 @@ class PodTable:
                 pod = structs.replace(pod, bind_backoff=self._holds[pod.uid])
             else:
                 del self._holds[pod.uid]
+        if pod.device_claims:
+            pod = self._claim_states(pod)
         old = self._pods.get(pod.uid)
         if old != pod:
             self._pods[pod.uid] = pod

@@ -38,7 +38,7 @@ from msgspec.structs import replace
 
 from phalanx.framework.queues.queue_tree import QueueTree
 from phalanx.model.gangs import Gang
-from phalanx.model.memory import CandidateQueues, HelpedBy, Nomination, Refusal, RetryKeys
+from phalanx.model.memory import DEVICES, CandidateQueues, HelpedBy, Nomination, Refusal, RetryKeys
 from phalanx.model.names import GangId, QueueName
 from phalanx.model.reasons import Verdict
 from phalanx.model.resources import NONE, Resources
@@ -235,9 +235,14 @@ class RetryInputs:
     def _inputs(self, helped_by: HelpedBy, resource: str, keys: RetryKeys) -> tuple[object, ...]:
         if helped_by is HelpedBy.NODE_SIZE:
             return (helped_by, resource, self.largest_allocatable.get(resource, 0))
+        devices: tuple[object, ...] = ()
         if helped_by is HelpedBy.CLUSTER:
-            return (helped_by, self._snapshot.cluster_version, keys.plugins)
-        return (helped_by, self._snapshot.capacity_version, keys.all)
+            if resource == DEVICES:
+                devices = (resource, self._snapshot.device_cluster_version)
+            return (helped_by, self._snapshot.cluster_version, keys.plugins, *devices)
+        if resource == DEVICES:
+            devices = (resource, self._snapshot.device_version)
+        return (helped_by, self._snapshot.capacity_version, keys.all, *devices)
 
     def holds(self, refusal: Refusal, gang: Gang, cause: str, keys: RetryKeys) -> bool:
         """Whether nothing has changed that could help the gang."""
@@ -308,6 +313,8 @@ class Refusals:
         `until`: when the gang is tried again without a change; at its deadline at the latest, which the
         verdict then says.
         """
+        if not resource and gang.claims_devices:
+            resource = DEVICES
         now, deadline = self._inputs.now, gang.deadline
         if helped_by is not HelpedBy.CAPACITY and deadline is not None and deadline > now:
             until = min(deadline, until or deadline)

@@ -62,7 +62,8 @@ class DeviceCache:
     def state(self, devices: ClusterDevices) -> DeviceState:
         """The state of these devices; that of the last session if nothing has changed."""
         if self._state is None or self._state[0] is not devices:
-            self._state = (devices, DeviceState(devices, self.matcher))
+            earlier = self._state[1] if self._state is not None else None
+            self._state = (devices, DeviceState(devices, self.matcher, earlier))
         return self._state[1]
 
     def counters(self, classes: Mapping[str, DeviceClass]) -> dict[tuple[ClaimSpec, ...], SlotCounter]:

@@ -283,6 +283,11 @@ class Gang(Struct, frozen=True, dict=True):
         return blake2b(content, digest_size=16).digest()
 
     @cached_property
+    def claims_devices(self) -> bool:
+        """Whether members have claims to devices."""
+        return any(pod.device_claims for pod in self.members)
+
+    @cached_property
     def nodes(self) -> frozenset[NodeName]:
         """Nodes on which members hold capacity."""
         return frozenset(pod.node for pod in self.members if pod.node is not None and pod.holds_node)

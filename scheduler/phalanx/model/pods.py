@@ -211,12 +211,14 @@ class PodClaim(Struct, frozen=True, gc=False):
     `claim` is empty as long as no claim was made of its template.
 
     `is_own`: the claim was made for this pod. `is_needless`: the controller says that no claim is needed.
+    `state`: a digest of the claim as it is now, of a pod that waits; empty for none.
     """
 
     name: str
     claim: str
     is_own: bool = False
     is_needless: bool = False
+    state: str = ""
 
 
 class Toleration(Struct, frozen=True, gc=False):

@@ -115,6 +115,8 @@ class Snapshot(Struct, frozen=True):
     - `capacity_version` grows whenever a change may let a refused gang fit.
     - `cluster_version` grows whenever a change may let a gang fit that does not fit the empty cluster, or may
       end an objection to a gang: changes of nodes, queues, topologies, namespaces and volumes.
+    - `device_version` and `device_cluster_version` are the same for changes of devices, which concern only
+      gangs with claims to devices.
     - `pod_affinity_terms`: the required anti-affinity of waiting and placed pods, and the required affinity
       of waiting pods.
     - `preferred_pod_terms`: the preferred terms and the required affinity of waiting and placed pods.
@@ -146,6 +148,8 @@ class Snapshot(Struct, frozen=True):
 
     capacity_version: int = 0
     cluster_version: int = 0
+    device_version: int = 0
+    device_cluster_version: int = 0
     memory: Memory = Memory()
     pod_affinity_terms: tuple[AffinityTerms, ...] = ()
     preferred_pod_terms: AffinityTerms = ()

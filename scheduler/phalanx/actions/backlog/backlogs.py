@@ -119,10 +119,10 @@ class Backlogs:
     def _has_work(self, name: QueueName, inputs: RetryInputs, memory: Memory) -> bool:
         """Whether the queue has a gang to try or to explain."""
         queue = self._queues[name]
-        basis = _basis(inputs, name, memory, HelpedBy.CAPACITY, "")
+        basis = partial(_basis, inputs, name, memory, HelpedBy.CAPACITY)
         tried = [entry.refusal for entry in queue.open.values() if entry.refusal is not None]
         return bool(queue.due or queue.unexplained) or any(
-            refusal.fingerprint and refusal.basis != basis for refusal in tried
+            refusal.fingerprint and refusal.basis != basis(refusal.resource) for refusal in tried
         )
 
     def _largest_allocatable(self, snapshot: Snapshot) -> Resources:

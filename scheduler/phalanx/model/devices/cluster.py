@@ -16,7 +16,7 @@ from phalanx.model.devices.claims import (
 )
 from phalanx.model.devices.matching import Matcher
 from phalanx.model.devices.pod_claims import Unresolved, allocate_for_pod, resolve
-from phalanx.model.devices.pools import DeviceId, Inventory, Slice, TaintRule
+from phalanx.model.devices.pools import DeviceId, Inventory, PoolId, Slice, TaintRule
 from phalanx.model.devices.shared_claims import SharedAllocation, shared_allocations
 from phalanx.model.devices.slots import SlotCounter
 from phalanx.model.nodes import Node
@@ -37,6 +37,7 @@ class ClusterDevices(Struct, frozen=True, gc=False):
 
 
 NO_DEVICES: Final = ClusterDevices()
+_NONE: Final = frozenset[DeviceId]()
 
 
 def without_allocations(devices: ClusterDevices) -> ClusterDevices:
@@ -65,12 +66,25 @@ def grants(claims: Sequence[Claim], answer: Answer, node: Node) -> tuple[ClaimGr
 class DeviceState:
     """The devices of one snapshot: what is free, and what claims can have. `matcher` outlives snapshots."""
 
-    def __init__(self, devices: ClusterDevices, matcher: Matcher) -> None:
+    def __init__(
+        self, devices: ClusterDevices, matcher: Matcher, earlier: "DeviceState | None" = None
+    ) -> None:
+        """`earlier`: that of another snapshot, of which unchanged parts are kept."""
+        self.devices: Final = devices
         self._classes = devices.classes
         self._matcher = matcher
-        self._inventory = Inventory(devices.slices, devices.taint_rules)
+        self.inventory: Final[Inventory] = (
+            Inventory(devices.slices, devices.taint_rules)
+            if earlier is None
+            or earlier.devices.slices is not devices.slices
+            or earlier.devices.taint_rules is not devices.taint_rules
+            else earlier.inventory
+        )
         self._claims = {(each.namespace, each.name): each for each in devices.claims}
-        self.in_use: Final = frozenset(devices_in_use(devices.claims))
+        in_use: dict[PoolId, set[DeviceId]] = {}
+        for each in devices_in_use(devices.claims):
+            in_use.setdefault(each[:2], set()).add(each)
+        self._in_use = {pool: frozenset(used) for pool, used in in_use.items()}
 
     def claim(self, namespace: str, name: str) -> Claim | None:
         """The claim of this name."""
@@ -90,7 +104,9 @@ class DeviceState:
         without: frozenset[DeviceId] = frozenset(),
     ) -> NodeDevices:
         """What a node can use, if the devices `without` are not in use any more, and then `besides` are."""
-        return NodeDevices(node, self._inventory.pools(node), (self.in_use - without) | besides)
+        pools = self.inventory.pools(node)
+        in_use = _NONE.union(*[self._in_use.get(pool.id, _NONE) for pool in pools])
+        return NodeDevices(node, pools, (in_use - without) | besides)
 
     def allocate(self, claims: Sequence[Claim], place: NodeDevices) -> Answer:
         """Allocate for one pod those of its claims that have no allocation."""
