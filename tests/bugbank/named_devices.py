@@ -9,11 +9,11 @@ from collections import Counter
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from phalanx_simulator.embedded.controllers.resource_claims import CLAIMS, SLICES, ResourceClaims, serve
 from phalanx_simulator.embedded.manifests import node, pod, pod_group
 from phalanx_simulator.embedded.store import Change, Key, Object
 from phalanx_simulator.hosts.network import Effect
 
-from tests.bugbank.claim_controller import CLAIMS, SLICES, ResourceClaims, serve
 from tests.bugbank.service_harness import Stage, seen
 
 DRIVER = "gpu.example.com"

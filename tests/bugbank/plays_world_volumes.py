@@ -8,7 +8,8 @@ from collections.abc import Callable
 
 from phalanx.cache.events import Applied, Assumed
 from phalanx.model.names import NodeName, PodUid
-from phalanx_simulator.embedded.controllers.volumes import CLAIMS, VOLUMES, Provisioner
+from phalanx_simulator.embedded.controllers.provisioner import Provisioner
+from phalanx_simulator.embedded.controllers.volumes import CLAIMS, VOLUMES
 from phalanx_simulator.embedded.manifests import node, pod, pod_group
 from phalanx_simulator.embedded.store import Key, Object
 from phalanx_simulator.faults.edits import delete

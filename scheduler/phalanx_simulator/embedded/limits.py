@@ -40,3 +40,15 @@ SIM_VIOLATIONS_KEPT: Final = 20
 
 SIM_SEEDS_MAX: Final = 1_000_000
 """Most runs of one command: months of computing. A larger number is a typing error."""
+
+SIM_CAPACITY_PUBLISHED_S: Final = 5.0
+"""Seconds until a provisioner publishes what is left on a node. Meanwhile a scheduler must count itself."""
+
+SIM_VOLUME_CLEANED_S: Final = 5.0
+"""Seconds until a released local volume is clean and available again."""
+
+SIM_SLICE_PUBLISHED_S: Final = 1.0
+"""Seconds between two slices of a pool that a driver writes: in between the pool is incomplete."""
+
+SIM_CLAIM_PREPARED_S: Final = 2.0
+"""Seconds until a kubelet tries again to prepare the claims of a pod."""

@@ -29,6 +29,7 @@ from msgspec import Struct
 from phalanx.clock import Random
 
 from phalanx_simulator.faults import (
+    claims,
     competing_work,
     correlated,
     foreign_pods,
@@ -312,6 +313,16 @@ _LOAD: Final[Mapping[str, Kind]] = {
     ),
 }
 
+_CLAIMS: Final[Mapping[str, Kind]] = {
+    "provisioner-slow": Kind("F14", (60, 15 * _MINUTES), settings={"delay_s": (20, 120, 700)}),
+    "provisioner-fails": Kind("F14", (10, 5 * _MINUTES), a_share(10, 50, 100)),
+    "devices-fewer": Kind("F14", (30, 10 * _MINUTES), a_share(1, 50), {"count": (0, 1, 3)}),
+    "devices-tainted": Kind("F14", (30, 10 * _MINUTES), a_share(1, 50), {"count": (1, 4, 6)}),
+    "driver-stopped": Kind("F14", (5, 5 * _MINUTES), a_share(1, 50)),
+    "claims-refused": Kind("F14", (5, 2 * _MINUTES), a_share(1, 50)),
+    "volume-taken": Kind("F14", (10, 10 * _MINUTES), settings={"count": (1, 4, 16)}),
+}
+
 KINDS: Final[Mapping[str, Kind]] = {
     **REMOTE,
     **_NODES,
@@ -320,6 +331,7 @@ KINDS: Final[Mapping[str, Kind]] = {
     **_PODS,
     **_OBJECTS,
     **_LOAD,
+    **_CLAIMS,
 }
 """The kinds that profiles draw from. node-delete, group-delete and queue-delete are not undone."""
 
@@ -339,6 +351,7 @@ INJECTORS: Final[Mapping[str, Injector]] = {
     **objects.INJECTORS,
     **foreign_pods.INJECTORS,
     **competing_work.INJECTORS,
+    **claims.INJECTORS,
 }
 """By kind. `schedulers.REMOTE_INJECTORS` has those of F3 to F5 (network, API, watches, leaders)."""
 

@@ -44,6 +44,11 @@ PROFILES: Final[Mapping[str, Mapping[str, float]]] = {
 }
 """Faults an hour, by family. `cluster` is `all` without the network, the API and the leaders."""
 
+CLAIM_FAULTS: Final[Mapping[str, float]] = {"none": 0, "calm": 1, "storm": 60}
+"""Faults of F14 an hour, in runs with claims. The other profiles have `_CLAIM_FAULTS`."""
+
+_CLAIM_FAULTS: Final = 24
+
 
 def plan(profile: str, *, random: Random, nodes: Iterable[Object], hours: float) -> tuple[Fault, ...]:
     """The faults of a run in order of time.
@@ -55,6 +60,12 @@ def plan(profile: str, *, random: Random, nodes: Iterable[Object], hours: float)
     for family, rate in PROFILES[profile].items():
         faults += _of_family(family, rate, random=random, site=site, hours=hours)
     return tuple(sorted(faults, key=lambda fault: fault.at_s))
+
+
+def claim_faults(profile: str, *, random: Random, nodes: Iterable[Object], hours: float) -> tuple[Fault, ...]:
+    """The faults of F14 of a run with claims to volumes and devices."""
+    rate = CLAIM_FAULTS.get(profile, _CLAIM_FAULTS)
+    return tuple(_of_family("F14", rate, random=random, site=site_of(nodes), hours=hours))
 
 
 def _of_family(family: str, rate: float, *, random: Random, site: Site, hours: float) -> list[Fault]:

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from phalanx.limits import LEASE_DURATION_S
+from phalanx.limits import CLAIM_BIND_TIMEOUT_S, LEASE_DURATION_S
 
 VERSIONS_KEPT: Final = 256
 """Versions of one object that are remembered: a node that flaps each second, seen two minutes late."""
@@ -125,3 +125,9 @@ rejects a configuration that exceeds it."""
 
 LOST_MEMBERS_S: Final = 60.0
 """Seconds after the grace period until a member on a lost node is evicted, where `recovery` requests it."""
+
+RESERVED_S: Final = 60.0
+"""Seconds for which a claim to devices may be reserved for a pod without a node: binds with their retries."""
+
+VOLUME_WAIT_S: Final = CLAIM_BIND_TIMEOUT_S + 60.0
+"""Seconds for which a claim may wait for a volume of its selected node: the bound, and a failover."""

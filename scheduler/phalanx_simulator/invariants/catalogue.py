@@ -6,6 +6,7 @@ from phalanx_simulator.invariants.anti_affinity import AntiAffinityHolds
 from phalanx_simulator.invariants.binds import NodeAllowsPod, NodeCapacityIsRespected, OneBindPerPod
 from phalanx_simulator.invariants.cached_state import CacheMatchesApi, NothingIsLeaked
 from phalanx_simulator.invariants.check import Check
+from phalanx_simulator.invariants.claim_coverage import ClaimCoverage
 from phalanx_simulator.invariants.coverage import (
     BindCoverage,
     GangCoverage,
@@ -13,6 +14,7 @@ from phalanx_simulator.invariants.coverage import (
     ProcessCoverage,
     WriteCoverage,
 )
+from phalanx_simulator.invariants.devices import ClaimsAreGivenBack, DevicesHaveOneUser
 from phalanx_simulator.invariants.evictions import (
     Breaker,
     EvictionsAreJustified,
@@ -37,7 +39,7 @@ from phalanx_simulator.invariants.processes import (
 )
 from phalanx_simulator.invariants.restarts import RestartsComplete
 from phalanx_simulator.invariants.statuses import QueueUsageIsCorrect, StatusIsCorrect
-from phalanx_simulator.invariants.volumes import VolumesAreBound
+from phalanx_simulator.invariants.volumes import NoEndlessVolumeWait, VolumesAreBound
 from phalanx_simulator.invariants.writes import Fencing, LeastPrivilege, Preconditions
 
 ALL_CHECKS: Final[tuple[type[Check], ...]] = (
@@ -74,6 +76,10 @@ ALL_CHECKS: Final[tuple[type[Check], ...]] = (
     WaitingIsExplained,
     RestartsComplete,
     VolumesAreBound,
+    NoEndlessVolumeWait,
+    DevicesHaveOneUser,
+    ClaimsAreGivenBack,
+    ClaimCoverage,
     BindCoverage,
     WriteCoverage,
     GangCoverage,

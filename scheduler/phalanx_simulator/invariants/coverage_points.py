@@ -56,6 +56,19 @@ COVERAGE_POINTS: Final[Mapping[str, str]] = {
     "eviction-throttled": "an eviction was answered with 429",
     "node-avoided": "a gang was placed without a node that had failed it",
     "failed-node-was-the-only-one": "a gang was placed on a node that had failed it, for lack of others",
+    "volume-provisioned": "a pod was bound after a volume was provisioned for its node",
+    "volume-reserved": "a pod was bound after its claim was bound to a volume that existed already",
+    "volume-late": "a volume was provisioned more than a minute after its node was selected",
+    "volume-given-up": "a scheduler took the selected node of a claim back",
+    "provisioner-failed": "a provisioner created no volume for the selected node",
+    "devices-reserved": "a pod was bound after devices were allocated to its claim",
+    "claim-shared": "a pod was bound whose claim to devices was reserved for another pod too",
+    "devices-given-back": "a scheduler took back devices that were allocated for a pod without a node",
+    "devices-left-by-leader": "a claim was reserved for a pod without a node when the leader changed",
+    "device-withdrawn": "a driver withdrew a device that was allocated",
+    "device-tainted": "a driver tainted a device that was allocated",
+    "pool-incomplete": "a cycle placed pods with claims while a pool was incomplete",
+    "claims-refused": "a kubelet did not start a bound pod, since its claims could not be prepared",
 }
 """By name, what it means."""
 

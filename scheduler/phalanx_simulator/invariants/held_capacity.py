@@ -19,9 +19,10 @@ from phalanx.model.numa import is_numa_resource
 from phalanx.model.resources import NONE, Resources, add, subtract, sum_of
 from phalanx.model.snapshot import Snapshot
 
-from phalanx_simulator.invariants.bounds import CONVERGED_S, LOST_MEMBER_HOLD_S, NOMINATION_S
+from phalanx_simulator.invariants.bounds import CONVERGED_S, LOST_MEMBER_HOLD_S, NOMINATION_S, VOLUME_WAIT_S
 from phalanx_simulator.invariants.check import Check
-from phalanx_simulator.invariants.facts import GangKey
+from phalanx_simulator.invariants.claim_facts import device_claims_of, found, volume_claims_of
+from phalanx_simulator.invariants.facts import GangKey, PodFact
 from phalanx_simulator.invariants.truth import GangFact, Truth
 
 _HoldKey = tuple[str, GangId, object]
@@ -51,6 +52,8 @@ class HeldNodes:
         self._holds: list[_NodeHold] = []
         self._previous: list[_NodeHold] = []
         self._since: dict[_HoldKey, float] = {}
+        self._waiting: dict[GangId, tuple[float, dict[PodUid, NodeName]]] = {}
+        """By gang whose claims are not bound yet: when it was placed, and its pods' nodes."""
 
     def take(self, host: str, result: CycleResult) -> None:
         """Record the holds of a cycle: nominations, moves, reservations, lost members."""
@@ -59,14 +62,30 @@ class HeldNodes:
         self._previous, self._holds = self._holds, list(_holds_in(result.memory))
         now = self._now()
         self._since = {hold.key: self._since.get(hold.key, now) for hold in self._holds}
+        for placement in result.placements:
+            self._waiting[placement.gang] = (now, {bind.pod: bind.node for bind in placement.binds})
 
     def nodes(self, *, excluding: GangFact, include_previous: bool = False) -> frozenset[str]:
         """Nodes with a hold for another gang than this one, of the last cycle or of the last two."""
         own = excluding.key.name if excluding.key.kind == "pod" else excluding.uid
         holds = [*self._holds, *(self._previous if include_previous else ())]
-        return frozenset(
+        held = {
             name for hold in holds if hold.key[1] != own and self._may_be_valid(hold) for name in hold.nodes
-        )
+        }
+        return frozenset(held | set(self._awaiting_claims()))
+
+    def _awaiting_claims(self) -> Iterator[str]:
+        """Nodes of placed pods that are not bound, since volumes are provisioned for them."""
+        for gang, (at, nodes) in list(self._waiting.items()):
+            pods = [self._truth.pods.get(uid) for uid in nodes]
+            waiting = [pod for pod in pods if pod is not None and pod.is_waiting and self._has_claims(pod)]
+            if not waiting or self._now() - at > VOLUME_WAIT_S:
+                del self._waiting[gang]
+            yield from (nodes[PodUid(pod.uid)] for pod in waiting)
+
+    def _has_claims(self, pod: PodFact) -> bool:
+        data = found(self._truth.store, self._truth.key_of(pod)) or {}
+        return any(volume_claims_of(data)) or any(device_claims_of(data))
 
     def _may_be_valid(self, hold: _NodeHold) -> bool:
         since = self._since.get(hold.key, self._now())

@@ -23,6 +23,7 @@ from phalanx_simulator.invariants.bounds import (
 )
 from phalanx_simulator.invariants.calls import Call, Stage
 from phalanx_simulator.invariants.check import Check, CheckContext
+from phalanx_simulator.invariants.claim_facts import CLAIM_KINDS
 from phalanx_simulator.invariants.facts import GangKey, GroupFact, PodFact, node_fact
 from phalanx_simulator.invariants.held_capacity import HeldNodes
 from phalanx_simulator.invariants.native_groups import GROUPS, OF_DIALECTS, is_of_dialect
@@ -31,7 +32,7 @@ from phalanx_simulator.invariants.truth import NODES, GangFact, Truth
 
 _REASONS: Final = frozenset(reason.value for reason in Reason)
 _ONE_EVICTION_S: Final = 10.0
-_RELEVANT: Final = ("pods", NODES, GROUPS, *OF_DIALECTS)
+_RELEVANT: Final = ("pods", NODES, GROUPS, *OF_DIALECTS, *CLAIM_KINDS)
 _REPORTED_S: Final = 10.0
 
 

@@ -1,14 +1,26 @@
-"""S26: pods are bound after their claims, and where their volumes are; no volume has two claims."""
+"""S26: pods are bound after their claims, and where their volumes are; no volume has two claims.
 
-from collections.abc import Iterator, Mapping
+L14: no claim waits for ever for a volume of the node that was selected for it.
+"""
+
+from phalanx.model.decisions import CycleResult
+from phalanx.model.snapshot import Snapshot
 
 from phalanx_simulator.embedded.store import Change, ChangeType, Key, Object
+from phalanx_simulator.invariants.bounds import VOLUME_WAIT_S
 from phalanx_simulator.invariants.calls import Call, Stage
 from phalanx_simulator.invariants.check import Check, CheckContext
+from phalanx_simulator.invariants.claim_facts import (
+    COMPLETED,
+    SELECTED,
+    VOLUME_CLAIMS,
+    VOLUMES,
+    found,
+    matches,
+    volume_claims_of,
+)
 from phalanx_simulator.invariants.truth import Truth
-
-_CLAIMS = "persistentvolumeclaims"
-_COMPLETED = "pv.kubernetes.io/bind-completed"
+from phalanx_simulator.invariants.undisturbed_leader import UndisturbedLeader
 
 
 class VolumesAreBound(Check):
@@ -26,7 +38,7 @@ class VolumesAreBound(Check):
 
     def on_change(self, change: Change) -> None:
         key = change.entry.key
-        if key.resource != _CLAIMS:
+        if key.resource != VOLUME_CLAIMS:
             return
         volume = change.entry.data["spec"].get("volumeName", "")
         if change.type is ChangeType.DELETED:
@@ -40,48 +52,59 @@ class VolumesAreBound(Check):
     def on_call(self, call: Call) -> None:
         if not call.is_bind or call.stage is not Stage.LANDED or not call.succeeded:
             return
-        pod = self._get(Key("pods", call.key.namespace, call.key.name))
-        for name in _claims_of(pod or {}):
-            claim = self._get(Key(_CLAIMS, call.key.namespace, name))
-            if claim is not None:
+        pod = found(self.context.store, Key("pods", call.key.namespace, call.key.name))
+        for name in volume_claims_of(pod or {}):
+            claim = found(self.context.store, Key(VOLUME_CLAIMS, call.key.namespace, name))
+            if claim is None:
+                self.violated(call.key.path, f"bound to {call.node} without its claim {name}")
+            else:
                 self._compare(call, claim)
 
     def _compare(self, call: Call, claim: Object) -> None:
         name = claim["metadata"]["name"]
         volume_name = claim["spec"].get("volumeName", "")
-        if not volume_name or _COMPLETED not in claim["metadata"].get("annotations", {}):
+        if not volume_name or COMPLETED not in claim["metadata"].get("annotations", {}):
             self.violated(call.key.path, f"bound to {call.node} before its claim {name} was bound")
             return
-        volume = self._get(Key("persistentvolumes", "", volume_name))
-        node = self._get(Key("nodes", "", call.node))
+        volume = found(self.context.store, Key(VOLUMES, "", volume_name))
+        node = found(self.context.store, Key("nodes", "", call.node))
         if volume is None or node is None:
             return
-        if not _is_accessible(volume, node["metadata"].get("labels", {})):
+        affinity = (volume["spec"].get("nodeAffinity") or {}).get("required")
+        if not matches(affinity, node["metadata"].get("labels", {}), call.node):
             self.violated(call.key.path, f"bound to {call.node}, which cannot mount volume {volume_name}")
 
-    def _get(self, key: Key) -> Object | None:
-        entry = self.context.store.get(key)
-        return None if entry is None else entry.data
 
+class NoEndlessVolumeWait(Check):
+    """L14: a claim keeps its selected node for at most VOLUME_WAIT_S without a volume.
 
-def _claims_of(pod: Object) -> Iterator[str]:
-    for volume in pod.get("spec", {}).get("volumes") or []:
-        if "persistentVolumeClaim" in volume:
-            yield volume["persistentVolumeClaim"]["claimName"]
-        elif "ephemeral" in volume:
-            yield f"{pod['metadata']['name']}-{volume['name']}"
+    The scheduler that selected it then gives the node up, so that the gang may go elsewhere, while nothing
+    disturbs the leader.
+    """
 
+    name = "L14"
 
-def _is_accessible(volume: Object, labels: Mapping[str, str]) -> bool:
-    """Whether one of the required terms matches the labels; In and Exists are the operators of simulated
-    volumes."""
-    required = (volume["spec"].get("nodeAffinity") or {}).get("required")
-    if required is None:
-        return True
-    return any(
-        all(
-            each["key"] in labels and (each["operator"] == "Exists" or labels[each["key"]] in each["values"])
-            for each in term.get("matchExpressions") or []
-        )
-        for term in required["nodeSelectorTerms"]
-    )
+    def __init__(self, context: CheckContext, truth: Truth) -> None:
+        super().__init__(context, truth)
+        self._leader = UndisturbedLeader(truth, context.clock.monotonic)
+        self._selected: dict[Key, tuple[str, float]] = {}
+        """By claim without a volume: its node, and since when."""
+
+    def on_change(self, change: Change) -> None:
+        key, claim = change.entry.key, change.entry.data
+        if key.resource != VOLUME_CLAIMS:
+            return
+        node = claim["metadata"].get("annotations", {}).get(SELECTED, "")
+        if change.type is ChangeType.DELETED or claim["spec"].get("volumeName") or not node:
+            self._selected.pop(key, None)
+        elif self._selected.get(key, ("", 0.0))[0] != node:
+            self._selected[key] = (node, self.now)
+
+    def on_cycle(self, host: str, snapshot: Snapshot, result: CycleResult) -> None:
+        self._leader.take(host)
+
+    def on_tick(self) -> None:
+        for key, (node, since) in list(self._selected.items()):
+            if min(self.now - since, self._leader.seconds) > VOLUME_WAIT_S:
+                self.violated(key.path, f"waits for a volume of {node} since {since:.0f} s")
+                del self._selected[key]

@@ -10,7 +10,7 @@ from phalanx.framework.config import SchedulerConfig
 from phalanx.model.names import LABEL_SUBGROUP
 from phalanx.model.resources import GPU
 
-from phalanx_simulator.campaigns import queue_tree, tenants
+from phalanx_simulator.campaigns import claims, queue_tree, tenants
 from phalanx_simulator.campaigns.generator import campaign
 from phalanx_simulator.campaigns.jobs import (
     TraceJob,
@@ -29,7 +29,7 @@ from phalanx_simulator.embedded.manifests import node, topology
 from phalanx_simulator.embedded.pod_requests import allocatable_of
 from phalanx_simulator.embedded.store import Object
 from phalanx_simulator.faults.fault import Fault
-from phalanx_simulator.faults.profiles import PROFILES, plan
+from phalanx_simulator.faults.profiles import PROFILES, claim_faults, plan
 from phalanx_simulator.invariants.check import Check
 from phalanx_simulator.runs.simulation import WARM_UP_S, Scenario, Submission
 
@@ -39,9 +39,10 @@ CAMPAIGNS: Final = {"life": 1, "life-x10": 10, "life-x100": 100}
 FAULTS: Final = (*PROFILES, *CAMPAIGNS)
 """Names of all fault profiles and campaigns."""
 
-WORKLOADS: Final = ("plain", "queues", "native", "volcano", "yunikorn")
-"""plain: jobs in queues without limits. queues: a tree of queues with limits, and gangs that use their
-features. native, volcano, yunikorn: as plain, with PodGroups or task groups of these dialects."""
+WORKLOADS: Final = ("plain", "claims", "queues", "native", "volcano", "yunikorn")
+"""plain: jobs in queues without limits; in some seeds they claim volumes and devices. claims: they do so in
+every seed. queues: a tree of queues with limits, and gangs that use their features. native, volcano,
+yunikorn: as plain, with PodGroups or task groups of these dialects, and without claims."""
 
 _BLOCK: Final = "network.topology.nvidia.com/block"
 _RACK: Final = "cloud.provider.com/topology-rack"
@@ -84,6 +85,11 @@ _NOISY: Final = "example.com/noisy"
 _JOB: Final = "example.com/job"
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 
+_CLAIMS_EVERY: Final = 17
+_WITH_CLAIMS: Final = (5, 10, 12, 14, 15)
+"""Of so many consecutive seeds, those whose jobs claim volumes and devices. The other seeds have no claims, and
+are the same runs as before there were any."""
+
 _OBJECTIVES: Final = (None, None, "Spread", "LargestHole")
 _GUARANTEED: Final = (False, True, True)
 
@@ -106,13 +112,18 @@ def scenario_of(request: Request, *, checks: tuple[type[Check], ...]) -> Scenari
         return _with_queues(request, checks)
     nodes = _nodes(request, _nodes_per_rack(request.nodes))
     jobs = _jobs(request, nodes)
-    faults = _faults(request, nodes)
+    faults, has_claims = _faults(request, nodes), _has_claims(request)
+    cluster = (*nodes, *priority_classes(jobs), *_queues(request, jobs))
+    if has_claims:
+        cluster = (*cluster, *claims.manifests(nodes, block=_BLOCK))
+        faults = (*faults, *_claim_faults(request, nodes))
     return Scenario(
         seed=request.seed,
         seconds=request.hours * 3600,
-        cluster=(*nodes, *priority_classes(jobs), *_queues(request, jobs)),
+        cluster=cluster,
         submissions=_submissions(request, jobs),
         faults=faults,
+        has_claims=has_claims,
         checks=checks,
         config=SchedulerConfig(),
         rival=_has_rivals(faults),
@@ -182,6 +193,18 @@ def _faults(request: Request, nodes: Iterable[Object]) -> tuple[Fault, ...]:
     return plan(request.faults, random=random, nodes=nodes, hours=request.hours)
 
 
+def _has_claims(request: Request) -> bool:
+    if request.workload == "claims":
+        return True
+    is_drawn = request.workload == "plain" and not request.trace and request.faults in PROFILES
+    return is_drawn and request.seed % _CLAIMS_EVERY in _WITH_CLAIMS
+
+
+def _claim_faults(request: Request, nodes: Iterable[Object]) -> tuple[Fault, ...]:
+    random = _random(request, "claim faults")
+    return claim_faults(request.faults, random=random, nodes=nodes, hours=request.hours)
+
+
 def _queues(request: Request, jobs: Iterable[TraceJob]) -> Iterator[Object]:
     """Queues; some set `objective`, some a guarantee of as many GPUs as there are nodes."""
     random = _random(request, "queues")
@@ -196,8 +219,8 @@ def _queues(request: Request, jobs: Iterable[TraceJob]) -> Iterator[Object]:
 def _submissions(request: Request, jobs: Iterable[TraceJob]) -> tuple[Submission, ...]:
     # These names seed the random streams: other names would change the jobs of every seed.
     fields, affinity, retries = (_random(request, purpose) for purpose in ("wishes", "company", "retries"))
-    natives = _random(request, "native")
-    submissions = []
+    natives, claimed = _random(request, "native"), _random(request, "claims")
+    submissions, has_claims = [], _has_claims(request)
     for job in jobs:
         made = _with_affinity(_manifests(job, fields), affinity.choice(_AFFINITIES))
         if request.workload == "native":
@@ -206,6 +229,8 @@ def _submissions(request: Request, jobs: Iterable[TraceJob]) -> tuple[Submission
             made = for_volcano(made)
         elif request.workload == "yunikorn":
             made = for_yunikorn(made)
+        elif has_claims:
+            made = claims.with_claims(made, claimed)
         submissions.append(Submission(job.submit_s, _with_failure_policy(made, retries)))
     return tuple(submissions)
 

@@ -14,12 +14,14 @@ from phalanx.framework.config import SchedulerConfig
 from phalanx.model.decisions import CycleResult
 
 from phalanx_simulator.embedded.apiserver.kinds import NATIVE_POD_GROUPS, VOLCANO_POD_GROUPS, ResourceType
+from phalanx_simulator.embedded.controllers.resource_claims import CLAIMS as DEVICE_CLAIMS
 from phalanx_simulator.embedded.store import Key, Object
 from phalanx_simulator.faults.effects import FaultClient, FaultKubelets, InjectedEffects
 from phalanx_simulator.faults.fault import Fault, FaultContext
 from phalanx_simulator.faults.kinds import inject
 from phalanx_simulator.faults.schedulers import REMOTE_INJECTORS
 from phalanx_simulator.invariants.check import Check, Violation
+from phalanx_simulator.runs.equipment import equip
 from phalanx_simulator.runs.outcomes import Cost, Outcomes, OutcomeTracker, cost_of
 from phalanx_simulator.runs.world import World, WorldSettings, in_world
 
@@ -43,6 +45,7 @@ _WORKLOAD_KINDS: Final = (
     NATIVE_POD_GROUPS.resource,
     VOLCANO_POD_GROUPS.resource,
     "poddisruptionbudgets.policy",
+    DEVICE_CLAIMS,
 )
 
 
@@ -61,7 +64,7 @@ class Scenario(Struct, frozen=True, kw_only=True):
 
     Times of faults count from the end of the warm-up. During `seconds` jobs are submitted and faults begin.
     `rival`: another scheduler binds pods too. `dialect`: PodGroups of another API group
-    that the API server serves.
+    that the API server serves. `has_claims`: gangs claim volumes and devices.
     """
 
     seed: int
@@ -73,6 +76,7 @@ class Scenario(Struct, frozen=True, kw_only=True):
     config: SchedulerConfig = SchedulerConfig()
     rival: bool = False
     dialect: ResourceType | None = None
+    has_claims: bool = False
 
 
 class Summary(Struct, frozen=True, rename="camel"):
@@ -155,6 +159,8 @@ class _Run:
         world.listen(lambda host, result: self._tell_decisions(world, host, result))
         if self._scenario.dialect is not None:
             world.server.types.add(self._scenario.dialect)
+        if self._scenario.has_claims:
+            equip(world)
         world.create(self._scenario.cluster)
         world.start()
         world.go(self._tell_progress(world))

@@ -3,9 +3,10 @@
 Annotations of a pod with the prefix `sim.phalanx.dev/` control what it does: see the constants. Without them
 it runs until it is deleted. A pod that does not fit on its node, or into the NUMA zones of its
 NodeResourceTopology, fails with a real kubelet's reasons. A later decrease of the allocatable does not affect
-admitted pods. A kubelet belongs to one Node object: a recreated node has a new kubelet, which does not find
-the containers of the old one. Heartbeats are not written: NodeLifecycle calls `lost_at`. Timestamps that a
-kubelet writes are those of its node's clock, which an annotation of the node can set wrong.
+admitted pods. A pod whose ResourceClaims cannot be prepared stays Pending. A kubelet belongs to one Node
+object: a recreated node has a new kubelet, which does not find the containers of the old one. Heartbeats are
+not written: NodeLifecycle calls `lost_at`. Timestamps that a kubelet writes are those of its node's clock,
+which an annotation of the node can set wrong.
 """
 
 import asyncio
@@ -33,6 +34,8 @@ from phalanx_simulator.embedded.kubelets.pod_status import (
     running_status,
     starting_status,
 )
+from phalanx_simulator.embedded.kubelets.prepared_claims import why_unprepared
+from phalanx_simulator.embedded.limits import SIM_CLAIM_PREPARED_S
 from phalanx_simulator.embedded.store import Key, Object
 from phalanx_simulator.embedded.work_queue import WorkQueue
 
@@ -208,6 +211,9 @@ class Kubelets:
         rejection = machine.why_not(pod, node, topology)
         if rejection is not None:
             self._client.update_status(key, **rejected_status(*rejection))
+            return
+        if why_unprepared(self._client, pod, node):
+            self._queue.call_later(SIM_CLAIM_PREPARED_S, lambda: self._queue.add(key))
             return
         admitted = machine.admit(key, pod, topology)
         self._hosts.setdefault(key, {})[key_host(pod)] = None
