@@ -1,6 +1,7 @@
-"""The only source of time and of seeded random numbers. A simulation replaces the Clock."""
+"""The only source of time and of random numbers. A simulation replaces the Clock."""
 
 import random
+import secrets
 import time
 from typing import Protocol
 
@@ -52,3 +53,8 @@ class SteadyClock:
 def seeded_random(seed: int) -> random.Random:
     """Create a generator for one purpose, such as backoff jitter, reproducible from the seed."""
     return random.Random(seed)
+
+
+def secret_text(*, size: int) -> str:
+    """A secret of so many random bytes, for links and cookies. It is never part of a decision."""
+    return secrets.token_urlsafe(size)

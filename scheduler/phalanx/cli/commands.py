@@ -51,6 +51,9 @@ BUILT_IN: Final = {
         "Find an order in which to empty nodes with few restarts.",
     ),
     "top": Command("phalanx.cli.verbs.top:top", "Show queues, nodes, rates and the last decisions, live."),
+    "dashboard": Command(
+        "phalanx.cli.dashboard.command:dashboard", "Open pages about the cluster in a browser, live."
+    ),
     "run": Command("phalanx.cli.run:run", "Run the scheduler."),
     "decide": Command(
         "phalanx.cli.decide:decide", "Decide about the objects in manifest files, without a cluster."

@@ -49,7 +49,7 @@ def snapshot(
         raise BadInput(f"--url: expected an address that starts with {' or '.join(_SCHEMES)}, found {url}")
     path = _ERROR if error else _INCONCLUSIVE if inconclusive else _LAST
     try:
-        content = _fetch(url.rstrip("/") + path)
+        content = fetch(url.rstrip("/") + path)
         recording = decode(content)
     except HTTPError as failure:
         print(f"snapshot: {url}: {failure.read().decode(errors='replace').strip()}", file=sys.stderr)
@@ -65,7 +65,7 @@ def snapshot(
     return Exit.OK
 
 
-def _fetch(url: str) -> bytes:
+def fetch(url: str) -> bytes:
     """Fetch without a proxy, because the endpoint is on this machine."""
     from urllib.request import ProxyHandler, build_opener
 

@@ -49,7 +49,7 @@ def encode(recording: Recording) -> bytes:
 def decode(content: bytes) -> Recording:
     """Decode the content of a file. Raises RecordingError."""
     try:
-        text = _unpacked(content)
+        text = unpacked(content)
         form = msgspec.json.decode(text, type=_Form).format
         if form != FORMAT:
             raise RecordingError(f"expected file format {FORMAT}, found {form}")
@@ -58,7 +58,7 @@ def decode(content: bytes) -> Recording:
         raise RecordingError(f"expected a file written by `phalanx snapshot`, found: {error}") from error
 
 
-def _unpacked(content: bytes) -> bytes:
+def unpacked(content: bytes) -> bytes:
     """Decompress at most RECORDING_BYTES_MAX. Raises RecordingError, EOFError and zlib.error."""
     unpacking = zlib.decompressobj(wbits=_GZIP)
     text = unpacking.decompress(content, RECORDING_BYTES_MAX + 1)

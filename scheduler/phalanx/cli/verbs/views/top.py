@@ -1,7 +1,7 @@
 """The live view: gangs by state, queues, nodes, rates, and the last decisions."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -10,7 +10,7 @@ from phalanx.cli.verbs.formatting import main_resource
 from phalanx.cli.verbs.limits import DECISIONS_SHOWN, RATE_PERIOD_S
 from phalanx.cli.verbs.seen import Seen
 from phalanx.cli.verbs.views.gangs import GangRow, State, gang_rows
-from phalanx.cli.verbs.views.nodes import FaultOf, NodeRow, nodes_view
+from phalanx.cli.verbs.views.nodes import FaultOf, NodeRow, NodesView, nodes_view
 from phalanx.cli.verbs.views.queues import QueuesView, queues_view
 from phalanx.cli.verbs.views.why import Moment, moment_of
 from phalanx.model.api.values import seconds
@@ -50,9 +50,18 @@ class TopView(Struct, frozen=True, rename="camel"):
 
 def top_view(seen: Seen, fault_of: FaultOf, events: Iterable[Mapping[str, Any]]) -> TopView:
     """The frame of one reading."""
-    gangs = gang_rows(seen)
     nodes = nodes_view(seen, fault_of, resource=None)
-    queues = queues_view(seen, resource=None)
+    return frame_of(seen, gang_rows(seen), nodes, queues_view(seen, resource=None), events)
+
+
+def frame_of(
+    seen: Seen,
+    gangs: Sequence[GangRow],
+    nodes: NodesView,
+    queues: QueuesView,
+    events: Iterable[Mapping[str, Any]],
+) -> TopView:
+    """The frame, of views that were made already."""
     knows_nodes = "Node" not in seen.unread
     resource = nodes.resource if knows_nodes else main_resource(row.requests for row in gangs)
     used = [row.used for row in nodes.nodes if row.used is not None]
@@ -71,7 +80,7 @@ def top_view(seen: Seen, fault_of: FaultOf, events: Iterable[Mapping[str, Any]])
         ),
         queues=queues,
         waiting=tuple(row for row in gangs if row.state is State.WAITING),
-        decisions=_decisions(events),
+        decisions=decisions_of(events)[:DECISIONS_SHOWN],
     )
 
 
@@ -79,10 +88,11 @@ def _counted(values: Iterable[str]) -> dict[str, int]:
     return dict(sorted(Counter(values).items()))
 
 
-def _decisions(events: Iterable[Mapping[str, Any]]) -> tuple[Decision, ...]:
+def decisions_of(events: Iterable[Mapping[str, Any]]) -> tuple[Decision, ...]:
+    """The events, the newest first."""
     found = [Decision(_about(event), moment_of(event)) for event in events]
     found.sort(key=lambda each: each.moment.at, reverse=True)
-    return tuple(found[:DECISIONS_SHOWN])
+    return tuple(found)
 
 
 def _about(event: Mapping[str, Any]) -> str:

@@ -12,6 +12,9 @@ from phalanx.cli.verbs.views.nodes import FaultOf, NodeRow, nodes_view
 from phalanx.model.names import NodeName
 from phalanx.model.snapshot import Level
 
+NODE_LEVEL = "node"
+"""The level of the leaves, where single nodes are shown."""
+
 _NO_LABEL = "(no label)"
 
 
@@ -69,10 +72,17 @@ def topo_view(
     seen: Seen, fault_of: FaultOf, *, name: str | None, resource: str | None, with_nodes: bool
 ) -> TopoView | None:
     """The tree; `with_nodes`: down to single nodes. None if there is no topology of this name."""
+    rows = nodes_view(seen, fault_of, resource=None).nodes
+    return tree_of(seen, rows, name=name, resource=resource, with_nodes=with_nodes)
+
+
+def tree_of(
+    seen: Seen, rows: Sequence[NodeRow], *, name: str | None, resource: str | None, with_nodes: bool
+) -> TopoView | None:
+    """The same, of all nodes."""
     topology = seen.cluster.topologies.get(name or _default(seen))
     if topology is None:
         return None
-    rows = nodes_view(seen, fault_of, resource=None).nodes
     counted = resource or main_resource(row.allocatable for row in rows)
     root = _Domain("cluster", "", 0)
     for row in sorted(rows, key=lambda row: row.name):
@@ -106,7 +116,7 @@ def _add(root: _Domain, row: NodeRow, levels: Sequence[Level], seen: Seen, *, wi
         if name == _NO_LABEL:
             break
     if with_nodes:
-        leaf = domain.children.setdefault(row.name, _Domain("node", row.name, domain.depth + 1))
+        leaf = domain.children.setdefault(row.name, _Domain(NODE_LEVEL, row.name, domain.depth + 1))
         leaf.rows.append(row)
 
 

@@ -53,7 +53,7 @@ def why_view(entry: GangEntry, rows: Iterable[GangRow], events: Iterable[Mapping
     waiting = [each for each in rows if each.queue == row.queue and each.position is not None]
     return WhyView(
         gang=row,
-        category=_CATEGORIES.get(row.reason, ""),
+        category=category_of(row.reason),
         evidence=tuple(_evidence(entry)),
         help=tuple(split_steps(row.next_step)),
         waiting_in_queue=len(waiting) if row.position is not None else None,
@@ -62,6 +62,11 @@ def why_view(entry: GangEntry, rows: Iterable[GangRow], events: Iterable[Mapping
         notes=tuple(_notes(entry)),
         history=tuple(_history(entry, events)),
     )
+
+
+def category_of(reason: str) -> str:
+    """The reaction to a reason; empty for texts that are not reasons of Phalanx."""
+    return _CATEGORIES.get(reason, "")
 
 
 def split_steps(text: str) -> Iterator[str]:

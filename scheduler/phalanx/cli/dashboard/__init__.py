@@ -1,0 +1,1 @@
+"""`phalanx dashboard`: pages about a cluster, with the data that the commands print."""
